@@ -1,0 +1,3 @@
+//! Being written.
+#![no_std]
+#![forbid(unsafe_code)]

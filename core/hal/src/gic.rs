@@ -1,0 +1,70 @@
+//! The list registers through which a CPU shows its guest virtual interrupts.
+
+/// A CPU's virtual interrupt interface, in the format of GICv3 (IHI 0069H, 12.4): the
+/// core writes `ICH_LR<n>_EL2` values of 64 bits, and a GICv2 backend translates them to
+/// its GICH_LR format.
+pub trait ListRegisters {
+    /// How many list registers there are, 1 to 16.
+    fn count(&self) -> usize;
+    /// List register `index`, below [`Self::count`].
+    fn read(&self, index: usize) -> u64;
+    /// Sets list register `index`, below [`Self::count`].
+    fn write(&mut self, index: usize, value: u64);
+    /// A bit for each list register that holds no interrupt (state invalid and no
+    /// maintenance due), as ICH_ELRSR_EL2.
+    fn empty(&self) -> u32;
+    /// Whether the maintenance interrupt for "at most one list register in use"
+    /// (ICH_HCR_EL2.UIE) is on; on only while more is pending than fits.
+    fn set_underflow_interrupt(&mut self, on: bool);
+}
+
+/// Sixteen registers in memory, of which `count` are there.
+#[cfg(any(test, feature = "fake"))]
+#[derive(Debug)]
+pub struct FakeListRegisters {
+    /// The registers.
+    pub lr: std::vec::Vec<u64>,
+    /// The underflow interrupt's enable.
+    pub underflow_interrupt: bool,
+    /// How many writes there were.
+    pub writes: usize,
+}
+
+#[cfg(any(test, feature = "fake"))]
+impl FakeListRegisters {
+    /// `count` empty registers.
+    pub fn new(count: usize) -> Self {
+        Self {
+            lr: std::vec![0; count],
+            underflow_interrupt: false,
+            writes: 0,
+        }
+    }
+}
+
+#[cfg(any(test, feature = "fake"))]
+impl ListRegisters for FakeListRegisters {
+    fn count(&self) -> usize {
+        self.lr.len()
+    }
+
+    fn read(&self, index: usize) -> u64 {
+        self.lr[index]
+    }
+
+    fn write(&mut self, index: usize, value: u64) {
+        self.writes += 1;
+        self.lr[index] = value;
+    }
+
+    fn empty(&self) -> u32 {
+        let state_of = |lr: u64| lr >> 62;
+        (0..self.lr.len())
+            .filter(|i| state_of(self.lr[*i]) == 0)
+            .fold(0, |set, i| set | 1 << i)
+    }
+
+    fn set_underflow_interrupt(&mut self, on: bool) {
+        self.underflow_interrupt = on;
+    }
+}

@@ -1,0 +1,164 @@
+//! A guest's memory, translation tables and the TLB.
+
+use hanok_types::{Hpa, Ipa, Span};
+
+/// An address at which a guest has no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadAddress(pub Ipa);
+
+/// A guest's memory by intermediate physical address. An implementation proves each
+/// address against what the VM was given, so any value a guest made up may be passed.
+pub trait GuestMemory {
+    /// Fills `into` from `at` on, or changes nothing and says where there is no memory.
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress>;
+    /// Writes `from` at `at` on, or changes nothing and says where there is no memory.
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress>;
+}
+
+/// Frames that hold translation tables.
+///
+/// Descriptors are 64 bits; a table of 32-bit descriptors is read and written in pairs.
+pub trait TableMemory {
+    /// `frames` consecutive 4 KiB frames, zeroed, aligned to their size (a power of two);
+    /// `None` when the pool is empty.
+    fn allocate(&mut self, frames: usize) -> Option<Hpa>;
+    /// Gives back what [`Self::allocate`] gave.
+    fn free(&mut self, table: Hpa, frames: usize);
+    /// Descriptor `index` of the table at `table`.
+    fn read(&self, table: Hpa, index: usize) -> u64;
+    /// Sets descriptor `index` of the table at `table`, and makes it visible to the walker.
+    fn write(&mut self, table: Hpa, index: usize, descriptor: u64);
+}
+
+/// Translation lookaside buffers of one translation regime, on every CPU.
+pub trait Tlb<A> {
+    /// Drops what is cached for the range, and waits until that is done everywhere.
+    fn invalidate(&mut self, range: Span<A>);
+}
+
+#[cfg(any(test, feature = "fake"))]
+mod fakes {
+    use super::*;
+    use hanok_types::{Address, PAGE_SIZE};
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// One block of guest memory.
+    #[derive(Debug)]
+    pub struct FakeGuestMemory {
+        start: Ipa,
+        bytes: RefCell<Vec<u8>>,
+    }
+
+    impl FakeGuestMemory {
+        /// `len` zeroed bytes at `start`.
+        pub fn new(start: Ipa, len: usize) -> Self {
+            Self {
+                start,
+                bytes: RefCell::new(vec![0; len]),
+            }
+        }
+
+        fn range(&self, at: Ipa, len: usize) -> Result<core::ops::Range<usize>, BadAddress> {
+            let from = at
+                .get()
+                .checked_sub(self.start.get())
+                .ok_or(BadAddress(at))? as usize;
+            let to = from.checked_add(len).ok_or(BadAddress(at))?;
+            if to <= self.bytes.borrow().len() {
+                Ok(from..to)
+            } else {
+                Err(BadAddress(at))
+            }
+        }
+    }
+
+    impl GuestMemory for FakeGuestMemory {
+        fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
+            let range = self.range(at, into.len())?;
+            into.copy_from_slice(&self.bytes.borrow()[range]);
+            Ok(())
+        }
+
+        fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress> {
+            let range = self.range(at, from.len())?;
+            self.bytes.borrow_mut()[range].copy_from_slice(from);
+            Ok(())
+        }
+    }
+
+    /// Table frames from a pool of a given size; catches a double free.
+    #[derive(Debug)]
+    pub struct FakeTableMemory {
+        next: u64,
+        left: usize,
+        tables: BTreeMap<Hpa, [u64; 512]>,
+    }
+
+    impl FakeTableMemory {
+        /// A pool of `frames` frames.
+        pub fn new(frames: usize) -> Self {
+            Self {
+                next: 0x8000_0000,
+                left: frames,
+                tables: BTreeMap::new(),
+            }
+        }
+
+        /// How many frames are lent out.
+        pub fn in_use(&self) -> usize {
+            self.tables.len()
+        }
+    }
+
+    impl TableMemory for FakeTableMemory {
+        fn allocate(&mut self, frames: usize) -> Option<Hpa> {
+            self.left = self.left.checked_sub(frames)?;
+            let size = frames as u64 * PAGE_SIZE;
+            let start = Hpa::new(self.next).align_up(size)?;
+            self.next = start.get() + size;
+            for frame in 0..frames as u64 {
+                self.tables
+                    .insert(start.checked_add(frame * PAGE_SIZE)?, [0; 512]);
+            }
+            Some(start)
+        }
+
+        fn free(&mut self, table: Hpa, frames: usize) {
+            self.left += frames;
+            for frame in 0..frames as u64 {
+                let at = Hpa::new(table.get() + frame * PAGE_SIZE);
+                assert!(self.tables.remove(&at).is_some(), "{at:?} freed twice");
+            }
+        }
+
+        fn read(&self, table: Hpa, index: usize) -> u64 {
+            self.tables[&Hpa::new(table.get() + (index as u64 / 512) * PAGE_SIZE)][index % 512]
+        }
+
+        fn write(&mut self, table: Hpa, index: usize, descriptor: u64) {
+            let frame = Hpa::new(table.get() + (index as u64 / 512) * PAGE_SIZE);
+            self.tables
+                .get_mut(&frame)
+                .expect("a table that was allocated")[index % 512] = descriptor;
+        }
+    }
+
+    /// Notes what was invalidated.
+    #[derive(Debug, Default)]
+    pub struct FakeTlb<A> {
+        /// The ranges, oldest first.
+        pub invalidated: Vec<Span<A>>,
+    }
+
+    impl<A> Tlb<A> for FakeTlb<A> {
+        fn invalidate(&mut self, range: Span<A>) {
+            self.invalidated.push(range);
+        }
+    }
+}
+
+#[cfg(any(test, feature = "fake"))]
+pub use fakes::{FakeGuestMemory, FakeTableMemory, FakeTlb};

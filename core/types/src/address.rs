@@ -1,0 +1,185 @@
+//! Address newtypes and ranges of them.
+
+use core::fmt;
+
+/// What all address kinds share; implemented only by the newtypes of this module.
+pub trait Address: Copy + Ord + fmt::Debug {
+    /// An address from its number.
+    fn new(raw: u64) -> Self;
+    /// The number.
+    fn get(self) -> u64;
+
+    /// `self + bytes`, or `None` where that passes the top of 64 bits.
+    fn checked_add(self, bytes: u64) -> Option<Self> {
+        self.get().checked_add(bytes).map(Self::new)
+    }
+
+    /// Rounded down to a multiple of `align`, a power of two.
+    fn align_down(self, align: u64) -> Self {
+        Self::new(self.get() & !(align - 1))
+    }
+
+    /// Rounded up to a multiple of `align`, a power of two; `None` past the top.
+    fn align_up(self, align: u64) -> Option<Self> {
+        self.get()
+            .checked_add(align - 1)
+            .map(|raw| Self::new(raw & !(align - 1)))
+    }
+
+    /// Whether a multiple of `align`, a power of two.
+    fn is_aligned(self, align: u64) -> bool {
+        self.get() & (align - 1) == 0
+    }
+}
+
+macro_rules! address {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(transparent)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// An address from its number.
+            pub const fn new(raw: u64) -> Self {
+                Self(raw)
+            }
+
+            /// The number.
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+        }
+
+        impl Address for $name {
+            fn new(raw: u64) -> Self {
+                Self(raw)
+            }
+
+            fn get(self) -> u64 {
+                self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:#x})"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:#x}", self.0)
+            }
+        }
+    };
+}
+
+address! {
+    /// A host-physical address: what the board's bus sees.
+    Hpa
+}
+address! {
+    /// An intermediate physical address: what a guest believes to be physical.
+    Ipa
+}
+address! {
+    /// A guest-virtual address, under the guest's own stage 1.
+    Gva
+}
+address! {
+    /// An address in the hypervisor's own translation.
+    Hva
+}
+
+/// A range of addresses, `start` included, `start + len` not; never wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span<A> {
+    start: A,
+    len: u64,
+}
+
+impl<A: Address> Span<A> {
+    /// The `len` bytes from `start`; `None` where the last byte would lie past 64 bits.
+    pub fn new(start: A, len: u64) -> Option<Self> {
+        start.get().checked_add(len).map(|_| Self { start, len })
+    }
+
+    /// The first address.
+    pub fn start(&self) -> A {
+        self.start
+    }
+
+    /// The first address after the range.
+    pub fn end(&self) -> A {
+        A::new(self.start.get() + self.len)
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `address` lies inside.
+    pub fn contains(&self, address: A) -> bool {
+        self.offset_of(address).is_some()
+    }
+
+    /// How far `address` lies inside, in bytes; `None` outside.
+    pub fn offset_of(&self, address: A) -> Option<u64> {
+        address
+            .get()
+            .checked_sub(self.start.get())
+            .filter(|offset| *offset < self.len)
+    }
+
+    /// Whether the whole of `other` lies inside (an empty one does if its start does).
+    pub fn covers(&self, other: &Self) -> bool {
+        other.start >= self.start && other.end() <= self.end()
+    }
+
+    /// Whether the two share a byte.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.start < other.end() && other.start < self.end() && self.len > 0 && other.len > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: u64, len: u64) -> Span<Ipa> {
+        Span::new(Ipa::new(start), len).unwrap()
+    }
+
+    #[test]
+    fn a_span_that_wraps_is_refused() {
+        assert!(Span::new(Ipa::new(u64::MAX), 2).is_none());
+        assert!(Span::new(Ipa::new(u64::MAX), 0).is_some());
+    }
+
+    #[test]
+    fn neighbours_do_not_overlap() {
+        assert!(!span(0, 0x1000).overlaps(&span(0x1000, 0x1000)));
+        assert!(span(0, 0x1001).overlaps(&span(0x1000, 0x1000)));
+        assert!(!span(0x1000, 0).overlaps(&span(0, 0x4000)));
+    }
+
+    #[test]
+    fn the_end_is_outside() {
+        assert_eq!(span(0x1000, 0x10).offset_of(Ipa::new(0x100f)), Some(15));
+        assert_eq!(span(0x1000, 0x10).offset_of(Ipa::new(0x1010)), None);
+        assert_eq!(span(0x1000, 0x10).offset_of(Ipa::new(0xfff)), None);
+    }
+
+    #[test]
+    fn align_up_at_the_top_is_none() {
+        assert_eq!(Hpa::new(u64::MAX).align_up(4096), None);
+        assert_eq!(Hpa::new(1).align_up(4096), Some(Hpa::new(4096)));
+    }
+}

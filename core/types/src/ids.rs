@@ -1,0 +1,182 @@
+//! Ids of VMs, vCPUs, pCPUs and interrupts, and the sizes of the pools they index.
+
+use core::fmt;
+
+/// How many VMs one hypervisor holds.
+pub const MAX_VMS: usize = 8;
+/// How many vCPUs one VM holds.
+pub const MAX_VCPUS: usize = 8;
+/// How many pCPUs one board has at most.
+pub const MAX_CPUS: usize = 8;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u8);
+
+        impl $name {
+            /// The id with this index.
+            pub const fn new(index: u8) -> Self {
+                Self(index)
+            }
+
+            /// The index, for tables.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id! {
+    /// A VM, by its place in the description.
+    VmId
+}
+id! {
+    /// A vCPU, by its place in its VM.
+    VcpuId
+}
+id! {
+    /// A physical CPU, by its place in the board's device tree.
+    CpuId
+}
+
+/// A set of vCPUs of one VM, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VcpuSet(u32);
+
+impl VcpuSet {
+    /// None.
+    pub const EMPTY: Self = Self(0);
+
+    /// Just this one.
+    pub const fn only(vcpu: VcpuId) -> Self {
+        Self(1 << vcpu.index())
+    }
+
+    /// The first `count` vCPUs, `count` at most [`MAX_VCPUS`].
+    pub const fn first(count: usize) -> Self {
+        Self((1 << count) - 1)
+    }
+
+    /// Adds one.
+    pub fn insert(&mut self, vcpu: VcpuId) {
+        self.0 |= 1 << vcpu.index();
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, vcpu: VcpuId) {
+        self.0 &= !(1 << vcpu.index());
+    }
+
+    /// Whether this one is in it.
+    pub const fn contains(self, vcpu: VcpuId) -> bool {
+        self.0 & (1 << vcpu.index()) != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those in either.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Its members, lowest first.
+    pub fn iter(self) -> impl Iterator<Item = VcpuId> {
+        (0..MAX_VCPUS as u8)
+            .map(VcpuId::new)
+            .filter(move |vcpu| self.contains(*vcpu))
+    }
+}
+
+/// Whose an interrupt id is (GICv3 architecture, IHI 0069H, 2.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntKind {
+    /// 0 to 15: software generated, private to a CPU.
+    Sgi,
+    /// 16 to 31: from a device private to a CPU.
+    Ppi,
+    /// 32 to 1019: from a device that any CPU may serve.
+    Spi,
+    /// Anything above: special or not supported here.
+    Special,
+}
+
+/// An interrupt id (INTID).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IntId(u32);
+
+impl IntId {
+    /// The id with this number.
+    pub const fn new(raw: u32) -> Self {
+        Self(raw)
+    }
+
+    /// The SPI with this number in a device tree (its INTID less 32).
+    pub const fn spi(number: u32) -> Self {
+        Self(32 + number)
+    }
+
+    /// The PPI with this number in a device tree (its INTID less 16).
+    pub const fn ppi(number: u32) -> Self {
+        Self(16 + number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Whose it is.
+    pub const fn kind(self) -> IntKind {
+        match self.0 {
+            0..=15 => IntKind::Sgi,
+            16..=31 => IntKind::Ppi,
+            32..=1019 => IntKind::Spi,
+            _ => IntKind::Special,
+        }
+    }
+
+    /// Whether private to a CPU (SGI or PPI).
+    pub const fn is_private(self) -> bool {
+        self.0 < 32
+    }
+}
+
+impl fmt::Display for IntId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_counts_its_members() {
+        let mut set = VcpuSet::first(3);
+        set.remove(VcpuId::new(1));
+        set.insert(VcpuId::new(7));
+        assert!(set.iter().map(VcpuId::index).eq([0, 2, 7]));
+    }
+
+    #[test]
+    fn kinds_have_the_architecture_s_edges() {
+        assert_eq!(IntId::new(15).kind(), IntKind::Sgi);
+        assert_eq!(IntId::ppi(0).kind(), IntKind::Ppi);
+        assert_eq!(IntId::spi(0), IntId::new(32));
+        assert_eq!(IntId::new(1020).kind(), IntKind::Special);
+    }
+}

@@ -1,0 +1,48 @@
+//! The virtual platform that every VM sees: where things are for a guest, as on
+//! `qemu-system-aarch64 -M virt` (QEMU 10), whatever the real board looks like.
+
+use crate::{IntId, Ipa};
+
+/// Two banks of flash, 64 MiB each; they read as erased.
+pub const FLASH: Ipa = Ipa::new(0);
+/// Bytes of both banks.
+pub const FLASH_SIZE: u64 = 0x0800_0000;
+/// The interrupt controller's distributor.
+pub const GIC_DIST: Ipa = Ipa::new(0x0800_0000);
+/// Bytes of the distributor.
+pub const GIC_DIST_SIZE: u64 = 0x1_0000;
+/// GICv3 redistributors, two 64 KiB frames a vCPU.
+pub const GIC_REDIST: Ipa = Ipa::new(0x080a_0000);
+/// Bytes of one vCPU's redistributor: RD_base and SGI_base.
+pub const GIC_REDIST_STRIDE: u64 = 0x2_0000;
+/// The PL011 serial port.
+pub const UART: Ipa = Ipa::new(0x0900_0000);
+/// The PL011's interrupt, level.
+pub const UART_IRQ: IntId = IntId::spi(1);
+/// The PL031 real-time clock.
+pub const RTC: Ipa = Ipa::new(0x0901_0000);
+/// The PL031's interrupt, level.
+pub const RTC_IRQ: IntId = IntId::spi(2);
+/// Bytes of a PrimeCell's register frame.
+pub const PRIMECELL_SIZE: u64 = 0x1000;
+/// The first virtio-mmio transport.
+pub const VIRTIO: Ipa = Ipa::new(0x0a00_0000);
+/// Bytes from one virtio-mmio transport to the next.
+pub const VIRTIO_STRIDE: u64 = 0x200;
+/// Number of virtio-mmio transports.
+pub const VIRTIO_SLOTS: u64 = 32;
+/// The first transport's interrupt (edge); the others follow.
+pub const VIRTIO_IRQ: IntId = IntId::spi(16);
+/// RAM.
+pub const RAM: Ipa = Ipa::new(0x4000_0000);
+/// Number of SPIs that the interrupt controller has.
+pub const SPIS: u32 = 256;
+
+/// Secure physical timer (described, never fires).
+pub const TIMER_SECURE_IRQ: IntId = IntId::ppi(13);
+/// EL1 physical timer.
+pub const TIMER_PHYSICAL_IRQ: IntId = IntId::ppi(14);
+/// EL1 virtual timer.
+pub const TIMER_VIRTUAL_IRQ: IntId = IntId::ppi(11);
+/// EL2 physical timer (described, never fires).
+pub const TIMER_HYP_IRQ: IntId = IntId::ppi(10);

@@ -1,2 +1,33 @@
-//! Being written.
+//! The 64-bit backend `el2`: Armv8-A with EL2, without VHE.
+//!
+//! It does four things: enters and leaves a guest, gives it its view of memory, decodes an
+//! exit into the core's [`hanok_vm::Exit`], and injects exceptions and interrupts. What an
+//! exit leads to is the core's decision. Exits finished here, without the core: the lazy
+//! switch of FP registers. Everything in here runs with interrupts masked.
+
 #![no_std]
+
+
+mod sysreg;
+
+pub mod board;
+pub mod boot;
+pub mod cpu;
+mod debug;
+mod el1;
+mod exits;
+mod fp;
+pub mod frames;
+mod host_id;
+mod inject;
+pub mod interrupts;
+pub mod lists;
+pub mod mmu;
+pub mod ram;
+pub mod random;
+pub mod schedule;
+pub mod traps;
+pub mod vcpu;
+pub mod vectors;
+
+pub use sysreg::{isb, wait_for_interrupt, yield_now};

@@ -1,3 +1,41 @@
-//! Being written.
+//! The model of a system, its rules, and its form as a device tree.
+//!
+//! The tool on the PC makes the model from a description and writes it as a tree; the board
+//! reads the tree and trusts none of it: both sides apply the same rules
+//! ([`System::check`]), so that a damaged or hand-made image is refused with a clear word
+//! instead of overwriting something. [`BoardTree`] is what the hypervisor needs of the real
+//! board's own tree.
+//!
+//! Nothing here panics, whatever the bytes, and reading needs no heap. The binding of the
+//! system's tree is in docs/system-tree.md.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "write")]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod board;
+mod check;
+mod error;
+#[cfg(feature = "write")]
+pub mod guest;
+mod model;
+mod parse;
+mod structure;
+mod sum;
+mod tree;
+#[cfg(feature = "write")]
+mod write;
+
+pub use board::{
+    BoardCpu, BoardError, BoardTree, Console, Enable, Gic, MAX_RAM_SPANS, MAX_REDISTRIBUTORS,
+    MAX_RESERVED, PsciMethod, Timer,
+};
+pub use check::Fault;
+pub use error::{Place, Structure, TreeError};
+pub use model::{Blob, BlobKind, MAX_BLOBS, MAX_MEMORY, MAX_NAME, MAX_SEEDS, System, VmConfig};
+pub use structure::flattened;
+pub use sum::{Sum, sum};

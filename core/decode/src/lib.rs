@@ -1,3 +1,36 @@
-//! Being written.
+//! What a guest was doing when it left: syndromes, system registers, instructions.
+//!
+//! Everything here is a total function of a number that a guest may have chosen: any value
+//! has an answer, none panics. What the architecture reserves decodes to a variant that says
+//! so, because a later CPU will use it.
+//!
+//! Two sources tell about an access to a device. The syndrome of a data abort does for most
+//! ([`DataAbort::access`]); where it does not (pairs, write-back, SIMD: DDI 0487 D24.2, ESR_EL2,
+//! ISV = 0) the instruction itself must be read and decoded ([`decode_load_store`]).
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+mod a64;
+mod abort;
+mod class;
+mod coprocessor;
+mod inject;
+mod loadstore;
+mod structures;
+mod syndrome;
+mod sysreg;
+mod sysreg_names;
+
+pub use a64::decode_load_store;
+pub use abort::{Access, DataAbort, Fault, InstructionAbort};
+pub use class::{Class, Esr};
+pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
+pub use inject::{data_abort, instruction_abort, undefined};
+pub use loadstore::{
+    Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,
+};
+pub use syndrome::{
+    Condition, Debug, Eret, Origin, SError, Syndrome, SystemRegister, Wait, WaitTimeout,
+};
+pub use sysreg::SysReg;

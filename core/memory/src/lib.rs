@@ -1,3 +1,22 @@
-//! Being written.
+//! The board's memory: which spans of RAM are free, and where a guest's RAM best lies.
+//!
+//! A guest's RAM is one contiguous span whose host address agrees with the guest's address
+//! modulo the size of the largest block that can serve it, so that stage 2 needs few
+//! descriptors and the TLB few entries. Spans are handed out at boot and when a VM starts or
+//! stops, a handful in all; so the map is two short sorted lists without a heap, and each
+//! request looks at every hole.
+//!
+//! Kept true: free and allocated spans never overlap and together are exactly the RAM less
+//! what was reserved; two free spans never touch.
+//!
+//! Rejected: a buddy allocator (it rounds a 1.5 GiB guest to 2 GiB, and needs a table of
+//! frames), first fit (it cuts up the one hole that a 1 GiB block would have fitted), and a
+//! `free` that trusts its caller (a span freed twice would be two guests' RAM).
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+mod frames;
+mod spans;
+
+pub use frames::{FrameMap, MAX_SPANS, MemoryError};

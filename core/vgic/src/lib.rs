@@ -1,3 +1,86 @@
-//! Being written.
+//! The virtual interrupt controller of one VM, as a pure state machine: a GICv3 without
+//! LPIs, with a single security state, as `qemu-system-aarch64 -M virt,its=off` shows it
+//! (architecture: IHI 0069, "GIC Architecture Specification, GICv3 and GICv4").
+//!
+//! The guest takes, ends and masks its interrupts through the CPU's own virtual interface
+//! without an exit; what is emulated is the distributor, the redistributors and the SGI
+//! registers, and what is decided here is which pending interrupts stand in the list
+//! registers of a vCPU.
+//!
+//! # Who may touch what
+//!
+//! A [`Vgic`] stands behind one lock; whoever holds it may call everything, on any pCPU.
+//! The list registers of a vCPU belong to the pCPU on which it is *resident*, and only
+//! calls made there, with its [`ListRegisters`](hanok_hal::ListRegisters), touch them:
+//! [`Vgic::enter`], [`Vgic::fold`], [`Vgic::maintenance`], [`Vgic::leave`] and
+//! [`Vgic::inject_hardware_now`]. All other calls change the model, mark the vCPUs whose
+//! list registers no longer fit it, and return them; the caller kicks those that run
+//! elsewhere, and each calls `enter` before it goes back to its guest.
+//!
+//! **A vCPU that will not return to its guest soon (it waits in WFI, is off, or is
+//! descheduled) must either still answer kicks with `enter`, or have called `leave`.** The
+//! guest sees `GICD_CTLR.RWP` set until every marked vCPU has entered (IHI 0069, 12.9.4).
+//!
+//! # Where an interrupt's state is
+//!
+//! *Unlisted*, all of it is in its bank (`state.rs`). *Listed*, the list register holds
+//! pending and active, and the bank's `shown` and `active` are as old as the last fold;
+//! new edges gather in `latch` and join at the next fold. So a guest that reads ISPENDR or
+//! ISACTIVER may see a stale value; such a read marks and returns the vCPU that holds the
+//! interrupt, so that a guest that polls gets the truth (the architecture allows any
+//! finite delay). Call `fold` before `read` to spare the reader's own pCPU the second turn.
+//!
+//! # Level interrupts and maintenance
+//!
+//! A level interrupt whose line is still high when the guest ends it must come again, and
+//! the list register alone cannot know the line. Asking for a maintenance interrupt at each
+//! end would cost one more exit an interrupt. Instead, the list register's EOI bit follows
+//! the line: set while it is high, cleared (with a pending state not yet taken) once it
+//! falls. As a handler makes its device lower the line, by an access that exits anyway,
+//! the end of the interrupt costs an exit only where the interrupt is in fact due again.
+//!
+//! # More interrupts than list registers
+//!
+//! The most urgent ones stand in the list registers; a less urgent pending one is taken out
+//! again for a more urgent one. The underflow interrupt (ICH_HCR_EL2.UIE) is on only while
+//! some wait. An interrupt that the guest has acknowledged never leaves its list register
+//! before the guest has deactivated it, so a deactivation always finds its interrupt, and
+//! ICH_HCR_EL2.EOIcount stays zero; the price is that a guest with as many acknowledged
+//! interrupts as there are list registers gets no further one until it deactivates one.
+//! While some wait and one is acknowledged, underflow could come late (the acknowledged
+//! ones keep list registers occupied), so then each end of an interrupt is reported. With
+//! one list register underflow is always true, and the same report takes its place.
+//!
+//! # Interrupts of real devices
+//!
+//! One with a physical interrupt behind it is listed with HW=1: the guest's deactivation
+//! deactivates the physical one without an exit. Where the virtual one ends otherwise (the
+//! guest clears it, or HW=1 was not possible), the physical one is reported by
+//! [`Vgic::take_released`] for the hypervisor to deactivate; if its device still asks, it
+//! fires again.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod bank;
+mod choice;
+mod delivery;
+mod dist;
+mod frame;
+mod inject;
+mod listing;
+mod lr;
+#[cfg(test)]
+mod model_test;
+mod redist;
+mod snapshot;
+mod state;
+
+pub use frame::{Frame, Read};
+pub use inject::SgiRegister;
+pub use lr::{Lr, LrState};
+pub use snapshot::Snapshot;
+pub use state::Vgic;

@@ -1,3 +1,43 @@
-//! Being written.
+//! VMs and vCPUs, and what an exit leads to.
+//!
+//! A backend turns what made a guest stop into an architecture-neutral [`Exit`]; this crate
+//! answers with an [`Action`], which the backend carries out. All that a guest can reach by
+//! a hypercall, an access to a device or a trapped register is decided here, without unsafe
+//! code and on a PC as well as on the board.
+//!
+//! What it keeps true: a vCPU's private parts ([`Vcpu`]) belong to the pCPU that runs it
+//! and are never touched from another; what several pCPUs reach is in [`Vm`], atomic or
+//! behind a lock. Lock order: a device, then the interrupt controller.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod access;
+mod call;
+mod console;
+mod exit;
+mod handle;
+mod id_registers;
+mod life;
+mod machine;
+mod power;
+mod system_registers;
+mod timer;
+mod vm;
+
+pub use call::function;
+pub use console::{Channel, Console};
+pub use exit::{Action, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister};
+pub use handle::Guest;
+pub use id_registers::id_register;
+pub use life::{Ending, Life};
+pub use machine::Machine;
+pub use power::{Entry, Power};
+pub use timer::PhysicalTimer;
+pub use vm::{DebugAccess, Requests, Vcpu, Vm};
+
+#[cfg(test)]
+mod fake;

@@ -1,2 +1,81 @@
-//! Being written.
-fn main() {}
+//! The conformance payload: a guest that looks at its machine from EL1 and says what it
+//! finds different from what the architecture and the virtual platform promise.
+//!
+//! It boots by the Linux arm64 boot protocol, on `qemu-system-aarch64 -M
+//! virt,gic-version=3,its=off -kernel` as well as in a VM, so that QEMU is the oracle: a
+//! case that fails there is itself wrong. It prints `ok NAME`, `skip NAME: why` or `FAIL
+//! NAME: detail` a case, then `conformance: N passed, N failed`, and powers off.
+//!
+//! Boot arguments: `conformance.run=all` or names separated by commas (a name ending in
+//! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
+//! for ever, `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
+
+#![no_std]
+#![no_main]
+
+#[macro_use]
+mod console;
+#[macro_use]
+mod case;
+#[macro_use]
+mod probe;
+#[macro_use]
+mod sysreg;
+
+mod boot;
+mod cases;
+mod code;
+mod cpu;
+mod fp;
+mod gic;
+mod machine;
+mod mmio;
+mod mmu;
+mod psci;
+mod smp;
+mod timer;
+mod vectors;
+
+use machine::{Machine, Selection};
+
+/// The primary CPU's Rust entry, with the MMU on; `tree` is where the device tree lies.
+extern "C" fn primary(tree: u64) -> ! {
+    cpu::install(0);
+    gic::init_distributor();
+    gic::init_cpu(0);
+    // SAFETY: the boot protocol passes the tree's address, in RAM that is mapped.
+    let arguments = unsafe { machine::Arguments::from_tree(tree) };
+    match arguments {
+        Ok(arguments) => run(&arguments),
+        Err(why) => {
+            println!("FAIL boot: {why}");
+            println!("conformance: 0 passed, 1 failed");
+        }
+    }
+    psci::system_off()
+}
+
+fn run(arguments: &machine::Arguments) {
+    let machine = Machine::new(arguments);
+    println!(
+        "conformance: {} vCPUs, {} MiB at {:#x}, loaded at {:#x}",
+        machine.cpus,
+        machine.ram_size >> 20,
+        machine.ram,
+        boot::load_address()
+    );
+    match arguments.selection() {
+        Selection::ResetLoop => cases::canary::reset_loop(&machine),
+        Selection::Cases(names) => {
+            let (passed, failed) = cases::run(&machine, names);
+            println!("conformance: {passed} passed, {failed} failed");
+        }
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    println!("FAIL panic: {info}");
+    println!("conformance: 0 passed, 1 failed");
+    psci::system_off()
+}

@@ -1,0 +1,167 @@
+//! The board as the exits see it: what all pCPUs share once the hypervisor has started.
+
+use crate::interrupts;
+use crate::ram::GuestRam;
+use crate::traps::Features;
+use core::sync::atomic::{AtomicBool, Ordering};
+use hanok_arm_common::{Firmware, HostUart};
+use hanok_decode::SysReg;
+use hanok_hal::{Mutex, SerialPort};
+use hanok_types::{CpuId, IntId, MAX_CPUS, VmId};
+use hanok_vm::{Channel, Console, Machine, Vm};
+use spin::mutex::SpinMutexGuard;
+
+/// A VM with what this backend adds to it.
+#[derive(Debug)]
+pub struct VmUnit {
+    /// The core's part.
+    pub vm: Vm,
+    /// Its RAM.
+    pub ram: GuestRam,
+    /// VTTBR_EL2: its stage 2 and its VMID.
+    pub vttbr: u64,
+}
+
+/// Interrupts of the board that the hypervisor serves itself.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardInterrupts {
+    /// The virtual timer's, handed on to guests.
+    pub virtual_timer: IntId,
+    /// The hypervisor's own timer.
+    pub hyp_timer: IntId,
+    /// The GIC's maintenance interrupt.
+    pub maintenance: IntId,
+    /// The serial port's, if it has one.
+    pub uart: Option<IntId>,
+}
+
+/// All that pCPUs share. Made once, never dropped.
+#[allow(missing_debug_implementations)]
+pub struct Board {
+    /// The firmware, if the board has PSCI.
+    pub firmware: Option<Firmware>,
+    /// The one serial line.
+    pub console: Mutex<Console<HostUart>>,
+    /// Interrupts.
+    pub interrupts: BoardInterrupts,
+    /// MPIDR of each pCPU, by its index.
+    pub mpidr: [u64; MAX_CPUS],
+    /// VTCR_EL2, the same for every VM.
+    pub vtcr: u64,
+    /// The CPUs' optional features (all CPUs of a board are alike).
+    pub features: Features,
+    /// The counter's frequency in Hz.
+    pub frequency: u64,
+    /// The VMs.
+    pub vms: &'static [VmUnit],
+    /// What VMs' blobs are offsets into.
+    pub payload: &'static [u8],
+    /// Random bytes for guests' seeds.
+    pub random: Mutex<crate::random::Random>,
+    /// Reception is paused: no VM had room.
+    pub reception_paused: AtomicBool,
+    /// Some VM's bytes wait for the line.
+    pub transmission_waits: AtomicBool,
+    /// Some VM was stopped rather than turned off.
+    pub any_stopped: AtomicBool,
+    /// The boot loader's arguments.
+    pub bootargs: &'static str,
+}
+
+/// The line behind one VM's serial port.
+#[allow(missing_debug_implementations)]
+pub struct VmPort<'a> {
+    console: SpinMutexGuard<'a, Console<HostUart>>,
+    vm: VmId,
+}
+
+impl SerialPort for VmPort<'_> {
+    fn try_send(&mut self, byte: u8) -> bool {
+        self.console.try_send(Channel::Vm(self.vm), byte)
+    }
+}
+
+impl Machine for Board {
+    type Port<'a> = VmPort<'a>;
+
+    fn kick(&self, cpu: CpuId) {
+        if let Some(mpidr) = self.mpidr.get(cpu.index()) {
+            interrupts::kick(*mpidr);
+        }
+    }
+
+    fn counter(&self) -> u64 {
+        crate::read!("cntpct_el0")
+    }
+
+    fn counter_frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    fn deactivate(&self, interrupt: IntId) {
+        interrupts::deactivate(interrupt);
+    }
+
+    fn port(&self, vm: VmId) -> VmPort<'_> {
+        VmPort { console: self.console.lock(), vm }
+    }
+
+    fn line_state(&self, _vm: VmId, room: bool, waiting: bool) {
+        if room && self.reception_paused.load(Ordering::Relaxed) {
+            self.reception_paused.store(false, Ordering::Relaxed);
+            self.console.lock().port().set_listening(true);
+        }
+        if waiting && !self.transmission_waits.swap(true, Ordering::Relaxed) {
+            self.console.lock().port().interrupt_when_writable(true);
+        }
+    }
+
+    fn id_register(&self, id: SysReg) -> u64 {
+        crate::host_id::read(id)
+    }
+}
+
+impl Board {
+    /// Says one line of the hypervisor's own on the console.
+    pub fn say(&self, text: core::fmt::Arguments<'_>) {
+        self.console.lock().say(text);
+    }
+
+    /// Moves received bytes to the VMs, and waiting ones to the line: the serial port's
+    /// interrupt.
+    pub fn serve_console(&self) {
+        self.console.lock().port().acknowledge();
+        while let Some((vm, byte)) = self.receive() {
+            // There was room a moment ago, and only this interrupt fills it.
+            if let Some(unit) = self.vms.get(vm.index()) {
+                let _ = unit.vm.receive(self, byte);
+            }
+        }
+        if self.transmission_waits.swap(false, Ordering::Relaxed) {
+            let all_sent = self.vms.iter().fold(true, |done, unit| unit.vm.transmit(self) && done);
+            if all_sent {
+                self.console.lock().port().interrupt_when_writable(false);
+            } else {
+                self.transmission_waits.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The next byte for a VM that has room for it; pauses reception where it has none.
+    fn receive(&self) -> Option<(VmId, u8)> {
+        loop {
+            let listening = self.console.lock().listening();
+            let room = self.vms.get(listening.index()).map_or(1, |unit| unit.vm.receive_room());
+            let mut console = self.console.lock();
+            if room == 0 {
+                console.port().set_listening(false);
+                self.reception_paused.store(true, Ordering::Relaxed);
+                return None;
+            }
+            let byte = console.port().receive()?;
+            if let Some(addressed) = console.received(byte) {
+                return Some(addressed);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The EL1 and EL0 state that stays in the CPU while its vCPU does.
+//!
+//! Saved and loaded only when a pCPU changes its vCPU. What a guest cannot see because a
+//! trap hides it (PMU, SVE, MTE, ...) is not here; what is trapped lazily (FP, debug) has
+//! modules of its own.
+
+use crate::{read, write};
+
+macro_rules! el1_state {
+    ($($(#[$doc:meta])* $field:ident = $register:literal),* $(,)?) => {
+        /// Register values, each under its own name.
+        #[derive(Clone, Copy, Debug, Default)]
+        #[repr(C)]
+        pub struct El1State {
+            $($(#[$doc])* #[doc = concat!("`", $register, "`")] pub $field: u64,)*
+            /// Pointer authentication keys, where the CPU has them: IA, IB, DA, DB, GA.
+            pub keys: [u64; 10],
+        }
+
+        impl El1State {
+            fn save_registers(&mut self) {
+                $(self.$field = read!($register);)*
+            }
+
+            fn load_registers(&self) {
+                $(write!($register, self.$field);)*
+            }
+        }
+    };
+}
+
+el1_state! {
+    vmpidr = "vmpidr_el2",
+    sctlr = "sctlr_el1",
+    actlr = "actlr_el1",
+    cpacr = "cpacr_el1",
+    ttbr0 = "ttbr0_el1",
+    ttbr1 = "ttbr1_el1",
+    tcr = "tcr_el1",
+    mair = "mair_el1",
+    amair = "amair_el1",
+    vbar = "vbar_el1",
+    contextidr = "contextidr_el1",
+    esr = "esr_el1",
+    far = "far_el1",
+    afsr0 = "afsr0_el1",
+    afsr1 = "afsr1_el1",
+    elr = "elr_el1",
+    spsr = "spsr_el1",
+    sp_el0 = "sp_el0",
+    sp_el1 = "sp_el1",
+    tpidr_el0 = "tpidr_el0",
+    tpidrro_el0 = "tpidrro_el0",
+    tpidr_el1 = "tpidr_el1",
+    par = "par_el1",
+    csselr = "csselr_el1",
+    mdscr = "mdscr_el1",
+    cntkctl = "cntkctl_el1",
+    cntv_cval = "cntv_cval_el0",
+    cntv_ctl = "cntv_ctl_el0",
+    vmcr = "ich_vmcr_el2",
+    ap0r0 = "ich_ap0r0_el2",
+    ap1r0 = "ich_ap1r0_el2",
+}
+
+macro_rules! keys {
+    ($do:ident, $($index:literal $register:literal),*) => { $($do!($index, $register);)* };
+}
+
+macro_rules! each_key {
+    ($do:ident) => {
+        // APIAKeyLo to APGAKeyHi by encoding: the names need FEAT_PAuth in the assembler.
+        keys!(
+            $do, 0 "s3_0_c2_c1_0", 1 "s3_0_c2_c1_1", 2 "s3_0_c2_c1_2", 3 "s3_0_c2_c1_3",
+            4 "s3_0_c2_c2_0", 5 "s3_0_c2_c2_1", 6 "s3_0_c2_c2_2", 7 "s3_0_c2_c2_3",
+            8 "s3_0_c2_c3_0", 9 "s3_0_c2_c3_1"
+        );
+    };
+}
+
+impl El1State {
+    /// A vCPU as it comes out of reset (DDI 0487, D1.9.2 and the registers' own reset
+    /// values), with this affinity. The boot protocol wants MMU and caches off.
+    pub fn reset(vmpidr: u64) -> Self {
+        Self {
+            vmpidr,
+            // RES1 bits of SCTLR_EL1 for a CPU without the later features.
+            sctlr: 0x30d0_0800,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the state out of the CPU.
+    pub fn save(&mut self, pointer_authentication: bool) {
+        self.save_registers();
+        if pointer_authentication {
+            macro_rules! save_key {
+                ($index:literal, $register:literal) => {
+                    self.keys[$index] = read!($register)
+                };
+            }
+            each_key!(save_key);
+        }
+    }
+
+    /// Puts the state into the CPU. Takes effect for EL1 at the next return to it.
+    pub fn load(&self, pointer_authentication: bool) {
+        // The timer off while its compare value changes, so that it does not fire between.
+        write!("cntv_ctl_el0", 0);
+        self.load_registers();
+        if pointer_authentication {
+            macro_rules! load_key {
+                ($index:literal, $register:literal) => {
+                    write!($register, self.keys[$index])
+                };
+            }
+            each_key!(load_key);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! From the trap entry to the core, and back.
+
+use crate::board::Board;
+use crate::cpu::Cpu;
+use crate::lists::HardwareLists;
+use crate::traps::guest_mdcr;
+use crate::vcpu::Vcpu;
+use crate::{fp, inject, interrupts, read, schedule, write};
+use hanok_decode::{Esr, Syndrome};
+use hanok_hal::GuestMemory;
+use hanok_types::{IntId, Ipa};
+use hanok_vm::{Action, DataAbort, Exit, Guest, MmioAccess, SystemRegister};
+
+/// PSTATE.SS: cleared when a stepped instruction is emulated, so that the step completes.
+const PSTATE_SS: u64 = 1 << 21;
+/// PSTATE.BTYPE: zero after any instruction but a branch.
+const PSTATE_BTYPE: u64 = 3 << 10;
+
+/// The vCPU that left the guest, and its board.
+fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
+    // SAFETY: the trap entry passes the vCPU that ran, which belongs to this pCPU alone and
+    // lives for ever; its `cpu` is this pCPU, distinct memory. No other reference to either
+    // exists: the hypervisor keeps none across a guest's run.
+    let (vcpu, cpu) = unsafe { (&mut *vcpu, &mut *(*vcpu).cpu) };
+    let board = cpu.board.expect("a pCPU that ran a guest has its board");
+    (vcpu, cpu, board)
+}
+
+/// The core's handler for this vCPU.
+fn guest<'a>(
+    vcpu: &'a mut Vcpu,
+    board: &'static Board,
+    lists: &'a mut HardwareLists,
+) -> Guest<'a, Board, HardwareLists> {
+    Guest { vm: &vcpu.unit.vm, vcpu: &mut vcpu.core, regs: &mut vcpu.regs, machine: board, lists }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
+    let (vcpu, cpu, board) = arrived(vcpu);
+    let esr = read!("esr_el2");
+    let syndrome = Syndrome::decode(esr);
+    if syndrome == Syndrome::FpAccess {
+        load_fp(vcpu);
+        return vcpu;
+    }
+    let exit = exit_of(vcpu, esr, syndrome);
+    let action = guest(vcpu, board, &mut HardwareLists::new()).handle(exit);
+    act(vcpu, cpu, board, esr, action)
+}
+
+/// Carries out what the core decided.
+fn act(
+    vcpu: &mut Vcpu,
+    cpu: &mut Cpu,
+    board: &'static Board,
+    esr: u64,
+    action: Action,
+) -> *mut Vcpu {
+    if core::mem::take(&mut vcpu.core.rearm) {
+        program_timer(vcpu, board);
+    }
+    match action {
+        Action::Resume => vcpu,
+        Action::Next => {
+            advance(vcpu, esr);
+            vcpu
+        }
+        Action::Inject(fault) => {
+            inject::inject(vcpu, fault);
+            vcpu
+        }
+        Action::GiveDebug => {
+            vcpu.debug.given = true;
+            vcpu.debug.load();
+            write!("mdcr_el2", guest_mdcr(true));
+            vcpu
+        }
+        Action::Wait => {
+            advance(vcpu, esr);
+            schedule::sleep(vcpu, cpu, board)
+        }
+        Action::Sleep => schedule::sleep(vcpu, cpu, board),
+        Action::Reconsider => schedule::next(cpu, board),
+    }
+}
+
+/// Past the instruction that made the exit.
+fn advance(vcpu: &mut Vcpu, esr: u64) {
+    let length = Esr::from_bits(esr).instruction_length();
+    vcpu.regs.pc = vcpu.regs.pc.wrapping_add(length);
+    vcpu.regs.pstate &= !(PSTATE_SS | PSTATE_BTYPE);
+}
+
+/// FP registers to the CPU, at the guest's first use.
+fn load_fp(vcpu: &mut Vcpu) {
+    fp::open();
+    vcpu.fp.load();
+    vcpu.fp_loaded = true;
+}
+
+/// The exit in the core's words.
+fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Exit {
+    match syndrome {
+        Syndrome::Hvc(_) => Exit::Hypercall,
+        Syndrome::Smc(_) => Exit::MonitorCall,
+        Syndrome::Wait(_) => Exit::Wait,
+        Syndrome::SystemRegister(access) => Exit::SystemRegister(SystemRegister {
+            id: access.register,
+            register: access.operand,
+            write: !access.read,
+        }),
+        Syndrome::DataAbort(abort) if abort.has_ipa() => Exit::Data(data(vcpu, &abort)),
+        Syndrome::InstructionAbort(abort) if abort.has_ipa() => {
+            Exit::Fetch { ipa: fault_ipa(abort.on_walk), walk: abort.on_walk }
+        }
+        Syndrome::Sve
+        | Syndrome::Sme(_)
+        | Syndrome::PointerAuthentication
+        | Syndrome::OtherInstruction(_)
+        | Syndrome::Unknown
+        | Syndrome::Cp14(_)
+        | Syndrome::Cp14Pair(_)
+        | Syndrome::Cp14Transfer(_)
+        | Syndrome::Cp15(_)
+        | Syndrome::Cp15Pair(_)
+        | Syndrome::Vmrs(_) => Exit::Denied,
+        _ => Exit::Unexpected { syndrome: esr },
+    }
+}
+
+/// HPFAR_EL2's page, and the offset of FAR_EL2 in it (which a walk's fault does not give).
+fn fault_ipa(walk: bool) -> Ipa {
+    let page = (read!("hpfar_el2") >> 4 & 0xff_ffff_ffff) << 12;
+    let offset = if walk { 0 } else { read!("far_el2") & 0xfff };
+    Ipa::new(page | offset)
+}
+
+fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> DataAbort {
+    let access = abort.access.filter(|_| !abort.cache_maintenance).map(|access| MmioAccess {
+        width: access.width,
+        register: access.register,
+        sign_extend: access.sign_extend,
+        wide: access.wide,
+    });
+    DataAbort {
+        ipa: fault_ipa(abort.on_walk),
+        write: abort.write,
+        walk: abort.on_walk,
+        access,
+        instruction: if access.is_none() { instruction(vcpu) } else { None },
+    }
+}
+
+/// The A64 instruction at the vCPU's program counter, through its own stage 1.
+fn instruction(vcpu: &Vcpu) -> Option<u32> {
+    const AARCH32: u64 = 1 << 4;
+    if vcpu.regs.pstate & AARCH32 != 0 {
+        return None;
+    }
+    let at = vcpu.regs.pc;
+    let saved = read!("par_el1");
+    // SAFETY: address translation changes PAR_EL1 alone, which is put back.
+    unsafe {
+        if vcpu.regs.pstate & 0xc == 0 {
+            core::arch::asm!("at s1e0r, {}", "isb", in(reg) at, options(nostack, preserves_flags));
+        } else {
+            core::arch::asm!("at s1e1r, {}", "isb", in(reg) at, options(nostack, preserves_flags));
+        }
+    }
+    let par = read!("par_el1");
+    write!("par_el1", saved);
+    if par & 1 != 0 {
+        return None;
+    }
+    let ipa = Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xffc);
+    let mut word = [0; 4];
+    vcpu.unit.ram.read(ipa, &mut word).ok()?;
+    Some(u32::from_le_bytes(word))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
+    let (vcpu, cpu, board) = arrived(vcpu);
+    let Some(interrupt) = interrupts::acknowledge() else { return vcpu };
+    interrupts::drop_priority(interrupt);
+    if interrupt == board.interrupts.virtual_timer {
+        // Deactivated by the guest, through the list register.
+        guest(vcpu, board, &mut HardwareLists::new()).virtual_timer(interrupt);
+        return vcpu;
+    }
+    serve(Some(vcpu), board, interrupt);
+    if vcpu.unit.vm.life().is_running() && vcpu.unit.vm.power(vcpu.core.id).is_on() {
+        vcpu
+    } else {
+        schedule::next(cpu, board)
+    }
+}
+
+/// Serves one physical interrupt other than a running vCPU's timer, and deactivates it.
+/// `vcpu` is the one in this CPU, if any.
+pub fn serve(vcpu: Option<&mut Vcpu>, board: &'static Board, interrupt: IntId) {
+    let lines = &board.interrupts;
+    if Some(interrupt) == lines.uart {
+        board.serve_console();
+    }
+    match vcpu {
+        Some(vcpu) => {
+            let lists = &mut HardwareLists::new();
+            if interrupt == lines.virtual_timer {
+                guest(vcpu, board, lists).virtual_timer(interrupt);
+                return;
+            }
+            if interrupt == lines.maintenance {
+                guest(vcpu, board, lists).maintenance();
+            }
+            if interrupt == lines.hyp_timer {
+                write!("cnthp_ctl_el2", 0);
+            }
+            refresh(vcpu, board);
+        }
+        None if interrupt == lines.hyp_timer => write!("cnthp_ctl_el2", 0),
+        // Nobody is here whose timer it could be: an old one, from before its vCPU left.
+        None if interrupt == lines.virtual_timer => write!("cntv_ctl_el0", 0),
+        None => {}
+    }
+    interrupts::deactivate(interrupt);
+}
+
+/// Brings the interrupts and timers of the vCPU in this CPU up to date.
+pub fn refresh(vcpu: &mut Vcpu, board: &'static Board) {
+    guest(vcpu, board, &mut HardwareLists::new()).refresh();
+    if core::mem::take(&mut vcpu.core.rearm) {
+        program_timer(vcpu, board);
+    }
+}
+
+/// Sets the hypervisor's timer to the vCPU's next deadline.
+fn program_timer(vcpu: &mut Vcpu, board: &'static Board) {
+    match guest(vcpu, board, &mut HardwareLists::new()).deadline() {
+        Some(at) => {
+            write!("cnthp_cval_el2", at);
+            write!("cnthp_ctl_el2", 1);
+        }
+        None => write!("cnthp_ctl_el2", 0),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hanok_on_serror(vcpu: *mut Vcpu) -> *mut Vcpu {
+    let (vcpu, cpu, board) = arrived(vcpu);
+    let esr = read!("esr_el2");
+    let name = &vcpu.unit.vm.config().name;
+    board.say(format_args!("vm {name}: SError while it ran (ESR_EL2 {esr:#x}), handed to it"));
+    let action = guest(vcpu, board, &mut HardwareLists::new()).handle(Exit::SystemError);
+    act(vcpu, cpu, board, esr, action)
+}

@@ -1,0 +1,79 @@
+//! Frames for translation tables.
+
+use core::ptr;
+use hanok_hal::TableMemory;
+use hanok_types::{Hpa, PAGE_SIZE};
+
+/// A block of frames, lent out one after the other; a frame that comes back is kept in a
+/// list through its own first word. Only single frames come back: roots live for ever.
+#[derive(Debug)]
+pub struct Frames {
+    next: u64,
+    end: u64,
+    /// What is added to a physical address to reach it.
+    offset: u64,
+    free: u64,
+}
+
+/// No frame: an address that no frame has, as it is not aligned.
+const NONE: u64 = 1;
+
+impl Frames {
+    /// `frames` frames at `start`, reached at `start + offset`.
+    ///
+    /// # Safety
+    /// The frames are mapped there, writable, for ever, and nobody else's.
+    pub unsafe fn new(start: Hpa, frames: u64, offset: u64) -> Self {
+        let next = start.get();
+        Self { next, end: next + frames * PAGE_SIZE, offset, free: NONE }
+    }
+
+    /// Where the first frame that was never lent is; the rest may be mapped elsewhere.
+    pub fn set_offset(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    fn pointer(&self, table: Hpa, index: usize) -> *mut u64 {
+        (table.get().wrapping_add(self.offset) as *mut u64).wrapping_add(index)
+    }
+}
+
+impl TableMemory for Frames {
+    fn allocate(&mut self, frames: usize) -> Option<Hpa> {
+        let size = frames as u64 * PAGE_SIZE;
+        let start = if frames == 1 && self.free != NONE {
+            let frame = Hpa::new(self.free);
+            self.free = self.read(frame, 0);
+            frame
+        } else {
+            let start = self.next.next_multiple_of(size);
+            if start + size > self.end {
+                return None;
+            }
+            self.next = start + size;
+            Hpa::new(start)
+        };
+        // SAFETY: a frame of the pool, lent to nobody (see `new`).
+        unsafe { ptr::write_bytes(self.pointer(start, 0).cast::<u8>(), 0, size as usize) };
+        Some(start)
+    }
+
+    fn free(&mut self, table: Hpa, frames: usize) {
+        debug_assert_eq!(frames, 1, "roots live for ever");
+        let link = self.free;
+        self.write(table, 0, link);
+        self.free = table.get();
+    }
+
+    fn read(&self, table: Hpa, index: usize) -> u64 {
+        // SAFETY: a table of the pool, and an index within it by the walker's geometry.
+        unsafe { ptr::read_volatile(self.pointer(table, index)) }
+    }
+
+    fn write(&mut self, table: Hpa, index: usize, descriptor: u64) {
+        // SAFETY: as in `read`; `self` is borrowed mutably, so nobody else writes.
+        unsafe { ptr::write_volatile(self.pointer(table, index), descriptor) };
+        // Visible to the walkers of all CPUs before the next thing happens.
+        crate::sysreg::dsb_ish();
+    }
+}

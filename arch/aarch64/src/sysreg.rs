@@ -1,0 +1,60 @@
+//! System registers by name, and the few instructions that have no name in Rust.
+
+/// Reads a system register: `read!("esr_el2")`. The register must be one whose reading
+/// has no effect beyond its value, or whose effect the caller wants (ICC_IAR1_EL1).
+#[macro_export]
+macro_rules! read {
+    ($register:expr) => {{
+        let value: u64;
+        // SAFETY: reading this register at EL2 changes no memory that Rust knows of.
+        unsafe { core::arch::asm!(concat!("mrs {}, ", $register), out(reg) value, options(nostack, preserves_flags)) };
+        value
+    }};
+}
+
+/// Writes a system register: `write!("hcr_el2", value)`. Whoever writes a register that
+/// bears on the hypervisor's own execution (SCTLR, TTBR0, VBAR of EL2) says at that place
+/// why it is sound.
+#[macro_export]
+macro_rules! write {
+    ($register:expr, $value:expr) => {{
+        let value: u64 = $value;
+        // SAFETY: the registers written through here govern the guest, or the caller
+        // argues for the hypervisor's own; the compiler is told that memory may change.
+        unsafe { core::arch::asm!(concat!("msr ", $register, ", {}"), in(reg) value, options(nostack, preserves_flags)) };
+    }};
+}
+
+/// Instruction synchronization barrier (DDI 0487, C6.2 "ISB").
+#[inline(always)]
+pub fn isb() {
+    // SAFETY: a barrier.
+    unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) };
+}
+
+/// Data synchronization barrier, full system.
+#[inline(always)]
+pub fn dsb_sy() {
+    // SAFETY: a barrier.
+    unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
+}
+
+/// Data synchronization barrier, inner shareable.
+#[inline(always)]
+pub fn dsb_ish() {
+    // SAFETY: a barrier.
+    unsafe { core::arch::asm!("dsb ish", options(nostack, preserves_flags)) };
+}
+
+/// Sleeps until an interrupt is pending for this CPU, masked or not.
+pub fn wait_for_interrupt() {
+    dsb_sy();
+    // SAFETY: a hint; the CPU goes on by itself at the next interrupt.
+    unsafe { core::arch::asm!("wfi", options(nostack, preserves_flags)) };
+}
+
+/// Tells the CPU, and an emulator beneath it, that this loop waits for another CPU.
+pub fn yield_now() {
+    // SAFETY: a hint.
+    unsafe { core::arch::asm!("yield", options(nostack, preserves_flags, nomem)) };
+}

@@ -1,0 +1,142 @@
+//! What exits: the values of the registers that decide which guest action comes to EL2.
+
+use crate::{read, write};
+use bitflags::bitflags;
+
+bitflags! {
+    /// HCR_EL2 (DDI 0487, D24.2.47), the bits used here.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Hcr: u64 {
+        /// Stage 2 translation.
+        const VM = 1 << 0;
+        /// Set/way invalidation also cleans, so that it harms no one else.
+        const SWIO = 1 << 1;
+        /// Physical FIQs come to EL2, virtual ones go to the guest.
+        const FMO = 1 << 3;
+        /// The same for IRQs.
+        const IMO = 1 << 4;
+        /// The same for SErrors.
+        const AMO = 1 << 5;
+        /// A virtual SError is pending.
+        const VSE = 1 << 8;
+        /// A guest's TLB and instruction cache operations reach the inner shareable domain,
+        /// since it may run on another CPU next.
+        const FB = 1 << 9;
+        /// Its barriers are at least inner shareable (BSU).
+        const BSU_INNER = 1 << 10;
+        /// WFI exits.
+        const TWI = 1 << 13;
+        /// ID registers of group 3 exit.
+        const TID3 = 1 << 18;
+        /// SMC exits.
+        const TSC = 1 << 19;
+        /// Implementation-defined registers exit.
+        const TIDCP = 1 << 20;
+        /// ACTLR_EL1 exits.
+        const TACR = 1 << 21;
+        /// EL1 is AArch64.
+        const RW = 1 << 31;
+        /// LORegion registers exit.
+        const TLOR = 1 << 35;
+        /// RAS error records exit.
+        const TERR = 1 << 36;
+        /// Pointer authentication keys do not exit.
+        const APK = 1 << 40;
+        /// Pointer authentication instructions do not exit.
+        const API = 1 << 41;
+        /// SCXTNUM does not exit.
+        const EN_SCXT = 1 << 53;
+        /// GMID_EL1 exits.
+        const TID5 = 1 << 58;
+    }
+
+    /// MDCR_EL2 (DDI 0487, D24.3.17), the bits used here.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Mdcr: u64 {
+        /// PMCR exits.
+        const TPMCR = 1 << 5;
+        /// PMU registers exit.
+        const TPM = 1 << 6;
+        /// Breakpoint, watchpoint and MDSCR registers exit.
+        const TDA = 1 << 9;
+        /// OS lock and power-down registers exit.
+        const TDOSA = 1 << 10;
+        /// Debug ROM registers exit.
+        const TDRA = 1 << 11;
+        /// Statistical profiling registers exit.
+        const TPMS = 1 << 14;
+        /// Trace filter registers exit.
+        const TTRF = 1 << 19;
+    }
+}
+
+/// The CPU's optional features that the hypervisor must know of, read once.
+#[derive(Clone, Copy, Debug)]
+pub struct Features {
+    /// FEAT_PAuth: the guest has it, and its keys are switched.
+    pub pointer_authentication: bool,
+}
+
+impl Features {
+    /// From this CPU's ID registers.
+    pub fn detect() -> Self {
+        let isar1 = read!("id_aa64isar1_el1");
+        let isar2 = read!("s3_0_c0_c6_2");
+        // APA, API, GPA, GPI; APA3, GPA3.
+        let pointer_authentication = isar1 & 0xff00_0ff0 != 0 || isar2 & 0xff00 != 0;
+        Self { pointer_authentication }
+    }
+}
+
+/// HCR_EL2 of a guest that runs.
+pub fn guest_hcr(features: Features) -> Hcr {
+    let mut hcr = Hcr::VM
+        | Hcr::SWIO
+        | Hcr::FMO
+        | Hcr::IMO
+        | Hcr::AMO
+        | Hcr::FB
+        | Hcr::BSU_INNER
+        | Hcr::TID3
+        | Hcr::TSC
+        | Hcr::TIDCP
+        | Hcr::TACR
+        | Hcr::RW
+        | Hcr::TLOR
+        | Hcr::TERR
+        | Hcr::TID5;
+    if features.pointer_authentication {
+        hcr |= Hcr::APK | Hcr::API;
+    }
+    hcr
+}
+
+/// MDCR_EL2 of a guest that runs; `debug` where it was given the debug registers. HPMN
+/// keeps every event counter on the guest's side of a fence that TPM closes.
+pub fn guest_mdcr(debug: bool) -> u64 {
+    let mut mdcr = Mdcr::TPMCR | Mdcr::TPM | Mdcr::TDOSA | Mdcr::TDRA | Mdcr::TPMS | Mdcr::TTRF;
+    if !debug {
+        mdcr |= Mdcr::TDA;
+    }
+    mdcr.bits() | event_counters()
+}
+
+/// PMCR_EL0.N, where there is a PMU.
+fn event_counters() -> u64 {
+    let version = read!("id_aa64dfr0_el1") >> 8 & 0xf;
+    if version == 0 || version == 0xf { 0 } else { read!("pmcr_el0") >> 11 & 0x1f }
+}
+
+/// CNTHCTL_EL2: EL1 reads the physical counter (EL1PCTEN), its physical timer exits.
+const CNTHCTL: u64 = 1;
+
+/// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU.
+pub fn install() {
+    write!("cnthctl_el2", CNTHCTL);
+    write!("cntvoff_el2", 0);
+    write!("hstr_el2", 0);
+    write!("mdcr_el2", guest_mdcr(false));
+    write!("vpidr_el2", read!("midr_el1"));
+    crate::fp::close();
+    crate::sysreg::isb();
+}

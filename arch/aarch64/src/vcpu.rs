@@ -1,0 +1,72 @@
+//! A vCPU as this backend keeps it.
+
+use crate::board::VmUnit;
+use crate::cpu::Cpu;
+use crate::debug::DebugState;
+use crate::el1::El1State;
+use crate::fp::FpState;
+use crate::traps::Hcr;
+use hanok_types::Regs;
+
+/// PSTATE of a vCPU that starts: EL1h, D, A, I and F masked (arm64 boot protocol; DEN0022F
+/// 6.4 for CPU_ON).
+const START_PSTATE: u64 = 0x3c5;
+
+/// A vCPU: registers first, for the trap entry. Owned by its pCPU.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Vcpu {
+    /// General registers while the guest does not run.
+    pub regs: Regs,
+    /// Top of the stack of the pCPU it runs on.
+    pub stack: u64,
+    /// The pCPU it runs on.
+    pub cpu: *mut Cpu,
+    /// Its VM.
+    pub unit: &'static VmUnit,
+    /// The core's part.
+    pub core: hanok_vm::Vcpu,
+    /// HCR_EL2 while it runs.
+    pub hcr: Hcr,
+    /// Whether it is in its VM: started, and not off.
+    pub on: bool,
+    /// Whether its FP registers are in the CPU.
+    pub fp_loaded: bool,
+    /// EL1 registers while it is not in a CPU.
+    pub el1: El1State,
+    /// FP registers while they are not in a CPU.
+    pub fp: FpState,
+    /// Debug registers while they are not in a CPU.
+    pub debug: DebugState,
+}
+
+impl Vcpu {
+    /// A vCPU that is off.
+    pub fn new(unit: &'static VmUnit, core: hanok_vm::Vcpu, hcr: Hcr) -> Self {
+        Self {
+            regs: Regs::default(),
+            stack: 0,
+            cpu: core::ptr::null_mut(),
+            unit,
+            core,
+            hcr,
+            on: false,
+            fp_loaded: false,
+            el1: El1State::default(),
+            fp: FpState::default(),
+            debug: DebugState::default(),
+        }
+    }
+
+    /// The state of a vCPU that starts at `entry`.
+    pub fn reset(&mut self, entry: hanok_vm::Entry) {
+        self.core = hanok_vm::Vcpu::new(self.core.id);
+        self.regs = Regs { pc: entry.pc, pstate: START_PSTATE, ..Regs::default() };
+        self.regs.x[0] = entry.argument;
+        self.hcr.remove(Hcr::VSE);
+        self.el1 = El1State::reset(self.core.mpidr());
+        self.fp = FpState::default();
+        self.fp_loaded = false;
+        self.debug = DebugState::default();
+    }
+}

@@ -1,0 +1,189 @@
+//! Trap entry and return.
+//!
+//! While a guest runs, SP_EL2 points at its [`Vcpu`], whose first field is the register
+//! file: an exit stores registers without needing a free one, then takes the pCPU's stack.
+//! A handler gets the vCPU that ran and answers with the vCPU to resume; nothing of the
+//! hypervisor's own survives between two exits, so there is nothing else to save.
+//!
+//! An exception taken from EL2 itself is our own fault and ends in a panic, on a stack of
+//! its own: the reason may be that the normal one ran over.
+
+use crate::vcpu::Vcpu;
+use core::mem::offset_of;
+
+core::arch::global_asm!(
+    r#"
+    .section .text.vectors, "ax"
+
+    // From the guest: registers to the vCPU, then the pCPU's stack. x0 = the vCPU.
+    .macro from_guest handler
+    stp     x0, x1, [sp, #0]
+    stp     x2, x3, [sp, #16]
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+    stp     x18, x19, [sp, #144]
+    stp     x20, x21, [sp, #160]
+    stp     x22, x23, [sp, #176]
+    stp     x24, x25, [sp, #192]
+    stp     x26, x27, [sp, #208]
+    stp     x28, x29, [sp, #224]
+    mrs     x1, elr_el2
+    mrs     x2, spsr_el2
+    stp     x30, x1, [sp, #240]
+    str     x2, [sp, #256]
+    mov     x0, sp
+    ldr     x1, [x0, #{stack}]
+    mov     sp, x1
+    mov     x29, xzr
+    mov     x30, xzr
+    bl      \handler
+    b       hanok_enter
+    .endm
+
+    // From EL2: everything to the emergency stack, then the panic that shows it.
+    .macro from_hypervisor kind
+    msr     tpidrro_el0, x0
+    mrs     x0, tpidr_el2
+    ldr     x0, [x0, #{emergency}]
+    stp     x1, x2, [x0, #-16]!
+    mov     x1, sp
+    mov     sp, x0
+    mov     x0, #\kind
+    b       hanok_el2_fault_entry
+    .endm
+
+    .macro vector code:vararg
+    .balign 128
+    \code
+    .endm
+
+    .balign 2048
+    .global hanok_vectors
+hanok_vectors:
+    // Current EL with SP0: never used.
+    vector from_hypervisor 0
+    vector from_hypervisor 1
+    vector from_hypervisor 2
+    vector from_hypervisor 3
+    // Current EL with SPx.
+    vector from_hypervisor 4
+    vector from_hypervisor 5
+    vector from_hypervisor 6
+    vector from_hypervisor 7
+    // Lower EL, AArch64.
+    vector b guest_sync
+    vector b guest_irq
+    vector b guest_irq
+    vector b guest_serror
+    // Lower EL, AArch32 (a 32-bit program under a 64-bit kernel).
+    vector b guest_sync
+    vector b guest_irq
+    vector b guest_irq
+    vector b guest_serror
+
+guest_sync:
+    from_guest hanok_on_sync
+guest_irq:
+    from_guest hanok_on_irq
+guest_serror:
+    from_guest hanok_on_serror
+
+    // To the guest: x0 = the vCPU.
+    .global hanok_enter
+hanok_enter:
+    mov     sp, x0
+    ldp     x30, x1, [sp, #240]
+    ldr     x2, [sp, #256]
+    msr     elr_el2, x1
+    msr     spsr_el2, x2
+    ldp     x28, x29, [sp, #224]
+    ldp     x26, x27, [sp, #208]
+    ldp     x24, x25, [sp, #192]
+    ldp     x22, x23, [sp, #176]
+    ldp     x20, x21, [sp, #160]
+    ldp     x18, x19, [sp, #144]
+    ldp     x16, x17, [sp, #128]
+    ldp     x14, x15, [sp, #112]
+    ldp     x12, x13, [sp, #96]
+    ldp     x10, x11, [sp, #80]
+    ldp     x8, x9, [sp, #64]
+    ldp     x6, x7, [sp, #48]
+    ldp     x4, x5, [sp, #32]
+    ldp     x2, x3, [sp, #16]
+    ldp     x0, x1, [sp, #0]
+    eret
+    // Nothing may be speculated past the return (straight-line speculation).
+    dsb     nsh
+    isb
+
+    // x0 = vector, x1 = the stack pointer then, x0 of then in TPIDRRO_EL0 (the guest's
+    // value is lost: this never returns), x1 and x2 of then on top of the stack.
+hanok_el2_fault_entry:
+    sub     sp, sp, #256
+    stp     x2, x3, [sp, #16]
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+    stp     x18, x19, [sp, #144]
+    stp     x20, x21, [sp, #160]
+    stp     x22, x23, [sp, #176]
+    stp     x24, x25, [sp, #192]
+    stp     x26, x27, [sp, #208]
+    stp     x28, x29, [sp, #224]
+    str     x30, [sp, #240]
+    str     x1, [sp, #248]
+    ldp     x3, x4, [sp, #256]
+    mrs     x2, tpidrro_el0
+    stp     x2, x3, [sp, #0]
+    str     x4, [sp, #16]
+    mov     x1, sp
+    mov     x29, xzr
+    mov     x30, xzr
+    bl      hanok_on_el2_fault
+    b       .
+"#,
+    stack = const offset_of!(Vcpu, stack),
+    emergency = const offset_of!(crate::cpu::Cpu, emergency_stack),
+);
+
+const _: () = assert!(offset_of!(Vcpu, regs) == 0);
+
+/// What was in the registers when EL2 itself faulted.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FaultFrame {
+    /// X0 to X30.
+    pub x: [u64; 31],
+    /// The stack pointer.
+    pub sp: u64,
+}
+
+unsafe extern "C" {
+    static hanok_vectors: u8;
+    fn hanok_enter(vcpu: *mut Vcpu) -> !;
+}
+
+/// Points this CPU at the vectors.
+pub fn install() {
+    // VBAR_EL2 gets the linked address of a table that is 2 KiB aligned and never freed.
+    crate::write!("vbar_el2", &raw const hanok_vectors as u64);
+    crate::sysreg::isb();
+}
+
+/// Leaves for the guest of `vcpu`, for the first time on this stack.
+///
+/// # Safety
+/// `vcpu` is this pCPU's current vCPU, loaded; nothing of the caller's stack is needed again.
+pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
+    // SAFETY: by this function's contract.
+    unsafe { hanok_enter(vcpu) }
+}

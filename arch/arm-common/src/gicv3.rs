@@ -1,0 +1,117 @@
+//! The board's GICv3: distributor and redistributors.
+//!
+//! One security state, all interrupts in group 1, one priority: the hypervisor runs with
+//! interrupts masked, so none of its interrupts ever preempts another.
+
+use arm_gic::gicv3::registers::{Gicd, GicrSgi};
+use arm_gic::gicv3::{GicDistributor, GicRedistributor};
+use core::fmt;
+use core::ptr::NonNull;
+use hanok_types::{Hva, IntId};
+use safe_mmio::UniqueMmioPointer;
+
+/// The redistributor for a CPU was not found, or does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GicError {
+    /// No frame of the region names this affinity.
+    NoRedistributor {
+        /// MPIDR_EL1 of the CPU.
+        mpidr: u64,
+    },
+    /// An address of the device tree is zero or not aligned.
+    BadAddress,
+}
+
+impl fmt::Display for GicError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRedistributor { mpidr } => {
+                write!(f, "no GICv3 redistributor for the CPU with affinity {mpidr:#x}")
+            }
+            Self::BadAddress => f.write_str("the GICv3's address in the device tree is not usable"),
+        }
+    }
+}
+
+/// The distributor and one CPU's redistributor.
+#[derive(Clone, Copy, Debug)]
+pub struct HostGicV3 {
+    distributor: NonNull<Gicd>,
+    redistributor: NonNull<GicrSgi>,
+}
+
+/// MPIDR_EL1's affinity fields: Aff3, Aff2, Aff1, Aff0.
+const AFFINITY: u64 = 0xff_00ff_ffff;
+
+impl HostGicV3 {
+    /// Finds the redistributor of the CPU with `mpidr` among the frames of `redistributors`
+    /// (start and length in bytes of each region).
+    ///
+    /// # Safety
+    /// `distributor` and the regions are those of a GICv3, mapped as device memory for ever,
+    /// and no other code drives this CPU's redistributor.
+    pub unsafe fn find(
+        distributor: Hva,
+        redistributors: &[(Hva, u64)],
+        mpidr: u64,
+    ) -> Result<Self, GicError> {
+        let distributor = NonNull::new(distributor.get() as *mut Gicd).ok_or(GicError::BadAddress)?;
+        let frames = redistributors
+            .iter()
+            .flat_map(|(start, len)| (0..len / size_of::<GicrSgi>() as u64).map(|i| (*start, i)));
+        for (start, index) in frames {
+            let at = start.get() + index * size_of::<GicrSgi>() as u64;
+            let redistributor = NonNull::new(at as *mut GicrSgi).ok_or(GicError::BadAddress)?;
+            let found = Self { distributor, redistributor };
+            if found.with_redistributor(|gic| gic.typer().core_mpidr()) == mpidr & AFFINITY {
+                return Ok(found);
+            }
+        }
+        Err(GicError::NoRedistributor { mpidr })
+    }
+
+    fn with_redistributor<R>(&self, act: impl FnOnce(&mut GicRedistributor<'_>) -> R) -> R {
+        // SAFETY: the frame is mapped, and driven by this CPU alone, one call at a time.
+        act(&mut GicRedistributor::new(unsafe { UniqueMmioPointer::new(self.redistributor) }))
+    }
+
+    fn with_distributor<R>(&self, act: impl FnOnce(&mut GicDistributor<'_>) -> R) -> R {
+        // SAFETY: the frame is mapped. Several CPUs may reach it, but what is written after
+        // start are set-enable and clear-enable registers, of which each write stands alone.
+        act(&mut GicDistributor::new(unsafe { UniqueMmioPointer::new(self.distributor) }))
+    }
+
+    /// Sets the distributor up: affinity routing, all SPIs in group 1, off, level. Once.
+    pub fn init_distributor(&self) {
+        self.with_distributor(|gic| {
+            gic.enable_all_interrupts(false);
+            gic.configure_default_settings();
+        });
+    }
+
+    /// Wakes this CPU's redistributor: SGIs and PPIs in group 1, off.
+    pub fn init_redistributor(&self) {
+        self.with_redistributor(|gic| {
+            // An error says that it was awake already.
+            let _ = gic.mark_core_awake();
+            gic.configure_default_settings();
+        });
+    }
+
+    /// Lets an interrupt through, or not. A private one: this CPU's.
+    pub fn enable(&self, interrupt: IntId, on: bool) {
+        let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else { return };
+        // The id's kind picks the right block, so neither can refuse it.
+        let _ = if interrupt.is_private() {
+            self.with_redistributor(|gic| gic.enable_interrupt(id, on))
+        } else {
+            self.with_distributor(|gic| gic.enable_interrupt(id, on))
+        };
+    }
+
+    /// Sends an SPI to the CPU with `mpidr`.
+    pub fn route(&self, interrupt: IntId, mpidr: u64) {
+        let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else { return };
+        let _ = self.with_distributor(|gic| gic.set_routing(id, Some(mpidr & AFFINITY)));
+    }
+}

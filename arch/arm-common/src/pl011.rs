@@ -1,0 +1,77 @@
+//! The board's PL011.
+
+use arm_pl011_uart::{Interrupts, PL011Registers, Uart};
+use core::ptr::NonNull;
+use hanok_hal::SerialPort;
+use hanok_types::Hva;
+use safe_mmio::UniqueMmioPointer;
+
+/// A PL011 as the firmware or the emulator left it: enabled, its line set up.
+pub struct HostUart {
+    uart: Uart<'static>,
+}
+
+impl HostUart {
+    /// The PL011 at `base`; `None` where that is no usable address.
+    ///
+    /// # Safety
+    /// `base` is a PL011's register frame, mapped as device memory for ever, and no other
+    /// code drives it.
+    pub unsafe fn new(base: Hva) -> Option<Self> {
+        let registers = NonNull::new(base.get() as *mut PL011Registers)?;
+        if !registers.is_aligned() {
+            return None;
+        }
+        // SAFETY: by this function's contract.
+        Some(Self { uart: Uart::new(unsafe { UniqueMmioPointer::new(registers) }) })
+    }
+
+    /// Lets received bytes interrupt, and clears what is pending from before.
+    pub fn listen(&mut self) {
+        self.uart.clear_interrupts(Interrupts::all());
+        self.uart.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
+    }
+
+    /// Whether room in the transmit FIFO shall interrupt.
+    pub fn interrupt_when_writable(&mut self, on: bool) {
+        let mut masks = self.uart.interrupt_masks();
+        masks.set(Interrupts::TXI, on);
+        self.uart.set_interrupt_masks(masks);
+    }
+
+    /// Takes note of what is pending, and lets the line fall.
+    pub fn acknowledge(&mut self) {
+        let pending = self.uart.masked_interrupt_status();
+        self.uart.clear_interrupts(pending);
+    }
+
+    /// The next received byte. One with a line error is passed on as it came.
+    pub fn receive(&mut self) -> Option<u8> {
+        self.uart.read_word().unwrap_or(Some(b'?'))
+    }
+
+    /// Whether received bytes may interrupt: off while nobody has room for them.
+    pub fn set_listening(&mut self, on: bool) {
+        let mut masks = self.uart.interrupt_masks();
+        masks.set(Interrupts::RXI | Interrupts::RTI, on);
+        self.uart.set_interrupt_masks(masks);
+    }
+
+    /// Sends a byte, waiting for room however long that takes. For the hypervisor's own
+    /// last words.
+    pub fn send_blocking(&mut self, byte: u8) {
+        while !self.try_send(byte) {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+impl SerialPort for HostUart {
+    fn try_send(&mut self, byte: u8) -> bool {
+        let room = !self.uart.is_tx_fifo_full();
+        if room {
+            self.uart.write_word(byte);
+        }
+        room
+    }
+}

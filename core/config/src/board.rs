@@ -1,0 +1,262 @@
+//! What the hypervisor needs of the real board's device tree.
+//!
+//! The firmware's tree is believed in what it says, but not in how it says it: any bytes
+//! end in a typed error or in a value, never in a panic. Where the tree holds more of
+//! something than there is room for, memory that must not be touched is an error, CPUs
+//! past the last are left out and counted.
+
+mod devices;
+mod place;
+
+use crate::error::Structure;
+use crate::tree::{self, Cells};
+use dtoolkit::fdt::Fdt;
+use hanok_types::{Hpa, IntId, MAX_CPUS, Span};
+use heapless::Vec;
+use place::At;
+use thiserror::Error;
+
+/// Ranges of RAM.
+pub const MAX_RAM_SPANS: usize = 8;
+/// Ranges of RAM that the firmware keeps for itself.
+pub const MAX_RESERVED: usize = 32;
+/// Ranges of GICv3 redistributors.
+pub const MAX_REDISTRIBUTORS: usize = 8;
+
+/// The board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoardTree<'a> {
+    /// RAM, none of them overlapping another.
+    pub ram: Vec<Span<Hpa>, MAX_RAM_SPANS>,
+    /// What of it must not be touched; may overlap each other and lie outside RAM.
+    pub reserved: Vec<Span<Hpa>, MAX_RESERVED>,
+    /// CPUs, in the tree's order.
+    pub cpus: Vec<BoardCpu, MAX_CPUS>,
+    /// CPUs that there was no room for.
+    pub cpus_left_out: usize,
+    /// How to call PSCI.
+    pub psci: Option<PsciMethod>,
+    /// The interrupt controller.
+    pub gic: Gic,
+    /// The serial port to speak on.
+    pub console: Option<Console>,
+    /// The generic timer's interrupts.
+    pub timer: Timer,
+    /// The boot loader's arguments.
+    pub bootargs: &'a str,
+    /// Random bytes from the boot loader, maybe none.
+    pub rng_seed: &'a [u8],
+}
+
+/// One CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoardCpu {
+    /// The affinity fields of its MPIDR, other bits zero.
+    pub mpidr: u64,
+    /// How to start it.
+    pub enable: Enable,
+}
+
+/// How a CPU is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enable {
+    /// By PSCI's CPU_ON.
+    Psci,
+    /// By writing its entry address here.
+    SpinTable(Hpa),
+    /// The tree names no way, or one we do not know.
+    Unknown,
+}
+
+/// The instruction that reaches PSCI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PsciMethod {
+    /// SMC.
+    Smc,
+    /// HVC.
+    Hvc,
+}
+
+/// The interrupt controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gic {
+    /// GICv3 or later.
+    V3 {
+        /// GICD.
+        distributor: Span<Hpa>,
+        /// GICR, each range holding the redistributors of some CPUs.
+        redistributors: Vec<Span<Hpa>, MAX_REDISTRIBUTORS>,
+        /// Bytes from one redistributor to the next, where the tree says so; otherwise
+        /// GICR_TYPER.VLPIS of each tells (IHI 0069H, 12.10).
+        stride: Option<u64>,
+        /// The maintenance interrupt.
+        maintenance: Option<IntId>,
+    },
+    /// GICv2.
+    V2 {
+        /// GICD.
+        distributor: Span<Hpa>,
+        /// GICC.
+        cpu: Span<Hpa>,
+        /// GICH and GICV, where there are virtualization extensions.
+        virtualization: Option<(Span<Hpa>, Span<Hpa>)>,
+        /// The maintenance interrupt.
+        maintenance: Option<IntId>,
+    },
+}
+
+/// A PL011.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Console {
+    /// Its registers.
+    pub registers: Span<Hpa>,
+    /// Its interrupt, where it goes to the GIC.
+    pub interrupt: Option<IntId>,
+}
+
+/// The generic timer's interrupts, each private to a CPU; `None` where the tree has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timer {
+    /// EL3 or secure EL1 physical.
+    pub secure: Option<IntId>,
+    /// EL1 physical.
+    pub physical: Option<IntId>,
+    /// EL1 virtual.
+    pub virt: Option<IntId>,
+    /// EL2 physical.
+    pub hyp: Option<IntId>,
+}
+
+/// A board's tree that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BoardError {
+    /// The bytes are no flattened device tree.
+    #[error("the board's device tree is not sound: {0}")]
+    Structure(#[from] Structure),
+    /// No RAM.
+    #[error("the board's device tree has no memory node with memory in it")]
+    NoMemory,
+    /// A memory node that cannot be read.
+    #[error("the board's device tree has a memory node whose reg cannot be read")]
+    Memory,
+    /// Two ranges of RAM share bytes.
+    #[error("the board's device tree has memory nodes that overlap")]
+    MemoryOverlap,
+    /// Too many ranges of RAM.
+    #[error("the board's device tree has more than {MAX_RAM_SPANS} ranges of memory")]
+    ManyMemories,
+    /// A reserved range that cannot be read.
+    #[error("the board's device tree has a reserved range that cannot be read")]
+    Reserved,
+    /// Too many reserved ranges.
+    #[error("the board's device tree has more than {MAX_RESERVED} reserved ranges")]
+    ManyReserved,
+    /// No CPU that can be used.
+    #[error("the board's device tree has no cpu node that can be used")]
+    NoCpu,
+    /// A cpu node that cannot be read.
+    #[error("the board's device tree has a cpu node whose reg cannot be read")]
+    Cpu,
+    /// No interrupt controller that we know.
+    #[error("the board's device tree has no GICv2 or GICv3")]
+    NoGic,
+    /// An interrupt controller that cannot be read.
+    #[error("the board's interrupt controller has a reg or stride that cannot be read")]
+    Gic,
+}
+
+impl<'a> BoardTree<'a> {
+    /// Reads the board's tree from the start of `tree`; bytes after it are left alone.
+    pub fn parse(tree: &'a [u8]) -> Result<Self, BoardError> {
+        let fdt = tree::open(tree)?;
+        let root = At::root(&fdt);
+        let gic_at = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
+        let (cpus, cpus_left_out) = cpus(&root)?;
+        let chosen = root.named("chosen").next();
+        let chosen = chosen.as_ref().map(At::node);
+        let bootargs = chosen.and_then(|node| tree::text(node, "bootargs"));
+        let rng_seed = chosen.and_then(|node| tree::value(node, "rng-seed"));
+        Ok(Self {
+            ram: ram(&root)?,
+            reserved: reserved(&fdt, &root)?,
+            cpus,
+            cpus_left_out,
+            psci: devices::psci(&root),
+            gic: devices::gic(&gic_at)?,
+            console: devices::console(&root, &gic_at),
+            timer: devices::timer(&root, &gic_at),
+            bootargs: bootargs.unwrap_or_default(),
+            rng_seed: rng_seed.unwrap_or_default(),
+        })
+    }
+}
+
+fn ram(root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RAM_SPANS>, BoardError> {
+    let mut ram = Vec::new();
+    let is_memory = |at: &At<'_>| tree::text(at.node(), "device_type") == Some("memory");
+    for at in root.children().filter(|at| is_memory(at) && at.is_okay()) {
+        for span in at.spans() {
+            let span = span.ok_or(BoardError::Memory)?;
+            if ram.iter().any(|other| span.overlaps(other)) {
+                return Err(BoardError::MemoryOverlap);
+            }
+            if !span.is_empty() {
+                ram.push(span).map_err(|_| BoardError::ManyMemories)?;
+            }
+        }
+    }
+    if ram.is_empty() {
+        return Err(BoardError::NoMemory);
+    }
+    Ok(ram)
+}
+
+/// The memory reservation block and the static nodes of /reserved-memory (Devicetree
+/// Specification v0.4, 5.3 and 3.5).
+fn reserved(fdt: &Fdt<'_>, root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RESERVED>, BoardError> {
+    let block = fdt
+        .memory_reservations()
+        .map(|entry| Span::new(Hpa::new(entry.address()), entry.size()));
+    let nodes = root.named("reserved-memory");
+    let nodes = nodes.flat_map(|at| at.children()).filter(At::is_okay);
+    let mut reserved = Vec::new();
+    for span in block.chain(nodes.flat_map(|at| at.spans())) {
+        let span = span.ok_or(BoardError::Reserved)?;
+        if !span.is_empty() {
+            reserved.push(span).map_err(|_| BoardError::ManyReserved)?;
+        }
+    }
+    Ok(reserved)
+}
+
+fn cpus(root: &At<'_>) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
+    let mut cpus = Vec::new();
+    let mut left_out = 0;
+    for group in root.named("cpus") {
+        let (cells, _) = group.cells();
+        for at in group.named("cpu").filter(|at| !at.has_failed()) {
+            let reg = tree::value(at.node(), "reg").unwrap_or_default();
+            let mpidr = Cells(reg).number(cells.max(1)).ok_or(BoardError::Cpu)?;
+            let enable = enable(&at);
+            if cpus.push(BoardCpu { mpidr, enable }).is_err() {
+                left_out += 1;
+            }
+        }
+    }
+    if cpus.is_empty() {
+        return Err(BoardError::NoCpu);
+    }
+    Ok((cpus, left_out))
+}
+
+fn enable(cpu: &At<'_>) -> Enable {
+    let mut methods = tree::strings(cpu.node(), "enable-method");
+    let release = || Cells(tree::value(cpu.node(), "cpu-release-addr")?).two();
+    match methods.next() {
+        Some("psci") => Enable::Psci,
+        Some("spin-table") => {
+            release().map_or(Enable::Unknown, |at| Enable::SpinTable(Hpa::new(at)))
+        }
+        _ => Enable::Unknown,
+    }
+}

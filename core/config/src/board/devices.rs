@@ -1,0 +1,182 @@
+//! The interrupt controller, timer, serial port and PSCI of the real board.
+
+use super::place::At;
+use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, Timer};
+use crate::tree::{self, Cells};
+use dtoolkit::Node;
+use hanok_types::{Hpa, IntId, Span};
+use heapless::Vec;
+
+const GIC_V3: &str = "arm,gic-v3";
+const GIC_V2: [&str; 4] = [
+    "arm,gic-400",
+    "arm,cortex-a15-gic",
+    "arm,cortex-a7-gic",
+    "arm,cortex-a9-gic",
+];
+
+pub(super) fn find_gic<'a>(root: &At<'a>) -> Option<At<'a>> {
+    root.find(&|at| at.is_okay() && (is_v3(at) || is_v2(at)))
+}
+
+fn is_v3(at: &At<'_>) -> bool {
+    tree::compatible(at.node(), GIC_V3)
+}
+
+fn is_v2(at: &At<'_>) -> bool {
+    GIC_V2.iter().any(|name| tree::compatible(at.node(), name))
+}
+
+pub(super) fn gic(at: &At<'_>) -> Result<Gic, BoardError> {
+    let mut spans = at.spans().map(|span| span.ok_or(BoardError::Gic));
+    let distributor = spans.next().ok_or(BoardError::Gic)??;
+    let maintenance = interrupt(at, at, 0);
+    if is_v3(at) {
+        return Ok(Gic::V3 {
+            distributor,
+            redistributors: redistributors(at, spans)?,
+            stride: stride(at)?,
+            maintenance,
+        });
+    }
+    let cpu = spans.next().ok_or(BoardError::Gic)??;
+    let virtualization = spans.next().transpose()?.zip(spans.next().transpose()?);
+    Ok(Gic::V2 {
+        distributor,
+        cpu,
+        virtualization,
+        maintenance,
+    })
+}
+
+fn redistributors(
+    at: &At<'_>,
+    mut spans: impl Iterator<Item = Result<Span<Hpa>, BoardError>>,
+) -> Result<Vec<Span<Hpa>, MAX_REDISTRIBUTORS>, BoardError> {
+    let count = tree::cell(at.node(), "#redistributor-regions").unwrap_or(1);
+    let mut regions = Vec::new();
+    for _ in 0..count {
+        let region = spans.next().ok_or(BoardError::Gic)??;
+        regions.push(region).map_err(|_| BoardError::Gic)?;
+    }
+    if regions.is_empty() {
+        return Err(BoardError::Gic);
+    }
+    Ok(regions)
+}
+
+/// `redistributor-stride`, of one or two cells; it must hold the two frames that every
+/// redistributor has.
+fn stride(at: &At<'_>) -> Result<Option<u64>, BoardError> {
+    let Some(value) = tree::value(at.node(), "redistributor-stride") else {
+        return Ok(None);
+    };
+    let cells = if value.len() == 4 { 1 } else { 2 };
+    match Cells(value).number(cells) {
+        Some(stride) if stride >= 0x2_0000 && stride.is_multiple_of(0x1_0000) => Ok(Some(stride)),
+        _ => Err(BoardError::Gic),
+    }
+}
+
+pub(super) fn psci(root: &At<'_>) -> Option<PsciMethod> {
+    let names = ["arm,psci-1.0", "arm,psci-0.2", "arm,psci"];
+    let is_psci = |at: &At<'_>| names.iter().any(|name| tree::compatible(at.node(), name));
+    let at = root.find(&|at| at.is_okay() && is_psci(at))?;
+    match tree::text(at.node(), "method")? {
+        "smc" => Some(PsciMethod::Smc),
+        "hvc" => Some(PsciMethod::Hvc),
+        _ => None,
+    }
+}
+
+/// The PL011 that /chosen/stdout-path names, or else the first one.
+pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
+    let is_port = |at: &At<'_>| at.is_okay() && tree::compatible(at.node(), "arm,pl011");
+    let at = stdout(root)
+        .filter(&is_port)
+        .or_else(|| root.find(&is_port))?;
+    Some(Console {
+        registers: at.spans().next()??,
+        interrupt: interrupt(&at, gic, 0),
+    })
+}
+
+/// The node that /chosen/stdout-path names, by path or alias, options after a colon.
+fn stdout<'a>(root: &At<'a>) -> Option<At<'a>> {
+    let chosen = root.named("chosen").next()?;
+    let path = ["stdout-path", "linux,stdout-path"]
+        .iter()
+        .find_map(|name| tree::text(chosen.node(), name))?;
+    let path = path.split(':').next()?;
+    if path.starts_with('/') {
+        return root.follow(path);
+    }
+    let aliases = root.named("aliases").next()?;
+    root.follow(tree::text(aliases.node(), path)?)
+}
+
+/// The order of the interrupts where `interrupt-names` says nothing else.
+const TIMER_NAMES: [&str; 4] = ["sec-phys", "phys", "virt", "hyp-phys"];
+
+pub(super) fn timer(root: &At<'_>, gic: &At<'_>) -> Timer {
+    let names = ["arm,armv8-timer", "arm,armv7-timer"];
+    let is_timer = |at: &At<'_>| names.iter().any(|name| tree::compatible(at.node(), name));
+    let Some(at) = root.find(&|at| at.is_okay() && is_timer(at)) else {
+        return Timer::default();
+    };
+    let named = tree::value(at.node(), "interrupt-names").is_some();
+    let of = |name| {
+        let place = match named {
+            true => tree::strings(at.node(), "interrupt-names").position(|other| other == name),
+            false => TIMER_NAMES.iter().position(|other| *other == name),
+        };
+        interrupt(&at, gic, place?).filter(|interrupt| interrupt.is_private())
+    };
+    let [secure, physical, virt, hyp] = TIMER_NAMES.map(of);
+    Timer {
+        secure,
+        physical,
+        virt,
+        hyp,
+    }
+}
+
+/// The interrupt at `index` of the node, if it goes to the GIC.
+fn interrupt(at: &At<'_>, gic: &At<'_>, index: usize) -> Option<IntId> {
+    let width =
+        tree::cell(gic.node(), "#interrupt-cells").filter(|cells| (3..=4).contains(cells))?;
+    let handle = tree::cell(gic.node(), "phandle");
+    let (value, extended) = match tree::value(at.node(), "interrupts-extended") {
+        Some(value) => (value, 1),
+        None => (tree::value(at.node(), "interrupts")?, 0),
+    };
+    let size = (width as usize + extended) * 4;
+    let mut cells = Cells(value.get(index.checked_mul(size)?..)?);
+    let parent = match extended {
+        1 => Some(cells.one()?),
+        _ => parent(at, gic),
+    };
+    if parent.is_some() && parent != handle {
+        return None;
+    }
+    specifier(&mut cells)
+}
+
+/// The `interrupt-parent` that holds for the node; `None` where there is none above it.
+/// The GIC's own interrupt goes to itself.
+fn parent(at: &At<'_>, gic: &At<'_>) -> Option<u32> {
+    if at.node().name() == gic.node().name() {
+        return None;
+    }
+    at.upwards()
+        .find_map(|node| tree::cell(node, "interrupt-parent"))
+}
+
+/// An interrupt in the GIC's binding: type, number, flags.
+fn specifier(cells: &mut Cells<'_>) -> Option<IntId> {
+    match (cells.one()?, cells.one()?) {
+        (0, number @ 0..=987) => Some(IntId::spi(number)),
+        (1, number @ 0..=15) => Some(IntId::ppi(number)),
+        _ => None,
+    }
+}

@@ -1,0 +1,207 @@
+//! The device tree that a guest finds: exactly what its VM has, with the names, layout and
+//! phandles of QEMU's `virt`, so that whatever finds its devices there finds them here.
+//!
+//! Bindings are those of the Devicetree Specification v0.4 and of the Linux kernel's
+//! Documentation/devicetree/bindings.
+
+use crate::tree as read;
+use crate::write::{Build, node, pair, tree};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use dtoolkit::fdt::Fdt;
+use dtoolkit::model::DeviceTreeNode;
+use hanok_types::{IntId, Ipa, Span, platform};
+
+/// What a guest's tree depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestTree<'a> {
+    /// Number of vCPUs; vCPU n has affinity 0.0.0.n.
+    pub vcpus: usize,
+    /// RAM.
+    pub memory: Span<Ipa>,
+    /// The kernel's command line.
+    pub bootargs: &'a str,
+    /// Where the initramfs is.
+    pub initramfs: Option<Span<Ipa>>,
+}
+
+const CLOCK_HANDLE: u32 = 0x8000;
+const GIC_HANDLE: u32 = 0x8001;
+const RNG_SEED_LEN: usize = 32;
+const KASLR_SEED_LEN: usize = 8;
+const LEVEL_HIGH: u32 = 4;
+
+/// A guest's tree, flattened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Offset and length of the properties `rng-seed` and `kaslr-seed`, which are zero and
+    /// are to be filled with random bytes before the guest begins.
+    pub seeds: Vec<(u32, u32)>,
+}
+
+impl GuestTree<'_> {
+    /// Writes it.
+    pub fn write(&self) -> Written {
+        let bytes = tree(self.root());
+        let seeds = seeds(&bytes).unwrap_or_default();
+        Written { bytes, seeds }
+    }
+
+    fn root(&self) -> DeviceTreeNode {
+        node("")
+            .with("interrupt-parent", GIC_HANDLE)
+            .flag("dma-coherent")
+            .with("model", "linux,dummy-virt")
+            .with("#size-cells", 2u32)
+            .with("#address-cells", 2u32)
+            .with("compatible", "linux,dummy-virt")
+            .and(psci())
+            .and(self.memory())
+            .and(rtc())
+            .and(uart())
+            .and(self.gic())
+            .and(self.cpus())
+            .and(timer())
+            .and(clock())
+            .and(node("aliases").with("serial0", uart_path().as_str()))
+            .and(self.chosen())
+    }
+
+    fn memory(&self) -> DeviceTreeNode {
+        node(format!("memory@{:x}", self.memory.start().get()))
+            .with("reg", pair(self.memory.start().get(), self.memory.len()))
+            .with("device_type", "memory")
+    }
+
+    fn gic(&self) -> DeviceTreeNode {
+        let redistributors = self.vcpus as u64 * platform::GIC_REDIST_STRIDE;
+        let reg = [
+            pair(platform::GIC_DIST.get(), platform::GIC_DIST_SIZE),
+            pair(platform::GIC_REDIST.get(), redistributors),
+        ];
+        device("intc", platform::GIC_DIST)
+            .with("phandle", GIC_HANDLE)
+            .with("reg", reg.concat())
+            .with("#redistributor-regions", 1u32)
+            .with("compatible", "arm,gic-v3")
+            .flag("ranges")
+            .with("#size-cells", 2u32)
+            .with("#address-cells", 2u32)
+            .flag("interrupt-controller")
+            .with("#interrupt-cells", 3u32)
+    }
+
+    fn cpus(&self) -> DeviceTreeNode {
+        let cpus = node("cpus")
+            .with("#size-cells", 0u32)
+            .with("#address-cells", 1u32);
+        (0..self.vcpus).fold(cpus, |cpus, index| {
+            cpus.and(
+                node(format!("cpu@{index:x}"))
+                    .with("reg", index as u32)
+                    .with("enable-method", "psci")
+                    .with("compatible", "arm,armv8")
+                    .with("device_type", "cpu"),
+            )
+        })
+    }
+
+    fn chosen(&self) -> DeviceTreeNode {
+        let chosen = node("chosen")
+            .with("stdout-path", uart_path().as_str())
+            .with("bootargs", self.bootargs)
+            .with("rng-seed", [0u8; RNG_SEED_LEN])
+            .with("kaslr-seed", [0u8; KASLR_SEED_LEN]);
+        match self.initramfs {
+            None => chosen,
+            Some(span) => chosen
+                .with("linux,initrd-start", span.start().get())
+                .with("linux,initrd-end", span.end().get()),
+        }
+    }
+}
+
+fn device(name: &str, at: Ipa) -> DeviceTreeNode {
+    node(format!("{name}@{:x}", at.get()))
+}
+
+fn uart_path() -> alloc::string::String {
+    format!("/pl011@{:x}", platform::UART.get())
+}
+
+/// An interrupt in the GIC's binding: type, number, flags.
+fn interrupt(id: IntId) -> [u32; 3] {
+    match id.is_private() {
+        true => [1, id.get() - 16, LEVEL_HIGH],
+        false => [0, id.get() - 32, LEVEL_HIGH],
+    }
+}
+
+fn psci() -> DeviceTreeNode {
+    let compatible = ["arm,psci-1.0", "arm,psci-0.2"];
+    node("psci")
+        .with("method", "hvc")
+        .with("compatible", compatible.as_slice())
+}
+
+fn uart() -> DeviceTreeNode {
+    let compatible = ["arm,pl011", "arm,primecell"];
+    let clocks = ["uartclk", "apb_pclk"];
+    device("pl011", platform::UART)
+        .with("clock-names", clocks.as_slice())
+        .with("clocks", [CLOCK_HANDLE, CLOCK_HANDLE])
+        .with("interrupts", interrupt(platform::UART_IRQ))
+        .with("reg", pair(platform::UART.get(), platform::PRIMECELL_SIZE))
+        .with("compatible", compatible.as_slice())
+}
+
+fn rtc() -> DeviceTreeNode {
+    let compatible = ["arm,pl031", "arm,primecell"];
+    device("pl031", platform::RTC)
+        .with("clock-names", "apb_pclk")
+        .with("clocks", CLOCK_HANDLE)
+        .with("interrupts", interrupt(platform::RTC_IRQ))
+        .with("reg", pair(platform::RTC.get(), platform::PRIMECELL_SIZE))
+        .with("compatible", compatible.as_slice())
+}
+
+fn timer() -> DeviceTreeNode {
+    let compatible = ["arm,armv8-timer", "arm,armv7-timer"];
+    let interrupts = [
+        platform::TIMER_SECURE_IRQ,
+        platform::TIMER_PHYSICAL_IRQ,
+        platform::TIMER_VIRTUAL_IRQ,
+        platform::TIMER_HYP_IRQ,
+    ];
+    node("timer")
+        .with("interrupts", interrupts.map(interrupt).concat())
+        .flag("always-on")
+        .with("compatible", compatible.as_slice())
+}
+
+fn clock() -> DeviceTreeNode {
+    node("apb-pclk")
+        .with("phandle", CLOCK_HANDLE)
+        .with("clock-output-names", "clk24mhz")
+        .with("clock-frequency", 24_000_000u32)
+        .with("#clock-cells", 0u32)
+        .with("compatible", "fixed-clock")
+}
+
+/// Where the seeds lie in a flattened tree.
+fn seeds(bytes: &[u8]) -> Option<Vec<(u32, u32)>> {
+    let chosen = Fdt::new(bytes).ok()?.find_node("/chosen")?;
+    let mut seeds = vec![];
+    for name in ["rng-seed", "kaslr-seed"] {
+        let value = read::value(&chosen, name)?;
+        let offset = (value.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+        seeds.push((
+            u32::try_from(offset).ok()?,
+            u32::try_from(value.len()).ok()?,
+        ));
+    }
+    Some(seeds)
+}

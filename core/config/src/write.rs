@@ -1,0 +1,103 @@
+//! Model -> device tree, on the PC, and the small words both writers use.
+
+use crate::model::{Blob, System, VmConfig};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use dtoolkit::ToPropertyValue;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+
+impl System {
+    /// The system's tree, which [`System::parse`] reads back.
+    pub fn to_tree(&self) -> Vec<u8> {
+        let mut vms = node("vms");
+        for (index, vm) in self.vms.iter().enumerate() {
+            vms.add_child(vm.to_node(index));
+        }
+        let root = node("")
+            .with("compatible", "hanok,system")
+            .with("hanok,version", 1u32)
+            .with("#address-cells", 2u32)
+            .with("#size-cells", 2u32)
+            .and(vms);
+        tree(root)
+    }
+}
+
+impl VmConfig {
+    fn to_node(&self, index: usize) -> DeviceTreeNode {
+        let cpus: Vec<u32> = self.cpus.iter().map(|cpu| cpu.index() as u32).collect();
+        let mut vm = node(format!("vm@{index}"))
+            .with("label", self.name.as_str())
+            .with("cpus", cpus)
+            .with("memory", pair(self.memory.start().get(), self.memory.len()))
+            .with("entry", self.entry.get())
+            .with("argument", self.argument);
+        for (number, blob) in self.blobs.iter().enumerate() {
+            vm.add_child(blob.to_node(number));
+        }
+        vm
+    }
+}
+
+impl Blob {
+    fn to_node(&self, number: usize) -> DeviceTreeNode {
+        let blob = node(format!("blob@{number}"))
+            .with("kind", self.kind.word())
+            .with("source", pair(self.offset, self.len))
+            .with("load", self.load.get())
+            .with("sum", self.sum);
+        if self.seeds.is_empty() {
+            return blob;
+        }
+        let seeds: Vec<u32> = self
+            .seeds
+            .iter()
+            .flat_map(|seed| [seed.0, seed.1])
+            .collect();
+        blob.with("seeds", seeds)
+    }
+}
+
+/// A node, of a name that this crate knows to be valid.
+pub(crate) fn node(name: impl Into<String>) -> DeviceTreeNode {
+    DeviceTreeNode::new_unchecked(name)
+}
+
+/// Address and size, of two cells each.
+pub(crate) fn pair(first: u64, second: u64) -> Vec<u8> {
+    [first.to_be_bytes(), second.to_be_bytes()].concat()
+}
+
+/// The flattened tree under `root`.
+pub(crate) fn tree(root: DeviceTreeNode) -> Vec<u8> {
+    let mut tree = DeviceTree::new();
+    tree.root = root;
+    tree.to_dtb()
+}
+
+/// Building nodes in one expression.
+pub(crate) trait Build {
+    /// With one more property, of a name that this crate knows to be valid.
+    fn with(self, name: &str, value: impl ToPropertyValue) -> Self;
+    /// With a property that has no value.
+    fn flag(self, name: &str) -> Self;
+    /// With one more child.
+    fn and(self, child: DeviceTreeNode) -> Self;
+}
+
+impl Build for DeviceTreeNode {
+    fn with(mut self, name: &str, value: impl ToPropertyValue) -> Self {
+        self.add_property(DeviceTreeProperty::new_unchecked(name, value));
+        self
+    }
+
+    fn flag(self, name: &str) -> Self {
+        self.with(name, Vec::<u8>::new())
+    }
+
+    fn and(mut self, child: DeviceTreeNode) -> Self {
+        self.add_child(child);
+        self
+    }
+}

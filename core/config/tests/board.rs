@@ -1,0 +1,319 @@
+//! Boards' trees: QEMU's own, and small ones for what those lack.
+
+use dtoolkit::ToPropertyValue;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use hanok_config::{BoardError, BoardTree, Enable, Gic, PsciMethod, Structure};
+use hanok_types::{Hpa, IntId, Span};
+use proptest::prelude::*;
+
+const GIC_V3: &[u8] = include_bytes!("data/virt-gicv3.dtb");
+const GIC_V2: &[u8] = include_bytes!("data/virt-gicv2.dtb");
+const MAX: &[u8] = include_bytes!("data/virt-max.dtb");
+
+fn span(start: u64, len: u64) -> Span<Hpa> {
+    Span::new(Hpa::new(start), len).unwrap()
+}
+
+#[test]
+fn qemu_virt_with_gic_v3_is_understood() {
+    let board = BoardTree::parse(GIC_V3).unwrap();
+    assert_eq!(board.ram, [span(0x4000_0000, 2 << 30)]);
+    assert!(board.reserved.is_empty());
+    let mpidrs: Vec<u64> = board.cpus.iter().map(|cpu| cpu.mpidr).collect();
+    assert_eq!(mpidrs, [0, 1, 2, 3]);
+    assert!(board.cpus.iter().all(|cpu| cpu.enable == Enable::Psci));
+    assert_eq!(board.psci, Some(PsciMethod::Smc));
+    let redistributors = [span(0x080a_0000, 0xf6_0000)].into_iter().collect();
+    let gic = Gic::V3 {
+        distributor: span(0x0800_0000, 0x1_0000),
+        redistributors,
+        stride: None,
+        maintenance: Some(IntId::ppi(9)),
+    };
+    assert_eq!(board.gic, gic);
+    let console = board.console.unwrap();
+    assert_eq!(console.registers, span(0x0900_0000, 0x1000));
+    assert_eq!(console.interrupt, Some(IntId::spi(1)));
+    assert_eq!(board.timer.secure, Some(IntId::ppi(13)));
+    assert_eq!(board.timer.physical, Some(IntId::ppi(14)));
+    assert_eq!(board.timer.virt, Some(IntId::ppi(11)));
+    assert_eq!(board.timer.hyp, Some(IntId::ppi(10)));
+    assert_eq!((board.bootargs, board.rng_seed), ("", &[][..]));
+}
+
+#[test]
+fn qemu_virt_with_gic_v2_is_understood() {
+    let board = BoardTree::parse(GIC_V2).unwrap();
+    let gic = Gic::V2 {
+        distributor: span(0x0800_0000, 0x1_0000),
+        cpu: span(0x0801_0000, 0x1_0000),
+        virtualization: Some((span(0x0803_0000, 0x1_0000), span(0x0804_0000, 0x1_0000))),
+        maintenance: Some(IntId::ppi(9)),
+    };
+    assert_eq!(board.gic, gic);
+    assert_eq!(board.timer.hyp, Some(IntId::ppi(10)));
+}
+
+#[test]
+fn qemu_virt_with_everything_is_understood() {
+    let board = BoardTree::parse(MAX).unwrap();
+    assert_eq!(board.cpus.len(), 2);
+    assert_eq!(board.rng_seed.len(), 32);
+}
+
+/// Building trees in one expression.
+trait Build {
+    fn with(self, name: &str, value: impl ToPropertyValue) -> Self;
+    fn and(self, child: DeviceTreeNode) -> Self;
+}
+
+impl Build for DeviceTreeNode {
+    fn with(mut self, name: &str, value: impl ToPropertyValue) -> Self {
+        self.add_property(DeviceTreeProperty::new(name, value).unwrap());
+        self
+    }
+
+    fn and(mut self, child: DeviceTreeNode) -> Self {
+        self.add_child(child);
+        self
+    }
+}
+
+fn node(name: &str) -> DeviceTreeNode {
+    DeviceTreeNode::new(name).unwrap()
+}
+
+fn flat(root: DeviceTreeNode) -> Vec<u8> {
+    let mut tree = DeviceTree::new();
+    tree.root = root;
+    tree.to_dtb()
+}
+
+/// A board in the manner of a Raspberry Pi 4: devices behind a bus that moves addresses,
+/// spin-table, a GICv2, serial ports of which the first is off, an alias with options.
+fn soc_board() -> DeviceTreeNode {
+    let soc = node("soc")
+        .with("compatible", "simple-bus")
+        .with("#address-cells", 1u32)
+        .with("#size-cells", 1u32)
+        .with(
+            "ranges",
+            [
+                0x7e00_0000u32,
+                0,
+                0xfe00_0000,
+                0x0180_0000,
+                0x4000_0000,
+                0,
+                0xff80_0000,
+                0x0080_0000,
+            ],
+        )
+        .and(
+            node("interrupt-controller@40041000")
+                .with("compatible", "arm,gic-400")
+                .with("#interrupt-cells", 3u32)
+                .with("phandle", 1u32)
+                .with("interrupts", [1u32, 9, 0xf04])
+                .with(
+                    "reg",
+                    [
+                        0x4004_1000u32,
+                        0x1000,
+                        0x4004_2000,
+                        0x2000,
+                        0x4004_4000,
+                        0x2000,
+                        0x4004_6000,
+                        0x2000,
+                    ],
+                ),
+        )
+        .and(serial("serial@7e201400", 0x7e20_1400, 9).with("status", "disabled"))
+        .and(serial("serial@7e201600", 0x7e20_1600, 10).with("status", "okay"))
+        .and(serial("serial@7e201000", 0x7e20_1000, 121));
+    let cpu = |name: &str, number: u32| {
+        node(name)
+            .with("device_type", "cpu")
+            .with("reg", [0, number])
+            .with("enable-method", "spin-table")
+            .with("cpu-release-addr", 0xd8u64 + u64::from(number) * 8)
+    };
+    node("")
+        .with("#address-cells", 2u32)
+        .with("#size-cells", 1u32)
+        .with("interrupt-parent", 1u32)
+        .and(node("aliases").with("serial0", "/soc/serial@7e201000"))
+        .and(
+            node("chosen")
+                .with("stdout-path", "serial0:115200n8")
+                .with("bootargs", "quiet"),
+        )
+        .and(
+            node("cpus")
+                .with("#address-cells", 2u32)
+                .with("#size-cells", 0u32)
+                .and(cpu("cpu@0", 0))
+                .and(cpu("cpu@1", 1).with("status", "disabled"))
+                .and(cpu("cpu@2", 2).with("status", "fail")),
+        )
+        .and(
+            node("memory@0")
+                .with("device_type", "memory")
+                .with("reg", [0u32, 0, 0x3c00_0000, 0, 0x4000_0000, 0xbc00_0000]),
+        )
+        .and(
+            node("reserved-memory")
+                .with("#address-cells", 2u32)
+                .with("#size-cells", 1u32)
+                .with("ranges", [0u32; 0])
+                .and(node("pool").with("size", 0x400_0000u32))
+                .and(node("nvram@1f0000").with("reg", [0u32, 0x1f_0000, 0x1000])),
+        )
+        .and(
+            node("timer")
+                .with("compatible", "arm,armv8-timer")
+                .with("interrupt-names", ["virt", "hyp-phys"].as_slice())
+                .with("interrupts", [1u32, 11, 0xf08, 1, 10, 0xf08]),
+        )
+        .and(soc)
+}
+
+fn serial(name: &str, at: u32, interrupt: u32) -> DeviceTreeNode {
+    node(name)
+        .with("compatible", ["arm,pl011", "arm,primecell"].as_slice())
+        .with("reg", [at, 0x200])
+        .with("interrupts", [0, interrupt, 4])
+}
+
+#[test]
+fn addresses_go_through_the_buses_above() {
+    let bytes = flat(soc_board());
+    let board = BoardTree::parse(&bytes).unwrap();
+    assert_eq!(
+        board.ram,
+        [span(0, 0x3c00_0000), span(0x4000_0000, 0xbc00_0000)]
+    );
+    assert_eq!(board.reserved, [span(0x1f_0000, 0x1000)]);
+    assert_eq!(board.cpus.len(), 2);
+    assert_eq!(board.cpus[1].enable, Enable::SpinTable(Hpa::new(0xe0)));
+    assert_eq!((board.psci, board.bootargs), (None, "quiet"));
+    let gic = Gic::V2 {
+        distributor: span(0xff84_1000, 0x1000),
+        cpu: span(0xff84_2000, 0x2000),
+        virtualization: Some((span(0xff84_4000, 0x2000), span(0xff84_6000, 0x2000))),
+        maintenance: Some(IntId::ppi(9)),
+    };
+    assert_eq!(board.gic, gic);
+    let console = board.console.unwrap();
+    assert_eq!(console.registers, span(0xfe20_1000, 0x200));
+    assert_eq!(console.interrupt, Some(IntId::spi(121)));
+    assert_eq!(board.timer.virt, Some(IntId::ppi(11)));
+    assert_eq!(board.timer.hyp, Some(IntId::ppi(10)));
+    assert_eq!(board.timer.physical, None);
+}
+
+#[test]
+fn without_stdout_path_the_first_working_port_is_taken() {
+    let mut root = soc_board();
+    root.remove_child("chosen");
+    let bytes = flat(root);
+    let console = BoardTree::parse(&bytes).unwrap().console.unwrap();
+    assert_eq!(console.registers, span(0xfe20_1600, 0x200));
+}
+
+#[test]
+fn a_bus_without_ranges_hides_its_devices() {
+    let mut root = soc_board();
+    root.child_mut("soc").unwrap().remove_property("ranges");
+    let bytes = flat(root);
+    assert_eq!(BoardTree::parse(&bytes), Err(BoardError::Gic));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let without = |name| {
+        let mut root = soc_board();
+        root.remove_child(name);
+        let bytes = flat(root);
+        BoardTree::parse(&bytes).unwrap_err()
+    };
+    assert_eq!(without("memory@0"), BoardError::NoMemory);
+    assert_eq!(without("cpus"), BoardError::NoCpu);
+    assert_eq!(without("soc"), BoardError::NoGic);
+    let short = BoardTree::parse(&GIC_V3[..4000]).unwrap_err();
+    assert_eq!(short, BoardError::Structure(Structure::Short));
+}
+
+#[test]
+fn memory_that_cannot_be_trusted_is_refused() {
+    let with_reg = |reg: &[u32]| {
+        let mut root = soc_board();
+        let memory = node("memory@0")
+            .with("device_type", "memory")
+            .with("reg", reg);
+        root.add_child(memory);
+        let bytes = flat(root);
+        BoardTree::parse(&bytes).unwrap_err()
+    };
+    assert_eq!(with_reg(&[0, 0]), BoardError::Memory);
+    let top = [u32::MAX, u32::MAX, 2];
+    assert_eq!(with_reg(&top), BoardError::Memory);
+    let twice = [0, 0, 0x2000, 0, 0x1000, 0x2000];
+    assert_eq!(with_reg(&twice), BoardError::MemoryOverlap);
+    let many: Vec<u32> = (0..9)
+        .flat_map(|index| [0, index * 0x2000, 0x1000])
+        .collect();
+    assert_eq!(with_reg(&many), BoardError::ManyMemories);
+}
+
+/// [`soc_board`] with a serial port `depth` buses deep.
+fn nested(depth: usize) -> Vec<u8> {
+    let mut deep = serial("serial@0", 0, 1);
+    for _ in 0..depth {
+        deep = node("bus").with("ranges", [0u32; 0]).and(deep);
+    }
+    flat(soc_board().and(deep))
+}
+
+#[test]
+fn a_tree_of_any_depth_is_survived() {
+    assert!(BoardTree::parse(&nested(20)).is_ok());
+    let damaged = Err(BoardError::Structure(Structure::Damaged));
+    assert_eq!(BoardTree::parse(&nested(500)), damaged);
+}
+
+#[test]
+fn names_may_be_longer_than_the_specification_says() {
+    let name = "a-node-whose-name-is-longer-than-31-characters";
+    let property = DeviceTreeProperty::new_unchecked("vendor,a-property-with-a-long-name", 1u32);
+    let mut long = DeviceTreeNode::new_unchecked(name);
+    long.add_property(property);
+    assert!(BoardTree::parse(&flat(soc_board().and(long))).is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn damage_never_panics(
+        which in 0..3usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+    ) {
+        let mut tree = [GIC_V3, GIC_V2, MAX][which].to_vec();
+        for (at, byte) in changes {
+            let at = at.index(tree.len());
+            tree[at] = byte;
+        }
+        if let Some(cut) = cut {
+            tree.truncate(cut.index(tree.len()));
+        }
+        let _ = BoardTree::parse(&tree);
+    }
+
+    #[test]
+    fn any_bytes_are_refused(bytes: Vec<u8>) {
+        prop_assert!(BoardTree::parse(&bytes).is_err());
+    }
+}

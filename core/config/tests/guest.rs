@@ -1,0 +1,147 @@
+//! The guest's tree against the one that QEMU makes for its own `virt`.
+
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::{Node, Property};
+use hanok_config::guest::{GuestTree, Written};
+use hanok_config::{BoardTree, Enable, Gic, PsciMethod};
+use hanok_types::{Ipa, Span, platform};
+
+const QEMU: &[u8] = include_bytes!("data/virt-guest.dtb");
+
+fn written(initramfs: Option<Span<Ipa>>) -> Written {
+    let tree = GuestTree {
+        vcpus: 4,
+        memory: Span::new(platform::RAM, 2 << 30).unwrap(),
+        bootargs: "console=ttyAMA0",
+        initramfs,
+    };
+    tree.write()
+}
+
+fn value<'a>(node: &FdtNode<'a>, name: &str) -> Option<&'a [u8]> {
+    let mut properties = node.properties();
+    let property = properties.find(|property| property.name() == name)?;
+    property.value_as().ok()
+}
+
+#[test]
+fn what_is_described_is_described_as_by_qemu() {
+    let ours = written(None);
+    let (ours, qemu) = (Fdt::new(&ours.bytes).unwrap(), Fdt::new(QEMU).unwrap());
+    let same = [
+        (
+            "/",
+            vec![
+                "compatible",
+                "model",
+                "#address-cells",
+                "#size-cells",
+                "dma-coherent",
+            ],
+        ),
+        ("/psci", vec!["method"]),
+        ("/memory@40000000", vec!["reg", "device_type"]),
+        (
+            "/pl011@9000000",
+            vec!["reg", "interrupts", "compatible", "clock-names", "clocks"],
+        ),
+        (
+            "/pl031@9010000",
+            vec!["reg", "interrupts", "compatible", "clock-names", "clocks"],
+        ),
+        ("/timer", vec!["interrupts", "compatible", "always-on"]),
+        (
+            "/apb-pclk",
+            vec![
+                "phandle",
+                "clock-frequency",
+                "clock-output-names",
+                "#clock-cells",
+                "compatible",
+            ],
+        ),
+        (
+            "/intc@8000000",
+            vec![
+                "compatible",
+                "#interrupt-cells",
+                "interrupt-controller",
+                "#redistributor-regions",
+                "ranges",
+            ],
+        ),
+        ("/cpus", vec!["#address-cells", "#size-cells"]),
+        ("/cpus/cpu@3", vec!["reg", "enable-method", "device_type"]),
+        ("/aliases", vec!["serial0"]),
+        ("/chosen", vec!["stdout-path"]),
+    ];
+    for (path, names) in same {
+        let (ours, qemu) = (ours.find_node(path).unwrap(), qemu.find_node(path).unwrap());
+        for name in names {
+            assert!(value(&qemu, name).is_some(), "{path} {name}");
+            assert_eq!(value(&ours, name), value(&qemu, name), "{path} {name}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_described_that_is_not_there() {
+    let ours = written(None);
+    let root = Fdt::new(&ours.bytes).unwrap().root();
+    let names: Vec<&str> = root.children().map(|child| child.name()).collect();
+    let expected = [
+        "psci",
+        "memory@40000000",
+        "pl031@9010000",
+        "pl011@9000000",
+        "intc@8000000",
+        "cpus",
+        "timer",
+        "apb-pclk",
+        "aliases",
+        "chosen",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn the_guest_s_board_is_understood_as_a_board() {
+    let ours = written(None);
+    let board = BoardTree::parse(&ours.bytes).unwrap();
+    assert_eq!((board.cpus.len(), board.psci), (4, Some(PsciMethod::Hvc)));
+    assert!(board.cpus.iter().all(|cpu| cpu.enable == Enable::Psci));
+    let Gic::V3 { redistributors, .. } = &board.gic else {
+        panic!("{:?}", board.gic)
+    };
+    assert_eq!(redistributors[0].len(), 4 * platform::GIC_REDIST_STRIDE);
+    let console = board.console.unwrap();
+    assert_eq!(console.registers.start().get(), platform::UART.get());
+    assert_eq!(console.interrupt, Some(platform::UART_IRQ));
+    assert_eq!(board.timer.virt, Some(platform::TIMER_VIRTUAL_IRQ));
+    assert_eq!(board.bootargs, "console=ttyAMA0");
+}
+
+#[test]
+fn seeds_are_where_they_are_said_to_be() {
+    let mut ours = written(None);
+    assert_eq!(
+        ours.seeds.iter().map(|seed| seed.1).collect::<Vec<_>>(),
+        [32, 8]
+    );
+    for (offset, len) in &ours.seeds {
+        ours.bytes[*offset as usize..(offset + len) as usize].fill(0xa5);
+    }
+    let chosen = Fdt::new(&ours.bytes).unwrap().find_node("/chosen").unwrap();
+    assert_eq!(value(&chosen, "rng-seed"), Some(&[0xa5; 32][..]));
+    assert_eq!(value(&chosen, "kaslr-seed"), Some(&[0xa5; 8][..]));
+    assert_eq!(value(&chosen, "bootargs"), Some(&b"console=ttyAMA0\0"[..]));
+}
+
+#[test]
+fn the_initramfs_is_announced() {
+    let ours = written(Span::new(Ipa::new(0x4800_0000), 0x123_4567));
+    let chosen = Fdt::new(&ours.bytes).unwrap().find_node("/chosen").unwrap();
+    let [start, end] = ["linux,initrd-start", "linux,initrd-end"]
+        .map(|name| u64::from_be_bytes(value(&chosen, name).unwrap().try_into().unwrap()));
+    assert_eq!((start, end), (0x4800_0000, 0x4923_4567));
+}

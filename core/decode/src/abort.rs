@@ -1,0 +1,274 @@
+//! Instruction and data aborts.
+
+use crate::loadstore::General;
+use crate::syndrome::Origin;
+use bitfield_struct::bitfield;
+use hanok_types::Width;
+
+/// What went wrong with an access: IFSC or DFSC, with the level of the table where there is
+/// one, -2 to 3 (DDI 0487 D24.2, ESR_EL2, "ISS encoding for an exception from a Data Abort").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An address beyond the implemented or configured size.
+    AddressSize(i8),
+    /// No valid descriptor.
+    Translation(i8),
+    /// The access flag is clear.
+    AccessFlag(i8),
+    /// Not allowed by the descriptor.
+    Permission(i8),
+    /// The bus answered with an error.
+    External,
+    /// The bus answered a table walk with an error.
+    ExternalOnWalk(i8),
+    /// A memory error.
+    Parity,
+    /// A memory error on a table walk.
+    ParityOnWalk(i8),
+    /// The pointer's tag differs from the memory's (FEAT_MTE).
+    TagCheck,
+    /// Unaligned where that is not allowed.
+    Alignment,
+    /// Refused by the granule protection table (FEAT_RME).
+    GranuleProtection,
+    /// The same on a table walk.
+    GranuleProtectionOnWalk(i8),
+    /// The TLB holds more than one entry for the address.
+    TlbConflict,
+    /// The memory does not do atomic updates of descriptors.
+    AtomicUpdate,
+    /// Implementation defined: lockdown.
+    Lockdown,
+    /// Implementation defined: the memory does no exclusive or atomic accesses.
+    ExclusiveOrAtomic,
+    /// A code that is reserved or that we do not know.
+    Other(u8),
+}
+
+impl Fault {
+    /// From the six-bit code.
+    pub const fn from_code(code: u8) -> Self {
+        let level = (code & 3) as i8;
+        match code & 0x3f {
+            0b00_0000..=0b00_0011 => Self::AddressSize(level),
+            0b00_0100..=0b00_0111 => Self::Translation(level),
+            0b00_1000..=0b00_1011 => Self::AccessFlag(level),
+            0b00_1100..=0b00_1111 => Self::Permission(level),
+            0b01_0000 => Self::External,
+            0b01_0001 => Self::TagCheck,
+            0b01_0010 => Self::ExternalOnWalk(-2),
+            0b01_0011 => Self::ExternalOnWalk(-1),
+            0b01_0100..=0b01_0111 => Self::ExternalOnWalk(level),
+            0b01_1000 => Self::Parity,
+            0b01_1011 => Self::ParityOnWalk(-1),
+            0b01_1100..=0b01_1111 => Self::ParityOnWalk(level),
+            0b10_0001 => Self::Alignment,
+            0b10_0010 => Self::GranuleProtectionOnWalk(-2),
+            0b10_0011 => Self::GranuleProtectionOnWalk(-1),
+            0b10_0100..=0b10_0111 => Self::GranuleProtectionOnWalk(level),
+            0b10_1000 => Self::GranuleProtection,
+            0b10_1001 => Self::AddressSize(-1),
+            0b10_1010 => Self::Translation(-2),
+            0b10_1011 => Self::Translation(-1),
+            0b10_1100 => Self::AddressSize(-2),
+            0b11_0000 => Self::TlbConflict,
+            0b11_0001 => Self::AtomicUpdate,
+            0b11_0100 => Self::Lockdown,
+            0b11_0101 => Self::ExclusiveOrAtomic,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The six-bit code; of a level only its low two bits where it is 0 to 3.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::AddressSize(-1) => 0b10_1001,
+            Self::AddressSize(-2) => 0b10_1100,
+            Self::AddressSize(level) => at_level(0b00_0000, level),
+            Self::Translation(-1) => 0b10_1011,
+            Self::Translation(-2) => 0b10_1010,
+            Self::Translation(level) => at_level(0b00_0100, level),
+            Self::AccessFlag(level) => at_level(0b00_1000, level),
+            Self::Permission(level) => at_level(0b00_1100, level),
+            Self::External => 0b01_0000,
+            Self::ExternalOnWalk(-2) => 0b01_0010,
+            Self::ExternalOnWalk(-1) => 0b01_0011,
+            Self::ExternalOnWalk(level) => at_level(0b01_0100, level),
+            Self::Parity => 0b01_1000,
+            Self::ParityOnWalk(-1) => 0b01_1011,
+            Self::ParityOnWalk(level) => at_level(0b01_1100, level),
+            Self::TagCheck => 0b01_0001,
+            Self::Alignment => 0b10_0001,
+            Self::GranuleProtection => 0b10_1000,
+            Self::GranuleProtectionOnWalk(-2) => 0b10_0010,
+            Self::GranuleProtectionOnWalk(-1) => 0b10_0011,
+            Self::GranuleProtectionOnWalk(level) => at_level(0b10_0100, level),
+            Self::TlbConflict => 0b11_0000,
+            Self::AtomicUpdate => 0b11_0001,
+            Self::Lockdown => 0b11_0100,
+            Self::ExclusiveOrAtomic => 0b11_0101,
+            Self::Other(code) => code & 0x3f,
+        }
+    }
+
+    /// Whether the fault is one of translation, access flag or permission: those which
+    /// HPFAR_EL2 goes with when stage 2 raised them (D24.2, HPFAR_EL2; for permission faults only
+    /// when [`DataAbort::on_walk`] is set).
+    pub const fn is_mapping(self) -> bool {
+        matches!(
+            self,
+            Self::AddressSize(_) | Self::Translation(_) | Self::AccessFlag(_) | Self::Permission(_)
+        )
+    }
+}
+
+const fn at_level(base: u8, level: i8) -> u8 {
+    base | (level as u8 & 3)
+}
+
+/// What the syndrome tells about a single-register load or store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// How much is transferred.
+    pub width: Width,
+    /// Whether a load extends the sign.
+    pub sign_extend: bool,
+    /// The register, 31 being the zero register.
+    pub register: u8,
+    /// Whether a load fills 64 bits of the register; else 32, the upper ones being cleared.
+    pub wide: bool,
+    /// Whether the instruction has acquire or release semantics.
+    pub ordered: bool,
+}
+
+impl Access {
+    /// How the register is filled or emptied.
+    pub const fn general(&self) -> General {
+        General {
+            width: self.width,
+            sign_extend: self.sign_extend,
+            wide: self.wide,
+        }
+    }
+}
+
+/// A data abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataAbort {
+    /// From where.
+    pub origin: Origin,
+    /// What went wrong.
+    pub fault: Fault,
+    /// The access, where the syndrome is valid (ISV); else read the instruction.
+    pub access: Option<Access>,
+    /// Whether a write failed; also set for cache maintenance and address translation.
+    pub write: bool,
+    /// Whether a cache maintenance or address translation instruction did it.
+    pub cache_maintenance: bool,
+    /// Whether stage 2 refused a read or update of the guest's own tables (S1PTW).
+    pub on_walk: bool,
+    /// Whether FAR_EL2 holds no address (FnV).
+    pub far_unknown: bool,
+    /// Whether a nested guest's access to a register in memory did it (FEAT_NV2).
+    pub virtual_register: bool,
+    /// EA: the implementation's type of an external abort.
+    pub external_type: bool,
+}
+
+/// An instruction abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstructionAbort {
+    /// From where.
+    pub origin: Origin,
+    /// What went wrong.
+    pub fault: Fault,
+    /// Whether stage 2 refused a read of the guest's own tables (S1PTW).
+    pub on_walk: bool,
+    /// Whether FAR_EL2 holds no address (FnV).
+    pub far_unknown: bool,
+    /// EA: the implementation's type of an external abort.
+    pub external_type: bool,
+}
+
+/// ISS of a data abort; an instruction abort's fields have the same places.
+#[bitfield(u32)]
+pub(crate) struct AbortIss {
+    #[bits(6)]
+    pub code: u8,
+    pub write: bool,
+    pub on_walk: bool,
+    pub cache_maintenance: bool,
+    pub external_type: bool,
+    pub far_unknown: bool,
+    #[bits(2)]
+    _set: u8,
+    pub virtual_register: bool,
+    pub ordered: bool,
+    pub wide: bool,
+    #[bits(5)]
+    pub register: u8,
+    pub sign_extend: bool,
+    #[bits(2)]
+    pub size: u8,
+    pub valid: bool,
+    #[bits(7)]
+    _upper: u8,
+}
+
+impl AbortIss {
+    fn access(self) -> Option<Access> {
+        self.valid().then(|| Access {
+            width: Width::from_log2(self.size()),
+            sign_extend: self.sign_extend(),
+            register: self.register(),
+            wide: self.wide(),
+            ordered: self.ordered(),
+        })
+    }
+
+    pub(crate) fn data(self, origin: Origin) -> DataAbort {
+        DataAbort {
+            origin,
+            fault: Fault::from_code(self.code()),
+            access: self.access(),
+            write: self.write(),
+            cache_maintenance: self.cache_maintenance(),
+            on_walk: self.on_walk(),
+            far_unknown: self.far_unknown(),
+            virtual_register: self.virtual_register(),
+            external_type: self.external_type(),
+        }
+    }
+
+    pub(crate) fn instruction(self, origin: Origin) -> InstructionAbort {
+        InstructionAbort {
+            origin,
+            fault: Fault::from_code(self.code()),
+            on_walk: self.on_walk(),
+            far_unknown: self.far_unknown(),
+            external_type: self.external_type(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_survives_the_round() {
+        for code in 0..64 {
+            assert_eq!(Fault::from_code(code).code(), code);
+        }
+    }
+
+    #[test]
+    fn codes_of_the_manual() {
+        assert_eq!(Fault::from_code(0x07), Fault::Translation(3));
+        assert_eq!(Fault::from_code(0x0d), Fault::Permission(1));
+        assert_eq!(Fault::from_code(0x10), Fault::External);
+        assert_eq!(Fault::from_code(0x21), Fault::Alignment);
+        assert_eq!(Fault::from_code(0x2b), Fault::Translation(-1));
+        assert_eq!(Fault::from_code(0x3f), Fault::Other(0x3f));
+    }
+}

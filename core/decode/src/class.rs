@@ -1,0 +1,86 @@
+//! ESR_ELx: the exception class and the fields that every class has.
+
+use bitfield_struct::{bitenum, bitfield};
+
+/// ESR_ELx (DDI 0487 D24.2, ESR_EL2).
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct Esr {
+    /// What the class defines.
+    #[bits(25)]
+    pub iss: u32,
+    /// Whether the instruction has 32 bits; else 16 (T32).
+    pub long: bool,
+    /// The exception class, EC.
+    #[bits(6)]
+    pub class: Class,
+    /// More of what the class defines.
+    #[bits(24)]
+    pub iss2: u32,
+    #[bits(8)]
+    _res0: u8,
+}
+
+impl Esr {
+    /// Bytes of the instruction, for those classes that name one.
+    pub const fn instruction_length(&self) -> u64 {
+        if self.long() { 4 } else { 2 }
+    }
+}
+
+/// EC: why an exception was taken.
+#[bitenum]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the variants carry the manual's names; `Syndrome` explains them
+pub enum Class {
+    Unknown = 0x00,
+    Wfx = 0x01,
+    Cp15 = 0x03,
+    Cp15Pair = 0x04,
+    Cp14 = 0x05,
+    Cp14Transfer = 0x06,
+    FpAccess = 0x07,
+    Vmrs = 0x08,
+    PointerAuthentication = 0x09,
+    OtherInstruction = 0x0a,
+    Cp14Pair = 0x0c,
+    BranchTarget = 0x0d,
+    IllegalState = 0x0e,
+    Svc32 = 0x11,
+    Hvc32 = 0x12,
+    Smc32 = 0x13,
+    SystemRegister128 = 0x14,
+    Svc64 = 0x15,
+    Hvc64 = 0x16,
+    Smc64 = 0x17,
+    SystemRegister = 0x18,
+    Sve = 0x19,
+    Eret = 0x1a,
+    TransactionStart = 0x1b,
+    PointerAuthenticationFail = 0x1c,
+    Sme = 0x1d,
+    InstructionAbortLower = 0x20,
+    InstructionAbortCurrent = 0x21,
+    PcAlignment = 0x22,
+    DataAbortLower = 0x24,
+    DataAbortCurrent = 0x25,
+    SpAlignment = 0x26,
+    MemoryCopy = 0x27,
+    FpException32 = 0x28,
+    FpException64 = 0x2c,
+    GuardedControlStack = 0x2d,
+    SError = 0x2f,
+    BreakpointLower = 0x30,
+    BreakpointCurrent = 0x31,
+    StepLower = 0x32,
+    StepCurrent = 0x33,
+    WatchpointLower = 0x34,
+    WatchpointCurrent = 0x35,
+    Bkpt32 = 0x38,
+    VectorCatch32 = 0x3a,
+    Brk64 = 0x3c,
+    /// A value that no manual we read allocates.
+    #[fallback]
+    Reserved = 0x3f,
+}

@@ -1,0 +1,319 @@
+//! A load or store, decoded: enough to finish it on behalf of a guest.
+
+use hanok_types::Width;
+
+/// How a general register is filled or emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct General {
+    /// How much is transferred.
+    pub width: Width,
+    /// Whether a load extends the sign.
+    pub sign_extend: bool,
+    /// Whether a load fills 64 bits of the register; else 32, the upper ones being cleared.
+    pub wide: bool,
+}
+
+impl General {
+    /// The register's new value after a load of `raw`, of which only `width` counts.
+    pub const fn loaded(&self, raw: u64) -> u64 {
+        let value = raw & self.width.mask();
+        if !self.sign_extend {
+            return value;
+        }
+        let unused = u64::BITS - self.width.bits();
+        let extended = ((value << unused) as i64 >> unused) as u64;
+        if self.wide {
+            extended
+        } else {
+            extended & Width::Word.mask()
+        }
+    }
+
+    /// What a store of a register with this value puts on the bus.
+    pub const fn stored(&self, register: u64) -> u64 {
+        register & self.width.mask()
+    }
+}
+
+/// What a register is, and how much of it goes to or comes from memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// X0 to X30; 31 is the zero register.
+    General(General),
+    /// V0 to V31, of which 2 to the given power bytes: 0 for B, 1 H, 2 S, 3 D, 4 Q. A load
+    /// clears the rest of the register.
+    Vector(u8),
+}
+
+impl Data {
+    /// Bytes of one register's transfer: 1 to 16.
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::General(general) => general.width.bytes(),
+            Self::Vector(log2) => 1 << (*log2 & 7),
+        }
+    }
+}
+
+/// How an index register is widened before it is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extend {
+    /// 64 bits as they are (LSL).
+    Lsl,
+    /// The low 32 bits, unsigned.
+    Uxtw,
+    /// The low 32 bits, signed.
+    Sxtw,
+    /// 64 bits as they are (SXTX).
+    Sxtx,
+}
+
+/// Where the access goes. A base register of 31 is the stack pointer, an index of 31 zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressing {
+    /// Base and constant.
+    Offset {
+        /// Rn.
+        base: u8,
+        /// Bytes.
+        offset: i64,
+    },
+    /// Base and constant, which is also the new base.
+    PreIndex {
+        /// Rn.
+        base: u8,
+        /// Bytes.
+        offset: i64,
+    },
+    /// The base; it grows by the constant.
+    PostIndex {
+        /// Rn.
+        base: u8,
+        /// Bytes.
+        offset: i64,
+    },
+    /// Base and index.
+    Register {
+        /// Rn.
+        base: u8,
+        /// Rm.
+        index: u8,
+        /// How the index is widened.
+        extend: Extend,
+        /// How far it is shifted left then.
+        shift: u8,
+    },
+    /// The instruction's own address and a constant.
+    Literal {
+        /// Bytes.
+        offset: i64,
+    },
+}
+
+/// What an [`Addressing`] comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The address of the first byte.
+    pub address: u64,
+    /// The base register and its new value.
+    pub write_back: Option<(u8, u64)>,
+}
+
+impl Addressing {
+    /// The base register, 31 being the stack pointer.
+    pub const fn base(&self) -> Option<u8> {
+        match *self {
+            Self::Offset { base, .. }
+            | Self::PreIndex { base, .. }
+            | Self::PostIndex { base, .. }
+            | Self::Register { base, .. } => Some(base),
+            Self::Literal { .. } => None,
+        }
+    }
+
+    /// The index register, 31 being zero.
+    pub const fn index(&self) -> Option<u8> {
+        match *self {
+            Self::Register { index, .. } => Some(index),
+            _ => None,
+        }
+    }
+
+    /// The address, given the values of PC, base and index (any number where there is none).
+    /// Addresses wrap, as the CPU's do.
+    pub const fn resolve(&self, pc: u64, base_value: u64, index_value: u64) -> Resolved {
+        let (address, write_back) = match *self {
+            Self::Offset { offset, .. } => (base_value.wrapping_add_signed(offset), None),
+            Self::PreIndex { base, offset } => {
+                let address = base_value.wrapping_add_signed(offset);
+                (address, Some((base, address)))
+            }
+            Self::PostIndex { base, offset } => {
+                let after = base_value.wrapping_add_signed(offset);
+                (base_value, Some((base, after)))
+            }
+            Self::Register { extend, shift, .. } => {
+                let index = extend.apply(index_value).wrapping_shl(shift as u32);
+                (base_value.wrapping_add(index), None)
+            }
+            Self::Literal { offset } => (pc.wrapping_add_signed(offset), None),
+        };
+        Resolved {
+            address,
+            write_back,
+        }
+    }
+}
+
+impl Extend {
+    /// The widened value.
+    pub const fn apply(self, value: u64) -> u64 {
+        match self {
+            Self::Lsl | Self::Sxtx => value,
+            Self::Uxtw => value as u32 as u64,
+            Self::Sxtw => value as i32 as i64 as u64,
+        }
+    }
+}
+
+/// A load or store of one register or two, which can be finished on behalf of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whether memory is read.
+    pub load: bool,
+    /// What each register is.
+    pub data: Data,
+    /// The register; of a pair, that at the lower address.
+    pub register: u8,
+    /// The second register of a pair.
+    pub second: Option<u8>,
+    /// Where to.
+    pub address: Addressing,
+    /// Whether it has acquire or release semantics.
+    pub ordered: bool,
+    /// Whether EL1 does it as if it were EL0 (LDTR, STTR).
+    pub unprivileged: bool,
+}
+
+impl Transfer {
+    /// All bytes: 1 to 32.
+    pub const fn bytes(&self) -> u64 {
+        let one = self.data.bytes();
+        if self.second.is_some() { one * 2 } else { one }
+    }
+}
+
+/// An exclusive access; a device has no exclusive monitor that could be emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exclusive {
+    /// Whether memory is read.
+    pub load: bool,
+    /// Bytes of one register.
+    pub width: Width,
+    /// The register.
+    pub register: u8,
+    /// The second register of a pair.
+    pub second: Option<u8>,
+    /// The register that says whether a store took place.
+    pub status: Option<u8>,
+    /// The base register, 31 being the stack pointer.
+    pub base: u8,
+}
+
+/// An atomic read-modify-write (FEAT_LSE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomic {
+    /// Bytes of one register.
+    pub width: Width,
+    /// The operand, Rs.
+    pub operand: u8,
+    /// Where the old value goes; of a compare and swap, the new value.
+    pub target: u8,
+    /// Whether two registers each take part (CASP).
+    pub pair: bool,
+    /// The base register, 31 being the stack pointer.
+    pub base: u8,
+}
+
+/// Several SIMD registers, or lanes of them (LD1 to LD4, ST1 to ST4, LD1R to LD4R).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Structures {
+    /// Whether memory is read.
+    pub load: bool,
+    /// The first register.
+    pub first: u8,
+    /// Number of registers, 1 to 4.
+    pub registers: u8,
+    /// Whether a lane of each is transferred; else all lanes, or one for all.
+    pub lane: bool,
+    /// The base register, 31 being the stack pointer.
+    pub base: u8,
+    /// Whether the base register changes.
+    pub write_back: bool,
+}
+
+/// A load or store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadStore {
+    /// One register or two; can be finished.
+    Transfer(Transfer),
+    /// Not for a device.
+    Exclusive(Exclusive),
+    /// Not for a device.
+    Atomic(Atomic),
+    /// Not for a device.
+    Structures(Structures),
+}
+
+impl LoadStore {
+    /// The access, where it is one that can be finished.
+    pub const fn transfer(&self) -> Option<&Transfer> {
+        match self {
+            Self::Transfer(transfer) => Some(transfer),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_extends_as_it_says() {
+        let general = |width, sign_extend, wide| General {
+            width,
+            sign_extend,
+            wide,
+        };
+        assert_eq!(general(Width::Byte, false, false).loaded(0x1ff), 0xff);
+        assert_eq!(general(Width::Byte, true, false).loaded(0x80), 0xffff_ff80);
+        assert_eq!(general(Width::Half, true, true).loaded(0x8000), !0x7fff);
+        assert_eq!(
+            general(Width::Word, true, true).loaded(0x7fff_ffff),
+            0x7fff_ffff
+        );
+        assert_eq!(general(Width::Double, false, true).loaded(!0), !0);
+        assert_eq!(general(Width::Half, false, false).stored(!0), 0xffff);
+    }
+
+    #[test]
+    fn addresses_wrap_and_write_back() {
+        let post = Addressing::PostIndex {
+            base: 31,
+            offset: -8,
+        };
+        let resolved = post.resolve(0, 4, 0);
+        assert_eq!(resolved.address, 4);
+        assert_eq!(resolved.write_back, Some((31, 4u64.wrapping_sub(8))));
+        let scaled = Addressing::Register {
+            base: 0,
+            index: 1,
+            extend: Extend::Sxtw,
+            shift: 3,
+        };
+        assert_eq!(scaled.resolve(0, 0x100, 0xffff_ffff).address, 0xf8);
+        let literal = Addressing::Literal { offset: -4 };
+        assert_eq!(literal.resolve(0x1000, 0, 0).address, 0xffc);
+    }
+}

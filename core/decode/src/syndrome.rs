@@ -1,0 +1,382 @@
+//! Why a guest left, from ESR_EL2 (DDI 0487 D24.2, ESR_EL2).
+
+use crate::abort::{AbortIss, DataAbort, Fault, InstructionAbort};
+use crate::class::{Class, Esr};
+use crate::coprocessor::{
+    Coprocessor, CoprocessorPair, CoprocessorTransfer, PairIss, SingleIss, TransferIss,
+};
+use crate::sysreg::SysReg;
+use bitfield_struct::{bitenum, bitfield};
+
+/// Where an exception came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A lower exception level: at EL2 the guest, at EL1 its user.
+    Lower,
+    /// The same exception level: at EL2 the hypervisor itself.
+    Current,
+}
+
+/// Condition of a trapped AArch32 instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The syndrome does not say (CV = 0): look at the instruction.
+    Unknown,
+    /// As encoded in A32; 0b1110 and above for always. May be one that the flags do not
+    /// pass: such an instruction is to be skipped.
+    Code(u8),
+}
+
+impl Condition {
+    /// From CV and COND together, five bits.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        if bits & 0x10 == 0 {
+            Self::Unknown
+        } else {
+            Self::Code(bits & 0xf)
+        }
+    }
+}
+
+/// Which waiting instruction, as TI encodes it.
+#[bitenum]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)] // the instructions' names
+pub enum Wait {
+    Wfi = 0b00,
+    Wfe = 0b01,
+    Wfit = 0b10,
+    #[fallback]
+    Wfet = 0b11,
+}
+
+/// A trapped WFI, WFE, WFIT or WFET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeout {
+    /// Which one.
+    pub kind: Wait,
+    /// Condition, of an AArch32 one.
+    pub condition: Condition,
+    /// The register with the end of the wait, of WFIT and WFET, where the CPU says which.
+    pub timeout: Option<u8>,
+}
+
+/// A trapped MSR, MRS or system instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemRegister {
+    /// Which.
+    pub register: SysReg,
+    /// The general register, 31 being the zero register.
+    pub operand: u8,
+    /// Whether it reads the system register.
+    pub read: bool,
+}
+
+/// A trapped exception return.
+#[bitenum]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Eret {
+    /// ERET.
+    #[fallback]
+    Plain = 0b00,
+    /// ERETAA.
+    KeyA = 0b10,
+    /// ERETAB.
+    KeyB = 0b11,
+}
+
+/// An SError.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SError {
+    /// Whether the rest of the syndrome is the implementation's own (IDS).
+    pub implementation_defined: bool,
+    /// AET: how bad, where the code is 0b010001 (FEAT_RAS): 0 uncontainable, 1
+    /// unrecoverable, 2 restartable, 3 recoverable, 6 corrected.
+    pub severity: u8,
+    /// EA: the implementation's type of an external abort.
+    pub external_type: bool,
+    /// DFSC: 0 uncategorized, 0x11 as [`Self::severity`] says.
+    pub code: u8,
+    /// All of ISS, for the log.
+    pub iss: u32,
+}
+
+/// A debug exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Debug {
+    /// A hardware breakpoint.
+    Breakpoint(Origin),
+    /// A software step.
+    Step(Origin),
+    /// A watchpoint; whether by a write.
+    Watchpoint(Origin, bool),
+    /// BKPT (AArch32), with its comment.
+    Bkpt(u16),
+    /// A vector catch (AArch32).
+    VectorCatch,
+    /// BRK, with its comment.
+    Brk(u16),
+}
+
+/// Why a guest left for EL2. Closed: a class that is none of these is [`Self::Other`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syndrome {
+    /// No reason is recorded; usually an undefined instruction.
+    Unknown,
+    /// WFI or WFE, with or without a time limit.
+    Wait(WaitTimeout),
+    /// MCR or MRC to coprocessor 15 (AArch32).
+    Cp15(Coprocessor),
+    /// MCRR or MRRC to coprocessor 15 (AArch32).
+    Cp15Pair(CoprocessorPair),
+    /// MCR or MRC to coprocessor 14 (AArch32).
+    Cp14(Coprocessor),
+    /// MRRC to coprocessor 14 (AArch32).
+    Cp14Pair(CoprocessorPair),
+    /// LDC or STC to coprocessor 14 (AArch32).
+    Cp14Transfer(CoprocessorTransfer),
+    /// VMRS of an ID register (AArch32, coprocessor 10).
+    Vmrs(Coprocessor),
+    /// FP, SIMD or, without a class of its own, SVE (CPTR_EL2.TFP).
+    FpAccess,
+    /// SVE (CPTR_EL2.TZ).
+    Sve,
+    /// SME (CPTR_EL2.TSM), with SMTC.
+    Sme(u8),
+    /// A pointer authentication instruction (HCR_EL2.API).
+    PointerAuthentication,
+    /// A pointer authentication failed (FEAT_FPAC).
+    PointerAuthenticationFail,
+    /// An instruction that has no class of its own: 0 ST64BV, 1 ST64BV0, 2 LD64B or ST64B
+    /// (FEAT_LS64); more in later CPUs.
+    OtherInstruction(u32),
+    /// A branch to what is no target (FEAT_BTI).
+    BranchTarget,
+    /// PSTATE.IL was set.
+    IllegalState,
+    /// SVC, with its immediate; comes here with HCR_EL2.TGE or a fine-grained trap only.
+    Svc(u16),
+    /// HVC, with its immediate.
+    Hvc(u16),
+    /// SMC, with its immediate, which AArch32 does not tell. The PC is that of the SMC
+    /// itself, unlike that of an HVC.
+    Smc(u16),
+    /// MSR, MRS or a system instruction.
+    SystemRegister(SystemRegister),
+    /// An exception return (HCR_EL2.NV).
+    Eret(Eret),
+    /// An instruction fetch failed.
+    InstructionAbort(InstructionAbort),
+    /// A load, a store or cache maintenance failed.
+    DataAbort(DataAbort),
+    /// The PC is unaligned.
+    PcAlignment,
+    /// The stack pointer is unaligned.
+    SpAlignment,
+    /// A floating-point exception was trapped.
+    FpException,
+    /// An asynchronous error.
+    SError(SError),
+    /// A debug exception.
+    Debug(Debug),
+    /// Something else: a class for a feature that VMs do not have, or a reserved one, in the
+    /// six bits of EC.
+    Other(u8),
+}
+
+impl Syndrome {
+    /// From the value of ESR_EL2. Any value has an answer.
+    pub fn decode(esr: u64) -> Self {
+        let value = Esr::from_bits(esr);
+        let iss = value.iss();
+        instruction(value.class(), iss)
+            .or_else(|| coprocessor(value.class(), iss))
+            .or_else(|| abort(value.class(), iss))
+            .or_else(|| debug(value.class(), iss).map(Self::Debug))
+            .unwrap_or(Self::Other((esr >> 26) as u8 & 0x3f))
+    }
+}
+
+/// Traps of AArch64 instructions, and of those that both states have.
+fn instruction(class: Class, iss: u32) -> Option<Syndrome> {
+    Some(match class {
+        Class::Unknown => Syndrome::Unknown,
+        Class::Wfx => Syndrome::Wait(WaitIss::from_bits(iss).into()),
+        Class::FpAccess => Syndrome::FpAccess,
+        Class::Sve => Syndrome::Sve,
+        Class::Sme => Syndrome::Sme(iss as u8 & 7),
+        Class::PointerAuthentication => Syndrome::PointerAuthentication,
+        Class::PointerAuthenticationFail => Syndrome::PointerAuthenticationFail,
+        Class::OtherInstruction => Syndrome::OtherInstruction(iss),
+        Class::BranchTarget => Syndrome::BranchTarget,
+        Class::IllegalState => Syndrome::IllegalState,
+        Class::Svc32 | Class::Svc64 => Syndrome::Svc(iss as u16),
+        Class::Hvc32 | Class::Hvc64 => Syndrome::Hvc(iss as u16),
+        Class::Smc32 => Syndrome::Smc(0),
+        Class::Smc64 => Syndrome::Smc(iss as u16),
+        Class::SystemRegister => Syndrome::SystemRegister(SystemIss::from_bits(iss).into()),
+        Class::Eret => Syndrome::Eret(Eret::from_bits(iss as u8 & 3)),
+        _ => return None,
+    })
+}
+
+/// Traps of AArch32 coprocessor instructions.
+fn coprocessor(class: Class, iss: u32) -> Option<Syndrome> {
+    Some(match class {
+        Class::Cp15 => Syndrome::Cp15(SingleIss::from_bits(iss).into()),
+        Class::Cp15Pair => Syndrome::Cp15Pair(PairIss::from_bits(iss).into()),
+        Class::Cp14 => Syndrome::Cp14(SingleIss::from_bits(iss).into()),
+        Class::Cp14Pair => Syndrome::Cp14Pair(PairIss::from_bits(iss).into()),
+        Class::Cp14Transfer => Syndrome::Cp14Transfer(TransferIss::from_bits(iss).into()),
+        Class::Vmrs => Syndrome::Vmrs(SingleIss::from_bits(iss).into()),
+        _ => return None,
+    })
+}
+
+/// Accesses that failed.
+fn abort(class: Class, iss: u32) -> Option<Syndrome> {
+    let fields = AbortIss::from_bits(iss);
+    Some(match class {
+        Class::InstructionAbortLower => {
+            Syndrome::InstructionAbort(fields.instruction(Origin::Lower))
+        }
+        Class::InstructionAbortCurrent => {
+            Syndrome::InstructionAbort(fields.instruction(Origin::Current))
+        }
+        Class::DataAbortLower => Syndrome::DataAbort(fields.data(Origin::Lower)),
+        Class::DataAbortCurrent => Syndrome::DataAbort(fields.data(Origin::Current)),
+        Class::PcAlignment => Syndrome::PcAlignment,
+        Class::SpAlignment => Syndrome::SpAlignment,
+        Class::FpException32 | Class::FpException64 => Syndrome::FpException,
+        Class::SError => Syndrome::SError(SErrorIss::from_bits(iss).into()),
+        _ => return None,
+    })
+}
+
+fn debug(class: Class, iss: u32) -> Option<Debug> {
+    let write = AbortIss::from_bits(iss).write();
+    Some(match class {
+        Class::BreakpointLower => Debug::Breakpoint(Origin::Lower),
+        Class::BreakpointCurrent => Debug::Breakpoint(Origin::Current),
+        Class::StepLower => Debug::Step(Origin::Lower),
+        Class::StepCurrent => Debug::Step(Origin::Current),
+        Class::WatchpointLower => Debug::Watchpoint(Origin::Lower, write),
+        Class::WatchpointCurrent => Debug::Watchpoint(Origin::Current, write),
+        Class::Bkpt32 => Debug::Bkpt(iss as u16),
+        Class::VectorCatch32 => Debug::VectorCatch,
+        Class::Brk64 => Debug::Brk(iss as u16),
+        _ => return None,
+    })
+}
+
+#[bitfield(u32)]
+struct WaitIss {
+    #[bits(2)]
+    kind: Wait,
+    register_valid: bool,
+    #[bits(2)]
+    __: u8,
+    #[bits(5)]
+    register: u8,
+    #[bits(10)]
+    __: u16,
+    #[bits(5)]
+    condition: u8,
+    #[bits(7)]
+    __: u8,
+}
+
+impl From<WaitIss> for WaitTimeout {
+    fn from(iss: WaitIss) -> Self {
+        Self {
+            kind: iss.kind(),
+            condition: Condition::from_bits(iss.condition()),
+            timeout: iss.register_valid().then(|| iss.register()),
+        }
+    }
+}
+
+#[bitfield(u32)]
+struct SystemIss {
+    read: bool,
+    #[bits(4)]
+    crm: u8,
+    #[bits(5)]
+    operand: u8,
+    #[bits(4)]
+    crn: u8,
+    #[bits(3)]
+    op1: u8,
+    #[bits(3)]
+    op2: u8,
+    #[bits(2)]
+    op0: u8,
+    #[bits(10)]
+    __: u16,
+}
+
+impl From<SystemIss> for SystemRegister {
+    fn from(iss: SystemIss) -> Self {
+        Self {
+            register: SysReg::from_fields(iss.op0(), iss.op1(), iss.crn(), iss.crm(), iss.op2()),
+            operand: iss.operand(),
+            read: iss.read(),
+        }
+    }
+}
+
+#[bitfield(u32)]
+struct SErrorIss {
+    #[bits(6)]
+    code: u8,
+    #[bits(3)]
+    __: u8,
+    external_type: bool,
+    #[bits(3)]
+    severity: u8,
+    #[bits(11)]
+    __: u16,
+    implementation_defined: bool,
+    #[bits(7)]
+    __: u8,
+}
+
+impl From<SErrorIss> for SError {
+    fn from(iss: SErrorIss) -> Self {
+        Self {
+            implementation_defined: iss.implementation_defined(),
+            severity: iss.severity(),
+            external_type: iss.external_type(),
+            code: iss.code(),
+            iss: iss.into_bits(),
+        }
+    }
+}
+
+impl InstructionAbort {
+    /// Whether HPFAR_EL2 holds the page's intermediate physical address, stage 2 having
+    /// raised the fault (D24.2, HPFAR_EL2): the guest's own faults do not come to EL2.
+    pub fn has_ipa(&self) -> bool {
+        has_ipa(self.fault, self.on_walk)
+    }
+}
+
+impl DataAbort {
+    /// As [`InstructionAbort::has_ipa`].
+    pub fn has_ipa(&self) -> bool {
+        has_ipa(self.fault, self.on_walk)
+    }
+}
+
+/// HPFAR_EL2 is written for translation, access flag and address size faults at stage 2, and
+/// for any of stage 2 on a stage 1 walk; after a permission fault on the access itself it is
+/// unknown, and the address must be translated by hand.
+fn has_ipa(fault: Fault, on_walk: bool) -> bool {
+    match fault {
+        Fault::Translation(_) | Fault::AccessFlag(_) | Fault::AddressSize(_) => true,
+        Fault::Permission(_) => on_walk,
+        _ => false,
+    }
+}

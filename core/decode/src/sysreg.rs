@@ -1,0 +1,134 @@
+//! Names of system registers, packed.
+
+use bitfield_struct::bitfield;
+use core::fmt;
+
+/// A system register or system instruction by its encoding (DDI 0487 C5, D24).
+///
+/// The constants are in [`Self::name`]'s order: those that a hypervisor traps or hides.
+#[bitfield(u16, debug = false)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SysReg {
+    /// op2.
+    #[bits(3)]
+    pub op2: u8,
+    /// CRm.
+    #[bits(4)]
+    pub crm: u8,
+    /// CRn.
+    #[bits(4)]
+    pub crn: u8,
+    /// op1.
+    #[bits(3)]
+    pub op1: u8,
+    /// op0.
+    #[bits(2)]
+    pub op0: u8,
+}
+
+impl SysReg {
+    /// From the five fields, in the order of `S<op0>_<op1>_C<n>_C<m>_<op2>`; of each only
+    /// as many bits as it has.
+    pub const fn from_fields(op0: u8, op1: u8, crn: u8, crm: u8, op2: u8) -> Self {
+        Self::new()
+            .with_op0(op0 & 3)
+            .with_op1(op1 & 7)
+            .with_crn(crn & 15)
+            .with_crm(crm & 15)
+            .with_op2(op2 & 7)
+    }
+
+    /// Whether in the block of feature ID registers, allocated or not (op0 3, op1 0, CRn 0,
+    /// CRm 1 to 7): HCR_EL2.TID3 traps them, and those without a name read as zero.
+    pub const fn is_feature_id(self) -> bool {
+        self.op0() == 3 && self.op1() == 0 && self.crn() == 0 && matches!(self.crm(), 1..=7)
+    }
+
+    /// Whether the encoding is the implementation's own (C5.1: op0 1 or 3, CRn 11 or 15).
+    pub const fn is_implementation_defined(self) -> bool {
+        matches!((self.op0(), self.crn()), (1 | 3, 11 | 15))
+    }
+
+    /// Whether a debug or trace register (op0 2).
+    pub const fn is_debug(self) -> bool {
+        self.op0() == 2
+    }
+
+    /// Whether a performance monitors register: CRn 9 with CRm 12 to 14, the event counters
+    /// and their types (CRn 14, CRm 8 to 15).
+    pub const fn is_pmu(self) -> bool {
+        let block = (self.op0(), self.op1(), self.crn(), self.crm());
+        matches!(block, (3, 0 | 3, 9, 12..=14) | (3, 3, 14, 8..=15))
+    }
+
+    /// The members of numbered families: prefix, number, suffix.
+    fn family(self) -> Option<(&'static str, u8, &'static str)> {
+        let event = (self.crm() & 3) << 3 | self.op2();
+        match (self.op0(), self.op1(), self.crn(), self.crm(), self.op2()) {
+            (2, 0, 0, n, 4) => Some(("DBGBVR", n, "_EL1")),
+            (2, 0, 0, n, 5) => Some(("DBGBCR", n, "_EL1")),
+            (2, 0, 0, n, 6) => Some(("DBGWVR", n, "_EL1")),
+            (2, 0, 0, n, 7) => Some(("DBGWCR", n, "_EL1")),
+            (3, 0, 12, 8, n @ 4..=7) => Some(("ICC_AP0R", n - 4, "_EL1")),
+            (3, 0, 12, 9, n @ 0..=3) => Some(("ICC_AP1R", n, "_EL1")),
+            (3, 3, 14, 8..=11, _) if event < 31 => Some(("PMEVCNTR", event, "_EL0")),
+            (3, 3, 14, 12..=15, _) if event < 31 => Some(("PMEVTYPER", event, "_EL0")),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for SysReg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            return f.write_str(name);
+        }
+        if let Some((prefix, number, suffix)) = self.family() {
+            return write!(f, "{prefix}{number}{suffix}");
+        }
+        let (op0, op1, crn) = (self.op0(), self.op1(), self.crn());
+        write!(f, "S{op0}_{op1}_C{crn}_C{}_{}", self.crm(), self.op2())
+    }
+}
+
+impl fmt::Debug for SysReg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn names_and_the_generic_form() {
+        assert_eq!(SysReg::ICC_SGI1R_EL1.to_string(), "ICC_SGI1R_EL1");
+        assert_eq!(
+            SysReg::from_fields(2, 0, 0, 3, 4).to_string(),
+            "DBGBVR3_EL1"
+        );
+        assert_eq!(
+            SysReg::from_fields(3, 3, 14, 11, 6).to_string(),
+            "PMEVCNTR30_EL0"
+        );
+        assert_eq!(
+            SysReg::from_fields(3, 3, 14, 15, 7).to_string(),
+            "PMCCFILTR_EL0"
+        );
+        assert_eq!(
+            SysReg::from_fields(3, 0, 15, 2, 1).to_string(),
+            "S3_0_C15_C2_1"
+        );
+    }
+
+    #[test]
+    fn every_encoding_has_a_word_of_its_own() {
+        let words: std::collections::BTreeSet<_> = (0..=u16::MAX)
+            .map(|bits| SysReg::from_bits(bits).to_string())
+            .collect();
+        assert_eq!(words.len(), 1 << 16);
+    }
+}

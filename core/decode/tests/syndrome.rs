@@ -1,0 +1,148 @@
+//! Values of ESR_EL2 as hardware and QEMU give them, and that none panics.
+
+use hanok_decode::{
+    Condition, Coprocessor, Debug, Eret, Esr, Fault, Origin, Syndrome, SysReg, Wait,
+};
+use hanok_types::Width;
+use proptest::prelude::*;
+
+fn esr(class: u64, iss: u64) -> u64 {
+    class << 26 | 1 << 25 | iss
+}
+
+#[test]
+fn a_load_from_a_device() {
+    // LDR W3, [X1] at level 3 of stage 2: ISV, SAS = word, SRT = 3, SF = 0.
+    let Syndrome::DataAbort(abort) = Syndrome::decode(0x9383_0007) else {
+        panic!("not a data abort");
+    };
+    let access = abort.access.unwrap();
+    assert_eq!((access.width, access.register), (Width::Word, 3));
+    assert!(!access.wide && !access.sign_extend && !abort.write);
+    assert_eq!(abort.fault, Fault::Translation(3));
+    assert_eq!(abort.origin, Origin::Lower);
+    assert!(abort.has_ipa());
+}
+
+#[test]
+fn a_sign_extending_load_and_a_store() {
+    // LDRSH X30: SAS = half, SSE, SF; STR XZR: SAS = double, WnR.
+    let load = 1 << 24 | 1 << 22 | 1 << 21 | 30 << 16 | 1 << 15 | 0x05;
+    let Syndrome::DataAbort(abort) = Syndrome::decode(esr(0x24, load)) else {
+        panic!("not a data abort");
+    };
+    let access = abort.access.unwrap();
+    assert!(access.sign_extend && access.wide);
+    assert_eq!((access.width, access.register), (Width::Half, 30));
+    let store = 1 << 24 | 3 << 22 | 31 << 16 | 1 << 15 | 1 << 6 | 0x05;
+    let Syndrome::DataAbort(abort) = Syndrome::decode(esr(0x24, store)) else {
+        panic!("not a data abort");
+    };
+    assert!(abort.write);
+    assert_eq!(abort.access.unwrap().width, Width::Double);
+}
+
+#[test]
+fn an_access_that_only_the_instruction_tells() {
+    let Syndrome::DataAbort(abort) = Syndrome::decode(0x9200_0006) else {
+        panic!("not a data abort");
+    };
+    assert_eq!(abort.access, None);
+}
+
+#[test]
+fn hypervisor_calls_and_waits() {
+    assert_eq!(Syndrome::decode(0x5a00_0000), Syndrome::Hvc(0));
+    assert_eq!(Syndrome::decode(esr(0x16, 0x4a48)), Syndrome::Hvc(0x4a48));
+    assert_eq!(Syndrome::decode(esr(0x12, 7)), Syndrome::Hvc(7));
+    assert_eq!(Syndrome::decode(esr(0x17, 1)), Syndrome::Smc(1));
+    let Syndrome::Wait(wait) = Syndrome::decode(0x07e0_0001) else {
+        panic!("not a wait");
+    };
+    // A WFE: CV = 0 or "always", TI = 1.
+    assert_eq!(wait.kind, Wait::Wfe);
+    let Syndrome::Wait(wait) = Syndrome::decode(esr(1, 1 << 24 | 14 << 20 | 9 << 5 | 0b110)) else {
+        panic!("not a wait");
+    };
+    assert_eq!((wait.kind, wait.timeout), (Wait::Wfit, Some(9)));
+    assert_eq!(wait.condition, Condition::Code(14));
+}
+
+#[test]
+fn a_system_register_with_its_operands() {
+    // MSR ICC_SGI1R_EL1, X5: op0 3, op2 5, op1 0, CRn 12, Rt 5, CRm 11, write.
+    let iss = 3 << 20 | 5 << 17 | 12 << 10 | 5 << 5 | 11 << 1;
+    let Syndrome::SystemRegister(trap) = Syndrome::decode(esr(0x18, iss)) else {
+        panic!("not a system register");
+    };
+    assert_eq!(trap.register, SysReg::ICC_SGI1R_EL1);
+    assert_eq!((trap.operand, trap.read), (5, false));
+    let Syndrome::SystemRegister(trap) = Syndrome::decode(esr(0x18, iss | 1)) else {
+        panic!("not a system register");
+    };
+    assert!(trap.read);
+}
+
+#[test]
+fn an_aarch32_coprocessor_access() {
+    // MRC p15, 0, R2, c9, c12, 0 (PMCR).
+    let iss = 1 << 24 | 14 << 20 | 9 << 10 | 2 << 5 | 12 << 1 | 1;
+    let expected = Coprocessor {
+        condition: Condition::Code(14),
+        opc1: 0,
+        opc2: 0,
+        crn: 9,
+        crm: 12,
+        register: 2,
+        read: true,
+    };
+    assert_eq!(Syndrome::decode(esr(0x03, iss)), Syndrome::Cp15(expected));
+    assert_eq!(Syndrome::decode(esr(0x05, iss)), Syndrome::Cp14(expected));
+    let Syndrome::Cp15Pair(pair) = Syndrome::decode(esr(0x04, 3 << 16 | 7 << 10 | 6 << 5)) else {
+        panic!("not a pair");
+    };
+    assert_eq!((pair.opc1, pair.registers), (3, [6, 7]));
+    assert_eq!(pair.condition, Condition::Unknown);
+}
+
+#[test]
+fn classes_without_operands() {
+    let decode = |class| Syndrome::decode(esr(class, 0));
+    assert_eq!(decode(0x00), Syndrome::Unknown);
+    assert_eq!(decode(0x07), Syndrome::FpAccess);
+    assert_eq!(decode(0x0e), Syndrome::IllegalState);
+    assert_eq!(decode(0x19), Syndrome::Sve);
+    assert_eq!(decode(0x22), Syndrome::PcAlignment);
+    assert_eq!(decode(0x26), Syndrome::SpAlignment);
+    assert_eq!(decode(0x2c), Syndrome::FpException);
+    assert_eq!(decode(0x1b), Syndrome::Other(0x1b));
+    assert_eq!(decode(0x3e), Syndrome::Other(0x3e));
+    assert_eq!(Syndrome::decode(esr(0x1a, 2)), Syndrome::Eret(Eret::KeyA));
+    let brk = Syndrome::decode(esr(0x3c, 0x800));
+    assert_eq!(brk, Syndrome::Debug(Debug::Brk(0x800)));
+}
+
+#[test]
+fn a_permission_fault_has_no_ipa_but_on_a_walk() {
+    for (iss, has) in [(0x0f, false), (0x8f, true), (0x10, false), (0x0b, true)] {
+        let Syndrome::InstructionAbort(abort) = Syndrome::decode(esr(0x20, iss)) else {
+            panic!("not an instruction abort");
+        };
+        assert_eq!(abort.has_ipa(), has, "{iss:#x}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_value_has_an_answer(value: u64) {
+        let _ = Syndrome::decode(value);
+    }
+
+    #[test]
+    fn only_the_other_classes_are_other(value: u64) {
+        if let Syndrome::Other(class) = Syndrome::decode(value) {
+            prop_assert_eq!(u64::from(class), value >> 26 & 0x3f);
+        }
+        prop_assert!(matches!(Esr::from_bits(value).instruction_length(), 2 | 4));
+    }
+}

@@ -1,0 +1,52 @@
+//! The flash banks: empty, so that firmware's look at them finds nothing to start.
+
+use crate::Unknown;
+use hanok_types::Width;
+
+/// Both banks. Every byte reads as erased; a write is ignored and counted, so a guest that
+/// sends the commands of a CFI flash gets erased data for an answer and finds no such flash.
+#[derive(Clone, Debug, Default)]
+pub struct Flash {
+    unknown: Unknown,
+}
+
+impl Flash {
+    /// Erased flash.
+    pub const fn new() -> Self {
+        Self {
+            unknown: Unknown {
+                reads: 0,
+                writes: 0,
+            },
+        }
+    }
+
+    /// What any read answers: all ones, as wide as the read.
+    pub fn read(&self, width: Width) -> u64 {
+        width.mask()
+    }
+
+    /// Ignores a write, and counts it.
+    pub fn write(&mut self) {
+        self.unknown.write();
+    }
+
+    /// How many writes were ignored.
+    pub fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stays_erased() {
+        let mut flash = Flash::new();
+        flash.write();
+        assert_eq!(flash.read(Width::Half), 0xffff);
+        assert_eq!(flash.read(Width::Double), u64::MAX);
+        assert_eq!(flash.unknown().writes, 1);
+    }
+}

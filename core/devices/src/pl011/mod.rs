@@ -1,0 +1,317 @@
+//! The PL011 serial port (ARM DDI 0183G), as QEMU's `virt` board has it.
+//!
+//! Bytes that the guest sends wait in the transmit FIFO until the line behind takes them;
+//! a guest that waits for room (UARTFR.TXFF, or the transmit interrupt) loses none. Nothing
+//! but a read by the guest takes a byte out of the receive FIFO, and [`Pl011::receive`]
+//! leaves a byte that does not fit with the caller.
+//!
+//! Where the manual and QEMU differ:
+//!
+//! - Bytes are sent and received whether or not UARTCR enables it, as on QEMU: an early
+//!   console writes before anyone set up the port.
+//! - The manual raises the receive interrupt at a watermark and the receive timeout after
+//!   32 bit periods of silence. QEMU has no timeout, and raises the receive interrupt for
+//!   the first byte. Here the receive interrupt is raised by each byte that arrives,
+//!   so a driver that asks for it alone works as on QEMU, and UARTIFLS.RXIFLSEL has no
+//!   effect; and the timeout is raised while the receive FIFO holds a byte, as on a line
+//!   that falls silent after each, so that no order of reads and clears strands a byte.
+//! - The transmit interrupt is raised when a byte went out and the transmit FIFO is at or
+//!   below its watermark. While the line takes every byte at once, that is after each
+//!   write, as on QEMU; the manual wants the watermark crossed, which then never happens.
+//! - A change of UARTLCR_H.FEN drops nothing. The manual flushes the transmit FIFO, QEMU
+//!   both; a guest cannot tell for what is sent, and typed bytes are worth keeping.
+
+mod registers;
+#[cfg(test)]
+mod tests;
+
+use crate::Unknown;
+use crate::lanes::{read_words, write_words};
+use crate::primecell;
+use hanok_hal::SerialPort;
+use hanok_types::Width;
+use heapless::Deque;
+use registers::{Control, FifoLevels, Flags, Interrupts, LineControl, errors};
+
+/// Bytes in a FIFO, of the revision r1p4 that the identification registers name.
+const DEPTH: usize = 16;
+
+/// The port's registers and FIFOs.
+#[derive(Clone, Debug)]
+pub struct Pl011 {
+    receive: Deque<u8, DEPTH>,
+    transmit: Deque<u8, DEPTH>,
+    control: Control,
+    line_control: LineControl,
+    levels: FifoLevels,
+    mask: Interrupts,
+    /// Raised and not yet cleared; the receive timeout is a level and never in here.
+    latched: Interrupts,
+    /// Whether the newest received byte found no room (UARTDR.OE).
+    overrun: bool,
+    receive_status: u32,
+    low_power: u32,
+    baud_integer: u32,
+    baud_fraction: u32,
+    dma: u32,
+    dropped: u32,
+    unknown: Unknown,
+}
+
+impl Default for Pl011 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pl011 {
+    /// A port after a reset.
+    pub const fn new() -> Self {
+        Self {
+            receive: Deque::new(),
+            transmit: Deque::new(),
+            control: Control::TXE.union(Control::RXE),
+            line_control: LineControl::from_bits(0),
+            levels: FifoLevels::RESET,
+            mask: Interrupts::empty(),
+            latched: Interrupts::empty(),
+            overrun: false,
+            receive_status: 0,
+            low_power: 0,
+            baud_integer: 0,
+            baud_fraction: 0,
+            dma: 0,
+            dropped: 0,
+            unknown: Unknown {
+                reads: 0,
+                writes: 0,
+            },
+        }
+    }
+
+    /// Back to the state after a reset. What the guest sent goes out still: the last words
+    /// before a reboot are worth reading. What it did not read is gone.
+    pub fn reset(&mut self) {
+        let former = core::mem::take(self);
+        self.transmit = former.transmit;
+        self.dropped = former.dropped;
+        self.unknown = former.unknown;
+    }
+
+    /// Reads at `offset`.
+    pub fn read(&mut self, offset: u64, width: Width, port: &mut impl SerialPort) -> u64 {
+        self.transmit_ready(port);
+        read_words(offset, width, |offset| self.read_register(offset))
+    }
+
+    /// Writes at `offset`; what the guest sends goes to `port` as far as that takes it.
+    pub fn write(&mut self, offset: u64, width: Width, value: u64, port: &mut impl SerialPort) {
+        self.transmit_ready(port);
+        write_words(offset, width, value, |offset, value| {
+            self.write_register(offset, value, port);
+        });
+    }
+
+    /// Hands the guest one byte; `false` where there is no room (the caller keeps it).
+    pub fn receive(&mut self, byte: u8) -> bool {
+        let taken = self.room() > 0;
+        if taken {
+            self.put_received(byte);
+        }
+        taken
+    }
+
+    /// How many bytes [`Self::receive`] takes now. None in loopback, which cuts the line.
+    pub fn room(&self) -> usize {
+        if self.control.contains(Control::LBE) {
+            return 0;
+        }
+        self.depth().saturating_sub(self.receive.len())
+    }
+
+    /// Hands `port` what it takes of the transmit FIFO; to be called when the line takes
+    /// bytes again. Returns whether all is sent.
+    pub fn transmit_ready(&mut self, port: &mut impl SerialPort) -> bool {
+        let before = self.transmit.len();
+        while let Some(byte) = self.transmit.front() {
+            if !port.try_send(*byte) {
+                break;
+            }
+            self.transmit.pop_front();
+        }
+        let left = self.transmit.len();
+        if left < before && left <= self.transmit_watermark() {
+            self.latched |= Interrupts::TX;
+        }
+        left == 0
+    }
+
+    /// Whether bytes wait for the line, so that [`Self::transmit_ready`] has work to do.
+    pub fn transmit_pending(&self) -> bool {
+        !self.transmit.is_empty()
+    }
+
+    /// The level of the interrupt line.
+    pub fn interrupt(&self) -> bool {
+        !self.masked_status().is_empty()
+    }
+
+    /// How many accesses went to registers that are not there.
+    pub fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+
+    /// How many bytes were lost because the guest sent them against UARTFR.TXFF.
+    pub fn dropped(&self) -> u32 {
+        self.dropped
+    }
+
+    fn read_register(&mut self, offset: u64) -> u32 {
+        match offset & !3 {
+            registers::DR => self.take_received(),
+            registers::RSR => self.receive_status,
+            registers::FR => self.flags().bits(),
+            registers::ILPR => self.low_power,
+            registers::IBRD => self.baud_integer,
+            registers::FBRD => self.baud_fraction,
+            registers::LCR_H => self.line_control.into_bits().into(),
+            registers::CR => self.control.bits(),
+            registers::IFLS => self.levels.into_bits().into(),
+            registers::IMSC => self.mask.bits(),
+            registers::RIS => self.raw_status().bits(),
+            registers::MIS => self.masked_status().bits(),
+            registers::ICR => 0,
+            registers::DMACR => self.dma,
+            _ => primecell::id(registers::PERIPHERAL_ID, offset)
+                .unwrap_or_else(|| self.unknown.read()),
+        }
+    }
+
+    fn write_register(&mut self, offset: u64, value: u32, port: &mut impl SerialPort) {
+        match offset & !3 {
+            registers::DR => self.send(value as u8, port),
+            registers::RSR => self.receive_status = 0,
+            registers::ILPR => self.low_power = value & 0xff,
+            registers::IBRD => self.baud_integer = value & 0xffff,
+            registers::FBRD => self.baud_fraction = value & 0x3f,
+            registers::LCR_H => self.set_line_control(value),
+            registers::CR => self.set_control(Control::from_bits_truncate(value)),
+            registers::IFLS => self.levels = FifoLevels::from_bits(value as u8 & 0x3f),
+            registers::IMSC => self.mask = Interrupts::from_bits_truncate(value),
+            registers::ICR => self.latched.remove(Interrupts::from_bits_truncate(value)),
+            registers::DMACR => self.dma = value & 7,
+            registers::FR | registers::RIS | registers::MIS => {}
+            _ if primecell::id(registers::PERIPHERAL_ID, offset).is_some() => {}
+            _ => self.unknown.write(),
+        }
+    }
+
+    fn send(&mut self, byte: u8, port: &mut impl SerialPort) {
+        if self.transmit.len() >= self.depth() || self.transmit.push_back(byte).is_err() {
+            self.dropped = self.dropped.saturating_add(1);
+            return;
+        }
+        if self.transmit.len() > self.transmit_watermark() {
+            self.latched.remove(Interrupts::TX);
+        }
+        if self.control.contains(Control::LBE) {
+            self.loop_back(byte);
+        }
+        self.transmit_ready(port);
+    }
+
+    /// What is sent in loopback comes in again, besides going out.
+    fn loop_back(&mut self, byte: u8) {
+        if self.receive.len() < self.depth() {
+            self.put_received(byte);
+        } else {
+            self.overrun = true;
+            self.receive_status |= errors::RSR_OVERRUN;
+            self.latched |= Interrupts::OE;
+        }
+    }
+
+    fn put_received(&mut self, byte: u8) {
+        if self.receive.push_back(byte).is_ok() {
+            self.overrun = false;
+            self.latched |= Interrupts::RX;
+        }
+    }
+
+    fn take_received(&mut self) -> u32 {
+        let overrun = if self.overrun { errors::DR_OVERRUN } else { 0 };
+        let byte = self.receive.pop_front().unwrap_or(0);
+        if self.receive.is_empty() {
+            self.latched.remove(Interrupts::RX);
+        }
+        u32::from(byte) | overrun
+    }
+
+    fn set_line_control(&mut self, value: u32) {
+        self.line_control = LineControl::from_bits(value as u8);
+    }
+
+    /// In loopback the modem's outputs are its inputs, and a change of one interrupts.
+    fn set_control(&mut self, control: Control) {
+        let before = self.modem();
+        self.control = control;
+        let changed = before.symmetric_difference(self.modem());
+        for (flag, interrupt) in [
+            (Flags::CTS, Interrupts::CTS),
+            (Flags::DSR, Interrupts::DSR),
+            (Flags::DCD, Interrupts::DCD),
+            (Flags::RI, Interrupts::RI),
+        ] {
+            if changed.contains(flag) {
+                self.latched |= interrupt;
+            }
+        }
+    }
+
+    /// The modem's inputs: none is connected but by loopback (DDI 0183G, 3.3.8).
+    fn modem(&self) -> Flags {
+        if !self.control.contains(Control::LBE) {
+            return Flags::empty();
+        }
+        let loops = [
+            (Control::RTS, Flags::CTS),
+            (Control::DTR, Flags::DSR),
+            (Control::OUT1, Flags::DCD),
+            (Control::OUT2, Flags::RI),
+        ];
+        let on = loops.iter().filter(|(out, _)| self.control.contains(*out));
+        on.fold(Flags::empty(), |flags, (_, flag)| flags | *flag)
+    }
+
+    fn flags(&self) -> Flags {
+        let mut flags = self.modem();
+        flags.set(Flags::RXFE, self.receive.is_empty());
+        flags.set(Flags::RXFF, self.receive.len() >= self.depth());
+        flags.set(Flags::TXFE, self.transmit.is_empty());
+        flags.set(Flags::TXFF, self.transmit.len() >= self.depth());
+        flags.set(Flags::BUSY, !self.transmit.is_empty());
+        flags
+    }
+
+    fn raw_status(&self) -> Interrupts {
+        let mut raw = self.latched;
+        raw.set(Interrupts::RT, !self.receive.is_empty());
+        raw
+    }
+
+    fn masked_status(&self) -> Interrupts {
+        self.raw_status() & self.mask
+    }
+
+    fn depth(&self) -> usize {
+        if self.line_control.fen() { DEPTH } else { 1 }
+    }
+
+    fn transmit_watermark(&self) -> usize {
+        if self.line_control.fen() {
+            self.levels.transmit_watermark()
+        } else {
+            0
+        }
+    }
+}

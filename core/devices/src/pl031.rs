@@ -1,0 +1,245 @@
+//! The PL031 real-time clock (ARM DDI 0224B): seconds since the epoch, and one alarm.
+//!
+//! Time is handed in with each call, in nanoseconds of a clock that never steps back; the
+//! model adds the offset that makes it the time of day. The alarm is a soft timer of the
+//! caller's: [`Pl031::next_alarm`] says when, [`Pl031::update`] raises the interrupt.
+//!
+//! As on QEMU the clock always runs (CR reads 1 and ignores writes), an alarm is set by
+//! writing the match or the load register and not by the reset value of zero, it fires
+//! once, and any write to ICR clears the interrupt.
+
+use crate::Unknown;
+use crate::lanes::{read_words, write_words};
+use crate::primecell;
+use hanok_types::Width;
+
+const DR: u64 = 0x00;
+const MR: u64 = 0x04;
+const LR: u64 = 0x08;
+const CR: u64 = 0x0c;
+const IMSC: u64 = 0x10;
+const RIS: u64 = 0x14;
+const MIS: u64 = 0x18;
+const ICR: u64 = 0x1c;
+
+/// PeriphID0 to PeriphID3 (DDI 0224B, 3.3.9), as on QEMU.
+const PERIPHERAL_ID: [u8; 4] = [0x31, 0x10, 0x14, 0x00];
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// The clock's registers.
+#[derive(Clone, Debug, Default)]
+pub struct Pl031 {
+    /// What the counter shows at time zero of the caller's clock.
+    offset: u32,
+    matching: u32,
+    load: u32,
+    unmasked: bool,
+    raised: bool,
+    /// The second of the caller's clock at which the alarm goes off.
+    alarm: Option<u64>,
+    unknown: Unknown,
+}
+
+impl Pl031 {
+    /// A clock that shows `epoch_seconds` (since 1970) at time zero of the caller's clock.
+    pub const fn new(epoch_seconds: u32) -> Self {
+        Self {
+            offset: epoch_seconds,
+            matching: 0,
+            load: 0,
+            unmasked: false,
+            raised: false,
+            alarm: None,
+            unknown: Unknown {
+                reads: 0,
+                writes: 0,
+            },
+        }
+    }
+
+    /// Back to the state after a reset. The time goes on, also where the guest set it, as
+    /// in a clock with a battery.
+    pub fn reset(&mut self) {
+        *self = Self {
+            unknown: self.unknown,
+            ..Self::new(self.offset)
+        };
+    }
+
+    /// Reads at `offset`, at `now` nanoseconds.
+    pub fn read(&mut self, offset: u64, width: Width, now: u64) -> u64 {
+        self.update(now);
+        read_words(offset, width, |offset| self.read_register(offset, now))
+    }
+
+    /// Writes at `offset`, at `now` nanoseconds.
+    pub fn write(&mut self, offset: u64, width: Width, value: u64, now: u64) {
+        self.update(now);
+        write_words(offset, width, value, |offset, value| {
+            self.write_register(offset, value, now);
+        });
+    }
+
+    /// Raises the interrupt if the alarm is due at `now` nanoseconds.
+    pub fn update(&mut self, now: u64) {
+        if self.alarm.is_some_and(|due| due <= now / NANOSECONDS) {
+            self.alarm = None;
+            self.raised = true;
+        }
+    }
+
+    /// When the interrupt line will change by itself, in nanoseconds of the caller's clock;
+    /// `None` while no alarm is set that could raise it.
+    pub fn next_alarm(&self) -> Option<u64> {
+        let due = self.alarm.filter(|_| self.unmasked)?;
+        due.checked_mul(NANOSECONDS)
+    }
+
+    /// The level of the interrupt line.
+    pub fn interrupt(&self) -> bool {
+        self.raised && self.unmasked
+    }
+
+    /// How many accesses went to registers that are not there.
+    pub fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+
+    fn count(&self, now: u64) -> u32 {
+        self.offset.wrapping_add((now / NANOSECONDS) as u32)
+    }
+
+    fn read_register(&mut self, offset: u64, now: u64) -> u32 {
+        match offset {
+            DR => self.count(now),
+            MR => self.matching,
+            LR => self.load,
+            CR => 1,
+            IMSC => self.unmasked.into(),
+            RIS => self.raised.into(),
+            MIS => self.interrupt().into(),
+            ICR => 0,
+            _ => primecell::id(PERIPHERAL_ID, offset).unwrap_or_else(|| self.unknown.read()),
+        }
+    }
+
+    fn write_register(&mut self, offset: u64, value: u32, now: u64) {
+        match offset {
+            MR => {
+                self.matching = value;
+                self.set_alarm(now);
+            }
+            LR => {
+                self.load = value;
+                let ahead = value.wrapping_sub(self.count(now));
+                self.offset = self.offset.wrapping_add(ahead);
+                self.set_alarm(now);
+            }
+            IMSC => self.unmasked = value & 1 != 0,
+            ICR => self.raised = false,
+            DR | CR | RIS | MIS => {}
+            _ if primecell::id(PERIPHERAL_ID, offset).is_some() => {}
+            _ => self.unknown.write(),
+        }
+    }
+
+    /// The alarm goes off when the counter comes to the match value next: now, if it shows
+    /// it, and after up to 136 years.
+    fn set_alarm(&mut self, now: u64) {
+        let ahead = self.matching.wrapping_sub(self.count(now));
+        self.alarm = (now / NANOSECONDS).checked_add(ahead.into());
+        self.update(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = NANOSECONDS;
+
+    fn word(rtc: &mut Pl031, offset: u64, now: u64) -> u64 {
+        rtc.read(offset, Width::Word, now)
+    }
+
+    fn set(rtc: &mut Pl031, offset: u64, value: u64, now: u64) {
+        rtc.write(offset, Width::Word, value, now);
+    }
+
+    #[test]
+    fn it_counts_seconds_from_the_time_of_day() {
+        let mut rtc = Pl031::new(1000);
+        assert_eq!(word(&mut rtc, DR, SECOND - 1), 1000);
+        assert_eq!(word(&mut rtc, DR, SECOND), 1001);
+    }
+
+    #[test]
+    fn loading_sets_the_time_and_a_reset_keeps_it() {
+        let mut rtc = Pl031::new(1000);
+        set(&mut rtc, LR, 50, 3 * SECOND);
+        assert_eq!(word(&mut rtc, LR, 3 * SECOND), 50);
+        assert_eq!(word(&mut rtc, DR, 4 * SECOND), 51);
+        rtc.reset();
+        assert_eq!(word(&mut rtc, DR, 5 * SECOND), 52);
+        assert_eq!(word(&mut rtc, LR, 5 * SECOND), 0);
+    }
+
+    #[test]
+    fn the_alarm_goes_off_once_at_its_second() {
+        let mut rtc = Pl031::new(1000);
+        set(&mut rtc, MR, 1002, SECOND / 2);
+        assert_eq!(rtc.next_alarm(), None, "it is masked");
+        set(&mut rtc, IMSC, 1, SECOND / 2);
+        assert_eq!(rtc.next_alarm(), Some(2 * SECOND));
+        rtc.update(2 * SECOND - 1);
+        assert!(!rtc.interrupt());
+        rtc.update(2 * SECOND);
+        assert!(rtc.interrupt());
+        assert_eq!(word(&mut rtc, RIS, 2 * SECOND), 1);
+        assert_eq!(word(&mut rtc, MIS, 2 * SECOND), 1);
+        set(&mut rtc, ICR, 1, 2 * SECOND);
+        assert!(!rtc.interrupt());
+        assert_eq!(rtc.next_alarm(), None);
+    }
+
+    #[test]
+    fn an_alarm_for_now_goes_off_at_once_and_one_for_the_past_after_wrapping() {
+        let mut rtc = Pl031::new(1000);
+        set(&mut rtc, IMSC, 1, 0);
+        set(&mut rtc, MR, 1000, 0);
+        assert!(rtc.interrupt());
+        set(&mut rtc, ICR, 0, 0);
+        set(&mut rtc, MR, 999, 0);
+        assert_eq!(rtc.next_alarm(), Some(u64::from(u32::MAX) * SECOND));
+    }
+
+    #[test]
+    fn a_masked_alarm_shows_in_the_raw_status_alone() {
+        let mut rtc = Pl031::new(7);
+        set(&mut rtc, MR, 7, 0);
+        assert_eq!((word(&mut rtc, RIS, 0), word(&mut rtc, MIS, 0)), (1, 0));
+        assert!(!rtc.interrupt());
+        set(&mut rtc, IMSC, 1, 0);
+        assert!(rtc.interrupt());
+        rtc.reset();
+        assert!(!rtc.interrupt());
+    }
+
+    #[test]
+    fn it_identifies_itself() {
+        let mut rtc = Pl031::new(0);
+        let ids = [0x31, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
+        for (index, id) in (0..).zip(ids) {
+            assert_eq!(word(&mut rtc, 0xfe0 + 4 * index, 0), id);
+        }
+        assert_eq!(word(&mut rtc, CR, 0), 1);
+        assert_eq!(word(&mut rtc, 0x20, 0), 0);
+        set(&mut rtc, 0xfdc, 1, 0);
+        set(&mut rtc, 0xfe0, 1, 0);
+        let counted = Unknown {
+            reads: 1,
+            writes: 1,
+        };
+        assert_eq!(rtc.unknown(), counted);
+    }
+}

@@ -1,0 +1,227 @@
+//! Free and allocated spans of RAM.
+
+use crate::spans::{between, blocks, grow, shrink, subtract};
+use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span};
+use heapless::Vec;
+use thiserror::Error;
+
+/// How many spans may be allocated, and into how many pieces reservations may cut the RAM.
+pub const MAX_SPANS: usize = 32;
+/// Room for the free spans: each allocated span cuts at most one in two.
+const MAX_FREE: usize = 2 * MAX_SPANS;
+
+const GIB: u64 = 1 << 30;
+const MIB2: u64 = 2 << 20;
+
+/// Why a request for memory failed. The map is as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MemoryError {
+    /// Zero bytes were asked for.
+    #[error("zero bytes of memory asked for")]
+    Empty,
+    /// The alignment is no power of two.
+    #[error("alignment {0:#x} is no power of two")]
+    BadAlignment(u64),
+    /// No hole is large enough at the alignment; the largest one has so many bytes.
+    #[error("no free span is large enough; the largest has {largest:#x} bytes")]
+    NoHole {
+        /// Bytes of the largest free span, whatever its alignment.
+        largest: u64,
+    },
+    /// More than [`MAX_SPANS`] pieces of RAM, or as many spans allocated.
+    #[error("too many spans of memory")]
+    TooManySpans,
+    /// What is to be freed was not allocated.
+    #[error("{:#x} bytes at {:#x} were not allocated", .0.len(), .0.start().get())]
+    NotAllocated(Span<Hpa>),
+}
+
+/// The RAM of a board, by span.
+#[derive(Clone, Debug, Default)]
+pub struct FrameMap {
+    /// Sorted; no two touch.
+    free: Vec<Span<Hpa>, MAX_FREE>,
+    allocated: Vec<Span<Hpa>, MAX_SPANS>,
+}
+
+/// Addresses that equal `residue` modulo `modulus`, a power of two.
+#[derive(Clone, Copy)]
+struct Lattice {
+    modulus: u64,
+    residue: u64,
+}
+
+impl Lattice {
+    /// The lowest of them that is `address` or above.
+    fn up(self, address: Hpa) -> Option<Hpa> {
+        let gap = self.residue.wrapping_sub(address.get()) & (self.modulus - 1);
+        address.checked_add(gap)
+    }
+
+    /// The highest of them that is `address` or below.
+    fn down(self, address: Hpa) -> Option<Hpa> {
+        let gap = address.get().wrapping_sub(self.residue) & (self.modulus - 1);
+        address.get().checked_sub(gap).map(Hpa::new)
+    }
+}
+
+/// What a placement costs, the worst first: large blocks cut, medium ones cut, then the
+/// size of the hole (the tightest wins) and the address (the lowest wins).
+type Cost = (u64, u64, u64, Hpa);
+
+impl FrameMap {
+    /// All of `ram` but `reserved`, in whole pages: part of a page of RAM is not used, a page
+    /// that is reserved in part is reserved. Spans of `ram` may touch and overlap.
+    pub fn new(ram: &[Span<Hpa>], reserved: &[Span<Hpa>]) -> Result<Self, MemoryError> {
+        let mut map = Self::default();
+        for span in ram {
+            if let Some(pages) = shrink(*span, PAGE_SIZE) {
+                map.withdraw(pages)?;
+                map.insert(pages)?;
+            }
+        }
+        for span in reserved {
+            if let Some(pages) = grow(*span, PAGE_SIZE) {
+                map.withdraw(pages)?;
+            }
+        }
+        if map.free.len() > MAX_SPANS {
+            return Err(MemoryError::TooManySpans);
+        }
+        Ok(map)
+    }
+
+    /// `len` bytes, rounded up to pages, at a multiple of `align`, a power of two (less than
+    /// a page means a page). Of all places that which cuts the fewest aligned 1 GiB blocks,
+    /// then 2 MiB blocks, in the smallest hole.
+    pub fn allocate(&mut self, len: u64, align: u64) -> Result<Span<Hpa>, MemoryError> {
+        if !align.is_power_of_two() {
+            return Err(MemoryError::BadAlignment(align));
+        }
+        let lattice = Lattice {
+            modulus: align.max(PAGE_SIZE),
+            residue: 0,
+        };
+        self.allocate_on(self.rounded(len)?, lattice)
+    }
+
+    /// `len` bytes, rounded up to pages, for a guest that sees them at `ipa`: the host address
+    /// agrees with `ipa` modulo 1 GiB where the guest's range holds an aligned 1 GiB block and
+    /// such a place is free, else modulo 2 MiB likewise, else modulo a page.
+    pub fn allocate_for_guest(&mut self, len: u64, ipa: Ipa) -> Result<Span<Hpa>, MemoryError> {
+        let len = self.rounded(len)?;
+        let guest = Span::new(Hpa::new(ipa.get()), len).ok_or(self.no_hole())?;
+        let mut done = Err(self.no_hole());
+        for modulus in [GIB, MIB2, PAGE_SIZE] {
+            if done == Err(self.no_hole()) && blocks(guest, modulus) > 0 {
+                let residue = ipa.get() & (modulus - 1);
+                done = self.allocate_on(len, Lattice { modulus, residue });
+            }
+        }
+        done
+    }
+
+    /// Gives back what was allocated, all of it.
+    pub fn free(&mut self, span: Span<Hpa>) -> Result<(), MemoryError> {
+        let known = self.allocated.iter().position(|other| *other == span);
+        let index = known.ok_or(MemoryError::NotAllocated(span))?;
+        self.insert(span)?;
+        self.allocated.swap_remove(index);
+        Ok(())
+    }
+
+    /// The free spans, lowest first.
+    pub fn free_spans(&self) -> &[Span<Hpa>] {
+        &self.free
+    }
+
+    /// The allocated spans, in no order.
+    pub fn allocated_spans(&self) -> &[Span<Hpa>] {
+        &self.allocated
+    }
+
+    /// Free bytes altogether.
+    pub fn free_bytes(&self) -> u64 {
+        self.free.iter().map(Span::len).sum()
+    }
+
+    fn no_hole(&self) -> MemoryError {
+        let largest = self.free.iter().map(Span::len).max().unwrap_or(0);
+        MemoryError::NoHole { largest }
+    }
+
+    fn rounded(&self, len: u64) -> Result<u64, MemoryError> {
+        match len.checked_next_multiple_of(PAGE_SIZE) {
+            Some(0) => Err(MemoryError::Empty),
+            Some(pages) => Ok(pages),
+            None => Err(self.no_hole()),
+        }
+    }
+
+    fn allocate_on(&mut self, len: u64, lattice: Lattice) -> Result<Span<Hpa>, MemoryError> {
+        let span = self.best(len, lattice).ok_or(self.no_hole())?;
+        if self.allocated.is_full() {
+            return Err(MemoryError::TooManySpans);
+        }
+        self.withdraw(span)?;
+        self.allocated
+            .push(span)
+            .map_err(|_| MemoryError::TooManySpans)?;
+        Ok(span)
+    }
+
+    /// The cheapest place; in each hole the lowest and the highest are looked at, since
+    /// the others leave it in two pieces more often.
+    fn best(&self, len: u64, lattice: Lattice) -> Option<Span<Hpa>> {
+        let places = self.free.iter().flat_map(|hole| {
+            let low = lattice.up(hole.start());
+            let last = hole.end().get().checked_sub(len).map(Hpa::new);
+            let high = last.and_then(|start| lattice.down(start));
+            [low, high].map(|start| priced(*hole, Span::new(start?, len)?))
+        });
+        places
+            .flatten()
+            .min_by_key(|(cost, _)| *cost)
+            .map(|(_, span)| span)
+    }
+
+    /// Takes `taken` out of the free spans, wherever it meets them.
+    fn withdraw(&mut self, taken: Span<Hpa>) -> Result<(), MemoryError> {
+        let mut left = Vec::new();
+        let pieces = self.free.iter().flat_map(|span| subtract(*span, taken));
+        for piece in pieces.flatten() {
+            left.push(piece).map_err(|_| MemoryError::TooManySpans)?;
+        }
+        self.free = left;
+        Ok(())
+    }
+
+    /// Adds `span`, of which nothing is free, and joins it with what it touches.
+    fn insert(&mut self, span: Span<Hpa>) -> Result<(), MemoryError> {
+        let at = self
+            .free
+            .partition_point(|other| other.end() < span.start());
+        let mut joined = span;
+        while let Some(other) = self.free.get(at).filter(|o| o.start() <= joined.end()) {
+            let start = joined.start().min(other.start());
+            let end = joined.end().max(other.end());
+            joined = between(start, end).unwrap_or(joined);
+            self.free.remove(at);
+        }
+        self.free
+            .insert(at, joined)
+            .map_err(|_| MemoryError::TooManySpans)
+    }
+}
+
+/// What it costs to take `span` out of `hole`; `None` where it does not lie there.
+fn priced(hole: Span<Hpa>, span: Span<Hpa>) -> Option<(Cost, Span<Hpa>)> {
+    if !hole.covers(&span) {
+        return None;
+    }
+    let cut = |size| {
+        let left = subtract(hole, span).into_iter().flatten();
+        blocks(hole, size) - left.map(|rest| blocks(rest, size)).sum::<u64>()
+    };
+    Some(((cut(GIB), cut(MIB2), hole.len(), span.start()), span))
+}

@@ -1,0 +1,101 @@
+//! What a descriptor's bits mean.
+
+use crate::geometry::Level;
+use core::fmt::Debug;
+use hanok_types::{Address, Hpa};
+
+/// A descriptor, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry<A> {
+    /// Translates nothing.
+    Invalid,
+    /// Goes on at the next level's table.
+    Table(Hpa),
+    /// Translates to this address, so.
+    Leaf(Hpa, A),
+}
+
+/// The descriptors of one translation regime.
+///
+/// The invalid descriptor is 0 in every format.
+pub trait Format {
+    /// What the regime translates.
+    type Input: Address;
+    /// What a leaf says besides the output address.
+    type Attributes: Copy + Eq + Debug;
+    /// How many bits an output address has at most.
+    const OUTPUT_BITS: u32;
+
+    /// Whether this shape exists in this regime.
+    fn supports(geometry: &crate::Geometry) -> bool;
+    /// Reads a descriptor found at `level`.
+    fn decode(descriptor: u64, level: &Level) -> Entry<Self::Attributes>;
+    /// A leaf at `level`, `output` being aligned to the level's size.
+    fn leaf(output: Hpa, attributes: Self::Attributes, level: &Level) -> u64;
+    /// A descriptor that goes on at `next`.
+    fn table(next: Hpa) -> u64;
+}
+
+/// log2 of the 4 KiB granule.
+const GRANULE: u32 = 12;
+
+/// The part that stage 1 and stage 2 of VMSAv8-64 share: bits \[1:0\] and the address
+/// (DDI 0487 D8.3).
+#[bitfield_struct::bitfield(u64)]
+pub(crate) struct Vmsa64 {
+    /// Whether the descriptor translates at all.
+    pub valid: bool,
+    /// A table, or at level 3 a page; else a block.
+    pub table_or_page: bool,
+    #[bits(10)]
+    pub lower_attributes: u16,
+    /// Bits \[47:12\] of the next table's or the output address.
+    #[bits(36)]
+    pub frame: u64,
+    #[bits(16)]
+    pub upper_attributes: u16,
+}
+
+/// What bits \[1:0\] and the address say.
+pub(crate) enum Kind {
+    Invalid,
+    Table(Hpa),
+    Leaf(Hpa),
+}
+
+impl Vmsa64 {
+    /// Sorts a descriptor found at `level`. A level 3 descriptor without bit 1 is reserved
+    /// and treated as invalid, as the walker does; so is a block where none exists.
+    pub fn kind(self, level: &Level) -> Kind {
+        let last = u32::from(level.shift) == GRANULE;
+        let address = Hpa::new(self.frame() << GRANULE);
+        match (self.valid(), self.table_or_page(), last) {
+            (true, true, true) => Kind::Leaf(address),
+            (true, true, false) => Kind::Table(address),
+            (true, false, false) if level.leaf => {
+                Kind::Leaf(Hpa::new(address.get() & !(level.size() - 1)))
+            }
+            _ => Kind::Invalid,
+        }
+    }
+
+    /// A table descriptor without restrictions by the hierarchy.
+    pub fn to_table(next: Hpa) -> u64 {
+        Self::new()
+            .with_valid(true)
+            .with_table_or_page(true)
+            .with_frame(frame_of(next))
+            .into_bits()
+    }
+}
+
+/// The address field for `address`; bits above 47 are dropped, which [`Format::OUTPUT_BITS`]
+/// keeps from happening.
+pub(crate) fn frame_of(address: Hpa) -> u64 {
+    (address.get() >> GRANULE) & ((1 << 36) - 1)
+}
+
+/// Bit 1 of a leaf at `level`: set for a page, clear for a block.
+pub(crate) fn is_page(level: &Level) -> bool {
+    u32::from(level.shift) == GRANULE
+}

@@ -1,0 +1,133 @@
+//! The state of 32 interrupts, a bit or a byte each, so that "pending, enabled and not yet
+//! listed" is a few operations on words for all 32 together.
+
+use crate::state::Groups;
+
+/// State of the 32 interrupts of one register word (`INTID / 32`).
+#[derive(Debug)]
+pub(crate) struct Bank {
+    /// ISENABLER.
+    pub enabled: u32,
+    /// IGROUPR: of group 1.
+    pub group1: u32,
+    /// ICFGR: edge-triggered.
+    pub edge: u32,
+    /// Pending, and not in a list register: an edge, a write to ISPENDR, an SGI, or a
+    /// physical interrupt. A level line is not latched.
+    pub latch: u32,
+    /// The input line is high.
+    pub line: u32,
+    /// Active; of a listed one as of the last fold.
+    pub active: u32,
+    /// Active because the guest wrote ISACTIVER, not because it acknowledged: may give way.
+    pub forced: u32,
+    /// In a list register.
+    pub listed: u32,
+    /// Pending in the list register, as of the last fold.
+    pub shown: u32,
+    /// Pending in the list register by latch, so that a falling line does not end it.
+    pub soft: u32,
+    /// A physical interrupt stands behind what is in `latch` or, if unlisted, `active`.
+    pub hardware: u32,
+    /// A physical interrupt stands behind what is listed.
+    pub hardware_listed: u32,
+    /// Listed ones whose list register is to lose its pending state at the next fold.
+    pub unpend: u32,
+    /// Listed ones whose list register is to lose its active state at the next fold.
+    pub deactivate: u32,
+    /// Listed ones whose list register is to become active at the next fold.
+    pub activate: u32,
+    /// Ones whose physical interrupt is to be deactivated by software.
+    pub released: u32,
+    /// IPRIORITYR.
+    pub priority: [u8; 32],
+    /// The physical interrupt behind each, once there was one.
+    pub physical: [u16; 32],
+}
+
+impl Bank {
+    pub const fn new() -> Self {
+        Self {
+            enabled: 0,
+            group1: 0,
+            edge: 0,
+            latch: 0,
+            line: 0,
+            active: 0,
+            forced: 0,
+            listed: 0,
+            shown: 0,
+            soft: 0,
+            hardware: 0,
+            hardware_listed: 0,
+            unpend: 0,
+            deactivate: 0,
+            activate: 0,
+            released: 0,
+            priority: [0; 32],
+            physical: [0; 32],
+        }
+    }
+
+    /// Back to the reset state. Lines keep their level, as their devices do not change by
+    /// it; every physical interrupt held is released.
+    pub fn reset(&mut self, edge: u32) {
+        *self = Self {
+            edge,
+            line: self.line,
+            released: self.released | self.hardware | self.hardware_listed,
+            physical: self.physical,
+            ..Self::new()
+        };
+    }
+
+    /// Pending by latch or line, whether or not a list register shows it too.
+    pub fn due(&self) -> u32 {
+        self.latch | self.line & !self.edge
+    }
+
+    /// What ISPENDR reads.
+    pub fn pending(&self) -> u32 {
+        self.due() | self.shown
+    }
+
+    /// Pending and free to be listed.
+    pub fn candidates(&self, groups: Groups) -> u32 {
+        self.due() & self.enabled & groups.forwarded(self.group1) & !self.active & !self.listed
+    }
+
+    /// Active, or put there by ISACTIVER, and in no list register.
+    pub fn stranded(&self) -> u32 {
+        self.active & !self.listed
+    }
+
+    /// Those that are not as after reset with nothing going on.
+    pub fn busy(&self) -> u32 {
+        self.pending() | self.active | self.line | self.listed
+    }
+
+    pub fn priority(&self, bit: u32) -> u8 {
+        self.priority.get(bit as usize).copied().unwrap_or(0)
+    }
+
+    pub fn physical(&self, bit: u32) -> u16 {
+        self.physical.get(bit as usize).copied().unwrap_or(0)
+    }
+
+    /// Marks for software deactivation those of `mask` whose unlisted state has a physical
+    /// interrupt behind it and has ended.
+    pub fn release_ended(&mut self, mask: u32) {
+        let ended = mask & self.hardware & !self.latch & !(self.active & !self.listed);
+        self.hardware &= !ended;
+        self.released |= ended;
+    }
+}
+
+/// The set bits of a word, lowest first.
+pub(crate) fn bits(mut word: u32) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros())?;
+        word &= word - 1;
+        Some(bit)
+    })
+}

@@ -1,0 +1,427 @@
+//! Between the model and the list registers of one vCPU.
+//!
+//! Two ways lead into the list registers. Where nothing listed has changed and what is new
+//! fits beside it, `top_up` adds the new ones and touches nothing else. Otherwise `refill`
+//! folds every list register into the model, takes out what the guest has not acknowledged,
+//! chooses anew, and writes the registers whose value differs.
+
+use crate::bank::{Bank, bits};
+use crate::choice::{Choice, Class, Need};
+use crate::lr::Lr;
+use crate::state::{Cpu, MAX_LRS, Place, Vgic};
+use hanok_hal::ListRegisters;
+use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
+
+impl Vgic {
+    /// Whether [`Self::enter`] has something to do before the vCPU goes (back) to its guest.
+    #[inline]
+    pub fn needs_entry(&self, vcpu: VcpuId) -> bool {
+        self.cpu(vcpu.index()).is_some_and(|cpu| cpu.attention)
+    }
+
+    /// Brings the list registers of this pCPU, on which `vcpu` is resident, up to date.
+    /// Costs a few instructions where [`Self::needs_entry`] is false. Afterwards, and after
+    /// every other call that may have ended a physical interrupt's virtual one, see
+    /// [`Self::take_released`]. Returns the *other* vCPUs to be kicked, as an interrupt that
+    /// the guest has sent elsewhere meanwhile is free now.
+    #[inline]
+    pub fn enter(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
+        if !self.needs_entry(vcpu) {
+            return VcpuSet::EMPTY;
+        }
+        self.bring_up_to_date(vcpu.index(), lrs);
+        self.take_kicks(vcpu)
+    }
+
+    /// After a maintenance interrupt: as [`Self::enter`], but looks at every list register.
+    pub fn maintenance(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
+        self.mark_refold(vcpu.index());
+        self.enter(vcpu, lrs)
+    }
+
+    /// Reads the list registers of this pCPU, on which `vcpu` is resident, into the model,
+    /// and leaves what they show to the guest as it is. Call it before a read of a register
+    /// by this vCPU, and before [`Self::has_pending`]. Returns the *other* vCPUs to be
+    /// kicked.
+    pub fn fold(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
+        let index = vcpu.index();
+        for slot in bits(self.cpu(index).map_or(0, |cpu| cpu.used)) {
+            let read = self.fold_slot(index, slot as usize, lrs);
+            if !read.is_valid() {
+                // The report of this end is taken back by emptying the list register.
+                if read.eoi() || self.cpu(index).is_some_and(|cpu| cpu.overflow) {
+                    self.mark_refold(index);
+                }
+                self.unlist(index, slot as usize);
+                self.clear_leftover(index, slot as usize, read, lrs);
+            }
+        }
+        self.take_kicks(vcpu)
+    }
+
+    /// Takes `vcpu` off this pCPU: the model has the whole state afterwards, the list
+    /// registers are empty. The vCPU may then stay away for any time, or enter elsewhere.
+    /// Returns the *other* vCPUs to be kicked.
+    pub fn leave(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
+        let index = vcpu.index();
+        self.discard(index, lrs);
+        let used = self.cpu(index).map_or(0, |cpu| cpu.used);
+        for slot in bits(used) {
+            let read = self.fold_slot(index, slot as usize, lrs);
+            self.unlist(index, slot as usize);
+            self.clear_leftover(index, slot as usize, read, lrs);
+        }
+        self.set_overflow(index, false, false, lrs);
+        if let Some(cpu) = self.cpu_mut(index) {
+            cpu.refold = false;
+            cpu.attention = true;
+        }
+        self.take_kicks(vcpu)
+    }
+
+    fn take_kicks(&mut self, vcpu: VcpuId) -> VcpuSet {
+        let mut kicks = core::mem::take(&mut self.kicks);
+        if vcpu.index() < MAX_VCPUS {
+            kicks.remove(vcpu);
+        }
+        kicks
+    }
+
+    /// Whether an interrupt would be signalled to `vcpu`: one is pending, enabled, of a
+    /// forwarded group and not active. (The guest's own mask, ICC_PMR_EL1 and the group
+    /// enables of its CPU interface, is not looked at: [`Self::most_urgent`] gives what is
+    /// needed for that.) As of the last [`Self::fold`].
+    pub fn has_pending(&self, vcpu: VcpuId) -> bool {
+        self.most_urgent(vcpu).is_some()
+    }
+
+    /// Priority of the most urgent interrupt that [`Self::has_pending`] found, and whether
+    /// it is of group 1. ICC_PMR_EL1 masks it unless the priority is less than PMR.
+    pub fn most_urgent(&self, vcpu: VcpuId) -> Option<(u8, bool)> {
+        let index = vcpu.index();
+        let cpu = self.cpu(index)?;
+        let mut choice = Choice::new(1);
+        for word in bits(cpu.words) {
+            self.offer_pending(&mut choice, index, word as usize);
+        }
+        for (_, lr) in cpu.slots() {
+            let (place, bit) = self.place(Some(vcpu), lr.id())?;
+            let bank = self.bank(place)?;
+            let pending = bank.shown & bank.enabled & !bank.active & !bank.unpend;
+            choice.offer(
+                Class::Pending,
+                place,
+                bank,
+                pending & self.groups.forwarded(bank.group1) & 1 << bit,
+            );
+        }
+        let need = choice.best().first()?;
+        let bank = self.bank(need.place(index))?;
+        let group1 = bank.group1 >> need.bit() & 1 != 0;
+        Some((bank.priority(need.bit()), group1))
+    }
+
+    fn bring_up_to_date(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
+        self.discard(cpu, lrs);
+        let Some(state) = self.cpu_mut(cpu) else {
+            return;
+        };
+        let refold = state.refold || state.overflow;
+        state.refold = false;
+        if refold || !self.top_up(cpu, lrs) {
+            self.refill(cpu, lrs);
+        }
+        // What became free on the way was chosen from already.
+        if let Some(state) = self.cpu_mut(cpu) {
+            state.attention = false;
+        }
+    }
+
+    /// Clears list registers that hold what is not this vCPU's life: before the first entry
+    /// and after a reset.
+    fn discard(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
+        if let Some(state) = self.cpu_mut(cpu).filter(|state| state.discard) {
+            state.discard = false;
+            (0..lrs.count().min(MAX_LRS)).for_each(|slot| lrs.write(slot, 0));
+            lrs.set_underflow_interrupt(false);
+        }
+    }
+
+    /// Adds what is new beside what is listed. False where that is not enough, because an
+    /// interrupt is due again that still stands in a list register, or more wait than fit.
+    fn top_up(&mut self, cpu: usize, lrs: &mut impl ListRegisters) -> bool {
+        let free = self.reap(cpu, lrs);
+        let Some(state) = self.cpu(cpu) else {
+            return true;
+        };
+        let again = state.slots().any(|(_, lr)| self.is_latched(cpu, lr));
+        let choice = self.choose(cpu, free.count_ones() as usize);
+        if again || choice.waiting {
+            return false;
+        }
+        for (need, slot) in choice.best().iter().zip(bits(free)) {
+            let lr = self.list(cpu, *need, slot as usize, false);
+            lrs.write(slot as usize, lr.into_bits());
+        }
+        true
+    }
+
+    /// Unlists what the guest has ended; the free list registers.
+    fn reap(&mut self, cpu: usize, lrs: &impl ListRegisters) -> u32 {
+        let all = (1 << lrs.count().min(MAX_LRS)) - 1;
+        let used = self.cpu(cpu).map_or(0, |cpu| cpu.used);
+        let empty = lrs.empty() & all;
+        for slot in bits(used & empty) {
+            self.fold_slot(cpu, slot as usize, lrs);
+            self.unlist(cpu, slot as usize);
+        }
+        empty | all & !used
+    }
+
+    fn is_latched(&self, cpu: usize, lr: Lr) -> bool {
+        self.located(cpu, lr)
+            .is_some_and(|(bank, _, bit)| bank.latch >> bit & 1 != 0)
+    }
+
+    /// Folds, chooses anew, and writes what differs.
+    fn refill(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
+        let count = lrs.count().min(MAX_LRS);
+        let kept = self.take_out(cpu, lrs);
+        let choice = self.choose(cpu, count - (kept.count_ones() as usize).min(count));
+        let report = choice.waiting && (kept != 0 || count == 1);
+        let before = self.cpu(cpu).map_or([Lr::new(); MAX_LRS], |cpu| cpu.lr);
+        let mut free = ((1 << count) - 1) & !kept;
+
+        for slot in bits(kept) {
+            self.refresh(cpu, slot as usize, report);
+        }
+        for need in choice.best() {
+            let slot = slot_for(*need, free, &before);
+            free &= !(1 << slot);
+            self.list(cpu, *need, slot as usize, report);
+        }
+        self.write_changed(cpu, &before, count, lrs);
+        self.set_overflow(cpu, choice.waiting, count > 1, lrs);
+    }
+
+    /// Folds every list register and unlists what need not stay; the slots that do.
+    fn take_out(&mut self, cpu: usize, lrs: &impl ListRegisters) -> u32 {
+        let mut kept = 0;
+        for slot in bits(self.cpu(cpu).map_or(0, |cpu| cpu.used)) {
+            self.fold_slot(cpu, slot as usize, lrs);
+            if self.is_acknowledged(cpu, slot as usize) {
+                kept |= 1 << slot;
+            } else {
+                self.unlist(cpu, slot as usize);
+            }
+        }
+        kept
+    }
+
+    fn is_acknowledged(&self, cpu: usize, slot: usize) -> bool {
+        let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
+        lr.and_then(|lr| self.located(cpu, *lr))
+            .is_some_and(|(bank, _, bit)| bank.active & !bank.forced & 1 << bit != 0)
+    }
+
+    /// The most urgent ones for `room` list registers.
+    fn choose(&mut self, index: usize, room: usize) -> Choice {
+        let mut choice = Choice::new(room);
+        let words = self.cpu(index).map_or(0, |cpu| cpu.words);
+        for word in bits(words) {
+            let pending = self.offer_pending(&mut choice, index, word as usize);
+            let stranded = self.offer_stranded(&mut choice, index, word as usize);
+            if !(pending || stranded)
+                && let Some(cpu) = self.cpu_mut(index)
+            {
+                cpu.words &= !(1 << word);
+            }
+        }
+        choice
+    }
+
+    /// Offers what is pending for this vCPU in a word; whether there was any.
+    fn offer_pending(&self, choice: &mut Choice, cpu: usize, word: usize) -> bool {
+        let place = Place { cpu, word };
+        let (Some(bank), Some(state)) = (self.bank(place), self.cpu(cpu)) else {
+            return false;
+        };
+        let routed = word.checked_sub(1).and_then(|spi| state.routed.get(spi));
+        let mask = bank.candidates(self.groups) & routed.unwrap_or(&u32::MAX);
+        choice.offer(Class::Pending, place, bank, mask);
+        mask != 0
+    }
+
+    /// Offers active interrupts of this vCPU that no list register has; whether
+    /// there was any.
+    fn offer_stranded(&self, choice: &mut Choice, cpu: usize, word: usize) -> bool {
+        let place = Place { cpu, word };
+        let Some(bank) = self.bank(place) else {
+            return false;
+        };
+        let ours = bits(bank.stranded())
+            .filter(|bit| self.home_of(place, *bit) == cpu)
+            .fold(0, |mask, bit| mask | 1 << bit);
+        choice.offer(Class::Acknowledged, place, bank, ours & !bank.forced);
+        choice.offer(Class::Forced, place, bank, ours & bank.forced);
+        ours != 0
+    }
+
+    /// Moves an interrupt from its bank to list register `slot`; its value.
+    fn list(&mut self, cpu: usize, need: Need, slot: usize, report: bool) -> Lr {
+        let place = need.place(cpu);
+        self.set_home(place, need.bit(), cpu);
+        self.show(cpu, place, need.bit(), slot, report)
+    }
+
+    /// Recomputes the list register of an interrupt that stays in it.
+    fn refresh(&mut self, cpu: usize, slot: usize, report: bool) {
+        let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
+        if let Some((_, place, bit)) = lr.and_then(|lr| self.located(cpu, *lr)) {
+            self.show(cpu, place, bit, slot, report);
+        }
+    }
+
+    fn show(&mut self, cpu: usize, place: Place, bit: u32, slot: usize, report: bool) -> Lr {
+        let groups = self.groups;
+        let here = self.target_of(place, bit) == Some(cpu);
+        let Some(bank) = self.bank_mut(place) else {
+            return Lr::new();
+        };
+        let wanted = bank.enabled & groups.forwarded(bank.group1) & 1 << bit != 0;
+        let lr = bank
+            .show(bit, wanted, here, report)
+            .with_virtual_id(place.word as u32 * 32 + bit);
+        self.keep(cpu, slot, lr);
+        lr
+    }
+
+    /// Notes what a list register holds from now on.
+    fn keep(&mut self, cpu: usize, slot: usize, lr: Lr) {
+        let Some(state) = self.cpu_mut(cpu) else {
+            return;
+        };
+        if let Some(shadow) = state.lr.get_mut(slot) {
+            *shadow = lr;
+            state.used |= 1 << slot;
+            if lr.hardware() {
+                state.hardware_slot = slot as u8;
+            }
+        }
+    }
+
+    fn write_changed(
+        &mut self,
+        cpu: usize,
+        before: &[Lr; MAX_LRS],
+        count: usize,
+        lrs: &mut impl ListRegisters,
+    ) {
+        let Some(state) = self.cpu_mut(cpu) else {
+            return;
+        };
+        for (slot, (shadow, before)) in state.lr.iter_mut().zip(before).take(count).enumerate() {
+            if state.used & 1 << slot == 0 {
+                *shadow = Lr::new();
+                if before.is_valid() || before.eoi() {
+                    lrs.write(slot, 0);
+                }
+            } else if shadow != before {
+                lrs.write(slot, shadow.into_bits());
+            }
+        }
+    }
+
+    fn set_overflow(
+        &mut self,
+        cpu: usize,
+        overflow: bool,
+        underflow_helps: bool,
+        lrs: &mut impl ListRegisters,
+    ) {
+        let Some(state) = self.cpu_mut(cpu) else {
+            return;
+        };
+        if state.overflow != overflow {
+            state.overflow = overflow;
+            lrs.set_underflow_interrupt(overflow && underflow_helps);
+        }
+    }
+
+    /// Reads one list register into the bank of its interrupt; what was read.
+    fn fold_slot(&mut self, cpu: usize, slot: usize, lrs: &impl ListRegisters) -> Lr {
+        let read = Lr::from_bits(lrs.read(slot));
+        let Some(shadow) = self.cpu_mut(cpu).and_then(|cpu| cpu.lr.get_mut(slot)) else {
+            return Lr::new();
+        };
+        *shadow = shadow.with_state(read.state());
+        let folded = *shadow;
+        if let Some((place, bit)) = self.place(Some(VcpuId::new(cpu as u8)), folded.id())
+            && let Some(bank) = self.bank_mut(place)
+        {
+            self.any_released |= bank.fold(bit, folded);
+        }
+        folded
+    }
+
+    /// Moves the interrupt of a folded list register back to its bank.
+    fn unlist(&mut self, cpu: usize, slot: usize) {
+        let groups = self.groups;
+        let Some(state) = self.cpu_mut(cpu) else {
+            return;
+        };
+        state.used &= !(1 << slot);
+        let Some(lr) = state.lr.get(slot).copied() else {
+            return;
+        };
+        if let Some((place, bit)) = self.place(Some(VcpuId::new(cpu as u8)), lr.id())
+            && let Some(bank) = self.bank_mut(place)
+        {
+            bank.unlist(bit);
+            let due = bank.candidates(groups) >> bit & 1 != 0;
+            let active = bank.active >> bit & 1 != 0;
+            // It may be due again, here or at another vCPU.
+            let next = if active {
+                Some(cpu)
+            } else {
+                due.then(|| self.target_of(place, bit)).flatten()
+            };
+            let kick = next.map_or(VcpuSet::EMPTY, |next| self.mark(next, place));
+            self.kicks = self.kicks.union(kick);
+        }
+    }
+
+    /// Empties a list register that was unlisted, where it holds more than nothing.
+    fn clear_leftover(&mut self, cpu: usize, slot: usize, read: Lr, lrs: &mut impl ListRegisters) {
+        if read.is_valid() || read.eoi() {
+            lrs.write(slot, 0);
+        }
+        if let Some(shadow) = self.cpu_mut(cpu).and_then(|cpu| cpu.lr.get_mut(slot)) {
+            *shadow = Lr::new();
+        }
+    }
+
+    fn located(&self, cpu: usize, lr: Lr) -> Option<(&Bank, Place, u32)> {
+        let (place, bit) = self.place(Some(VcpuId::new(cpu as u8)), lr.id())?;
+        Some((self.bank(place)?, place, bit))
+    }
+}
+
+impl Need {
+    fn place(self, cpu: usize) -> Place {
+        Place {
+            cpu,
+            word: self.word(),
+        }
+    }
+}
+
+/// The free slot in which the interrupt stood before, or the first free one.
+fn slot_for(need: Need, free: u32, before: &[Lr; MAX_LRS]) -> u32 {
+    bits(free)
+        .find(|slot| {
+            let lr = before.get(*slot as usize);
+            lr.is_some_and(|lr| lr.is_valid() && lr.virtual_id() == need.id())
+        })
+        .unwrap_or(free.trailing_zeros())
+}

@@ -1,0 +1,259 @@
+//! What raises interrupts: devices' lines, physical interrupts, and SGIs.
+
+use crate::bank::bits;
+use crate::lr::{Lr, LrState};
+use crate::state::{MAX_LRS, Place, Vgic};
+use bitfield_struct::bitfield;
+use hanok_hal::ListRegisters;
+use hanok_types::{IntId, IntKind, VcpuId, VcpuSet};
+
+/// The system register by which a guest sends an SGI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SgiRegister {
+    /// ICC_SGI0R_EL1.
+    Sgi0,
+    /// ICC_SGI1R_EL1.
+    Sgi1,
+    /// ICC_ASGI1R_EL1.
+    Asgi1,
+}
+
+impl SgiRegister {
+    /// Which group an SGI must be configured for to be sent by this register. With a single
+    /// security state there is no Secure group 1, and what the "alias" register would send
+    /// there goes to group 0 (IHI 0069, 4.7.1, "Forwarding an SGI to a target PE").
+    const fn sends_group1(self) -> bool {
+        matches!(self, Self::Sgi1)
+    }
+}
+
+/// The value of the three registers (IHI 0069, 12.2.14).
+#[bitfield(u64)]
+struct Sgi {
+    targets: u16,
+    aff1: u8,
+    #[bits(4)]
+    id: u32,
+    #[bits(4)]
+    __: u8,
+    aff2: u8,
+    /// To all but the sender.
+    others: bool,
+    #[bits(3)]
+    __: u8,
+    #[bits(4)]
+    range: u8,
+    aff3: u8,
+    __: u8,
+}
+
+impl Vgic {
+    /// Sets the level of a device's line; an edge-triggered interrupt becomes pending by its
+    /// rise. `vcpu` says whose a private interrupt is, and is not looked at for an SPI.
+    /// Returns the vCPUs to be kicked.
+    pub fn set_level(&mut self, vcpu: Option<VcpuId>, id: IntId, high: bool) -> VcpuSet {
+        let Some((place, bit)) = self.place(vcpu, id) else {
+            return VcpuSet::EMPTY;
+        };
+        let mask = 1 << bit;
+        let Some(bank) = self.bank_mut(place) else {
+            return VcpuSet::EMPTY;
+        };
+        if (bank.line & mask != 0) == high {
+            return VcpuSet::EMPTY;
+        }
+        bank.line ^= mask;
+        if bank.edge & mask == 0 {
+            return self.touch(place, mask);
+        }
+        if !high {
+            return VcpuSet::EMPTY;
+        }
+        self.latch(place, bit)
+    }
+
+    /// A pulse on a device's line: makes the interrupt pending, whatever its trigger.
+    pub fn pulse(&mut self, vcpu: Option<VcpuId>, id: IntId) -> VcpuSet {
+        match self.place(vcpu, id) {
+            Some((place, bit)) => self.latch(place, bit),
+            None => VcpuSet::EMPTY,
+        }
+    }
+
+    /// Latches a pending state. One that is listed joins its list register at the next
+    /// entry, which finds it without a full refill where the guest has already ended it.
+    pub(crate) fn latch(&mut self, place: Place, bit: u32) -> VcpuSet {
+        let groups = self.groups;
+        let Some(bank) = self.bank_mut(place) else {
+            return VcpuSet::EMPTY;
+        };
+        let mask = 1 << bit;
+        bank.latch |= mask;
+        let target = if bank.listed & mask != 0 {
+            Some(self.home_of(place, bit))
+        } else if bank.candidates(groups) & mask != 0 {
+            self.target_of(place, bit)
+        } else {
+            None
+        };
+        target.map_or(VcpuSet::EMPTY, |cpu| self.mark(cpu, place))
+    }
+
+    /// A physical interrupt has fired (and was acknowledged, its priority dropped, but not
+    /// deactivated): makes `id` pending with it behind. The guest's deactivation of `id`
+    /// deactivates `physical`. An id stands for the same physical one for all of a VM's
+    /// life. Returns the vCPUs to be kicked.
+    pub fn inject_hardware(&mut self, vcpu: VcpuId, id: IntId, physical: IntId) -> VcpuSet {
+        let Some((place, bit)) = self.place(Some(vcpu), id) else {
+            return VcpuSet::EMPTY;
+        };
+        let Some(bank) = self.bank_mut(place) else {
+            return VcpuSet::EMPTY;
+        };
+        if let Some(number) = bank.physical.get_mut(bit as usize) {
+            *number = (physical.get() & 0x3ff) as u16;
+        }
+        bank.hardware |= 1 << bit;
+        self.latch(place, bit)
+    }
+
+    /// [`Self::inject_hardware`] and [`Self::enter`] in one, on the pCPU on which `vcpu` is
+    /// resident: the short path of a virtual timer's interrupt. Where nothing else is to be
+    /// done, and the interrupt's former list register is empty, it is written without
+    /// further ado. Returns the *other* vCPUs to be kicked, none for a private interrupt.
+    #[inline]
+    pub fn inject_hardware_now(
+        &mut self,
+        vcpu: VcpuId,
+        id: IntId,
+        physical: IntId,
+        lrs: &mut impl ListRegisters,
+    ) -> VcpuSet {
+        if id.is_private() && self.show_again(vcpu, id, physical, lrs).is_some() {
+            return VcpuSet::EMPTY;
+        }
+        let mut kick = self.inject_hardware(vcpu, id, physical);
+        kick = kick.union(self.enter(vcpu, lrs));
+        if vcpu.index() < self.vcpus {
+            kick.remove(vcpu);
+        }
+        kick
+    }
+
+    /// The short path: the list register in which a hardware interrupt stood last is empty,
+    /// and nobody else waits.
+    #[inline]
+    fn show_again(
+        &mut self,
+        vcpu: VcpuId,
+        id: IntId,
+        physical: IntId,
+        lrs: &mut impl ListRegisters,
+    ) -> Option<()> {
+        let groups = self.groups;
+        let cpu = self.cpus.get_mut(vcpu.index())?;
+        if cpu.attention || cpu.overflow || cpu.discard {
+            return None;
+        }
+        let slot = usize::from(cpu.hardware_slot) % MAX_LRS;
+        let shadow = cpu.lr.get_mut(slot)?;
+        let bank = &mut cpu.private;
+        let bit = id.get() % 32;
+        let mask = 1 << bit;
+        let ours = cpu.used & 1 << slot != 0 && shadow.virtual_id() == id.get();
+        let vacant = cpu.used & 1 << slot == 0 && (bank.listed | bank.active) & mask == 0;
+        let wanted = bank.enabled & groups.forwarded(bank.group1) & !bank.latch;
+        if !(ours || vacant) || wanted & mask == 0 || lrs.empty() & 1 << slot == 0 {
+            return None;
+        }
+        let priority = *bank.priority.get(bit as usize)?;
+        *bank.physical.get_mut(bit as usize)? = physical.get() as u16;
+        let lr = Lr::new()
+            .with_virtual_id(id.get())
+            .with_physical_id(physical.get() as u16 & 0x3ff)
+            .with_hardware(true)
+            .with_priority(priority)
+            .with_group1(bank.group1 & mask != 0)
+            .with_state(LrState::Pending);
+        bank.active &= !mask;
+        bank.listed |= mask;
+        bank.shown |= mask;
+        bank.hardware_listed |= mask;
+        cpu.used |= 1 << slot;
+        *shadow = lr;
+        lrs.write(slot, lr.into_bits());
+        Some(())
+    }
+
+    /// The next physical interrupt that the hypervisor is to deactivate (ICC_DIR_EL1), as
+    /// its virtual one has ended without the guest's deactivation; `None` when there is no
+    /// more. Private ones of `vcpu` are to be deactivated on its pCPU, SPIs on any.
+    #[inline]
+    pub fn take_released(&mut self, vcpu: VcpuId) -> Option<IntId> {
+        if !self.any_released {
+            return None;
+        }
+        let words = self.spis.len() + 1;
+        for word in 0..words {
+            let cpu = vcpu.index();
+            let Some(bank) = self.bank_mut(Place { cpu, word }) else {
+                continue;
+            };
+            if let Some(bit) = bits(bank.released).next() {
+                bank.released &= !(1 << bit);
+                return Some(IntId::new(u32::from(bank.physical(bit))));
+            }
+        }
+        let mut left = self.cpus.iter().map(|cpu| cpu.private.released);
+        self.any_released = left.any(|released| released != 0);
+        None
+    }
+
+    /// The guest wrote `value` to `register` on `from`: makes the SGI pending at its
+    /// targets, as far as it is of the register's group there. Returns the vCPUs to be
+    /// kicked, which may include the sender.
+    pub fn send_sgi(&mut self, from: VcpuId, value: u64, register: SgiRegister) -> VcpuSet {
+        let sgi = Sgi::from_bits(value);
+        let targets = self.sgi_targets(from, sgi);
+        let mut touched = VcpuSet::EMPTY;
+        for target in targets.iter() {
+            touched = touched.union(self.sgi_to(target, sgi.id(), register));
+        }
+        touched
+    }
+
+    fn sgi_targets(&self, from: VcpuId, sgi: Sgi) -> VcpuSet {
+        let all = VcpuSet::first(self.vcpus);
+        if sgi.others() {
+            let mut others = all;
+            if from.index() < self.vcpus {
+                others.remove(from);
+            }
+            return others;
+        }
+        // Every vCPU's affinity is 0.0.0.index.
+        if sgi.aff1() | sgi.aff2() | sgi.aff3() | sgi.range() != 0 {
+            return VcpuSet::EMPTY;
+        }
+        bits(u32::from(sgi.targets()))
+            .filter(|target| (*target as usize) < self.vcpus)
+            .fold(VcpuSet::EMPTY, |mut set, target| {
+                set.insert(VcpuId::new(target as u8));
+                set
+            })
+    }
+
+    fn sgi_to(&mut self, target: VcpuId, id: u32, register: SgiRegister) -> VcpuSet {
+        let id = IntId::new(id);
+        let Some((place, bit)) = self.place(Some(target), id) else {
+            return VcpuSet::EMPTY;
+        };
+        let group1 = self
+            .bank(place)
+            .is_some_and(|bank| bank.group1 >> bit & 1 != 0);
+        if id.kind() != IntKind::Sgi || group1 != register.sends_group1() {
+            return VcpuSet::EMPTY;
+        }
+        self.latch(place, bit)
+    }
+}

@@ -1,0 +1,92 @@
+//! How an interrupt's bits move between its bank and the list register that shows it.
+
+use crate::bank::Bank;
+use crate::lr::{Lr, LrState};
+
+impl Bank {
+    /// Interrupts whose shown pending state outlives a low line.
+    fn lasting(&self) -> u32 {
+        self.soft | self.hardware_listed
+    }
+
+    /// The value, but for the id, of the list register for an interrupt that is put or stays
+    /// there, and the bookkeeping of it. Where it is not `wanted` (disabled) or not `here`
+    /// (sent elsewhere) it is there as active alone. `report` asks for a report of its end.
+    pub(crate) fn show(&mut self, bit: u32, wanted: bool, here: bool, report: bool) -> Lr {
+        let mask = 1 << bit;
+        let active = self.active & mask != 0;
+        self.listed |= mask;
+        self.latch |= self.shown & self.lasting() & mask;
+        // A level that is high while its interrupt is active waits for the end of it.
+        let due = if active { self.latch } else { self.due() };
+        // While others wait, it must line up with them at its end, not stay.
+        let may = wanted && here && !(active && report);
+        let pending = may && due & mask != 0;
+        set(&mut self.soft, mask, pending && self.latch & mask != 0);
+        set(&mut self.shown, mask, pending);
+        if pending {
+            self.latch &= !mask;
+        }
+        self.hardware_listed |= self.hardware & mask;
+        self.hardware &= !mask;
+
+        // Due again at the end of it, here by its line or at another vCPU. Of one that is
+        // disabled the end need not be known, as enabling it folds it.
+        let more = wanted && self.due() & mask != 0;
+        let lr = Lr::new()
+            .with_priority(self.priority(bit))
+            .with_group1(self.group1 & mask != 0)
+            .with_state(LrState::new(pending, active));
+        let hardware = self.hardware_listed & mask != 0;
+        // HW=1 excludes pending and active together (IHI 0069, 12.4.7).
+        let by_software = report || more || pending && active;
+        if hardware && !by_software {
+            lr.with_hardware(true).with_physical_id(self.physical(bit))
+        } else {
+            lr.with_eoi(report || hardware || more)
+        }
+    }
+
+    /// Takes over what the list register, last written as this module said, shows now.
+    /// Whether a physical interrupt was released by it.
+    pub(crate) fn fold(&mut self, bit: u32, read: Lr) -> bool {
+        let mask = 1 << bit;
+        let kept_active = read.is_active() && self.deactivate & mask == 0;
+        let forced = self.activate & mask != 0 && !kept_active;
+        let active = kept_active || forced;
+        let still_forced = active && self.forced & mask != 0;
+        let pending = read.is_pending() && self.unpend & mask == 0;
+        self.unpend &= !mask;
+        self.deactivate &= !mask;
+        self.activate &= !mask;
+        set(&mut self.active, mask, active);
+        set(&mut self.shown, mask, pending);
+        self.soft &= self.shown | !mask;
+        set(&mut self.forced, mask, forced || still_forced);
+        if pending || active || self.hardware_listed & mask == 0 {
+            return false;
+        }
+        self.hardware_listed &= !mask;
+        let by_cpu = !read.is_valid() && read.hardware();
+        if !by_cpu {
+            self.released |= mask;
+        }
+        !by_cpu
+    }
+
+    /// Takes a folded interrupt out of the listed ones. What it shows as pending stays
+    /// latched, unless the line alone made it so.
+    pub(crate) fn unlist(&mut self, bit: u32) {
+        let mask = 1 << bit;
+        self.latch |= self.shown & self.lasting() & mask;
+        self.hardware |= self.hardware_listed & mask;
+        self.hardware_listed &= !mask;
+        self.shown &= !mask;
+        self.soft &= !mask;
+        self.listed &= !mask;
+    }
+}
+
+fn set(word: &mut u32, mask: u32, on: bool) {
+    *word = *word & !mask | if on { mask } else { 0 };
+}

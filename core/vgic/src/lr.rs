@@ -1,0 +1,122 @@
+//! A list register's format (IHI 0069, 12.4.7, ICH_LR<n>_EL2).
+
+use bitfield_struct::bitfield;
+use hanok_types::IntId;
+
+/// What of an interrupt a list register shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LrState {
+    /// Nothing: the register is free.
+    Invalid = 0,
+    /// Pending.
+    Pending = 1,
+    /// Active.
+    Active = 2,
+    /// Active, and pending again.
+    PendingActive = 3,
+}
+
+impl LrState {
+    pub(crate) const fn new(pending: bool, active: bool) -> Self {
+        Self::from_bits(pending as u8 | (active as u8) << 1)
+    }
+
+    const fn into_bits(self) -> u8 {
+        self as u8
+    }
+
+    const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Invalid,
+            1 => Self::Pending,
+            2 => Self::Active,
+            _ => Self::PendingActive,
+        }
+    }
+}
+
+/// The value of one list register.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct Lr {
+    /// The virtual interrupt's id.
+    pub virtual_id: u32,
+    /// With `hardware` the physical interrupt's id; otherwise bit 9 alone has a meaning,
+    /// see [`Self::eoi`].
+    #[bits(13)]
+    pub physical_id: u16,
+    #[bits(3)]
+    __: u8,
+    /// The priority, lower is more urgent.
+    pub priority: u8,
+    #[bits(4)]
+    __: u8,
+    /// Whether of group 1.
+    pub group1: bool,
+    /// Whether the guest's deactivation deactivates `physical_id` too.
+    pub hardware: bool,
+    /// Pending and active.
+    #[bits(2)]
+    pub state: LrState,
+}
+
+impl Lr {
+    /// Bit 41: without `hardware`, asks for a maintenance interrupt at the deactivation.
+    const EOI: u16 = 1 << 9;
+
+    /// Whether the deactivation is to be reported.
+    pub const fn eoi(self) -> bool {
+        !self.hardware() && self.physical_id() & Self::EOI != 0
+    }
+
+    /// Asks for a report of the deactivation; takes away `hardware`.
+    pub const fn with_eoi(self, eoi: bool) -> Self {
+        self.with_hardware(false)
+            .with_physical_id(if eoi { Self::EOI } else { 0 })
+    }
+
+    /// The virtual interrupt.
+    pub const fn id(self) -> IntId {
+        IntId::new(self.virtual_id())
+    }
+
+    /// Whether it shows an interrupt.
+    pub fn is_valid(self) -> bool {
+        self.state() != LrState::Invalid
+    }
+
+    /// Whether it shows a pending one.
+    pub fn is_pending(self) -> bool {
+        matches!(self.state(), LrState::Pending | LrState::PendingActive)
+    }
+
+    /// Whether it shows an active one.
+    pub fn is_active(self) -> bool {
+        matches!(self.state(), LrState::Active | LrState::PendingActive)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_lie_where_the_architecture_has_them() {
+        let lr = Lr::new()
+            .with_virtual_id(27)
+            .with_physical_id(30)
+            .with_hardware(true)
+            .with_group1(true)
+            .with_priority(0xa0)
+            .with_state(LrState::Pending);
+        assert_eq!(lr.into_bits(), 0x70a0_001e_0000_001b);
+    }
+
+    #[test]
+    fn eoi_is_bit_41_and_excludes_hardware() {
+        let lr = Lr::new().with_hardware(true).with_eoi(true);
+        assert_eq!(lr.into_bits(), 1 << 41);
+        assert!(lr.eoi() && !lr.with_hardware(true).eoi());
+    }
+}

@@ -1,0 +1,329 @@
+//! What one VM's interrupt controller consists of, and how the parts are reached.
+
+use crate::bank::{Bank, bits};
+use crate::lr::Lr;
+use bitfield_struct::bitfield;
+use hanok_types::platform::SPIS;
+use hanok_types::{IntId, MAX_VCPUS, VcpuId, VcpuSet};
+
+/// Words of 32 SPIs.
+pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
+/// Ids that exist: private ones and SPIs.
+pub(crate) const IDS: u32 = 32 + SPIS;
+/// How many list registers are used at most (IHI 0069, 12.4.7: ICH_LR0 to ICH_LR15).
+pub(crate) const MAX_LRS: usize = 16;
+/// SGIs are edge-triggered and cannot be set otherwise (IHI 0069, 12.11.6, GICR_ICFGR0).
+pub(crate) const SGI_EDGE: u32 = 0xffff;
+
+/// Which groups GICD_CTLR forwards, as masks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups {
+    pub group0: u32,
+    pub group1: u32,
+}
+
+impl Groups {
+    pub fn new(group0: bool, group1: bool) -> Self {
+        let mask = |on| if on { u32::MAX } else { 0 };
+        Self {
+            group0: mask(group0),
+            group1: mask(group1),
+        }
+    }
+
+    /// Those of 32 interrupts, of which `group1` are of group 1, that are forwarded.
+    pub fn forwarded(self, group1: u32) -> u32 {
+        group1 & self.group1 | !group1 & self.group0
+    }
+}
+
+/// GICD_IROUTER<n> (IHI 0069, 12.9.22).
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub(crate) struct Route {
+    pub aff0: u8,
+    pub aff1: u8,
+    pub aff2: u8,
+    #[bits(7)]
+    __: u8,
+    /// Any participating CPU.
+    pub any: bool,
+    pub aff3: u8,
+    #[bits(24)]
+    __: u32,
+}
+
+/// Where an interrupt is: word 0 is `cpu`'s private one, the others are the SPIs'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub cpu: usize,
+    pub word: usize,
+}
+
+/// One vCPU's part.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    /// SGIs and PPIs.
+    pub private: Bank,
+    /// The SPIs that go to this vCPU.
+    pub routed: [u32; SPI_BANKS],
+    /// The list registers as last written or read.
+    pub lr: [Lr; MAX_LRS],
+    /// A bit for each list register that held an interrupt when last looked at.
+    pub used: u32,
+    /// Something may be waiting for a list register.
+    pub attention: bool,
+    /// A bit for each register word in which something may be waiting (never too few), so
+    /// that choosing looks at these alone.
+    pub words: u32,
+    /// What a list register holds no longer fits the model.
+    pub refold: bool,
+    /// More waits than fits; the underflow interrupt or reports at each end are on.
+    pub overflow: bool,
+    /// The list registers hold what is not ours: all of them are to be cleared first.
+    pub discard: bool,
+    /// GICR_WAKER.ProcessorSleep.
+    pub asleep: bool,
+    /// Where the last interrupt of a physical device stood.
+    pub hardware_slot: u8,
+}
+
+impl Cpu {
+    const fn new() -> Self {
+        Self {
+            private: Bank::new(),
+            routed: [0; SPI_BANKS],
+            lr: [Lr::new(); MAX_LRS],
+            used: 0,
+            attention: false,
+            words: 0,
+            refold: false,
+            overflow: false,
+            discard: true,
+            asleep: true,
+            hardware_slot: 0,
+        }
+    }
+
+    /// The ids in list registers, with their slots.
+    pub fn slots(&self) -> impl Iterator<Item = (usize, Lr)> {
+        bits(self.used).filter_map(|slot| {
+            let slot = slot as usize;
+            self.lr.get(slot).map(|lr| (slot, *lr))
+        })
+    }
+}
+
+/// The interrupt controller of one VM. See the crate's documentation for who may call what.
+#[derive(Debug)]
+pub struct Vgic {
+    pub(crate) vcpus: usize,
+    /// The bits of a priority that exist.
+    pub(crate) priority_mask: u8,
+    pub(crate) groups: Groups,
+    pub(crate) cpus: [Cpu; MAX_VCPUS],
+    pub(crate) spis: [Bank; SPI_BANKS],
+    pub(crate) routes: [Route; SPIS as usize],
+    /// The vCPU that has a listed or active SPI.
+    pub(crate) home: [u8; SPIS as usize],
+    pub(crate) unknown: u64,
+    pub(crate) any_released: bool,
+    /// vCPUs marked while another's list registers were folded.
+    pub(crate) kicks: VcpuSet,
+}
+
+impl Vgic {
+    /// The controller of a VM with `vcpus` vCPUs, 1 to [`MAX_VCPUS`] (more are cut), whose
+    /// CPUs' virtual interface has `priority_bits` bits of priority, 5 to 8 as
+    /// ICH_VTR_EL2.PRIbits + 1 says.
+    pub const fn new(vcpus: usize, priority_bits: u32) -> Self {
+        let priority_bits = match priority_bits {
+            0..4 => 4,
+            4..=8 => priority_bits,
+            _ => 8,
+        };
+        let mut this = Self {
+            vcpus: if vcpus > MAX_VCPUS { MAX_VCPUS } else { vcpus },
+            priority_mask: (0xff00u32 >> priority_bits) as u8,
+            groups: Groups {
+                group0: 0,
+                group1: 0,
+            },
+            cpus: [const { Cpu::new() }; MAX_VCPUS],
+            spis: [const { Bank::new() }; SPI_BANKS],
+            routes: [Route::new(); SPIS as usize],
+            home: [0; SPIS as usize],
+            unknown: 0,
+            any_released: false,
+            kicks: VcpuSet::EMPTY,
+        };
+        let mut cpu = 0;
+        while cpu < MAX_VCPUS {
+            this.cpus[cpu].private.edge = SGI_EDGE;
+            cpu += 1;
+        }
+        // Every route's reset value names affinity 0.
+        this.cpus[0].routed = [u32::MAX; SPI_BANKS];
+        this
+    }
+
+    /// Back to how [`Self::new`] left it, but for the lines' levels, which are their
+    /// devices' to reset. The vCPUs must be stopped; each clears its list registers by its
+    /// next `enter` or `leave`. Physical interrupts that were held are released.
+    pub fn reset(&mut self) {
+        for cpu in &mut self.cpus {
+            let mut private = core::mem::replace(&mut cpu.private, Bank::new());
+            private.reset(SGI_EDGE);
+            *cpu = Cpu {
+                private,
+                attention: true,
+                ..Cpu::new()
+            };
+        }
+        for bank in &mut self.spis {
+            bank.reset(0);
+        }
+        self.groups = Groups::new(false, false);
+        self.routes = [Route::new(); SPIS as usize];
+        if let Some(first) = self.cpus.first_mut() {
+            first.routed = [u32::MAX; SPI_BANKS];
+        }
+        self.any_released = true;
+    }
+
+    /// How many accesses there were to registers that do not exist, or in a width that the
+    /// register does not take.
+    pub fn unknown_accesses(&self) -> u64 {
+        self.unknown
+    }
+
+    pub(crate) fn cpu(&self, cpu: usize) -> Option<&Cpu> {
+        self.cpus.get(..self.vcpus)?.get(cpu)
+    }
+
+    pub(crate) fn cpu_mut(&mut self, cpu: usize) -> Option<&mut Cpu> {
+        self.cpus.get_mut(..self.vcpus)?.get_mut(cpu)
+    }
+
+    pub(crate) fn bank(&self, place: Place) -> Option<&Bank> {
+        match place.word.checked_sub(1) {
+            None => self.cpu(place.cpu).map(|cpu| &cpu.private),
+            Some(spi) => self.spis.get(spi),
+        }
+    }
+
+    pub(crate) fn bank_mut(&mut self, place: Place) -> Option<&mut Bank> {
+        match place.word.checked_sub(1) {
+            None => self.cpu_mut(place.cpu).map(|cpu| &mut cpu.private),
+            Some(spi) => self.spis.get_mut(spi),
+        }
+    }
+
+    /// Where `id` is for `vcpu` (which an SPI does not need), and its bit there.
+    pub(crate) fn place(&self, vcpu: Option<VcpuId>, id: IntId) -> Option<(Place, u32)> {
+        let word = (id.get() / 32) as usize;
+        let cpu = match vcpu {
+            Some(vcpu) => vcpu.index(),
+            None if word == 0 => return None,
+            None => 0,
+        };
+        let exists = id.get() < IDS && cpu < self.vcpus;
+        exists.then_some((Place { cpu, word }, id.get() % 32))
+    }
+
+    /// The vCPU whose list register has the interrupt, or had when last looked.
+    pub(crate) fn home_of(&self, place: Place, bit: u32) -> usize {
+        match spi_index(place, bit) {
+            None => place.cpu,
+            Some(spi) => self.home.get(spi).map_or(0, |home| usize::from(*home)),
+        }
+    }
+
+    pub(crate) fn set_home(&mut self, place: Place, bit: u32, cpu: usize) {
+        let home = spi_index(place, bit).and_then(|spi| self.home.get_mut(spi));
+        if let Some(home) = home {
+            *home = cpu as u8;
+        }
+    }
+
+    /// The vCPU to which a pending one goes; an SPI's route may name none.
+    pub(crate) fn target_of(&self, place: Place, bit: u32) -> Option<usize> {
+        match spi_index(place, bit) {
+            None => Some(place.cpu),
+            Some(spi) => self.resolve(*self.routes.get(spi)?),
+        }
+    }
+
+    fn resolve(&self, route: Route) -> Option<usize> {
+        if route.any() {
+            // One that is awake (IHI 0069, 2.3.2, "participating"), else the first.
+            let awake = self
+                .cpus
+                .iter()
+                .take(self.vcpus)
+                .position(|cpu| !cpu.asleep);
+            return Some(awake.unwrap_or(0));
+        }
+        let cpu = usize::from(route.aff0());
+        let exists = route.aff1() | route.aff2() | route.aff3() == 0 && cpu < self.vcpus;
+        exists.then_some(cpu)
+    }
+
+    /// Marks the vCPUs concerned after the interrupts `mask` have changed: where one is
+    /// listed, its list register may no longer fit; where one is free to be delivered, its
+    /// target may have something new.
+    pub(crate) fn touch(&mut self, place: Place, mask: u32) -> VcpuSet {
+        let Some(bank) = self.bank(place) else {
+            return VcpuSet::EMPTY;
+        };
+        let listed = mask & bank.listed;
+        let fresh = mask & (bank.candidates(self.groups) | bank.stranded());
+        let stranded = bank.stranded();
+        let mut touched = self.mark_listed(place, listed);
+        for bit in bits(fresh) {
+            let cpu = if stranded >> bit & 1 != 0 {
+                Some(self.home_of(place, bit))
+            } else {
+                self.target_of(place, bit)
+            };
+            touched = touched.union(cpu.map_or(VcpuSet::EMPTY, |cpu| self.mark(cpu, place)));
+        }
+        touched
+    }
+
+    /// Marks the vCPUs that hold the interrupts `listed` in their list registers.
+    pub(crate) fn mark_listed(&mut self, place: Place, listed: u32) -> VcpuSet {
+        bits(listed).fold(VcpuSet::EMPTY, |touched, bit| {
+            let home = self.home_of(place, bit);
+            touched.union(self.mark_refold(home))
+        })
+    }
+
+    /// Marks a vCPU for which something in the word of `place` may be new.
+    pub(crate) fn mark(&mut self, cpu: usize, place: Place) -> VcpuSet {
+        let Some(state) = self.cpu_mut(cpu) else {
+            return VcpuSet::EMPTY;
+        };
+        state.attention = true;
+        state.words |= 1 << place.word;
+        VcpuSet::only(VcpuId::new(cpu as u8))
+    }
+
+    /// Marks a vCPU of which a list register may no longer fit the model.
+    pub(crate) fn mark_refold(&mut self, cpu: usize) -> VcpuSet {
+        let Some(state) = self.cpu_mut(cpu) else {
+            return VcpuSet::EMPTY;
+        };
+        state.attention = true;
+        state.refold = true;
+        VcpuSet::only(VcpuId::new(cpu as u8))
+    }
+}
+
+/// The SPI's number, counted from 0; `None` for a private interrupt.
+pub(crate) fn spi_index(place: Place, bit: u32) -> Option<usize> {
+    place
+        .word
+        .checked_sub(1)
+        .map(|word| word * 32 + bit as usize)
+}

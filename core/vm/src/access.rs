@@ -1,0 +1,189 @@
+//! Loads and stores that stage 2 did not translate: devices, or nothing.
+
+use crate::vm::Devices;
+use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
+use hanok_devices::{Access, Device, locate};
+use hanok_hal::ListRegisters;
+use hanok_types::{Ipa, Width, platform};
+use hanok_vgic::Frame;
+
+/// Nanoseconds a second.
+const NANOSECONDS: u64 = 1_000_000_000;
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    pub(crate) fn data_abort(&mut self, abort: DataAbort) -> Action {
+        let nothing =
+            Action::Inject(GuestFault::ExternalData { write: abort.write, walk: abort.walk });
+        if abort.walk {
+            return nothing;
+        }
+        let done = match abort.access {
+            Some(access) => self.single(abort, access),
+            None => false,
+        };
+        if done {
+            Action::Next
+        } else {
+            self.vm.devices.lock().holes += 1;
+            nothing
+        }
+    }
+
+    /// A single-register access as the syndrome describes it; `false` where nothing answers.
+    fn single(&mut self, abort: DataAbort, access: MmioAccess) -> bool {
+        let MmioAccess { width, register, sign_extend, wide } = access;
+        if abort.write {
+            let value = self.regs.get(register) & width.mask();
+            return self.store(abort.ipa, width, value);
+        }
+        let Some(value) = self.load(abort.ipa, width) else { return false };
+        self.regs.set(register, extended(value, width, sign_extend, wide));
+        true
+    }
+
+    /// A device's answer to a load; `None` where nothing is.
+    pub(crate) fn load(&mut self, ipa: Ipa, width: Width) -> Option<u64> {
+        self.access(Access::load(ipa, width))
+    }
+
+    /// Gives a device a store; `false` where nothing is.
+    pub(crate) fn store(&mut self, ipa: Ipa, width: Width, value: u64) -> bool {
+        self.access(Access::store(ipa, width, value)).is_some()
+    }
+
+    fn access(&mut self, access: Access) -> Option<u64> {
+        let (device, offset) = locate(access.ipa, access.width.bytes(), self.vm.vcpus())?;
+        Some(match device {
+            Device::GicDist => self.interrupt_controller(Frame::Dist, offset, access),
+            Device::GicRedist(vcpu) => {
+                self.interrupt_controller(Frame::Redist(vcpu), offset, access)
+            }
+            Device::Uart => self.uart(offset, access),
+            Device::Rtc => self.clock(offset, access),
+            Device::VirtioMmio(_) => self.empty_slot(offset, access),
+            Device::Flash => self.flash(access),
+        })
+    }
+
+    fn interrupt_controller(&mut self, frame: Frame, offset: u64, access: Access) -> u64 {
+        let mut gic = self.vm.gic.lock();
+        // What the guest did to its list registers since they were filled counts first.
+        gic.fold(self.vcpu.id, self.lists);
+        let (value, set) = if access.write {
+            (0, gic.write(frame, offset, access.width, access.value))
+        } else {
+            let read = gic.read(frame, offset, access.width);
+            (read.value, read.kick)
+        };
+        drop(gic);
+        self.attend(set);
+        value
+    }
+
+    fn uart(&mut self, offset: u64, access: Access) -> u64 {
+        let vm = self.vm;
+        let mut devices = vm.devices.lock();
+        let mut port = self.machine.port(vm.id());
+        let value = if access.write {
+            devices.uart.write(offset, access.width, access.value, &mut port);
+            0
+        } else {
+            devices.uart.read(offset, access.width, &mut port)
+        };
+        drop(port);
+        let level = devices.uart.interrupt();
+        let room = devices.uart.room() > 0;
+        let waiting = devices.uart.transmit_pending();
+        let set = vm.gic.lock().set_level(None, platform::UART_IRQ, level);
+        drop(devices);
+        self.machine.line_state(vm.id(), room, waiting);
+        self.attend(set);
+        value
+    }
+
+    fn clock(&mut self, offset: u64, access: Access) -> u64 {
+        let now = self.nanoseconds();
+        let mut devices = self.vm.devices.lock();
+        let value = if access.write {
+            devices.rtc.write(offset, access.width, access.value, now);
+            0
+        } else {
+            devices.rtc.read(offset, access.width, now)
+        };
+        drop(devices);
+        self.clock_alarm();
+        self.vcpu.rearm = true;
+        if access.write && self.vcpu.id.index() != 0 {
+            // The first vCPU's pCPU keeps the alarm.
+            self.vm.wake(self.machine, hanok_types::VcpuId::new(0), self.vcpu.id);
+        }
+        value
+    }
+
+    /// The system counter in nanoseconds.
+    fn nanoseconds(&self) -> u64 {
+        let frequency = self.machine.counter_frequency().max(1);
+        (u128::from(self.machine.counter()) * u128::from(NANOSECONDS) / u128::from(frequency)) as u64
+    }
+
+    /// Brings the real-time clock's line up to date.
+    pub(crate) fn clock_alarm(&mut self) {
+        let now = self.nanoseconds();
+        let mut devices = self.vm.devices.lock();
+        devices.rtc.update(now);
+        let level = devices.rtc.interrupt();
+        let set = self.vm.gic.lock().set_level(None, platform::RTC_IRQ, level);
+        drop(devices);
+        self.attend(set);
+    }
+
+    /// When the clock's alarm is due, in counter ticks.
+    pub(crate) fn alarm_deadline(&self) -> Option<u64> {
+        let due = self.vm.devices.lock().rtc.next_alarm()?;
+        let ticks = u128::from(due) * u128::from(self.machine.counter_frequency());
+        u64::try_from(ticks.div_ceil(u128::from(NANOSECONDS))).ok()
+    }
+
+    fn empty_slot(&mut self, offset: u64, access: Access) -> u64 {
+        let Devices { virtio, .. } = &mut *self.vm.devices.lock();
+        if access.write {
+            virtio.write();
+            return 0;
+        }
+        virtio.read(offset, access.width)
+    }
+
+    fn flash(&mut self, access: Access) -> u64 {
+        let Devices { flash, .. } = &mut *self.vm.devices.lock();
+        if access.write {
+            flash.write();
+            return 0;
+        }
+        flash.read(access.width)
+    }
+}
+
+/// A loaded value as the register gets it.
+pub(crate) fn extended(value: u64, width: Width, sign: bool, wide: bool) -> u64 {
+    let value = value & width.mask();
+    if !sign {
+        return value;
+    }
+    let unused = 64 - width.bits();
+    let signed = ((value << unused) as i64 >> unused) as u64;
+    if wide { signed } else { signed & 0xffff_ffff }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_extend_as_the_syndrome_says() {
+        assert_eq!(extended(0x80, Width::Byte, false, true), 0x80);
+        assert_eq!(extended(0x80, Width::Byte, true, true), 0xffff_ffff_ffff_ff80);
+        assert_eq!(extended(0x80, Width::Byte, true, false), 0xffff_ff80);
+        assert_eq!(extended(0x1_8000_0000, Width::Word, true, true), 0xffff_ffff_8000_0000);
+        assert_eq!(extended(u64::MAX, Width::Double, true, true), u64::MAX);
+    }
+}

@@ -1,0 +1,182 @@
+//! Hypercalls: SMCCC 1.5 (DEN0028G) and PSCI 1.1 (DEN0022F), by HVC.
+
+use crate::{Action, Ending, Entry, Guest, Machine, StopReason};
+use hanok_hal::ListRegisters;
+use hanok_types::VcpuId;
+
+/// Function identifiers (DEN0028G 6, DEN0022F 5).
+pub mod function {
+    /// SMCCC_VERSION.
+    pub const SMCCC_VERSION: u32 = 0x8000_0000;
+    /// SMCCC_ARCH_FEATURES.
+    pub const SMCCC_ARCH_FEATURES: u32 = 0x8000_0001;
+    /// PSCI_VERSION.
+    pub const PSCI_VERSION: u32 = 0x8400_0000;
+    /// CPU_SUSPEND.
+    pub const CPU_SUSPEND: u32 = 0x8400_0001;
+    /// CPU_OFF.
+    pub const CPU_OFF: u32 = 0x8400_0002;
+    /// CPU_ON.
+    pub const CPU_ON: u32 = 0x8400_0003;
+    /// AFFINITY_INFO.
+    pub const AFFINITY_INFO: u32 = 0x8400_0004;
+    /// MIGRATE_INFO_TYPE.
+    pub const MIGRATE_INFO_TYPE: u32 = 0x8400_0006;
+    /// SYSTEM_OFF.
+    pub const SYSTEM_OFF: u32 = 0x8400_0008;
+    /// SYSTEM_RESET.
+    pub const SYSTEM_RESET: u32 = 0x8400_0009;
+    /// PSCI_FEATURES.
+    pub const PSCI_FEATURES: u32 = 0x8400_000a;
+    /// The bit that tells a call with 64-bit arguments from one with 32-bit arguments.
+    pub const SMC64: u32 = 1 << 30;
+}
+
+const SUCCESS: i64 = 0;
+const NOT_SUPPORTED: i64 = -1;
+const INVALID_PARAMETERS: i64 = -2;
+const ALREADY_ON: i64 = -4;
+const ON_PENDING: i64 = -5;
+const INVALID_ADDRESS: i64 = -9;
+
+const PSCI_1_1: i64 = 0x1_0001;
+const SMCCC_1_1: i64 = 0x1_0001;
+/// Neither a Trusted OS nor a need to migrate one.
+const NO_TRUSTED_OS: i64 = 2;
+/// CPU_SUSPEND takes the original format of power_state, and is platform coordinated.
+const SUSPEND_FEATURES: i64 = 0;
+/// power_state.StateType of the original format: power down rather than stand by.
+const POWER_DOWN: u32 = 1 << 16;
+
+/// Affinity fields of MPIDR.
+const AFFINITY: u64 = 0xff_00ff_ffff;
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    /// Serves HVC. An unknown function answers NOT_SUPPORTED (DEN0028G 5.2).
+    pub(crate) fn hypercall(&mut self) -> Action {
+        let id = self.regs.x[0] as u32;
+        match id & !function::SMC64 {
+            function::CPU_SUSPEND => return self.cpu_suspend(id),
+            function::CPU_OFF if id == function::CPU_OFF => {
+                self.vm.power(self.vcpu.id).turn_off();
+                return Action::Reconsider;
+            }
+            function::SYSTEM_OFF if id == function::SYSTEM_OFF => return self.end(Ending::Off),
+            function::SYSTEM_RESET if id == function::SYSTEM_RESET => {
+                return self.end(Ending::Reset);
+            }
+            _ => {}
+        }
+        let answer = match id {
+            function::SMCCC_VERSION => SMCCC_1_1,
+            function::SMCCC_ARCH_FEATURES => arch_features(self.argument(id, 1) as u32),
+            function::PSCI_VERSION => PSCI_1_1,
+            function::PSCI_FEATURES => psci_features(self.argument(id, 1) as u32),
+            function::MIGRATE_INFO_TYPE => NO_TRUSTED_OS,
+            _ => match id & !function::SMC64 {
+                function::CPU_ON => self.cpu_on(id),
+                function::AFFINITY_INFO => self.affinity_info(id),
+                _ => NOT_SUPPORTED,
+            },
+        };
+        self.answer(id, answer)
+    }
+
+    /// Argument `index` of call `id`: a call with 32-bit arguments ignores the upper halves.
+    fn argument(&self, id: u32, index: u8) -> u64 {
+        let value = self.regs.get(index);
+        if id & function::SMC64 != 0 { value } else { value & 0xffff_ffff }
+    }
+
+    fn answer(&mut self, _id: u32, value: i64) -> Action {
+        self.regs.set(0, value as u64);
+        // HVC's return address is already that of the next instruction.
+        Action::Resume
+    }
+
+    fn end(&mut self, ending: Ending) -> Action {
+        self.vm.request_end(self.machine, ending, None);
+        Action::Reconsider
+    }
+
+    /// Stand-by only; a power-down state that keeps nothing is not offered, and asking for
+    /// one is an invalid parameter, as for any state a platform does not have.
+    fn cpu_suspend(&mut self, id: u32) -> Action {
+        if self.argument(id, 1) as u32 & POWER_DOWN != 0 {
+            return self.answer(id, INVALID_PARAMETERS);
+        }
+        self.answer(id, SUCCESS);
+        Action::Sleep
+    }
+
+    fn cpu_on(&mut self, id: u32) -> i64 {
+        let Some(target) = self.vm.vcpu_with_affinity(self.argument(id, 1)) else {
+            return INVALID_PARAMETERS;
+        };
+        let entry = Entry { pc: self.argument(id, 2), argument: self.argument(id, 3) };
+        if entry.pc & 3 != 0 || !self.vm.config().memory.contains(hanok_types::Ipa::new(entry.pc)) {
+            return INVALID_ADDRESS;
+        }
+        match self.vm.power(target).start(entry) {
+            Ok(()) => {
+                self.vm.wake(self.machine, target, self.vcpu.id);
+                SUCCESS
+            }
+            Err(true) => ALREADY_ON,
+            Err(false) => ON_PENDING,
+        }
+    }
+
+    fn affinity_info(&self, id: u32) -> i64 {
+        // Only the lowest affinity level is one CPU; higher ones are not kept apart here.
+        if self.argument(id, 2) != 0 {
+            return INVALID_PARAMETERS;
+        }
+        match self.vm.vcpu_with_affinity(self.argument(id, 1)) {
+            Some(target) => self.vm.power(target).affinity_info(),
+            None => INVALID_PARAMETERS,
+        }
+    }
+}
+
+fn arch_features(id: u32) -> i64 {
+    match id {
+        function::SMCCC_VERSION | function::SMCCC_ARCH_FEATURES => SUCCESS,
+        _ => NOT_SUPPORTED,
+    }
+}
+
+fn psci_features(id: u32) -> i64 {
+    const WIDE: [u32; 2] = [function::CPU_ON, function::AFFINITY_INFO];
+    match id {
+        function::CPU_SUSPEND => SUSPEND_FEATURES,
+        _ if id == function::CPU_SUSPEND | function::SMC64 => SUSPEND_FEATURES,
+        function::PSCI_VERSION
+        | function::CPU_OFF
+        | function::MIGRATE_INFO_TYPE
+        | function::SYSTEM_OFF
+        | function::SYSTEM_RESET
+        | function::PSCI_FEATURES
+        | function::SMCCC_VERSION => SUCCESS,
+        _ if WIDE.contains(&(id & !function::SMC64)) => SUCCESS,
+        _ => NOT_SUPPORTED,
+    }
+}
+
+/// MPIDR of the vCPU with this index: Aff0 alone counts, up to 8.
+pub(crate) fn affinity_of(vcpu: VcpuId) -> u64 {
+    vcpu.index() as u64
+}
+
+/// The index that an MPIDR's affinity names, below 256; `None` where a higher level is set.
+pub(crate) fn index_of(mpidr: u64) -> Option<u8> {
+    u8::try_from(mpidr & AFFINITY).ok()
+}
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    /// Stops the VM for good.
+    pub(crate) fn stop(&mut self, reason: StopReason) -> Action {
+        self.vm.request_end(self.machine, Ending::Stopped, Some(reason));
+        Action::Reconsider
+    }
+}

@@ -1,0 +1,141 @@
+//! What a guest did, and what follows.
+
+use core::fmt;
+use hanok_decode::SysReg;
+use hanok_types::{Ipa, Width};
+
+/// Why a vCPU left its guest, free of the architecture's encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// HVC: the function and its arguments are in X0 to X7.
+    Hypercall,
+    /// SMC.
+    MonitorCall,
+    /// WFI or WFE.
+    Wait,
+    /// A load or store that stage 2 did not translate.
+    Data(DataAbort),
+    /// An instruction fetch that stage 2 did not translate.
+    Fetch {
+        /// Where from.
+        ipa: Ipa,
+        /// Whether it was stage 1's walk that went there.
+        walk: bool,
+    },
+    /// A read or write of a trapped system register.
+    SystemRegister(SystemRegister),
+    /// An instruction that the VM does not have.
+    Denied,
+    /// A physical SError taken while the guest ran.
+    SystemError,
+    /// A reason that the configured traps cannot give; the syndrome as the CPU reports it.
+    Unexpected {
+        /// ESR_EL2.
+        syndrome: u64,
+    },
+}
+
+/// A load or store that stage 2 did not translate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataAbort {
+    /// Where to.
+    pub ipa: Ipa,
+    /// Whether it was a store.
+    pub write: bool,
+    /// Whether it was stage 1's walk that went there.
+    pub walk: bool,
+    /// What the CPU says of the access, where it does.
+    pub access: Option<MmioAccess>,
+    /// The instruction, where the CPU says nothing and it could be read.
+    pub instruction: Option<u32>,
+}
+
+/// A single-register load or store, as the syndrome describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MmioAccess {
+    /// Bytes moved.
+    pub width: Width,
+    /// Register moved from or to; 31 is the zero register.
+    pub register: u8,
+    /// Whether a load extends the sign.
+    pub sign_extend: bool,
+    /// Whether a load fills 64 bits of the register (else it clears the upper half).
+    pub wide: bool,
+}
+
+/// A trapped MRS or MSR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemRegister {
+    /// Which register.
+    pub id: SysReg,
+    /// The general register moved from or to; 31 is the zero register.
+    pub register: u8,
+    /// Whether it was MSR.
+    pub write: bool,
+}
+
+/// What the backend does next with the vCPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Goes on where the program counter stands.
+    Resume,
+    /// Goes on after the instruction that made the exit.
+    Next,
+    /// Gives the guest an exception, at the instruction that made the exit.
+    Inject(GuestFault),
+    /// After the instruction, sleeps until an interrupt is pending for it.
+    Wait,
+    /// Sleeps until an interrupt is pending for it, the program counter as it stands.
+    Sleep,
+    /// Opens the debug registers to the guest, and repeats the instruction.
+    GiveDebug,
+    /// Looks at its requests and its power state again before it goes on: it may be off.
+    Reconsider,
+}
+
+/// An exception that a guest gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestFault {
+    /// The instruction is undefined.
+    Undefined,
+    /// A load or store was answered by nothing: synchronous external abort.
+    ExternalData {
+        /// Whether it was a store.
+        write: bool,
+        /// Whether stage 1's walk did it.
+        walk: bool,
+    },
+    /// A fetch was answered by nothing.
+    ExternalFetch {
+        /// Whether stage 1's walk did it.
+        walk: bool,
+    },
+    /// SError, asynchronous.
+    SystemError,
+}
+
+/// Why a VM was stopped for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// An exit that the configured traps cannot give.
+    UnexpectedExit {
+        /// ESR_EL2.
+        syndrome: u64,
+    },
+    /// Its images could not be put in place again.
+    Reload,
+    /// Every vCPU turned itself off, so that nothing can ever wake it.
+    AllOff,
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnexpectedExit { syndrome } => {
+                write!(f, "an exit that cannot be (ESR_EL2 {syndrome:#x})")
+            }
+            Self::Reload => f.write_str("its images are damaged in memory"),
+            Self::AllOff => f.write_str("every vCPU turned itself off"),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! From an exit to an action.
+
+use crate::{Action, DebugAccess, Exit, GuestFault, Machine, StopReason, Vcpu, Vm};
+use hanok_hal::ListRegisters;
+use hanok_types::{IntId, Regs, VcpuSet, platform};
+
+/// A vCPU at an exit, with all that handling it may need.
+#[derive(Debug)]
+pub struct Guest<'a, M, L> {
+    /// Its VM.
+    pub vm: &'a Vm,
+    /// Its private part.
+    pub vcpu: &'a mut Vcpu,
+    /// Its registers.
+    pub regs: &'a mut Regs,
+    /// The machine, as this pCPU sees it.
+    pub machine: &'a M,
+    /// This pCPU's list registers, the vCPU's interrupts in them.
+    pub lists: &'a mut L,
+}
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    /// Does what the exit asks for, and says how the vCPU goes on.
+    pub fn handle(&mut self, exit: Exit) -> Action {
+        match exit {
+            Exit::Hypercall => self.hypercall(),
+            Exit::Data(abort) => self.data_abort(abort),
+            Exit::SystemRegister(access) => self.system_register(access),
+            Exit::Wait => Action::Wait,
+            Exit::Fetch { walk, .. } => Action::Inject(GuestFault::ExternalFetch { walk }),
+            // A VM has no EL3 (ID_AA64PFR0_EL1.EL3 = 0), so SMC is undefined.
+            Exit::MonitorCall | Exit::Denied => Action::Inject(GuestFault::Undefined),
+            Exit::SystemError => Action::Inject(GuestFault::SystemError),
+            Exit::Unexpected { syndrome } => self.stop(StopReason::UnexpectedExit { syndrome }),
+        }
+    }
+
+    /// The virtual timer's physical interrupt fired while this vCPU was in the CPU.
+    #[inline]
+    pub fn virtual_timer(&mut self, physical: IntId) {
+        let mut gic = self.vm.gic.lock();
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        // A private interrupt concerns no other vCPU.
+        gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
+    }
+
+    /// The maintenance interrupt: list registers ran low while more was pending.
+    pub fn maintenance(&mut self) {
+        self.vm.gic.lock().maintenance(self.vcpu.id, self.lists);
+        self.sync_lists();
+    }
+
+    /// Brings the timers' lines up to date, and the list registers if anything changed.
+    pub fn refresh(&mut self) {
+        let level = self.vcpu.timer.interrupt(self.machine.counter());
+        self.physical_timer_line(level);
+        if self.vcpu.id.index() == 0 {
+            self.clock_alarm();
+        }
+        self.vcpu.rearm = true;
+        if self.vm.requests(self.vcpu.id).take_interrupts() {
+            self.sync_lists();
+        }
+    }
+
+    /// When [`Self::refresh`] is next needed, in counter ticks.
+    pub fn deadline(&self) -> Option<u64> {
+        let timer = self.vcpu.timer.deadline(self.machine.counter());
+        let alarm = (self.vcpu.id.index() == 0).then(|| self.alarm_deadline()).flatten();
+        timer.into_iter().chain(alarm).min()
+    }
+
+    pub(crate) fn physical_timer_line(&mut self, level: bool) {
+        let irq = platform::TIMER_PHYSICAL_IRQ;
+        let set = self.vm.gic.lock().set_level(Some(self.vcpu.id), irq, level);
+        self.attend(set);
+    }
+
+    /// Lets the vCPUs of `set` see their interrupts: this one now, the others by a kick.
+    pub(crate) fn attend(&mut self, set: VcpuSet) {
+        if set.is_empty() {
+            return;
+        }
+        self.vm.notify(self.machine, set, Some(self.vcpu.id));
+        if set.contains(self.vcpu.id) {
+            self.sync_lists();
+        }
+    }
+
+    /// Chooses anew what stands in the list registers, and releases physical interrupts that
+    /// the guest holds no longer.
+    pub(crate) fn sync_lists(&mut self) {
+        let mut gic = self.vm.gic.lock();
+        gic.enter(self.vcpu.id, self.lists);
+        while let Some(interrupt) = gic.take_released(self.vcpu.id) {
+            self.machine.deactivate(interrupt);
+        }
+    }
+
+    /// The vCPU is to have the debug registers from now on.
+    pub(crate) fn give_debug(&mut self) -> Action {
+        self.vcpu.debug = DebugAccess::Given;
+        Action::GiveDebug
+    }
+}

@@ -1,0 +1,165 @@
+//! What a VM sees of its CPU's features.
+//!
+//! An allow-list: a field passes only if it is named here, so a feature of a CPU newer than
+//! this code is hidden until somebody has thought about it. Hidden on purpose: EL2 and EL3,
+//! SVE, SME, MTE, RAS, MPAM, activity monitors, the PMU, trace, statistical profiling,
+//! transactions, LS64, and all whose registers EL2 would have to enable (HCRX_EL2) or to
+//! switch. Given: FP and SIMD, crypto, atomics, pointer authentication (its keys are
+//! switched with the vCPU), BTI, breakpoints and watchpoints, 32-bit EL0.
+//!
+//! Field positions: DDI 0487, D24.2, under each register's name.
+
+use hanok_decode::SysReg;
+
+/// How one four-bit field passes.
+#[derive(Clone, Copy)]
+enum Field {
+    /// As it is.
+    Keep(u32),
+    /// As it is, but at most this.
+    AtMost(u32, u64),
+    /// This value, whatever the CPU has.
+    Fixed(u32, u64),
+}
+use Field::{AtMost, Fixed, Keep};
+
+const PFR0: &[Field] =
+    // EL0, EL1, FP, AdvSIMD, GIC, DIT; CSV2 without SCXTNUM; CSV3.
+    &[Keep(0), Keep(4), Keep(16), Keep(20), Keep(24), Keep(48), AtMost(56, 1), Keep(60)];
+// BT, SSBS.
+const PFR1: &[Field] = &[Keep(0), Keep(4)];
+const DFR0: &[Field] =
+    // Armv8 debug, BRPs, WRPs, CTX_CMPs, DoubleLock.
+    &[Fixed(0, 6), Keep(12), Keep(20), Keep(28), Keep(36)];
+const ISAR0: &[Field] = &[
+    // AES, SHA1, SHA2, CRC32, Atomic.
+    Keep(4), Keep(8), Keep(12), Keep(16), Keep(20),
+    // RDM, SHA3, SM3, SM4, DP, FHM, TS, TLB, RNDR.
+    Keep(28), Keep(32), Keep(36), Keep(40), Keep(44), Keep(48), Keep(52), Keep(56), Keep(60),
+];
+const ISAR1: &[Field] = &[
+    // DPB, APA, API, JSCVT, FCMA, LRCPC, GPA, GPI.
+    Keep(0), Keep(4), Keep(8), Keep(12), Keep(16), Keep(20), Keep(24), Keep(28),
+    // FRINTTS, SB, SPECRES, BF16, DGH, I8MM.
+    Keep(32), Keep(36), Keep(40), Keep(44), Keep(48), Keep(52),
+];
+const ISAR2: &[Field] =
+    // RPRES, GPA3, APA3, BC, PAC_frac, CLRBHB, CSSC.
+    &[Keep(4), Keep(8), Keep(12), Keep(20), Keep(24), Keep(28), Keep(52)];
+const MMFR0: &[Field] = &[
+    // PARange of stage 2's 40 bits, ASIDBits, BigEnd, BigEndEL0, granules, ExS, ECV's counters.
+    AtMost(0, 2), Keep(4), Keep(8), Keep(16), Keep(20), Keep(24), Keep(28), Keep(44),
+    AtMost(60, 1),
+];
+const MMFR1: &[Field] =
+    // HAFDBS, HPDS, PAN, ETS, AFP, nTLBPA.
+    &[AtMost(0, 2), Keep(12), Keep(20), Keep(36), Keep(44), Keep(48)];
+const MMFR2: &[Field] = &[
+    // CnP, UAO, LSM, VARange, CCIDX, ST, AT, TTL, BBM, E0PD.
+    Keep(0), Keep(4), Keep(8), Keep(16), Keep(20), Keep(28), Keep(32), Keep(48), Keep(52),
+    Keep(60),
+];
+/// AArch32 registers without fields for anything hidden.
+const WHOLE: &[Field] = &[
+    Keep(0), Keep(4), Keep(8), Keep(12), Keep(16), Keep(20), Keep(24), Keep(28),
+];
+// State0 to State3; DIT. Not CSV2, AMU, RAS.
+const PFR0_32: &[Field] = &[Keep(0), Keep(4), Keep(8), Keep(12), Keep(24)];
+// ProgMod, GenTimer, GIC. Not Security, Virtualization.
+const PFR1_32: &[Field] = &[Keep(0), Keep(16), Keep(28)];
+// CopDbg of Armv8; nothing else.
+const DFR0_32: &[Field] = &[Fixed(0, 6)];
+// SSBS, CSV3.
+const PFR2_32: &[Field] = &[Keep(0), Keep(4)];
+
+/// The fields that pass, for the register with this CRm and op2 (op0 3, op1 0, CRn 0).
+fn fields(crm: u8, op2: u8) -> &'static [Field] {
+    match (crm, op2) {
+        (1, 0) => PFR0_32,
+        (1, 1) => PFR1_32,
+        (1, 2) => DFR0_32,
+        // ID_MMFR0 to 3; ID_ISAR0 to 5, ID_MMFR4, ID_ISAR6; MVFR0 to 2.
+        (1, 4..=7) | (2, _) | (3, 0..=2) => WHOLE,
+        (3, 4) => PFR2_32,
+        (4, 0) => PFR0,
+        (4, 1) => PFR1,
+        (5, 0) => DFR0,
+        (6, 0) => ISAR0,
+        (6, 1) => ISAR1,
+        (6, 2) => ISAR2,
+        (7, 0) => MMFR0,
+        (7, 1) => MMFR1,
+        (7, 2) => MMFR2,
+        // Everything else, allocated or not yet, reads as zero (DDI 0487, D24.3.1).
+        _ => &[],
+    }
+}
+
+/// The value that a guest reads of ID register `id`, of which the CPU's own is `host`.
+pub fn id_register(id: SysReg, host: u64) -> u64 {
+    if !id.is_feature_id() {
+        return 0;
+    }
+    let passes = |field: &Field| match *field {
+        Keep(at) => host & (0xf << at),
+        AtMost(at, most) => (host >> at & 0xf).min(most) << at,
+        Fixed(at, value) => value << at,
+    };
+    fields(id.crm(), id.op2()).iter().map(passes).fold(0, |value, field| value | field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn register(crm: u8, op2: u8) -> SysReg {
+        SysReg::from_fields(3, 0, 0, crm, op2)
+    }
+
+    #[test]
+    fn what_is_hidden_reads_as_absent() {
+        let all = u64::MAX;
+        let pfr0 = id_register(register(4, 0), all);
+        // EL2, EL3, RAS, SVE, SEL2, MPAM, AMU, RME.
+        for at in [8, 12, 28, 32, 36, 40, 44, 52] {
+            assert_eq!(pfr0 >> at & 0xf, 0, "ID_AA64PFR0_EL1 bit {at}");
+        }
+        let dfr0 = id_register(register(5, 0), all);
+        assert_eq!(dfr0 >> 8 & 0xf, 0, "PMUVer");
+        assert_eq!(dfr0 & 0xf, 6, "DebugVer");
+        // MTE, SME.
+        assert_eq!(id_register(register(4, 1), all) & 0xf00_0f00, 0);
+        assert_eq!(id_register(register(4, 4), all), 0, "ID_AA64ZFR0_EL1");
+        assert_eq!(id_register(register(4, 5), all), 0, "ID_AA64SMFR0_EL1");
+    }
+
+    #[test]
+    fn the_physical_range_is_stage_2_s() {
+        assert_eq!(id_register(register(7, 0), 0x5) & 0xf, 2);
+        assert_eq!(id_register(register(7, 0), 0x1) & 0xf, 1);
+    }
+
+    #[test]
+    fn every_encoding_of_the_space_answers() {
+        for crm in 0..16 {
+            for op2 in 0..8 {
+                id_register(register(crm, op2), u64::MAX);
+            }
+        }
+        assert_eq!(id_register(SysReg::from_fields(3, 0, 1, 0, 0), u64::MAX), 0, "not an ID register");
+    }
+
+    #[test]
+    fn fields_are_named_once() {
+        for crm in 1..=7 {
+            for op2 in 0..8 {
+                let mut seen = 0_u64;
+                for field in fields(crm, op2) {
+                    let (Keep(at) | AtMost(at, _) | Fixed(at, _)) = *field;
+                    assert_eq!(seen & 0xf << at, 0, "CRm {crm} op2 {op2} bit {at} twice");
+                    seen |= 0xf << at;
+                }
+            }
+        }
+    }
+}

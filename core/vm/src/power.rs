@@ -1,0 +1,116 @@
+//! Which vCPUs run (PSCI's view of CPUs, DEN0022F 5).
+
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// Where a vCPU starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its first program counter.
+    pub pc: u64,
+    /// Its X0.
+    pub argument: u64,
+}
+
+const OFF: u8 = 0;
+const CLAIMED: u8 = 1;
+const PENDING: u8 = 2;
+const ON: u8 = 3;
+
+/// One vCPU's power state, reached from any pCPU.
+///
+/// Off -> claimed (by a CPU_ON that writes the entry) -> pending (entry valid) -> on (its own
+/// pCPU took the entry) -> off (its own CPU_OFF, or the VM's end).
+#[derive(Debug)]
+pub struct Power {
+    state: AtomicU8,
+    pc: AtomicU64,
+    argument: AtomicU64,
+}
+
+impl Power {
+    /// Off.
+    pub const fn new() -> Self {
+        Self { state: AtomicU8::new(OFF), pc: AtomicU64::new(0), argument: AtomicU64::new(0) }
+    }
+
+    /// Asks for a start; `Err` with whether it is already on (else a start is under way).
+    pub fn start(&self, entry: Entry) -> Result<(), bool> {
+        let claim =
+            self.state.compare_exchange(OFF, CLAIMED, Ordering::Acquire, Ordering::Acquire);
+        if let Err(state) = claim {
+            return Err(state == ON);
+        }
+        self.pc.store(entry.pc, Ordering::Relaxed);
+        self.argument.store(entry.argument, Ordering::Relaxed);
+        self.state.store(PENDING, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the entry of a start that was asked for; the vCPU is on from then. For the
+    /// vCPU's own pCPU.
+    pub fn take_start(&self) -> Option<Entry> {
+        if self.state.load(Ordering::Acquire) != PENDING {
+            return None;
+        }
+        let entry = Entry {
+            pc: self.pc.load(Ordering::Relaxed),
+            argument: self.argument.load(Ordering::Relaxed),
+        };
+        self.state.store(ON, Ordering::Release);
+        Some(entry)
+    }
+
+    /// Turns it off, whatever it was.
+    pub fn turn_off(&self) {
+        self.state.store(OFF, Ordering::Release);
+    }
+
+    /// Whether its pCPU runs it.
+    pub fn is_on(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ON
+    }
+
+    /// Whether a start was asked for that its pCPU has not taken yet.
+    pub fn is_pending(&self) -> bool {
+        self.state.load(Ordering::Acquire) == PENDING
+    }
+
+    /// Whether it is off and nobody is starting it.
+    pub fn is_off(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OFF
+    }
+
+    /// AFFINITY_INFO's answer: 0 on, 1 off, 2 on pending.
+    pub fn affinity_info(&self) -> i64 {
+        match self.state.load(Ordering::Acquire) {
+            ON => 0,
+            OFF => 1,
+            _ => 2,
+        }
+    }
+}
+
+impl Default for Power {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRY: Entry = Entry { pc: 0x4000_0000, argument: 7 };
+
+    #[test]
+    fn a_second_start_is_refused_until_it_is_off_again() {
+        let power = Power::new();
+        assert_eq!(power.start(ENTRY), Ok(()));
+        assert_eq!((power.start(ENTRY), power.affinity_info()), (Err(false), 2));
+        assert_eq!(power.take_start(), Some(ENTRY));
+        assert_eq!((power.start(ENTRY), power.affinity_info()), (Err(true), 0));
+        assert_eq!(power.take_start(), None);
+        power.turn_off();
+        assert_eq!((power.start(ENTRY), power.is_on()), (Ok(()), false));
+    }
+}

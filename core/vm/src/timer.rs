@@ -1,0 +1,104 @@
+//! The EL1 physical timer, emulated (DDI 0487, D12.2).
+//!
+//! The virtual timer is the guest's own, in hardware. The physical one belongs to the
+//! hypervisor's scheduling, so a guest gets a model of it: the same registers, a compare
+//! value against the same counter, a level.
+
+const ENABLE: u64 = 1;
+const IMASK: u64 = 1 << 1;
+const ISTATUS: u64 = 1 << 2;
+
+/// CNTP_CTL_EL0, CNTP_CVAL_EL0 and CNTP_TVAL_EL0 of one vCPU. Times are counter ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhysicalTimer {
+    control: u64,
+    compare: u64,
+}
+
+impl PhysicalTimer {
+    /// CNTP_CTL_EL0 at `now`. ISTATUS reads as zero while the timer is off.
+    pub fn control(&self, now: u64) -> u64 {
+        self.control | if self.condition(now) { ISTATUS } else { 0 }
+    }
+
+    /// Sets CNTP_CTL_EL0.
+    pub fn set_control(&mut self, value: u64) {
+        self.control = value & (ENABLE | IMASK);
+    }
+
+    /// CNTP_CVAL_EL0.
+    pub fn compare(&self) -> u64 {
+        self.compare
+    }
+
+    /// Sets CNTP_CVAL_EL0.
+    pub fn set_compare(&mut self, value: u64) {
+        self.compare = value;
+    }
+
+    /// CNTP_TVAL_EL0 at `now`: the low 32 bits of what is left, negative once past.
+    pub fn value(&self, now: u64) -> u64 {
+        self.compare.wrapping_sub(now) & 0xffff_ffff
+    }
+
+    /// Sets CNTP_TVAL_EL0: a signed 32-bit distance from `now`.
+    pub fn set_value(&mut self, now: u64, value: u64) {
+        self.compare = now.wrapping_add(i64::from(value as u32 as i32) as u64);
+    }
+
+    fn condition(&self, now: u64) -> bool {
+        self.control & ENABLE != 0 && now >= self.compare
+    }
+
+    /// The level of its interrupt line at `now`.
+    pub fn interrupt(&self, now: u64) -> bool {
+        self.condition(now) && self.control & IMASK == 0
+    }
+
+    /// When its line will rise, if it is going to and has not yet.
+    pub fn deadline(&self, now: u64) -> Option<u64> {
+        let armed = self.control & (ENABLE | IMASK) == ENABLE;
+        (armed && now < self.compare).then_some(self.compare)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_value_is_in_the_past() {
+        let mut timer = PhysicalTimer::default();
+        timer.set_control(ENABLE);
+        timer.set_value(1000, 0xffff_ffff);
+        assert_eq!(timer.compare(), 999);
+        assert!(timer.interrupt(1000));
+        assert_eq!(timer.deadline(1000), None);
+    }
+
+    #[test]
+    fn masked_it_still_shows_its_status() {
+        let mut timer = PhysicalTimer::default();
+        timer.set_compare(10);
+        timer.set_control(ENABLE | IMASK);
+        assert_eq!(timer.control(10), ENABLE | IMASK | ISTATUS);
+        assert!(!timer.interrupt(10));
+        assert_eq!(timer.deadline(5), None);
+    }
+
+    #[test]
+    fn off_it_has_no_status() {
+        let timer = PhysicalTimer::default();
+        assert_eq!(timer.control(u64::MAX), 0);
+    }
+
+    #[test]
+    fn it_fires_at_its_compare_value_and_not_before() {
+        let mut timer = PhysicalTimer::default();
+        timer.set_control(ENABLE);
+        timer.set_value(100, 50);
+        assert_eq!((timer.value(120), timer.deadline(120)), (30, Some(150)));
+        assert!(!timer.interrupt(149));
+        assert!(timer.interrupt(150));
+    }
+}

@@ -1,0 +1,109 @@
+//! Addresses where nothing is: a synchronous external abort (DDI 0487, D1.13.4), for loads,
+//! stores, fetches and table walks.
+
+use crate::case::{Case, Failure, Outcome, case, hanok_case};
+use crate::machine::Machine;
+use crate::mmu::{self, Kind};
+use crate::probe::{Fault, class, status};
+
+pub const CASES: &[Case] = &[
+    case("hole-load", 1, load),
+    case("hole-store", 1, store),
+    case("hole-fetch", 1, fetch),
+    case("hole-walk", 1, walk),
+    case("hole-above-ram", 1, above_ram),
+    hanok_case("hole-hanok", 1, hanok_only),
+];
+
+/// Between the devices, behind them, and far up.
+const HOLES: [u64; 7] = [
+    0x0801_0000,
+    0x0900_1000,
+    0x0901_1000,
+    0x0a00_4000,
+    0x0b00_0000,
+    0x3f00_0000,
+    64 << 30,
+];
+
+/// Where QEMU has devices that a VM does not: fw_cfg, GPIO, PCIe (which answers a probe of
+/// nothing with all ones).
+const NOT_HERE: [u64; 5] = [0x0902_0000, 0x0903_0000, 0x1000_0000, 0x3eff_0000, 1 << 39];
+
+fn load_at(address: u64) -> Result<(), Fault> {
+    // SAFETY: a load, of which nothing is used.
+    unsafe { probe!("ldr {value:w}, [{at}]"; value = out(reg) _, at = in(reg) address) }
+}
+
+fn store_at(address: u64) -> Result<(), Fault> {
+    // SAFETY: a store to where no memory is.
+    unsafe { probe!("strb wzr, [{at}]"; at = in(reg) address) }
+}
+
+fn expect_abort(result: Result<(), Fault>, write: bool, far: u64, hole: u64) -> Outcome {
+    let Err(fault) = result else {
+        return Err(Failure::wrong(format_args!("{hole:#x}: no abort")));
+    };
+    check_eq!(fault.class(), class::DATA, "class at {hole:#x}");
+    check_eq!(fault.status(), status::EXTERNAL, "status at {hole:#x}");
+    check_eq!(fault.far, far, "FAR at {hole:#x}");
+    check_eq!(fault.is_write(), write, "WnR at {hole:#x}");
+    Ok(())
+}
+
+fn look(hole: u64) -> Outcome {
+    let address = mmu::map(0, hole + 0x20, Kind::Device);
+    expect_abort(load_at(address), false, address, hole)
+}
+
+fn load(_: &Machine) -> Outcome {
+    HOLES.into_iter().try_for_each(look)
+}
+
+fn store(_: &Machine) -> Outcome {
+    for hole in HOLES {
+        let address = mmu::map(0, hole + 0x23, Kind::Device);
+        expect_abort(store_at(address), true, address, hole)?;
+    }
+    Ok(())
+}
+
+fn above_ram(machine: &Machine) -> Outcome {
+    look(machine.ram_end())?;
+    look(machine.ram_end() + (1 << 20))
+}
+
+fn hanok_only(_: &Machine) -> Outcome {
+    NOT_HERE.into_iter().try_for_each(look)
+}
+
+fn fetch(_: &Machine) -> Outcome {
+    for hole in HOLES {
+        let address = mmu::map(0, hole, Kind::Code);
+        // SAFETY: no instruction is there.
+        let result = unsafe { probe!("blr {at}"; at = in(reg) address, out("x30") _) };
+        let Err(fault) = result else {
+            return Err(Failure::wrong(format_args!("{hole:#x}: no abort")));
+        };
+        check_eq!(fault.class(), class::FETCH, "class at {hole:#x}");
+        check_eq!(fault.status(), status::EXTERNAL, "status at {hole:#x}");
+        check_eq!(
+            (fault.far, fault.elr),
+            (address, address),
+            "FAR and ELR at {hole:#x}"
+        );
+    }
+    Ok(())
+}
+
+/// The level-3 table is where nothing is: an external abort on the walk, level 3.
+fn walk(_: &Machine) -> Outcome {
+    let address = mmu::map_table_at(0x0b00_0000);
+    let Err(fault) = load_at(address + 0x18) else {
+        return Err(Failure::wrong(format_args!("no abort")));
+    };
+    check_eq!(fault.class(), class::DATA, "class");
+    check_eq!(fault.status(), status::EXTERNAL_WALK + 3, "status");
+    check_eq!(fault.far, address + 0x18, "FAR");
+    Ok(())
+}

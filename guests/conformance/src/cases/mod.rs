@@ -1,0 +1,74 @@
+//! The cases, by topic.
+
+pub mod canary;
+mod debug;
+mod devices;
+mod exceptions;
+mod forms;
+mod fpsimd;
+mod gic;
+mod holes;
+mod psci;
+mod sgi;
+mod sysregs;
+mod timer;
+
+use crate::case::{Case, Failure};
+use crate::machine::{Host, Machine};
+
+const TOPICS: [&[Case]; 12] = [
+    canary::CASES,
+    psci::CASES,
+    holes::CASES,
+    exceptions::CASES,
+    devices::CASES,
+    forms::CASES,
+    gic::CASES,
+    sgi::CASES,
+    timer::CASES,
+    sysregs::CASES,
+    debug::CASES,
+    fpsimd::CASES,
+];
+
+/// Runs those that `names` selects; gives how many passed and failed.
+pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
+    let (mut passed, mut failed) = (0, 0);
+    let all = TOPICS.iter().flat_map(|topic| topic.iter());
+    for case in all.filter(|case| selected(case.name, names)) {
+        match run_one(machine, case) {
+            Some(true) => passed += 1,
+            Some(false) => failed += 1,
+            None => {}
+        }
+    }
+    (passed, failed)
+}
+
+fn selected(name: &str, names: &str) -> bool {
+    names
+        .split(',')
+        .any(|wanted| match wanted.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => wanted == "all" || wanted == name,
+        })
+}
+
+/// Whether it passed; `None` where it does not apply.
+fn run_one(machine: &Machine, case: &Case) -> Option<bool> {
+    let name = case.name;
+    if case.cpus > machine.cpus {
+        println!("skip {name}: needs {} vCPUs", case.cpus);
+        return None;
+    }
+    if case.host == Host::Hanok && machine.host != Host::Hanok {
+        println!("skip {name}: promised by Hanok alone");
+        return None;
+    }
+    let outcome = (case.run)(machine);
+    match &outcome {
+        Ok(()) => println!("ok {name}"),
+        Err(Failure::Wrong(detail)) => println!("FAIL {name}: {detail}"),
+    }
+    Some(outcome.is_ok())
+}

@@ -1,0 +1,217 @@
+//! System registers (DDI 0487, D19): what is there, what is hidden, what is undefined.
+
+use crate::case::{Case, Failure, Outcome, case, hanok_case};
+use crate::code::{execute, mrs, msr};
+use crate::machine::Machine;
+use crate::probe::{Fault, class};
+
+pub const CASES: &[Case] = &[
+    case("id-space", 1, id_space),
+    case("id-main", 1, id_main),
+    case("id-write", 1, id_write),
+    case("id-el", 1, id_el),
+    hanok_case("id-hidden", 1, id_hidden),
+    hanok_case("pmu-undefined", 1, pmu_undefined),
+    case("sysreg-unallocated", 1, unallocated),
+    case("sysreg-el2", 1, el2),
+    case("sysreg-el1", 1, el1),
+    case("sysreg-cache-ids", 1, cache_ids),
+    case("sysreg-cache-ops", 1, cache_ops),
+];
+
+type Encoding = (u32, u32, u32, u32, u32);
+
+fn read(encoding: Encoding) -> Result<u64, Fault> {
+    let (op0, op1, crn, crm, op2) = encoding;
+    // SAFETY: MRS X0 changes X0 alone.
+    unsafe { execute(&[mrs(op0, op1, crn, crm, op2)], 0) }
+}
+
+fn field(value: u64, low: u32) -> u64 {
+    value >> low & 0xf
+}
+
+/// Registers of the space without a meaning read as zero (DDI 0487, D19.1, "op0==3,
+/// op1==0, CRn==0, CRm 1 to 7").
+fn id_space(_: &Machine) -> Outcome {
+    for crm in 1..8 {
+        for op2 in 0..8 {
+            if let Err(fault) = read((3, 0, 0, crm, op2)) {
+                return Err(Failure::wrong(format_args!(
+                    "CRm {crm}, op2 {op2}: {fault:?}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn id_main(_: &Machine) -> Outcome {
+    let part = read_sysreg!("midr_el1") >> 4 & 0xfff;
+    check!(part != 0 && part != 0xfff, "MIDR part {part:#x}");
+    let affinity = read_sysreg!("mpidr_el1");
+    check_eq!(affinity & 0xff_00ff_ffff, 0, "MPIDR of the first vCPU");
+    check!(affinity & 1 << 31 != 0, "MPIDR {affinity:#x}: RES1");
+    check!(affinity & 1 << 30 == 0, "MPIDR {affinity:#x}: uniprocessor");
+    read((3, 0, 0, 0, 6)).map_err(|fault| Failure::wrong(format_args!("REVIDR: {fault:?}")))?;
+    Ok(())
+}
+
+/// Identification is read-only: a write is undefined.
+fn id_write(_: &Machine) -> Outcome {
+    for (op0, op1, crn, crm, op2) in [(3, 0, 0, 0, 0), (3, 0, 0, 4, 0), (3, 0, 0, 7, 0)] {
+        // SAFETY: it is undefined.
+        let result = unsafe { execute(&[msr(op0, op1, crn, crm, op2)], 0) };
+        expect_undefined(result, (op0, op1, crn, crm, op2))?;
+    }
+    Ok(())
+}
+
+/// EL0 and EL1 of 64 bits; no EL2, no EL3; a GIC in system registers.
+fn id_el(_: &Machine) -> Outcome {
+    let pfr0 = read_sysreg!("id_aa64pfr0_el1");
+    check!(
+        field(pfr0, 0) >= 1 && field(pfr0, 4) >= 1,
+        "EL0 and EL1: {pfr0:#x}"
+    );
+    check_eq!(field(pfr0, 8), 0, "EL2");
+    check_eq!(field(pfr0, 12), 0, "EL3");
+    check!(matches!(field(pfr0, 16), 0 | 1), "FP: {pfr0:#x}");
+    check_eq!(field(pfr0, 16), field(pfr0, 20), "FP and SIMD");
+    check!(matches!(field(pfr0, 24), 1 | 3), "GIC: {pfr0:#x}");
+    let mmfr0 = read_sysreg!("id_aa64mmfr0_el1");
+    check!(field(mmfr0, 28) != 0xf, "4 KiB pages: {mmfr0:#x}");
+    check!(field(read_sysreg!("id_aa64dfr0_el1"), 0) >= 6, "debug");
+    Ok(())
+}
+
+fn expect_undefined(result: Result<u64, Fault>, encoding: Encoding) -> Outcome {
+    match result {
+        Err(fault) if fault.class() == class::UNDEFINED => Ok(()),
+        other => Err(Failure::wrong(format_args!("{encoding:?}: {other:#x?}"))),
+    }
+}
+
+fn id_hidden(_: &Machine) -> Outcome {
+    let pmu = field(read_sysreg!("id_aa64dfr0_el1"), 8);
+    check!(matches!(pmu, 0 | 0xf), "PMUVer {pmu}");
+    check_eq!(field(read_sysreg!("id_aa64pfr0_el1"), 32), 0, "SVE");
+    let pfr1 = read((3, 0, 0, 4, 1)).unwrap_or(u64::MAX);
+    check_eq!(field(pfr1, 24), 0, "SME");
+    check_eq!(read((3, 0, 0, 4, 4)).unwrap_or(1), 0, "ID_AA64ZFR0");
+    check_eq!(read((3, 0, 0, 4, 5)).unwrap_or(1), 0, "ID_AA64SMFR0");
+    // ZCR_EL1 and SMCR_EL1 with them.
+    expect_undefined(read((3, 0, 1, 2, 0)), (3, 0, 1, 2, 0))?;
+    expect_undefined(read((3, 0, 1, 2, 6)), (3, 0, 1, 2, 6))
+}
+
+/// PMCR_EL0, PMCCNTR_EL0, PMCNTENSET_EL0, PMINTENSET_EL1, PMEVCNTR0_EL0.
+fn pmu_undefined(_: &Machine) -> Outcome {
+    let registers = [
+        (3, 3, 9, 12, 0),
+        (3, 3, 9, 13, 0),
+        (3, 3, 9, 12, 1),
+        (3, 0, 9, 14, 1),
+        (3, 3, 14, 8, 0),
+    ];
+    registers
+        .into_iter()
+        .try_for_each(|encoding| expect_undefined(read(encoding), encoding))
+}
+
+fn unallocated(_: &Machine) -> Outcome {
+    let encodings = [
+        (3, 0, 3, 0, 0),
+        (3, 3, 3, 0, 0),
+        (3, 0, 8, 0, 0),
+        (3, 7, 0, 0, 0),
+        (3, 3, 14, 0, 7),
+        (2, 1, 15, 0, 0),
+        (2, 5, 0, 0, 0),
+    ];
+    for encoding in encodings {
+        expect_undefined(read(encoding), encoding)?;
+        let (op0, op1, crn, crm, op2) = encoding;
+        // SAFETY: it is undefined.
+        expect_undefined(
+            unsafe { execute(&[msr(op0, op1, crn, crm, op2)], 0) },
+            encoding,
+        )?;
+    }
+    Ok(())
+}
+
+/// HCR_EL2, ESR_EL2, VTTBR_EL2, TTBR0_EL2, CNTHCTL_EL2, SP_EL1, ICH_HCR_EL2, SCTLR_EL12,
+/// SCR_EL3.
+fn el2(_: &Machine) -> Outcome {
+    let encodings = [
+        (3, 4, 1, 1, 0),
+        (3, 4, 5, 2, 0),
+        (3, 4, 2, 1, 0),
+        (3, 4, 2, 0, 0),
+        (3, 4, 14, 1, 0),
+        (3, 4, 4, 1, 0),
+        (3, 4, 12, 11, 0),
+        (3, 5, 1, 0, 0),
+        (3, 6, 1, 1, 0),
+    ];
+    encodings
+        .into_iter()
+        .try_for_each(|encoding| expect_undefined(read(encoding), encoding))
+}
+
+/// What an operating system keeps in registers of its own stays there.
+fn el1(_: &Machine) -> Outcome {
+    for (op0, op1, crn, crm, op2) in [
+        (3, 3, 13, 0, 2), // TPIDR_EL0
+        (3, 3, 13, 0, 3), // TPIDRRO_EL0
+        (3, 0, 5, 1, 0),  // AFSR0_EL1 (may be RES0)
+        (3, 0, 7, 4, 0),  // PAR_EL1
+        (3, 0, 13, 0, 1), // CONTEXTIDR_EL1
+    ] {
+        // SAFETY: registers that the payload does not use.
+        let written = unsafe { execute(&[msr(op0, op1, crn, crm, op2)], 0) };
+        check!(written.is_ok(), "MSR {op1} {crn} {crm} {op2}: {written:?}");
+        let back = read((op0, op1, crn, crm, op2));
+        check!(back.is_ok(), "MRS {op1} {crn} {crm} {op2}: {back:?}");
+    }
+    write_sysreg!("tpidr_el0", 0x1234_5678_9abc_def0);
+    crate::psci::call(crate::psci::VERSION, 0, 0, 0);
+    check_eq!(
+        read_sysreg!("tpidr_el0"),
+        0x1234_5678_9abc_def0,
+        "TPIDR_EL0 over an HVC"
+    );
+    Ok(())
+}
+
+/// Each cache that CLIDR names has a CCSIDR; CTR is readable.
+fn cache_ids(_: &Machine) -> Outcome {
+    let clidr = read_sysreg!("clidr_el1");
+    for level in 0..7 {
+        let kind = clidr >> (level * 3) & 7;
+        if kind == 0 {
+            break;
+        }
+        write_sysreg!("csselr_el1", level << 1);
+        check_eq!(read_sysreg!("csselr_el1"), level << 1, "CSSELR");
+        let _ = read_sysreg!("ccsidr_el1");
+    }
+    check!(read_sysreg!("ctr_el0") & 1 << 31 != 0, "CTR_EL0: RES1");
+    check!(read_sysreg!("dczid_el0") & 0xf <= 9, "DCZID_EL0");
+    Ok(())
+}
+
+/// By set and way over the first level, as firmware does; and by address.
+fn cache_ops(_: &Machine) -> Outcome {
+    let line = 0_u64;
+    let at = core::ptr::from_ref(&line);
+    // SAFETY: cleaning and cleaning with invalidation lose nothing.
+    let result = unsafe {
+        probe!("dc cisw, {zero}", "dc csw, {zero}", "dc civac, {at}", "dc cvac, {at}",
+            "dc cvau, {at}", "ic iallu", "ic ialluis", "dsb sy", "isb";
+            zero = in(reg) 0_u64, at = in(reg) at)
+    };
+    check!(result.is_ok(), "{result:?}");
+    Ok(())
+}

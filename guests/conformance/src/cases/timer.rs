@@ -1,0 +1,250 @@
+//! The generic timer (DDI 0487, D12): the virtual and the physical timer of EL1.
+
+use crate::case::{Case, Outcome, case};
+use crate::machine::Machine;
+use crate::timer::{ENABLE, IMASK, ISTATUS, microseconds, now, spin, wait_until};
+use crate::{cpu, gic, psci, smp};
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use hanok_types::platform;
+
+pub const CASES: &[Case] = &[
+    case("timer-frequency", 1, frequency),
+    case("timer-counts", 1, counts),
+    case("timer-virtual", 1, |_| fires(&VIRTUAL)),
+    case("timer-physical", 1, |_| fires(&PHYSICAL)),
+    case("timer-virtual-masked", 1, |_| masked(&VIRTUAL)),
+    case("timer-physical-masked", 1, |_| masked(&PHYSICAL)),
+    case("timer-virtual-level", 1, |_| level(&VIRTUAL)),
+    case("timer-physical-level", 1, |_| level(&PHYSICAL)),
+    case("timer-downcount", 1, downcount),
+    case("timer-wfi", 1, wfi),
+    case("timer-periodic", 1, periodic),
+    case("timer-far", 1, far),
+    case("timer-each-cpu", 2, each_cpu),
+];
+
+/// One of the two timers.
+struct Timer {
+    interrupt: u32,
+    set_control: fn(u64),
+    control: fn() -> u64,
+    set_compare: fn(u64),
+}
+
+static VIRTUAL: Timer = Timer {
+    interrupt: platform::TIMER_VIRTUAL_IRQ.get(),
+    set_control: |value| write_sysreg!("cntv_ctl_el0", value),
+    control: || read_sysreg!("cntv_ctl_el0"),
+    set_compare: |value| write_sysreg!("cntv_cval_el0", value),
+};
+
+static PHYSICAL: Timer = Timer {
+    interrupt: platform::TIMER_PHYSICAL_IRQ.get(),
+    set_control: |value| write_sysreg!("cntp_ctl_el0", value),
+    control: || read_sysreg!("cntp_ctl_el0"),
+    // What the physical counter will show: the offset to the virtual one is constant.
+    set_compare: |value| {
+        let ahead = value.wrapping_sub(now());
+        write_sysreg!(
+            "cntp_cval_el0",
+            read_sysreg!("cntpct_el0").wrapping_add(ahead)
+        );
+    },
+};
+
+impl Timer {
+    fn stop(&self) {
+        (self.set_control)(0);
+        gic::disable(self.interrupt);
+    }
+}
+
+fn frequency(_: &Machine) -> Outcome {
+    let frequency = read_sysreg!("cntfrq_el0");
+    check!(
+        (1_000_000..=1_000_000_000).contains(&frequency),
+        "{frequency}"
+    );
+    Ok(())
+}
+
+fn counts(_: &Machine) -> Outcome {
+    let mut last = now();
+    for _ in 0..1000 {
+        let next = now();
+        check!(next >= last, "back from {last} to {next}");
+        last = next;
+    }
+    check!(wait_until(|| now() > last), "stands still");
+    let before = read_sysreg!("cntpct_el0");
+    spin(100);
+    let passed = read_sysreg!("cntpct_el0").wrapping_sub(before);
+    check!(passed >= microseconds(100), "physical counter: {passed}");
+    Ok(())
+}
+
+/// At its time, not before.
+fn fires(timer: &Timer) -> Outcome {
+    gic::enable(timer.interrupt);
+    for delay in [0, 50, 500, 5000] {
+        let due = now() + microseconds(delay);
+        (timer.set_compare)(due);
+        (timer.set_control)(ENABLE);
+        let came = gic::wait_signalled();
+        let at = now();
+        let id = gic::acknowledge();
+        let control = (timer.control)();
+        (timer.set_control)(0);
+        gic::end(id);
+        check!(came, "{delay} us: does not come");
+        check_eq!(id, u64::from(timer.interrupt), "INTID");
+        // The physical timer's compare value is a few ticks late, never early.
+        check!(at >= due, "{delay} us: {} ticks early", due - at);
+        check!(
+            at - due < microseconds(5_000_000),
+            "{delay} us: {} ticks late",
+            at - due
+        );
+        check_eq!(control, ENABLE | ISTATUS, "CTL");
+    }
+    timer.stop();
+    check!(wait_until(|| !gic::signalled()), "stays signalled");
+    Ok(())
+}
+
+fn masked(timer: &Timer) -> Outcome {
+    gic::enable(timer.interrupt);
+    (timer.set_compare)(now());
+    (timer.set_control)(ENABLE | IMASK);
+    spin(500);
+    let (through, control) = (gic::signalled(), (timer.control)());
+    (timer.set_control)(ENABLE);
+    let later = gic::wait_signalled();
+    (timer.set_control)(0);
+    let gone = wait_until(|| !gic::signalled());
+    timer.stop();
+    check!(!through, "came through");
+    check_eq!(control, ENABLE | IMASK | ISTATUS, "CTL");
+    check!(later && gone, "unmasked {later}, disabled {gone}");
+    Ok(())
+}
+
+/// The interrupt is there as long as its condition, and no longer.
+fn level(timer: &Timer) -> Outcome {
+    gic::enable(timer.interrupt);
+    (timer.set_compare)(now());
+    (timer.set_control)(ENABLE);
+    for round in 0..3 {
+        check!(gic::wait_signalled(), "round {round}: not there");
+        let id = gic::acknowledge();
+        gic::end(id);
+        check_eq!(id, u64::from(timer.interrupt), "INTID");
+    }
+    (timer.set_compare)(now() + microseconds(60_000_000));
+    let gone = wait_until(|| !gic::signalled());
+    let id = gic::acknowledge();
+    timer.stop();
+    check!(gone, "stays after the compare value moved on");
+    check_eq!(id, gic::SPURIOUS, "IAR");
+    Ok(())
+}
+
+/// TVAL counts down through zero.
+fn downcount(_: &Machine) -> Outcome {
+    write_sysreg!("cntv_tval_el0", microseconds(1000));
+    let left = read_sysreg!("cntv_tval_el0") as u32 as i32;
+    check!(left <= microseconds(1000) as i32, "TVAL {left}");
+    write_sysreg!("cntv_tval_el0", 0);
+    spin(100);
+    let left = read_sysreg!("cntv_tval_el0") as u32 as i32;
+    check!(left < 0, "TVAL {left} after its time");
+    let compare = read_sysreg!("cntv_cval_el0");
+    check!(compare < now(), "CVAL {compare}");
+    Ok(())
+}
+
+/// WFI ends with the interrupt, though PSTATE masks it.
+fn wfi(_: &Machine) -> Outcome {
+    let timer = &VIRTUAL;
+    gic::enable(timer.interrupt);
+    for _ in 0..20 {
+        let due = now() + microseconds(500);
+        (timer.set_compare)(due);
+        (timer.set_control)(ENABLE);
+        // It may end for no reason.
+        while !gic::signalled() {
+            cpu::wait_for_interrupt();
+        }
+        let at = now();
+        (timer.set_control)(0);
+        check!(at >= due, "{} ticks early", due - at);
+    }
+    timer.stop();
+    Ok(())
+}
+
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+fn tick(id: u32) {
+    if id == VIRTUAL.interrupt {
+        TICKS.fetch_add(1, SeqCst);
+        (VIRTUAL.set_compare)(now() + microseconds(200));
+        (VIRTUAL.set_control)(ENABLE);
+    }
+}
+
+/// Each interrupt sets the next, as an operating system's tick.
+fn periodic(_: &Machine) -> Outcome {
+    let cpu = cpu::this();
+    TICKS.store(0, SeqCst);
+    gic::enable(VIRTUAL.interrupt);
+    cpu.set_hook(Some(tick));
+    (VIRTUAL.set_compare)(now());
+    (VIRTUAL.set_control)(ENABLE);
+    let came = cpu::with_interrupts(|| wait_until(|| TICKS.load(SeqCst) >= 100));
+    cpu.set_hook(None);
+    VIRTUAL.stop();
+    check!(came, "{} ticks", TICKS.load(SeqCst));
+    Ok(())
+}
+
+/// A compare value at the end of time does not wrap into the past.
+fn far(_: &Machine) -> Outcome {
+    for timer in [&VIRTUAL, &PHYSICAL] {
+        gic::enable(timer.interrupt);
+        (timer.set_compare)(now() | 1 << 62);
+        (timer.set_control)(ENABLE);
+        spin(500);
+        let control = (timer.control)();
+        let came = gic::signalled();
+        timer.stop();
+        check!(!came, "{}: came", timer.interrupt);
+        check_eq!(control, ENABLE, "CTL");
+    }
+    Ok(())
+}
+
+static DONE: AtomicU32 = AtomicU32::new(0);
+
+fn own_timer(index: usize) {
+    if fires(&VIRTUAL).is_ok() && fires(&PHYSICAL).is_ok() {
+        DONE.fetch_or(1 << index, SeqCst);
+    }
+}
+
+fn each_cpu(machine: &Machine) -> Outcome {
+    DONE.store(0, SeqCst);
+    for index in 1..machine.cpus {
+        check_eq!(
+            smp::start(index, own_timer),
+            psci::SUCCESS,
+            "CPU_ON {index}"
+        );
+    }
+    for index in 1..machine.cpus {
+        check!(smp::wait_off(index), "vCPU {index} does not end");
+    }
+    let all = (1..machine.cpus).fold(0, |set, index| set | 1 << index);
+    check_eq!(DONE.load(SeqCst), all, "vCPUs whose timers work");
+    Ok(())
+}

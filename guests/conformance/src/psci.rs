@@ -1,0 +1,99 @@
+//! Calls by HVC: PSCI (DEN 0022F) and the SMC calling convention (DEN 0028).
+
+use core::arch::asm;
+
+/// PSCI_VERSION.
+pub const VERSION: u64 = 0x8400_0000;
+/// CPU_SUSPEND, 64-bit.
+pub const CPU_SUSPEND: u64 = 0xc400_0001;
+/// CPU_OFF.
+pub const CPU_OFF: u64 = 0x8400_0002;
+/// CPU_ON, 64-bit.
+pub const CPU_ON: u64 = 0xc400_0003;
+/// AFFINITY_INFO, 64-bit.
+pub const AFFINITY_INFO: u64 = 0xc400_0004;
+/// MIGRATE_INFO_TYPE.
+pub const MIGRATE_INFO_TYPE: u64 = 0x8400_0006;
+/// SYSTEM_OFF.
+pub const SYSTEM_OFF: u64 = 0x8400_0008;
+/// SYSTEM_RESET.
+pub const SYSTEM_RESET: u64 = 0x8400_0009;
+/// PSCI_FEATURES.
+pub const FEATURES: u64 = 0x8400_000a;
+/// SMCCC_VERSION.
+pub const SMCCC_VERSION: u64 = 0x8000_0000;
+/// SMCCC_ARCH_FEATURES.
+pub const SMCCC_ARCH_FEATURES: u64 = 0x8000_0001;
+
+/// Done.
+pub const SUCCESS: i64 = 0;
+/// No such call.
+pub const NOT_SUPPORTED: i64 = -1;
+/// An argument is wrong.
+pub const INVALID_PARAMETERS: i64 = -2;
+/// The CPU runs.
+pub const ALREADY_ON: i64 = -4;
+/// The address is no RAM.
+pub const INVALID_ADDRESS: i64 = -9;
+
+/// AFFINITY_INFO: runs.
+pub const ON: i64 = 0;
+/// AFFINITY_INFO: is off.
+pub const OFF: i64 = 1;
+
+/// HVC with these in X0 to X3; gives X0 back.
+pub fn call(function: u64, a: u64, b: u64, c: u64) -> u64 {
+    let mut x = [function, a, b, c, 0, 0, 0, 0];
+    call_all(&mut x);
+    x[0]
+}
+
+/// HVC with X0 to X7, which come back as the callee left them.
+pub fn call_all(x: &mut [u64; 8]) {
+    let [x0, x1, x2, x3, x4, x5, x6, x7] = x;
+    // SAFETY: the callee may change X0 to X17 (DEN 0028, 2.6), and no memory of ours.
+    unsafe {
+        asm!(
+            "hvc #0",
+            inout("x0") *x0, inout("x1") *x1, inout("x2") *x2, inout("x3") *x3,
+            inout("x4") *x4, inout("x5") *x5, inout("x6") *x6, inout("x7") *x7,
+            out("x8") _, out("x9") _, out("x10") _, out("x11") _, out("x12") _,
+            out("x13") _, out("x14") _, out("x15") _, out("x16") _, out("x17") _,
+        );
+    }
+}
+
+/// The 32-bit result of a call, with its sign.
+pub fn status(result: u64) -> i64 {
+    i64::from(result as u32 as i32)
+}
+
+/// Starts CPU `index` at `entry`.
+pub fn cpu_on(index: u64, entry: u64, context: u64) -> i64 {
+    status(call(CPU_ON, index, entry, context))
+}
+
+/// Whether CPU `index` is on, off, or about to be on.
+pub fn affinity_info(index: u64) -> i64 {
+    status(call(AFFINITY_INFO, index, 0, 0))
+}
+
+/// Ends this CPU.
+pub fn cpu_off() -> ! {
+    call(CPU_OFF, 0, 0, 0);
+    panic!("CPU_OFF returned");
+}
+
+/// Ends the machine.
+pub fn system_off() -> ! {
+    call(SYSTEM_OFF, 0, 0, 0);
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// Starts the machine afresh.
+pub fn system_reset() -> ! {
+    call(SYSTEM_RESET, 0, 0, 0);
+    panic!("SYSTEM_RESET returned");
+}

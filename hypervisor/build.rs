@@ -1,0 +1,8 @@
+//! Hands the linker script of the target's image to the linker.
+
+fn main() {
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let script = format!("{folder}/linker-aarch64.ld");
+    println!("cargo:rerun-if-changed={script}");
+    println!("cargo:rustc-link-arg-bins=-T{script}");
+}

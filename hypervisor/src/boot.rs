@@ -1,0 +1,185 @@
+//! The boot CPU's way from the assembly to its guest.
+
+use crate::fatal::{self, refuse};
+use crate::layout::{self, Image, Layout};
+use crate::place::Place;
+use crate::{selftest, smp, system};
+use core::sync::atomic::{AtomicBool, Ordering};
+use hanok_aarch64::board::{Board, BoardInterrupts};
+use hanok_aarch64::boot::{self, BootArguments};
+use hanok_aarch64::cpu::{self, Cpu};
+use hanok_aarch64::random::Random;
+use hanok_aarch64::traps::Features;
+use hanok_aarch64::{read, schedule, vectors};
+use hanok_arm_common::{Conduit, Firmware, HostUart};
+use hanok_config::{BoardTree, PsciMethod};
+use hanok_hal::Mutex;
+use hanok_types::{CpuId, Hpa, Hva, IntId, MAX_CPUS, Span};
+use hanok_vm::{Console, Machine};
+
+/// The longest device tree (arm64 boot protocol), and so all of one that is mapped at first.
+const TREE_MAX: u64 = 2 << 20;
+
+/// Until CPUs have their own stacks, faults of the boot CPU use this one.
+static mut BOOT_EMERGENCY_STACK: [u64; 1024] = [0; 1024];
+
+/// Called by the assembly, on the boot stack.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
+    let boot = BootArguments { tree, image };
+    let info = boot::image_info();
+    fatal::set_console(info.early_console);
+    vectors::install();
+    let emergency = (&raw const BOOT_EMERGENCY_STACK) as u64 + 8192;
+    let mut first = Cpu { emergency_stack: emergency, stack: 0, id: CpuId::new(0), board: None, vcpu: None };
+    // SAFETY: this frame lives until this CPU installs its final record, and is its own.
+    unsafe { cpu::install(&mut first) };
+    let image = Image::new(&boot, &info);
+    let tree = tree_bytes(boot.tree);
+    let board = match BoardTree::parse(tree) {
+        Ok(board) => board,
+        Err(error) => refuse(format_args!("{error}")),
+    };
+    adopt_console(&board, info.early_console);
+    selftest::early(board.bootargs);
+    let tree_span = Span::new(Hpa::new(boot.tree), tree_len(tree)).unwrap_or_default();
+    let layout = layout::establish(&board, &image, tree_span);
+    start(&board, image, layout)
+}
+
+/// What is mapped of the board's device tree: its own length is checked by the parser.
+fn tree_bytes(at: u64) -> &'static [u8] {
+    if at == 0 || at % 8 != 0 {
+        refuse(format_args!("the boot loader gave no device tree (x0 is {at:#x})"));
+    }
+    let mapped = (at & !(TREE_MAX - 1)) + 2 * TREE_MAX - at;
+    // SAFETY: the assembly mapped the two blocks from the one that holds `at`; the tree stays
+    // untouched, as its memory is reserved.
+    unsafe { core::slice::from_raw_parts(at as *const u8, mapped as usize) }
+}
+
+/// The tree's own length, as it says (FDT header, totalsize).
+fn tree_len(tree: &[u8]) -> u64 {
+    let field = tree.get(4..8).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+    u64::from(field.map_or(0, u32::from_be_bytes))
+}
+
+/// From now on the tree's own serial port is the panic console, where it is mapped yet.
+fn adopt_console(board: &BoardTree<'_>, early: u64) {
+    fatal::set_framed(board.bootargs.split_whitespace().any(|word| word == "hanok.console=framed"));
+    if let Some(method) = board.psci {
+        fatal::set_conduit(conduit(method));
+    }
+    let Some(console) = &board.console else {
+        refuse(format_args!("the board's device tree has no PL011 to speak on"));
+    };
+    if early == console.registers.start().get() {
+        fatal::set_console(early);
+    }
+}
+
+fn conduit(method: PsciMethod) -> Conduit {
+    match method {
+        PsciMethod::Smc => Conduit::Smc,
+        PsciMethod::Hvc => Conduit::Hvc,
+    }
+}
+
+/// With the final translation in place: the shared data, the VMs, the CPUs.
+fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
+    // SAFETY: taken from free RAM for this, mapped in place for ever.
+    let mut place = unsafe { Place::new(layout.place) };
+    let Some(console) = tree.console else { refuse(format_args!("no console")) };
+    let base = console.registers.start().get();
+    fatal::set_console(base);
+    // SAFETY: the board's PL011, mapped for ever; the panic console cuts in only at the end.
+    let Some(mut uart) = (unsafe { HostUart::new(Hva::new(base)) }) else {
+        refuse(format_args!("the PL011's address {base:#x} cannot be used"));
+    };
+    uart.listen();
+    let framed = tree.bootargs.split_whitespace().any(|word| word == "hanok.console=framed");
+    // SAFETY: the payload is mapped in place, read-only, for ever.
+    let payload: &'static [u8] = unsafe {
+        core::slice::from_raw_parts(
+            image.payload.start().get() as *const u8,
+            image.payload.len() as usize,
+        )
+    };
+    let system = system::parse(payload, tree.cpus.len());
+    let features = Features::detect();
+    let units = system::place_units(&system, &mut layout.free, &mut place);
+    let mut mpidr = [0; MAX_CPUS];
+    mpidr.iter_mut().zip(&tree.cpus).for_each(|(slot, cpu)| *slot = cpu.mpidr);
+    let board = Board {
+        firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
+        console: Mutex::new(Console::new(uart, framed)),
+        interrupts: interrupts(tree, console.interrupt),
+        mpidr,
+        vtcr: system::vtcr(),
+        features,
+        frequency: read!("cntfrq_el0"),
+        vms: units,
+        payload,
+        random: Mutex::new(Random::new(tree.rng_seed, read!("cntpct_el0"))),
+        reception_paused: AtomicBool::new(false),
+        transmission_waits: AtomicBool::new(false),
+        any_stopped: AtomicBool::new(false),
+        bootargs: tree.bootargs,
+    };
+    let Some(board) = place.put(board) else { refuse(format_args!("no memory for the board")) };
+    let board: &'static Board = board;
+    greet(board, tree);
+    let cpus = smp::prepare(tree, board, &mut place);
+    system::place_vcpus(board, cpus, &mut place);
+    smp::set_up_first(board, cpus);
+    smp::start_others(tree, board, cpus, layout.table.root(), image.start());
+    smp::enter_first(cpus)
+}
+
+/// Interrupts that the hypervisor serves; the architecture's own numbers where the tree
+/// names none (BSA recommends these PPIs).
+fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
+    let maintenance = match &tree.gic {
+        hanok_config::Gic::V3 { maintenance, .. } | hanok_config::Gic::V2 { maintenance, .. } => *maintenance,
+    };
+    BoardInterrupts {
+        virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
+        hyp_timer: tree.timer.hyp.unwrap_or(IntId::new(26)),
+        maintenance: maintenance.unwrap_or(IntId::new(25)),
+        uart,
+    }
+}
+
+fn greet(board: &Board, tree: &BoardTree<'_>) {
+    let ram: u64 = tree.ram.iter().map(Span::len).sum();
+    board.say(format_args!(
+        "Hanok {} on {} CPU{}, {} MiB of RAM, {} VM{}",
+        env!("CARGO_PKG_VERSION"),
+        tree.cpus.len(),
+        if tree.cpus.len() == 1 { "" } else { "s" },
+        ram >> 20,
+        board.vms.len(),
+        if board.vms.len() == 1 { "" } else { "s" },
+    ));
+}
+
+/// On the boot CPU's own stack: begins every VM's first life, and runs this CPU's vCPU.
+pub fn run(cpu: &'static mut Cpu, board: &'static Board) -> ! {
+    selftest::late(board.bootargs);
+    for unit in board.vms {
+        let name = &unit.vm.config().name;
+        if schedule::begin_life(unit, board) {
+            board.say(format_args!("vm {name}: started"));
+            for other in unit.vm.config().cpus.iter().filter(|other| **other != cpu.id) {
+                board.kick(*other);
+            }
+        } else {
+            unit.vm.life().end();
+            board.any_stopped.store(true, Ordering::Relaxed);
+        }
+    }
+    schedule::end_if_over(board);
+    let vcpu = schedule::next(cpu, board);
+    // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
+    unsafe { vectors::enter(vcpu) }
+}

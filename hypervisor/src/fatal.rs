@@ -1,0 +1,185 @@
+//! The end of a run that cannot go on: a refusal to start, or a panic.
+//!
+//! A refusal names the configuration's fault and its remedy. A panic is our own fault; it
+//! shows the place, the registers and the state of each VM. Both go straight to the serial
+//! port, whatever state the console is in, and end with the board turned off, so that
+//! whoever started the run sees a failing exit code and no silence.
+
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use hanok_aarch64::cpu::{self, Cpu};
+use hanok_aarch64::vectors::FaultFrame;
+use hanok_arm_common::{Conduit, Firmware, HostUart};
+use hanok_types::{Hva, VcpuSet};
+
+/// The panic console: where its PL011 is (0 for nowhere).
+static UART: AtomicU64 = AtomicU64::new(0);
+/// Whether the line is framed (see `hanok_vm::Console`).
+static FRAMED: AtomicBool = AtomicBool::new(false);
+/// How to turn the board off: 0 unknown, 1 SMC, 2 HVC.
+static CONDUIT: AtomicU64 = AtomicU64::new(0);
+/// A second panic, of the panic itself or of another CPU, says nothing.
+static FATAL: AtomicBool = AtomicBool::new(false);
+
+/// Names the panic console's PL011, mapped at `base`.
+pub fn set_console(base: u64) {
+    UART.store(base, Ordering::Relaxed);
+}
+
+/// Whether the line is framed.
+pub fn set_framed(framed: bool) {
+    FRAMED.store(framed, Ordering::Relaxed);
+}
+
+/// How the board is turned off.
+pub fn set_conduit(conduit: Conduit) {
+    CONDUIT.store(if conduit == Conduit::Smc { 1 } else { 2 }, Ordering::Relaxed);
+}
+
+struct Line(Option<HostUart>);
+
+impl Line {
+    fn open() -> Self {
+        // SAFETY: a PL011 mapped for ever; other users of it are cut short, as this run ends.
+        let mut line = Self(unsafe { HostUart::new(Hva::new(UART.load(Ordering::Relaxed))) });
+        if FRAMED.load(Ordering::Relaxed) {
+            line.send(0x10);
+            line.send(0x40);
+        } else {
+            line.send(b'\r');
+            line.send(b'\n');
+        }
+        line
+    }
+
+    fn send(&mut self, byte: u8) {
+        if let Some(uart) = &mut self.0 {
+            uart.send_blocking(byte);
+        }
+    }
+
+    fn say(&mut self, text: fmt::Arguments<'_>) {
+        let framed = FRAMED.load(Ordering::Relaxed);
+        if !framed {
+            let _ = self.write_str("hanok: ");
+        }
+        let _ = self.write_fmt(text);
+        let _ = self.write_str(if framed { "\n" } else { "\r\n" });
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.bytes().for_each(|byte| self.send(byte));
+        Ok(())
+    }
+}
+
+fn power_off() -> ! {
+    match CONDUIT.load(Ordering::Relaxed) {
+        1 => Firmware::new(Conduit::Smc).system_off(),
+        2 => Firmware::new(Conduit::Hvc).system_off(),
+        _ => {}
+    }
+    loop {
+        hanok_aarch64::wait_for_interrupt();
+    }
+}
+
+/// Refuses to start: the configuration, the image or the board is at fault.
+pub fn refuse(reason: fmt::Arguments<'_>) -> ! {
+    let mut line = Line::open();
+    line.say(format_args!("refused: {reason}"));
+    line.say(format_args!("end: refused"));
+    power_off()
+}
+
+/// Whether this CPU is the first to fail; the others stop without a word.
+fn first_to_fail() -> bool {
+    !FATAL.swap(true, Ordering::AcqRel)
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    if !first_to_fail() {
+        power_off();
+    }
+    let mut line = Line::open();
+    match info.location() {
+        Some(at) => line.say(format_args!("panic: {} at {}:{}", info.message(), at.file(), at.line())),
+        None => line.say(format_args!("panic: {}", info.message())),
+    }
+    show_state(&mut line);
+    line.say(format_args!("end: panic"));
+    power_off()
+}
+
+const VECTORS: [&str; 4] = ["synchronous exception", "IRQ", "FIQ", "SError"];
+
+/// An exception that EL2 itself took: `vector` counts the entries of its own two quarters of
+/// the table.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
+    if !first_to_fail() {
+        power_off();
+    }
+    let kind = VECTORS[(vector % 4) as usize];
+    let esr = hanok_aarch64::read!("esr_el2");
+    let far = hanok_aarch64::read!("far_el2");
+    let elr = hanok_aarch64::read!("elr_el2");
+    let mut line = Line::open();
+    let why = if is_stack_guard(far) { " (a stack ran over)" } else { "" };
+    line.say(format_args!(
+        "panic: {kind} in the hypervisor at {elr:#x}{why}: ESR_EL2 {esr:#x} FAR_EL2 {far:#x}"
+    ));
+    for (index, values) in frame.x.chunks(4).enumerate() {
+        line.say(format_args!("  x{:<2} {values:x?}", index * 4));
+    }
+    line.say(format_args!("  sp  {:#x}", frame.sp));
+    show_state(&mut line);
+    line.say(format_args!("end: panic"));
+    power_off()
+}
+
+/// Whether an address is in the window of stacks: what is mapped there does not fault.
+fn is_stack_guard(far: u64) -> bool {
+    (hanok_aarch64::mmu::STACKS..hanok_aarch64::boot::IMAGE_BASE).contains(&far)
+}
+
+/// The registers of the vCPU that this CPU ran, and each VM's state.
+fn show_state(line: &mut Line) {
+    let here: *mut Cpu = cpu::current();
+    if here.is_null() {
+        return;
+    }
+    // SAFETY: not null, so installed: this CPU's own data, live for ever. What is read of
+    // others' may be changing; this run ends, and a torn value is shown as it is.
+    let here = unsafe { &*here };
+    line.say(format_args!("  on pCPU {}", here.id));
+    // SAFETY: as above.
+    if let Some(vcpu) = here.vcpu.map(|vcpu| unsafe { &*vcpu }) {
+        let name = &vcpu.unit.vm.config().name;
+        let regs = &vcpu.regs;
+        line.say(format_args!(
+            "  its vCPU {} of vm {name}: pc {:#x} pstate {:#x} on {}",
+            vcpu.core.id, regs.pc, regs.pstate, vcpu.on
+        ));
+        for (index, values) in regs.x.chunks(4).enumerate() {
+            line.say(format_args!("    x{:<2} {values:x?}", index * 4));
+        }
+    }
+    for unit in here.board.map_or(&[][..], |board| board.vms) {
+        let vm = &unit.vm;
+        let life = vm.life();
+        let state = match (life.is_running(), life.is_ended()) {
+            (true, _) => "running",
+            (_, true) => "ended",
+            _ => "ending",
+        };
+        line.say(format_args!("  vm {}: {state}", vm.config().name));
+        for vcpu in VcpuSet::first(vm.vcpus()).iter() {
+            let on = if vm.power(vcpu).is_on() { "on" } else { "off" };
+            line.say(format_args!("    vCPU {vcpu}: {on}"));
+        }
+    }
+}

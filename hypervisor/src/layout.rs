@@ -1,0 +1,192 @@
+//! Where everything is on the board, and the hypervisor's final translation.
+
+use crate::fatal::refuse;
+use hanok_aarch64::boot::{BootArguments, IMAGE_BASE, ImageInfo};
+use hanok_aarch64::frames::Frames;
+use hanok_aarch64::mmu::{self, OwnMapError, OwnTable};
+use hanok_config::{BoardTree, Gic};
+use hanok_memory::FrameMap;
+use hanok_paging::Stage1Attributes;
+use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span};
+
+unsafe extern "C" {
+    static __text_start: u8;
+    static __text_end: u8;
+    static __rodata_end: u8;
+    static __image_end: u8;
+    static mut hanok_table_frames: [u8; 0];
+}
+
+/// Frames for the hypervisor's own tables, in its image.
+const TABLE_FRAMES: u64 = 64;
+/// Bytes for what lives for ever: CPUs, VMs, vCPUs.
+const PLACE: u64 = 4 << 20;
+
+core::arch::global_asm!(
+    r#"
+    .section .bss.tables, "aw", %nobits
+    .balign 4096
+    .global hanok_table_frames
+hanok_table_frames:
+    .space 4096 * {frames}
+"#,
+    frames = const TABLE_FRAMES
+);
+
+/// The image's parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    /// Physical address of its first byte.
+    start: u64,
+    /// Bytes it takes in memory, without the payload.
+    size: u64,
+    /// Physical address and length of the payload.
+    pub payload: Span<Hpa>,
+}
+
+/// The board's memory and the hypervisor's translation of it.
+#[derive(Debug)]
+pub struct Layout {
+    /// Free RAM.
+    pub free: FrameMap,
+    /// The translation in use from now on.
+    pub table: OwnTable,
+    /// For what lives for ever.
+    pub place: Span<Hpa>,
+}
+
+fn symbol(of: *const u8) -> u64 {
+    of as u64 - IMAGE_BASE
+}
+
+impl Image {
+    /// From what the boot loader and the image tool said.
+    pub fn new(boot: &BootArguments, info: &ImageInfo) -> Self {
+        let start = boot.image;
+        let payload = start
+            .checked_add(info.payload_offset)
+            .and_then(|at| Span::new(Hpa::new(at), info.payload_len));
+        let Some(payload) = payload else {
+            refuse(format_args!("the image's header is damaged: its payload lies past the address space"));
+        };
+        Self { start, size: symbol(&raw const __image_end), payload }
+    }
+
+    /// Physical address of its first byte.
+    pub fn start(&self) -> Hpa {
+        Hpa::new(self.start)
+    }
+
+    /// The image's own memory.
+    fn own(&self) -> Span<Hpa> {
+        span(self.start, self.size)
+    }
+}
+
+/// A span that is known not to wrap.
+fn span(start: u64, len: u64) -> Span<Hpa> {
+    Span::new(Hpa::new(start), len).unwrap_or_default()
+}
+
+/// Makes the final translation and goes over to it. Stacks are mapped for every CPU; the
+/// caller is still on the boot stack.
+pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layout {
+    let mut free = free_memory(board, image, tree);
+    let place = take(&mut free, PLACE, "its own data");
+    let frames = Hpa::new(image.start + symbol((&raw const hanok_table_frames).cast()));
+    // SAFETY: frames of the image's bss, mapped at their linked address, used by this alone.
+    let frames = unsafe { Frames::new(frames, TABLE_FRAMES, IMAGE_BASE - image.start) };
+    let Some(mut table) = OwnTable::new(frames) else {
+        refuse(format_args!("no frame for the hypervisor's own translation"));
+    };
+    if let Err(error) = map_all(&mut table, board, image, &mut free) {
+        refuse(format_args!("the hypervisor's own translation: {error}"));
+    }
+    // SAFETY: the image (code, data, boot stack) is mapped where it is linked; the boot
+    // device tree is within RAM, mapped in place.
+    unsafe { table.activate() };
+    Layout { free, table, place }
+}
+
+fn free_memory(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> FrameMap {
+    let whole = span(image.start, image.payload.end().get().max(image.own().end().get()) - image.start);
+    let mut reserved: heapless::Vec<_, 34> = board.reserved.iter().copied().collect();
+    // Room for two more than a tree can have.
+    let _ = reserved.push(whole);
+    let _ = reserved.push(tree);
+    match FrameMap::new(&board.ram, &reserved) {
+        Ok(free) => free,
+        Err(error) => refuse(format_args!("the board's memory: {error}")),
+    }
+}
+
+/// `len` bytes of free memory, page aligned, for `what`.
+pub fn take(free: &mut FrameMap, len: u64, what: &str) -> Span<Hpa> {
+    match free.allocate(len, PAGE_SIZE) {
+        Ok(block) => block,
+        Err(error) => refuse(format_args!("no memory for {what} ({len} bytes): {error}")),
+    }
+}
+
+fn map_all(
+    table: &mut OwnTable,
+    board: &BoardTree<'_>,
+    image: &Image,
+    free: &mut FrameMap,
+) -> Result<(), OwnMapError> {
+    map_image(table, image)?;
+    for ram in &board.ram {
+        map_ram(table, *ram, image)?;
+    }
+    map_devices(table, board)?;
+    for cpu in 0..board.cpus.len() as u8 {
+        let frames = take(free, mmu::STACK + mmu::EMERGENCY_STACK, "a CPU's stacks");
+        table.map_stacks(CpuId::new(cpu), frames.start())?;
+    }
+    Ok(())
+}
+
+/// The image where it is linked: code, constants, data, each with its rights.
+fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
+    let parts = [
+        (symbol(&raw const __text_start), symbol(&raw const __text_end), Stage1Attributes::TEXT),
+        (symbol(&raw const __text_end), symbol(&raw const __rodata_end), Stage1Attributes::RODATA),
+        (symbol(&raw const __rodata_end), symbol(&raw const __image_end), Stage1Attributes::DATA),
+    ];
+    for (from, to, rights) in parts {
+        table.map(IMAGE_BASE + from, Hpa::new(image.start + from), to - from, rights)?;
+    }
+    Ok(())
+}
+
+/// RAM in place, but for the image's own frames; the payload is read-only.
+fn map_ram(table: &mut OwnTable, ram: Span<Hpa>, image: &Image) -> Result<(), OwnMapError> {
+    let pieces = [(image.own(), None), (image.payload, Some(Stage1Attributes::RODATA))];
+    let mut at = ram.start().get();
+    for (piece, rights) in pieces {
+        let inside = piece.start().get() >= at && piece.end() <= ram.end() && !piece.is_empty();
+        if !inside {
+            continue;
+        }
+        table.map_in_place(span(at, piece.start().get() - at), Stage1Attributes::DATA)?;
+        if let Some(rights) = rights {
+            table.map_in_place(piece, rights)?;
+        }
+        at = piece.end().get().next_multiple_of(PAGE_SIZE);
+    }
+    table.map_in_place(span(at, ram.end().get().saturating_sub(at)), Stage1Attributes::DATA)
+}
+
+fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMapError> {
+    let device = Stage1Attributes::DEVICE;
+    if let Some(console) = &board.console {
+        table.map_in_place(console.registers, device)?;
+    }
+    match &board.gic {
+        Gic::V3 { distributor, redistributors, .. } => {
+            table.map_in_place(*distributor, device)?;
+            redistributors.iter().try_for_each(|frames| table.map_in_place(*frames, device))
+        }
+        Gic::V2 { .. } => Ok(()),
+    }
+}

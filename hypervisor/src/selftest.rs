@@ -1,0 +1,56 @@
+//! Faults on demand, so that a test can see what protects the hypervisor from itself:
+//! `hanok.selftest=NAME` among the boot loader's arguments. Only who starts the board can
+//! ask for one; no guest can.
+
+use core::hint::black_box;
+
+fn wanted(bootargs: &str) -> Option<&str> {
+    bootargs.split_whitespace().find_map(|word| word.strip_prefix("hanok.selftest="))
+}
+
+/// Faults before the final translation.
+pub fn early(bootargs: &str) {
+    if wanted(bootargs) == Some("panic-early") {
+        panic!("asked for by hanok.selftest");
+    }
+}
+
+/// Faults once everything is in place.
+pub fn late(bootargs: &str) {
+    match wanted(bootargs) {
+        Some("panic") => panic!("asked for by hanok.selftest"),
+        Some("stack") => {
+            black_box(run_over(black_box(1)));
+        }
+        Some("write-code") => {
+            let code = late as *const () as *mut u32;
+            // SAFETY: none: it must fault, as code is read-only.
+            unsafe { code.write_volatile(0) };
+            panic!("hanok.selftest: code could be written");
+        }
+        Some("run-data") => {
+            static mut RETURN: [u32; 4] = [0xd65f_03c0; 4];
+            // SAFETY: none: it must fault, as data is not executable.
+            let data: extern "C" fn() = unsafe { core::mem::transmute(&raw const RETURN) };
+            data();
+            panic!("hanok.selftest: data could be run");
+        }
+        Some("hole") => {
+            let hole = 0x7f_0000_0000 as *const u32;
+            // SAFETY: none: it must fault, as nothing is mapped there.
+            black_box(unsafe { hole.read_volatile() });
+            panic!("hanok.selftest: a hole could be read");
+        }
+        Some(other) => crate::fatal::refuse(format_args!(
+            "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole"
+        )),
+        None => {}
+    }
+}
+
+/// Recursion without an end, that no optimizer may turn into a loop.
+#[inline(never)]
+fn run_over(depth: u64) -> u64 {
+    let frame = black_box([depth; 32]);
+    black_box(run_over(depth + 1)) + frame[(depth % 32) as usize]
+}

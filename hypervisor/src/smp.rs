@@ -1,0 +1,209 @@
+//! The CPUs: each gets its record, its stacks and its part of the interrupt controller.
+
+use crate::fatal::refuse;
+use crate::place::Place;
+use core::sync::atomic::{AtomicU32, Ordering};
+use hanok_aarch64::board::Board;
+use hanok_aarch64::boot::{SecondaryStart, secondary_entry_offset};
+use hanok_aarch64::cpu::{self, Cpu};
+use hanok_aarch64::{interrupts, mmu, read, schedule, traps, vectors, yield_now};
+use hanok_arm_common::HostGicV3;
+use hanok_config::{BoardTree, Enable, Gic};
+use hanok_types::{CpuId, Hpa, Hva};
+
+/// What a CPU needs until its own part of the board is set up.
+#[allow(missing_debug_implementations)]
+#[repr(C)]
+pub struct Starting {
+    /// The CPU's record.
+    pub cpu: Cpu,
+    mpidr: u64,
+    distributor: Hva,
+    redistributors: heapless::Vec<(Hva, u64), 8>,
+    state: AtomicU32,
+}
+
+const WAITING: u32 = 0;
+const ONLINE: u32 = 1;
+const FAILED: u32 = 2;
+
+/// A record for every CPU of the tree.
+pub fn prepare(tree: &BoardTree<'_>, board: &'static Board, place: &mut Place) -> &'static mut [Starting] {
+    let Gic::V3 { distributor, redistributors, .. } = &tree.gic else {
+        refuse(format_args!(
+            "the board has a GICv2, which is not supported yet: take one with a GICv3 \
+             (QEMU: -M virt,gic-version=3)"
+        ));
+    };
+    let frames: heapless::Vec<_, 8> =
+        redistributors.iter().map(|span| (Hva::new(span.start().get()), span.len())).collect();
+    let records = tree.cpus.iter().enumerate().map(|(index, cpu)| {
+        let id = CpuId::new(index as u8);
+        let (stack, emergency_stack) = mmu::stack_tops(id);
+        Starting {
+            cpu: Cpu { emergency_stack, stack, id, board: Some(board), vcpu: None },
+            mpidr: cpu.mpidr,
+            distributor: Hva::new(distributor.start().get()),
+            redistributors: frames.clone(),
+            state: AtomicU32::new(WAITING),
+        }
+    });
+    match place.put_all(tree.cpus.len(), records) {
+        Some(records) => records,
+        None => refuse(format_args!("no memory for the CPUs' records")),
+    }
+}
+
+/// Sets up what is this CPU's own. `Err` with the reason where that fails.
+fn set_up(starting: &mut Starting, board: &Board) -> Result<HostGicV3, hanok_arm_common::GicError> {
+    vectors::install();
+    // SAFETY: the record lives for ever and is this CPU's.
+    unsafe { cpu::install(&mut starting.cpu) };
+    // SAFETY: the frames are the board's GICv3, mapped for ever; this CPU drives its own.
+    let gic = unsafe {
+        HostGicV3::find(starting.distributor, &starting.redistributors, starting.mpidr)
+    }?;
+    if starting.cpu.id == CpuId::new(0) {
+        gic.init_distributor();
+    }
+    gic.init_redistributor();
+    interrupts::init_cpu_interface();
+    let lines = &board.interrupts;
+    for line in [interrupts::KICK, lines.virtual_timer, lines.hyp_timer, lines.maintenance] {
+        gic.enable(line, true);
+    }
+    traps::install();
+    Ok(gic)
+}
+
+/// Starts every CPU but this one, and waits until each answers.
+pub fn start_others(
+    tree: &BoardTree<'_>,
+    board: &'static Board,
+    cpus: &mut [Starting],
+    table: Hpa,
+    image: Hpa,
+) {
+    let mine = read!("mpidr_el1") & 0xff_00ff_ffff;
+    if tree.cpus.first().map(|cpu| cpu.mpidr) != Some(mine) {
+        refuse(format_args!("the board was not started on the first CPU of its device tree"));
+    }
+    let entry = image.get() + secondary_entry_offset();
+    for starting in cpus.iter_mut().skip(1) {
+        let id = starting.cpu.id;
+        let start = SecondaryStart {
+            table: table.get(),
+            stack: starting.cpu.stack,
+            argument: starting as *mut Starting as u64,
+        };
+        clean(&start);
+        let enable = tree.cpus.get(id.index()).map(|cpu| cpu.enable);
+        match (enable, board.firmware) {
+            (Some(Enable::Psci), Some(firmware)) => {
+                let at = physical(&start, image);
+                if let Err(error) = firmware.cpu_on(starting.mpidr, entry, at) {
+                    refuse(format_args!("CPU {id} does not start: PSCI says {error:?}"));
+                }
+            }
+            _ => refuse(format_args!(
+                "CPU {id} cannot be started: its device tree node names no way that is known"
+            )),
+        }
+        wait_for(starting);
+    }
+}
+
+/// Physical address of a value on the boot stack, which is in the image.
+fn physical<T>(value: &T, image: Hpa) -> u64 {
+    core::ptr::from_ref(value) as u64 - hanok_aarch64::boot::IMAGE_BASE + image.get()
+}
+
+/// Makes a value visible to a CPU whose caches are off.
+fn clean<T>(value: &T) {
+    let start = core::ptr::from_ref(value) as u64;
+    for at in (start & !15..start + size_of::<T>() as u64).step_by(16) {
+        // SAFETY: cache maintenance changes no value.
+        unsafe { core::arch::asm!("dc cvac, {}", in(reg) at, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: a barrier.
+    unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
+}
+
+/// Waits until a CPU answers, at most about a second of the system counter.
+fn wait_for(starting: &Starting) {
+    let until = read!("cntpct_el0").wrapping_add(read!("cntfrq_el0"));
+    loop {
+        match starting.state.load(Ordering::Acquire) {
+            ONLINE => return,
+            FAILED => refuse(format_args!(
+                "CPU {}: no GICv3 redistributor names its affinity {:#x}",
+                starting.cpu.id, starting.mpidr
+            )),
+            _ if read!("cntpct_el0") > until => {
+                refuse(format_args!("CPU {} was started but does not answer", starting.cpu.id))
+            }
+            _ => yield_now(),
+        }
+    }
+}
+
+/// Another CPU, on its own stack, in the final translation.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
+    mmu::forbid_writable_code();
+    // SAFETY: the record of this CPU, which lives for ever; the boot CPU keeps only a shared
+    // view of `state` until this CPU says that it is there.
+    let starting = unsafe { &mut *starting };
+    let Some(board) = starting.cpu.board else { refuse(format_args!("a CPU without a board")) };
+    let up = set_up(starting, board).is_ok();
+    starting.state.store(if up { ONLINE } else { FAILED }, Ordering::Release);
+    if !up {
+        loop {
+            hanok_aarch64::wait_for_interrupt();
+        }
+    }
+    let vcpu = schedule::next(&mut starting.cpu, board);
+    // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
+    unsafe { vectors::enter(vcpu) }
+}
+
+/// Sets up the boot CPU, and with it what is the whole board's.
+pub fn set_up_first(board: &'static Board, cpus: &mut [Starting]) {
+    let Some(first) = cpus.first_mut() else { refuse(format_args!("the board has no CPU")) };
+    let gic = match set_up(first, board) {
+        Ok(gic) => gic,
+        Err(error) => refuse(format_args!("{error}")),
+    };
+    if let Some(uart) = board.interrupts.uart {
+        gic.route(uart, first.mpidr);
+        gic.enable(uart, true);
+    }
+}
+
+/// Goes over to the boot CPU's own stack, and runs its vCPU from there.
+pub fn enter_first(cpus: &'static mut [Starting]) -> ! {
+    let Some(first) = cpus.first_mut() else { refuse(format_args!("the board has no CPU")) };
+    let stack = first.cpu.stack;
+    let argument = core::ptr::from_mut(&mut first.cpu);
+    // SAFETY: the stack is mapped, and this CPU's; the call never returns, so nothing of the
+    // boot stack is needed again.
+    unsafe {
+        core::arch::asm!(
+            "mov sp, {stack}",
+            "mov x29, xzr",
+            "mov x30, xzr",
+            "b {next}",
+            stack = in(reg) stack,
+            next = sym on_own_stack,
+            in("x0") argument,
+            options(noreturn)
+        )
+    }
+}
+
+extern "C" fn on_own_stack(cpu: *mut Cpu) -> ! {
+    // SAFETY: the boot CPU's record, which lives for ever and is this CPU's alone.
+    let cpu = unsafe { &mut *cpu };
+    let Some(board) = cpu.board else { refuse(format_args!("a CPU without a board")) };
+    crate::boot::run(cpu, board)
+}

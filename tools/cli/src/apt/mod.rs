@@ -1,0 +1,261 @@
+//! A private apt: its own state, lists and sources in the cache, the machine's untouched.
+//!
+//! apt does what it does best (signatures, mirrors, proxies, resolving) but writes nothing
+//! outside the cache. Only Debian's own archive key is accepted, and checking it is never
+//! turned off. The machine's apt.conf.d is still read (proxies live there), its hooks and
+//! pins are not: hooks would clean or refresh things of the machine.
+
+mod index;
+pub mod sources;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+pub use index::{Package, newest};
+
+use crate::cache::Cache;
+use crate::process;
+use crate::ui::{self, Step};
+use sources::{Archives, Entry};
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// The private apt, its lists fetched.
+pub struct Apt {
+    conf: PathBuf,
+    /// The machine's own architecture, as dpkg calls it.
+    pub native: String,
+}
+
+impl Apt {
+    /// Writes the private configuration and fetches the lists of packages.
+    pub fn update(cache: &Cache) -> Result<Self> {
+        let native = process::text(Command::new("dpkg").arg("--print-architecture"))
+            .context("dpkg is needed: Hanok's downloads come as Debian packages")?;
+        let apt = Self { conf: cache.path("apt/apt.conf"), native: native.trim().to_owned() };
+        apt.write_configuration(&cache.path("apt"))?;
+        let step = Step::new("Fetching Debian's lists of packages");
+        let fetched = process::run(apt.tool("apt-get").arg("-q").arg("update"))
+            .context("cannot fetch Debian's lists of packages (is the network there?)")?;
+        // apt-get update ends with 0 even where a list could not be fetched or verified.
+        let words = String::from_utf8_lossy(&fetched.stderr).into_owned();
+        if words.lines().any(|line| line.starts_with("E:") || line.contains("Failed to fetch")) {
+            bail!("Debian's lists of packages could not be fetched whole:\n{words}");
+        }
+        step.done();
+        Ok(apt)
+    }
+
+    fn write_configuration(&self, dir: &Path) -> Result<()> {
+        for sub in ["state/lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(dir.join(sub))?;
+        }
+        if !Path::new(KEYRING).exists() {
+            bail!("{KEYRING} is missing: install the package debian-archive-keyring");
+        }
+        let sources = sources_list(&archives()?, &self.native);
+        fs::write(dir.join("sources.list"), sources)?;
+        fs::write(&self.conf, configuration(dir, &self.native))?;
+        Ok(())
+    }
+
+    /// One of apt's programs on the private state.
+    fn tool(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.arg("-c").arg(&self.conf).env_remove("APT_CONFIG").env("LC_ALL", "C.UTF-8");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// What the lists know of `name` (`package:arch`), every version, newest first.
+    pub fn show(&self, name: &str) -> Result<Vec<Package>> {
+        let text = process::text(self.tool("apt-cache").arg("show").arg(name))
+            .with_context(|| format!("Debian's lists have no package {name}"))?;
+        Ok(index::parse(&text))
+    }
+
+    /// Downloads one package into `dir` and gives back the file, its digest checked.
+    pub fn download(&self, package: &Package, dir: &Path) -> Result<PathBuf> {
+        let title = format!("Downloading {} {} ({})", package.name, package.version, ui::size(package.size));
+        let name = format!("{}:{}={}", package.name, package.architecture, package.version);
+        let mut command = self.tool("apt-get");
+        command.args(["-q", "download"]).arg(name).current_dir(dir);
+        watch(&mut command, Step::bytes(title, package.size), dir)?;
+        let file = only_deb(dir)?;
+        package.verify(&file)?;
+        Ok(file)
+    }
+
+    /// Downloads `name` from `release` with everything that this machine lacks for it, into
+    /// `dir`. Nothing is installed.
+    pub fn download_closure(&self, name: &str, release: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+        let archives = dir.join("archives");
+        fs::create_dir_all(archives.join("partial"))?;
+        let wanted = ["-q", "-y", "install", "--no-install-recommends", "-t", release, name];
+        let option = format!("Dir::Cache::archives={}", archives.display());
+        let mut plan = self.tool("apt-get");
+        let plan = process::text(plan.arg("-o").arg(&option).arg("--print-uris").args(wanted))?;
+        let total: u64 = plan.lines().filter_map(size_of_uri).sum();
+        let title = format!("Downloading {name} ({})", ui::size(total));
+        let mut command = self.tool("apt-get");
+        command.arg("-o").arg(&option).arg("--download-only").args(wanted);
+        watch(&mut command, Step::bytes(title, total), &archives)?;
+        let mut debs = debs_in(&archives)?;
+        debs.sort();
+        if debs.is_empty() {
+            bail!("apt-get downloaded nothing for {name}: is it installed, but not found?");
+        }
+        Ok(debs)
+    }
+}
+
+/// Unpacks a package's files under `dir`; no script of it is run.
+pub fn unpack(deb: &Path, dir: &Path) -> Result<()> {
+    process::run(Command::new("dpkg-deb").arg("-x").arg(deb).arg(dir)).map(drop)
+}
+
+fn only_deb(dir: &Path) -> Result<PathBuf> {
+    let found = debs_in(dir)?.pop();
+    found.context("apt-get ended well, but left no package")
+}
+
+fn debs_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
+    let paths = entries.into_iter().map(|entry| entry.path());
+    Ok(paths.filter(|path| path.extension().is_some_and(|ext| ext == "deb")).collect())
+}
+
+/// The size in a line of `apt-get --print-uris`: `'URI' FILE SIZE HASH`.
+fn size_of_uri(line: &str) -> Option<u64> {
+    line.strip_prefix('\'')?.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// Runs a download while a bar follows how much of it is in `dir`.
+fn watch(command: &mut Command, step: Step, dir: &Path) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child: Child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    while child.try_wait()?.is_none() {
+        step.at(bytes_under(dir));
+        sleep(Duration::from_millis(100));
+    }
+    process::checked(&name, child.wait_with_output()?)?;
+    step.done();
+    Ok(())
+}
+
+/// What the files under `dir` hold so far; a file that goes away meanwhile counts nothing.
+fn bytes_under(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(data) if data.is_dir() => bytes_under(&entry.path()),
+        Ok(data) => data.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.filter_map(Result::ok).map(size).sum()
+}
+
+/// The archives of this machine, or those that the environment names.
+fn archives() -> Result<Archives> {
+    if let Ok(main) = std::env::var("HANOK_DEBIAN_URI") {
+        return Ok(Archives { main, security: std::env::var("HANOK_DEBIAN_SECURITY_URI").ok() });
+    }
+    let entries = machine_entries(Path::new("/etc/apt"));
+    Archives::choose(&entries).context(
+        "no Debian archive is among this machine's apt sources: add one, or set \
+         HANOK_DEBIAN_URI (and HANOK_DEBIAN_SECURITY_URI) to its address",
+    )
+}
+
+fn machine_entries(etc: &Path) -> Vec<Entry> {
+    let mut files = vec![etc.join("sources.list")];
+    if let Ok(parts) = fs::read_dir(etc.join("sources.list.d")) {
+        files.extend(parts.filter_map(Result::ok).map(|part| part.path()));
+    }
+    files.sort();
+    files.iter().flat_map(|file| entries_of_file(file)).collect()
+}
+
+fn entries_of_file(file: &Path) -> Vec<Entry> {
+    let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
+    match file.extension().and_then(|ext| ext.to_str()) {
+        Some("list") => sources::parse_list(&text),
+        Some("sources") => sources::parse_deb822(&text),
+        _ => Vec::new(),
+    }
+}
+
+fn sources_list(archives: &Archives, native: &str) -> String {
+    let line = |uri: &str, suite: &str| {
+        format!("deb [arch={native},arm64 signed-by={KEYRING} target=Packages] {uri} {suite} main\n")
+    };
+    let mut text = String::new();
+    for suite in ["bookworm", "bookworm-updates", "bookworm-backports"] {
+        text += &line(&archives.main, suite);
+    }
+    if let Some(security) = &archives.security {
+        text += &line(security, "bookworm-security");
+    }
+    text
+}
+
+fn configuration(dir: &Path, native: &str) -> String {
+    let dir = dir.display();
+    let mut text = format!(
+        "Dir::State \"{dir}/state\";\n\
+         Dir::State::status \"/var/lib/dpkg/status\";\n\
+         Dir::Cache \"{dir}/cache\";\n\
+         Dir::Cache::pkgcache \"pkgcache.bin\";\n\
+         Dir::Cache::srcpkgcache \"srcpkgcache.bin\";\n\
+         Dir::Log \"{dir}\";\n\
+         Dir::Etc::sourcelist \"{dir}/sources.list\";\n\
+         Dir::Etc::sourceparts \"-\";\n\
+         Dir::Etc::preferences \"-\";\n\
+         Dir::Etc::preferencesparts \"-\";\n\
+         APT::Architecture \"{native}\";\n\
+         #clear APT::Architectures;\n\
+         APT::Architectures {{ \"{native}\"; \"arm64\"; }};\n\
+         #clear APT::Default-Release;\n\
+         Acquire::Languages \"none\";\n\
+         Acquire::Retries \"3\";\n\
+         APT::Get::AllowUnauthenticated \"false\";\n\
+         Acquire::AllowInsecureRepositories \"false\";\n"
+    );
+    let hooks = ["APT::Update::Pre-Invoke", "APT::Update::Post-Invoke",
+        "APT::Update::Post-Invoke-Success", "DPkg::Pre-Invoke", "DPkg::Post-Invoke",
+        "DPkg::Pre-Install-Pkgs"];
+    for hook in hooks {
+        text += &format!("#clear {hook};\n");
+    }
+    // Root's downloads would otherwise run as `_apt`, who may not enter root's home.
+    if rustix::process::geteuid().is_root() {
+        text += "APT::Sandbox::User \"root\";\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn print_uris_lines_give_their_size() {
+        let line = "'http://a/b_1_amd64.deb' b_1_amd64.deb 1234 SHA256:00";
+        assert_eq!(size_of_uri(line), Some(1234));
+        assert_eq!(size_of_uri("The following packages:"), None);
+    }
+
+    #[test]
+    fn signatures_are_always_asked_for() {
+        let archives = Archives { main: "http://m/".into(), security: None };
+        let text = sources_list(&archives, "amd64");
+        assert!(text.lines().all(|line| line.contains("signed-by=/usr/share/keyrings/debian-")));
+        assert!(!text.contains("trusted") && !text.contains("security main"));
+    }
+}

@@ -1,0 +1,203 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Builds, checks, runs and tests systems of virtual machines on Hanok, a small real-time
+/// hypervisor for ARM.
+#[derive(Debug, Parser)]
+#[command(name = "hanok", bin_name = "hanok", version, after_help = TOP_EXAMPLE, max_term_width = 100)]
+pub struct Cli {
+    /// Download and install without asking.
+    #[arg(long, global = true, env = "HANOK_YES", value_parser = clap::builder::FalseyValueParser::new())]
+    pub yes: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const TOP_EXAMPLE: &str = "\
+Example:
+  ./hanok run        boots systems/demo.toml and leaves you at a Linux shell
+  ./hanok test       runs every test";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Build a system, boot it on its board (QEMU) and stay at its console.
+    #[command(after_help = RUN_HELP)]
+    Run(RunArgs),
+    /// Check a description: every error with its line, its reason and what mends it.
+    #[command(after_help = "Example:\n  hanok check systems/demo.toml")]
+    Check {
+        /// The description.
+        file: PathBuf,
+    },
+    /// Build one image of a system: hypervisor, its tree, the guests' images.
+    #[command(after_help = "Example:\n  hanok build systems/demo.toml -o demo.img")]
+    Build {
+        /// The description.
+        file: PathBuf,
+        /// Where the image goes.
+        #[arg(short, long)]
+        output: PathBuf,
+    },
+    /// List the boards.
+    #[command(after_help = "Example:\n  hanok boards")]
+    Boards,
+    /// Fetch and install all that the other commands need, so that they need no network.
+    #[command(after_help = "Example:\n  hanok setup --yes\n  hanok setup --update")]
+    Setup {
+        /// Look for newer versions of what is there.
+        #[arg(long)]
+        update: bool,
+    },
+    /// Run the tests, on this PC and on the board.
+    #[command(after_help = TEST_HELP)]
+    Test(TestArgs),
+    /// Write a completion script for a shell.
+    #[command(after_help = "Example:\n  hanok completions bash > ~/.local/share/bash-completion/completions/hanok")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+const RUN_HELP: &str = "\
+Keys at the console: all go to the guest, Ctrl-C too. Ctrl-A x ends the run, Ctrl-A h helps.
+
+Scripts (--script) have one step a line; # starts a comment:
+  expect TEXT       go on once TEXT comes on the console
+  expect-log TEXT   go on once TEXT comes in the hypervisor's messages
+  send TEXT         type TEXT; \\n \\r \\t \\xNN and \\\\ are understood
+  wait N            go on after N seconds
+  vm NAME           the following steps are about this VM (at first: the first one)
+  end               end the run, with success
+
+Examples:
+  hanok run
+  hanok run systems/demo.toml --cores 4 --memory 2G
+  hanok run --script steps.txt --console linux=linux.txt --log hanok.txt --timeout 120
+  hanok run --until 'linux:~# ' --timeout 60 </dev/null
+
+Exit codes:
+  0  ended as wanted: the text of --until was seen, the script ended the run,
+     or all VMs powered off when nothing more was awaited
+  2  wrong usage or script            6  the hypervisor panicked
+  3  description refused, build       7  QEMU did not start, or ended
+     failed                              unexpectedly
+  4  the time of --timeout was over   8  a download or an installation failed
+  5  a VM was stopped for what it     9  the VMs powered off before the
+     did                                 awaited text came
+  130  interrupted (Ctrl-A x, or a signal)";
+
+const TEST_HELP: &str = "\
+Names are those of --list; the start of a name selects all that start so. The last line is
+`N passed, N failed`; the exit code is 0 when nothing failed, else 1. tests/README.md
+describes the scenarios.
+
+Examples:
+  hanok test
+  hanok test unit boot-6.1
+  hanok test --list";
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The description; with --native a stock kernel such as debian:6.1 will do.
+    #[arg(default_value = "systems/demo.toml")]
+    pub file: PathBuf,
+    /// The board's CPU model, instead of the description's.
+    #[arg(long)]
+    pub cpu: Option<String>,
+    /// The board's number of cores.
+    #[arg(long)]
+    pub cores: Option<u64>,
+    /// The board's memory, such as 2G.
+    #[arg(long, value_parser = |text: &str| crate::system::parse_size(text).map_err(|e| format!("{e:#}")))]
+    pub memory: Option<u64>,
+    /// One more argument for QEMU (repeatable).
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub qemu_arg: Vec<String>,
+    /// Wait for a debugger on port 1234 before the first instruction.
+    #[arg(long)]
+    pub gdb: bool,
+    /// Print QEMU's command line, build and start nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Boot the first VM's kernel on QEMU itself, without the hypervisor, to compare.
+    #[arg(long)]
+    pub native: bool,
+    /// More words for the guest's command line (only with --native).
+    #[arg(long, requires = "native", default_value = "", allow_hyphen_values = true)]
+    pub append: String,
+    /// Let this script sit at the console.
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// Write a VM's console to a file (repeatable).
+    #[arg(long, value_name = "VM=FILE", value_parser = console)]
+    pub console: Vec<(String, PathBuf)>,
+    /// Write the hypervisor's messages to a file.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// End with success once this text comes on a console or in the messages.
+    #[arg(long, value_name = "TEXT")]
+    pub until: Option<String>,
+    /// End without success after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+}
+
+/// Arguments of `test`.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Only these (all, if none is named).
+    pub names: Vec<String>,
+    /// Only list the tests' names.
+    #[arg(long)]
+    pub list: bool,
+    /// The slow scenarios, too.
+    #[arg(long)]
+    pub all: bool,
+}
+
+fn console(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((vm, file)) if !vm.is_empty() && !file.is_empty() => Ok((vm.into(), file.into())),
+        _ => Err("write it as VM=FILE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        for mut command in Cli::command().get_subcommands().cloned() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example"), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn run_takes_its_options() {
+        let line = "hanok run x.toml --memory 1G --console linux=a.txt --qemu-arg -d --qemu-arg int";
+        let Command::Run(run) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("not run")
+        };
+        assert_eq!(run.memory, Some(1 << 30));
+        assert_eq!(run.console, [("linux".to_owned(), PathBuf::from("a.txt"))]);
+        assert_eq!(run.qemu_arg, ["-d", "int"]);
+        assert!(Cli::try_parse_from(["hanok", "run", "--console", "x"]).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! What a system needs besides our own code: QEMU, guest kernels, a guest userland.
+//!
+//! A `Store` is the cache with an apt that is set up when the first thing is missing, so
+//! that a run that finds everything in the cache touches no network.
+
+pub mod kernel;
+pub mod qemu;
+
+use std::cell::{Cell, OnceCell};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::apt::{self, Apt, Package, newest};
+use crate::cache::{Cache, Resolved};
+use crate::ui;
+
+/// The cache and, once needed, the private apt behind it.
+pub struct Store {
+    /// The cache.
+    pub cache: Cache,
+    /// Do not ask before a download.
+    yes: bool,
+    /// Look for newer versions even of what the cache holds.
+    refresh: bool,
+    /// The user has agreed to this run's downloads.
+    agreed: Cell<bool>,
+    apt: OnceCell<Apt>,
+}
+
+impl Store {
+    /// The reference under which the cache remembers busybox.
+    pub const BUSYBOX: &str = "busybox:arm64";
+
+    /// The user's cache.
+    pub fn open(yes: bool, refresh: bool) -> Result<Self> {
+        Ok(Self { cache: Cache::open()?, yes, refresh, agreed: Cell::new(false), apt: OnceCell::new() })
+    }
+
+    /// The private apt, its lists fetched once in this process.
+    pub fn apt(&self) -> Result<&Apt> {
+        if let Some(apt) = self.apt.get() {
+            return Ok(apt);
+        }
+        let apt = Apt::update(&self.cache)?;
+        Ok(self.apt.get_or_init(|| apt))
+    }
+
+    /// What `reference` is in the cache, unless this run is to look for newer ones.
+    fn cached(&self, reference: &str) -> Option<Resolved> {
+        (!self.refresh).then(|| self.cache.resolved(reference)).flatten()
+    }
+
+    /// The static busybox for guests: its resolved package.
+    pub fn busybox(&self) -> Result<Resolved> {
+        self.package(Self::BUSYBOX, |apt| {
+            newest(apt.show("busybox-static:arm64")?).context("Debian has no busybox-static:arm64")
+        })
+    }
+
+    /// The package behind `reference`, from the cache or, by `choose`, from Debian.
+    fn package(
+        &self,
+        reference: &str,
+        choose: impl FnOnce(&Apt) -> Result<Package>,
+    ) -> Result<Resolved> {
+        if let Some(found) = self.cached(reference) {
+            return Ok(found);
+        }
+        let _lock = self.cache.lock()?;
+        if let Some(found) = self.cached(reference) {
+            return Ok(found);
+        }
+        let package = choose(self.apt()?)?;
+        let resolved = self.fetch(&package)?;
+        self.cache.remember(reference, &resolved)?;
+        Ok(resolved)
+    }
+
+    /// Downloads and unpacks a package into the cache, unless that version is there.
+    fn fetch(&self, package: &Package) -> Result<Resolved> {
+        let path = PathBuf::from("packages").join(package.folder());
+        if !self.cache.path(&path).exists() {
+            let folder = self.cache.temporary()?;
+            let deb = self.apt()?.download(package, folder.path())?;
+            let tree = folder.path().join("tree");
+            fs::create_dir(&tree)?;
+            apt::unpack(&deb, &tree)?;
+            self.cache.publish(&tree, &path)?;
+        }
+        Ok(Resolved {
+            package: package.name.clone(),
+            version: package.version.clone(),
+            sha256: package.sha256.clone(),
+            path,
+        })
+    }
+
+    /// Asks for what the cache lacks; `wanted` are references and words for the user.
+    pub fn ask(&self, wanted: &[(String, String)]) -> bool {
+        let missing: Vec<_> = wanted
+            .iter()
+            .filter(|(reference, _)| self.cached(reference).is_none())
+            .map(|(_, words)| format!("  {words}\n"))
+            .collect();
+        if missing.is_empty() || self.agreed.get() {
+            return true;
+        }
+        let cache = self.cache.path("");
+        let text = format!(
+            "About to download from this machine's Debian archive into {}\n\
+             (nothing is installed outside of it):\n{}",
+            cache.display(),
+            missing.concat()
+        );
+        self.agreed.set(ui::agree(text.trim_end(), self.yes));
+        self.agreed.get()
+    }
+
+    /// Removes unpacked packages and initramfs files that nothing refers to any more, after
+    /// an update.
+    pub fn prune(&self) -> Result<()> {
+        if !self.refresh {
+            return Ok(());
+        }
+        let _lock = self.cache.lock()?;
+        let kept = self.cache.all_resolved();
+        for folder in ["packages", "qemu"] {
+            for path in self.cache.entries(folder)? {
+                if !kept.contains(&path) {
+                    fs::remove_dir_all(self.cache.path(&path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The single entry of `dir` whose name starts with `prefix`.
+fn entry_starting(dir: &Path, prefix: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
+    let fits = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(prefix);
+    let name = names.find(fits);
+    let name = name.with_context(|| format!("{} holds no {prefix}*", dir.display()))?;
+    Ok(dir.join(name))
+}

@@ -1,0 +1,235 @@
+//! `hanok run`: from a description to a console.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hanok_system::{Artifacts, Description, InitramfsRef, KernelRef, Modules};
+
+use super::find;
+use crate::args::RunArgs;
+use crate::artifacts::Store;
+use crate::artifacts::kernel::KernelSpec;
+use crate::artifacts::qemu::Qemu;
+use crate::console::script::{self, Step};
+use crate::console::session::{self, Input, Request, Sink};
+use crate::console::watch;
+use crate::exit::{Blame, Code, Outcome, failure};
+use crate::machine::{self, Native};
+use crate::system::{self, Overrides, Resolved};
+use crate::{repo, ui};
+
+/// A guest booted without the hypervisor where no description says otherwise.
+const NATIVE_MEMORY: u64 = 512 << 20;
+const NATIVE_CPU: &str = "cortex-a57";
+const NATIVE_CMDLINE: &str = "console=ttyAMA0 quiet";
+
+/// A board ready to be switched on.
+pub struct Ready {
+    /// QEMU with all its arguments.
+    pub command: Command,
+    /// Names of the VMs.
+    pub vms: Vec<String>,
+    /// Whether the hypervisor is there to frame the line.
+    pub framed: bool,
+}
+
+/// `hanok run`.
+pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
+    let steps = read_script(args.script.as_deref()).blame(Code::Usage)?;
+    let timeout = timeout(args.timeout).blame(Code::Usage)?;
+    let store = Store::open(yes, false).blame(Code::Setup)?;
+    let mut ready = if args.native {
+        native(root, args, &store)?
+    } else {
+        virtual_board(root, args, &store)?
+    };
+    machine::extras(&mut ready.command, &args.qemu_arg, args.gdb);
+    if args.dry_run {
+        println!("{}", machine::typed(&ready.command));
+        return Ok(Code::Success);
+    }
+    if let Some(name) = watch::unknown_vm(&steps, &ready.vms) {
+        return Err(failure(Code::Usage, format!("the script names the VM {name}: there is none")));
+    }
+    announce(args);
+    let request = request(args, ready, steps, timeout).blame(Code::Usage)?;
+    let report = session::run(request)?;
+    if report.code != Code::Success {
+        eprintln!("{} {}", ui::red("hanok:"), report.why);
+    } else {
+        eprintln!("hanok: {}", report.why);
+    }
+    Ok(report.code)
+}
+
+fn read_script(path: Option<&Path>) -> Result<Vec<Step>> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    script::parse(&text).with_context(|| format!("in {}", path.display()))
+}
+
+fn timeout(seconds: Option<f64>) -> Result<Option<Duration>> {
+    let time = seconds.map(Duration::try_from_secs_f64).transpose();
+    time.context("--timeout is no time in seconds")
+}
+
+fn announce(args: &RunArgs) {
+    if args.gdb {
+        eprintln!("Waiting for a debugger: gdb-multiarch -ex 'target remote :1234'");
+    }
+    if args.script.is_none() {
+        eprintln!("Booting. Ctrl-A x ends the run, Ctrl-A h shows the keys.");
+    }
+}
+
+fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
+    let overrides =
+        Overrides { cpu: args.cpu.clone(), cores: args.cores, memory: args.memory };
+    let system = system::load(root, &find(root, &args.file), &overrides)?;
+    let image = image_path(root, &args.file);
+    if args.dry_run {
+        return Ok(ready(&store.qemu_if_there(), &system, &image));
+    }
+    let qemu = system::prepare(store, &system.artifacts())?;
+    let resolved = system::resolve(store, &system.artifacts())?;
+    let bytes = system::build(root, &system, &resolved)?;
+    write_image(&image, &bytes).blame(Code::Refused)?;
+    Ok(ready(&qemu, &system, &image))
+}
+
+/// A board that boots `image`.
+pub fn ready(qemu: &Qemu, system: &Description, image: &Path) -> Ready {
+    let mut command = qemu.command();
+    machine::board(&mut command, &system.qemu_args(), image);
+    let vms = system.vms.iter().map(|vm| vm.name.clone()).collect();
+    Ready { command, vms, framed: true }
+}
+
+/// Where the image of a description is kept between builds.
+fn image_path(root: &Path, file: &Path) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default();
+    repo::target_dir(root).join("hanok").join(stem).with_extension("img")
+}
+
+/// Writes an image, whole or not at all: another run may be booting the former one.
+pub fn write_image(path: &Path, bytes: &[u8]) -> Result<()> {
+    let dir = path.parent().context("an image needs a folder")?;
+    fs::create_dir_all(dir)?;
+    let mut draft = tempfile::NamedTempFile::new_in(dir)?;
+    std::io::Write::write_all(&mut draft, bytes)?;
+    draft.persist(path)?;
+    Ok(())
+}
+
+/// A guest without the hypervisor around it.
+struct Guest {
+    artifacts: Artifacts,
+    cmdline: String,
+    cores: u64,
+    memory: u64,
+    cpu: String,
+}
+
+impl Guest {
+    /// A stock kernel with our userland.
+    fn stock(spec: KernelSpec) -> Self {
+        let artifacts = Artifacts {
+            vm: "linux".to_owned(),
+            kernel: KernelRef::Debian { version: spec.version, rt: spec.rt },
+            initramfs: Some(InitramfsRef::Busybox { modules: Modules::Default }),
+        };
+        let (cmdline, cpu) = (NATIVE_CMDLINE.to_owned(), NATIVE_CPU.to_owned());
+        Self { artifacts, cmdline, cores: 1, memory: NATIVE_MEMORY, cpu }
+    }
+
+    /// The first VM of a system.
+    fn first_of(system: &Description) -> Outcome<Self> {
+        let first = system.artifacts().into_iter().next().zip(system.vms.first());
+        let (artifacts, vm) =
+            first.ok_or_else(|| failure(Code::Refused, "there is no VM to boot"))?;
+        Ok(Self {
+            artifacts,
+            cmdline: vm.cmdline.clone(),
+            cores: vm.cpus.len() as u64,
+            memory: vm.memory,
+            cpu: system.cpu.clone(),
+        })
+    }
+
+    /// QEMU as this guest's own machine.
+    fn board(&self, store: &Store) -> Outcome<Ready> {
+        let artifacts = std::slice::from_ref(&self.artifacts);
+        let qemu = system::prepare(store, artifacts)?;
+        let resolved = system::resolve(store, artifacts)?;
+        let Some(Resolved { kernel, initramfs }) = resolved.first() else {
+            return Err(failure(Code::Refused, "there is no VM to boot"));
+        };
+        let native = Native {
+            cpu: &self.cpu,
+            cores: self.cores,
+            memory: self.memory,
+            kernel,
+            initramfs: initramfs.as_deref(),
+            cmdline: &self.cmdline,
+        };
+        let mut command = qemu.command();
+        machine::native(&mut command, &native);
+        Ok(Ready { command, vms: vec![self.artifacts.vm.clone()], framed: false })
+    }
+}
+
+/// The first VM of `system` without the hypervisor.
+pub fn native_board(store: &Store, system: &Description) -> Outcome<Ready> {
+    Guest::first_of(system)?.board(store)
+}
+
+fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
+    let mut guest = match args.file.to_str().and_then(KernelSpec::parse) {
+        Some(spec) => Guest::stock(spec),
+        None => {
+            let file = find(root, &args.file);
+            Guest::first_of(&system::load(root, &file, &Overrides::default())?)?
+        }
+    };
+    if !args.append.is_empty() {
+        guest.cmdline = format!("{} {}", guest.cmdline, args.append);
+    }
+    guest.cpu = args.cpu.clone().unwrap_or(guest.cpu);
+    guest.cores = args.cores.unwrap_or(guest.cores);
+    guest.memory = args.memory.unwrap_or(guest.memory);
+    guest.board(store)
+}
+
+fn request(
+    args: &RunArgs,
+    ready: Ready,
+    steps: Vec<Step>,
+    timeout: Option<Duration>,
+) -> Result<Request> {
+    let create = |path: &PathBuf| {
+        File::create(path).with_context(|| format!("cannot write {}", path.display()))
+    };
+    let mut consoles: Vec<Sink> = ready.vms.iter().map(|_| Sink::Show).collect();
+    for (name, path) in &args.console {
+        let Some(vm) = ready.vms.iter().position(|vm| vm == name) else {
+            bail!("--console names the VM {name}; there is: {}", ready.vms.join(", "));
+        };
+        consoles[vm] = Sink::File(create(path)?);
+    }
+    let log = args.log.as_ref().map(create).transpose()?.map_or(Sink::Show, Sink::File);
+    let input = if args.script.is_some() { Input::None } else { Input::Stdin };
+    Ok(Request {
+        command: ready.command,
+        vms: ready.vms,
+        framed: ready.framed,
+        steps,
+        until: args.until.clone(),
+        timeout,
+        consoles,
+        log,
+        input,
+    })
+}

@@ -1,0 +1,74 @@
+//! Keys of the person at the terminal: all go to the guest, Ctrl-C too, but those after
+//! Ctrl-A, as QEMU and screen have it.
+
+/// What a key asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Bytes for the guest.
+    Send(Vec<u8>),
+    /// End the run.
+    Quit,
+    /// Show the keys.
+    Help,
+}
+
+/// What `Ctrl-A h` shows.
+pub const HELP: &str = "Ctrl-A x  end the run\n\
+    Ctrl-A h  this help\n\
+    Ctrl-A Ctrl-A  send Ctrl-A to the guest\n\
+    All other keys, Ctrl-C too, go to the guest.";
+
+const CTRL_A: u8 = 0x01;
+
+/// Tells commands from keys for the guest; bytes may come split at any point.
+#[derive(Debug, Default)]
+pub struct Keys {
+    prefixed: bool,
+}
+
+impl Keys {
+    /// What `bytes` ask for, in order.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for &byte in bytes {
+            match self.step(byte) {
+                Some(Action::Send(key)) => match actions.last_mut() {
+                    Some(Action::Send(all)) => all.extend(key),
+                    _ => actions.push(Action::Send(key)),
+                },
+                Some(action) => actions.push(action),
+                None => {}
+            }
+        }
+        actions
+    }
+
+    fn step(&mut self, byte: u8) -> Option<Action> {
+        if std::mem::take(&mut self.prefixed) {
+            return match byte {
+                b'x' | b'X' => Some(Action::Quit),
+                b'h' | b'H' | b'?' => Some(Action::Help),
+                CTRL_A => Some(Action::Send(vec![CTRL_A])),
+                _ => None,
+            };
+        }
+        self.prefixed = byte == CTRL_A;
+        (byte != CTRL_A).then(|| Action::Send(vec![byte]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_keys() {
+        let mut keys = Keys::default();
+        assert_eq!(keys.feed(b"ab\x03\x1d"), [Action::Send(b"ab\x03\x1d".to_vec())]);
+        assert_eq!(keys.feed(b"x\x01"), [Action::Send(b"x".to_vec())]);
+        assert_eq!(keys.feed(b"hy"), [Action::Help, Action::Send(b"y".to_vec())]);
+        assert_eq!(keys.feed(b"\x01\x01"), [Action::Send(vec![1])]);
+        assert_eq!(keys.feed(b"\x01q"), []);
+        assert_eq!(keys.feed(b"\x01x"), [Action::Quit]);
+    }
+}

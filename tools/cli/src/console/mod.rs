@@ -1,0 +1,10 @@
+//! The consoles of a running board: one serial line taken apart into the hypervisor's
+//! messages and each VM's console, watched by a script or by a person.
+
+pub mod demux;
+pub mod keys;
+pub mod log;
+pub mod script;
+pub mod session;
+pub mod terminal;
+pub mod watch;

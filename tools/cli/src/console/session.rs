@@ -1,0 +1,407 @@
+//! One run of a board: QEMU as a child, its serial line taken apart, watched and shown.
+//!
+//! Threads only carry bytes into one queue; everything is decided in one loop. QEMU is told
+//! to die with us (setpriv, where there is one), and is killed on every way out.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::demux::{self, Channel, Demux};
+use super::keys::{self, Action, Keys};
+use super::log::{self, End, Event, Lines};
+use super::script::Step;
+use super::terminal::{self, Raw};
+use super::watch::{Do, Watch};
+use crate::exit::{Blame, Code, Outcome};
+use crate::ui;
+
+/// After the hypervisor says that it panicked or ended, it has this long to power off.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where the keys come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Stdin: a person's terminal in raw mode, or whatever is piped in.
+    Stdin,
+    /// The script alone.
+    None,
+}
+
+/// Where a channel's text goes.
+pub enum Sink {
+    /// To the user.
+    Show,
+    /// To this file.
+    File(File),
+}
+
+/// What to run and how to watch it.
+pub struct Request {
+    /// QEMU with all its arguments.
+    pub command: Command,
+    /// Names of the VMs, in the description's order.
+    pub vms: Vec<String>,
+    /// Whether the line is framed: not at a native boot.
+    pub framed: bool,
+    /// What to await and type.
+    pub steps: Vec<Step>,
+    /// Ends the run with success, wherever it comes.
+    pub until: Option<String>,
+    /// Ends the run without success.
+    pub timeout: Option<Duration>,
+    /// A sink a VM.
+    pub consoles: Vec<Sink>,
+    /// The hypervisor's messages.
+    pub log: Sink,
+    /// Where keys come from.
+    pub input: Input,
+}
+
+/// How a run ended.
+pub struct Report {
+    /// Its exit code.
+    pub code: Code,
+    /// Why, for people.
+    pub why: String,
+}
+
+enum Incoming {
+    Board(Vec<u8>),
+    Keys(Vec<u8>),
+    Signal(i32),
+    /// The board's line is closed: QEMU ended.
+    Closed,
+}
+
+/// Runs the board to its end.
+pub fn run(mut request: Request) -> Outcome<Report> {
+    let mut child = spawn(&mut request.command).blame(Code::Qemu)?;
+    let (sender, incoming) = channel();
+    let errors = carry(&mut child, &sender);
+    let interactive = request.input == Input::Stdin;
+    let raw = if interactive { Raw::enter() } else { None };
+    if interactive {
+        carry_keys(sender.clone());
+    }
+    carry_signals(sender);
+    let stdin = child.stdin.take();
+    let mut session = Session::new(request, stdin, raw.is_some());
+    let verdict = session.serve(&incoming);
+    let status = finish(&mut child, verdict.is_none());
+    drop(raw);
+    session.flush();
+    let said = errors.join().unwrap_or_default();
+    Ok(verdict.unwrap_or_else(|| session.judge(status, &said)))
+}
+
+fn spawn(command: &mut Command) -> anyhow::Result<Child> {
+    let mut outer = mortal(command);
+    // A process group of its own: Ctrl-C at the terminal is for the guest, or for us to act on.
+    outer.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    outer.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))
+}
+
+/// `command` so that it ends when we do, even when we are killed.
+fn mortal(command: &Command) -> Command {
+    let setpriv = PathBuf::from("/usr/bin/setpriv");
+    let mut outer = if setpriv.exists() {
+        let mut outer = Command::new(setpriv);
+        outer.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program());
+        outer
+    } else {
+        Command::new(command.get_program())
+    };
+    outer.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
+}
+
+/// Starts the threads that carry what QEMU writes; the one of stderr gives its text back.
+fn carry(child: &mut Child, sender: &Sender<Incoming>) -> thread::JoinHandle<String> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let sender = sender.clone();
+    thread::spawn(move || {
+        if let Some(stdout) = stdout {
+            pump(stdout, &sender, Incoming::Board);
+        }
+        let _ = sender.send(Incoming::Closed);
+    });
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut stderr) = stderr {
+            let _ = stderr.read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).trim_end().to_owned()
+    })
+}
+
+fn carry_keys(sender: Sender<Incoming>) {
+    thread::spawn(move || pump(std::io::stdin(), &sender, Incoming::Keys));
+}
+
+fn carry_signals(sender: Sender<Incoming>) {
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            // Nobody listens any more: end as the signal asks, with the terminal in order.
+            if sender.send(Incoming::Signal(signal)).is_err() {
+                terminal::restore();
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        }
+    });
+}
+
+fn pump(mut from: impl Read, sender: &Sender<Incoming>, wrap: fn(Vec<u8>) -> Incoming) {
+    let mut buffer = [0; 4096];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) if sender.send(wrap(buffer[..count].to_vec())).is_err() => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+}
+
+/// Waits for a QEMU that ended by itself; kills one that has not.
+fn finish(child: &mut Child, ended: bool) -> Option<ExitStatus> {
+    if !ended {
+        let _ = child.kill();
+    }
+    child.wait().ok()
+}
+
+struct Session {
+    request: Request,
+    stdin: Option<ChildStdin>,
+    /// The user's terminal is raw: lines need their carriage return, a VM's text may stand open.
+    raw: bool,
+    demux: Demux,
+    lines: Lines,
+    keys: Keys,
+    watch: Watch,
+    /// The VM that typed bytes go to.
+    receiver: usize,
+    end: Option<End>,
+    panicked: Option<String>,
+    stopped: Option<String>,
+    grace: Option<Instant>,
+    midline: bool,
+}
+
+impl Session {
+    fn new(mut request: Request, stdin: Option<ChildStdin>, raw: bool) -> Self {
+        let demux = if request.framed { Demux::framed() } else { Demux::plain() };
+        let steps = std::mem::take(&mut request.steps);
+        let watch = Watch::new(&request.vms, steps, request.until.take());
+        Self {
+            request,
+            stdin,
+            raw,
+            demux,
+            lines: Lines::default(),
+            keys: Keys::default(),
+            watch,
+            receiver: 0,
+            end: None,
+            panicked: None,
+            stopped: None,
+            grace: None,
+            midline: false,
+        }
+    }
+
+    /// Serves what comes until there is a verdict, or `None` when QEMU ended.
+    fn serve(&mut self, incoming: &Receiver<Incoming>) -> Option<Report> {
+        let deadline = self.request.timeout.map(|time| Instant::now() + time);
+        loop {
+            let now = Instant::now();
+            if let Some(verdict) = self.advance(now).or_else(|| self.overdue(deadline, now)) {
+                return Some(verdict);
+            }
+            let next = [deadline, self.grace].into_iter().flatten().map(|at| at - now).min();
+            let wake = next.into_iter().chain(self.watch.wake(now)).min();
+            let verdict = match incoming.recv_timeout(wake.unwrap_or(Duration::from_secs(3600))) {
+                Ok(Incoming::Board(bytes)) => self.board(&bytes),
+                Ok(Incoming::Keys(bytes)) => self.typed(&bytes),
+                Ok(Incoming::Signal(signal)) => {
+                    Some(report(Code::Interrupted, format!("interrupted by signal {signal}")))
+                }
+                Ok(Incoming::Closed) | Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => None,
+            };
+            if verdict.is_some() {
+                return verdict;
+            }
+        }
+    }
+
+    fn advance(&mut self, now: Instant) -> Option<Report> {
+        for todo in self.watch.advance(now) {
+            match todo {
+                Do::Send(vm, bytes) => self.send(vm, &bytes),
+                Do::Succeed => return Some(report(Code::Success, "the script is done")),
+            }
+        }
+        None
+    }
+
+    fn overdue(&self, deadline: Option<Instant>, now: Instant) -> Option<Report> {
+        if self.grace.is_some_and(|at| at <= now) {
+            return Some(self.judge(None, ""));
+        }
+        deadline.filter(|at| *at <= now)?;
+        let what = self.watch.awaited().unwrap_or_else(|| "the end".to_owned());
+        Some(report(Code::Timeout, format!("the time was over while awaiting {what}")))
+    }
+
+    fn board(&mut self, bytes: &[u8]) -> Option<Report> {
+        let mut seen = false;
+        for (channel, piece) in self.demux.feed(bytes) {
+            seen |= self.watch.push(channel, &piece);
+            match channel {
+                Channel::Log => self.log(&piece),
+                Channel::Vm(vm) => self.console(vm, &piece),
+            }
+        }
+        seen.then(|| report(Code::Success, "the awaited text came"))
+    }
+
+    fn console(&mut self, vm: usize, bytes: &[u8]) {
+        match self.request.consoles.get_mut(vm) {
+            Some(Sink::File(file)) => drop(file.write_all(bytes)),
+            Some(Sink::Show) => {
+                let mut out = std::io::stdout().lock();
+                let _ = out.write_all(bytes).and_then(|()| out.flush());
+                self.midline = bytes.last().is_some_and(|byte| *byte != b'\n');
+            }
+            None => {}
+        }
+    }
+
+    fn log(&mut self, bytes: &[u8]) {
+        for line in self.lines.feed(bytes) {
+            self.log_line(&line);
+        }
+    }
+
+    fn log_line(&mut self, line: &str) {
+        match &mut self.request.log {
+            Sink::File(file) => drop(writeln!(file, "{line}")),
+            Sink::Show => self.say(line),
+        }
+        match log::event(line) {
+            Some(Event::End(end)) => self.end = Some(end),
+            Some(Event::Panic) => drop(self.panicked.get_or_insert(line.to_owned())),
+            Some(Event::Stopped) => drop(self.stopped.get_or_insert(line.to_owned())),
+            None => return,
+        }
+        // A stopped VM alone ends nothing: others may run on.
+        if self.end.is_some() || self.panicked.is_some() {
+            self.grace.get_or_insert(Instant::now() + GRACE);
+        }
+    }
+
+    /// A line of ours between those of the guests.
+    fn say(&mut self, line: &str) {
+        let start = match (std::mem::take(&mut self.midline), self.raw) {
+            (true, true) => "\r\n",
+            (true, false) if std::io::stdout().is_terminal() => "\n",
+            _ => "",
+        };
+        let end = if self.raw { "\r\n" } else { "\n" };
+        eprint!("{start}{}{end}", ui::dim(&format!("[hanok] {line}")));
+    }
+
+    fn typed(&mut self, bytes: &[u8]) -> Option<Report> {
+        let actions = match self.raw {
+            true => self.keys.feed(bytes),
+            false => vec![Action::Send(bytes.to_vec())],
+        };
+        for action in actions {
+            match action {
+                Action::Send(bytes) => self.send(self.receiver, &bytes),
+                Action::Help => keys::HELP.lines().for_each(|line| self.say(line)),
+                Action::Quit => {
+                    self.say("ended by Ctrl-A x");
+                    return Some(report(Code::Interrupted, "ended by Ctrl-A x"));
+                }
+            }
+        }
+        None
+    }
+
+    /// Types at a VM's console. A board that no longer reads has ended or soon will.
+    fn send(&mut self, vm: usize, bytes: &[u8]) {
+        let Some(stdin) = &mut self.stdin else { return };
+        let mut out = Vec::new();
+        if self.request.framed {
+            if vm != self.receiver {
+                self.receiver = vm;
+                out.extend(demux::select(vm));
+            }
+            out.extend(demux::frame(bytes));
+        } else {
+            out.extend(bytes);
+        }
+        let _ = stdin.write_all(&out).and_then(|()| stdin.flush());
+    }
+
+    fn flush(&mut self) {
+        if let Some(line) = self.lines.rest() {
+            self.log_line(&line);
+        }
+    }
+
+    /// What a QEMU that ended by itself means.
+    fn judge(&self, status: Option<ExitStatus>, said: &str) -> Report {
+        if let Some(line) = &self.panicked {
+            return report(Code::Panicked, format!("the hypervisor panicked: {line}"));
+        }
+        let well = status.is_some_and(|status| status.success());
+        match self.end {
+            Some(End::Panic) => report(Code::Panicked, "the hypervisor panicked"),
+            Some(End::Stopped) => {
+                let line = self.stopped.as_deref().unwrap_or("a VM was stopped");
+                report(Code::Stopped, line)
+            }
+            Some(End::Off) => self.off(),
+            None if !self.request.framed && well => self.off(),
+            None => {
+                let status = status.map_or("unknown".to_owned(), |status| status.to_string());
+                report(Code::Qemu, format!("QEMU ended unexpectedly ({status}) {said}"))
+            }
+        }
+    }
+
+    fn off(&self) -> Report {
+        match self.watch.awaited() {
+            None => report(Code::Success, "all VMs powered off"),
+            Some(what) => {
+                let why = format!("all VMs powered off before {what} came");
+                report(Code::EndedEarly, why)
+            }
+        }
+    }
+}
+
+fn report(code: Code, why: impl Into<String>) -> Report {
+    Report { code, why: why.into() }
+}

@@ -1,0 +1,243 @@
+//! What a script awaits, checked against what comes: no process, no clock of its own.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::demux::Channel;
+use super::script::Step;
+
+/// Text kept to look for what comes in pieces; older text can no longer be awaited.
+const KEPT: usize = 1 << 20;
+
+/// One channel's text, as far as nothing has been found in it.
+#[derive(Debug, Default)]
+struct Stream {
+    text: Vec<u8>,
+    /// Up to here the awaited text was looked for in vain.
+    searched: usize,
+}
+
+impl Stream {
+    fn push(&mut self, bytes: &[u8]) {
+        self.text.extend(bytes);
+        let surplus = self.text.len().saturating_sub(KEPT);
+        self.text.drain(..surplus);
+        self.searched = self.searched.saturating_sub(surplus);
+    }
+
+    /// Whether `wanted` came; if so, it and all before it are used up.
+    fn take(&mut self, wanted: &[u8]) -> bool {
+        let from = self.searched.min(self.text.len());
+        match find(&self.text[from..], wanted) {
+            Some(at) => {
+                self.text.drain(..from + at + wanted.len());
+                self.searched = 0;
+                true
+            }
+            None => {
+                self.searched = (self.text.len() + 1).saturating_sub(wanted.len());
+                false
+            }
+        }
+    }
+
+    /// Another text is awaited from here on.
+    fn rewind(&mut self) {
+        self.searched = 0;
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    match wanted {
+        [] => Some(0),
+        _ => text.windows(wanted.len()).position(|window| window == wanted),
+    }
+}
+
+/// What the session is to do now.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Do {
+    /// Type `bytes` at this VM's console.
+    Send(usize, Vec<u8>),
+    /// End: what was awaited has come.
+    Succeed,
+}
+
+/// A script's progress, and the text that ends it all.
+pub struct Watch {
+    vms: Vec<String>,
+    steps: VecDeque<Step>,
+    until: Option<String>,
+    /// The VM that the script speaks to.
+    focus: usize,
+    waiting: Option<Instant>,
+    consoles: Vec<Stream>,
+    log: Stream,
+    /// The same text again, where `until` is looked for independently of the script.
+    tails: Vec<Stream>,
+}
+
+impl Watch {
+    /// Awaits `steps` in order and `until` anywhere, on VMs of these names.
+    pub fn new(vms: &[String], steps: Vec<Step>, until: Option<String>) -> Self {
+        let streams = |count| std::iter::repeat_with(Stream::default).take(count).collect();
+        Self {
+            vms: vms.to_vec(),
+            steps: steps.into(),
+            until,
+            focus: 0,
+            waiting: None,
+            consoles: streams(vms.len()),
+            log: Stream::default(),
+            tails: streams(vms.len() + 1),
+        }
+    }
+
+    /// Text came; whether it completes `until`.
+    pub fn push(&mut self, channel: Channel, bytes: &[u8]) -> bool {
+        let (stream, tail) = match channel {
+            Channel::Log => (Some(&mut self.log), 0),
+            Channel::Vm(vm) => (self.consoles.get_mut(vm), vm + 1),
+        };
+        if let Some(stream) = stream {
+            stream.push(bytes);
+        }
+        match (&self.until, self.tails.get_mut(tail)) {
+            (Some(until), Some(tail)) => {
+                tail.push(bytes);
+                tail.take(until.as_bytes())
+            }
+            _ => false,
+        }
+    }
+
+    /// Goes as many steps as can be gone at `now`.
+    pub fn advance(&mut self, now: Instant) -> Vec<Do> {
+        let mut todo = Vec::new();
+        while let Some(step) = self.steps.front() {
+            if !Self::ready(step, self.focus, &mut self.consoles, &mut self.log, &mut self.waiting, now) {
+                break;
+            }
+            self.consoles.iter_mut().chain([&mut self.log]).for_each(Stream::rewind);
+            match self.steps.pop_front() {
+                Some(Step::Send(bytes)) => todo.push(Do::Send(self.focus, bytes)),
+                Some(Step::Vm(name)) => self.focus = self.place(&name),
+                Some(Step::End) => todo.push(Do::Succeed),
+                _ => {}
+            }
+        }
+        todo
+    }
+
+    fn ready(
+        step: &Step,
+        focus: usize,
+        consoles: &mut [Stream],
+        log: &mut Stream,
+        waiting: &mut Option<Instant>,
+        now: Instant,
+    ) -> bool {
+        match step {
+            Step::Expect(text) => {
+                consoles.get_mut(focus).is_some_and(|stream| stream.take(text.as_bytes()))
+            }
+            Step::ExpectLog(text) => log.take(text.as_bytes()),
+            Step::Wait(time) => {
+                let over = *waiting.get_or_insert(now + *time) <= now;
+                if over {
+                    *waiting = None;
+                }
+                over
+            }
+            Step::Send(_) | Step::Vm(_) | Step::End => true,
+        }
+    }
+
+    fn place(&self, name: &str) -> usize {
+        self.vms.iter().position(|vm| vm == name).unwrap_or(usize::MAX)
+    }
+
+    /// When to look again though nothing came.
+    pub fn wake(&self, now: Instant) -> Option<Duration> {
+        self.waiting.map(|at| at.saturating_duration_since(now))
+    }
+
+    /// What is still awaited, for people; `None` when nothing is.
+    pub fn awaited(&self) -> Option<String> {
+        let step = match self.steps.front() {
+            Some(Step::Expect(text)) => format!("{text:?} on the console"),
+            Some(Step::ExpectLog(text)) => format!("{text:?} from the hypervisor"),
+            Some(step) => format!("the step {step:?}"),
+            None => format!("{:?}", self.until.as_ref()?),
+        };
+        Some(step)
+    }
+}
+
+/// The first name in `steps` that no VM has.
+pub fn unknown_vm<'a>(steps: &'a [Step], vms: &[String]) -> Option<&'a str> {
+    let names = steps.iter().filter_map(|step| match step {
+        Step::Vm(name) => Some(name.as_str()),
+        _ => None,
+    });
+    names.into_iter().find(|name| !vms.iter().any(|vm| vm == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VM: Channel = Channel::Vm(0);
+
+    fn watch(steps: Vec<Step>, until: Option<&str>) -> Watch {
+        Watch::new(&["a".into(), "b".into()], steps, until.map(str::to_owned))
+    }
+
+    #[test]
+    fn text_is_found_across_pieces_and_used_up() {
+        let steps = vec![Step::Expect("login:".into()), Step::Send(b"x".into()), Step::Expect("login:".into())];
+        let mut watch = watch(steps, None);
+        let now = Instant::now();
+        watch.push(VM, b"boot log");
+        assert_eq!(watch.advance(now), []);
+        watch.push(VM, b"in:");
+        assert_eq!(watch.advance(now), [Do::Send(0, b"x".to_vec())]);
+        assert!(watch.awaited().is_some(), "the same text does not count twice");
+        watch.push(VM, b" login: ");
+        watch.advance(now);
+        assert_eq!(watch.awaited(), None);
+    }
+
+    #[test]
+    fn text_that_came_before_its_step_counts() {
+        let mut watch = watch(vec![Step::Expect("b".into()), Step::Expect("c".into())], None);
+        watch.push(VM, b"abc");
+        watch.advance(Instant::now());
+        assert_eq!(watch.awaited(), None);
+    }
+
+    #[test]
+    fn until_is_seen_on_any_channel_independently() {
+        let mut watch = watch(vec![Step::Expect("never".into())], Some("off"));
+        assert!(!watch.push(VM, b"of"));
+        assert!(!watch.push(Channel::Log, b"f"), "channels are not mixed");
+        assert!(watch.push(VM, b"f"));
+        assert!(watch.push(Channel::Vm(1), b"powered off"));
+    }
+
+    #[test]
+    fn waiting_takes_its_time() {
+        let mut watch = watch(vec![Step::Wait(Duration::from_secs(2)), Step::End], None);
+        let now = Instant::now();
+        assert_eq!(watch.advance(now), []);
+        assert_eq!(watch.wake(now), Some(Duration::from_secs(2)));
+        assert_eq!(watch.advance(now + Duration::from_secs(2)), [Do::Succeed]);
+    }
+
+    #[test]
+    fn another_vm_is_spoken_to() {
+        let mut watch = watch(vec![Step::Vm("b".into()), Step::Send(b"x".into())], None);
+        assert_eq!(watch.advance(Instant::now()), [Do::Send(1, b"x".to_vec())]);
+        assert_eq!(unknown_vm(&[Step::Vm("c".into())], &["a".into()]), Some("c"));
+    }
+}

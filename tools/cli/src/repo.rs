@@ -1,0 +1,35 @@
+//! Where the repository is: what is built and read by name lives there.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+/// The root of the repository.
+///
+/// `HANOK_ROOT` (the bootstrap script sets it), else the place this program was built in,
+/// else the first folder upwards from here that looks like it.
+pub fn root() -> Result<PathBuf> {
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let given = std::env::var_os("HANOK_ROOT").map(PathBuf::from);
+    let here = std::env::current_dir()?;
+    let upwards = here.ancestors().map(Path::to_owned);
+    let candidates = given.into_iter().chain([built_in]).chain(upwards);
+    for candidate in candidates {
+        if is_root(&candidate) {
+            return Ok(candidate.canonicalize()?);
+        }
+    }
+    bail!("the Hanok repository was not found; start ./hanok in its folder, or set HANOK_ROOT")
+}
+
+fn is_root(dir: &Path) -> bool {
+    ["Cargo.toml", "boards", "core", "hypervisor"].iter().all(|name| dir.join(name).exists())
+}
+
+/// Where cargo puts what it builds.
+pub fn target_dir(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root.join(dir),
+        None => root.join("target"),
+    }
+}

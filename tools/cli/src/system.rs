@@ -1,0 +1,184 @@
+//! Systems as the commands use them: described, with what they need found, built.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use hanok_system::{Artifacts, Description, Diagnostic, Files, InitramfsRef, KernelRef, Modules};
+
+use crate::artifacts::Store;
+use crate::artifacts::kernel::KernelSpec;
+use crate::artifacts::qemu::{self, Qemu};
+use crate::cargo;
+use crate::exit::{Blame, Code, Failure, Outcome, failure};
+use crate::initramfs::modules::Selection;
+
+/// Where the boards are described.
+pub fn boards_dir(root: &Path) -> PathBuf {
+    root.join("boards")
+}
+
+/// What the command line changes about the board.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The CPU model.
+    pub cpu: Option<String>,
+    /// The number of cores.
+    pub cores: Option<u64>,
+    /// Memory in bytes.
+    pub memory: Option<u64>,
+}
+
+/// Reads and checks a description, with the command line's changes.
+pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Description> {
+    let mut found = hanok_system::load(file, &boards_dir(root)).map_err(refused)?;
+    if let Some(cpu) = &overrides.cpu {
+        found.cpu.clone_from(cpu);
+    }
+    found.cores = overrides.cores.unwrap_or(found.cores);
+    found.memory = overrides.memory.unwrap_or(found.memory);
+    Ok(found)
+}
+
+/// All that is wrong, as one error.
+pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
+    let texts: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
+    failure(Code::Refused, texts.join("\n"))
+}
+
+/// The files of one VM, in the cache or wherever the description says.
+pub struct Resolved {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The initramfs.
+    pub initramfs: Option<PathBuf>,
+}
+
+/// What to say about a download before it.
+pub const QEMU_WORDS: &str = "QEMU 10 (about 25 MB)";
+/// What to say about busybox.
+pub const BUSYBOX_WORDS: &str = "busybox for guests (1 MB)";
+
+/// What to say about a kernel.
+pub fn kernel_words(spec: &KernelSpec) -> String {
+    format!("the stock kernel {} (about 70 MB)", spec.reference())
+}
+
+/// Asks for all that is missing, and finds or fetches QEMU.
+pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
+    let mut all = wanted(artifacts);
+    if Qemu::of_machine().is_none() {
+        all.push((qemu::REFERENCE.to_owned(), QEMU_WORDS.to_owned()));
+    }
+    agree(store, &all)?;
+    store.qemu().blame(Code::Setup)
+}
+
+/// Finds or fetches everything that `artifacts` name, in their order.
+pub fn resolve(store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
+    agree(store, &wanted(artifacts))?;
+    artifacts.iter().map(|of_vm| resolve_vm(store, of_vm)).collect()
+}
+
+/// Asks, once a run, before the first download.
+pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
+    if store.ask(wanted) {
+        return Ok(());
+    }
+    Err(failure(Code::Setup, "nothing was downloaded, as you wished"))
+}
+
+/// References in the cache and words about them.
+fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for of_vm in artifacts {
+        if let Some(spec) = stock(&of_vm.kernel) {
+            all.push((spec.reference(), kernel_words(&spec)));
+        }
+        if matches!(of_vm.initramfs, Some(InitramfsRef::Busybox { .. })) {
+            all.push((Store::BUSYBOX.to_owned(), BUSYBOX_WORDS.to_owned()));
+        }
+    }
+    all.dedup();
+    all
+}
+
+fn stock(kernel: &KernelRef) -> Option<KernelSpec> {
+    match kernel {
+        KernelRef::Debian { version, rt } => Some(KernelSpec { version: version.clone(), rt: *rt }),
+        KernelRef::Path(_) => None,
+    }
+}
+
+fn resolve_vm(store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
+    let kernel = stock(&artifacts.kernel).map(|spec| store.kernel(&spec)).transpose();
+    let kernel = kernel.blame(Code::Setup)?;
+    let initramfs = match (&artifacts.initramfs, &kernel) {
+        (None, _) => None,
+        (Some(InitramfsRef::Path(path)), _) => Some(path.clone()),
+        (Some(InitramfsRef::Busybox { modules }), Some(kernel)) => {
+            Some(store.initramfs(kernel, &selection(modules)).blame(Code::Refused)?)
+        }
+        (Some(InitramfsRef::Busybox { .. }), None) => {
+            Some(store.bare_initramfs().blame(Code::Refused)?)
+        }
+    };
+    let image = match (&artifacts.kernel, kernel) {
+        (KernelRef::Path(path), _) => path.clone(),
+        (KernelRef::Debian { .. }, Some(kernel)) => kernel.image,
+        (KernelRef::Debian { .. }, None) => return Err(failure(Code::Setup, "no kernel")),
+    };
+    Ok(Resolved { kernel: image, initramfs })
+}
+
+fn selection(modules: &Modules) -> Selection {
+    match modules {
+        Modules::Default => Selection::Default,
+        Modules::All => Selection::All,
+        Modules::List(names) => Selection::Named(names.clone()),
+    }
+}
+
+/// Builds the hypervisor and the image of the whole system.
+pub fn build(root: &Path, system: &Description, resolved: &[Resolved]) -> Outcome<Vec<u8>> {
+    let hypervisor = cargo::hypervisor(root).blame(Code::Refused)?;
+    let files = resolved.iter().map(read).collect::<Result<Vec<_>>>().blame(Code::Refused)?;
+    system.build(&hypervisor, &files).map_err(refused)
+}
+
+fn read(resolved: &Resolved) -> Result<Files> {
+    let read = |path: &PathBuf| {
+        fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let initramfs = resolved.initramfs.as_ref().map(read).transpose()?;
+    Ok(Files { kernel: read(&resolved.kernel)?, initramfs })
+}
+
+/// Bytes in `512M`, `2G`, `1048576`.
+pub fn parse_size(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match &text[digits.len()..].to_ascii_lowercase()[..] {
+        "" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        unit => return Err(anyhow!("unknown unit `{unit}`: K, M and G are known")),
+    };
+    let number: u64 = digits.parse().with_context(|| format!("`{text}` is no size, such as 512M"))?;
+    number.checked_mul(unit).context("that is more than 64 bits hold")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(parse_size("512M").unwrap(), 512 << 20);
+        assert_eq!(parse_size("2GiB").unwrap(), 2 << 30);
+        assert_eq!(parse_size("4096").unwrap(), 4096);
+        for bad in ["", "M", "1T", "-1", "99999999999G"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What cargo checks: format, lints on every target, the unit tests.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::Result;
+
+use super::{Tally, TestStep};
+use crate::cargo::{TARGET, cargo};
+use crate::process;
+
+/// The steps, cheapest first.
+pub const STEPS: &[TestStep] = &[
+    TestStep { name: "fmt", run: fmt },
+    TestStep { name: "clippy-host", run: clippy_host },
+    TestStep { name: "clippy-core", run: clippy_core },
+    TestStep { name: "clippy-images", run: clippy_images },
+    TestStep { name: "unit", run: unit },
+];
+
+/// How much of a failing program's output is shown.
+const SHOWN: usize = 80;
+
+fn fmt(root: &Path) -> Tally {
+    one(cargo(root).args(["fmt", "--all", "--check"]))
+}
+
+fn clippy_host(root: &Path) -> Tally {
+    let mut command = cargo(root);
+    one(command.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))
+}
+
+/// Every core crate as the board has it: on the bare-metal target, without std.
+fn clippy_core(root: &Path) -> Tally {
+    let mut command = cargo(root);
+    command.args(["clippy", "--quiet", "--target", TARGET]);
+    match packages(root, &["core/"]) {
+        Ok(packages) => one(on(&mut command, &packages)),
+        Err(error) => Tally::fail(format!("{error:#}")),
+    }
+}
+
+/// Each image alone, since features unify across a workspace.
+fn clippy_images(root: &Path) -> Tally {
+    let packages = match packages(root, &["hypervisor", "guests/"]) {
+        Ok(packages) => packages,
+        Err(error) => return Tally::fail(format!("{error:#}")),
+    };
+    let mut total = Tally::default();
+    for package in packages {
+        let mut command = cargo(root);
+        command.args(["clippy", "--quiet", "--release", "--target", TARGET]);
+        let tally = one(on(&mut command, &[package]));
+        total.add(&tally);
+        total.details += &tally.details;
+    }
+    total
+}
+
+fn on<'a>(command: &'a mut Command, packages: &[String]) -> &'a mut Command {
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    command.args(["--", "-D", "warnings"])
+}
+
+fn unit(root: &Path) -> Tally {
+    let mut command = cargo(root);
+    command.args(["test", "--no-fail-fast", "--color", "never"]);
+    match command.output() {
+        Ok(output) => count(&output),
+        Err(error) => Tally::fail(format!("cannot start cargo: {error}")),
+    }
+}
+
+fn one(command: &mut Command) -> Tally {
+    match process::run(command) {
+        Ok(_) => Tally::pass(),
+        Err(error) => Tally::fail(tail(&format!("{error:#}"), SHOWN)),
+    }
+}
+
+/// The last `lines` lines of `text`.
+pub fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<_> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// Counts the tests of `cargo test`; a failure that shows in none of them counts as one.
+fn count(output: &Output) -> Tally {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let ended = |how: &str| {
+        text.lines().filter(|line| line.starts_with("test ") && line.ends_with(how)).count()
+    };
+    let mut tally = Tally { passed: ended("... ok"), failed: ended("... FAILED"), ..Tally::default() };
+    if !output.status.success() {
+        tally.failed = tally.failed.max(1);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        tally.details = tail(&format!("{}{}", failures(&text), errors), SHOWN);
+    }
+    tally
+}
+
+/// The parts of `cargo test`'s output that say what failed.
+fn failures(text: &str) -> String {
+    let mut shown = String::new();
+    let mut inside = false;
+    for line in text.lines() {
+        inside = (inside || line == "failures:") && !line.starts_with("test result:");
+        if inside {
+            shown += line;
+            shown.push('\n');
+        }
+    }
+    shown
+}
+
+/// The packages whose folder starts with one of `folders`.
+fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
+    let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
+    let members = manifest.get("workspace").and_then(|ws| ws.get("members")?.as_array());
+    let mut names = Vec::new();
+    for member in members.into_iter().flatten().filter_map(toml::Value::as_str) {
+        if folders.iter().any(|folder| member.starts_with(folder)) {
+            let text = std::fs::read_to_string(root.join(member).join("Cargo.toml"))?;
+            let member: toml::Table = toml::from_str(&text)?;
+            let name = member.get("package").and_then(|package| package.get("name")?.as_str());
+            names.extend(name.map(str::to_owned));
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn output(code: i32, stdout: &str) -> Output {
+        let status = ExitStatus::from_raw(code << 8);
+        Output { status, stdout: stdout.into(), stderr: b"error: it broke".to_vec() }
+    }
+
+    #[test]
+    fn single_tests_are_counted() {
+        let text = "running 4 tests\ntest a::b ... ok\ntest c - should panic ... ok\n\
+            test src/lib.rs - x (line 3) ... ok\ntest d ... ignored\ntest result: ok. 3 passed\n";
+        let tally = count(&output(0, text));
+        assert_eq!((tally.passed, tally.failed), (3, 0));
+    }
+
+    #[test]
+    fn failures_are_shown_and_a_broken_build_counts() {
+        let text = "test a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\nboom\n\
+            test result: FAILED. 1 passed\n";
+        let tally = count(&output(101, text));
+        assert_eq!((tally.passed, tally.failed), (1, 1));
+        assert!(tally.details.contains("boom") && !tally.details.contains("test a"));
+        assert_eq!(count(&output(101, "")).failed, 1);
+    }
+}

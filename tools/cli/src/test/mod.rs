@@ -1,0 +1,102 @@
+//! `hanok test`: everything that can be checked, counted, with one line of totals.
+//!
+//! Three kinds: cargo's own (format, lints, unit tests), rules of the house that no
+//! compiler checks, and scenarios that boot a board. Every kind counts single tests.
+
+mod code;
+mod matrix;
+mod rules;
+mod runner;
+mod scenario;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::args::TestArgs;
+use crate::artifacts::Store;
+use crate::exit::{Blame, Code, Outcome, failure};
+use crate::ui;
+
+/// What a test, or a group of them, came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many passed.
+    pub passed: usize,
+    /// How many failed.
+    pub failed: usize,
+    /// What is told when something failed.
+    pub details: String,
+}
+
+impl Tally {
+    /// A single test that passed.
+    pub fn pass() -> Self {
+        Self { passed: 1, ..Self::default() }
+    }
+
+    /// A single test that failed.
+    pub fn fail(details: impl Into<String>) -> Self {
+        Self { failed: 1, details: details.into(), ..Self::default() }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// Prints one step's result as it comes.
+pub fn told(name: &str, tally: &Tally, time: Duration) {
+    let word = if tally.failed == 0 { ui::green("ok  ") } else { ui::red("FAIL") };
+    let counts = match (tally.passed, tally.failed) {
+        (1, 0) | (0, 1) => String::new(),
+        (passed, 0) => format!(", {passed} passed"),
+        (passed, failed) => format!(", {passed} passed, {failed} failed"),
+    };
+    println!("{word} {name} ({:.1} s{counts})", time.as_secs_f64());
+    for line in tally.details.lines() {
+        println!("     {line}");
+    }
+}
+
+/// Runs the tests.
+pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
+    let cases = matrix::load(root).blame(Code::Usage)?;
+    let wanted = |name: &str| {
+        args.names.is_empty() || args.names.iter().any(|start| name.starts_with(start.as_str()))
+    };
+    let steps = code::STEPS.iter().chain(rules::STEPS).filter(|step| wanted(step.name));
+    let steps: Vec<_> = steps.collect();
+    let named = !args.names.is_empty();
+    let cases = cases.into_iter().filter(|case| wanted(&case.name));
+    let cases: Vec<_> = cases.filter(|case| args.all || named || !case.scenario.slow).collect();
+    if args.list {
+        steps.iter().for_each(|step| println!("{}", step.name));
+        cases.iter().for_each(|case| println!("{}", case.name));
+        return Ok(Code::Success);
+    }
+    if steps.is_empty() && cases.is_empty() {
+        return Err(failure(Code::Usage, "no test has such a name; --list shows them"));
+    }
+    let mut total = Tally::default();
+    for step in steps {
+        let start = Instant::now();
+        let tally = (step.run)(root);
+        told(step.name, &tally, start.elapsed());
+        total.add(&tally);
+    }
+    if !cases.is_empty() {
+        let store = Store::open(yes, false).blame(Code::Setup)?;
+        total.add(&runner::run(root, &store, &cases)?);
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(if total.failed == 0 { Code::Success } else { Code::TestsFailed })
+}
+
+/// A test that is not a scenario.
+pub struct TestStep {
+    /// Its name.
+    pub name: &'static str,
+    /// Runs it in the repository.
+    pub run: fn(&Path) -> Tally,
+}

@@ -1,0 +1,149 @@
+//! Rules of the house that no compiler checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::{Tally, TestStep};
+
+/// The rules.
+pub const STEPS: &[TestStep] = &[
+    TestStep { name: "rule-core-is-safe", run: |root| told(core_is_safe(root)) },
+    TestStep { name: "rule-unsafe-has-its-place", run: |root| told(unsafe_has_its_place(root)) },
+    TestStep { name: "rule-core-knows-no-architecture", run: |root| told(no_architecture(root)) },
+    TestStep { name: "rule-files-are-short", run: |root| told(files_are_short(root)) },
+];
+
+/// The folders in which unsafe code may be.
+const UNSAFE_PLACES: [&str; 3] = ["arch", "hypervisor", "guests"];
+/// Folders of source code.
+const SOURCES: [&str; 7] = ["core", "arch", "hypervisor", "guests", "tools", "fuzz", "tests"];
+/// No file has as many lines.
+const TOO_LONG: usize = 1000;
+
+fn told(found: Result<Vec<String>>) -> Tally {
+    match found {
+        Ok(lines) if lines.is_empty() => Tally::pass(),
+        Ok(lines) => Tally::fail(lines.join("\n")),
+        Err(error) => Tally::fail(format!("{error:#}")),
+    }
+}
+
+/// Every core crate forbids unsafe code and lives without std.
+fn core_is_safe(root: &Path) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for entry in fs::read_dir(root.join("core"))? {
+        let library = entry?.path().join("src/lib.rs");
+        if !library.exists() {
+            continue;
+        }
+        let text = fs::read_to_string(&library)?;
+        for wanted in ["#![forbid(unsafe_code)]", "no_std"] {
+            if !text.contains(wanted) {
+                broken.push(format!("{}: lacks {wanted}", shown(root, &library)));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+fn unsafe_has_its_place(root: &Path) -> Result<Vec<String>> {
+    let folders: Vec<_> =
+        SOURCES.into_iter().filter(|folder| !UNSAFE_PLACES.contains(folder)).collect();
+    lines_with(root, &folders, has_unsafe_code)
+}
+
+fn no_architecture(root: &Path) -> Result<Vec<String>> {
+    // Put together so that this file does not break the rule's twin for tools, should one come.
+    let word = ["target", "arch"].join("_");
+    lines_with(root, &["core"], |line| line.contains(&word))
+}
+
+fn files_are_short(root: &Path) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for file in rust_files(root, &SOURCES)? {
+        let lines = fs::read_to_string(&file)?.lines().count();
+        if lines >= TOO_LONG {
+            broken.push(format!("{}: {lines} lines", shown(root, &file)));
+        }
+    }
+    Ok(broken)
+}
+
+/// Whether code, not a comment or a name such as `unsafe_code`, says `unsafe`.
+fn has_unsafe_code(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let code = code.split('"').step_by(2).collect::<String>();
+    let word = |c: char| !c.is_alphanumeric() && c != '_';
+    code.split(word).any(|token| token == "unsafe")
+}
+
+/// Every line of code in `folders` that `broken` finds.
+fn lines_with(
+    root: &Path,
+    folders: &[&str],
+    broken: impl Fn(&str) -> bool,
+) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for file in rust_files(root, folders)? {
+        let text = fs::read_to_string(&file)?;
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| broken(line)) {
+            found.push(format!("{}:{}: {}", shown(root, &file), at + 1, line.trim()));
+        }
+    }
+    Ok(found)
+}
+
+fn rust_files(root: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut open: Vec<_> = folders.iter().map(|folder| root.join(folder)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = open.pop() {
+        if !folder.exists() || folder.ends_with("target") {
+            continue;
+        }
+        let entries = fs::read_dir(&folder);
+        for entry in entries.with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn shown(root: &Path, file: &Path) -> String {
+    file.strip_prefix(root).unwrap_or(file).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_is_found_in_code_alone() {
+        assert!(has_unsafe_code("    unsafe { *p }"));
+        assert!(has_unsafe_code("pub unsafe fn f() {}"));
+        assert!(has_unsafe_code("#[unsafe(no_mangle)]"));
+        assert!(!has_unsafe_code("#![forbid(unsafe_code)]"));
+        assert!(!has_unsafe_code("// unsafe is not here"));
+        assert!(!has_unsafe_code("let text = \"unsafe {\";"));
+    }
+
+    #[test]
+    fn broken_rules_name_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("core/x/src");
+        fs::create_dir_all(&source).unwrap();
+        fs::write(source.join("lib.rs"), "#![no_std]\n\nunsafe fn f() {}\n").unwrap();
+        assert_eq!(core_is_safe(dir.path()).unwrap().len(), 1);
+        let found = unsafe_has_its_place(dir.path()).unwrap();
+        assert_eq!(found, ["core/x/src/lib.rs:3: unsafe fn f() {}"]);
+        fs::write(source.join("lib.rs"), "//\n".repeat(1000)).unwrap();
+        assert_eq!(files_are_short(dir.path()).unwrap(), ["core/x/src/lib.rs: 1000 lines"]);
+    }
+}

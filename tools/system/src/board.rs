@@ -1,0 +1,231 @@
+//! Boards: what `boards/NAME.toml` says.
+
+use crate::diagnostic::{Diagnostic, Report, Words, nearest, read};
+use crate::table::{self, At, Reader};
+use std::path::Path;
+
+/// A default and the range it may be changed in, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Where the description says nothing.
+    pub default: u64,
+    /// The least.
+    pub min: u64,
+    /// The most.
+    pub max: u64,
+}
+
+impl Limits {
+    /// Whether `value` may be chosen.
+    pub fn allow(&self, value: u64) -> bool {
+        (self.min..=self.max).contains(&value)
+    }
+}
+
+/// How QEMU makes a board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qemu {
+    /// The program, looked for in PATH.
+    pub binary: String,
+    /// What follows `-M`.
+    pub machine: String,
+    /// More arguments.
+    pub args: Vec<String>,
+}
+
+/// A board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Board {
+    /// Its name, which is its file's.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Which CPU backend runs on it: `el2`.
+    pub backend: String,
+    /// The CPU model where the description says nothing.
+    pub cpu: String,
+    /// The CPU models it may have.
+    pub cpus: Vec<String>,
+    /// How many cores.
+    pub cores: Limits,
+    /// Memory in bytes.
+    pub memory: Limits,
+    /// Where its RAM begins.
+    pub ram: u64,
+    /// The PL011 on which the hypervisor speaks before it has read the board's tree.
+    pub console: u64,
+    /// How to emulate it.
+    pub qemu: Qemu,
+}
+
+/// Every board of `boards_dir`, by name; or all that is wrong with them.
+pub fn boards(boards_dir: &Path) -> Result<Vec<Board>, Vec<Diagnostic>> {
+    let names = names(boards_dir).map_err(|diagnostic| vec![diagnostic])?;
+    let mut boards = Vec::new();
+    let mut found = Vec::new();
+    for name in names {
+        match load(boards_dir, &name) {
+            Ok(board) => boards.push(board),
+            Err(more) => found.extend(more),
+        }
+    }
+    if found.is_empty() {
+        Ok(boards)
+    } else {
+        Err(found)
+    }
+}
+
+/// The names of the boards in `boards_dir`, sorted.
+fn names(boards_dir: &Path) -> Result<Vec<String>, Diagnostic> {
+    let refuse = |error: std::io::Error| {
+        let remedy = "give the folder that holds a NAME.toml for each board";
+        let words = Words::new(
+            "the boards' folder cannot be read",
+            error.to_string(),
+            remedy,
+        );
+        Diagnostic::of_file(boards_dir, words)
+    };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(boards_dir).map_err(refuse)? {
+        let path = entry.map_err(refuse)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            names.extend(
+                path.file_stem()
+                    .map(|stem| stem.to_string_lossy().into_owned()),
+            );
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The board that a description names at `name`; refusals of the name go to its `report`,
+/// those of the board's file to the result.
+pub(crate) fn find(
+    boards_dir: &Path,
+    name: &At<String>,
+    report: &mut Report,
+) -> Result<Option<Board>, Vec<Diagnostic>> {
+    let names = names(boards_dir).map_err(|diagnostic| vec![diagnostic])?;
+    if names.contains(&name.value) {
+        return load(boards_dir, &name.value).map(Some);
+    }
+    let what = format!("unknown board \"{}\"", name.value);
+    let why = format!("the boards are {}", names.join(", "));
+    let remedy = match nearest(&name.value, names.iter().map(String::as_str)) {
+        Some(known) => format!("did you mean \"{known}\"?"),
+        None => "name one of them, or add a file of this name to the boards".to_owned(),
+    };
+    report.refuse(&name.span, Words::new(what, why, remedy));
+    Ok(None)
+}
+
+fn load(boards_dir: &Path, name: &str) -> Result<Board, Vec<Diagnostic>> {
+    let path = boards_dir.join(format!("{name}.toml"));
+    let text = read(&path).map_err(|diagnostic| vec![diagnostic])?;
+    parse(name, &path, &text)
+}
+
+pub(crate) fn parse(name: &str, path: &Path, text: &str) -> Result<Board, Vec<Diagnostic>> {
+    let mut report = Report::new(path, text);
+    let board = table::document(text, &mut report, |reader, report| {
+        board(name, reader, report)
+    });
+    match board {
+        Some(board) if report.found.is_empty() => Ok(board),
+        _ => Err(report.found),
+    }
+}
+
+fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Board> {
+    let description = reader.require(report, "description", "one line of text", table::word);
+    let backend = reader.require(report, "backend", "\"el2\"", |value| {
+        table::word(value).filter(|backend| backend == "el2")
+    });
+    let an_address = "an address such as 0x4000_0000";
+    let ram = reader.require(report, "ram", an_address, table::number);
+    let console = reader.require(report, "console", an_address, table::number);
+    let cpu = reader.table(report, "cpu", cpu);
+    let cores = reader.table(report, "cores", |reader, report| {
+        limits(reader, report, "a number from 1", |value| {
+            table::number(value).filter(|cores| *cores > 0)
+        })
+    });
+    let memory = reader.table(report, "memory", |reader, report| {
+        limits(reader, report, table::A_SIZE, table::size)
+    });
+    let qemu = reader.table(report, "qemu", qemu);
+    let (cpu, cpus) = cpu??;
+    Some(Board {
+        name: name.to_owned(),
+        description: description?.value,
+        backend: backend?.value,
+        cpu,
+        cpus,
+        cores: cores??,
+        memory: memory??,
+        ram: ram?.value,
+        console: console?.value,
+        qemu: qemu??,
+    })
+}
+
+fn cpu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<(String, Vec<String>)> {
+    let default = reader.require(report, "default", "a CPU model", table::word);
+    let models = reader.require(report, "models", "a list of CPU models", |value| {
+        table::list(value, table::word)
+    });
+    let (default, models) = (default?, models?.value);
+    if !models.contains(&default.value) {
+        let what = format!(
+            "the default CPU \"{}\" is none of the models",
+            default.value
+        );
+        let words = Words::new(what, "", "add it to `models`, or choose another default");
+        report.refuse(&default.span, words);
+    }
+    Some((default.value, models))
+}
+
+fn limits(
+    reader: &mut Reader<'_, '_>,
+    report: &mut Report,
+    expected: &str,
+    form: fn(&toml::de::DeValue<'_>) -> Option<u64>,
+) -> Option<Limits> {
+    let span = reader.span.clone();
+    let [default, min, max] =
+        ["default", "min", "max"].map(|key| reader.require(report, key, expected, form));
+    let limits = Limits {
+        default: default?.value,
+        min: min?.value,
+        max: max?.value,
+    };
+    if !limits.allow(limits.default) {
+        let words = Words::new(
+            "the default does not lie between min and max",
+            "",
+            "mend one of the three",
+        );
+        report.refuse(&span, words);
+    }
+    Some(limits)
+}
+
+fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
+    let binary = reader.require(report, "binary", "a program's name", table::word);
+    let machine = reader.require(report, "machine", "a machine as after -M", table::word);
+    let args = reader.get(report, "args", "a list of strings", |value| {
+        table::list(value, table::text)
+    });
+    Some(Qemu {
+        binary: binary?.value,
+        machine: machine?.value,
+        args: args.map(|at| at.value).unwrap_or_default(),
+    })
+}

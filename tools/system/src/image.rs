@@ -1,0 +1,247 @@
+//! The image that a board boots: the hypervisor's flat binary, padded to the memory it
+//! needs, then the payload: the system's tree, and each blob at a multiple of 4 KiB.
+//!
+//! The binary begins with the header of an arm64 Linux Image (Documentation/arch/arm64/
+//! booting.rst), of which `image_size` is set to the whole, so that boot loaders keep
+//! their hands off the payload; behind it, the information block says where it is.
+
+use crate::description::{Description, Files, Vm};
+use crate::diagnostic::{Diagnostic, Mark, Words};
+use crate::kernel::{self, Kernel, u64_at};
+use crate::layout::{self, Layout};
+use crate::{rules, size};
+use hanok_config::guest::GuestTree;
+use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
+use hanok_types::{CpuId, Ipa, PAGE_SIZE};
+use std::borrow::Cow;
+use std::path::Path;
+
+const IMAGE_SIZE: usize = 16;
+const IMAGE_MAGIC: usize = 56;
+const INFO_MAGIC: usize = 64;
+const PAYLOAD_OFFSET: usize = 72;
+const PAYLOAD_LEN: usize = 80;
+const CONSOLE: usize = 88;
+const INFO_END: usize = 104;
+
+impl Description {
+    /// The image: `hypervisor` (its flat binary), the system's tree and the guests' images.
+    /// `files` are what [`Self::artifacts`] asked for, in its order.
+    pub fn build(&self, hypervisor: &[u8], files: &[Files]) -> Result<Vec<u8>, Vec<Diagnostic>> {
+        let room = hypervisor_size(hypervisor).map_err(|words| vec![self.whole(words)])?;
+        if files.len() != self.vms.len() {
+            let what = format!("{} sets of files for {} VMs", files.len(), self.vms.len());
+            return Err(vec![self.whole(Words::new(
+                what,
+                "",
+                "resolve every artifact",
+            ))]);
+        }
+        let payload = self.payload(files)?;
+        let total = room + payload.len() as u64;
+        self.check_total(total).map_err(|found| vec![found])?;
+        let mut image = hypervisor.to_vec();
+        image.resize(room as usize, 0);
+        let fields = [
+            (IMAGE_SIZE, total),
+            (PAYLOAD_OFFSET, room),
+            (PAYLOAD_LEN, payload.len() as u64),
+            (CONSOLE, self.board.console),
+        ];
+        for (at, value) in fields {
+            image[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        image.extend(payload);
+        Ok(image)
+    }
+
+    fn whole(&self, words: Words) -> Diagnostic {
+        Diagnostic::of_file(&self.path, words)
+    }
+
+    /// The VMs, the hypervisor and the image must fit the board together: the image stays
+    /// in memory, so that a VM can be started afresh.
+    fn check_total(&self, image: u64) -> Result<(), Diagnostic> {
+        let vms: u64 = self.vms.iter().map(|vm| vm.memory).sum();
+        let needed = vms + image + rules::HYPERVISOR_MEMORY;
+        if needed <= self.memory {
+            return Ok(());
+        }
+        let why = format!(
+            "VMs {}, image {} and {} for the hypervisor are more than the board's {}",
+            size::show(vms),
+            size::show(image),
+            size::show(rules::HYPERVISOR_MEMORY),
+            size::show(self.memory),
+        );
+        let mark = self
+            .vms
+            .last()
+            .map_or(Mark::default(), |vm| vm.marks.memory);
+        let remedy = "give the VMs less, or raise the board's `memory`";
+        let words = Words::new("too much memory", why, remedy);
+        Err(Diagnostic::at(&self.path, mark, words))
+    }
+
+    fn payload(&self, files: &[Files]) -> Result<Vec<u8>, Vec<Diagnostic>> {
+        let mut guests = Vec::new();
+        let mut found = Vec::new();
+        for (vm, files) in self.vms.iter().zip(files) {
+            match Guest::new(vm, files, &self.path) {
+                Ok(guest) => guests.push(guest),
+                Err(diagnostic) => found.push(diagnostic),
+            }
+        }
+        if !found.is_empty() {
+            return Err(found);
+        }
+        assemble(&mut guests).map_err(|words| vec![self.whole(words)])
+    }
+}
+
+/// The memory that the hypervisor's binary needs, rounded up to a page.
+fn hypervisor_size(hypervisor: &[u8]) -> Result<u64, Words> {
+    let remedy = "build the hypervisor again, and pass its flat binary";
+    let magic = |at: usize, magic: &[u8]| {
+        hypervisor
+            .get(at..)
+            .is_some_and(|rest| rest.starts_with(magic))
+    };
+    let sound = hypervisor.len() >= INFO_END
+        && magic(IMAGE_MAGIC, b"ARM\x64")
+        && magic(INFO_MAGIC, b"HANOKIMG");
+    if !sound {
+        let why = "it lacks the Image header or the information block behind it";
+        return Err(Words::new(
+            "this is not the hypervisor's binary",
+            why,
+            remedy,
+        ));
+    }
+    let size = u64_at(hypervisor, IMAGE_SIZE).unwrap_or(0);
+    if size < hypervisor.len() as u64 || size > 1 << 30 {
+        let why = format!("its header claims {size:#x} bytes of memory");
+        return Err(Words::new(
+            "the hypervisor's binary is damaged",
+            why,
+            remedy,
+        ));
+    }
+    Ok(size.next_multiple_of(PAGE_SIZE))
+}
+
+/// A VM's configuration and the bytes of its blobs, in the same order.
+struct Guest<'a> {
+    config: VmConfig,
+    bytes: Vec<Cow<'a, [u8]>>,
+}
+
+impl<'a> Guest<'a> {
+    fn new(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
+        let at = |mark, words| Diagnostic::at(path, mark, words);
+        let kernel =
+            kernel::recognise(&files.kernel).map_err(|words| at(vm.marks.kernel, words))?;
+        let initramfs = files.initramfs.as_deref();
+        if initramfs.is_some_and(<[u8]>::is_empty) {
+            let words = Words::new("the initramfs is an empty file", "", "make it again");
+            return Err(at(vm.marks.initramfs, words));
+        }
+        let len = initramfs.map(|bytes| bytes.len() as u64);
+        let layout = layout::place(vm.memory, &kernel, len)
+            .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
+        if !layout.initramfs_is_near() {
+            let why = "Linux wants it within 32G of the kernel";
+            let words = Words::new("the initramfs is too large", why, "make it smaller");
+            return Err(at(vm.marks.initramfs, words));
+        }
+        Ok(Self::laid_out(vm, kernel, initramfs, &layout))
+    }
+
+    fn laid_out(vm: &Vm, kernel: Kernel<'a>, initramfs: Option<&'a [u8]>, layout: &Layout) -> Self {
+        let tree = GuestTree {
+            vcpus: vm.cpus.len(),
+            memory: layout.memory,
+            bootargs: &vm.cmdline,
+            initramfs: layout.initramfs,
+        };
+        let tree = tree.write();
+        let mut guest = Self {
+            config: VmConfig {
+                name: vm.name.as_str().try_into().unwrap_or_default(),
+                cpus: vm.cpus.iter().map(|cpu| CpuId::new(*cpu)).collect(),
+                memory: layout.memory,
+                entry: layout.kernel,
+                argument: layout.tree.get(),
+                blobs: heapless::Vec::new(),
+            },
+            bytes: Vec::new(),
+        };
+        guest.add(BlobKind::Kernel, layout.kernel, kernel.image);
+        if let (Some(bytes), Some(span)) = (initramfs, layout.initramfs) {
+            guest.add(BlobKind::Initramfs, span.start(), Cow::Borrowed(bytes));
+        }
+        guest.add(BlobKind::DeviceTree, layout.tree, Cow::Owned(tree.bytes));
+        if let Some(blob) = guest.config.blobs.last_mut() {
+            blob.seeds = tree.seeds.into_iter().collect();
+        }
+        guest
+    }
+
+    /// Adds a blob, its place in the payload yet unknown. A VM has at most three of them.
+    fn add(&mut self, kind: BlobKind, load: Ipa, bytes: Cow<'a, [u8]>) {
+        let blob = Blob {
+            kind,
+            offset: 0,
+            len: bytes.len() as u64,
+            load,
+            sum: sum(&bytes),
+            seeds: heapless::Vec::new(),
+        };
+        if self.config.blobs.push(blob).is_ok() {
+            self.bytes.push(bytes);
+        }
+    }
+}
+
+/// The payload of these guests, whose blobs' places it sets.
+fn assemble(guests: &mut [Guest<'_>]) -> Result<Vec<u8>, Words> {
+    // The tree's length does not depend on the numbers in it.
+    let tree_len = tree_of(guests).to_tree().len() as u64;
+    let mut end = tree_len.next_multiple_of(PAGE_SIZE);
+    for blob in guests.iter_mut().flat_map(|guest| &mut guest.config.blobs) {
+        blob.offset = end;
+        end = (end + blob.len).next_multiple_of(PAGE_SIZE);
+    }
+    let system = tree_of(guests);
+    let mut payload = system.to_tree();
+    payload.reserve(end as usize);
+    for bytes in guests.iter().flat_map(|guest| &guest.bytes) {
+        pad(&mut payload);
+        payload.extend_from_slice(bytes);
+    }
+    pad(&mut payload);
+    // The board will apply the same rules to the same bytes.
+    match System::parse(&payload, payload.len() as u64) {
+        Ok(read) if read == system => Ok(payload),
+        Ok(_) => Err(Words::new(
+            "the system's tree was written wrong",
+            "",
+            "report this",
+        )),
+        Err(error) => Err(Words::new(
+            error.to_string(),
+            "the board would refuse it",
+            "report this",
+        )),
+    }
+}
+
+fn tree_of(guests: &[Guest<'_>]) -> System {
+    System {
+        vms: guests.iter().map(|guest| guest.config.clone()).collect(),
+    }
+}
+
+fn pad(bytes: &mut Vec<u8>) {
+    bytes.resize(bytes.len().next_multiple_of(PAGE_SIZE as usize), 0);
+}

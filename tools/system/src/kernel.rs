@@ -1,0 +1,146 @@
+//! Kernels: what a file is, by its magic numbers, and the arm64 Image inside it.
+//!
+//! The formats are those of the Linux kernel's documentation: arch/arm64/booting.rst for the
+//! Image's header, arch/x86/boot.rst, arch/arm/boot for zImage, and the EFI zboot header;
+//! ELF from the gABI.
+
+use crate::diagnostic::Words;
+use std::borrow::Cow;
+use std::io::Read;
+
+/// Above this a compressed kernel is taken to be damaged or malicious.
+const MAX_IMAGE: u64 = 512 << 20;
+
+/// An arm64 kernel, uncompressed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Kernel<'a> {
+    /// The file's bytes.
+    pub(crate) image: Cow<'a, [u8]>,
+    /// From a 2 MiB boundary to where it must be loaded, in bytes.
+    pub(crate) text_offset: u64,
+    /// Bytes of memory it takes from there, its uninitialised data included.
+    pub(crate) image_size: u64,
+}
+
+/// The kernel in a file's `bytes`, or why it cannot be one for a 64-bit VM.
+pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
+    recognise_nested(Cow::Borrowed(bytes), 0)
+}
+
+fn recognise_nested(bytes: Cow<'_, [u8]>, depth: u32) -> Result<Kernel<'_>, Words> {
+    if has(&bytes, 56, b"ARM\x64") {
+        return image(bytes);
+    }
+    let packed = has(&bytes, 0, &[0x1f, 0x8b]) || has(&bytes, 4, b"zimg");
+    if packed && depth < 3 {
+        return recognise_nested(Cow::Owned(unpack(&bytes)?), depth + 1);
+    }
+    Err(other(&bytes))
+}
+
+/// The bytes inside a gzip file or an EFI zboot image.
+fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Words> {
+    if !has(bytes, 4, b"zimg") {
+        return gunzip(bytes);
+    }
+    let [offset, size] = [8, 12].map(|at| u32_at(bytes, at).unwrap_or(0) as usize);
+    let end = offset.saturating_add(size);
+    let payload = bytes.get(offset..end).ok_or_else(damaged)?;
+    match has(bytes, 24, b"gzip") {
+        true => gunzip(payload),
+        false => Err(Words::new(
+            "this EFI zboot kernel is compressed with something else than gzip",
+            "only gzip is unpacked here",
+            "give the uncompressed Image, or one compressed with gzip",
+        )),
+    }
+}
+
+fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, Words> {
+    let mut image = Vec::new();
+    let decoder = flate2::read::GzDecoder::new(bytes);
+    match decoder.take(MAX_IMAGE + 1).read_to_end(&mut image) {
+        Ok(len) if len as u64 <= MAX_IMAGE => Ok(image),
+        _ => Err(damaged()),
+    }
+}
+
+fn damaged() -> Words {
+    Words::new(
+        "this compressed kernel is damaged",
+        "it does not unpack to its end",
+        "download or build the kernel again",
+    )
+}
+
+fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
+    let [text_offset, image_size] = [8, 16].map(|at| u64_at(&bytes, at).unwrap_or(0));
+    if image_size == 0 {
+        return Err(Words::new(
+            "this arm64 kernel is too old",
+            "its header does not say how much memory it needs (Linux before 3.17)",
+            "use a newer kernel",
+        ));
+    }
+    let len = bytes.len() as u64;
+    if text_offset >= 2 << 20 || image_size > MAX_IMAGE || len > image_size {
+        return Err(Words::new(
+            "this arm64 kernel's header makes no sense",
+            format!("text_offset {text_offset:#x}, image_size {image_size:#x}, file {len:#x}"),
+            "download or build the kernel again",
+        ));
+    }
+    Ok(Kernel {
+        image: bytes,
+        text_offset,
+        image_size,
+    })
+}
+
+/// What a file is that is no arm64 kernel.
+fn other(bytes: &[u8]) -> Words {
+    let what = if u32_at(bytes, 36) == Some(0x016f_2818) {
+        "this kernel is a zImage for 32-bit ARM".to_owned()
+    } else if has(bytes, 514, b"HdrS") {
+        "this kernel is a bzImage for x86".to_owned()
+    } else if has(bytes, 0, b"\x7fELF") {
+        elf(bytes)
+    } else if bytes.is_empty() {
+        "this kernel is an empty file".to_owned()
+    } else {
+        "this file is no kernel that is known here".to_owned()
+    };
+    Words::new(
+        what,
+        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte 56",
+        "give an arm64 kernel, such as \"debian:6.1\" or a build's arch/arm64/boot/Image",
+    )
+}
+
+fn elf(bytes: &[u8]) -> String {
+    let big_endian = has(bytes, 5, &[2]);
+    let machine = bytes.get(18..20).map_or(0, |machine| match big_endian {
+        true => u16::from_be_bytes([machine[0], machine[1]]),
+        false => u16::from_le_bytes([machine[0], machine[1]]),
+    });
+    let machine = match machine {
+        183 => "arm64",
+        40 => "32-bit ARM",
+        62 | 3 => "x86",
+        243 => "RISC-V",
+        _ => "another machine",
+    };
+    format!("this kernel is an ELF file for {machine}, not an Image")
+}
+
+fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
+    bytes.get(at..).is_some_and(|rest| rest.starts_with(magic))
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}

@@ -1,0 +1,24 @@
+//! A system described in TOML: reading it, refusing what cannot work with line, reason and
+//! remedy, and building the one image that a board boots.
+//!
+//! [`load`] reads a description and its board; [`Description::artifacts`] says which
+//! kernels and initramfs it needs; whoever resolved those hands their bytes to
+//! [`Description::build`]. The keys of both files are in docs/describe-a-system.md.
+
+#![forbid(unsafe_code)]
+
+mod board;
+mod description;
+mod diagnostic;
+mod image;
+mod kernel;
+mod layout;
+mod rules;
+mod size;
+mod source;
+mod table;
+
+pub use board::{Board, Limits, Qemu, boards};
+pub use description::{Artifacts, Description, Files, Vm, load, parse};
+pub use diagnostic::Diagnostic;
+pub use source::{InitramfsRef, KernelRef, Modules};

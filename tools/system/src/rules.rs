@@ -1,0 +1,278 @@
+//! The rules of a description that go beyond the form of its values.
+
+use crate::board::Board;
+use crate::description::Draft;
+use crate::diagnostic::{Report, Words, nearest};
+use crate::source::{InitramfsRef, KernelRef};
+use crate::table::At;
+use crate::{kernel, layout, size};
+use hanok_config::MAX_MEMORY;
+use hanok_types::MAX_VCPUS;
+use std::ops::Range;
+use std::path::Path;
+
+/// What the hypervisor takes for itself, beside the image.
+pub(crate) const HYPERVISOR_MEMORY: u64 = 64 << 20;
+/// Stage-2 blocks: memory is handed out in these.
+const BLOCK: u64 = 2 << 20;
+/// arm64 Linux's COMMAND_LINE_SIZE, its final NUL included.
+const COMMAND_LINE: usize = 2048;
+
+pub(crate) fn count(report: &mut Report, whole: &Range<usize>, drafts: &[Draft]) {
+    if drafts.is_empty() {
+        let remedy = "add a [[vm]] with name, kernel and memory";
+        let words = Words::new("the system has no VM", "there is nothing to run", remedy);
+        report.refuse(whole, words);
+    }
+    if let Some(second) = drafts.get(1) {
+        let why = "one VM until several are supported";
+        let words = Words::new("more than one VM", why, "keep one [[vm]]");
+        report.refuse(&second.span, words);
+    }
+}
+
+pub(crate) fn names(report: &mut Report, drafts: &[Draft]) {
+    for (index, draft) in drafts.iter().enumerate() {
+        let Some(name) = &draft.name else { continue };
+        let mut earlier = drafts[..index]
+            .iter()
+            .filter_map(|draft| draft.name.as_ref());
+        if earlier.any(|other| other.value == name.value) {
+            let what = format!("a second VM is called \"{}\"", name.value);
+            let why = "consoles and messages name VMs";
+            report.refuse(&name.span, Words::new(what, why, "give it another name"));
+        }
+    }
+}
+
+pub(crate) fn cpu(report: &mut Report, board: &Board, cpu: Option<At<String>>) -> String {
+    let Some(cpu) = cpu else {
+        return board.cpu.clone();
+    };
+    if !board.cpus.contains(&cpu.value) {
+        let what = format!("board {} has no CPU \"{}\"", board.name, cpu.value);
+        let why = format!("its models are {}", board.cpus.join(", "));
+        let known = nearest(&cpu.value, board.cpus.iter().map(String::as_str));
+        let remedy = match known {
+            Some(known) => format!("did you mean \"{known}\"?"),
+            None => "choose one of them".to_owned(),
+        };
+        report.refuse(&cpu.span, Words::new(what, why, remedy));
+    }
+    cpu.value
+}
+
+pub(crate) fn cores(report: &mut Report, board: &Board, cores: Option<At<u64>>) -> u64 {
+    let Some(cores) = cores else {
+        return board.cores.default;
+    };
+    let limits = board.cores;
+    if !limits.allow(cores.value) {
+        let what = format!("board {} cannot have {} cores", board.name, cores.value);
+        let why = format!("it has from {} to {}", limits.min, limits.max);
+        report.refuse(
+            &cores.span,
+            Words::new(what, why, "choose a number in between"),
+        );
+    }
+    cores.value.min(limits.max)
+}
+
+pub(crate) fn memory(report: &mut Report, board: &Board, memory: Option<At<u64>>) -> u64 {
+    let Some(memory) = memory else {
+        return board.memory.default;
+    };
+    let limits = board.memory;
+    if !limits.allow(memory.value) || memory.value % BLOCK != 0 {
+        let shown = size::show(memory.value);
+        let what = format!("board {} cannot have {shown} of memory", board.name);
+        let (min, max) = (size::show(limits.min), size::show(limits.max));
+        let why = format!("it has from {min} to {max}, in steps of 2M");
+        report.refuse(
+            &memory.span,
+            Words::new(what, why, "choose a size in between"),
+        );
+    }
+    memory.value
+}
+
+/// Each VM's memory by itself, then all of it together.
+pub(crate) fn total(report: &mut Report, board: u64, drafts: &[Draft]) {
+    let memories = || drafts.iter().filter_map(|draft| draft.memory.as_ref());
+    for memory in memories().filter(|memory| memory.value % BLOCK != 0) {
+        let what = format!("a VM cannot have {} bytes of memory", memory.value);
+        let why = "memory is mapped in blocks of 2M";
+        let next = memory
+            .value
+            .checked_next_multiple_of(BLOCK)
+            .unwrap_or(BLOCK);
+        let remedy = format!("make it \"{}M\"", next >> 20);
+        report.refuse(&memory.span, Words::new(what, why, remedy));
+    }
+    for memory in memories().filter(|memory| memory.value > MAX_MEMORY) {
+        let what = format!("a VM cannot have {} of memory", size::show(memory.value));
+        let why = format!(
+            "the virtual platform's RAM ends after {}",
+            size::show(MAX_MEMORY)
+        );
+        report.refuse(&memory.span, Words::new(what, why, "give it less"));
+    }
+    let sum = memories().try_fold(HYPERVISOR_MEMORY, |sum, memory| {
+        sum.checked_add(memory.value)
+    });
+    if let (true, Some(last)) = (sum.is_none_or(|sum| sum > board), memories().next_back()) {
+        let why = format!(
+            "the VMs' memory and {} for the hypervisor are more than the board's {}",
+            size::show(HYPERVISOR_MEMORY),
+            size::show(board),
+        );
+        let room = board.saturating_sub(HYPERVISOR_MEMORY);
+        let remedy = format!(
+            "give the VMs at most {} together, or raise the board's `memory`",
+            size::show(room)
+        );
+        report.refuse(&last.span, Words::new("too much memory", why, remedy));
+    }
+}
+
+/// The cores of each VM's vCPUs: those it names, or the lowest that are free.
+pub(crate) fn assign(report: &mut Report, cores: u64, drafts: &[Draft]) -> Vec<Vec<u8>> {
+    let mut free: Vec<u64> = (0..cores).collect();
+    for draft in drafts {
+        named(report, cores, draft, &mut free);
+    }
+    drafts
+        .iter()
+        .map(|draft| take(report, cores, draft, &mut free))
+        .collect()
+}
+
+/// Takes the cores that a VM names out of `free`.
+fn named(report: &mut Report, cores: u64, draft: &Draft, free: &mut Vec<u64>) {
+    let Some(cpus) = &draft.cpus else { return };
+    for core in &cpus.value {
+        if let Some(at) = free.iter().position(|other| other == core) {
+            free.remove(at);
+            continue;
+        }
+        let (what, why) = match *core < cores {
+            true => (
+                format!("core {core} is given to two vCPUs"),
+                "for now each vCPU needs a core of its own".to_owned(),
+            ),
+            false => (
+                format!("there is no core {core}"),
+                format!("the board has cores 0 to {}", cores.saturating_sub(1)),
+            ),
+        };
+        report.refuse(&cpus.span, Words::new(what, why, "name another core"));
+    }
+    if let Some(vcpus) = draft
+        .vcpus
+        .as_ref()
+        .filter(|vcpus| vcpus.value != cpus.value.len() as u64)
+    {
+        let what = format!(
+            "`vcpus` is {}, `cpus` names {} cores",
+            vcpus.value,
+            cpus.value.len()
+        );
+        let why = "each vCPU runs on the core at its place in `cpus`";
+        report.refuse(
+            &cpus.span,
+            Words::new(what, why, "make them agree, or leave one out"),
+        );
+    }
+}
+
+/// A VM's cores, as far as they exist.
+fn take(report: &mut Report, cores: u64, draft: &Draft, free: &mut Vec<u64>) -> Vec<u8> {
+    let vcpus = draft.vcpus.as_ref().map_or(1, |vcpus| vcpus.value);
+    let (count, span) = match (&draft.cpus, &draft.vcpus) {
+        (Some(cpus), _) => (cpus.value.len() as u64, &cpus.span),
+        (None, Some(vcpus)) => (vcpus.value, &vcpus.span),
+        (None, None) => (1, &draft.span),
+    };
+    if count == 0 || count > MAX_VCPUS as u64 {
+        let what = format!("a VM cannot have {count} vCPUs");
+        let why = format!("it has from 1 to {MAX_VCPUS}");
+        report.refuse(span, Words::new(what, why, "choose a number in between"));
+        return Vec::new();
+    }
+    let taken = match &draft.cpus {
+        Some(cpus) => cpus.value.clone(),
+        None => free.drain(..(vcpus as usize).min(free.len())).collect(),
+    };
+    if (taken.len() as u64) < count {
+        let what = format!("{count} vCPUs, but {} of {cores} cores free", taken.len());
+        let why = "for now each vCPU needs a core of its own";
+        let remedy = "lower `vcpus`, or raise the board's `cores` as far as it goes";
+        report.refuse(span, Words::new(what, why, remedy));
+    }
+    taken.into_iter().map(|core| core as u8).collect()
+}
+
+/// Files that are named by path, and what can be said of the VM from them.
+pub(crate) fn files(report: &mut Report, draft: &Draft) {
+    if let Some(cmdline) = &draft.cmdline
+        && (cmdline.value.len() >= COMMAND_LINE || cmdline.value.contains('\0'))
+    {
+        let what = "the command line is too long or holds a NUL";
+        let why = format!("Linux takes {} bytes", COMMAND_LINE - 1);
+        report.refuse(&cmdline.span, Words::new(what, why, "shorten it"));
+    }
+    let initramfs = draft
+        .initramfs
+        .as_ref()
+        .and_then(|initramfs| match &initramfs.value {
+            InitramfsRef::Path(path) => bytes(report, &initramfs.span, "initramfs", path),
+            InitramfsRef::Busybox { .. } => None,
+        });
+    let Some(kernel_at) = &draft.kernel else {
+        return;
+    };
+    let KernelRef::Path(path) = &kernel_at.value else {
+        return;
+    };
+    let Some(kernel) = bytes(report, &kernel_at.span, "kernel", path) else {
+        return;
+    };
+    match kernel::recognise(&kernel) {
+        Err(words) => report.refuse(&kernel_at.span, words),
+        Ok(kernel) => {
+            let initramfs = initramfs.map(|bytes| bytes.len() as u64);
+            if let Some(memory) = &draft.memory
+                && let Err(too_small) = layout::place(memory.value, &kernel, initramfs)
+            {
+                report.refuse(&memory.span, too_small.words());
+            }
+        }
+    }
+}
+
+fn bytes(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> Option<Vec<u8>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) => {
+            let why = format!("{}: {error}", path.display());
+            let remedy = "mend the path; it counts from the description's folder";
+            let what = format!("the {what} cannot be read");
+            report.refuse(span, Words::new(what, why, remedy));
+            None
+        }
+    }
+}
+
+impl layout::TooSmall {
+    pub(crate) fn words(&self) -> Words {
+        let remedy = format!(
+            "give the VM at least \"{}M\"",
+            self.needed.div_ceil(1 << 20)
+        );
+        Words::new(
+            "the VM's memory is too small for what it boots",
+            &*self.why,
+            remedy,
+        )
+    }
+}

@@ -1,0 +1,151 @@
+//! Images: header, information block, payload, and where everything goes.
+
+mod common;
+
+use common::{SOUND, gzip, hypervisor, kernel, load};
+use dtoolkit::Node;
+use hanok_config::{BlobKind, System, sum};
+use hanok_system::Files;
+use hanok_types::{Ipa, platform};
+
+fn files(initramfs: usize) -> Files {
+    Files {
+        kernel: kernel(100_000, 0x12_3456),
+        initramfs: (initramfs > 0).then(|| vec![7; initramfs]),
+    }
+}
+
+fn build(files: Files) -> Vec<u8> {
+    let description = load(SOUND).unwrap();
+    description
+        .build(&hypervisor(5000, 0x3_0123), &[files])
+        .unwrap()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// The payload, found as the board finds it.
+fn payload(image: &[u8]) -> &[u8] {
+    let [offset, len] = [72, 80].map(|at| u64_at(image, at) as usize);
+    &image[offset..offset + len]
+}
+
+#[test]
+fn the_header_tells_the_whole_and_the_block_tells_the_parts() {
+    let image = build(files(5000));
+    assert_eq!(u64_at(&image, 16), image.len() as u64);
+    assert_eq!(&image[64..72], b"HANOKIMG");
+    assert_eq!(u64_at(&image, 72), 0x3_1000);
+    assert_eq!(u64_at(&image, 72) + u64_at(&image, 80), image.len() as u64);
+    assert_eq!(u64_at(&image, 88), 0x0900_0000);
+    assert!(image[5000..0x3_1000].iter().all(|byte| *byte == 0));
+    assert_eq!(image.len() % 4096, 0);
+}
+
+#[test]
+fn the_board_finds_every_blob_as_it_was() {
+    let files = files(5000);
+    let image = build(files.clone());
+    let payload = payload(&image);
+    let system = System::parse(payload, payload.len() as u64).unwrap();
+    let vm = &system.vms[0];
+    assert_eq!((vm.entry, vm.cpus.len()), (platform::RAM, 2));
+    let bytes: Vec<&[u8]> = vm
+        .blobs
+        .iter()
+        .map(|blob| &payload[blob.offset as usize..(blob.offset + blob.len) as usize])
+        .collect();
+    for (blob, bytes) in vm.blobs.iter().zip(&bytes) {
+        assert_eq!((blob.sum, blob.offset % 4096), (sum(bytes), 0));
+    }
+    assert_eq!(bytes[0], files.kernel);
+    assert_eq!(bytes[1], files.initramfs.unwrap());
+    assert_eq!(vm.argument, vm.blobs[2].load.get());
+    assert_eq!(vm.blobs[2].seeds.len(), 2);
+}
+
+#[test]
+fn things_lie_where_the_boot_protocol_wants_them() {
+    let image = build(files(5000));
+    let payload = payload(&image);
+    let system = System::parse(payload, payload.len() as u64).unwrap();
+    let [kernel, initramfs, tree] = &system.vms[0].blobs[..] else {
+        panic!("{system:?}")
+    };
+    assert_eq!(kernel.load.get() % (2 << 20), 0);
+    assert_eq!(initramfs.load, Ipa::new(0x4012_4000));
+    assert_eq!(tree.load, Ipa::new(0x4020_0000));
+    let bytes = &payload[tree.offset as usize..(tree.offset + tree.len) as usize];
+    let tree = dtoolkit::fdt::Fdt::new(bytes).unwrap();
+    let chosen = tree.find_node("/chosen").unwrap();
+    let start = chosen.properties().find(|property| {
+        use dtoolkit::Property;
+        property.name() == "linux,initrd-start" && property.value() == 0x4012_4000u64.to_be_bytes()
+    });
+    assert!(start.is_some());
+}
+
+#[test]
+fn a_vm_may_have_no_initramfs() {
+    let image = build(files(0));
+    let payload = payload(&image);
+    let system = System::parse(payload, payload.len() as u64).unwrap();
+    let kinds: Vec<BlobKind> = system.vms[0].blobs.iter().map(|blob| blob.kind).collect();
+    assert_eq!(kinds, [BlobKind::Kernel, BlobKind::DeviceTree]);
+}
+
+#[test]
+fn compressed_kernels_are_unpacked() {
+    let plain = build(files(0));
+    let packed = gzip(&files(0).kernel);
+    let mut zboot = vec![0; 64];
+    zboot[0..2].copy_from_slice(b"MZ");
+    zboot[4..8].copy_from_slice(b"zimg");
+    zboot[8..12].copy_from_slice(&64u32.to_le_bytes());
+    zboot[12..16].copy_from_slice(&(packed.len() as u32).to_le_bytes());
+    zboot[24..29].copy_from_slice(b"gzip\0");
+    zboot.extend(&packed);
+    for kernel in [packed, zboot] {
+        let files = Files {
+            kernel,
+            initramfs: None,
+        };
+        assert_eq!(build(files), plain);
+    }
+}
+
+#[test]
+fn what_cannot_be_built_is_refused() {
+    let description = load(SOUND).unwrap();
+    let refusal = |hypervisor: &[u8], files: &[Files]| {
+        let found = description.build(hypervisor, files).unwrap_err();
+        format!("{}:{} {}", found[0].line, found[0].column, found[0].what)
+    };
+    let sound = hypervisor(5000, 8192);
+    assert_eq!(refusal(&sound, &[]), "0:0 0 sets of files for 1 VMs");
+    let what = "0:0 this is not the hypervisor's binary";
+    assert_eq!(refusal(&kernel(5000, 8192), &[files(0)]), what);
+    assert_eq!(refusal(&sound[..100], &[files(0)]), what);
+    let damaged = hypervisor(5000, 100);
+    assert_eq!(
+        refusal(&damaged, &[files(0)]),
+        "0:0 the hypervisor's binary is damaged"
+    );
+    let mut wrong = files(0);
+    wrong.kernel[56] = 0;
+    let what = "5:10 this file is no kernel that is known here";
+    assert_eq!(refusal(&sound, &[wrong]), what);
+    let mut large = files(1);
+    large.initramfs = Some(vec![]);
+    assert_eq!(
+        refusal(&sound, &[large.clone()]),
+        "6:13 the initramfs is an empty file"
+    );
+    large.initramfs = Some(vec![0; 500 << 20]);
+    let what = "8:10 the VM's memory is too small for what it boots";
+    assert_eq!(refusal(&sound, &[large.clone()]), what);
+    large.initramfs = Some(vec![0; 450 << 20]);
+    assert_eq!(refusal(&sound, &[large]), "8:10 too much memory");
+}

@@ -1,0 +1,57 @@
+//! What the tests of this crate share.
+#![allow(dead_code)] // each test program uses a part
+
+use hanok_system::{Description, Diagnostic, parse};
+use std::path::{Path, PathBuf};
+
+/// The repository's boards.
+pub fn boards() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards")
+}
+
+/// `text` as if it stood in `folder`.
+pub fn load_in(folder: &Path, text: &str) -> Result<Description, Vec<Diagnostic>> {
+    parse(&folder.join("system.toml"), text, &boards())
+}
+
+/// `text` as a description.
+pub fn load(text: &str) -> Result<Description, Vec<Diagnostic>> {
+    load_in(Path::new("systems"), text)
+}
+
+/// A sound description.
+pub const SOUND: &str = r#"board = "qemu-virt"
+
+[[vm]]
+name = "linux"
+kernel = "debian:6.1"
+initramfs = "busybox"
+cmdline = "console=ttyAMA0"
+memory = "512M"
+vcpus = 2
+"#;
+
+/// An arm64 Image of `len` bytes that needs `size` bytes of memory.
+pub fn kernel(len: usize, size: u64) -> Vec<u8> {
+    let mut image: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
+    image[8..16].copy_from_slice(&0u64.to_le_bytes());
+    image[16..24].copy_from_slice(&size.to_le_bytes());
+    image[56..60].copy_from_slice(b"ARM\x64");
+    image
+}
+
+/// A binary such as the hypervisor's, of `len` bytes, that needs `size` bytes of memory.
+pub fn hypervisor(len: usize, size: u64) -> Vec<u8> {
+    let mut image = kernel(len, size);
+    image[64..72].copy_from_slice(b"HANOKIMG");
+    image[72..104].fill(0);
+    image
+}
+
+/// `bytes` in gzip.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}

@@ -1,0 +1,314 @@
+//! Descriptions: sound ones are read, others are refused with line, reason and remedy.
+
+mod common;
+
+use common::{SOUND, boards, gzip, kernel, load, load_in};
+use hanok_system::{Diagnostic, InitramfsRef, KernelRef, Modules};
+use proptest::prelude::*;
+use std::path::Path;
+
+/// Each refusal of `text` as "line:column what".
+fn refusals(text: &str) -> Vec<String> {
+    load(text).unwrap_err().iter().map(short).collect()
+}
+
+fn short(found: &Diagnostic) -> String {
+    format!("{}:{} {}", found.line, found.column, found.what)
+}
+
+/// [`SOUND`] with `from` replaced by `to`.
+fn with(from: &str, to: &str) -> String {
+    assert!(SOUND.contains(from), "{from}");
+    SOUND.replacen(from, to, 1)
+}
+
+#[test]
+fn a_sound_description_is_read() {
+    let description = load(SOUND).unwrap();
+    assert_eq!(description.board.name, "qemu-virt");
+    assert_eq!((description.cores, description.memory), (4, 1 << 30));
+    let vm = &description.vms[0];
+    assert_eq!((vm.name.as_str(), vm.memory), ("linux", 512 << 20));
+    assert_eq!(
+        (vm.cmdline.as_str(), vm.cpus.as_slice()),
+        ("console=ttyAMA0", &[0, 1][..])
+    );
+    let artifacts = description.artifacts();
+    let version = "6.1".to_owned();
+    assert_eq!(
+        artifacts[0].kernel,
+        KernelRef::Debian { version, rt: false }
+    );
+    let modules = Modules::Default;
+    assert_eq!(
+        artifacts[0].initramfs,
+        Some(InitramfsRef::Busybox { modules })
+    );
+}
+
+#[test]
+fn overrides_reach_qemu() {
+    let text = format!("cpu = \"cortex-a72\"\ncores = 2\nmemory = \"2G\"\n{SOUND}");
+    let args = load(&text).unwrap().qemu_args().join(" ");
+    let start = "-M virt,virtualization=on,gic-version=3 -cpu cortex-a72 -smp 2 -m 2097152K";
+    assert!(args.starts_with(start), "{args}");
+}
+
+#[test]
+fn all_sources_are_read() {
+    let text = with("debian:6.1", "debian:6.12-rt");
+    let version = "6.12".to_owned();
+    assert_eq!(
+        load(&text).unwrap().vms[0].kernel,
+        KernelRef::Debian { version, rt: true }
+    );
+    let modules = [
+        ("\"all\"", Modules::All),
+        (
+            "[\"virtio_net\", \"ext4\"]",
+            Modules::List(vec!["virtio_net".into(), "ext4".into()]),
+        ),
+    ];
+    for (written, modules) in modules {
+        let text = format!("{SOUND}initramfs-modules = {written}\n");
+        let initramfs = Some(InitramfsRef::Busybox { modules });
+        assert_eq!(load(&text).unwrap().vms[0].initramfs, initramfs);
+    }
+}
+
+#[test]
+fn what_the_repository_describes_is_sound() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for entry in std::fs::read_dir(root.join("systems")).unwrap() {
+        let path = entry.unwrap().path();
+        hanok_system::load(&path, &boards()).unwrap();
+    }
+    let boards = hanok_system::boards(&boards()).unwrap();
+    assert!(boards.iter().any(|board| board.name == "qemu-virt"));
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest() {
+    let found = load(&with("memory = ", "memroy = ")).unwrap_err();
+    assert_eq!(short(&found[0]), "3:1 `memory` is missing in vm");
+    assert_eq!(short(&found[1]), "8:1 unknown key `memroy` in vm");
+    assert_eq!(found[1].remedy, "did you mean `memory`?");
+    let shown = found[1].to_string();
+    let start =
+        "systems/system.toml:8:1: unknown key `memroy` in vm\n  why: the keys here are name,";
+    assert!(shown.starts_with(start), "{shown}");
+}
+
+#[test]
+fn every_mistake_is_found_at_once() {
+    let text = "bord = \"qemu-virt\"\n[[vm]]\nname = \"a b\"\nkernel = 5\nmemory = \"lots\"\n";
+    let expected = [
+        "1:1 `board` is missing in the file",
+        "1:1 unknown key `bord` in the file",
+        "3:8 the value of `name` is not a name of up to 31 letters, digits and dashes",
+        "4:10 the value of `kernel` is not \"debian:6.1\", \"debian:6.12\", either with \"-rt\", or a path",
+        "5:10 the value of `memory` is not a size such as \"512M\" or \"2G\"",
+    ];
+    assert_eq!(refusals(text), expected);
+}
+
+#[test]
+fn the_board_s_limits_hold() {
+    let cases = [
+        (
+            "board = \"qemu-virt\"",
+            "board = \"qemu-vrt\"",
+            "1:9 unknown board \"qemu-vrt\"",
+        ),
+        (
+            "\n",
+            "\ncpu = \"cortex-a9\"\n",
+            "2:7 board qemu-virt has no CPU \"cortex-a9\"",
+        ),
+        (
+            "\n",
+            "\ncores = 5\n",
+            "2:9 board qemu-virt cannot have 5 cores",
+        ),
+        (
+            "\n",
+            "\nmemory = \"65G\"\n",
+            "2:10 board qemu-virt cannot have 65G of memory",
+        ),
+    ];
+    for (from, to, refusal) in cases {
+        assert!(
+            refusals(&with(from, to)).contains(&refusal.to_owned()),
+            "{refusal}"
+        );
+    }
+}
+
+#[test]
+fn memory_is_not_given_twice() {
+    assert_eq!(refusals(&with("512M", "1000M")), ["8:10 too much memory"]);
+    assert_eq!(
+        refusals(&with("512M", "513M")),
+        ["8:10 a VM cannot have 537919488 bytes of memory"]
+    );
+    let remedy = &load(&with("512M", "1000M")).unwrap_err()[0].remedy;
+    assert_eq!(
+        remedy,
+        "give the VMs at most 960M together, or raise the board's `memory`"
+    );
+}
+
+#[test]
+fn cores_are_not_over_booked() {
+    let cases = [
+        ("vcpus = 5", "9:9 5 vCPUs, but 4 of 4 cores free"),
+        ("vcpus = 9", "9:9 a VM cannot have 9 vCPUs"),
+        ("cpus = []", "9:8 a VM cannot have 0 vCPUs"),
+        ("cpus = [1, 1]", "9:8 core 1 is given to two vCPUs"),
+        ("cpus = [4]", "9:8 there is no core 4"),
+        (
+            "vcpus = 1\ncpus = [0, 1]",
+            "10:8 `vcpus` is 1, `cpus` names 2 cores",
+        ),
+    ];
+    for (cores, refusal) in cases {
+        assert_eq!(refusals(&with("vcpus = 2", cores)), [refusal]);
+    }
+    let description = load(&with("vcpus = 2", "cpus = [3, 1]")).unwrap();
+    assert_eq!(description.vms[0].cpus, [3, 1]);
+}
+
+#[test]
+fn the_number_of_vms_is_one() {
+    assert_eq!(
+        refusals("board = \"qemu-virt\"\n"),
+        ["1:1 the system has no VM"]
+    );
+    let second = SOUND.split_once('\n').unwrap().1;
+    let found = refusals(&format!("{SOUND}{second}").replace("512M", "128M"));
+    assert_eq!(
+        found,
+        [
+            "11:1 more than one VM",
+            "12:8 a second VM is called \"linux\""
+        ]
+    );
+}
+
+#[test]
+fn kernels_of_other_machines_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |bytes: &[u8]| {
+        std::fs::write(folder.path().join("kernel"), bytes).unwrap();
+        load_in(folder.path(), &with("debian:6.1", "kernel"))
+    };
+    let with_magic = |at: usize, magic: &[u8]| {
+        let mut bytes = vec![0; 4096];
+        bytes[at..at + magic.len()].copy_from_slice(magic);
+        bytes
+    };
+    let elf = |machine: u8| {
+        let mut bytes = with_magic(0, b"\x7fELF\x02\x01\x01");
+        bytes[18] = machine;
+        bytes
+    };
+    let cases = [
+        (
+            with_magic(36, &0x016f_2818u32.to_le_bytes()),
+            "this kernel is a zImage for 32-bit ARM",
+        ),
+        (with_magic(514, b"HdrS"), "this kernel is a bzImage for x86"),
+        (
+            elf(183),
+            "this kernel is an ELF file for arm64, not an Image",
+        ),
+        (elf(62), "this kernel is an ELF file for x86, not an Image"),
+        (
+            gzip(&elf(40)),
+            "this kernel is an ELF file for 32-bit ARM, not an Image",
+        ),
+        (
+            gzip(&[0; 9])[..12].to_vec(),
+            "this compressed kernel is damaged",
+        ),
+        (vec![], "this kernel is an empty file"),
+        (vec![0; 100], "this file is no kernel that is known here"),
+        (kernel(4096, 0), "this arm64 kernel is too old"),
+        (
+            kernel(4096, 64),
+            "this arm64 kernel's header makes no sense",
+        ),
+    ];
+    for (bytes, what) in cases {
+        let found = check(&bytes).unwrap_err();
+        assert_eq!(short(&found[0]), format!("5:10 {what}"));
+        assert!(!found[0].why.is_empty() && !found[0].remedy.is_empty());
+    }
+    assert!(check(&kernel(4096, 8192)).is_ok());
+    assert!(check(&gzip(&kernel(4096, 8192))).is_ok());
+    let found = check(&kernel(4096, 500 << 20)).unwrap_err();
+    assert_eq!(
+        short(&found[0]),
+        "8:10 the VM's memory is too small for what it boots"
+    );
+    assert_eq!(found[0].remedy, "give the VM at least \"534M\"");
+}
+
+#[test]
+fn missing_files_are_named() {
+    let text = with("debian:6.1", "nowhere/Image").replace("busybox", "nowhere/initrd");
+    let expected = [
+        "5:10 the kernel cannot be read",
+        "6:13 the initramfs cannot be read",
+    ];
+    assert_eq!(refusals(&text), expected);
+    let missing = hanok_system::load(Path::new("nowhere.toml"), &boards()).unwrap_err();
+    assert_eq!(missing[0].what, "this file cannot be read");
+}
+
+#[test]
+fn what_is_no_toml_is_refused_with_its_line() {
+    let found = load(&with("vcpus = 2", "vcpus = = 2")).unwrap_err();
+    assert_eq!(found[0].line, 9);
+    assert_eq!(found[0].why, "the file does not follow TOML's grammar");
+}
+
+#[test]
+fn modules_need_busybox() {
+    let text = with("initramfs = \"busybox\"", "initramfs-modules = \"all\"");
+    assert_eq!(
+        refusals(&text),
+        ["6:21 `initramfs-modules` without `initramfs = \"busybox\"`"]
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn damage_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<char>()), 1..10),
+        cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+    ) {
+        let mut text: Vec<char> = SOUND.chars().collect();
+        for (at, new) in changes {
+            let at = at.index(text.len());
+            text[at] = new;
+        }
+        if let Some(cut) = cut {
+            text.truncate(cut.index(text.len()));
+        }
+        let _ = load(&text.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn moved_pieces_never_panic(
+        pieces in prop::collection::vec(prop::sample::select(vec![
+            "board", "=", "[[vm]]", "[vm]", "cpus", "[0, 1", "]", "\"qemu-virt\"", "\n", "memory",
+            "\"512M\"", "vcpus", "4", "-1", "0xffffffffffffffff", "'", "é", "\r\n", "name", "{", "}",
+            "kernel", "\"debian:6.1\"", ".", "#", "\0",
+        ]), 0..40),
+    ) {
+        let _ = load(&pieces.join(" "));
+    }
+}

@@ -40,6 +40,8 @@ pub struct BoardTree<'a> {
     pub gic: Gic,
     /// The serial port to speak on.
     pub console: Option<Console>,
+    /// The registers of the first working PL031, which tells the wall clock's time.
+    pub rtc: Option<Span<Hpa>>,
     /// The generic timer's interrupts.
     pub timer: Timer,
     /// The boot loader's arguments.
@@ -184,6 +186,7 @@ impl<'a> BoardTree<'a> {
             psci: devices::psci(&root),
             gic: devices::gic(&gic_at)?,
             console: devices::console(&root, &gic_at),
+            rtc: devices::rtc(&root),
             timer: devices::timer(&root, &gic_at),
             bootargs: bootargs.unwrap_or_default(),
             rng_seed: rng_seed.unwrap_or_default(),

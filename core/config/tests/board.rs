@@ -34,6 +34,7 @@ fn qemu_virt_with_gic_v3_is_understood() {
     let console = board.console.unwrap();
     assert_eq!(console.registers, span(0x0900_0000, 0x1000));
     assert_eq!(console.interrupt, Some(IntId::spi(1)));
+    assert_eq!(board.rtc, Some(span(0x0901_0000, 0x1000)));
     assert_eq!(board.timer.secure, Some(IntId::ppi(13)));
     assert_eq!(board.timer.physical, Some(IntId::ppi(14)));
     assert_eq!(board.timer.virt, Some(IntId::ppi(11)));
@@ -51,6 +52,7 @@ fn qemu_virt_with_gic_v2_is_understood() {
         maintenance: Some(IntId::ppi(9)),
     };
     assert_eq!(board.gic, gic);
+    assert_eq!(board.rtc, Some(span(0x0901_0000, 0x1000)));
     assert_eq!(board.timer.hyp, Some(IntId::ppi(10)));
 }
 
@@ -220,6 +222,28 @@ fn without_stdout_path_the_first_working_port_is_taken() {
     let bytes = flat(root);
     let console = BoardTree::parse(&bytes).unwrap().console.unwrap();
     assert_eq!(console.registers, span(0xfe20_1600, 0x200));
+}
+
+#[test]
+fn the_first_working_clock_is_found_through_its_bus() {
+    let clock = |name: &str, at: u32| {
+        node(name)
+            .with("compatible", ["arm,pl031", "arm,primecell"].as_slice())
+            .with("reg", [at, 0x1000])
+    };
+    let rtc = |root| BoardTree::parse(&flat(root)).unwrap().rtc;
+    assert_eq!(rtc(soc_board()), None);
+    let mut root = soc_board();
+    let soc = root.child_mut("soc").unwrap();
+    soc.add_child(clock("rtc@7e301000", 0x7e30_1000).with("status", "disabled"));
+    soc.add_child(clock("rtc@7e302000", 0x7e30_2000));
+    soc.add_child(clock("rtc@7e303000", 0x7e30_3000));
+    assert_eq!(rtc(root.clone()), Some(span(0xfe30_2000, 0x1000)));
+    let soc = root.child_mut("soc").unwrap();
+    soc.remove_child("rtc@7e302000");
+    soc.remove_child("rtc@7e303000");
+    soc.add_child(clock("rtc@10000000", 0x1000_0000));
+    assert_eq!(rtc(root), None, "no CPU reaches it");
 }
 
 #[test]

@@ -117,6 +117,7 @@ fn the_guest_s_board_is_understood_as_a_board() {
     let console = board.console.unwrap();
     assert_eq!(console.registers.start().get(), platform::UART.get());
     assert_eq!(console.interrupt, Some(platform::UART_IRQ));
+    assert_eq!(board.rtc.unwrap().start().get(), platform::RTC.get());
     assert_eq!(board.timer.virt, Some(platform::TIMER_VIRTUAL_IRQ));
     assert_eq!(board.bootargs, "console=ttyAMA0");
 }

@@ -110,13 +110,13 @@ fn exclusive(word: ExclusiveWord, pair: bool) -> LoadStore {
 fn acquire_release(word: ExclusiveWord) -> LoadStore {
     let base = word.rn();
     LoadStore::Transfer(Transfer {
-        load: word.load(),
-        data: plain(word.size()),
-        register: word.rt(),
-        second: None,
-        address: Addressing::Offset { base, offset: 0 },
         ordered: true,
-        unprivileged: false,
+        ..Transfer::plain(
+            word.load(),
+            plain(word.size()),
+            word.rt(),
+            Addressing::Offset { base, offset: 0 },
+        )
     })
 }
 
@@ -200,13 +200,8 @@ fn immediate(word: ImmediateWord) -> Option<LoadStore> {
         _ => return None,
     };
     Some(LoadStore::Transfer(Transfer {
-        load,
-        data,
-        register: word.rt(),
-        second: None,
-        address,
-        ordered: false,
         unprivileged: word.mode() == 0b10,
+        ..Transfer::plain(load, data, word.rt(), address)
     }))
 }
 
@@ -214,16 +209,16 @@ fn immediate(word: ImmediateWord) -> Option<LoadStore> {
 fn unscaled_ordered(word: ImmediateWord) -> Option<LoadStore> {
     let (load, data) = kind(word.size(), false, word.opc())?;
     Some(LoadStore::Transfer(Transfer {
-        load,
-        data,
-        register: word.rt(),
-        second: None,
-        address: Addressing::Offset {
-            base: word.rn(),
-            offset: i64::from(word.offset()),
-        },
         ordered: true,
-        unprivileged: false,
+        ..Transfer::plain(
+            load,
+            data,
+            word.rt(),
+            Addressing::Offset {
+                base: word.rn(),
+                offset: i64::from(word.offset()),
+            },
+        )
     }))
 }
 
@@ -254,17 +249,14 @@ fn literal(word: LiteralWord) -> Option<LoadStore> {
         (true, opc @ 0b00..=0b10) => Data::Vector(opc + 2),
         _ => return None,
     };
-    Some(LoadStore::Transfer(Transfer {
-        load: true,
+    Some(LoadStore::Transfer(Transfer::plain(
+        true,
         data,
-        register: word.rt(),
-        second: None,
-        address: Addressing::Literal {
+        word.rt(),
+        Addressing::Literal {
             offset: i64::from(word.words()) * 4,
         },
-        ordered: false,
-        unprivileged: false,
-    }))
+    )))
 }
 
 /// "Load/store register pair" and "no-allocate pair".
@@ -299,13 +291,8 @@ fn pair(word: PairWord) -> Option<LoadStore> {
         _ => Addressing::Offset { base, offset },
     };
     Some(LoadStore::Transfer(Transfer {
-        load: word.load(),
-        data,
-        register: word.rt(),
         second: Some(word.rt2()),
-        address,
-        ordered: false,
-        unprivileged: false,
+        ..Transfer::plain(word.load(), data, word.rt(), address)
     }))
 }
 
@@ -346,18 +333,15 @@ struct ScaledWord {
 
 fn scaled(word: ScaledWord) -> Option<LoadStore> {
     let (load, data) = kind(word.size(), word.vector(), word.opc())?;
-    Some(LoadStore::Transfer(Transfer {
+    Some(LoadStore::Transfer(Transfer::plain(
         load,
         data,
-        register: word.rt(),
-        second: None,
-        address: Addressing::Offset {
+        word.rt(),
+        Addressing::Offset {
             base: word.rn(),
             offset: i64::from(word.units()) * data.bytes() as i64,
         },
-        ordered: false,
-        unprivileged: false,
-    }))
+    )))
 }
 
 /// "Load/store register (register offset)".
@@ -396,20 +380,17 @@ fn register_offset(word: RegisterWord) -> Option<LoadStore> {
         _ => return None,
     };
     let log2 = data.bytes().trailing_zeros() as u8;
-    Some(LoadStore::Transfer(Transfer {
+    Some(LoadStore::Transfer(Transfer::plain(
         load,
         data,
-        register: word.rt(),
-        second: None,
-        address: Addressing::Register {
+        word.rt(),
+        Addressing::Register {
             base: word.rn(),
             index: word.rm(),
             extend,
             shift: if word.scale() { log2 } else { 0 },
         },
-        ordered: false,
-        unprivileged: false,
-    }))
+    )))
 }
 
 /// "Atomic memory operations".
@@ -448,13 +429,13 @@ fn atomic(word: AtomicWord) -> Option<LoadStore> {
         (true, 0b100) if word.acquire() && !word.release() => {
             let base = word.rn();
             Some(LoadStore::Transfer(Transfer {
-                load: true,
-                data: plain(word.size()),
-                register: word.rt(),
-                second: None,
-                address: Addressing::Offset { base, offset: 0 },
                 ordered: true,
-                unprivileged: false,
+                ..Transfer::plain(
+                    true,
+                    plain(word.size()),
+                    word.rt(),
+                    Addressing::Offset { base, offset: 0 },
+                )
             }))
         }
         _ => None,

@@ -196,6 +196,19 @@ pub struct Transfer {
 }
 
 impl Transfer {
+    /// A transfer of one register without ordering, at the privilege that the guest has.
+    pub(crate) const fn plain(load: bool, data: Data, register: u8, address: Addressing) -> Self {
+        Self {
+            load,
+            data,
+            register,
+            second: None,
+            address,
+            ordered: false,
+            unprivileged: false,
+        }
+    }
+
     /// All bytes: 1 to 32.
     pub const fn bytes(&self) -> u64 {
         let one = self.data.bytes();

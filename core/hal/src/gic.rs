@@ -58,9 +58,11 @@ impl ListRegisters for FakeListRegisters {
     }
 
     fn empty(&self) -> u32 {
-        let state_of = |lr: u64| lr >> 62;
+        let invalid = |lr: u64| lr >> 62 == 0;
+        // EOI asked for (bit 41) without HW (bit 61): a maintenance interrupt is due.
+        let due = |lr: u64| lr >> 61 & 1 == 0 && lr >> 41 & 1 != 0;
         (0..self.lr.len())
-            .filter(|i| state_of(self.lr[*i]) == 0)
+            .filter(|i| invalid(self.lr[*i]) && !due(self.lr[*i]))
             .fold(0, |set, i| set | 1 << i)
     }
 

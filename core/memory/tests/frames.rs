@@ -71,6 +71,18 @@ fn a_small_guest_leaves_the_large_blocks_whole() {
 }
 
 #[test]
+fn pages_come_from_the_end_that_cuts_no_large_block() {
+    for hole in [
+        (GIB, GIB + 512 * MIB),
+        (2 * GIB - 512 * MIB, GIB + 512 * MIB),
+    ] {
+        let mut map = map(&[hole], &[]);
+        map.allocate(PAGE_SIZE, PAGE_SIZE).unwrap();
+        assert!(map.allocate(GIB, GIB).is_ok());
+    }
+}
+
+#[test]
 fn a_guest_s_offset_is_kept() {
     let mut map = map(&[(GIB, 2 * GIB)], &[]);
     let ipa = Ipa::new(0x4000_0000 + 3 * PAGE_SIZE);

@@ -25,6 +25,7 @@
 
 mod format;
 mod geometry;
+mod mapping;
 mod registers;
 mod stage1;
 mod stage2;
@@ -32,7 +33,8 @@ mod table;
 
 pub use format::{Entry, Format};
 pub use geometry::{Geometry, Level};
+pub use mapping::{MapError, Mapping, Mappings};
 pub use registers::{MAIR_EL2, PaRange, Vmid, tcr_el2, vtcr_el2, vttbr_el2};
 pub use stage1::{El2Stage1, Stage1Access, Stage1Attributes, Stage1Memory};
 pub use stage2::{Stage2, Stage2Access, Stage2Attributes, Stage2Execute, Stage2Memory};
-pub use table::{MapError, Mapping, Mappings, Table};
+pub use table::Table;

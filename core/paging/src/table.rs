@@ -2,43 +2,10 @@
 
 use crate::format::{Entry, Format};
 use crate::geometry::{Geometry, Level};
+use crate::mapping::{MapError, Mapping, Mappings};
 use core::marker::PhantomData;
 use hanok_hal::{TableMemory, Tlb};
 use hanok_types::{Address, Hpa, PAGE_SIZE, Span};
-use thiserror::Error;
-
-/// Why a table was not changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum MapError<A: Address> {
-    /// An address or a length is no multiple of 4 KiB.
-    #[error("not a multiple of the page size")]
-    Misaligned,
-    /// An input or output address has more bits than the table can hold.
-    #[error("beyond what the table can translate")]
-    OutOfRange,
-    /// Something is mapped here already.
-    #[error("already mapped at {:#x}", .0.get())]
-    AlreadyMapped(A),
-    /// Nothing is mapped here.
-    #[error("not mapped at {:#x}", .0.get())]
-    NotMapped(A),
-    /// No frame is left for a further table.
-    #[error("no frame left for a translation table")]
-    OutOfTables,
-}
-
-/// What one leaf says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping<F: Format> {
-    /// Everything that the leaf translates.
-    pub input: Span<F::Input>,
-    /// Where the address that was asked for goes; in an iteration, where `input` starts.
-    pub output: Hpa,
-    /// The level of the leaf, by the architecture's number.
-    pub level: u8,
-    /// What the leaf allows.
-    pub attributes: F::Attributes,
-}
 
 /// A descriptor's place.
 #[derive(Clone, Copy)]
@@ -244,7 +211,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
     }
 
     /// The first leaf that ends after `address`.
-    fn next_leaf(&self, address: u64) -> Option<Mapping<F>> {
+    pub(crate) fn next_leaf(&self, address: u64) -> Option<Mapping<F>> {
         let mut at = address;
         while at < self.geometry.input_size() {
             let (slot, entry) = self.locate(at);
@@ -479,22 +446,5 @@ fn check_output<F: Format>(output: Hpa, len: u64) -> Result<(), MapError<F::Inpu
     match output.get().checked_add(len) {
         Some(end) if end <= 1 << F::OUTPUT_BITS => Ok(()),
         _ => Err(MapError::OutOfRange),
-    }
-}
-
-/// The leaves of a table, lowest address first.
-#[derive(Debug)]
-pub struct Mappings<'a, F, M> {
-    table: &'a Table<F, M>,
-    at: u64,
-}
-
-impl<F: Format, M: TableMemory> Iterator for Mappings<'_, F, M> {
-    type Item = Mapping<F>;
-
-    fn next(&mut self) -> Option<Mapping<F>> {
-        let mapping = self.table.next_leaf(self.at)?;
-        self.at = mapping.input.end().get();
-        Some(mapping)
     }
 }

@@ -158,7 +158,7 @@ impl hanok_hal::Tlb<Ipa> for CheckedTlb {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn agrees_with_the_model(operations in prop::collection::vec(operation(), 1..20)) {

@@ -91,9 +91,14 @@ impl Bank {
         self.due() | self.shown
     }
 
+    /// Enabled, and of a group that is forwarded.
+    pub fn delivered(&self, groups: Groups) -> u32 {
+        self.enabled & groups.forwarded(self.group1)
+    }
+
     /// Pending and free to be listed.
     pub fn candidates(&self, groups: Groups) -> u32 {
-        self.due() & self.enabled & groups.forwarded(self.group1) & !self.active & !self.listed
+        self.due() & self.delivered(groups) & !self.active & !self.listed
     }
 
     /// Active, or put there by ISACTIVER, and in no list register.

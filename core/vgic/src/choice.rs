@@ -68,6 +68,12 @@ impl Choice {
         self.best.get(..self.len).unwrap_or(&[])
     }
 
+    /// Whether an acknowledged one is among them.
+    pub fn has_acknowledged(&self) -> bool {
+        let first = self.best().first();
+        first.is_some_and(|need| need.class == Class::Acknowledged)
+    }
+
     /// Offers the interrupts `mask` of a bank.
     pub fn offer(&mut self, class: Class, place: Place, bank: &Bank, mask: u32) {
         for bit in bits(mask) {

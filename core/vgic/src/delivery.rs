@@ -8,7 +8,7 @@
 use crate::bank::{Bank, bits};
 use crate::choice::{Choice, Class, Need};
 use crate::lr::Lr;
-use crate::state::{Cpu, MAX_LRS, Place, Vgic};
+use crate::state::{MAX_LRS, Place, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
 
@@ -107,13 +107,8 @@ impl Vgic {
         for (_, lr) in cpu.slots() {
             let (place, bit) = self.place(Some(vcpu), lr.id())?;
             let bank = self.bank(place)?;
-            let pending = bank.shown & bank.enabled & !bank.active & !bank.unpend;
-            choice.offer(
-                Class::Pending,
-                place,
-                bank,
-                pending & self.groups.forwarded(bank.group1) & 1 << bit,
-            );
+            let pending = bank.shown & bank.delivered(self.groups) & !bank.active;
+            choice.offer(Class::Pending, place, bank, pending & 1 << bit);
         }
         let need = choice.best().first()?;
         let bank = self.bank(need.place(index))?;
@@ -188,7 +183,8 @@ impl Vgic {
         let count = lrs.count().min(MAX_LRS);
         let kept = self.take_out(cpu, lrs);
         let choice = self.choose(cpu, count - (kept.count_ones() as usize).min(count));
-        let report = choice.waiting && (kept != 0 || count == 1);
+        let acknowledged = kept != 0 || choice.has_acknowledged();
+        let report = choice.waiting && (acknowledged || count == 1);
         let before = self.cpu(cpu).map_or([Lr::new(); MAX_LRS], |cpu| cpu.lr);
         let mut free = ((1 << count) - 1) & !kept;
 
@@ -288,7 +284,7 @@ impl Vgic {
         let Some(bank) = self.bank_mut(place) else {
             return Lr::new();
         };
-        let wanted = bank.enabled & groups.forwarded(bank.group1) & 1 << bit != 0;
+        let wanted = bank.delivered(groups) & 1 << bit != 0;
         let lr = bank
             .show(bit, wanted, here, report)
             .with_virtual_id(place.word as u32 * 32 + bit);

@@ -223,5 +223,5 @@ impl Route {
 fn route_id(offset: u64) -> Option<usize> {
     (IROUTER_SPIS..IROUTER_END)
         .contains(&offset)
-        .then_some(((offset - IROUTER) / 8) as usize)
+        .then(|| ((offset - IROUTER) / 8) as usize)
 }

@@ -1,7 +1,7 @@
 //! What raises interrupts: devices' lines, physical interrupts, and SGIs.
 
 use crate::bank::bits;
-use crate::lr::{Lr, LrState};
+use crate::lr::LrState;
 use crate::state::{MAX_LRS, Place, Vgic};
 use bitfield_struct::bitfield;
 use hanok_hal::ListRegisters;
@@ -140,8 +140,8 @@ impl Vgic {
         kick
     }
 
-    /// The short path: the list register in which a hardware interrupt stood last is empty,
-    /// and nobody else waits.
+    /// The short path: nobody else waits, and the list register in which the last hardware
+    /// interrupt stood is empty.
     #[inline]
     fn show_again(
         &mut self,
@@ -157,31 +157,27 @@ impl Vgic {
         }
         let slot = usize::from(cpu.hardware_slot) % MAX_LRS;
         let shadow = cpu.lr.get_mut(slot)?;
-        let bank = &mut cpu.private;
-        let bit = id.get() % 32;
-        let mask = 1 << bit;
-        let ours = cpu.used & 1 << slot != 0 && shadow.virtual_id() == id.get();
-        let vacant = cpu.used & 1 << slot == 0 && (bank.listed | bank.active) & mask == 0;
-        let wanted = bank.enabled & groups.forwarded(bank.group1) & !bank.latch;
-        if !(ours || vacant) || wanted & mask == 0 || lrs.empty() & 1 << slot == 0 {
+        if lrs.empty() & 1 << slot == 0 {
             return None;
         }
-        let priority = *bank.priority.get(bit as usize)?;
-        *bank.physical.get_mut(bit as usize)? = physical.get() as u16;
-        let lr = Lr::new()
-            .with_virtual_id(id.get())
-            .with_physical_id(physical.get() as u16 & 0x3ff)
-            .with_hardware(true)
-            .with_priority(priority)
-            .with_group1(bank.group1 & mask != 0)
-            .with_state(LrState::Pending);
-        bank.active &= !mask;
-        bank.listed |= mask;
-        bank.shown |= mask;
-        bank.hardware_listed |= mask;
-        cpu.used |= 1 << slot;
-        *shadow = lr;
-        lrs.write(slot, lr.into_bits());
+        let mask = 1 << (id.get() % 32);
+        *shadow = if cpu.used & 1 << slot == 0 {
+            let lr = cpu.private.show_hardware(id, physical, groups)?;
+            cpu.used |= 1 << slot;
+            lr
+        } else if shadow.virtual_id() == id.get()
+            && shadow.hardware()
+            && cpu.private.delivered(groups) & mask != 0
+        {
+            // It is still listed. Had its priority or group changed since, `attention` would
+            // be set; so all but the state still holds.
+            cpu.private.active &= !mask;
+            cpu.private.shown |= mask;
+            shadow.with_state(LrState::Pending)
+        } else {
+            return None;
+        };
+        lrs.write(slot, shadow.into_bits());
         Some(())
     }
 

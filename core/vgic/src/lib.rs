@@ -68,6 +68,8 @@ extern crate std;
 mod bank;
 mod choice;
 mod delivery;
+#[cfg(test)]
+mod delivery_tests;
 mod dist;
 mod frame;
 mod inject;
@@ -76,6 +78,8 @@ mod lr;
 #[cfg(test)]
 mod model_test;
 mod redist;
+#[cfg(test)]
+mod register_tests;
 mod snapshot;
 mod state;
 

@@ -2,6 +2,8 @@
 
 use crate::bank::Bank;
 use crate::lr::{Lr, LrState};
+use crate::state::Groups;
+use hanok_types::IntId;
 
 impl Bank {
     /// Interrupts whose shown pending state outlives a low line.
@@ -47,6 +49,37 @@ impl Bank {
         }
     }
 
+    /// The list register's value for a private hardware interrupt that has just fired, and
+    /// the bookkeeping of it, where nothing else is the matter with it: it is not listed,
+    /// not active, not pending, and is to be delivered.
+    pub(crate) fn show_hardware(
+        &mut self,
+        id: IntId,
+        physical: IntId,
+        groups: Groups,
+    ) -> Option<Lr> {
+        let bit = id.get() % 32;
+        let mask = 1 << bit;
+        let taken = self.listed | self.active | self.due() | self.hardware;
+        let wanted = self.delivered(groups) & !taken;
+        if wanted & mask == 0 {
+            return None;
+        }
+        let physical = (physical.get() & 0x3ff) as u16;
+        *self.physical.get_mut(bit as usize)? = physical;
+        self.listed |= mask;
+        self.shown |= mask;
+        self.hardware_listed |= mask;
+        let lr = Lr::new()
+            .with_virtual_id(id.get())
+            .with_physical_id(physical)
+            .with_hardware(true)
+            .with_priority(self.priority(bit))
+            .with_group1(self.group1 & mask != 0)
+            .with_state(LrState::Pending);
+        Some(lr)
+    }
+
     /// Takes over what the list register, last written as this module said, shows now.
     /// Whether a physical interrupt was released by it.
     pub(crate) fn fold(&mut self, bit: u32, read: Lr) -> bool {
@@ -63,7 +96,8 @@ impl Bank {
         set(&mut self.shown, mask, pending);
         self.soft &= self.shown | !mask;
         set(&mut self.forced, mask, forced || still_forced);
-        if pending || active || self.hardware_listed & mask == 0 {
+        let ended = !read.is_valid() || !(pending || active);
+        if !ended || self.hardware_listed & mask == 0 {
             return false;
         }
         self.hardware_listed &= !mask;

@@ -100,7 +100,7 @@ pub fn of(index: usize) -> &'static Cpu {
 /// Lets interrupts in while `f` runs.
 pub fn with_interrupts<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: the handler keeps all registers.
-    unsafe { core::arch::asm!("msr daifclr, #2") };
+    unsafe { core::arch::asm!("msr daifclr, #2", "isb") };
     let result = f();
     // SAFETY: masking an interrupt changes nothing else.
     unsafe { core::arch::asm!("msr daifset, #2") };

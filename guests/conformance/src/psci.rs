@@ -40,6 +40,8 @@ pub const INVALID_ADDRESS: i64 = -9;
 pub const ON: i64 = 0;
 /// AFFINITY_INFO: is off.
 pub const OFF: i64 = 1;
+/// AFFINITY_INFO: was started and does not run yet.
+pub const ON_PENDING: i64 = 2;
 
 /// HVC with these in X0 to X3; gives X0 back.
 pub fn call(function: u64, a: u64, b: u64, c: u64) -> u64 {

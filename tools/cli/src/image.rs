@@ -58,15 +58,17 @@ mod tests {
         half(&mut file, 2);
         half(&mut file, 183);
         file.extend(1u32.to_le_bytes());
-        [0, 64, 0].map(|value| long(&mut file, value));
+        [0, 64, 0].into_iter().for_each(|value| long(&mut file, value));
         file.extend(0u32.to_le_bytes());
-        [64, 56, segments.len() as u16, 64, 0, 0].map(|value| half(&mut file, value));
+        let sizes = [64, 56, segments.len() as u16, 64, 0, 0];
+        sizes.into_iter().for_each(|value| half(&mut file, value));
         let mut offset = 64 + 56 * segments.len() as u64;
         for (place, bytes, zeros) in segments {
             file.extend(1u32.to_le_bytes());
             file.extend(5u32.to_le_bytes());
             let size = bytes.len() as u64;
-            [offset, !0, *place, size, size + zeros, 1].map(|value| long(&mut file, value));
+            let fields = [offset, !0, *place, size, size + zeros, 1];
+            fields.into_iter().for_each(|value| long(&mut file, value));
             offset += size;
         }
         segments.iter().for_each(|(_, bytes, _)| file.extend(*bytes));

@@ -11,6 +11,9 @@ use std::io::Read;
 /// Above this a compressed kernel is taken to be damaged or malicious.
 const MAX_IMAGE: u64 = 512 << 20;
 
+/// Of the Image header's flags, bit 0: the kernel is big-endian.
+const BIG_ENDIAN: u64 = 1;
+
 /// An arm64 kernel, uncompressed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kernel<'a> {
@@ -74,7 +77,14 @@ fn damaged() -> Words {
 }
 
 fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
-    let [text_offset, image_size] = [8, 16].map(|at| u64_at(&bytes, at).unwrap_or(0));
+    let [text_offset, image_size, flags] = [8, 16, 24].map(|at| u64_at(&bytes, at).unwrap_or(0));
+    if flags & BIG_ENDIAN != 0 {
+        return Err(Words::new(
+            "this arm64 kernel is big-endian",
+            "a VM's CPUs, devices and device tree start little-endian",
+            "give a kernel built with CONFIG_CPU_LITTLE_ENDIAN=y, such as \"debian:6.1\"",
+        ));
+    }
     if image_size == 0 {
         return Err(Words::new(
             "this arm64 kernel is too old",

@@ -274,6 +274,46 @@ fn what_is_no_toml_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_board_s_file_is_checked_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = std::fs::read_to_string(boards().join("qemu-virt.toml")).unwrap();
+    let refusal = |from: &str, to: &str| {
+        assert!(sound.contains(from), "{from}");
+        let path = folder.path().join("mine.toml");
+        std::fs::write(&path, sound.replacen(from, to, 1)).unwrap();
+        let found = hanok_system::boards(folder.path()).unwrap_err();
+        let text = SOUND.replacen("qemu-virt", "mine", 1);
+        let by_system = hanok_system::parse(Path::new("mine.toml"), &text, folder.path());
+        assert_eq!(by_system.unwrap_err(), found);
+        assert_eq!(found[0].file, path);
+        short(&found[0])
+    };
+    let cases = [
+        (
+            "backend = \"el2\"",
+            "backend = \"x\"",
+            "2:11 the value of `backend` is not \"el2\"",
+        ),
+        ("machine =", "machin =", "20:1 `machine` is missing in qemu"),
+        (
+            "default = 4",
+            "default = 5",
+            "10:1 the default does not lie between min and max",
+        ),
+        (
+            "default = \"cortex-a57\"",
+            "default = \"z80\"",
+            "7:11 the default CPU \"z80\" is none of the models",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert_eq!(refusal(from, to), expected);
+    }
+    let nowhere = hanok_system::boards(&folder.path().join("nowhere")).unwrap_err();
+    assert_eq!(nowhere[0].what, "the boards' folder cannot be read");
+}
+
+#[test]
 fn modules_need_busybox() {
     let text = with("initramfs = \"busybox\"", "initramfs-modules = \"all\"");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The interrupt controller, timer, serial port and PSCI of the real board.
+//! The interrupt controller, timer, serial port, clock and PSCI of the real board.
 
 use super::place::At;
 use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, Timer};
@@ -113,6 +113,12 @@ fn stdout<'a>(root: &At<'a>) -> Option<At<'a>> {
     }
     let aliases = root.named("aliases").next()?;
     root.follow(tree::text(aliases.node(), path)?)
+}
+
+/// The first PL031.
+pub(super) fn rtc(root: &At<'_>) -> Option<Span<Hpa>> {
+    let at = root.find(&|at| at.is_okay() && tree::compatible(at.node(), "arm,pl031"))?;
+    at.spans().next()?
 }
 
 /// The order of the interrupts where `interrupt-names` says nothing else.

@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     case("psci-on-off", 2, on_off),
     case("psci-all-at-once", 2, all_at_once),
     case("psci-running", 2, running),
+    hanok_case("psci-on-at-once", 2, on_at_once),
 ];
 
 fn version(_: &Machine) -> Outcome {
@@ -207,7 +208,7 @@ fn all_at_once(machine: &Machine) -> Outcome {
 }
 
 fn wait_for_go(_: usize) {
-    SEEN.store(1, SeqCst);
+    let _ = SEEN.compare_exchange(0, 1, SeqCst, SeqCst);
     timer::wait_until(|| SEEN.load(SeqCst) == 2);
 }
 
@@ -223,5 +224,22 @@ fn running(_: &Machine) -> Outcome {
     check_eq!(info, psci::ON, "AFFINITY_INFO");
     check!(smp::wait_off(1), "vCPU 1 does not end");
     check_eq!(cpu::of(1).index(), 1, "its number");
+    Ok(())
+}
+
+/// From CPU_ON's success on a vCPU is ON or ON_PENDING. QEMU says OFF until it runs.
+fn on_at_once(_: &Machine) -> Outcome {
+    for _ in 0..20 {
+        SEEN.store(0, SeqCst);
+        let started = smp::start(1, wait_for_go);
+        let info = psci::affinity_info(1);
+        SEEN.store(2, SeqCst);
+        check_eq!(started, psci::SUCCESS, "CPU_ON");
+        check!(smp::wait_off(1), "vCPU 1 does not end");
+        check!(
+            matches!(info, psci::ON | psci::ON_PENDING),
+            "AFFINITY_INFO {info}"
+        );
+    }
     Ok(())
 }

@@ -72,7 +72,9 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let cases: Vec<_> = cases.filter(|case| args.all || named || !case.scenario.slow).collect();
     if args.list {
         steps.iter().for_each(|step| println!("{}", step.name));
-        cases.iter().for_each(|case| println!("{}", case.name));
+        for case in &cases {
+            println!("{:<40} {}", case.name, case.scenario.about);
+        }
         return Ok(Code::Success);
     }
     if steps.is_empty() && cases.is_empty() {
@@ -87,7 +89,7 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     }
     if !cases.is_empty() {
         let store = Store::open(yes, false).blame(Code::Setup)?;
-        total.add(&runner::run(root, &store, &cases)?);
+        total.add(&runner::run(root, store, &cases));
     }
     println!("{} passed, {} failed", total.passed, total.failed);
     Ok(if total.failed == 0 { Code::Success } else { Code::TestsFailed })

@@ -1,8 +1,8 @@
-//! Runs scenarios, two at a time: building one after another, then boards side by side.
+//! Runs scenarios, two boards side by side.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,44 +30,60 @@ struct Prepared<'a> {
     dir: PathBuf,
 }
 
-/// Runs all `cases`.
-pub fn run(root: &Path, store: &Store, cases: &[Case]) -> Outcome<Tally> {
-    let mut total = Tally::default();
-    let mut waiting = Vec::new();
-    for case in cases {
-        match prepare(root, store, case) {
-            Ok(prepared) => waiting.push(prepared),
-            Err(failure) if failure.code == Code::Setup => return Err(failure),
-            Err(failure) => {
-                let tally = Tally::fail(format!("{:#}", failure.error));
-                told(&case.name, &tally, Duration::ZERO);
-                total.add(&tally);
-            }
-        }
-    }
-    // Taken from the end: the files' order, first one first.
-    waiting.reverse();
-    let (waiting, total) = (Mutex::new(waiting), Mutex::new(total));
-    thread::scope(|scope| {
-        for _ in 0..BESIDE {
-            scope.spawn(|| work(&waiting, &total));
-        }
-    });
-    Ok(total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+/// What the workers share.
+struct Shared<'a> {
+    root: &'a Path,
+    /// Held while an image is built: one at a time, and none long before it boots.
+    store: Mutex<Store>,
+    /// The next case is at the end.
+    waiting: Mutex<Vec<&'a Case>>,
+    total: Mutex<Tally>,
 }
 
-fn work(waiting: &Mutex<Vec<Prepared>>, total: &Mutex<Tally>) {
-    let next = || waiting.lock().ok()?.pop();
-    while let Some(prepared) = next() {
-        let start = Instant::now();
-        let (case, dir) = (prepared.case, prepared.dir.clone());
-        let tally = match boot(prepared) {
-            Ok(()) => Tally::pass(),
-            Err(error) => Tally::fail(format!("{error:#}\n{}", last_words(&dir))),
-        };
-        if let Ok(mut total) = total.lock() {
+/// Runs all `cases`.
+pub fn run(root: &Path, store: Store, cases: &[Case]) -> Tally {
+    let shared = Shared {
+        root,
+        store: Mutex::new(store),
+        waiting: Mutex::new(cases.iter().rev().collect()),
+        total: Mutex::default(),
+    };
+    thread::scope(|scope| {
+        for _ in 0..BESIDE {
+            scope.spawn(|| shared.work());
+        }
+    });
+    shared.total.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared<'_> {
+    fn work(&self) {
+        while let Some(case) = self.next() {
+            let start = Instant::now();
+            let tally = self.one(case);
+            let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
             told(&case.name, &tally, start.elapsed());
             total.add(&tally);
+        }
+    }
+
+    fn next(&self) -> Option<&Case> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn one(&self, case: &Case) -> Tally {
+        let prepared = {
+            let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+            prepare(self.root, &store, case)
+        };
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(failure) => return Tally::fail(format!("{:#}", failure.error)),
+        };
+        let dir = prepared.dir.clone();
+        match boot(prepared) {
+            Ok(()) => Tally::pass(),
+            Err(error) => Tally::fail(format!("{error:#}\n{}", last_words(&dir))),
         }
     }
 }

@@ -1,0 +1,200 @@
+//! What must hold after each step, and at the end of a life.
+
+use super::world::{Plain, World, vcpu};
+use super::{CPUS, HARDWARE, Step, ids};
+use crate::lr::LrState;
+use crate::state::Place;
+use std::vec::Vec;
+
+impl World {
+    /// A guest that polls sees the truth at last.
+    pub(super) fn read_all(&mut self) {
+        self.settle_all();
+        for id in ids() {
+            for cpu in 0..CPUS {
+                let word = u64::from(id / 32) * 4;
+                self.read_word(cpu, id, 0x300 + word);
+                self.settle_all();
+                let active = self.read_word(cpu, id, 0x300 + word) >> (id % 32) & 1 != 0;
+                let pending = self.read_word(cpu, id, 0x200 + word) >> (id % 32) & 1 != 0;
+                let exact = self.exact;
+                let plain = self.plain(cpu, id);
+                if exact {
+                    assert_eq!(active, plain.active.is_some(), "{id} on {cpu}: {plain:?}");
+                    assert_eq!(pending, plain.pending(), "{id} on {cpu}: {plain:?}");
+                }
+            }
+        }
+        self.settle_all();
+        assert_eq!(self.read_word(0, 32, 0) >> 31, 0, "RWP");
+        for cpu in 0..CPUS {
+            self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+            if self.exact {
+                assert_eq!(
+                    self.vgic
+                        .most_urgent(vcpu(cpu))
+                        .map(|(priority, _)| priority),
+                    self.best(cpu)
+                );
+            }
+        }
+    }
+
+    pub(super) fn deliverable(&self, cpu: usize, id: u32, plain: &Plain) -> bool {
+        let group = if plain.group1 {
+            self.group1
+        } else {
+            self.group0
+        };
+        let here = id < 32 || plain.route == cpu;
+        plain.pending() && plain.enabled && group && plain.active.is_none() && here
+    }
+
+    /// The least priority value among what the architecture would signal.
+    pub(super) fn best(&self, cpu: usize) -> Option<u8> {
+        ids()
+            .into_iter()
+            .map(|id| (id, &self.plain[self.owner(cpu, id)][id as usize]))
+            .filter(|(id, plain)| self.deliverable(cpu, *id, plain))
+            .map(|(_, plain)| plain.priority)
+            .min()
+    }
+
+    pub(super) fn check(&mut self) {
+        self.check_unique();
+        if self.exact {
+            for cpu in 0..CPUS {
+                self.check_best(cpu);
+                self.check_physical(cpu);
+            }
+        }
+    }
+
+    pub(super) fn check_unique(&self) {
+        let mut spis = Vec::new();
+        for cpu in &self.cpus {
+            let mut own = Vec::new();
+            for lr in cpu.lr.iter().filter(|lr| lr.is_valid()) {
+                let seen = if lr.id().is_private() {
+                    &mut own
+                } else {
+                    &mut spis
+                };
+                assert!(!seen.contains(&lr.virtual_id()), "{lr:?} twice");
+                seen.push(lr.virtual_id());
+            }
+        }
+    }
+
+    /// The most urgent one stands in a list register, unless all hold acknowledged ones.
+    pub(super) fn check_best(&self, cpu: usize) {
+        let lrs = &self.cpus[cpu].lr;
+        let best = self.best(cpu);
+        let shown = lrs.iter().filter(|lr| lr.state() == LrState::Pending);
+        let shown = shown.map(|lr| lr.priority()).min();
+        let full = lrs.iter().all(|lr| lr.is_active());
+        // With EOImode 1 the report of room may come later.
+        if !full && !self.split {
+            assert_eq!(shown, best, "of vCPU {cpu}: {lrs:?}");
+        }
+        let more_than_fits = self.cpus[cpu].underflow;
+        assert!(!more_than_fits || lrs.iter().any(|lr| lr.is_valid()));
+    }
+
+    pub(super) fn check_physical(&self, cpu: usize) {
+        for id in HARDWARE {
+            let plain = &self.plain[self.owner(cpu, id)][id as usize];
+            let place = Place {
+                cpu,
+                word: (id / 32) as usize,
+            };
+            let bank = self.vgic.bank(place).unwrap();
+            let held = (bank.hardware | bank.hardware_listed) >> (id % 32) & 1 != 0;
+            let idle = !plain.pending() && plain.active.is_none();
+            assert!(!(idle && plain.physical_active), "{id} stuck: {plain:?}");
+            // The CPU may have deactivated it since the last fold.
+            assert!(held || !plain.physical_active, "{id} forgotten: {plain:?}");
+        }
+    }
+
+    /// Everything that is due comes to the guest and ends; then nothing is left.
+    pub(super) fn drain(&mut self) {
+        self.step(Step::Groups(true, true));
+        for id in HARDWARE {
+            for cpu in 0..CPUS {
+                self.step(Step::PhysicalLine(cpu, id, false));
+            }
+        }
+        let owed = self.enable_everything();
+        let mut got = Vec::new();
+        for _ in 0..200 {
+            for cpu in 0..CPUS {
+                self.settle_all();
+                if let Some((id, _)) = self.cpus[cpu].acknowledge() {
+                    got.push((self.owner(cpu, id), id));
+                    self.plain(cpu, id).latch = false;
+                    self.step(Step::Line(cpu, id, false));
+                }
+                self.step(Step::End(cpu));
+                self.step(Step::Deactivate(cpu, 0));
+            }
+        }
+        self.settle_all();
+        for (owner, id) in owed {
+            assert!(got.contains(&(owner, id)), "{id} of {owner} never came");
+        }
+        for id in ids().into_iter().filter(|id| !HARDWARE.contains(id)) {
+            let lost = (0..CPUS).find(|cpu| self.plain(*cpu, id).latch);
+            assert_eq!(lost, None, "{id} was made pending and never came");
+        }
+        for cpu in &self.cpus {
+            assert!(cpu.lr.iter().all(|lr| !lr.is_valid()), "left: {cpu:?}");
+            assert!(!cpu.underflow);
+        }
+        for cpu in 0..CPUS {
+            self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+            self.settle(cpu);
+        }
+        let left = self
+            .vgic
+            .snapshot()
+            .filter(|i| i.pending || i.active || i.listed);
+        assert_eq!(left.count(), 0);
+        let held = self
+            .plain
+            .iter()
+            .flatten()
+            .filter(|plain| plain.physical_active);
+        assert_eq!(held.count(), 0, "a physical interrupt is left active");
+    }
+
+    pub(super) fn is_running(&self, id: u32) -> bool {
+        let mut cpus = self.cpus.iter();
+        cpus.any(|cpu| cpu.dropped.contains(&id) || cpu.running.iter().any(|(i, _)| *i == id))
+    }
+
+    /// Those that are then pending.
+    pub(super) fn enable_everything(&mut self) -> Vec<(usize, u32)> {
+        // The plain model is let go of, as lines now fall by acknowledgement.
+        let late = !core::mem::replace(&mut self.exact, false);
+        let mut owed = Vec::new();
+        for id in ids() {
+            for cpu in 0..CPUS {
+                self.step(Step::Enable(cpu, id, true));
+                // Late kicks may have made active what the model knows as ended.
+                if self.plain(cpu, id).forced || late && !self.is_running(id) {
+                    self.step(Step::Activate(cpu, id, false));
+                }
+                if id >= 32 && cpu > 0 {
+                    continue;
+                }
+                if self.plain(cpu, id).line {
+                    owed.push((cpu, id));
+                }
+            }
+        }
+        owed.retain(|(cpu, id)| !self.plain[*cpu][*id as usize].edge);
+        self.settle_all();
+        owed
+    }
+}

@@ -1,0 +1,98 @@
+//! A CPU interface that takes and ends interrupts in its list registers.
+
+use crate::Lr;
+use crate::lr::LrState;
+use hanok_hal::ListRegisters;
+use std::vec;
+use std::vec::Vec;
+
+/// A CPU's list registers and what its guest has acknowledged.
+#[derive(Debug)]
+pub(super) struct Cpu {
+    pub(super) lr: Vec<Lr>,
+    pub(super) underflow: bool,
+    /// Acknowledged and not yet ended: id and priority, the running one last.
+    pub(super) running: Vec<(u32, u8)>,
+    /// Ended, but not deactivated (EOImode 1).
+    pub(super) dropped: Vec<u32>,
+    pub(super) resident: bool,
+    pub(super) deactivated: Vec<u32>,
+}
+
+impl ListRegisters for Cpu {
+    fn count(&self) -> usize {
+        self.lr.len()
+    }
+    fn read(&self, index: usize) -> u64 {
+        self.lr[index].into_bits()
+    }
+    fn write(&mut self, index: usize, value: u64) {
+        let lr = Lr::from_bits(value);
+        assert!(!(lr.hardware() && lr.state() == LrState::PendingActive));
+        self.lr[index] = lr;
+    }
+    fn empty(&self) -> u32 {
+        let empty = |lr: &Lr| !lr.is_valid() && !lr.eoi();
+        (0..self.lr.len())
+            .filter(|i| empty(&self.lr[*i]))
+            .fold(0, |set, i| set | 1 << i)
+    }
+    fn set_underflow_interrupt(&mut self, on: bool) {
+        self.underflow = on;
+    }
+}
+
+impl Cpu {
+    pub(super) fn new(count: usize) -> Self {
+        Self {
+            lr: vec![Lr::new(); count],
+            underflow: false,
+            running: Vec::new(),
+            dropped: Vec::new(),
+            resident: true,
+            deactivated: Vec::new(),
+        }
+    }
+
+    pub(super) fn running_priority(&self) -> u16 {
+        let least = self.running.iter().map(|(_, priority)| *priority).min();
+        least.map_or(0x100, u16::from)
+    }
+
+    /// The id and priority acknowledged, as by a read of ICC_IAR1_EL1.
+    pub(super) fn acknowledge(&mut self) -> Option<(u32, u8)> {
+        let running = self.running_priority();
+        let best = self
+            .lr
+            .iter_mut()
+            .filter(|lr| lr.state() == LrState::Pending)
+            .min_by_key(|lr| lr.priority())
+            .filter(|lr| u16::from(lr.priority()) < running)?;
+        best.set_state(LrState::Active);
+        let taken = (best.virtual_id(), best.priority());
+        self.running.push(taken);
+        Some(taken)
+    }
+
+    /// Whether there was a list register to deactivate.
+    pub(super) fn deactivate(&mut self, id: u32) -> bool {
+        let lr = self
+            .lr
+            .iter_mut()
+            .find(|lr| lr.virtual_id() == id && lr.is_active());
+        let Some(lr) = lr else {
+            return false;
+        };
+        lr.set_state(LrState::new(lr.is_pending(), false));
+        if lr.hardware() {
+            self.deactivated.push(u32::from(lr.physical_id()));
+        }
+        true
+    }
+
+    pub(super) fn maintenance(&self) -> bool {
+        let valid = self.lr.iter().filter(|lr| lr.is_valid()).count();
+        let ended = self.lr.iter().any(|lr| !lr.is_valid() && lr.eoi());
+        ended || self.underflow && valid <= 1
+    }
+}

@@ -1,0 +1,124 @@
+//! Random lives of a VM's interrupts against a plain model of the architecture: every
+//! interrupt a struct, every rule one line, no list registers. A simulated CPU interface
+//! acknowledges and ends interrupts in the list registers as hardware does.
+
+mod check;
+mod cpu;
+mod world;
+
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+use world::World;
+
+const SGIS: [u32; 2] = [1, 2];
+const PPIS: [u32; 2] = [20, 27];
+const SPIS: [u32; 7] = [33, 40, 48, 64, 70, 95, 287];
+/// Those with a physical interrupt behind them.
+const HARDWARE: [u32; 2] = [27, 64];
+const CPUS: usize = 3;
+
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Step {
+    Enable(usize, u32, bool),
+    Pend(usize, u32, bool),
+    Activate(usize, u32, bool),
+    Priority(usize, u32, u8),
+    Group(usize, u32, bool),
+    Edge(u32, bool),
+    Route(u32, usize),
+    Groups(bool, bool),
+    Line(usize, u32, bool),
+    Pulse(usize, u32),
+    PhysicalLine(usize, u32, bool),
+    Sgi(usize, u16, u32),
+    Acknowledge(usize),
+    End(usize),
+    Deactivate(usize, usize),
+    Leave(usize),
+    Settle(usize),
+    Fold(usize),
+    ReadAll,
+}
+
+fn ids() -> Vec<u32> {
+    [&SGIS[..], &PPIS[..], &SPIS[..]].concat()
+}
+
+fn any_id() -> impl Strategy<Value = u32> {
+    proptest::sample::select(ids())
+}
+
+fn line_id() -> impl Strategy<Value = u32> {
+    proptest::sample::select([&PPIS[..1], &[33, 40, 48, 70, 95, 287]].concat())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cpu = 0..CPUS;
+    let spi = proptest::sample::select(SPIS.to_vec());
+    let hardware = proptest::sample::select(HARDWARE.to_vec());
+    prop_oneof![
+        2 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Enable(c, i, b)),
+        2 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Pend(c, i, b)),
+        1 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Activate(c, i, b)),
+        1 => (cpu.clone(), any_id(), any::<u8>()).prop_map(|(c, i, p)| Step::Priority(c, i, p)),
+        1 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Group(c, i, b)),
+        1 => (spi.clone(), any::<bool>()).prop_map(|(i, b)| Step::Edge(i, b)),
+        1 => (spi, cpu.clone()).prop_map(|(i, c)| Step::Route(i, c)),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Step::Groups(a, b)),
+        1 => Just(Step::Groups(true, true)),
+        8 => (cpu.clone(), line_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Line(c, i, b)),
+        5 => (cpu.clone(), line_id()).prop_map(|(c, i)| Step::Pulse(c, i)),
+        6 => (cpu.clone(), hardware, any::<bool>())
+            .prop_map(|(c, i, b)| Step::PhysicalLine(c, i, b)),
+        5 => (cpu.clone(), any::<u16>(), 1..3u32).prop_map(|(c, t, i)| Step::Sgi(c, t, i)),
+        12 => cpu.clone().prop_map(Step::Acknowledge),
+        10 => cpu.clone().prop_map(Step::End),
+        5 => (cpu.clone(), any::<usize>()).prop_map(|(c, n)| Step::Deactivate(c, n)),
+        1 => cpu.clone().prop_map(Step::Leave),
+        1 => cpu.clone().prop_map(Step::Fold),
+        3 => cpu.prop_map(Step::Settle),
+        1 => Just(Step::ReadAll),
+    ]
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn lives_like_the_architecture_s_model(
+        count in 1..=16usize,
+        few in any::<bool>(),
+        split in any::<bool>(),
+        short_path in any::<bool>(),
+        steps in proptest::collection::vec(step(), 1..150),
+    ) {
+        let count = if few { count.min(4) } else { count };
+        let mut world = World::new(count, split, true, short_path);
+        for step in steps {
+            world.step(step);
+        }
+        world.drain();
+    }
+
+    #[test]
+    fn nothing_is_lost_when_kicks_come_late(
+        count in 1..=4usize,
+        split in any::<bool>(),
+        steps in proptest::collection::vec(step(), 1..150),
+    ) {
+        let mut world = World::new(count, split, false, true);
+        for step in steps {
+            world.step(step);
+        }
+        world.drain();
+    }
+}

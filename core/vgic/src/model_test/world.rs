@@ -1,0 +1,374 @@
+//! The hypervisor, its guests, and what the architecture says of them.
+
+use super::cpu::Cpu;
+use super::{CPUS, HARDWARE, Step, ids};
+use crate::{Frame, SgiRegister, Vgic};
+use hanok_hal::ListRegisters;
+use hanok_types::{IntId, VcpuId, VcpuSet, Width};
+use std::vec;
+use std::vec::Vec;
+
+/// The architecture's view of one interrupt.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plain {
+    pub(super) enabled: bool,
+    pub(super) group1: bool,
+    pub(super) edge: bool,
+    pub(super) latch: bool,
+    pub(super) line: bool,
+    pub(super) active: Option<usize>,
+    pub(super) forced: bool,
+    pub(super) priority: u8,
+    pub(super) route: usize,
+    pub(super) physical_line: bool,
+    pub(super) physical_active: bool,
+}
+
+impl Plain {
+    pub(super) fn pending(&self) -> bool {
+        self.latch || self.line && !self.edge
+    }
+}
+
+pub(super) struct World {
+    pub(super) vgic: Vgic,
+    pub(super) cpus: Vec<Cpu>,
+    /// By id; private ones by vCPU too.
+    pub(super) plain: Vec<Vec<Plain>>,
+    pub(super) group0: bool,
+    pub(super) group1: bool,
+    pub(super) split: bool,
+    /// Settle everything after each step, so that the plain model holds exactly.
+    pub(super) exact: bool,
+    pub(super) short_path: bool,
+}
+
+pub(super) fn vcpu(cpu: usize) -> VcpuId {
+    VcpuId::new(cpu as u8)
+}
+
+impl World {
+    pub(super) fn new(count: usize, split: bool, exact: bool, short_path: bool) -> Self {
+        let mut world = Self {
+            vgic: Vgic::new(CPUS, 5),
+            cpus: (0..CPUS).map(|_| Cpu::new(count)).collect(),
+            plain: vec![vec![Plain::default(); 288]; CPUS],
+            group0: false,
+            group1: false,
+            split,
+            exact,
+            short_path,
+        };
+        for cpu in 0..CPUS {
+            for id in 0..16 {
+                world.plain[cpu][id].edge = true;
+            }
+        }
+        // Most of what the guest would set up, so that steps meet live interrupts.
+        world.step(Step::Groups(true, true));
+        for id in ids() {
+            for cpu in 0..CPUS {
+                world.step(Step::Enable(cpu, id, true));
+                world.step(Step::Group(cpu, id, true));
+                world.step(Step::Priority(cpu, id, (id as u8).wrapping_mul(40)));
+            }
+        }
+        world.step(Step::Edge(48, true));
+        world.step(Step::Edge(287, true));
+        world
+    }
+
+    pub(super) fn plain(&mut self, cpu: usize, id: u32) -> &mut Plain {
+        let cpu = if id < 32 { cpu } else { 0 };
+        &mut self.plain[cpu][id as usize]
+    }
+
+    pub(super) fn owner(&self, cpu: usize, id: u32) -> usize {
+        if id < 32 { cpu } else { 0 }
+    }
+
+    /// A write by `cpu`'s guest to a register with a bit an interrupt.
+    pub(super) fn write_bit(&mut self, cpu: usize, base: u64, id: u32) {
+        let word = u64::from(id / 32) * 4;
+        self.write_word(cpu, id, base + word, 1 << (id % 32));
+    }
+
+    pub(super) fn frame(cpu: usize, id: u32) -> (Frame, u64) {
+        if id < 32 {
+            (Frame::Redist(vcpu(cpu)), 0x1_0000)
+        } else {
+            (Frame::Dist, 0)
+        }
+    }
+
+    pub(super) fn write_word(&mut self, cpu: usize, id: u32, offset: u64, value: u64) {
+        let (frame, base) = Self::frame(cpu, id);
+        let kick = self.vgic.write(frame, base + offset, Width::Word, value);
+        self.after(cpu, kick);
+    }
+
+    pub(super) fn read_word(&mut self, cpu: usize, id: u32, offset: u64) -> u64 {
+        let (frame, base) = Self::frame(cpu, id);
+        let read = self.vgic.read(frame, base + offset, Width::Word);
+        self.after(cpu, read.kick);
+        read.value
+    }
+
+    pub(super) fn after(&mut self, cpu: usize, kick: VcpuSet) {
+        for other in kick.iter() {
+            assert!(self.vgic.needs_entry(other), "{other} kicked for nothing");
+        }
+        if self.exact {
+            self.settle_all();
+        } else {
+            self.settle(cpu);
+        }
+    }
+
+    pub(super) fn settle_all(&mut self) {
+        for _ in 0..20 {
+            for cpu in 0..CPUS {
+                self.settle(cpu);
+            }
+            let quiet =
+                |cpu: usize| !self.vgic.needs_entry(vcpu(cpu)) && !self.cpus[cpu].maintenance();
+            if (0..CPUS).all(quiet) {
+                return;
+            }
+        }
+        panic!("the hypervisor does not come to rest");
+    }
+
+    /// What the hypervisor does before one pCPU goes back to its guest.
+    pub(super) fn settle(&mut self, cpu: usize) {
+        self.cpus[cpu].resident = true;
+        for _ in 0..20 {
+            self.collect(cpu);
+            if self.cpus[cpu].maintenance() {
+                self.vgic.maintenance(vcpu(cpu), &mut self.cpus[cpu]);
+            }
+            self.vgic.enter(vcpu(cpu), &mut self.cpus[cpu]);
+            assert!(!self.vgic.needs_entry(vcpu(cpu)));
+            self.collect(cpu);
+            let fired = self.fire(cpu);
+            if !fired && !self.cpus[cpu].maintenance() {
+                return;
+            }
+        }
+        panic!("storm of maintenance interrupts: {:?}", self.cpus[cpu]);
+    }
+
+    /// Deactivations of physical interrupts, by the CPU and by software.
+    pub(super) fn collect(&mut self, cpu: usize) {
+        for id in core::mem::take(&mut self.cpus[cpu].deactivated) {
+            let plain = self.plain(cpu, id);
+            assert!(plain.physical_active, "{id} deactivated twice");
+            plain.physical_active = false;
+        }
+        while let Some(id) = self.vgic.take_released(vcpu(cpu)) {
+            self.plain(cpu, id.get()).physical_active = false;
+        }
+    }
+
+    /// Physical interrupts that are due; whether there was one.
+    pub(super) fn fire(&mut self, cpu: usize) -> bool {
+        let mut fired = false;
+        for id in HARDWARE {
+            let plain = self.plain(cpu, id);
+            if !plain.physical_line || plain.physical_active {
+                continue;
+            }
+            plain.physical_active = true;
+            plain.latch = true;
+            fired = true;
+            let (id, lrs) = (IntId::new(id), &mut self.cpus[cpu]);
+            if self.short_path {
+                self.vgic.inject_hardware_now(vcpu(cpu), id, id, lrs);
+            } else {
+                self.vgic.inject_hardware(vcpu(cpu), id, id);
+            }
+        }
+        fired
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
+        match step {
+            Step::Enable(cpu, id, on) => {
+                let plain = self.plain(cpu, id);
+                if on && !plain.enabled && plain.physical_active && plain.active.is_none() {
+                    // Resampled.
+                    plain.latch = false;
+                }
+                plain.enabled = on;
+                self.write_bit(cpu, if on { 0x100 } else { 0x180 }, id);
+            }
+            Step::Pend(cpu, id, on) => {
+                self.plain(cpu, id).latch = on;
+                self.write_bit(cpu, if on { 0x200 } else { 0x280 }, id);
+            }
+            Step::Activate(cpu, id, on) => self.activate(cpu, id, on),
+            Step::Priority(cpu, id, priority) => {
+                self.plain(cpu, id).priority = priority & 0xf8;
+                let (frame, base) = Self::frame(cpu, id);
+                let offset = base + 0x400 + u64::from(id);
+                let kick = self.vgic.write(frame, offset, Width::Byte, priority.into());
+                self.after(cpu, kick);
+            }
+            Step::Group(cpu, id, group1) => self.group(cpu, id, group1),
+            Step::Edge(id, edge) => self.edge(id, edge),
+            Step::Route(id, to) => {
+                self.plain(0, id).route = to;
+                let offset = 0x6000 + u64::from(id) * 8;
+                let kick = self
+                    .vgic
+                    .write(Frame::Dist, offset, Width::Double, to as u64);
+                self.after(0, kick);
+            }
+            Step::Groups(group0, group1) => {
+                (self.group0, self.group1) = (group0, group1);
+                self.write_word(0, 32, 0, u64::from(group0) | u64::from(group1) << 1);
+            }
+            Step::Line(cpu, id, high) => {
+                let plain = self.plain(cpu, id);
+                plain.latch |= high && !plain.line && plain.edge;
+                plain.line = high;
+                let kick = self.vgic.set_level(Some(vcpu(cpu)), IntId::new(id), high);
+                self.after(cpu, kick);
+            }
+            Step::Pulse(cpu, id) => {
+                self.plain(cpu, id).latch = true;
+                let kick = self.vgic.pulse(Some(vcpu(cpu)), IntId::new(id));
+                self.after(cpu, kick);
+            }
+            Step::PhysicalLine(cpu, id, high) => {
+                self.plain(cpu, id).physical_line = high;
+                self.after(cpu, VcpuSet::EMPTY);
+            }
+            Step::Sgi(cpu, targets, id) => self.sgi(cpu, targets, id),
+            Step::Acknowledge(cpu) => self.acknowledge(cpu),
+            Step::End(cpu) => self.end(cpu),
+            Step::Deactivate(cpu, which) => self.deactivate(cpu, which),
+            Step::Leave(cpu) => {
+                self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu]);
+                let empty = (1 << self.cpus[cpu].lr.len()) - 1;
+                assert_eq!(self.cpus[cpu].empty(), empty);
+                assert!(!self.cpus[cpu].underflow);
+                self.after(cpu, VcpuSet::EMPTY);
+            }
+            Step::Settle(cpu) => self.settle(cpu),
+            Step::Fold(cpu) => {
+                self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+                self.after(cpu, VcpuSet::EMPTY);
+            }
+            Step::ReadAll => self.read_all(),
+        }
+        self.check();
+    }
+
+    pub(super) fn activate(&mut self, cpu: usize, id: u32, on: bool) {
+        let owner = if id < 32 {
+            cpu
+        } else {
+            self.plain(0, id).route
+        };
+        let plain = self.plain(cpu, id);
+        if on && plain.active.is_none() {
+            plain.active = Some(owner);
+            plain.forced = true;
+        }
+        if !on {
+            plain.active = None;
+            plain.forced = false;
+        }
+        self.write_bit(cpu, if on { 0x300 } else { 0x380 }, id);
+    }
+
+    pub(super) fn group(&mut self, cpu: usize, id: u32, group1: bool) {
+        self.plain(cpu, id).group1 = group1;
+        let offset = 0x80 + u64::from(id / 32) * 4;
+        let old = self.read_word(cpu, id, offset);
+        let bit = 1 << (id % 32);
+        let new = if group1 { old | bit } else { old & !bit };
+        self.write_word(cpu, id, offset, new);
+    }
+
+    pub(super) fn edge(&mut self, id: u32, edge: bool) {
+        self.plain(0, id).edge = edge;
+        let offset = 0xc00 + u64::from(id / 16) * 4;
+        let old = self.read_word(0, id, offset);
+        let bit = 2 << (id % 16 * 2);
+        let new = if edge { old | bit } else { old & !bit };
+        self.write_word(0, id, offset, new);
+    }
+
+    pub(super) fn sgi(&mut self, cpu: usize, targets: u16, id: u32) {
+        for target in (0..CPUS).filter(|target| targets >> target & 1 != 0) {
+            let plain = self.plain(target, id);
+            plain.latch |= plain.group1;
+        }
+        let value = u64::from(id) << 24 | u64::from(targets);
+        let kick = self.vgic.send_sgi(vcpu(cpu), value, SgiRegister::Sgi1);
+        self.after(cpu, kick);
+    }
+
+    pub(super) fn acknowledge(&mut self, cpu: usize) {
+        let before = self.best(cpu);
+        let Some((id, priority)) = self.cpus[cpu].acknowledge() else {
+            return self.after(cpu, VcpuSet::EMPTY);
+        };
+        let owner = self.owner(cpu, id);
+        if self.exact {
+            let plain = &self.plain[owner][id as usize];
+            assert!(self.deliverable(cpu, id, plain), "{id} spurious: {plain:?}");
+            if !self.split {
+                assert_eq!(Some(priority), before, "{id} out of order");
+            }
+        }
+        let plain = self.plain(cpu, id);
+        assert!(!self_exact(plain, cpu), "{id} active elsewhere: {plain:?}");
+        plain.latch = false;
+        plain.active = Some(cpu);
+        self.after(cpu, VcpuSet::EMPTY);
+    }
+
+    pub(super) fn end(&mut self, cpu: usize) {
+        if let Some((id, _)) = self.cpus[cpu].running.pop() {
+            if self.split {
+                self.cpus[cpu].dropped.push(id);
+            } else {
+                self.finish(cpu, id);
+            }
+        }
+        self.after(cpu, VcpuSet::EMPTY);
+    }
+
+    pub(super) fn deactivate(&mut self, cpu: usize, which: usize) {
+        let count = self.cpus[cpu].dropped.len();
+        if count != 0 {
+            let id = self.cpus[cpu].dropped.swap_remove(which % count);
+            self.finish(cpu, id);
+        }
+        self.after(cpu, VcpuSet::EMPTY);
+    }
+
+    pub(super) fn finish(&mut self, cpu: usize, id: u32) {
+        let found = self.cpus[cpu].deactivate(id);
+        let exact = self.exact;
+        let plain = self.plain(cpu, id);
+        if plain.active == Some(cpu) {
+            assert!(
+                found || plain.forced || !exact,
+                "{id} lost its deactivation"
+            );
+            if found {
+                plain.active = None;
+                plain.forced = false;
+            }
+        }
+    }
+}
+
+/// Whether active on another vCPU than `cpu`.
+pub(super) fn self_exact(plain: &Plain, cpu: usize) -> bool {
+    plain.active.is_some_and(|other| other != cpu) && !plain.forced
+}

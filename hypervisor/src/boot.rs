@@ -5,12 +5,12 @@ use crate::layout::{self, Image, Layout};
 use crate::place::Place;
 use crate::{selftest, smp, system};
 use core::sync::atomic::{AtomicBool, Ordering};
-use hanok_aarch64::board::{Board, BoardInterrupts};
+use hanok_aarch64::board::{Board, BoardInterrupts, VmUnit};
 use hanok_aarch64::boot::{self, BootArguments};
 use hanok_aarch64::cpu::{self, Cpu};
 use hanok_aarch64::random::Random;
 use hanok_aarch64::traps::Features;
-use hanok_aarch64::{read, schedule, vectors};
+use hanok_aarch64::{exits, read, schedule, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, PsciMethod};
 use hanok_hal::Mutex;
@@ -31,7 +31,13 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     fatal::set_console(info.early_console);
     vectors::install();
     let emergency = (&raw const BOOT_EMERGENCY_STACK) as u64 + 8192;
-    let mut first = Cpu { emergency_stack: emergency, stack: 0, id: CpuId::new(0), board: None, vcpu: None };
+    let mut first = Cpu {
+        emergency_stack: emergency,
+        stack: 0,
+        id: CpuId::new(0),
+        board: None,
+        vcpu: None,
+    };
     // SAFETY: this frame lives until this CPU installs its final record, and is its own.
     unsafe { cpu::install(&mut first) };
     let image = Image::new(&boot, &info);
@@ -49,8 +55,10 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
 
 /// What is mapped of the board's device tree: its own length is checked by the parser.
 fn tree_bytes(at: u64) -> &'static [u8] {
-    if at == 0 || at % 8 != 0 {
-        refuse(format_args!("the boot loader gave no device tree (x0 is {at:#x})"));
+    if at == 0 || !at.is_multiple_of(8) {
+        refuse(format_args!(
+            "the boot loader gave no device tree (x0 is {at:#x})"
+        ));
     }
     let mapped = (at & !(TREE_MAX - 1)) + 2 * TREE_MAX - at;
     // SAFETY: the assembly mapped the two blocks from the one that holds `at`; the tree stays
@@ -60,18 +68,27 @@ fn tree_bytes(at: u64) -> &'static [u8] {
 
 /// The tree's own length, as it says (FDT header, totalsize).
 fn tree_len(tree: &[u8]) -> u64 {
-    let field = tree.get(4..8).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+    let field = tree
+        .get(4..8)
+        .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
     u64::from(field.map_or(0, u32::from_be_bytes))
 }
 
 /// From now on the tree's own serial port is the panic console, where it is mapped yet.
 fn adopt_console(board: &BoardTree<'_>, early: u64) {
-    fatal::set_framed(board.bootargs.split_whitespace().any(|word| word == "hanok.console=framed"));
+    fatal::set_framed(
+        board
+            .bootargs
+            .split_whitespace()
+            .any(|word| word == "hanok.console=framed"),
+    );
     if let Some(method) = board.psci {
         fatal::set_conduit(conduit(method));
     }
     let Some(console) = &board.console else {
-        refuse(format_args!("the board's device tree has no PL011 to speak on"));
+        refuse(format_args!(
+            "the board's device tree has no PL011 to speak on"
+        ));
     };
     if early == console.registers.start().get() {
         fatal::set_console(early);
@@ -89,7 +106,9 @@ fn conduit(method: PsciMethod) -> Conduit {
 fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     // SAFETY: taken from free RAM for this, mapped in place for ever.
     let mut place = unsafe { Place::new(layout.place) };
-    let Some(console) = tree.console else { refuse(format_args!("no console")) };
+    let Some(console) = tree.console else {
+        refuse(format_args!("no console"))
+    };
     let base = console.registers.start().get();
     fatal::set_console(base);
     // SAFETY: the board's PL011, mapped for ever; the panic console cuts in only at the end.
@@ -97,7 +116,10 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         refuse(format_args!("the PL011's address {base:#x} cannot be used"));
     };
     uart.listen();
-    let framed = tree.bootargs.split_whitespace().any(|word| word == "hanok.console=framed");
+    let framed = tree
+        .bootargs
+        .split_whitespace()
+        .any(|word| word == "hanok.console=framed");
     // SAFETY: the payload is mapped in place, read-only, for ever.
     let payload: &'static [u8] = unsafe {
         core::slice::from_raw_parts(
@@ -107,9 +129,12 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let system = system::parse(payload, tree.cpus.len());
     let features = Features::detect();
-    let units = system::place_units(&system, &mut layout.free, &mut place);
+    let units = system::place_units(&system, epoch(tree), &mut layout.free, &mut place);
     let mut mpidr = [0; MAX_CPUS];
-    mpidr.iter_mut().zip(&tree.cpus).for_each(|(slot, cpu)| *slot = cpu.mpidr);
+    mpidr
+        .iter_mut()
+        .zip(&tree.cpus)
+        .for_each(|(slot, cpu)| *slot = cpu.mpidr);
     let board = Board {
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
         console: Mutex::new(Console::new(uart, framed)),
@@ -126,7 +151,9 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
     };
-    let Some(board) = place.put(board) else { refuse(format_args!("no memory for the board")) };
+    let Some(board) = place.put(board) else {
+        refuse(format_args!("no memory for the board"))
+    };
     let board: &'static Board = board;
     greet(board, tree);
     let cpus = smp::prepare(tree, board, &mut place);
@@ -136,11 +163,22 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     smp::enter_first(cpus)
 }
 
+/// The wall clock's time when the counter was zero, in seconds since 1970; without a clock,
+/// the guests' clocks begin there.
+fn epoch(tree: &BoardTree<'_>) -> u32 {
+    let Some(clock) = tree.rtc else { return 0 };
+    // SAFETY: the board's PL031, mapped as a device with the final translation.
+    let now = unsafe { hanok_arm_common::seconds(Hva::new(clock.start().get())) };
+    now.wrapping_sub((read!("cntpct_el0") / read!("cntfrq_el0").max(1)) as u32)
+}
+
 /// Interrupts that the hypervisor serves; the architecture's own numbers where the tree
 /// names none (BSA recommends these PPIs).
 fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
     let maintenance = match &tree.gic {
-        hanok_config::Gic::V3 { maintenance, .. } | hanok_config::Gic::V2 { maintenance, .. } => *maintenance,
+        hanok_config::Gic::V3 { maintenance, .. } | hanok_config::Gic::V2 { maintenance, .. } => {
+            *maintenance
+        }
     };
     BoardInterrupts {
         virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
@@ -163,14 +201,34 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
     ));
 }
 
+/// Says what a VM was given.
+fn introduce(unit: &VmUnit, board: &Board) {
+    let [gib, mib, pages] = unit.blocks;
+    board.say(format_args!(
+        "vm {}: {} vCPU{}, {} MiB at {}, stage 2 by {gib} x 1 GiB, {mib} x 2 MiB, {pages} x 4 KiB",
+        unit.vm.config().name,
+        unit.vm.vcpus(),
+        if unit.vm.vcpus() == 1 { "" } else { "s" },
+        unit.ram.ipa().len() >> 20,
+        unit.ram.host(),
+    ));
+}
+
 /// On the boot CPU's own stack: begins every VM's first life, and runs this CPU's vCPU.
 pub fn run(cpu: &'static mut Cpu, board: &'static Board) -> ! {
     selftest::late(board.bootargs);
     for unit in board.vms {
         let name = &unit.vm.config().name;
+        introduce(unit, board);
         if schedule::begin_life(unit, board) {
             board.say(format_args!("vm {name}: started"));
-            for other in unit.vm.config().cpus.iter().filter(|other| **other != cpu.id) {
+            for other in unit
+                .vm
+                .config()
+                .cpus
+                .iter()
+                .filter(|other| **other != cpu.id)
+            {
                 board.kick(*other);
             }
         } else {
@@ -179,7 +237,10 @@ pub fn run(cpu: &'static mut Cpu, board: &'static Board) -> ! {
         }
     }
     schedule::end_if_over(board);
-    let vcpu = schedule::next(cpu, board);
+    let mut vcpu = schedule::next(cpu, board);
+    if selftest::wants_serror(board.bootargs) {
+        vcpu = exits::system_error(vcpu);
+    }
     // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
     unsafe { vectors::enter(vcpu) }
 }

@@ -33,7 +33,10 @@ pub fn set_framed(framed: bool) {
 
 /// How the board is turned off.
 pub fn set_conduit(conduit: Conduit) {
-    CONDUIT.store(if conduit == Conduit::Smc { 1 } else { 2 }, Ordering::Relaxed);
+    CONDUIT.store(
+        if conduit == Conduit::Smc { 1 } else { 2 },
+        Ordering::Relaxed,
+    );
 }
 
 struct Line(Option<HostUart>);
@@ -106,7 +109,12 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     }
     let mut line = Line::open();
     match info.location() {
-        Some(at) => line.say(format_args!("panic: {} at {}:{}", info.message(), at.file(), at.line())),
+        Some(at) => line.say(format_args!(
+            "panic: {} at {}:{}",
+            info.message(),
+            at.file(),
+            at.line()
+        )),
         None => line.say(format_args!("panic: {}", info.message())),
     }
     show_state(&mut line);
@@ -128,7 +136,11 @@ extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
     let far = hanok_aarch64::read!("far_el2");
     let elr = hanok_aarch64::read!("elr_el2");
     let mut line = Line::open();
-    let why = if is_stack_guard(far) { " (a stack ran over)" } else { "" };
+    let why = if is_stack_guard(far) {
+        " (a stack ran over)"
+    } else {
+        ""
+    };
     line.say(format_args!(
         "panic: {kind} in the hypervisor at {elr:#x}{why}: ESR_EL2 {esr:#x} FAR_EL2 {far:#x}"
     ));

@@ -67,9 +67,15 @@ impl Image {
             .checked_add(info.payload_offset)
             .and_then(|at| Span::new(Hpa::new(at), info.payload_len));
         let Some(payload) = payload else {
-            refuse(format_args!("the image's header is damaged: its payload lies past the address space"));
+            refuse(format_args!(
+                "the image's header is damaged: its payload lies past the address space"
+            ));
         };
-        Self { start, size: symbol(&raw const __image_end), payload }
+        Self {
+            start,
+            size: symbol(&raw const __image_end),
+            payload,
+        }
     }
 
     /// Physical address of its first byte.
@@ -91,13 +97,22 @@ fn span(start: u64, len: u64) -> Span<Hpa> {
 /// Makes the final translation and goes over to it. Stacks are mapped for every CPU; the
 /// caller is still on the boot stack.
 pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layout {
+    let in_ram = |part: Span<Hpa>| board.ram.iter().any(|ram| ram.covers(&part));
+    if !in_ram(image.own()) || !in_ram(image.payload) {
+        refuse(format_args!(
+            "the image does not lie in the board's RAM: its header is damaged, or the board has \
+             too little memory for it"
+        ));
+    }
     let mut free = free_memory(board, image, tree);
     let place = take(&mut free, PLACE, "its own data");
     let frames = Hpa::new(image.start + symbol((&raw const hanok_table_frames).cast()));
     // SAFETY: frames of the image's bss, mapped at their linked address, used by this alone.
     let frames = unsafe { Frames::new(frames, TABLE_FRAMES, IMAGE_BASE - image.start) };
     let Some(mut table) = OwnTable::new(frames) else {
-        refuse(format_args!("no frame for the hypervisor's own translation"));
+        refuse(format_args!(
+            "no frame for the hypervisor's own translation"
+        ));
     };
     if let Err(error) = map_all(&mut table, board, image, &mut free) {
         refuse(format_args!("the hypervisor's own translation: {error}"));
@@ -109,7 +124,10 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
 }
 
 fn free_memory(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> FrameMap {
-    let whole = span(image.start, image.payload.end().get().max(image.own().end().get()) - image.start);
+    let whole = span(
+        image.start,
+        image.payload.end().get().max(image.own().end().get()) - image.start,
+    );
     let mut reserved: heapless::Vec<_, 34> = board.reserved.iter().copied().collect();
     // Room for two more than a tree can have.
     let _ = reserved.push(whole);
@@ -149,19 +167,39 @@ fn map_all(
 /// The image where it is linked: code, constants, data, each with its rights.
 fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
     let parts = [
-        (symbol(&raw const __text_start), symbol(&raw const __text_end), Stage1Attributes::TEXT),
-        (symbol(&raw const __text_end), symbol(&raw const __rodata_end), Stage1Attributes::RODATA),
-        (symbol(&raw const __rodata_end), symbol(&raw const __image_end), Stage1Attributes::DATA),
+        (
+            symbol(&raw const __text_start),
+            symbol(&raw const __text_end),
+            Stage1Attributes::TEXT,
+        ),
+        (
+            symbol(&raw const __text_end),
+            symbol(&raw const __rodata_end),
+            Stage1Attributes::RODATA,
+        ),
+        (
+            symbol(&raw const __rodata_end),
+            symbol(&raw const __image_end),
+            Stage1Attributes::DATA,
+        ),
     ];
     for (from, to, rights) in parts {
-        table.map(IMAGE_BASE + from, Hpa::new(image.start + from), to - from, rights)?;
+        table.map(
+            IMAGE_BASE + from,
+            Hpa::new(image.start + from),
+            to - from,
+            rights,
+        )?;
     }
     Ok(())
 }
 
 /// RAM in place, but for the image's own frames; the payload is read-only.
 fn map_ram(table: &mut OwnTable, ram: Span<Hpa>, image: &Image) -> Result<(), OwnMapError> {
-    let pieces = [(image.own(), None), (image.payload, Some(Stage1Attributes::RODATA))];
+    let pieces = [
+        (image.own(), None),
+        (image.payload, Some(Stage1Attributes::RODATA)),
+    ];
     let mut at = ram.start().get();
     for (piece, rights) in pieces {
         let inside = piece.start().get() >= at && piece.end() <= ram.end() && !piece.is_empty();
@@ -174,7 +212,10 @@ fn map_ram(table: &mut OwnTable, ram: Span<Hpa>, image: &Image) -> Result<(), Ow
         }
         at = piece.end().get().next_multiple_of(PAGE_SIZE);
     }
-    table.map_in_place(span(at, ram.end().get().saturating_sub(at)), Stage1Attributes::DATA)
+    table.map_in_place(
+        span(at, ram.end().get().saturating_sub(at)),
+        Stage1Attributes::DATA,
+    )
 }
 
 fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMapError> {
@@ -182,10 +223,19 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMap
     if let Some(console) = &board.console {
         table.map_in_place(console.registers, device)?;
     }
+    if let Some(clock) = board.rtc {
+        table.map_in_place(clock, device)?;
+    }
     match &board.gic {
-        Gic::V3 { distributor, redistributors, .. } => {
+        Gic::V3 {
+            distributor,
+            redistributors,
+            ..
+        } => {
             table.map_in_place(*distributor, device)?;
-            redistributors.iter().try_for_each(|frames| table.map_in_place(*frames, device))
+            redistributors
+                .iter()
+                .try_for_each(|frames| table.map_in_place(*frames, device))
         }
         Gic::V2 { .. } => Ok(()),
     }

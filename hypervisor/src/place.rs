@@ -16,13 +16,18 @@ impl Place {
     /// # Safety
     /// The block is mapped one to one, writable, zeroed or not, for ever, and nobody else's.
     pub unsafe fn new(block: Span<Hpa>) -> Self {
-        Self { next: block.start().get(), end: block.end().get() }
+        Self {
+            next: block.start().get(),
+            end: block.end().get(),
+        }
     }
 
     /// `bytes` bytes aligned to `align`, a power of two; `None` where they do not fit.
     fn take(&mut self, bytes: usize, align: usize) -> Option<u64> {
         let start = self.next.next_multiple_of(align as u64);
-        let end = start.checked_add(bytes as u64).filter(|end| *end <= self.end)?;
+        let end = start
+            .checked_add(bytes as u64)
+            .filter(|end| *end <= self.end)?;
         self.next = end;
         Some(start)
     }

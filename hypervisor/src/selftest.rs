@@ -5,7 +5,9 @@
 use core::hint::black_box;
 
 fn wanted(bootargs: &str) -> Option<&str> {
-    bootargs.split_whitespace().find_map(|word| word.strip_prefix("hanok.selftest="))
+    bootargs
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("hanok.selftest="))
 }
 
 /// Faults before the final translation.
@@ -13,6 +15,11 @@ pub fn early(bootargs: &str) {
     if wanted(bootargs) == Some("panic-early") {
         panic!("asked for by hanok.selftest");
     }
+}
+
+/// Whether the first guest is to meet an SError, as if the bus had raised one while it ran.
+pub fn wants_serror(bootargs: &str) -> bool {
+    wanted(bootargs) == Some("serror")
 }
 
 /// Faults once everything is in place.
@@ -41,8 +48,11 @@ pub fn late(bootargs: &str) {
             black_box(unsafe { hole.read_volatile() });
             panic!("hanok.selftest: a hole could be read");
         }
+        // Done by the first vCPU that runs.
+        Some("serror") => {}
         Some(other) => crate::fatal::refuse(format_args!(
-            "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole"
+            "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
+             serror"
         )),
         None => {}
     }
@@ -50,6 +60,7 @@ pub fn late(bootargs: &str) {
 
 /// Recursion without an end, that no optimizer may turn into a loop.
 #[inline(never)]
+#[expect(unconditional_recursion, reason = "it is to run over its stack")]
 fn run_over(depth: u64) -> u64 {
     let frame = black_box([depth; 32]);
     black_box(run_over(depth + 1)) + frame[(depth % 32) as usize]

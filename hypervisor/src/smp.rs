@@ -28,20 +28,37 @@ const ONLINE: u32 = 1;
 const FAILED: u32 = 2;
 
 /// A record for every CPU of the tree.
-pub fn prepare(tree: &BoardTree<'_>, board: &'static Board, place: &mut Place) -> &'static mut [Starting] {
-    let Gic::V3 { distributor, redistributors, .. } = &tree.gic else {
+pub fn prepare(
+    tree: &BoardTree<'_>,
+    board: &'static Board,
+    place: &mut Place,
+) -> &'static mut [Starting] {
+    let Gic::V3 {
+        distributor,
+        redistributors,
+        ..
+    } = &tree.gic
+    else {
         refuse(format_args!(
             "the board has a GICv2, which is not supported yet: take one with a GICv3 \
              (QEMU: -M virt,gic-version=3)"
         ));
     };
-    let frames: heapless::Vec<_, 8> =
-        redistributors.iter().map(|span| (Hva::new(span.start().get()), span.len())).collect();
+    let frames: heapless::Vec<_, 8> = redistributors
+        .iter()
+        .map(|span| (Hva::new(span.start().get()), span.len()))
+        .collect();
     let records = tree.cpus.iter().enumerate().map(|(index, cpu)| {
         let id = CpuId::new(index as u8);
         let (stack, emergency_stack) = mmu::stack_tops(id);
         Starting {
-            cpu: Cpu { emergency_stack, stack, id, board: Some(board), vcpu: None },
+            cpu: Cpu {
+                emergency_stack,
+                stack,
+                id,
+                board: Some(board),
+                vcpu: None,
+            },
             mpidr: cpu.mpidr,
             distributor: Hva::new(distributor.start().get()),
             redistributors: frames.clone(),
@@ -61,7 +78,11 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<HostGicV3, hanok_arm
     unsafe { cpu::install(&mut starting.cpu) };
     // SAFETY: the frames are the board's GICv3, mapped for ever; this CPU drives its own.
     let gic = unsafe {
-        HostGicV3::find(starting.distributor, &starting.redistributors, starting.mpidr)
+        HostGicV3::find(
+            starting.distributor,
+            &starting.redistributors,
+            starting.mpidr,
+        )
     }?;
     if starting.cpu.id == CpuId::new(0) {
         gic.init_distributor();
@@ -69,7 +90,12 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<HostGicV3, hanok_arm
     gic.init_redistributor();
     interrupts::init_cpu_interface();
     let lines = &board.interrupts;
-    for line in [interrupts::KICK, lines.virtual_timer, lines.hyp_timer, lines.maintenance] {
+    for line in [
+        interrupts::KICK,
+        lines.virtual_timer,
+        lines.hyp_timer,
+        lines.maintenance,
+    ] {
         gic.enable(line, true);
     }
     traps::install();
@@ -86,7 +112,9 @@ pub fn start_others(
 ) {
     let mine = read!("mpidr_el1") & 0xff_00ff_ffff;
     if tree.cpus.first().map(|cpu| cpu.mpidr) != Some(mine) {
-        refuse(format_args!("the board was not started on the first CPU of its device tree"));
+        refuse(format_args!(
+            "the board was not started on the first CPU of its device tree"
+        ));
     }
     let entry = image.get() + secondary_entry_offset();
     for starting in cpus.iter_mut().skip(1) {
@@ -139,9 +167,10 @@ fn wait_for(starting: &Starting) {
                 "CPU {}: no GICv3 redistributor names its affinity {:#x}",
                 starting.cpu.id, starting.mpidr
             )),
-            _ if read!("cntpct_el0") > until => {
-                refuse(format_args!("CPU {} was started but does not answer", starting.cpu.id))
-            }
+            _ if read!("cntpct_el0") > until => refuse(format_args!(
+                "CPU {} was started but does not answer",
+                starting.cpu.id
+            )),
             _ => yield_now(),
         }
     }
@@ -154,9 +183,13 @@ extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
     // SAFETY: the record of this CPU, which lives for ever; the boot CPU keeps only a shared
     // view of `state` until this CPU says that it is there.
     let starting = unsafe { &mut *starting };
-    let Some(board) = starting.cpu.board else { refuse(format_args!("a CPU without a board")) };
+    let Some(board) = starting.cpu.board else {
+        refuse(format_args!("a CPU without a board"))
+    };
     let up = set_up(starting, board).is_ok();
-    starting.state.store(if up { ONLINE } else { FAILED }, Ordering::Release);
+    starting
+        .state
+        .store(if up { ONLINE } else { FAILED }, Ordering::Release);
     if !up {
         loop {
             hanok_aarch64::wait_for_interrupt();
@@ -169,7 +202,9 @@ extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
 
 /// Sets up the boot CPU, and with it what is the whole board's.
 pub fn set_up_first(board: &'static Board, cpus: &mut [Starting]) {
-    let Some(first) = cpus.first_mut() else { refuse(format_args!("the board has no CPU")) };
+    let Some(first) = cpus.first_mut() else {
+        refuse(format_args!("the board has no CPU"))
+    };
     let gic = match set_up(first, board) {
         Ok(gic) => gic,
         Err(error) => refuse(format_args!("{error}")),
@@ -182,7 +217,9 @@ pub fn set_up_first(board: &'static Board, cpus: &mut [Starting]) {
 
 /// Goes over to the boot CPU's own stack, and runs its vCPU from there.
 pub fn enter_first(cpus: &'static mut [Starting]) -> ! {
-    let Some(first) = cpus.first_mut() else { refuse(format_args!("the board has no CPU")) };
+    let Some(first) = cpus.first_mut() else {
+        refuse(format_args!("the board has no CPU"))
+    };
     let stack = first.cpu.stack;
     let argument = core::ptr::from_mut(&mut first.cpu);
     // SAFETY: the stack is mapped, and this CPU's; the call never returns, so nothing of the
@@ -204,6 +241,8 @@ pub fn enter_first(cpus: &'static mut [Starting]) -> ! {
 extern "C" fn on_own_stack(cpu: *mut Cpu) -> ! {
     // SAFETY: the boot CPU's record, which lives for ever and is this CPU's alone.
     let cpu = unsafe { &mut *cpu };
-    let Some(board) = cpu.board else { refuse(format_args!("a CPU without a board")) };
+    let Some(board) = cpu.board else {
+        refuse(format_args!("a CPU without a board"))
+    };
     crate::boot::run(cpu, board)
 }

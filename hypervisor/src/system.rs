@@ -9,9 +9,9 @@ use hanok_aarch64::frames::Frames;
 use hanok_aarch64::lists::HardwareLists;
 use hanok_aarch64::mmu::Stage2Tlb;
 use hanok_aarch64::ram::GuestRam;
+use hanok_aarch64::read;
 use hanok_aarch64::traps::guest_hcr;
 use hanok_aarch64::vcpu::Vcpu;
-use hanok_aarch64::read;
 use hanok_config::{System, VmConfig};
 use hanok_memory::FrameMap;
 use hanok_paging::{Geometry, PaRange, Stage2, Stage2Attributes, Table, Vmid, vtcr_el2, vttbr_el2};
@@ -35,7 +35,9 @@ pub fn parse(payload: &[u8], cpus: usize) -> System {
     }
     let system = match System::parse(payload, payload.len() as u64) {
         Ok(system) => system,
-        Err(error) => refuse(format_args!("the system's device tree in the image: {error}")),
+        Err(error) => refuse(format_args!(
+            "the system's device tree in the image: {error}"
+        )),
     };
     if system.cpus_needed() > cpus {
         refuse(format_args!(
@@ -48,15 +50,24 @@ pub fn parse(payload: &[u8], cpus: usize) -> System {
 }
 
 /// Every VM with its memory and its stage 2.
-pub fn place_units(system: &System, free: &mut FrameMap, place: &mut Place) -> &'static [VmUnit] {
-    let units = system.vms.iter().enumerate().map(|(index, config)| unit(index, config, free));
+pub fn place_units(
+    system: &System,
+    epoch: u32,
+    free: &mut FrameMap,
+    place: &mut Place,
+) -> &'static [VmUnit] {
+    let units = system
+        .vms
+        .iter()
+        .enumerate()
+        .map(|(index, config)| unit(index, config, epoch, free));
     match place.put_all(system.vms.len(), units) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
     }
 }
 
-fn unit(index: usize, config: &VmConfig, free: &mut FrameMap) -> VmUnit {
+fn unit(index: usize, config: &VmConfig, epoch: u32, free: &mut FrameMap) -> VmUnit {
     let name = &config.name;
     let memory = config.memory;
     let host = match free.allocate_for_guest(memory.len(), memory.start()) {
@@ -69,14 +80,29 @@ fn unit(index: usize, config: &VmConfig, free: &mut FrameMap) -> VmUnit {
     // SAFETY: free RAM, mapped in place, taken for this VM alone.
     let ram = unsafe { GuestRam::new(memory, host.start()) };
     let vmid = Vmid::new(index as u8 + 1);
-    let root = stage_2(config, host.start(), free, vmid);
+    let stage_2 = stage_2(config, host.start(), free, vmid);
+    let root = stage_2.root();
     let id = VmId::new(index as u8);
-    let vm = hanok_vm::Vm::new(id, config.clone(), HardwareLists::priority_bits(), 0);
-    VmUnit { vm, ram, vttbr: vttbr_el2(root, vmid) }
+    let vm = hanok_vm::Vm::new(id, config.clone(), HardwareLists::priority_bits(), epoch);
+    VmUnit {
+        vm,
+        ram,
+        vttbr: vttbr_el2(root, vmid),
+        blocks: count_blocks(&stage_2),
+    }
+}
+
+/// How many blocks of 1 GiB, 2 MiB and 4 KiB a stage 2 has.
+fn count_blocks(stage_2: &Table<Stage2, Frames>) -> [u32; 3] {
+    stage_2.iterate().fold([0; 3], |mut counts, mapping| {
+        // Level 1 leaves are 1 GiB, level 2 ones 2 MiB, level 3 ones 4 KiB.
+        counts[usize::from(mapping.level.clamp(1, 3)) - 1] += 1;
+        counts
+    })
 }
 
 /// The VM's RAM by the largest blocks; everything else exits.
-fn stage_2(config: &VmConfig, host: Hpa, free: &mut FrameMap, vmid: Vmid) -> Hpa {
+fn stage_2(config: &VmConfig, host: Hpa, free: &mut FrameMap, vmid: Vmid) -> Table<Stage2, Frames> {
     // A root of two, a table for each GiB that blocks do not cover whole, and two more for
     // each end that is not on a 2 MiB boundary.
     let count = 8 + 2 * config.memory.len().div_ceil(1 << 30);
@@ -91,7 +117,7 @@ fn stage_2(config: &VmConfig, host: Hpa, free: &mut FrameMap, vmid: Vmid) -> Hpa
     if let Err(error) = table.map(&mut tlb, config.memory, host, Stage2Attributes::RAM) {
         refuse(format_args!("vm {name}: its stage 2: {error}"));
     }
-    table.root()
+    table
 }
 
 fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {

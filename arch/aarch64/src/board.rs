@@ -20,6 +20,8 @@ pub struct VmUnit {
     pub ram: GuestRam,
     /// VTTBR_EL2: its stage 2 and its VMID.
     pub vttbr: u64,
+    /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
+    pub blocks: [u32; 3],
 }
 
 /// Interrupts of the board that the hypervisor serves itself.
@@ -103,7 +105,10 @@ impl Machine for Board {
     }
 
     fn port(&self, vm: VmId) -> VmPort<'_> {
-        VmPort { console: self.console.lock(), vm }
+        VmPort {
+            console: self.console.lock(),
+            vm,
+        }
     }
 
     fn line_state(&self, _vm: VmId, room: bool, waiting: bool) {
@@ -138,7 +143,10 @@ impl Board {
             }
         }
         if self.transmission_waits.swap(false, Ordering::Relaxed) {
-            let all_sent = self.vms.iter().fold(true, |done, unit| unit.vm.transmit(self) && done);
+            let mut all_sent = true;
+            for unit in self.vms {
+                all_sent &= unit.vm.transmit(self);
+            }
             if all_sent {
                 self.console.lock().port().interrupt_when_writable(false);
             } else {
@@ -151,7 +159,10 @@ impl Board {
     fn receive(&self) -> Option<(VmId, u8)> {
         loop {
             let listening = self.console.lock().listening();
-            let room = self.vms.get(listening.index()).map_or(1, |unit| unit.vm.receive_room());
+            let room = self
+                .vms
+                .get(listening.index())
+                .map_or(1, |unit| unit.vm.receive_room());
             let mut console = self.console.lock();
             if room == 0 {
                 console.port().set_listening(false);

@@ -251,7 +251,6 @@ const SCTLR: u64 = 0x30c5_0830 | 1 | (1 << 2) | (1 << 3) | (1 << 12);
 
 unsafe extern "C" {
     static hanok_image_info: ImageInfo;
-    static hanok_image_start: u8;
     fn hanok_secondary_boot();
 }
 

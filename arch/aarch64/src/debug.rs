@@ -22,7 +22,10 @@ macro_rules! by_number {
 /// How many breakpoints and watchpoints the CPU has (ID_AA64DFR0_EL1 BRPs and WRPs).
 fn counts() -> (usize, usize) {
     let dfr0 = read!("id_aa64dfr0_el1");
-    ((dfr0 >> 12 & 0xf) as usize + 1, (dfr0 >> 20 & 0xf) as usize + 1)
+    (
+        (dfr0 >> 12 & 0xf) as usize + 1,
+        (dfr0 >> 20 & 0xf) as usize + 1,
+    )
 }
 
 impl DebugState {

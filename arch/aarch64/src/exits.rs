@@ -32,7 +32,13 @@ fn guest<'a>(
     board: &'static Board,
     lists: &'a mut HardwareLists,
 ) -> Guest<'a, Board, HardwareLists> {
-    Guest { vm: &vcpu.unit.vm, vcpu: &mut vcpu.core, regs: &mut vcpu.regs, machine: board, lists }
+    Guest {
+        vm: &vcpu.unit.vm,
+        vcpu: &mut vcpu.core,
+        regs: &mut vcpu.regs,
+        machine: board,
+        lists,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -111,9 +117,10 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Exit {
             write: !access.read,
         }),
         Syndrome::DataAbort(abort) if abort.has_ipa() => Exit::Data(data(vcpu, &abort)),
-        Syndrome::InstructionAbort(abort) if abort.has_ipa() => {
-            Exit::Fetch { ipa: fault_ipa(abort.on_walk), walk: abort.on_walk }
-        }
+        Syndrome::InstructionAbort(abort) if abort.has_ipa() => Exit::Fetch {
+            ipa: fault_ipa(abort.on_walk),
+            walk: abort.on_walk,
+        },
         Syndrome::Sve
         | Syndrome::Sme(_)
         | Syndrome::PointerAuthentication
@@ -137,18 +144,25 @@ fn fault_ipa(walk: bool) -> Ipa {
 }
 
 fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> DataAbort {
-    let access = abort.access.filter(|_| !abort.cache_maintenance).map(|access| MmioAccess {
-        width: access.width,
-        register: access.register,
-        sign_extend: access.sign_extend,
-        wide: access.wide,
-    });
+    let access = abort
+        .access
+        .filter(|_| !abort.cache_maintenance)
+        .map(|access| MmioAccess {
+            width: access.width,
+            register: access.register,
+            sign_extend: access.sign_extend,
+            wide: access.wide,
+        });
     DataAbort {
         ipa: fault_ipa(abort.on_walk),
         write: abort.write,
         walk: abort.on_walk,
         access,
-        instruction: if access.is_none() { instruction(vcpu) } else { None },
+        instruction: if access.is_none() {
+            instruction(vcpu)
+        } else {
+            None
+        },
     }
 }
 
@@ -182,7 +196,9 @@ fn instruction(vcpu: &Vcpu) -> Option<u32> {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
     let (vcpu, cpu, board) = arrived(vcpu);
-    let Some(interrupt) = interrupts::acknowledge() else { return vcpu };
+    let Some(interrupt) = interrupts::acknowledge() else {
+        return vcpu;
+    };
     interrupts::drop_priority(interrupt);
     if interrupt == board.interrupts.virtual_timer {
         // Deactivated by the guest, through the list register.
@@ -248,10 +264,20 @@ fn program_timer(vcpu: &mut Vcpu, board: &'static Board) {
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_serror(vcpu: *mut Vcpu) -> *mut Vcpu {
+    system_error(vcpu)
+}
+
+/// A physical SError arrived while `vcpu`, this pCPU's own, ran: it is the guest's.
+///
+/// EL2 itself runs with SErrors masked, so one that the hypervisor causes shows here too,
+/// after the next entry; it is contained, if blamed on the guest.
+pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
     let (vcpu, cpu, board) = arrived(vcpu);
     let esr = read!("esr_el2");
     let name = &vcpu.unit.vm.config().name;
-    board.say(format_args!("vm {name}: SError while it ran (ESR_EL2 {esr:#x}), handed to it"));
+    board.say(format_args!(
+        "vm {name}: SError while it ran (ESR_EL2 {esr:#x}), handed to it"
+    ));
     let action = guest(vcpu, board, &mut HardwareLists::new()).handle(Exit::SystemError);
     act(vcpu, cpu, board, esr, action)
 }

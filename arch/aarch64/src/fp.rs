@@ -8,18 +8,12 @@
 use crate::{read, write};
 
 /// V0 to V31 with their control and status.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(16))]
 pub struct FpState {
     v: [u128; 32],
     fpcr: u64,
     fpsr: u64,
-}
-
-impl Default for FpState {
-    fn default() -> Self {
-        Self { v: [0; 32], fpcr: 0, fpsr: 0 }
-    }
 }
 
 core::arch::global_asm!(

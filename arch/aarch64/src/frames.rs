@@ -25,7 +25,12 @@ impl Frames {
     /// The frames are mapped there, writable, for ever, and nobody else's.
     pub unsafe fn new(start: Hpa, frames: u64, offset: u64) -> Self {
         let next = start.get();
-        Self { next, end: next + frames * PAGE_SIZE, offset, free: NONE }
+        Self {
+            next,
+            end: next + frames * PAGE_SIZE,
+            offset,
+            free: NONE,
+        }
     }
 
     /// Where the first frame that was never lent is; the rest may be mapped elsewhere.

@@ -5,6 +5,8 @@ use crate::traps::Hcr;
 use crate::vcpu::Vcpu;
 use crate::{read, write};
 use hanok_decode::{Fault, Origin, data_abort, instruction_abort, undefined};
+use hanok_hal::GuestMemory;
+use hanok_paging::GuestRegime;
 use hanok_vm::GuestFault;
 
 /// PSTATE bits that survive: N, Z, C, V, DIT and PAN.
@@ -31,7 +33,11 @@ fn vector_offset(pstate: u64) -> u64 {
 }
 
 fn origin(pstate: u64) -> Origin {
-    if pstate & AARCH32 != 0 || pstate & 0xc == 0 { Origin::Lower } else { Origin::Current }
+    if pstate & AARCH32 != 0 || pstate & 0xc == 0 {
+        Origin::Lower
+    } else {
+        Origin::Current
+    }
 }
 
 /// Gives the vCPU, which is in this CPU, the exception `fault`.
@@ -44,34 +50,37 @@ pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
         }
         GuestFault::Undefined => synchronous(vcpu, undefined().into_bits(), None),
         GuestFault::ExternalData { write, walk } => {
-            let esr = data_abort(from, external(walk), write).into_bits();
+            let esr = data_abort(from, external(vcpu, walk), write).into_bits();
             synchronous(vcpu, esr, Some(read!("far_el2")));
         }
         GuestFault::ExternalFetch { walk } => {
-            let esr = instruction_abort(from, external(walk)).into_bits();
+            let esr = instruction_abort(from, external(vcpu, walk)).into_bits();
             synchronous(vcpu, esr, Some(read!("far_el2")));
         }
     }
 }
 
-/// The status code: on a walk, the level whose table was not there.
-fn external(walk: bool) -> Fault {
-    if walk { Fault::ExternalOnWalk(walk_level()) } else { Fault::External }
-}
-
-/// The stage 1 level whose descriptor could not be read. The syndrome tells stage 2's level,
-/// not this one, so the walk is asked for once more: PAR_EL1 holds no better answer, and the
-/// level is for a person's eyes alone. Level 0's code would be wrong where walks start at 1.
-fn walk_level() -> i8 {
-    // TCR_EL1.T0SZ of a 4 KiB granule: more than 24 means that walks start at level 1.
-    let sizes = read!("tcr_el1");
-    let upper = read!("far_el2") >> 63 != 0;
-    let size = if upper { sizes >> 16 & 0x3f } else { sizes & 0x3f };
-    match size {
-        0..=24 => 0,
-        25..=33 => 1,
-        _ => 2,
+/// The status code: on a walk, with the level whose table was not there.
+fn external(vcpu: &Vcpu, walk: bool) -> Fault {
+    if !walk {
+        return Fault::External;
     }
+    let regime = GuestRegime {
+        tcr: read!("tcr_el1"),
+        ttbr0: read!("ttbr0_el1"),
+        ttbr1: read!("ttbr1_el1"),
+    };
+    let word = |at| {
+        let mut bytes = [0; 8];
+        vcpu.unit.ram.read(at, &mut bytes).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    };
+    // The tables may be whole again by now; then any level is as good as another.
+    Fault::ExternalOnWalk(
+        regime
+            .level_out_of_memory(read!("far_el2"), word)
+            .unwrap_or(3),
+    )
 }
 
 fn synchronous(vcpu: &mut Vcpu, esr: u64, far: Option<u64>) {

@@ -7,7 +7,6 @@
 
 #![no_std]
 
-
 mod sysreg;
 
 pub mod board;
@@ -15,7 +14,7 @@ pub mod boot;
 pub mod cpu;
 mod debug;
 mod el1;
-mod exits;
+pub mod exits;
 mod fp;
 pub mod frames;
 mod host_id;

@@ -28,7 +28,9 @@ impl HardwareLists {
     #[inline(always)]
     pub fn new() -> Self {
         // ICH_VTR_EL2.ListRegs is one less than their number (IHI 0069H, 12.4.9).
-        Self { count: (read!("ich_vtr_el2") & 0x1f) as usize + 1 }
+        Self {
+            count: (read!("ich_vtr_el2") & 0x1f) as usize + 1,
+        }
     }
 
     /// Empties them all, and lets the virtual interface signal.

@@ -41,7 +41,13 @@ impl OwnTable {
     }
 
     /// Maps `len` bytes, whole pages, at `at`.
-    pub fn map(&mut self, at: u64, to: Hpa, len: u64, rights: Stage1Attributes) -> Result<(), OwnMapError> {
+    pub fn map(
+        &mut self,
+        at: u64,
+        to: Hpa,
+        len: u64,
+        rights: Stage1Attributes,
+    ) -> Result<(), OwnMapError> {
         if len == 0 {
             return Ok(());
         }
@@ -50,9 +56,16 @@ impl OwnTable {
     }
 
     /// Maps a range where it is; partial pages count whole.
-    pub fn map_in_place(&mut self, range: Span<Hpa>, rights: Stage1Attributes) -> Result<(), OwnMapError> {
+    pub fn map_in_place(
+        &mut self,
+        range: Span<Hpa>,
+        rights: Stage1Attributes,
+    ) -> Result<(), OwnMapError> {
         let start = range.start().align_down(PAGE_SIZE);
-        let end = range.end().align_up(PAGE_SIZE).ok_or(MapError::OutOfRange)?;
+        let end = range
+            .end()
+            .align_up(PAGE_SIZE)
+            .ok_or(MapError::OutOfRange)?;
         self.map(start.get(), start, end.get() - start.get(), rights)
     }
 
@@ -61,7 +74,12 @@ impl OwnTable {
         let (normal, emergency) = stack_tops(cpu);
         self.map(normal - STACK, frames, STACK, Stage1Attributes::DATA)?;
         let second = Hpa::new(frames.get() + STACK);
-        self.map(emergency - EMERGENCY_STACK, second, EMERGENCY_STACK, Stage1Attributes::DATA)
+        self.map(
+            emergency - EMERGENCY_STACK,
+            second,
+            EMERGENCY_STACK,
+            Stage1Attributes::DATA,
+        )
     }
 
     /// Physical address of the table.
@@ -93,7 +111,14 @@ pub fn forbid_writable_code() {
 
 fn flush_own_tlb() {
     // SAFETY: TLB maintenance changes no translation.
-    unsafe { asm!("tlbi alle2", "dsb nsh", "isb", options(nostack, preserves_flags)) };
+    unsafe {
+        asm!(
+            "tlbi alle2",
+            "dsb nsh",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
 }
 
 /// TLBs of the hypervisor's own translation, on all CPUs.
@@ -105,7 +130,9 @@ impl Tlb<Hva> for El2Tlb {
         crate::sysreg::dsb_ish();
         for page in (range.start().get()..range.end().get()).step_by(PAGE_SIZE as usize) {
             // SAFETY: TLB maintenance changes no translation.
-            unsafe { asm!("tlbi vae2is, {}", in(reg) page >> 12, options(nostack, preserves_flags)) };
+            unsafe {
+                asm!("tlbi vae2is, {}", in(reg) page >> 12, options(nostack, preserves_flags))
+            };
         }
         crate::sysreg::dsb_ish();
         crate::sysreg::isb();
@@ -125,7 +152,14 @@ impl Tlb<Ipa> for Stage2Tlb {
         // By VMID and not by address: combined entries have no IPA to be found by, and what
         // calls this is rare.
         // SAFETY: TLB maintenance changes no translation.
-        unsafe { asm!("tlbi vmalls12e1is", "dsb ish", "isb", options(nostack, preserves_flags)) };
+        unsafe {
+            asm!(
+                "tlbi vmalls12e1is",
+                "dsb ish",
+                "isb",
+                options(nostack, preserves_flags)
+            )
+        };
         write!("vttbr_el2", current);
         crate::sysreg::isb();
     }

@@ -43,16 +43,24 @@ impl GuestRam {
 
     /// The host address of `len` bytes at `at`, if all are inside.
     fn host_of(&self, at: Ipa, len: u64) -> Result<*mut u8, BadAddress> {
-        let wanted = Span::new(at, len).filter(|span| self.ipa.covers(span)).ok_or(BadAddress(at))?;
+        let wanted = Span::new(at, len)
+            .filter(|span| self.ipa.covers(span))
+            .ok_or(BadAddress(at))?;
         Ok((self.host.get() + (wanted.start().get() - self.ipa.start().get())) as *mut u8)
     }
 
     /// Makes the RAM what a life begins with: the blobs at their places, zero elsewhere.
     /// `payload` is what blobs are offsets into.
-    pub fn load(&self, config: &VmConfig, payload: &[u8], seed: &mut dyn FnMut(&mut [u8])) -> Result<(), Damaged> {
+    pub fn load(
+        &self,
+        config: &VmConfig,
+        payload: &[u8],
+        seed: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Damaged> {
         self.zero_around(&config.blobs);
         for (index, blob) in config.blobs.iter().enumerate() {
-            self.place(blob, payload, seed).ok_or(Damaged { blob: index })?;
+            self.place(blob, payload, seed)
+                .ok_or(Damaged { blob: index })?;
         }
         self.clean_to_coherency();
         Ok(())
@@ -97,7 +105,11 @@ impl GuestRam {
             let mut random = [0; 64];
             let random = random.get_mut(..*len as usize)?;
             seed(random);
-            self.write(Ipa::new(blob.load.get().checked_add(u64::from(*offset))?), random).ok()?;
+            self.write(
+                Ipa::new(blob.load.get().checked_add(u64::from(*offset))?),
+                random,
+            )
+            .ok()?;
         }
         Some(())
     }
@@ -110,11 +122,20 @@ impl GuestRam {
         let start = self.host.get();
         for at in (start..start + self.ipa.len()).step_by(line) {
             // SAFETY: cache maintenance on this VM's own mapped RAM changes no value.
-            unsafe { core::arch::asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags)) };
+            unsafe {
+                core::arch::asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags))
+            };
         }
         crate::sysreg::dsb_sy();
         // SAFETY: instruction cache maintenance changes no value.
-        unsafe { core::arch::asm!("ic ialluis", "dsb sy", "isb", options(nostack, preserves_flags)) };
+        unsafe {
+            core::arch::asm!(
+                "ic ialluis",
+                "dsb sy",
+                "isb",
+                options(nostack, preserves_flags)
+            )
+        };
     }
 }
 

@@ -70,7 +70,14 @@ fn load(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     sysreg::isb();
     // What another life, or another VM under this VMID, left in this CPU's TLB.
     // SAFETY: TLB maintenance for the VMID just set.
-    unsafe { core::arch::asm!("tlbi vmalls12e1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!(
+            "tlbi vmalls12e1",
+            "dsb nsh",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
     vcpu.el1.load(board.features.pointer_authentication);
     write!("hcr_el2", vcpu.hcr.bits());
     write!("mdcr_el2", guest_mdcr(false));
@@ -88,7 +95,9 @@ fn unload(vcpu: &mut Vcpu, board: &'static Board) {
     vcpu.on = false;
     write!("cntv_ctl_el0", 0);
     write!("cnthp_ctl_el2", 0);
-    vcpu.unit.vm.take_back_interrupts(board, vcpu.core.id, &mut HardwareLists::new());
+    vcpu.unit
+        .vm
+        .take_back_interrupts(board, vcpu.core.id, &mut HardwareLists::new());
     write!("ich_hcr_el2", 0);
     // Active or not: deactivating one that is not changes nothing.
     interrupts::deactivate(board.interrupts.virtual_timer);
@@ -98,7 +107,9 @@ fn unload(vcpu: &mut Vcpu, board: &'static Board) {
 /// Nobody is left in a running VM: if nobody is about to come in either, nothing ever will.
 fn stop_if_all_off(unit: &'static VmUnit, cpu: &mut Cpu, board: &'static Board) {
     let vm = &unit.vm;
-    let all_off = VcpuSet::first(vm.vcpus()).iter().all(|vcpu| vm.power(vcpu).is_off());
+    let all_off = VcpuSet::first(vm.vcpus())
+        .iter()
+        .all(|vcpu| vm.power(vcpu).is_off());
     if all_off && vm.life().begin_end(Ending::Stopped) {
         vm.set_stop_reason(StopReason::AllOff);
         carry_out(unit, Ending::Stopped, cpu, board);
@@ -147,7 +158,10 @@ pub fn begin_life(unit: &'static VmUnit, board: &'static Board) -> bool {
             true
         }
         Err(damaged) => {
-            let kind = config.blobs.get(damaged.blob).map_or("image", |blob| blob.kind.word());
+            let kind = config
+                .blobs
+                .get(damaged.blob)
+                .map_or("image", |blob| blob.kind.word());
             let name = &config.name;
             board.say(format_args!(
                 "vm {name}: its {kind} is damaged (its checksum differs from the image tool's): \
@@ -163,7 +177,11 @@ pub fn end_if_over(board: &'static Board) {
     if !board.vms.iter().all(|unit| unit.vm.life().is_ended()) {
         return;
     }
-    let how = if board.any_stopped.load(Ordering::Relaxed) { "stopped" } else { "off" };
+    let how = if board.any_stopped.load(Ordering::Relaxed) {
+        "stopped"
+    } else {
+        "off"
+    };
     board.say(format_args!("end: {how}"));
     if let Some(firmware) = board.firmware {
         firmware.system_off();

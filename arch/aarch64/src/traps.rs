@@ -84,7 +84,9 @@ impl Features {
         let isar2 = read!("s3_0_c0_c6_2");
         // APA, API, GPA, GPI; APA3, GPA3.
         let pointer_authentication = isar1 & 0xff00_0ff0 != 0 || isar2 & 0xff00 != 0;
-        Self { pointer_authentication }
+        Self {
+            pointer_authentication,
+        }
     }
 }
 
@@ -124,7 +126,11 @@ pub fn guest_mdcr(debug: bool) -> u64 {
 /// PMCR_EL0.N, where there is a PMU.
 fn event_counters() -> u64 {
     let version = read!("id_aa64dfr0_el1") >> 8 & 0xf;
-    if version == 0 || version == 0xf { 0 } else { read!("pmcr_el0") >> 11 & 0x1f }
+    if version == 0 || version == 0xf {
+        0
+    } else {
+        read!("pmcr_el0") >> 11 & 0x1f
+    }
 }
 
 /// CNTHCTL_EL2: EL1 reads the physical counter (EL1PCTEN), its physical timer exits.

@@ -61,7 +61,11 @@ impl Vcpu {
     /// The state of a vCPU that starts at `entry`.
     pub fn reset(&mut self, entry: hanok_vm::Entry) {
         self.core = hanok_vm::Vcpu::new(self.core.id);
-        self.regs = Regs { pc: entry.pc, pstate: START_PSTATE, ..Regs::default() };
+        self.regs = Regs {
+            pc: entry.pc,
+            pstate: START_PSTATE,
+            ..Regs::default()
+        };
         self.regs.x[0] = entry.argument;
         self.hcr.remove(Hcr::VSE);
         self.el1 = El1State::reset(self.core.mpidr());

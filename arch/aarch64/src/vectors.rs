@@ -169,7 +169,7 @@ pub struct FaultFrame {
 
 unsafe extern "C" {
     static hanok_vectors: u8;
-    fn hanok_enter(vcpu: *mut Vcpu) -> !;
+    fn hanok_enter(vcpu: *mut u8) -> !;
 }
 
 /// Points this CPU at the vectors.
@@ -185,5 +185,5 @@ pub fn install() {
 /// `vcpu` is this pCPU's current vCPU, loaded; nothing of the caller's stack is needed again.
 pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
     // SAFETY: by this function's contract.
-    unsafe { hanok_enter(vcpu) }
+    unsafe { hanok_enter(vcpu.cast()) }
 }

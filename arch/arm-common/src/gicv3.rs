@@ -26,7 +26,10 @@ impl fmt::Display for GicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRedistributor { mpidr } => {
-                write!(f, "no GICv3 redistributor for the CPU with affinity {mpidr:#x}")
+                write!(
+                    f,
+                    "no GICv3 redistributor for the CPU with affinity {mpidr:#x}"
+                )
             }
             Self::BadAddress => f.write_str("the GICv3's address in the device tree is not usable"),
         }
@@ -55,14 +58,18 @@ impl HostGicV3 {
         redistributors: &[(Hva, u64)],
         mpidr: u64,
     ) -> Result<Self, GicError> {
-        let distributor = NonNull::new(distributor.get() as *mut Gicd).ok_or(GicError::BadAddress)?;
+        let distributor =
+            NonNull::new(distributor.get() as *mut Gicd).ok_or(GicError::BadAddress)?;
         let frames = redistributors
             .iter()
             .flat_map(|(start, len)| (0..len / size_of::<GicrSgi>() as u64).map(|i| (*start, i)));
         for (start, index) in frames {
             let at = start.get() + index * size_of::<GicrSgi>() as u64;
             let redistributor = NonNull::new(at as *mut GicrSgi).ok_or(GicError::BadAddress)?;
-            let found = Self { distributor, redistributor };
+            let found = Self {
+                distributor,
+                redistributor,
+            };
             if found.with_redistributor(|gic| gic.typer().core_mpidr()) == mpidr & AFFINITY {
                 return Ok(found);
             }
@@ -72,13 +79,17 @@ impl HostGicV3 {
 
     fn with_redistributor<R>(&self, act: impl FnOnce(&mut GicRedistributor<'_>) -> R) -> R {
         // SAFETY: the frame is mapped, and driven by this CPU alone, one call at a time.
-        act(&mut GicRedistributor::new(unsafe { UniqueMmioPointer::new(self.redistributor) }))
+        act(&mut GicRedistributor::new(unsafe {
+            UniqueMmioPointer::new(self.redistributor)
+        }))
     }
 
     fn with_distributor<R>(&self, act: impl FnOnce(&mut GicDistributor<'_>) -> R) -> R {
         // SAFETY: the frame is mapped. Several CPUs may reach it, but what is written after
         // start are set-enable and clear-enable registers, of which each write stands alone.
-        act(&mut GicDistributor::new(unsafe { UniqueMmioPointer::new(self.distributor) }))
+        act(&mut GicDistributor::new(unsafe {
+            UniqueMmioPointer::new(self.distributor)
+        }))
     }
 
     /// Sets the distributor up: affinity routing, all SPIs in group 1, off, level. Once.
@@ -100,7 +111,9 @@ impl HostGicV3 {
 
     /// Lets an interrupt through, or not. A private one: this CPU's.
     pub fn enable(&self, interrupt: IntId, on: bool) {
-        let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else { return };
+        let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else {
+            return;
+        };
         // The id's kind picks the right block, so neither can refuse it.
         let _ = if interrupt.is_private() {
             self.with_redistributor(|gic| gic.enable_interrupt(id, on))
@@ -111,7 +124,9 @@ impl HostGicV3 {
 
     /// Sends an SPI to the CPU with `mpidr`.
     pub fn route(&self, interrupt: IntId, mpidr: u64) {
-        let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else { return };
+        let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else {
+            return;
+        };
         let _ = self.with_distributor(|gic| gic.set_routing(id, Some(mpidr & AFFINITY)));
     }
 }

@@ -9,7 +9,9 @@
 mod gicv3;
 mod pl011;
 mod psci;
+mod rtc;
 
 pub use gicv3::{GicError, HostGicV3};
 pub use pl011::HostUart;
 pub use psci::{Conduit, Firmware};
+pub use rtc::seconds;

@@ -1,12 +1,20 @@
 //! The board's PL011.
 
-use arm_pl011_uart::{Interrupts, PL011Registers, Uart};
+use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
 use hanok_hal::SerialPort;
 use hanok_types::Hva;
 use safe_mmio::UniqueMmioPointer;
 
-/// A PL011 as the firmware or the emulator left it: enabled, its line set up.
+/// The clock and the speed of a port that nobody has set up: only an emulator starts us so,
+/// and that one does not mind. A boot loader leaves the port as its user wants it.
+const ASSUMED_CLOCK: u32 = 24_000_000;
+const ASSUMED_SPEED: u32 = 115_200;
+/// Offset of UARTCR, and its UARTEN (DDI 0183, 3.3.8).
+const CONTROL: u64 = 0x30;
+const ENABLED: u32 = 1;
+
+/// A PL011, set up by the firmware or else by us.
 pub struct HostUart {
     uart: Uart<'static>,
 }
@@ -22,14 +30,26 @@ impl HostUart {
         if !registers.is_aligned() {
             return None;
         }
+        // SAFETY: UARTCR of the frame; reading it has no effect.
+        let control = unsafe { ((base.get() + CONTROL) as *const u32).read_volatile() };
         // SAFETY: by this function's contract.
-        Some(Self { uart: Uart::new(unsafe { UniqueMmioPointer::new(registers) }) })
+        let mut uart = Uart::new(unsafe { UniqueMmioPointer::new(registers) });
+        if control & ENABLED == 0 {
+            let line = LineConfig {
+                data_bits: DataBits::Bits8,
+                parity: Parity::None,
+                stop_bits: StopBits::One,
+            };
+            uart.enable(line, ASSUMED_SPEED, ASSUMED_CLOCK).ok()?;
+        }
+        Some(Self { uart })
     }
 
     /// Lets received bytes interrupt, and clears what is pending from before.
     pub fn listen(&mut self) {
         self.uart.clear_interrupts(Interrupts::all());
-        self.uart.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
+        self.uart
+            .set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
     }
 
     /// Whether room in the transmit FIFO shall interrupt.

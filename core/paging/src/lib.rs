@@ -25,6 +25,7 @@
 
 mod format;
 mod geometry;
+mod guest;
 mod mapping;
 mod registers;
 mod stage1;
@@ -33,6 +34,7 @@ mod table;
 
 pub use format::{Entry, Format};
 pub use geometry::{Geometry, Level};
+pub use guest::GuestRegime;
 pub use mapping::{MapError, Mapping, Mappings};
 pub use registers::{MAIR_EL2, PaRange, Vmid, tcr_el2, vtcr_el2, vttbr_el2};
 pub use stage1::{El2Stage1, Stage1Access, Stage1Attributes, Stage1Memory};

@@ -1,4 +1,4 @@
-//! The distributor's own registers (IHI 0069, 12.8 and 12.9).
+//! The distributor's own registers (IHI 0069, chapter 12, GICD_*).
 
 use crate::frame::{Read, Shared};
 use crate::state::{Groups, IDS, Place, Route, SPI_BANKS, Vgic, spi_index};
@@ -21,7 +21,7 @@ const FRAME_SIZE: u64 = 0x1_0000;
 /// Implementer ARM, as QEMU has it: drivers look here for errata, and this value has none.
 pub(crate) const IIDR_VALUE: u64 = 0x43b;
 
-/// GICD_CTLR with a single security state (IHI 0069, 12.9.4).
+/// GICD_CTLR with a single security state (IHI 0069, GICD_CTLR, "When GICD_CTLR.DS==1").
 #[bitfield(u32)]
 struct Ctlr {
     group0: bool,
@@ -39,7 +39,7 @@ struct Ctlr {
     rwp: bool,
 }
 
-/// GICD_TYPER (IHI 0069, 12.9.38).
+/// GICD_TYPER.
 #[bitfield(u32)]
 struct Typer {
     /// Words of 32 ids, less one.
@@ -60,7 +60,7 @@ struct Typer {
 }
 
 /// The identification registers from 0xffd0 on, the same in GICD and GICR (IHI 0069,
-/// 12.1.10): a GICv3, of the part number that QEMU shows.
+/// "Identification registers"): a GICv3, of the part number that QEMU shows.
 pub(crate) fn id_register(offset: u64) -> Option<u64> {
     const VALUES: [u8; 12] = [0x44, 0, 0, 0, 0x92, 0xb4, 0x3b, 0, 0x0d, 0xf0, 0x05, 0xb1];
     let index = offset.checked_sub(ID_REGISTERS)? / 4;

@@ -37,7 +37,7 @@ impl From<u64> for Read {
 }
 
 /// A register of which each interrupt has a part; the offsets are the same in GICD and in
-/// GICR's SGI_base (IHI 0069, 12.8 and 12.10).
+/// GICR's SGI_base (IHI 0069, chapter 12, the register maps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BitRegister {
     Group,
@@ -94,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Whether it may be accessed in bytes (IHI 0069, 12.1.3).
+    /// Whether it may be accessed in bytes (IHI 0069, "GIC memory-mapped register access").
     pub fn takes_bytes(self, offset: u64) -> bool {
         matches!(self, Self::Priority(_)) || (0x800..0xbfc).contains(&offset)
     }

@@ -21,13 +21,13 @@ pub enum SgiRegister {
 impl SgiRegister {
     /// Which group an SGI must be configured for to be sent by this register. With a single
     /// security state there is no Secure group 1, and what the "alias" register would send
-    /// there goes to group 0 (IHI 0069, 4.7.1, "Forwarding an SGI to a target PE").
+    /// there goes to group 0 (IHI 0069, "Forwarding an SGI to a target PE").
     const fn sends_group1(self) -> bool {
         matches!(self, Self::Sgi1)
     }
 }
 
-/// The value of the three registers (IHI 0069, 12.2.14).
+/// The value of the three registers (IHI 0069, ICC_SGI1R_EL1).
 #[bitfield(u64)]
 struct Sgi {
     targets: u16,

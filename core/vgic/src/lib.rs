@@ -19,7 +19,7 @@
 //!
 //! **A vCPU that will not return to its guest soon (it waits in WFI, is off, or is
 //! descheduled) must either still answer kicks with `enter`, or have called `leave`.** The
-//! guest sees `GICD_CTLR.RWP` set until every marked vCPU has entered (IHI 0069, 12.9.4).
+//! guest sees `GICD_CTLR.RWP` set until every marked vCPU has entered.
 //!
 //! # Where an interrupt's state is
 //!
@@ -29,6 +29,8 @@
 //! ISACTIVER may see a stale value; such a read marks and returns the vCPU that holds the
 //! interrupt, so that a guest that polls gets the truth (the architecture allows any
 //! finite delay). Call `fold` before `read` to spare the reader's own pCPU the second turn.
+//! Likewise a write to ICPENDR, ISACTIVER or ICACTIVER reaches a listed interrupt at its
+//! holder's next entry, and then also undoes what the guest acknowledged in between.
 //!
 //! # Level interrupts and maintenance
 //!
@@ -49,7 +51,11 @@
 //! interrupts as there are list registers gets no further one until it deactivates one.
 //! While some wait and one is acknowledged, underflow could come late (the acknowledged
 //! ones keep list registers occupied), so then each end of an interrupt is reported. With
-//! one list register underflow is always true, and the same report takes its place.
+//! one list register underflow is always true, and the same report takes its place. What is
+//! left: a guest with EOImode 1 that, while some wait, acknowledges several at once and
+//! keeps them from deactivation for long gets the waiting ones at the underflow only, or at
+//! its next refill. ISACTIVER can make active what nobody acknowledged: that gives way to
+//! what is pending, and a deactivation of it then finds nothing.
 //!
 //! # Interrupts of real devices
 //!

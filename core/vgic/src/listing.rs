@@ -40,7 +40,7 @@ impl Bank {
             .with_group1(self.group1 & mask != 0)
             .with_state(LrState::new(pending, active));
         let hardware = self.hardware_listed & mask != 0;
-        // HW=1 excludes pending and active together (IHI 0069, 12.4.7).
+        // HW=1 excludes pending and active together (IHI 0069, ICH_LR<n>_EL2.State).
         let by_software = report || more || pending && active;
         if hardware && !by_software {
             lr.with_hardware(true).with_physical_id(self.physical(bit))

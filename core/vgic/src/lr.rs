@@ -1,4 +1,4 @@
-//! A list register's format (IHI 0069, 12.4.7, ICH_LR<n>_EL2).
+//! A list register's format (IHI 0069, 12.4, `ICH_LR<n>_EL2`).
 
 use bitfield_struct::bitfield;
 use hanok_types::IntId;

@@ -1,4 +1,4 @@
-//! A vCPU's redistributor (IHI 0069, 12.10 and 12.11): RD_base, then SGI_base, which has
+//! A vCPU's redistributor (IHI 0069, chapter 12, GICR_*): RD_base, then SGI_base, which has
 //! the distributor's registers for the private interrupts.
 
 use crate::dist::{ID_REGISTERS, IIDR_VALUE, id_register};
@@ -16,7 +16,7 @@ const WAKER: u64 = 0x0014;
 const SGI_BASE: u64 = 0x1_0000;
 const FRAME_SIZE: u64 = 0x1_0000;
 
-/// GICR_CTLR (IHI 0069, 12.11.2): without LPIs only that writes take effect.
+/// GICR_CTLR: without LPIs only that writes take effect.
 #[bitfield(u32)]
 struct Ctlr {
     #[bits(3)]
@@ -26,7 +26,7 @@ struct Ctlr {
     __: u32,
 }
 
-/// GICR_TYPER (IHI 0069, 12.11.35).
+/// GICR_TYPER.
 #[bitfield(u64)]
 struct Typer {
     #[bits(4)]
@@ -41,7 +41,7 @@ struct Typer {
     affinity: u32,
 }
 
-/// GICR_WAKER (IHI 0069, 12.11.42).
+/// GICR_WAKER.
 #[bitfield(u32)]
 struct Waker {
     __: bool,

@@ -10,9 +10,9 @@ use hanok_types::{IntId, MAX_VCPUS, VcpuId, VcpuSet};
 pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
 /// Ids that exist: private ones and SPIs.
 pub(crate) const IDS: u32 = 32 + SPIS;
-/// How many list registers are used at most (IHI 0069, 12.4.7: ICH_LR0 to ICH_LR15).
+/// How many list registers are used at most (IHI 0069, 12.4: ICH_LR0 to ICH_LR15).
 pub(crate) const MAX_LRS: usize = 16;
-/// SGIs are edge-triggered and cannot be set otherwise (IHI 0069, 12.11.6, GICR_ICFGR0).
+/// SGIs are edge-triggered and cannot be set otherwise (IHI 0069, GICR_ICFGR0).
 pub(crate) const SGI_EDGE: u32 = 0xffff;
 
 /// Which groups GICD_CTLR forwards, as masks.
@@ -37,7 +37,7 @@ impl Groups {
     }
 }
 
-/// GICD_IROUTER<n> (IHI 0069, 12.9.22).
+/// GICD_IROUTER<n>.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub(crate) struct Route {
@@ -256,7 +256,7 @@ impl Vgic {
 
     fn resolve(&self, route: Route) -> Option<usize> {
         if route.any() {
-            // One that is awake (IHI 0069, 2.3.2, "participating"), else the first.
+            // One that is awake (IHI 0069, "participating node"), else the first.
             let awake = self
                 .cpus
                 .iter()

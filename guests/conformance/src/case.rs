@@ -7,7 +7,7 @@ use heapless::String;
 /// Why a case did not pass.
 pub enum Failure {
     /// The machine is not what was promised.
-    Wrong(String<160>),
+    Wrong(String<112>),
 }
 
 impl Failure {

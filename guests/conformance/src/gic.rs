@@ -95,6 +95,13 @@ pub fn reset_interface() {
     write_sysreg!("icc_ctlr_el1", 0);
 }
 
+/// Brings this CPU's interrupts back to nothing after a case that stopped half way.
+pub fn recover() {
+    write_sysreg!("icc_ap1r0_el1", 0);
+    reset_interface();
+    (0..16).chain(32..288).for_each(disable);
+}
+
 /// Sets the bit of interrupt `id` in the register row at `row`.
 pub fn set_bit(row: u64, id: u32) {
     mmio::write32(frame(id) + row + u64::from(id / 32) * 4, 1 << (id % 32));

@@ -53,6 +53,8 @@ pub mod class {
     pub const UNDEFINED: u64 = 0x00;
     /// Access to FP/SIMD while disabled.
     pub const FP_DISABLED: u64 = 0x07;
+    /// Access to SVE while disabled.
+    pub const SVE_DISABLED: u64 = 0x19;
     /// SVC of AArch64.
     pub const SVC: u64 = 0x15;
     /// Instruction abort, same level.

@@ -10,6 +10,8 @@ pub const CPU_SUSPEND: u64 = 0xc400_0001;
 pub const CPU_OFF: u64 = 0x8400_0002;
 /// CPU_ON, 64-bit.
 pub const CPU_ON: u64 = 0xc400_0003;
+/// CPU_ON, 32-bit.
+pub const CPU_ON_32: u64 = 0x8400_0003;
 /// AFFINITY_INFO, 64-bit.
 pub const AFFINITY_INFO: u64 = 0xc400_0004;
 /// MIGRATE_INFO_TYPE.

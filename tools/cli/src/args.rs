@@ -58,7 +58,9 @@ pub enum Command {
     #[command(after_help = TEST_HELP)]
     Test(TestArgs),
     /// Write a completion script for a shell.
-    #[command(after_help = "Example:\n  hanok completions bash > ~/.local/share/bash-completion/completions/hanok")]
+    #[command(
+        after_help = "Example:\n  hanok completions bash > ~/.local/share/bash-completion/completions/hanok"
+    )]
     Completions {
         /// The shell.
         shell: Shell,
@@ -131,7 +133,12 @@ pub struct RunArgs {
     #[arg(long)]
     pub native: bool,
     /// More words for the guest's command line (only with --native).
-    #[arg(long, requires = "native", default_value = "", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        requires = "native",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
     pub append: String,
     /// Let this script sit at the console.
     #[arg(long, value_name = "FILE")]
@@ -191,7 +198,8 @@ mod tests {
 
     #[test]
     fn run_takes_its_options() {
-        let line = "hanok run x.toml --memory 1G --console linux=a.txt --qemu-arg -d --qemu-arg int";
+        let line =
+            "hanok run x.toml --memory 1G --console linux=a.txt --qemu-arg -d --qemu-arg int";
         let Command::Run(run) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
             panic!("not run")
         };

@@ -40,7 +40,9 @@ impl Cache {
         let dir = place()?;
         fs::create_dir_all(dir.join("tmp"))
             .with_context(|| format!("cannot make the cache folder {}", dir.display()))?;
-        Ok(Self { dir: dir.canonicalize()? })
+        Ok(Self {
+            dir: dir.canonicalize()?,
+        })
     }
 
     /// `name` inside the cache.
@@ -97,7 +99,10 @@ impl Cache {
 
     /// The folders of everything that is resolved.
     pub fn all_resolved(&self) -> Vec<PathBuf> {
-        self.stamps().into_values().map(|resolved| resolved.path).collect()
+        self.stamps()
+            .into_values()
+            .map(|resolved| resolved.path)
+            .collect()
     }
 
     /// What is in `folder`, relative to the cache.
@@ -118,7 +123,11 @@ impl Cache {
 }
 
 fn place() -> Result<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
     if let Some(dir) = set("HANOK_CACHE") {
         return Ok(dir);
     }

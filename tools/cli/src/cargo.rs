@@ -16,7 +16,10 @@ const HYPERVISOR: &str = "hanok-hypervisor";
 pub fn cargo(root: &Path) -> Command {
     let mut command = Command::new("cargo");
     // Were this process started by a cargo of another toolchain, its choice would be inherited.
-    command.current_dir(root).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command
+        .current_dir(root)
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO");
     command
 }
 
@@ -34,5 +37,8 @@ pub fn hypervisor(root: &Path) -> Result<Vec<u8>> {
 
 /// The hypervisor as a debugger wants it.
 pub fn elf_path(root: &Path) -> PathBuf {
-    repo::target_dir(root).join(TARGET).join("release").join(HYPERVISOR)
+    repo::target_dir(root)
+        .join(TARGET)
+        .join("release")
+        .join(HYPERVISOR)
 }

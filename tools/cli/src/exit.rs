@@ -59,11 +59,17 @@ pub trait Blame<T> {
 
 impl<T, E: Into<anyhow::Error>> Blame<T> for Result<T, E> {
     fn blame(self, code: Code) -> Outcome<T> {
-        self.map_err(|error| Failure { code, error: error.into() })
+        self.map_err(|error| Failure {
+            code,
+            error: error.into(),
+        })
     }
 }
 
 /// A failure from words alone.
 pub fn failure(code: Code, text: impl Display) -> Failure {
-    Failure { code, error: anyhow::anyhow!("{text}") }
+    Failure {
+        code,
+        error: anyhow::anyhow!("{text}"),
+    }
 }

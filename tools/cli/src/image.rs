@@ -19,7 +19,9 @@ pub fn flatten(elf: &[u8]) -> Result<Vec<u8>> {
         let start = place - base;
         let end = start.saturating_add(bytes.len() as u64);
         if end > LARGEST {
-            bail!("the segment at {place:#x} lies {start:#x} bytes from the first one at {base:#x}");
+            bail!(
+                "the segment at {place:#x} lies {start:#x} bytes from the first one at {base:#x}"
+            );
         }
         let (start, end) = (usize::try_from(start)?, usize::try_from(end)?);
         flat.resize(flat.len().max(end), 0);
@@ -37,7 +39,10 @@ fn segments(elf: &[u8]) -> Result<Vec<(u64, &[u8])>> {
         if segment.p_type(endian) != PT_LOAD {
             continue;
         }
-        let bytes = segment.data(endian, elf).ok().context("a segment lies outside the file")?;
+        let bytes = segment
+            .data(endian, elf)
+            .ok()
+            .context("a segment lies outside the file")?;
         if !bytes.is_empty() {
             found.push((segment.p_paddr(endian), bytes));
         }
@@ -58,7 +63,9 @@ mod tests {
         half(&mut file, 2);
         half(&mut file, 183);
         file.extend(1u32.to_le_bytes());
-        [0, 64, 0].into_iter().for_each(|value| long(&mut file, value));
+        [0, 64, 0]
+            .into_iter()
+            .for_each(|value| long(&mut file, value));
         file.extend(0u32.to_le_bytes());
         let sizes = [64, 56, segments.len() as u16, 64, 0, 0];
         sizes.into_iter().for_each(|value| half(&mut file, value));
@@ -71,13 +78,19 @@ mod tests {
             fields.into_iter().for_each(|value| long(&mut file, value));
             offset += size;
         }
-        segments.iter().for_each(|(_, bytes, _)| file.extend(*bytes));
+        segments
+            .iter()
+            .for_each(|(_, bytes, _)| file.extend(*bytes));
         file
     }
 
     #[test]
     fn segments_go_to_their_physical_places() {
-        let file = elf(&[(0x4008_0008, b"tail", 100), (0x4008_0000, b"head", 0), (0x5000_0000, b"", 64)]);
+        let file = elf(&[
+            (0x4008_0008, b"tail", 100),
+            (0x4008_0000, b"head", 0),
+            (0x5000_0000, b"", 64),
+        ]);
         assert_eq!(flatten(&file).unwrap(), b"head\0\0\0\0tail");
     }
 

@@ -25,7 +25,12 @@ fn common(command: &mut Command) {
     command.args(["-nographic", "-nodefaults", "-nic", "none", "-no-reboot"]);
     // The guest's Ctrl-C is a byte like any other; the monitor stays closed, so that nothing
     // on the line reaches this PC.
-    command.args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"]);
+    command.args([
+        "-chardev",
+        "stdio,id=line,signal=off",
+        "-serial",
+        "chardev:line",
+    ]);
     command.args(["-monitor", "none"]);
 }
 
@@ -33,7 +38,10 @@ fn common(command: &mut Command) {
 pub fn board(command: &mut Command, board: &[String], image: &Path) {
     command.args(board);
     common(command);
-    command.arg("-kernel").arg(image).args(["-append", "hanok.console=framed"]);
+    command
+        .arg("-kernel")
+        .arg(image)
+        .args(["-append", "hanok.console=framed"]);
 }
 
 /// Adds what boots a guest without the hypervisor, on the machine that a VM looks like.
@@ -42,7 +50,10 @@ pub fn native(command: &mut Command, guest: &Native) {
     command.args(["-smp", &guest.cores.to_string()]);
     command.args(["-m", &format!("{}M", guest.memory >> 20)]);
     common(command);
-    command.arg("-kernel").arg(guest.kernel).args(["-append", guest.cmdline]);
+    command
+        .arg("-kernel")
+        .arg(guest.kernel)
+        .args(["-append", guest.cmdline]);
     if let Some(initramfs) = guest.initramfs {
         command.arg("-initrd").arg(initramfs);
     }
@@ -58,10 +69,13 @@ pub fn extras(command: &mut Command, args: &[String], gdb: bool) {
 
 /// `command` as one would type it.
 pub fn typed(command: &Command) -> String {
-    let environment = command.get_envs().filter_map(|(name, value)| {
-        Some(format!("{}={}", name.to_string_lossy(), quoted(value?)))
-    });
-    let words = [command.get_program()].into_iter().chain(command.get_args()).map(quoted);
+    let environment = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.to_string_lossy(), quoted(value?))));
+    let words = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args())
+        .map(quoted);
     environment.chain(words).collect::<Vec<_>>().join(" ")
 }
 
@@ -81,7 +95,12 @@ mod tests {
     #[test]
     fn a_typed_command_can_be_pasted() {
         let mut command = Command::new("qemu");
-        command.args(["-append", "a b", "it's", "", "x=1,y"]).env("L", "/a:/b");
-        assert_eq!(typed(&command), "L=/a:/b qemu -append 'a b' 'it'\\''s' '' x=1,y");
+        command
+            .args(["-append", "a b", "it's", "", "x=1,y"])
+            .env("L", "/a:/b");
+        assert_eq!(
+            typed(&command),
+            "L=/a:/b qemu -append 'a b' 'it'\\''s' '' x=1,y"
+        );
     }
 }

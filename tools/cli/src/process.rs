@@ -7,7 +7,9 @@ use anyhow::{Context, Result, bail};
 /// Runs `command` to its end; an error says what it wrote.
 pub fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot start {name}"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
     checked(&name, output)
 }
 

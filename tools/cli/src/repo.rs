@@ -23,7 +23,9 @@ pub fn root() -> Result<PathBuf> {
 }
 
 fn is_root(dir: &Path) -> bool {
-    ["Cargo.toml", "boards", "core", "hypervisor"].iter().all(|name| dir.join(name).exists())
+    ["Cargo.toml", "boards", "core", "hypervisor"]
+        .iter()
+        .all(|name| dir.join(name).exists())
 }
 
 /// Where cargo puts what it builds.

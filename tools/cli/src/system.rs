@@ -29,15 +29,54 @@ pub struct Overrides {
     pub memory: Option<u64>,
 }
 
-/// Reads and checks a description, with the command line's changes.
+/// Reads and checks a description, with the command line's changes. They are checked as if
+/// the file said them: too many cores are refused whoever asked for them.
 pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Description> {
-    let mut found = hanok_system::load(file, &boards_dir(root)).map_err(refused)?;
-    if let Some(cpu) = &overrides.cpu {
-        found.cpu.clone_from(cpu);
+    let boards = boards_dir(root);
+    let found = match fs::read_to_string(file) {
+        Ok(text) if *overrides != Overrides::default() => {
+            hanok_system::parse(file, &overrides.apply(&text), &boards)
+        }
+        _ => hanok_system::load(file, &boards),
+    };
+    found.map_err(refused)
+}
+
+impl Overrides {
+    /// `text` with the board's keys changed. Lines keep their numbers wherever there is room:
+    /// a key takes its former line, or that of a comment at the top.
+    fn apply(&self, text: &str) -> String {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let cpu = self
+            .cpu
+            .as_ref()
+            .map(|cpu| format!("cpu = {}", toml::Value::from(cpu.as_str())));
+        let cores = self.cores.map(|cores| format!("cores = {cores}"));
+        let memory = self
+            .memory
+            .map(|bytes| format!("memory = \"{}K\"", bytes >> 10));
+        for line in [cpu, cores, memory].into_iter().flatten() {
+            let key = line.split(' ').next().unwrap_or_default();
+            let top = lines
+                .iter()
+                .position(|line| line.trim_start().starts_with('['));
+            let top = &lines[..top.unwrap_or(lines.len())];
+            let same = |old: &String| {
+                let old = old.split_once('=');
+                old.is_some_and(|(old, _)| old.trim().trim_matches('"') == key)
+            };
+            let free = |old: &String| old.trim().is_empty() || old.trim_start().starts_with('#');
+            match top
+                .iter()
+                .position(same)
+                .or_else(|| top.iter().position(free))
+            {
+                Some(at) => lines[at] = line,
+                None => lines.insert(0, line),
+            }
+        }
+        lines.join("\n") + "\n"
     }
-    found.cores = overrides.cores.unwrap_or(found.cores);
-    found.memory = overrides.memory.unwrap_or(found.memory);
-    Ok(found)
 }
 
 /// All that is wrong, as one error.
@@ -77,7 +116,10 @@ pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
 /// Finds or fetches everything that `artifacts` name, in their order.
 pub fn resolve(store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
     agree(store, &wanted(artifacts))?;
-    artifacts.iter().map(|of_vm| resolve_vm(store, of_vm)).collect()
+    artifacts
+        .iter()
+        .map(|of_vm| resolve_vm(store, of_vm))
+        .collect()
 }
 
 /// Asks, once a run, before the first download.
@@ -85,7 +127,10 @@ pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
     if store.ask(wanted) {
         return Ok(());
     }
-    Err(failure(Code::Setup, "nothing was downloaded, as you wished"))
+    Err(failure(
+        Code::Setup,
+        "nothing was downloaded, as you wished",
+    ))
 }
 
 /// References in the cache and words about them.
@@ -105,20 +150,27 @@ fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
 
 fn stock(kernel: &KernelRef) -> Option<KernelSpec> {
     match kernel {
-        KernelRef::Debian { version, rt } => Some(KernelSpec { version: version.clone(), rt: *rt }),
+        KernelRef::Debian { version, rt } => Some(KernelSpec {
+            version: version.clone(),
+            rt: *rt,
+        }),
         KernelRef::Path(_) => None,
     }
 }
 
 fn resolve_vm(store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
-    let kernel = stock(&artifacts.kernel).map(|spec| store.kernel(&spec)).transpose();
+    let kernel = stock(&artifacts.kernel)
+        .map(|spec| store.kernel(&spec))
+        .transpose();
     let kernel = kernel.blame(Code::Setup)?;
     let initramfs = match (&artifacts.initramfs, &kernel) {
         (None, _) => None,
         (Some(InitramfsRef::Path(path)), _) => Some(path.clone()),
-        (Some(InitramfsRef::Busybox { modules }), Some(kernel)) => {
-            Some(store.initramfs(kernel, &selection(modules)).blame(Code::Refused)?)
-        }
+        (Some(InitramfsRef::Busybox { modules }), Some(kernel)) => Some(
+            store
+                .initramfs(kernel, &selection(modules))
+                .blame(Code::Refused)?,
+        ),
         (Some(InitramfsRef::Busybox { .. }), None) => {
             Some(store.bare_initramfs().blame(Code::Refused)?)
         }
@@ -128,7 +180,10 @@ fn resolve_vm(store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
         (KernelRef::Debian { .. }, Some(kernel)) => kernel.image,
         (KernelRef::Debian { .. }, None) => return Err(failure(Code::Setup, "no kernel")),
     };
-    Ok(Resolved { kernel: image, initramfs })
+    Ok(Resolved {
+        kernel: image,
+        initramfs,
+    })
 }
 
 fn selection(modules: &Modules) -> Selection {
@@ -142,16 +197,22 @@ fn selection(modules: &Modules) -> Selection {
 /// Builds the hypervisor and the image of the whole system.
 pub fn build(root: &Path, system: &Description, resolved: &[Resolved]) -> Outcome<Vec<u8>> {
     let hypervisor = cargo::hypervisor(root).blame(Code::Refused)?;
-    let files = resolved.iter().map(read).collect::<Result<Vec<_>>>().blame(Code::Refused)?;
+    let files = resolved
+        .iter()
+        .map(read)
+        .collect::<Result<Vec<_>>>()
+        .blame(Code::Refused)?;
     system.build(&hypervisor, &files).map_err(refused)
 }
 
 fn read(resolved: &Resolved) -> Result<Files> {
-    let read = |path: &PathBuf| {
-        fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-    };
+    let read =
+        |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let initramfs = resolved.initramfs.as_ref().map(read).transpose()?;
-    Ok(Files { kernel: read(&resolved.kernel)?, initramfs })
+    Ok(Files {
+        kernel: read(&resolved.kernel)?,
+        initramfs,
+    })
 }
 
 /// Bytes in `512M`, `2G`, `1048576`.
@@ -164,13 +225,30 @@ pub fn parse_size(text: &str) -> Result<u64> {
         "g" | "gb" | "gib" => 1 << 30,
         unit => return Err(anyhow!("unknown unit `{unit}`: K, M and G are known")),
     };
-    let number: u64 = digits.parse().with_context(|| format!("`{text}` is no size, such as 512M"))?;
-    number.checked_mul(unit).context("that is more than 64 bits hold")
+    let number: u64 = digits
+        .parse()
+        .with_context(|| format!("`{text}` is no size, such as 512M"))?;
+    number
+        .checked_mul(unit)
+        .context("that is more than 64 bits hold")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overrides_take_the_place_of_the_file_s_keys() {
+        let changed = Overrides {
+            cpu: Some("max".into()),
+            cores: Some(2),
+            memory: Some(1 << 30),
+        };
+        let text = "# one\nboard = 'x'\ncores = 4\n[[vm]]\nmemory = '1M'\n";
+        let wanted =
+            "memory = \"1048576K\"\ncpu = \"max\"\nboard = 'x'\ncores = 2\n[[vm]]\nmemory = '1M'\n";
+        assert_eq!(changed.apply(text), wanted);
+    }
 
     #[test]
     fn sizes_are_read() {

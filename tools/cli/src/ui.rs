@@ -31,7 +31,11 @@ pub fn green(text: &str) -> String {
 }
 
 fn paint(code: &str, text: &str) -> String {
-    if colour() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    if colour() {
+        format!("\x1b[{code}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
 }
 
 /// A long step: a bar or spinner on a terminal, two plain lines elsewhere.
@@ -43,7 +47,11 @@ pub struct Step {
 impl Step {
     /// A step of unknown length.
     pub fn new(what: impl Into<String>) -> Self {
-        Self::with(what.into(), ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}")
+        Self::with(
+            what.into(),
+            ProgressBar::new_spinner(),
+            "{spinner} {msg} {elapsed}",
+        )
     }
 
     /// A step of `total` bytes.
@@ -63,7 +71,10 @@ impl Step {
         bar.set_style(style);
         bar.set_message(what.clone());
         bar.enable_steady_tick(Duration::from_millis(120));
-        Self { bar: Some(bar), what }
+        Self {
+            bar: Some(bar),
+            what,
+        }
     }
 
     /// How many bytes are done.

@@ -38,20 +38,22 @@ impl Description {
             ))]);
         }
         let payload = self.payload(files)?;
-        let total = room + payload.len() as u64;
+        let total = room + payload.len;
         self.check_total(total).map_err(|found| vec![found])?;
-        let mut image = hypervisor.to_vec();
+        // Tens of megabytes: each byte is copied once, into memory that never moves.
+        let mut image = Vec::with_capacity(total as usize);
+        image.extend_from_slice(hypervisor);
         image.resize(room as usize, 0);
         let fields = [
             (IMAGE_SIZE, total),
             (PAYLOAD_OFFSET, room),
-            (PAYLOAD_LEN, payload.len() as u64),
+            (PAYLOAD_LEN, payload.len),
             (CONSOLE, self.board.console),
         ];
         for (at, value) in fields {
             image[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        image.extend(payload);
+        payload.append_to(&mut image);
         Ok(image)
     }
 
@@ -83,7 +85,7 @@ impl Description {
         Err(Diagnostic::at(&self.path, mark, words))
     }
 
-    fn payload(&self, files: &[Files]) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    fn payload<'a>(&self, files: &'a [Files]) -> Result<Payload<'a>, Vec<Diagnostic>> {
         let mut guests = Vec::new();
         let mut found = Vec::new();
         for (vm, files) in self.vms.iter().zip(files) {
@@ -95,7 +97,7 @@ impl Description {
         if !found.is_empty() {
             return Err(found);
         }
-        assemble(&mut guests).map_err(|words| vec![self.whole(words)])
+        Payload::of(guests).map_err(|words| vec![self.whole(words)])
     }
 }
 
@@ -203,36 +205,49 @@ impl<'a> Guest<'a> {
     }
 }
 
-/// The payload of these guests, whose blobs' places it sets.
-fn assemble(guests: &mut [Guest<'_>]) -> Result<Vec<u8>, Words> {
-    // The tree's length does not depend on the numbers in it.
-    let tree_len = tree_of(guests).to_tree().len() as u64;
-    let mut end = tree_len.next_multiple_of(PAGE_SIZE);
-    for blob in guests.iter_mut().flat_map(|guest| &mut guest.config.blobs) {
-        blob.offset = end;
-        end = (end + blob.len).next_multiple_of(PAGE_SIZE);
+/// What follows the hypervisor in the image.
+struct Payload<'a> {
+    tree: Vec<u8>,
+    blobs: Vec<Cow<'a, [u8]>>,
+    len: u64,
+}
+
+impl<'a> Payload<'a> {
+    /// Of these guests, whose blobs' places are set here.
+    fn of(mut guests: Vec<Guest<'a>>) -> Result<Self, Words> {
+        // The tree's length does not depend on the numbers in it.
+        let tree_len = tree_of(&guests).to_tree().len() as u64;
+        let mut len = tree_len.next_multiple_of(PAGE_SIZE);
+        for blob in guests.iter_mut().flat_map(|guest| &mut guest.config.blobs) {
+            blob.offset = len;
+            len = (len + blob.len).next_multiple_of(PAGE_SIZE);
+        }
+        let system = tree_of(&guests);
+        let tree = system.to_tree();
+        // The board will apply the same rules to the same bytes.
+        match System::parse(&tree, len) {
+            Ok(read) if read == system => {}
+            Ok(_) => {
+                let what = "the system's tree was written wrong";
+                return Err(Words::new(what, "", "report this"));
+            }
+            Err(error) => {
+                let why = "the board would refuse it";
+                return Err(Words::new(error.to_string(), why, "report this"));
+            }
+        }
+        let blobs = guests.into_iter().flat_map(|guest| guest.bytes).collect();
+        Ok(Self { tree, blobs, len })
     }
-    let system = tree_of(guests);
-    let mut payload = system.to_tree();
-    payload.reserve(end as usize);
-    for bytes in guests.iter().flat_map(|guest| &guest.bytes) {
-        pad(&mut payload);
-        payload.extend_from_slice(bytes);
-    }
-    pad(&mut payload);
-    // The board will apply the same rules to the same bytes.
-    match System::parse(&payload, payload.len() as u64) {
-        Ok(read) if read == system => Ok(payload),
-        Ok(_) => Err(Words::new(
-            "the system's tree was written wrong",
-            "",
-            "report this",
-        )),
-        Err(error) => Err(Words::new(
-            error.to_string(),
-            "the board would refuse it",
-            "report this",
-        )),
+
+    /// Appends it to `image`, whose length is a multiple of a page.
+    fn append_to(&self, image: &mut Vec<u8>) {
+        image.extend_from_slice(&self.tree);
+        pad(image);
+        for blob in &self.blobs {
+            image.extend_from_slice(blob);
+            pad(image);
+        }
     }
 }
 

@@ -60,12 +60,20 @@ fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Words> {
 }
 
 fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, Words> {
-    let mut image = Vec::new();
+    let mut image = Vec::with_capacity(unpacked_len(bytes));
     let decoder = flate2::read::GzDecoder::new(bytes);
     match decoder.take(MAX_IMAGE + 1).read_to_end(&mut image) {
         Ok(len) if len as u64 <= MAX_IMAGE => Ok(image),
         _ => Err(damaged()),
     }
+}
+
+/// How many bytes a gzip file says it unpacks to, in its last word (RFC 1952, 2.3.1), cut
+/// to what deflate can make of it at all: so much is set aside, that it need not move.
+fn unpacked_len(bytes: &[u8]) -> usize {
+    let said = bytes.last_chunk().map_or(0, |len| u32::from_le_bytes(*len));
+    let most = bytes.len().saturating_mul(1032).min(MAX_IMAGE as usize);
+    (said as usize).min(most)
 }
 
 fn damaged() -> Words {

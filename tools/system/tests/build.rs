@@ -42,6 +42,7 @@ fn the_header_tells_the_whole_and_the_block_tells_the_parts() {
     assert_eq!(u64_at(&image, 88), 0x0900_0000);
     assert!(image[5000..0x3_1000].iter().all(|byte| *byte == 0));
     assert_eq!(image.len() % 4096, 0);
+    assert_eq!(image.capacity(), image.len(), "set aside in one go");
 }
 
 #[test]

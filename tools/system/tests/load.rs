@@ -212,6 +212,8 @@ fn kernels_of_other_machines_are_refused() {
         bytes[18] = machine;
         bytes
     };
+    let mut big_endian = kernel(4096, 8192);
+    big_endian[24] |= 1;
     let cases = [
         (
             with_magic(36, &0x016f_2818u32.to_le_bytes()),
@@ -234,6 +236,8 @@ fn kernels_of_other_machines_are_refused() {
         (vec![], "this kernel is an empty file"),
         (vec![0; 100], "this file is no kernel that is known here"),
         (kernel(4096, 0), "this arm64 kernel is too old"),
+        (big_endian.clone(), "this arm64 kernel is big-endian"),
+        (gzip(&big_endian), "this arm64 kernel is big-endian"),
         (
             kernel(4096, 64),
             "this arm64 kernel's header makes no sense",

@@ -2,6 +2,7 @@
 
 use super::world::{Plain, World, vcpu};
 use super::{CPUS, HARDWARE, Step, ids};
+use crate::Snapshot;
 use crate::lr::LrState;
 use crate::state::Place;
 use std::vec::Vec;
@@ -119,6 +120,7 @@ impl World {
 
     /// Everything that is due comes to the guest and ends; then nothing is left.
     pub(super) fn drain(&mut self) {
+        let late = !self.exact;
         self.step(Step::Groups(true, true));
         for id in HARDWARE {
             for cpu in 0..CPUS {
@@ -127,19 +129,14 @@ impl World {
         }
         let owed = self.enable_everything();
         let mut got = Vec::new();
-        for _ in 0..200 {
-            for cpu in 0..CPUS {
-                self.settle_all();
-                if let Some((id, _)) = self.cpus[cpu].acknowledge() {
-                    got.push((self.owner(cpu, id), id));
-                    self.plain(cpu, id).latch = false;
-                    self.step(Step::Line(cpu, id, false));
-                }
-                self.step(Step::End(cpu));
-                self.step(Step::Deactivate(cpu, 0));
+        self.deliver(&mut got);
+        if late {
+            // Late kicks may have made active what the model knows as ended.
+            for id in ids() {
+                (0..CPUS).for_each(|cpu| self.step(Step::Activate(cpu, id, false)));
             }
+            self.deliver(&mut got);
         }
-        self.settle_all();
         for (owner, id) in owed {
             assert!(got.contains(&(owner, id)), "{id} of {owner} never came");
         }
@@ -147,6 +144,25 @@ impl World {
             let lost = (0..CPUS).find(|cpu| self.plain(*cpu, id).latch);
             assert_eq!(lost, None, "{id} was made pending and never came");
         }
+        self.check_rest();
+    }
+
+    /// The guests take and end all they get, and their devices then rest.
+    fn deliver(&mut self, got: &mut Vec<(usize, u32)>) {
+        for cpu in (0..200).flat_map(|_| 0..CPUS) {
+            self.settle_all();
+            if let Some((id, _)) = self.cpus[cpu].acknowledge() {
+                got.push((self.owner(cpu, id), id));
+                self.plain(cpu, id).latch = false;
+                self.step(Step::Line(cpu, id, false));
+            }
+            self.step(Step::End(cpu));
+            self.step(Step::Deactivate(cpu, 0));
+        }
+        self.settle_all();
+    }
+
+    fn check_rest(&mut self) {
         for cpu in &self.cpus {
             assert!(cpu.lr.iter().all(|lr| !lr.is_valid()), "left: {cpu:?}");
             assert!(!cpu.underflow);
@@ -155,34 +171,22 @@ impl World {
             self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
             self.settle(cpu);
         }
-        let left = self
-            .vgic
-            .snapshot()
-            .filter(|i| i.pending || i.active || i.listed);
-        assert_eq!(left.count(), 0);
-        let held = self
-            .plain
-            .iter()
-            .flatten()
-            .filter(|plain| plain.physical_active);
+        let busy = |i: &Snapshot| i.pending || i.active || i.listed;
+        assert_eq!(self.vgic.snapshot().filter(busy).count(), 0);
+        let plain = self.plain.iter().flatten();
+        let held = plain.filter(|plain| plain.physical_active);
         assert_eq!(held.count(), 0, "a physical interrupt is left active");
-    }
-
-    pub(super) fn is_running(&self, id: u32) -> bool {
-        let mut cpus = self.cpus.iter();
-        cpus.any(|cpu| cpu.dropped.contains(&id) || cpu.running.iter().any(|(i, _)| *i == id))
     }
 
     /// Those that are then pending.
     pub(super) fn enable_everything(&mut self) -> Vec<(usize, u32)> {
         // The plain model is let go of, as lines now fall by acknowledgement.
-        let late = !core::mem::replace(&mut self.exact, false);
+        self.exact = false;
         let mut owed = Vec::new();
         for id in ids() {
             for cpu in 0..CPUS {
                 self.step(Step::Enable(cpu, id, true));
-                // Late kicks may have made active what the model knows as ended.
-                if self.plain(cpu, id).forced || late && !self.is_running(id) {
+                if self.plain(cpu, id).forced {
                     self.step(Step::Activate(cpu, id, false));
                 }
                 if id >= 32 && cpu > 0 {

@@ -30,7 +30,7 @@ fn trap(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// Each kind of exit: a call, a device, a trapped register, a hole in nothing but time.
+/// Each kind of exit: a call, two devices, a trapped register.
 fn exit(round: u64) {
     match round % 4 {
         0 => drop(psci::call(psci::VERSION, 0, 0, 0)),

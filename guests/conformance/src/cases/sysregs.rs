@@ -3,7 +3,8 @@
 use crate::case::{Case, Failure, Outcome, case, hanok_case};
 use crate::code::{execute, mrs, msr};
 use crate::machine::Machine;
-use crate::probe::{Fault, class};
+use crate::mmu::{self, Kind};
+use crate::probe::{Fault, class, status};
 
 pub const CASES: &[Case] = &[
     case("id-space", 1, id_space),
@@ -17,6 +18,8 @@ pub const CASES: &[Case] = &[
     case("sysreg-el1", 1, el1),
     case("sysreg-cache-ids", 1, cache_ids),
     case("sysreg-cache-ops", 1, cache_ops),
+    case("sysreg-translate", 1, translate),
+    case("sysreg-feature-traps", 1, feature_traps),
 ];
 
 type Encoding = (u32, u32, u32, u32, u32);
@@ -88,7 +91,7 @@ fn id_el(_: &Machine) -> Outcome {
 fn expect_undefined(result: Result<u64, Fault>, encoding: Encoding) -> Outcome {
     match result {
         Err(fault) if fault.class() == class::UNDEFINED => Ok(()),
-        other => Err(Failure::wrong(format_args!("{encoding:?}: {other:#x?}"))),
+        other => Err(Failure::wrong(format_args!("{encoding:?}: {other:x?}"))),
     }
 }
 
@@ -133,10 +136,8 @@ fn unallocated(_: &Machine) -> Outcome {
         expect_undefined(read(encoding), encoding)?;
         let (op0, op1, crn, crm, op2) = encoding;
         // SAFETY: it is undefined.
-        expect_undefined(
-            unsafe { execute(&[msr(op0, op1, crn, crm, op2)], 0) },
-            encoding,
-        )?;
+        let written = unsafe { execute(&[msr(op0, op1, crn, crm, op2)], 0) };
+        expect_undefined(written, encoding)?;
     }
     Ok(())
 }
@@ -214,4 +215,59 @@ fn cache_ops(_: &Machine) -> Outcome {
     };
     check!(result.is_ok(), "{result:?}");
     Ok(())
+}
+
+/// AT gives the guest's own address, and tells a fault (DDI 0487, PAR_EL1).
+fn translate(_: &Machine) -> Outcome {
+    let good = mmu::map(2, 0x0900_0000, Kind::Device);
+    let bad = mmu::unmap(3);
+    let par = translated(good);
+    check_eq!(par & 1, 0, "PAR.F of a mapped page");
+    check_eq!(par & 0x000f_ffff_ffff_f000, 0x0900_0000, "PAR.PA");
+    let par = translated(bad);
+    check_eq!(
+        par & 0x7f,
+        (status::TRANSLATION + 3) << 1 | 1,
+        "PAR of an unmapped page"
+    );
+    Ok(())
+}
+
+fn translated(address: u64) -> u64 {
+    // SAFETY: a translation changes PAR_EL1 alone.
+    unsafe { core::arch::asm!("at s1e1r, {0}", "isb", in(reg) address) };
+    read_sysreg!("par_el1")
+}
+
+/// What the ID registers name can be used, and what they do not is undefined: pointer
+/// authentication keys, RNDR, allocation tags.
+fn feature_traps(_: &Machine) -> Outcome {
+    let isar1 = read_sysreg!("id_aa64isar1_el1");
+    let keys = [4, 8, 24, 28].iter().any(|low| field(isar1, *low) != 0);
+    let isar2 = read((3, 0, 0, 6, 2)).unwrap_or(0);
+    let keys = keys || field(isar2, 8) != 0 || field(isar2, 12) != 0;
+    agree(keys, (3, 0, 2, 1, 0), "APIAKeyLo_EL1")?;
+    let random = field(read_sysreg!("id_aa64isar0_el1"), 60) != 0;
+    agree(random, (3, 3, 2, 4, 0), "RNDR")?;
+    let tags = field(read((3, 0, 0, 4, 1)).unwrap_or(0), 8) >= 2;
+    agree(tags, (3, 0, 1, 0, 6), "GCR_EL1")?;
+    let vectors = field(read_sysreg!("id_aa64pfr0_el1"), 32) != 0;
+    agree_unless_fp_trap(vectors, (3, 0, 1, 2, 0), "ZCR_EL1")
+}
+
+fn agree(there: bool, encoding: Encoding, name: &str) -> Outcome {
+    let result = read(encoding);
+    if there {
+        check!(result.is_ok(), "{name}: named, and {result:x?}");
+        return Ok(());
+    }
+    expect_undefined(result, encoding)
+}
+
+/// As [`agree`], where CPACR_EL1 may trap the register for the guest itself.
+fn agree_unless_fp_trap(there: bool, encoding: Encoding, name: &str) -> Outcome {
+    match read(encoding) {
+        Err(fault) if there && fault.class() == class::SVE_DISABLED => Ok(()),
+        _ => agree(there, encoding, name),
+    }
 }

@@ -31,15 +31,24 @@ pub struct Package {
 impl Package {
     /// The first dependency whose name starts with `prefix`.
     pub fn dependency(&self, prefix: &str) -> Option<&str> {
-        let names = self.depends.split(',').filter_map(|entry| entry.split_whitespace().next());
-        names.map(|name| name.split(':').next().unwrap_or(name)).find(|n| n.starts_with(prefix))
+        let names = self
+            .depends
+            .split(',')
+            .filter_map(|entry| entry.split_whitespace().next());
+        names
+            .map(|name| name.split(':').next().unwrap_or(name))
+            .find(|n| n.starts_with(prefix))
     }
 
     /// Whether `file` is what the signed index says.
     pub fn verify(&self, file: &Path) -> Result<()> {
         let found = sha256(file)?;
         if found != self.sha256 {
-            bail!("{} is damaged: its SHA-256 is {found}, not {}", file.display(), self.sha256);
+            bail!(
+                "{} is damaged: its SHA-256 is {found}, not {}",
+                file.display(),
+                self.sha256
+            );
         }
         Ok(())
     }
@@ -62,17 +71,27 @@ fn sha256(file: &Path) -> Result<String> {
             count => hash.update(&buffer[..count]),
         }
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 /// The packages of `apt-cache show`.
 pub fn parse(text: &str) -> Vec<Package> {
-    stanzas(text).iter().filter_map(|stanza| package(stanza)).collect()
+    stanzas(text)
+        .iter()
+        .filter_map(|stanza| package(stanza))
+        .collect()
 }
 
 fn package(stanza: &[(String, String)]) -> Option<Package> {
     let field = |name: &str| {
-        stanza.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+        stanza
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
     };
     Some(Package {
         name: field("Package")?,
@@ -87,12 +106,18 @@ fn package(stanza: &[(String, String)]) -> Option<Package> {
 /// The newest of `packages`, as dpkg orders versions.
 pub fn newest(packages: impl IntoIterator<Item = Package>) -> Option<Package> {
     packages.into_iter().reduce(|a, b| {
-        if order(&a.version, &b.version) == Ordering::Less { b } else { a }
+        if order(&a.version, &b.version) == Ordering::Less {
+            b
+        } else {
+            a
+        }
     })
 }
 
 fn order(a: &str, b: &str) -> Ordering {
-    let older = Command::new("dpkg").args(["--compare-versions", a, "lt", b]).status();
+    let older = Command::new("dpkg")
+        .args(["--compare-versions", a, "lt", b])
+        .status();
     match older {
         Ok(status) if status.success() => Ordering::Less,
         _ => Ordering::Greater,
@@ -113,7 +138,10 @@ mod tests {
     fn a_meta_package_leads_to_the_real_one() {
         let found = parse(SHOW);
         assert_eq!(found.len(), 2);
-        assert_eq!(found[1].dependency("linux-image-"), Some("linux-image-6.1.0-56-arm64"));
+        assert_eq!(
+            found[1].dependency("linux-image-"),
+            Some("linux-image-6.1.0-56-arm64")
+        );
         assert_eq!(found[1].folder(), "linux-image-arm64_6.1.192-2_arm64");
     }
 

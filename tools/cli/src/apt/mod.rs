@@ -38,14 +38,20 @@ impl Apt {
     pub fn update(cache: &Cache) -> Result<Self> {
         let native = process::text(Command::new("dpkg").arg("--print-architecture"))
             .context("dpkg is needed: Hanok's downloads come as Debian packages")?;
-        let apt = Self { conf: cache.path("apt/apt.conf"), native: native.trim().to_owned() };
+        let apt = Self {
+            conf: cache.path("apt/apt.conf"),
+            native: native.trim().to_owned(),
+        };
         apt.write_configuration(&cache.path("apt"))?;
         let step = Step::new("Fetching Debian's lists of packages");
         let fetched = process::run(apt.tool("apt-get").arg("-q").arg("update"))
             .context("cannot fetch Debian's lists of packages (is the network there?)")?;
         // apt-get update ends with 0 even where a list could not be fetched or verified.
         let words = String::from_utf8_lossy(&fetched.stderr).into_owned();
-        if words.lines().any(|line| line.starts_with("E:") || line.contains("Failed to fetch")) {
+        if words
+            .lines()
+            .any(|line| line.starts_with("E:") || line.contains("Failed to fetch"))
+        {
             bail!("Debian's lists of packages could not be fetched whole:\n{words}");
         }
         step.done();
@@ -68,7 +74,11 @@ impl Apt {
     /// One of apt's programs on the private state.
     fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.arg("-c").arg(&self.conf).env_remove("APT_CONFIG").env("LC_ALL", "C.UTF-8");
+        command
+            .arg("-c")
+            .arg(&self.conf)
+            .env_remove("APT_CONFIG")
+            .env("LC_ALL", "C.UTF-8");
         command.stdin(Stdio::null());
         command
     }
@@ -82,8 +92,16 @@ impl Apt {
 
     /// Downloads one package into `dir` and gives back the file, its digest checked.
     pub fn download(&self, package: &Package, dir: &Path) -> Result<PathBuf> {
-        let title = format!("Downloading {} {} ({})", package.name, package.version, ui::size(package.size));
-        let name = format!("{}:{}={}", package.name, package.architecture, package.version);
+        let title = format!(
+            "Downloading {} {} ({})",
+            package.name,
+            package.version,
+            ui::size(package.size)
+        );
+        let name = format!(
+            "{}:{}={}",
+            package.name, package.architecture, package.version
+        );
         let mut command = self.tool("apt-get");
         command.args(["-q", "download"]).arg(name).current_dir(dir);
         watch(&mut command, Step::bytes(title, package.size), dir)?;
@@ -97,14 +115,26 @@ impl Apt {
     pub fn download_closure(&self, name: &str, release: &str, dir: &Path) -> Result<Vec<PathBuf>> {
         let archives = dir.join("archives");
         fs::create_dir_all(archives.join("partial"))?;
-        let wanted = ["-q", "-y", "install", "--no-install-recommends", "-t", release, name];
+        let wanted = [
+            "-q",
+            "-y",
+            "install",
+            "--no-install-recommends",
+            "-t",
+            release,
+            name,
+        ];
         let option = format!("Dir::Cache::archives={}", archives.display());
         let mut plan = self.tool("apt-get");
         let plan = process::text(plan.arg("-o").arg(&option).arg("--print-uris").args(wanted))?;
         let total: u64 = plan.lines().filter_map(size_of_uri).sum();
         let title = format!("Downloading {name} ({})", ui::size(total));
         let mut command = self.tool("apt-get");
-        command.arg("-o").arg(&option).arg("--download-only").args(wanted);
+        command
+            .arg("-o")
+            .arg(&option)
+            .arg("--download-only")
+            .args(wanted);
         watch(&mut command, Step::bytes(title, total), &archives)?;
         let mut debs = debs_in(&archives)?;
         debs.sort();
@@ -128,19 +158,27 @@ fn only_deb(dir: &Path) -> Result<PathBuf> {
 fn debs_in(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
     let paths = entries.into_iter().map(|entry| entry.path());
-    Ok(paths.filter(|path| path.extension().is_some_and(|ext| ext == "deb")).collect())
+    Ok(paths
+        .filter(|path| path.extension().is_some_and(|ext| ext == "deb"))
+        .collect())
 }
 
 /// The size in a line of `apt-get --print-uris`: `'URI' FILE SIZE HASH`.
 fn size_of_uri(line: &str) -> Option<u64> {
-    line.strip_prefix('\'')?.split_whitespace().nth(2)?.parse().ok()
+    line.strip_prefix('\'')?
+        .split_whitespace()
+        .nth(2)?
+        .parse()
+        .ok()
 }
 
 /// Runs a download while a bar follows how much of it is in `dir`.
 fn watch(command: &mut Command, step: Step, dir: &Path) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child: Child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    let mut child: Child = command
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
     while child.try_wait()?.is_none() {
         step.at(bytes_under(dir));
         sleep(Duration::from_millis(100));
@@ -152,7 +190,9 @@ fn watch(command: &mut Command, step: Step, dir: &Path) -> Result<()> {
 
 /// What the files under `dir` hold so far; a file that goes away meanwhile counts nothing.
 fn bytes_under(dir: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
     let size = |entry: fs::DirEntry| match entry.metadata() {
         Ok(data) if data.is_dir() => bytes_under(&entry.path()),
         Ok(data) => data.blocks() * 512,
@@ -164,7 +204,10 @@ fn bytes_under(dir: &Path) -> u64 {
 /// The archives of this machine, or those that the environment names.
 fn archives() -> Result<Archives> {
     if let Ok(main) = std::env::var("HANOK_DEBIAN_URI") {
-        return Ok(Archives { main, security: std::env::var("HANOK_DEBIAN_SECURITY_URI").ok() });
+        return Ok(Archives {
+            main,
+            security: std::env::var("HANOK_DEBIAN_SECURITY_URI").ok(),
+        });
     }
     let entries = machine_entries(Path::new("/etc/apt"));
     Archives::choose(&entries).context(
@@ -179,11 +222,16 @@ fn machine_entries(etc: &Path) -> Vec<Entry> {
         files.extend(parts.filter_map(Result::ok).map(|part| part.path()));
     }
     files.sort();
-    files.iter().flat_map(|file| entries_of_file(file)).collect()
+    files
+        .iter()
+        .flat_map(|file| entries_of_file(file))
+        .collect()
 }
 
 fn entries_of_file(file: &Path) -> Vec<Entry> {
-    let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
+    let Ok(text) = fs::read_to_string(file) else {
+        return Vec::new();
+    };
     match file.extension().and_then(|ext| ext.to_str()) {
         Some("list") => sources::parse_list(&text),
         Some("sources") => sources::parse_deb822(&text),
@@ -193,7 +241,9 @@ fn entries_of_file(file: &Path) -> Vec<Entry> {
 
 fn sources_list(archives: &Archives, native: &str) -> String {
     let line = |uri: &str, suite: &str| {
-        format!("deb [arch={native},arm64 signed-by={KEYRING} target=Packages] {uri} {suite} main\n")
+        format!(
+            "deb [arch={native},arm64 signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
+        )
     };
     let mut text = String::new();
     for suite in ["bookworm", "bookworm-updates", "bookworm-backports"] {
@@ -227,9 +277,14 @@ fn configuration(dir: &Path, native: &str) -> String {
          APT::Get::AllowUnauthenticated \"false\";\n\
          Acquire::AllowInsecureRepositories \"false\";\n"
     );
-    let hooks = ["APT::Update::Pre-Invoke", "APT::Update::Post-Invoke",
-        "APT::Update::Post-Invoke-Success", "DPkg::Pre-Invoke", "DPkg::Post-Invoke",
-        "DPkg::Pre-Install-Pkgs"];
+    let hooks = [
+        "APT::Update::Pre-Invoke",
+        "APT::Update::Post-Invoke",
+        "APT::Update::Post-Invoke-Success",
+        "DPkg::Pre-Invoke",
+        "DPkg::Post-Invoke",
+        "DPkg::Pre-Install-Pkgs",
+    ];
     for hook in hooks {
         text += &format!("#clear {hook};\n");
     }
@@ -253,9 +308,15 @@ mod tests {
 
     #[test]
     fn signatures_are_always_asked_for() {
-        let archives = Archives { main: "http://m/".into(), security: None };
+        let archives = Archives {
+            main: "http://m/".into(),
+            security: None,
+        };
         let text = sources_list(&archives, "amd64");
-        assert!(text.lines().all(|line| line.contains("signed-by=/usr/share/keyrings/debian-")));
+        assert!(
+            text.lines()
+                .all(|line| line.contains("signed-by=/usr/share/keyrings/debian-"))
+        );
         assert!(!text.contains("trusted") && !text.contains("security main"));
     }
 }

@@ -23,8 +23,15 @@ pub struct Archives {
     pub security: Option<String>,
 }
 
-const CODENAMES: [&str; 7] =
-    ["bookworm", "trixie", "forky", "sid", "stable", "testing", "oldstable"];
+const CODENAMES: [&str; 7] = [
+    "bookworm",
+    "trixie",
+    "forky",
+    "sid",
+    "stable",
+    "testing",
+    "oldstable",
+];
 
 impl Archives {
     /// The archives among `entries`; `None` where there is no Debian main archive.
@@ -37,7 +44,10 @@ impl Archives {
             first.map(|entry| entry.uri.clone())
         };
         let main = pick(&|suite| !is_security(suite))?;
-        Some(Self { main, security: pick(&is_security) })
+        Some(Self {
+            main,
+            security: pick(&is_security),
+        })
     }
 }
 
@@ -79,21 +89,31 @@ fn parse_line(line: &str) -> Option<Entry> {
     }
     let mut words = rest.split_whitespace();
     let (uri, suite) = (words.next()?, words.next()?);
-    let signed_by = options.split_whitespace().find_map(|o| o.strip_prefix("signed-by="));
+    let signed_by = options
+        .split_whitespace()
+        .find_map(|o| o.strip_prefix("signed-by="));
     let ours = words.any(|component| component == "main")
         && is_debian(suite)
         && is_debian_key(signed_by.unwrap_or_default());
-    ours.then(|| Entry { uri: uri.to_owned(), suite: suite.to_owned() })
+    ours.then(|| Entry {
+        uri: uri.to_owned(),
+        suite: suite.to_owned(),
+    })
 }
 
 /// The entries of a deb822 style file (`*.sources`).
 pub fn parse_deb822(text: &str) -> Vec<Entry> {
-    stanzas(text).iter().flat_map(|stanza| entries_of(stanza)).collect()
+    stanzas(text)
+        .iter()
+        .flat_map(|stanza| entries_of(stanza))
+        .collect()
 }
 
 fn entries_of(stanza: &[(String, String)]) -> Vec<Entry> {
     let field = |name: &str| {
-        let found = stanza.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        let found = stanza
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value.as_str())
     };
     let has = |name: &str, word: &str| field(name).split_whitespace().any(|w| w == word);
@@ -104,10 +124,19 @@ fn entries_of(stanza: &[(String, String)]) -> Vec<Entry> {
     if !is_debian_key(field("Signed-By")) {
         return Vec::new();
     }
-    let uri = field("URIs").split_whitespace().find(|uri| !uri.starts_with("cdrom:"));
+    let uri = field("URIs")
+        .split_whitespace()
+        .find(|uri| !uri.starts_with("cdrom:"));
     let Some(uri) = uri else { return Vec::new() };
-    let suites = field("Suites").split_whitespace().filter(|suite| is_debian(suite));
-    suites.map(|suite| Entry { uri: uri.to_owned(), suite: suite.to_owned() }).collect()
+    let suites = field("Suites")
+        .split_whitespace()
+        .filter(|suite| is_debian(suite));
+    suites
+        .map(|suite| Entry {
+            uri: uri.to_owned(),
+            suite: suite.to_owned(),
+        })
+        .collect()
 }
 
 /// A deb822 file's stanzas, each a list of fields with continuation lines joined.
@@ -140,7 +169,10 @@ mod tests {
     use super::*;
 
     fn entry(uri: &str, suite: &str) -> Entry {
-        Entry { uri: uri.into(), suite: suite.into() }
+        Entry {
+            uri: uri.into(),
+            suite: suite.into(),
+        }
     }
 
     #[test]
@@ -150,7 +182,10 @@ mod tests {
             deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://b/debian bookworm-updates main\n\
             deb-src http://c/debian bookworm main\n\
             deb cdrom:[Debian GNU/Linux 12.0.0 _Bookworm_]/ bookworm main\n";
-        let wanted = [entry("http://a/debian", "bookworm"), entry("http://b/debian", "bookworm-updates")];
+        let wanted = [
+            entry("http://a/debian", "bookworm"),
+            entry("http://b/debian", "bookworm-updates"),
+        ];
         assert_eq!(parse_list(text), wanted);
     }
 
@@ -181,15 +216,24 @@ mod tests {
         assert_eq!(found, wanted);
         let archives = Archives::choose(&found).unwrap();
         assert_eq!(archives.main, "http://a/debian");
-        assert_eq!(archives.security.as_deref(), Some("http://a/debian-security"));
+        assert_eq!(
+            archives.security.as_deref(),
+            Some("http://a/debian-security")
+        );
     }
 
     #[test]
     fn bookworm_is_preferred_to_another_release() {
-        let all = [entry("http://t/debian", "trixie"), entry("http://b/debian", "bookworm")];
+        let all = [
+            entry("http://t/debian", "trixie"),
+            entry("http://b/debian", "bookworm"),
+        ];
         assert_eq!(Archives::choose(&all).unwrap().main, "http://b/debian");
         assert_eq!(Archives::choose(&all[..1]).unwrap().main, "http://t/debian");
-        assert_eq!(Archives::choose(&[entry("http://s/", "bookworm-security")]), None);
+        assert_eq!(
+            Archives::choose(&[entry("http://s/", "bookworm-security")]),
+            None
+        );
     }
 
     #[test]

@@ -38,28 +38,48 @@ impl KernelSpec {
         };
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         let well = version.split('.').count() == 2 && version.split('.').all(digits);
-        well.then(|| Self { version: version.to_owned(), rt })
+        well.then(|| Self {
+            version: version.to_owned(),
+            rt,
+        })
     }
 
     /// `debian:VERSION` or `debian:VERSION-rt`.
     pub fn reference(&self) -> String {
-        format!("debian:{}{}", self.version, if self.rt { "-rt" } else { "" })
+        format!(
+            "debian:{}{}",
+            self.version,
+            if self.rt { "-rt" } else { "" }
+        )
     }
 
     fn meta_package(&self) -> &'static str {
-        if self.rt { "linux-image-rt-arm64:arm64" } else { "linux-image-arm64:arm64" }
+        if self.rt {
+            "linux-image-rt-arm64:arm64"
+        } else {
+            "linux-image-arm64:arm64"
+        }
     }
 
     /// The real package that the newest meta package of this line depends on.
     fn choose(&self, apt: &Apt) -> Result<Package> {
         let line = format!("{}.", self.version);
         let metas = apt.show(self.meta_package())?;
-        let fitting = metas.iter().filter(|meta| meta.version.starts_with(&line)).cloned();
+        let fitting = metas
+            .iter()
+            .filter(|meta| meta.version.starts_with(&line))
+            .cloned();
         let Some(meta) = newest(fitting) else {
             let known: Vec<_> = metas.iter().map(|meta| meta.version.as_str()).collect();
-            bail!("Debian has no kernel {} (it has {})", self.reference(), known.join(", "));
+            bail!(
+                "Debian has no kernel {} (it has {})",
+                self.reference(),
+                known.join(", ")
+            );
         };
-        let name = meta.dependency("linux-image-").context("the meta package names no kernel")?;
+        let name = meta
+            .dependency("linux-image-")
+            .context("the meta package names no kernel")?;
         let real = apt.show(&format!("{name}:arm64"))?;
         newest(real).with_context(|| format!("Debian's lists have no {name}"))
     }
@@ -73,9 +93,16 @@ impl Store {
         let image = entry_starting(&tree.join("boot"), "vmlinuz-")?;
         // A tree may be merged: lib/ in bookworm, usr/lib/ in later releases.
         let lib = ["lib/modules", "usr/lib/modules"].map(|dir| tree.join(dir));
-        let lib = lib.iter().find(|dir| dir.exists()).context("the package has no modules")?;
+        let lib = lib
+            .iter()
+            .find(|dir| dir.exists())
+            .context("the package has no modules")?;
         let modules = entry_starting(lib, "")?;
-        Ok(Kernel { resolved, image, modules })
+        Ok(Kernel {
+            resolved,
+            image,
+            modules,
+        })
     }
 }
 
@@ -88,7 +115,13 @@ mod tests {
         let rt = KernelSpec::parse("debian:6.12-rt").unwrap();
         assert_eq!((rt.version.as_str(), rt.rt), ("6.12", true));
         assert_eq!(rt.reference(), "debian:6.12-rt");
-        for bad in ["debian:", "debian:6", "debian:6.1.2", "debian:6.x", "fedora:6.1"] {
+        for bad in [
+            "debian:",
+            "debian:6",
+            "debian:6.1.2",
+            "debian:6.x",
+            "fedora:6.1",
+        ] {
             assert_eq!(KernelSpec::parse(bad), None, "{bad}");
         }
     }

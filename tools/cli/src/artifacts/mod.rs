@@ -35,7 +35,13 @@ impl Store {
 
     /// The user's cache.
     pub fn open(yes: bool, refresh: bool) -> Result<Self> {
-        Ok(Self { cache: Cache::open()?, yes, refresh, agreed: Cell::new(false), apt: OnceCell::new() })
+        Ok(Self {
+            cache: Cache::open()?,
+            yes,
+            refresh,
+            agreed: Cell::new(false),
+            apt: OnceCell::new(),
+        })
     }
 
     /// The private apt, its lists fetched once in this process.
@@ -49,7 +55,9 @@ impl Store {
 
     /// What `reference` is in the cache, unless this run is to look for newer ones.
     fn cached(&self, reference: &str) -> Option<Resolved> {
-        (!self.refresh).then(|| self.cache.resolved(reference)).flatten()
+        (!self.refresh)
+            .then(|| self.cache.resolved(reference))
+            .flatten()
     }
 
     /// The static busybox for guests: its resolved package.
@@ -140,7 +148,9 @@ impl Store {
 /// The single entry of `dir` whose name starts with `prefix`.
 fn entry_starting(dir: &Path, prefix: &str) -> Result<PathBuf> {
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
-    let mut names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
+    let mut names = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name());
     let fits = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(prefix);
     let name = names.find(fits);
     let name = name.with_context(|| format!("{} holds no {prefix}*", dir.display()))?;

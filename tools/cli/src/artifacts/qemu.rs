@@ -60,31 +60,54 @@ impl Qemu {
         let path = std::env::var_os("PATH")?;
         let mut programs = std::env::split_paths(&path).map(|dir| dir.join(PROGRAM));
         let program = programs.find(|program| program.is_file())?;
-        let found = Self { program, version: String::new(), libraries: None, data: None };
-        found.probed().ok().filter(|qemu| major(&qemu.version).is_some_and(|v| v >= OLDEST))
+        let found = Self {
+            program,
+            version: String::new(),
+            libraries: None,
+            data: None,
+        };
+        found
+            .probed()
+            .ok()
+            .filter(|qemu| major(&qemu.version).is_some_and(|v| v >= OLDEST))
     }
 
     fn unknown() -> Self {
-        Self { program: PROGRAM.into(), version: String::new(), libraries: None, data: None }
+        Self {
+            program: PROGRAM.into(),
+            version: String::new(),
+            libraries: None,
+            data: None,
+        }
     }
 
     fn unpacked(root: &Path) -> Result<Self> {
         let program = root.join("usr/bin").join(PROGRAM);
         let mut dirs = Vec::new();
         for lib in ["usr/lib", "lib"].map(|lib| root.join(lib)) {
-            let Ok(entries) = fs::read_dir(lib) else { continue };
+            let Ok(entries) = fs::read_dir(lib) else {
+                continue;
+            };
             let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
             dirs.extend(paths.filter(|path| path.to_string_lossy().contains("-linux-gnu")));
         }
         let libraries = Some(std::env::join_paths(dirs)?);
         let data = Some(root.join("usr/share/qemu"));
-        Self { program, version: String::new(), libraries, data }.probed()
+        Self {
+            program,
+            version: String::new(),
+            libraries,
+            data,
+        }
+        .probed()
     }
 
     /// Itself with the version it gives, which shows that it runs on this machine.
     fn probed(mut self) -> Result<Self> {
         let text = process::text(self.command().arg("--version"))?;
-        self.version = version_in(&text).context("QEMU does not tell its version")?.to_owned();
+        self.version = version_in(&text)
+            .context("QEMU does not tell its version")?
+            .to_owned();
         Ok(self)
     }
 }
@@ -95,7 +118,10 @@ impl Store {
         if let Some(qemu) = Qemu::of_machine() {
             return Ok(qemu);
         }
-        let cached = || self.cached(REFERENCE).map(|found| Qemu::unpacked(&self.cache.path(found.path)));
+        let cached = || {
+            self.cached(REFERENCE)
+                .map(|found| Qemu::unpacked(&self.cache.path(found.path)))
+        };
         if let Some(Ok(qemu)) = cached() {
             return Ok(qemu);
         }
@@ -115,17 +141,24 @@ impl Store {
             let found = self.cache.resolved(REFERENCE)?;
             Qemu::unpacked(&self.cache.path(found.path)).ok()
         };
-        Qemu::of_machine().or_else(cached).unwrap_or_else(Qemu::unknown)
+        Qemu::of_machine()
+            .or_else(cached)
+            .unwrap_or_else(Qemu::unknown)
     }
 
     fn fetch_qemu(&self) -> Result<Resolved> {
         let folder = self.cache.temporary()?;
         let apt = self.apt()?;
         let debs = apt.download_closure("qemu-system-arm", "bookworm-backports", folder.path())?;
-        let main = apt.show(&format!("qemu-system-arm:{}", apt.native))?.into_iter();
+        let main = apt
+            .show(&format!("qemu-system-arm:{}", apt.native))?
+            .into_iter();
         let main = apt::newest(main).context("Debian's lists have no qemu-system-arm")?;
         if major_of_package(&main.version).is_none_or(|version| version < OLDEST) {
-            bail!("bookworm-backports has QEMU {} only, {OLDEST} is needed", main.version);
+            bail!(
+                "bookworm-backports has QEMU {} only, {OLDEST} is needed",
+                main.version
+            );
         }
         let tree = folder.path().join("tree");
         fs::create_dir(&tree)?;
@@ -134,13 +167,22 @@ impl Store {
         }
         let path = PathBuf::from("qemu").join(main.version.replace(':', "_"));
         self.cache.publish(&tree, &path)?;
-        Ok(Resolved { package: main.name, version: main.version, sha256: main.sha256, path })
+        Ok(Resolved {
+            package: main.name,
+            version: main.version,
+            sha256: main.sha256,
+            path,
+        })
     }
 }
 
 /// `10.0.2` in `QEMU emulator version 10.0.2 (Debian ...)`.
 fn version_in(text: &str) -> Option<&str> {
-    text.split_once("version ")?.1.split([' ', '\n', '(']).next().filter(|v| major(v).is_some())
+    text.split_once("version ")?
+        .1
+        .split([' ', '\n', '('])
+        .next()
+        .filter(|v| major(v).is_some())
 }
 
 fn major(version: &str) -> Option<u32> {

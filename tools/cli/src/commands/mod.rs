@@ -16,19 +16,32 @@ use crate::initramfs::modules::Selection;
 use crate::system::{self, Overrides};
 
 /// The stock kernels that `setup` fetches: those that the systems and tests name.
-const KERNELS: [&str; 4] = ["debian:6.1", "debian:6.12", "debian:6.1-rt", "debian:6.12-rt"];
+const KERNELS: [&str; 4] = [
+    "debian:6.1",
+    "debian:6.12",
+    "debian:6.1-rt",
+    "debian:6.12-rt",
+];
 
 /// `path` as the user means it: from here, else from the repository (`systems/demo.toml`).
 pub fn find(root: &Path, path: &Path) -> PathBuf {
     let there = root.join(path);
-    if !path.exists() && there.exists() { there } else { path.to_owned() }
+    if !path.exists() && there.exists() {
+        there
+    } else {
+        path.to_owned()
+    }
 }
 
 /// `hanok check`.
 pub fn check(root: &Path, file: &Path) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let vms = system.vms.len();
-    println!("{}: sound ({vms} VM on board {})", file.display(), system.board.name);
+    println!(
+        "{}: sound ({vms} VM on board {})",
+        file.display(),
+        system.board.name
+    );
     Ok(Code::Success)
 }
 
@@ -71,9 +84,13 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
     let qemu = store.qemu().blame(Code::Setup)?;
     println!("QEMU {}: {}", qemu.version(), qemu.program().display());
     for reference in KERNELS {
-        let Some(spec) = KernelSpec::parse(reference) else { continue };
+        let Some(spec) = KernelSpec::parse(reference) else {
+            continue;
+        };
         let kernel = store.kernel(&spec).blame(Code::Setup)?;
-        store.initramfs(&kernel, &Selection::Default).blame(Code::Setup)?;
+        store
+            .initramfs(&kernel, &Selection::Default)
+            .blame(Code::Setup)?;
         let resolved = &kernel.resolved;
         println!("{reference}: {} {}", resolved.package, resolved.version);
     }

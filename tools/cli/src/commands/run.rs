@@ -52,7 +52,10 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         return Ok(Code::Success);
     }
     if let Some(name) = watch::unknown_vm(&steps, &ready.vms) {
-        return Err(failure(Code::Usage, format!("the script names the VM {name}: there is none")));
+        return Err(failure(
+            Code::Usage,
+            format!("the script names the VM {name}: there is none"),
+        ));
     }
     announce(args);
     let request = request(args, ready, steps, timeout).blame(Code::Usage)?;
@@ -66,8 +69,11 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
 }
 
 fn read_script(path: Option<&Path>) -> Result<Vec<Step>> {
-    let Some(path) = path else { return Ok(Vec::new()) };
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     script::parse(&text).with_context(|| format!("in {}", path.display()))
 }
 
@@ -86,8 +92,11 @@ fn announce(args: &RunArgs) {
 }
 
 fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
-    let overrides =
-        Overrides { cpu: args.cpu.clone(), cores: args.cores, memory: args.memory };
+    let overrides = Overrides {
+        cpu: args.cpu.clone(),
+        cores: args.cores,
+        memory: args.memory,
+    };
     let system = system::load(root, &find(root, &args.file), &overrides)?;
     let image = image_path(root, &args.file);
     if args.dry_run {
@@ -105,13 +114,20 @@ pub fn ready(qemu: &Qemu, system: &Description, image: &Path) -> Ready {
     let mut command = qemu.command();
     machine::board(&mut command, &system.qemu_args(), image);
     let vms = system.vms.iter().map(|vm| vm.name.clone()).collect();
-    Ready { command, vms, framed: true }
+    Ready {
+        command,
+        vms,
+        framed: true,
+    }
 }
 
 /// Where the image of a description is kept between builds.
 fn image_path(root: &Path, file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default();
-    repo::target_dir(root).join("hanok").join(stem).with_extension("img")
+    repo::target_dir(root)
+        .join("hanok")
+        .join(stem)
+        .with_extension("img")
 }
 
 /// Writes an image, whole or not at all: another run may be booting the former one.
@@ -138,16 +154,31 @@ impl Guest {
     fn stock(spec: KernelSpec) -> Self {
         let artifacts = Artifacts {
             vm: "linux".to_owned(),
-            kernel: KernelRef::Debian { version: spec.version, rt: spec.rt },
-            initramfs: Some(InitramfsRef::Busybox { modules: Modules::Default }),
+            kernel: KernelRef::Debian {
+                version: spec.version,
+                rt: spec.rt,
+            },
+            initramfs: Some(InitramfsRef::Busybox {
+                modules: Modules::Default,
+            }),
         };
         let (cmdline, cpu) = (NATIVE_CMDLINE.to_owned(), NATIVE_CPU.to_owned());
-        Self { artifacts, cmdline, cores: 1, memory: NATIVE_MEMORY, cpu }
+        Self {
+            artifacts,
+            cmdline,
+            cores: 1,
+            memory: NATIVE_MEMORY,
+            cpu,
+        }
     }
 
     /// The first VM of a system.
     fn first_of(system: &Description) -> Outcome<Self> {
-        let first = system.artifacts().into_iter().next().zip(system.vms.first());
+        let first = system
+            .artifacts()
+            .into_iter()
+            .next()
+            .zip(system.vms.first());
         let (artifacts, vm) =
             first.ok_or_else(|| failure(Code::Refused, "there is no VM to boot"))?;
         Ok(Self {
@@ -177,7 +208,11 @@ impl Guest {
         };
         let mut command = qemu.command();
         machine::native(&mut command, &native);
-        Ok(Ready { command, vms: vec![self.artifacts.vm.clone()], framed: false })
+        Ok(Ready {
+            command,
+            vms: vec![self.artifacts.vm.clone()],
+            framed: false,
+        })
     }
 }
 
@@ -215,12 +250,24 @@ fn request(
     let mut consoles: Vec<Sink> = ready.vms.iter().map(|_| Sink::Show).collect();
     for (name, path) in &args.console {
         let Some(vm) = ready.vms.iter().position(|vm| vm == name) else {
-            bail!("--console names the VM {name}; there is: {}", ready.vms.join(", "));
+            bail!(
+                "--console names the VM {name}; there is: {}",
+                ready.vms.join(", ")
+            );
         };
         consoles[vm] = Sink::File(create(path)?);
     }
-    let log = args.log.as_ref().map(create).transpose()?.map_or(Sink::Show, Sink::File);
-    let input = if args.script.is_some() { Input::None } else { Input::Stdin };
+    let log = args
+        .log
+        .as_ref()
+        .map(create)
+        .transpose()?
+        .map_or(Sink::Show, Sink::File);
+    let input = if args.script.is_some() {
+        Input::None
+    } else {
+        Input::Stdin
+    };
     Ok(Request {
         command: ready.command,
         vms: ready.vms,

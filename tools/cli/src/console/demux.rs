@@ -28,12 +28,20 @@ pub struct Demux {
 impl Demux {
     /// A framed line; before the first frame the hypervisor speaks.
     pub fn framed() -> Self {
-        Self { channel: Channel::Log, framed: true, escaped: false }
+        Self {
+            channel: Channel::Log,
+            framed: true,
+            escaped: false,
+        }
     }
 
     /// A line with a single guest on it and no framing: a native boot.
     pub fn plain() -> Self {
-        Self { channel: Channel::Vm(0), framed: false, escaped: false }
+        Self {
+            channel: Channel::Vm(0),
+            framed: false,
+            escaped: false,
+        }
     }
 
     /// The pieces of `bytes`, each with its channel, in order.
@@ -43,7 +51,9 @@ impl Demux {
         }
         let mut pieces: Vec<(Channel, Vec<u8>)> = Vec::new();
         for &byte in bytes {
-            let Some(byte) = self.step(byte) else { continue };
+            let Some(byte) = self.step(byte) else {
+                continue;
+            };
             match pieces.last_mut() {
                 Some((channel, piece)) if *channel == self.channel => piece.push(byte),
                 _ => pieces.push((self.channel, vec![byte])),
@@ -102,7 +112,11 @@ mod tests {
 
     #[test]
     fn channels_are_told_apart_wherever_bytes_are_split() {
-        let wanted = [b"early\nvm a: off\n".to_vec(), b"lin\x10ux".to_vec(), b"second".to_vec()];
+        let wanted = [
+            b"early\nvm a: off\n".to_vec(),
+            b"lin\x10ux".to_vec(),
+            b"second".to_vec(),
+        ];
         for first in 0..LINE.len() {
             for second in first..LINE.len() {
                 let mut demux = Demux::framed();
@@ -124,7 +138,10 @@ mod tests {
 
     #[test]
     fn a_plain_line_is_one_guest_s() {
-        assert_eq!(Demux::plain().feed(b"\x10\x40x"), [(Channel::Vm(0), b"\x10\x40x".to_vec())]);
+        assert_eq!(
+            Demux::plain().feed(b"\x10\x40x"),
+            [(Channel::Vm(0), b"\x10\x40x".to_vec())]
+        );
     }
 
     #[test]

@@ -64,9 +64,15 @@ mod tests {
     #[test]
     fn commands_are_told_from_keys() {
         let mut keys = Keys::default();
-        assert_eq!(keys.feed(b"ab\x03\x1d"), [Action::Send(b"ab\x03\x1d".to_vec())]);
+        assert_eq!(
+            keys.feed(b"ab\x03\x1d"),
+            [Action::Send(b"ab\x03\x1d".to_vec())]
+        );
         assert_eq!(keys.feed(b"x\x01"), [Action::Send(b"x".to_vec())]);
-        assert_eq!(keys.feed(b"hy"), [Action::Help, Action::Send(b"y".to_vec())]);
+        assert_eq!(
+            keys.feed(b"hy"),
+            [Action::Help, Action::Send(b"y".to_vec())]
+        );
         assert_eq!(keys.feed(b"\x01\x01"), [Action::Send(vec![1])]);
         assert_eq!(keys.feed(b"\x01q"), []);
         assert_eq!(keys.feed(b"\x01x"), [Action::Quit]);

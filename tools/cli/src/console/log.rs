@@ -77,7 +77,10 @@ mod tests {
 
     #[test]
     fn only_the_known_lines_are_acted_on() {
-        assert_eq!(event("vm linux: stopped: no such address"), Some(Event::Stopped));
+        assert_eq!(
+            event("vm linux: stopped: no such address"),
+            Some(Event::Stopped)
+        );
         assert_eq!(event("vm linux: started"), None);
         assert_eq!(event("panic: at here"), Some(Event::Panic));
         assert_eq!(event("end: off"), Some(Event::End(End::Off)));

@@ -41,7 +41,9 @@ fn step(line: &str) -> Result<Option<Step>> {
         "wait" => Step::Wait(seconds(rest)?),
         "vm" => Step::Vm(nonempty(rest.trim())?.to_owned()),
         "end" if rest.trim().is_empty() => Step::End,
-        other => bail!("unknown step `{other}`: expect, expect-log, send, wait, vm and end are known"),
+        other => {
+            bail!("unknown step `{other}`: expect, expect-log, send, wait, vm and end are known")
+        }
     };
     Ok(Some(step))
 }
@@ -58,7 +60,10 @@ fn text(rest: &str) -> Result<String> {
 }
 
 fn seconds(rest: &str) -> Result<Duration> {
-    let number: f64 = rest.trim().parse().with_context(|| format!("`{rest}` is no number"))?;
+    let number: f64 = rest
+        .trim()
+        .parse()
+        .with_context(|| format!("`{rest}` is no number"))?;
     Duration::try_from_secs_f64(number).context("not a time in seconds")
 }
 
@@ -68,7 +73,10 @@ pub fn unescape(text: &str) -> Result<Vec<u8>> {
     let mut rest = text;
     while let Some((plain, after)) = rest.split_once('\\') {
         bytes.extend(plain.as_bytes());
-        let kind = after.chars().next().context("a lone \\ at the end: write \\\\")?;
+        let kind = after
+            .chars()
+            .next()
+            .context("a lone \\ at the end: write \\\\")?;
         rest = &after[kind.len_utf8()..];
         match kind {
             'n' => bytes.push(b'\n'),
@@ -107,9 +115,20 @@ mod tests {
 
     #[test]
     fn errors_name_the_line() {
-        for bad in ["expect", "wait soon", "wait -1", "sent x", "send \\q", "send \\x4", "send x\\"] {
+        for bad in [
+            "expect",
+            "wait soon",
+            "wait -1",
+            "sent x",
+            "send \\q",
+            "send \\x4",
+            "send x\\",
+        ] {
             let error = parse(&format!("# one\n{bad}\n")).unwrap_err();
-            assert!(format!("{error:#}").starts_with("line 2: "), "{bad}: {error:#}");
+            assert!(
+                format!("{error:#}").starts_with("line 2: "),
+                "{bad}: {error:#}"
+            );
         }
     }
 }

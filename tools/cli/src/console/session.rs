@@ -107,8 +107,14 @@ pub fn run(mut request: Request) -> Outcome<Report> {
 fn spawn(command: &mut Command) -> anyhow::Result<Child> {
     let mut outer = mortal(command);
     // A process group of its own: Ctrl-C at the terminal is for the guest, or for us to act on.
-    outer.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    outer.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))
+    outer
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    outer
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))
 }
 
 /// `command` so that it ends when we do, even when we are killed.
@@ -116,7 +122,9 @@ fn mortal(command: &Command) -> Command {
     let setpriv = PathBuf::from("/usr/bin/setpriv");
     let mut outer = if setpriv.exists() {
         let mut outer = Command::new(setpriv);
-        outer.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program());
+        outer
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(command.get_program());
         outer
     } else {
         Command::new(command.get_program())
@@ -155,7 +163,9 @@ fn carry_keys(sender: Sender<Incoming>) {
 }
 
 fn carry_signals(sender: Sender<Incoming>) {
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else {
+        return;
+    };
     thread::spawn(move || {
         for signal in signals.forever() {
             // Nobody listens any more: end as the signal asks, with the terminal in order.
@@ -208,7 +218,11 @@ struct Session {
 
 impl Session {
     fn new(mut request: Request, stdin: Option<ChildStdin>, raw: bool) -> Self {
-        let demux = if request.framed { Demux::framed() } else { Demux::plain() };
+        let demux = if request.framed {
+            Demux::framed()
+        } else {
+            Demux::plain()
+        };
         let steps = std::mem::take(&mut request.steps);
         let watch = Watch::new(&request.vms, steps, request.until.take());
         Self {
@@ -236,14 +250,19 @@ impl Session {
             if let Some(verdict) = self.advance(now).or_else(|| self.overdue(deadline, now)) {
                 return Some(verdict);
             }
-            let next = [deadline, self.grace].into_iter().flatten().map(|at| at - now).min();
+            let next = [deadline, self.grace]
+                .into_iter()
+                .flatten()
+                .map(|at| at - now)
+                .min();
             let wake = next.into_iter().chain(self.watch.wake(now)).min();
             let verdict = match incoming.recv_timeout(wake.unwrap_or(Duration::from_secs(3600))) {
                 Ok(Incoming::Board(bytes)) => self.board(&bytes),
                 Ok(Incoming::Keys(bytes)) => self.typed(&bytes),
-                Ok(Incoming::Signal(signal)) => {
-                    Some(report(Code::Interrupted, format!("interrupted by signal {signal}")))
-                }
+                Ok(Incoming::Signal(signal)) => Some(report(
+                    Code::Interrupted,
+                    format!("interrupted by signal {signal}"),
+                )),
                 Ok(Incoming::Closed) | Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => None,
             };
@@ -269,7 +288,10 @@ impl Session {
         }
         deadline.filter(|at| *at <= now)?;
         let what = self.watch.awaited().unwrap_or_else(|| "the end".to_owned());
-        Some(report(Code::Timeout, format!("the time was over while awaiting {what}")))
+        Some(report(
+            Code::Timeout,
+            format!("the time was over while awaiting {what}"),
+        ))
     }
 
     fn board(&mut self, bytes: &[u8]) -> Option<Report> {
@@ -386,7 +408,10 @@ impl Session {
             None if !self.request.framed && well => self.off(),
             None => {
                 let status = status.map_or("unknown".to_owned(), |status| status.to_string());
-                report(Code::Qemu, format!("QEMU ended unexpectedly ({status}) {said}"))
+                report(
+                    Code::Qemu,
+                    format!("QEMU ended unexpectedly ({status}) {said}"),
+                )
             }
         }
     }
@@ -403,5 +428,8 @@ impl Session {
 }
 
 fn report(code: Code, why: impl Into<String>) -> Report {
-    Report { code, why: why.into() }
+    Report {
+        code,
+        why: why.into(),
+    }
 }

@@ -50,7 +50,9 @@ impl Stream {
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     match wanted {
         [] => Some(0),
-        _ => text.windows(wanted.len()).position(|window| window == wanted),
+        _ => text
+            .windows(wanted.len())
+            .position(|window| window == wanted),
     }
 }
 
@@ -80,7 +82,11 @@ pub struct Watch {
 impl Watch {
     /// Awaits `steps` in order and `until` anywhere, on VMs of these names.
     pub fn new(vms: &[String], steps: Vec<Step>, until: Option<String>) -> Self {
-        let streams = |count| std::iter::repeat_with(Stream::default).take(count).collect();
+        let streams = |count| {
+            std::iter::repeat_with(Stream::default)
+                .take(count)
+                .collect()
+        };
         Self {
             vms: vms.to_vec(),
             steps: steps.into(),
@@ -115,10 +121,20 @@ impl Watch {
     pub fn advance(&mut self, now: Instant) -> Vec<Do> {
         let mut todo = Vec::new();
         while let Some(step) = self.steps.front() {
-            if !Self::ready(step, self.focus, &mut self.consoles, &mut self.log, &mut self.waiting, now) {
+            if !Self::ready(
+                step,
+                self.focus,
+                &mut self.consoles,
+                &mut self.log,
+                &mut self.waiting,
+                now,
+            ) {
                 break;
             }
-            self.consoles.iter_mut().chain([&mut self.log]).for_each(Stream::rewind);
+            self.consoles
+                .iter_mut()
+                .chain([&mut self.log])
+                .for_each(Stream::rewind);
             match self.steps.pop_front() {
                 Some(Step::Send(bytes)) => todo.push(Do::Send(self.focus, bytes)),
                 Some(Step::Vm(name)) => self.focus = self.place(&name),
@@ -138,9 +154,9 @@ impl Watch {
         now: Instant,
     ) -> bool {
         match step {
-            Step::Expect(text) => {
-                consoles.get_mut(focus).is_some_and(|stream| stream.take(text.as_bytes()))
-            }
+            Step::Expect(text) => consoles
+                .get_mut(focus)
+                .is_some_and(|stream| stream.take(text.as_bytes())),
             Step::ExpectLog(text) => log.take(text.as_bytes()),
             Step::Wait(time) => {
                 let over = *waiting.get_or_insert(now + *time) <= now;
@@ -154,7 +170,10 @@ impl Watch {
     }
 
     fn place(&self, name: &str) -> usize {
-        self.vms.iter().position(|vm| vm == name).unwrap_or(usize::MAX)
+        self.vms
+            .iter()
+            .position(|vm| vm == name)
+            .unwrap_or(usize::MAX)
     }
 
     /// When to look again though nothing came.
@@ -180,7 +199,9 @@ pub fn unknown_vm<'a>(steps: &'a [Step], vms: &[String]) -> Option<&'a str> {
         Step::Vm(name) => Some(name.as_str()),
         _ => None,
     });
-    names.into_iter().find(|name| !vms.iter().any(|vm| vm == name))
+    names
+        .into_iter()
+        .find(|name| !vms.iter().any(|vm| vm == name))
 }
 
 #[cfg(test)]
@@ -195,14 +216,21 @@ mod tests {
 
     #[test]
     fn text_is_found_across_pieces_and_used_up() {
-        let steps = vec![Step::Expect("login:".into()), Step::Send(b"x".into()), Step::Expect("login:".into())];
+        let steps = vec![
+            Step::Expect("login:".into()),
+            Step::Send(b"x".into()),
+            Step::Expect("login:".into()),
+        ];
         let mut watch = watch(steps, None);
         let now = Instant::now();
         watch.push(VM, b"boot log");
         assert_eq!(watch.advance(now), []);
         watch.push(VM, b"in:");
         assert_eq!(watch.advance(now), [Do::Send(0, b"x".to_vec())]);
-        assert!(watch.awaited().is_some(), "the same text does not count twice");
+        assert!(
+            watch.awaited().is_some(),
+            "the same text does not count twice"
+        );
         watch.push(VM, b" login: ");
         watch.advance(now);
         assert_eq!(watch.awaited(), None);
@@ -210,7 +238,10 @@ mod tests {
 
     #[test]
     fn text_that_came_before_its_step_counts() {
-        let mut watch = watch(vec![Step::Expect("b".into()), Step::Expect("c".into())], None);
+        let mut watch = watch(
+            vec![Step::Expect("b".into()), Step::Expect("c".into())],
+            None,
+        );
         watch.push(VM, b"abc");
         watch.advance(Instant::now());
         assert_eq!(watch.awaited(), None);
@@ -238,6 +269,9 @@ mod tests {
     fn another_vm_is_spoken_to() {
         let mut watch = watch(vec![Step::Vm("b".into()), Step::Send(b"x".into())], None);
         assert_eq!(watch.advance(Instant::now()), [Do::Send(1, b"x".to_vec())]);
-        assert_eq!(unknown_vm(&[Step::Vm("c".into())], &["a".into()]), Some("c"));
+        assert_eq!(
+            unknown_vm(&[Step::Vm("c".into())], &["a".into()]),
+            Some("c")
+        );
     }
 }

@@ -50,7 +50,9 @@ impl Archive {
         let size = u32::try_from(content.len()).expect("no file of an initramfs has 4 GB");
         let name_size = name.len() as u32 + 1;
         // inode, mode, uid, gid, links, mtime, size, device, device number, name, checksum
-        let fields = [self.inode, mode, 0, 0, links, 0, size, 0, 0, major, minor, name_size, 0];
+        let fields = [
+            self.inode, mode, 0, 0, links, 0, size, 0, 0, major, minor, name_size, 0,
+        ];
         self.inode += 1;
         self.bytes.extend(b"070701");
         for field in fields {
@@ -94,7 +96,9 @@ mod tests {
         archive.device("dev/console", 0o600, (5, 1));
         archive.link("bin", "usr/bin");
         let text = String::from_utf8_lossy(&archive.finish()).into_owned();
-        assert!(text.contains("000041ed") && text.contains("00002180") && text.contains("0000a1ff"));
+        assert!(
+            text.contains("000041ed") && text.contains("00002180") && text.contains("0000a1ff")
+        );
         assert!(text.contains("0000000500000001"));
     }
 }

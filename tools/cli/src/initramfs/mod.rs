@@ -30,12 +30,31 @@ const FILES: &[(&str, u32, &str)] = &[
     ("etc/group", 0o644, "root:x:0:\n"),
     ("etc/hostname", 0o644, "linux\n"),
     ("etc/init.d/rcS", 0o755, include_str!("../../guest/rcS")),
-    ("etc/init.d/console", 0o755, include_str!("../../guest/console")),
+    (
+        "etc/init.d/console",
+        0o755,
+        include_str!("../../guest/console"),
+    ),
 ];
 
 const FOLDERS: &[&str] = &[
-    "bin", "sbin", "usr", "usr/bin", "usr/sbin", "dev", "proc", "sys", "tmp", "run", "root", "mnt",
-    "etc", "etc/init.d", "var", "lib", "lib/modules",
+    "bin",
+    "sbin",
+    "usr",
+    "usr/bin",
+    "usr/sbin",
+    "dev",
+    "proc",
+    "sys",
+    "tmp",
+    "run",
+    "root",
+    "mnt",
+    "etc",
+    "etc/init.d",
+    "var",
+    "lib",
+    "lib/modules",
 ];
 
 impl Store {
@@ -58,8 +77,8 @@ impl Store {
         }
         let step = Step::new("Making the guest's initramfs");
         let program = self.cache.path(&busybox.path).join("bin/busybox");
-        let program = fs::read(&program)
-            .with_context(|| format!("cannot read {}", program.display()))?;
+        let program =
+            fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
         let bytes = archive(&program, modules)?;
         let folder = self.cache.temporary()?;
         let draft = folder.path().join("initramfs");
@@ -76,10 +95,19 @@ fn key(busybox: &str, modules: Option<(&Kernel, &Selection)>) -> String {
     hash.update(format!("{GENERATION} {busybox} {FILES:?} {FOLDERS:?}"));
     let mut name = "bare";
     if let Some((kernel, selection)) = modules {
-        hash.update(format!("{} {selection:?} {:?}", kernel.resolved.sha256, modules::DEFAULT));
+        hash.update(format!(
+            "{} {selection:?} {:?}",
+            kernel.resolved.sha256,
+            modules::DEFAULT
+        ));
         name = &kernel.resolved.package;
     }
-    let hash: String = hash.finalize().iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let hash: String = hash
+        .finalize()
+        .iter()
+        .take(8)
+        .map(|b| format!("{b:02x}"))
+        .collect();
     format!("{name}-{hash}")
 }
 
@@ -103,7 +131,10 @@ fn archive(busybox: &[u8], modules: Option<(&Kernel, &Selection)>) -> Result<Vec
 }
 
 fn add_modules(archive: &mut Archive, kernel: &Kernel, selection: &Selection) -> Result<()> {
-    let version = kernel.modules.file_name().context("a folder of modules has a name")?;
+    let version = kernel
+        .modules
+        .file_name()
+        .context("a folder of modules has a name")?;
     let root = format!("lib/modules/{}", version.to_string_lossy());
     archive.directory(&root);
     let mut made = std::collections::BTreeSet::new();

@@ -32,17 +32,46 @@ pub enum Selection {
 /// is left out.
 pub const DEFAULT: &[&str] = &[
     // Devices of a VM.
-    "virtio*", "9pnet_virtio", "vsock", "vmw_vsock_virtio_transport", "vhost_vsock",
+    "virtio*",
+    "9pnet_virtio",
+    "vsock",
+    "vmw_vsock_virtio_transport",
+    "vhost_vsock",
     // File systems.
-    "9p", "ext4", "btrfs", "vfat", "isofs", "squashfs", "overlay", "fuse", "virtiofs", "nls_*",
+    "9p",
+    "ext4",
+    "btrfs",
+    "vfat",
+    "isofs",
+    "squashfs",
+    "overlay",
+    "fuse",
+    "virtiofs",
+    "nls_*",
     // Block devices.
-    "loop", "zram", "nbd", "dm-mod", "brd",
+    "loop",
+    "zram",
+    "nbd",
+    "dm-mod",
+    "brd",
     // Networks.
-    "tun", "veth", "bridge", "dummy", "bonding", "macvlan", "vxlan", "nf_tables",
+    "tun",
+    "veth",
+    "bridge",
+    "dummy",
+    "bonding",
+    "macvlan",
+    "vxlan",
+    "nf_tables",
     // Helpers that the above ask for by name at run time.
-    "crc32c*", "libcrc32c", "lzo*", "zstd*", "crypto_*",
+    "crc32c*",
+    "libcrc32c",
+    "lzo*",
+    "zstd*",
+    "crypto_*",
     // Tracing and tests.
-    "configs", "rtc-pl031",
+    "configs",
+    "rtc-pl031",
 ];
 
 /// A module as read.
@@ -69,11 +98,19 @@ pub fn collect(dir: &Path, selection: &Selection) -> Result<Files> {
     let known = find_all(dir)?;
     let modules = closure(dir, &known, wanted(&known, selection)?)?;
     let mut files: Files = indexes(&modules);
-    for name in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
+    for name in [
+        "modules.builtin",
+        "modules.builtin.modinfo",
+        "modules.order",
+    ] {
         let content = fs::read(dir.join(name)).with_context(|| format!("cannot read {name}"))?;
         files.push((name.to_owned(), content));
     }
-    files.extend(modules.into_values().map(|module| (module.path, module.content)));
+    files.extend(
+        modules
+            .into_values()
+            .map(|module| (module.path, module.content)),
+    );
     Ok(files)
 }
 
@@ -97,7 +134,9 @@ fn find_all(dir: &Path) -> Result<BTreeMap<String, PathBuf>> {
 /// `virtio_net` for `.../virtio-net.ko.xz`: the kernel takes `-` and `_` as the same.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
-    let stem = [".ko", ".ko.xz"].iter().find_map(|ext| file.strip_suffix(ext))?;
+    let stem = [".ko", ".ko.xz"]
+        .iter()
+        .find_map(|ext| file.strip_suffix(ext))?;
     Some(normal(stem))
 }
 
@@ -108,7 +147,10 @@ fn normal(name: &str) -> String {
 fn wanted(known: &BTreeMap<String, PathBuf>, selection: &Selection) -> Result<Vec<String>> {
     match selection {
         Selection::All => Ok(known.keys().cloned().collect()),
-        Selection::Default => Ok(DEFAULT.iter().flat_map(|name| matching(known, name)).collect()),
+        Selection::Default => Ok(DEFAULT
+            .iter()
+            .flat_map(|name| matching(known, name))
+            .collect()),
         Selection::Named(names) => {
             let mut all = Vec::new();
             for name in names {
@@ -126,8 +168,16 @@ fn wanted(known: &BTreeMap<String, PathBuf>, selection: &Selection) -> Result<Ve
 fn matching(known: &BTreeMap<String, PathBuf>, pattern: &str) -> Vec<String> {
     let pattern = normal(pattern);
     match pattern.strip_suffix('*') {
-        Some(start) => known.keys().filter(|name| name.starts_with(start)).cloned().collect(),
-        None => known.get_key_value(&pattern).map(|(name, _)| name.clone()).into_iter().collect(),
+        Some(start) => known
+            .keys()
+            .filter(|name| name.starts_with(start))
+            .cloned()
+            .collect(),
+        None => known
+            .get_key_value(&pattern)
+            .map(|(name, _)| name.clone())
+            .into_iter()
+            .collect(),
     }
 }
 
@@ -161,7 +211,11 @@ fn read(dir: &Path, path: &Path) -> Result<Module> {
     let info = modinfo(&content)?;
     let below = path.strip_prefix(dir)?.to_string_lossy().into_owned();
     let below = below.trim_end_matches(".xz").to_owned();
-    Ok(Module { path: below, content, info })
+    Ok(Module {
+        path: below,
+        content,
+        info,
+    })
 }
 
 fn unpack(path: &Path) -> Result<Vec<u8>> {
@@ -176,13 +230,16 @@ fn unpack(path: &Path) -> Result<Vec<u8>> {
 
 fn modinfo(content: &[u8]) -> Result<Info> {
     let elf = object::File::parse(content)?;
-    let section = elf.section_by_name(".modinfo").context("no .modinfo section")?;
+    let section = elf
+        .section_by_name(".modinfo")
+        .context("no .modinfo section")?;
     let mut info = Info::default();
     for text in section.data()?.split(|byte| *byte == 0) {
         let text = String::from_utf8_lossy(text);
         match text.split_once('=') {
             Some(("depends", list)) => {
-                info.depends.extend(list.split(',').filter(|name| !name.is_empty()).map(normal));
+                info.depends
+                    .extend(list.split(',').filter(|name| !name.is_empty()).map(normal));
             }
             Some(("alias", alias)) => info.aliases.push(alias.to_owned()),
             Some(("softdep", soft)) => info.soft.push(soft.to_owned()),
@@ -206,8 +263,14 @@ fn indexes(modules: &BTreeMap<String, Module>) -> Files {
             soft += &format!("softdep {name} {line}\n");
         }
     }
-    let files = [("modules.dep", dep), ("modules.alias", alias), ("modules.softdep", soft)];
-    files.map(|(name, text)| (name.to_owned(), text.into_bytes())).into()
+    let files = [
+        ("modules.dep", dep),
+        ("modules.alias", alias),
+        ("modules.softdep", soft),
+    ];
+    files
+        .map(|(name, text)| (name.to_owned(), text.into_bytes()))
+        .into()
 }
 
 /// Paths of all that `name` needs, direct ones first: loaded from last to first, each finds
@@ -227,7 +290,9 @@ fn visit<'a>(
     seen: &mut BTreeSet<String>,
     order: &mut Vec<&'a str>,
 ) {
-    let Some(module) = modules.get(name).filter(|_| seen.insert(name.to_owned())) else { return };
+    let Some(module) = modules.get(name).filter(|_| seen.insert(name.to_owned())) else {
+        return;
+    };
     for needed in &module.info.depends {
         visit(modules, needed, seen, order);
     }
@@ -240,25 +305,46 @@ mod tests {
 
     fn module(name: &str, depends: &[&str]) -> (String, Module) {
         let depends = depends.iter().map(|name| (*name).to_owned()).collect();
-        let info = Info { depends, aliases: vec![format!("pci:{name}")], soft: Vec::new() };
+        let info = Info {
+            depends,
+            aliases: vec![format!("pci:{name}")],
+            soft: Vec::new(),
+        };
         let path = format!("kernel/{name}.ko");
-        (name.to_owned(), Module { path, content: Vec::new(), info })
+        (
+            name.to_owned(),
+            Module {
+                path,
+                content: Vec::new(),
+                info,
+            },
+        )
     }
 
     #[test]
     fn dependencies_stand_before_what_they_need() {
-        let all = [module("a", &["b", "c"]), module("b", &["d"]), module("c", &["b"]), module("d", &[])];
+        let all = [
+            module("a", &["b", "c"]),
+            module("b", &["d"]),
+            module("c", &["b"]),
+            module("d", &[]),
+        ];
         let files = indexes(&all.into_iter().collect());
         let dep = String::from_utf8(files[0].1.clone()).unwrap();
         let first = "kernel/a.ko: kernel/c.ko kernel/b.ko kernel/d.ko\n";
         assert!(dep.starts_with(first), "{dep}");
         assert!(dep.ends_with("kernel/d.ko:\n"));
-        assert_eq!(files[1].1, b"alias pci:a a\nalias pci:b b\nalias pci:c c\nalias pci:d d\n");
+        assert_eq!(
+            files[1].1,
+            b"alias pci:a a\nalias pci:b b\nalias pci:c c\nalias pci:d d\n"
+        );
     }
 
     #[test]
     fn a_cycle_ends() {
-        let all = [module("a", &["b"]), module("b", &["a"])].into_iter().collect();
+        let all = [module("a", &["b"]), module("b", &["a"])]
+            .into_iter()
+            .collect();
         assert_eq!(needs_of(&all, "a"), ["kernel/b.ko"]);
     }
 
@@ -269,7 +355,10 @@ mod tests {
         assert_eq!(matching(&known, "virtio-net"), ["virtio_net"]);
         assert_eq!(matching(&known, "virtio*").len(), 2);
         assert!(wanted(&known, &Selection::Named(vec!["nope".into()])).is_err());
-        assert_eq!(module_name(Path::new("x/virtio-net.ko.xz")).as_deref(), Some("virtio_net"));
+        assert_eq!(
+            module_name(Path::new("x/virtio-net.ko.xz")).as_deref(),
+            Some("virtio_net")
+        );
         assert_eq!(module_name(Path::new("x/modules.dep")), None);
     }
 }

@@ -11,11 +11,26 @@ use crate::process;
 
 /// The steps, cheapest first.
 pub const STEPS: &[TestStep] = &[
-    TestStep { name: "fmt", run: fmt },
-    TestStep { name: "clippy-host", run: clippy_host },
-    TestStep { name: "clippy-core", run: clippy_core },
-    TestStep { name: "clippy-images", run: clippy_images },
-    TestStep { name: "unit", run: unit },
+    TestStep {
+        name: "fmt",
+        run: fmt,
+    },
+    TestStep {
+        name: "clippy-host",
+        run: clippy_host,
+    },
+    TestStep {
+        name: "clippy-core",
+        run: clippy_core,
+    },
+    TestStep {
+        name: "clippy-images",
+        run: clippy_images,
+    },
+    TestStep {
+        name: "unit",
+        run: unit,
+    },
 ];
 
 /// How much of a failing program's output is shown.
@@ -90,9 +105,15 @@ pub fn tail(text: &str, lines: usize) -> String {
 fn count(output: &Output) -> Tally {
     let text = String::from_utf8_lossy(&output.stdout);
     let ended = |how: &str| {
-        text.lines().filter(|line| line.starts_with("test ") && line.ends_with(how)).count()
+        text.lines()
+            .filter(|line| line.starts_with("test ") && line.ends_with(how))
+            .count()
     };
-    let mut tally = Tally { passed: ended("... ok"), failed: ended("... FAILED"), ..Tally::default() };
+    let mut tally = Tally {
+        passed: ended("... ok"),
+        failed: ended("... FAILED"),
+        ..Tally::default()
+    };
     if !output.status.success() {
         tally.failed = tally.failed.max(1);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -118,13 +139,21 @@ fn failures(text: &str) -> String {
 /// The packages whose folder starts with one of `folders`.
 fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
     let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
-    let members = manifest.get("workspace").and_then(|ws| ws.get("members")?.as_array());
+    let members = manifest
+        .get("workspace")
+        .and_then(|ws| ws.get("members")?.as_array());
     let mut names = Vec::new();
-    for member in members.into_iter().flatten().filter_map(toml::Value::as_str) {
+    for member in members
+        .into_iter()
+        .flatten()
+        .filter_map(toml::Value::as_str)
+    {
         if folders.iter().any(|folder| member.starts_with(folder)) {
             let text = std::fs::read_to_string(root.join(member).join("Cargo.toml"))?;
             let member: toml::Table = toml::from_str(&text)?;
-            let name = member.get("package").and_then(|package| package.get("name")?.as_str());
+            let name = member
+                .get("package")
+                .and_then(|package| package.get("name")?.as_str());
             names.extend(name.map(str::to_owned));
         }
     }
@@ -140,7 +169,11 @@ mod tests {
 
     fn output(code: i32, stdout: &str) -> Output {
         let status = ExitStatus::from_raw(code << 8);
-        Output { status, stdout: stdout.into(), stderr: b"error: it broke".to_vec() }
+        Output {
+            status,
+            stdout: stdout.into(),
+            stderr: b"error: it broke".to_vec(),
+        }
     }
 
     #[test]

@@ -52,7 +52,10 @@ fn expand(stem: &str, scenario: Scenario) -> Result<Vec<Case>> {
     let base = scenario.name.clone().unwrap_or_else(|| stem.to_owned());
     let systems = scenario.system.all();
     let memories = values(scenario.memory.as_ref());
-    let (cpus, cores) = (values(scenario.cpu.as_ref()), values(scenario.cores.as_ref()));
+    let (cpus, cores) = (
+        values(scenario.cpu.as_ref()),
+        values(scenario.cores.as_ref()),
+    );
     let scenario = Arc::new(scenario);
     let mut cases = Vec::new();
     for system in &systems {
@@ -61,12 +64,24 @@ fn expand(stem: &str, scenario: Scenario) -> Result<Vec<Case>> {
                 for memory in &memories {
                     let mut marks = Vec::new();
                     let short = system.rsplit('/').next().unwrap_or(system);
-                    mark(&mut marks, systems.len(), Some(short.trim_end_matches(".toml").into()));
+                    mark(
+                        &mut marks,
+                        systems.len(),
+                        Some(short.trim_end_matches(".toml").into()),
+                    );
                     mark(&mut marks, cpus.len(), cpu.clone());
-                    mark(&mut marks, cores.len(), count.map(|count| format!("{count} cores")));
+                    mark(
+                        &mut marks,
+                        cores.len(),
+                        count.map(|count| format!("{count} cores")),
+                    );
                     mark(&mut marks, memories.len(), memory.clone());
                     let bytes = memory.as_deref().map(parse_size).transpose()?;
-                    let overrides = Overrides { cpu: cpu.clone(), cores: *count, memory: bytes };
+                    let overrides = Overrides {
+                        cpu: cpu.clone(),
+                        cores: *count,
+                        memory: bytes,
+                    };
                     cases.push(Case {
                         name: named(&base, &marks),
                         scenario: Arc::clone(&scenario),
@@ -82,7 +97,10 @@ fn expand(stem: &str, scenario: Scenario) -> Result<Vec<Case>> {
 
 /// The values of a list, or once nothing.
 fn values<T: Clone>(list: Option<&OneOrMore<T>>) -> Vec<Option<T>> {
-    list.map_or_else(|| vec![None], |list| list.all().into_iter().map(Some).collect())
+    list.map_or_else(
+        || vec![None],
+        |list| list.all().into_iter().map(Some).collect(),
+    )
 }
 
 /// Only what differs between cases stands in their names.
@@ -93,7 +111,11 @@ fn mark(marks: &mut Vec<String>, count: usize, value: Option<String>) {
 }
 
 fn named(base: &str, marks: &[String]) -> String {
-    if marks.is_empty() { base.to_owned() } else { format!("{base} [{}]", marks.join(", ")) }
+    if marks.is_empty() {
+        base.to_owned()
+    } else {
+        format!("{base} [{}]", marks.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -108,7 +130,12 @@ mod tests {
     #[test]
     fn lists_make_a_matrix() {
         let text = "system = ['systems/a.toml', 'systems/b.toml']\ncores = [1, 4]\nmemory = '1G'";
-        let wanted = ["boot [a, 1 cores]", "boot [a, 4 cores]", "boot [b, 1 cores]", "boot [b, 4 cores]"];
+        let wanted = [
+            "boot [a, 1 cores]",
+            "boot [a, 4 cores]",
+            "boot [b, 1 cores]",
+            "boot [b, 4 cores]",
+        ];
         assert_eq!(names(text), wanted);
         assert_eq!(names("system = 'x'"), ["boot"]);
         assert_eq!(names("system = 'x'\nname = 'other'"), ["other"]);

@@ -31,12 +31,19 @@ pub struct Tally {
 impl Tally {
     /// A single test that passed.
     pub fn pass() -> Self {
-        Self { passed: 1, ..Self::default() }
+        Self {
+            passed: 1,
+            ..Self::default()
+        }
     }
 
     /// A single test that failed.
     pub fn fail(details: impl Into<String>) -> Self {
-        Self { failed: 1, details: details.into(), ..Self::default() }
+        Self {
+            failed: 1,
+            details: details.into(),
+            ..Self::default()
+        }
     }
 
     fn add(&mut self, other: &Self) {
@@ -47,7 +54,11 @@ impl Tally {
 
 /// Prints one step's result as it comes.
 pub fn told(name: &str, tally: &Tally, time: Duration) {
-    let word = if tally.failed == 0 { ui::green("ok  ") } else { ui::red("FAIL") };
+    let word = if tally.failed == 0 {
+        ui::green("ok  ")
+    } else {
+        ui::red("FAIL")
+    };
     let counts = match (tally.passed, tally.failed) {
         (1, 0) | (0, 1) => String::new(),
         (passed, 0) => format!(", {passed} passed"),
@@ -63,13 +74,22 @@ pub fn told(name: &str, tally: &Tally, time: Duration) {
 pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let cases = matrix::load(root).blame(Code::Usage)?;
     let wanted = |name: &str| {
-        args.names.is_empty() || args.names.iter().any(|start| name.starts_with(start.as_str()))
+        args.names.is_empty()
+            || args
+                .names
+                .iter()
+                .any(|start| name.starts_with(start.as_str()))
     };
-    let steps = code::STEPS.iter().chain(rules::STEPS).filter(|step| wanted(step.name));
+    let steps = code::STEPS
+        .iter()
+        .chain(rules::STEPS)
+        .filter(|step| wanted(step.name));
     let steps: Vec<_> = steps.collect();
     let named = !args.names.is_empty();
     let cases = cases.into_iter().filter(|case| wanted(&case.name));
-    let cases: Vec<_> = cases.filter(|case| args.all || named || !case.scenario.slow).collect();
+    let cases: Vec<_> = cases
+        .filter(|case| args.all || named || !case.scenario.slow)
+        .collect();
     if args.list {
         steps.iter().for_each(|step| println!("{}", step.name));
         for case in &cases {
@@ -78,7 +98,10 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
         return Ok(Code::Success);
     }
     if steps.is_empty() && cases.is_empty() {
-        return Err(failure(Code::Usage, "no test has such a name; --list shows them"));
+        return Err(failure(
+            Code::Usage,
+            "no test has such a name; --list shows them",
+        ));
     }
     let mut total = Tally::default();
     for step in steps {
@@ -92,7 +115,11 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
         total.add(&runner::run(root, store, &cases));
     }
     println!("{} passed, {} failed", total.passed, total.failed);
-    Ok(if total.failed == 0 { Code::Success } else { Code::TestsFailed })
+    Ok(if total.failed == 0 {
+        Code::Success
+    } else {
+        Code::TestsFailed
+    })
 }
 
 /// A test that is not a scenario.

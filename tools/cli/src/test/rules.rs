@@ -9,16 +9,36 @@ use super::{Tally, TestStep};
 
 /// The rules.
 pub const STEPS: &[TestStep] = &[
-    TestStep { name: "rule-core-is-safe", run: |root| told(core_is_safe(root)) },
-    TestStep { name: "rule-unsafe-has-its-place", run: |root| told(unsafe_has_its_place(root)) },
-    TestStep { name: "rule-core-knows-no-architecture", run: |root| told(no_architecture(root)) },
-    TestStep { name: "rule-files-are-short", run: |root| told(files_are_short(root)) },
+    TestStep {
+        name: "rule-core-is-safe",
+        run: |root| told(core_is_safe(root)),
+    },
+    TestStep {
+        name: "rule-unsafe-has-its-place",
+        run: |root| told(unsafe_has_its_place(root)),
+    },
+    TestStep {
+        name: "rule-core-knows-no-architecture",
+        run: |root| told(no_architecture(root)),
+    },
+    TestStep {
+        name: "rule-files-are-short",
+        run: |root| told(files_are_short(root)),
+    },
 ];
 
 /// The folders in which unsafe code may be.
 const UNSAFE_PLACES: [&str; 3] = ["arch", "hypervisor", "guests"];
 /// Folders of source code.
-const SOURCES: [&str; 7] = ["core", "arch", "hypervisor", "guests", "tools", "fuzz", "tests"];
+const SOURCES: [&str; 7] = [
+    "core",
+    "arch",
+    "hypervisor",
+    "guests",
+    "tools",
+    "fuzz",
+    "tests",
+];
 /// No file has as many lines.
 const TOO_LONG: usize = 1000;
 
@@ -49,8 +69,10 @@ fn core_is_safe(root: &Path) -> Result<Vec<String>> {
 }
 
 fn unsafe_has_its_place(root: &Path) -> Result<Vec<String>> {
-    let folders: Vec<_> =
-        SOURCES.into_iter().filter(|folder| !UNSAFE_PLACES.contains(folder)).collect();
+    let folders: Vec<_> = SOURCES
+        .into_iter()
+        .filter(|folder| !UNSAFE_PLACES.contains(folder))
+        .collect();
     lines_with(root, &folders, has_unsafe_code)
 }
 
@@ -74,22 +96,24 @@ fn files_are_short(root: &Path) -> Result<Vec<String>> {
 /// Whether code, not a comment or a name such as `unsafe_code`, says `unsafe`.
 fn has_unsafe_code(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
+    let code = code.replace("\\\"", "");
     let code = code.split('"').step_by(2).collect::<String>();
     let word = |c: char| !c.is_alphanumeric() && c != '_';
     code.split(word).any(|token| token == "unsafe")
 }
 
 /// Every line of code in `folders` that `broken` finds.
-fn lines_with(
-    root: &Path,
-    folders: &[&str],
-    broken: impl Fn(&str) -> bool,
-) -> Result<Vec<String>> {
+fn lines_with(root: &Path, folders: &[&str], broken: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for file in rust_files(root, folders)? {
         let text = fs::read_to_string(&file)?;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| broken(line)) {
-            found.push(format!("{}:{}: {}", shown(root, &file), at + 1, line.trim()));
+            found.push(format!(
+                "{}:{}: {}",
+                shown(root, &file),
+                at + 1,
+                line.trim()
+            ));
         }
     }
     Ok(found)
@@ -117,7 +141,10 @@ fn rust_files(root: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
 }
 
 fn shown(root: &Path, file: &Path) -> String {
-    file.strip_prefix(root).unwrap_or(file).display().to_string()
+    file.strip_prefix(root)
+        .unwrap_or(file)
+        .display()
+        .to_string()
 }
 
 #[cfg(test)]
@@ -144,6 +171,9 @@ mod tests {
         let found = unsafe_has_its_place(dir.path()).unwrap();
         assert_eq!(found, ["core/x/src/lib.rs:3: unsafe fn f() {}"]);
         fs::write(source.join("lib.rs"), "//\n".repeat(1000)).unwrap();
-        assert_eq!(files_are_short(dir.path()).unwrap(), ["core/x/src/lib.rs: 1000 lines"]);
+        assert_eq!(
+            files_are_short(dir.path()).unwrap(),
+            ["core/x/src/lib.rs: 1000 lines"]
+        );
     }
 }

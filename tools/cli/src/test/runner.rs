@@ -53,7 +53,10 @@ pub fn run(root: &Path, store: Store, cases: &[Case]) -> Tally {
             scope.spawn(|| shared.work());
         }
     });
-    shared.total.into_inner().unwrap_or_else(PoisonError::into_inner)
+    shared
+        .total
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared<'_> {
@@ -68,7 +71,10 @@ impl Shared<'_> {
     }
 
     fn next(&self) -> Option<&Case> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
     }
 
     fn one(&self, case: &Case) -> Tally {
@@ -90,14 +96,18 @@ impl Shared<'_> {
 
 /// Builds a case's image and command.
 fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepared<'a>> {
-    let dir = repo::target_dir(root).join("hanok/test").join(file_name(&case.name));
+    let dir = repo::target_dir(root)
+        .join("hanok/test")
+        .join(file_name(&case.name));
     let fresh = || -> Result<()> {
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
         }
         Ok(fs::create_dir_all(&dir)?)
     };
-    fresh().with_context(|| format!("cannot make {}", dir.display())).blame(Code::Usage)?;
+    fresh()
+        .with_context(|| format!("cannot make {}", dir.display()))
+        .blame(Code::Usage)?;
     let description = system::load(root, &root.join(&case.system), &case.overrides)?;
     let mut ready = if case.scenario.native {
         run::native_board(store, &description)?
@@ -115,7 +125,13 @@ fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepared<'
 
 /// A folder's name for a case: only what every file system takes.
 fn file_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '_' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-._".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
     name.chars().map(plain).collect()
 }
 
@@ -154,7 +170,11 @@ fn judge(case: &Case, report: &Report) -> Result<()> {
         // The user wants all of it to end, not only this board.
         std::process::exit(Code::Interrupted as i32);
     }
-    anyhow::ensure!(report.code == wanted, "ended otherwise than wanted: {}", report.why);
+    anyhow::ensure!(
+        report.code == wanted,
+        "ended otherwise than wanted: {}",
+        report.why
+    );
     Ok(())
 }
 
@@ -165,7 +185,10 @@ fn check_texts(case: &Case, dir: &Path) -> Result<()> {
     };
     let log = read(&dir.join("hanok.log"))?;
     for text in &case.scenario.expect_log {
-        anyhow::ensure!(log.contains(text.as_str()), "the hypervisor did not say {text:?}");
+        anyhow::ensure!(
+            log.contains(text.as_str()),
+            "the hypervisor did not say {text:?}"
+        );
     }
     for path in said(dir)? {
         let words = read(&path)?;
@@ -181,7 +204,10 @@ fn check_texts(case: &Case, dir: &Path) -> Result<()> {
 fn said(dir: &Path) -> Result<Vec<PathBuf>> {
     let paths = fs::read_dir(dir)?.map(|entry| Ok(entry?.path()));
     let mut paths = paths.collect::<Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|ext| ext == "console" || ext == "log"));
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|ext| ext == "console" || ext == "log")
+    });
     paths.sort();
     Ok(paths)
 }
@@ -200,7 +226,9 @@ fn last_words(dir: &Path) -> String {
 
 /// Without what would change the terminal.
 fn printable(text: &str) -> String {
-    text.chars().filter(|c| *c == '\n' || *c == '\t' || !c.is_control()).collect()
+    text.chars()
+        .filter(|c| *c == '\n' || *c == '\t' || !c.is_control())
+        .collect()
 }
 
 #[cfg(test)]

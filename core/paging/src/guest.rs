@@ -1,0 +1,114 @@
+//! Where a guest's own stage 1 walk leads, for one question: at which level did it leave
+//! the guest's memory?
+//!
+//! The syndrome of such a walk tells stage 2's level, but the guest is to be told stage 1's
+//! (DDI 0487, "ESR_ELx", DFSC 0b0101xx). The guest may change its tables meanwhile; the
+//! answer is then one that its tables gave at some moment, which is all it can expect.
+
+use hanok_types::Ipa;
+
+/// TCR_EL1 and the TTBR_EL1 that translates the address.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestRegime {
+    /// TCR_EL1.
+    pub tcr: u64,
+    /// TTBR0_EL1.
+    pub ttbr0: u64,
+    /// TTBR1_EL1.
+    pub ttbr1: u64,
+}
+
+/// Bits of an address that a descriptor and a TTBR hold, up to 48.
+const OUTPUT: u64 = 0xffff_ffff_f000;
+
+impl GuestRegime {
+    /// The level of the descriptor that `read` (of a 64-bit word of guest memory) could not
+    /// give while translating `address`: 0 to 3. `None` where the walk ends otherwise.
+    pub fn level_out_of_memory(
+        &self,
+        address: u64,
+        read: impl Fn(Ipa) -> Option<u64>,
+    ) -> Option<i8> {
+        let upper = address >> 55 & 1 != 0;
+        let (size, granule, root) = if upper {
+            // T1SZ; TG1: 1 is 16 KiB, 2 is 4 KiB, 3 is 64 KiB.
+            (
+                self.tcr >> 16 & 0x3f,
+                [12, 14, 12, 16][(self.tcr >> 30 & 3) as usize],
+                self.ttbr1,
+            )
+        } else {
+            // T0SZ; TG0: 0 is 4 KiB, 1 is 64 KiB, 2 is 16 KiB.
+            (
+                self.tcr & 0x3f,
+                [12, 16, 14, 12][(self.tcr >> 14 & 3) as usize],
+                self.ttbr0,
+            )
+        };
+        let bits: u32 = granule - 3;
+        let input = 64_u32
+            .checked_sub(size as u32)
+            .filter(|input| *input > granule)?;
+        let levels = (input - granule).div_ceil(bits).min(4);
+        let mut table = root & OUTPUT;
+        for level in 4 - levels..4 {
+            let shift = granule + (3 - level) * bits;
+            // The first level may resolve fewer bits than the others.
+            let width = bits.min(input - shift);
+            let index = address >> shift & ((1 << width) - 1);
+            let Some(descriptor) = read(Ipa::new(table + index * 8)) else {
+                return Some(level as i8);
+            };
+            if descriptor & 3 != 3 {
+                return None;
+            }
+            table = descriptor & OUTPUT & !((1 << granule) - 1);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain of tables at 0x1000, 0x2000, ... each pointing to the next by entry 0.
+    fn chain(end: u64) -> impl Fn(Ipa) -> Option<u64> {
+        move |at| (at.get() < end).then_some((at.get() & !0xfff) + 0x1000 | 3)
+    }
+
+    fn regime(tcr: u64) -> GuestRegime {
+        GuestRegime {
+            tcr,
+            ttbr0: 0x1000,
+            ttbr1: 0x1000,
+        }
+    }
+
+    #[test]
+    fn the_level_is_that_of_the_missing_table() {
+        // 48 bits (T0SZ 16): levels 0 to 3; 39 bits: levels 1 to 3.
+        for (tcr, end, level) in [
+            (16, 0x1000, Some(0)),
+            (16, 0x3000, Some(2)),
+            (16, 0x4000, Some(3)),
+            (25, 0x1000, Some(1)),
+            (25, 0x3000, Some(3)),
+        ] {
+            assert_eq!(
+                regime(tcr).level_out_of_memory(0, chain(end)),
+                level,
+                "{tcr} {end:#x}"
+            );
+        }
+        assert_eq!(regime(16).level_out_of_memory(0, chain(0x5000)), None);
+    }
+
+    #[test]
+    fn any_register_values_have_an_answer() {
+        for bits in 0..=u16::MAX {
+            let tcr = u64::from(bits & 0xff) | u64::from(bits >> 8) << 14 | u64::from(bits) << 16;
+            regime(tcr).level_out_of_memory(u64::MAX << (bits & 63), chain(u64::MAX - 0x2000));
+        }
+    }
+}

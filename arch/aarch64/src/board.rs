@@ -1,14 +1,14 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
-use crate::interrupts;
 use crate::ram::GuestRam;
 use crate::traps::Features;
+use crate::{fp, interrupts};
 use core::sync::atomic::{AtomicBool, Ordering};
 use hanok_arm_common::{Firmware, HostUart};
 use hanok_decode::SysReg;
 use hanok_hal::{Mutex, SerialPort};
 use hanok_types::{CpuId, IntId, MAX_CPUS, VmId};
-use hanok_vm::{Channel, Console, Machine, Vm};
+use hanok_vm::{Channel, Console, Machine, StackPointer, Vm};
 use spin::mutex::SpinMutexGuard;
 
 /// A VM with what this backend adds to it.
@@ -123,6 +123,32 @@ impl Machine for Board {
 
     fn id_register(&self, id: SysReg) -> u64 {
         crate::host_id::read(id)
+    }
+
+    fn stack_pointer(&self, which: StackPointer) -> u64 {
+        match which {
+            StackPointer::El0 => crate::read!("sp_el0"),
+            StackPointer::El1 => crate::read!("sp_el1"),
+        }
+    }
+
+    fn set_stack_pointer(&self, which: StackPointer, value: u64) {
+        // EL2 runs on SP_EL2: both are the guest's.
+        match which {
+            StackPointer::El0 => crate::write!("sp_el0", value),
+            StackPointer::El1 => crate::write!("sp_el1", value),
+        }
+    }
+
+    fn vector(&self, index: u8) -> Option<u128> {
+        fp::FpState::of_this_cpu()?.vector(index)
+    }
+
+    fn set_vector(&self, index: u8, value: u128) {
+        if let Some(mut state) = fp::FpState::of_this_cpu() {
+            state.set_vector(index, value);
+            state.load();
+        }
     }
 }
 

@@ -72,6 +72,29 @@ pub fn open() {
 }
 
 impl FpState {
+    /// A copy of what is in the CPU; `None` while the trap is closed, as the registers are
+    /// nobody's then.
+    pub fn of_this_cpu() -> Option<Self> {
+        if read!("cptr_el2") & CPTR_TFP != 0 {
+            return None;
+        }
+        let mut state = Self::default();
+        state.save();
+        Some(state)
+    }
+
+    /// Register `index`; `None` from 32 on.
+    pub fn vector(&self, index: u8) -> Option<u128> {
+        self.v.get(usize::from(index)).copied()
+    }
+
+    /// Sets register `index`; nothing from 32 on.
+    pub fn set_vector(&mut self, index: u8, value: u128) {
+        if let Some(register) = self.v.get_mut(usize::from(index)) {
+            *register = value;
+        }
+    }
+
     /// Takes the registers out of the CPU; the trap must be open.
     pub fn save(&mut self) {
         // SAFETY: stores within `self`, whose layout the assembly follows.

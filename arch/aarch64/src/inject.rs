@@ -53,6 +53,10 @@ pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
             let esr = data_abort(from, external(vcpu, walk), write).into_bits();
             synchronous(vcpu, esr, Some(read!("far_el2")));
         }
+        GuestFault::UnsupportedAtomic { write } => {
+            let esr = data_abort(from, Fault::ExclusiveOrAtomic, write).into_bits();
+            synchronous(vcpu, esr, Some(read!("far_el2")));
+        }
         GuestFault::ExternalFetch { walk } => {
             let esr = instruction_abort(from, external(vcpu, walk)).into_bits();
             synchronous(vcpu, esr, Some(read!("far_el2")));

@@ -195,7 +195,7 @@ pub fn sleep(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) -> *mut Vcpu
         if !vm.life().is_running() {
             return next(cpu, board);
         }
-        if vm.interrupt_waits(vcpu.core.id, &mut HardwareLists::new()) {
+        if vm.interrupt_waits(board, vcpu.core.id, &mut HardwareLists::new()) {
             return vcpu;
         }
         idle(Some(vcpu), board);

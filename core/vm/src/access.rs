@@ -2,6 +2,7 @@
 
 use crate::vm::Devices;
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
+use hanok_decode::General;
 use hanok_devices::{Access, Device, locate};
 use hanok_hal::ListRegisters;
 use hanok_types::{Ipa, Width, platform};
@@ -12,33 +13,38 @@ const NANOSECONDS: u64 = 1_000_000_000;
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub(crate) fn data_abort(&mut self, abort: DataAbort) -> Action {
-        let nothing =
-            Action::Inject(GuestFault::ExternalData { write: abort.write, walk: abort.walk });
-        if abort.walk {
-            return nothing;
-        }
-        let done = match abort.access {
-            Some(access) => self.single(abort, access),
-            None => false,
-        };
-        if done {
-            Action::Next
-        } else {
-            self.vm.devices.lock().holes += 1;
-            nothing
+        match self.finish(abort) {
+            Ok(()) => Action::Next,
+            Err(fault) => {
+                self.vm.devices.lock().holes += 1;
+                Action::Inject(fault)
+            }
         }
     }
 
-    /// A single-register access as the syndrome describes it; `false` where nothing answers.
-    fn single(&mut self, abort: DataAbort, access: MmioAccess) -> bool {
-        let MmioAccess { width, register, sign_extend, wide } = access;
-        if abort.write {
-            let value = self.regs.get(register) & width.mask();
-            return self.store(abort.ipa, width, value);
+    /// Does what the instruction asks for, or says what the guest gets instead.
+    fn finish(&mut self, abort: DataAbort) -> Result<(), GuestFault> {
+        let DataAbort { write, walk, .. } = abort;
+        let nothing = GuestFault::ExternalData { write, walk };
+        match (abort.access, abort.instruction) {
+            _ if walk => Err(nothing),
+            (Some(access), _) => self.single(abort, access).ok_or(nothing),
+            (None, Some(word)) => self.by_instruction(abort, word),
+            (None, None) => Err(nothing),
         }
-        let Some(value) = self.load(abort.ipa, width) else { return false };
-        self.regs.set(register, extended(value, width, sign_extend, wide));
-        true
+    }
+
+    /// A single-register access as the syndrome describes it; `None` where nothing answers.
+    fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {
+        let MmioAccess { width, register, sign_extend, wide } = access;
+        let general = General { width, sign_extend, wide };
+        if abort.write {
+            let value = general.stored(self.regs.get(register));
+            return self.store(abort.ipa, width, value).then_some(());
+        }
+        let value = self.load(abort.ipa, width)?;
+        self.regs.set(register, general.loaded(value));
+        Some(())
     }
 
     /// A device's answer to a load; `None` where nothing is.
@@ -68,15 +74,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     fn interrupt_controller(&mut self, frame: Frame, offset: u64, access: Access) -> u64 {
         let mut gic = self.vm.gic.lock();
         // What the guest did to its list registers since they were filled counts first.
-        gic.fold(self.vcpu.id, self.lists);
-        let (value, set) = if access.write {
+        let freed = gic.fold(self.vcpu.id, self.lists);
+        let (value, touched) = if access.write {
             (0, gic.write(frame, offset, access.width, access.value))
         } else {
             let read = gic.read(frame, offset, access.width);
             (read.value, read.kick)
         };
+        // Folding may have found work for this vCPU that is in no set.
+        let freed = freed.union(self.sync_locked(&mut gic));
         drop(gic);
-        self.attend(set);
+        self.vm.notify(self.machine, touched.union(freed), Some(self.vcpu.id));
         value
     }
 
@@ -160,30 +168,5 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             return 0;
         }
         flash.read(access.width)
-    }
-}
-
-/// A loaded value as the register gets it.
-pub(crate) fn extended(value: u64, width: Width, sign: bool, wide: bool) -> u64 {
-    let value = value & width.mask();
-    if !sign {
-        return value;
-    }
-    let unused = 64 - width.bits();
-    let signed = ((value << unused) as i64 >> unused) as u64;
-    if wide { signed } else { signed & 0xffff_ffff }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loads_extend_as_the_syndrome_says() {
-        assert_eq!(extended(0x80, Width::Byte, false, true), 0x80);
-        assert_eq!(extended(0x80, Width::Byte, true, true), 0xffff_ffff_ffff_ff80);
-        assert_eq!(extended(0x80, Width::Byte, true, false), 0xffff_ff80);
-        assert_eq!(extended(0x1_8000_0000, Width::Word, true, true), 0xffff_ffff_8000_0000);
-        assert_eq!(extended(u64::MAX, Width::Double, true, true), u64::MAX);
     }
 }

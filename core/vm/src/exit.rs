@@ -105,6 +105,11 @@ pub enum GuestFault {
         /// Whether stage 1's walk did it.
         walk: bool,
     },
+    /// An exclusive or atomic access to what takes none: DFSC 0b110101.
+    UnsupportedAtomic {
+        /// Whether the CPU reported it as a store.
+        write: bool,
+    },
     /// A fetch was answered by nothing.
     ExternalFetch {
         /// Whether stage 1's walk did it.

@@ -3,6 +3,7 @@
 use crate::{Action, DebugAccess, Exit, GuestFault, Machine, StopReason, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{IntId, Regs, VcpuSet, platform};
+use hanok_vgic::Vgic;
 
 /// A vCPU at an exit, with all that handling it may need.
 #[derive(Debug)]
@@ -40,14 +41,21 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub fn virtual_timer(&mut self, physical: IntId) {
         let mut gic = self.vm.gic.lock();
         let irq = platform::TIMER_VIRTUAL_IRQ;
-        // A private interrupt concerns no other vCPU.
-        gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
+        let freed = gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
+        self.vm.release(self.machine, &mut gic, self.vcpu.id);
+        drop(gic);
+        if !freed.is_empty() {
+            self.vm.notify(self.machine, freed, Some(self.vcpu.id));
+        }
     }
 
     /// The maintenance interrupt: list registers ran low while more was pending.
     pub fn maintenance(&mut self) {
-        self.vm.gic.lock().maintenance(self.vcpu.id, self.lists);
-        self.sync_lists();
+        let mut gic = self.vm.gic.lock();
+        let freed = gic.maintenance(self.vcpu.id, self.lists);
+        self.vm.release(self.machine, &mut gic, self.vcpu.id);
+        drop(gic);
+        self.vm.notify(self.machine, freed, Some(self.vcpu.id));
     }
 
     /// Brings the timers' lines up to date, and the list registers if anything changed.
@@ -91,10 +99,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// the guest holds no longer.
     pub(crate) fn sync_lists(&mut self) {
         let mut gic = self.vm.gic.lock();
-        gic.enter(self.vcpu.id, self.lists);
-        while let Some(interrupt) = gic.take_released(self.vcpu.id) {
-            self.machine.deactivate(interrupt);
-        }
+        let freed = self.sync_locked(&mut gic);
+        drop(gic);
+        self.vm.notify(self.machine, freed, Some(self.vcpu.id));
+    }
+
+    /// [`Self::sync_lists`] under the interrupt controller's lock: the other vCPUs that are
+    /// to be told once it is let go.
+    pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
+        let freed = gic.enter(self.vcpu.id, self.lists);
+        self.vm.release(self.machine, gic, self.vcpu.id);
+        freed
     }
 
     /// The vCPU is to have the debug registers from now on.

@@ -7,7 +7,8 @@
 //!
 //! What it keeps true: a vCPU's private parts ([`Vcpu`]) belong to the pCPU that runs it
 //! and are never touched from another; what several pCPUs reach is in [`Vm`], atomic or
-//! behind a lock. Lock order: a device, then the interrupt controller.
+//! behind a lock. Lock order: the devices, then either the console or the interrupt
+//! controller; never one of these two inside the other.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod console;
 mod exit;
 mod handle;
 mod id_registers;
+mod instruction;
 mod life;
 mod machine;
 mod power;
@@ -34,7 +36,7 @@ pub use exit::{Action, DataAbort, Exit, GuestFault, MmioAccess, StopReason, Syst
 pub use handle::Guest;
 pub use id_registers::id_register;
 pub use life::{Ending, Life};
-pub use machine::Machine;
+pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
 pub use timer::PhysicalTimer;
 pub use vm::{DebugAccess, Requests, Vcpu, Vm};

@@ -4,6 +4,23 @@ use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
 use hanok_types::{CpuId, IntId, VmId};
 
+/// One of a vCPU's stack pointers, which are not among its general registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackPointer {
+    /// SP_EL0: at EL0, and at EL1 with PSTATE.SP clear.
+    El0,
+    /// SP_EL1: at EL1 with PSTATE.SP set.
+    El1,
+}
+
+impl StackPointer {
+    /// The one that register 31 as a base address means, by a PSTATE in the format of
+    /// SPSR_EL2 of an AArch64 guest (DDI 0487, D1.2.2 and C5.2.19: M[3:0]).
+    pub const fn of(pstate: u64) -> Self {
+        if pstate & 0xf == 0b0101 { Self::El1 } else { Self::El0 }
+    }
+}
+
 /// The machine as one pCPU sees it.
 pub trait Machine {
     /// The line behind a VM's serial port.
@@ -11,8 +28,8 @@ pub trait Machine {
     where
         Self: 'a;
 
-    /// Makes `cpu` leave its guest, or wake, and look at its vCPU's requests. Not for the
-    /// calling pCPU itself.
+    /// Makes `cpu` leave its guest, or wake, and look at its vCPU's requests. Kicking the
+    /// calling pCPU itself is allowed and wasteful: it leaves its guest once more.
     fn kick(&self, cpu: CpuId);
 
     /// The system counter (CNTPCT_EL0), in ticks of [`Self::counter_frequency`].
@@ -33,4 +50,19 @@ pub trait Machine {
 
     /// The CPU's own value of an ID register (op0 3, op1 0, CRn 0).
     fn id_register(&self, id: SysReg) -> u64;
+
+    /// A stack pointer of the vCPU that is in this pCPU.
+    fn stack_pointer(&self, which: StackPointer) -> u64;
+
+    /// Sets a stack pointer of the vCPU that is in this pCPU.
+    fn set_stack_pointer(&self, which: StackPointer, value: u64);
+
+    /// SIMD and FP register `index`, below 32, of the vCPU that is in this pCPU; `None`
+    /// where that vCPU has not touched any since it came, so that no instruction of its can
+    /// have used one.
+    fn vector(&self, index: u8) -> Option<u128>;
+
+    /// Sets all 128 bits of a SIMD and FP register; without effect where [`Self::vector`]
+    /// gives `None`.
+    fn set_vector(&self, index: u8, value: u128);
 }

@@ -218,11 +218,19 @@ impl Vm {
     }
 
     /// Whether an interrupt waits for a vCPU that sleeps, its interrupts in `lists`.
-    pub fn interrupt_waits(&self, vcpu: VcpuId, lists: &mut impl ListRegisters) -> bool {
+    pub fn interrupt_waits(
+        &self,
+        machine: &impl Machine,
+        vcpu: VcpuId,
+        lists: &mut impl ListRegisters,
+    ) -> bool {
         let mut gic = self.gic.lock();
-        gic.fold(vcpu, lists);
-        gic.enter(vcpu, lists);
-        gic.has_pending(vcpu)
+        let freed = gic.fold(vcpu, lists).union(gic.enter(vcpu, lists));
+        self.release(machine, &mut gic, vcpu);
+        let waits = gic.has_pending(vcpu);
+        drop(gic);
+        self.notify(machine, freed, Some(vcpu));
+        waits
     }
 
     /// A vCPU leaves its pCPU: its interrupts go back from `lists` into the model, and
@@ -234,7 +242,15 @@ impl Vm {
         lists: &mut impl ListRegisters,
     ) {
         let mut gic = self.gic.lock();
-        gic.leave(vcpu, lists);
+        let freed = gic.leave(vcpu, lists);
+        self.release(machine, &mut gic, vcpu);
+        drop(gic);
+        self.notify(machine, freed, Some(vcpu));
+    }
+
+    /// Deactivates the physical interrupts that no virtual one stands for any more: they may
+    /// fire again. On the pCPU of `vcpu`.
+    pub(crate) fn release(&self, machine: &impl Machine, gic: &mut Vgic, vcpu: VcpuId) {
         while let Some(interrupt) = gic.take_released(vcpu) {
             machine.deactivate(interrupt);
         }

@@ -128,17 +128,21 @@ pub(crate) fn find(
 fn load(boards_dir: &Path, name: &str) -> Result<Board, Vec<Diagnostic>> {
     let path = boards_dir.join(format!("{name}.toml"));
     let text = read(&path).map_err(|diagnostic| vec![diagnostic])?;
-    parse(name, &path, &text)
+    Board::parse(name, &path, &text)
 }
 
-pub(crate) fn parse(name: &str, path: &Path, text: &str) -> Result<Board, Vec<Diagnostic>> {
-    let mut report = Report::new(path, text);
-    let board = table::document(text, &mut report, |reader, report| {
-        board(name, reader, report)
-    });
-    match board {
-        Some(board) if report.found.is_empty() => Ok(board),
-        _ => Err(report.found),
+impl Board {
+    /// The board `name`, of a `text` that `path` is said to hold; or all that is wrong
+    /// with it.
+    pub fn parse(name: &str, path: &Path, text: &str) -> Result<Self, Vec<Diagnostic>> {
+        let mut report = Report::new(path, text);
+        let board = table::document(text, &mut report, |reader, report| {
+            board(name, reader, report)
+        });
+        match board {
+            Some(board) if report.found.is_empty() => Ok(board),
+            _ => Err(report.found),
+        }
     }
 }
 

@@ -251,7 +251,7 @@ pub(crate) fn files(report: &mut Report, draft: &Draft) {
 }
 
 fn bytes(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> Option<Vec<u8>> {
-    match std::fs::read(path) {
+    match read_file(path) {
         Ok(bytes) => Some(bytes),
         Err(error) => {
             let why = format!("{}: {error}", path.display());
@@ -261,6 +261,14 @@ fn bytes(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> O
             None
         }
     }
+}
+
+/// A device or a pipe may have no end, and none of them is an image.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is no file"));
+    }
+    std::fs::read(path)
 }
 
 impl layout::TooSmall {

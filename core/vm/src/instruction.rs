@@ -1,0 +1,188 @@
+//! Loads and stores to a device that the syndrome does not describe: the instruction does.
+//!
+//! The CPU describes a load or store of one general register without write-back (ESR_EL2,
+//! ISV = 1). The rest is finished from the instruction word: pre- and post-index forms,
+//! pairs, SIMD and FP registers of any size. Cache maintenance by address is done at once,
+//! as nothing of a device is cached.
+//!
+//! What is not finished, and what the guest gets for it:
+//!
+//! - Exclusives and atomics: a data abort "unsupported exclusive or atomic access". Whether
+//!   a device takes them is left to the implementation (DDI 0487, B2.12 and the
+//!   description of DFSC 0b110101), and a real interconnect refuses them. QEMU's `virt`
+//!   does them as plain accesses; no driver can count on that.
+//! - LD1 to LD4, ST1 to ST4, and what the decoder does not know: an external abort, as from
+//!   an address where nothing is.
+//!
+//! The word need not be the one that trapped: another vCPU may have rewritten it since, and
+//! a data side that the guest did not keep coherent may hold another. So it is believed only
+//! as far as it agrees with what the CPU reported: the direction, and the address within the
+//! page. Whatever it says beyond that moves values between the guest's own registers and a
+//! device that it may reach anyway. The address itself is always the CPU's.
+
+use crate::{DataAbort, Guest, GuestFault, Machine, StackPointer};
+use hanok_decode::{Data, LoadStore, SysReg, Transfer, decode_load_store};
+use hanok_devices::locate;
+use hanok_hal::ListRegisters;
+use hanok_types::{Address, Ipa, PAGE_SIZE, Width};
+
+/// The stack pointer as a base register, the zero register elsewhere.
+const R31: u8 = 31;
+/// Pieces of at most 8 bytes in the largest transfer, a pair of Q registers.
+const MAX_PIECES: usize = 4;
+
+/// A transfer as a row of accesses of one width, lowest address first.
+#[derive(Clone, Copy, Debug)]
+struct Pieces {
+    width: Width,
+    count: usize,
+    values: [u64; MAX_PIECES],
+}
+
+impl Pieces {
+    fn of(transfer: &Transfer) -> Self {
+        let width = Width::from_log2(transfer.data.bytes().min(8).trailing_zeros() as u8);
+        let count = (transfer.bytes() / width.bytes()) as usize;
+        Self { width, count: count.min(MAX_PIECES), values: [0; MAX_PIECES] }
+    }
+
+    /// The pieces with their offsets from the transfer's address.
+    fn each(&mut self) -> impl Iterator<Item = (u64, &mut u64)> {
+        let step = self.width.bytes();
+        self.values.iter_mut().take(self.count).zip(0..).map(move |(value, n)| (n * step, value))
+    }
+
+    /// The value of register `nth` of the transfer, in as many pieces as it takes.
+    fn register(&self, nth: usize, data: Data) -> u128 {
+        let each = if matches!(data, Data::Vector(4)) { 2 } else { 1 };
+        let piece = |n: usize| u128::from(self.values.get(nth * each + n).copied().unwrap_or(0));
+        if each == 2 { piece(0) | piece(1) << 64 } else { piece(0) }
+    }
+
+    /// Sets the value of register `nth`.
+    fn set_register(&mut self, nth: usize, data: Data, value: u128) {
+        let each = if matches!(data, Data::Vector(4)) { 2 } else { 1 };
+        let pieces = self.values.iter_mut().skip(nth * each).take(each);
+        for (piece, part) in pieces.zip([value as u64, (value >> 64) as u64]) {
+            *piece = part;
+        }
+    }
+}
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    /// Finishes the access that `word` describes, or says what the guest gets instead.
+    pub(crate) fn by_instruction(&mut self, abort: DataAbort, word: u32) -> Result<(), GuestFault> {
+        let nothing = GuestFault::ExternalData { write: abort.write, walk: false };
+        if abort.write && is_cache_maintenance(word) {
+            return Ok(());
+        }
+        match decode_load_store(word) {
+            Some(LoadStore::Transfer(transfer)) => self.transfer(abort, &transfer).ok_or(nothing),
+            Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_)) => {
+                Err(GuestFault::UnsupportedAtomic { write: abort.write })
+            }
+            Some(LoadStore::Structures(_)) | None => Err(nothing),
+        }
+    }
+
+    /// `None` where nothing answers, or the instruction is not the one that trapped.
+    fn transfer(&mut self, abort: DataAbort, transfer: &Transfer) -> Option<()> {
+        let addressing = transfer.address;
+        let base = addressing.base().map_or(0, |base| self.base(base));
+        let index = addressing.index().map_or(0, |index| self.regs.get(index));
+        let resolved = addressing.resolve(self.regs.pc, base, index);
+
+        let offset = abort.ipa.get() % PAGE_SIZE;
+        // Beyond the page, stage 1 may lead anywhere.
+        let inside = offset + transfer.bytes() <= PAGE_SIZE;
+        let agrees = transfer.load != abort.write && resolved.address % PAGE_SIZE == offset;
+        let mut pieces = Pieces::of(transfer);
+        if !inside || !agrees || !self.all_answered(abort.ipa, &pieces) {
+            return None;
+        }
+        if transfer.load {
+            self.load_pieces(abort.ipa, transfer, &mut pieces)?;
+        } else {
+            self.store_pieces(abort.ipa, transfer, &mut pieces)?;
+        }
+        if let Some((register, value)) = resolved.write_back {
+            self.set_base(register, value);
+        }
+        Some(())
+    }
+
+    /// Whether a device answers to every piece: none is touched if not.
+    fn all_answered(&self, ipa: Ipa, pieces: &Pieces) -> bool {
+        let (bytes, vcpus) = (pieces.width.bytes(), self.vm.vcpus());
+        let mut offsets = (0..pieces.count as u64).map(|n| n * bytes);
+        offsets.all(|offset| {
+            let at = ipa.checked_add(offset);
+            at.is_some_and(|at| locate(at, bytes, vcpus).is_some())
+        })
+    }
+
+    fn load_pieces(&mut self, ipa: Ipa, transfer: &Transfer, pieces: &mut Pieces) -> Option<()> {
+        if matches!(transfer.data, Data::Vector(_)) {
+            self.machine.vector(transfer.register)?;
+        }
+        let width = pieces.width;
+        for (offset, value) in pieces.each() {
+            *value = self.load(ipa.checked_add(offset)?, width)? & width.mask();
+        }
+        for (nth, register) in registers(transfer) {
+            let value = pieces.register(nth, transfer.data);
+            match transfer.data {
+                Data::General(general) => self.regs.set(register, general.loaded(value as u64)),
+                Data::Vector(_) => self.machine.set_vector(register, value),
+            }
+        }
+        Some(())
+    }
+
+    fn store_pieces(&mut self, ipa: Ipa, transfer: &Transfer, pieces: &mut Pieces) -> Option<()> {
+        for (nth, register) in registers(transfer) {
+            let value = match transfer.data {
+                Data::General(general) => u128::from(general.stored(self.regs.get(register))),
+                Data::Vector(_) => self.machine.vector(register)?,
+            };
+            pieces.set_register(nth, transfer.data, value);
+        }
+        let width = pieces.width;
+        for (offset, value) in pieces.each() {
+            self.store(ipa.checked_add(offset)?, width, *value).then_some(())?;
+        }
+        Some(())
+    }
+
+    /// A register as a base address.
+    fn base(&self, register: u8) -> u64 {
+        if register == R31 {
+            self.machine.stack_pointer(StackPointer::of(self.regs.pstate))
+        } else {
+            self.regs.get(register)
+        }
+    }
+
+    fn set_base(&mut self, register: u8, value: u64) {
+        if register == R31 {
+            self.machine.set_stack_pointer(StackPointer::of(self.regs.pstate), value);
+        } else {
+            self.regs.set(register, value);
+        }
+    }
+}
+
+/// The registers of a transfer, that at the lower address first.
+fn registers(transfer: &Transfer) -> impl Iterator<Item = (usize, u8)> + use<> {
+    [Some(transfer.register), transfer.second].into_iter().flatten().enumerate()
+}
+
+/// Whether `word` is a cache instruction by address: SYS with op0 1, CRn 7, op2 1 (DDI 0487,
+/// C5.3). DC ZVA is none: it stores.
+fn is_cache_maintenance(word: u32) -> bool {
+    const SYS: u32 = 0xd508_0000;
+    const SYS_MASK: u32 = 0xfff8_0000;
+    let operation = SysReg::from_bits((word >> 5) as u16);
+    let by_address = operation.op2() == 1 && matches!(operation.crm(), 5 | 6 | 10..=14);
+    word & SYS_MASK == SYS && operation.crn() == 7 && by_address
+}

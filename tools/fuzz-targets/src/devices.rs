@@ -1,0 +1,108 @@
+//! Device models under any sequence of accesses, and the bus that finds them.
+
+use crate::bytes::Bytes;
+use hanok_devices::{Device, Pl011, Pl031, locate};
+use hanok_hal::fake::FakeSerialPort;
+use hanok_types::{Ipa, Width};
+
+/// Mostly an offset of a register that is there.
+fn offset(input: &mut Bytes<'_>) -> u64 {
+    match input.byte() {
+        0..=239 => u64::from(input.byte() % 0x14) * 4,
+        240..=250 => u64::from(input.half()),
+        _ => input.double(),
+    }
+}
+
+/// No access gives more than its width; the interrupt line is the masked status; what the
+/// port took went out.
+pub fn pl011(data: &[u8]) {
+    let mut input = Bytes(data);
+    let mut uart = Pl011::new();
+    let mut line = FakeSerialPort::default();
+    while !input.is_empty() {
+        match input.byte() % 8 {
+            0..=2 => {
+                let (at, width) = (offset(&mut input), input.width());
+                assert_eq!(uart.read(at, width, &mut line) & !width.mask(), 0);
+            }
+            3..=5 => {
+                let (at, width) = (offset(&mut input), input.width());
+                uart.write(at, width, input.double(), &mut line);
+            }
+            6 => {
+                let room = uart.room();
+                assert_eq!(uart.receive(input.byte()), room > 0);
+            }
+            _ => {
+                line.room = usize::from(input.byte());
+                let done = uart.transmit_ready(&mut line);
+                assert!(done || line.room == 0);
+                assert_eq!(uart.transmit_pending(), !done);
+            }
+        }
+        let [raw, mask, masked] = [0x3c, 0x38, 0x40].map(|at| uart.read(at, Width::Word, &mut line));
+        assert_eq!(masked, raw & mask);
+        assert_eq!(uart.interrupt(), masked != 0);
+    }
+}
+
+/// No access gives more than its width; the line is the masked status; the next alarm is
+/// neither past nor early nor late.
+pub fn pl031(data: &[u8]) {
+    let mut input = Bytes(data);
+    let mut rtc = Pl031::new(input.word());
+    let mut now = 0u64;
+    while !input.is_empty() {
+        match input.byte() % 4 {
+            0 => {
+                let (at, width) = (offset(&mut input), input.width());
+                assert_eq!(rtc.read(at, width, now) & !width.mask(), 0);
+            }
+            1 => {
+                let (at, width) = (offset(&mut input), input.width());
+                rtc.write(at, width, input.double(), now);
+            }
+            2 => now = now.saturating_add(input.number() % (1 << 50)),
+            _ => {
+                if input.byte() == 0 {
+                    rtc.reset();
+                }
+            }
+        }
+        rtc.update(now);
+        let [masked, raw, mask] = [0x18, 0x14, 0x10].map(|at| rtc.read(at, Width::Word, now));
+        assert_eq!(masked, raw & mask);
+        assert_eq!(rtc.interrupt(), masked != 0);
+        if let Some(due) = rtc.next_alarm() {
+            assert!(due > now);
+            let mut later = rtc.clone();
+            later.update(due - 1);
+            assert_eq!(later.interrupt(), rtc.interrupt());
+            later.update(due);
+            assert!(later.interrupt());
+        }
+    }
+}
+
+/// A device that is found holds the first and the last byte of the access.
+pub fn bus(data: &[u8]) {
+    let mut input = Bytes(data);
+    while !input.is_empty() {
+        let at = match input.flag() {
+            true => u64::from(input.word() % 0x0b00_0000),
+            false => input.number(),
+        };
+        let (bytes, vcpus) = (input.number(), usize::from(input.half()));
+        let Some((device, offset)) = locate(Ipa::new(at), bytes, vcpus) else {
+            continue;
+        };
+        let byte = |at| locate(Ipa::new(at), 1, vcpus);
+        assert_eq!(byte(at - offset), Some((device, 0)));
+        let last = at.checked_add(bytes - 1).expect("inside a device");
+        assert_eq!(byte(last), Some((device, offset + bytes - 1)));
+        if let Device::GicRedist(vcpu) = device {
+            assert!(vcpu.index() < vcpus);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a fuzzer does with bytes: a function for each parser, decoder and device model
+//! that takes what comes from outside.
+//!
+//! They are ordinary functions in an ordinary crate so that two callers share them: the
+//! libFuzzer programs in fuzz/, which need a nightly compiler, and this crate's own test,
+//! which runs each over damaged real inputs on every `cargo test`. A target panics where
+//! something that is promised does not hold; that nothing panics is only the least of it.
+//!
+//! [`TARGETS`] is the list; fuzz/README.md says what each one looks for.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod console;
+mod decode;
+mod devices;
+mod memory;
+pub mod mutate;
+mod paging;
+mod runs;
+mod system;
+mod trees;
+mod vgic;
+
+pub use console::console;
+pub use decode::{load_store, syndrome};
+pub use devices::{bus, pl011, pl031};
+pub use memory::memory;
+pub use paging::paging;
+pub use system::{board_file, description, hypervisor_binary, kernel_image};
+pub use trees::{board_tree, guest_tree, system_tree};
+pub use vgic::vgic;
+
+/// A target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name, which is its function's and its program's.
+    pub name: &'static str,
+    /// What it does with an input.
+    pub run: fn(&[u8]),
+    /// Real inputs to begin with.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {
+    Target { name, run, seeds }
+}
+
+/// Every target.
+pub const TARGETS: [Target; 16] = [
+    target("system_tree", system_tree, trees::system_seeds),
+    target("board_tree", board_tree, trees::board_seeds),
+    target("guest_tree", guest_tree, mutate::noise),
+    target("description", description, system::description_seeds),
+    target("board_file", board_file, system::board_seeds),
+    target("kernel_image", kernel_image, system::kernel_seeds),
+    target("hypervisor_binary", hypervisor_binary, system::binary_seeds),
+    target("syndrome", syndrome, decode::syndrome_seeds),
+    target("load_store", load_store, decode::load_store_seeds),
+    target("vgic", vgic, mutate::noise),
+    target("pl011", pl011, mutate::noise),
+    target("pl031", pl031, mutate::noise),
+    target("bus", bus, mutate::noise),
+    target("paging", paging, mutate::noise),
+    target("memory", memory, mutate::noise),
+    target("console", console, mutate::noise),
+];

@@ -1,0 +1,89 @@
+//! The map of free and allocated memory.
+
+use crate::bytes::Bytes;
+use hanok_memory::FrameMap;
+use hanok_types::{Address, Hpa, Ipa, PAGE_SIZE, Span};
+
+fn spans(input: &mut Bytes<'_>) -> Vec<Span<Hpa>> {
+    let count = input.byte() % 8;
+    let span = |_| Span::new(Hpa::new(input.number()), input.number());
+    (0..count).filter_map(span).collect()
+}
+
+/// Nothing is lost, and nothing is given twice or outside of RAM.
+pub fn memory(data: &[u8]) {
+    let mut input = Bytes(data);
+    let (ram, reserved) = (spans(&mut input), spans(&mut input));
+    let Ok(mut map) = FrameMap::new(&ram, &reserved) else {
+        return;
+    };
+    let (total, before) = (map.free_bytes(), map.free_spans().to_vec());
+    while !input.is_empty() {
+        step(&mut map, &mut input);
+        check(&map, &ram, &reserved, total);
+    }
+    for span in map.allocated_spans().to_vec() {
+        assert_eq!(map.free(span), Ok(()));
+    }
+    assert_eq!(map.free_spans(), before);
+}
+
+fn step(map: &mut FrameMap, input: &mut Bytes<'_>) {
+    let untouched = (map.free_spans().to_vec(), map.allocated_spans().to_vec());
+    let same = |map: &FrameMap| {
+        assert_eq!(untouched, (map.free_spans().to_vec(), map.allocated_spans().to_vec()));
+    };
+    match input.byte() % 4 {
+        0 => {
+            let len = input.number();
+            let align = match input.flag() {
+                true => 1 << (input.byte() % 64),
+                false => input.number(),
+            };
+            match map.allocate(len, align) {
+                Ok(got) => {
+                    assert!(got.start().is_aligned(align.max(PAGE_SIZE)));
+                    assert_eq!(got.len(), len.next_multiple_of(PAGE_SIZE));
+                }
+                Err(_) => same(map),
+            }
+        }
+        1 => {
+            let (len, ipa) = (input.number(), Ipa::new(input.number() & !(PAGE_SIZE - 1)));
+            match map.allocate_for_guest(len, ipa) {
+                Ok(got) => assert_eq!(got.len(), len.next_multiple_of(PAGE_SIZE)),
+                Err(_) => same(map),
+            }
+        }
+        2 => {
+            let which = usize::from(input.byte());
+            let allocated = map.allocated_spans();
+            if let Some(span) = allocated.get(which % allocated.len().max(1)).copied() {
+                assert_eq!(map.free(span), Ok(()));
+                assert!(map.free(span).is_err(), "freed twice");
+            }
+        }
+        _ => {
+            if let Some(span) = Span::new(Hpa::new(input.number()), input.number())
+                && !untouched.1.contains(&span)
+            {
+                assert!(map.free(span).is_err());
+                same(map);
+            }
+        }
+    }
+}
+
+fn check(map: &FrameMap, ram: &[Span<Hpa>], reserved: &[Span<Hpa>], total: u64) {
+    let mut all = [map.free_spans(), map.allocated_spans()].concat();
+    all.sort_by_key(Span::start);
+    assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].start()));
+    assert_eq!(all.iter().map(Span::len).sum::<u64>(), total);
+    let free = map.free_spans();
+    assert!(free.windows(2).all(|pair| pair[0].end() < pair[1].start()));
+    for span in &all {
+        assert!(!span.is_empty());
+        assert!(reserved.iter().all(|hole| !hole.overlaps(span)));
+        assert!(ram.iter().any(|bank| bank.contains(span.start())));
+    }
+}

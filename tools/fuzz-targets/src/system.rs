@@ -1,0 +1,174 @@
+//! Descriptions, boards' files, kernels, and the image made of them.
+
+use hanok_config::{BlobKind, System, sum};
+use hanok_system::{Board, Description, Diagnostic, Files, parse};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// All of the board's memory but 60M goes to the VM, so that an image stays small.
+const SOUND: &str = r#"board = "qemu-virt"
+memory = "1G"
+
+[[vm]]
+name = "linux"
+kernel = "debian:6.1"
+initramfs = "busybox"
+cmdline = "console=ttyAMA0"
+memory = "900M"
+vcpus = 2
+"#;
+
+fn boards() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards")
+}
+
+fn sound() -> &'static Description {
+    static SYSTEM: OnceLock<Description> = OnceLock::new();
+    SYSTEM.get_or_init(|| {
+        parse(Path::new("sound.toml"), SOUND, &boards()).expect("a sound description")
+    })
+}
+
+/// What is accepted fits its board; what is refused is refused with a place and words.
+pub fn description(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match parse(Path::new("fuzz.toml"), &text, &boards()) {
+        Ok(description) => sane(&description),
+        Err(found) => refused(&found, &text),
+    }
+}
+
+fn sane(description: &Description) {
+    let board = &description.board;
+    assert!(board.cores.allow(description.cores) && board.memory.allow(description.memory));
+    assert!(board.cpus.contains(&description.cpu));
+    assert_eq!(description.artifacts().len(), description.vms.len());
+    let mut cpus: Vec<u8> = description.vms.iter().flat_map(|vm| vm.cpus.clone()).collect();
+    assert!(cpus.iter().all(|cpu| u64::from(*cpu) < description.cores));
+    let count = cpus.len();
+    cpus.sort_unstable();
+    cpus.dedup();
+    assert!(count == cpus.len() && count >= description.vms.len());
+    let memory: u64 = description.vms.iter().map(|vm| vm.memory).sum();
+    assert!(memory > 0 && memory < description.memory);
+    assert!(description.qemu_args().iter().all(|arg| !arg.is_empty()));
+}
+
+fn refused(found: &[Diagnostic], text: &str) {
+    assert!(!found.is_empty());
+    for diagnostic in found {
+        assert!(!diagnostic.what.is_empty() && !diagnostic.remedy.is_empty(), "{diagnostic}");
+        assert!(diagnostic.line <= text.matches('\n').count() + 1, "{diagnostic}");
+    }
+}
+
+/// A board's file that is accepted has defaults that it allows.
+pub fn board_file(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match Board::parse("board", Path::new("board.toml"), &text) {
+        Ok(board) => {
+            assert!(board.cores.allow(board.cores.default));
+            assert!(board.memory.allow(board.memory.default));
+            assert!(board.cpus.contains(&board.cpu));
+        }
+        Err(found) => refused(&found, &text),
+    }
+}
+
+/// A kernel that is accepted gives an image whose parts are where its tree says.
+pub fn kernel_image(data: &[u8]) {
+    let kernel = data.to_vec();
+    let files = Files { kernel, initramfs: Some(b"an initramfs".to_vec()) };
+    match sound().build(&image(4096, 0x3_0123, true), &[files]) {
+        Ok(image) => check_image(&image, data),
+        Err(found) => refused(&found, SOUND),
+    }
+}
+
+/// The same of the hypervisor's own binary.
+pub fn hypervisor_binary(data: &[u8]) {
+    let kernel = image(8192, 0x4000, false);
+    let files = Files { kernel: kernel.clone(), initramfs: None };
+    match sound().build(data, &[files]) {
+        Ok(image) => {
+            // Where the payload is, the header's `image_size` and the console are set.
+            let kept = |at: usize| !(16..24).contains(&at) && !(72..96).contains(&at);
+            assert!((0..data.len()).all(|at| !kept(at) || image[at] == data[at]));
+            check_image(&image, &kernel);
+        }
+        Err(found) => refused(&found, SOUND),
+    }
+}
+
+fn check_image(image: &[u8], kernel: &[u8]) {
+    let [total, offset, len] = [16, 72, 80].map(|at| number(image, at));
+    assert_eq!((total, offset + len), (image.len(), image.len()));
+    let payload = &image[offset..];
+    let system = System::parse(payload, len as u64).expect("what the board reads");
+    for blob in &system.vms[0].blobs {
+        let bytes = &payload[blob.offset as usize..][..blob.len as usize];
+        assert_eq!(sum(bytes), blob.sum);
+        if blob.kind == BlobKind::Kernel {
+            assert_eq!(&bytes[56..60], b"ARM\x64");
+            assert!(bytes == kernel || kernel.get(56..60) != Some(b"ARM\x64"));
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> usize {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight")) as usize
+}
+
+/// An arm64 Image of `len` bytes that claims `size` bytes of memory.
+fn image(len: usize, size: u64, hypervisor: bool) -> Vec<u8> {
+    let mut image = vec![0; len];
+    image[16..24].copy_from_slice(&size.to_le_bytes());
+    image[24] = 0b1010;
+    image[56..60].copy_from_slice(b"ARM\x64");
+    if hypervisor {
+        image[64..72].copy_from_slice(b"HANOKIMG");
+    }
+    image
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("a vector takes all");
+    encoder.finish().expect("a vector takes all")
+}
+
+fn zboot(bytes: &[u8]) -> Vec<u8> {
+    let packed = gzip(bytes);
+    let mut zboot = vec![0; 64];
+    zboot[0..2].copy_from_slice(b"MZ");
+    zboot[4..8].copy_from_slice(b"zimg");
+    zboot[8..12].copy_from_slice(&64u32.to_le_bytes());
+    zboot[12..16].copy_from_slice(&(packed.len() as u32).to_le_bytes());
+    zboot[24..29].copy_from_slice(b"gzip\0");
+    zboot.extend(&packed);
+    zboot
+}
+
+pub(crate) fn kernel_seeds() -> Vec<Vec<u8>> {
+    let plain = image(600, 0x20_0000, false);
+    let mut elf = vec![0; 64];
+    elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    vec![gzip(&plain), zboot(&plain), gzip(&gzip(&plain)), zboot(&zboot(&plain)), elf, plain]
+}
+
+pub(crate) fn binary_seeds() -> Vec<Vec<u8>> {
+    vec![image(128, 4096, true), image(5000, 0x3_0123, true)]
+}
+
+pub(crate) fn description_seeds() -> Vec<Vec<u8>> {
+    let more = "cpu = \"cortex-a72\"\ncores = 3\nboard = \"qemu-virt\"\n[[vm]]\nname = \"a-1\"\n\
+        kernel = \"debian:6.12-rt\"\ninitramfs = \"busybox\"\n\
+        initramfs-modules = [\"virtio_net\", 'ext4']\nmemory = \"256M\"\ncpus = [2, 0]\n";
+    let demo = include_str!("../../../systems/demo.toml");
+    [SOUND, more, demo].map(|text| text.as_bytes().to_vec()).into()
+}
+
+pub(crate) fn board_seeds() -> Vec<Vec<u8>> {
+    vec![include_bytes!("../../../boards/qemu-virt.toml").to_vec()]
+}

@@ -1,0 +1,150 @@
+//! Device trees: the system's, the board's, and those that are written for guests.
+
+use crate::bytes::Bytes;
+use hanok_config::guest::GuestTree;
+use hanok_config::{Blob, BlobKind, BoardTree, Enable, Gic, Sum, System, VmConfig, sum};
+use hanok_types::{CpuId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform};
+
+/// The payload that a system's blobs come from.
+const PAYLOAD: u64 = 0x1000_0000;
+
+/// What is read as a system keeps every rule, and survives being written.
+pub fn system_tree(data: &[u8]) {
+    match System::parse(data, PAYLOAD) {
+        Ok(system) => {
+            assert_eq!(system.check(PAYLOAD), Ok(()));
+            assert!(system.cpus_needed() > 0);
+            assert_eq!(System::parse(&system.to_tree(), PAYLOAD), Ok(system));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// What is read as a board has what every board has, and RAM that does not overlap.
+pub fn board_tree(data: &[u8]) {
+    let board = match BoardTree::parse(data) {
+        Ok(board) => board,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert!(!board.ram.is_empty() && !board.cpus.is_empty());
+    for (index, ram) in board.ram.iter().enumerate() {
+        assert!(!ram.is_empty());
+        assert!(board.ram.iter().skip(index + 1).all(|other| !ram.overlaps(other)));
+    }
+    assert!(board.reserved.iter().all(|span| !span.is_empty()));
+    let timer = [board.timer.secure, board.timer.physical, board.timer.virt, board.timer.hyp];
+    assert!(timer.into_iter().flatten().all(|id| id.is_private()));
+    if let Gic::V3 { redistributors, stride, .. } = &board.gic {
+        assert!(!redistributors.is_empty());
+        assert!(stride.is_none_or(|stride| stride >= platform::GIC_REDIST_STRIDE));
+    }
+}
+
+/// A guest's tree is a board's tree that says what was asked for; its seeds lie inside;
+/// and the sum over it does not depend on the pieces, but on every bit.
+pub fn guest_tree(data: &[u8]) {
+    let mut input = Bytes(data);
+    let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
+    let pages = 1 + u64::from(input.word() & 0x3ff_ffff);
+    let memory = Span::new(platform::RAM, pages * PAGE_SIZE).expect("far from the top");
+    let initramfs = input.flag().then(|| input.number());
+    let initramfs = initramfs.and_then(|start| Span::new(Ipa::new(start), input.number()));
+    let (bit, cut) = (input.word() as usize, usize::from(input.half()));
+    let bootargs = String::from_utf8_lossy(input.0).replace('\0', "");
+    let tree = GuestTree { vcpus, memory, bootargs: &bootargs, initramfs };
+    let mut written = tree.write();
+    let board = BoardTree::parse(&written.bytes).expect("a sound tree");
+    assert_eq!((board.cpus.len(), board.cpus_left_out), (vcpus, 0));
+    assert!(board.cpus.iter().all(|cpu| cpu.enable == Enable::Psci));
+    let [ram] = &board.ram[..] else { panic!("{:?}", board.ram) };
+    assert_eq!((ram.start().get(), ram.len()), (memory.start().get(), memory.len()));
+    assert_eq!((board.bootargs, board.rng_seed), (bootargs.as_str(), &[0; 32][..]));
+    assert_eq!(board.rtc.map(|rtc| rtc.start().get()), Some(platform::RTC.get()));
+    assert_eq!(written.seeds.len(), 2);
+    for (offset, len) in written.seeds {
+        let seed = &mut written.bytes[offset as usize..][..len as usize];
+        assert!(seed.iter().all(|byte| *byte == 0));
+        seed.fill(0xa5);
+    }
+    let board = BoardTree::parse(&written.bytes).expect("seeds change nothing else");
+    assert_eq!(board.rng_seed, [0xa5; 32]);
+    check_sum(&mut written.bytes, bit, cut);
+}
+
+fn check_sum(bytes: &mut [u8], bit: usize, cut: usize) {
+    let whole = sum(bytes);
+    let (first, second) = bytes.split_at(cut % bytes.len());
+    let mut pieces = Sum::new();
+    pieces.update(first);
+    pieces.update(second);
+    assert_eq!(pieces.finish(), whole);
+    let bit = bit % (bytes.len() * 8);
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    assert_ne!(sum(bytes), whole);
+}
+
+pub(crate) fn board_seeds() -> Vec<Vec<u8>> {
+    let files: [&[u8]; 4] = [
+        include_bytes!("../../../core/config/tests/data/virt-gicv3.dtb"),
+        include_bytes!("../../../core/config/tests/data/virt-gicv2.dtb"),
+        include_bytes!("../../../core/config/tests/data/virt-max.dtb"),
+        include_bytes!("../../../core/config/tests/data/virt-guest.dtb"),
+    ];
+    let mut seeds: Vec<Vec<u8>> = files.iter().map(|file| compact(file)).collect();
+    seeds.push(guest(4));
+    seeds
+}
+
+/// A tree without the room that QEMU leaves between its blocks and behind them.
+fn compact(tree: &[u8]) -> Vec<u8> {
+    let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().expect("four")) as usize;
+    let (nodes, strings) = (&tree[word(8)..][..word(36)], &tree[word(12)..][..word(32)]);
+    let mut out = tree[..40].to_vec();
+    out.extend([0; 16]);
+    let places = [(16, 40), (8, 56), (12, 56 + nodes.len()), (4, 56 + nodes.len() + strings.len())];
+    for (at, value) in places {
+        out[at..at + 4].copy_from_slice(&(value as u32).to_be_bytes());
+    }
+    out.extend(nodes);
+    out.extend(strings);
+    out
+}
+
+fn guest(vcpus: usize) -> Vec<u8> {
+    let memory = Span::new(platform::RAM, 512 << 20).expect("far from the top");
+    let initramfs = Span::new(Ipa::new(0x4400_0000), 0x12345);
+    let bootargs = "console=ttyAMA0";
+    GuestTree { vcpus, memory, bootargs, initramfs }.write().bytes
+}
+
+pub(crate) fn system_seeds() -> Vec<Vec<u8>> {
+    [1, 2, 8].map(|vms| system(vms).to_tree()).into()
+}
+
+/// A sound system of up to eight VMs.
+fn system(vms: u8) -> System {
+    System { vms: (0..vms).map(vm).collect() }
+}
+
+fn vm(number: u8) -> VmConfig {
+    let blob = |kind, index: u64, load: u64| Blob {
+        kind,
+        offset: 0x10_0000 * (index + 1 + 3 * u64::from(number)),
+        len: 0x10_0000 - 8 * index,
+        load: Ipa::new(load),
+        sum: 0x0123_4567_89ab_cdef,
+        seeds: heapless::Vec::new(),
+    };
+    let mut tree = blob(BlobKind::DeviceTree, 2, 0x4600_0000);
+    tree.seeds = [(0x40, 32), (0x80, 8)].into_iter().collect();
+    let kernel = blob(BlobKind::Kernel, 0, 0x4000_0000);
+    let initramfs = blob(BlobKind::Initramfs, 1, 0x4400_0000);
+    VmConfig {
+        name: format!("linux-{number}").as_str().try_into().expect("a short name"),
+        cpus: [CpuId::new(number)].into_iter().collect(),
+        memory: Span::new(platform::RAM, 512 << 20).expect("far from the top"),
+        entry: platform::RAM,
+        argument: 0x4600_0000,
+        blobs: [kernel, initramfs, tree].into_iter().collect(),
+    }
+}

@@ -1,0 +1,249 @@
+//! The virtual interrupt controller under any accesses, lines, SGIs and a guest that takes
+//! and ends what it is shown.
+
+use crate::bytes::Bytes;
+use hanok_hal::ListRegisters;
+use hanok_hal::fake::FakeListRegisters;
+use hanok_types::platform::{GIC_DIST_SIZE, GIC_REDIST_STRIDE, SPIS};
+use hanok_types::{IntId, MAX_VCPUS, VcpuId, Width};
+use hanok_vgic::{Frame, Lr, LrState, SgiRegister, Vgic};
+use std::collections::BTreeSet;
+
+/// Turns after which a hypervisor that has not come to rest never will.
+const TURNS: usize = 64;
+
+/// A pCPU on which one vCPU is resident.
+struct Cpu {
+    lrs: FakeListRegisters,
+}
+
+impl Cpu {
+    fn lr(&self, index: usize) -> Lr {
+        Lr::from_bits(self.lrs.read(index))
+    }
+
+    fn all(&self) -> impl Iterator<Item = Lr> {
+        self.lrs.lr.iter().map(|lr| Lr::from_bits(*lr))
+    }
+
+    /// Whether the maintenance interrupt is asked for (IHI 0069H, 12.4.1).
+    fn maintenance(&self) -> bool {
+        let valid = self.all().filter(|lr| lr.is_valid()).count();
+        let ended = self.all().any(|lr| !lr.is_valid() && lr.eoi());
+        ended || self.lrs.underflow_interrupt && valid <= 1
+    }
+
+    /// The guest acknowledges the most urgent pending interrupt.
+    fn acknowledge(&mut self) {
+        let pending = (0..self.lrs.count()).filter(|at| self.lr(*at).state() == LrState::Pending);
+        if let Some(at) = pending.min_by_key(|at| self.lr(*at).priority()) {
+            self.lrs.lr[at] = self.lr(at).with_state(LrState::Active).into_bits();
+        }
+    }
+
+    /// The guest ends and deactivates one of its active interrupts.
+    fn end(&mut self, which: usize) {
+        let active: Vec<usize> = (0..self.lrs.count()).filter(|at| self.lr(*at).is_active()).collect();
+        if let Some(at) = active.get(which % active.len().max(1)) {
+            let lr = self.lr(*at);
+            let state = match lr.is_pending() {
+                true => LrState::Pending,
+                false => LrState::Invalid,
+            };
+            self.lrs.lr[*at] = lr.with_state(state).into_bits();
+        }
+    }
+}
+
+struct World {
+    vgic: Vgic,
+    cpus: Vec<Cpu>,
+}
+
+/// The controller comes to rest after each step, an interrupt is shown to one vCPU alone and
+/// once there, and what is pending is shown to its vCPU, if there is any room.
+pub fn vgic(data: &[u8]) {
+    let mut input = Bytes(data);
+    let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
+    let count = 1 + usize::from(input.byte()) % 16;
+    let cpu = |_| Cpu { lrs: FakeListRegisters::new(count) };
+    let mut world = World {
+        vgic: Vgic::new(vcpus, u32::from(input.byte() % 10)),
+        cpus: (0..vcpus).map(cpu).collect(),
+    };
+    // Much of what a guest sets up first, so that steps meet live interrupts.
+    if input.flag() {
+        world.set_up();
+    }
+    for _ in 0..512 {
+        if input.is_empty() {
+            break;
+        }
+        world.step(&mut input);
+        world.check();
+    }
+    world.settle_all();
+    world.check_shown();
+}
+
+impl World {
+    fn set_up(&mut self) {
+        self.vgic.write(Frame::Dist, 0, Width::Word, 3);
+        for word in 1..=u64::from(SPIS / 32) {
+            self.vgic.write(Frame::Dist, 0x80 + word * 4, Width::Word, u64::MAX);
+            self.vgic.write(Frame::Dist, 0x100 + word * 4, Width::Word, u64::MAX);
+        }
+        for cpu in 0..self.cpus.len() {
+            let frame = Frame::Redist(vcpu(cpu));
+            self.vgic.write(frame, 0x14, Width::Word, 0);
+            self.vgic.write(frame, 0x1_0080, Width::Word, u64::MAX);
+            self.vgic.write(frame, 0x1_0100, Width::Word, u64::MAX);
+        }
+    }
+
+    fn step(&mut self, input: &mut Bytes<'_>) {
+        let operation = input.byte() % 16;
+        let number = input.byte();
+        let cpu = usize::from(number) % self.cpus.len();
+        // One that may not exist, where the interface takes any.
+        let any = VcpuId::new(number % 12);
+        match operation {
+            0 | 1 => self.read(any, input),
+            2..=5 => self.write(any, input),
+            6 | 7 => drop(self.vgic.set_level(Some(any), id(input), input.flag())),
+            8 => drop(self.vgic.pulse(input.flag().then_some(any), id(input))),
+            9 => {
+                let registers = [SgiRegister::Sgi0, SgiRegister::Sgi1, SgiRegister::Asgi1];
+                let register = registers[usize::from(input.byte() % 3)];
+                let value = match input.flag() {
+                    true => u64::from(input.byte() & 15) << 24 | u64::from(input.byte()),
+                    false => input.double(),
+                };
+                self.vgic.send_sgi(any, value, register);
+            }
+            10 | 11 => self.cpus[cpu].acknowledge(),
+            12 => self.cpus[cpu].end(input.byte().into()),
+            13 => self.settle(cpu),
+            14 => {
+                let id = IntId::new(27);
+                let lrs = &mut self.cpus[cpu].lrs;
+                self.vgic.inject_hardware_now(vcpu(cpu), id, id, lrs);
+            }
+            _ => match input.byte() % 4 {
+                0 => drop(self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu].lrs)),
+                1 => drop(self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu].lrs)),
+                2 => self.settle_all(),
+                _ if input.byte() < 16 => self.reset(),
+                _ => {}
+            },
+        }
+    }
+
+    /// A VM's reboot: all vCPUs are stopped, and come back.
+    fn reset(&mut self) {
+        self.vgic.reset();
+        self.settle_all();
+    }
+
+    fn read(&mut self, any: VcpuId, input: &mut Bytes<'_>) {
+        let (frame, offset, width) = place(any, input);
+        let read = self.vgic.read(frame, offset, width);
+        assert_eq!(read.value & !width.mask(), 0);
+        assert!(read.kick.iter().all(|vcpu| self.vgic.needs_entry(vcpu)));
+    }
+
+    fn write(&mut self, any: VcpuId, input: &mut Bytes<'_>) {
+        let (frame, offset, width) = place(any, input);
+        let value = match input.byte() % 4 {
+            0 => u64::MAX,
+            1 => 1 << (input.byte() % 64),
+            _ => input.double(),
+        };
+        let kick = self.vgic.write(frame, offset, width, value);
+        assert!(kick.iter().all(|vcpu| self.vgic.needs_entry(vcpu)));
+    }
+
+    /// What the hypervisor does before a pCPU goes back to its guest.
+    fn settle(&mut self, cpu: usize) {
+        for _ in 0..TURNS {
+            let lrs = &mut self.cpus[cpu].lrs;
+            self.vgic.enter(vcpu(cpu), lrs);
+            assert!(!self.vgic.needs_entry(vcpu(cpu)));
+            while self.vgic.take_released(vcpu(cpu)).is_some() {}
+            if !self.cpus[cpu].maintenance() {
+                return;
+            }
+            let lrs = &mut self.cpus[cpu].lrs;
+            self.vgic.maintenance(vcpu(cpu), lrs);
+        }
+        panic!("storm of maintenance interrupts");
+    }
+
+    fn settle_all(&mut self) {
+        for _ in 0..TURNS {
+            (0..self.cpus.len()).for_each(|cpu| self.settle(cpu));
+            if (0..self.cpus.len()).all(|cpu| !self.vgic.needs_entry(vcpu(cpu))) {
+                return;
+            }
+        }
+        panic!("the hypervisor does not come to rest");
+    }
+
+    /// Each interrupt stands in one list register.
+    fn check(&self) {
+        let mut seen = BTreeSet::new();
+        for (cpu, lrs) in self.cpus.iter().enumerate() {
+            for lr in lrs.all().filter(|lr| lr.is_valid()) {
+                let id = lr.virtual_id();
+                assert!(id < 32 + SPIS, "{lr:?}");
+                assert!(!(lr.hardware() && lr.state() == LrState::PendingActive), "{lr:?}");
+                let owner = if id < 32 { cpu } else { 0 };
+                assert!(seen.insert((owner, id)), "{id} is shown twice");
+            }
+        }
+    }
+
+    /// A vCPU that waits for an interrupt which is due finds one.
+    fn check_shown(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            if self.vgic.has_pending(vcpu(cpu)) {
+                let lrs = &self.cpus[cpu];
+                let full = lrs.all().all(|lr| lr.is_active());
+                assert!(full || lrs.all().any(|lr| lr.is_pending()), "cpu {cpu} sleeps on");
+            }
+        }
+    }
+}
+
+fn vcpu(cpu: usize) -> VcpuId {
+    VcpuId::new(cpu as u8)
+}
+
+/// Some are frequent, some do not exist.
+fn id(input: &mut Bytes<'_>) -> IntId {
+    match input.byte() {
+        byte @ 0..=199 => IntId::new(u32::from(byte) % 64),
+        200..=239 => IntId::new(u32::from(input.half()) % (34 + SPIS)),
+        _ => IntId::new(input.word()),
+    }
+}
+
+fn place(any: VcpuId, input: &mut Bytes<'_>) -> (Frame, u64, Width) {
+    let (frame, size, base) = match input.flag() {
+        true => (Frame::Dist, GIC_DIST_SIZE, 0),
+        false => (Frame::Redist(any), GIC_REDIST_STRIDE, 0x1_0000),
+    };
+    let word = u64::from(input.byte() % 10) * 4;
+    match input.byte() % 8 {
+        0..=2 => {
+            let register = [0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x380, 0xc00];
+            let register = register[usize::from(input.byte() % 8)];
+            (frame, base + register + word, Width::Word)
+        }
+        3 => (frame, base + 0x400 + u64::from(input.byte()), Width::Byte),
+        4 => (Frame::Dist, 0x6000 + u64::from(input.half() % 320) * 8, Width::Double),
+        5 => (Frame::Dist, 0, Width::Word),
+        6 => (frame, u64::from(input.word()) % size, input.width()),
+        _ => (frame, input.number(), input.width()),
+    }
+}

@@ -45,8 +45,9 @@ const SMCCC_1_1: i64 = 0x1_0001;
 const NO_TRUSTED_OS: i64 = 2;
 /// CPU_SUSPEND takes the original format of power_state, and is platform coordinated.
 const SUSPEND_FEATURES: i64 = 0;
-/// power_state.StateType of the original format: power down rather than stand by.
-const POWER_DOWN: u32 = 1 << 16;
+/// What a valid power_state of the original format has clear: reserved bits and PowerLevel,
+/// as no state beyond the CPU's own is offered (DEN0022F 5.4).
+const SUSPEND_INVALID: u32 = 0xfffe_0000;
 
 /// Affinity fields of MPIDR.
 const AFFINITY: u64 = 0xff_00ff_ffff;
@@ -79,7 +80,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 _ => NOT_SUPPORTED,
             },
         };
-        self.answer(id, answer)
+        self.answer(answer)
     }
 
     /// Argument `index` of call `id`: a call with 32-bit arguments ignores the upper halves.
@@ -88,7 +89,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         if id & function::SMC64 != 0 { value } else { value & 0xffff_ffff }
     }
 
-    fn answer(&mut self, _id: u32, value: i64) -> Action {
+    /// A 32-bit call's answer is in W0 and nobody may look above it; extending the sign, as
+    /// QEMU does, serves who looks all the same.
+    fn answer(&mut self, value: i64) -> Action {
         self.regs.set(0, value as u64);
         // HVC's return address is already that of the next instruction.
         Action::Resume
@@ -99,13 +102,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Action::Reconsider
     }
 
-    /// Stand-by only; a power-down state that keeps nothing is not offered, and asking for
-    /// one is an invalid parameter, as for any state a platform does not have.
+    /// Always stands by, also where power down is asked for, as on QEMU: a caller has to
+    /// expect that, since an interrupt may undo a power down at any time (DEN0022F 5.4).
     fn cpu_suspend(&mut self, id: u32) -> Action {
-        if self.argument(id, 1) as u32 & POWER_DOWN != 0 {
-            return self.answer(id, INVALID_PARAMETERS);
+        if self.argument(id, 1) as u32 & SUSPEND_INVALID != 0 {
+            return self.answer(INVALID_PARAMETERS);
         }
-        self.answer(id, SUCCESS);
+        self.answer(SUCCESS);
         Action::Sleep
     }
 
@@ -128,14 +131,20 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn affinity_info(&self, id: u32) -> i64 {
-        // Only the lowest affinity level is one CPU; higher ones are not kept apart here.
-        if self.argument(id, 2) != 0 {
-            return INVALID_PARAMETERS;
-        }
-        match self.vm.vcpu_with_affinity(self.argument(id, 1)) {
-            Some(target) => self.vm.power(target).affinity_info(),
-            None => INVALID_PARAMETERS,
-        }
+        let target = self.argument(id, 1);
+        // The fields from the asked level up name it; at each level there is number 0 alone,
+        // which is on, as the caller is in it.
+        let fields = match self.argument(id, 2) {
+            0 => {
+                let vcpu = self.vm.vcpu_with_affinity(target);
+                return vcpu.map_or(INVALID_PARAMETERS, |v| self.vm.power(v).affinity_info());
+            }
+            1 => AFFINITY & !0xff,
+            2 => AFFINITY & !0xffff,
+            3 => AFFINITY & !0xff_ffff,
+            _ => return INVALID_PARAMETERS,
+        };
+        if target & fields == 0 { SUCCESS } else { INVALID_PARAMETERS }
     }
 }
 

@@ -60,8 +60,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Brings the timers' lines up to date, and the list registers if anything changed.
     pub fn refresh(&mut self) {
-        let level = self.vcpu.timer.interrupt(self.machine.counter());
-        self.physical_timer_line(level);
+        self.physical_timer_line();
         if self.vcpu.id.index() == 0 {
             self.clock_alarm();
         }
@@ -73,12 +72,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// When [`Self::refresh`] is next needed, in counter ticks.
     pub fn deadline(&self) -> Option<u64> {
-        let timer = self.vcpu.timer.deadline(self.machine.counter());
+        let timer = self.vcpu.timer.deadline();
         let alarm = (self.vcpu.id.index() == 0).then(|| self.alarm_deadline()).flatten();
         timer.into_iter().chain(alarm).min()
     }
 
-    pub(crate) fn physical_timer_line(&mut self, level: bool) {
+    pub(crate) fn physical_timer_line(&mut self) {
+        let level = self.vcpu.timer.sample(self.machine.counter());
         let irq = platform::TIMER_PHYSICAL_IRQ;
         let set = self.vm.gic.lock().set_level(Some(self.vcpu.id), irq, level);
         self.attend(set);

@@ -78,10 +78,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         match decode_load_store(word) {
             Some(LoadStore::Transfer(transfer)) => self.transfer(abort, &transfer).ok_or(nothing),
-            Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_)) => {
+            // Where there is a device at all; where nothing is, nothing answers.
+            Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_))
+                if locate(abort.ipa, 1, self.vm.vcpus()).is_some() =>
+            {
                 Err(GuestFault::UnsupportedAtomic { write: abort.write })
             }
-            Some(LoadStore::Structures(_)) | None => Err(nothing),
+            _ => Err(nothing),
         }
     }
 

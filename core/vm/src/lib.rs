@@ -43,3 +43,5 @@ pub use vm::{DebugAccess, Requests, Vcpu, Vm};
 
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,9 @@
 //! A VM's life: running, on its way to an end, ended.
 //!
 //! The number of vCPUs that are in the VM and the reason why it is to end share one word,
-//! so that a vCPU can never come in while the last one leaves.
+//! so that a vCPU can never come in while the last one leaves. The number of times that one
+//! came in is in it too: who looks at the vCPUs' power states one by one can so tell that
+//! nobody was there meanwhile to change them.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,6 +24,8 @@ const RESET: u32 = 1 << 8;
 const OFF: u32 = 2 << 8;
 const STOPPED: u32 = 3 << 8;
 const ENDED: u32 = 4 << 8;
+const STATE: u32 = 0xff00;
+const ENTRANCE: u32 = 1 << 16;
 
 /// The state of a VM's life and how many vCPUs are in it.
 #[derive(Debug, Default)]
@@ -35,19 +39,19 @@ impl Life {
 
     /// Whether it runs: no end asked for.
     pub fn is_running(&self) -> bool {
-        self.0.load(Ordering::Acquire) & !COUNT == RUNNING
+        self.0.load(Ordering::Acquire) & STATE == RUNNING
     }
 
     /// Whether it is over for good.
     pub fn is_ended(&self) -> bool {
-        self.0.load(Ordering::Acquire) & !COUNT == ENDED
+        self.0.load(Ordering::Acquire) & STATE == ENDED
     }
 
     /// A vCPU comes in; `false` where the VM is ending or ended.
     pub fn enter(&self) -> bool {
         self.0
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-                (state & !COUNT == RUNNING).then_some(state + 1)
+                (state & STATE == RUNNING).then_some((state + 1).wrapping_add(ENTRANCE))
             })
             .is_ok()
     }
@@ -61,16 +65,30 @@ impl Life {
         };
         self.0
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-                (state & !COUNT == RUNNING).then_some(state | wanted)
+                (state & STATE == RUNNING).then_some(state | wanted)
             })
             .is_ok()
+    }
+
+    /// Stops a VM that is deserted: it runs, nobody is in it, and `all_off` finds that nobody
+    /// can come in any more. Returns whether it was so, and the caller carries the ending
+    /// out. If somebody came in while `all_off` looked, it was not.
+    pub fn stop_deserted(&self, all_off: impl FnOnce() -> bool) -> bool {
+        let state = self.0.load(Ordering::Acquire);
+        let empty = state & (STATE | COUNT) == RUNNING;
+        empty
+            && all_off()
+            && self
+                .0
+                .compare_exchange(state, state | STOPPED, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
     }
 
     /// A vCPU that was in leaves. Answers with how many are left, and the ending that is
     /// asked for, if any: who gets `(0, Some(_))` carries it out.
     pub fn leave(&self) -> (u32, Option<Ending>) {
         let state = self.0.fetch_sub(1, Ordering::AcqRel) - 1;
-        let ending = match state & !COUNT {
+        let ending = match state & STATE {
             RESET => Some(Ending::Reset),
             OFF => Some(Ending::Off),
             STOPPED => Some(Ending::Stopped),
@@ -112,6 +130,35 @@ mod tests {
         let life = Life::new();
         life.enter();
         assert_eq!(life.leave(), (0, None));
+        assert!(life.is_running());
+    }
+
+    #[test]
+    fn only_a_deserted_vm_is_stopped_for_that() {
+        let life = Life::new();
+        assert!(!life.stop_deserted(|| false));
+        let meanwhile = || {
+            // Somebody comes, starts another and goes, while the power states are looked at.
+            assert!(life.enter());
+            life.leave();
+            true
+        };
+        assert!(!life.stop_deserted(meanwhile));
+        life.enter();
+        assert!(!life.stop_deserted(|| true), "somebody is in it");
+        life.leave();
+        assert!(life.stop_deserted(|| true));
+        assert!(!life.stop_deserted(|| true), "once is enough");
+        assert!(!life.is_running() && !life.enter());
+    }
+
+    #[test]
+    fn coming_in_without_end_wraps_nothing_else() {
+        let life = Life::new();
+        for _ in 0..0x1_0001 {
+            assert!(life.enter());
+            assert_eq!(life.leave(), (0, None));
+        }
         assert!(life.is_running());
     }
 

@@ -100,8 +100,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     fn set_timer(&mut self, change: impl FnOnce(&mut crate::PhysicalTimer, u64)) -> Action {
         let now = self.machine.counter();
         change(&mut self.vcpu.timer, now);
-        let level = self.vcpu.timer.interrupt(now);
-        self.physical_timer_line(level);
+        self.physical_timer_line();
         self.vcpu.rearm = true;
         Action::Next
     }

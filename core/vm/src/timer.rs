@@ -13,6 +13,8 @@ const ISTATUS: u64 = 1 << 2;
 pub struct PhysicalTimer {
     control: u64,
     compare: u64,
+    /// The line as [`Self::sample`] last saw it.
+    line: bool,
 }
 
 impl PhysicalTimer {
@@ -55,10 +57,17 @@ impl PhysicalTimer {
         self.condition(now) && self.control & IMASK == 0
     }
 
-    /// When its line will rise, if it is going to and has not yet.
-    pub fn deadline(&self, now: u64) -> Option<u64> {
+    /// The level of its interrupt line at `now`, of which the interrupt controller is told.
+    pub fn sample(&mut self, now: u64) -> bool {
+        self.line = self.interrupt(now);
+        self.line
+    }
+
+    /// When its line will rise above what [`Self::sample`] last gave, if it is going to.
+    /// That may be past already: time goes on between the two.
+    pub fn deadline(&self) -> Option<u64> {
         let armed = self.control & (ENABLE | IMASK) == ENABLE;
-        (armed && now < self.compare).then_some(self.compare)
+        (armed && !self.line).then_some(self.compare)
     }
 }
 
@@ -72,8 +81,8 @@ mod tests {
         timer.set_control(ENABLE);
         timer.set_value(1000, 0xffff_ffff);
         assert_eq!(timer.compare(), 999);
-        assert!(timer.interrupt(1000));
-        assert_eq!(timer.deadline(1000), None);
+        assert!(timer.sample(1000));
+        assert_eq!(timer.deadline(), None);
     }
 
     #[test]
@@ -82,8 +91,8 @@ mod tests {
         timer.set_compare(10);
         timer.set_control(ENABLE | IMASK);
         assert_eq!(timer.control(10), ENABLE | IMASK | ISTATUS);
-        assert!(!timer.interrupt(10));
-        assert_eq!(timer.deadline(5), None);
+        assert!(!timer.sample(10));
+        assert_eq!(timer.deadline(), None);
     }
 
     #[test]
@@ -97,8 +106,11 @@ mod tests {
         let mut timer = PhysicalTimer::default();
         timer.set_control(ENABLE);
         timer.set_value(100, 50);
-        assert_eq!((timer.value(120), timer.deadline(120)), (30, Some(150)));
-        assert!(!timer.interrupt(149));
-        assert!(timer.interrupt(150));
+        assert_eq!((timer.value(120), timer.deadline()), (30, Some(150)));
+        assert!(!timer.sample(149));
+        // Whoever sets a timer by it a little later still has to get the past time.
+        assert_eq!(timer.deadline(), Some(150));
+        assert!(timer.sample(150));
+        assert_eq!(timer.deadline(), None);
     }
 }

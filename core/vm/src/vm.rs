@@ -157,12 +157,7 @@ impl Vm {
     /// at the description's entry. Memory is the backend's part, and done before. Nobody is
     /// in the VM. The caller wakes the first vCPU's pCPU.
     pub fn begin(&self) {
-        {
-            let mut devices = self.devices.lock();
-            devices.uart.reset();
-            devices.rtc.reset();
-        }
-        self.gic.lock().reset();
+        self.reset_devices();
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
             self.power(vcpu).turn_off();
             self.requests(vcpu).take_interrupts();
@@ -171,6 +166,31 @@ impl Vm {
         // It was turned off a moment ago, and nobody is in the VM who could start it.
         let _ = self.power(VcpuId::new(0)).start(entry);
         self.life.restart();
+    }
+
+    fn reset_devices(&self) {
+        let mut devices = self.devices.lock();
+        devices.uart.reset();
+        devices.rtc.reset();
+        let mut gic = self.gic.lock();
+        gic.reset();
+        // The lines kept the levels of the former life. Nobody is there to be kicked.
+        gic.set_level(None, platform::UART_IRQ, devices.uart.interrupt());
+        gic.set_level(None, platform::RTC_IRQ, devices.rtc.interrupt());
+        for vcpu in VcpuSet::first(self.vcpus()).iter() {
+            gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
+        }
+    }
+
+    /// Stops the VM if every vCPU turned itself off: nothing can ever wake it. For who left
+    /// it last, and carries the ending out if the answer is yes.
+    pub fn stop_if_all_off(&self) -> bool {
+        let all_off = || VcpuSet::first(self.vcpus()).iter().all(|v| self.power(v).is_off());
+        let stopped = self.life.stop_deserted(all_off);
+        if stopped {
+            self.set_stop_reason(StopReason::AllOff);
+        }
+        stopped
     }
 
     /// Asks for the VM's end: every vCPU leaves, the last one carries it out. A second wish
@@ -257,7 +277,7 @@ impl Vm {
     }
 
     /// A byte arrived on the line behind the serial port; `false` where there is no room
-    /// for it now. Called on any pCPU; `here` is the vCPU in that pCPU, if it is of this VM.
+    /// for it now. Called on any pCPU.
     #[must_use]
     pub fn receive(&self, machine: &impl Machine, byte: u8) -> bool {
         let mut devices = self.devices.lock();

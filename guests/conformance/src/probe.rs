@@ -55,6 +55,8 @@ pub mod class {
     pub const FP_DISABLED: u64 = 0x07;
     /// Access to SVE while disabled.
     pub const SVE_DISABLED: u64 = 0x19;
+    /// SME, disabled by CPACR_EL1.SMEN.
+    pub const SME_DISABLED: u64 = 0x1d;
     /// SVC of AArch64.
     pub const SVC: u64 = 0x15;
     /// Instruction abort, same level.

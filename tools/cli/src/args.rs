@@ -86,14 +86,14 @@ Examples:
 
 Exit codes:
   0  ended as wanted: the text of --until was seen, the script ended the run,
-     or all VMs powered off when nothing more was awaited
+     all VMs powered off when nothing more was awaited, or Ctrl-A x was typed
   2  wrong usage or script            6  the hypervisor panicked
   3  description refused, build       7  QEMU did not start, or ended
      failed                              unexpectedly
   4  the time of --timeout was over   8  a download or an installation failed
   5  a VM was stopped for what it     9  the VMs powered off before the
      did                                 awaited text came
-  130  interrupted (Ctrl-A x, or a signal)";
+  130  interrupted by a signal";
 
 const TEST_HELP: &str = "\
 Names are those of --list; the start of a name selects all that start so. The last line is

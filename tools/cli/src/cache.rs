@@ -71,12 +71,16 @@ impl Cache {
     }
 
     /// Waits until no other process changes the cache; free again when the file is dropped.
+    /// What an interrupted one left half done goes: only who holds the lock makes such files.
     pub fn lock(&self) -> Result<File> {
         use rustix::fs::{FlockOperation, flock};
         let file = File::create(self.path("lock"))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             eprintln!("Waiting for another hanok that is filling the cache ...");
             flock(&file, FlockOperation::LockExclusive)?;
+        }
+        for left in fs::read_dir(self.path("tmp"))? {
+            fs::remove_dir_all(left?.path())?;
         }
         Ok(file)
     }
@@ -137,5 +141,62 @@ fn place() -> Result<PathBuf> {
     match set("HOME") {
         Some(home) => Ok(home.join(".cache/hanok")),
         None => bail!("neither HANOK_CACHE nor HOME is set: say where downloads are kept"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache() -> (TempDir, Cache) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("tmp")).unwrap();
+        let cache = Cache {
+            dir: dir.path().to_owned(),
+        };
+        (dir, cache)
+    }
+
+    fn resolved(path: &str) -> Resolved {
+        let text = || "x".to_owned();
+        Resolved {
+            package: text(),
+            version: text(),
+            sha256: text(),
+            path: path.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_counts_while_its_folder_is_there() {
+        let (_dir, cache) = cache();
+        cache
+            .remember("debian:6.1", &resolved("packages/k"))
+            .unwrap();
+        assert_eq!(cache.resolved("debian:6.1"), None);
+        fs::create_dir_all(cache.path("packages/k")).unwrap();
+        assert_eq!(cache.resolved("debian:6.1"), Some(resolved("packages/k")));
+        fs::write(cache.path("resolved.toml"), "damaged [").unwrap();
+        assert_eq!(cache.resolved("debian:6.1"), None);
+    }
+
+    #[test]
+    fn what_is_half_done_is_swept_away_and_what_is_there_replaced() {
+        let (_dir, cache) = cache();
+        fs::create_dir(cache.path("tmp/left")).unwrap();
+        let _lock = cache.lock().unwrap();
+        assert!(!cache.path("tmp/left").exists());
+        for content in ["old", "new"] {
+            let draft = cache.temporary().unwrap();
+            fs::create_dir(draft.path().join("tree")).unwrap();
+            fs::write(draft.path().join("tree/file"), content).unwrap();
+            cache
+                .publish(&draft.path().join("tree"), "qemu/10")
+                .unwrap();
+        }
+        assert_eq!(
+            fs::read_to_string(cache.path("qemu/10/file")).unwrap(),
+            "new"
+        );
     }
 }

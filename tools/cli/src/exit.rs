@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// How the command ended; the number is the process's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// As wanted: the awaited text came, or all VMs powered off.
+    /// As wanted: the awaited text came, all VMs powered off, or the user ended it.
     Success = 0,
     /// One or more tests failed (`hanok test` alone).
     TestsFailed = 1,
@@ -29,7 +29,7 @@ pub enum Code {
     Setup = 8,
     /// The VMs powered off before the text or the script's step that was awaited.
     EndedEarly = 9,
-    /// Interrupted by a signal or by `Ctrl-A x`.
+    /// Interrupted by a signal.
     Interrupted = 130,
 }
 

@@ -14,7 +14,9 @@ pub fn syndrome(data: &[u8]) {
         assert!(!format!("{syndrome:?}").is_empty());
         match syndrome {
             Syndrome::DataAbort(abort) => {
-                let general = abort.access.map(|access| (access.register, access.general()));
+                let general = abort
+                    .access
+                    .map(|access| (access.register, access.general()));
                 if let Some((register, general)) = general {
                     assert!(register < 32);
                     assert_eq!(general.stored(u64::MAX), general.width.mask());
@@ -41,7 +43,10 @@ fn passed_on(fault: Fault, write: bool) {
         let esr = data_abort(origin, fault, write).into_bits();
         match Syndrome::decode(esr) {
             Syndrome::DataAbort(abort) => {
-                assert_eq!((abort.origin, abort.fault, abort.write), (origin, fault, write));
+                assert_eq!(
+                    (abort.origin, abort.fault, abort.write),
+                    (origin, fault, write)
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -64,7 +69,12 @@ pub fn load_store(data: &[u8]) {
             Some(LoadStore::Transfer(transfer)) => check(&transfer, &mut input),
             Some(LoadStore::Exclusive(access)) => {
                 let registers = [Some(access.register), access.second, access.status];
-                assert!(registers.into_iter().flatten().all(|register| register < 32));
+                assert!(
+                    registers
+                        .into_iter()
+                        .flatten()
+                        .all(|register| register < 32)
+                );
                 assert!(access.base < 32);
             }
             Some(LoadStore::Atomic(access)) => {
@@ -99,15 +109,33 @@ fn check(transfer: &Transfer, input: &mut Bytes<'_>) {
 }
 
 pub(crate) fn syndrome_seeds() -> Vec<Vec<u8>> {
-    let values = [0x9383_0007u64, 0x9200_0006, 0x5a00_0000, 0x07e0_0001, 0x6232_3016, 0x8200_0010];
-    vec![values.iter().flat_map(|value| value.to_le_bytes()).collect()]
+    let values = [
+        0x9383_0007u64,
+        0x9200_0006,
+        0x5a00_0000,
+        0x07e0_0001,
+        0x6232_3016,
+        0x8200_0010,
+    ];
+    vec![
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect(),
+    ]
 }
 
 pub(crate) fn load_store_seeds() -> Vec<Vec<u8>> {
     // STR W, LDR X post-index, LDP Q, LDRSW literal, LDAR, LDADD, LD1, STRB register.
     let words = [
-        0xb900_0020u32, 0xf840_8420, 0xad40_0440, 0x9800_0041, 0x88df_fc20, 0xb820_0041,
-        0x4c40_7020, 0x3822_6820,
+        0xb900_0020u32,
+        0xf840_8420,
+        0xad40_0440,
+        0x9800_0041,
+        0x88df_fc20,
+        0xb820_0041,
+        0x4c40_7020,
+        0x3822_6820,
     ];
     vec![words.iter().flat_map(|word| word.to_le_bytes()).collect()]
 }

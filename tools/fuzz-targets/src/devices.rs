@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use hanok_devices::{Device, Pl011, Pl031, locate};
 use hanok_hal::fake::FakeSerialPort;
-use hanok_types::{Ipa, Width};
+use hanok_types::{Ipa, MAX_VCPUS, Width};
 
 /// Mostly an offset of a register that is there.
 fn offset(input: &mut Bytes<'_>) -> u64 {
@@ -41,7 +41,8 @@ pub fn pl011(data: &[u8]) {
                 assert_eq!(uart.transmit_pending(), !done);
             }
         }
-        let [raw, mask, masked] = [0x3c, 0x38, 0x40].map(|at| uart.read(at, Width::Word, &mut line));
+        let [raw, mask, masked] =
+            [0x3c, 0x38, 0x40].map(|at| uart.read(at, Width::Word, &mut line));
         assert_eq!(masked, raw & mask);
         assert_eq!(uart.interrupt(), masked != 0);
     }
@@ -93,7 +94,7 @@ pub fn bus(data: &[u8]) {
             true => u64::from(input.word() % 0x0b00_0000),
             false => input.number(),
         };
-        let (bytes, vcpus) = (input.number(), usize::from(input.half()));
+        let (bytes, vcpus) = (input.number(), usize::from(input.byte()) % (MAX_VCPUS + 1));
         let Some((device, offset)) = locate(Ipa::new(at), bytes, vcpus) else {
             continue;
         };

@@ -31,7 +31,10 @@ pub fn memory(data: &[u8]) {
 fn step(map: &mut FrameMap, input: &mut Bytes<'_>) {
     let untouched = (map.free_spans().to_vec(), map.allocated_spans().to_vec());
     let same = |map: &FrameMap| {
-        assert_eq!(untouched, (map.free_spans().to_vec(), map.allocated_spans().to_vec()));
+        assert_eq!(
+            untouched,
+            (map.free_spans().to_vec(), map.allocated_spans().to_vec())
+        );
     };
     match input.byte() % 4 {
         0 => {

@@ -66,7 +66,11 @@ fn damage(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             let edge = EDGES[random.below(EDGES.len())];
             let edge = [edge.to_be_bytes(), edge.to_le_bytes()][random.below(2)];
             let at = at & !3;
-            input.iter_mut().skip(at).zip(edge).for_each(|(to, from)| *to = from);
+            input
+                .iter_mut()
+                .skip(at)
+                .zip(edge)
+                .for_each(|(to, from)| *to = from);
         }
         10 => input.truncate(at),
         11 => {

@@ -22,7 +22,9 @@ impl<A: Copy + PartialEq> Run<A> {
         let len = end.get().checked_sub(start.get()).filter(|len| *len > 0)?;
         Some(Self {
             input: Span::new(start, len)?,
-            output: self.output.checked_add(start.get() - self.input.start().get())?,
+            output: self
+                .output
+                .checked_add(start.get() - self.input.start().get())?,
             ..*self
         })
     }

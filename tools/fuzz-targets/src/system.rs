@@ -44,7 +44,11 @@ fn sane(description: &Description) {
     assert!(board.cores.allow(description.cores) && board.memory.allow(description.memory));
     assert!(board.cpus.contains(&description.cpu));
     assert_eq!(description.artifacts().len(), description.vms.len());
-    let mut cpus: Vec<u8> = description.vms.iter().flat_map(|vm| vm.cpus.clone()).collect();
+    let mut cpus: Vec<u8> = description
+        .vms
+        .iter()
+        .flat_map(|vm| vm.cpus.clone())
+        .collect();
     assert!(cpus.iter().all(|cpu| u64::from(*cpu) < description.cores));
     let count = cpus.len();
     cpus.sort_unstable();
@@ -58,8 +62,14 @@ fn sane(description: &Description) {
 fn refused(found: &[Diagnostic], text: &str) {
     assert!(!found.is_empty());
     for diagnostic in found {
-        assert!(!diagnostic.what.is_empty() && !diagnostic.remedy.is_empty(), "{diagnostic}");
-        assert!(diagnostic.line <= text.matches('\n').count() + 1, "{diagnostic}");
+        assert!(
+            !diagnostic.what.is_empty() && !diagnostic.remedy.is_empty(),
+            "{diagnostic}"
+        );
+        assert!(
+            diagnostic.line <= text.matches('\n').count() + 1,
+            "{diagnostic}"
+        );
     }
 }
 
@@ -79,7 +89,10 @@ pub fn board_file(data: &[u8]) {
 /// A kernel that is accepted gives an image whose parts are where its tree says.
 pub fn kernel_image(data: &[u8]) {
     let kernel = data.to_vec();
-    let files = Files { kernel, initramfs: Some(b"an initramfs".to_vec()) };
+    let files = Files {
+        kernel,
+        initramfs: Some(b"an initramfs".to_vec()),
+    };
     match sound().build(&image(4096, 0x3_0123, true), &[files]) {
         Ok(image) => check_image(&image, data),
         Err(found) => refused(&found, SOUND),
@@ -89,7 +102,10 @@ pub fn kernel_image(data: &[u8]) {
 /// The same of the hypervisor's own binary.
 pub fn hypervisor_binary(data: &[u8]) {
     let kernel = image(8192, 0x4000, false);
-    let files = Files { kernel: kernel.clone(), initramfs: None };
+    let files = Files {
+        kernel: kernel.clone(),
+        initramfs: None,
+    };
     match sound().build(data, &[files]) {
         Ok(image) => {
             // Where the payload is, the header's `image_size` and the console are set.
@@ -154,7 +170,14 @@ pub(crate) fn kernel_seeds() -> Vec<Vec<u8>> {
     let plain = image(600, 0x20_0000, false);
     let mut elf = vec![0; 64];
     elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
-    vec![gzip(&plain), zboot(&plain), gzip(&gzip(&plain)), zboot(&zboot(&plain)), elf, plain]
+    vec![
+        gzip(&plain),
+        zboot(&plain),
+        gzip(&gzip(&plain)),
+        zboot(&zboot(&plain)),
+        elf,
+        plain,
+    ]
 }
 
 pub(crate) fn binary_seeds() -> Vec<Vec<u8>> {
@@ -166,7 +189,9 @@ pub(crate) fn description_seeds() -> Vec<Vec<u8>> {
         kernel = \"debian:6.12-rt\"\ninitramfs = \"busybox\"\n\
         initramfs-modules = [\"virtio_net\", 'ext4']\nmemory = \"256M\"\ncpus = [2, 0]\n";
     let demo = include_str!("../../../systems/demo.toml");
-    [SOUND, more, demo].map(|text| text.as_bytes().to_vec()).into()
+    [SOUND, more, demo]
+        .map(|text| text.as_bytes().to_vec())
+        .into()
 }
 
 pub(crate) fn board_seeds() -> Vec<Vec<u8>> {

@@ -29,12 +29,28 @@ pub fn board_tree(data: &[u8]) {
     assert!(!board.ram.is_empty() && !board.cpus.is_empty());
     for (index, ram) in board.ram.iter().enumerate() {
         assert!(!ram.is_empty());
-        assert!(board.ram.iter().skip(index + 1).all(|other| !ram.overlaps(other)));
+        assert!(
+            board
+                .ram
+                .iter()
+                .skip(index + 1)
+                .all(|other| !ram.overlaps(other))
+        );
     }
     assert!(board.reserved.iter().all(|span| !span.is_empty()));
-    let timer = [board.timer.secure, board.timer.physical, board.timer.virt, board.timer.hyp];
+    let timer = [
+        board.timer.secure,
+        board.timer.physical,
+        board.timer.virt,
+        board.timer.hyp,
+    ];
     assert!(timer.into_iter().flatten().all(|id| id.is_private()));
-    if let Gic::V3 { redistributors, stride, .. } = &board.gic {
+    if let Gic::V3 {
+        redistributors,
+        stride,
+        ..
+    } = &board.gic
+    {
         assert!(!redistributors.is_empty());
         assert!(stride.is_none_or(|stride| stride >= platform::GIC_REDIST_STRIDE));
     }
@@ -51,15 +67,31 @@ pub fn guest_tree(data: &[u8]) {
     let initramfs = initramfs.and_then(|start| Span::new(Ipa::new(start), input.number()));
     let (bit, cut) = (input.word() as usize, usize::from(input.half()));
     let bootargs = String::from_utf8_lossy(input.0).replace('\0', "");
-    let tree = GuestTree { vcpus, memory, bootargs: &bootargs, initramfs };
+    let tree = GuestTree {
+        vcpus,
+        memory,
+        bootargs: &bootargs,
+        initramfs,
+    };
     let mut written = tree.write();
     let board = BoardTree::parse(&written.bytes).expect("a sound tree");
     assert_eq!((board.cpus.len(), board.cpus_left_out), (vcpus, 0));
     assert!(board.cpus.iter().all(|cpu| cpu.enable == Enable::Psci));
-    let [ram] = &board.ram[..] else { panic!("{:?}", board.ram) };
-    assert_eq!((ram.start().get(), ram.len()), (memory.start().get(), memory.len()));
-    assert_eq!((board.bootargs, board.rng_seed), (bootargs.as_str(), &[0; 32][..]));
-    assert_eq!(board.rtc.map(|rtc| rtc.start().get()), Some(platform::RTC.get()));
+    let [ram] = &board.ram[..] else {
+        panic!("{:?}", board.ram)
+    };
+    assert_eq!(
+        (ram.start().get(), ram.len()),
+        (memory.start().get(), memory.len())
+    );
+    assert_eq!(
+        (board.bootargs, board.rng_seed),
+        (bootargs.as_str(), &[0; 32][..])
+    );
+    assert_eq!(
+        board.rtc.map(|rtc| rtc.start().get()),
+        Some(platform::RTC.get())
+    );
     assert_eq!(written.seeds.len(), 2);
     for (offset, len) in written.seeds {
         let seed = &mut written.bytes[offset as usize..][..len as usize];
@@ -101,7 +133,12 @@ fn compact(tree: &[u8]) -> Vec<u8> {
     let (nodes, strings) = (&tree[word(8)..][..word(36)], &tree[word(12)..][..word(32)]);
     let mut out = tree[..40].to_vec();
     out.extend([0; 16]);
-    let places = [(16, 40), (8, 56), (12, 56 + nodes.len()), (4, 56 + nodes.len() + strings.len())];
+    let places = [
+        (16, 40),
+        (8, 56),
+        (12, 56 + nodes.len()),
+        (4, 56 + nodes.len() + strings.len()),
+    ];
     for (at, value) in places {
         out[at..at + 4].copy_from_slice(&(value as u32).to_be_bytes());
     }
@@ -114,7 +151,14 @@ fn guest(vcpus: usize) -> Vec<u8> {
     let memory = Span::new(platform::RAM, 512 << 20).expect("far from the top");
     let initramfs = Span::new(Ipa::new(0x4400_0000), 0x12345);
     let bootargs = "console=ttyAMA0";
-    GuestTree { vcpus, memory, bootargs, initramfs }.write().bytes
+    GuestTree {
+        vcpus,
+        memory,
+        bootargs,
+        initramfs,
+    }
+    .write()
+    .bytes
 }
 
 pub(crate) fn system_seeds() -> Vec<Vec<u8>> {
@@ -123,7 +167,9 @@ pub(crate) fn system_seeds() -> Vec<Vec<u8>> {
 
 /// A sound system of up to eight VMs.
 fn system(vms: u8) -> System {
-    System { vms: (0..vms).map(vm).collect() }
+    System {
+        vms: (0..vms).map(vm).collect(),
+    }
 }
 
 fn vm(number: u8) -> VmConfig {
@@ -140,7 +186,10 @@ fn vm(number: u8) -> VmConfig {
     let kernel = blob(BlobKind::Kernel, 0, 0x4000_0000);
     let initramfs = blob(BlobKind::Initramfs, 1, 0x4400_0000);
     VmConfig {
-        name: format!("linux-{number}").as_str().try_into().expect("a short name"),
+        name: format!("linux-{number}")
+            .as_str()
+            .try_into()
+            .expect("a short name"),
         cpus: [CpuId::new(number)].into_iter().collect(),
         memory: Span::new(platform::RAM, 512 << 20).expect("far from the top"),
         entry: platform::RAM,

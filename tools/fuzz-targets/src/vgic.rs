@@ -43,7 +43,9 @@ impl Cpu {
 
     /// The guest ends and deactivates one of its active interrupts.
     fn end(&mut self, which: usize) {
-        let active: Vec<usize> = (0..self.lrs.count()).filter(|at| self.lr(*at).is_active()).collect();
+        let active: Vec<usize> = (0..self.lrs.count())
+            .filter(|at| self.lr(*at).is_active())
+            .collect();
         if let Some(at) = active.get(which % active.len().max(1)) {
             let lr = self.lr(*at);
             let state = match lr.is_pending() {
@@ -66,7 +68,9 @@ pub fn vgic(data: &[u8]) {
     let mut input = Bytes(data);
     let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
     let count = 1 + usize::from(input.byte()) % 16;
-    let cpu = |_| Cpu { lrs: FakeListRegisters::new(count) };
+    let cpu = |_| Cpu {
+        lrs: FakeListRegisters::new(count),
+    };
     let mut world = World {
         vgic: Vgic::new(vcpus, u32::from(input.byte() % 10)),
         cpus: (0..vcpus).map(cpu).collect(),
@@ -82,7 +86,9 @@ pub fn vgic(data: &[u8]) {
         world.step(&mut input);
         world.check();
     }
+    world.fold_all();
     world.settle_all();
+    world.fold_all();
     world.check_shown();
 }
 
@@ -90,8 +96,10 @@ impl World {
     fn set_up(&mut self) {
         self.vgic.write(Frame::Dist, 0, Width::Word, 3);
         for word in 1..=u64::from(SPIS / 32) {
-            self.vgic.write(Frame::Dist, 0x80 + word * 4, Width::Word, u64::MAX);
-            self.vgic.write(Frame::Dist, 0x100 + word * 4, Width::Word, u64::MAX);
+            self.vgic
+                .write(Frame::Dist, 0x80 + word * 4, Width::Word, u64::MAX);
+            self.vgic
+                .write(Frame::Dist, 0x100 + word * 4, Width::Word, u64::MAX);
         }
         for cpu in 0..self.cpus.len() {
             let frame = Frame::Redist(vcpu(cpu));
@@ -189,6 +197,12 @@ impl World {
         panic!("the hypervisor does not come to rest");
     }
 
+    fn fold_all(&mut self) {
+        for (cpu, lrs) in self.cpus.iter_mut().enumerate() {
+            self.vgic.fold(vcpu(cpu), &mut lrs.lrs);
+        }
+    }
+
     /// Each interrupt stands in one list register.
     fn check(&self) {
         let mut seen = BTreeSet::new();
@@ -196,7 +210,10 @@ impl World {
             for lr in lrs.all().filter(|lr| lr.is_valid()) {
                 let id = lr.virtual_id();
                 assert!(id < 32 + SPIS, "{lr:?}");
-                assert!(!(lr.hardware() && lr.state() == LrState::PendingActive), "{lr:?}");
+                assert!(
+                    !(lr.hardware() && lr.state() == LrState::PendingActive),
+                    "{lr:?}"
+                );
                 let owner = if id < 32 { cpu } else { 0 };
                 assert!(seen.insert((owner, id)), "{id} is shown twice");
             }
@@ -204,12 +221,15 @@ impl World {
     }
 
     /// A vCPU that waits for an interrupt which is due finds one.
-    fn check_shown(&mut self) {
+    fn check_shown(&self) {
         for cpu in 0..self.cpus.len() {
             if self.vgic.has_pending(vcpu(cpu)) {
                 let lrs = &self.cpus[cpu];
                 let full = lrs.all().all(|lr| lr.is_active());
-                assert!(full || lrs.all().any(|lr| lr.is_pending()), "cpu {cpu} sleeps on");
+                assert!(
+                    full || lrs.all().any(|lr| lr.is_pending()),
+                    "cpu {cpu} sleeps on"
+                );
             }
         }
     }
@@ -241,7 +261,11 @@ fn place(any: VcpuId, input: &mut Bytes<'_>) -> (Frame, u64, Width) {
             (frame, base + register + word, Width::Word)
         }
         3 => (frame, base + 0x400 + u64::from(input.byte()), Width::Byte),
-        4 => (Frame::Dist, 0x6000 + u64::from(input.half() % 320) * 8, Width::Double),
+        4 => (
+            Frame::Dist,
+            0x6000 + u64::from(input.half() % 320) * 8,
+            Width::Double,
+        ),
         5 => (Frame::Dist, 0, Width::Word),
         6 => (frame, u64::from(input.word()) % size, input.width()),
         _ => (frame, input.number(), input.width()),

@@ -1,21 +1,23 @@
-//! Each target over its seeds and 20,000 damaged ones, the same on every run.
-//! `FUZZ_CASES` sets another number, `FUZZ_SEED` another start.
+//! Each target over its seeds and thousands of damaged ones, the same on every run: as many
+//! as fit a few seconds of a build without optimization. `FUZZ_CASES` sets another number,
+//! `FUZZ_SEED` another start.
 
 use hanok_fuzz_targets::mutate::{Random, damaged};
 use hanok_fuzz_targets::{TARGETS, Target};
-
-const CASES: u64 = 20_000;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
 }
 
-fn run(name: &str) {
-    let target: Target = *TARGETS.iter().find(|target| target.name == name).expect("a target");
+fn run(name: &str, cases: u64) {
+    let target: Target = *TARGETS
+        .iter()
+        .find(|target| target.name == name)
+        .expect("a target");
     let seeds = (target.seeds)();
     seeds.iter().for_each(|seed| (target.run)(seed));
     let mut random = Random::new(setting("FUZZ_SEED", 0));
-    for case in 0..setting("FUZZ_CASES", CASES) {
+    for case in 0..setting("FUZZ_CASES", cases) {
         let input = damaged(&seeds, &mut random);
         let outcome = std::panic::catch_unwind(|| (target.run)(&input));
         if let Err(panic) = outcome {
@@ -26,10 +28,10 @@ fn run(name: &str) {
 }
 
 macro_rules! tests {
-    ($($name:ident)*) => {
+    ($($name:ident $cases:literal)*) => {
         $(#[test]
         fn $name() {
-            run(stringify!($name));
+            run(stringify!($name), $cases);
         })*
 
         #[test]
@@ -41,6 +43,20 @@ macro_rules! tests {
 }
 
 tests! {
-    system_tree board_tree guest_tree description board_file kernel_image hypervisor_binary
-    syndrome load_store vgic pl011 pl031 bus paging memory console
+    system_tree 20_000
+    board_tree 10_000
+    guest_tree 2_000
+    description 20_000
+    board_file 20_000
+    kernel_image 10_000
+    hypervisor_binary 5_000
+    syndrome 20_000
+    load_store 20_000
+    vgic 20_000
+    pl011 20_000
+    pl031 20_000
+    bus 20_000
+    paging 300
+    memory 20_000
+    console 20_000
 }

@@ -259,6 +259,13 @@ fn kernels_of_other_machines_are_refused() {
 }
 
 #[test]
+fn what_may_have_no_end_is_not_read() {
+    let found = load(&with("debian:6.1", "/dev/null")).unwrap_err();
+    assert_eq!(short(&found[0]), "5:10 the kernel cannot be read");
+    assert_eq!(found[0].why, "/dev/null: it is no file");
+}
+
+#[test]
 fn missing_files_are_named() {
     let text = with("debian:6.1", "nowhere/Image").replace("busybox", "nowhere/initrd");
     let expected = [

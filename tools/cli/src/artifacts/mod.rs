@@ -126,14 +126,18 @@ impl Store {
         self.agreed.get()
     }
 
-    /// Removes unpacked packages and initramfs files that nothing refers to any more, after
-    /// an update.
+    /// After an update: removes unpacked packages that nothing refers to any more, and all
+    /// initramfs files, which are made again when they are needed.
     pub fn prune(&self) -> Result<()> {
         if !self.refresh {
             return Ok(());
         }
         let _lock = self.cache.lock()?;
         let kept = self.cache.all_resolved();
+        let archives = self.cache.path("initramfs");
+        if archives.exists() {
+            fs::remove_dir_all(archives)?;
+        }
         for folder in ["packages", "qemu"] {
             for path in self.cache.entries(folder)? {
                 if !kept.contains(&path) {

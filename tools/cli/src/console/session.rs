@@ -362,8 +362,9 @@ impl Session {
                 Action::Send(bytes) => self.send(self.receiver, &bytes),
                 Action::Help => keys::HELP.lines().for_each(|line| self.say(line)),
                 Action::Quit => {
-                    self.say("ended by Ctrl-A x");
-                    return Some(report(Code::Interrupted, "ended by Ctrl-A x"));
+                    // The prompt of the guest stands open: what follows begins a line.
+                    self.say("switched off");
+                    return Some(report(Code::Success, "ended by Ctrl-A x"));
                 }
             }
         }

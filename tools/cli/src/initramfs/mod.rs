@@ -75,6 +75,7 @@ impl Store {
         if path.exists() {
             return Ok(path);
         }
+        let _lock = self.cache.lock()?;
         let step = Step::new("Making the guest's initramfs");
         let program = self.cache.path(&busybox.path).join("bin/busybox");
         let program =

@@ -1,0 +1,211 @@
+//! Accesses to each device, and to where none is.
+
+use super::{access, by_word, data, load, store};
+use crate::fake::{FREQUENCY, Fixture, RAM_START};
+use crate::{Action, DataAbort, Exit, GuestFault, MmioAccess};
+use hanok_types::{Ipa, Width, platform};
+
+const FLASH: u64 = platform::FLASH.get();
+const GICD: u64 = platform::GIC_DIST.get();
+const GICR: u64 = platform::GIC_REDIST.get();
+const UART: u64 = platform::UART.get();
+const RTC: u64 = platform::RTC.get();
+const VIRTIO: u64 = platform::VIRTIO.get();
+const WIDTHS: [Width; 4] = [Width::Byte, Width::Half, Width::Word, Width::Double];
+
+fn get(vm: &mut Fixture, at: u64, width: Width) -> u64 {
+    assert_eq!(vm.handle(0, load(at, width, 7)), Action::Next, "{at:#x}");
+    vm.regs[0].x[7]
+}
+
+fn put(vm: &mut Fixture, at: u64, width: Width, value: u64) {
+    vm.regs[0].x[7] = value;
+    assert_eq!(vm.handle(0, store(at, width, 7)), Action::Next, "{at:#x}");
+}
+
+fn external(write: bool) -> Action {
+    Action::Inject(GuestFault::ExternalData { write, walk: false })
+}
+
+#[test]
+fn the_serial_port_takes_the_low_byte() {
+    let mut vm = Fixture::new(1);
+    put(&mut vm, UART, Width::Word, 0xffff_ff48);
+    put(&mut vm, UART, Width::Byte, 0x69);
+    assert_eq!(vm.machine.line.borrow().sent, b"Hi");
+    assert_eq!(get(&mut vm, UART + 0xff0, Width::Word), 0x0d, "PCellID0");
+    assert_eq!(get(&mut vm, UART + 0x18, Width::Word), 0x90, "nothing to read, all is sent");
+}
+
+#[test]
+fn the_zero_register_stores_zero_and_loads_nothing() {
+    let mut vm = Fixture::new(1);
+    let before = vm.regs[0];
+    assert_eq!(vm.handle(0, store(UART, Width::Byte, 31)), Action::Next);
+    assert_eq!(vm.machine.line.borrow().sent, [0]);
+    assert_eq!(vm.handle(0, load(VIRTIO, Width::Word, 31)), Action::Next);
+    assert_eq!(vm.regs[0], before);
+}
+
+#[test]
+fn the_clock_counts_the_counter_s_seconds() {
+    let mut vm = Fixture::new(1);
+    for (ticks, seconds) in
+        [(0, 0), (FREQUENCY - 1, 0), (FREQUENCY, 1), (100 * FREQUENCY, 100), (u64::MAX, u64::MAX)]
+    {
+        vm.machine.now.set(ticks);
+        let shown = get(&mut vm, RTC, Width::Word);
+        if seconds == u64::MAX {
+            continue; // Any answer is good that is one.
+        }
+        assert_eq!(shown, seconds);
+    }
+}
+
+#[test]
+fn an_alarm_at_the_end_of_time_is_no_deadline_that_overflows() {
+    let mut vm = Fixture::new(1);
+    vm.machine.now.set(u64::MAX - 1);
+    put(&mut vm, RTC + 0x10, Width::Word, 1);
+    put(&mut vm, RTC + 0x4, Width::Word, 0xffff_ffff);
+    let _ = vm.guest(0).deadline();
+    vm.guest(0).refresh();
+}
+
+#[test]
+fn flash_is_erased_in_every_width() {
+    let mut vm = Fixture::new(1);
+    for width in WIDTHS {
+        put(&mut vm, FLASH, width, 0x98);
+        assert_eq!(get(&mut vm, FLASH + 0x07ff_fff8, width), width.mask());
+    }
+}
+
+#[test]
+fn empty_slots_have_their_magic() {
+    let mut vm = Fixture::new(1);
+    for slot in 0..platform::VIRTIO_SLOTS {
+        let at = VIRTIO + slot * platform::VIRTIO_STRIDE;
+        assert_eq!(get(&mut vm, at, Width::Word), 0x7472_6976);
+        assert_eq!(get(&mut vm, at + 8, Width::Word), 0, "no device");
+        put(&mut vm, at + 0x50, Width::Word, 1);
+    }
+}
+
+#[test]
+fn the_interrupt_controller_s_frames() {
+    let mut vm = Fixture::new(3);
+    assert_eq!(get(&mut vm, GICD + 0xffe8, Width::Word) & 0xf0, 0x30, "GICv3");
+    for n in 0..3 {
+        let frame = GICR + n * platform::GIC_REDIST_STRIDE;
+        assert_eq!(get(&mut vm, frame + 8, Width::Double) >> 32, n, "its affinity");
+    }
+    let last = GICR + 2 * platform::GIC_REDIST_STRIDE;
+    assert_eq!(get(&mut vm, last + 8, Width::Word) >> 4 & 1, 1, "the last one");
+    put(&mut vm, GICD + 0x400 + 33, Width::Byte, 0xa0);
+    assert_eq!(get(&mut vm, GICD + 0x420, Width::Word), 0xa000);
+}
+
+#[test]
+fn a_signed_load_extends() {
+    let mut vm = Fixture::new(1);
+    for (wide, expected) in [(true, u64::MAX), (false, 0xffff_ffff)] {
+        let signed = MmioAccess { sign_extend: true, wide, ..access(Width::Half, 7) };
+        assert_eq!(vm.handle(0, data(FLASH, false, Some(signed), None)), Action::Next);
+        assert_eq!(vm.regs[0].x[7], expected);
+    }
+}
+
+#[test]
+fn a_load_clears_what_it_does_not_fill() {
+    let mut vm = Fixture::new(1);
+    vm.regs[0].x[7] = u64::MAX;
+    assert_eq!(get(&mut vm, VIRTIO, Width::Word), 0x7472_6976);
+}
+
+#[test]
+fn where_nothing_is_the_guest_gets_an_external_abort() {
+    let mut vm = Fixture::new(2);
+    let holes = [
+        platform::FLASH_SIZE - 4 + 8 + platform::GIC_DIST_SIZE, // Behind the distributor.
+        GICR + 2 * platform::GIC_REDIST_STRIDE,                 // The third vCPU's.
+        UART + platform::PRIMECELL_SIZE,
+        RTC + platform::PRIMECELL_SIZE,
+        VIRTIO + platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE,
+        0x0c00_0000, // QEMU's platform bus.
+        0x1000_0000, // QEMU's PCIe window.
+        RAM_START - 8,
+        1 << 40,
+        u64::MAX - 7,
+        u64::MAX,
+    ];
+    for at in holes {
+        for width in WIDTHS {
+            let before = vm.regs[0];
+            assert_eq!(vm.handle(0, load(at, width, 7)), external(false), "{at:#x}");
+            assert_eq!(vm.handle(0, store(at, width, 7)), external(true), "{at:#x}");
+            assert_eq!(vm.regs[0], before);
+        }
+    }
+    assert_eq!(vm.vm.devices.lock().holes, 2 * 4 * holes.len() as u64);
+}
+
+#[test]
+fn an_access_over_a_device_s_end_is_none() {
+    let mut vm = Fixture::new(1);
+    for end in [GICD + 0x1_0000, GICR + 0x2_0000, UART + 0x1000, RTC + 0x1000, VIRTIO + 0x200] {
+        assert_eq!(vm.handle(0, load(end - 4, Width::Double, 7)), external(false), "{end:#x}");
+        assert_eq!(vm.handle(0, load(end - 4, Width::Word, 7)), Action::Next, "{end:#x}");
+    }
+}
+
+#[test]
+fn odd_widths_and_places_inside_a_device_are_answered() {
+    let mut vm = Fixture::new(1);
+    for device in [FLASH, GICD, GICR, GICR + 0x1_0000, UART, RTC, VIRTIO] {
+        for offset in 0..0x40 {
+            for width in WIDTHS {
+                get(&mut vm, device + offset, width);
+                put(&mut vm, device + offset, width, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_walk_to_a_device_is_an_abort_of_the_walk() {
+    let mut vm = Fixture::new(1);
+    for write in [false, true] {
+        let access = Some(access(Width::Double, 7));
+        // Even where the walk finds a device, and where an instruction is at hand.
+        let abort = DataAbort {
+            ipa: Ipa::new(UART),
+            write,
+            walk: true,
+            access,
+            instruction: Some(0x3900_0022),
+        };
+        let expected = Action::Inject(GuestFault::ExternalData { write, walk: true });
+        assert_eq!(vm.handle(0, Exit::Data(abort)), expected);
+    }
+    assert!(vm.machine.line.borrow().sent.is_empty());
+}
+
+#[test]
+fn the_syndrome_counts_more_than_the_instruction() {
+    let mut vm = Fixture::new(1);
+    vm.regs[0].x[7] = b'S'.into();
+    let abort = DataAbort {
+        ipa: Ipa::new(UART),
+        write: true,
+        walk: false,
+        access: Some(access(Width::Byte, 7)),
+        instruction: Some(0),
+    };
+    assert_eq!(vm.handle(0, Exit::Data(abort)), Action::Next);
+    assert_eq!(vm.machine.line.borrow().sent, b"S");
+    // strb w7, [x1] with the base where the CPU says.
+    vm.regs[0].x[1] = UART;
+    assert_eq!(vm.handle(0, by_word(UART, true, 0x3900_0027)), Action::Next);
+    assert_eq!(vm.machine.line.borrow().sent, b"SS");
+}

@@ -1,0 +1,121 @@
+//! From one life of a VM to the next, and to its end.
+
+use super::{load, store, write};
+use crate::fake::{ARGUMENT, ENTRY, Fixture};
+use crate::{Action, Ending, Entry, Exit, StopReason, Vcpu, function};
+use hanok_decode::SysReg;
+use hanok_types::{IntId, VcpuId, Width, platform};
+
+const UART: u64 = platform::UART.get();
+const GICD: u64 = platform::GIC_DIST.get();
+const SECOND: VcpuId = VcpuId::new(1);
+
+fn second_comes_in(vm: &Fixture) {
+    vm.vm.power(SECOND).start(Entry { pc: ENTRY, argument: 0 }).unwrap();
+    vm.come_in(1);
+}
+
+#[test]
+fn a_life_begins_with_the_first_vcpu_alone() {
+    let vm = Fixture::new(2);
+    vm.vm.life().leave();
+    vm.vm.begin();
+    let entry = Entry { pc: ENTRY, argument: ARGUMENT };
+    assert_eq!(vm.vm.power(VcpuId::new(0)).take_start(), Some(entry));
+    assert!(vm.vm.power(SECOND).is_off());
+    assert!(vm.vm.life().is_running());
+    assert_eq!(Vcpu::new(SECOND).mpidr(), 0x8000_0001);
+}
+
+#[test]
+fn a_reset_ends_the_former_life_s_interrupts() {
+    let mut vm = Fixture::new(2);
+    // The serial port's line is high, the physical timer's too.
+    vm.regs[0].x[1] = 0x50;
+    vm.handle(0, store(UART + 0x38, Width::Word, 1));
+    assert!(vm.vm.receive(&vm.machine, b'a'));
+    vm.regs[0].x[5] = 1;
+    vm.handle(0, write(SysReg::CNTP_CTL_EL0));
+    assert_eq!(vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1, Action::Reconsider);
+    assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Reset)));
+
+    vm.vm.begin();
+    vm.vcpus[0] = Vcpu::new(VcpuId::new(0));
+    vm.come_in(0);
+    let gic = vm.vm.gic.lock();
+    assert_eq!(gic.snapshot().next(), None, "no line is high, nothing is pending");
+    drop(gic);
+    vm.handle(0, load(GICD, Width::Word, 1));
+    assert_eq!(vm.regs[0].x[1], 0x50, "GICD_CTLR: ARE and DS alone");
+    assert!(vm.vm.receive_room() > 0);
+}
+
+#[test]
+fn a_virtual_timer_of_the_former_life_is_released() {
+    let mut vm = Fixture::new(1);
+    vm.guest(0).virtual_timer(IntId::new(27));
+    let Fixture { vm: inner, machine, lists, .. } = &mut vm;
+    inner.take_back_interrupts(machine, VcpuId::new(0), &mut lists[0]);
+    assert!(lists[0].lr.iter().all(|lr| *lr == 0));
+    inner.life().leave();
+    inner.begin();
+    vm.come_in(0);
+    vm.vm.requests(VcpuId::new(0)).ask_interrupts();
+    vm.guest(0).refresh();
+    assert_eq!(vm.machine.deactivated.borrow()[..], [IntId::new(27)]);
+}
+
+#[test]
+fn when_all_turn_off_the_vm_stops() {
+    let mut vm = Fixture::new(2);
+    second_comes_in(&vm);
+    for n in [0, 1] {
+        assert!(!vm.vm.stop_if_all_off(), "somebody is in it");
+        assert_eq!(vm.call(n, [function::CPU_OFF.into(), 0, 0, 0]).1, Action::Reconsider);
+        vm.vm.life().leave();
+    }
+    assert!(vm.vm.stop_if_all_off());
+    assert_eq!(vm.vm.stop_reason(), Some(StopReason::AllOff));
+    assert!(!vm.vm.stop_if_all_off(), "once");
+    vm.vm.life().end();
+    assert!(vm.vm.life().is_ended());
+}
+
+#[test]
+fn who_is_about_to_come_keeps_the_vm_alive() {
+    let mut vm = Fixture::new(2);
+    let on = [function::CPU_ON.into(), 1, ENTRY, 0];
+    assert_eq!(vm.call(0, on), (0, Action::Resume));
+    vm.call(0, [function::CPU_OFF.into(), 0, 0, 0]);
+    assert_eq!(vm.vm.life().leave(), (0, None));
+    assert!(!vm.vm.stop_if_all_off());
+    vm.come_in(1);
+    assert!(vm.vm.life().is_running());
+}
+
+#[test]
+fn an_impossible_exit_stops_the_vm_and_says_why() {
+    let mut vm = Fixture::new(2);
+    second_comes_in(&vm);
+    let unexpected = Exit::Unexpected { syndrome: 0xabcd };
+    assert_eq!(vm.handle(1, unexpected), Action::Reconsider);
+    let reason = StopReason::UnexpectedExit { syndrome: 0xabcd };
+    assert_eq!(vm.vm.stop_reason(), Some(reason));
+    assert_eq!(vm.machine.kicked(), [0, 1]);
+    // What is said later does not change it.
+    assert_eq!(vm.handle(0, Exit::Unexpected { syndrome: 1 }), Action::Reconsider);
+    assert_eq!(vm.vm.stop_reason(), Some(reason));
+    assert_eq!(vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1, Action::Reconsider);
+    assert_eq!(vm.vm.life().leave(), (1, Some(Ending::Stopped)));
+}
+
+#[test]
+fn a_start_while_the_vm_ends_comes_to_nothing() {
+    let mut vm = Fixture::new(2);
+    vm.vm.request_end(&vm.machine, Ending::Reset, None);
+    assert_eq!(vm.call(0, [function::CPU_ON.into(), 1, ENTRY, 0]).0, 0);
+    assert!(!vm.vm.life().enter());
+    vm.vm.life().leave();
+    vm.vm.begin();
+    assert!(vm.vm.power(SECOND).is_off(), "the new life knows nothing of it");
+}

@@ -1,0 +1,46 @@
+//! A guest's doings, against a fake machine.
+
+mod devices;
+mod hypercalls;
+mod instructions;
+mod life;
+mod properties;
+mod registers;
+mod requests;
+
+use crate::{DataAbort, Exit, MmioAccess, SystemRegister};
+use hanok_decode::SysReg;
+use hanok_types::{Ipa, Width};
+
+/// A store of register `register`, as the syndrome describes it.
+fn store(ipa: u64, width: Width, register: u8) -> Exit {
+    data(ipa, true, Some(access(width, register)), None)
+}
+
+/// A load into register `register`, zero-extended.
+fn load(ipa: u64, width: Width, register: u8) -> Exit {
+    data(ipa, false, Some(access(width, register)), None)
+}
+
+/// A load or store of which only the instruction is known.
+fn by_word(ipa: u64, write: bool, word: u32) -> Exit {
+    data(ipa, write, None, Some(word))
+}
+
+fn access(width: Width, register: u8) -> MmioAccess {
+    let wide = width == Width::Double;
+    MmioAccess { width, register, sign_extend: false, wide }
+}
+
+fn data(ipa: u64, write: bool, access: Option<MmioAccess>, instruction: Option<u32>) -> Exit {
+    let ipa = Ipa::new(ipa);
+    Exit::Data(DataAbort { ipa, write, walk: false, access, instruction })
+}
+
+fn read(id: SysReg) -> Exit {
+    Exit::SystemRegister(SystemRegister { id, register: 5, write: false })
+}
+
+fn write(id: SysReg) -> Exit {
+    Exit::SystemRegister(SystemRegister { id, register: 5, write: true })
+}

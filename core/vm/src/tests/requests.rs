@@ -1,0 +1,310 @@
+//! Who is told when interrupts change: its pCPU is kicked, and nobody else's.
+
+use super::{load, store, write};
+use crate::fake::{ENTRY, Fixture};
+use crate::{Action, Entry, Exit, GuestFault, function};
+use hanok_decode::SysReg;
+use hanok_types::{IntId, Ipa, VcpuId, Width, platform};
+
+const GICD: u64 = platform::GIC_DIST.get();
+const GICR: u64 = platform::GIC_REDIST.get();
+const UART: u64 = platform::UART.get();
+const SGI_BASE: u64 = 0x1_0000;
+const PHYSICAL_TIMER: u32 = platform::TIMER_PHYSICAL_IRQ.get();
+const VIRTUAL_TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
+
+/// `vcpus` vCPUs that all run, their interrupts enabled: all private ones, and every SPI at
+/// vCPU 0.
+fn running(vcpus: u8) -> Fixture {
+    let mut vm = Fixture::new(vcpus);
+    for n in 1..vcpus {
+        vm.vm.power(VcpuId::new(n)).start(Entry { pc: ENTRY, argument: 0 }).unwrap();
+        vm.come_in(n);
+    }
+    put(&mut vm, 0, GICD, 0x12);
+    for word in 1..=8 {
+        put(&mut vm, 0, GICD + 0x080 + 4 * word, u32::MAX);
+        put(&mut vm, 0, GICD + 0x100 + 4 * word, u32::MAX);
+    }
+    for n in 0..u64::from(vcpus) {
+        let frame = GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE;
+        put(&mut vm, 0, frame + 0x080, u32::MAX);
+        put(&mut vm, 0, frame + 0x100, u32::MAX);
+    }
+    settle(&mut vm);
+    vm
+}
+
+/// Every vCPU that was kicked does what its pCPU does then.
+fn settle(vm: &mut Fixture) {
+    loop {
+        let kicked = vm.machine.kicked();
+        if kicked.is_empty() {
+            return;
+        }
+        for n in kicked {
+            vm.guest(n).refresh();
+        }
+    }
+}
+
+fn put(vm: &mut Fixture, n: usize, at: u64, value: u32) {
+    vm.regs[n].x[9] = value.into();
+    assert_eq!(vm.handle(n, store(at, Width::Word, 9)), Action::Next);
+}
+
+fn get(vm: &mut Fixture, n: usize, at: u64) -> u64 {
+    assert_eq!(vm.handle(n, load(at, Width::Word, 9)), Action::Next);
+    vm.regs[n].x[9]
+}
+
+fn sgi(vm: &mut Fixture, from: usize, value: u64) {
+    vm.regs[from].x[5] = value;
+    assert_eq!(vm.handle(from, write(SysReg::ICC_SGI1R_EL1)), Action::Next);
+}
+
+#[test]
+fn an_sgi_kicks_its_targets_alone() {
+    let mut vm = running(4);
+    sgi(&mut vm, 1, 3 << 24 | 0b0100);
+    assert_eq!(vm.machine.kicked(), [2]);
+    assert_eq!(vm.shown(2), []);
+    assert!(vm.vm.requests(VcpuId::new(2)).take_interrupts());
+    vm.vm.requests(VcpuId::new(2)).ask_interrupts();
+    vm.guest(2).refresh();
+    assert_eq!(vm.shown(2), [3]);
+    assert!(!vm.vm.requests(VcpuId::new(2)).take_interrupts(), "served");
+    for n in [0, 1, 3] {
+        assert!(!vm.vm.requests(VcpuId::new(n)).take_interrupts());
+    }
+}
+
+#[test]
+fn an_sgi_to_oneself_is_there_at_once() {
+    let mut vm = running(2);
+    sgi(&mut vm, 1, 7 << 24 | 0b10);
+    assert!(vm.machine.kicked().is_empty());
+    assert_eq!(vm.shown(1), [7]);
+}
+
+#[test]
+fn an_sgi_to_all_others() {
+    let mut vm = running(4);
+    sgi(&mut vm, 2, 1 << 40);
+    assert_eq!(vm.machine.kicked(), [0, 1, 3]);
+}
+
+#[test]
+fn sgis_to_nobody_kick_nobody() {
+    let mut vm = running(2);
+    for value in [0, 0b1_0000, 1 << 16 | 1, 1 << 32 | 1, 1 << 44 | 1] {
+        sgi(&mut vm, 0, value);
+    }
+    // The others of group 0's registers: all SGIs here are of group 1.
+    for register in [SysReg::ICC_SGI0R_EL1, SysReg::ICC_ASGI1R_EL1] {
+        vm.regs[0].x[5] = 0b10;
+        assert_eq!(vm.handle(0, write(register)), Action::Next);
+    }
+    assert!(vm.machine.kicked().is_empty());
+}
+
+#[test]
+fn a_received_byte_reaches_the_vcpu_that_the_interrupt_is_routed_to() {
+    let mut vm = running(3);
+    // Vcpu 2 gets the serial port's interrupt, and its receive interrupts are on.
+    vm.regs[0].x[9] = 2;
+    let route = GICD + 0x6000 + 8 * u64::from(platform::UART_IRQ.get());
+    assert_eq!(vm.handle(0, store(route, Width::Double, 9)), Action::Next);
+    put(&mut vm, 0, UART + 0x38, 0x50);
+    settle(&mut vm);
+
+    assert!(vm.vm.receive(&vm.machine, b'x'));
+    assert_eq!(vm.machine.kicked(), [2]);
+    vm.guest(2).refresh();
+    assert_eq!(vm.shown(2), [platform::UART_IRQ.get()]);
+
+    // Whoever reads it takes the interrupt back from there.
+    assert_eq!(get(&mut vm, 0, UART), u64::from(b'x'));
+    put(&mut vm, 0, UART + 0x44, 0x7ff);
+    assert_eq!(vm.machine.kicked(), [2]);
+    vm.guest(2).refresh();
+    assert_eq!(vm.shown(2), []);
+    assert_eq!(vm.machine.line_state.get(), Some((true, false)));
+}
+
+#[test]
+fn a_full_line_holds_bytes_back_until_it_takes_them() {
+    let mut vm = running(1);
+    vm.machine.line.borrow_mut().room = 1;
+    put(&mut vm, 0, UART, b'a'.into());
+    assert_eq!(vm.machine.line_state.get(), Some((true, false)));
+    put(&mut vm, 0, UART, b'b'.into());
+    assert_eq!(vm.machine.line_state.get(), Some((true, true)), "one waits");
+    assert!(!vm.vm.transmit(&vm.machine));
+    vm.machine.line.borrow_mut().room = 10;
+    assert!(vm.vm.transmit(&vm.machine));
+    assert_eq!(vm.machine.line.borrow().sent, b"ab");
+}
+
+#[test]
+fn a_full_port_leaves_the_byte_with_the_caller() {
+    let vm = running(1);
+    let room = vm.vm.receive_room();
+    assert!(room > 0);
+    for _ in 0..room {
+        assert!(vm.vm.receive(&vm.machine, b'.'));
+    }
+    assert!(!vm.vm.receive(&vm.machine, b'!'));
+}
+
+#[test]
+fn the_physical_timer_fires_at_its_deadline() {
+    let mut vm = running(2);
+    vm.regs[1].x[5] = 500;
+    vm.handle(1, write(SysReg::CNTP_TVAL_EL0));
+    assert_eq!(vm.guest(1).deadline(), None, "off still");
+    vm.regs[1].x[5] = 1;
+    vm.handle(1, write(SysReg::CNTP_CTL_EL0));
+    assert!(vm.vcpus[1].rearm);
+    assert_eq!(vm.guest(1).deadline(), Some(1500));
+    assert_eq!(vm.guest(0).deadline(), None, "another's");
+
+    vm.machine.now.set(1499);
+    vm.guest(1).refresh();
+    assert_eq!((vm.shown(1), vm.guest(1).deadline()), (std::vec![], Some(1500)));
+    vm.machine.now.set(1501);
+    assert_eq!(vm.guest(1).deadline(), Some(1500), "it passed between the two");
+    vm.guest(1).refresh();
+    assert_eq!((vm.shown(1), vm.guest(1).deadline()), (std::vec![PHYSICAL_TIMER], None));
+    assert!(vm.machine.kicked().is_empty(), "a private interrupt concerns nobody else");
+
+    // Masked, the line falls.
+    vm.regs[1].x[5] = 3;
+    vm.handle(1, write(SysReg::CNTP_CTL_EL0));
+    assert_eq!(vm.shown(1), []);
+}
+
+#[test]
+fn the_virtual_timer_is_a_hardware_interrupt() {
+    let mut vm = running(1);
+    vm.guest(0).virtual_timer(IntId::new(27));
+    assert_eq!(vm.shown(0), [VIRTUAL_TIMER]);
+    let lr = vm.lists[0].lr.iter().find(|lr| **lr as u32 == VIRTUAL_TIMER).copied().unwrap();
+    assert_eq!((lr >> 61 & 1, lr >> 32 & 0x3ff), (1, 27), "HW, and the physical id");
+    // The guest clears it instead of taking it: nobody else would deactivate it.
+    put(&mut vm, 0, GICR + SGI_BASE + 0x280, 1 << VIRTUAL_TIMER);
+    assert_eq!(vm.machine.deactivated.borrow()[..], [IntId::new(27)]);
+    assert_eq!(vm.shown(0), []);
+}
+
+#[test]
+fn an_interrupt_that_ends_by_itself_while_the_vcpu_sleeps_is_released() {
+    let mut vm = running(1);
+    vm.guest(0).virtual_timer(IntId::new(27));
+    let slot = vm.lists[0].lr.iter().position(|lr| *lr as u32 == VIRTUAL_TIMER).unwrap();
+    // The guest has acknowledged it, and it fires again: no HW=1 for that.
+    vm.lists[0].lr[slot] ^= 3 << 62;
+    vm.guest(0).virtual_timer(IntId::new(27));
+    assert_eq!(vm.lists[0].lr[slot] >> 61 & 1, 0);
+    // It ends both, and sleeps before the maintenance interrupt comes.
+    vm.lists[0].lr[slot] &= !(3 << 62);
+    let Fixture { vm: inner, machine, lists, .. } = &mut vm;
+    assert!(!inner.interrupt_waits(machine, VcpuId::new(0), &mut lists[0]));
+    assert_eq!(machine.deactivated.borrow()[..], [IntId::new(27)]);
+}
+
+#[test]
+fn more_than_the_list_registers_hold_come_by_maintenance() {
+    let mut vm = running(1);
+    // Six SGIs for four list registers.
+    for id in 0..6 {
+        sgi(&mut vm, 0, id << 24 | 1);
+    }
+    assert_eq!(vm.shown(0).len(), 4);
+    assert!(vm.lists[0].underflow_interrupt);
+    // The guest takes and ends all that it sees.
+    vm.lists[0].lr.fill(0);
+    vm.guest(0).maintenance();
+    assert_eq!(vm.shown(0).len(), 2);
+    assert!(!vm.lists[0].underflow_interrupt);
+}
+
+#[test]
+fn a_sleeping_vcpu_wakes_for_what_is_pending() {
+    let mut vm = running(2);
+    let waits = |vm: &mut Fixture| {
+        let Fixture { vm, machine, lists, .. } = vm;
+        vm.interrupt_waits(machine, VcpuId::new(1), &mut lists[1])
+    };
+    assert!(!waits(&mut vm));
+    sgi(&mut vm, 0, 0b10);
+    assert!(waits(&mut vm));
+    assert_eq!(vm.shown(1), [0]);
+}
+
+#[test]
+fn a_guest_that_polls_rwp_is_not_kept_waiting() {
+    let mut vm = running(3);
+    const RWP: u64 = 1 << 31;
+    // Interrupts in everybody's list registers; then one sleeps, one is off.
+    for n in 0..3_u64 {
+        sgi(&mut vm, 0, 5 << 24 | 1 << n);
+    }
+    settle(&mut vm);
+    vm.call(2, [function::CPU_OFF.into(), 0, 0, 0]);
+    let Fixture { vm: inner, machine, lists, .. } = &mut vm;
+    inner.take_back_interrupts(machine, VcpuId::new(2), &mut lists[2]);
+    inner.life().leave();
+
+    for n in 0..3 {
+        put(&mut vm, 0, GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE + 0x180, 1 << 5);
+    }
+    put(&mut vm, 0, GICD, 0);
+    assert_ne!(get(&mut vm, 0, GICD) & RWP, 0, "vCPU 1 shows the interrupt still");
+    // The sleeper is kicked, looks up and sleeps on; who is off has nothing to settle.
+    assert!(vm.machine.kicked().contains(&1));
+    vm.guest(1).refresh();
+    assert_eq!(get(&mut vm, 0, GICD) & RWP, 0);
+    assert_eq!(vm.shown(1), []);
+}
+
+#[test]
+fn an_alarm_is_kept_by_the_first_vcpu() {
+    let mut vm = running(2);
+    let rtc = platform::RTC.get();
+    put(&mut vm, 0, rtc + 0x10, 1);
+    vm.vcpus[0].rearm = false;
+    // vCPU 1 sets the clock's match to two seconds.
+    put(&mut vm, 1, rtc + 4, 2);
+    assert_eq!(vm.machine.kicked(), [0]);
+    let due = 2 * crate::fake::FREQUENCY;
+    assert_eq!((vm.guest(0).deadline(), vm.guest(1).deadline()), (Some(due), None));
+    vm.machine.now.set(due);
+    vm.guest(0).refresh();
+    assert_eq!(vm.shown(0), [platform::RTC_IRQ.get()]);
+    assert_eq!(vm.guest(0).deadline(), None);
+    put(&mut vm, 0, rtc + 0x1c, 1);
+    assert_eq!(vm.shown(0), []);
+}
+
+#[test]
+fn exits_without_state() {
+    let mut vm = Fixture::new(1);
+    let undefined = Action::Inject(GuestFault::Undefined);
+    let ipa = Ipa::new(0);
+    for (exit, action) in [
+        (Exit::Wait, Action::Wait),
+        (Exit::MonitorCall, undefined),
+        (Exit::Denied, undefined),
+        (Exit::SystemError, Action::Inject(GuestFault::SystemError)),
+        (
+            Exit::Fetch { ipa, walk: false },
+            Action::Inject(GuestFault::ExternalFetch { walk: false }),
+        ),
+        (Exit::Fetch { ipa, walk: true }, Action::Inject(GuestFault::ExternalFetch { walk: true })),
+    ] {
+        let before = vm.regs[0];
+        assert_eq!(vm.handle(0, exit), action);
+        assert_eq!(vm.regs[0], before);
+    }
+}

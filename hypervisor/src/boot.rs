@@ -146,6 +146,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         vms: units,
         payload,
         random: Mutex::new(Random::new(tree.rng_seed, read!("cntpct_el0"))),
+        reception: Mutex::new(()),
         reception_paused: AtomicBool::new(false),
         transmission_waits: AtomicBool::new(false),
         any_stopped: AtomicBool::new(false),

@@ -60,6 +60,8 @@ pub struct Board {
     pub payload: &'static [u8],
     /// Random bytes for guests' seeds.
     pub random: Mutex<crate::random::Random>,
+    /// Held by who moves received bytes to the VMs; taken before any other lock.
+    pub reception: Mutex<()>,
     /// Reception is paused: no VM had room.
     pub reception_paused: AtomicBool,
     /// Some VM's bytes wait for the line.
@@ -112,9 +114,10 @@ impl Machine for Board {
     }
 
     fn line_state(&self, _vm: VmId, room: bool, waiting: bool) {
-        if room && self.reception_paused.load(Ordering::Relaxed) {
-            self.reception_paused.store(false, Ordering::Relaxed);
+        if room && self.reception_paused.swap(false, Ordering::Relaxed) {
             self.console.lock().port().set_listening(true);
+            // What arrived meanwhile has raised its interrupt already, and will not again.
+            self.receive_all();
         }
         if waiting && !self.transmission_waits.swap(true, Ordering::Relaxed) {
             self.console.lock().port().interrupt_when_writable(true);
@@ -162,12 +165,7 @@ impl Board {
     /// interrupt.
     pub fn serve_console(&self) {
         self.console.lock().port().acknowledge();
-        while let Some((vm, byte)) = self.receive() {
-            // There was room a moment ago, and only this interrupt fills it.
-            if let Some(unit) = self.vms.get(vm.index()) {
-                let _ = unit.vm.receive(self, byte);
-            }
-        }
+        self.receive_all();
         if self.transmission_waits.swap(false, Ordering::Relaxed) {
             let mut all_sent = true;
             for unit in self.vms {
@@ -177,6 +175,17 @@ impl Board {
                 self.console.lock().port().interrupt_when_writable(false);
             } else {
                 self.transmission_waits.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Moves received bytes to the VMs, one pCPU at a time, so that they stay in order.
+    fn receive_all(&self) {
+        let _turn = self.reception.lock();
+        while let Some((vm, byte)) = self.receive() {
+            // There was room a moment ago, and only whose turn it is fills it.
+            if let Some(unit) = self.vms.get(vm.index()) {
+                let _ = unit.vm.receive(self, byte);
             }
         }
     }

@@ -36,8 +36,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// A single-register access as the syndrome describes it; `None` where nothing answers.
     fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {
-        let MmioAccess { width, register, sign_extend, wide } = access;
-        let general = General { width, sign_extend, wide };
+        let MmioAccess {
+            width,
+            register,
+            sign_extend,
+            wide,
+        } = access;
+        let general = General {
+            width,
+            sign_extend,
+            wide,
+        };
         if abort.write {
             let value = general.stored(self.regs.get(register));
             return self.store(abort.ipa, width, value).then_some(());
@@ -84,7 +93,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         // Folding may have found work for this vCPU that is in no set.
         let freed = freed.union(self.sync_locked(&mut gic));
         drop(gic);
-        self.vm.notify(self.machine, touched.union(freed), Some(self.vcpu.id));
+        self.vm
+            .notify(self.machine, touched.union(freed), Some(self.vcpu.id));
         value
     }
 
@@ -93,7 +103,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let mut devices = vm.devices.lock();
         let mut port = self.machine.port(vm.id());
         let value = if access.write {
-            devices.uart.write(offset, access.width, access.value, &mut port);
+            devices
+                .uart
+                .write(offset, access.width, access.value, &mut port);
             0
         } else {
             devices.uart.read(offset, access.width, &mut port)
@@ -123,7 +135,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vcpu.rearm = true;
         if access.write && self.vcpu.id.index() != 0 {
             // The first vCPU's pCPU keeps the alarm.
-            self.vm.wake(self.machine, hanok_types::VcpuId::new(0), self.vcpu.id);
+            self.vm
+                .wake(self.machine, hanok_types::VcpuId::new(0), self.vcpu.id);
         }
         value
     }
@@ -131,7 +144,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// The system counter in nanoseconds.
     fn nanoseconds(&self) -> u64 {
         let frequency = self.machine.counter_frequency().max(1);
-        (u128::from(self.machine.counter()) * u128::from(NANOSECONDS) / u128::from(frequency)) as u64
+        (u128::from(self.machine.counter()) * u128::from(NANOSECONDS) / u128::from(frequency))
+            as u64
     }
 
     /// Brings the real-time clock's line up to date.

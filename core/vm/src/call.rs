@@ -86,7 +86,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Argument `index` of call `id`: a call with 32-bit arguments ignores the upper halves.
     fn argument(&self, id: u32, index: u8) -> u64 {
         let value = self.regs.get(index);
-        if id & function::SMC64 != 0 { value } else { value & 0xffff_ffff }
+        if id & function::SMC64 != 0 {
+            value
+        } else {
+            value & 0xffff_ffff
+        }
     }
 
     /// A 32-bit call's answer is in W0 and nobody may look above it; extending the sign, as
@@ -116,8 +120,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let Some(target) = self.vm.vcpu_with_affinity(self.argument(id, 1)) else {
             return INVALID_PARAMETERS;
         };
-        let entry = Entry { pc: self.argument(id, 2), argument: self.argument(id, 3) };
-        if entry.pc & 3 != 0 || !self.vm.config().memory.contains(hanok_types::Ipa::new(entry.pc)) {
+        let entry = Entry {
+            pc: self.argument(id, 2),
+            argument: self.argument(id, 3),
+        };
+        if entry.pc & 3 != 0
+            || !self
+                .vm
+                .config()
+                .memory
+                .contains(hanok_types::Ipa::new(entry.pc))
+        {
             return INVALID_ADDRESS;
         }
         match self.vm.power(target).start(entry) {
@@ -144,7 +157,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             3 => AFFINITY & !0xff_ffff,
             _ => return INVALID_PARAMETERS,
         };
-        if target & fields == 0 { SUCCESS } else { INVALID_PARAMETERS }
+        if target & fields == 0 {
+            SUCCESS
+        } else {
+            INVALID_PARAMETERS
+        }
     }
 }
 
@@ -185,7 +202,8 @@ pub(crate) fn index_of(mpidr: u64) -> Option<u8> {
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Stops the VM for good.
     pub(crate) fn stop(&mut self, reason: StopReason) -> Action {
-        self.vm.request_end(self.machine, Ending::Stopped, Some(reason));
+        self.vm
+            .request_end(self.machine, Ending::Stopped, Some(reason));
         Action::Reconsider
     }
 }

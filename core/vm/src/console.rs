@@ -39,7 +39,7 @@ pub struct Console<P> {
     port: P,
     framed: bool,
     speaking: Option<Channel>,
-    pending: Deque<u8, 4>,
+    pending: Deque<u8, 2>,
     /// In plain form, whether the line is at its beginning: a hypervisor's line starts there.
     at_start: bool,
     listening: VmId,
@@ -76,31 +76,35 @@ impl<P: SerialPort> Console<P> {
         true
     }
 
-    /// Takes one byte of `channel`'s text; `false` where the line takes none now.
+    /// Takes one byte of `channel`'s text; `false` where the line takes none now. A byte
+    /// that was taken is on the line, not in here: nobody would come to fetch the last one.
+    /// (A doubled byte's two halves stay together: they may wait for the next one.)
     pub fn try_send(&mut self, channel: Channel, byte: u8) -> bool {
         if !self.flush() {
             return false;
         }
-        // Four places suffice: two to change the channel, two for a doubled byte.
-        if self.framed {
-            if self.speaking != Some(channel) {
-                self.queue(DLE);
-                self.queue(channel.code());
-            }
-            if byte == DLE {
-                self.queue(DLE);
-            }
+        let former = self.speaking.replace(channel);
+        if self.framed && former != Some(channel) && !self.send_both(channel.code()) {
+            return false;
         }
-        self.speaking = Some(channel);
-        self.at_start = byte == b'\n';
-        self.queue(byte);
-        self.flush();
-        true
+        let taken = if self.framed && byte == DLE {
+            self.send_both(DLE);
+            true
+        } else {
+            self.port.try_send(byte)
+        };
+        if taken {
+            self.at_start = byte == b'\n';
+        }
+        taken
     }
 
-    fn queue(&mut self, byte: u8) {
-        // Never full: flushed before, and filled with four bytes at most.
+    /// DLE and `byte`, now or later; whether both are out.
+    fn send_both(&mut self, byte: u8) -> bool {
+        // Never full: empty before.
+        let _ = self.pending.push_back(DLE);
         let _ = self.pending.push_back(byte);
+        self.flush()
     }
 
     /// Says one line of the hypervisor's own, waiting for the line however long that takes.
@@ -182,7 +186,13 @@ mod tests {
     use hanok_hal::fake::FakeSerialPort;
 
     fn console(framed: bool) -> Console<FakeSerialPort> {
-        Console::new(FakeSerialPort { room: 1000, ..Default::default() }, framed)
+        Console::new(
+            FakeSerialPort {
+                room: 1000,
+                ..Default::default()
+            },
+            framed,
+        )
     }
 
     const VM: Channel = Channel::Vm(VmId::new(1));
@@ -200,12 +210,19 @@ mod tests {
     #[test]
     fn a_full_line_loses_nothing() {
         let mut console = console(true);
+        for room in [0, 1, 2] {
+            console.port().room = room;
+            assert!(!console.try_send(VM, b'a'), "not taken");
+        }
         console.port().room = 1;
-        assert!(console.try_send(VM, b'a'), "taken: it waits inside");
-        assert!(!console.try_send(VM, b'b'), "not taken");
+        assert!(console.try_send(VM, b'a'));
+        assert_eq!(console.port().sent, b"\x10\x42a", "nothing waits inside");
+        console.port().room = 1;
+        assert!(console.try_send(VM, DLE), "its second half waits");
+        assert!(!console.try_send(Channel::Hypervisor, b'h'));
         console.port().room = 10;
-        assert!(console.try_send(VM, b'b'));
-        assert_eq!(console.port().sent, b"\x10\x42ab");
+        assert!(console.try_send(Channel::Hypervisor, b'h'));
+        assert_eq!(console.port().sent, b"\x10\x42a\x10\x10\x10\x40h");
     }
 
     #[test]
@@ -214,14 +231,19 @@ mod tests {
         console.try_send(VM, b'$');
         console.say(format_args!("one"));
         console.say(format_args!("two\nthree"));
-        assert_eq!(console.port().sent, b"$\r\nhanok: one\r\nhanok: two\nhanok: three\r\n");
+        assert_eq!(
+            console.port().sent,
+            b"$\r\nhanok: one\r\nhanok: two\nhanok: three\r\n"
+        );
     }
 
     #[test]
     fn input_is_switched_by_the_same_rules() {
         let mut console = console(true);
-        let got: std::vec::Vec<_> =
-            b"a\x10\x42b\x10\x10\x10\x7fc".iter().filter_map(|b| console.received(*b)).collect();
+        let got: std::vec::Vec<_> = b"a\x10\x42b\x10\x10\x10\x7fc"
+            .iter()
+            .filter_map(|b| console.received(*b))
+            .collect();
         let (zero, one) = (VmId::new(0), VmId::new(1));
         assert_eq!(got, [(zero, b'a'), (one, b'b'), (one, DLE), (one, b'c')]);
     }

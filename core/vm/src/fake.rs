@@ -62,7 +62,10 @@ impl FakeMachine {
             now: Cell::new(1000),
             kicks: RefCell::default(),
             deactivated: RefCell::default(),
-            line: RefCell::new(FakeSerialPort { room: usize::MAX, ..Default::default() }),
+            line: RefCell::new(FakeSerialPort {
+                room: usize::MAX,
+                ..Default::default()
+            }),
             line_state: Cell::new(None),
             id_register: Cell::new(u64::MAX),
             stack_pointers: Cell::new([0; 2]),
@@ -128,7 +131,10 @@ impl Machine for FakeMachine {
     }
 
     fn vector(&self, index: u8) -> Option<u128> {
-        self.vectors.borrow().as_ref().map(|vectors| vectors[usize::from(index)])
+        self.vectors
+            .borrow()
+            .as_ref()
+            .map(|vectors| vectors[usize::from(index)])
     }
 
     fn set_vector(&self, index: u8, value: u128) {
@@ -172,7 +178,14 @@ impl Fixture {
             machine: FakeMachine::new(),
             vm: Vm::new(VmId::new(0), config(vcpus), 5, 0),
             vcpus: (0..vcpus).map(|n| Vcpu::new(VcpuId::new(n))).collect(),
-            regs: vec![Regs { pstate: EL1H, pc: ENTRY, ..Regs::default() }; vcpus.into()],
+            regs: vec![
+                Regs {
+                    pstate: EL1H,
+                    pc: ENTRY,
+                    ..Regs::default()
+                };
+                vcpus.into()
+            ],
             lists: (0..vcpus).map(|_| FakeListRegisters::new(4)).collect(),
         };
         this.vm.begin();
@@ -212,6 +225,11 @@ impl Fixture {
     /// The ids that vCPU `n`'s list registers show as pending.
     pub fn shown(&self, n: usize) -> Vec<u32> {
         let pending = |lr: &&u64| **lr >> 62 & 1 != 0;
-        self.lists[n].lr.iter().filter(pending).map(|lr| *lr as u32).collect()
+        self.lists[n]
+            .lr
+            .iter()
+            .filter(pending)
+            .map(|lr| *lr as u32)
+            .collect()
     }
 }

@@ -73,7 +73,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// When [`Self::refresh`] is next needed, in counter ticks.
     pub fn deadline(&self) -> Option<u64> {
         let timer = self.vcpu.timer.deadline();
-        let alarm = (self.vcpu.id.index() == 0).then(|| self.alarm_deadline()).flatten();
+        let alarm = (self.vcpu.id.index() == 0)
+            .then(|| self.alarm_deadline())
+            .flatten();
         timer.into_iter().chain(alarm).min()
     }
 

@@ -25,7 +25,16 @@ use Field::{AtMost, Fixed, Keep};
 
 const PFR0: &[Field] =
     // EL0, EL1, FP, AdvSIMD, GIC, DIT; CSV2 without SCXTNUM; CSV3.
-    &[Keep(0), Keep(4), Keep(16), Keep(20), Keep(24), Keep(48), AtMost(56, 1), Keep(60)];
+    &[
+        Keep(0),
+        Keep(4),
+        Keep(16),
+        Keep(20),
+        Keep(24),
+        Keep(48),
+        AtMost(56, 1),
+        Keep(60),
+    ];
 // BT, SSBS.
 const PFR1: &[Field] = &[Keep(0), Keep(4)];
 const DFR0: &[Field] =
@@ -33,35 +42,96 @@ const DFR0: &[Field] =
     &[Fixed(0, 6), Keep(12), Keep(20), Keep(28), Keep(36)];
 const ISAR0: &[Field] = &[
     // AES, SHA1, SHA2, CRC32, Atomic.
-    Keep(4), Keep(8), Keep(12), Keep(16), Keep(20),
+    Keep(4),
+    Keep(8),
+    Keep(12),
+    Keep(16),
+    Keep(20),
     // RDM, SHA3, SM3, SM4, DP, FHM, TS, TLB, RNDR.
-    Keep(28), Keep(32), Keep(36), Keep(40), Keep(44), Keep(48), Keep(52), Keep(56), Keep(60),
+    Keep(28),
+    Keep(32),
+    Keep(36),
+    Keep(40),
+    Keep(44),
+    Keep(48),
+    Keep(52),
+    Keep(56),
+    Keep(60),
 ];
 const ISAR1: &[Field] = &[
     // DPB, APA, API, JSCVT, FCMA, LRCPC, GPA, GPI.
-    Keep(0), Keep(4), Keep(8), Keep(12), Keep(16), Keep(20), Keep(24), Keep(28),
+    Keep(0),
+    Keep(4),
+    Keep(8),
+    Keep(12),
+    Keep(16),
+    Keep(20),
+    Keep(24),
+    Keep(28),
     // FRINTTS, SB, SPECRES, BF16, DGH, I8MM.
-    Keep(32), Keep(36), Keep(40), Keep(44), Keep(48), Keep(52),
+    Keep(32),
+    Keep(36),
+    Keep(40),
+    Keep(44),
+    Keep(48),
+    Keep(52),
 ];
 const ISAR2: &[Field] =
     // RPRES, GPA3, APA3, BC, PAC_frac, CLRBHB, CSSC.
-    &[Keep(4), Keep(8), Keep(12), Keep(20), Keep(24), Keep(28), Keep(52)];
+    &[
+        Keep(4),
+        Keep(8),
+        Keep(12),
+        Keep(20),
+        Keep(24),
+        Keep(28),
+        Keep(52),
+    ];
 const MMFR0: &[Field] = &[
     // PARange of stage 2's 40 bits, ASIDBits, BigEnd, BigEndEL0, granules, ExS, ECV's counters.
-    AtMost(0, 2), Keep(4), Keep(8), Keep(16), Keep(20), Keep(24), Keep(28), Keep(44),
+    AtMost(0, 2),
+    Keep(4),
+    Keep(8),
+    Keep(16),
+    Keep(20),
+    Keep(24),
+    Keep(28),
+    Keep(44),
     AtMost(60, 1),
 ];
 const MMFR1: &[Field] =
     // HAFDBS, HPDS, PAN, ETS, AFP, nTLBPA.
-    &[AtMost(0, 2), Keep(12), Keep(20), Keep(36), Keep(44), Keep(48)];
+    &[
+        AtMost(0, 2),
+        Keep(12),
+        Keep(20),
+        Keep(36),
+        Keep(44),
+        Keep(48),
+    ];
 const MMFR2: &[Field] = &[
     // CnP, UAO, LSM, VARange, CCIDX, ST, AT, TTL, BBM, E0PD.
-    Keep(0), Keep(4), Keep(8), Keep(16), Keep(20), Keep(28), Keep(32), Keep(48), Keep(52),
+    Keep(0),
+    Keep(4),
+    Keep(8),
+    Keep(16),
+    Keep(20),
+    Keep(28),
+    Keep(32),
+    Keep(48),
+    Keep(52),
     Keep(60),
 ];
 /// AArch32 registers without fields for anything hidden.
 const WHOLE: &[Field] = &[
-    Keep(0), Keep(4), Keep(8), Keep(12), Keep(16), Keep(20), Keep(24), Keep(28),
+    Keep(0),
+    Keep(4),
+    Keep(8),
+    Keep(12),
+    Keep(16),
+    Keep(20),
+    Keep(24),
+    Keep(28),
 ];
 // State0 to State3; DIT. Not CSV2, AMU, RAS.
 const PFR0_32: &[Field] = &[Keep(0), Keep(4), Keep(8), Keep(12), Keep(24)];
@@ -105,7 +175,10 @@ pub fn id_register(id: SysReg, host: u64) -> u64 {
         AtMost(at, most) => (host >> at & 0xf).min(most) << at,
         Fixed(at, value) => value << at,
     };
-    fields(id.crm(), id.op2()).iter().map(passes).fold(0, |value, field| value | field)
+    fields(id.crm(), id.op2())
+        .iter()
+        .map(passes)
+        .fold(0, |value, field| value | field)
 }
 
 #[cfg(test)]
@@ -146,7 +219,11 @@ mod tests {
                 id_register(register(crm, op2), u64::MAX);
             }
         }
-        assert_eq!(id_register(SysReg::from_fields(3, 0, 1, 0, 0), u64::MAX), 0, "not an ID register");
+        assert_eq!(
+            id_register(SysReg::from_fields(3, 0, 1, 0, 0), u64::MAX),
+            0,
+            "not an ID register"
+        );
     }
 
     #[test]

@@ -43,25 +43,45 @@ impl Pieces {
     fn of(transfer: &Transfer) -> Self {
         let width = Width::from_log2(transfer.data.bytes().min(8).trailing_zeros() as u8);
         let count = (transfer.bytes() / width.bytes()) as usize;
-        Self { width, count: count.min(MAX_PIECES), values: [0; MAX_PIECES] }
+        Self {
+            width,
+            count: count.min(MAX_PIECES),
+            values: [0; MAX_PIECES],
+        }
     }
 
     /// The pieces with their offsets from the transfer's address.
     fn each(&mut self) -> impl Iterator<Item = (u64, &mut u64)> {
         let step = self.width.bytes();
-        self.values.iter_mut().take(self.count).zip(0..).map(move |(value, n)| (n * step, value))
+        self.values
+            .iter_mut()
+            .take(self.count)
+            .zip(0..)
+            .map(move |(value, n)| (n * step, value))
     }
 
     /// The value of register `nth` of the transfer, in as many pieces as it takes.
     fn register(&self, nth: usize, data: Data) -> u128 {
-        let each = if matches!(data, Data::Vector(4)) { 2 } else { 1 };
+        let each = if matches!(data, Data::Vector(4)) {
+            2
+        } else {
+            1
+        };
         let piece = |n: usize| u128::from(self.values.get(nth * each + n).copied().unwrap_or(0));
-        if each == 2 { piece(0) | piece(1) << 64 } else { piece(0) }
+        if each == 2 {
+            piece(0) | piece(1) << 64
+        } else {
+            piece(0)
+        }
     }
 
     /// Sets the value of register `nth`.
     fn set_register(&mut self, nth: usize, data: Data, value: u128) {
-        let each = if matches!(data, Data::Vector(4)) { 2 } else { 1 };
+        let each = if matches!(data, Data::Vector(4)) {
+            2
+        } else {
+            1
+        };
         let pieces = self.values.iter_mut().skip(nth * each).take(each);
         for (piece, part) in pieces.zip([value as u64, (value >> 64) as u64]) {
             *piece = part;
@@ -72,7 +92,10 @@ impl Pieces {
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Finishes the access that `word` describes, or says what the guest gets instead.
     pub(crate) fn by_instruction(&mut self, abort: DataAbort, word: u32) -> Result<(), GuestFault> {
-        let nothing = GuestFault::ExternalData { write: abort.write, walk: false };
+        let nothing = GuestFault::ExternalData {
+            write: abort.write,
+            walk: false,
+        };
         if abort.write && is_cache_maintenance(word) {
             return Ok(());
         }
@@ -152,7 +175,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         let width = pieces.width;
         for (offset, value) in pieces.each() {
-            self.store(ipa.checked_add(offset)?, width, *value).then_some(())?;
+            self.store(ipa.checked_add(offset)?, width, *value)
+                .then_some(())?;
         }
         Some(())
     }
@@ -160,7 +184,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// A register as a base address.
     fn base(&self, register: u8) -> u64 {
         if register == R31 {
-            self.machine.stack_pointer(StackPointer::of(self.regs.pstate))
+            self.machine
+                .stack_pointer(StackPointer::of(self.regs.pstate))
         } else {
             self.regs.get(register)
         }
@@ -168,7 +193,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     fn set_base(&mut self, register: u8, value: u64) {
         if register == R31 {
-            self.machine.set_stack_pointer(StackPointer::of(self.regs.pstate), value);
+            self.machine
+                .set_stack_pointer(StackPointer::of(self.regs.pstate), value);
         } else {
             self.regs.set(register, value);
         }
@@ -177,7 +203,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
 /// The registers of a transfer, that at the lower address first.
 fn registers(transfer: &Transfer) -> impl Iterator<Item = (usize, u8)> + use<> {
-    [Some(transfer.register), transfer.second].into_iter().flatten().enumerate()
+    [Some(transfer.register), transfer.second]
+        .into_iter()
+        .flatten()
+        .enumerate()
 }
 
 /// Whether `word` is a cache instruction by address: SYS with op0 1, CRn 7, op2 1 (DDI 0487,

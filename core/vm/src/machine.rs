@@ -17,7 +17,11 @@ impl StackPointer {
     /// The one that register 31 as a base address means, by a PSTATE in the format of
     /// SPSR_EL2 of an AArch64 guest (DDI 0487, D1.2.2 and C5.2.19: M[3:0]).
     pub const fn of(pstate: u64) -> Self {
-        if pstate & 0xf == 0b0101 { Self::El1 } else { Self::El0 }
+        if pstate & 0xf == 0b0101 {
+            Self::El1
+        } else {
+            Self::El0
+        }
     }
 }
 

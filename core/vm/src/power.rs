@@ -30,13 +30,18 @@ pub struct Power {
 impl Power {
     /// Off.
     pub const fn new() -> Self {
-        Self { state: AtomicU8::new(OFF), pc: AtomicU64::new(0), argument: AtomicU64::new(0) }
+        Self {
+            state: AtomicU8::new(OFF),
+            pc: AtomicU64::new(0),
+            argument: AtomicU64::new(0),
+        }
     }
 
     /// Asks for a start; `Err` with whether it is already on (else a start is under way).
     pub fn start(&self, entry: Entry) -> Result<(), bool> {
-        let claim =
-            self.state.compare_exchange(OFF, CLAIMED, Ordering::Acquire, Ordering::Acquire);
+        let claim = self
+            .state
+            .compare_exchange(OFF, CLAIMED, Ordering::Acquire, Ordering::Acquire);
         if let Err(state) = claim {
             return Err(state == ON);
         }
@@ -100,7 +105,10 @@ impl Default for Power {
 mod tests {
     use super::*;
 
-    const ENTRY: Entry = Entry { pc: 0x4000_0000, argument: 7 };
+    const ENTRY: Entry = Entry {
+        pc: 0x4000_0000,
+        argument: 7,
+    };
 
     #[test]
     fn a_second_start_is_refused_until_it_is_off_again() {

@@ -16,7 +16,11 @@ const OSLM: u64 = 1 << 3;
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub(crate) fn system_register(&mut self, access: SystemRegister) -> Action {
-        let SystemRegister { id, register, write } = access;
+        let SystemRegister {
+            id,
+            register,
+            write,
+        } = access;
         if write {
             let value = self.regs.get(register);
             return self.write_register(id, value);

@@ -81,7 +81,13 @@ impl Vcpu {
     /// A vCPU as it comes out of reset.
     pub fn new(id: VcpuId) -> Self {
         let timer = PhysicalTimer::default();
-        Self { id, timer, debug: DebugAccess::Trapped, os_lock: true, rearm: false }
+        Self {
+            id,
+            timer,
+            debug: DebugAccess::Trapped,
+            os_lock: true,
+            rearm: false,
+        }
     }
 
     /// VMPIDR_EL2: multiprocessor format, the index as Aff0.
@@ -135,7 +141,9 @@ impl Vm {
 
     /// The vCPU that an MPIDR names.
     pub fn vcpu_with_affinity(&self, mpidr: u64) -> Option<VcpuId> {
-        index_of(mpidr).filter(|index| usize::from(*index) < self.vcpus()).map(VcpuId::new)
+        index_of(mpidr)
+            .filter(|index| usize::from(*index) < self.vcpus())
+            .map(VcpuId::new)
     }
 
     /// A vCPU's power state. `vcpu` is one of this VM's.
@@ -162,7 +170,10 @@ impl Vm {
             self.power(vcpu).turn_off();
             self.requests(vcpu).take_interrupts();
         }
-        let entry = Entry { pc: self.config.entry.get(), argument: self.config.argument };
+        let entry = Entry {
+            pc: self.config.entry.get(),
+            argument: self.config.argument,
+        };
         // It was turned off a moment ago, and nobody is in the VM who could start it.
         let _ = self.power(VcpuId::new(0)).start(entry);
         self.life.restart();
@@ -185,7 +196,11 @@ impl Vm {
     /// Stops the VM if every vCPU turned itself off: nothing can ever wake it. For who left
     /// it last, and carries the ending out if the answer is yes.
     pub fn stop_if_all_off(&self) -> bool {
-        let all_off = || VcpuSet::first(self.vcpus()).iter().all(|v| self.power(v).is_off());
+        let all_off = || {
+            VcpuSet::first(self.vcpus())
+                .iter()
+                .all(|v| self.power(v).is_off())
+        };
         let stopped = self.life.stop_deserted(all_off);
         if stopped {
             self.set_stop_reason(StopReason::AllOff);
@@ -195,12 +210,7 @@ impl Vm {
 
     /// Asks for the VM's end: every vCPU leaves, the last one carries it out. A second wish
     /// while one is under way is ignored.
-    pub fn request_end(
-        &self,
-        machine: &impl Machine,
-        ending: Ending,
-        reason: Option<StopReason>,
-    ) {
+    pub fn request_end(&self, machine: &impl Machine, ending: Ending, reason: Option<StopReason>) {
         if !self.life.begin_end(ending) {
             return;
         }
@@ -222,13 +232,19 @@ impl Vm {
 
     /// Wakes a vCPU's pCPU, unless that is `caller`'s own.
     pub fn wake(&self, machine: &impl Machine, vcpu: VcpuId, caller: VcpuId) {
-        if let Some(cpu) = self.cpu_of(vcpu).filter(|cpu| Some(*cpu) != self.cpu_of(caller)) {
+        if let Some(cpu) = self
+            .cpu_of(vcpu)
+            .filter(|cpu| Some(*cpu) != self.cpu_of(caller))
+        {
             machine.kick(cpu);
         }
     }
 
     /// Tells vCPUs other than `caller` that their interrupts changed.
     pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
+        if set.is_empty() {
+            return;
+        }
         for vcpu in set.iter().filter(|vcpu| Some(*vcpu) != caller) {
             self.requests(vcpu).ask_interrupts();
             if let Some(cpu) = self.cpu_of(vcpu) {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
@@ -23,8 +24,12 @@ pub fn cargo(root: &Path) -> Command {
     command
 }
 
-/// The hypervisor's flat binary, built if its sources changed.
-pub fn hypervisor(root: &Path) -> Result<Vec<u8>> {
+/// The hypervisor's flat binary, built if its sources changed; once in this process.
+pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
+    static BUILT: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(built) = BUILT.get() {
+        return Ok(built);
+    }
     let step = Step::new("Building the hypervisor");
     let mut build = cargo(root);
     build.args(["build", "--release", "-p", HYPERVISOR, "--target", TARGET]);
@@ -32,11 +37,12 @@ pub fn hypervisor(root: &Path) -> Result<Vec<u8>> {
     step.done();
     let elf = elf_path(root);
     let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
-    image::flatten(&bytes).with_context(|| format!("in {}", elf.display()))
+    let flat = image::flatten(&bytes).with_context(|| format!("in {}", elf.display()))?;
+    Ok(BUILT.get_or_init(|| flat))
 }
 
 /// The hypervisor as a debugger wants it.
-pub fn elf_path(root: &Path) -> PathBuf {
+fn elf_path(root: &Path) -> PathBuf {
     repo::target_dir(root)
         .join(TARGET)
         .join("release")

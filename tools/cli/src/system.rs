@@ -202,7 +202,7 @@ pub fn build(root: &Path, system: &Description, resolved: &[Resolved]) -> Outcom
         .map(read)
         .collect::<Result<Vec<_>>>()
         .blame(Code::Refused)?;
-    system.build(&hypervisor, &files).map_err(refused)
+    system.build(hypervisor, &files).map_err(refused)
 }
 
 fn read(resolved: &Resolved) -> Result<Files> {

@@ -34,7 +34,11 @@ fn the_serial_port_takes_the_low_byte() {
     put(&mut vm, UART, Width::Byte, 0x69);
     assert_eq!(vm.machine.line.borrow().sent, b"Hi");
     assert_eq!(get(&mut vm, UART + 0xff0, Width::Word), 0x0d, "PCellID0");
-    assert_eq!(get(&mut vm, UART + 0x18, Width::Word), 0x90, "nothing to read, all is sent");
+    assert_eq!(
+        get(&mut vm, UART + 0x18, Width::Word),
+        0x90,
+        "nothing to read, all is sent"
+    );
 }
 
 #[test]
@@ -50,9 +54,13 @@ fn the_zero_register_stores_zero_and_loads_nothing() {
 #[test]
 fn the_clock_counts_the_counter_s_seconds() {
     let mut vm = Fixture::new(1);
-    for (ticks, seconds) in
-        [(0, 0), (FREQUENCY - 1, 0), (FREQUENCY, 1), (100 * FREQUENCY, 100), (u64::MAX, u64::MAX)]
-    {
+    for (ticks, seconds) in [
+        (0, 0),
+        (FREQUENCY - 1, 0),
+        (FREQUENCY, 1),
+        (100 * FREQUENCY, 100),
+        (u64::MAX, u64::MAX),
+    ] {
         vm.machine.now.set(ticks);
         let shown = get(&mut vm, RTC, Width::Word);
         if seconds == u64::MAX {
@@ -95,13 +103,25 @@ fn empty_slots_have_their_magic() {
 #[test]
 fn the_interrupt_controller_s_frames() {
     let mut vm = Fixture::new(3);
-    assert_eq!(get(&mut vm, GICD + 0xffe8, Width::Word) & 0xf0, 0x30, "GICv3");
+    assert_eq!(
+        get(&mut vm, GICD + 0xffe8, Width::Word) & 0xf0,
+        0x30,
+        "GICv3"
+    );
     for n in 0..3 {
         let frame = GICR + n * platform::GIC_REDIST_STRIDE;
-        assert_eq!(get(&mut vm, frame + 8, Width::Double) >> 32, n, "its affinity");
+        assert_eq!(
+            get(&mut vm, frame + 8, Width::Double) >> 32,
+            n,
+            "its affinity"
+        );
     }
     let last = GICR + 2 * platform::GIC_REDIST_STRIDE;
-    assert_eq!(get(&mut vm, last + 8, Width::Word) >> 4 & 1, 1, "the last one");
+    assert_eq!(
+        get(&mut vm, last + 8, Width::Word) >> 4 & 1,
+        1,
+        "the last one"
+    );
     put(&mut vm, GICD + 0x400 + 33, Width::Byte, 0xa0);
     assert_eq!(get(&mut vm, GICD + 0x420, Width::Word), 0xa000);
 }
@@ -110,8 +130,15 @@ fn the_interrupt_controller_s_frames() {
 fn a_signed_load_extends() {
     let mut vm = Fixture::new(1);
     for (wide, expected) in [(true, u64::MAX), (false, 0xffff_ffff)] {
-        let signed = MmioAccess { sign_extend: true, wide, ..access(Width::Half, 7) };
-        assert_eq!(vm.handle(0, data(FLASH, false, Some(signed), None)), Action::Next);
+        let signed = MmioAccess {
+            sign_extend: true,
+            wide,
+            ..access(Width::Half, 7)
+        };
+        assert_eq!(
+            vm.handle(0, data(FLASH, false, Some(signed), None)),
+            Action::Next
+        );
         assert_eq!(vm.regs[0].x[7], expected);
     }
 }
@@ -153,9 +180,23 @@ fn where_nothing_is_the_guest_gets_an_external_abort() {
 #[test]
 fn an_access_over_a_device_s_end_is_none() {
     let mut vm = Fixture::new(1);
-    for end in [GICD + 0x1_0000, GICR + 0x2_0000, UART + 0x1000, RTC + 0x1000, VIRTIO + 0x200] {
-        assert_eq!(vm.handle(0, load(end - 4, Width::Double, 7)), external(false), "{end:#x}");
-        assert_eq!(vm.handle(0, load(end - 4, Width::Word, 7)), Action::Next, "{end:#x}");
+    for end in [
+        GICD + 0x1_0000,
+        GICR + 0x2_0000,
+        UART + 0x1000,
+        RTC + 0x1000,
+        VIRTIO + 0x200,
+    ] {
+        assert_eq!(
+            vm.handle(0, load(end - 4, Width::Double, 7)),
+            external(false),
+            "{end:#x}"
+        );
+        assert_eq!(
+            vm.handle(0, load(end - 4, Width::Word, 7)),
+            Action::Next,
+            "{end:#x}"
+        );
     }
 }
 

@@ -43,14 +43,14 @@ fn an_unknown_function_is_not_supported() {
         0,
         1,
         0xffff_ffff,
-        0x0400_0003,             // A yielding call.
-        0x8400_0005,             // MIGRATE
-        0x8400_0007,             // MIGRATE_INFO_UP_CPU
-        0x8400_000c,             // CPU_FREEZE
-        0x8400_000e,             // SYSTEM_SUSPEND
-        0x8400_0012,             // SYSTEM_RESET2
-        0x8000_8000,             // SMCCC_ARCH_WORKAROUND_1
-        0x8600_ff01,             // A vendor's.
+        0x0400_0003,              // A yielding call.
+        0x8400_0005,              // MIGRATE
+        0x8400_0007,              // MIGRATE_INFO_UP_CPU
+        0x8400_000c,              // CPU_FREEZE
+        0x8400_000e,              // SYSTEM_SUSPEND
+        0x8400_0012,              // SYSTEM_RESET2
+        0x8000_8000,              // SMCCC_ARCH_WORKAROUND_1
+        0x8600_ff01,              // A vendor's.
         function::CPU_OFF | WIDE, // Without a 64-bit form.
         function::SYSTEM_OFF | WIDE,
         function::SYSTEM_RESET | WIDE,
@@ -97,17 +97,36 @@ fn features_are_those_that_are_there() {
     ];
     for id in there {
         let features = [u64::from(id) | NOISE, 0, 0];
-        assert_eq!(answer(&mut vm, function::PSCI_FEATURES, features), 0, "{id:#x}");
+        assert_eq!(
+            answer(&mut vm, function::PSCI_FEATURES, features),
+            0,
+            "{id:#x}"
+        );
     }
-    for id in [0, 0x8400_0005, 0x8400_000e, function::CPU_OFF | WIDE, function::PSCI_VERSION | WIDE]
-    {
+    for id in [
+        0,
+        0x8400_0005,
+        0x8400_000e,
+        function::CPU_OFF | WIDE,
+        function::PSCI_VERSION | WIDE,
+    ] {
         let features = [id.into(), 0, 0];
-        assert_eq!(answer(&mut vm, function::PSCI_FEATURES, features), minus(1), "{id:#x}");
+        assert_eq!(
+            answer(&mut vm, function::PSCI_FEATURES, features),
+            minus(1),
+            "{id:#x}"
+        );
     }
-    for (id, expected) in [(function::SMCCC_VERSION, 0), (0x8000_0001, 0), (0x8000_8000, minus(1))]
-    {
+    for (id, expected) in [
+        (function::SMCCC_VERSION, 0),
+        (0x8000_0001, 0),
+        (0x8000_8000, minus(1)),
+    ] {
         let arguments = [u64::from(id) | NOISE, 0, 0];
-        assert_eq!(answer(&mut vm, function::SMCCC_ARCH_FEATURES, arguments), expected);
+        assert_eq!(
+            answer(&mut vm, function::SMCCC_ARCH_FEATURES, arguments),
+            expected
+        );
     }
 }
 
@@ -121,16 +140,30 @@ fn cpu_on_goes_through_its_states() {
     assert_eq!(answer(&mut vm, function::CPU_ON | WIDE, on), 0);
     assert_eq!(vm.machine.kicked(), [2]);
     assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, info), 2);
-    assert_eq!(answer(&mut vm, function::CPU_ON | WIDE, on), minus(5), "on pending");
+    assert_eq!(
+        answer(&mut vm, function::CPU_ON | WIDE, on),
+        minus(5),
+        "on pending"
+    );
     assert!(vm.machine.kicked().is_empty(), "nobody is started twice");
 
-    let entry = Entry { pc: ENTRY + 4, argument: 0x1234_5678_9abc };
+    let entry = Entry {
+        pc: ENTRY + 4,
+        argument: 0x1234_5678_9abc,
+    };
     assert_eq!(vm.vm.power(target).take_start(), Some(entry));
     assert!(vm.vm.life().enter());
     assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, info), 0);
-    assert_eq!(answer(&mut vm, function::CPU_ON | WIDE, on), minus(4), "already on");
+    assert_eq!(
+        answer(&mut vm, function::CPU_ON | WIDE, on),
+        minus(4),
+        "already on"
+    );
 
-    assert_eq!(vm.call(2, [function::CPU_OFF.into(), 0, 0, 0]).1, Action::Reconsider);
+    assert_eq!(
+        vm.call(2, [function::CPU_OFF.into(), 0, 0, 0]).1,
+        Action::Reconsider
+    );
     assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, info), 1);
     assert_eq!(answer(&mut vm, function::CPU_ON | WIDE, on), 0);
 }
@@ -146,12 +179,18 @@ fn a_32_bit_cpu_on_ignores_upper_halves() {
     let mut vm = Fixture::new(2);
     let on = [1 | NOISE, ENTRY | NOISE, 5 | NOISE];
     assert_eq!(answer(&mut vm, function::CPU_ON, on), 0);
-    let entry = Entry { pc: ENTRY, argument: 5 };
+    let entry = Entry {
+        pc: ENTRY,
+        argument: 5,
+    };
     assert_eq!(vm.vm.power(VcpuId::new(1)).take_start(), Some(entry));
     // Reserved bits of an MPIDR do not count; 64 bits do.
     let info = [1 | 1 << 31 | 1 << 24, 0, 0];
     assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, info), 0);
-    assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, [1 | 1 << 32, 0, 0]), minus(2));
+    assert_eq!(
+        answer(&mut vm, function::AFFINITY_INFO | WIDE, [1 | 1 << 32, 0, 0]),
+        minus(2)
+    );
 }
 
 #[test]
@@ -159,15 +198,38 @@ fn cpu_on_refuses_targets_and_entries_that_are_not_there() {
     let mut vm = Fixture::new(2);
     for target in [2, 8, 0xff, 0x100, 0x101, 1 << 16, 1 << 32 | 1, u64::MAX] {
         let on = [target, ENTRY, 0];
-        assert_eq!(answer(&mut vm, function::CPU_ON | WIDE, on), minus(2), "{target:#x}");
+        assert_eq!(
+            answer(&mut vm, function::CPU_ON | WIDE, on),
+            minus(2),
+            "{target:#x}"
+        );
     }
-    for entry in [0, 0x0900_0000, RAM_START - 4, RAM_START + RAM_LEN, ENTRY + 1, ENTRY + 2, !3] {
+    for entry in [
+        0,
+        0x0900_0000,
+        RAM_START - 4,
+        RAM_START + RAM_LEN,
+        ENTRY + 1,
+        ENTRY + 2,
+        !3,
+    ] {
         let on = [1, entry, 0];
-        assert_eq!(answer(&mut vm, function::CPU_ON | WIDE, on), minus(9), "{entry:#x}");
+        assert_eq!(
+            answer(&mut vm, function::CPU_ON | WIDE, on),
+            minus(9),
+            "{entry:#x}"
+        );
     }
     assert!(vm.vm.power(VcpuId::new(1)).is_off());
     assert!(vm.machine.kicked().is_empty());
-    assert_eq!(answer(&mut vm, function::CPU_ON | WIDE, [1, RAM_START + RAM_LEN - 4, 0]), 0);
+    assert_eq!(
+        answer(
+            &mut vm,
+            function::CPU_ON | WIDE,
+            [1, RAM_START + RAM_LEN - 4, 0]
+        ),
+        0
+    );
 }
 
 #[test]
@@ -190,7 +252,10 @@ fn affinity_levels_above_0_have_number_0_alone() {
         let value = answer(&mut vm, function::AFFINITY_INFO | WIDE, info);
         assert_eq!(value, expected, "{target:#x} at level {level}");
     }
-    assert_eq!(answer(&mut vm, function::AFFINITY_INFO, [1 | NOISE, NOISE, 0]), 1);
+    assert_eq!(
+        answer(&mut vm, function::AFFINITY_INFO, [1 | NOISE, NOISE, 0]),
+        1
+    );
 }
 
 #[test]
@@ -201,25 +266,43 @@ fn suspend_sleeps_and_has_succeeded_then() {
         let call = [function::CPU_SUSPEND.into(), state, 0, 0];
         assert_eq!(vm.call(0, call), (0, Action::Sleep), "{state:#x}");
     }
-    assert_eq!(vm.call(0, [(function::CPU_SUSPEND | WIDE).into(), 0, 0, 0]), (0, Action::Sleep));
+    assert_eq!(
+        vm.call(0, [(function::CPU_SUSPEND | WIDE).into(), 0, 0, 0]),
+        (0, Action::Sleep)
+    );
     for state in [1 << 17, 1 << 24, 1 << 31] {
-        assert_eq!(answer(&mut vm, function::CPU_SUSPEND, [state, 0, 0]), minus(2), "{state:#x}");
+        assert_eq!(
+            answer(&mut vm, function::CPU_SUSPEND, [state, 0, 0]),
+            minus(2),
+            "{state:#x}"
+        );
     }
     assert!(vm.vm.power(VcpuId::new(0)).is_on());
 }
 
 #[test]
 fn the_system_ends_by_the_first_wish() {
-    for (id, ending) in
-        [(function::SYSTEM_OFF, Ending::Off), (function::SYSTEM_RESET, Ending::Reset)]
-    {
+    for (id, ending) in [
+        (function::SYSTEM_OFF, Ending::Off),
+        (function::SYSTEM_RESET, Ending::Reset),
+    ] {
         let mut vm = Fixture::new(2);
-        vm.vm.power(VcpuId::new(1)).start(Entry { pc: ENTRY, argument: 0 }).unwrap();
+        vm.vm
+            .power(VcpuId::new(1))
+            .start(Entry {
+                pc: ENTRY,
+                argument: 0,
+            })
+            .unwrap();
         vm.come_in(1);
         assert_eq!(vm.call(1, [id.into(), 0, 0, 0]).1, Action::Reconsider);
         assert_eq!(vm.machine.kicked(), [0, 1], "all have to leave");
         assert!(!vm.vm.life().is_running());
-        let other = if id == function::SYSTEM_OFF { id + 1 } else { id - 1 };
+        let other = if id == function::SYSTEM_OFF {
+            id + 1
+        } else {
+            id - 1
+        };
         assert_eq!(vm.call(0, [other.into(), 0, 0, 0]).1, Action::Reconsider);
         assert!(vm.machine.kicked().is_empty(), "a second wish is ignored");
         assert_eq!(vm.vm.life().leave(), (1, Some(ending)));

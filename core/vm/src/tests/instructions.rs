@@ -13,8 +13,14 @@ const RTC: u64 = platform::RTC.get();
 const VIRTIO: u64 = platform::VIRTIO.get();
 const FLASH: u64 = platform::FLASH.get() + 0x1000;
 
-const READ: Action = Action::Inject(GuestFault::ExternalData { write: false, walk: false });
-const WRITE: Action = Action::Inject(GuestFault::ExternalData { write: true, walk: false });
+const READ: Action = Action::Inject(GuestFault::ExternalData {
+    write: false,
+    walk: false,
+});
+const WRITE: Action = Action::Inject(GuestFault::ExternalData {
+    write: true,
+    walk: false,
+});
 
 fn sent(vm: &Fixture) -> Vec<u8> {
     vm.machine.line.borrow().sent.clone()
@@ -36,7 +42,10 @@ fn pre_index_load_moves_its_base() {
     let mut vm = Fixture::new(1);
     vm.regs[0].x[1] = VIRTIO + 8;
     // ldr w0, [x1, #-8]!
-    assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0xb85f_8c20)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(VIRTIO, false, 0xb85f_8c20)),
+        Action::Next
+    );
     assert_eq!((vm.regs[0].x[0], vm.regs[0].x[1]), (0x7472_6976, VIRTIO));
 }
 
@@ -64,10 +73,16 @@ fn a_pair_is_two_accesses() {
     let mut vm = Fixture::new(1);
     vm.regs[0].x[2] = VIRTIO;
     // ldp w0, w1, [x2]
-    assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0x2940_0440)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(VIRTIO, false, 0x2940_0440)),
+        Action::Next
+    );
     assert_eq!((vm.regs[0].x[0], vm.regs[0].x[1]), (0x7472_6976, 2));
     // ldp x0, x1, [x2], #16
-    assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0xa8c1_0440)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(VIRTIO, false, 0xa8c1_0440)),
+        Action::Next
+    );
     assert_eq!(vm.regs[0].x[0], 0x2_7472_6976);
     assert_eq!(vm.regs[0].x[1], 0x554d_4551 << 32);
     assert_eq!(vm.regs[0].x[2], VIRTIO + 16);
@@ -79,10 +94,16 @@ fn a_pair_stores_the_lower_register_first() {
     vm.regs[0].x[2] = RTC + 4;
     vm.regs[0].x[0] = 77;
     // stp w0, wzr, [x2]: the match and the load register of the clock.
-    assert_eq!(vm.handle(0, by_word(RTC + 4, true, 0x2900_7c40)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(RTC + 4, true, 0x2900_7c40)),
+        Action::Next
+    );
     vm.regs[0].x[2] = RTC + 4;
     // ldp w3, w4, [x2]
-    assert_eq!(vm.handle(0, by_word(RTC + 4, false, 0x2940_1043)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(RTC + 4, false, 0x2940_1043)),
+        Action::Next
+    );
     assert_eq!((vm.regs[0].x[3], vm.regs[0].x[4]), (77, 0));
 }
 
@@ -91,10 +112,16 @@ fn a_signed_pair_extends() {
     let mut vm = Fixture::new(1);
     vm.regs[0].x[2] = FLASH;
     // ldpsw x0, x1, [x2]
-    assert_eq!(vm.handle(0, by_word(FLASH, false, 0x6940_0440)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(FLASH, false, 0x6940_0440)),
+        Action::Next
+    );
     assert_eq!((vm.regs[0].x[0], vm.regs[0].x[1]), (u64::MAX, u64::MAX));
     // ldrsh w0, [x2], #2
-    assert_eq!(vm.handle(0, by_word(FLASH, false, 0x78c0_2440)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(FLASH, false, 0x78c0_2440)),
+        Action::Next
+    );
     assert_eq!(vm.regs[0].x[0], 0xffff_ffff);
 }
 
@@ -119,6 +146,18 @@ fn half_a_pair_in_a_hole_touches_nothing() {
 }
 
 #[test]
+fn half_a_pair_across_devices_touches_neither() {
+    let mut vm = Fixture::new(1);
+    // stp x0, x1, [x2]: the second half lies in two transports.
+    vm.regs[0].x[2] = VIRTIO + 0x1f4;
+    assert_eq!(
+        vm.handle(0, by_word(VIRTIO + 0x1f4, true, 0xa900_0440)),
+        WRITE
+    );
+    assert_eq!(vm.vm.devices.lock().virtio.unknown().writes, 0);
+}
+
+#[test]
 fn register_offset_unscaled_and_ordered_forms() {
     let mut vm = Fixture::new(1);
     vm.regs[0].x[1] = UART_FIRST_ID;
@@ -130,7 +169,11 @@ fn register_offset_unscaled_and_ordered_forms() {
         (0xb840_4820, UART_FIRST_ID + 4),     // ldtr w0, [x1, #4]
     ];
     for (word, at) in forms {
-        assert_eq!(vm.handle(0, by_word(at, false, word)), Action::Next, "{word:#x}");
+        assert_eq!(
+            vm.handle(0, by_word(at, false, word)),
+            Action::Next,
+            "{word:#x}"
+        );
     }
     // ldr w0, [x1, x2, lsl #2]: the third byte of the PrimeCell's part number.
     vm.handle(0, by_word(UART_FIRST_ID + 8, false, 0xb862_7820));
@@ -150,11 +193,20 @@ fn simd_registers_move_whole() {
     assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0x3dc0_0020)), READ);
 
     *vm.machine.vectors.borrow_mut() = Some([u128::MAX; 32]);
-    assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0x3dc0_0020)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(VIRTIO, false, 0x3dc0_0020)),
+        Action::Next
+    );
     // ldr b1, [x1]
-    assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0x3d40_0021)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(VIRTIO, false, 0x3d40_0021)),
+        Action::Next
+    );
     // ldp d2, d3, [x1]
-    assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0x6d40_0c22)), Action::Next);
+    assert_eq!(
+        vm.handle(0, by_word(VIRTIO, false, 0x6d40_0c22)),
+        Action::Next
+    );
     let vectors = vm.machine.vectors.borrow().unwrap();
     let whole = 0x554d_4551_0000_0000_0000_0002_7472_6976;
     assert_eq!(vectors[0], whole);
@@ -174,9 +226,12 @@ fn exclusives_and_atomics_are_not_for_devices() {
     vm.regs[0].x[1] = UART;
     let before = vm.regs[0];
     // ldxr w0, [x1]; stxr w2, w0, [x1]; ldadd w0, w2, [x1]; cas w0, w2, [x1]
-    for (word, write) in
-        [(0x885f_7c20, false), (0x8802_7c20, true), (0xb820_0022, false), (0x88a0_7c22, true)]
-    {
+    for (word, write) in [
+        (0x885f_7c20, false),
+        (0x8802_7c20, true),
+        (0xb820_0022, false),
+        (0x88a0_7c22, true),
+    ] {
         let fault = Action::Inject(GuestFault::UnsupportedAtomic { write });
         assert_eq!(vm.handle(0, by_word(UART, write, word)), fault, "{word:#x}");
     }
@@ -192,6 +247,8 @@ fn cache_maintenance_is_done_at_once() {
     for word in [0xd50b_7e20, 0xd50b_7a20, 0xd508_7620, 0xd50b_7520] {
         assert_eq!(vm.handle(0, by_word(0x2000_0000, true, word)), Action::Next);
     }
+    // The CPU reports all of them as stores.
+    assert_eq!(vm.handle(0, by_word(0x2000_0000, false, 0xd50b_7e20)), READ);
     // dc zva, x0 stores; at s1e1r, x0 is no cache's affair.
     for word in [0xd50b_7420, 0xd508_7800] {
         assert_eq!(vm.handle(0, by_word(UART, true, word)), WRITE);
@@ -220,6 +277,12 @@ fn a_word_that_is_not_what_trapped_does_nothing() {
 fn an_instruction_that_could_not_be_read_is_an_external_abort() {
     let mut vm = Fixture::new(1);
     let ipa = Ipa::new(UART);
-    let abort = DataAbort { ipa, write: true, walk: false, access: None, instruction: None };
+    let abort = DataAbort {
+        ipa,
+        write: true,
+        walk: false,
+        access: None,
+        instruction: None,
+    };
     assert_eq!(vm.handle(0, Exit::Data(abort)), WRITE);
 }

@@ -11,7 +11,13 @@ const GICD: u64 = platform::GIC_DIST.get();
 const SECOND: VcpuId = VcpuId::new(1);
 
 fn second_comes_in(vm: &Fixture) {
-    vm.vm.power(SECOND).start(Entry { pc: ENTRY, argument: 0 }).unwrap();
+    vm.vm
+        .power(SECOND)
+        .start(Entry {
+            pc: ENTRY,
+            argument: 0,
+        })
+        .unwrap();
     vm.come_in(1);
 }
 
@@ -20,7 +26,10 @@ fn a_life_begins_with_the_first_vcpu_alone() {
     let vm = Fixture::new(2);
     vm.vm.life().leave();
     vm.vm.begin();
-    let entry = Entry { pc: ENTRY, argument: ARGUMENT };
+    let entry = Entry {
+        pc: ENTRY,
+        argument: ARGUMENT,
+    };
     assert_eq!(vm.vm.power(VcpuId::new(0)).take_start(), Some(entry));
     assert!(vm.vm.power(SECOND).is_off());
     assert!(vm.vm.life().is_running());
@@ -36,14 +45,21 @@ fn a_reset_ends_the_former_life_s_interrupts() {
     assert!(vm.vm.receive(&vm.machine, b'a'));
     vm.regs[0].x[5] = 1;
     vm.handle(0, write(SysReg::CNTP_CTL_EL0));
-    assert_eq!(vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1, Action::Reconsider);
+    assert_eq!(
+        vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1,
+        Action::Reconsider
+    );
     assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Reset)));
 
     vm.vm.begin();
     vm.vcpus[0] = Vcpu::new(VcpuId::new(0));
     vm.come_in(0);
     let gic = vm.vm.gic.lock();
-    assert_eq!(gic.snapshot().next(), None, "no line is high, nothing is pending");
+    assert_eq!(
+        gic.snapshot().next(),
+        None,
+        "no line is high, nothing is pending"
+    );
     drop(gic);
     vm.handle(0, load(GICD, Width::Word, 1));
     assert_eq!(vm.regs[0].x[1], 0x50, "GICD_CTLR: ARE and DS alone");
@@ -54,7 +70,12 @@ fn a_reset_ends_the_former_life_s_interrupts() {
 fn a_virtual_timer_of_the_former_life_is_released() {
     let mut vm = Fixture::new(1);
     vm.guest(0).virtual_timer(IntId::new(27));
-    let Fixture { vm: inner, machine, lists, .. } = &mut vm;
+    let Fixture {
+        vm: inner,
+        machine,
+        lists,
+        ..
+    } = &mut vm;
     inner.take_back_interrupts(machine, VcpuId::new(0), &mut lists[0]);
     assert!(lists[0].lr.iter().all(|lr| *lr == 0));
     inner.life().leave();
@@ -71,7 +92,10 @@ fn when_all_turn_off_the_vm_stops() {
     second_comes_in(&vm);
     for n in [0, 1] {
         assert!(!vm.vm.stop_if_all_off(), "somebody is in it");
-        assert_eq!(vm.call(n, [function::CPU_OFF.into(), 0, 0, 0]).1, Action::Reconsider);
+        assert_eq!(
+            vm.call(n, [function::CPU_OFF.into(), 0, 0, 0]).1,
+            Action::Reconsider
+        );
         vm.vm.life().leave();
     }
     assert!(vm.vm.stop_if_all_off());
@@ -103,9 +127,15 @@ fn an_impossible_exit_stops_the_vm_and_says_why() {
     assert_eq!(vm.vm.stop_reason(), Some(reason));
     assert_eq!(vm.machine.kicked(), [0, 1]);
     // What is said later does not change it.
-    assert_eq!(vm.handle(0, Exit::Unexpected { syndrome: 1 }), Action::Reconsider);
+    assert_eq!(
+        vm.handle(0, Exit::Unexpected { syndrome: 1 }),
+        Action::Reconsider
+    );
     assert_eq!(vm.vm.stop_reason(), Some(reason));
-    assert_eq!(vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1, Action::Reconsider);
+    assert_eq!(
+        vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1,
+        Action::Reconsider
+    );
     assert_eq!(vm.vm.life().leave(), (1, Some(Ending::Stopped)));
 }
 
@@ -117,5 +147,8 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
     assert!(!vm.vm.life().enter());
     vm.vm.life().leave();
     vm.vm.begin();
-    assert!(vm.vm.power(SECOND).is_off(), "the new life knows nothing of it");
+    assert!(
+        vm.vm.power(SECOND).is_off(),
+        "the new life knows nothing of it"
+    );
 }

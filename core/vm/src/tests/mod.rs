@@ -29,18 +29,37 @@ fn by_word(ipa: u64, write: bool, word: u32) -> Exit {
 
 fn access(width: Width, register: u8) -> MmioAccess {
     let wide = width == Width::Double;
-    MmioAccess { width, register, sign_extend: false, wide }
+    MmioAccess {
+        width,
+        register,
+        sign_extend: false,
+        wide,
+    }
 }
 
 fn data(ipa: u64, write: bool, access: Option<MmioAccess>, instruction: Option<u32>) -> Exit {
     let ipa = Ipa::new(ipa);
-    Exit::Data(DataAbort { ipa, write, walk: false, access, instruction })
+    Exit::Data(DataAbort {
+        ipa,
+        write,
+        walk: false,
+        access,
+        instruction,
+    })
 }
 
 fn read(id: SysReg) -> Exit {
-    Exit::SystemRegister(SystemRegister { id, register: 5, write: false })
+    Exit::SystemRegister(SystemRegister {
+        id,
+        register: 5,
+        write: false,
+    })
 }
 
 fn write(id: SysReg) -> Exit {
-    Exit::SystemRegister(SystemRegister { id, register: 5, write: true })
+    Exit::SystemRegister(SystemRegister {
+        id,
+        register: 5,
+        write: true,
+    })
 }

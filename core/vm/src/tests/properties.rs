@@ -1,7 +1,7 @@
 //! Whatever a guest does, an exit ends in an action, and what is over stays over.
 
 use crate::fake::{ENTRY, Fixture, RAM_START};
-use crate::{Action, DataAbort, Exit, MmioAccess, SystemRegister, function};
+use crate::{Action, DataAbort, Exit, MmioAccess, SystemRegister};
 use hanok_decode::SysReg;
 use hanok_types::{IntId, Ipa, VcpuId, Width, platform};
 use proptest::prelude::*;
@@ -59,7 +59,13 @@ fn data() -> impl Strategy<Value = Exit> {
     let what = (prop::option::of(access), prop::option::of(word));
     (address(), any::<bool>(), prop::bool::weighted(0.05), what).prop_map(
         |(ipa, write, walk, (access, instruction))| {
-            Exit::Data(DataAbort { ipa: Ipa::new(ipa), write, walk, access, instruction })
+            Exit::Data(DataAbort {
+                ipa: Ipa::new(ipa),
+                write,
+                walk,
+                access,
+                instruction,
+            })
         },
     )
 }
@@ -80,8 +86,13 @@ fn register() -> impl Strategy<Value = Exit> {
             .to_vec()
         ),
     ];
-    (id, 0..32_u8, any::<bool>())
-        .prop_map(|(id, register, write)| Exit::SystemRegister(SystemRegister { id, register, write }))
+    (id, 0..32_u8, any::<bool>()).prop_map(|(id, register, write)| {
+        Exit::SystemRegister(SystemRegister {
+            id,
+            register,
+            write,
+        })
+    })
 }
 
 fn exit() -> impl Strategy<Value = Exit> {
@@ -98,12 +109,22 @@ fn exit() -> impl Strategy<Value = Exit> {
 fn values() -> impl Strategy<Value = [u64; 8]> {
     let id = prop_oneof![
         (0..0x20_u32, any::<bool>()).prop_map(|(n, wide)| {
-            u64::from(0x8400_0000 + n) | u64::from(wide) * u64::from(function::SMC64)
+            u64::from(if wide {
+                0xc400_0000 + n
+            } else {
+                0x8400_0000 + n
+            })
         }),
         (0..3_u64).prop_map(|n| 0x8000_0000 + n),
         any::<u64>(),
     ];
-    let other = prop_oneof![0..5_u64, Just(ENTRY), Just(RAM_START), address(), any::<u64>()];
+    let other = prop_oneof![
+        0..5_u64,
+        Just(ENTRY),
+        Just(RAM_START),
+        address(),
+        any::<u64>()
+    ];
     (id, prop::array::uniform7(other)).prop_map(|(id, rest)| {
         let mut values = [id; 8];
         values[1..].copy_from_slice(&rest);
@@ -133,7 +154,10 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
-        Self { vm: Fixture::new(3), present: [true, false, false] }
+        Self {
+            vm: Fixture::new(3),
+            present: [true, false, false],
+        }
     }
 
     fn happen(&mut self, event: Event) {
@@ -152,7 +176,11 @@ impl Run {
                 let lr = &mut self.vm.lists[n].lr[slot];
                 *lr = *lr & !(3 << 62) | (*lr >> 62 & 1) << 63;
             }
-            Event::Time(ticks) => self.vm.machine.now.set(self.vm.machine.now.get().saturating_add(ticks)),
+            Event::Time(ticks) => self
+                .vm
+                .machine
+                .now
+                .set(self.vm.machine.now.get().saturating_add(ticks)),
             Event::Byte(byte) => {
                 let _ = self.vm.vm.receive(&self.vm.machine, byte);
             }
@@ -181,7 +209,10 @@ impl Run {
             _ => matches!(action, Action::Inject(_)),
         };
         assert!(allowed, "{exit:?} -> {action:?}");
-        assert_eq!(self.vm.regs[n].pc, pc, "the program counter is the backend's");
+        assert_eq!(
+            self.vm.regs[n].pc, pc,
+            "the program counter is the backend's"
+        );
         if action == Action::Reconsider {
             self.reconsider(n);
         }
@@ -193,7 +224,9 @@ impl Run {
     /// What a pCPU does with its vCPU when it is to look at it again.
     fn reconsider(&mut self, n: usize) {
         let id = VcpuId::new(n as u8);
-        let Fixture { vm, machine, lists, .. } = &mut self.vm;
+        let Fixture {
+            vm, machine, lists, ..
+        } = &mut self.vm;
         if vm.life().is_running() && vm.power(id).is_on() {
             return;
         }
@@ -216,7 +249,10 @@ impl Run {
 
     fn check(&self) {
         let kicks = self.vm.machine.kicks.borrow();
-        assert!(kicks.iter().all(|cpu| (3..6).contains(&cpu.index())), "another VM's pCPU");
+        assert!(
+            kicks.iter().all(|cpu| (3..6).contains(&cpu.index())),
+            "another VM's pCPU"
+        );
     }
 }
 

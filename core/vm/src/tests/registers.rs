@@ -54,13 +54,19 @@ fn what_there_is_nothing_of_reads_as_zero_and_ignores_writes() {
         assert_eq!(set(&mut vm, id, u64::MAX), Action::Next, "{id}");
         assert_eq!(get(&mut vm, id), 0, "{id}");
     }
-    for id in
-        [SysReg::LORID_EL1, SysReg::MDRAR_EL1, SysReg::MDCCSR_EL0, SysReg::DBGAUTHSTATUS_EL1]
-    {
+    for id in [
+        SysReg::LORID_EL1,
+        SysReg::MDRAR_EL1,
+        SysReg::MDCCSR_EL0,
+        SysReg::DBGAUTHSTATUS_EL1,
+    ] {
         assert_eq!(get(&mut vm, id), 0, "{id}");
         assert_eq!(set(&mut vm, id, 0), UNDEFINED, "{id} is read-only");
     }
-    assert_eq!(set(&mut vm, SysReg::DBGCLAIMSET_EL1, u64::MAX), Action::Next);
+    assert_eq!(
+        set(&mut vm, SysReg::DBGCLAIMSET_EL1, u64::MAX),
+        Action::Next
+    );
     assert_eq!(get(&mut vm, SysReg::DBGCLAIMSET_EL1), 0xff);
 }
 
@@ -82,12 +88,19 @@ fn the_os_lock_is_the_vcpu_s_own() {
 fn the_physical_timer_s_registers() {
     let mut vm = Fixture::new(1);
     vm.machine.now.set(5000);
-    assert_eq!(set(&mut vm, SysReg::CNTP_TVAL_EL0, 0xffff_ffff_0000_0064), Action::Next);
+    assert_eq!(
+        set(&mut vm, SysReg::CNTP_TVAL_EL0, 0xffff_ffff_0000_0064),
+        Action::Next
+    );
     assert_eq!(get(&mut vm, SysReg::CNTP_CVAL_EL0), 5100);
     vm.machine.now.set(5090);
     assert_eq!(get(&mut vm, SysReg::CNTP_TVAL_EL0), 10);
     assert_eq!(set(&mut vm, SysReg::CNTP_CTL_EL0, u64::MAX), Action::Next);
-    assert_eq!(get(&mut vm, SysReg::CNTP_CTL_EL0), 3, "ISTATUS is read-only");
+    assert_eq!(
+        get(&mut vm, SysReg::CNTP_CTL_EL0),
+        3,
+        "ISTATUS is read-only"
+    );
     vm.machine.now.set(5100);
     assert_eq!(get(&mut vm, SysReg::CNTP_CTL_EL0), 7);
     assert_eq!(set(&mut vm, SysReg::CNTP_CVAL_EL0, u64::MAX), Action::Next);
@@ -98,7 +111,11 @@ fn the_physical_timer_s_registers() {
 #[test]
 fn sgi_registers_can_only_be_written() {
     let mut vm = Fixture::new(1);
-    for id in [SysReg::ICC_SGI0R_EL1, SysReg::ICC_SGI1R_EL1, SysReg::ICC_ASGI1R_EL1] {
+    for id in [
+        SysReg::ICC_SGI0R_EL1,
+        SysReg::ICC_SGI1R_EL1,
+        SysReg::ICC_ASGI1R_EL1,
+    ] {
         assert_eq!(set(&mut vm, id, u64::MAX), Action::Next, "{id}");
         assert_eq!(vm.handle(0, read(id)), UNDEFINED, "{id}");
     }
@@ -139,7 +156,13 @@ fn debug_registers_are_given_once_they_matter() {
 #[test]
 fn the_zero_register_takes_part() {
     let mut vm = Fixture::new(1);
-    let access = |id, write| Exit::SystemRegister(SystemRegister { id, register: 31, write });
+    let access = |id, write| {
+        Exit::SystemRegister(SystemRegister {
+            id,
+            register: 31,
+            write,
+        })
+    };
     let before = vm.regs[0];
     assert_eq!(vm.handle(0, access(SysReg::OSLSR_EL1, false)), Action::Next);
     assert_eq!(vm.handle(0, access(SysReg::OSLAR_EL1, true)), Action::Next);
@@ -180,7 +203,10 @@ fn everything_else_is_undefined() {
         named.contains(&id) || id.is_feature_id() || breakpoints
     };
     let mut vm = Fixture::new(2);
-    for id in (0..=u16::MAX).map(SysReg::from_bits).filter(|id| !known(*id)) {
+    for id in (0..=u16::MAX)
+        .map(SysReg::from_bits)
+        .filter(|id| !known(*id))
+    {
         vm.regs[0].x[5] = BEFORE;
         assert_eq!(vm.handle(0, read(id)), UNDEFINED, "{id}");
         assert_eq!(vm.handle(0, write(id)), UNDEFINED, "{id}");

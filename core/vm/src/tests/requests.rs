@@ -18,7 +18,13 @@ const VIRTUAL_TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
 fn running(vcpus: u8) -> Fixture {
     let mut vm = Fixture::new(vcpus);
     for n in 1..vcpus {
-        vm.vm.power(VcpuId::new(n)).start(Entry { pc: ENTRY, argument: 0 }).unwrap();
+        vm.vm
+            .power(VcpuId::new(n))
+            .start(Entry {
+                pc: ENTRY,
+                argument: 0,
+            })
+            .unwrap();
         vm.come_in(n);
     }
     put(&mut vm, 0, GICD, 0x12);
@@ -171,12 +177,25 @@ fn the_physical_timer_fires_at_its_deadline() {
 
     vm.machine.now.set(1499);
     vm.guest(1).refresh();
-    assert_eq!((vm.shown(1), vm.guest(1).deadline()), (std::vec![], Some(1500)));
+    assert_eq!(
+        (vm.shown(1), vm.guest(1).deadline()),
+        (std::vec![], Some(1500))
+    );
     vm.machine.now.set(1501);
-    assert_eq!(vm.guest(1).deadline(), Some(1500), "it passed between the two");
+    assert_eq!(
+        vm.guest(1).deadline(),
+        Some(1500),
+        "it passed between the two"
+    );
     vm.guest(1).refresh();
-    assert_eq!((vm.shown(1), vm.guest(1).deadline()), (std::vec![PHYSICAL_TIMER], None));
-    assert!(vm.machine.kicked().is_empty(), "a private interrupt concerns nobody else");
+    assert_eq!(
+        (vm.shown(1), vm.guest(1).deadline()),
+        (std::vec![PHYSICAL_TIMER], None)
+    );
+    assert!(
+        vm.machine.kicked().is_empty(),
+        "a private interrupt concerns nobody else"
+    );
 
     // Masked, the line falls.
     vm.regs[1].x[5] = 3;
@@ -189,8 +208,17 @@ fn the_virtual_timer_is_a_hardware_interrupt() {
     let mut vm = running(1);
     vm.guest(0).virtual_timer(IntId::new(27));
     assert_eq!(vm.shown(0), [VIRTUAL_TIMER]);
-    let lr = vm.lists[0].lr.iter().find(|lr| **lr as u32 == VIRTUAL_TIMER).copied().unwrap();
-    assert_eq!((lr >> 61 & 1, lr >> 32 & 0x3ff), (1, 27), "HW, and the physical id");
+    let lr = vm.lists[0]
+        .lr
+        .iter()
+        .find(|lr| **lr as u32 == VIRTUAL_TIMER)
+        .copied()
+        .unwrap();
+    assert_eq!(
+        (lr >> 61 & 1, lr >> 32 & 0x3ff),
+        (1, 27),
+        "HW, and the physical id"
+    );
     // The guest clears it instead of taking it: nobody else would deactivate it.
     put(&mut vm, 0, GICR + SGI_BASE + 0x280, 1 << VIRTUAL_TIMER);
     assert_eq!(vm.machine.deactivated.borrow()[..], [IntId::new(27)]);
@@ -201,14 +229,23 @@ fn the_virtual_timer_is_a_hardware_interrupt() {
 fn an_interrupt_that_ends_by_itself_while_the_vcpu_sleeps_is_released() {
     let mut vm = running(1);
     vm.guest(0).virtual_timer(IntId::new(27));
-    let slot = vm.lists[0].lr.iter().position(|lr| *lr as u32 == VIRTUAL_TIMER).unwrap();
+    let slot = vm.lists[0]
+        .lr
+        .iter()
+        .position(|lr| *lr as u32 == VIRTUAL_TIMER)
+        .unwrap();
     // The guest has acknowledged it, and it fires again: no HW=1 for that.
     vm.lists[0].lr[slot] ^= 3 << 62;
     vm.guest(0).virtual_timer(IntId::new(27));
     assert_eq!(vm.lists[0].lr[slot] >> 61 & 1, 0);
     // It ends both, and sleeps before the maintenance interrupt comes.
     vm.lists[0].lr[slot] &= !(3 << 62);
-    let Fixture { vm: inner, machine, lists, .. } = &mut vm;
+    let Fixture {
+        vm: inner,
+        machine,
+        lists,
+        ..
+    } = &mut vm;
     assert!(!inner.interrupt_waits(machine, VcpuId::new(0), &mut lists[0]));
     assert_eq!(machine.deactivated.borrow()[..], [IntId::new(27)]);
 }
@@ -233,7 +270,9 @@ fn more_than_the_list_registers_hold_come_by_maintenance() {
 fn a_sleeping_vcpu_wakes_for_what_is_pending() {
     let mut vm = running(2);
     let waits = |vm: &mut Fixture| {
-        let Fixture { vm, machine, lists, .. } = vm;
+        let Fixture {
+            vm, machine, lists, ..
+        } = vm;
         vm.interrupt_waits(machine, VcpuId::new(1), &mut lists[1])
     };
     assert!(!waits(&mut vm));
@@ -252,15 +291,29 @@ fn a_guest_that_polls_rwp_is_not_kept_waiting() {
     }
     settle(&mut vm);
     vm.call(2, [function::CPU_OFF.into(), 0, 0, 0]);
-    let Fixture { vm: inner, machine, lists, .. } = &mut vm;
+    let Fixture {
+        vm: inner,
+        machine,
+        lists,
+        ..
+    } = &mut vm;
     inner.take_back_interrupts(machine, VcpuId::new(2), &mut lists[2]);
     inner.life().leave();
 
     for n in 0..3 {
-        put(&mut vm, 0, GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE + 0x180, 1 << 5);
+        put(
+            &mut vm,
+            0,
+            GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE + 0x180,
+            1 << 5,
+        );
     }
     put(&mut vm, 0, GICD, 0);
-    assert_ne!(get(&mut vm, 0, GICD) & RWP, 0, "vCPU 1 shows the interrupt still");
+    assert_ne!(
+        get(&mut vm, 0, GICD) & RWP,
+        0,
+        "vCPU 1 shows the interrupt still"
+    );
     // The sleeper is kicked, looks up and sleeps on; who is off has nothing to settle.
     assert!(vm.machine.kicked().contains(&1));
     vm.guest(1).refresh();
@@ -278,13 +331,26 @@ fn an_alarm_is_kept_by_the_first_vcpu() {
     put(&mut vm, 1, rtc + 4, 2);
     assert_eq!(vm.machine.kicked(), [0]);
     let due = 2 * crate::fake::FREQUENCY;
-    assert_eq!((vm.guest(0).deadline(), vm.guest(1).deadline()), (Some(due), None));
+    assert_eq!(
+        (vm.guest(0).deadline(), vm.guest(1).deadline()),
+        (Some(due), None)
+    );
     vm.machine.now.set(due);
     vm.guest(0).refresh();
     assert_eq!(vm.shown(0), [platform::RTC_IRQ.get()]);
     assert_eq!(vm.guest(0).deadline(), None);
     put(&mut vm, 0, rtc + 0x1c, 1);
     assert_eq!(vm.shown(0), []);
+}
+
+#[test]
+fn nobody_wakes_himself() {
+    let vm = running(2);
+    let (first, second) = (VcpuId::new(0), VcpuId::new(1));
+    vm.vm.wake(&vm.machine, second, second);
+    assert!(vm.machine.kicked().is_empty());
+    vm.vm.wake(&vm.machine, second, first);
+    assert_eq!(vm.machine.kicked(), [1]);
 }
 
 #[test]
@@ -301,7 +367,10 @@ fn exits_without_state() {
             Exit::Fetch { ipa, walk: false },
             Action::Inject(GuestFault::ExternalFetch { walk: false }),
         ),
-        (Exit::Fetch { ipa, walk: true }, Action::Inject(GuestFault::ExternalFetch { walk: true })),
+        (
+            Exit::Fetch { ipa, walk: true },
+            Action::Inject(GuestFault::ExternalFetch { walk: true }),
+        ),
     ] {
         let before = vm.regs[0];
         assert_eq!(vm.handle(0, exit), action);

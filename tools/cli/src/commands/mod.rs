@@ -83,18 +83,23 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
     system::agree(&store, &everything())?;
     let qemu = store.qemu().blame(Code::Setup)?;
     println!("QEMU {}: {}", qemu.version(), qemu.program().display());
+    let mut kernels = Vec::new();
     for reference in KERNELS {
         let Some(spec) = KernelSpec::parse(reference) else {
             continue;
         };
         let kernel = store.kernel(&spec).blame(Code::Setup)?;
-        store
-            .initramfs(&kernel, &Selection::Default)
-            .blame(Code::Setup)?;
         let resolved = &kernel.resolved;
         println!("{reference}: {} {}", resolved.package, resolved.version);
+        kernels.push(kernel);
     }
+    store.busybox().blame(Code::Setup)?;
     store.prune().blame(Code::Setup)?;
+    for kernel in &kernels {
+        store
+            .initramfs(kernel, &Selection::Default)
+            .blame(Code::Setup)?;
+    }
     fetch_crates(root)?;
     println!("Everything is there.");
     Ok(Code::Success)

@@ -106,7 +106,9 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let mut total = Tally::default();
     for step in steps {
         let start = Instant::now();
+        let progress = ui::Step::new(step.name);
         let tally = (step.run)(root);
+        drop(progress);
         told(step.name, &tally, start.elapsed());
         total.add(&tally);
     }

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_full_line_loses_nothing() {
         let mut console = console(true);
-        for room in [0, 1, 2] {
+        for room in [0, 1, 1] {
             console.port().room = room;
             assert!(!console.try_send(VM, b'a'), "not taken");
         }

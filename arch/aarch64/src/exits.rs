@@ -1,44 +1,30 @@
 //! From the trap entry to the core, and back.
 
 use crate::board::Board;
-use crate::cpu::Cpu;
+use crate::cpu::{self, Cpu};
 use crate::lists::HardwareLists;
+use crate::service::{self, guest};
 use crate::traps::guest_mdcr;
 use crate::vcpu::Vcpu;
 use crate::{fp, inject, interrupts, read, schedule, write};
 use hanok_decode::{Esr, Syndrome};
 use hanok_hal::GuestMemory;
-use hanok_types::{IntId, Ipa};
-use hanok_vm::{Action, DataAbort, Exit, Guest, MmioAccess, SystemRegister};
+use hanok_types::Ipa;
+use hanok_vm::{Action, DataAbort, Exit, MmioAccess, SystemRegister};
 
 /// PSTATE.SS: cleared when a stepped instruction is emulated, so that the step completes.
 const PSTATE_SS: u64 = 1 << 21;
 /// PSTATE.BTYPE: zero after any instruction but a branch.
 const PSTATE_BTYPE: u64 = 3 << 10;
 
-/// The vCPU that left the guest, and its board.
+/// The vCPU that left the guest, its pCPU, and the board.
 fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
     // SAFETY: the trap entry passes the vCPU that ran, which belongs to this pCPU alone and
-    // lives for ever; its `cpu` is this pCPU, distinct memory. No other reference to either
-    // exists: the hypervisor keeps none across a guest's run.
-    let (vcpu, cpu) = unsafe { (&mut *vcpu, &mut *(*vcpu).cpu) };
+    // lives for ever; so does the pCPU's own record, which is distinct memory. No other
+    // reference to either exists: the hypervisor keeps none across a guest's run.
+    let (vcpu, cpu) = unsafe { (&mut *vcpu, &mut *cpu::current()) };
     let board = cpu.board.expect("a pCPU that ran a guest has its board");
     (vcpu, cpu, board)
-}
-
-/// The core's handler for this vCPU.
-fn guest<'a>(
-    vcpu: &'a mut Vcpu,
-    board: &'static Board,
-    lists: &'a mut HardwareLists,
-) -> Guest<'a, Board, HardwareLists> {
-    Guest {
-        vm: &vcpu.unit.vm,
-        vcpu: &mut vcpu.core,
-        regs: &mut vcpu.regs,
-        machine: board,
-        lists,
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -51,6 +37,9 @@ extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
         return vcpu;
     }
     let exit = exit_of(vcpu, esr, syndrome);
+    if let Exit::Fetch { ipa, .. } = exit {
+        notice_fault_loop(vcpu, board, ipa);
+    }
     let action = guest(vcpu, board, &mut HardwareLists::new()).handle(exit);
     act(vcpu, cpu, board, esr, action)
 }
@@ -64,7 +53,7 @@ fn act(
     action: Action,
 ) -> *mut Vcpu {
     if core::mem::take(&mut vcpu.core.rearm) {
-        program_timer(vcpu, board);
+        service::program_timer(vcpu, board);
     }
     match action {
         Action::Resume => vcpu,
@@ -79,6 +68,7 @@ fn act(
         Action::GiveDebug => {
             vcpu.debug.given = true;
             vcpu.debug.load();
+            write!("mdscr_el1", vcpu.core.mdscr);
             write!("mdcr_el2", guest_mdcr(true));
             vcpu
         }
@@ -89,6 +79,22 @@ fn act(
         Action::Sleep => schedule::sleep(vcpu, cpu, board),
         Action::Reconsider => schedule::next(cpu, board),
     }
+}
+
+/// A guest whose exception vector cannot be fetched faults on it for ever, as on a board.
+/// That is its right, but nobody is to wonder why nothing happens: said once a life.
+fn notice_fault_loop(vcpu: &mut Vcpu, board: &Board, ipa: Ipa) {
+    let pc = vcpu.regs.pc;
+    let vector = inject::vector(vcpu.regs.pstate);
+    if pc != vector || core::mem::replace(&mut vcpu.loop_noticed, true) {
+        return;
+    }
+    board.say(format_args!(
+        "vm {}: vCPU {} is stuck: its exception vector at {pc:#x} lies where nothing is ({ipa}); \
+         the first fault came before the guest had set VBAR_EL1, or that is wrong",
+        vcpu.unit.vm.config().name,
+        vcpu.core.id,
+    ));
 }
 
 /// Past the instruction that made the exit.
@@ -205,60 +211,11 @@ extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
         guest(vcpu, board, &mut HardwareLists::new()).virtual_timer(interrupt);
         return vcpu;
     }
-    serve(Some(vcpu), board, interrupt);
+    service::serve(Some(vcpu), board, interrupt);
     if vcpu.unit.vm.life().is_running() && vcpu.unit.vm.power(vcpu.core.id).is_on() {
         vcpu
     } else {
         schedule::next(cpu, board)
-    }
-}
-
-/// Serves one physical interrupt other than a running vCPU's timer, and deactivates it.
-/// `vcpu` is the one in this CPU, if any.
-pub fn serve(vcpu: Option<&mut Vcpu>, board: &'static Board, interrupt: IntId) {
-    let lines = &board.interrupts;
-    if Some(interrupt) == lines.uart {
-        board.serve_console();
-    }
-    match vcpu {
-        Some(vcpu) => {
-            let lists = &mut HardwareLists::new();
-            if interrupt == lines.virtual_timer {
-                guest(vcpu, board, lists).virtual_timer(interrupt);
-                return;
-            }
-            if interrupt == lines.maintenance {
-                guest(vcpu, board, lists).maintenance();
-            }
-            if interrupt == lines.hyp_timer {
-                write!("cnthp_ctl_el2", 0);
-            }
-            refresh(vcpu, board);
-        }
-        None if interrupt == lines.hyp_timer => write!("cnthp_ctl_el2", 0),
-        // Nobody is here whose timer it could be: an old one, from before its vCPU left.
-        None if interrupt == lines.virtual_timer => write!("cntv_ctl_el0", 0),
-        None => {}
-    }
-    interrupts::deactivate(interrupt);
-}
-
-/// Brings the interrupts and timers of the vCPU in this CPU up to date.
-pub fn refresh(vcpu: &mut Vcpu, board: &'static Board) {
-    guest(vcpu, board, &mut HardwareLists::new()).refresh();
-    if core::mem::take(&mut vcpu.core.rearm) {
-        program_timer(vcpu, board);
-    }
-}
-
-/// Sets the hypervisor's timer to the vCPU's next deadline.
-fn program_timer(vcpu: &mut Vcpu, board: &'static Board) {
-    match guest(vcpu, board, &mut HardwareLists::new()).deadline() {
-        Some(at) => {
-            write!("cnthp_cval_el2", at);
-            write!("cnthp_ctl_el2", 1);
-        }
-        None => write!("cnthp_ctl_el2", 0),
     }
 }
 

@@ -32,6 +32,11 @@ fn vector_offset(pstate: u64) -> u64 {
     }
 }
 
+/// Where the guest's handler of a synchronous exception is, from where PSTATE was.
+pub fn vector(pstate: u64) -> u64 {
+    read!("vbar_el1").wrapping_add(vector_offset(pstate))
+}
+
 fn origin(pstate: u64) -> Origin {
     if pstate & AARCH32 != 0 || pstate & 0xc == 0 {
         Origin::Lower
@@ -104,7 +109,7 @@ fn synchronous(vcpu: &mut Vcpu, esr: u64, far: Option<u64>) {
         new |= SSBS;
     }
     vcpu.regs.pstate = new;
-    vcpu.regs.pc = read!("vbar_el1").wrapping_add(vector_offset(pstate));
+    vcpu.regs.pc = vector(pstate);
 }
 
 /// FEAT_PAN.

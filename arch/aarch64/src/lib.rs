@@ -25,6 +25,7 @@ pub mod mmu;
 pub mod ram;
 pub mod random;
 pub mod schedule;
+mod service;
 pub mod traps;
 pub mod vcpu;
 pub mod vectors;

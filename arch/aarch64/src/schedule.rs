@@ -8,7 +8,7 @@ use crate::cpu::Cpu;
 use crate::lists::HardwareLists;
 use crate::traps::guest_mdcr;
 use crate::vcpu::Vcpu;
-use crate::{exits, fp, interrupts, sysreg, write};
+use crate::{fp, interrupts, service, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_types::{VcpuId, VcpuSet};
 use hanok_vm::{Ending, Machine, StopReason};
@@ -63,7 +63,6 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) -> bool {
 /// Puts a vCPU that starts into this CPU.
 fn load(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     vcpu.on = true;
-    vcpu.cpu = cpu;
     vcpu.stack = cpu.stack;
     write!("vtcr_el2", board.vtcr);
     write!("vttbr_el2", vcpu.unit.vttbr);
@@ -86,7 +85,7 @@ fn load(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     sysreg::isb();
     // What was sent to it before it came.
     vcpu.unit.vm.requests(vcpu.core.id).ask_interrupts();
-    exits::refresh(vcpu, board);
+    service::refresh(vcpu, board);
 }
 
 /// Takes a vCPU that is off, or whose VM ends, out of this CPU. Its state is of no use any
@@ -207,6 +206,6 @@ fn idle(mut vcpu: Option<&mut Vcpu>, board: &'static Board) {
     sysreg::wait_for_interrupt();
     while let Some(interrupt) = interrupts::acknowledge() {
         interrupts::drop_priority(interrupt);
-        exits::serve(vcpu.as_deref_mut(), board, interrupt);
+        service::serve(vcpu.as_deref_mut(), board, interrupt);
     }
 }

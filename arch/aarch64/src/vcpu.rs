@@ -1,7 +1,6 @@
 //! A vCPU as this backend keeps it.
 
 use crate::board::VmUnit;
-use crate::cpu::Cpu;
 use crate::debug::DebugState;
 use crate::el1::El1State;
 use crate::fp::FpState;
@@ -20,8 +19,6 @@ pub struct Vcpu {
     pub regs: Regs,
     /// Top of the stack of the pCPU it runs on.
     pub stack: u64,
-    /// The pCPU it runs on.
-    pub cpu: *mut Cpu,
     /// Its VM.
     pub unit: &'static VmUnit,
     /// The core's part.
@@ -30,6 +27,8 @@ pub struct Vcpu {
     pub hcr: Hcr,
     /// Whether it is in its VM: started, and not off.
     pub on: bool,
+    /// Whether it was said in this life that its exception vector cannot be fetched.
+    pub loop_noticed: bool,
     /// Whether its FP registers are in the CPU.
     pub fp_loaded: bool,
     /// EL1 registers while it is not in a CPU.
@@ -46,11 +45,11 @@ impl Vcpu {
         Self {
             regs: Regs::default(),
             stack: 0,
-            cpu: core::ptr::null_mut(),
             unit,
             core,
             hcr,
             on: false,
+            loop_noticed: false,
             fp_loaded: false,
             el1: El1State::default(),
             fp: FpState::default(),
@@ -70,6 +69,7 @@ impl Vcpu {
         self.hcr.remove(Hcr::VSE);
         self.el1 = El1State::reset(self.core.mpidr());
         self.fp = FpState::default();
+        self.loop_noticed = false;
         self.fp_loaded = false;
         self.debug = DebugState::default();
     }

@@ -4,13 +4,16 @@
 //! that its CPU does not have.
 
 use crate::id_registers::id_register;
-use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
+use crate::{Action, DebugAccess, Guest, GuestFault, Machine, SystemRegister};
 use hanok_decode::SysReg;
 use hanok_hal::ListRegisters;
 use hanok_vgic::SgiRegister;
 
 /// MDSCR_EL1 bits that do nothing while no debug event is enabled: all but SS, KDE and MDE.
 const MDSCR_EVENTS: u64 = 1 | 1 << 13 | 1 << 15;
+/// MDSCR_EL1.TDCC: EL0 may not reach the debug channel. The one bit that is worth keeping
+/// while there are no debug events.
+const MDSCR_TDCC: u64 = 1 << 12;
 /// OSLSR_EL1: an OS lock is implemented (OSLM = 0b10).
 const OSLM: u64 = 1 << 3;
 
@@ -42,6 +45,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             SysReg::CNTP_CTL_EL0 => self.vcpu.timer.control(now),
             SysReg::CNTP_CVAL_EL0 => self.vcpu.timer.compare(),
             SysReg::CNTP_TVAL_EL0 => self.vcpu.timer.value(now),
+            SysReg::MDSCR_EL1 if self.debug_is_trapped() => self.vcpu.mdscr,
             SysReg::OSLSR_EL1 => OSLM | u64::from(self.vcpu.os_lock) << 1,
             // No auxiliary control, no LORegions, no debug ROM, no external debug
             // communication, no power-down request.
@@ -77,7 +81,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 Action::Next
             }
             // Kernels clear it as they start: that needs no debug registers.
-            SysReg::MDSCR_EL1 if value & MDSCR_EVENTS == 0 => Action::Next,
+            SysReg::MDSCR_EL1 if value & MDSCR_EVENTS == 0 && self.debug_is_trapped() => {
+                self.vcpu.mdscr = value & MDSCR_TDCC;
+                Action::Next
+            }
             SysReg::ACTLR_EL1
             | SysReg::LORSA_EL1
             | SysReg::LOREA_EL1
@@ -93,6 +100,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             _ if is_debug(id) => self.give_debug(),
             _ => Action::Inject(GuestFault::Undefined),
         }
+    }
+
+    fn debug_is_trapped(&self) -> bool {
+        self.vcpu.debug == DebugAccess::Trapped
     }
 
     fn send_sgi(&mut self, kind: SgiRegister, value: u64) -> Action {

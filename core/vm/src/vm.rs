@@ -71,6 +71,8 @@ pub struct Vcpu {
     pub timer: PhysicalTimer,
     /// What it was given of debug.
     pub debug: DebugAccess,
+    /// MDSCR_EL1 while debug is trapped; in the CPU from when it is given.
+    pub mdscr: u64,
     /// The OS lock (OSLSR_EL1.OSLK), set at reset.
     pub os_lock: bool,
     /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
@@ -85,6 +87,7 @@ impl Vcpu {
             id,
             timer,
             debug: DebugAccess::Trapped,
+            mdscr: 0,
             os_lock: true,
             rearm: false,
         }

@@ -89,7 +89,8 @@ Exit codes:
      all VMs powered off when nothing more was awaited, or Ctrl-A x was typed
   2  wrong usage or script            6  the hypervisor panicked
   3  description refused, build       7  QEMU did not start, or ended
-     failed                              unexpectedly
+     failed, or the hypervisor           unexpectedly
+     refused to start: it says why
   4  the time of --timeout was over   8  a download or an installation failed
   5  a VM was stopped for what it     9  the VMs powered off before the
      did                                 awaited text came
@@ -132,13 +133,8 @@ pub struct RunArgs {
     /// Boot the first VM's kernel on QEMU itself, without the hypervisor, to compare.
     #[arg(long)]
     pub native: bool,
-    /// More words for the guest's command line (only with --native).
-    #[arg(
-        long,
-        requires = "native",
-        default_value = "",
-        allow_hyphen_values = true
-    )]
+    /// More words for the hypervisor; with --native, for the guest's command line.
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
     pub append: String,
     /// Let this script sit at the console.
     #[arg(long, value_name = "FILE")]

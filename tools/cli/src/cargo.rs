@@ -1,8 +1,9 @@
 //! Building our own code with cargo.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 
@@ -31,20 +32,46 @@ pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
         return Ok(built);
     }
     let step = Step::new("Building the hypervisor");
-    let mut build = cargo(root);
-    build.args(["build", "--release", "-p", HYPERVISOR, "--target", TARGET]);
-    process::run(&mut build)?;
+    let flat = flat(root, HYPERVISOR)?;
     step.done();
-    let elf = elf_path(root);
-    let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
-    let flat = image::flatten(&bytes).with_context(|| format!("in {}", elf.display()))?;
     Ok(BUILT.get_or_init(|| flat))
 }
 
-/// The hypervisor as a debugger wants it.
-fn elf_path(root: &Path) -> PathBuf {
+/// The flat binary of the program in `guests/NAME`, as a file; built once in this process.
+pub fn guest(root: &Path, name: &str) -> Result<PathBuf> {
+    static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(path) = built.get(name) {
+        return Ok(path.clone());
+    }
+    let step = Step::new(format!("Building the guest {name}"));
+    let flat = flat(root, &format!("hanok-{name}"))?;
+    let path = repo::target_dir(root).join("hanok").join("guests");
+    let path = path.join(name).with_extension("bin");
+    repo::write_whole(&path, &flat)?;
+    step.done();
+    built.insert(name.to_owned(), path.clone());
+    Ok(path)
+}
+
+/// Builds the bare-metal image of `package` and flattens it.
+fn flat(root: &Path, package: &str) -> Result<Vec<u8>> {
+    let mut build = cargo(root);
+    build.args(["build", "--release", "-p", package, "--target", TARGET]);
+    process::run(&mut build)?;
+    let elf = elf_path(root, package);
+    let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
+    image::flatten(&bytes).with_context(|| format!("in {}", elf.display()))
+}
+
+/// The hypervisor as a debugger wants it, as it was built last.
+pub fn hypervisor_elf(root: &Path) -> PathBuf {
+    elf_path(root, HYPERVISOR)
+}
+
+fn elf_path(root: &Path, package: &str) -> PathBuf {
     repo::target_dir(root)
         .join(TARGET)
         .join("release")
-        .join(HYPERVISOR)
+        .join(package)
 }

@@ -15,7 +15,7 @@ pub enum Code {
     TestsFailed = 1,
     /// The command line, a script or a scenario is wrong.
     Usage = 2,
-    /// The description was refused, or a build failed.
+    /// The description was refused, a build failed, or the hypervisor refused to start.
     Refused = 3,
     /// The time given was over.
     Timeout = 4,

@@ -34,14 +34,55 @@ fn common(command: &mut Command) {
     command.args(["-monitor", "none"]);
 }
 
-/// Adds what boots `image` on the board that `board` describes.
-pub fn board(command: &mut Command, board: &[String], image: &Path) {
+/// What the hypervisor is told on this PC: to frame the line, and `append`.
+fn words(append: &str) -> String {
+    format!("hanok.console=framed {append}").trim_end().to_owned()
+}
+
+/// Adds what boots `image` on the board that `board` describes, with more words for the
+/// hypervisor.
+pub fn board(command: &mut Command, board: &[String], image: &Path, append: &str) {
     command.args(board);
     common(command);
     command
         .arg("-kernel")
         .arg(image)
-        .args(["-append", "hanok.console=framed"]);
+        .args(["-append", &words(append)]);
+}
+
+/// Where the parts of a board are that boots with a device tree of our own.
+pub struct Placed<'a> {
+    /// The image.
+    pub image: (&'a Path, u64),
+    /// The board's device tree.
+    pub tree: (&'a Path, u64),
+    /// The first instructions, as [`stub`] makes them.
+    pub stub: (&'a Path, u64),
+}
+
+/// Adds what boots an image with a device tree that QEMU has neither made nor looked into:
+/// what a boot loader gone wrong might hand over.
+pub fn placed(command: &mut Command, board: &[String], placed: &Placed) {
+    command.args(board);
+    common(command);
+    for ((file, address), more) in [
+        (placed.image, ",force-raw=on"),
+        (placed.tree, ",force-raw=on"),
+        (placed.stub, ",force-raw=on,cpu-num=0"),
+    ] {
+        let file = file.to_string_lossy().replace(',', ",,");
+        let device = format!("loader,file={file},addr={address:#x}{more}");
+        command.args(["-device", &device]);
+    }
+}
+
+/// A64 code that does what the boot protocol asks of a boot loader: X0 is the tree, go.
+pub fn stub(tree: u64, entry: u64) -> Vec<u8> {
+    // ldr x0, tree; ldr x4, entry; br x4; nop
+    let code: [u32; 4] = [0x5800_0080, 0x5800_00a4, 0xd61f_0080, 0xd503_201f];
+    let words = code.iter().flat_map(|word| word.to_le_bytes());
+    let literals = [tree, entry].into_iter().flat_map(u64::to_le_bytes);
+    words.chain(literals).collect()
 }
 
 /// Adds what boots a guest without the hypervisor, on the machine that a VM looks like.

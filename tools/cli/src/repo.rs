@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// The root of the repository.
 ///
@@ -26,6 +26,16 @@ fn is_root(dir: &Path) -> bool {
     ["Cargo.toml", "boards", "core", "hypervisor"]
         .iter()
         .all(|name| dir.join(name).exists())
+}
+
+/// Writes a file, whole or not at all: another process may be reading the former one.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let dir = path.parent().context("a file needs a folder")?;
+    std::fs::create_dir_all(dir)?;
+    let mut draft = tempfile::NamedTempFile::new_in(dir)?;
+    std::io::Write::write_all(&mut draft, bytes)?;
+    draft.persist(path)?;
+    Ok(())
 }
 
 /// Where cargo puts what it builds.

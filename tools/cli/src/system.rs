@@ -27,6 +27,21 @@ pub struct Overrides {
     pub cores: Option<u64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
+    /// What is changed about the first VM.
+    pub vm: VmOverrides,
+}
+
+/// What a test changes about the first VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VmOverrides {
+    /// The kernel, as a description names it.
+    pub kernel: Option<String>,
+    /// The number of vCPUs.
+    pub vcpus: Option<u64>,
+    /// Memory in bytes.
+    pub memory: Option<u64>,
+    /// Words added to the command line.
+    pub cmdline: String,
 }
 
 /// Reads and checks a description, with the command line's changes. They are checked as if
@@ -43,39 +58,82 @@ pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Descript
 }
 
 impl Overrides {
-    /// `text` with the board's keys changed. Lines keep their numbers wherever there is room:
-    /// a key takes its former line, or that of a comment at the top.
+    /// `text` with its keys changed. Lines keep their numbers wherever there is room: a key
+    /// takes its former line, or that of a comment in the same table.
     fn apply(&self, text: &str) -> String {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        let cpu = self
-            .cpu
-            .as_ref()
-            .map(|cpu| format!("cpu = {}", toml::Value::from(cpu.as_str())));
-        let cores = self.cores.map(|cores| format!("cores = {cores}"));
-        let memory = self
-            .memory
-            .map(|bytes| format!("memory = \"{}K\"", bytes >> 10));
-        for line in [cpu, cores, memory].into_iter().flatten() {
-            let key = line.split(' ').next().unwrap_or_default();
-            let top = lines
-                .iter()
-                .position(|line| line.trim_start().starts_with('['));
-            let top = &lines[..top.unwrap_or(lines.len())];
-            let same = |old: &String| {
-                let old = old.split_once('=');
-                old.is_some_and(|(old, _)| old.trim().trim_matches('"') == key)
+        let is_table = |line: &String| line.trim_start().starts_with('[');
+        let board = [
+            self.cpu.as_deref().map(|cpu| word("cpu", cpu)),
+            self.cores.map(|cores| format!("cores = {cores}")),
+            self.memory.map(|bytes| kibibytes("memory", bytes)),
+        ];
+        for line in board.into_iter().flatten() {
+            let end = lines.iter().position(is_table).unwrap_or(lines.len());
+            set(&mut lines, 0, end, line);
+        }
+        for line in self.vm.lines(text) {
+            let Some(head) = lines.iter().position(|line| line.trim() == "[[vm]]") else {
+                break;
             };
-            let free = |old: &String| old.trim().is_empty() || old.trim_start().starts_with('#');
-            match top
-                .iter()
-                .position(same)
-                .or_else(|| top.iter().position(free))
-            {
-                Some(at) => lines[at] = line,
-                None => lines.insert(0, line),
-            }
+            let start = head + 1;
+            let end = lines[start..].iter().position(is_table);
+            let end = end.map_or(lines.len(), |end| start + end);
+            set(&mut lines, start, end, line);
         }
         lines.join("\n") + "\n"
+    }
+}
+
+impl VmOverrides {
+    /// The lines to be set in the first VM of `text`.
+    fn lines(&self, text: &str) -> impl Iterator<Item = String> {
+        let cmdline = (!self.cmdline.is_empty()).then(|| {
+            let all = format!("{} {}", cmdline_of(text), self.cmdline);
+            word("cmdline", all.trim())
+        });
+        let lines = [
+            self.kernel.as_deref().map(|kernel| word("kernel", kernel)),
+            self.vcpus.map(|vcpus| format!("vcpus = {vcpus}")),
+            self.memory.map(|bytes| kibibytes("memory", bytes)),
+            cmdline,
+        ];
+        lines.into_iter().flatten()
+    }
+}
+
+fn word(key: &str, value: &str) -> String {
+    format!("{key} = {}", toml::Value::from(value))
+}
+
+fn kibibytes(key: &str, bytes: u64) -> String {
+    format!("{key} = \"{}K\"", bytes >> 10)
+}
+
+/// The first VM's command line; of a text that is no description, none: its own check says
+/// what is wrong.
+fn cmdline_of(text: &str) -> String {
+    let table: Option<toml::Table> = toml::from_str(text).ok();
+    let cmdline = table.as_ref().and_then(|table| {
+        let vm = table.get("vm")?.as_array()?.first()?;
+        vm.get("cmdline")?.as_str()
+    });
+    cmdline.unwrap_or_default().to_owned()
+}
+
+/// Sets the key of `line` in the table whose lines are from `start` to `end`.
+fn set(lines: &mut Vec<String>, start: usize, end: usize, line: String) {
+    let key = line.split(' ').next().unwrap_or_default();
+    let same = |old: &String| {
+        let old = old.split_once('=');
+        old.is_some_and(|(old, _)| old.trim().trim_matches('"') == key)
+    };
+    let free = |old: &String| old.trim().is_empty() || old.trim_start().starts_with('#');
+    let part = &lines[start..end];
+    let place = part.iter().position(same).or_else(|| part.iter().position(free));
+    match place {
+        Some(at) => lines[start + at] = line,
+        None => lines.insert(start, line),
     }
 }
 
@@ -114,11 +172,11 @@ pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
 }
 
 /// Finds or fetches everything that `artifacts` name, in their order.
-pub fn resolve(store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
+pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
     agree(store, &wanted(artifacts))?;
     artifacts
         .iter()
-        .map(|of_vm| resolve_vm(store, of_vm))
+        .map(|of_vm| resolve_vm(root, store, of_vm))
         .collect()
 }
 
@@ -154,11 +212,11 @@ fn stock(kernel: &KernelRef) -> Option<KernelSpec> {
             version: version.clone(),
             rt: *rt,
         }),
-        KernelRef::Path(_) => None,
+        KernelRef::Guest(_) | KernelRef::Path(_) => None,
     }
 }
 
-fn resolve_vm(store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
+fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
     let kernel = stock(&artifacts.kernel)
         .map(|spec| store.kernel(&spec))
         .transpose();
@@ -177,6 +235,7 @@ fn resolve_vm(store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
     };
     let image = match (&artifacts.kernel, kernel) {
         (KernelRef::Path(path), _) => path.clone(),
+        (KernelRef::Guest(name), _) => cargo::guest(root, name).blame(Code::Refused)?,
         (KernelRef::Debian { .. }, Some(kernel)) => kernel.image,
         (KernelRef::Debian { .. }, None) => return Err(failure(Code::Setup, "no kernel")),
     };
@@ -243,10 +302,29 @@ mod tests {
             cpu: Some("max".into()),
             cores: Some(2),
             memory: Some(1 << 30),
+            ..Overrides::default()
         };
         let text = "# one\nboard = 'x'\ncores = 4\n[[vm]]\nmemory = '1M'\n";
         let wanted =
             "memory = \"1048576K\"\ncpu = \"max\"\nboard = 'x'\ncores = 2\n[[vm]]\nmemory = '1M'\n";
+        assert_eq!(changed.apply(text), wanted);
+    }
+
+    #[test]
+    fn overrides_of_a_vm_keep_its_command_line() {
+        let vm = VmOverrides {
+            kernel: Some("debian:6.12".into()),
+            vcpus: Some(1),
+            memory: Some(1 << 20),
+            cmdline: "more".into(),
+        };
+        let changed = Overrides {
+            vm,
+            ..Overrides::default()
+        };
+        let text = "memory = '1G'\n[[vm]]\nkernel = 'x'\ncmdline = 'a b'\nmemory = '2G'\n";
+        let wanted = "memory = '1G'\n[[vm]]\nvcpus = 1\nkernel = \"debian:6.12\"\n\
+            cmdline = \"a b more\"\nmemory = \"1024K\"\n";
         assert_eq!(changed.apply(text), wanted);
     }
 

@@ -129,6 +129,7 @@ fn system(
     let cores = rules::assign(report, description.cores, &drafts);
     for (draft, cpus) in drafts.into_iter().zip(cores) {
         rules::files(report, &draft);
+        rules::guest(report, boards_dir, &draft);
         description.vms.extend(finish(draft, cpus, report));
     }
     Some(description)
@@ -149,7 +150,7 @@ pub(crate) struct Draft {
 fn draft(reader: &mut Reader<'_, '_>, report: &mut Report) -> Draft {
     let folder = report.path.parent().unwrap_or(Path::new("")).to_path_buf();
     let name = "a name of up to 31 letters, digits and dashes";
-    let kernel = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", or a path";
+    let kernel = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", or a path";
     let modules = "\"default\", \"all\" or a list of modules";
     let cpus = "a list of core numbers";
     Draft {

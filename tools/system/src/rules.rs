@@ -250,6 +250,36 @@ pub(crate) fn files(report: &mut Report, draft: &Draft) {
     }
 }
 
+/// A program of the repository, in the folder beside the boards', must be there.
+pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
+    let Some(kernel) = &draft.kernel else { return };
+    let KernelRef::Guest(name) = &kernel.value else {
+        return;
+    };
+    let guests = boards_dir.join("../guests");
+    if guests.join(name).join("Cargo.toml").is_file() {
+        return;
+    }
+    let mut known = guest_names(&guests);
+    known.sort();
+    let what = format!("there is no guest \"{name}\" in the repository");
+    let why = format!("guests/ has {}", known.join(", "));
+    let remedy = match nearest(name, known.iter().map(String::as_str)) {
+        Some(known) => format!("did you mean \"guest:{known}\"?"),
+        None => "choose one of them, or give a path".to_owned(),
+    };
+    report.refuse(&kernel.span, Words::new(what, why, remedy));
+}
+
+/// The folders in `guests` that hold a program.
+fn guest_names(guests: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(guests).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.path().join("Cargo.toml").is_file())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
 fn bytes(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> Option<Vec<u8>> {
     match read_file(path) {
         Ok(bytes) => Some(bytes),

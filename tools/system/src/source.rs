@@ -12,6 +12,9 @@ pub enum KernelRef {
         /// Whether it is the PREEMPT_RT build.
         rt: bool,
     },
+    /// `"guest:conformance"`: the program of this repository in `guests/conformance`, built
+    /// when it is needed.
+    Guest(String),
     /// A file.
     Path(PathBuf),
 }
@@ -21,8 +24,13 @@ const DEBIAN_VERSIONS: [&str; 2] = ["6.1", "6.12"];
 
 impl KernelRef {
     /// From its text; a path is relative to `folder`. `None` for a Debian kernel that is
-    /// not known.
+    /// not known, and for a guest without a name.
     pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
+        if let Some(name) = text.strip_prefix("guest:") {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            let sound = !name.is_empty() && name.chars().all(plain);
+            return sound.then(|| Self::Guest(name.to_owned()));
+        }
         let Some(debian) = text.strip_prefix("debian:") else {
             return Some(Self::Path(folder.join(text)));
         };

@@ -77,6 +77,19 @@ fn all_sources_are_read() {
 }
 
 #[test]
+fn the_repository_s_own_guests_are_known() {
+    let text = with("debian:6.1", "guest:conformance");
+    let kernel = KernelRef::Guest("conformance".to_owned());
+    assert_eq!(load(&text).unwrap().vms[0].kernel, kernel);
+    let found = load(&with("debian:6.1", "guest:conformence")).unwrap_err();
+    let what = "4:10 there is no guest \"conformence\" in the repository";
+    assert_eq!(short(&found[0]), what);
+    assert_eq!(found[0].remedy, "did you mean \"guest:conformance\"?");
+    assert_eq!(refusals(&with("debian:6.1", "guest:../x")).len(), 1);
+    assert_eq!(refusals(&with("debian:6.1", "guest:")).len(), 1);
+}
+
+#[test]
 fn what_the_repository_describes_is_sound() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for entry in std::fs::read_dir(root.join("systems")).unwrap() {

@@ -242,7 +242,7 @@ fn entries_of_file(file: &Path) -> Vec<Entry> {
 fn sources_list(archives: &Archives, native: &str) -> String {
     let line = |uri: &str, suite: &str| {
         format!(
-            "deb [arch={native},arm64 signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
+            "deb [arch={native},arm64,armhf signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
         )
     };
     let mut text = String::new();
@@ -270,7 +270,7 @@ fn configuration(dir: &Path, native: &str) -> String {
          Dir::Etc::preferencesparts \"-\";\n\
          APT::Architecture \"{native}\";\n\
          #clear APT::Architectures;\n\
-         APT::Architectures {{ \"{native}\"; \"arm64\"; }};\n\
+         APT::Architectures {{ \"{native}\"; \"arm64\"; \"armhf\"; }};\n\
          #clear APT::Default-Release;\n\
          Acquire::Languages \"none\";\n\
          Acquire::Retries \"3\";\n\

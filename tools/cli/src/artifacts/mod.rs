@@ -67,6 +67,14 @@ impl Store {
         })
     }
 
+    /// The newest package called `name` (`package:arch`), and where it is unpacked.
+    pub fn debian(&self, name: &str) -> Result<PathBuf> {
+        let resolved = self.package(name, |apt| {
+            newest(apt.show(name)?).with_context(|| format!("Debian has no {name}"))
+        })?;
+        Ok(self.cache.path(resolved.path))
+    }
+
     /// The package behind `reference`, from the cache or, by `choose`, from Debian.
     fn package(
         &self,

@@ -23,6 +23,9 @@ const KERNELS: [&str; 4] = [
     "debian:6.12-rt",
 ];
 
+/// A 32-bit userland for the tests.
+const TEST_PACKAGE: &str = "busybox-static:armhf";
+
 /// `path` as the user means it: from here, else from the repository (`systems/demo.toml`).
 pub fn find(root: &Path, path: &Path) -> PathBuf {
     let there = root.join(path);
@@ -49,7 +52,7 @@ pub fn check(root: &Path, file: &Path) -> Outcome {
 pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let resolved = system::resolve(&store, &system.artifacts())?;
+    let resolved = system::resolve(root, &store, &system.artifacts())?;
     let image = system::build(root, &system, &resolved)?;
     fs::write(output, &image)
         .with_context(|| format!("cannot write {}", output.display()))
@@ -94,6 +97,7 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
         kernels.push(kernel);
     }
     store.busybox().blame(Code::Setup)?;
+    store.debian(TEST_PACKAGE).blame(Code::Setup)?;
     store.prune().blame(Code::Setup)?;
     for kernel in &kernels {
         store
@@ -113,6 +117,8 @@ fn everything() -> Vec<(String, String)> {
     let kernels = KERNELS.iter().filter_map(|name| KernelSpec::parse(name));
     all.extend(kernels.map(|spec| (spec.reference(), system::kernel_words(&spec))));
     all.push((Store::BUSYBOX.to_owned(), system::BUSYBOX_WORDS.to_owned()));
+    let words = "a 32-bit busybox for the tests (1 MB)";
+    all.push((TEST_PACKAGE.to_owned(), words.to_owned()));
     all
 }
 

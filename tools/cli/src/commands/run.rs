@@ -96,24 +96,31 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
         cpu: args.cpu.clone(),
         cores: args.cores,
         memory: args.memory,
+        ..Overrides::default()
     };
     let system = system::load(root, &find(root, &args.file), &overrides)?;
     let image = image_path(root, &args.file);
     if args.dry_run {
-        return Ok(ready(&store.qemu_if_there(), &system, &image));
+        let qemu = store.qemu_if_there();
+        return Ok(ready(&qemu, &system, &image, &args.append));
     }
     let qemu = system::prepare(store, &system.artifacts())?;
-    let resolved = system::resolve(store, &system.artifacts())?;
+    let resolved = system::resolve(root, store, &system.artifacts())?;
     let bytes = system::build(root, &system, &resolved)?;
-    write_image(&image, &bytes).blame(Code::Refused)?;
-    Ok(ready(&qemu, &system, &image))
+    repo::write_whole(&image, &bytes).blame(Code::Refused)?;
+    Ok(ready(&qemu, &system, &image, &args.append))
 }
 
-/// A board that boots `image`.
-pub fn ready(qemu: &Qemu, system: &Description, image: &Path) -> Ready {
+/// The names of a system's VMs.
+pub fn names(system: &Description) -> Vec<String> {
+    system.vms.iter().map(|vm| vm.name.clone()).collect()
+}
+
+/// A board that boots `image`, with more words for the hypervisor.
+pub fn ready(qemu: &Qemu, system: &Description, image: &Path, append: &str) -> Ready {
     let mut command = qemu.command();
-    machine::board(&mut command, &system.qemu_args(), image);
-    let vms = system.vms.iter().map(|vm| vm.name.clone()).collect();
+    machine::board(&mut command, &system.qemu_args(), image, append);
+    let vms = names(system);
     Ready {
         command,
         vms,
@@ -128,16 +135,6 @@ fn image_path(root: &Path, file: &Path) -> PathBuf {
         .join("hanok")
         .join(stem)
         .with_extension("img")
-}
-
-/// Writes an image, whole or not at all: another run may be booting the former one.
-pub fn write_image(path: &Path, bytes: &[u8]) -> Result<()> {
-    let dir = path.parent().context("an image needs a folder")?;
-    fs::create_dir_all(dir)?;
-    let mut draft = tempfile::NamedTempFile::new_in(dir)?;
-    std::io::Write::write_all(&mut draft, bytes)?;
-    draft.persist(path)?;
-    Ok(())
 }
 
 /// A guest without the hypervisor around it.
@@ -190,11 +187,14 @@ impl Guest {
         })
     }
 
-    /// QEMU as this guest's own machine.
-    fn board(&self, store: &Store) -> Outcome<Ready> {
+    /// QEMU as this guest's own machine; `more` is put behind the initramfs.
+    fn board(&self, root: &Path, store: &Store, more: Option<&More>) -> Outcome<Ready> {
         let artifacts = std::slice::from_ref(&self.artifacts);
         let qemu = system::prepare(store, artifacts)?;
-        let resolved = system::resolve(store, artifacts)?;
+        let mut resolved = system::resolve(root, store, artifacts)?;
+        if let (Some(first), Some(more)) = (resolved.first_mut(), more) {
+            more.add_to(first).blame(Code::Refused)?;
+        }
         let Some(Resolved { kernel, initramfs }) = resolved.first() else {
             return Err(failure(Code::Refused, "there is no VM to boot"));
         };
@@ -216,9 +216,37 @@ impl Guest {
     }
 }
 
+/// More files for the initramfs: an archive of them, and where the whole is to be written.
+pub struct More {
+    /// The files, as a cpio archive.
+    pub archive: Vec<u8>,
+    /// Where the initramfs with them is to be.
+    pub path: PathBuf,
+}
+
+impl More {
+    /// Makes `resolved`'s initramfs one with these files. The kernel unpacks archives one
+    /// after the other (Linux, Documentation/driver-api/early-userspace/buffer-format.rst).
+    pub fn add_to(&self, resolved: &mut Resolved) -> Result<()> {
+        let mut bytes = match &resolved.initramfs {
+            Some(path) => fs::read(path)?,
+            None => Vec::new(),
+        };
+        bytes.extend(&self.archive);
+        repo::write_whole(&self.path, &bytes)?;
+        resolved.initramfs = Some(self.path.clone());
+        Ok(())
+    }
+}
+
 /// The first VM of `system` without the hypervisor.
-pub fn native_board(store: &Store, system: &Description) -> Outcome<Ready> {
-    Guest::first_of(system)?.board(store)
+pub fn native_board(
+    root: &Path,
+    store: &Store,
+    system: &Description,
+    more: Option<&More>,
+) -> Outcome<Ready> {
+    Guest::first_of(system)?.board(root, store, more)
 }
 
 fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
@@ -235,7 +263,7 @@ fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     guest.cpu = args.cpu.clone().unwrap_or(guest.cpu);
     guest.cores = args.cores.unwrap_or(guest.cores);
     guest.memory = args.memory.unwrap_or(guest.memory);
-    guest.board(store)
+    guest.board(root, store, None)
 }
 
 fn request(

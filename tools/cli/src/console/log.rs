@@ -7,6 +7,8 @@ pub enum Event {
     Stopped,
     /// The hypervisor panicked.
     Panic,
+    /// The hypervisor refused to start, and said why.
+    Refused,
     /// The last line: how it all ended.
     End(End),
 }
@@ -20,7 +22,13 @@ pub enum End {
     Stopped,
     /// A panic.
     Panic,
+    /// It did not start: configuration, image or board are at fault.
+    Refused,
 }
+
+/// What stands before each line of the hypervisor's while the line is not framed: before it
+/// knows that it is to be, and where it cannot even begin.
+const UNFRAMED: &str = "hanok: ";
 
 /// Puts the hypervisor's bytes together to lines.
 #[derive(Debug, Default)]
@@ -49,14 +57,19 @@ impl Lines {
 
 /// What `line` says, if it is one to act on.
 pub fn event(line: &str) -> Option<Event> {
+    let line = line.strip_prefix(UNFRAMED).unwrap_or(line);
     match line {
         "end: off" => return Some(Event::End(End::Off)),
         "end: stopped" => return Some(Event::End(End::Stopped)),
         "end: panic" => return Some(Event::End(End::Panic)),
+        "end: refused" => return Some(Event::End(End::Refused)),
         _ => {}
     }
     if line.starts_with("panic:") {
         return Some(Event::Panic);
+    }
+    if line.starts_with("refused:") {
+        return Some(Event::Refused);
     }
     let what = line.strip_prefix("vm ")?.split_once(": ")?.1;
     what.starts_with("stopped").then_some(Event::Stopped)
@@ -84,6 +97,9 @@ mod tests {
         assert_eq!(event("vm linux: started"), None);
         assert_eq!(event("panic: at here"), Some(Event::Panic));
         assert_eq!(event("end: off"), Some(Event::End(End::Off)));
+        assert_eq!(event("refused: no memory"), Some(Event::Refused));
+        assert_eq!(event("end: refused"), Some(Event::End(End::Refused)));
+        assert_eq!(event("hanok: panic: not at EL2"), Some(Event::Panic));
         assert_eq!(event("the end: off"), None);
     }
 }

@@ -73,6 +73,8 @@ pub struct Report {
     pub code: Code,
     /// Why, for people.
     pub why: String,
+    /// What was still awaited then, for people.
+    pub missed: Option<String>,
 }
 
 enum Incoming {
@@ -101,7 +103,9 @@ pub fn run(mut request: Request) -> Outcome<Report> {
     drop(raw);
     session.flush();
     let said = errors.join().unwrap_or_default();
-    Ok(verdict.unwrap_or_else(|| session.judge(status, &said)))
+    let mut report = verdict.unwrap_or_else(|| session.judge(status, &said));
+    report.missed = session.watch.awaited();
+    Ok(report)
 }
 
 fn spawn(command: &mut Command) -> anyhow::Result<Child> {
@@ -211,6 +215,7 @@ struct Session {
     receiver: usize,
     end: Option<End>,
     panicked: Option<String>,
+    refused: Option<String>,
     stopped: Option<String>,
     grace: Option<Instant>,
     midline: bool,
@@ -236,6 +241,7 @@ impl Session {
             receiver: 0,
             end: None,
             panicked: None,
+            refused: None,
             stopped: None,
             grace: None,
             midline: false,
@@ -332,11 +338,12 @@ impl Session {
         match log::event(line) {
             Some(Event::End(end)) => self.end = Some(end),
             Some(Event::Panic) => drop(self.panicked.get_or_insert(line.to_owned())),
+            Some(Event::Refused) => drop(self.refused.get_or_insert(line.to_owned())),
             Some(Event::Stopped) => drop(self.stopped.get_or_insert(line.to_owned())),
             None => return,
         }
         // A stopped VM alone ends nothing: others may run on.
-        if self.end.is_some() || self.panicked.is_some() {
+        if self.end.is_some() || self.panicked.is_some() || self.refused.is_some() {
             self.grace.get_or_insert(Instant::now() + GRACE);
         }
     }
@@ -398,6 +405,9 @@ impl Session {
         if let Some(line) = &self.panicked {
             return report(Code::Panicked, format!("the hypervisor panicked: {line}"));
         }
+        if let (Some(line), None | Some(End::Refused)) = (&self.refused, self.end) {
+            return report(Code::Refused, format!("the hypervisor {line}"));
+        }
         let well = status.is_some_and(|status| status.success());
         match self.end {
             Some(End::Panic) => report(Code::Panicked, "the hypervisor panicked"),
@@ -405,6 +415,7 @@ impl Session {
                 let line = self.stopped.as_deref().unwrap_or("a VM was stopped");
                 report(Code::Stopped, line)
             }
+            Some(End::Refused) => report(Code::Refused, "the hypervisor refused to start"),
             Some(End::Off) => self.off(),
             None if !self.request.framed && well => self.off(),
             None => {
@@ -432,5 +443,6 @@ fn report(code: Code, why: impl Into<String>) -> Report {
     Report {
         code,
         why: why.into(),
+        missed: None,
     }
 }

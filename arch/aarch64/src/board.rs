@@ -114,9 +114,7 @@ impl Machine for Board {
     }
 
     fn line_state(&self, _vm: VmId, room: bool, waiting: bool) {
-        if room && self.reception_paused.swap(false, Ordering::Relaxed) {
-            self.console.lock().port().set_listening(true);
-            // What arrived meanwhile has raised its interrupt already, and will not again.
+        if room && self.reception_paused.load(Ordering::SeqCst) && self.resume_reception() {
             self.receive_all();
         }
         if waiting && !self.transmission_waits.swap(true, Ordering::Relaxed) {
@@ -166,16 +164,24 @@ impl Board {
     pub fn serve_console(&self) {
         self.console.lock().port().acknowledge();
         self.receive_all();
-        if self.transmission_waits.swap(false, Ordering::Relaxed) {
-            let mut all_sent = true;
-            for unit in self.vms {
-                all_sent &= unit.vm.transmit(self);
-            }
-            if all_sent {
-                self.console.lock().port().interrupt_when_writable(false);
-            } else {
-                self.transmission_waits.store(true, Ordering::Relaxed);
-            }
+        self.transmit_all();
+    }
+
+    /// Lets every VM send what waits for the line. Quiet first, then the sending: a guest
+    /// that finds the line full meanwhile, on another pCPU, asks for the interrupt anew.
+    fn transmit_all(&self) {
+        if !self.transmission_waits.load(Ordering::Relaxed) {
+            return;
+        }
+        self.console.lock().port().interrupt_when_writable(false);
+        self.transmission_waits.store(false, Ordering::Relaxed);
+        let mut all_sent = true;
+        for unit in self.vms {
+            all_sent &= unit.vm.transmit(self);
+        }
+        if !all_sent {
+            self.transmission_waits.store(true, Ordering::Relaxed);
+            self.console.lock().port().interrupt_when_writable(true);
         }
     }
 
@@ -194,20 +200,36 @@ impl Board {
     fn receive(&self) -> Option<(VmId, u8)> {
         loop {
             let listening = self.console.lock().listening();
-            let room = self
-                .vms
-                .get(listening.index())
-                .map_or(1, |unit| unit.vm.receive_room());
-            let mut console = self.console.lock();
-            if room == 0 {
-                console.port().set_listening(false);
-                self.reception_paused.store(true, Ordering::Relaxed);
-                return None;
+            if !self.has_room(listening) {
+                self.console.lock().port().set_listening(false);
+                self.reception_paused.store(true, Ordering::SeqCst);
+                // The guest may have made room, on another pCPU, before it could see that
+                // reception is paused: then nobody else goes on with it.
+                if !self.has_room(listening) || !self.resume_reception() {
+                    return None;
+                }
             }
+            let mut console = self.console.lock();
             let byte = console.port().receive()?;
             if let Some(addressed) = console.received(byte) {
                 return Some(addressed);
             }
         }
+    }
+
+    /// Whether a VM's serial port takes a byte; one that is not there takes all.
+    fn has_room(&self, vm: VmId) -> bool {
+        let unit = self.vms.get(vm.index());
+        unit.is_none_or(|unit| unit.vm.receive_room() > 0)
+    }
+
+    /// Lets the port interrupt again if reception was paused. The caller, if the answer is
+    /// yes, takes what arrived meanwhile: that has raised its interrupt already.
+    fn resume_reception(&self) -> bool {
+        let paused = self.reception_paused.swap(false, Ordering::SeqCst);
+        if paused {
+            self.console.lock().port().set_listening(true);
+        }
+        paused
     }
 }

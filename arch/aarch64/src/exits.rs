@@ -164,7 +164,7 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> DataAbort {
         write: abort.write,
         walk: abort.on_walk,
         access,
-        instruction: if access.is_none() {
+        instruction: if access.is_none() && !abort.on_walk {
             instruction(vcpu)
         } else {
             None

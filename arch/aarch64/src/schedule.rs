@@ -10,7 +10,7 @@ use crate::traps::guest_mdcr;
 use crate::vcpu::Vcpu;
 use crate::{fp, interrupts, service, sysreg, write};
 use core::sync::atomic::Ordering;
-use hanok_types::{VcpuId, VcpuSet};
+use hanok_types::VcpuId;
 use hanok_vm::{Ending, Machine, StopReason};
 
 /// The vCPU to run next on this pCPU; sleeps while there is none.
@@ -38,11 +38,7 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) -> bool {
             return true;
         }
         unload(vcpu, board);
-        match vm.life().leave() {
-            (0, Some(ending)) => carry_out(unit, ending, cpu, board),
-            (0, None) => stop_if_all_off(unit, cpu, board),
-            _ => {}
-        }
+        leave(unit, cpu, board);
     }
     if !vm.power(vcpu.core.id).is_pending() || !vm.life().enter() {
         return false;
@@ -54,7 +50,7 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) -> bool {
             true
         }
         None => {
-            vm.life().leave();
+            leave(unit, cpu, board);
             false
         }
     }
@@ -103,15 +99,12 @@ fn unload(vcpu: &mut Vcpu, board: &'static Board) {
     sysreg::isb();
 }
 
-/// Nobody is left in a running VM: if nobody is about to come in either, nothing ever will.
-fn stop_if_all_off(unit: &'static VmUnit, cpu: &mut Cpu, board: &'static Board) {
-    let vm = &unit.vm;
-    let all_off = VcpuSet::first(vm.vcpus())
-        .iter()
-        .all(|vcpu| vm.power(vcpu).is_off());
-    if all_off && vm.life().begin_end(Ending::Stopped) {
-        vm.set_stop_reason(StopReason::AllOff);
-        carry_out(unit, Ending::Stopped, cpu, board);
+/// A vCPU is out of its VM; if it was the last, it does what is to be done then.
+fn leave(unit: &'static VmUnit, cpu: &mut Cpu, board: &'static Board) {
+    match unit.vm.life().leave() {
+        (0, Some(ending)) => carry_out(unit, ending, cpu, board),
+        (0, None) if unit.vm.stop_if_all_off() => carry_out(unit, Ending::Stopped, cpu, board),
+        _ => {}
     }
 }
 

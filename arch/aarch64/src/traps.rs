@@ -143,6 +143,9 @@ pub fn install() {
     write!("hstr_el2", 0);
     write!("mdcr_el2", guest_mdcr(false));
     write!("vpidr_el2", read!("midr_el1"));
+    // The OS lock, closed at a cold reset, would keep every debug event of a guest away; the
+    // guest's own lock is the core's.
+    write!("oslar_el1", 0);
     crate::fp::close();
     crate::sysreg::isb();
 }

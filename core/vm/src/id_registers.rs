@@ -4,7 +4,7 @@
 //! this code is hidden until somebody has thought about it. Hidden on purpose: EL2 and EL3,
 //! SVE, SME, MTE, RAS, MPAM, activity monitors, the PMU, trace, statistical profiling,
 //! transactions, LS64, and all whose registers EL2 would have to enable (HCRX_EL2) or to
-//! switch. Given: FP and SIMD, crypto, atomics, pointer authentication (its keys are
+//! switch; big-endian data, since devices' models know little-endian alone. Given: FP and SIMD, crypto, atomics, pointer authentication (its keys are
 //! switched with the vCPU), BTI, breakpoints and watchpoints, 32-bit EL0.
 //!
 //! Field positions: DDI 0487, D24.2, under each register's name.
@@ -88,11 +88,9 @@ const ISAR2: &[Field] =
         Keep(52),
     ];
 const MMFR0: &[Field] = &[
-    // PARange of stage 2's 40 bits, ASIDBits, BigEnd, BigEndEL0, granules, ExS, ECV's counters.
+    // PARange of stage 2's 40 bits, ASIDBits, granules, ExS, ECV's counters.
     AtMost(0, 2),
     Keep(4),
-    Keep(8),
-    Keep(16),
     Keep(20),
     Keep(24),
     Keep(28),

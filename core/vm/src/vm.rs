@@ -6,8 +6,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use hanok_config::VmConfig;
 use hanok_devices::{EmptySlots, Flash, Pl011, Pl031};
 use hanok_hal::{ListRegisters, Mutex};
-use hanok_types::{CpuId, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
-use hanok_vgic::Vgic;
+use hanok_types::{CpuId, MAX_VCPUS, VcpuId, VcpuSet, VmId, Width, platform};
+use hanok_vgic::{Frame, Vgic};
+
+/// GICR_ICPENDR0 in a redistributor's two frames (IHI 0069H, 12.11).
+const GICR_ICPENDR0: u64 = 0x1_0280;
 
 /// What other pCPUs ask a vCPU's own pCPU to look at.
 #[derive(Debug, Default)]
@@ -281,7 +284,11 @@ impl Vm {
         lists: &mut impl ListRegisters,
     ) {
         let mut gic = self.gic.lock();
-        let freed = gic.leave(vcpu, lists);
+        let mut freed = gic.leave(vcpu, lists);
+        // The virtual timer goes off with its vCPU: what it raised is no longer true.
+        let timer = 1 << platform::TIMER_VIRTUAL_IRQ.get();
+        let frame = Frame::Redist(vcpu);
+        freed = freed.union(gic.write(frame, GICR_ICPENDR0, Width::Word, timer));
         self.release(machine, &mut gic, vcpu);
         drop(gic);
         self.notify(machine, freed, Some(vcpu));

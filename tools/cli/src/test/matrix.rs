@@ -18,8 +18,10 @@ pub struct Case {
     pub scenario: Arc<Scenario>,
     /// The description.
     pub system: String,
-    /// What is changed about the board.
+    /// What is changed about the board and its first VM.
     pub overrides: Overrides,
+    /// Where the random numbers of damage begin.
+    pub seed: u64,
 }
 
 /// Every case of `tests/*.toml`, in the order of the files' names.
@@ -35,9 +37,9 @@ pub fn load(root: &Path) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for path in files {
         let text = fs::read_to_string(&path)?;
-        let scenario = Scenario::parse(&text).with_context(|| format!("in {}", path.display()))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        for case in expand(&stem, scenario)? {
+        let found = parse(&stem, &text).with_context(|| format!("in {}", path.display()))?;
+        for case in found {
             if cases.iter().any(|other| other.name == case.name) {
                 bail!("two scenarios are called {}", case.name);
             }
@@ -47,66 +49,103 @@ pub fn load(root: &Path) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The cases of one scenario.
-fn expand(stem: &str, scenario: Scenario) -> Result<Vec<Case>> {
-    let base = scenario.name.clone().unwrap_or_else(|| stem.to_owned());
-    let systems = scenario.system.all();
-    let memories = values(scenario.memory.as_ref());
-    let (cpus, cores) = (
-        values(scenario.cpu.as_ref()),
-        values(scenario.cores.as_ref()),
-    );
-    let scenario = Arc::new(scenario);
+/// The cases of one file's text.
+fn parse(stem: &str, text: &str) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for system in &systems {
-        for cpu in &cpus {
-            for count in &cores {
-                for memory in &memories {
-                    let mut marks = Vec::new();
-                    let short = system.rsplit('/').next().unwrap_or(system);
-                    mark(
-                        &mut marks,
-                        systems.len(),
-                        Some(short.trim_end_matches(".toml").into()),
-                    );
-                    mark(&mut marks, cpus.len(), cpu.clone());
-                    mark(
-                        &mut marks,
-                        cores.len(),
-                        count.map(|count| format!("{count} cores")),
-                    );
-                    mark(&mut marks, memories.len(), memory.clone());
-                    let bytes = memory.as_deref().map(parse_size).transpose()?;
-                    let overrides = Overrides {
-                        cpu: cpu.clone(),
-                        cores: *count,
-                        memory: bytes,
-                    };
-                    cases.push(Case {
-                        name: named(&base, &marks),
-                        scenario: Arc::clone(&scenario),
-                        system: system.clone(),
-                        overrides,
-                    });
-                }
-            }
-        }
+    for (mark, scenario) in Scenario::parse_all(text)? {
+        cases.extend(expand(stem, mark.as_deref(), &scenario)?);
     }
     Ok(cases)
 }
 
-/// The values of a list, or once nothing.
-fn values<T: Clone>(list: Option<&OneOrMore<T>>) -> Vec<Option<T>> {
-    list.map_or_else(
-        || vec![None],
-        |list| list.all().into_iter().map(Some).collect(),
-    )
+/// The cases of one scenario: its lists multiplied.
+fn expand(stem: &str, mark: Option<&str>, scenario: &Scenario) -> Result<Vec<Case>> {
+    let marks = mark.map(str::to_owned).into_iter().collect();
+    let systems = scenario.system.all();
+    let mut drafts = Vec::new();
+    for system in &systems {
+        let mut draft = Draft {
+            marks: Vec::clone(&marks),
+            system: system.clone(),
+            ..Draft::default()
+        };
+        if systems.len() > 1 {
+            let short = system.rsplit('/').next().unwrap_or(system);
+            draft.marks.push(short.trim_end_matches(".toml").to_owned());
+        }
+        drafts.push(draft);
+    }
+    let s = scenario;
+    let drafts = by(drafts, &s.kernel, |d, v| d.overrides.vm.kernel = v, |v| {
+        v.trim_start_matches("debian:").to_owned()
+    });
+    let drafts = by(drafts, &s.cpu, |d, v| d.overrides.cpu = v, String::clone);
+    let drafts = by(drafts, &s.vcpus, |d, v| d.overrides.vm.vcpus = v, |v| {
+        format!("{v} vCPUs")
+    });
+    let drafts = by(drafts, &s.cores, |d, v| d.overrides.cores = v, |v| {
+        format!("{v} cores")
+    });
+    let drafts = by(drafts, &s.memory, |d, v| d.memory = v, String::clone);
+    let drafts = by(drafts, &s.seed, |d, v| d.seed = v, |v| format!("seed {v}"));
+    let base = scenario.name.as_deref().unwrap_or(stem);
+    drafts
+        .into_iter()
+        .map(|draft| draft.finish(base, scenario))
+        .collect()
 }
 
-/// Only what differs between cases stands in their names.
-fn mark(marks: &mut Vec<String>, count: usize, value: Option<String>) {
-    if count > 1 {
-        marks.extend(value);
+/// A case in the making.
+#[derive(Clone, Default)]
+struct Draft {
+    marks: Vec<String>,
+    system: String,
+    overrides: Overrides,
+    memory: Option<String>,
+    seed: Option<u64>,
+}
+
+/// Each of `drafts` with each value of `list`; only what differs stands in the names.
+fn by<T: Clone>(
+    drafts: Vec<Draft>,
+    list: &Option<OneOrMore<T>>,
+    put: impl Fn(&mut Draft, Option<T>),
+    mark: impl Fn(&T) -> String,
+) -> Vec<Draft> {
+    let Some(list) = list else { return drafts };
+    let values = list.all();
+    let mut all = Vec::new();
+    for draft in drafts {
+        for value in &values {
+            let mut draft = draft.clone();
+            if values.len() > 1 {
+                draft.marks.push(mark(value));
+            }
+            put(&mut draft, Some(value.clone()));
+            all.push(draft);
+        }
+    }
+    all
+}
+
+impl Draft {
+    fn finish(mut self, base: &str, scenario: &Scenario) -> Result<Case> {
+        let mut scenario = scenario.clone();
+        let vm = &mut self.overrides.vm;
+        let mut vars = std::mem::take(&mut scenario.vars);
+        let vcpus = vm.vcpus.map(|vcpus| ("vcpus".to_owned(), vcpus.to_string()));
+        vars.extend(vcpus);
+        scenario.fill(&vars)?;
+        vm.memory = scenario.vm_memory.as_deref().map(parse_size).transpose()?;
+        vm.cmdline = scenario.cmdline.clone();
+        self.overrides.memory = self.memory.as_deref().map(parse_size).transpose()?;
+        Ok(Case {
+            name: named(base, &self.marks),
+            scenario: Arc::new(scenario),
+            system: self.system,
+            overrides: self.overrides,
+            seed: self.seed.unwrap_or(1),
+        })
     }
 }
 
@@ -123,7 +162,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        let cases = expand("boot", Scenario::parse(text).unwrap()).unwrap();
+        let cases = parse("boot", text).unwrap();
         cases.into_iter().map(|case| case.name).collect()
     }
 
@@ -137,13 +176,17 @@ mod tests {
             "boot [b, 4 cores]",
         ];
         assert_eq!(names(text), wanted);
+        let text = "system = 'x'\nvcpus = [1, 2]\n[[cases]]\ncpu = 'max'\n\
+            [[cases]]\nname = 'a'\nvcpus = 4";
+        let wanted = ["boot [max, 1 vCPUs]", "boot [max, 2 vCPUs]", "boot [a]"];
+        assert_eq!(names(text), wanted);
         assert_eq!(names("system = 'x'"), ["boot"]);
         assert_eq!(names("system = 'x'\nname = 'other'"), ["other"]);
     }
 
     #[test]
     fn a_wrong_size_is_told() {
-        let scenario = Scenario::parse("system = 'x'\nmemory = 'much'").unwrap();
-        assert!(expand("x", scenario).is_err());
+        assert!(parse("x", "system = 'x'\nmemory = 'much'").is_err());
+        assert!(parse("x", "system = 'x'\nvm-memory = 'much'").is_err());
     }
 }

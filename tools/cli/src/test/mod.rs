@@ -4,6 +4,7 @@
 //! compiler checks, and scenarios that boot a board. Every kind counts single tests.
 
 mod code;
+mod damage;
 mod matrix;
 mod rules;
 mod runner;
@@ -93,7 +94,7 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     if args.list {
         steps.iter().for_each(|step| println!("{}", step.name));
         for case in &cases {
-            println!("{:<40} {}", case.name, case.scenario.about);
+            println!("{:<44} {}", case.name, case.scenario.about);
         }
         return Ok(Code::Success);
     }

@@ -1,13 +1,15 @@
 //! The format of `tests/*.toml`: a board, what is typed, what must and must not come.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use super::damage::{Damage, ImageDamage};
 use crate::console::script::Step;
 
-/// One file.
+/// One file, or one of the cases it lists.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
@@ -24,15 +26,40 @@ pub struct Scenario {
     pub cores: Option<OneOrMore<u64>>,
     /// Sizes of the board's memory, such as "1G"; a case each.
     pub memory: Option<OneOrMore<String>>,
+    /// Kernels of the first VM; a case each.
+    pub kernel: Option<OneOrMore<String>>,
+    /// Numbers of vCPUs of the first VM; a case each.
+    pub vcpus: Option<OneOrMore<u64>>,
+    /// Where the random numbers of damage begin; a case each.
+    pub seed: Option<OneOrMore<u64>>,
+    /// Memory of the first VM.
+    pub vm_memory: Option<String>,
+    /// Words added to the first VM's command line.
+    #[serde(default)]
+    pub cmdline: String,
+    /// Words for the hypervisor.
+    #[serde(default)]
+    pub append: String,
+    /// What `@NAME@` stands for in the texts.
+    #[serde(default)]
+    pub vars: BTreeMap<String, String>,
+    /// Files that the first VM's initramfs has besides.
+    #[serde(default)]
+    pub initramfs_files: Vec<FileSpec>,
+    /// What is done to the image before the board boots it.
+    #[serde(default)]
+    pub image_damage: Vec<ImageDamage>,
+    /// What is done to the board's device tree; then it is not QEMU that hands it over.
+    pub board_tree_damage: Option<Vec<Damage>>,
     /// Boots the first VM's kernel without the hypervisor: what it does on QEMU itself.
     #[serde(default)]
     pub native: bool,
     /// What to await and to type, in order.
     #[serde(default)]
     pub steps: Vec<StepSpec>,
-    /// How it must end.
-    #[serde(default)]
-    pub end: Ending,
+    /// How it must end: one of these.
+    #[serde(default = "off")]
+    pub end: OneOrMore<Ending>,
     /// Watchdog in seconds of this PC's time: generous, since only a hang reaches it.
     #[serde(default = "default_timeout")]
     pub timeout: f64,
@@ -48,6 +75,18 @@ pub struct Scenario {
     /// Only run with --all, or when named.
     #[serde(default)]
     pub slow: bool,
+}
+
+/// A file for the initramfs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FileSpec {
+    /// A file of the repository; of `package`, where one is named.
+    pub file: String,
+    /// Debian's package that it comes from, such as "busybox-static:armhf".
+    pub package: Option<String>,
+    /// Where it goes.
+    pub to: String,
 }
 
 /// A value, or a list that makes a matrix.
@@ -71,11 +110,10 @@ impl<T: Clone> OneOrMore<T> {
 }
 
 /// How a scenario must end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// All VMs powered off, after the last step.
-    #[default]
     Off,
     /// The last step came; the board is switched off then.
     Until,
@@ -83,6 +121,10 @@ pub enum Ending {
     Stopped,
     /// The hypervisor panicked.
     Panic,
+    /// The hypervisor refused to start.
+    Refused,
+    /// The time was over, with all steps done: where something must go on for ever.
+    Timeout,
 }
 
 /// A step: exactly one of these.
@@ -105,13 +147,40 @@ const fn default_timeout() -> f64 {
     300.0
 }
 
+const fn off() -> OneOrMore<Ending> {
+    OneOrMore::One(Ending::Off)
+}
+
 impl Scenario {
-    /// Reads one file.
-    pub fn parse(text: &str) -> Result<Self> {
-        let scenario: Self = toml::from_str(text)?;
+    /// Reads one file: the scenario, or each of its `cases`, whose keys replace those of
+    /// the file. Each comes with the mark that sets it apart.
+    pub fn parse_all(text: &str) -> Result<Vec<(Option<String>, Self)>> {
+        let mut common: toml::Table = toml::from_str(text)?;
+        let Some(cases) = common.remove("cases") else {
+            return Ok(vec![(None, Self::parse(common)?)]);
+        };
+        let cases: Vec<toml::Table> = cases.try_into().context("`cases` is a list of tables")?;
+        if cases.is_empty() {
+            bail!("`cases` is empty");
+        }
+        let read = |case: toml::Table| {
+            let mark = mark_of(&case);
+            let scenario = Self::parse(merged(&common, case));
+            let scenario = scenario.with_context(|| format!("in the case {mark}"))?;
+            Ok((Some(mark), scenario))
+        };
+        cases.into_iter().map(read).collect()
+    }
+
+    fn parse(table: toml::Table) -> Result<Self> {
+        let scenario: Self = table.try_into()?;
         Duration::try_from_secs_f64(scenario.timeout)?;
-        if scenario.end == Ending::Until && scenario.steps.is_empty() {
-            bail!("end = \"until\" needs steps: it ends after the last one");
+        let ends = scenario.end.all();
+        if ends.is_empty() {
+            bail!("`end` names no ending");
+        }
+        if ends.contains(&Ending::Until) && (scenario.steps.is_empty() || ends.len() > 1) {
+            bail!("end = \"until\" stands alone and needs steps: it ends after the last one");
         }
         if scenario.system.all().is_empty() {
             bail!("`system` names no description");
@@ -120,18 +189,76 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// Puts in what `@NAME@` stands for, wherever a text may have it.
+    pub fn fill(&mut self, vars: &BTreeMap<String, String>) -> Result<()> {
+        let mut texts = vec![&mut self.cmdline, &mut self.append];
+        texts.extend(&mut self.expect_log);
+        texts.extend(&mut self.forbid);
+        texts.extend(self.steps.iter_mut().filter_map(StepSpec::text));
+        for text in texts {
+            for (name, value) in vars {
+                *text = text.replace(&format!("@{name}@"), value);
+            }
+            let mut parts = text.split('@').skip(1).step_by(2);
+            let name = |part: &&str| {
+                !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+            };
+            if let Some(unknown) = parts.find(name) {
+                bail!("@{unknown}@ stands for nothing: name it in `vars`");
+            }
+        }
+        Ok(())
+    }
+
     /// The steps as the console's watcher takes them.
     pub fn steps(&self) -> Result<Vec<Step>> {
         let steps = self.steps.iter().map(StepSpec::step);
         let mut steps = steps.collect::<Result<Vec<_>>>()?;
-        if self.end == Ending::Until {
+        if self.end.all().contains(&Ending::Until) {
             steps.push(Step::End);
         }
         Ok(steps)
     }
 }
 
+/// The keys of `case` over those of `common`; variables are put together.
+fn merged(common: &toml::Table, mut case: toml::Table) -> toml::Table {
+    let mut all = common.clone();
+    case.remove("name");
+    if let (Some(toml::Value::Table(vars)), Some(toml::Value::Table(more))) =
+        (all.get("vars").cloned(), case.get_mut("vars"))
+    {
+        for (name, value) in vars {
+            more.entry(name).or_insert(value);
+        }
+    }
+    all.extend(case);
+    all
+}
+
+/// What sets a case apart: its `name`, else its short values.
+fn mark_of(case: &toml::Table) -> String {
+    if let Some(name) = case.get("name").and_then(toml::Value::as_str) {
+        return name.to_owned();
+    }
+    let dimensions = ["kernel", "cpu", "vcpus", "cores", "memory"];
+    let value = |key: &&str| match case.get(*key)? {
+        toml::Value::String(text) => Some(text.trim_start_matches("debian:").to_owned()),
+        toml::Value::Integer(number) => Some(format!("{number} {key}")),
+        _ => None,
+    };
+    dimensions.iter().filter_map(value).collect::<Vec<_>>().join(", ")
+}
+
 impl StepSpec {
+    /// Its text, if it has one.
+    fn text(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Expect(text) | Self::ExpectLog(text) | Self::Send(text) => Some(text),
+            Self::Wait(_) | Self::Vm(_) => None,
+        }
+    }
+
     fn step(&self) -> Result<Step> {
         Ok(match self {
             Self::Expect(text) | Self::ExpectLog(text) if text.is_empty() => {
@@ -168,13 +295,43 @@ mod tests {
         ]
     "#;
 
+    fn only(text: &str) -> Result<Scenario> {
+        let mut all = Scenario::parse_all(text)?;
+        assert_eq!(all.len(), 1);
+        Ok(all.remove(0).1)
+    }
+
     #[test]
     fn a_whole_scenario_is_read() {
-        let scenario = Scenario::parse(WHOLE).unwrap();
+        let scenario = only(WHOLE).unwrap();
         assert_eq!(scenario.cpu.as_ref().unwrap().all(), ["cortex-a57", "max"]);
         let steps = scenario.steps().unwrap();
         assert_eq!(steps[1], Step::Send(b"echo a\x03\n".to_vec()));
         assert_eq!(steps.last(), Some(&Step::End));
+    }
+
+    #[test]
+    fn cases_replace_what_the_file_says() {
+        let text = "system = 'x'\nvars = { a = '1', b = '2' }\ncores = 4\n\
+            [[cases]]\nkernel = 'debian:6.1'\nvcpus = 1\nvars = { b = '3' }\n\
+            [[cases]]\nname = 'slow one'\nslow = true\n";
+        let cases = Scenario::parse_all(text).unwrap();
+        assert_eq!(cases[0].0.as_deref(), Some("6.1, 1 vcpus"));
+        assert_eq!(cases[0].1.vars["a"], "1");
+        assert_eq!(cases[0].1.vars["b"], "3");
+        assert_eq!(cases[1].0.as_deref(), Some("slow one"));
+        assert!(cases[1].1.slow && !cases[0].1.slow);
+        assert_eq!(cases[1].1.cores.as_ref().unwrap().all(), [4]);
+    }
+
+    #[test]
+    fn variables_are_filled_in() {
+        let vars = BTreeMap::from([("n".to_owned(), "4".to_owned())]);
+        let mut scenario = only("system = 'x'\nsteps = [{ expect = '@n@ CPU a@b' }]").unwrap();
+        scenario.fill(&vars).unwrap();
+        assert_eq!(scenario.steps().unwrap(), [Step::Expect("4 CPU a@b".into())]);
+        let mut wrong = only("system = 'x'\ncmdline = 'a=@m@'").unwrap();
+        assert!(wrong.fill(&vars).is_err());
     }
 
     #[test]
@@ -184,14 +341,19 @@ mod tests {
             "system = 'x'\nsteps = [{ expect = 'x', send = 'y' }]",
             "system = 'x'\nsteps = [{ expect = '' }]",
             "system = 'x'\nend = 'well'",
+            "system = 'x'\nend = []",
             "system = 'x'\nend = 'until'",
+            "system = 'x'\nend = ['until', 'off']\nsteps = [{ expect = 'x' }]",
             "system = 'x'\ntimeout = -1.0",
             "system = []",
             "system = 'x'\ncpus = 'max'",
+            "system = 'x'\ncases = []",
+            "system = 'x'\n[[cases]]\nvcpu = 1",
+            "system = 'x'\nimage-damage = [{ part = 'middle' }]",
             "",
         ];
         for text in mistakes {
-            assert!(Scenario::parse(text).is_err(), "{text}");
+            assert!(Scenario::parse_all(text).is_err(), "{text}");
         }
     }
 }

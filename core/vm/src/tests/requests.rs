@@ -377,3 +377,29 @@ fn exits_without_state() {
         assert_eq!(vm.regs[0], before);
     }
 }
+
+#[test]
+fn a_timer_that_fired_before_cpu_off_is_gone_after_cpu_on() {
+    let mut vm = running(2);
+    vm.guest(1).virtual_timer(IntId::new(VIRTUAL_TIMER));
+    assert_eq!(vm.shown(1), [VIRTUAL_TIMER]);
+    vm.call(1, [function::CPU_OFF.into(), 0, 0, 0]);
+    let off = VcpuId::new(1);
+    let Fixture {
+        vm: inner,
+        machine,
+        lists,
+        ..
+    } = &mut vm;
+    inner.take_back_interrupts(machine, off, &mut lists[1]);
+    inner.life().leave();
+    let entry = Entry {
+        pc: ENTRY,
+        argument: 0,
+    };
+    inner.power(off).start(entry).unwrap();
+    inner.requests(off).ask_interrupts();
+    vm.come_in(1);
+    vm.guest(1).refresh();
+    assert!(vm.shown(1).is_empty());
+}

@@ -4,7 +4,8 @@ use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
 use crate::place::Place;
 use crate::{selftest, smp, system};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::fmt::Write;
+use core::sync::atomic::AtomicBool;
 use hanok_aarch64::board::{Board, BoardInterrupts, VmUnit};
 use hanok_aarch64::boot::{self, BootArguments};
 use hanok_aarch64::cpu::{self, Cpu};
@@ -12,7 +13,7 @@ use hanok_aarch64::random::Random;
 use hanok_aarch64::traps::Features;
 use hanok_aarch64::{exits, read, schedule, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
-use hanok_config::{BoardTree, PsciMethod};
+use hanok_config::{BoardTree, Gic, PsciMethod};
 use hanok_hal::Mutex;
 use hanok_types::{CpuId, Hpa, Hva, IntId, MAX_CPUS, Span};
 use hanok_vm::{Console, Machine};
@@ -40,6 +41,12 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     };
     // SAFETY: this frame lives until this CPU installs its final record, and is its own.
     unsafe { cpu::install(&mut first) };
+    if read!("hcr_el2") >> 34 & 1 != 0 {
+        refuse(format_args!(
+            "this CPU runs EL2 with virtualization host extensions alone (no FEAT_E2H0), which \
+             is not supported"
+        ));
+    }
     let image = Image::new(&boot, &info);
     let tree = tree_bytes(boot.tree);
     let board = match BoardTree::parse(tree) {
@@ -48,6 +55,7 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     };
     adopt_console(&board, info.early_console);
     selftest::early(board.bootargs);
+    smp::check_gic(&board);
     let tree_span = Span::new(Hpa::new(boot.tree), tree_len(tree)).unwrap_or_default();
     let layout = layout::establish(&board, &image, tree_span);
     start(&board, image, layout)
@@ -63,7 +71,11 @@ fn tree_bytes(at: u64) -> &'static [u8] {
     let mapped = (at & !(TREE_MAX - 1)) + 2 * TREE_MAX - at;
     // SAFETY: the assembly mapped the two blocks from the one that holds `at`; the tree stays
     // untouched, as its memory is reserved.
-    unsafe { core::slice::from_raw_parts(at as *const u8, mapped as usize) }
+    let header = unsafe { core::slice::from_raw_parts(at as *const u8, 8) };
+    // No more than the tree itself becomes a reference: the rest is free memory.
+    let len = tree_len(header).clamp(8, mapped);
+    // SAFETY: as above.
+    unsafe { core::slice::from_raw_parts(at as *const u8, len as usize) }
 }
 
 /// The tree's own length, as it says (FDT header, totalsize).
@@ -157,10 +169,10 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let board: &'static Board = board;
     greet(board, tree);
-    let cpus = smp::prepare(tree, board, &mut place);
-    system::place_vcpus(board, cpus, &mut place);
-    smp::set_up_first(board, cpus);
-    smp::start_others(tree, board, cpus, layout.table.root(), image.start());
+    let mut cpus = smp::prepare(tree, board, &mut place);
+    system::place_vcpus(board, &mut cpus, &mut place);
+    smp::set_up_first(board, &mut cpus);
+    let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());
     smp::enter_first(cpus)
 }
 
@@ -177,9 +189,7 @@ fn epoch(tree: &BoardTree<'_>) -> u32 {
 /// names none (BSA recommends these PPIs).
 fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
     let maintenance = match &tree.gic {
-        hanok_config::Gic::V3 { maintenance, .. } | hanok_config::Gic::V2 { maintenance, .. } => {
-            *maintenance
-        }
+        Gic::V3 { maintenance, .. } | Gic::V2 { maintenance, .. } => *maintenance,
     };
     BoardInterrupts {
         virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
@@ -204,9 +214,16 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
 
 /// Says what a VM was given.
 fn introduce(unit: &VmUnit, board: &Board) {
-    let [gib, mib, pages] = unit.blocks;
+    let mut blocks = heapless::String::<64>::new();
+    for (count, size) in unit.blocks.iter().zip(["1 GiB", "2 MiB", "4 KiB"]) {
+        if *count > 0 {
+            let comma = if blocks.is_empty() { "" } else { ", " };
+            // Three counts of ten digits and their words fit.
+            let _ = write!(blocks, "{comma}{count} x {size}");
+        }
+    }
     board.say(format_args!(
-        "vm {}: {} vCPU{}, {} MiB at {}, stage 2 by {gib} x 1 GiB, {mib} x 2 MiB, {pages} x 4 KiB",
+        "vm {}: {} vCPU{}, {} MiB at {}, mapped by {blocks}",
         unit.vm.config().name,
         unit.vm.vcpus(),
         if unit.vm.vcpus() == 1 { "" } else { "s" },
@@ -216,29 +233,25 @@ fn introduce(unit: &VmUnit, board: &Board) {
 }
 
 /// On the boot CPU's own stack: begins every VM's first life, and runs this CPU's vCPU.
-pub fn run(cpu: &'static mut Cpu, board: &'static Board) -> ! {
+pub fn run(cpu: CpuId, board: &'static Board) -> ! {
     selftest::late(board.bootargs);
     for unit in board.vms {
         let name = &unit.vm.config().name;
         introduce(unit, board);
-        if schedule::begin_life(unit, board) {
-            board.say(format_args!("vm {name}: started"));
-            for other in unit
-                .vm
-                .config()
-                .cpus
-                .iter()
-                .filter(|other| **other != cpu.id)
-            {
-                board.kick(*other);
-            }
-        } else {
-            unit.vm.life().end();
-            board.any_stopped.store(true, Ordering::Relaxed);
+        if let Err(damaged) = schedule::begin_life(unit, board) {
+            let kind = schedule::damaged_kind(unit, damaged);
+            refuse(format_args!(
+                "vm {name}: its {kind} is damaged (its checksum is not that of the image tool): \
+                 load the image again, or build it anew"
+            ));
         }
+        board.say(format_args!("vm {name}: started"));
+        let others = unit.vm.config().cpus.iter();
+        others
+            .filter(|other| **other != cpu)
+            .for_each(|other| board.kick(*other));
     }
-    schedule::end_if_over(board);
-    let mut vcpu = schedule::next(cpu, board);
+    let mut vcpu = schedule::next();
     if selftest::wants_serror(board.bootargs) {
         vcpu = exits::system_error(vcpu);
     }

@@ -8,6 +8,7 @@
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_aarch64::cpu::{self, Cpu};
+use hanok_aarch64::vcpu::Vcpu;
 use hanok_aarch64::vectors::FaultFrame;
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_types::{Hva, VcpuSet};
@@ -18,8 +19,9 @@ static UART: AtomicU64 = AtomicU64::new(0);
 static FRAMED: AtomicBool = AtomicBool::new(false);
 /// How to turn the board off: 0 unknown, 1 SMC, 2 HVC.
 static CONDUIT: AtomicU64 = AtomicU64::new(0);
-/// A second panic, of the panic itself or of another CPU, says nothing.
-static FATAL: AtomicBool = AtomicBool::new(false);
+/// The CPU that fails, once one does: its MPIDR with bit 63 set. Another that fails says
+/// nothing and stops, and so does a failure while one is told.
+static FATAL: AtomicU64 = AtomicU64::new(0);
 
 /// Names the panic console's PL011, mapped at `base`.
 pub fn set_console(base: u64) {
@@ -91,22 +93,29 @@ fn power_off() -> ! {
 
 /// Refuses to start: the configuration, the image or the board is at fault.
 pub fn refuse(reason: fmt::Arguments<'_>) -> ! {
+    claim_failure();
     let mut line = Line::open();
     line.say(format_args!("refused: {reason}"));
     line.say(format_args!("end: refused"));
     power_off()
 }
 
-/// Whether this CPU is the first to fail; the others stop without a word.
-fn first_to_fail() -> bool {
-    !FATAL.swap(true, Ordering::AcqRel)
+/// Lets the first CPU that fails have its say; others wait for the end.
+fn claim_failure() {
+    let me = hanok_aarch64::read!("mpidr_el1") | 1 << 63;
+    match FATAL.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {}
+        // Telling it failed.
+        Err(first) if first == me => power_off(),
+        Err(_) => loop {
+            hanok_aarch64::wait_for_interrupt();
+        },
+    }
 }
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    if !first_to_fail() {
-        power_off();
-    }
+    claim_failure();
     let mut line = Line::open();
     match info.location() {
         Some(at) => line.say(format_args!(
@@ -128,9 +137,7 @@ const VECTORS: [&str; 4] = ["synchronous exception", "IRQ", "FIQ", "SError"];
 /// the table.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
-    if !first_to_fail() {
-        power_off();
-    }
+    claim_failure();
     let kind = VECTORS[(vector % 4) as usize];
     let esr = hanok_aarch64::read!("esr_el2");
     let far = hanok_aarch64::read!("far_el2");
@@ -170,21 +177,17 @@ fn show_state(line: &mut Line) {
     line.say(format_args!("  on pCPU {}", here.id));
     // SAFETY: as above.
     if let Some(vcpu) = here.vcpu.map(|vcpu| unsafe { &*vcpu }) {
-        let name = &vcpu.unit.vm.config().name;
-        let regs = &vcpu.regs;
-        line.say(format_args!(
-            "  its vCPU {} of vm {name}: pc {:#x} pstate {:#x} on {}",
-            vcpu.core.id, regs.pc, regs.pstate, vcpu.on
-        ));
-        for (index, values) in regs.x.chunks(4).enumerate() {
-            line.say(format_args!("    x{:<2} {values:x?}", index * 4));
-        }
+        show_vcpu(line, vcpu);
     }
     for unit in here.board.map_or(&[][..], |board| board.vms) {
         let vm = &unit.vm;
         let life = vm.life();
+        let any_on = VcpuSet::first(vm.vcpus())
+            .iter()
+            .any(|vcpu| vm.power(vcpu).is_on());
         let state = match (life.is_running(), life.is_ended()) {
-            (true, _) => "running",
+            (true, _) if any_on => "running",
+            (true, _) => "not begun",
             (_, true) => "ended",
             _ => "ending",
         };
@@ -193,5 +196,21 @@ fn show_state(line: &mut Line) {
             let on = if vm.power(vcpu).is_on() { "on" } else { "off" };
             line.say(format_args!("    vCPU {vcpu}: {on}"));
         }
+    }
+}
+
+/// The vCPU of the CPU that failed.
+fn show_vcpu(line: &mut Line, vcpu: &Vcpu) {
+    let (name, id, regs) = (&vcpu.unit.vm.config().name, vcpu.core.id, &vcpu.regs);
+    if !vcpu.on {
+        line.say(format_args!("  its vCPU {id} of vm {name} is off"));
+        return;
+    }
+    line.say(format_args!(
+        "  its vCPU {id} of vm {name}, as it left the guest: pc {:#x} pstate {:#x}",
+        regs.pc, regs.pstate
+    ));
+    for (index, values) in regs.x.chunks(4).enumerate() {
+        line.say(format_args!("    x{:<2} {values:x?}", index * 4));
     }
 }

@@ -7,7 +7,7 @@ use hanok_aarch64::mmu::{self, OwnMapError, OwnTable};
 use hanok_config::{BoardTree, Gic};
 use hanok_memory::FrameMap;
 use hanok_paging::Stage1Attributes;
-use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span};
+use hanok_types::{Address, CpuId, Hpa, PAGE_SIZE, Span};
 
 unsafe extern "C" {
     static __text_start: u8;
@@ -62,6 +62,11 @@ fn symbol(of: *const u8) -> u64 {
 impl Image {
     /// From what the boot loader and the image tool said.
     pub fn new(boot: &BootArguments, info: &ImageInfo) -> Self {
+        if info.magic != *b"HANOKIMG" {
+            refuse(format_args!(
+                "the image's header is damaged: load the image again, or build it anew"
+            ));
+        }
         let start = boot.image;
         let payload = start
             .checked_add(info.payload_offset)
@@ -114,7 +119,7 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
             "no frame for the hypervisor's own translation"
         ));
     };
-    if let Err(error) = map_all(&mut table, board, image, &mut free) {
+    if let Err(error) = map_all(&mut table, board, image, tree, &mut free) {
         refuse(format_args!("the hypervisor's own translation: {error}"));
     }
     // SAFETY: the image (code, data, boot stack) is mapped where it is linked; the boot
@@ -150,11 +155,13 @@ fn map_all(
     table: &mut OwnTable,
     board: &BoardTree<'_>,
     image: &Image,
+    tree: Span<Hpa>,
     free: &mut FrameMap,
 ) -> Result<(), OwnMapError> {
     map_image(table, image)?;
+    let pieces = pieces(board, image, tree);
     for ram in &board.ram {
-        map_ram(table, *ram, image)?;
+        map_ram(table, *ram, &pieces)?;
     }
     map_devices(table, board)?;
     for cpu in 0..board.cpus.len() as u8 {
@@ -194,28 +201,62 @@ fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
     Ok(())
 }
 
-/// RAM in place, but for the image's own frames; the payload is read-only.
-fn map_ram(table: &mut OwnTable, ram: Span<Hpa>, image: &Image) -> Result<(), OwnMapError> {
-    let pieces = [
+/// What of RAM is mapped otherwise than as data: with these rights, or not at all.
+type Piece = (Span<Hpa>, Option<Stage1Attributes>);
+
+/// The image's own frames (no second mapping), the payload and the board's tree (read-only),
+/// and what the firmware keeps for itself (not mapped, so that nothing is even speculated
+/// there), by address.
+fn pieces(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> heapless::Vec<Piece, 80> {
+    let read_only = Some(Stage1Attributes::RODATA);
+    let mut pieces = heapless::Vec::new();
+    // Three and at most two for each reserved range: they fit.
+    for piece in [
         (image.own(), None),
-        (image.payload, Some(Stage1Attributes::RODATA)),
-    ];
+        (image.payload, read_only),
+        (tree, read_only),
+    ] {
+        let _ = pieces.push(piece);
+    }
+    for reserved in &board.reserved {
+        // A boot loader may reserve the tree's memory, too.
+        for part in without(*reserved, tree) {
+            let _ = pieces.push((part, None));
+        }
+    }
+    pieces.sort_unstable_by_key(|(piece, _)| piece.start());
+    pieces
+}
+
+/// The parts of `whole` before and after the pages of `hole`.
+fn without(whole: Span<Hpa>, hole: Span<Hpa>) -> [Span<Hpa>; 2] {
+    let (start, end) = (whole.start().get(), whole.end().get());
+    let from = hole.start().align_down(PAGE_SIZE).get().clamp(start, end);
+    let to = hole
+        .end()
+        .get()
+        .next_multiple_of(PAGE_SIZE)
+        .clamp(start, end);
+    [span(start, from - start), span(to, end - to)]
+}
+
+/// RAM in place as data, but for the pieces that lie in it.
+fn map_ram(table: &mut OwnTable, ram: Span<Hpa>, pieces: &[Piece]) -> Result<(), OwnMapError> {
     let mut at = ram.start().get();
     for (piece, rights) in pieces {
-        let inside = piece.start().get() >= at && piece.end() <= ram.end() && !piece.is_empty();
-        if !inside {
+        let start = piece.start().align_down(PAGE_SIZE).get();
+        let end = piece.end().get().next_multiple_of(PAGE_SIZE);
+        if piece.is_empty() || start >= ram.end().get() || end <= at {
             continue;
         }
-        table.map_in_place(span(at, piece.start().get() - at), Stage1Attributes::DATA)?;
+        table.map_in_place(span(at, start.saturating_sub(at)), Stage1Attributes::DATA)?;
         if let Some(rights) = rights {
-            table.map_in_place(piece, rights)?;
+            table.map_in_place(*piece, *rights)?;
         }
-        at = piece.end().get().next_multiple_of(PAGE_SIZE);
+        at = end;
     }
-    table.map_in_place(
-        span(at, ram.end().get().saturating_sub(at)),
-        Stage1Attributes::DATA,
-    )
+    let left = span(at, ram.end().get().saturating_sub(at));
+    table.map_in_place(left, Stage1Attributes::DATA)
 }
 
 fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMapError> {

@@ -8,8 +8,8 @@ use hanok_aarch64::boot::{SecondaryStart, secondary_entry_offset};
 use hanok_aarch64::cpu::{self, Cpu};
 use hanok_aarch64::{interrupts, mmu, read, schedule, traps, vectors, yield_now};
 use hanok_arm_common::HostGicV3;
-use hanok_config::{BoardTree, Enable, Gic};
-use hanok_types::{CpuId, Hpa, Hva};
+use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
+use hanok_types::{CpuId, Hpa, Hva, MAX_CPUS};
 
 /// What a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
@@ -20,38 +20,49 @@ pub struct Starting {
     mpidr: u64,
     distributor: Hva,
     redistributors: heapless::Vec<(Hva, u64), 8>,
-    state: AtomicU32,
+    state: &'static AtomicU32,
 }
+
+/// The records of all CPUs, by their index.
+pub type Records = heapless::Vec<&'static mut Starting, MAX_CPUS>;
 
 const WAITING: u32 = 0;
 const ONLINE: u32 = 1;
 const FAILED: u32 = 2;
 
+/// Refuses a board whose interrupt controller cannot be driven yet: before anything touches
+/// the registers of a GICv3, which such a CPU may not have.
+pub fn check_gic(tree: &BoardTree<'_>) {
+    if !matches!(tree.gic, Gic::V3 { .. }) {
+        refuse_gicv2();
+    }
+}
+
+fn refuse_gicv2() -> ! {
+    refuse(format_args!(
+        "the board has a GICv2, which is not supported yet: take one with a GICv3 \
+         (QEMU: -M virt,gic-version=3)"
+    ));
+}
+
 /// A record for every CPU of the tree.
-pub fn prepare(
-    tree: &BoardTree<'_>,
-    board: &'static Board,
-    place: &mut Place,
-) -> &'static mut [Starting] {
+pub fn prepare(tree: &BoardTree<'_>, board: &'static Board, place: &mut Place) -> Records {
     let Gic::V3 {
         distributor,
         redistributors,
         ..
     } = &tree.gic
     else {
-        refuse(format_args!(
-            "the board has a GICv2, which is not supported yet: take one with a GICv3 \
-             (QEMU: -M virt,gic-version=3)"
-        ));
+        refuse_gicv2();
     };
     let frames: heapless::Vec<_, 8> = redistributors
         .iter()
         .map(|span| (Hva::new(span.start().get()), span.len()))
         .collect();
-    let records = tree.cpus.iter().enumerate().map(|(index, cpu)| {
+    let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
         let (stack, emergency_stack) = mmu::stack_tops(id);
-        Starting {
+        let starting = Starting {
             cpu: Cpu {
                 emergency_stack,
                 stack,
@@ -62,13 +73,15 @@ pub fn prepare(
             mpidr: cpu.mpidr,
             distributor: Hva::new(distributor.start().get()),
             redistributors: frames.clone(),
-            state: AtomicU32::new(WAITING),
-        }
-    });
-    match place.put_all(tree.cpus.len(), records) {
-        Some(records) => records,
-        None => refuse(format_args!("no memory for the CPUs' records")),
-    }
+            state: place.put(AtomicU32::new(WAITING))?,
+        };
+        place.put(starting)
+    };
+    let records: Option<Records> = tree.cpus.iter().enumerate().map(record).collect();
+    let Some(records) = records else {
+        refuse(format_args!("no memory for the CPUs' records"))
+    };
+    records
 }
 
 /// Sets up what is this CPU's own. `Err` with the reason where that fails.
@@ -102,43 +115,57 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<HostGicV3, hanok_arm
     Ok(gic)
 }
 
-/// Starts every CPU but this one, and waits until each answers.
+/// Starts every CPU but this one, and waits until each answers. Gives back this one's
+/// record, alone.
 pub fn start_others(
     tree: &BoardTree<'_>,
     board: &'static Board,
-    cpus: &mut [Starting],
+    mut cpus: Records,
     table: Hpa,
     image: Hpa,
-) {
+) -> Records {
     let mine = read!("mpidr_el1") & 0xff_00ff_ffff;
     if tree.cpus.first().map(|cpu| cpu.mpidr) != Some(mine) {
         refuse(format_args!(
             "the board was not started on the first CPU of its device tree"
         ));
     }
-    let entry = image.get() + secondary_entry_offset();
-    for starting in cpus.iter_mut().skip(1) {
-        let id = starting.cpu.id;
-        let start = SecondaryStart {
-            table: table.get(),
-            stack: starting.cpu.stack,
-            argument: starting as *mut Starting as u64,
-        };
-        clean(&start);
-        let enable = tree.cpus.get(id.index()).map(|cpu| cpu.enable);
-        match (enable, board.firmware) {
-            (Some(Enable::Psci), Some(firmware)) => {
-                let at = physical(&start, image);
-                if let Err(error) = firmware.cpu_on(starting.mpidr, entry, at) {
-                    refuse(format_args!("CPU {id} does not start: PSCI says {error:?}"));
-                }
-            }
-            _ => refuse(format_args!(
-                "CPU {id} cannot be started: its device tree node names no way that is known"
-            )),
+    for cpu in tree.cpus.iter().skip(1).rev() {
+        if let Some(starting) = cpus.pop() {
+            start(starting, cpu, board, table, image);
         }
-        wait_for(starting);
     }
+    cpus
+}
+
+/// Starts one CPU, whose record is its own from then on.
+fn start(
+    starting: &'static mut Starting,
+    cpu: &BoardCpu,
+    board: &'static Board,
+    table: Hpa,
+    image: Hpa,
+) {
+    let (id, state) = (starting.cpu.id, starting.state);
+    let start = SecondaryStart {
+        table: table.get(),
+        stack: starting.cpu.stack,
+        argument: core::ptr::from_mut(starting) as u64,
+    };
+    clean(&start);
+    match (cpu.enable, board.firmware) {
+        (Enable::Psci, Some(firmware)) => {
+            let entry = image.get() + secondary_entry_offset();
+            let at = physical(&start, image);
+            if let Err(error) = firmware.cpu_on(cpu.mpidr, entry, at) {
+                refuse(format_args!("CPU {id} does not start: PSCI says {error:?}"));
+            }
+        }
+        _ => refuse(format_args!(
+            "CPU {id} cannot be started: its device tree node names no way that is known"
+        )),
+    }
+    wait_for(state, id, cpu.mpidr);
 }
 
 /// Physical address of a value on the boot stack, which is in the image.
@@ -151,26 +178,25 @@ fn clean<T>(value: &T) {
     let start = core::ptr::from_ref(value) as u64;
     for at in (start & !15..start + size_of::<T>() as u64).step_by(16) {
         // SAFETY: cache maintenance changes no value.
-        unsafe { core::arch::asm!("dc cvac, {}", in(reg) at, options(nostack, preserves_flags)) };
+        unsafe { core::arch::asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags)) };
     }
     // SAFETY: a barrier.
     unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
 }
 
-/// Waits until a CPU answers, at most about a second of the system counter.
-fn wait_for(starting: &Starting) {
-    let until = read!("cntpct_el0").wrapping_add(read!("cntfrq_el0"));
+/// Waits until a CPU answers, at most about ten seconds of the system counter: on an emulator
+/// that follows the PC's clock, while the PC is busy.
+fn wait_for(state: &AtomicU32, id: CpuId, mpidr: u64) {
+    let until = read!("cntpct_el0").wrapping_add(10 * read!("cntfrq_el0"));
     loop {
-        match starting.state.load(Ordering::Acquire) {
+        match state.load(Ordering::Acquire) {
             ONLINE => return,
             FAILED => refuse(format_args!(
-                "CPU {}: no GICv3 redistributor names its affinity {:#x}",
-                starting.cpu.id, starting.mpidr
+                "CPU {id}: no GICv3 redistributor names its affinity {mpidr:#x}"
             )),
-            _ if read!("cntpct_el0") > until => refuse(format_args!(
-                "CPU {} was started but does not answer",
-                starting.cpu.id
-            )),
+            _ if read!("cntpct_el0") > until => {
+                refuse(format_args!("CPU {id} was started but does not answer"))
+            }
             _ => yield_now(),
         }
     }
@@ -180,8 +206,7 @@ fn wait_for(starting: &Starting) {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
     mmu::forbid_writable_code();
-    // SAFETY: the record of this CPU, which lives for ever; the boot CPU keeps only a shared
-    // view of `state` until this CPU says that it is there.
+    // SAFETY: the record of this CPU, which lives for ever; the boot CPU gave it away.
     let starting = unsafe { &mut *starting };
     let Some(board) = starting.cpu.board else {
         refuse(format_args!("a CPU without a board"))
@@ -195,13 +220,13 @@ extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
             hanok_aarch64::wait_for_interrupt();
         }
     }
-    let vcpu = schedule::next(&mut starting.cpu, board);
+    let vcpu = schedule::next();
     // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
     unsafe { vectors::enter(vcpu) }
 }
 
 /// Sets up the boot CPU, and with it what is the whole board's.
-pub fn set_up_first(board: &'static Board, cpus: &mut [Starting]) {
+pub fn set_up_first(board: &'static Board, cpus: &mut Records) {
     let Some(first) = cpus.first_mut() else {
         refuse(format_args!("the board has no CPU"))
     };
@@ -216,8 +241,8 @@ pub fn set_up_first(board: &'static Board, cpus: &mut [Starting]) {
 }
 
 /// Goes over to the boot CPU's own stack, and runs its vCPU from there.
-pub fn enter_first(cpus: &'static mut [Starting]) -> ! {
-    let Some(first) = cpus.first_mut() else {
+pub fn enter_first(mut cpus: Records) -> ! {
+    let Some(first) = cpus.pop() else {
         refuse(format_args!("the board has no CPU"))
     };
     let stack = first.cpu.stack;
@@ -240,9 +265,9 @@ pub fn enter_first(cpus: &'static mut [Starting]) -> ! {
 
 extern "C" fn on_own_stack(cpu: *mut Cpu) -> ! {
     // SAFETY: the boot CPU's record, which lives for ever and is this CPU's alone.
-    let cpu = unsafe { &mut *cpu };
+    let cpu = unsafe { &*cpu };
     let Some(board) = cpu.board else {
         refuse(format_args!("a CPU without a board"))
     };
-    crate::boot::run(cpu, board)
+    crate::boot::run(cpu.id, board)
 }

@@ -3,7 +3,7 @@
 use crate::fatal::refuse;
 use crate::layout::take;
 use crate::place::Place;
-use crate::smp::Starting;
+use crate::smp::Records;
 use hanok_aarch64::board::{Board, VmUnit};
 use hanok_aarch64::frames::Frames;
 use hanok_aarch64::lists::HardwareLists;
@@ -125,7 +125,7 @@ fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {
 }
 
 /// Every vCPU at its pCPU.
-pub fn place_vcpus(board: &'static Board, cpus: &mut [Starting], place: &mut Place) {
+pub fn place_vcpus(board: &'static Board, cpus: &mut Records, place: &mut Place) {
     for unit in board.vms {
         for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
             let name = &unit.vm.config().name;

@@ -9,7 +9,6 @@ use hanok_decode::SysReg;
 use hanok_hal::{Mutex, SerialPort};
 use hanok_types::{CpuId, IntId, MAX_CPUS, VmId};
 use hanok_vm::{Channel, Console, Machine, StackPointer, Vm};
-use spin::mutex::SpinMutexGuard;
 
 /// A VM with what this backend adds to it.
 #[derive(Debug)]
@@ -75,13 +74,14 @@ pub struct Board {
 /// The line behind one VM's serial port.
 #[allow(missing_debug_implementations)]
 pub struct VmPort<'a> {
-    console: SpinMutexGuard<'a, Console<HostUart>>,
+    console: &'a Mutex<Console<HostUart>>,
     vm: VmId,
 }
 
 impl SerialPort for VmPort<'_> {
     fn try_send(&mut self, byte: u8) -> bool {
-        self.console.try_send(Channel::Vm(self.vm), byte)
+        let channel = Channel::Vm(self.vm);
+        self.console.lock().try_send(channel, byte)
     }
 }
 
@@ -108,7 +108,7 @@ impl Machine for Board {
 
     fn port(&self, vm: VmId) -> VmPort<'_> {
         VmPort {
-            console: self.console.lock(),
+            console: &self.console,
             vm,
         }
     }
@@ -139,6 +139,10 @@ impl Machine for Board {
             StackPointer::El0 => crate::write!("sp_el0", value),
             StackPointer::El1 => crate::write!("sp_el1", value),
         }
+    }
+
+    fn set_os_lock(&self, locked: bool) {
+        crate::write!("oslar_el1", u64::from(locked));
     }
 
     fn vector(&self, index: u8) -> Option<u128> {

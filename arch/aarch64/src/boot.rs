@@ -85,8 +85,14 @@ hanok_boot:
     cmp     x1, #(2 << 2)
     b.ne    wrong_level
     msr     daifset, #0xf
+    msr     spsel, #1
+    adr     x1, early_vectors
+    msr     vbar_el2, x1
+    isb
     mov     x19, x0
     adr     x20, hanok_image_start
+    tst     x20, #0x1fffff          // the blocks below would be those of something else
+    b.ne    wrong_place
     ldr     x21, ={base}
     sub     x21, x21, x20
 
@@ -105,6 +111,17 @@ hanok_boot:
     add     x22, x22, :lo12:hanok_boot_tables
     add     x23, x22, #4096
 
+    // The device tree: at most 2 MiB, so at most two blocks. First, since the
+    // image may lie in the second one, and must stay executable there.
+    mov     x0, x19
+    mov     x1, x19
+    ldr     x2, ={normal_xn}
+    bl      map_block
+    add     x0, x19, #0x200000
+    mov     x1, x0
+    ldr     x2, ={normal_xn}
+    bl      map_block
+
     // The image at its linked place, and at its physical one for the moment the MMU goes on.
     adrp    x24, __image_end
     add     x24, x24, :lo12:__image_end
@@ -121,16 +138,6 @@ hanok_boot:
     cmp     x25, x24
     b.lo    4b
 
-    // The device tree: at most 2 MiB, so at most two blocks.
-    mov     x0, x19
-    mov     x1, x19
-    ldr     x2, ={normal_xn}
-    bl      map_block
-    add     x0, x19, #0x200000
-    mov     x1, x0
-    ldr     x2, ={normal_xn}
-    bl      map_block
-
     // The early console, where the image tool named one.
     adr     x6, hanok_image_info
     ldr     x0, [x6, #24]
@@ -139,6 +146,23 @@ hanok_boot:
     ldr     x2, ={device_xn}
     bl      map_block
 5:
+    // What was written here with the caches off must not be shadowed by lines that were in
+    // them before (docs/architecture-review.md, "The first tables").
+    dmb     sy
+    mrs     x2, ctr_el0
+    ubfx    x2, x2, #16, #4
+    mov     x3, #4
+    lsl     x2, x3, x2
+    adrp    x0, __bss_start
+    add     x0, x0, :lo12:__bss_start
+    adrp    x1, __bss_end
+    add     x1, x1, :lo12:__bss_end
+6:  dc      ivac, x0
+    add     x0, x0, x2
+    cmp     x0, x1
+    b.lo    6b
+    dsb     sy
+
     bl      mmu_on
     ldr     x0, =hanok_boot_stack_top
     mov     sp, x0
@@ -180,6 +204,10 @@ hanok_secondary_boot:
     cmp     x1, #(2 << 2)
     b.ne    wrong_level
     msr     daifset, #0xf
+    msr     spsel, #1
+    adr     x1, early_vectors
+    msr     vbar_el2, x1
+    isb
     mov     x19, x0
     ldr     x22, [x19, #0]
     ldp     x20, x21, [x19, #8]
@@ -188,9 +216,9 @@ hanok_secondary_boot:
     adrp    x22, hanok_boot_tables
     add     x22, x22, :lo12:hanok_boot_tables
     bl      mmu_on
-    ldr     x9, =6f
+    ldr     x9, =10f
     br      x9
-6:  msr     ttbr0_el2, x26
+10: msr     ttbr0_el2, x26
     isb
     tlbi    alle2
     dsb     nsh
@@ -205,18 +233,35 @@ hanok_secondary_boot:
     // Not at EL2 (inside a guest, or a board without it): say so where the image tool named
     // a console, and stop. Powering off by either PSCI conduit would be a guess.
 wrong_level:
+    adr     x1, 20f
+    b       early_say
+    // Loaded by what did not know the image's header (QEMU, where its magic is damaged).
+wrong_place:
+    adr     x1, 22f
+    b       early_say
+early_fault:
+    adr     x1, 21f
+early_say:
     adr     x6, hanok_image_info
     ldr     x0, [x6, #24]
     cbz     x0, 8f
-    adr     x1, 9f
 7:  ldrb    w2, [x1], #1
     cbz     w2, 8f
     str     w2, [x0]
     b       7b
 8:  wfe
     b       8b
-9:  .asciz  "hanok: panic: not started at EL2: this board or emulator gives no virtualization extensions (QEMU: -M virt,virtualization=on)\r\n"
-    .balign 4
+20: .asciz  "\r\nhanok: refused: not started at EL2: the board has no virtualization extensions, or keeps them (QEMU: -M virt,virtualization=on)\r\nhanok: end: refused\r\n"
+21: .asciz  "\r\nhanok: panic: an exception before the first translation was in place\r\nhanok: end: panic\r\n"
+22: .asciz  "\r\nhanok: refused: the image is not at a multiple of 2 MiB: its header is damaged, or the boot loader does not follow it\r\nhanok: end: refused\r\n"
+
+    // Until Rust installs the real ones: whatever happens is said.
+    .balign 2048
+early_vectors:
+    .rept   16
+    b       early_fault
+    .balign 128
+    .endr
 
     .section .bss.boot, "aw", %nobits
     .balign 4096

@@ -32,7 +32,6 @@ macro_rules! el1_state {
 el1_state! {
     vmpidr = "vmpidr_el2",
     sctlr = "sctlr_el1",
-    actlr = "actlr_el1",
     cpacr = "cpacr_el1",
     ttbr0 = "ttbr0_el1",
     ttbr1 = "ttbr1_el1",
@@ -59,8 +58,6 @@ el1_state! {
     cntv_cval = "cntv_cval_el0",
     cntv_ctl = "cntv_ctl_el0",
     vmcr = "ich_vmcr_el2",
-    ap0r0 = "ich_ap0r0_el2",
-    ap1r0 = "ich_ap1r0_el2",
 }
 
 macro_rules! keys {

@@ -1,7 +1,7 @@
 //! From the trap entry to the core, and back.
 
 use crate::board::Board;
-use crate::cpu::{self, Cpu};
+use crate::cpu;
 use crate::lists::HardwareLists;
 use crate::service::{self, guest};
 use crate::traps::guest_mdcr;
@@ -14,71 +14,87 @@ use hanok_vm::{Action, DataAbort, Exit, MmioAccess, SystemRegister};
 
 /// PSTATE.SS: cleared when a stepped instruction is emulated, so that the step completes.
 const PSTATE_SS: u64 = 1 << 21;
-/// PSTATE.BTYPE: zero after any instruction but a branch.
+/// PSTATE.BTYPE (AArch64): zero after any instruction but a branch.
 const PSTATE_BTYPE: u64 = 3 << 10;
+/// PSTATE.M[4]: AArch32.
+const AARCH32: u64 = 1 << 4;
 
-/// The vCPU that left the guest, its pCPU, and the board.
-fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
+/// How a vCPU goes on after its exit.
+enum After {
+    Resume,
+    Sleep,
+    Reconsider,
+}
+
+/// The vCPU that left the guest, and the board.
+fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'static Board) {
     // SAFETY: the trap entry passes the vCPU that ran, which belongs to this pCPU alone and
     // lives for ever; so does the pCPU's own record, which is distinct memory. No other
-    // reference to either exists: the hypervisor keeps none across a guest's run.
-    let (vcpu, cpu) = unsafe { (&mut *vcpu, &mut *cpu::current()) };
+    // reference to either exists: the hypervisor keeps none across a guest's run, and the
+    // handlers give theirs up before they go to the scheduler.
+    let (vcpu, cpu) = unsafe { (&mut *vcpu, &*cpu::current()) };
     let board = cpu.board.expect("a pCPU that ran a guest has its board");
-    (vcpu, cpu, board)
+    (vcpu, board)
+}
+
+/// The vCPU to resume.
+fn go_on(vcpu: *mut Vcpu, after: After) -> *mut Vcpu {
+    match after {
+        After::Resume => vcpu,
+        After::Sleep => schedule::sleep(),
+        After::Reconsider => schedule::next(),
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (vcpu, cpu, board) = arrived(vcpu);
+    let after = on_sync(vcpu);
+    go_on(vcpu, after)
+}
+
+fn on_sync(vcpu: *mut Vcpu) -> After {
+    let (vcpu, board) = arrived(vcpu);
     let esr = read!("esr_el2");
     let syndrome = Syndrome::decode(esr);
     if syndrome == Syndrome::FpAccess {
         load_fp(vcpu);
-        return vcpu;
+        return After::Resume;
     }
     let exit = exit_of(vcpu, esr, syndrome);
     if let Exit::Fetch { ipa, .. } = exit {
         notice_fault_loop(vcpu, board, ipa);
     }
     let action = guest(vcpu, board, &mut HardwareLists::new()).handle(exit);
-    act(vcpu, cpu, board, esr, action)
+    act(vcpu, board, esr, action)
 }
 
 /// Carries out what the core decided.
-fn act(
-    vcpu: &mut Vcpu,
-    cpu: &mut Cpu,
-    board: &'static Board,
-    esr: u64,
-    action: Action,
-) -> *mut Vcpu {
+fn act(vcpu: &mut Vcpu, board: &'static Board, esr: u64, action: Action) -> After {
     if core::mem::take(&mut vcpu.core.rearm) {
         service::program_timer(vcpu, board);
     }
     match action {
-        Action::Resume => vcpu,
-        Action::Next => {
-            advance(vcpu, esr);
-            vcpu
-        }
-        Action::Inject(fault) => {
-            inject::inject(vcpu, fault);
-            vcpu
-        }
-        Action::GiveDebug => {
-            vcpu.debug.given = true;
-            vcpu.debug.load();
-            write!("mdscr_el1", vcpu.core.mdscr);
-            write!("mdcr_el2", guest_mdcr(true));
-            vcpu
-        }
+        Action::Resume => {}
+        Action::Next => advance(vcpu, esr),
+        Action::Inject(fault) => inject::inject(vcpu, fault),
+        Action::GiveDebug => give_debug(vcpu),
         Action::Wait => {
             advance(vcpu, esr);
-            schedule::sleep(vcpu, cpu, board)
+            return After::Sleep;
         }
-        Action::Sleep => schedule::sleep(vcpu, cpu, board),
-        Action::Reconsider => schedule::next(cpu, board),
+        Action::Sleep => return After::Sleep,
+        Action::Reconsider => return After::Reconsider,
     }
+    After::Resume
+}
+
+/// The debug registers become the guest's.
+fn give_debug(vcpu: &mut Vcpu) {
+    vcpu.debug.given = true;
+    vcpu.debug.load();
+    write!("mdscr_el1", vcpu.core.mdscr);
+    write!("oslar_el1", u64::from(vcpu.core.os_lock));
+    write!("mdcr_el2", guest_mdcr(true));
 }
 
 /// A guest whose exception vector cannot be fetched faults on it for ever, as on a board.
@@ -101,7 +117,24 @@ fn notice_fault_loop(vcpu: &mut Vcpu, board: &Board, ipa: Ipa) {
 fn advance(vcpu: &mut Vcpu, esr: u64) {
     let length = Esr::from_bits(esr).instruction_length();
     vcpu.regs.pc = vcpu.regs.pc.wrapping_add(length);
-    vcpu.regs.pstate &= !(PSTATE_SS | PSTATE_BTYPE);
+    let pstate = vcpu.regs.pstate & !PSTATE_SS;
+    vcpu.regs.pstate = if pstate & AARCH32 != 0 {
+        advance_it(pstate)
+    } else {
+        pstate & !PSTATE_BTYPE
+    };
+}
+
+/// The next state of a T32 IT block (DDI 0487, AArch32.ITAdvance). In SPSR_EL2, IT[7:2] is at
+/// bit 10 and IT[1:0] at bit 25; outside a block both are zero and stay so.
+fn advance_it(pstate: u64) -> u64 {
+    let it = (pstate >> 10 & 0x3f) << 2 | pstate >> 25 & 3;
+    let next = if it & 7 == 0 {
+        0
+    } else {
+        it & 0xe0 | it << 1 & 0x1f
+    };
+    pstate & !(0x3f << 10 | 3 << 25) | (next >> 2) << 10 | (next & 3) << 25
 }
 
 /// FP registers to the CPU, at the guest's first use.
@@ -174,7 +207,6 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> DataAbort {
 
 /// The A64 instruction at the vCPU's program counter, through its own stage 1.
 fn instruction(vcpu: &Vcpu) -> Option<u32> {
-    const AARCH32: u64 = 1 << 4;
     if vcpu.regs.pstate & AARCH32 != 0 {
         return None;
     }
@@ -201,21 +233,26 @@ fn instruction(vcpu: &Vcpu) -> Option<u32> {
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (vcpu, cpu, board) = arrived(vcpu);
+    let after = on_irq(vcpu);
+    go_on(vcpu, after)
+}
+
+fn on_irq(vcpu: *mut Vcpu) -> After {
+    let (vcpu, board) = arrived(vcpu);
     let Some(interrupt) = interrupts::acknowledge() else {
-        return vcpu;
+        return After::Resume;
     };
     interrupts::drop_priority(interrupt);
     if interrupt == board.interrupts.virtual_timer {
         // Deactivated by the guest, through the list register.
         guest(vcpu, board, &mut HardwareLists::new()).virtual_timer(interrupt);
-        return vcpu;
+        return After::Resume;
     }
     service::serve(Some(vcpu), board, interrupt);
     if vcpu.unit.vm.life().is_running() && vcpu.unit.vm.power(vcpu.core.id).is_on() {
-        vcpu
+        After::Resume
     } else {
-        schedule::next(cpu, board)
+        After::Reconsider
     }
 }
 
@@ -229,12 +266,17 @@ extern "C" fn hanok_on_serror(vcpu: *mut Vcpu) -> *mut Vcpu {
 /// EL2 itself runs with SErrors masked, so one that the hypervisor causes shows here too,
 /// after the next entry; it is contained, if blamed on the guest.
 pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (vcpu, cpu, board) = arrived(vcpu);
+    let after = on_serror(vcpu);
+    go_on(vcpu, after)
+}
+
+fn on_serror(vcpu: *mut Vcpu) -> After {
+    let (vcpu, board) = arrived(vcpu);
     let esr = read!("esr_el2");
     let name = &vcpu.unit.vm.config().name;
     board.say(format_args!(
         "vm {name}: SError while it ran (ESR_EL2 {esr:#x}), handed to it"
     ));
     let action = guest(vcpu, board, &mut HardwareLists::new()).handle(Exit::SystemError);
-    act(vcpu, cpu, board, esr, action)
+    act(vcpu, board, esr, action)
 }

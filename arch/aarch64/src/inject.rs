@@ -9,10 +9,9 @@ use hanok_hal::GuestMemory;
 use hanok_paging::GuestRegime;
 use hanok_vm::GuestFault;
 
-/// PSTATE bits that survive: N, Z, C, V and PAN; DIT is elsewhere in AArch32.
-const KEPT: u64 = 0xf << 28 | PAN;
-const DIT: u64 = 1 << 24;
-const DIT_AARCH32: u64 = 1 << 21;
+/// PSTATE bits that survive: N, Z, C, V, DIT and PAN, at these places of SPSR_ELx from
+/// AArch32, too.
+const KEPT: u64 = 0xf << 28 | 1 << 24 | PAN;
 const PAN: u64 = 1 << 22;
 const SSBS: u64 = 1 << 12;
 /// D, A, I, F masked; EL1 with its own stack pointer.
@@ -104,14 +103,6 @@ fn synchronous(vcpu: &mut Vcpu, esr: u64, far: Option<u64>) {
         write!("far_el1", far);
     }
     let mut new = pstate & KEPT | EL1H_MASKED;
-    let dit = if pstate & AARCH32 != 0 {
-        DIT_AARCH32
-    } else {
-        DIT
-    };
-    if pstate & dit != 0 {
-        new |= DIT;
-    }
     if has_pan() && control & SPAN == 0 {
         new |= PAN;
     }

@@ -33,10 +33,26 @@ impl HardwareLists {
         }
     }
 
-    /// Empties them all, and lets the virtual interface signal.
+    /// Empties them all, forgets active priorities, and lets the virtual interface signal.
     pub fn reset(&mut self) {
         for index in 0..self.count {
             self.write(index, 0);
+        }
+        // No legacy interface for the guest, where there could be one.
+        write!("icc_sre_el1", 7);
+        // Registers 1 to 3 are there with more than 5 bits of preemption (IHI 0069H, 12.4.4).
+        let preemption = (read!("ich_vtr_el2") >> 26 & 7) + 1;
+        write!("ich_ap0r0_el2", 0);
+        write!("ich_ap1r0_el2", 0);
+        if preemption > 5 {
+            write!("ich_ap0r1_el2", 0);
+            write!("ich_ap1r1_el2", 0);
+        }
+        if preemption > 6 {
+            write!("ich_ap0r2_el2", 0);
+            write!("ich_ap1r2_el2", 0);
+            write!("ich_ap0r3_el2", 0);
+            write!("ich_ap1r3_el2", 0);
         }
         write!("ich_hcr_el2", ENABLE);
     }

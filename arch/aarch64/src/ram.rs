@@ -142,9 +142,11 @@ impl GuestRam {
 impl GuestMemory for GuestRam {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
         let from = self.host_of(at, into.len() as u64)?;
-        // SAFETY: `host_of` proved the range; the guest may write meanwhile, and any value
-        // it leaves is as good as another.
-        unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+        for (index, byte) in into.iter_mut().enumerate() {
+            // SAFETY: `host_of` proved the range. Volatile, since the guest may write
+            // meanwhile: each byte is read once, and any value is as good as another.
+            *byte = unsafe { from.add(index).read_volatile() };
+        }
         Ok(())
     }
 

@@ -4,23 +4,34 @@
 //! ending out. A pCPU without a vCPU to run sleeps until an interrupt.
 
 use crate::board::{Board, VmUnit};
-use crate::cpu::Cpu;
+use crate::cpu::{self, Cpu};
 use crate::lists::HardwareLists;
-use crate::traps::guest_mdcr;
+use crate::ram::Damaged;
+use crate::traps::{self, guest_mdcr};
 use crate::vcpu::Vcpu;
 use crate::{fp, interrupts, service, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_types::VcpuId;
 use hanok_vm::{Ending, Machine, StopReason};
 
-/// The vCPU to run next on this pCPU; sleeps while there is none.
-pub fn next(cpu: &mut Cpu, board: &'static Board) -> *mut Vcpu {
+/// This pCPU's record and the board. Callers hold no reference to the record.
+fn here<'a>() -> (&'a mut Cpu, &'static Board) {
+    // SAFETY: this pCPU's own record, which lives for ever and which nobody else touches; the
+    // callers give the reference up before they ask again.
+    let cpu = unsafe { &mut *cpu::current() };
+    let board = cpu.board.expect("a pCPU that schedules has its board");
+    (cpu, board)
+}
+
+/// The vCPU to run next on this pCPU; sleeps while there is none. The caller holds no
+/// reference to the pCPU's record or to its vCPU.
+pub fn next() -> *mut Vcpu {
     loop {
+        let (cpu, board) = here();
         if let Some(vcpu) = cpu.vcpu {
             // SAFETY: this pCPU's own vCPU, which nobody else touches; the reference ends
-            // with this turn of the loop or is handed to the guest's entry.
-            let vcpu = unsafe { &mut *vcpu };
-            if settle(vcpu, cpu, board) {
+            // with this turn of the loop.
+            if settle(unsafe { &mut *vcpu }, cpu, board) {
                 return vcpu;
             }
         }
@@ -78,6 +89,7 @@ fn load(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     write!("mdcr_el2", guest_mdcr(false));
     fp::close();
     HardwareLists::new().reset();
+    traps::forget_errors();
     sysreg::isb();
     // What was sent to it before it came.
     vcpu.unit.vm.requests(vcpu.core.id).ask_interrupts();
@@ -114,7 +126,8 @@ fn carry_out(unit: &'static VmUnit, ending: Ending, cpu: &mut Cpu, board: &'stat
     match ending {
         Ending::Reset => {
             board.say(format_args!("vm {name}: reset"));
-            if begin_life(unit, board) {
+            let begun = begin_life(unit, board);
+            if begun.is_ok() {
                 let first = unit.vm.cpu_of(VcpuId::new(0));
                 if let Some(first) = first.filter(|first| *first != cpu.id) {
                     board.kick(first);
@@ -140,28 +153,18 @@ fn stopped(unit: &'static VmUnit, board: &'static Board) {
     }
 }
 
-/// Puts the images in place and lets the first vCPU start. Says why where it cannot.
-pub fn begin_life(unit: &'static VmUnit, board: &'static Board) -> bool {
-    let config = unit.vm.config();
+/// Puts the images in place and lets the first vCPU start.
+pub fn begin_life(unit: &'static VmUnit, board: &'static Board) -> Result<(), Damaged> {
     let mut seed = |bytes: &mut [u8]| board.random.lock().fill(bytes);
-    match unit.ram.load(config, board.payload, &mut seed) {
-        Ok(()) => {
-            unit.vm.begin();
-            true
-        }
-        Err(damaged) => {
-            let kind = config
-                .blobs
-                .get(damaged.blob)
-                .map_or("image", |blob| blob.kind.word());
-            let name = &config.name;
-            board.say(format_args!(
-                "vm {name}: its {kind} is damaged (its checksum differs from the image tool's): \
-                 load the image again, or build it anew"
-            ));
-            false
-        }
-    }
+    unit.ram.load(unit.vm.config(), board.payload, &mut seed)?;
+    unit.vm.begin();
+    Ok(())
+}
+
+/// The word for the image of `unit` that is damaged.
+pub fn damaged_kind(unit: &VmUnit, damaged: Damaged) -> &'static str {
+    let blob = unit.vm.config().blobs.get(damaged.blob);
+    blob.map_or("image", |blob| blob.kind.word())
 }
 
 /// Ends the run once every VM has ended.
@@ -180,17 +183,22 @@ pub fn end_if_over(board: &'static Board) {
     }
 }
 
-/// A vCPU that waits: until an interrupt is pending for it, or it is to leave its VM.
-pub fn sleep(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) -> *mut Vcpu {
+/// This pCPU's vCPU waits: until an interrupt is pending for it, or it is to leave its VM.
+/// The caller holds no reference to it.
+pub fn sleep() -> *mut Vcpu {
     loop {
-        let vm = &vcpu.unit.vm;
+        let (cpu, board) = here();
+        let Some(vcpu) = cpu.vcpu else { return next() };
+        // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
+        let waiting = unsafe { &mut *vcpu };
+        let vm = &waiting.unit.vm;
         if !vm.life().is_running() {
-            return next(cpu, board);
+            return next();
         }
-        if vm.interrupt_waits(board, vcpu.core.id, &mut HardwareLists::new()) {
+        if vm.interrupt_waits(board, waiting.core.id, &mut HardwareLists::new()) {
             return vcpu;
         }
-        idle(Some(vcpu), board);
+        idle(Some(waiting), board);
     }
 }
 

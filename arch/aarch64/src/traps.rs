@@ -136,6 +136,54 @@ fn event_counters() -> u64 {
 /// CNTHCTL_EL2: EL1 reads the physical counter (EL1PCTEN), its physical timer exits.
 const CNTHCTL: u64 = 1;
 
+/// A four-bit field of an ID register.
+fn field(register: u64, at: u32) -> u64 {
+    register >> at & 0xf
+}
+
+/// EL2's registers of later extensions come out of reset with unknown values, or as the
+/// firmware left them. Zero closes what has to be opened, and traps nothing more.
+fn close_extensions() {
+    let pfr0 = read!("id_aa64pfr0_el1");
+    let fine_grained = field(read!("id_aa64mmfr0_el1"), 56);
+    if field(read!("id_aa64mmfr1_el1"), 40) != 0 {
+        write!("s3_4_c1_c2_2", 0); // HCRX_EL2
+    }
+    if fine_grained >= 1 {
+        write!("s3_4_c1_c1_4", 0); // HFGRTR_EL2
+        write!("s3_4_c1_c1_5", 0); // HFGWTR_EL2
+        write!("s3_4_c1_c1_6", 0); // HFGITR_EL2
+        write!("s3_4_c3_c1_4", 0); // HDFGRTR_EL2
+        write!("s3_4_c3_c1_5", 0); // HDFGWTR_EL2
+        if field(pfr0, 44) != 0 {
+            write!("s3_4_c3_c1_6", 0); // HAFGRTR_EL2
+        }
+    }
+    if fine_grained >= 2 {
+        write!("s3_4_c3_c1_0", 0); // HDFGRTR2_EL2
+        write!("s3_4_c3_c1_1", 0); // HDFGWTR2_EL2
+        write!("s3_4_c3_c1_2", 0); // HFGRTR2_EL2
+        write!("s3_4_c3_c1_3", 0); // HFGWTR2_EL2
+        write!("s3_4_c3_c1_7", 0); // HFGITR2_EL2
+    }
+    if field(pfr0, 40) != 0 {
+        // MPAM2_EL2: EL0's and EL1's accesses exit, partition 0.
+        write!("s3_4_c10_c5_0", 3 << 48);
+    }
+    if field(read!("id_aa64dfr0_el1"), 40) != 0 {
+        write!("s3_4_c1_c2_1", 0); // TRFCR_EL2: no trace of EL2
+    }
+}
+
+/// No error is deferred to, and no syndrome kept for, a guest that begins a life.
+pub fn forget_errors() {
+    // FEAT_RAS.
+    if field(read!("id_aa64pfr0_el1"), 28) != 0 {
+        write!("s3_4_c5_c2_3", 0); // VSESR_EL2
+        write!("s3_4_c12_c1_1", 0); // VDISR_EL2
+    }
+}
+
 /// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU.
 pub fn install() {
     write!("cnthctl_el2", CNTHCTL);
@@ -143,6 +191,7 @@ pub fn install() {
     write!("hstr_el2", 0);
     write!("mdcr_el2", guest_mdcr(false));
     write!("vpidr_el2", read!("midr_el1"));
+    close_extensions();
     // The OS lock, closed at a cold reset, would keep every debug event of a guest away; the
     // guest's own lock is the core's.
     write!("oslar_el1", 0);

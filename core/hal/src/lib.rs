@@ -26,8 +26,9 @@ pub mod fake {
     pub use crate::memory::{FakeGuestMemory, FakeTableMemory, FakeTlb};
 }
 
-/// The lock of the core: a spin lock, held for a bounded number of instructions.
+/// The lock of the core: a spin lock, held for a bounded number of instructions, and fair,
+/// so that nobody waits longer than for each other pCPU once.
 ///
 /// The hypervisor runs with interrupts masked, so a lock cannot be taken twice by one CPU
 /// through an interrupt. Lock order: a VM's interrupt controller after its devices.
-pub type Mutex<T> = spin::mutex::SpinMutex<T>;
+pub type Mutex<T> = spin::mutex::TicketMutex<T>;

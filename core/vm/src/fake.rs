@@ -36,6 +36,8 @@ pub struct FakeMachine {
     pub deactivated: RefCell<Vec<IntId>>,
     /// The line behind the VM's serial port.
     pub line: RefCell<FakeSerialPort>,
+    /// The last [`Machine::set_os_lock`].
+    pub os_lock: Cell<Option<bool>>,
     /// The last [`Machine::line_state`].
     pub line_state: Cell<Option<(bool, bool)>>,
     /// Every ID register's value.
@@ -66,6 +68,7 @@ impl FakeMachine {
                 room: usize::MAX,
                 ..Default::default()
             }),
+            os_lock: Cell::new(None),
             line_state: Cell::new(None),
             id_register: Cell::new(u64::MAX),
             stack_pointers: Cell::new([0; 2]),
@@ -128,6 +131,10 @@ impl Machine for FakeMachine {
         let mut pointers = self.stack_pointers.get();
         pointers[which as usize] = value;
         self.stack_pointers.set(pointers);
+    }
+
+    fn set_os_lock(&self, locked: bool) {
+        self.os_lock.set(Some(locked));
     }
 
     fn vector(&self, index: u8) -> Option<u128> {

@@ -96,7 +96,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             write: abort.write,
             walk: false,
         };
-        if abort.write && is_cache_maintenance(word) {
+        if is_cache_maintenance(word) {
             return Ok(());
         }
         match decode_load_store(word) {

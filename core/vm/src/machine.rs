@@ -52,6 +52,9 @@ pub trait Machine {
     /// and whether bytes to be sent are `waiting` for the line.
     fn line_state(&self, vm: VmId, room: bool, waiting: bool);
 
+    /// Opens or closes the OS lock of this CPU, whose debug registers the guest was given.
+    fn set_os_lock(&self, locked: bool);
+
     /// The CPU's own value of an ID register (op0 3, op1 0, CRn 0).
     fn id_register(&self, id: SysReg) -> u64;
 

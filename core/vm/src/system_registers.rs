@@ -78,6 +78,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             SysReg::CNTP_TVAL_EL0 => self.set_timer(|timer, now| timer.set_value(now, value)),
             SysReg::OSLAR_EL1 => {
                 self.vcpu.os_lock = value & 1 != 0;
+                if !self.debug_is_trapped() {
+                    self.machine.set_os_lock(self.vcpu.os_lock);
+                }
                 Action::Next
             }
             // Kernels clear it as they start: that needs no debug registers.

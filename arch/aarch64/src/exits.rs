@@ -12,10 +12,6 @@ use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
 use hanok_vm::{Action, DataAbort, Exit, MmioAccess, SystemRegister};
 
-/// PSTATE.SS: cleared when a stepped instruction is emulated, so that the step completes.
-const PSTATE_SS: u64 = 1 << 21;
-/// PSTATE.BTYPE (AArch64): zero after any instruction but a branch.
-const PSTATE_BTYPE: u64 = 3 << 10;
 /// PSTATE.M[4]: AArch32.
 const AARCH32: u64 = 1 << 4;
 
@@ -115,26 +111,7 @@ fn notice_fault_loop(vcpu: &mut Vcpu, board: &Board, ipa: Ipa) {
 
 /// Past the instruction that made the exit.
 fn advance(vcpu: &mut Vcpu, esr: u64) {
-    let length = Esr::from_bits(esr).instruction_length();
-    vcpu.regs.pc = vcpu.regs.pc.wrapping_add(length);
-    let pstate = vcpu.regs.pstate & !PSTATE_SS;
-    vcpu.regs.pstate = if pstate & AARCH32 != 0 {
-        advance_it(pstate)
-    } else {
-        pstate & !PSTATE_BTYPE
-    };
-}
-
-/// The next state of a T32 IT block (DDI 0487, AArch32.ITAdvance). In SPSR_EL2, IT[7:2] is at
-/// bit 10 and IT[1:0] at bit 25; outside a block both are zero and stay so.
-fn advance_it(pstate: u64) -> u64 {
-    let it = (pstate >> 10 & 0x3f) << 2 | pstate >> 25 & 3;
-    let next = if it & 7 == 0 {
-        0
-    } else {
-        it & 0xe0 | it << 1 & 0x1f
-    };
-    pstate & !(0x3f << 10 | 3 << 25) | (next >> 2) << 10 | (next & 3) << 25
+    vcpu.regs.advance(Esr::from_bits(esr).instruction_length());
 }
 
 /// FP registers to the CPU, at the guest's first use.

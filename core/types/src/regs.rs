@@ -30,6 +30,39 @@ impl Regs {
     }
 }
 
+/// PSTATE.SS: cleared as an instruction is done, so that a software step completes.
+const SOFTWARE_STEP: u64 = 1 << 21;
+/// PSTATE.BTYPE (AArch64): zero after any instruction but a branch.
+const BRANCH_TYPE: u64 = 3 << 10;
+/// PSTATE.M[4]: AArch32.
+const AARCH32: u64 = 1 << 4;
+
+impl Regs {
+    /// Moves on past an instruction of `bytes` bytes (2 or 4) that was done for the guest,
+    /// with all that the CPU would have changed on the way but the instruction's own result.
+    pub fn advance(&mut self, bytes: u64) {
+        self.pc = self.pc.wrapping_add(bytes);
+        self.pstate &= !SOFTWARE_STEP;
+        if self.pstate & AARCH32 == 0 {
+            self.pstate &= !BRANCH_TYPE;
+        } else {
+            self.advance_it();
+        }
+    }
+
+    /// The next state of a T32 IT block (DDI 0487, AArch32.ITAdvance). IT[7:2] is at bit 10
+    /// of the saved PSTATE and IT[1:0] at bit 25; outside a block both are zero and stay so.
+    fn advance_it(&mut self) {
+        let it = (self.pstate >> 10 & 0x3f) << 2 | self.pstate >> 25 & 3;
+        let next = match it & 7 {
+            0 => 0,
+            _ => it & 0xe0 | it << 1 & 0x1f,
+        };
+        self.pstate &= !(0x3f << 10 | 3 << 25);
+        self.pstate |= (next >> 2) << 10 | (next & 3) << 25;
+    }
+}
+
 /// The width of one access to memory or to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Width {
@@ -86,6 +119,35 @@ mod tests {
         regs.set(31, 5);
         regs.set(30, 7);
         assert_eq!((regs.get(31), regs.get(30)), (0, 7));
+    }
+
+    /// PSTATE of T32 code at EL0 within an IT block.
+    fn t32(it: u64) -> Regs {
+        Regs {
+            pstate: 0x30 | (it >> 2) << 10 | (it & 3) << 25,
+            ..Regs::default()
+        }
+    }
+
+    #[test]
+    fn an_emulated_instruction_ends_its_turn_of_an_it_block() {
+        // ITETE EQ: 0b0000_1011, then what each instruction leaves.
+        let mut regs = t32(0b0000_1011);
+        for it in [0b0001_0110, 0b0000_1100, 0b0001_1000, 0] {
+            regs.advance(2);
+            assert_eq!(regs.pstate, t32(it).pstate, "{it:#010b}");
+        }
+        assert_eq!(regs.pc, 8);
+    }
+
+    #[test]
+    fn in_aarch64_the_branch_type_and_the_step_end() {
+        let mut regs = Regs {
+            pstate: 0x3c5 | BRANCH_TYPE | SOFTWARE_STEP | 1 << 25,
+            ..Regs::default()
+        };
+        regs.advance(4);
+        assert_eq!(regs.pstate, 0x3c5 | 1 << 25);
     }
 
     #[test]

@@ -48,6 +48,12 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
         ));
     }
     let image = Image::new(&boot, &info);
+    if !image.payload.is_empty() && !boot::is_whole(&info) {
+        refuse(format_args!(
+            "the hypervisor itself is damaged (its checksum is not that of the image tool): load \
+             the image again, or build it anew"
+        ));
+    }
     let tree = tree_bytes(boot.tree);
     let board = match BoardTree::parse(tree) {
         Ok(board) => board,

@@ -25,8 +25,12 @@ pub struct ImageInfo {
     pub payload_len: u64,
     /// Physical address of a PL011 to speak through before the device tree is read; 0 for none.
     pub early_console: u64,
-    reserved: u64,
+    /// [`hanok_config::sum`] of the binary from here to its end.
+    pub sum: u64,
 }
+
+/// Bytes of the header and the information block.
+const HEADER: usize = 64 + size_of::<ImageInfo>();
 
 /// What the assembly hands to Rust.
 #[derive(Clone, Copy, Debug)]
@@ -296,6 +300,8 @@ const SCTLR: u64 = 0x30c5_0830 | 1 | (1 << 2) | (1 << 3) | (1 << 12);
 
 unsafe extern "C" {
     static hanok_image_info: ImageInfo;
+    static hanok_image_start: u8;
+    static __data_end: u8;
     fn hanok_secondary_boot();
 }
 
@@ -303,6 +309,16 @@ unsafe extern "C" {
 pub fn image_info() -> ImageInfo {
     // SAFETY: a valid static of the image; volatile because the tool patches it after linking.
     unsafe { core::ptr::read_volatile(&raw const hanok_image_info) }
+}
+
+/// Whether the hypervisor's own part of the image is what the image tool saw. To be asked
+/// before anything of its data has changed.
+pub fn is_whole(info: &ImageInfo) -> bool {
+    let start = (&raw const hanok_image_start).wrapping_add(HEADER);
+    let len = (&raw const __data_end) as usize - start as usize;
+    // SAFETY: code, constants and data of the image, mapped, and changed by nobody yet.
+    let binary = unsafe { core::slice::from_raw_parts(start, len) };
+    hanok_config::sum(binary) == info.sum
 }
 
 /// Where a secondary CPU starts, as an offset into the image.

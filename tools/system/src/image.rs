@@ -22,6 +22,7 @@ const INFO_MAGIC: usize = 64;
 const PAYLOAD_OFFSET: usize = 72;
 const PAYLOAD_LEN: usize = 80;
 const CONSOLE: usize = 88;
+const SUM: usize = 96;
 const INFO_END: usize = 104;
 
 impl Description {
@@ -49,6 +50,7 @@ impl Description {
             (PAYLOAD_OFFSET, room),
             (PAYLOAD_LEN, payload.len),
             (CONSOLE, self.board.console),
+            (SUM, hanok_config::sum(&hypervisor[INFO_END..])),
         ];
         for (at, value) in fields {
             image[at..at + 8].copy_from_slice(&value.to_le_bytes());

@@ -47,6 +47,8 @@ pub enum Selection<'a> {
     Cases(&'a str),
     /// Mark memory, and reset.
     ResetLoop,
+    /// Turn every CPU off.
+    OffAll,
 }
 
 /// What the tree said.
@@ -83,6 +85,7 @@ impl Arguments {
     pub fn selection(&self) -> Selection<'_> {
         match self.value("conformance.run=") {
             Some("reset-loop") => Selection::ResetLoop,
+            Some("off-all") => Selection::OffAll,
             Some(names) => Selection::Cases(names),
             None => Selection::Cases("all"),
         }
@@ -95,9 +98,10 @@ impl Arguments {
         }
     }
 
+    /// What the last word that begins so says: words that are added count more.
     fn value(&self, key: &str) -> Option<&str> {
-        let mut words = self.bootargs.split_ascii_whitespace();
-        words.find_map(|word| word.strip_prefix(key))
+        let words = self.bootargs.split_ascii_whitespace();
+        words.filter_map(|word| word.strip_prefix(key)).next_back()
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Boot arguments: `conformance.run=all` or names separated by commas (a name ending in
 //! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
-//! for ever, `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
+//! for ever, `conformance.run=off-all` to turn every CPU off, `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
 
 #![no_std]
 #![no_main]
@@ -66,6 +66,7 @@ fn run(arguments: &machine::Arguments) {
     );
     match arguments.selection() {
         Selection::ResetLoop => cases::canary::reset_loop(&machine),
+        Selection::OffAll => smp::off_all(machine.cpus),
         Selection::Cases(names) => {
             let (passed, failed) = cases::run(&machine, names);
             println!("conformance: {passed} passed, {failed} failed");

@@ -36,3 +36,14 @@ pub fn wait_off(index: usize) -> bool {
     timer::wait_until(|| DONE[index].load(Acquire))
         && timer::wait_until(|| psci::affinity_info(index as u64) == psci::OFF)
 }
+
+/// Starts every other CPU for nothing but to turn itself off, and turns this one off.
+pub fn off_all(cpus: usize) -> ! {
+    for index in 1..cpus {
+        if start(index, |_| ()) != psci::SUCCESS {
+            println!("FAIL off-all: CPU {index} did not start");
+        }
+    }
+    println!("off-all: so long");
+    psci::cpu_off()
+}

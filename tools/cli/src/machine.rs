@@ -36,7 +36,9 @@ fn common(command: &mut Command) {
 
 /// What the hypervisor is told on this PC: to frame the line, and `append`.
 fn words(append: &str) -> String {
-    format!("hanok.console=framed {append}").trim_end().to_owned()
+    format!("hanok.console=framed {append}")
+        .trim_end()
+        .to_owned()
 }
 
 /// Adds what boots `image` on the board that `board` describes, with more words for the

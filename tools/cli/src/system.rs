@@ -130,7 +130,10 @@ fn set(lines: &mut Vec<String>, start: usize, end: usize, line: String) {
     };
     let free = |old: &String| old.trim().is_empty() || old.trim_start().starts_with('#');
     let part = &lines[start..end];
-    let place = part.iter().position(same).or_else(|| part.iter().position(free));
+    let place = part
+        .iter()
+        .position(same)
+        .or_else(|| part.iter().position(free));
     match place {
         Some(at) => lines[start + at] = line,
         None => lines.insert(start, line),
@@ -152,9 +155,14 @@ pub struct Resolved {
 }
 
 /// What to say about a download before it.
-pub const QEMU_WORDS: &str = "QEMU 10 (about 25 MB)";
+const QEMU_WORDS: &str = "QEMU 10 (about 25 MB)";
 /// What to say about busybox.
 pub const BUSYBOX_WORDS: &str = "busybox for guests (1 MB)";
+
+/// What to say about a package for the tests.
+pub fn package_words(name: &str) -> String {
+    format!("{name} for the tests (1 MB)")
+}
 
 /// What to say about a kernel.
 pub fn kernel_words(spec: &KernelSpec) -> String {
@@ -164,11 +172,15 @@ pub fn kernel_words(spec: &KernelSpec) -> String {
 /// Asks for all that is missing, and finds or fetches QEMU.
 pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
     let mut all = wanted(artifacts);
-    if Qemu::of_machine().is_none() {
-        all.push((qemu::REFERENCE.to_owned(), QEMU_WORDS.to_owned()));
-    }
+    all.extend(wanted_qemu());
     agree(store, &all)?;
     store.qemu().blame(Code::Setup)
+}
+
+/// QEMU, where the machine's own will not do.
+pub fn wanted_qemu() -> Option<(String, String)> {
+    let words = || (qemu::REFERENCE.to_owned(), QEMU_WORDS.to_owned());
+    Qemu::of_machine().is_none().then(words)
 }
 
 /// Finds or fetches everything that `artifacts` name, in their order.
@@ -192,7 +204,7 @@ pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
 }
 
 /// References in the cache and words about them.
-fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
+pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for of_vm in artifacts {
         if let Some(spec) = stock(&of_vm.kernel) {

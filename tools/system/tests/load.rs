@@ -82,7 +82,7 @@ fn the_repository_s_own_guests_are_known() {
     let kernel = KernelRef::Guest("conformance".to_owned());
     assert_eq!(load(&text).unwrap().vms[0].kernel, kernel);
     let found = load(&with("debian:6.1", "guest:conformence")).unwrap_err();
-    let what = "4:10 there is no guest \"conformence\" in the repository";
+    let what = "5:10 there is no guest \"conformence\" in the repository";
     assert_eq!(short(&found[0]), what);
     assert_eq!(found[0].remedy, "did you mean \"guest:conformance\"?");
     assert_eq!(refusals(&with("debian:6.1", "guest:../x")).len(), 1);
@@ -119,7 +119,7 @@ fn every_mistake_is_found_at_once() {
         "1:1 `board` is missing in the file",
         "1:1 unknown key `bord` in the file",
         "3:8 the value of `name` is not a name of up to 31 letters, digits and dashes",
-        "4:10 the value of `kernel` is not \"debian:6.1\", \"debian:6.12\", either with \"-rt\", or a path",
+        "4:10 the value of `kernel` is not \"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", or a path",
         "5:10 the value of `memory` is not a size such as \"512M\" or \"2G\"",
     ];
     assert_eq!(refusals(text), expected);

@@ -12,9 +12,13 @@ pub const CASES: &[Case] = &[
     case("timer-counts", 1, counts),
     case("timer-virtual", 1, |_| fires(&VIRTUAL)),
     case("timer-physical", 1, |_| fires(&PHYSICAL)),
-    case("timer-virtual-masked", 1, |machine| masked(&VIRTUAL, lingers(machine))),
+    case("timer-virtual-masked", 1, |machine| {
+        masked(&VIRTUAL, lingers(machine))
+    }),
     case("timer-physical-masked", 1, |_| masked(&PHYSICAL, false)),
-    case("timer-virtual-level", 1, |machine| level(&VIRTUAL, lingers(machine))),
+    case("timer-virtual-level", 1, |machine| {
+        level(&VIRTUAL, lingers(machine))
+    }),
     case("timer-physical-level", 1, |_| level(&PHYSICAL, false)),
     case("timer-downcount", 1, downcount),
     case("timer-wfi", 1, wfi),

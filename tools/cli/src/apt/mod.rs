@@ -239,18 +239,23 @@ fn entries_of_file(file: &Path) -> Vec<Entry> {
     }
 }
 
+/// Architectures that the release itself is wanted for: 32-bit programs come from there.
+const RELEASE: &str = "arm64,armhf";
+/// Those that newer versions are wanted for.
+const NEWER: &str = "arm64";
+
 fn sources_list(archives: &Archives, native: &str) -> String {
-    let line = |uri: &str, suite: &str| {
+    let line = |architectures: &str, uri: &str, suite: &str| {
         format!(
-            "deb [arch={native},arm64,armhf signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
+            "deb [arch={native},{architectures} signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
         )
     };
-    let mut text = String::new();
-    for suite in ["bookworm", "bookworm-updates", "bookworm-backports"] {
-        text += &line(&archives.main, suite);
+    let mut text = line(RELEASE, &archives.main, "bookworm");
+    for suite in ["bookworm-updates", "bookworm-backports"] {
+        text += &line(NEWER, &archives.main, suite);
     }
     if let Some(security) = &archives.security {
-        text += &line(security, "bookworm-security");
+        text += &line(NEWER, security, "bookworm-security");
     }
     text
 }

@@ -9,7 +9,6 @@ use anyhow::Context;
 
 use crate::artifacts::Store;
 use crate::artifacts::kernel::KernelSpec;
-use crate::artifacts::qemu::{self, Qemu};
 use crate::cargo;
 use crate::exit::{Blame, Code, Outcome};
 use crate::initramfs::modules::Selection;
@@ -110,15 +109,11 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
 }
 
 fn everything() -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    if Qemu::of_machine().is_none() {
-        all.push((qemu::REFERENCE.to_owned(), system::QEMU_WORDS.to_owned()));
-    }
+    let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
     let kernels = KERNELS.iter().filter_map(|name| KernelSpec::parse(name));
     all.extend(kernels.map(|spec| (spec.reference(), system::kernel_words(&spec))));
     all.push((Store::BUSYBOX.to_owned(), system::BUSYBOX_WORDS.to_owned()));
-    let words = "a 32-bit busybox for the tests (1 MB)";
-    all.push((TEST_PACKAGE.to_owned(), words.to_owned()));
+    all.push((TEST_PACKAGE.to_owned(), system::package_words(TEST_PACKAGE)));
     all
 }
 

@@ -30,6 +30,11 @@ pub enum End {
 /// knows that it is to be, and where it cannot even begin.
 const UNFRAMED: &str = "hanok: ";
 
+/// What `line` says, without what stands before it while the line is not framed.
+pub fn plain(line: &str) -> &str {
+    line.strip_prefix(UNFRAMED).unwrap_or(line)
+}
+
 /// Puts the hypervisor's bytes together to lines.
 #[derive(Debug, Default)]
 pub struct Lines {
@@ -57,7 +62,7 @@ impl Lines {
 
 /// What `line` says, if it is one to act on.
 pub fn event(line: &str) -> Option<Event> {
-    let line = line.strip_prefix(UNFRAMED).unwrap_or(line);
+    let line = plain(line);
     match line {
         "end: off" => return Some(Event::End(End::Off)),
         "end: stopped" => return Some(Event::End(End::Stopped)),

@@ -335,6 +335,7 @@ impl Session {
             Sink::File(file) => drop(writeln!(file, "{line}")),
             Sink::Show => self.say(line),
         }
+        let line = log::plain(line);
         match log::event(line) {
             Some(Event::End(end)) => self.end = Some(end),
             Some(Event::Panic) => drop(self.panicked.get_or_insert(line.to_owned())),

@@ -131,6 +131,19 @@ fn archive(busybox: &[u8], modules: Option<(&Kernel, &Selection)>) -> Result<Vec
     Ok(archive.finish())
 }
 
+/// An archive of these files alone, with the folders they are in, to follow another one.
+pub fn archive_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = Archive::default();
+    for (name, bytes) in files {
+        let name = name.trim_start_matches('/');
+        for (at, _) in name.match_indices('/') {
+            archive.directory(&name[..at]);
+        }
+        archive.file(name, 0o755, bytes);
+    }
+    archive.finish()
+}
+
 fn add_modules(archive: &mut Archive, kernel: &Kernel, selection: &Selection) -> Result<()> {
     let version = kernel
         .modules

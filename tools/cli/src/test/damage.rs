@@ -12,6 +12,9 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Damage {
+    /// To which part of an image; all of it where nothing is said.
+    #[serde(default)]
+    pub part: Part,
     /// Turns the lowest bit of the byte at this place over.
     pub flip: Option<u64>,
     /// Turns this many bits over, anywhere.
@@ -23,27 +26,21 @@ pub struct Damage {
     pub keep: Option<u64>,
 }
 
-/// What is done to a part of an image.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ImageDamage {
-    /// Which part.
-    pub part: Part,
-    /// What is done to it.
-    #[serde(flatten)]
-    pub damage: Damage,
-}
-
 /// A part of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// All of it.
+    #[default]
     Image,
     /// The header of the Linux boot protocol.
     Header,
     /// The information block behind it.
     Information,
+    /// The hypervisor's own binary behind that.
+    Hypervisor,
+    /// All that follows the hypervisor.
+    Payload,
     /// The system's tree.
     SystemTree,
     /// The first VM's kernel.
@@ -61,9 +58,13 @@ impl Part {
             Self::Image => return Ok(0..image.len()),
             Self::Header => return Ok(0..64),
             Self::Information => return Ok(64..104),
+            Self::Hypervisor => return Ok(104..payload(image)?.start),
+            Self::Payload => return payload(image),
             Self::SystemTree => {
                 let start = payload(image)?.start;
-                let size = image.get(start + 4..start + 8).and_then(|len| len.first_chunk());
+                let size = image
+                    .get(start + 4..start + 8)
+                    .and_then(|len| len.first_chunk());
                 let size = u32::from_be_bytes(*size.context("the image has no tree")?);
                 return Ok(start..start + size as usize);
             }
@@ -89,7 +90,11 @@ fn blob(image: &[u8], kind: BlobKind) -> Result<Range<usize>> {
     let bytes = image.get(place.clone()).context("the payload is cut")?;
     let system = System::parse(bytes, bytes.len() as u64);
     let system = system.map_err(|error| anyhow::anyhow!("{error}"))?;
-    let blobs = system.vms.first().map(|vm| &vm.blobs[..]).unwrap_or_default();
+    let blobs = system
+        .vms
+        .first()
+        .map(|vm| &vm.blobs[..])
+        .unwrap_or_default();
     let blob = blobs.iter().find(|blob| blob.kind == kind);
     let blob = blob.with_context(|| format!("the first VM has no {kind:?}"))?;
     let start = place.start + blob.offset as usize;
@@ -97,18 +102,18 @@ fn blob(image: &[u8], kind: BlobKind) -> Result<Range<usize>> {
 }
 
 /// Does all of `damage` to an image.
-pub fn damage_image(image: &mut Vec<u8>, damage: &[ImageDamage], seed: u64) -> Result<()> {
+pub fn damage_image(image: &mut Vec<u8>, damage: &[Damage], seed: u64) -> Result<()> {
     // The places are those of the whole image: what is done first may hide the others.
     let places = damage.iter().map(|one| one.part.place(image));
     let places = places.collect::<Result<Vec<_>>>()?;
     for (one, place) in damage.iter().zip(places) {
         if one.part == Part::Image {
-            one.damage.apply(image, seed)?;
+            one.apply(image, seed)?;
             continue;
         }
         let part = image.get_mut(place).context("the part was cut off")?;
         let mut changed = part.to_vec();
-        one.damage.apply(&mut changed, seed)?;
+        one.apply(&mut changed, seed)?;
         changed.resize(part.len(), 0);
         part.copy_from_slice(&changed);
     }
@@ -120,7 +125,9 @@ impl Damage {
     pub fn apply(&self, bytes: &mut Vec<u8>, seed: u64) -> Result<()> {
         let before = bytes.clone();
         if let Some(at) = self.flip {
-            let byte = bytes.get_mut(at as usize).context("`flip` lies behind the end")?;
+            let byte = bytes
+                .get_mut(at as usize)
+                .context("`flip` lies behind the end")?;
             *byte ^= 1;
         }
         let mut random = Random(seed);
@@ -170,17 +177,29 @@ mod tests {
 
     #[test]
     fn damage_is_where_it_was_ordered() {
-        let flip = Damage { flip: Some(3), ..Damage::default() };
+        let flip = Damage {
+            flip: Some(3),
+            ..Damage::default()
+        };
         assert_eq!(done(flip, 1)[..4], [0, 0, 0, 1]);
-        let put = Damage { put: Some("ab".into()), ..Damage::default() };
+        let put = Damage {
+            put: Some("ab".into()),
+            ..Damage::default()
+        };
         assert_eq!(done(put, 1)[..3], *b"ab\0");
-        let keep = Damage { keep: Some(5), ..Damage::default() };
+        let keep = Damage {
+            keep: Some(5),
+            ..Damage::default()
+        };
         assert_eq!(done(keep, 1).len(), 5);
     }
 
     #[test]
     fn a_seed_gives_the_same_damage_again() {
-        let flips = || Damage { flips: 1, ..Damage::default() };
+        let flips = || Damage {
+            flips: 1,
+            ..Damage::default()
+        };
         assert_eq!(done(flips(), 7), done(flips(), 7));
         let differing = (1..9).any(|seed| done(flips(), seed) != done(flips(), 0));
         assert!(differing);
@@ -190,9 +209,15 @@ mod tests {
 
     #[test]
     fn damage_that_changes_nothing_is_no_test() {
-        let keep = Damage { keep: Some(99), ..Damage::default() };
+        let keep = Damage {
+            keep: Some(99),
+            ..Damage::default()
+        };
         assert!(keep.apply(&mut vec![0; 16], 1).is_err());
-        let far = Damage { flip: Some(99), ..Damage::default() };
+        let far = Damage {
+            flip: Some(99),
+            ..Damage::default()
+        };
         assert!(far.apply(&mut vec![0; 16], 1).is_err());
     }
 }

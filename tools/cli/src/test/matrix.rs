@@ -50,7 +50,7 @@ pub fn load(root: &Path) -> Result<Vec<Case>> {
 }
 
 /// The cases of one file's text.
-fn parse(stem: &str, text: &str) -> Result<Vec<Case>> {
+pub fn parse(stem: &str, text: &str) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (mark, scenario) in Scenario::parse_all(text)? {
         cases.extend(expand(stem, mark.as_deref(), &scenario)?);
@@ -76,16 +76,25 @@ fn expand(stem: &str, mark: Option<&str>, scenario: &Scenario) -> Result<Vec<Cas
         drafts.push(draft);
     }
     let s = scenario;
-    let drafts = by(drafts, &s.kernel, |d, v| d.overrides.vm.kernel = v, |v| {
-        v.trim_start_matches("debian:").to_owned()
-    });
+    let drafts = by(
+        drafts,
+        &s.kernel,
+        |d, v| d.overrides.vm.kernel = v,
+        |v| v.trim_start_matches("debian:").to_owned(),
+    );
     let drafts = by(drafts, &s.cpu, |d, v| d.overrides.cpu = v, String::clone);
-    let drafts = by(drafts, &s.vcpus, |d, v| d.overrides.vm.vcpus = v, |v| {
-        format!("{v} vCPUs")
-    });
-    let drafts = by(drafts, &s.cores, |d, v| d.overrides.cores = v, |v| {
-        format!("{v} cores")
-    });
+    let drafts = by(
+        drafts,
+        &s.vcpus,
+        |d, v| d.overrides.vm.vcpus = v,
+        |v| format!("{v} vCPUs"),
+    );
+    let drafts = by(
+        drafts,
+        &s.cores,
+        |d, v| d.overrides.cores = v,
+        |v| format!("{v} cores"),
+    );
     let drafts = by(drafts, &s.memory, |d, v| d.memory = v, String::clone);
     let drafts = by(drafts, &s.seed, |d, v| d.seed = v, |v| format!("seed {v}"));
     let base = scenario.name.as_deref().unwrap_or(stem);
@@ -133,7 +142,9 @@ impl Draft {
         let mut scenario = scenario.clone();
         let vm = &mut self.overrides.vm;
         let mut vars = std::mem::take(&mut scenario.vars);
-        let vcpus = vm.vcpus.map(|vcpus| ("vcpus".to_owned(), vcpus.to_string()));
+        let vcpus = vm
+            .vcpus
+            .map(|vcpus| ("vcpus".to_owned(), vcpus.to_string()));
         vars.extend(vcpus);
         scenario.fill(&vars)?;
         vm.memory = scenario.vm_memory.as_deref().map(parse_size).transpose()?;

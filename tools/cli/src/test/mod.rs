@@ -4,7 +4,9 @@
 //! compiler checks, and scenarios that boot a board. Every kind counts single tests.
 
 mod code;
+mod contract;
 mod damage;
+mod elf;
 mod matrix;
 mod rules;
 mod runner;
@@ -47,6 +49,14 @@ impl Tally {
         }
     }
 
+    /// What the whole run ends with. Where nothing was tried, nothing is known.
+    fn code(&self) -> Code {
+        match (self.passed, self.failed) {
+            (1.., 0) => Code::Success,
+            _ => Code::TestsFailed,
+        }
+    }
+
     fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -84,6 +94,8 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let steps = code::STEPS
         .iter()
         .chain(rules::STEPS)
+        .chain(elf::STEPS)
+        .chain(contract::STEPS)
         .filter(|step| wanted(step.name));
     let steps: Vec<_> = steps.collect();
     let named = !args.names.is_empty();
@@ -104,6 +116,11 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
             "no test has such a name; --list shows them",
         ));
     }
+    let store = (!cases.is_empty()).then(|| Store::open(yes, false));
+    let store = store.transpose().blame(Code::Setup)?;
+    if let Some(store) = &store {
+        runner::agree(root, store, &cases)?;
+    }
     let mut total = Tally::default();
     for step in steps {
         let start = Instant::now();
@@ -113,16 +130,11 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
         told(step.name, &tally, start.elapsed());
         total.add(&tally);
     }
-    if !cases.is_empty() {
-        let store = Store::open(yes, false).blame(Code::Setup)?;
+    if let Some(store) = store {
         total.add(&runner::run(root, store, &cases));
     }
     println!("{} passed, {} failed", total.passed, total.failed);
-    Ok(if total.failed == 0 {
-        Code::Success
-    } else {
-        Code::TestsFailed
-    })
+    Ok(total.code())
 }
 
 /// A test that is not a scenario.
@@ -131,4 +143,21 @@ pub struct TestStep {
     pub name: &'static str,
     /// Runs it in the repository.
     pub run: fn(&Path) -> Tally,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_failure_fails_the_run() {
+        let mut total = Tally::default();
+        assert_eq!(total.code(), Code::TestsFailed);
+        total.add(&Tally::pass());
+        assert_eq!(total.code(), Code::Success);
+        total.add(&Tally::fail("it broke"));
+        total.add(&Tally::pass());
+        assert_eq!((total.passed, total.failed), (2, 1));
+        assert_eq!(total.code(), Code::TestsFailed);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::damage::{Damage, ImageDamage};
+use super::damage::{Damage, Part};
 use crate::console::script::Step;
 
 /// One file, or one of the cases it lists.
@@ -48,7 +48,7 @@ pub struct Scenario {
     pub initramfs_files: Vec<FileSpec>,
     /// What is done to the image before the board boots it.
     #[serde(default)]
-    pub image_damage: Vec<ImageDamage>,
+    pub image_damage: Vec<Damage>,
     /// What is done to the board's device tree; then it is not QEMU that hands it over.
     pub board_tree_damage: Option<Vec<Damage>>,
     /// Boots the first VM's kernel without the hypervisor: what it does on QEMU itself.
@@ -185,6 +185,10 @@ impl Scenario {
         if scenario.system.all().is_empty() {
             bail!("`system` names no description");
         }
+        let tree = scenario.board_tree_damage.iter().flatten();
+        if tree.into_iter().any(|damage| damage.part != Part::Image) {
+            bail!("a board's tree has no `part`");
+        }
         scenario.steps()?;
         Ok(scenario)
     }
@@ -199,11 +203,13 @@ impl Scenario {
             for (name, value) in vars {
                 *text = text.replace(&format!("@{name}@"), value);
             }
-            let mut parts = text.split('@').skip(1).step_by(2);
-            let name = |part: &&str| {
+            let parts: Vec<_> = text.split('@').collect();
+            let name = |part: &&&str| {
                 !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '-')
             };
-            if let Some(unknown) = parts.find(name) {
+            // What has an @ on both sides.
+            let enclosed = parts.get(1..parts.len().saturating_sub(1));
+            if let Some(unknown) = enclosed.unwrap_or_default().iter().find(name) {
                 bail!("@{unknown}@ stands for nothing: name it in `vars`");
             }
         }
@@ -247,7 +253,11 @@ fn mark_of(case: &toml::Table) -> String {
         toml::Value::Integer(number) => Some(format!("{number} {key}")),
         _ => None,
     };
-    dimensions.iter().filter_map(value).collect::<Vec<_>>().join(", ")
+    dimensions
+        .iter()
+        .filter_map(value)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl StepSpec {
@@ -329,7 +339,10 @@ mod tests {
         let vars = BTreeMap::from([("n".to_owned(), "4".to_owned())]);
         let mut scenario = only("system = 'x'\nsteps = [{ expect = '@n@ CPU a@b' }]").unwrap();
         scenario.fill(&vars).unwrap();
-        assert_eq!(scenario.steps().unwrap(), [Step::Expect("4 CPU a@b".into())]);
+        assert_eq!(
+            scenario.steps().unwrap(),
+            [Step::Expect("4 CPU a@b".into())]
+        );
         let mut wrong = only("system = 'x'\ncmdline = 'a=@m@'").unwrap();
         assert!(wrong.fill(&vars).is_err());
     }

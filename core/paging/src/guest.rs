@@ -74,7 +74,7 @@ mod tests {
 
     /// A chain of tables at 0x1000, 0x2000, ... each pointing to the next by entry 0.
     fn chain(end: u64) -> impl Fn(Ipa) -> Option<u64> {
-        move |at| (at.get() < end).then_some((at.get() & !0xfff) + 0x1000 | 3)
+        move |at| (at.get() < end).then_some(((at.get() & !0xfff) + 0x1000) | 3)
     }
 
     fn regime(tcr: u64) -> GuestRegime {

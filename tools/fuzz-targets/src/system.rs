@@ -108,8 +108,10 @@ pub fn hypervisor_binary(data: &[u8]) {
     };
     match sound().build(data, &[files]) {
         Ok(image) => {
-            // Where the payload is, the header's `image_size` and the console are set.
-            let kept = |at: usize| !(16..24).contains(&at) && !(72..96).contains(&at);
+            // Where the payload is, the header's `image_size`, the console and the sum are set.
+            let kept = |at: usize| !(16..24).contains(&at) && !(72..104).contains(&at);
+            let sum = hanok_config::sum(&data[104..]).to_le_bytes();
+            assert_eq!(image[96..104], sum);
             assert!((0..data.len()).all(|at| !kept(at) || image[at] == data[at]));
             check_image(&image, &kernel);
         }

@@ -103,7 +103,8 @@ describes the scenarios.
 
 Examples:
   hanok test
-  hanok test unit boot-6.1
+  hanok test unit linux 'damaged [kernel'
+  hanok test --all
   hanok test --list";
 
 /// Arguments of `run`.

@@ -41,7 +41,10 @@ fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Outcome {
     if let Command::Completions { shell } = cli.command {
-        clap_complete::generate(shell, &mut Cli::command(), "hanok", &mut std::io::stdout());
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "hanok", &mut script);
+        // Whoever reads it may have enough before its end (`| head`).
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), &script);
         return Ok(Code::Success);
     }
     let root = repo::root().blame(Code::Usage)?;

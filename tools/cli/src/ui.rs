@@ -56,7 +56,7 @@ impl Step {
 
     /// A step of `total` bytes.
     pub fn bytes(what: impl Into<String>, total: u64) -> Self {
-        let template = "{msg} [{bar:24}] {bytes}/{total_bytes} {eta}";
+        let template = "{wide_msg} [{bar:20}] {bytes:>10}";
         Self::with(what.into(), ProgressBar::new(total.max(1)), template)
     }
 

@@ -1,6 +1,7 @@
 //! `hanok run`: from a description to a console.
 
 use std::fs::{self, File};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::console::watch;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
 use crate::system::{self, Overrides, Resolved};
-use crate::{repo, ui};
+use crate::{cargo, repo, ui};
 
 /// A guest booted without the hypervisor where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;
@@ -57,7 +58,7 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
             format!("the script names the VM {name}: there is none"),
         ));
     }
-    announce(args);
+    announce(root, args);
     let request = request(args, ready, steps, timeout).blame(Code::Usage)?;
     let report = session::run(request)?;
     if report.code != Code::Success {
@@ -82,11 +83,15 @@ fn timeout(seconds: Option<f64>) -> Result<Option<Duration>> {
     time.context("--timeout is no time in seconds")
 }
 
-fn announce(args: &RunArgs) {
+fn announce(root: &Path, args: &RunArgs) {
     if args.gdb {
-        eprintln!("Waiting for a debugger: gdb-multiarch -ex 'target remote :1234'");
+        let elf = cargo::hypervisor_elf(root);
+        eprintln!(
+            "Waiting for a debugger: gdb-multiarch {} -ex 'target remote :1234'",
+            elf.display()
+        );
     }
-    if args.script.is_none() {
+    if args.script.is_none() && std::io::stdin().is_terminal() {
         eprintln!("Booting. Ctrl-A x ends the run, Ctrl-A h shows the keys.");
     }
 }
@@ -99,6 +104,7 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
         ..Overrides::default()
     };
     let system = system::load(root, &find(root, &args.file), &overrides)?;
+    check_consoles(args, &names(&system)).blame(Code::Usage)?;
     let image = image_path(root, &args.file);
     if args.dry_run {
         let qemu = store.qemu_if_there();
@@ -109,6 +115,17 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     let bytes = system::build(root, &system, &resolved)?;
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;
     Ok(ready(&qemu, &system, &image, &args.append))
+}
+
+/// That every VM named by `--console` is there, before anything long begins.
+fn check_consoles(args: &RunArgs, vms: &[String]) -> Result<()> {
+    match args.console.iter().find(|(name, _)| !vms.contains(name)) {
+        Some((name, _)) => bail!(
+            "--console names the VM {name}; there is: {}",
+            vms.join(", ")
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The names of a system's VMs.

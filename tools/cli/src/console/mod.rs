@@ -4,6 +4,7 @@
 pub mod demux;
 pub mod keys;
 pub mod log;
+pub mod queries;
 pub mod script;
 pub mod session;
 pub mod terminal;

@@ -19,6 +19,7 @@ use signal_hook::iterator::Signals;
 use super::demux::{self, Channel, Demux};
 use super::keys::{self, Action, Keys};
 use super::log::{self, End, Event, Lines};
+use super::queries::Queries;
 use super::script::Step;
 use super::terminal::{self, Raw};
 use super::watch::{Do, Watch};
@@ -102,6 +103,7 @@ pub fn run(mut request: Request) -> Outcome<Report> {
     let status = finish(&mut child, verdict.is_none());
     drop(raw);
     session.flush();
+    session.end_line();
     let said = errors.join().unwrap_or_default();
     let mut report = verdict.unwrap_or_else(|| session.judge(status, &said));
     report.missed = session.watch.awaited();
@@ -205,6 +207,7 @@ fn finish(child: &mut Child, ended: bool) -> Option<ExitStatus> {
 struct Session {
     request: Request,
     stdin: Option<ChildStdin>,
+    queries: Queries,
     /// The user's terminal is raw: lines need their carriage return, a VM's text may stand open.
     raw: bool,
     demux: Demux,
@@ -236,6 +239,7 @@ impl Session {
             raw,
             demux,
             lines: Lines::default(),
+            queries: Queries::default(),
             keys: Keys::default(),
             watch,
             receiver: 0,
@@ -316,9 +320,16 @@ impl Session {
         match self.request.consoles.get_mut(vm) {
             Some(Sink::File(file)) => drop(file.write_all(bytes)),
             Some(Sink::Show) => {
+                // A raw terminal's answers go to the guest, which asked.
+                let shown = match self.raw {
+                    true => bytes.to_vec(),
+                    false => self.queries.without(bytes),
+                };
                 let mut out = std::io::stdout().lock();
-                let _ = out.write_all(bytes).and_then(|()| out.flush());
-                self.midline = bytes.last().is_some_and(|byte| *byte != b'\n');
+                let _ = out.write_all(&shown).and_then(|()| out.flush());
+                if let Some(last) = shown.last() {
+                    self.midline = *last != b'\n';
+                }
             }
             None => {}
         }
@@ -358,6 +369,14 @@ impl Session {
         };
         let end = if self.raw { "\r\n" } else { "\n" };
         eprint!("{start}{}{end}", ui::dim(&format!("[hanok] {line}")));
+    }
+
+    /// What follows on the user's terminal, now its own again, begins a line.
+    fn end_line(&mut self) {
+        self.raw = false;
+        if std::mem::take(&mut self.midline) && std::io::stdout().is_terminal() {
+            eprintln!();
+        }
     }
 
     fn typed(&mut self, bytes: &[u8]) -> Option<Report> {
@@ -404,6 +423,7 @@ impl Session {
     /// What a QEMU that ended by itself means.
     fn judge(&self, status: Option<ExitStatus>, said: &str) -> Report {
         if let Some(line) = &self.panicked {
+            let line = line.strip_prefix("panic: ").unwrap_or(line);
             return report(Code::Panicked, format!("the hypervisor panicked: {line}"));
         }
         if let (Some(line), None | Some(End::Refused)) = (&self.refused, self.end) {

@@ -35,6 +35,8 @@ pub const STEPS: &[TestStep] = &[
 
 /// How much of a failing program's output is shown.
 const SHOWN: usize = 80;
+/// How much of what cargo says beside its tests.
+const BUILD_SHOWN: usize = 20;
 
 fn fmt(root: &Path) -> Tally {
     one(cargo(root).args(["fmt", "--all", "--check"]))
@@ -82,6 +84,8 @@ fn on<'a>(command: &'a mut Command, packages: &[String]) -> &'a mut Command {
 fn unit(root: &Path) -> Tally {
     let mut command = cargo(root);
     command.args(["test", "--no-fail-fast", "--color", "never"]);
+    // The message says what failed; a trace of the test harness would bury it.
+    command.env("RUST_BACKTRACE", "0");
     match command.output() {
         Ok(output) => count(&output),
         Err(error) => Tally::fail(format!("cannot start cargo: {error}")),
@@ -117,7 +121,9 @@ fn count(output: &Output) -> Tally {
     if !output.status.success() {
         tally.failed = tally.failed.max(1);
         let errors = String::from_utf8_lossy(&output.stderr);
-        tally.details = tail(&format!("{}{}", failures(&text), errors), SHOWN);
+        // What cargo compiled and ran is told last: it must not push out what failed.
+        let ends = [(failures(&text), SHOWN), (errors.into_owned(), BUILD_SHOWN)];
+        tally.details = ends.map(|(text, lines)| tail(&text, lines)).join("\n");
     }
     tally
 }

@@ -220,7 +220,7 @@ fn board_tree(ready: Ready, more: &[String], dir: &Path) -> Result<Vec<u8>> {
     command.args(more);
     let dump = format!("dumpdtb={}", path.display());
     process::run(command.args(["-machine", &dump]))?;
-    Ok(fs::read(path)?)
+    damage::packed(fs::read(path)?)
 }
 
 /// A tree goes to the last of the board's memory, at a multiple of its largest size.

@@ -258,6 +258,7 @@ pub fn run(cpu: CpuId, board: &'static Board) -> ! {
             .for_each(|other| board.kick(*other));
     }
     let mut vcpu = schedule::next();
+    selftest::running(board.bootargs);
     if selftest::wants_serror(board.bootargs) {
         vcpu = exits::system_error(vcpu);
     }

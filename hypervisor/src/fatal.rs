@@ -126,6 +126,7 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         )),
         None => line.say(format_args!("panic: {}", info.message())),
     }
+    show_registers(&mut line);
     show_state(&mut line);
     line.say(format_args!("end: panic"));
     power_off()
@@ -163,6 +164,32 @@ extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
 /// Whether an address is in the window of stacks: what is mapped there does not fault.
 fn is_stack_guard(far: u64) -> bool {
     (hanok_aarch64::mmu::STACKS..hanok_aarch64::boot::IMAGE_BASE).contains(&far)
+}
+
+/// What tells how this CPU came here: the exit that it served last, and its own state.
+fn show_registers(line: &mut Line) {
+    let sp: u64;
+    // SAFETY: reads the stack pointer.
+    unsafe {
+        core::arch::asm!("mov {}, sp", out(reg) sp, options(nomem, nostack, preserves_flags))
+    };
+    line.say(format_args!(
+        "  sp {sp:#x} esr {:#x} elr {:#x} far {:#x} hpfar {:#x} spsr {:#x}",
+        hanok_aarch64::read!("esr_el2"),
+        hanok_aarch64::read!("elr_el2"),
+        hanok_aarch64::read!("far_el2"),
+        hanok_aarch64::read!("hpfar_el2"),
+        hanok_aarch64::read!("spsr_el2"),
+    ));
+    line.say(format_args!(
+        "  hcr {:#x} vttbr {:#x} vtcr {:#x} sctlr {:#x} ttbr0 {:#x} mpidr {:#x}",
+        hanok_aarch64::read!("hcr_el2"),
+        hanok_aarch64::read!("vttbr_el2"),
+        hanok_aarch64::read!("vtcr_el2"),
+        hanok_aarch64::read!("sctlr_el2"),
+        hanok_aarch64::read!("ttbr0_el2"),
+        hanok_aarch64::read!("mpidr_el1"),
+    ));
 }
 
 /// The registers of the vCPU that this CPU ran, and each VM's state.

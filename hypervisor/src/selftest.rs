@@ -17,6 +17,13 @@ pub fn early(bootargs: &str) {
     }
 }
 
+/// Panics where a vCPU is about to run.
+pub fn running(bootargs: &str) {
+    if wanted(bootargs) == Some("panic-running") {
+        panic!("asked for by hanok.selftest");
+    }
+}
+
 /// Whether the first guest is to meet an SError, as if the bus had raised one while it ran.
 pub fn wants_serror(bootargs: &str) -> bool {
     wanted(bootargs) == Some("serror")
@@ -49,10 +56,10 @@ pub fn late(bootargs: &str) {
             panic!("hanok.selftest: a hole could be read");
         }
         // Done by the first vCPU that runs.
-        Some("serror") => {}
+        Some("serror" | "panic-running") => {}
         Some(other) => crate::fatal::refuse(format_args!(
             "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
-             serror"
+             serror, panic-running"
         )),
         None => {}
     }

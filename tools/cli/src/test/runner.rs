@@ -223,11 +223,11 @@ fn board_tree(ready: Ready, more: &[String], dir: &Path) -> Result<Vec<u8>> {
     damage::packed(fs::read(path)?)
 }
 
-/// A tree goes to the last of the board's memory, at a multiple of its largest size.
-const TREE_ROOM: u64 = 4 << 20;
 /// The first instructions are behind the tree that QEMU puts at the start of memory, all the
-/// same; the image is at the next multiple of 2 MiB.
+/// same; our tree follows, and the image is at the next multiple of 2 MiB: as close below it
+/// as a boot loader may put a tree.
 const STUB_OFFSET: u64 = 1 << 20;
+const TREE_OFFSET: u64 = STUB_OFFSET + (64 << 10);
 const IMAGE_OFFSET: u64 = 2 << 20;
 
 /// Adds a board that boots `image` with `tree` in X0.
@@ -239,7 +239,7 @@ fn own_tree(
     dir: &Path,
 ) -> Result<()> {
     let ram = description.board.ram;
-    let (tree_at, entry) = (ram + description.memory - TREE_ROOM, ram + IMAGE_OFFSET);
+    let (tree_at, entry) = (ram + TREE_OFFSET, ram + IMAGE_OFFSET);
     let (tree_file, stub_file) = (dir.join("damaged.dtb"), dir.join("stub"));
     fs::write(&tree_file, tree)?;
     fs::write(&stub_file, machine::stub(tree_at, entry))?;

@@ -143,7 +143,9 @@ fn set(lines: &mut Vec<String>, start: usize, end: usize, line: String) {
 /// All that is wrong, as one error.
 pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
     let texts: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
-    failure(Code::Refused, texts.join("\n"))
+    // The first gets its word where all errors do.
+    let between = format!("\n{} ", crate::ui::red("error:"));
+    failure(Code::Refused, texts.join(&between))
 }
 
 /// The files of one VM, in the cache or wherever the description says.

@@ -1,60 +1,9 @@
-//! The `hanok` command: builds, checks, runs and tests a system described in one TOML file.
-//!
-//! This crate does what touches the developer's machine: downloads, processes, terminals.
-//! Reading descriptions and making images is `hanok_system`'s.
+//! The `hanok` command; all of it is in the library beside.
 
 #![forbid(unsafe_code)]
 
-mod apt;
-mod args;
-mod artifacts;
-mod cache;
-mod cargo;
-mod commands;
-mod console;
-mod exit;
-mod image;
-mod initramfs;
-mod machine;
-mod process;
-mod repo;
-mod system;
-mod test;
-mod ui;
-
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
-use args::{Cli, Command};
-use exit::{Blame, Code, Outcome};
-
 fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
-        Ok(code) => code.into(),
-        Err(failure) => {
-            eprintln!("{} {:#}", ui::red("error:"), failure.error);
-            failure.code.into()
-        }
-    }
-}
-
-fn dispatch(cli: Cli) -> Outcome {
-    if let Command::Completions { shell } = cli.command {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "hanok", &mut script);
-        // Whoever reads it may have enough before its end (`| head`).
-        let _ = std::io::Write::write_all(&mut std::io::stdout(), &script);
-        return Ok(Code::Success);
-    }
-    let root = repo::root().blame(Code::Usage)?;
-    match cli.command {
-        Command::Run(args) => commands::run::run(&root, &args, cli.yes),
-        Command::Check { file } => commands::check(&root, &file),
-        Command::Build { file, output } => commands::build(&root, &file, &output, cli.yes),
-        Command::Boards => commands::boards(&root),
-        Command::Setup { update } => commands::setup(&root, update, cli.yes),
-        Command::Test(args) => test::run(&root, &args, cli.yes),
-        Command::Completions { .. } => Ok(Code::Success),
-    }
+    hanok_cli::main()
 }

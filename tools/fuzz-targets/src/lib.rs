@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod cli;
 mod console;
 mod decode;
 mod devices;
@@ -22,6 +23,7 @@ mod system;
 mod trees;
 mod vgic;
 
+pub use cli::{apt_packages, apt_sources, demultiplexer, run_script, scenario};
 pub use console::console;
 pub use decode::{load_store, syndrome};
 pub use devices::{bus, pl011, pl031};
@@ -47,7 +49,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 }
 
 /// Every target.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 21] = [
     target("system_tree", system_tree, trees::system_seeds),
     target("board_tree", board_tree, trees::board_seeds),
     target("guest_tree", guest_tree, mutate::noise),
@@ -64,4 +66,9 @@ pub const TARGETS: [Target; 16] = [
     target("paging", paging, mutate::noise),
     target("memory", memory, mutate::noise),
     target("console", console, mutate::noise),
+    target("apt_sources", apt_sources, cli::sources_seeds),
+    target("apt_packages", apt_packages, cli::packages_seeds),
+    target("run_script", run_script, cli::script_seeds),
+    target("scenario", scenario, cli::scenario_seeds),
+    target("demultiplexer", demultiplexer, mutate::noise),
 ];

@@ -59,4 +59,9 @@ tests! {
     paging 300
     memory 20_000
     console 20_000
+    apt_sources 20_000
+    apt_packages 20_000
+    run_script 20_000
+    scenario 2_000
+    demultiplexer 20_000
 }

@@ -5,7 +5,7 @@
 //! turned off. The machine's apt.conf.d is still read (proxies live there), its hooks and
 //! pins are not: hooks would clean or refresh things of the machine.
 
-mod index;
+pub mod index;
 pub mod sources;
 
 use std::fs;

@@ -10,7 +10,7 @@ mod elf;
 mod matrix;
 mod rules;
 mod runner;
-mod scenario;
+pub mod scenario;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

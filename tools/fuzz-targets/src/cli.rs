@@ -1,0 +1,95 @@
+//! What the `hanok` command reads: apt's files, scripts, scenarios, and the framed line.
+
+use hanok_cli::parsers::{
+    Channel, Demux, Scenario, apt_index, frame, parse_deb822, parse_list, script, select,
+};
+
+fn text(data: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(data)
+}
+
+fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// The machine's apt sources, in both formats: any text has an answer, and comments none.
+pub fn apt_sources(data: &[u8]) {
+    let text = text(data);
+    parse_deb822(&text);
+    let entries = parse_list(&text).len();
+    assert!(entries <= text.lines().count());
+    assert!(parse_list(&text.replace('\n', "\n#").replace("deb", "# deb")).len() <= entries);
+}
+
+pub(crate) fn sources_seeds() -> Vec<Vec<u8>> {
+    seeds(&[
+        "deb [signed-by=/k.gpg arch=amd64,arm64] http://archive.example/debian bookworm main\n",
+        "Types: deb deb-src\nURIs: http://archive.example/debian\nSuites: bookworm\n bookworm-updates\nComponents: main\nSigned-By: /k.gpg\n\nTypes: deb\nEnabled: no\n",
+    ])
+}
+
+/// A list of packages: any text has an answer, no more packages than stanzas.
+pub fn apt_packages(data: &[u8]) {
+    let text = text(data);
+    assert!(apt_index(&text).len() <= text.split("\n\n").count() + text.matches("Package").count());
+}
+
+pub(crate) fn packages_seeds() -> Vec<Vec<u8>> {
+    seeds(&[
+        "Package: linux-image-arm64\nVersion: 6.1.1-1\nArchitecture: arm64\nDepends: linux-image-6.1.0-1-arm64 (= 6.1.1-1)\nFilename: pool/a.deb\nSize: 123\nSHA256: 00ff\n\nPackage: b\nVersion: 1\n",
+    ])
+}
+
+/// A script of `hanok run`: a step for each line at most.
+pub fn run_script(data: &[u8]) {
+    let text = text(data);
+    if let Ok(steps) = script(&text) {
+        assert!(steps.len() <= text.lines().count());
+    }
+}
+
+pub(crate) fn script_seeds() -> Vec<Vec<u8>> {
+    seeds(&[
+        "# a comment\nexpect linux:~# \nsend uname -a\\n\\x41\nwait 1.5\nvm linux\nexpect-log vm\nend\n",
+    ])
+}
+
+/// A scenario: what is accepted has cases, and steps or a reason why not.
+pub fn scenario(data: &[u8]) {
+    if let Ok(cases) = Scenario::parse_all(&text(data)) {
+        assert!(!cases.is_empty());
+        for (_, case) in &cases {
+            // Steps may be wrong in ways that only their meaning shows.
+            let _ = case.steps();
+        }
+    }
+}
+
+pub(crate) fn scenario_seeds() -> Vec<Vec<u8>> {
+    let files = ["linux", "damaged", "shell", "conformance", "reboot"];
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests");
+    let read = |name| std::fs::read(format!("{folder}/{name}.toml")).expect("a scenario");
+    files.into_iter().map(read).collect()
+}
+
+/// The framed line: what a VM says comes out as it was, however the bytes are cut.
+pub fn demultiplexer(data: &[u8]) {
+    let (cut, said) = data
+        .split_first()
+        .map_or((0, data), |(cut, rest)| (*cut, rest));
+    let vm = usize::from(cut % 8);
+    let mut line = select(vm).to_vec();
+    line.extend(frame(said));
+    let (first, second) = line.split_at(usize::from(cut) % (line.len() + 1));
+    let mut demux = Demux::framed();
+    let pieces = [demux.feed(first), demux.feed(second)].concat();
+    assert!(
+        pieces
+            .iter()
+            .all(|(channel, _)| *channel == Channel::Vm(vm))
+    );
+    let heard: Vec<u8> = pieces.into_iter().flat_map(|(_, piece)| piece).collect();
+    assert_eq!(heard, said);
+    // And what nobody framed has some answer.
+    Demux::framed().feed(data);
+}

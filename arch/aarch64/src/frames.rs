@@ -33,11 +33,6 @@ impl Frames {
         }
     }
 
-    /// Where the first frame that was never lent is; the rest may be mapped elsewhere.
-    pub fn set_offset(&mut self, offset: u64) {
-        self.offset = offset;
-    }
-
     fn pointer(&self, table: Hpa, index: usize) -> *mut u64 {
         (table.get().wrapping_add(self.offset) as *mut u64).wrapping_add(index)
     }

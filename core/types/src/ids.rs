@@ -160,6 +160,16 @@ impl fmt::Display for IntId {
     }
 }
 
+/// Which architecture of interrupt controller a VM sees, which is always its board's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GicVersion {
+    /// GICv2 (IHI 0048B): memory-mapped CPU interface.
+    V2,
+    /// GICv3 (IHI 0069H) or later: system registers.
+    #[default]
+    V3,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

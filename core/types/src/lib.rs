@@ -13,7 +13,9 @@ pub mod platform;
 mod regs;
 
 pub use address::{Address, Gva, Hpa, Hva, Ipa, Span};
-pub use ids::{CpuId, IntId, IntKind, MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VcpuSet, VmId};
+pub use ids::{
+    CpuId, GicVersion, IntId, IntKind, MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VcpuSet, VmId,
+};
 pub use regs::{Regs, Width};
 
 /// The translation granule: 4 KiB on every backend.

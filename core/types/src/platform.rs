@@ -11,6 +11,12 @@ pub const FLASH_SIZE: u64 = 0x0800_0000;
 pub const GIC_DIST: Ipa = Ipa::new(0x0800_0000);
 /// Bytes of the distributor.
 pub const GIC_DIST_SIZE: u64 = 0x1_0000;
+/// Bytes of a GICv2's distributor, which begins where a GICv3's does.
+pub const GIC_V2_DIST_SIZE: u64 = 0x1000;
+/// A GICv2's CPU interface.
+pub const GIC_V2_CPU: Ipa = Ipa::new(0x0801_0000);
+/// Bytes of a GICv2's CPU interface: GICC_DIR has a page of its own.
+pub const GIC_V2_CPU_SIZE: u64 = 0x2000;
 /// GICv3 redistributors, two 64 KiB frames a vCPU.
 pub const GIC_REDIST: Ipa = Ipa::new(0x080a_0000);
 /// Bytes of one vCPU's redistributor: RD_base and SGI_base.
@@ -33,6 +39,15 @@ pub const VIRTIO_STRIDE: u64 = 0x200;
 pub const VIRTIO_SLOTS: u64 = 32;
 /// The first transport's interrupt (edge); the others follow.
 pub const VIRTIO_IRQ: IntId = IntId::spi(16);
+/// Where registers of devices that are passed through begin, each at pages of its own: the
+/// platform bus of QEMU's `virt`.
+pub const PASS_THROUGH: Ipa = Ipa::new(0x0c00_0000);
+/// Bytes of it.
+pub const PASS_THROUGH_SIZE: u64 = 0x0200_0000;
+/// The first interrupt of a device that is passed through; the others follow.
+pub const PASS_THROUGH_IRQ: IntId = IntId::spi(112);
+/// How many there are.
+pub const PASS_THROUGH_IRQS: u32 = 64;
 /// RAM.
 pub const RAM: Ipa = Ipa::new(0x4000_0000);
 /// Number of SPIs that the interrupt controller has.

@@ -23,6 +23,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 mod format;
 mod geometry;
 mod guest;
@@ -31,6 +34,7 @@ mod registers;
 mod stage1;
 mod stage2;
 mod table;
+mod vmid;
 
 pub use format::{Entry, Format};
 pub use geometry::{Geometry, Level};
@@ -40,3 +44,4 @@ pub use registers::{MAIR_EL2, PaRange, Vmid, tcr_el2, vtcr_el2, vttbr_el2};
 pub use stage1::{El2Stage1, Stage1Access, Stage1Attributes, Stage1Memory};
 pub use stage2::{Stage2, Stage2Access, Stage2Attributes, Stage2Execute, Stage2Memory};
 pub use table::Table;
+pub use vmid::{Fresh, VmidPool};

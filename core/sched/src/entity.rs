@@ -1,0 +1,100 @@
+//! What is scheduled: an entity of one pCPU, by its index there.
+
+/// How many entities one pCPU has at most.
+pub const MAX_ENTITIES: usize = 64;
+
+/// One of a pCPU's vCPUs, by its place among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Entity(u8);
+
+impl Entity {
+    /// The first one.
+    pub const FIRST: Self = Self(0);
+    /// The last there can be.
+    pub(crate) const LAST: Self = Self(MAX_ENTITIES as u8 - 1);
+
+    /// The entity at `index`; `None` from [`MAX_ENTITIES`] on.
+    pub const fn new(index: usize) -> Option<Self> {
+        if index < MAX_ENTITIES {
+            Some(Self(index as u8))
+        } else {
+            None
+        }
+    }
+
+    /// Its place, below [`MAX_ENTITIES`].
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A set of entities, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntitySet(u64);
+
+impl EntitySet {
+    /// None.
+    pub const EMPTY: Self = Self(0);
+
+    /// Adds one.
+    pub const fn insert(&mut self, entity: Entity) {
+        self.0 |= 1 << entity.0;
+    }
+
+    /// Takes one out.
+    pub const fn remove(&mut self, entity: Entity) {
+        self.0 &= !(1 << entity.0);
+    }
+
+    /// Whether this one is in it.
+    pub const fn contains(self, entity: Entity) -> bool {
+        self.0 >> entity.0 & 1 != 0
+    }
+
+    /// How many are in it.
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The member that comes next after `entity`, going round; `entity` itself is the last
+    /// one looked at.
+    pub const fn after(self, entity: Entity) -> Option<Entity> {
+        let turned = self.0.rotate_right(entity.0 as u32 + 1);
+        if turned == 0 {
+            return None;
+        }
+        let steps = turned.trailing_zeros() as u8 + 1;
+        Some(Entity((entity.0 + steps) % MAX_ENTITIES as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity(index: usize) -> Entity {
+        Entity::new(index).unwrap()
+    }
+
+    #[test]
+    fn going_round_ends_at_oneself() {
+        let mut set = EntitySet::EMPTY;
+        assert_eq!(set.after(entity(5)), None);
+        set.insert(entity(5));
+        assert_eq!(set.after(entity(5)), Some(entity(5)));
+        set.insert(entity(63));
+        set.insert(entity(0));
+        assert_eq!(set.after(entity(5)), Some(entity(63)));
+        assert_eq!(set.after(entity(63)), Some(entity(0)));
+        assert_eq!(set.after(entity(0)), Some(entity(5)));
+        set.remove(entity(63));
+        assert_eq!(set.after(entity(5)), Some(entity(0)));
+        assert_eq!((set.len(), set.contains(entity(63))), (2, false));
+        assert_eq!(Entity::new(MAX_ENTITIES), None);
+    }
+}

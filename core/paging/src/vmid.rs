@@ -1,21 +1,29 @@
 //! VMIDs, given out so that no TLB entry of one VM's life is ever met by another.
 //!
 //! Each life of a VM gets a VMID of its own, so that nothing has to be invalidated when one
-//! begins. VMIDs are given out in ascending order; one that was given back comes again only
-//! after the *rollover*: when the last one is used up, all TLBs are invalidated once, and
-//! everything that was given back by then is clean. VMIDs in use keep their meaning over
-//! it, as they lose cached translations alone.
+//! begins. One that was given back is spent: it comes again only after the *rollover*, when
+//! no clean one is left, all TLBs are invalidated once, and everything spent by then is
+//! clean. VMIDs in use keep their meaning over it, as they lose cached translations alone.
 
 use crate::Vmid;
 
 /// How many there are without FEAT_VMID16.
 const COUNT: usize = 256;
 
-/// Which VMIDs are in use. Number 0 belongs to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No TLB holds an entry under it.
+    Clean,
+    /// A life has it.
+    Used,
+    /// It was given back since the last rollover.
+    Spent,
+}
+
+/// The VMIDs. Number 0 belongs to nobody.
 #[derive(Clone, Debug)]
 pub struct VmidPool {
-    used: [bool; COUNT],
-    next: usize,
+    states: [State; COUNT],
 }
 
 /// A VMID that was given out.
@@ -31,34 +39,33 @@ pub struct Fresh {
 impl VmidPool {
     /// None in use, and nothing in any TLB.
     pub const fn new() -> Self {
-        Self {
-            used: [false; COUNT],
-            next: 1,
-        }
+        let mut states = [State::Clean; COUNT];
+        states[0] = State::Used;
+        Self { states }
     }
 
     /// One for a new life; `None` where all 255 are in use.
     pub fn allocate(&mut self) -> Option<Fresh> {
-        let ahead = self.free_from(self.next);
-        let rollover = ahead.is_none();
-        let index = ahead.or_else(|| self.free_from(1))?;
-        *self.used.get_mut(index)? = true;
-        self.next = index + 1;
-        Some(Fresh {
-            vmid: Vmid::new(index as u8),
-            rollover,
-        })
+        let clean = self.take_clean();
+        let rollover = clean.is_none();
+        if rollover {
+            let spent = self.states.iter_mut().filter(|one| **one == State::Spent);
+            spent.for_each(|one| *one = State::Clean);
+        }
+        let vmid = clean.or_else(|| self.take_clean())?;
+        Some(Fresh { vmid, rollover })
     }
 
-    fn free_from(&self, start: usize) -> Option<usize> {
-        let tail = self.used.get(start..)?;
-        tail.iter().position(|used| !used).map(|at| start + at)
+    fn take_clean(&mut self) -> Option<Vmid> {
+        let index = self.states.iter().position(|one| *one == State::Clean)?;
+        *self.states.get_mut(index)? = State::Used;
+        Some(Vmid::new(index as u8))
     }
 
     /// Gives one back: its life is over, and no CPU runs under it.
     pub fn free(&mut self, vmid: Vmid) {
-        if let Some(used) = self.used.get_mut(usize::from(vmid.get())) {
-            *used = false;
+        if let Some(state) = self.states.get_mut(usize::from(vmid.get())) {
+            *state = State::Spent;
         }
     }
 }

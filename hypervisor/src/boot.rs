@@ -11,12 +11,13 @@ use hanok_aarch64::boot::{self, BootArguments};
 use hanok_aarch64::cpu::{self, Cpu};
 use hanok_aarch64::random::Random;
 use hanok_aarch64::traps::Features;
-use hanok_aarch64::{exits, read, schedule, vectors};
+use hanok_aarch64::{exits, pmu, read, schedule, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, Gic, PsciMethod};
 use hanok_hal::Mutex;
+use hanok_paging::VmidPool;
 use hanok_types::{CpuId, Hpa, Hva, IntId, MAX_CPUS, Span};
-use hanok_vm::{Console, Machine};
+use hanok_vm::Console;
 
 /// The longest device tree (arm64 boot protocol), and so all of one that is mapped at first.
 const TREE_MAX: u64 = 2 << 20;
@@ -32,13 +33,7 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     fatal::set_console(info.early_console);
     vectors::install();
     let emergency = (&raw const BOOT_EMERGENCY_STACK) as u64 + 8192;
-    let mut first = Cpu {
-        emergency_stack: emergency,
-        stack: 0,
-        id: CpuId::new(0),
-        board: None,
-        vcpu: None,
-    };
+    let mut first = Cpu::new(CpuId::new(0), None, (0, emergency), 0);
     // SAFETY: this frame lives until this CPU installs its final record, and is its own.
     unsafe { cpu::install(&mut first) };
     if read!("hcr_el2") >> 34 & 1 != 0 {
@@ -162,6 +157,9 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         features,
         frequency: read!("cntfrq_el0"),
         vms: units,
+        vmids: Mutex::new(VmidPool::new()),
+        nobody: system::nobody(&mut layout.free),
+        counts_instructions: pmu::counts(),
         payload,
         random: Mutex::new(Random::new(tree.rng_seed, read!("cntpct_el0"))),
         reception: Mutex::new(()),
@@ -175,9 +173,11 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let board: &'static Board = board;
     greet(board, tree);
-    let mut cpus = smp::prepare(tree, board, &mut place);
+    let slice = u64::from(system.slice) * board.frequency / 1_000_000;
+    let mut cpus = smp::prepare(tree, board, slice, &mut place);
     system::place_vcpus(board, &mut cpus, &mut place);
     smp::set_up_first(board, &mut cpus);
+    boot::check_boot_stack();
     let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());
     smp::enter_first(cpus)
 }
@@ -239,24 +239,12 @@ fn introduce(unit: &VmUnit, board: &Board) {
 }
 
 /// On the boot CPU's own stack: begins every VM's first life, and runs this CPU's vCPU.
-pub fn run(cpu: CpuId, board: &'static Board) -> ! {
+pub fn run(board: &'static Board) -> ! {
     selftest::late(board.bootargs);
     for unit in board.vms {
-        let name = &unit.vm.config().name;
         introduce(unit, board);
-        if let Err(damaged) = schedule::begin_life(unit, board) {
-            let kind = schedule::damaged_kind(unit, damaged);
-            refuse(format_args!(
-                "vm {name}: its {kind} is damaged (its checksum is not that of the image tool): \
-                 load the image again, or build it anew"
-            ));
-        }
-        board.say(format_args!("vm {name}: started"));
-        let others = unit.vm.config().cpus.iter();
-        others
-            .filter(|other| **other != cpu)
-            .for_each(|other| board.kick(*other));
     }
+    schedule::begin_all(board);
     let mut vcpu = schedule::next();
     selftest::running(board.bootargs);
     if selftest::wants_serror(board.bootargs) {

@@ -203,7 +203,7 @@ fn show_state(line: &mut Line) {
     let here = unsafe { &*here };
     line.say(format_args!("  on pCPU {}", here.id));
     // SAFETY: as above.
-    if let Some(vcpu) = here.vcpu.map(|vcpu| unsafe { &*vcpu }) {
+    if let Some(vcpu) = unsafe { here.resident.as_ref() } {
         show_vcpu(line, vcpu);
     }
     for unit in here.board.map_or(&[][..], |board| board.vms) {

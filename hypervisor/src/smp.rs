@@ -45,8 +45,13 @@ fn refuse_gicv2() -> ! {
     ));
 }
 
-/// A record for every CPU of the tree.
-pub fn prepare(tree: &BoardTree<'_>, board: &'static Board, place: &mut Place) -> Records {
+/// A record for every CPU of the tree; turns of `slice` counter ticks.
+pub fn prepare(
+    tree: &BoardTree<'_>,
+    board: &'static Board,
+    slice: u64,
+    place: &mut Place,
+) -> Records {
     let Gic::V3 {
         distributor,
         redistributors,
@@ -61,15 +66,8 @@ pub fn prepare(tree: &BoardTree<'_>, board: &'static Board, place: &mut Place) -
         .collect();
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
-        let (stack, emergency_stack) = mmu::stack_tops(id);
         let starting = Starting {
-            cpu: Cpu {
-                emergency_stack,
-                stack,
-                id,
-                board: Some(board),
-                vcpu: None,
-            },
+            cpu: Cpu::new(id, Some(board), mmu::stack_tops(id), slice),
             mpidr: cpu.mpidr,
             distributor: Hva::new(distributor.start().get()),
             redistributors: frames.clone(),
@@ -111,7 +109,8 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<HostGicV3, hanok_arm
     ] {
         gic.enable(line, true);
     }
-    traps::install();
+    traps::install(board.vtcr, board.nobody);
+    starting.cpu.gic = Some(gic);
     Ok(gic)
 }
 
@@ -265,9 +264,8 @@ pub fn enter_first(mut cpus: Records) -> ! {
 
 extern "C" fn on_own_stack(cpu: *mut Cpu) -> ! {
     // SAFETY: the boot CPU's record, which lives for ever and is this CPU's alone.
-    let cpu = unsafe { &*cpu };
-    let Some(board) = cpu.board else {
+    let Some(board) = (unsafe { (*cpu).board }) else {
         refuse(format_args!("a CPU without a board"))
     };
-    crate::boot::run(cpu.id, board)
+    crate::boot::run(board)
 }

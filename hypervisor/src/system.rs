@@ -4,6 +4,7 @@ use crate::fatal::refuse;
 use crate::layout::take;
 use crate::place::Place;
 use crate::smp::Records;
+use core::sync::atomic::AtomicU64;
 use hanok_aarch64::board::{Board, VmUnit};
 use hanok_aarch64::frames::Frames;
 use hanok_aarch64::lists::HardwareLists;
@@ -15,7 +16,7 @@ use hanok_aarch64::vcpu::Vcpu;
 use hanok_config::{System, VmConfig};
 use hanok_memory::FrameMap;
 use hanok_paging::{Geometry, PaRange, Stage2, Stage2Attributes, Table, Vmid, vtcr_el2, vttbr_el2};
-use hanok_types::{Hpa, PAGE_SIZE, Span, VcpuId, VmId};
+use hanok_types::{CpuId, GicVersion, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
 /// 40-bit bus has, and all that QEMU virt's RAM needs.
@@ -60,14 +61,19 @@ pub fn place_units(
         .vms
         .iter()
         .enumerate()
-        .map(|(index, config)| unit(index, config, epoch, free));
+        .map(|(index, config)| unit(index, config, (system.gic, epoch), free));
     match place.put_all(system.vms.len(), units) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
     }
 }
 
-fn unit(index: usize, config: &VmConfig, epoch: u32, free: &mut FrameMap) -> VmUnit {
+fn unit(
+    index: usize,
+    config: &VmConfig,
+    (gic, epoch): (GicVersion, u32),
+    free: &mut FrameMap,
+) -> VmUnit {
     let name = &config.name;
     let memory = config.memory;
     let host = match free.allocate_for_guest(memory.len(), memory.start()) {
@@ -79,16 +85,40 @@ fn unit(index: usize, config: &VmConfig, epoch: u32, free: &mut FrameMap) -> VmU
     };
     // SAFETY: free RAM, mapped in place, taken for this VM alone.
     let ram = unsafe { GuestRam::new(memory, host.start()) };
-    let vmid = Vmid::new(index as u8 + 1);
-    let stage_2 = stage_2(config, host.start(), free, vmid);
-    let root = stage_2.root();
+    let flash = flash(config, free);
+    let stage_2 = stage_2(config, host.start(), flash.as_ref(), free);
     let id = VmId::new(index as u8);
-    let vm = hanok_vm::Vm::new(id, config.clone(), HardwareLists::priority_bits(), epoch);
+    let bits = HardwareLists::priority_bits();
+    let vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, epoch);
     VmUnit {
         vm,
         ram,
-        vttbr: vttbr_el2(root, vmid),
+        flash,
+        root: stage_2.root(),
+        vttbr: AtomicU64::new(0),
+        last_here: Default::default(),
         blocks: count_blocks(&stage_2),
+    }
+}
+
+/// Memory for a VM's firmware, which it sees as its first bank of flash.
+fn flash(config: &VmConfig, free: &mut FrameMap) -> Option<GuestRam> {
+    let span = config.firmware()?.span()?;
+    let len = span.end().get().next_multiple_of(PAGE_SIZE);
+    let block = take(free, len, "a VM's firmware");
+    let ipa = Span::new(platform::FLASH, len)?;
+    // SAFETY: free RAM, mapped in place, taken for this VM alone.
+    Some(unsafe { GuestRam::new(ipa, block.start()) })
+}
+
+/// VTTBR_EL2 of nobody: an empty stage 2, and the VMID that no VM has.
+pub fn nobody(free: &mut FrameMap) -> u64 {
+    let block = take_frames(free, 4);
+    // SAFETY: free RAM, mapped in place, taken for this table alone.
+    let frames = unsafe { Frames::new(block.start(), 4, 0) };
+    match Table::<Stage2, Frames>::new(STAGE_2, frames) {
+        Some(table) => vttbr_el2(table.root(), Vmid::new(0)),
+        None => refuse(format_args!("no frame for the empty stage 2")),
     }
 }
 
@@ -101,11 +131,19 @@ fn count_blocks(stage_2: &Table<Stage2, Frames>) -> [u32; 3] {
     })
 }
 
-/// The VM's RAM by the largest blocks; everything else exits.
-fn stage_2(config: &VmConfig, host: Hpa, free: &mut FrameMap, vmid: Vmid) -> Table<Stage2, Frames> {
-    // A root of two, a table for each GiB that blocks do not cover whole, and two more for
-    // each end that is not on a 2 MiB boundary.
-    let count = 8 + 2 * config.memory.len().div_ceil(1 << 30);
+/// The VM's RAM by the largest blocks, its firmware, the devices it was given; everything
+/// else exits.
+fn stage_2(
+    config: &VmConfig,
+    host: Hpa,
+    flash: Option<&GuestRam>,
+    free: &mut FrameMap,
+) -> Table<Stage2, Frames> {
+    // A root of two, a table for each GiB that blocks do not cover whole, two more for each
+    // end that is not on a 2 MiB boundary, and for the platform's window below RAM a table
+    // for its GiB and one for each 2 MiB of it that hold pages.
+    let flash_len = flash.map_or(0, |flash| flash.ipa().len());
+    let count = 44 + 2 * config.memory.len().div_ceil(1 << 30) + flash_len.div_ceil(2 << 20);
     let block = take_frames(free, count);
     // SAFETY: free RAM, mapped in place, taken for these tables alone.
     let frames = unsafe { Frames::new(block.start(), count, 0) };
@@ -113,9 +151,22 @@ fn stage_2(config: &VmConfig, host: Hpa, free: &mut FrameMap, vmid: Vmid) -> Tab
     let Some(mut table) = Table::<Stage2, Frames>::new(STAGE_2, frames) else {
         refuse(format_args!("vm {name}: no frame for its stage 2"));
     };
-    let mut tlb = Stage2Tlb(vttbr_el2(table.root(), vmid));
-    if let Err(error) = table.map(&mut tlb, config.memory, host, Stage2Attributes::RAM) {
-        refuse(format_args!("vm {name}: its stage 2: {error}"));
+    // Under the VMID that no VM runs with: nothing can be in a TLB yet.
+    let mut tlb = Stage2Tlb(vttbr_el2(table.root(), Vmid::new(0)));
+    let mut map = |span, host, attributes| {
+        if let Err(error) = table.map(&mut tlb, span, host, attributes) {
+            refuse(format_args!("vm {name}: its stage 2: {error}"));
+        }
+    };
+    map(config.memory, host, Stage2Attributes::RAM);
+    if let Some(flash) = flash {
+        map(flash.ipa(), flash.host(), Stage2Attributes::ROM);
+    }
+    for registers in config.devices.iter().flat_map(|device| &device.registers) {
+        let Some(span) = registers.guest_span() else {
+            refuse(format_args!("vm {name}: a device's registers pass the top"));
+        };
+        map(span, registers.host, Stage2Attributes::DEVICE);
     }
     table
 }
@@ -130,17 +181,20 @@ pub fn place_vcpus(board: &'static Board, cpus: &mut Records, place: &mut Place)
         for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
             let name = &unit.vm.config().name;
             let core = hanok_vm::Vcpu::new(VcpuId::new(index as u8));
-            let vcpu = place.put(Vcpu::new(unit, core, guest_hcr(board.features)));
-            let (Some(vcpu), Some(starting)) = (vcpu, cpus.get_mut(cpu.index())) else {
-                refuse(format_args!("vm {name}: no place for its vCPU {index}"));
+            let Some(starting) = cpus.get_mut(cpu.index()) else {
+                refuse(format_args!("vm {name}: the board has no CPU {cpu}"));
             };
-            if starting.cpu.vcpu.is_some() {
-                refuse(format_args!(
-                    "vm {name}: CPU {cpu} has a vCPU already, and more than one is not \
-                     supported yet"
-                ));
+            let hcr = guest_hcr(board.features, sharing(board, *cpu) > 1);
+            let vcpu = place.put(Vcpu::new(unit, core, hcr));
+            if !vcpu.is_some_and(|vcpu| starting.cpu.adopt(vcpu)) {
+                refuse(format_args!("vm {name}: no place for its vCPU {index}"));
             }
-            starting.cpu.vcpu = Some(vcpu);
         }
     }
+}
+
+/// How many vCPUs have their place on `cpu`.
+fn sharing(board: &Board, cpu: CpuId) -> usize {
+    let all = board.vms.iter().flat_map(|unit| &unit.vm.config().cpus);
+    all.filter(|other| **other == cpu).count()
 }

@@ -3,11 +3,12 @@
 use crate::ram::GuestRam;
 use crate::traps::Features;
 use crate::{fp, interrupts};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use hanok_arm_common::{Firmware, HostUart};
 use hanok_decode::SysReg;
 use hanok_hal::{Mutex, SerialPort};
-use hanok_types::{CpuId, IntId, MAX_CPUS, VmId};
+use hanok_paging::VmidPool;
+use hanok_types::{CpuId, Hpa, IntId, MAX_CPUS, VmId};
 use hanok_vm::{Channel, Console, Machine, StackPointer, Vm};
 
 /// A VM with what this backend adds to it.
@@ -17,8 +18,14 @@ pub struct VmUnit {
     pub vm: Vm,
     /// Its RAM.
     pub ram: GuestRam,
-    /// VTTBR_EL2: its stage 2 and its VMID.
-    pub vttbr: u64,
+    /// Its firmware, where the guest sees its first bank of flash.
+    pub flash: Option<GuestRam>,
+    /// The root of its stage 2.
+    pub root: Hpa,
+    /// VTTBR_EL2 in its present life; zero before the first.
+    pub vttbr: AtomicU64,
+    /// The vCPU that was last in each pCPU, plus one: another one's TLB entries are not its.
+    pub last_here: [AtomicU8; MAX_CPUS],
     /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
     pub blocks: [u32; 3],
 }
@@ -55,6 +62,10 @@ pub struct Board {
     pub frequency: u64,
     /// The VMs.
     pub vms: &'static [VmUnit],
+    /// VMIDs, one for each life of a VM.
+    pub vmids: Mutex<VmidPool>,
+    /// VTTBR_EL2 of nobody: a stage 2 that maps nothing.
+    pub nobody: u64,
     /// What VMs' blobs are offsets into.
     pub payload: &'static [u8],
     /// Random bytes for guests' seeds.
@@ -65,6 +76,8 @@ pub struct Board {
     pub reception_paused: AtomicBool,
     /// Some VM's bytes wait for the line.
     pub transmission_waits: AtomicBool,
+    /// Whether the CPUs count the hypervisor's instructions.
+    pub counts_instructions: bool,
     /// Some VM was stopped rather than turned off.
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.

@@ -273,12 +273,14 @@ early_vectors:
 hanok_boot_tables:
     .space  4096 * 8
     .balign 16
+    .global hanok_boot_stack
 hanok_boot_stack:
-    .space  32768
+    .space  {boot_stack}
     .global hanok_boot_stack_top
 hanok_boot_stack_top:
 "#,
     base = const IMAGE_BASE,
+    boot_stack = const BOOT_STACK,
     // Valid block, AttrIndx 0, SH inner, AF.
     normal = const 0b1 | (3 << 8) | (1 << 10),
     normal_xn = const 0b1u64 | (3 << 8) | (1 << 10) | (1 << 54),
@@ -298,7 +300,21 @@ const TCR: u64 = (1 << 31) | (1 << 23) | 25 | (1 << 8) | (1 << 10) | (3 << 12);
 /// tables are in place.
 const SCTLR: u64 = 0x30c5_0830 | 1 | (1 << 2) | (1 << 3) | (1 << 12);
 
+/// Bytes of the stack on which the boot CPU starts. The whole system passes through it, by
+/// value, on its way to its place.
+const BOOT_STACK: usize = 256 << 10;
+
+/// Refuses to go on where the boot stack was all used: it has no guard, and what lies below
+/// it is the translation by which other CPUs start.
+pub fn check_boot_stack() {
+    // SAFETY: a word of the image's bss, zero since the start, that only a stack that is
+    // all used reaches.
+    let lowest = unsafe { core::ptr::read_volatile(&raw const hanok_boot_stack) };
+    assert!(lowest == 0, "the boot stack is used up");
+}
+
 unsafe extern "C" {
+    static hanok_boot_stack: u64;
     static hanok_image_info: ImageInfo;
     static hanok_image_start: u8;
     static __data_end: u8;

@@ -2,6 +2,10 @@
 
 use crate::board::Board;
 use crate::vcpu::Vcpu;
+use core::cell::Cell;
+use core::ptr;
+use hanok_arm_common::HostGicV3;
+use hanok_sched::{Entity, MAX_ENTITIES, RoundRobin};
 use hanok_types::CpuId;
 
 /// One pCPU's own data. Touched by that pCPU alone.
@@ -16,8 +20,68 @@ pub struct Cpu {
     pub id: CpuId,
     /// What all share; `None` while starting.
     pub board: Option<&'static Board>,
-    /// The vCPU that has this pCPU, if any.
-    pub vcpu: Option<*mut Vcpu>,
+    /// The vCPUs that belong here, by their [`Entity`].
+    pub vcpus: heapless::Vec<*mut Vcpu, MAX_ENTITIES>,
+    /// Whose turn it is.
+    pub policy: RoundRobin,
+    /// The vCPU whose state is in this CPU; null for none.
+    pub resident: *mut Vcpu,
+    /// The vCPU whose FP registers are in this CPU; null for none.
+    pub fp_owner: *mut Vcpu,
+    /// When somebody else than the resident vCPU is to be looked at, in counter ticks.
+    pub deadline: Option<u64>,
+    /// What the hypervisor's timer is set to; `None`: it is off.
+    pub timer: Cell<Option<u64>>,
+    /// This pCPU's part of the interrupt controller, once it is set up.
+    pub gic: Option<HostGicV3>,
+    /// What the counter of EL2's own instructions showed when it was last looked at.
+    pub instructions: u32,
+}
+
+impl Cpu {
+    /// A pCPU that nobody belongs to yet; turns of `slice` counter ticks.
+    pub fn new(id: CpuId, board: Option<&'static Board>, stacks: (u64, u64), slice: u64) -> Self {
+        let (stack, emergency_stack) = stacks;
+        Self {
+            emergency_stack,
+            stack,
+            id,
+            board,
+            vcpus: heapless::Vec::new(),
+            policy: RoundRobin::new(slice),
+            resident: ptr::null_mut(),
+            fp_owner: ptr::null_mut(),
+            deadline: None,
+            timer: Cell::new(None),
+            gic: None,
+            instructions: 0,
+        }
+    }
+
+    /// Gives it a vCPU; `false` where there is no room for one more.
+    pub fn adopt(&mut self, vcpu: &'static mut Vcpu) -> bool {
+        let Some(entity) = Entity::new(self.vcpus.len()) else {
+            return false;
+        };
+        vcpu.entity = entity;
+        vcpu.stack = self.stack;
+        self.vcpus.push(vcpu).is_ok()
+    }
+
+    /// Where the CPU counts them: how many instructions of its own EL2
+    /// executed here since the last call.
+    #[inline(always)]
+    pub fn instructions_since(&mut self) -> u64 {
+        let now = crate::pmu::read_instructions();
+        let since = now.wrapping_sub(self.instructions);
+        self.instructions = now;
+        since.into()
+    }
+
+    /// Whether several vCPUs share it.
+    pub fn is_shared(&self) -> bool {
+        self.vcpus.len() > 1
+    }
 }
 
 /// Makes `cpu` this pCPU's own.

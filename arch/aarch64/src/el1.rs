@@ -13,6 +13,8 @@ macro_rules! el1_state {
         #[repr(C)]
         pub struct El1State {
             $($(#[$doc])* #[doc = concat!("`", $register, "`")] pub $field: u64,)*
+            /// `tcr_el1`, which is written last.
+            pub tcr: u64,
             /// Pointer authentication keys, where the CPU has them: IA, IB, DA, DB, GA.
             pub keys: [u64; 10],
         }
@@ -35,7 +37,6 @@ el1_state! {
     cpacr = "cpacr_el1",
     ttbr0 = "ttbr0_el1",
     ttbr1 = "ttbr1_el1",
-    tcr = "tcr_el1",
     mair = "mair_el1",
     amair = "amair_el1",
     vbar = "vbar_el1",
@@ -57,7 +58,6 @@ el1_state! {
     cntkctl = "cntkctl_el1",
     cntv_cval = "cntv_cval_el0",
     cntv_ctl = "cntv_ctl_el0",
-    vmcr = "ich_vmcr_el2",
 }
 
 macro_rules! keys {
@@ -90,6 +90,7 @@ impl El1State {
     /// Takes the state out of the CPU.
     pub fn save(&mut self, pointer_authentication: bool) {
         self.save_registers();
+        self.tcr = read!("tcr_el1");
         if pointer_authentication {
             macro_rules! save_key {
                 ($index:literal, $register:literal) => {
@@ -100,8 +101,17 @@ impl El1State {
         }
     }
 
-    /// Puts the state into the CPU. Takes effect for EL1 at the next return to it.
-    pub fn load(&self, pointer_authentication: bool) {
+    /// Puts the state into the CPU, together with stage 2. Takes effect for EL1 at the next
+    /// return to it.
+    ///
+    /// Between the first and the last write the CPU holds parts of two vCPUs. A walk that it
+    /// speculates then (also by an AT instruction it only guesses, errata 1319367 and
+    /// 1319537) would put a mixture of both into its TLB, so walks of stage 1 are off until
+    /// all is in place.
+    pub fn load(&self, vttbr: u64, pointer_authentication: bool) {
+        write!("tcr_el1", self.tcr | NO_WALKS);
+        crate::sysreg::isb();
+        write!("vttbr_el2", vttbr);
         // The timer off while its compare value changes, so that it does not fire between.
         write!("cntv_ctl_el0", 0);
         self.load_registers();
@@ -113,5 +123,10 @@ impl El1State {
             }
             each_key!(load_key);
         }
+        crate::sysreg::isb();
+        write!("tcr_el1", self.tcr);
     }
 }
+
+/// TCR_EL1.EPD0 and EPD1: a TLB miss is a fault, not a walk.
+const NO_WALKS: u64 = 1 << 7 | 1 << 23;

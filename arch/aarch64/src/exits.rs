@@ -1,7 +1,7 @@
 //! From the trap entry to the core, and back.
 
 use crate::board::Board;
-use crate::cpu;
+use crate::cpu::{self, Cpu};
 use crate::lists::HardwareLists;
 use crate::service::{self, guest};
 use crate::traps::guest_mdcr;
@@ -10,7 +10,7 @@ use crate::{fp, inject, interrupts, read, schedule, write};
 use hanok_decode::{Esr, Syndrome};
 use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
-use hanok_vm::{Action, DataAbort, Exit, MmioAccess, SystemRegister};
+use hanok_vm::{Action, Cause, DataAbort, Exit, MmioAccess, SystemRegister};
 
 /// PSTATE.M[4]: AArch32.
 const AARCH32: u64 = 1 << 4;
@@ -22,52 +22,60 @@ enum After {
     Reconsider,
 }
 
-/// The vCPU that left the guest, and the board.
-fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'static Board) {
+/// The vCPU that left the guest, its pCPU and the board.
+fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
     // SAFETY: the trap entry passes the vCPU that ran, which belongs to this pCPU alone and
     // lives for ever; so does the pCPU's own record, which is distinct memory. No other
     // reference to either exists: the hypervisor keeps none across a guest's run, and the
     // handlers give theirs up before they go to the scheduler.
-    let (vcpu, cpu) = unsafe { (&mut *vcpu, &*cpu::current()) };
+    let (vcpu, cpu) = unsafe { (&mut *vcpu, &mut *cpu::current()) };
     let board = cpu.board.expect("a pCPU that ran a guest has its board");
-    (vcpu, board)
+    (vcpu, cpu, board)
 }
 
-/// The vCPU to resume.
-fn go_on(vcpu: *mut Vcpu, after: After) -> *mut Vcpu {
-    match after {
+/// The vCPU to resume; what was done since the last time is charged to `cause`.
+fn go_on(vcpu: *mut Vcpu, cause: Cause, after: After) -> *mut Vcpu {
+    let next = match after {
         After::Resume => vcpu,
-        After::Sleep => schedule::sleep(),
+        After::Sleep => schedule::wait(),
         After::Reconsider => schedule::next(),
+    };
+    let (vcpu, cpu, board) = arrived(vcpu);
+    let counters = vcpu.unit.vm.counters(vcpu.core.id);
+    counters.count(cause);
+    if board.counts_instructions {
+        counters.charge(cause, cpu.instructions_since());
     }
+    next
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let after = on_sync(vcpu);
-    go_on(vcpu, after)
+    let (cause, after) = on_sync(vcpu);
+    go_on(vcpu, cause, after)
 }
 
-fn on_sync(vcpu: *mut Vcpu) -> After {
-    let (vcpu, board) = arrived(vcpu);
+fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
+    let (vcpu, cpu, board) = arrived(vcpu);
     let esr = read!("esr_el2");
+    vcpu.trail.add(esr, vcpu.regs.pc);
     let syndrome = Syndrome::decode(esr);
     if syndrome == Syndrome::FpAccess {
-        load_fp(vcpu);
-        return After::Resume;
+        load_fp(vcpu, cpu);
+        return (Cause::Fp, After::Resume);
     }
     let exit = exit_of(vcpu, esr, syndrome);
     if let Exit::Fetch { ipa, .. } = exit {
         notice_fault_loop(vcpu, board, ipa);
     }
     let action = guest(vcpu, board, &mut HardwareLists::new()).handle(exit);
-    act(vcpu, board, esr, action)
+    (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
 }
 
 /// Carries out what the core decided.
-fn act(vcpu: &mut Vcpu, board: &'static Board, esr: u64, action: Action) -> After {
+fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, esr: u64, action: Action) -> After {
     if core::mem::take(&mut vcpu.core.rearm) {
-        service::program_timer(vcpu, board);
+        service::set_timer(Some(vcpu), cpu, board);
     }
     match action {
         Action::Resume => {}
@@ -114,11 +122,15 @@ fn advance(vcpu: &mut Vcpu, esr: u64) {
     vcpu.regs.advance(Esr::from_bits(esr).instruction_length());
 }
 
-/// FP registers to the CPU, at the guest's first use.
-fn load_fp(vcpu: &mut Vcpu) {
+/// FP registers to the CPU, at the guest's first use since it came.
+fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) {
     fp::open();
+    if !cpu.fp_owner.is_null() {
+        // SAFETY: another of this pCPU's own vCPUs: `vcpu`'s own would not be closed.
+        unsafe { (*cpu.fp_owner).fp.save() };
+    }
     vcpu.fp.load();
-    vcpu.fp_loaded = true;
+    cpu.fp_owner = vcpu;
 }
 
 /// The exit in the core's words.
@@ -210,27 +222,32 @@ fn instruction(vcpu: &Vcpu) -> Option<u32> {
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let after = on_irq(vcpu);
-    go_on(vcpu, after)
+    let (cause, after) = on_irq(vcpu);
+    go_on(vcpu, cause, after)
 }
 
-fn on_irq(vcpu: *mut Vcpu) -> After {
-    let (vcpu, board) = arrived(vcpu);
+fn on_irq(vcpu: *mut Vcpu) -> (Cause, After) {
     let Some(interrupt) = interrupts::acknowledge() else {
-        return After::Resume;
+        return (Cause::Interrupt, After::Resume);
     };
     interrupts::drop_priority(interrupt);
+    let (vcpu, cpu, board) = arrived(vcpu);
     if interrupt == board.interrupts.virtual_timer {
         // Deactivated by the guest, through the list register.
         guest(vcpu, board, &mut HardwareLists::new()).virtual_timer(interrupt);
-        return After::Resume;
+        return (Cause::Timer, After::Resume);
     }
-    service::serve(Some(vcpu), board, interrupt);
-    if vcpu.unit.vm.life().is_running() && vcpu.unit.vm.power(vcpu.core.id).is_on() {
+    // The vCPU is the resident one, which `serve` reaches through `cpu`.
+    let (unit, id) = (vcpu.unit, vcpu.core.id);
+    service::serve(cpu, board, interrupt);
+    // Whoever is kicked, or has come to its time, may be another vCPU of this pCPU.
+    let stays = !cpu.is_shared() && unit.vm.may_run(id);
+    let after = if stays {
         After::Resume
     } else {
         After::Reconsider
-    }
+    };
+    (Cause::Interrupt, after)
 }
 
 #[unsafe(no_mangle)]
@@ -244,16 +261,16 @@ extern "C" fn hanok_on_serror(vcpu: *mut Vcpu) -> *mut Vcpu {
 /// after the next entry; it is contained, if blamed on the guest.
 pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
     let after = on_serror(vcpu);
-    go_on(vcpu, after)
+    go_on(vcpu, Cause::SystemError, after)
 }
 
 fn on_serror(vcpu: *mut Vcpu) -> After {
-    let (vcpu, board) = arrived(vcpu);
+    let (vcpu, cpu, board) = arrived(vcpu);
     let esr = read!("esr_el2");
     let name = &vcpu.unit.vm.config().name;
     board.say(format_args!(
         "vm {name}: SError while it ran (ESR_EL2 {esr:#x}), handed to it"
     ));
     let action = guest(vcpu, board, &mut HardwareLists::new()).handle(Exit::SystemError);
-    act(vcpu, board, esr, action)
+    act(vcpu, cpu, board, esr, action)
 }

@@ -1,8 +1,9 @@
 //! FP and SIMD registers, switched when a guest first touches them.
 //!
 //! CPTR_EL2.TFP traps the first access after a vCPU came to a CPU; the handler loads its
-//! registers and opens the trap, and the vCPU that is switched out is saved only if it had
-//! them loaded. The hypervisor itself is built for a soft-float target and never touches
+//! registers and opens the trap. They stay in the CPU when their vCPU makes room for
+//! another, and are saved only when that one touches them, too; a vCPU never changes its
+//! pCPU, so nobody looks for them elsewhere. The hypervisor itself is built for a soft-float target and never touches
 //! them (checked: the image is scanned for such instructions outside this file).
 
 use crate::{read, write};

@@ -8,6 +8,30 @@ const ENABLE: u64 = 1;
 /// ICH_HCR_EL2.UIE.
 const UNDERFLOW: u64 = 1 << 1;
 
+/// What the virtual interface keeps of a vCPU beside its interrupts: the guest's masks and
+/// settings, and the priorities at which it is interrupted now. All zero out of reset.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InterfaceState {
+    vmcr: u64,
+    /// ICH_AP0R<n> and ICH_AP1R<n>.
+    active: [(u64, u64); 4],
+}
+
+/// Registers 1 to 3 are there with more than 5 bits of preemption (IHI 0069H, 12.4.4).
+macro_rules! each_active_priority {
+    ($do:ident) => {
+        let preemption = (read!("ich_vtr_el2") >> 26 & 7) + 1;
+        $do!(0);
+        if preemption > 5 {
+            $do!(1);
+        }
+        if preemption > 6 {
+            $do!(2);
+            $do!(3);
+        }
+    };
+}
+
 /// The list registers of the CPU that holds it.
 #[derive(Debug)]
 pub struct HardwareLists {
@@ -33,28 +57,42 @@ impl HardwareLists {
         }
     }
 
-    /// Empties them all, forgets active priorities, and lets the virtual interface signal.
-    pub fn reset(&mut self) {
+    /// Empties them all, as they are whenever nobody is in this CPU. Once.
+    pub fn clear(&mut self) {
         for index in 0..self.count {
             self.write(index, 0);
         }
+        write!("ich_hcr_el2", 0);
+    }
+
+    /// Gives the interface the state it has for a vCPU, and lets it signal.
+    pub fn enter(&mut self, state: &InterfaceState) {
         // No legacy interface for the guest, where there could be one.
         write!("icc_sre_el1", 7);
-        // Registers 1 to 3 are there with more than 5 bits of preemption (IHI 0069H, 12.4.4).
-        let preemption = (read!("ich_vtr_el2") >> 26 & 7) + 1;
-        write!("ich_ap0r0_el2", 0);
-        write!("ich_ap1r0_el2", 0);
-        if preemption > 5 {
-            write!("ich_ap0r1_el2", 0);
-            write!("ich_ap1r1_el2", 0);
+        write!("ich_vmcr_el2", state.vmcr);
+        macro_rules! load {
+            ($n:literal) => {
+                write!(concat!("ich_ap0r", $n, "_el2"), state.active[$n].0);
+                write!(concat!("ich_ap1r", $n, "_el2"), state.active[$n].1);
+            };
         }
-        if preemption > 6 {
-            write!("ich_ap0r2_el2", 0);
-            write!("ich_ap1r2_el2", 0);
-            write!("ich_ap0r3_el2", 0);
-            write!("ich_ap1r3_el2", 0);
-        }
+        each_active_priority!(load);
         write!("ich_hcr_el2", ENABLE);
+    }
+
+    /// Takes the vCPU's state out of the interface, which signals no more.
+    pub fn leave(&mut self, state: &mut InterfaceState) {
+        state.vmcr = read!("ich_vmcr_el2");
+        macro_rules! save {
+            ($n:literal) => {
+                state.active[$n] = (
+                    read!(concat!("ich_ap0r", $n, "_el2")),
+                    read!(concat!("ich_ap1r", $n, "_el2")),
+                );
+            };
+        }
+        each_active_priority!(save);
+        write!("ich_hcr_el2", 0);
     }
 
     /// Bits of priority that the virtual interface has (ICH_VTR_EL2.PRIbits).

@@ -1,18 +1,23 @@
-//! Which vCPU a pCPU runs: for now the one vCPU that the description gave it, or none.
+//! Which vCPU a pCPU runs, and what becomes of its VM.
 //!
-//! Here a vCPU comes into its VM and leaves it, and the last one to leave carries the VM's
-//! ending out. A pCPU without a vCPU to run sleeps until an interrupt.
+//! Each pCPU decides about its own vCPUs alone. Others ask through the VM's atomics
+//! (requests, power, life, paused) and a kick; here that is looked at, vCPU by vCPU, and
+//! told to the policy, which answers whose turn it is. A vCPU that waits or lost its turn
+//! stays in the CPU until another one needs it.
+//!
+//! Here, too, a vCPU comes into its VM and leaves it; the last one to leave carries the VM's
+//! ending out, and the first vCPU's turn makes the memory of the next life.
 
 use crate::board::{Board, VmUnit};
 use crate::cpu::{self, Cpu};
 use crate::lists::HardwareLists;
-use crate::ram::Damaged;
-use crate::traps::{self, guest_mdcr};
+use crate::loading::{Damaged, Loading};
 use crate::vcpu::Vcpu;
-use crate::{fp, interrupts, service, sysreg, write};
+use crate::{fp, interrupts, service, switch, sysreg, write};
 use core::sync::atomic::Ordering;
-use hanok_types::VcpuId;
-use hanok_vm::{Ending, Machine, StopReason};
+use hanok_paging::{Vmid, vttbr_el2};
+use hanok_sched::Policy;
+use hanok_vm::{Ending, Machine, NoLists, StopReason};
 
 /// This pCPU's record and the board. Callers hold no reference to the record.
 fn here<'a>() -> (&'a mut Cpu, &'static Board) {
@@ -24,118 +29,168 @@ fn here<'a>() -> (&'a mut Cpu, &'static Board) {
 }
 
 /// The vCPU to run next on this pCPU; sleeps while there is none. The caller holds no
-/// reference to the pCPU's record or to its vCPU.
+/// reference to the pCPU's record or to a vCPU.
 pub fn next() -> *mut Vcpu {
     loop {
         let (cpu, board) = here();
-        if let Some(vcpu) = cpu.vcpu {
-            // SAFETY: this pCPU's own vCPU, which nobody else touches; the reference ends
-            // with this turn of the loop.
-            if settle(unsafe { &mut *vcpu }, cpu, board) {
-                return vcpu;
-            }
+        let now = board.counter();
+        settle_all(cpu, board, now);
+        let decision = cpu.policy.pick(now);
+        cpu.deadline = earliest(decision.until, absent_deadline(cpu));
+        let chosen = decision.run.and_then(|run| cpu.vcpus.get(run.index()));
+        let Some(vcpu) = chosen.copied() else {
+            idle(cpu, board);
+            continue;
+        };
+        // SAFETY: this pCPU's own vCPU, which nobody else touches; the reference ends with
+        // this turn of the loop.
+        let chosen = unsafe { &mut *vcpu };
+        if chosen.on {
+            switch::to(chosen, cpu, board);
+            return vcpu;
         }
-        idle(None, board);
+        load_some(chosen, board);
+        service::program_timer(cpu, board);
+        serve_pending(cpu, board);
     }
 }
 
-/// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for. Returns
-/// whether it is to run.
-fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) -> bool {
-    let unit = vcpu.unit;
-    let vm = &unit.vm;
-    if vcpu.on {
-        if vm.life().is_running() && vm.power(vcpu.core.id).is_on() {
-            return true;
-        }
-        unload(vcpu, board);
-        leave(unit, cpu, board);
+/// The resident vCPU waits for an interrupt from now on.
+pub fn wait() -> *mut Vcpu {
+    let (cpu, _) = here();
+    if !cpu.resident.is_null() {
+        // SAFETY: this pCPU's own vCPU; the reference ends here.
+        unsafe { (*cpu.resident).waiting = true };
     }
-    if !vm.power(vcpu.core.id).is_pending() || !vm.life().enter() {
+    next()
+}
+
+fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
+}
+
+/// Brings what is known of every vCPU of this pCPU up to date.
+fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) {
+    for index in 0..cpu.vcpus.len() {
+        if let Some(vcpu) = cpu.vcpus.get(index).copied() {
+            // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
+            settle(unsafe { &mut *vcpu }, cpu, board, now);
+        }
+    }
+}
+
+/// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and
+/// tells the policy whether it has work.
+fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
+        go_out(vcpu, cpu, board);
+        leave(vcpu.unit, board);
+    }
+    if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
+        come_in(vcpu, cpu, board);
+    }
+    let ready = if vcpu.on {
+        !waits(vcpu, cpu, board, now) && !vm.is_paused()
+    } else {
+        id.index() == 0 && vm.life().is_loading()
+    };
+    if ready != core::mem::replace(&mut vcpu.ready, ready) {
+        match ready {
+            true => cpu.policy.wake(vcpu.entity, now),
+            false => cpu.policy.block(vcpu.entity, now),
+        }
+    }
+}
+
+/// Whether a vCPU waits still.
+fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
+    if !vcpu.waiting {
         return false;
     }
-    match vm.power(vcpu.core.id).take_start() {
-        Some(entry) => {
-            vcpu.reset(entry);
-            load(vcpu, cpu, board);
-            true
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    let woken = if core::ptr::eq(cpu.resident, vcpu) {
+        vm.interrupt_waits(board, id, &mut HardwareLists::new())
+    } else {
+        let due = vcpu.wake_at.is_some_and(|at| now >= at);
+        if due {
+            switch::timers_due(vcpu, board, now);
         }
-        None => {
-            leave(unit, cpu, board);
-            false
-        }
-    }
+        (due | vm.requests(id).take_interrupts()) && vm.interrupt_waits_absent(id)
+    };
+    vcpu.waiting = !woken;
+    vcpu.waiting
 }
 
-/// Puts a vCPU that starts into this CPU.
-fn load(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
-    vcpu.on = true;
-    vcpu.stack = cpu.stack;
-    write!("vtcr_el2", board.vtcr);
-    write!("vttbr_el2", vcpu.unit.vttbr);
-    sysreg::isb();
-    // What another life, or another VM under this VMID, left in this CPU's TLB.
-    // SAFETY: TLB maintenance for the VMID just set.
-    unsafe {
-        core::arch::asm!(
-            "tlbi vmalls12e1",
-            "dsb nsh",
-            "isb",
-            options(nostack, preserves_flags)
-        )
+/// When the first of the vCPUs that wait, and are in no CPU, is due.
+fn absent_deadline(cpu: &Cpu) -> Option<u64> {
+    let due = cpu.vcpus.iter().filter_map(|vcpu| {
+        // SAFETY: this pCPU's own vCPUs; each reference ends at once.
+        let vcpu = unsafe { &**vcpu };
+        vcpu.wake_at.filter(|_| vcpu.on && vcpu.waiting)
+    });
+    due.min()
+}
+
+/// A vCPU whose start was asked for comes into its VM, unless the wish is gone.
+fn come_in(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+    let unit = vcpu.unit;
+    let Some(entry) = unit.vm.power(vcpu.core.id).take_start() else {
+        return leave(unit, board);
     };
-    vcpu.el1.load(board.features.pointer_authentication);
-    write!("hcr_el2", vcpu.hcr.bits());
-    write!("mdcr_el2", guest_mdcr(false));
-    fp::close();
-    HardwareLists::new().reset();
-    traps::forget_errors();
-    sysreg::isb();
-    // What was sent to it before it came.
-    vcpu.unit.vm.requests(vcpu.core.id).ask_interrupts();
-    service::refresh(vcpu, board);
+    if core::ptr::eq(cpu.fp_owner, vcpu) {
+        cpu.fp_owner = core::ptr::null_mut();
+    }
+    vcpu.reset(entry);
+    // What its former life here left in the TLB is not its own.
+    if let Some(last) = unit.last_here.get(cpu.id.index()) {
+        last.store(0, Ordering::Relaxed);
+    }
+    vcpu.on = true;
 }
 
 /// Takes a vCPU that is off, or whose VM ends, out of this CPU. Its state is of no use any
 /// more; its physical interrupts are let go.
-fn unload(vcpu: &mut Vcpu, board: &'static Board) {
+fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+    let vm = &vcpu.unit.vm;
     vcpu.on = false;
+    vcpu.waiting = false;
+    if !core::ptr::eq(cpu.resident, vcpu) {
+        vm.take_back_interrupts(board, vcpu.core.id, &mut NoLists);
+        return;
+    }
+    cpu.resident = core::ptr::null_mut();
     write!("cntv_ctl_el0", 0);
-    write!("cnthp_ctl_el2", 0);
-    vcpu.unit
-        .vm
-        .take_back_interrupts(board, vcpu.core.id, &mut HardwareLists::new());
+    vm.take_back_interrupts(board, vcpu.core.id, &mut HardwareLists::new());
     write!("ich_hcr_el2", 0);
     // Active or not: deactivating one that is not changes nothing.
     interrupts::deactivate(board.interrupts.virtual_timer);
+    fp::close();
+    // Nothing is speculated into the VMID that may be another VM's soon.
+    write!("vttbr_el2", board.nobody);
     sysreg::isb();
 }
 
 /// A vCPU is out of its VM; if it was the last, it does what is to be done then.
-fn leave(unit: &'static VmUnit, cpu: &mut Cpu, board: &'static Board) {
+fn leave(unit: &'static VmUnit, board: &'static Board) {
     match unit.vm.life().leave() {
-        (0, Some(ending)) => carry_out(unit, ending, cpu, board),
-        (0, None) if unit.vm.stop_if_all_off() => carry_out(unit, Ending::Stopped, cpu, board),
+        (0, Some(ending)) => carry_out(unit, ending, board),
+        (0, None) if unit.vm.stop_if_all_off() => carry_out(unit, Ending::Stopped, board),
         _ => {}
     }
 }
 
 /// Does what the VM's end asks for; nobody is in the VM.
-fn carry_out(unit: &'static VmUnit, ending: Ending, cpu: &mut Cpu, board: &'static Board) {
+pub fn carry_out(unit: &'static VmUnit, ending: Ending, board: &'static Board) {
     let name = &unit.vm.config().name;
     match ending {
         Ending::Reset => {
             board.say(format_args!("vm {name}: reset"));
-            let begun = begin_life(unit, board);
-            if begun.is_ok() {
-                let first = unit.vm.cpu_of(VcpuId::new(0));
-                if let Some(first) = first.filter(|first| *first != cpu.id) {
-                    board.kick(first);
-                }
-                return;
-            }
-            unit.vm.set_stop_reason(StopReason::Reload);
-            stopped(unit, board);
+            unit.vm.life().begin_again();
+            unit.vm.kick_first(board);
+            return;
         }
         Ending::Off => board.say(format_args!("vm {name}: off")),
         Ending::Stopped => stopped(unit, board),
@@ -153,18 +208,68 @@ fn stopped(unit: &'static VmUnit, board: &'static Board) {
     }
 }
 
-/// Puts the images in place and lets the first vCPU start.
-pub fn begin_life(unit: &'static VmUnit, board: &'static Board) -> Result<(), Damaged> {
+/// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last.
+fn load_some(vcpu: &mut Vcpu, board: &'static Board) {
+    let unit = vcpu.unit;
+    let life = unit.vm.life().number();
+    let loading = match &mut vcpu.loading {
+        Some(loading) if loading.life == life => loading,
+        other => {
+            new_vmid(unit, board);
+            other.insert(Loading::new(unit, life))
+        }
+    };
     let mut seed = |bytes: &mut [u8]| board.random.lock().fill(bytes);
-    unit.ram.load(unit.vm.config(), board.payload, &mut seed)?;
-    unit.vm.begin();
-    Ok(())
+    match loading.step(unit, board.payload, &mut seed) {
+        Ok(false) => {}
+        Ok(true) => {
+            vcpu.loading = None;
+            if unit.vm.begin() && life == 1 {
+                board.say(format_args!("vm {}: started", unit.vm.config().name));
+            }
+        }
+        Err(damaged) => {
+            vcpu.loading = None;
+            damaged_image(unit, damaged, board);
+        }
+    }
 }
 
-/// The word for the image of `unit` that is damaged.
-pub fn damaged_kind(unit: &VmUnit, damaged: Damaged) -> &'static str {
+/// A VM whose images are damaged in memory does not begin.
+fn damaged_image(unit: &'static VmUnit, damaged: Damaged, board: &'static Board) {
+    if !unit.vm.life().give_up() {
+        return;
+    }
     let blob = unit.vm.config().blobs.get(damaged.blob);
-    blob.map_or("image", |blob| blob.kind.word())
+    let kind = blob.map_or("image", |blob| blob.kind.word());
+    unit.vm.set_stop_reason(StopReason::Damaged { kind });
+    stopped(unit, board);
+    end_if_over(board);
+}
+
+/// A VMID for a new life; that of the former one is nobody's any more.
+fn new_vmid(unit: &VmUnit, board: &Board) {
+    let former = unit.vttbr.load(Ordering::Relaxed);
+    let mut pool = board.vmids.lock();
+    if former != 0 {
+        pool.free(Vmid::new((former >> 48) as u8));
+    }
+    // There are more of them than VMs.
+    let fresh = pool.allocate().expect("a VMID for each VM");
+    if fresh.rollover {
+        sysreg::dsb_ish();
+        // SAFETY: TLB maintenance changes no translation.
+        unsafe {
+            core::arch::asm!(
+                "tlbi alle1is",
+                "dsb ish",
+                "isb",
+                options(nostack, preserves_flags)
+            )
+        };
+    }
+    unit.vttbr
+        .store(vttbr_el2(unit.root, fresh.vmid), Ordering::Release);
 }
 
 /// Ends the run once every VM has ended.
@@ -183,30 +288,29 @@ pub fn end_if_over(board: &'static Board) {
     }
 }
 
-/// This pCPU's vCPU waits: until an interrupt is pending for it, or it is to leave its VM.
-/// The caller holds no reference to it.
-pub fn sleep() -> *mut Vcpu {
-    loop {
-        let (cpu, board) = here();
-        let Some(vcpu) = cpu.vcpu else { return next() };
-        // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
-        let waiting = unsafe { &mut *vcpu };
-        let vm = &waiting.unit.vm;
-        if !vm.life().is_running() {
-            return next();
-        }
-        if vm.interrupt_waits(board, waiting.core.id, &mut HardwareLists::new()) {
-            return vcpu;
-        }
-        idle(Some(waiting), board);
+/// Sleeps until a physical interrupt, and serves what is pending.
+fn idle(cpu: &mut Cpu, board: &'static Board) {
+    service::program_timer(cpu, board);
+    sysreg::wait_for_interrupt();
+    serve_pending(cpu, board);
+    if board.counts_instructions {
+        // Nobody's time.
+        cpu.instructions_since();
     }
 }
 
-/// Sleeps until a physical interrupt, and serves what is pending.
-fn idle(mut vcpu: Option<&mut Vcpu>, board: &'static Board) {
-    sysreg::wait_for_interrupt();
+/// Serves what interrupts are pending.
+fn serve_pending(cpu: &mut Cpu, board: &'static Board) {
     while let Some(interrupt) = interrupts::acknowledge() {
         interrupts::drop_priority(interrupt);
-        service::serve(vcpu.as_deref_mut(), board, interrupt);
+        service::serve(cpu, board, interrupt);
+    }
+}
+
+/// Lets every VM begin that begins by itself, and wakes their pCPUs.
+pub fn begin_all(board: &'static Board) {
+    for unit in board.vms.iter().filter(|unit| unit.vm.config().autostart) {
+        unit.vm.life().begin();
+        unit.vm.kick_first(board);
     }
 }

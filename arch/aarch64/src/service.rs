@@ -1,6 +1,7 @@
-//! Physical interrupts, and the timer behind a vCPU's emulated ones.
+//! Physical interrupts, and the timer behind all that is due on a pCPU.
 
 use crate::board::Board;
+use crate::cpu::Cpu;
 use crate::lists::HardwareLists;
 use crate::vcpu::Vcpu;
 use crate::{interrupts, write};
@@ -22,47 +23,67 @@ pub fn guest<'a>(
     }
 }
 
-/// Serves one physical interrupt other than a running vCPU's timer, and deactivates it.
-/// `vcpu` is the one in this CPU, if any.
-pub fn serve(vcpu: Option<&mut Vcpu>, board: &'static Board, interrupt: IntId) {
+/// The vCPU whose state is in this CPU. The caller holds no other reference to it.
+fn resident<'a>(cpu: &Cpu) -> Option<&'a mut Vcpu> {
+    // SAFETY: this pCPU's own vCPU, which lives for ever; by this function's contract.
+    unsafe { cpu.resident.as_mut() }
+}
+
+/// Serves one physical interrupt other than a running vCPU's timer, and deactivates it. The
+/// caller holds no reference to the resident vCPU.
+pub fn serve(cpu: &mut Cpu, board: &'static Board, interrupt: IntId) {
     let lines = &board.interrupts;
-    if Some(interrupt) == lines.uart {
-        board.serve_console();
-    }
-    match vcpu {
-        Some(vcpu) => {
-            let lists = &mut HardwareLists::new();
-            if interrupt == lines.virtual_timer {
-                guest(vcpu, board, lists).virtual_timer(interrupt);
+    if interrupt == lines.virtual_timer {
+        match resident(cpu) {
+            // Deactivated by the guest, through the list register.
+            Some(vcpu) => {
+                guest(vcpu, board, &mut HardwareLists::new()).virtual_timer(interrupt);
                 return;
             }
-            if interrupt == lines.maintenance {
-                guest(vcpu, board, lists).maintenance();
-            }
-            if interrupt == lines.hyp_timer {
-                write!("cnthp_ctl_el2", 0);
-            }
-            refresh(vcpu, board);
+            // Nobody is here whose timer it could be: an old one, from before its vCPU left.
+            None => write!("cntv_ctl_el0", 0),
         }
-        None if interrupt == lines.hyp_timer => write!("cnthp_ctl_el2", 0),
-        // Nobody is here whose timer it could be: an old one, from before its vCPU left.
-        None if interrupt == lines.virtual_timer => write!("cntv_ctl_el0", 0),
-        None => {}
+    } else if interrupt == lines.hyp_timer {
+        write!("cnthp_ctl_el2", 0);
+        cpu.timer.set(None);
+        if let Some(vcpu) = resident(cpu) {
+            vcpu.core.rearm = true;
+        }
+    } else if interrupt == lines.maintenance {
+        if let Some(vcpu) = resident(cpu) {
+            guest(vcpu, board, &mut HardwareLists::new()).maintenance();
+        }
+    } else if Some(interrupt) == lines.uart {
+        board.serve_console();
+    }
+    if let Some(vcpu) = resident(cpu) {
+        refresh(vcpu, cpu, board);
     }
     interrupts::deactivate(interrupt);
 }
 
 /// Brings the interrupts and timers of the vCPU in this CPU up to date.
-pub fn refresh(vcpu: &mut Vcpu, board: &'static Board) {
+pub fn refresh(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
     guest(vcpu, board, &mut HardwareLists::new()).refresh();
     if core::mem::take(&mut vcpu.core.rearm) {
-        program_timer(vcpu, board);
+        set_timer(Some(vcpu), cpu, board);
     }
 }
 
-/// Sets the hypervisor's timer to the vCPU's next deadline.
-pub fn program_timer(vcpu: &mut Vcpu, board: &'static Board) {
-    match guest(vcpu, board, &mut HardwareLists::new()).deadline() {
+/// Sets the hypervisor's timer to what is due first: the resident vCPU's timers, another
+/// vCPU's, or the end of a turn. The caller holds no reference to the resident vCPU.
+pub fn program_timer(cpu: &Cpu, board: &'static Board) {
+    set_timer(resident(cpu).map(|vcpu| &*vcpu), cpu, board);
+}
+
+/// [`program_timer`], for who has the resident vCPU.
+pub fn set_timer(vcpu: Option<&Vcpu>, cpu: &Cpu, board: &'static Board) {
+    let own = vcpu.and_then(|vcpu| vcpu.unit.vm.deadline(board, &vcpu.core));
+    let due = own.into_iter().chain(cpu.deadline).min();
+    if cpu.timer.replace(due) == due {
+        return;
+    }
+    match due {
         Some(at) => {
             write!("cnthp_cval_el2", at);
             write!("cnthp_ctl_el2", 1);

@@ -1,6 +1,6 @@
 //! What exits: the values of the registers that decide which guest action comes to EL2.
 
-use crate::{read, write};
+use crate::{pmu, read, write};
 use bitflags::bitflags;
 
 bitflags! {
@@ -57,6 +57,8 @@ bitflags! {
         const TPMCR = 1 << 5;
         /// PMU registers exit.
         const TPM = 1 << 6;
+        /// EL2's own event counters count.
+        const HPME = 1 << 7;
         /// Breakpoint, watchpoint and MDSCR registers exit.
         const TDA = 1 << 9;
         /// OS lock and power-down registers exit.
@@ -90,8 +92,9 @@ impl Features {
     }
 }
 
-/// HCR_EL2 of a guest that runs.
-pub fn guest_hcr(features: Features) -> Hcr {
+/// HCR_EL2 of a guest that runs; `shared` where another vCPU may want its pCPU while it
+/// waits. One that is alone waits in the CPU itself, without an exit.
+pub fn guest_hcr(features: Features, shared: bool) -> Hcr {
     let mut hcr = Hcr::VM
         | Hcr::SWIO
         | Hcr::FMO
@@ -107,6 +110,9 @@ pub fn guest_hcr(features: Features) -> Hcr {
         | Hcr::TLOR
         | Hcr::TERR
         | Hcr::TID5;
+    if shared {
+        hcr |= Hcr::TWI;
+    }
     if features.pointer_authentication {
         hcr |= Hcr::APK | Hcr::API;
     }
@@ -114,22 +120,18 @@ pub fn guest_hcr(features: Features) -> Hcr {
 }
 
 /// MDCR_EL2 of a guest that runs; `debug` where it was given the debug registers. HPMN
-/// keeps every event counter on the guest's side of a fence that TPM closes.
+/// keeps all event counters but EL2's own one on the guest's side of a fence that TPM
+/// closes, and HPME lets that one count.
 pub fn guest_mdcr(debug: bool) -> u64 {
     let mut mdcr = Mdcr::TPMCR | Mdcr::TPM | Mdcr::TDOSA | Mdcr::TDRA | Mdcr::TPMS | Mdcr::TTRF;
     if !debug {
         mdcr |= Mdcr::TDA;
     }
-    mdcr.bits() | event_counters()
-}
-
-/// PMCR_EL0.N, where there is a PMU.
-fn event_counters() -> u64 {
-    let version = read!("id_aa64dfr0_el1") >> 8 & 0xf;
-    if version == 0 || version == 0xf {
-        0
-    } else {
-        read!("pmcr_el0") >> 11 & 0x1f
+    match pmu::event_counters() {
+        0 => mdcr.bits(),
+        // HPMN zero is reserved (without FEAT_HPMN0): a CPU with one counter gives it away.
+        1 => mdcr.bits() | 1,
+        count => (mdcr | Mdcr::HPME).bits() | (count - 1),
     }
 }
 
@@ -184,8 +186,11 @@ pub fn forget_errors() {
     }
 }
 
-/// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU.
-pub fn install() {
+/// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU. `vtcr`
+/// is the same for all, and `nobody` the VTTBR_EL2 while there is no guest.
+pub fn install(vtcr: u64, nobody: u64) {
+    write!("vtcr_el2", vtcr);
+    write!("vttbr_el2", nobody);
     write!("cnthctl_el2", CNTHCTL);
     write!("cntvoff_el2", 0);
     write!("hstr_el2", 0);
@@ -196,5 +201,7 @@ pub fn install() {
     // guest's own lock is the core's.
     write!("oslar_el1", 0);
     crate::fp::close();
+    crate::lists::HardwareLists::new().clear();
+    pmu::start();
     crate::sysreg::isb();
 }

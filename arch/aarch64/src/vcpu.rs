@@ -4,7 +4,11 @@ use crate::board::VmUnit;
 use crate::debug::DebugState;
 use crate::el1::El1State;
 use crate::fp::FpState;
+use crate::lists::InterfaceState;
+use crate::loading::Loading;
+use crate::trail::Trail;
 use crate::traps::Hcr;
+use hanok_sched::Entity;
 use hanok_types::Regs;
 
 /// PSTATE of a vCPU that starts: EL1h, D, A, I and F masked (arm64 boot protocol; DEN0022F
@@ -25,14 +29,26 @@ pub struct Vcpu {
     pub core: hanok_vm::Vcpu,
     /// HCR_EL2 while it runs.
     pub hcr: Hcr,
+    /// Its place among its pCPU's vCPUs.
+    pub entity: Entity,
     /// Whether it is in its VM: started, and not off.
     pub on: bool,
+    /// Whether it waits for an interrupt.
+    pub waiting: bool,
+    /// Whether the policy was told that it has work.
+    pub ready: bool,
+    /// While it waits and is in no CPU: when one of its timers is due, in counter ticks.
+    pub wake_at: Option<u64>,
+    /// The making of its VM's memory, which is the first vCPU's work.
+    pub loading: Option<Loading>,
     /// Whether it was said in this life that its exception vector cannot be fetched.
     pub loop_noticed: bool,
-    /// Whether its FP registers are in the CPU.
-    pub fp_loaded: bool,
+    /// Its latest exits.
+    pub trail: Trail,
     /// EL1 registers while it is not in a CPU.
     pub el1: El1State,
+    /// The interrupt interface while it is not in a CPU.
+    pub interface: InterfaceState,
     /// FP registers while they are not in a CPU.
     pub fp: FpState,
     /// Debug registers while they are not in a CPU.
@@ -48,13 +64,26 @@ impl Vcpu {
             unit,
             core,
             hcr,
+            entity: Entity::FIRST,
             on: false,
+            waiting: false,
+            ready: false,
+            wake_at: None,
+            loading: None,
             loop_noticed: false,
-            fp_loaded: false,
+            trail: Trail::new(),
             el1: El1State::default(),
+            interface: InterfaceState::default(),
             fp: FpState::default(),
             debug: DebugState::default(),
         }
+    }
+
+    /// When the virtual timer is to interrupt, by the registers as they were saved.
+    pub fn virtual_timer_due(&self) -> Option<u64> {
+        const ENABLE: u64 = 1;
+        const IMASK: u64 = 1 << 1;
+        (self.el1.cntv_ctl & (ENABLE | IMASK) == ENABLE).then_some(self.el1.cntv_cval)
     }
 
     /// The state of a vCPU that starts at `entry`.
@@ -68,9 +97,11 @@ impl Vcpu {
         self.regs.x[0] = entry.argument;
         self.hcr.remove(Hcr::VSE);
         self.el1 = El1State::reset(self.core.mpidr());
+        self.interface = InterfaceState::default();
         self.fp = FpState::default();
         self.loop_noticed = false;
-        self.fp_loaded = false;
+        self.waiting = false;
+        self.wake_at = None;
         self.debug = DebugState::default();
     }
 }

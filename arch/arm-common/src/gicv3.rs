@@ -3,12 +3,14 @@
 //! One security state, all interrupts in group 1, one priority: the hypervisor runs with
 //! interrupts masked, so none of its interrupts ever preempts another.
 
+use arm_gic::Trigger;
 use arm_gic::gicv3::registers::{Gicd, GicrSgi};
 use arm_gic::gicv3::{GicDistributor, GicRedistributor};
 use core::fmt;
 use core::ptr::NonNull;
 use hanok_types::{Hva, IntId};
-use safe_mmio::UniqueMmioPointer;
+use safe_mmio::fields::ReadPureWrite;
+use safe_mmio::{UniqueMmioPointer, field};
 
 /// The redistributor for a CPU was not found, or does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ impl fmt::Display for GicError {
                     "no GICv3 redistributor for the CPU with affinity {mpidr:#x}"
                 )
             }
-            Self::BadAddress => f.write_str("the GICv3's address in the device tree is not usable"),
+            Self::BadAddress => f.write_str("the GIC's address in the device tree is not usable"),
         }
     }
 }
@@ -128,5 +130,47 @@ impl HostGicV3 {
             return;
         };
         let _ = self.with_distributor(|gic| gic.set_routing(id, Some(mpidr & AFFINITY)));
+    }
+
+    /// Makes an interrupt active without its having fired, so that it does not fire until it
+    /// is deactivated; or takes that back. A private one: this CPU's.
+    #[inline]
+    pub fn set_active(&self, interrupt: IntId, active: bool) {
+        let (word, bit) = ((interrupt.get() / 32) as usize, interrupt.get() % 32);
+        let set = |mut register: UniqueMmioPointer<'_, [ReadPureWrite<u32>]>| {
+            if let Some(mut register) = register.get(word) {
+                register.write(1 << bit);
+            }
+        };
+        if interrupt.is_private() {
+            // SAFETY: the frame is mapped, and driven by this CPU alone, one call at a time.
+            let mut frame = unsafe { UniqueMmioPointer::new(self.redistributor) };
+            let mut frame = field!(frame, sgi);
+            match active {
+                true => set(field!(frame, isactiver).into()),
+                false => set(field!(frame, icactiver).into()),
+            }
+        } else {
+            // SAFETY: the frame is mapped, and a write changes what it has a one for.
+            let mut frame = unsafe { UniqueMmioPointer::new(self.distributor) };
+            match active {
+                true => set(field!(frame, isactiver).into()),
+                false => set(field!(frame, icactiver).into()),
+            }
+        }
+    }
+
+    /// Makes an interrupt edge-triggered, or level. It must be off, and no other CPU may
+    /// change an SPI's trigger meanwhile: 16 interrupts share a register.
+    pub fn set_edge(&self, interrupt: IntId, edge: bool) {
+        let Ok(id) = arm_gic::IntId::try_from(interrupt.get()) else {
+            return;
+        };
+        let trigger = if edge { Trigger::Edge } else { Trigger::Level };
+        let _ = if interrupt.is_private() {
+            self.with_redistributor(|gic| gic.set_trigger(id, trigger))
+        } else {
+            self.with_distributor(|gic| gic.set_trigger(id, trigger))
+        };
     }
 }

@@ -6,11 +6,15 @@
 
 #![no_std]
 
+mod gich;
+mod gicv2;
 mod gicv3;
 mod pl011;
 mod psci;
 mod rtc;
 
+pub use gich::GichLists;
+pub use gicv2::HostGicV2;
 pub use gicv3::{GicError, HostGicV3};
 pub use pl011::HostUart;
 pub use psci::{Conduit, Firmware};

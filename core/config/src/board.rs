@@ -6,15 +6,25 @@
 //! past the last are left out and counted.
 
 mod devices;
+mod fit;
+#[cfg(feature = "write")]
+mod host;
 mod place;
+#[cfg(feature = "write")]
+mod properties;
 
 use crate::error::Structure;
 use crate::tree::{self, Cells};
 use dtoolkit::fdt::Fdt;
-use hanok_types::{Hpa, IntId, MAX_CPUS, Span};
+use hanok_types::{Address, Hpa, IntId, MAX_CPUS, PAGE_SIZE, Span};
 use heapless::Vec;
 use place::At;
 use thiserror::Error;
+
+#[cfg(feature = "write")]
+pub use host::{DeviceError, HostDevice, HostLine, HostTree, Neighbour, assign};
+#[cfg(feature = "write")]
+pub use properties::FixedClock;
 
 /// Ranges of RAM.
 pub const MAX_RAM_SPANS: usize = 8;
@@ -174,13 +184,15 @@ impl<'a> BoardTree<'a> {
         let root = At::root(&fdt);
         let gic_at = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
         let (cpus, cpus_left_out) = cpus(&root)?;
+        let mut reserved = reserved(&fdt, &root)?;
+        reserve_spin_table(&mut reserved, &cpus)?;
         let chosen = root.named("chosen").next();
         let chosen = chosen.as_ref().map(At::node);
         let bootargs = chosen.and_then(|node| tree::text(node, "bootargs"));
         let rng_seed = chosen.and_then(|node| tree::value(node, "rng-seed"));
         Ok(Self {
             ram: ram(&root)?,
-            reserved: reserved(&fdt, &root)?,
+            reserved,
             cpus,
             cpus_left_out,
             psci: devices::psci(&root),
@@ -212,6 +224,24 @@ fn ram(root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RAM_SPANS>, BoardError> {
         return Err(BoardError::NoMemory);
     }
     Ok(ram)
+}
+
+/// The pages of the spin table. Cores wait there for as long as the board is on, so they
+/// must never become a VM's, whatever else the tree reserves.
+fn reserve_spin_table(
+    reserved: &mut Vec<Span<Hpa>, MAX_RESERVED>,
+    cpus: &[BoardCpu],
+) -> Result<(), BoardError> {
+    for cpu in cpus {
+        let Enable::SpinTable(at) = cpu.enable else {
+            continue;
+        };
+        let page = Span::new(at.align_down(PAGE_SIZE), PAGE_SIZE).ok_or(BoardError::Cpu)?;
+        if !reserved.iter().any(|other| other.covers(&page)) {
+            reserved.push(page).map_err(|_| BoardError::ManyReserved)?;
+        }
+    }
+    Ok(())
 }
 
 /// The memory reservation block and the static nodes of /reserved-memory (Devicetree

@@ -1,7 +1,9 @@
 //! The rules a system must keep. One list of them for the tool and for the board.
 
-use crate::model::{Blob, BlobKind, MAX_MEMORY, System, VmConfig};
-use hanok_types::{Address, CpuId, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
+mod devices;
+
+use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, System, VmConfig};
+use hanok_types::{Address, CpuId, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use thiserror::Error;
 
 /// A rule that a system breaks. VMs and blobs are named by their place, from 0.
@@ -36,13 +38,11 @@ pub enum Fault {
         /// The pCPU.
         cpu: CpuId,
     },
-    /// Two vCPUs on one pCPU.
-    #[error("vm {vm}: pCPU {cpu} already runs another vCPU")]
-    CpuTaken {
-        /// The later VM.
-        vm: usize,
-        /// The pCPU.
-        cpu: CpuId,
+    /// A time slice that nobody should have.
+    #[error("a time slice of {slice} us is not from {} to {}", SLICES.start(), SLICES.end())]
+    Slice {
+        /// In microseconds.
+        slice: u32,
     },
     /// Memory that the virtual platform does not have.
     #[error(
@@ -54,8 +54,8 @@ pub enum Fault {
         /// The VM.
         vm: usize,
     },
-    /// An entry that is not in memory.
-    #[error("vm {vm}: entry {entry} is not a word inside its memory")]
+    /// An entry that is neither in memory nor in the firmware.
+    #[error("vm {vm}: entry {entry} is not a word inside its memory or firmware")]
     Entry {
         /// The VM.
         vm: usize,
@@ -73,6 +73,22 @@ pub enum Fault {
     /// A blob whose source is not in the payload, or not at a multiple of 8 bytes.
     #[error("blob {blob} of vm {vm}: its source is not inside the payload")]
     OutsidePayload {
+        /// The VM.
+        vm: usize,
+        /// The blob.
+        blob: usize,
+    },
+    /// A second firmware.
+    #[error("blob {blob} of vm {vm} is a second firmware")]
+    SecondFirmware {
+        /// The VM.
+        vm: usize,
+        /// The later blob.
+        blob: usize,
+    },
+    /// A firmware that is not what the first bank of flash begins with.
+    #[error("blob {blob} of vm {vm}, a firmware, is not at {} or more than {} MiB", platform::FLASH, FIRMWARE_SIZE >> 20)]
+    Firmware {
         /// The VM.
         vm: usize,
         /// The blob.
@@ -102,7 +118,103 @@ pub enum Fault {
         /// The blob.
         blob: usize,
     },
+    /// A device without a name, or with one that cannot be printed.
+    #[error("device {device} of vm {vm}: its name is empty or not printable ASCII")]
+    DeviceName {
+        /// The VM.
+        vm: usize,
+        /// The device.
+        device: usize,
+    },
+    /// A device that no load or store reaches.
+    #[error("device {device} of vm {vm} has no registers")]
+    NoRegisters {
+        /// The VM.
+        vm: usize,
+        /// The device.
+        device: usize,
+    },
+    /// Registers that are no whole pages, or that the guest would see elsewhere than where
+    /// the virtual platform has devices that are passed through.
+    #[error(
+        "device {device} of vm {vm}: registers that are not whole pages, or not in {} to {}",
+        platform::PASS_THROUGH,
+        PASS_THROUGH_END
+    )]
+    Registers {
+        /// The VM.
+        vm: usize,
+        /// The device.
+        device: usize,
+    },
+    /// Two ranges of registers of a VM at one place.
+    #[error("device {device} of vm {vm}: its registers overlap others of the VM")]
+    RegistersOverlap {
+        /// The VM.
+        vm: usize,
+        /// The later device.
+        device: usize,
+    },
+    /// A page of registers given twice.
+    #[error("device {device} of vm {vm}: its registers on the board are given twice")]
+    RegistersTwice {
+        /// The later VM.
+        vm: usize,
+        /// The later device.
+        device: usize,
+    },
+    /// An interrupt id that is not one for devices that are passed through, or that the VM
+    /// has already.
+    #[error("device {device} of vm {vm}: interrupt {line} is not free for it")]
+    GuestLine {
+        /// The VM.
+        vm: usize,
+        /// The later device.
+        device: usize,
+        /// As the guest sees it.
+        line: IntId,
+    },
+    /// An interrupt of the board that is no SPI.
+    #[error("device {device} of vm {vm}: the board's interrupt {line} is not a shared one (SPI)")]
+    BoardLine {
+        /// The VM.
+        vm: usize,
+        /// The device.
+        device: usize,
+        /// On the board.
+        line: IntId,
+    },
+    /// An interrupt of the board given twice.
+    #[error("device {device} of vm {vm}: the board's interrupt {line} is given twice")]
+    BoardLineTwice {
+        /// The later VM.
+        vm: usize,
+        /// The later device.
+        device: usize,
+        /// On the board.
+        line: IntId,
+    },
+    /// A system for the other interrupt controller.
+    #[error("the system was built for a board with another interrupt controller (GIC)")]
+    OtherGic,
+    /// More pCPUs named than the board has.
+    #[error("the system names a pCPU past the board's {most}")]
+    FewCpus {
+        /// How many the board has.
+        most: usize,
+    },
+    /// A device that is the hypervisor's.
+    #[error("device {device} of vm {vm} is memory, or one that the hypervisor has itself")]
+    OwnDevice {
+        /// The VM.
+        vm: usize,
+        /// The device.
+        device: usize,
+    },
 }
+
+/// Where the devices that are passed through end.
+const PASS_THROUGH_END: Ipa = Ipa::new(platform::PASS_THROUGH.get() + platform::PASS_THROUGH_SIZE);
 
 impl System {
     /// Whether the system keeps every rule; `payload_len` is the length in bytes of the
@@ -111,12 +223,15 @@ impl System {
         if self.vms.is_empty() {
             return Err(Fault::NoVm);
         }
+        if !SLICES.contains(&self.slice) {
+            return Err(Fault::Slice { slice: self.slice });
+        }
         self.check_names()?;
         self.check_cpus()?;
         for (index, vm) in self.vms.iter().enumerate() {
             vm.check(index, payload_len)?;
         }
-        Ok(())
+        devices::check(self)
     }
 
     fn check_names(&self) -> Result<(), Fault> {
@@ -137,17 +252,14 @@ impl System {
     }
 
     fn check_cpus(&self) -> Result<(), Fault> {
-        let mut taken = [false; MAX_CPUS];
         for (vm, config) in self.vms.iter().enumerate() {
             if config.cpus.is_empty() {
                 return Err(Fault::NoVcpu { vm });
             }
-            for &cpu in &config.cpus {
-                match taken.get_mut(cpu.index()) {
-                    None => return Err(Fault::NoSuchCpu { vm, cpu }),
-                    Some(true) => return Err(Fault::CpuTaken { vm, cpu }),
-                    Some(taken) => *taken = true,
-                }
+            // As many vCPUs as there can be may share a pCPU, so that they need no count.
+            let mut cpus = config.cpus.iter();
+            if let Some(&cpu) = cpus.find(|cpu| cpu.index() >= MAX_CPUS) {
+                return Err(Fault::NoSuchCpu { vm, cpu });
             }
         }
         Ok(())
@@ -164,14 +276,24 @@ impl VmConfig {
         {
             return Err(Fault::Memory { vm });
         }
-        if !self.memory.contains(self.entry) || !self.entry.is_aligned(4) {
-            let entry = self.entry;
+        let entry = self.entry;
+        let firmware = self.firmware().and_then(Blob::span);
+        let inside = self.memory.contains(entry) || firmware.is_some_and(|at| at.contains(entry));
+        if !inside || !entry.is_aligned(4) {
             return Err(Fault::Entry { vm, entry });
         }
+        self.check_blobs(vm, payload_len)
+    }
+
+    fn check_blobs(&self, vm: usize, payload_len: u64) -> Result<(), Fault> {
         for (index, blob) in self.blobs.iter().enumerate() {
             let span = blob.check(vm, index, payload_len)?;
-            if !self.memory.covers(&span) {
-                return Err(Fault::OutsideMemory { vm, blob: index });
+            match blob.kind {
+                BlobKind::Firmware => self.check_firmware(vm, index, &span)?,
+                _ if !self.memory.covers(&span) => {
+                    return Err(Fault::OutsideMemory { vm, blob: index });
+                }
+                _ => {}
             }
             let mut earlier = self.blobs.iter().take(index).filter_map(Blob::span);
             if earlier.any(|other| other.overlaps(&span)) {
@@ -180,10 +302,21 @@ impl VmConfig {
         }
         Ok(())
     }
+
+    fn check_firmware(&self, vm: usize, blob: usize, span: &Span<Ipa>) -> Result<(), Fault> {
+        let mut earlier = self.blobs.iter().take(blob);
+        if earlier.any(|other| other.kind == BlobKind::Firmware) {
+            return Err(Fault::SecondFirmware { vm, blob });
+        }
+        if span.start() != platform::FLASH || span.len() > FIRMWARE_SIZE {
+            return Err(Fault::Firmware { vm, blob });
+        }
+        Ok(())
+    }
 }
 
 impl Blob {
-    /// Where it lies in the VM's memory; `None` if that wraps.
+    /// Where it lies in the VM's memory or flash; `None` if that wraps.
     pub fn span(&self) -> Option<Span<Ipa>> {
         Span::new(self.load, self.len)
     }

@@ -14,7 +14,7 @@ pub enum TreeError {
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,
     /// Made by another version of the tool.
-    #[error("the system's tree has version {0}, this hypervisor reads version 1")]
+    #[error("the system's tree has version {0}, this hypervisor reads version 2")]
     Version(u32),
     /// A property that must be there.
     #[error("{place}: property {name} is missing")]
@@ -73,6 +73,8 @@ pub enum Place {
     Vm(usize),
     /// A blob of a VM, both from 0.
     Blob(usize, usize),
+    /// A device of a VM, both from 0.
+    Device(usize, usize),
 }
 
 impl fmt::Display for Place {
@@ -81,6 +83,7 @@ impl fmt::Display for Place {
             Self::Root => f.write_str("the system's tree"),
             Self::Vm(vm) => write!(f, "vm {vm}"),
             Self::Blob(vm, blob) => write!(f, "blob {blob} of vm {vm}"),
+            Self::Device(vm, device) => write!(f, "device {device} of vm {vm}"),
         }
     }
 }

@@ -4,6 +4,10 @@
 //! Bindings are those of the Devicetree Specification v0.4 and of the Linux kernel's
 //! Documentation/devicetree/bindings.
 
+mod devices;
+
+use crate::board::HostDevice;
+use crate::model::PassThrough;
 use crate::tree as read;
 use crate::write::{Build, node, pair, tree};
 use alloc::format;
@@ -11,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::DeviceTreeNode;
-use hanok_types::{IntId, Ipa, Span, platform};
+use hanok_types::{GicVersion, IntId, Ipa, Span, platform};
 
 /// What a guest's tree depends on.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +28,30 @@ pub struct GuestTree<'a> {
     pub bootargs: &'a str,
     /// Where the initramfs is.
     pub initramfs: Option<Span<Ipa>>,
+    /// Which interrupt controller the VM has.
+    pub gic: GicVersion,
+    /// The devices that are passed through to it.
+    pub devices: &'a [GuestDevice<'a>],
+}
+
+/// A device that is passed through.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestDevice<'a> {
+    /// As the board has it.
+    pub host: &'a HostDevice,
+    /// What of it the VM is given, and where.
+    pub given: &'a PassThrough,
 }
 
 const CLOCK_HANDLE: u32 = 0x8000;
 const GIC_HANDLE: u32 = 0x8001;
 const RNG_SEED_LEN: usize = 32;
 const KASLR_SEED_LEN: usize = 8;
+/// The first clock of a device that is passed through; the others follow.
+const DEVICE_CLOCK_HANDLE: u32 = 0x8100;
 const LEVEL_HIGH: u32 = 4;
+/// GICv2 alone: the CPUs that a private interrupt goes to, from this bit of its flags on.
+const PPI_CPUS_SHIFT: u32 = 8;
 
 /// A guest's tree, flattened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +72,7 @@ impl GuestTree<'_> {
     }
 
     fn root(&self) -> DeviceTreeNode {
-        node("")
+        let root = node("")
             .with("interrupt-parent", GIC_HANDLE)
             .flag("dma-coherent")
             .with("model", "linux,dummy-virt")
@@ -64,10 +85,11 @@ impl GuestTree<'_> {
             .and(uart())
             .and(self.gic())
             .and(self.cpus())
-            .and(timer())
+            .and(self.timer())
             .and(clock())
             .and(node("aliases").with("serial0", uart_path().as_str()))
-            .and(self.chosen())
+            .and(self.chosen());
+        devices::add(root, self.devices)
     }
 
     fn memory(&self) -> DeviceTreeNode {
@@ -78,16 +100,27 @@ impl GuestTree<'_> {
 
     fn gic(&self) -> DeviceTreeNode {
         let redistributors = self.vcpus as u64 * platform::GIC_REDIST_STRIDE;
-        let reg = [
-            pair(platform::GIC_DIST.get(), platform::GIC_DIST_SIZE),
-            pair(platform::GIC_REDIST.get(), redistributors),
-        ];
-        device("intc", platform::GIC_DIST)
-            .with("phandle", GIC_HANDLE)
-            .with("reg", reg.concat())
-            .with("#redistributor-regions", 1u32)
-            .with("compatible", "arm,gic-v3")
-            .flag("ranges")
+        let intc = device("intc", platform::GIC_DIST).with("phandle", GIC_HANDLE);
+        let intc = match self.gic {
+            GicVersion::V2 => {
+                let reg = [
+                    pair(platform::GIC_DIST.get(), platform::GIC_V2_DIST_SIZE),
+                    pair(platform::GIC_V2_CPU.get(), platform::GIC_V2_CPU_SIZE),
+                ];
+                intc.with("reg", reg.concat())
+                    .with("compatible", "arm,cortex-a15-gic")
+            }
+            GicVersion::V3 => {
+                let reg = [
+                    pair(platform::GIC_DIST.get(), platform::GIC_DIST_SIZE),
+                    pair(platform::GIC_REDIST.get(), redistributors),
+                ];
+                intc.with("reg", reg.concat())
+                    .with("#redistributor-regions", 1u32)
+                    .with("compatible", "arm,gic-v3")
+            }
+        };
+        intc.flag("ranges")
             .with("#size-cells", 2u32)
             .with("#address-cells", 2u32)
             .flag("interrupt-controller")
@@ -107,6 +140,33 @@ impl GuestTree<'_> {
                     .with("device_type", "cpu"),
             )
         })
+    }
+
+    fn timer(&self) -> DeviceTreeNode {
+        let compatible = ["arm,armv8-timer", "arm,armv7-timer"];
+        let interrupts = [
+            platform::TIMER_SECURE_IRQ,
+            platform::TIMER_PHYSICAL_IRQ,
+            platform::TIMER_VIRTUAL_IRQ,
+            platform::TIMER_HYP_IRQ,
+        ];
+        let cells = interrupts.map(|id| {
+            let [kind, number, flags] = interrupt(id);
+            [kind, number, flags | self.ppi_cpus()]
+        });
+        node("timer")
+            .with("interrupts", cells.concat())
+            .flag("always-on")
+            .with("compatible", compatible.as_slice())
+    }
+
+    /// The CPUs of a private interrupt, in its flags: GICv2's binding alone has them.
+    fn ppi_cpus(&self) -> u32 {
+        let cpus = u32::try_from(self.vcpus).unwrap_or(u32::MAX).min(8);
+        match self.gic {
+            GicVersion::V2 => ((1 << cpus) - 1) << PPI_CPUS_SHIFT,
+            GicVersion::V3 => 0,
+        }
     }
 
     fn chosen(&self) -> DeviceTreeNode {
@@ -165,20 +225,6 @@ fn rtc() -> DeviceTreeNode {
         .with("clocks", CLOCK_HANDLE)
         .with("interrupts", interrupt(platform::RTC_IRQ))
         .with("reg", pair(platform::RTC.get(), platform::PRIMECELL_SIZE))
-        .with("compatible", compatible.as_slice())
-}
-
-fn timer() -> DeviceTreeNode {
-    let compatible = ["arm,armv8-timer", "arm,armv7-timer"];
-    let interrupts = [
-        platform::TIMER_SECURE_IRQ,
-        platform::TIMER_PHYSICAL_IRQ,
-        platform::TIMER_VIRTUAL_IRQ,
-        platform::TIMER_HYP_IRQ,
-    ];
-    node("timer")
-        .with("interrupts", interrupts.map(interrupt).concat())
-        .flag("always-on")
         .with("compatible", compatible.as_slice())
 }
 

@@ -34,8 +34,14 @@ pub use board::{
     BoardCpu, BoardError, BoardTree, Console, Enable, Gic, MAX_RAM_SPANS, MAX_REDISTRIBUTORS,
     MAX_RESERVED, PsciMethod, Timer,
 };
+#[cfg(feature = "write")]
+pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
 pub use check::Fault;
 pub use error::{Place, Structure, TreeError};
-pub use model::{Blob, BlobKind, MAX_BLOBS, MAX_MEMORY, MAX_NAME, MAX_SEEDS, System, VmConfig};
+pub use model::{
+    Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES,
+    MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Registers, SLICES, System,
+    VmConfig,
+};
 pub use structure::flattened;
 pub use sum::{Sum, sum};

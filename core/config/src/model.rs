@@ -1,6 +1,6 @@
 //! What a system is, once it has been described: VMs, their memory and what to load there.
 
-use hanok_types::{CpuId, Ipa, MAX_VCPUS, MAX_VMS, Span};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span, platform};
 use heapless::{String, Vec};
 
 /// Bytes of a VM's name.
@@ -11,12 +11,39 @@ pub const MAX_BLOBS: usize = 8;
 pub const MAX_SEEDS: usize = 4;
 /// The most memory a VM can have: as on QEMU's `virt`, RAM ends at 256 GiB.
 pub const MAX_MEMORY: u64 = 255 << 30;
+/// Devices passed through to one VM.
+pub const MAX_DEVICES: usize = 4;
+/// Ranges of registers of one device.
+pub const MAX_REGISTERS: usize = 4;
+/// Interrupts of one device.
+pub const MAX_LINES: usize = 8;
+/// The time slice in microseconds where the description says nothing.
+pub const DEFAULT_SLICE: u32 = 10_000;
+/// The time slices in microseconds that may be chosen.
+pub const SLICES: core::ops::RangeInclusive<u32> = 100..=1_000_000;
+/// Bytes of the bank of flash that a firmware is put into: the first of two.
+pub const FIRMWARE_SIZE: u64 = platform::FLASH_SIZE / 2;
 
 /// A whole system.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
     /// Its VMs.
     pub vms: Vec<VmConfig, MAX_VMS>,
+    /// Which interrupt controller its VMs see; it must be the board's.
+    pub gic: GicVersion,
+    /// For how long in microseconds a vCPU runs before another one of its pCPU has its
+    /// turn; see [`SLICES`].
+    pub slice: u32,
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self {
+            vms: Vec::new(),
+            gic: GicVersion::default(),
+            slice: DEFAULT_SLICE,
+        }
+    }
 }
 
 /// One VM.
@@ -24,23 +51,77 @@ pub struct System {
 pub struct VmConfig {
     /// Its name, for people.
     pub name: String<MAX_NAME>,
-    /// The pCPU of each vCPU; there are as many vCPUs as entries.
+    /// The pCPU of each vCPU; there are as many vCPUs as entries. Several vCPUs, of one VM
+    /// or of several, may name the same one.
     pub cpus: Vec<CpuId, MAX_VCPUS>,
     /// Its RAM, as the guest sees it.
     pub memory: Span<Ipa>,
-    /// Where vCPU 0 begins.
+    /// Where vCPU 0 begins: in memory, or in the firmware's bank of flash.
     pub entry: Ipa,
     /// What vCPU 0 finds in X0: for Linux the address of its tree.
     pub argument: u64,
     /// What is in its memory when it begins; the rest is zero.
     pub blobs: Vec<Blob, MAX_BLOBS>,
+    /// Devices of the board that it has for itself.
+    pub devices: Vec<PassThrough, MAX_DEVICES>,
+    /// Whether it may have a device that is a bus master, which could reach all memory.
+    pub trusted: bool,
+    /// Whether it begins by itself, or waits until somebody restarts it.
+    pub autostart: bool,
+}
+
+/// A device of the board that one VM has for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassThrough {
+    /// Its node's name in the board's tree, for people.
+    pub name: String<MAX_NAME>,
+    /// Its registers.
+    pub registers: Vec<Registers, MAX_REGISTERS>,
+    /// Its interrupts.
+    pub interrupts: Vec<Line, MAX_LINES>,
+}
+
+/// A range of a device's registers, whole pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registers {
+    /// Where the guest sees it, in [`platform::PASS_THROUGH`].
+    pub ipa: Ipa,
+    /// Where the board has it.
+    pub host: Hpa,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl Registers {
+    /// The range as the guest sees it; `None` where it passes the top.
+    pub fn guest_span(&self) -> Option<Span<Ipa>> {
+        Span::new(self.ipa, self.len)
+    }
+
+    /// The range as the board has it; `None` where it passes the top.
+    pub fn host_span(&self) -> Option<Span<Hpa>> {
+        Span::new(self.host, self.len)
+    }
+}
+
+/// An interrupt of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its id for the guest, from [`platform::PASS_THROUGH_IRQ`] on.
+    pub guest: IntId,
+    /// Its id on the board, an SPI.
+    pub board: IntId,
+    /// Whether triggered by an edge, on both sides; otherwise by a level.
+    pub edge: bool,
 }
 
 /// What a blob is. The board treats all alike; the kind is for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobKind {
-    /// The guest's kernel or firmware.
+    /// The guest's kernel.
     Kernel,
+    /// What the guest finds in its first bank of flash, and begins with; at most one.
+    Firmware,
     /// The initial file system.
     Initramfs,
     /// The guest's device tree; the only kind that has seeds.
@@ -52,6 +133,7 @@ impl BlobKind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
+            Self::Firmware => "firmware",
             Self::Initramfs => "initramfs",
             Self::DeviceTree => "device-tree",
         }
@@ -59,13 +141,18 @@ impl BlobKind {
 
     /// From its word in the system's tree.
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Kernel, Self::Initramfs, Self::DeviceTree]
-            .into_iter()
-            .find(|kind| kind.word() == word)
+        [
+            Self::Kernel,
+            Self::Firmware,
+            Self::Initramfs,
+            Self::DeviceTree,
+        ]
+        .into_iter()
+        .find(|kind| kind.word() == word)
     }
 }
 
-/// Bytes of the payload that go into a VM's memory.
+/// Bytes of the payload that go into a VM's memory, or its flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
     /// What it is.
@@ -80,6 +167,32 @@ pub struct Blob {
     pub sum: u64,
     /// Ranges (offset and length in bytes, within the blob) to fill with random bytes.
     pub seeds: Vec<(u32, u32), MAX_SEEDS>,
+}
+
+/// An interrupt controller's word in the system's tree.
+#[cfg(feature = "write")]
+pub(crate) const fn gic_word(version: GicVersion) -> &'static str {
+    match version {
+        GicVersion::V2 => "v2",
+        GicVersion::V3 => "v3",
+    }
+}
+
+/// An interrupt controller from its word in the system's tree.
+pub(crate) fn gic_from_word(word: &str) -> Option<GicVersion> {
+    match word {
+        "v2" => Some(GicVersion::V2),
+        "v3" => Some(GicVersion::V3),
+        _ => None,
+    }
+}
+
+impl VmConfig {
+    /// What lies in its first bank of flash.
+    pub fn firmware(&self) -> Option<&Blob> {
+        let is_firmware = |blob: &&Blob| blob.kind == BlobKind::Firmware;
+        self.blobs.iter().find(is_firmware)
+    }
 }
 
 impl System {

@@ -1,12 +1,18 @@
 //! Device tree -> model, on the board.
 
 use crate::error::{Place, TreeError};
-use crate::model::{Blob, BlobKind, MAX_BLOBS, MAX_SEEDS, System, VmConfig};
+use crate::model::{
+    Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
+    Registers, System, VmConfig, gic_from_word,
+};
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
-use hanok_types::{CpuId, Ipa, MAX_VCPUS, MAX_VMS};
+use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS};
 use heapless::{String, Vec};
+
+/// The binding's version that is read and written.
+pub(crate) const VERSION: u32 = 2;
 
 impl System {
     /// Reads the system's tree from the start of `tree` (bytes after it are left alone) and
@@ -18,11 +24,16 @@ impl System {
         if !tree::compatible(&root, "hanok,system") {
             return Err(TreeError::NotASystem);
         }
-        match Reader::new(root, Place::Root).cell("hanok,version")? {
-            1 => {}
+        let reader = Reader::new(root, Place::Root);
+        match reader.cell("hanok,version")? {
+            VERSION => {}
             other => return Err(TreeError::Version(other)),
         }
-        let mut system = Self::default();
+        let mut system = Self {
+            vms: Vec::new(),
+            gic: reader.read("gic", |value| gic_from_word(tree::as_text(value)?))?,
+            slice: reader.cell("slice")?,
+        };
         for (index, vm) in children(&root, "vms", "vm").enumerate() {
             let too_many = Place::Root.too_many("VMs", MAX_VMS);
             let vm = parse_vm(vm, index)?;
@@ -66,13 +77,45 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
         entry: Ipa::new(vm.long("entry")?),
         argument: vm.long("argument")?,
         blobs: Vec::new(),
+        devices: Vec::new(),
+        trusted: vm.truth("trusted")?,
+        autostart: vm.truth("autostart")?,
     };
     for (number, blob) in named(&node, "blob").enumerate() {
         let blob = parse_blob(&Reader::new(blob, Place::Blob(index, number)))?;
         let too_many = place.too_many("blobs", MAX_BLOBS);
         config.blobs.push(blob).map_err(|_| too_many)?;
     }
+    for (number, device) in named(&node, "device").enumerate() {
+        let device = parse_device(&Reader::new(device, Place::Device(index, number)))?;
+        let too_many = place.too_many("devices", MAX_DEVICES);
+        config.devices.push(device).map_err(|_| too_many)?;
+    }
     Ok(config)
+}
+
+fn parse_device(device: &Reader<'_>) -> Result<PassThrough, TreeError> {
+    let name = device.read("label", |value| {
+        String::try_from(tree::as_text(value)?).ok()
+    })?;
+    let mut registers = Vec::new();
+    let mut cells = Cells(device.read("registers", Some)?);
+    while !cells.is_empty() {
+        let (ipa, host, len) = (cells.two(), cells.two(), cells.two());
+        let range = ipa.zip(host).zip(len).map(|((ipa, host), len)| Registers {
+            ipa: Ipa::new(ipa),
+            host: Hpa::new(host),
+            len,
+        });
+        let range = range.ok_or_else(|| device.malformed("registers"))?;
+        let too_many = device.place.too_many("ranges of registers", MAX_REGISTERS);
+        registers.push(range).map_err(|_| too_many)?;
+    }
+    Ok(PassThrough {
+        name,
+        registers,
+        interrupts: device.lines()?,
+    })
 }
 
 fn parse_blob(blob: &Reader<'_>) -> Result<Blob, TreeError> {
@@ -146,6 +189,35 @@ impl<'a> Reader<'a> {
             cpus.push(cpu).map_err(|_| too_many)?;
         }
         Ok(cpus)
+    }
+
+    fn truth(&self, name: &'static str) -> Result<bool, TreeError> {
+        match self.cell(name)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.malformed(name)),
+        }
+    }
+
+    fn lines(&self) -> Result<Vec<Line, MAX_LINES>, TreeError> {
+        let mut cells = Cells(tree::value(&self.node, "lines").unwrap_or_default());
+        let mut lines = Vec::new();
+        while !cells.is_empty() {
+            let (guest, board, edge) = (cells.one(), cells.one(), cells.one());
+            let edge = edge.filter(|edge| *edge <= 1);
+            let line = guest
+                .zip(board)
+                .zip(edge)
+                .map(|((guest, board), edge)| Line {
+                    guest: IntId::new(guest),
+                    board: IntId::new(board),
+                    edge: edge == 1,
+                });
+            let line = line.ok_or_else(|| self.malformed("lines"))?;
+            let too_many = self.place.too_many("interrupts", MAX_LINES);
+            lines.push(line).map_err(|_| too_many)?;
+        }
+        Ok(lines)
     }
 
     fn seeds(&self) -> Result<Vec<(u32, u32), MAX_SEEDS>, TreeError> {

@@ -1,6 +1,7 @@
 //! Model -> device tree, on the PC, and the small words both writers use.
 
-use crate::model::{Blob, System, VmConfig};
+use crate::model::{Blob, Line, PassThrough, System, VmConfig, gic_word};
+use crate::parse::VERSION;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,7 +17,9 @@ impl System {
         }
         let root = node("")
             .with("compatible", "hanok,system")
-            .with("hanok,version", 1u32)
+            .with("hanok,version", VERSION)
+            .with("gic", gic_word(self.gic))
+            .with("slice", self.slice)
             .with("#address-cells", 2u32)
             .with("#size-cells", 2u32)
             .and(vms);
@@ -32,11 +35,33 @@ impl VmConfig {
             .with("cpus", cpus)
             .with("memory", pair(self.memory.start().get(), self.memory.len()))
             .with("entry", self.entry.get())
-            .with("argument", self.argument);
+            .with("argument", self.argument)
+            .with("trusted", u32::from(self.trusted))
+            .with("autostart", u32::from(self.autostart));
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }
+        for (number, device) in self.devices.iter().enumerate() {
+            vm.add_child(device.to_node(number));
+        }
         vm
+    }
+}
+
+impl PassThrough {
+    fn to_node(&self, number: usize) -> DeviceTreeNode {
+        let ranges = self.registers.iter();
+        let longs = ranges.flat_map(|range| [range.ipa.get(), range.host.get(), range.len]);
+        let registers: Vec<u8> = longs.flat_map(u64::to_be_bytes).collect();
+        let device = node(format!("device@{number}"))
+            .with("label", self.name.as_str())
+            .with("registers", registers);
+        if self.interrupts.is_empty() {
+            return device;
+        }
+        let lines = self.interrupts.iter();
+        let cells = |line: &Line| [line.guest.get(), line.board.get(), line.edge.into()];
+        device.with("lines", lines.flat_map(cells).collect::<Vec<u32>>())
     }
 }
 

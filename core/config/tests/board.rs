@@ -196,7 +196,8 @@ fn addresses_go_through_the_buses_above() {
         board.ram,
         [span(0, 0x3c00_0000), span(0x4000_0000, 0xbc00_0000)]
     );
-    assert_eq!(board.reserved, [span(0x1f_0000, 0x1000)]);
+    let spin_table = span(0, 0x1000);
+    assert_eq!(board.reserved, [span(0x1f_0000, 0x1000), spin_table]);
     assert_eq!(board.cpus.len(), 2);
     assert_eq!(board.cpus[1].enable, Enable::SpinTable(Hpa::new(0xe0)));
     assert_eq!((board.psci, board.bootargs), (None, "quiet"));
@@ -216,9 +217,50 @@ fn addresses_go_through_the_buses_above() {
 }
 
 #[test]
+fn the_spin_table_s_pages_are_nobody_s() {
+    let mut root = soc_board();
+    let cpus = root.child_mut("cpus").unwrap();
+    let far = node("cpu@3")
+        .with("device_type", "cpu")
+        .with("reg", [0u32, 3])
+        .with("enable-method", "spin-table")
+        .with("cpu-release-addr", 0x1f_0ff8u64);
+    cpus.add_child(far);
+    let bytes = flat(root);
+    let board = BoardTree::parse(&bytes).unwrap();
+    assert_eq!(board.cpus.len(), 3);
+    // The second release address lies in a page that is reserved anyhow.
+    let expected = [span(0x1f_0000, 0x1000), span(0, 0x1000)];
+    assert_eq!(board.reserved, expected);
+}
+
+#[test]
+fn another_kind_of_port_at_stdout_path_gives_way_to_an_alias() {
+    let mut root = soc_board();
+    let mini = node("serial@7e215040")
+        .with("compatible", "brcm,bcm2835-aux-uart")
+        .with("reg", [0x7e21_5040u32, 0x40]);
+    root.child_mut("soc").unwrap().add_child(mini);
+    let chosen = root.child_mut("chosen").unwrap();
+    chosen.remove_property("stdout-path");
+    chosen.add_property(DeviceTreeProperty::new("stdout-path", "serial1:115200n8").unwrap());
+    let aliases = root.child_mut("aliases").unwrap();
+    aliases.add_property(DeviceTreeProperty::new("serial1", "/soc/serial@7e215040").unwrap());
+    let console = |root: &DeviceTreeNode| {
+        let bytes = flat(root.clone());
+        BoardTree::parse(&bytes).unwrap().console.unwrap().registers
+    };
+    assert_eq!(console(&root), span(0xfe20_1000, 0x200));
+    let aliases = root.child_mut("aliases").unwrap();
+    aliases.remove_property("serial0");
+    assert_eq!(console(&root), span(0xfe20_1600, 0x200));
+}
+
+#[test]
 fn without_stdout_path_the_first_working_port_is_taken() {
     let mut root = soc_board();
     root.remove_child("chosen");
+    root.remove_child("aliases");
     let bytes = flat(root);
     let console = BoardTree::parse(&bytes).unwrap().console.unwrap();
     assert_eq!(console.registers, span(0xfe20_1600, 0x200));

@@ -2,18 +2,30 @@
 
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
-use hanok_config::guest::{GuestTree, Written};
-use hanok_config::{BoardTree, Enable, Gic, PsciMethod};
-use hanok_types::{Ipa, Span, platform};
+use hanok_config::guest::{GuestDevice, GuestTree, Written};
+use hanok_config::{BoardTree, Enable, Gic, HostTree, PsciMethod, assign};
+use hanok_types::{GicVersion, Hpa, Ipa, Span, platform};
 
 const QEMU: &[u8] = include_bytes!("data/virt-guest.dtb");
 
+const QEMU_GIC_V2: &[u8] = include_bytes!("data/virt-guest-gicv2.dtb");
+
 fn written(initramfs: Option<Span<Ipa>>) -> Written {
+    written_with(GicVersion::V3, initramfs, &[])
+}
+
+fn written_with(
+    gic: GicVersion,
+    initramfs: Option<Span<Ipa>>,
+    devices: &[GuestDevice<'_>],
+) -> Written {
     let tree = GuestTree {
         vcpus: 4,
         memory: Span::new(platform::RAM, 2 << 30).unwrap(),
         bootargs: "console=ttyAMA0",
         initramfs,
+        gic,
+        devices,
     };
     tree.write()
 }
@@ -145,4 +157,58 @@ fn the_initramfs_is_announced() {
     let [start, end] = ["linux,initrd-start", "linux,initrd-end"]
         .map(|name| u64::from_be_bytes(value(&chosen, name).unwrap().try_into().unwrap()));
     assert_eq!((start, end), (0x4800_0000, 0x4923_4567));
+}
+
+#[test]
+fn a_gic_v2_is_described_as_by_qemu() {
+    let ours = written_with(GicVersion::V2, None, &[]);
+    let (ours, qemu) = (
+        Fdt::new(&ours.bytes).unwrap(),
+        Fdt::new(QEMU_GIC_V2).unwrap(),
+    );
+    let same = [
+        ("/timer", "interrupts"),
+        ("/intc@8000000", "compatible"),
+        ("/intc@8000000", "#interrupt-cells"),
+        ("/intc@8000000", "interrupt-controller"),
+        ("/pl011@9000000", "interrupts"),
+    ];
+    for (path, name) in same {
+        let (ours, qemu) = (ours.find_node(path).unwrap(), qemu.find_node(path).unwrap());
+        assert!(value(&qemu, name).is_some(), "{path} {name}");
+        assert_eq!(value(&ours, name), value(&qemu, name), "{path} {name}");
+    }
+    let ours = written_with(GicVersion::V2, None, &[]);
+    let span = |at: Ipa, len| Span::new(Hpa::new(at.get()), len).unwrap();
+    let expected = Gic::V2 {
+        distributor: span(platform::GIC_DIST, platform::GIC_V2_DIST_SIZE),
+        cpu: span(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE),
+        virtualization: None,
+        maintenance: None,
+    };
+    assert_eq!(BoardTree::parse(&ours.bytes).unwrap().gic, expected);
+}
+
+#[test]
+fn a_device_that_is_passed_through_is_found_as_on_the_board() {
+    let board = HostTree::parse(include_bytes!("data/virt-gicv3.dtb")).unwrap();
+    let host = [board.device("pl061@9030000").unwrap()];
+    let given = assign(&host).unwrap();
+    let device = GuestDevice {
+        host: &host[0],
+        given: &given[0],
+    };
+    let ours = written_with(GicVersion::V3, None, &[device]);
+    // The hypervisor's own reader finds it there too, through the bus.
+    let guest = HostTree::parse(&ours.bytes).unwrap();
+    let seen = guest.device("pl061@0").unwrap();
+    assert_eq!(seen.path, "/platform-bus@c000000/pl061@0");
+    let at = Hpa::new(platform::PASS_THROUGH.get());
+    assert_eq!(seen.registers, [Span::new(at, 0x1000).unwrap()]);
+    assert_eq!(seen.interrupts[0].id, platform::PASS_THROUGH_IRQ);
+    assert_eq!(seen.interrupts[0].trigger, 4);
+    assert_eq!(seen.clocks, host[0].clocks);
+    assert_eq!(seen.clocks[0].frequency, 24_000_000);
+    assert_eq!(seen.properties, host[0].properties);
+    assert_eq!(seen.bus_master, None);
 }

@@ -1,7 +1,10 @@
 //! The system's tree: what is written is read back, and damage never gets through unseen.
 
-use hanok_config::{Blob, BlobKind, Fault, Place, Structure, System, TreeError, VmConfig};
-use hanok_types::{CpuId, Ipa, Span, platform};
+use hanok_config::{
+    Blob, BlobKind, BoardTree, Fault, Line, PassThrough, Place, Registers, Structure, System,
+    TreeError, VmConfig,
+};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, platform};
 use proptest::prelude::*;
 
 const PAYLOAD: u64 = 0x1000_0000;
@@ -33,13 +36,208 @@ fn vm() -> VmConfig {
         entry: platform::RAM,
         argument: 0x4600_0000,
         blobs: blobs.into_iter().collect(),
+        devices: Default::default(),
+        trusted: false,
+        autostart: true,
     }
+}
+
+/// Two VMs on the same pCPUs: one starts with a kernel and has a device, the other with a
+/// firmware, has two devices, and waits.
+fn pair() -> System {
+    let mut first = vm();
+    first.devices.push(device(0, 0x0903_0000, 7)).unwrap();
+    let mut second = vm();
+    second.name = "second".try_into().unwrap();
+    second.autostart = false;
+    second.trusted = true;
+    second.entry = platform::FLASH;
+    second.blobs[0].kind = BlobKind::Firmware;
+    second.blobs[0].load = platform::FLASH;
+    second.devices.push(device(0, 0x1000_0000, 40)).unwrap();
+    second.devices.push(device(1, 0x1000_2000, 41)).unwrap();
+    System {
+        vms: [first, second].into_iter().collect(),
+        gic: GicVersion::V2,
+        slice: 500,
+    }
+}
+
+/// A device of two pages at `host`, at the `place`-th place of its VM.
+fn device(place: u64, host: u64, spi: u32) -> PassThrough {
+    let registers = Registers {
+        ipa: Ipa::new(platform::PASS_THROUGH.get() + place * 0x2000),
+        host: Hpa::new(host),
+        len: 0x2000,
+    };
+    let line = Line {
+        guest: IntId::new(platform::PASS_THROUGH_IRQ.get() + place as u32),
+        board: IntId::spi(spi),
+        edge: place == 1,
+    };
+    PassThrough {
+        name: "device@0".try_into().unwrap(),
+        registers: [registers].into_iter().collect(),
+        interrupts: [line].into_iter().collect(),
+    }
+}
+
+/// What parsing says to [`pair`] after `change`.
+fn refusal_of_pair(change: impl FnOnce(&mut System)) -> Fault {
+    let mut system = pair();
+    change(&mut system);
+    match System::parse(&system.to_tree(), PAYLOAD) {
+        Err(TreeError::Rule(fault)) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn several_vms_with_devices_are_read_back() {
+    assert_eq!(System::parse(&pair().to_tree(), PAYLOAD), Ok(pair()));
+    assert!(pair().vms[0].firmware().is_none());
+    assert_eq!(pair().vms[1].firmware(), Some(&pair().vms[1].blobs[0]));
+}
+
+#[test]
+fn rules_of_the_whole_system_are_applied() {
+    for slice in [0, 99, 1_000_001, u32::MAX] {
+        let fault = refusal_of_pair(|system| system.slice = slice);
+        assert_eq!(fault, Fault::Slice { slice });
+    }
+    let same = refusal_of_pair(|system| system.vms[1].name = system.vms[0].name.clone());
+    assert_eq!(same, Fault::SameName { vm: 1 });
+}
+
+#[test]
+fn a_firmware_lies_at_the_start_of_flash_and_is_alone() {
+    let (vm, blob) = (1, 0);
+    let fault = refusal_of_pair(|system| system.vms[1].blobs[0].load = Ipa::new(0x1000));
+    assert_eq!(
+        fault,
+        Fault::Entry {
+            vm,
+            entry: platform::FLASH
+        }
+    );
+    let fault = refusal_of_pair(|system| {
+        system.vms[1].entry = platform::RAM;
+        system.vms[1].blobs[0].load = Ipa::new(0x1000);
+    });
+    assert_eq!(fault, Fault::Firmware { vm, blob });
+    let fault = refusal_of_pair(|system| system.vms[1].blobs[0].len = (64 << 20) + 1);
+    assert_eq!(fault, Fault::Firmware { vm, blob });
+    let fault = refusal_of_pair(|system| {
+        let blob = &mut system.vms[1].blobs[1];
+        (blob.kind, blob.load) = (BlobKind::Firmware, platform::FLASH);
+    });
+    assert_eq!(fault, Fault::SecondFirmware { vm, blob: 1 });
+    let fault = refusal_of_pair(|system| system.vms[1].entry = Ipa::new(0x40_0000));
+    assert!(matches!(fault, Fault::Entry { vm: 1, .. }));
+}
+
+#[test]
+fn registers_have_places_of_their_own() {
+    let (vm, device) = (1, 1);
+    let changed = |change: fn(&mut Registers)| {
+        refusal_of_pair(|system| change(&mut system.vms[1].devices[1].registers[0]))
+    };
+    let wrong: [fn(&mut Registers); 8] = [
+        |range| range.ipa = Ipa::new(0x0bff_f000),
+        |range| range.ipa = Ipa::new(0x0dff_f000),
+        |range| range.ipa = Ipa::new(0x0c00_0800),
+        |range| range.ipa = Ipa::new(u64::MAX - 0xfff),
+        |range| range.len = 0,
+        |range| range.len = 0x800,
+        |range| range.host = Hpa::new(0x1000_2200),
+        |range| range.host = Hpa::new(u64::MAX - 0xfff),
+    ];
+    for change in wrong {
+        assert_eq!(changed(change), Fault::Registers { vm, device });
+    }
+    let overlap = changed(|range| range.ipa = Ipa::new(0x0c00_1000));
+    assert_eq!(overlap, Fault::RegistersOverlap { vm, device });
+    for host in [0x0903_1000, 0x1000_1000] {
+        let twice = refusal_of_pair(|system| {
+            system.vms[1].devices[1].registers[0].host = Hpa::new(host);
+        });
+        assert_eq!(twice, Fault::RegistersTwice { vm, device });
+    }
+    let none = refusal_of_pair(|system| system.vms[1].devices[1].registers.clear());
+    assert_eq!(none, Fault::NoRegisters { vm, device });
+    let name = refusal_of_pair(|system| system.vms[1].devices[1].name.clear());
+    assert_eq!(name, Fault::DeviceName { vm, device });
+}
+
+#[test]
+fn interrupts_are_given_once() {
+    let (vm, device) = (1, 1);
+    let changed = |change: &dyn Fn(&mut Line)| {
+        refusal_of_pair(|system| change(&mut system.vms[1].devices[1].interrupts[0]))
+    };
+    for line in [
+        IntId::spi(111),
+        IntId::spi(112),
+        IntId::spi(176),
+        IntId::new(u32::MAX),
+    ] {
+        let fault = changed(&|changed| changed.guest = line);
+        assert_eq!(fault, Fault::GuestLine { vm, device, line });
+    }
+    for line in [IntId::ppi(3), IntId::new(0), IntId::new(1020)] {
+        let fault = changed(&|changed| changed.board = line);
+        assert_eq!(fault, Fault::BoardLine { vm, device, line });
+    }
+    for line in [IntId::spi(7), IntId::spi(40)] {
+        let fault = changed(&|changed| changed.board = line);
+        assert_eq!(fault, Fault::BoardLineTwice { vm, device, line });
+    }
+}
+
+#[test]
+fn a_system_must_fit_its_board() {
+    let tree = include_bytes!("data/virt-gicv2.dtb");
+    let board = BoardTree::parse(tree).unwrap();
+    assert_eq!(board.check(&pair()), Ok(()));
+    let refusal = |change: &dyn Fn(&mut System)| {
+        let mut system = pair();
+        change(&mut system);
+        board.check(&system).unwrap_err()
+    };
+    assert_eq!(
+        refusal(&|system| system.gic = GicVersion::V3),
+        Fault::OtherGic
+    );
+    let fault = refusal(&|system| system.vms[1].cpus[0] = CpuId::new(4));
+    assert_eq!(fault, Fault::FewCpus { most: 4 });
+    let own = Fault::OwnDevice { vm: 0, device: 0 };
+    // Memory, the GIC's four frames, the console, the clock.
+    for host in [
+        0x4000_0000,
+        0x7fff_f000,
+        0x0800_f000,
+        0x0801_0000,
+        0x0803_0000,
+        0x0804_e000,
+        0x08ff_f000,
+        0x0901_0000,
+    ] {
+        let fault = refusal(&|system| {
+            system.vms[0].devices[0].registers[0].host = Hpa::new(host);
+        });
+        assert_eq!(fault, own, "{host:#x}");
+    }
+    let fault = refusal(&|system| system.vms[0].devices[0].interrupts[0].board = IntId::spi(1));
+    assert_eq!(fault, own);
 }
 
 fn system() -> System {
     let mut vms = heapless::Vec::new();
     vms.push(vm()).unwrap();
-    System { vms }
+    System {
+        vms,
+        ..System::default()
+    }
 }
 
 /// What parsing says to the sound system after `change`.
@@ -64,11 +262,9 @@ fn a_written_system_is_read_back() {
 
 #[test]
 fn every_rule_is_applied() {
-    let (vm, cpu) = (0, CpuId::new(3));
+    let (vm, cpu) = (0, CpuId::new(8));
     assert_eq!(refusal(|vm| vm.name.clear()), Fault::Name { vm });
     assert_eq!(refusal(|vm| vm.cpus.clear()), Fault::NoVcpu { vm });
-    assert_eq!(refusal(|vm| vm.cpus[0] = cpu), Fault::CpuTaken { vm, cpu });
-    let cpu = CpuId::new(8);
     assert_eq!(refusal(|vm| vm.cpus[0] = cpu), Fault::NoSuchCpu { vm, cpu });
     for (start, len) in [
         (0, 512 << 20),
@@ -159,7 +355,7 @@ proptest! {
         changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..8),
         cut in prop::option::weighted(0.3, any::<usize>()),
     ) {
-        let mut tree = system().to_tree();
+        let mut tree = pair().to_tree();
         damage(&mut tree, &changes, cut);
         if let Ok(system) = System::parse(&tree, PAYLOAD) {
             prop_assert_eq!(system.check(PAYLOAD), Ok(()));

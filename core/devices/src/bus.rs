@@ -1,6 +1,6 @@
 //! The bus: which device answers at an address.
 
-use hanok_types::{Ipa, Span, VcpuId, Width, platform};
+use hanok_types::{GicVersion, Ipa, Span, VcpuId, Width, platform};
 
 /// One access of a guest to an address that is not memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Access {
 /// A device of the virtual platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// The interrupt controller's distributor.
+    /// The interrupt controller's distributor, of either version.
     GicDist,
-    /// The redistributor of a vCPU, both frames.
+    /// A GICv3's redistributor of a vCPU, both frames.
     GicRedist(VcpuId),
     /// The PL011 serial port.
     Uart,
@@ -55,24 +55,27 @@ pub enum Device {
 }
 
 /// Where a region of the platform begins, its length, and what it is.
-const REGIONS: [(Ipa, u64, Device); 4] = [
+const REGIONS: [(Ipa, u64, Device); 3] = [
     (platform::FLASH, platform::FLASH_SIZE, Device::Flash),
-    (platform::GIC_DIST, platform::GIC_DIST_SIZE, Device::GicDist),
     (platform::UART, platform::PRIMECELL_SIZE, Device::Uart),
     (platform::RTC, platform::PRIMECELL_SIZE, Device::Rtc),
 ];
 
 /// The device that holds all of the `bytes` bytes at `ipa`, and how far inside it `ipa`
-/// lies, in a VM of `vcpus` vCPUs.
+/// lies, in a VM of `vcpus` vCPUs and an interrupt controller of version `gic`.
+///
+/// A GICv2's CPU interface is no device: it is memory to the guest, mapped to the CPU's
+/// virtual one.
 ///
 /// `None` where nothing is, or where the access runs over a device's end: the guest gets a
 /// synchronous external abort. One of zero bytes is none either.
-pub fn locate(ipa: Ipa, bytes: u64, vcpus: usize) -> Option<(Device, u64)> {
+pub fn locate(ipa: Ipa, bytes: u64, vcpus: usize, gic: GicVersion) -> Option<(Device, u64)> {
     let access = Span::new(ipa, bytes).filter(|access| !access.is_empty())?;
     REGIONS
         .iter()
         .find_map(|(start, len, device)| within(*start, *len, &access).map(|at| (*device, at)))
-        .or_else(|| redistributor(&access, vcpus))
+        .or_else(|| distributor(&access, gic))
+        .or_else(|| redistributor(&access, vcpus, gic))
         .or_else(|| transport(&access))
 }
 
@@ -83,7 +86,18 @@ fn within(start: Ipa, len: u64, access: &Span<Ipa>) -> Option<u64> {
     region.covers(access).then_some(offset)
 }
 
-fn redistributor(access: &Span<Ipa>, vcpus: usize) -> Option<(Device, u64)> {
+fn distributor(access: &Span<Ipa>, gic: GicVersion) -> Option<(Device, u64)> {
+    let len = match gic {
+        GicVersion::V2 => platform::GIC_V2_DIST_SIZE,
+        GicVersion::V3 => platform::GIC_DIST_SIZE,
+    };
+    within(platform::GIC_DIST, len, access).map(|offset| (Device::GicDist, offset))
+}
+
+fn redistributor(access: &Span<Ipa>, vcpus: usize, gic: GicVersion) -> Option<(Device, u64)> {
+    if gic == GicVersion::V2 {
+        return None;
+    }
     let stride = platform::GIC_REDIST_STRIDE;
     let (index, offset) = element(platform::GIC_REDIST, stride, vcpus as u64, access)?;
     Some((Device::GicRedist(VcpuId::new(index)), offset))
@@ -110,7 +124,27 @@ mod tests {
     use super::*;
 
     fn at(ipa: u64) -> Option<(Device, u64)> {
-        locate(Ipa::new(ipa), 4, 4)
+        locate(Ipa::new(ipa), 4, 4, GicVersion::V3)
+    }
+
+    fn v3(ipa: Ipa, bytes: u64, vcpus: usize) -> Option<(Device, u64)> {
+        locate(ipa, bytes, vcpus, GicVersion::V3)
+    }
+
+    #[test]
+    fn a_gicv2_has_its_distributor_alone() {
+        let at = |ipa| locate(Ipa::new(ipa), 4, 4, GicVersion::V2);
+        assert_eq!(at(0x0800_0ffc), Some((Device::GicDist, 0xffc)));
+        for ipa in [
+            0x0800_1000,
+            0x0800_fffc,
+            0x0801_0000,
+            0x0801_1000,
+            0x080a_0000,
+        ] {
+            assert_eq!(at(ipa), None, "{ipa:#x}");
+        }
+        assert_eq!(at(0x0900_0018), Some((Device::Uart, 0x18)));
     }
 
     #[test]
@@ -148,10 +182,10 @@ mod tests {
     #[test]
     fn a_redistributor_is_there_for_each_vcpu_alone() {
         let last = Ipa::new(0x080a_0000 + 3 * 0x2_0000);
-        assert!(locate(last, 8, 4).is_some());
-        assert_eq!(locate(last, 8, 3), None);
-        assert_eq!(locate(last, 8, 0), None);
-        assert!(locate(last, 8, usize::MAX).is_none());
+        assert!(v3(last, 8, 4).is_some());
+        assert_eq!(v3(last, 8, 3), None);
+        assert_eq!(v3(last, 8, 0), None);
+        assert!(v3(last, 8, usize::MAX).is_none());
     }
 
     #[test]
@@ -163,9 +197,9 @@ mod tests {
             0x0900_1000,
             0x0a00_0200,
         ] {
-            assert_eq!(locate(Ipa::new(end - 2), 4, 4), None, "{end:#x}");
+            assert_eq!(v3(Ipa::new(end - 2), 4, 4), None, "{end:#x}");
         }
-        assert_eq!(locate(Ipa::new(0x0900_0000), 0, 4), None);
-        assert_eq!(locate(Ipa::new(0x0900_0000), u64::MAX, 4), None);
+        assert_eq!(v3(Ipa::new(0x0900_0000), 0, 4), None);
+        assert_eq!(v3(Ipa::new(0x0900_0000), u64::MAX, 4), None);
     }
 }

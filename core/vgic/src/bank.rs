@@ -2,6 +2,10 @@
 //! listed" is a few operations on words for all 32 together.
 
 use crate::state::Groups;
+use hanok_types::GicVersion;
+
+/// The SGIs among the private interrupts.
+const SGIS: u32 = 0xffff;
 
 /// State of the 32 interrupts of one register word (`INTID / 32`).
 #[derive(Debug)]
@@ -43,14 +47,17 @@ pub(crate) struct Bank {
     pub priority: [u8; 32],
     /// The physical interrupt behind each, once there was one.
     pub physical: [u16; 32],
+    /// SGIs that are pending once for each sender, which is a GICv2's: always enabled, and
+    /// pending by registers of their own alone (`sgi.rs`).
+    pub sourced: u32,
 }
 
 impl Bank {
-    pub const fn new() -> Self {
+    const fn new(edge: u32, sourced: u32) -> Self {
         Self {
-            enabled: 0,
+            enabled: sourced,
             group1: 0,
-            edge: 0,
+            edge,
             latch: 0,
             line: 0,
             active: 0,
@@ -66,18 +73,32 @@ impl Bank {
             released: 0,
             priority: [0; 32],
             physical: [0; 32],
+            sourced,
         }
     }
 
-    /// Back to the reset state. Lines keep their level, as their devices do not change by
+    /// 32 SPIs.
+    pub const fn spis() -> Self {
+        Self::new(0, 0)
+    }
+
+    /// A vCPU's SGIs and PPIs. SGIs are edge-triggered and cannot be set otherwise (IHI 0069,
+    /// GICR_ICFGR0; IHI 0048B, 4.3.13).
+    pub const fn private(version: GicVersion) -> Self {
+        match version {
+            GicVersion::V2 => Self::new(SGIS, SGIS),
+            GicVersion::V3 => Self::new(SGIS, 0),
+        }
+    }
+
+    /// Back to the reset state, `fresh`. Lines keep their level, as their devices do not change by
     /// it; every physical interrupt held is released.
-    pub fn reset(&mut self, edge: u32) {
+    pub fn reset(&mut self, fresh: Self) {
         *self = Self {
-            edge,
             line: self.line,
             released: self.released | self.hardware | self.hardware_listed,
             physical: self.physical,
-            ..Self::new()
+            ..fresh
         };
     }
 

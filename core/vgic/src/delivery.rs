@@ -285,9 +285,12 @@ impl Vgic {
             return Lr::new();
         };
         let wanted = bank.delivered(groups) & 1 << bit != 0;
-        let lr = bank
-            .show(bit, wanted, here, report)
-            .with_virtual_id(place.word as u32 * 32 + bit);
+        let lr = if bank.sourced >> bit & 1 != 0 {
+            self.show_sgi(cpu, bit, wanted, report)
+        } else {
+            bank.show(bit, wanted, here, report)
+        };
+        let lr = lr.with_virtual_id(place.word as u32 * 32 + bit);
         self.keep(cpu, slot, lr);
         lr
     }
@@ -373,9 +376,13 @@ impl Vgic {
         if let Some((place, bit)) = self.place(Some(VcpuId::new(cpu as u8)), lr.id())
             && let Some(bank) = self.bank_mut(place)
         {
+            let sgi = bank.sourced & bank.shown & 1 << bit != 0;
             bank.unlist(bit);
             let due = bank.candidates(groups) >> bit & 1 != 0;
             let active = bank.active >> bit & 1 != 0;
+            if sgi {
+                self.take_back_sgi(cpu, bit);
+            }
             // It may be due again, here or at another vCPU.
             let next = if active {
                 Some(cpu)

@@ -3,7 +3,7 @@
 use crate::{Frame, Lr, LrState, SgiRegister, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
-use hanok_types::{IntId, VcpuId, VcpuSet, Width};
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
 
 const V0: VcpuId = VcpuId::new(0);
 const V1: VcpuId = VcpuId::new(1);
@@ -12,7 +12,7 @@ const TIMER: IntId = IntId::new(27);
 
 /// All interrupts of group 1 and enabled, SPIs 48 to 63 edge, priority 0xa0.
 fn ready(vcpus: usize) -> Vgic {
-    let mut vgic = Vgic::new(vcpus, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, vcpus, 5);
     let word = |vgic: &mut Vgic, frame, offset, value| {
         vgic.write(frame, offset, Width::Word, value);
     };

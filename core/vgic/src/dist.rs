@@ -158,9 +158,12 @@ impl Vgic {
     }
 
     fn write_ctlr(&mut self, new: Ctlr) -> VcpuSet {
-        let old = self.ctlr();
-        self.groups = Groups::new(new.group0(), new.group1());
-        if (old.group0(), old.group1()) == (new.group0(), new.group1()) {
+        self.forward(Groups::new(new.group0(), new.group1()))
+    }
+
+    /// Lets these groups through.
+    pub(crate) fn forward(&mut self, groups: Groups) -> VcpuSet {
+        if core::mem::replace(&mut self.groups, groups) == groups {
             return VcpuSet::EMPTY;
         }
         let mut touched = VcpuSet::EMPTY;
@@ -181,17 +184,22 @@ impl Vgic {
 
     fn write_route(&mut self, offset: u64, value: u64) -> Option<VcpuSet> {
         let id = route_id(offset)?;
+        Some(self.set_route(id, Route::from_bits(value).writable()))
+    }
+
+    /// Sends interrupt `id` elsewhere; ignores one that is no SPI.
+    pub(crate) fn set_route(&mut self, id: usize, new: Route) -> VcpuSet {
         let place = Place {
             cpu: 0,
             word: id / 32,
         };
         let bit = (id % 32) as u32;
         let Some(route) = spi_index(place, bit).and_then(|spi| self.routes.get_mut(spi)) else {
-            return Some(VcpuSet::EMPTY);
+            return VcpuSet::EMPTY;
         };
-        *route = Route::from_bits(value).writable();
+        *route = new;
         self.reroute(place, bit);
-        Some(self.touch(place, 1 << bit))
+        self.touch(place, 1 << bit)
     }
 
     /// Enters an SPI's route into the targets' maps.

@@ -1,20 +1,33 @@
-//! The guest's accesses to the register frames: what is shared by the distributor and the
-//! redistributors, which is everything that has a bit, two bits or a byte an interrupt.
+//! The guest's accesses to the register frames: what is shared by GICv3's distributor and
+//! redistributors and GICv2's distributor, which is everything that has a bit, two bits or a
+//! byte an interrupt.
 //!
-//! With affinity routing always on and a single security state, the registers for the
+//! With affinity routing always on and a single security state, GICv3's registers for the
 //! states without (ITARGETSR, SGIR, NSACR, IGRPMODR) are there and read as zero.
 
 use crate::bank::{Bank, bits};
 use crate::state::{Place, Vgic};
-use hanok_types::{VcpuId, VcpuSet, Width};
+use hanok_types::{GicVersion, VcpuId, VcpuSet, Width};
 
 /// Which register frame an access goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// The distributor, 64 KiB.
+    /// A GICv3's distributor, 64 KiB.
     Dist,
-    /// A vCPU's redistributor, 128 KiB: RD_base, then SGI_base.
+    /// A vCPU's redistributor of a GICv3, 128 KiB: RD_base, then SGI_base.
     Redist(VcpuId),
+    /// A GICv2's distributor, 4 KiB, as that vCPU sees it.
+    V2(VcpuId),
+}
+
+impl Frame {
+    /// The distributor of this version, as `vcpu` sees it.
+    pub const fn distributor(version: GicVersion, vcpu: VcpuId) -> Self {
+        match version {
+            GicVersion::V2 => Self::V2(vcpu),
+            GicVersion::V3 => Self::Dist,
+        }
+    }
 }
 
 /// What a read gives.
@@ -37,7 +50,7 @@ impl From<u64> for Read {
 }
 
 /// A register of which each interrupt has a part; the offsets are the same in GICD and in
-/// GICR's SGI_base (IHI 0069, chapter 12, the register maps).
+/// GICR's SGI_base (IHI 0069, chapter 12, the register maps; IHI 0048B, table 4-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BitRegister {
     Group,
@@ -101,14 +114,17 @@ impl Shared {
 }
 
 impl Vgic {
-    /// A guest's read. What is not there, or not in this width, reads as zero and counts.
+    /// A guest's read. What is not there, or not in this width, or in a frame of the other
+    /// version, reads as zero and counts.
     pub fn read(&mut self, frame: Frame, offset: u64, width: Width) -> Read {
         let read = if !offset.is_multiple_of(width.bytes()) {
             None
         } else {
-            match frame {
-                Frame::Dist => self.read_dist(offset, width),
-                Frame::Redist(vcpu) => self.read_redist(vcpu, offset, width),
+            match (self.version, frame) {
+                (GicVersion::V3, Frame::Dist) => self.read_dist(offset, width),
+                (GicVersion::V3, Frame::Redist(vcpu)) => self.read_redist(vcpu, offset, width),
+                (GicVersion::V2, Frame::V2(vcpu)) => self.read_v2(vcpu, offset, width),
+                _ => None,
             }
         };
         self.unknown += u64::from(read.is_none());
@@ -116,16 +132,20 @@ impl Vgic {
     }
 
     /// A guest's write; returns the vCPUs to be kicked, which may include the writer (it
-    /// needs no kick, only its `enter`). What is not there, or not in this width, is
-    /// ignored and counts.
+    /// needs no kick, only its `enter`). What is not there, or not in this width, or in a
+    /// frame of the other version, is ignored and counts.
     pub fn write(&mut self, frame: Frame, offset: u64, width: Width, value: u64) -> VcpuSet {
         let value = value & width.mask();
         let written = if !offset.is_multiple_of(width.bytes()) {
             None
         } else {
-            match frame {
-                Frame::Dist => self.write_dist(offset, width, value),
-                Frame::Redist(vcpu) => self.write_redist(vcpu, offset, width, value),
+            match (self.version, frame) {
+                (GicVersion::V3, Frame::Dist) => self.write_dist(offset, width, value),
+                (GicVersion::V3, Frame::Redist(vcpu)) => {
+                    self.write_redist(vcpu, offset, width, value)
+                }
+                (GicVersion::V2, Frame::V2(vcpu)) => self.write_v2(vcpu, offset, width, value),
+                _ => None,
             }
         };
         self.unknown += u64::from(written.is_none());
@@ -187,7 +207,12 @@ impl Vgic {
         self.touch(place, changed)
     }
 
-    fn write_bits(&mut self, place: Place, register: BitRegister, value: u32) -> VcpuSet {
+    pub(crate) fn write_bits(
+        &mut self,
+        place: Place,
+        register: BitRegister,
+        value: u32,
+    ) -> VcpuSet {
         if register == BitRegister::SetActive {
             self.adopt(place, value);
         }
@@ -251,6 +276,12 @@ impl Bank {
     /// Applies a write; the interrupts that have to be looked at for it.
     fn write_bits(&mut self, register: BitRegister, value: u32) -> u32 {
         use BitRegister::*;
+        // Which of these a GICv2's SGIs have is up to the implementation, and QEMU's has none
+        // (IHI 0048B, 4.3.5 to 4.3.8: GICD_SPENDSGIR and GICD_CPENDSGIR take their place).
+        let value = match register {
+            ClearEnable | SetPending | ClearPending => value & !self.sourced,
+            _ => value,
+        };
         match register {
             Group => {
                 let changed = self.group1 ^ value;
@@ -274,10 +305,10 @@ impl Bank {
     }
 
     /// A physical interrupt that waited here may have fallen meanwhile: it is released, and
-    /// fires again if it has not.
+    /// fires again if it has not. An edge would not, so it stays.
     fn enable(&mut self, new: u32) -> u32 {
         self.enabled |= new;
-        let resample = new & self.hardware & self.latch & !self.listed & !self.active;
+        let resample = new & self.hardware & self.latch & !(self.edge | self.listed | self.active);
         self.latch &= !resample;
         self.release_ended(resample);
         new
@@ -286,11 +317,16 @@ impl Bank {
     fn clear_pending(&mut self, value: u32) -> u32 {
         let listed = value & self.listed;
         self.latch &= !value;
+        self.unpend_listed(listed);
+        self.release_ended(value);
+        listed
+    }
+
+    /// What list registers show of these loses its pending state.
+    pub(crate) fn unpend_listed(&mut self, listed: u32) {
         self.shown &= !listed;
         self.soft &= !listed;
         self.unpend |= listed;
-        self.release_ended(value);
-        listed
     }
 
     fn set_active(&mut self, value: u32) -> u32 {

@@ -1,6 +1,7 @@
 //! What raises interrupts: devices' lines, physical interrupts, and SGIs.
 
-use crate::bank::bits;
+use crate::bank::{Bank, bits};
+use crate::frame::BitRegister;
 use crate::lr::LrState;
 use crate::state::{MAX_LRS, Place, Vgic};
 use bitfield_struct::bitfield;
@@ -99,14 +100,29 @@ impl Vgic {
         target.map_or(VcpuSet::EMPTY, |cpu| self.mark(cpu, place))
     }
 
+    /// `id`'s pending state ends, as by a write to ICPENDR, whatever the version: also of
+    /// what a list register shows, at its vCPU's next entry. Returns the vCPUs to be kicked;
+    /// see [`Self::take_released`] for a physical interrupt behind it.
+    pub fn clear_pending(&mut self, vcpu: Option<VcpuId>, id: IntId) -> VcpuSet {
+        match self.place(vcpu, id) {
+            Some((place, bit)) => self.write_bits(place, BitRegister::ClearPending, 1 << bit),
+            None => VcpuSet::EMPTY,
+        }
+    }
+
     /// A physical interrupt has fired (and was acknowledged, its priority dropped, but not
-    /// deactivated): makes `id` pending with it behind. The guest's deactivation of `id`
-    /// deactivates `physical`. An id stands for the same physical one for all of a VM's
-    /// life. Returns the vCPUs to be kicked.
+    /// deactivated): makes `id`, no SGI, pending with it behind. The guest's deactivation of
+    /// `id` deactivates `physical`. An id stands for the same physical one for all of a VM's
+    /// life. `vcpu` says whose a private one is; an SPI goes where the guest has routed it,
+    /// and waits, with the physical one active and so silent, while it is disabled or goes
+    /// nowhere. Returns the vCPUs to be kicked.
     pub fn inject_hardware(&mut self, vcpu: VcpuId, id: IntId, physical: IntId) -> VcpuSet {
         let Some((place, bit)) = self.place(Some(vcpu), id) else {
             return VcpuSet::EMPTY;
         };
+        if id.kind() == IntKind::Sgi {
+            return VcpuSet::EMPTY;
+        }
         let Some(bank) = self.bank_mut(place) else {
             return VcpuSet::EMPTY;
         };
@@ -129,7 +145,7 @@ impl Vgic {
         physical: IntId,
         lrs: &mut impl ListRegisters,
     ) -> VcpuSet {
-        if id.is_private() && self.show_again(vcpu, id, physical, lrs).is_some() {
+        if id.kind() == IntKind::Ppi && self.show_again(vcpu, id, physical, lrs).is_some() {
             return VcpuSet::EMPTY;
         }
         let mut kick = self.inject_hardware(vcpu, id, physical);
@@ -181,6 +197,20 @@ impl Vgic {
         Some(())
     }
 
+    /// Whether a physical interrupt stands behind `id` of `vcpu`, which is pending or active
+    /// (as of the last fold): after a [`Self::leave`] its next entry lists it again with the
+    /// physical one behind.
+    ///
+    /// A private physical interrupt belongs to a pCPU, which other vCPUs need too. So after
+    /// `leave` and [`Self::take_released`] a vCPU's are made inactive there, and before its
+    /// next `enter` made active where this says so, on whichever pCPU that is.
+    pub fn holds_hardware(&self, vcpu: VcpuId, id: IntId) -> bool {
+        self.place(Some(vcpu), id).is_some_and(|(place, bit)| {
+            let held = |bank: &Bank| (bank.hardware | bank.hardware_listed) >> bit & 1 != 0;
+            self.bank(place).is_some_and(held)
+        })
+    }
+
     /// The next physical interrupt that the hypervisor is to deactivate (ICC_DIR_EL1), as
     /// its virtual one has ended without the guest's deactivation; `None` when there is no
     /// more. Private ones of `vcpu` are to be deactivated on its pCPU, SPIs on any.
@@ -206,8 +236,8 @@ impl Vgic {
     }
 
     /// The guest wrote `value` to `register` on `from`: makes the SGI pending at its
-    /// targets, as far as it is of the register's group there. Returns the vCPUs to be
-    /// kicked, which may include the sender.
+    /// targets, as far as it is of the register's group there. For GICv3; a GICv2's guest
+    /// writes GICD_SGIR. Returns the vCPUs to be kicked, which may include the sender.
     pub fn send_sgi(&mut self, from: VcpuId, value: u64, register: SgiRegister) -> VcpuSet {
         let sgi = Sgi::from_bits(value);
         let targets = self.sgi_targets(from, sgi);

@@ -77,7 +77,9 @@ mod delivery;
 #[cfg(test)]
 mod delivery_tests;
 mod dist;
+mod dist_v2;
 mod frame;
+mod gich;
 mod inject;
 mod listing;
 mod lr;
@@ -86,10 +88,12 @@ mod model_test;
 mod redist;
 #[cfg(test)]
 mod register_tests;
+mod sgi;
 mod snapshot;
 mod state;
 
 pub use frame::{Frame, Read};
+pub use gich::GichLr;
 pub use inject::SgiRegister;
 pub use lr::{Lr, LrState};
 pub use snapshot::Snapshot;

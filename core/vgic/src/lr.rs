@@ -42,8 +42,8 @@ impl LrState {
 pub struct Lr {
     /// The virtual interrupt's id.
     pub virtual_id: u32,
-    /// With `hardware` the physical interrupt's id; otherwise bit 9 alone has a meaning,
-    /// see [`Self::eoi`].
+    /// With `hardware` the physical interrupt's id; otherwise see [`Self::eoi`] and
+    /// [`Self::sender`].
     #[bits(13)]
     pub physical_id: u16,
     #[bits(3)]
@@ -64,6 +64,8 @@ pub struct Lr {
 impl Lr {
     /// Bit 41: without `hardware`, asks for a maintenance interrupt at the deactivation.
     const EOI: u16 = 1 << 9;
+    /// Bits 34:32.
+    const SENDER: u16 = 7;
 
     /// Whether the deactivation is to be reported.
     pub const fn eoi(self) -> bool {
@@ -74,6 +76,18 @@ impl Lr {
     pub const fn with_eoi(self, eoi: bool) -> Self {
         self.with_hardware(false)
             .with_physical_id(if eoi { Self::EOI } else { 0 })
+    }
+
+    /// Of a GICv2's SGI, which has no `hardware`, the vCPU that sent it: the CPUID of GICH_LR<n>
+    /// (IHI 0048B), at the same place of the physical id.
+    pub const fn sender(self) -> u8 {
+        (self.physical_id() & Self::SENDER) as u8
+    }
+
+    /// Names the vCPU that sent an SGI; [`Self::with_eoi`] forgets it.
+    pub const fn with_sender(self, sender: u8) -> Self {
+        let kept = self.physical_id() & !Self::SENDER;
+        self.with_physical_id(kept | sender as u16 & Self::SENDER)
     }
 
     /// The virtual interrupt.
@@ -118,5 +132,12 @@ mod tests {
         let lr = Lr::new().with_hardware(true).with_eoi(true);
         assert_eq!(lr.into_bits(), 1 << 41);
         assert!(lr.eoi() && !lr.with_hardware(true).eoi());
+    }
+
+    #[test]
+    fn the_sender_is_at_bit_32_beside_eoi() {
+        let lr = Lr::new().with_eoi(true).with_sender(5);
+        assert_eq!(lr.into_bits(), 1 << 41 | 5 << 32);
+        assert_eq!((lr.sender(), lr.with_sender(2).sender()), (5, 2));
     }
 }

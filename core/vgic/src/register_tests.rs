@@ -1,7 +1,7 @@
 //! Each register of the two frames, and every offset in every width.
 
 use crate::{Frame, SgiRegister, Vgic};
-use hanok_types::{IntId, VcpuId, VcpuSet, Width};
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
 use std::vec::Vec;
 
 const WIDTHS: [Width; 4] = [Width::Byte, Width::Half, Width::Word, Width::Double];
@@ -29,7 +29,7 @@ fn set_redist(vgic: &mut Vgic, cpu: u8, offset: u64, value: u64) -> VcpuSet {
 
 #[test]
 fn the_distributor_says_what_it_is() {
-    let mut vgic = Vgic::new(4, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 4, 5);
     assert_eq!(dist(&mut vgic, 0x0), 0x50, "DS and ARE");
     assert_eq!(dist(&mut vgic, 0x4), 0x0148_0008);
     assert_eq!(dist(&mut vgic, 0x8), 0x43b);
@@ -46,7 +46,7 @@ fn the_distributor_says_what_it_is() {
 
 #[test]
 fn bits_are_set_by_one_register_and_cleared_by_its_twin() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     for (set_at, clear_at) in [(0x100, 0x180), (0x200, 0x280), (0x300, 0x380)] {
         for word in 1..=8 {
             set(&mut vgic, set_at + 4 * word, 0xf0f0_00ff);
@@ -59,7 +59,7 @@ fn bits_are_set_by_one_register_and_cleared_by_its_twin() {
 
 #[test]
 fn private_and_missing_interrupts_are_nothing_in_the_distributor() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     for register in [0x80, 0x100, 0x200, 0x300] {
         for word in [0, 9, 31] {
             set(&mut vgic, register + 4 * word, u64::MAX);
@@ -78,20 +78,20 @@ fn private_and_missing_interrupts_are_nothing_in_the_distributor() {
 
 #[test]
 fn priorities_have_the_bits_that_the_cpu_has() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     set(&mut vgic, 0x420, 0xffff_ffff);
     assert_eq!(dist(&mut vgic, 0x420), 0xf8f8_f8f8);
     vgic.write(Frame::Dist, 0x421, Width::Byte, 0x17);
     assert_eq!(dist(&mut vgic, 0x420), 0xf8f8_10f8);
     assert_eq!(vgic.read(Frame::Dist, 0x421, Width::Byte).value, 0x10);
-    let mut fine = Vgic::new(1, 8);
+    let mut fine = Vgic::new(GicVersion::V3, 1, 8);
     set_redist(&mut fine, 0, SGI_BASE + 0x41c, 0x0102_0304);
     assert_eq!(redist(&mut fine, 0, SGI_BASE + 0x41c), 0x0102_0304);
 }
 
 #[test]
 fn triggers_keep_the_upper_bit_of_two() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     set(&mut vgic, 0xc08, 0xffff_0001);
     assert_eq!(dist(&mut vgic, 0xc08), 0xaaaa_0000);
     set(&mut vgic, 0xc0c, 0x8000_0002);
@@ -106,7 +106,7 @@ fn triggers_keep_the_upper_bit_of_two() {
 
 #[test]
 fn routes_keep_what_is_not_reserved_in_words_and_doubles() {
-    let mut vgic = Vgic::new(2, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 2, 5);
     vgic.write(Frame::Dist, 0x6108, Width::Double, u64::MAX);
     let read = vgic.read(Frame::Dist, 0x6108, Width::Double).value;
     assert_eq!(read, 0xff_80ff_ffff);
@@ -120,7 +120,7 @@ fn routes_keep_what_is_not_reserved_in_words_and_doubles() {
 
 #[test]
 fn each_redistributor_knows_its_vcpu_and_the_last() {
-    let mut vgic = Vgic::new(3, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 3, 5);
     for cpu in 0..3 {
         let typer = vgic.read(Frame::Redist(v(cpu)), 8, Width::Double).value;
         let number = u64::from(cpu);
@@ -139,7 +139,7 @@ fn each_redistributor_knows_its_vcpu_and_the_last() {
 
 #[test]
 fn waking_a_redistributor_wakes_its_children() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     assert_eq!(redist(&mut vgic, 0, 0x14), 6);
     set_redist(&mut vgic, 0, 0x14, 0);
     assert_eq!(redist(&mut vgic, 0, 0x14), 0);
@@ -149,7 +149,7 @@ fn waking_a_redistributor_wakes_its_children() {
 
 #[test]
 fn private_registers_are_each_vcpu_s_own() {
-    let mut vgic = Vgic::new(2, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 2, 5);
     for register in [0x80, 0x100, 0x200, 0x300] {
         set_redist(&mut vgic, 1, SGI_BASE + register, 0x8000_0001);
         assert_eq!(redist(&mut vgic, 1, SGI_BASE + register), 0x8000_0001);
@@ -159,7 +159,7 @@ fn private_registers_are_each_vcpu_s_own() {
 
 #[test]
 fn what_is_not_there_is_counted() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     let odd = [
         (Frame::Dist, 0x14, Width::Word),
         (Frame::Dist, 0x104, Width::Byte),
@@ -182,7 +182,7 @@ fn what_is_not_there_is_counted() {
 
 #[test]
 fn every_offset_in_every_width_is_safe() {
-    let mut vgic = Vgic::new(2, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 2, 5);
     for value in [u64::MAX, 0x5555_5555_5555_5554] {
         for frame in [Frame::Dist, Frame::Redist(v(1)), Frame::Redist(v(9))] {
             for offset in (0..0x2_0010).chain(u64::MAX - 16..=u64::MAX) {
@@ -198,7 +198,7 @@ fn every_offset_in_every_width_is_safe() {
 
 #[test]
 fn an_sgi_goes_to_its_list_and_to_no_other_cluster() {
-    let mut vgic = Vgic::new(3, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 3, 5);
     let pending = |vgic: &mut Vgic| -> Vec<u64> {
         (0..3)
             .map(|cpu| redist(vgic, cpu, SGI_BASE + 0x200))
@@ -216,7 +216,7 @@ fn an_sgi_goes_to_its_list_and_to_no_other_cluster() {
 
 #[test]
 fn an_sgi_of_the_other_group_is_not_sent() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     set_redist(&mut vgic, 0, SGI_BASE + 0x80, 0b10);
     let cases = [
         (SgiRegister::Sgi0, 0b01),
@@ -233,7 +233,7 @@ fn an_sgi_of_the_other_group_is_not_sent() {
 
 #[test]
 fn a_level_stays_pending_under_clear_and_an_edge_does_not() {
-    let mut vgic = Vgic::new(1, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
     set(&mut vgic, 0xc08, 0b10 << 4);
     vgic.set_level(None, IntId::new(33), true);
     vgic.set_level(None, IntId::new(34), true);
@@ -248,7 +248,7 @@ fn a_level_stays_pending_under_clear_and_an_edge_does_not() {
 
 #[test]
 fn lines_that_do_not_exist_are_ignored() {
-    let mut vgic = Vgic::new(2, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 2, 5);
     for id in [288, 1019, 1023, u32::MAX] {
         assert!(vgic.set_level(None, IntId::new(id), true).is_empty());
         assert!(vgic.pulse(Some(v(0)), IntId::new(id)).is_empty());
@@ -262,7 +262,7 @@ fn lines_that_do_not_exist_are_ignored() {
 
 #[test]
 fn a_reset_forgets_all_but_the_lines() {
-    let mut vgic = Vgic::new(2, 5);
+    let mut vgic = Vgic::new(GicVersion::V3, 2, 5);
     set(&mut vgic, 0, 3);
     for offset in (0x80..0x380).step_by(4) {
         set(&mut vgic, offset, u64::MAX);

@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub group1: bool,
     /// Priority.
     pub priority: u8,
+    /// Of a GICv2's SGI the vCPUs that sent what is pending, a bit each; zero otherwise.
+    pub senders: u8,
 }
 
 impl Vgic {
@@ -59,6 +61,7 @@ impl Vgic {
             listed: is(bank.listed),
             group1: is(bank.group1),
             priority: bank.priority(bit),
+            senders: self.senders_of(place, bit),
         })
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::bank::{Bank, bits};
 use crate::lr::Lr;
+use crate::sgi::Senders;
 use bitfield_struct::bitfield;
 use hanok_types::platform::SPIS;
-use hanok_types::{IntId, MAX_VCPUS, VcpuId, VcpuSet};
+use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, VcpuSet};
 
 /// Words of 32 SPIs.
 pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
@@ -12,11 +13,9 @@ pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
 pub(crate) const IDS: u32 = 32 + SPIS;
 /// How many list registers are used at most (IHI 0069, 12.4: ICH_LR0 to ICH_LR15).
 pub(crate) const MAX_LRS: usize = 16;
-/// SGIs are edge-triggered and cannot be set otherwise (IHI 0069, GICR_ICFGR0).
-pub(crate) const SGI_EDGE: u32 = 0xffff;
 
 /// Which groups GICD_CTLR forwards, as masks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Groups {
     pub group0: u32,
     pub group1: u32,
@@ -37,7 +36,8 @@ impl Groups {
     }
 }
 
-/// GICD_IROUTER<n>.
+/// GICD_IROUTER<n>. What a GICv2's GICD_ITARGETSR says is kept as the route that follows
+/// from it, so that whoever looks for a target need not know the version.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub(crate) struct Route {
@@ -49,8 +49,39 @@ pub(crate) struct Route {
     /// Any participating CPU.
     pub any: bool,
     pub aff3: u8,
-    #[bits(24)]
+    /// GICv2: the CPUs of GICD_ITARGETSR, a bit each.
+    pub targets: u8,
+    #[bits(16)]
     __: u32,
+}
+
+impl Route {
+    /// An affinity that no vCPU has.
+    const NOBODY: u8 = u8::MAX;
+
+    /// The route for a GICv2's `targets`: of several CPUs that may take an interrupt, the
+    /// first one does (IHI 0048B, 1.4.3, the 1-N model: any one of them).
+    pub const fn to_one_of(targets: u8) -> Self {
+        let first = match targets {
+            0 => Self::NOBODY,
+            _ => targets.trailing_zeros() as u8,
+        };
+        Self::new().with_aff0(first).with_targets(targets)
+    }
+
+    /// Every SPI's after reset: to affinity 0; to nobody in a GICv2, but where there is one
+    /// CPU alone (IHI 0048B, 4.3.12, and as QEMU has it).
+    const fn initial(version: GicVersion, vcpus: usize) -> Self {
+        match version {
+            GicVersion::V2 if vcpus > 1 => Self::to_one_of(0),
+            _ => Self::new(),
+        }
+    }
+
+    /// The SPIs of a word that go to the first vCPU, where all have this initial route.
+    const fn first_ones(self) -> u32 {
+        if self.aff0() == 0 { u32::MAX } else { 0 }
+    }
 }
 
 /// Where an interrupt is: word 0 is `cpu`'s private one, the others are the SPIs'.
@@ -65,6 +96,8 @@ pub(crate) struct Place {
 pub(crate) struct Cpu {
     /// SGIs and PPIs.
     pub private: Bank,
+    /// The senders of its SGIs, in a GICv2.
+    pub senders: Senders,
     /// The SPIs that go to this vCPU.
     pub routed: [u32; SPI_BANKS],
     /// The list registers as last written or read.
@@ -91,7 +124,8 @@ pub(crate) struct Cpu {
 impl Cpu {
     const fn new() -> Self {
         Self {
-            private: Bank::new(),
+            private: Bank::private(GicVersion::V3),
+            senders: Senders::new(),
             routed: [0; SPI_BANKS],
             lr: [Lr::new(); MAX_LRS],
             used: 0,
@@ -117,6 +151,7 @@ impl Cpu {
 /// The interrupt controller of one VM. See the crate's documentation for who may call what.
 #[derive(Debug)]
 pub struct Vgic {
+    pub(crate) version: GicVersion,
     pub(crate) vcpus: usize,
     /// The bits of a priority that exist.
     pub(crate) priority_mask: u8,
@@ -134,24 +169,27 @@ pub struct Vgic {
 
 impl Vgic {
     /// The controller of a VM with `vcpus` vCPUs, 1 to [`MAX_VCPUS`] (more are cut), whose
-    /// CPUs' virtual interface has `priority_bits` bits of priority, 5 to 8 as
-    /// ICH_VTR_EL2.PRIbits + 1 says.
-    pub const fn new(vcpus: usize, priority_bits: u32) -> Self {
+    /// CPUs' virtual interface has `priority_bits` bits of priority: with GICv3 5 to 8, as
+    /// ICH_VTR_EL2.PRIbits + 1 says; with GICv2 5 (IHI 0048B, GICH_LR<n>.Priority).
+    pub const fn new(version: GicVersion, vcpus: usize, priority_bits: u32) -> Self {
         let priority_bits = match priority_bits {
             0..4 => 4,
             4..=8 => priority_bits,
             _ => 8,
         };
+        let vcpus = if vcpus > MAX_VCPUS { MAX_VCPUS } else { vcpus };
+        let route = Route::initial(version, vcpus);
         let mut this = Self {
-            vcpus: if vcpus > MAX_VCPUS { MAX_VCPUS } else { vcpus },
+            version,
+            vcpus,
             priority_mask: (0xff00u32 >> priority_bits) as u8,
             groups: Groups {
                 group0: 0,
                 group1: 0,
             },
             cpus: [const { Cpu::new() }; MAX_VCPUS],
-            spis: [const { Bank::new() }; SPI_BANKS],
-            routes: [Route::new(); SPIS as usize],
+            spis: [const { Bank::spis() }; SPI_BANKS],
+            routes: [route; SPIS as usize],
             home: [0; SPIS as usize],
             unknown: 0,
             any_released: false,
@@ -159,11 +197,10 @@ impl Vgic {
         };
         let mut cpu = 0;
         while cpu < MAX_VCPUS {
-            this.cpus[cpu].private.edge = SGI_EDGE;
+            this.cpus[cpu].private = Bank::private(version);
             cpu += 1;
         }
-        // Every route's reset value names affinity 0.
-        this.cpus[0].routed = [u32::MAX; SPI_BANKS];
+        this.cpus[0].routed = [route.first_ones(); SPI_BANKS];
         this
     }
 
@@ -172,8 +209,9 @@ impl Vgic {
     /// next `enter` or `leave`. Physical interrupts that were held are released.
     pub fn reset(&mut self) {
         for cpu in &mut self.cpus {
-            let mut private = core::mem::replace(&mut cpu.private, Bank::new());
-            private.reset(SGI_EDGE);
+            let fresh = Bank::private(self.version);
+            let mut private = core::mem::replace(&mut cpu.private, Bank::spis());
+            private.reset(fresh);
             *cpu = Cpu {
                 private,
                 attention: true,
@@ -181,14 +219,20 @@ impl Vgic {
             };
         }
         for bank in &mut self.spis {
-            bank.reset(0);
+            bank.reset(Bank::spis());
         }
         self.groups = Groups::new(false, false);
-        self.routes = [Route::new(); SPIS as usize];
+        let route = Route::initial(self.version, self.vcpus);
+        self.routes = [route; SPIS as usize];
         if let Some(first) = self.cpus.first_mut() {
-            first.routed = [u32::MAX; SPI_BANKS];
+            first.routed = [route.first_ones(); SPI_BANKS];
         }
         self.any_released = true;
+    }
+
+    /// Which architecture it shows.
+    pub const fn version(&self) -> GicVersion {
+        self.version
     }
 
     /// How many accesses there were to registers that do not exist, or in a width that the

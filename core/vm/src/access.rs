@@ -1,11 +1,11 @@
 //! Loads and stores that stage 2 did not translate: devices, or nothing.
 
 use crate::vm::Devices;
-use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
+use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess, Vm};
 use hanok_decode::General;
-use hanok_devices::{Access, Device, locate};
+use hanok_devices::{Access, Device};
 use hanok_hal::ListRegisters;
-use hanok_types::{Ipa, Width, platform};
+use hanok_types::{Ipa, VcpuSet, Width, platform};
 use hanok_vgic::Frame;
 
 /// Nanoseconds a second.
@@ -67,9 +67,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn access(&mut self, access: Access) -> Option<u64> {
-        let (device, offset) = locate(access.ipa, access.width.bytes(), self.vm.vcpus())?;
+        let (device, offset) = self.vm.device_at(access.ipa, access.width.bytes())?;
         Some(match device {
-            Device::GicDist => self.interrupt_controller(Frame::Dist, offset, access),
+            Device::GicDist => {
+                let frame = Frame::distributor(self.vm.gic_version(), self.vcpu.id);
+                self.interrupt_controller(frame, offset, access)
+            }
             Device::GicRedist(vcpu) => {
                 self.interrupt_controller(Frame::Redist(vcpu), offset, access)
             }
@@ -122,7 +125,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn clock(&mut self, offset: u64, access: Access) -> u64 {
-        let now = self.nanoseconds();
+        let now = nanoseconds(self.machine);
         let mut devices = self.vm.devices.lock();
         let value = if access.write {
             devices.rtc.write(offset, access.width, access.value, now);
@@ -141,29 +144,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         value
     }
 
-    /// The system counter in nanoseconds.
-    fn nanoseconds(&self) -> u64 {
-        let frequency = self.machine.counter_frequency().max(1);
-        (u128::from(self.machine.counter()) * u128::from(NANOSECONDS) / u128::from(frequency))
-            as u64
-    }
-
     /// Brings the real-time clock's line up to date.
     pub(crate) fn clock_alarm(&mut self) {
-        let now = self.nanoseconds();
-        let mut devices = self.vm.devices.lock();
-        devices.rtc.update(now);
-        let level = devices.rtc.interrupt();
-        let set = self.vm.gic.lock().set_level(None, platform::RTC_IRQ, level);
-        drop(devices);
+        let set = self.vm.clock_alarm(self.machine);
         self.attend(set);
-    }
-
-    /// When the clock's alarm is due, in counter ticks.
-    pub(crate) fn alarm_deadline(&self) -> Option<u64> {
-        let due = self.vm.devices.lock().rtc.next_alarm()?;
-        let ticks = u128::from(due) * u128::from(self.machine.counter_frequency());
-        u64::try_from(ticks.div_ceil(u128::from(NANOSECONDS))).ok()
     }
 
     fn empty_slot(&mut self, offset: u64, access: Access) -> u64 {
@@ -182,5 +166,29 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             return 0;
         }
         flash.read(access.width)
+    }
+}
+
+/// The system counter in nanoseconds.
+fn nanoseconds(machine: &impl Machine) -> u64 {
+    let frequency = machine.counter_frequency().max(1);
+    (u128::from(machine.counter()) * u128::from(NANOSECONDS) / u128::from(frequency)) as u64
+}
+
+impl Vm {
+    /// Brings the real-time clock's line up to date; the vCPUs that are to look at their
+    /// interrupts.
+    pub(crate) fn clock_alarm(&self, machine: &impl Machine) -> VcpuSet {
+        let mut devices = self.devices.lock();
+        devices.rtc.update(nanoseconds(machine));
+        let level = devices.rtc.interrupt();
+        self.gic.lock().set_level(None, platform::RTC_IRQ, level)
+    }
+
+    /// When the clock's alarm is due, in counter ticks.
+    pub(crate) fn alarm_deadline(&self, machine: &impl Machine) -> Option<u64> {
+        let due = self.devices.lock().rtc.next_alarm()?;
+        let ticks = u128::from(due) * u128::from(machine.counter_frequency());
+        u64::try_from(ticks.div_ceil(u128::from(NANOSECONDS))).ok()
     }
 }

@@ -1,11 +1,37 @@
 //! The board's one serial line, shared by the VMs' serial ports and the hypervisor's words.
 //!
-//! *Plain*: bytes as they come, the hypervisor's lines marked `hanok: `. For a terminal on a
-//! real board.
+//! *Plain*: for a terminal on a real board. The attached VM's bytes as they come, the
+//! hypervisor's lines marked `hanok: `, each on a line of its own.
 //!
-//! *Framed*: for a program at the other end. Byte 0x10 (DLE) announces: DLE 0x40 begins the
-//! hypervisor's own text, DLE 0x41 + n that of VM n, DLE DLE is one byte 0x10. A guest's own
-//! DLE is doubled, so that no guest can speak in another's name. The same rules the other way.
+//! *Framed*: for a program at the other end. Byte 0x10 (DLE) announces; DLE DLE is one byte
+//! 0x10, so that no guest can speak in another's name. The same rules both ways:
+//!
+//! | DLE and | from the board | to the board |
+//! |---|---|---|
+//! | 0x40 | the hypervisor's text follows | keys of a person follow: for the attached VM or the prompt |
+//! | 0x41 + n | VM n's text follows | bytes for VM n follow |
+//! | 0x50 | keys go to the prompt | |
+//! | 0x51 + n | keys go to VM n | |
+//! | 0x61 + n | 256 bytes more of VM n's input are consumed: fetched, or dropped | |
+//!
+//! 0x50 and 0x51 + n come at the beginning, whenever it changes, and as the answer to each
+//! key that may change it: `Ctrl-]`; at the prompt also CR, LF and `Ctrl-C`. Whoever waits for the
+//! answer before sending more keys knows of each key where it went, and so how many bytes of
+//! each VM's are on the way; at most 1024 of them fit for certain.
+
+mod command;
+mod editor;
+mod guest;
+mod line;
+mod multiplexer;
+mod voice;
+
+#[cfg(test)]
+mod tests;
+
+pub use command::{Command, Names};
+pub use guest::Buffers;
+pub use multiplexer::{Input, Multiplexer};
 
 use hanok_hal::SerialPort;
 use hanok_types::{MAX_VMS, VmId};
@@ -181,7 +207,7 @@ impl<P: SerialPort> core::fmt::Write for Writer<'_, P> {
 }
 
 #[cfg(test)]
-mod tests {
+mod old_tests {
     use super::*;
     use hanok_hal::fake::FakeSerialPort;
 

@@ -127,8 +127,11 @@ pub enum StopReason {
         /// ESR_EL2.
         syndrome: u64,
     },
-    /// Its images could not be put in place again.
-    Reload,
+    /// One of its images is not what the image tool wrote.
+    Damaged {
+        /// Which, in a word.
+        kind: &'static str,
+    },
     /// Every vCPU turned itself off, so that nothing can ever wake it.
     AllOff,
 }
@@ -139,7 +142,11 @@ impl fmt::Display for StopReason {
             Self::UnexpectedExit { syndrome } => {
                 write!(f, "an exit that cannot be (ESR_EL2 {syndrome:#x})")
             }
-            Self::Reload => f.write_str("its images are damaged in memory"),
+            Self::Damaged { kind } => write!(
+                f,
+                "its {kind} is damaged (its checksum is not that of the image tool): load the \
+                 image again, or build it anew"
+            ),
             Self::AllOff => f.write_str("every vCPU turned itself off"),
         }
     }

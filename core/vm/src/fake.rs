@@ -6,7 +6,7 @@ use hanok_config::VmConfig;
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
 use hanok_hal::fake::{FakeListRegisters, FakeSerialPort};
-use hanok_types::{CpuId, IntId, Ipa, Regs, Span, VcpuId, VmId};
+use hanok_types::{CpuId, GicVersion, IntId, Ipa, Regs, Span, VcpuId, VmId};
 use std::vec;
 use std::vec::Vec;
 
@@ -175,6 +175,9 @@ pub fn config(vcpus: u8) -> VmConfig {
         entry: Ipa::new(ENTRY),
         argument: ARGUMENT,
         blobs: Default::default(),
+        devices: Default::default(),
+        trusted: false,
+        autostart: true,
     }
 }
 
@@ -183,7 +186,7 @@ impl Fixture {
     pub fn new(vcpus: u8) -> Self {
         let this = Self {
             machine: FakeMachine::new(),
-            vm: Vm::new(VmId::new(0), config(vcpus), 5, 0),
+            vm: Vm::new(VmId::new(0), config(vcpus), GicVersion::V3, 5, 0),
             vcpus: (0..vcpus).map(|n| Vcpu::new(VcpuId::new(n))).collect(),
             regs: vec![
                 Regs {
@@ -195,7 +198,7 @@ impl Fixture {
             ],
             lists: (0..vcpus).map(|_| FakeListRegisters::new(4)).collect(),
         };
-        this.vm.begin();
+        assert!(this.vm.life().begin() && this.vm.begin());
         this.come_in(0);
         this
     }

@@ -72,17 +72,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// When [`Self::refresh`] is next needed, in counter ticks.
     pub fn deadline(&self) -> Option<u64> {
-        let timer = self.vcpu.timer.deadline();
-        let alarm = (self.vcpu.id.index() == 0)
-            .then(|| self.alarm_deadline())
-            .flatten();
-        timer.into_iter().chain(alarm).min()
+        self.vm.deadline(self.machine, self.vcpu)
     }
 
     pub(crate) fn physical_timer_line(&mut self) {
-        let level = self.vcpu.timer.sample(self.machine.counter());
-        let irq = platform::TIMER_PHYSICAL_IRQ;
-        let set = self.vm.gic.lock().set_level(Some(self.vcpu.id), irq, level);
+        let set = self.vm.physical_timer_line(self.machine, self.vcpu);
         self.attend(set);
     }
 

@@ -22,7 +22,6 @@
 
 use crate::{DataAbort, Guest, GuestFault, Machine, StackPointer};
 use hanok_decode::{Data, LoadStore, SysReg, Transfer, decode_load_store};
-use hanok_devices::locate;
 use hanok_hal::ListRegisters;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Width};
 
@@ -103,7 +102,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Some(LoadStore::Transfer(transfer)) => self.transfer(abort, &transfer).ok_or(nothing),
             // Where there is a device at all; where nothing is, nothing answers.
             Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_))
-                if locate(abort.ipa, 1, self.vm.vcpus()).is_some() =>
+                if self.vm.device_at(abort.ipa, 1).is_some() =>
             {
                 Err(GuestFault::UnsupportedAtomic { write: abort.write })
             }
@@ -139,11 +138,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Whether a device answers to every piece: none is touched if not.
     fn all_answered(&self, ipa: Ipa, pieces: &Pieces) -> bool {
-        let (bytes, vcpus) = (pieces.width.bytes(), self.vm.vcpus());
+        let bytes = pieces.width.bytes();
         let mut offsets = (0..pieces.count as u64).map(|n| n * bytes);
         offsets.all(|offset| {
             let at = ipa.checked_add(offset);
-            at.is_some_and(|at| locate(at, bytes, vcpus).is_some())
+            at.is_some_and(|at| self.vm.device_at(at, bytes).is_some())
         })
     }
 

@@ -1,4 +1,4 @@
-//! A VM's life: running, on its way to an end, ended.
+//! A VM's life: loading, running, on its way to an end, ended, and round again.
 //!
 //! The number of vCPUs that are in the VM and the reason why it is to end share one word,
 //! so that a vCPU can never come in while the last one leaves. The number of times that one
@@ -24,32 +24,97 @@ const RESET: u32 = 1 << 8;
 const OFF: u32 = 2 << 8;
 const STOPPED: u32 = 3 << 8;
 const ENDED: u32 = 4 << 8;
+const LOADING: u32 = 5 << 8;
 const STATE: u32 = 0xff00;
 const ENTRANCE: u32 = 1 << 16;
 
 /// The state of a VM's life and how many vCPUs are in it.
-#[derive(Debug, Default)]
-pub struct Life(AtomicU32);
+#[derive(Debug)]
+pub struct Life {
+    word: AtomicU32,
+    /// How many lives were begun, one that still loads included.
+    number: AtomicU32,
+}
+
+impl Default for Life {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Life {
-    /// Running, nobody in it yet.
+    /// Not begun.
     pub const fn new() -> Self {
-        Self(AtomicU32::new(RUNNING))
+        Self {
+            word: AtomicU32::new(ENDED),
+            number: AtomicU32::new(0),
+        }
+    }
+
+    /// Which life this is, counted from 1; 0 before the first. A loading that was given up
+    /// counts, so that who loads notices that another one was begun.
+    pub fn number(&self) -> u32 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Whether its memory is being made.
+    pub fn is_loading(&self) -> bool {
+        self.word.load(Ordering::Acquire) & STATE == LOADING
+    }
+
+    /// A life is to begin, in a VM that is over or was never begun: its memory is to be
+    /// made. `false` where it has one.
+    pub fn begin(&self) -> bool {
+        self.step(ENDED, LOADING)
+    }
+
+    /// The next life is to begin; for who left a VM last that resets.
+    pub fn begin_again(&self) {
+        self.number.fetch_add(1, Ordering::AcqRel);
+        self.word.store(LOADING, Ordering::Release);
+    }
+
+    /// The memory is made: vCPUs may come in. `false` where the loading was given up.
+    pub fn run(&self) -> bool {
+        let loading = |word: u32| word & STATE == LOADING;
+        self.word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                loading(word).then_some(RUNNING)
+            })
+            .is_ok()
+    }
+
+    /// Gives a loading up: the VM is over. `false` where it does not load.
+    pub fn give_up(&self) -> bool {
+        self.step(LOADING, ENDED)
+    }
+
+    fn step(&self, from: u32, to: u32) -> bool {
+        let stepped = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                (word & STATE == from).then_some(word & !STATE | to)
+            })
+            .is_ok();
+        if stepped && to == LOADING {
+            self.number.fetch_add(1, Ordering::AcqRel);
+        }
+        stepped
     }
 
     /// Whether it runs: no end asked for.
     pub fn is_running(&self) -> bool {
-        self.0.load(Ordering::Acquire) & STATE == RUNNING
+        self.word.load(Ordering::Acquire) & STATE == RUNNING
     }
 
     /// Whether it is over for good.
     pub fn is_ended(&self) -> bool {
-        self.0.load(Ordering::Acquire) & STATE == ENDED
+        self.word.load(Ordering::Acquire) & STATE == ENDED
     }
 
     /// A vCPU comes in; `false` where the VM is ending or ended.
     pub fn enter(&self) -> bool {
-        self.0
+        self.word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
                 (state & STATE == RUNNING).then_some((state + 1).wrapping_add(ENTRANCE))
             })
@@ -63,7 +128,7 @@ impl Life {
             Ending::Off => OFF,
             Ending::Stopped => STOPPED,
         };
-        self.0
+        self.word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
                 (state & STATE == RUNNING).then_some(state | wanted)
             })
@@ -74,12 +139,12 @@ impl Life {
     /// can come in any more. Returns whether it was so, and the caller carries the ending
     /// out. If somebody came in while `all_off` looked, it was not.
     pub fn stop_deserted(&self, all_off: impl FnOnce() -> bool) -> bool {
-        let state = self.0.load(Ordering::Acquire);
+        let state = self.word.load(Ordering::Acquire);
         let empty = state & (STATE | COUNT) == RUNNING;
         empty
             && all_off()
             && self
-                .0
+                .word
                 .compare_exchange(state, state | STOPPED, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
     }
@@ -87,7 +152,7 @@ impl Life {
     /// A vCPU that was in leaves. Answers with how many are left, and the ending that is
     /// asked for, if any: who gets `(0, Some(_))` carries it out.
     pub fn leave(&self) -> (u32, Option<Ending>) {
-        let state = self.0.fetch_sub(1, Ordering::AcqRel) - 1;
+        let state = self.word.fetch_sub(1, Ordering::AcqRel) - 1;
         let ending = match state & STATE {
             RESET => Some(Ending::Reset),
             OFF => Some(Ending::Off),
@@ -97,14 +162,9 @@ impl Life {
         (state & COUNT, ending)
     }
 
-    /// A new life begins; for who carried a reset out.
-    pub fn restart(&self) {
-        self.0.store(RUNNING, Ordering::Release);
-    }
-
     /// It is over; for who carried the ending out.
     pub fn end(&self) {
-        self.0.store(ENDED, Ordering::Release);
+        self.word.store(ENDED, Ordering::Release);
     }
 }
 
@@ -112,22 +172,29 @@ impl Life {
 mod tests {
     use super::*;
 
+    fn running() -> Life {
+        let life = Life::new();
+        assert!(life.is_ended() && life.begin() && life.is_loading() && life.run());
+        life
+    }
+
     #[test]
     fn the_last_to_leave_carries_the_ending_out() {
-        let life = Life::new();
+        let life = running();
         assert!(life.enter() && life.enter());
         assert!(life.begin_end(Ending::Reset));
         assert!(!life.begin_end(Ending::Off), "the first to ask decides");
         assert!(!life.enter(), "nobody comes in while it ends");
         assert_eq!(life.leave(), (1, Some(Ending::Reset)));
         assert_eq!(life.leave(), (0, Some(Ending::Reset)));
-        life.restart();
-        assert!(life.is_running() && life.enter());
+        life.begin_again();
+        assert!(life.is_loading() && !life.enter() && life.number() == 2);
+        assert!(life.run() && life.is_running() && life.enter());
     }
 
     #[test]
     fn leaving_a_running_vm_is_no_ending() {
-        let life = Life::new();
+        let life = running();
         life.enter();
         assert_eq!(life.leave(), (0, None));
         assert!(life.is_running());
@@ -135,7 +202,7 @@ mod tests {
 
     #[test]
     fn only_a_deserted_vm_is_stopped_for_that() {
-        let life = Life::new();
+        let life = running();
         assert!(!life.stop_deserted(|| false));
         let meanwhile = || {
             // Somebody comes, starts another and goes, while the power states are looked at.
@@ -154,7 +221,7 @@ mod tests {
 
     #[test]
     fn coming_in_without_end_wraps_nothing_else() {
-        let life = Life::new();
+        let life = running();
         for _ in 0..0x1_0001 {
             assert!(life.enter());
             assert_eq!(life.leave(), (0, None));
@@ -163,9 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_stays_ended() {
-        let life = Life::new();
+    fn what_ended_stays_ended_until_it_begins_again() {
+        let life = running();
+        assert!(!life.begin(), "it has a life");
         life.end();
         assert!(life.is_ended() && !life.enter() && !life.begin_end(Ending::Reset));
+        assert!(life.begin() && !life.begin_end(Ending::Off) && !life.enter());
+        assert!(life.give_up() && life.is_ended() && !life.run());
+        assert!(life.begin() && life.run());
+        assert_eq!(life.number(), 3);
+        assert!(!life.give_up() && life.is_running());
     }
 }

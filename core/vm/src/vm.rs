@@ -1,16 +1,13 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
 use crate::call::{affinity_of, index_of};
-use crate::{Ending, Entry, Life, Machine, PhysicalTimer, Power, StopReason};
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::{Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, StopReason};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use hanok_config::VmConfig;
-use hanok_devices::{EmptySlots, Flash, Pl011, Pl031};
-use hanok_hal::{ListRegisters, Mutex};
-use hanok_types::{CpuId, MAX_VCPUS, VcpuId, VcpuSet, VmId, Width, platform};
-use hanok_vgic::{Frame, Vgic};
-
-/// GICR_ICPENDR0 in a redistributor's two frames (IHI 0069H, 12.11).
-const GICR_ICPENDR0: u64 = 0x1_0280;
+use hanok_devices::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
+use hanok_hal::Mutex;
+use hanok_types::{CpuId, GicVersion, Ipa, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
+use hanok_vgic::Vgic;
 
 /// What other pCPUs ask a vCPU's own pCPU to look at.
 #[derive(Debug, Default)]
@@ -18,6 +15,17 @@ pub struct Requests(AtomicU32);
 
 impl Requests {
     const INTERRUPTS: u32 = 1;
+    const DUMP: u32 = 2;
+
+    /// Somebody wants to see its state.
+    pub fn ask_dump(&self) {
+        self.0.fetch_or(Self::DUMP, Ordering::Release);
+    }
+
+    /// Whether somebody asked to see its state since the last call.
+    pub fn take_dump(&self) -> bool {
+        self.take(Self::DUMP)
+    }
 
     /// Its interrupts changed: the list registers must be looked at again.
     pub fn ask_interrupts(&self) {
@@ -26,8 +34,17 @@ impl Requests {
 
     /// Whether its interrupts changed since the last call.
     pub fn take_interrupts(&self) -> bool {
+        self.take(Self::INTERRUPTS)
+    }
+
+    /// Whether there is anything to look at.
+    pub fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
-            && self.0.fetch_and(!Self::INTERRUPTS, Ordering::Acquire) & Self::INTERRUPTS != 0
+    }
+
+    fn take(&self, which: u32) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+            && self.0.fetch_and(!which, Ordering::Acquire) & which != 0
     }
 }
 
@@ -47,11 +64,14 @@ pub(crate) struct Devices {
 pub struct Vm {
     id: VmId,
     config: VmConfig,
+    gic_version: GicVersion,
     pub(crate) devices: Mutex<Devices>,
     pub(crate) gic: Mutex<Vgic>,
     power: [Power; MAX_VCPUS],
     requests: [Requests; MAX_VCPUS],
     life: Life,
+    paused: AtomicBool,
+    counters: [Counters; MAX_VCPUS],
     stop_reason: Mutex<Option<StopReason>>,
 }
 
@@ -103,9 +123,16 @@ impl Vcpu {
 }
 
 impl Vm {
-    /// A VM that never ran; `epoch_seconds` is the wall clock's time at counter zero.
-    pub fn new(id: VmId, config: VmConfig, priority_bits: u32, epoch_seconds: u32) -> Self {
-        let gic = Vgic::new(config.cpus.len(), priority_bits);
+    /// A VM that never ran, on CPUs whose virtual interface is of this version and has
+    /// `priority_bits` bits of priority; `epoch_seconds` is the wall clock's time at counter zero.
+    pub fn new(
+        id: VmId,
+        config: VmConfig,
+        gic_version: GicVersion,
+        priority_bits: u32,
+        epoch_seconds: u32,
+    ) -> Self {
+        let gic = Vgic::new(gic_version, config.cpus.len(), priority_bits);
         let devices = Devices {
             uart: Pl011::new(),
             rtc: Pl031::new(epoch_seconds),
@@ -116,11 +143,14 @@ impl Vm {
         Self {
             id,
             config,
+            gic_version,
             devices: Mutex::new(devices),
             gic: Mutex::new(gic),
             power: [const { Power::new() }; MAX_VCPUS],
             requests: Default::default(),
             life: Life::new(),
+            paused: AtomicBool::new(false),
+            counters: Default::default(),
             stop_reason: Mutex::new(None),
         }
     }
@@ -145,6 +175,16 @@ impl Vm {
         self.config.cpus.len()
     }
 
+    /// The architecture of its interrupt controller.
+    pub fn gic_version(&self) -> GicVersion {
+        self.gic_version
+    }
+
+    /// The device that holds all of the `bytes` bytes at `ipa`, and how far inside.
+    pub(crate) fn device_at(&self, ipa: Ipa, bytes: u64) -> Option<(Device, u64)> {
+        locate(ipa, bytes, self.vcpus(), self.gic_version)
+    }
+
     /// The vCPU that an MPIDR names.
     pub fn vcpu_with_affinity(&self, mpidr: u64) -> Option<VcpuId> {
         index_of(mpidr)
@@ -167,10 +207,76 @@ impl Vm {
         self.config.cpus.get(vcpu.index()).copied()
     }
 
+    /// A vCPU's counters. `vcpu` is one of this VM's.
+    pub fn counters(&self, vcpu: VcpuId) -> &Counters {
+        &self.counters[vcpu.index() % MAX_VCPUS]
+    }
+
+    /// Whether its vCPUs stand still by somebody's wish.
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    /// Lets its vCPUs stand still, or go on. Time goes on for it meanwhile, and what
+    /// interrupts it waits. Returns whether that changed anything.
+    pub fn set_paused(&self, machine: &impl Machine, paused: bool) -> bool {
+        let changed = self.paused.swap(paused, Ordering::AcqRel) != paused;
+        if changed {
+            self.kick_all(machine);
+        }
+        changed
+    }
+
+    /// Whether a vCPU that runs may go on: no end is asked for, it is not off and not
+    /// paused, and nobody asks to look at it.
+    #[inline]
+    pub fn may_run(&self, vcpu: VcpuId) -> bool {
+        self.life.is_running()
+            && self.power(vcpu).is_on()
+            && !self.is_paused()
+            && !self.requests(vcpu).any()
+    }
+
+    /// A new life, whatever it does now: begins one if it is over, resets it if it runs. It
+    /// does not stay paused. Returns whether it was over.
+    pub fn restart(&self, machine: &impl Machine) -> bool {
+        self.set_paused(machine, false);
+        let begun = self.life.begin();
+        if begun {
+            self.kick_first(machine);
+        } else {
+            self.request_end(machine, Ending::Reset, None);
+        }
+        begun
+    }
+
+    /// Turns it off, whatever it does now. Returns whether it was giving up a loading that
+    /// did so: then nobody is in the VM, and the caller carries the ending out.
+    pub fn stop(&self, machine: &impl Machine) -> bool {
+        self.set_paused(machine, false);
+        let given_up = self.life.give_up();
+        if !given_up {
+            self.request_end(machine, Ending::Off, None);
+        }
+        given_up
+    }
+
+    /// Wakes the pCPU of its first vCPU, which loads its memory.
+    pub fn kick_first(&self, machine: &impl Machine) {
+        if let Some(cpu) = self.config.cpus.first() {
+            machine.kick(*cpu);
+        }
+    }
+
+    fn kick_all(&self, machine: &impl Machine) {
+        self.config.cpus.iter().for_each(|cpu| machine.kick(*cpu));
+    }
+
     /// Begins a life: devices and interrupts as after a reset, the first vCPU to be started
     /// at the description's entry. Memory is the backend's part, and done before. Nobody is
-    /// in the VM. The caller wakes the first vCPU's pCPU.
-    pub fn begin(&self) {
+    /// in the VM. The caller wakes the first vCPU's pCPU. `false` where the life was given
+    /// up meanwhile.
+    pub fn begin(&self) -> bool {
         self.reset_devices();
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
             self.power(vcpu).turn_off();
@@ -182,7 +288,8 @@ impl Vm {
         };
         // It was turned off a moment ago, and nobody is in the VM who could start it.
         let _ = self.power(VcpuId::new(0)).start(entry);
-        self.life.restart();
+        *self.stop_reason.lock() = None;
+        self.life.run()
     }
 
     fn reset_devices(&self) {
@@ -221,9 +328,7 @@ impl Vm {
             return;
         }
         *self.stop_reason.lock() = reason;
-        for cpu in self.config.cpus.iter() {
-            machine.kick(*cpu);
-        }
+        self.kick_all(machine);
     }
 
     /// Notes why it is stopped; for who carries the ending out.
@@ -234,72 +339,6 @@ impl Vm {
     /// Why it was stopped.
     pub fn stop_reason(&self) -> Option<StopReason> {
         *self.stop_reason.lock()
-    }
-
-    /// Wakes a vCPU's pCPU, unless that is `caller`'s own.
-    pub fn wake(&self, machine: &impl Machine, vcpu: VcpuId, caller: VcpuId) {
-        if let Some(cpu) = self
-            .cpu_of(vcpu)
-            .filter(|cpu| Some(*cpu) != self.cpu_of(caller))
-        {
-            machine.kick(cpu);
-        }
-    }
-
-    /// Tells vCPUs other than `caller` that their interrupts changed.
-    pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
-        if set.is_empty() {
-            return;
-        }
-        for vcpu in set.iter().filter(|vcpu| Some(*vcpu) != caller) {
-            self.requests(vcpu).ask_interrupts();
-            if let Some(cpu) = self.cpu_of(vcpu) {
-                machine.kick(cpu);
-            }
-        }
-    }
-
-    /// Whether an interrupt waits for a vCPU that sleeps, its interrupts in `lists`.
-    pub fn interrupt_waits(
-        &self,
-        machine: &impl Machine,
-        vcpu: VcpuId,
-        lists: &mut impl ListRegisters,
-    ) -> bool {
-        let mut gic = self.gic.lock();
-        let freed = gic.fold(vcpu, lists).union(gic.enter(vcpu, lists));
-        self.release(machine, &mut gic, vcpu);
-        let waits = gic.has_pending(vcpu);
-        drop(gic);
-        self.notify(machine, freed, Some(vcpu));
-        waits
-    }
-
-    /// A vCPU leaves its pCPU: its interrupts go back from `lists` into the model, and
-    /// physical ones that nobody holds any more are let go.
-    pub fn take_back_interrupts(
-        &self,
-        machine: &impl Machine,
-        vcpu: VcpuId,
-        lists: &mut impl ListRegisters,
-    ) {
-        let mut gic = self.gic.lock();
-        let mut freed = gic.leave(vcpu, lists);
-        // The virtual timer goes off with its vCPU: what it raised is no longer true.
-        let timer = 1 << platform::TIMER_VIRTUAL_IRQ.get();
-        let frame = Frame::Redist(vcpu);
-        freed = freed.union(gic.write(frame, GICR_ICPENDR0, Width::Word, timer));
-        self.release(machine, &mut gic, vcpu);
-        drop(gic);
-        self.notify(machine, freed, Some(vcpu));
-    }
-
-    /// Deactivates the physical interrupts that no virtual one stands for any more: they may
-    /// fire again. On the pCPU of `vcpu`.
-    pub(crate) fn release(&self, machine: &impl Machine, gic: &mut Vgic, vcpu: VcpuId) {
-        while let Some(interrupt) = gic.take_released(vcpu) {
-            machine.deactivate(interrupt);
-        }
     }
 
     /// A byte arrived on the line behind the serial port; `false` where there is no room

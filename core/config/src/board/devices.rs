@@ -89,11 +89,18 @@ pub(super) fn psci(root: &At<'_>) -> Option<PsciMethod> {
     }
 }
 
-/// The PL011 that /chosen/stdout-path names, or else the first one.
+/// The PL011 to speak on: the one that /chosen/stdout-path names; where that is another
+/// kind of port (a Raspberry Pi's is its mini UART), the first that an alias `serialN`
+/// names; or else the first one.
 pub(super) fn console(root: &At<'_>, gic: &At<'_>) -> Option<Console> {
     let is_port = |at: &At<'_>| at.is_okay() && tree::compatible(at.node(), "arm,pl011");
     let at = stdout(root)
         .filter(&is_port)
+        .or_else(|| {
+            SERIAL
+                .iter()
+                .find_map(|name| alias(root, name).filter(&is_port))
+        })
         .or_else(|| root.find(&is_port))?;
     Some(Console {
         registers: at.spans().next()??,
@@ -111,8 +118,18 @@ fn stdout<'a>(root: &At<'a>) -> Option<At<'a>> {
     if path.starts_with('/') {
         return root.follow(path);
     }
+    alias(root, path)
+}
+
+/// The aliases of serial ports that are looked at.
+const SERIAL: [&str; 6] = [
+    "serial0", "serial1", "serial2", "serial3", "serial4", "serial5",
+];
+
+/// The node that an alias names.
+pub(super) fn alias<'a>(root: &At<'a>, name: &str) -> Option<At<'a>> {
     let aliases = root.named("aliases").next()?;
-    root.follow(tree::text(aliases.node(), path)?)
+    root.follow(tree::text(aliases.node(), name)?)
 }
 
 /// The first PL031.
@@ -149,23 +166,55 @@ pub(super) fn timer(root: &At<'_>, gic: &At<'_>) -> Timer {
 
 /// The interrupt at `index` of the node, if it goes to the GIC.
 fn interrupt(at: &At<'_>, gic: &At<'_>, index: usize) -> Option<IntId> {
-    let width =
-        tree::cell(gic.node(), "#interrupt-cells").filter(|cells| (3..=4).contains(cells))?;
-    let handle = tree::cell(gic.node(), "phandle");
+    match line(at, gic, index) {
+        Line::Gic { id, .. } => Some(id),
+        Line::None | Line::Other => None,
+    }
+}
+
+/// Where an interrupt of a node goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// There is none at this place.
+    None,
+    /// To the GIC.
+    Gic {
+        /// Its id.
+        id: IntId,
+        /// The binding's flags: bits 3:0 are the trigger.
+        flags: u32,
+    },
+    /// Elsewhere, or it cannot be read.
+    Other,
+}
+
+/// The interrupt at `index` of the node.
+pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
+    let width = tree::cell(gic.node(), "#interrupt-cells");
     let (value, extended) = match tree::value(at.node(), "interrupts-extended") {
         Some(value) => (value, 1),
-        None => (tree::value(at.node(), "interrupts")?, 0),
+        None => (tree::value(at.node(), "interrupts").unwrap_or_default(), 0),
+    };
+    let Some(width) = width.filter(|cells| (3..=4).contains(cells)) else {
+        return match value.is_empty() {
+            true => Line::None,
+            false => Line::Other,
+        };
     };
     let size = (width as usize + extended) * 4;
-    let mut cells = Cells(value.get(index.checked_mul(size)?..)?);
+    let rest = index.checked_mul(size).and_then(|start| value.get(start..));
+    let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+        return Line::None;
+    };
+    let mut cells = Cells(rest);
     let parent = match extended {
-        1 => Some(cells.one()?),
+        1 => cells.one(),
         _ => parent(at, gic),
     };
-    if parent.is_some() && parent != handle {
-        return None;
+    if parent.is_some() && parent != tree::cell(gic.node(), "phandle") {
+        return Line::Other;
     }
-    specifier(&mut cells)
+    specifier(&mut cells).unwrap_or(Line::Other)
 }
 
 /// The `interrupt-parent` that holds for the node; `None` where there is none above it.
@@ -179,10 +228,12 @@ fn parent(at: &At<'_>, gic: &At<'_>) -> Option<u32> {
 }
 
 /// An interrupt in the GIC's binding: type, number, flags.
-fn specifier(cells: &mut Cells<'_>) -> Option<IntId> {
-    match (cells.one()?, cells.one()?) {
-        (0, number @ 0..=987) => Some(IntId::spi(number)),
-        (1, number @ 0..=15) => Some(IntId::ppi(number)),
-        _ => None,
-    }
+fn specifier(cells: &mut Cells<'_>) -> Option<Line> {
+    let id = match (cells.one()?, cells.one()?) {
+        (0, number @ 0..=987) => IntId::spi(number),
+        (1, number @ 0..=15) => IntId::ppi(number),
+        _ => return None,
+    };
+    let flags = cells.one()?;
+    Some(Line::Gic { id, flags })
 }

@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 12;
 
 /// A node and its ancestors.
 #[derive(Clone)]
-pub(super) struct At<'a> {
+pub(crate) struct At<'a> {
     /// From the root down to the parent.
     above: Vec<FdtNode<'a>, MAX_DEPTH>,
     node: FdtNode<'a>,
@@ -71,6 +71,14 @@ impl<'a> At<'a> {
                 child.node.name() == name || child.node.name_without_address() == name
             })
         })
+    }
+
+    /// Whether `self` is `other`, or above it.
+    #[cfg(feature = "write")]
+    pub(super) fn holds(&self, other: &Self) -> bool {
+        let depth = self.above.len();
+        let at_depth = other.above.iter().chain([&other.node]).nth(depth);
+        at_depth.is_some_and(|node| same(node, &self.node))
     }
 
     /// Whether the device works: no `status`, or "okay" (or "ok", which real trees have).
@@ -141,6 +149,12 @@ fn through(bus: &FdtNode<'_>, parent: &FdtNode<'_>, start: u64, len: u64) -> Opt
         }
     }
     None
+}
+
+/// Whether two nodes of one tree are the same one: their names stand at one place.
+#[cfg(feature = "write")]
+fn same(one: &FdtNode<'_>, other: &FdtNode<'_>) -> bool {
+    one.name().as_ptr() == other.name().as_ptr()
 }
 
 fn cells(node: &FdtNode<'_>) -> (u32, u32) {

@@ -4,7 +4,7 @@ use super::world::{Plain, World, vcpu};
 use super::{CPUS, HARDWARE, Step, ids};
 use crate::Snapshot;
 use crate::lr::LrState;
-use crate::state::Place;
+use hanok_types::IntId;
 use std::vec::Vec;
 
 impl World {
@@ -29,7 +29,9 @@ impl World {
         self.settle_all();
         assert_eq!(self.read_word(0, 32, 0) >> 31, 0, "RWP");
         for cpu in 0..CPUS {
-            self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+            if self.cpus[cpu].resident {
+                self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
+            }
             if self.exact {
                 assert_eq!(
                     self.vgic
@@ -64,7 +66,7 @@ impl World {
     pub(super) fn check(&mut self) {
         self.check_unique();
         if self.exact {
-            for cpu in 0..CPUS {
+            for cpu in (0..CPUS).filter(|cpu| self.cpus[*cpu].resident) {
                 self.check_best(cpu);
                 self.check_physical(cpu);
             }
@@ -105,12 +107,7 @@ impl World {
     pub(super) fn check_physical(&self, cpu: usize) {
         for id in HARDWARE {
             let plain = &self.plain[self.owner(cpu, id)][id as usize];
-            let place = Place {
-                cpu,
-                word: (id / 32) as usize,
-            };
-            let bank = self.vgic.bank(place).unwrap();
-            let held = (bank.hardware | bank.hardware_listed) >> (id % 32) & 1 != 0;
+            let held = self.vgic.holds_hardware(vcpu(cpu), IntId::new(id));
             let idle = !plain.pending() && plain.active.is_none();
             assert!(!(idle && plain.physical_active), "{id} stuck: {plain:?}");
             // The CPU may have deactivated it since the last fold.
@@ -121,6 +118,7 @@ impl World {
     /// Everything that is due comes to the guest and ends; then nothing is left.
     pub(super) fn drain(&mut self) {
         let late = !self.exact;
+        (0..CPUS).for_each(|cpu| self.step(Step::In(cpu)));
         self.step(Step::Groups(true, true));
         for id in HARDWARE {
             for cpu in 0..CPUS {
@@ -141,7 +139,8 @@ impl World {
             assert!(got.contains(&(owner, id)), "{id} of {owner} never came");
         }
         for id in ids().into_iter().filter(|id| !HARDWARE.contains(id)) {
-            let lost = (0..CPUS).find(|cpu| self.plain(*cpu, id).latch);
+            let waits = |plain: &Plain| plain.latch || plain.senders != 0;
+            let lost = (0..CPUS).find(|cpu| waits(self.plain(*cpu, id)));
             assert_eq!(lost, None, "{id} was made pending and never came");
         }
         self.check_rest();
@@ -151,10 +150,10 @@ impl World {
     fn deliver(&mut self, got: &mut Vec<(usize, u32)>) {
         for cpu in (0..200).flat_map(|_| 0..CPUS) {
             self.settle_all();
-            if let Some((id, _)) = self.cpus[cpu].acknowledge() {
-                got.push((self.owner(cpu, id), id));
-                self.plain(cpu, id).latch = false;
-                self.step(Step::Line(cpu, id, false));
+            if let Some(taken) = self.cpus[cpu].acknowledge() {
+                got.push((self.owner(cpu, taken.id), taken.id));
+                self.taken(cpu, &taken);
+                self.step(Step::Line(cpu, taken.id, false));
             }
             self.step(Step::End(cpu));
             self.step(Step::Deactivate(cpu, 0));

@@ -11,12 +11,21 @@ use std::vec::Vec;
 pub(super) struct Cpu {
     pub(super) lr: Vec<Lr>,
     pub(super) underflow: bool,
-    /// Acknowledged and not yet ended: id and priority, the running one last.
-    pub(super) running: Vec<(u32, u8)>,
+    /// Acknowledged and not yet ended, the running one last.
+    pub(super) running: Vec<Taken>,
     /// Ended, but not deactivated (EOImode 1).
-    pub(super) dropped: Vec<u32>,
+    pub(super) dropped: Vec<Taken>,
     pub(super) resident: bool,
     pub(super) deactivated: Vec<u32>,
+}
+
+/// An interrupt that the guest was given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) id: u32,
+    pub(super) priority: u8,
+    /// Of a GICv2's SGI.
+    pub(super) sender: u8,
 }
 
 impl ListRegisters for Cpu {
@@ -55,12 +64,12 @@ impl Cpu {
     }
 
     pub(super) fn running_priority(&self) -> u16 {
-        let least = self.running.iter().map(|(_, priority)| *priority).min();
+        let least = self.running.iter().map(|taken| taken.priority).min();
         least.map_or(0x100, u16::from)
     }
 
-    /// The id and priority acknowledged, as by a read of ICC_IAR1_EL1.
-    pub(super) fn acknowledge(&mut self) -> Option<(u32, u8)> {
+    /// What is acknowledged, as by a read of ICC_IAR1_EL1 or GICV_IAR.
+    pub(super) fn acknowledge(&mut self) -> Option<Taken> {
         let running = self.running_priority();
         let best = self
             .lr
@@ -69,18 +78,22 @@ impl Cpu {
             .min_by_key(|lr| lr.priority())
             .filter(|lr| u16::from(lr.priority()) < running)?;
         best.set_state(LrState::Active);
-        let taken = (best.virtual_id(), best.priority());
+        let taken = Taken {
+            id: best.virtual_id(),
+            priority: best.priority(),
+            sender: best.sender(),
+        };
         self.running.push(taken);
         Some(taken)
     }
 
-    /// Whether there was a list register to deactivate.
-    pub(super) fn deactivate(&mut self, id: u32) -> bool {
-        let lr = self
-            .lr
-            .iter_mut()
-            .find(|lr| lr.virtual_id() == id && lr.is_active());
-        let Some(lr) = lr else {
+    /// Whether there was a list register to deactivate; of a GICv2's SGI that sender's.
+    pub(super) fn deactivate(&mut self, id: u32, sender: Option<u8>) -> bool {
+        let is_it = |lr: &Lr| {
+            let its = sender.is_none_or(|sender| sender == lr.sender());
+            lr.virtual_id() == id && lr.is_active() && its
+        };
+        let Some(lr) = self.lr.iter_mut().find(|lr| is_it(lr)) else {
             return false;
         };
         lr.set_state(LrState::new(lr.is_pending(), false));

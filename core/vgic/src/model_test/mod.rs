@@ -6,6 +6,7 @@ mod check;
 mod cpu;
 mod world;
 
+use hanok_types::GicVersion;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -27,16 +28,22 @@ enum Step {
     Priority(usize, u32, u8),
     Group(usize, u32, bool),
     Edge(u32, bool),
-    Route(u32, usize),
+    /// To one of these.
+    Route(u32, u8),
     Groups(bool, bool),
     Line(usize, u32, bool),
     Pulse(usize, u32),
     PhysicalLine(usize, u32, bool),
     Sgi(usize, u16, u32),
+    /// GICv2: GICD_SPENDSGIR or GICD_CPENDSGIR.
+    Senders(usize, u32, u8, bool),
     Acknowledge(usize),
     End(usize),
     Deactivate(usize, usize),
     Leave(usize),
+    /// Another vCPU takes its place.
+    Out(usize),
+    In(usize),
     Settle(usize),
     Fold(usize),
     ReadAll,
@@ -65,7 +72,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (cpu.clone(), any_id(), any::<u8>()).prop_map(|(c, i, p)| Step::Priority(c, i, p)),
         1 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Group(c, i, b)),
         1 => (spi.clone(), any::<bool>()).prop_map(|(i, b)| Step::Edge(i, b)),
-        1 => (spi, cpu.clone()).prop_map(|(i, c)| Step::Route(i, c)),
+        1 => (spi, 1..8u8).prop_map(|(i, t)| Step::Route(i, t)),
         1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Step::Groups(a, b)),
         1 => Just(Step::Groups(true, true)),
         8 => (cpu.clone(), line_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Line(c, i, b)),
@@ -76,11 +83,19 @@ fn step() -> impl Strategy<Value = Step> {
         12 => cpu.clone().prop_map(Step::Acknowledge),
         10 => cpu.clone().prop_map(Step::End),
         5 => (cpu.clone(), any::<usize>()).prop_map(|(c, n)| Step::Deactivate(c, n)),
+        1 => (cpu.clone(), 1..3u32, any::<u8>(), any::<bool>())
+            .prop_map(|(c, i, t, b)| Step::Senders(c, i, t & 7, b)),
         1 => cpu.clone().prop_map(Step::Leave),
+        2 => cpu.clone().prop_map(Step::Out),
+        4 => cpu.clone().prop_map(Step::In),
         1 => cpu.clone().prop_map(Step::Fold),
         3 => cpu.prop_map(Step::Settle),
         1 => Just(Step::ReadAll),
     ]
+}
+
+fn version() -> impl Strategy<Value = GicVersion> {
+    prop_oneof![Just(GicVersion::V2), Just(GicVersion::V3)]
 }
 
 fn config() -> ProptestConfig {
@@ -95,6 +110,7 @@ proptest! {
 
     #[test]
     fn lives_like_the_architecture_s_model(
+        version in version(),
         count in 1..=16usize,
         few in any::<bool>(),
         split in any::<bool>(),
@@ -102,7 +118,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..150),
     ) {
         let count = if few { count.min(4) } else { count };
-        let mut world = World::new(count, split, true, short_path);
+        let mut world = World::new(version, count, split, true, short_path);
         for step in steps {
             world.step(step);
         }
@@ -111,11 +127,12 @@ proptest! {
 
     #[test]
     fn nothing_is_lost_when_kicks_come_late(
+        version in version(),
         count in 1..=4usize,
         split in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..150),
     ) {
-        let mut world = World::new(count, split, false, true);
+        let mut world = World::new(version, count, split, false, true);
         for step in steps {
             world.step(step);
         }

@@ -1,10 +1,10 @@
 //! The hypervisor, its guests, and what the architecture says of them.
 
-use super::cpu::Cpu;
-use super::{CPUS, HARDWARE, Step, ids};
-use crate::{Frame, SgiRegister, Vgic};
+use super::cpu::{Cpu, Taken};
+use super::{CPUS, HARDWARE, SPIS, Step, ids};
+use crate::{Frame, Lr, SgiRegister, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::{IntId, VcpuId, VcpuSet, Width};
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
 use std::vec;
 use std::vec::Vec;
 
@@ -15,6 +15,10 @@ pub(super) struct Plain {
     pub(super) group1: bool,
     pub(super) edge: bool,
     pub(super) latch: bool,
+    /// Who sent it: a GICv2's SGI.
+    pub(super) senders: u8,
+    /// Of which the guest acknowledged this one's.
+    pub(super) active_sender: Option<u8>,
     pub(super) line: bool,
     pub(super) active: Option<usize>,
     pub(super) forced: bool,
@@ -29,11 +33,12 @@ pub(super) struct Plain {
 
 impl Plain {
     pub(super) fn pending(&self) -> bool {
-        self.latch || self.line && !self.edge
+        self.latch || self.senders != 0 || self.line && !self.edge
     }
 }
 
 pub(super) struct World {
+    pub(super) version: GicVersion,
     pub(super) vgic: Vgic,
     pub(super) cpus: Vec<Cpu>,
     /// By id; private ones by vCPU too.
@@ -51,9 +56,16 @@ pub(super) fn vcpu(cpu: usize) -> VcpuId {
 }
 
 impl World {
-    pub(super) fn new(count: usize, split: bool, exact: bool, short_path: bool) -> Self {
+    pub(super) fn new(
+        version: GicVersion,
+        count: usize,
+        split: bool,
+        exact: bool,
+        short_path: bool,
+    ) -> Self {
         let mut world = Self {
-            vgic: Vgic::new(CPUS, 5),
+            version,
+            vgic: Vgic::new(version, CPUS, 5),
             cpus: (0..CPUS).map(|_| Cpu::new(count)).collect(),
             plain: vec![vec![Plain::default(); 288]; CPUS],
             group0: false,
@@ -76,6 +88,9 @@ impl World {
                 world.step(Step::Priority(cpu, id, (id as u8).wrapping_mul(40)));
             }
         }
+        for id in SPIS {
+            world.step(Step::Route(id, 1));
+        }
         world.step(Step::Edge(48, true));
         world.step(Step::Edge(287, true));
         world
@@ -96,22 +111,27 @@ impl World {
         self.write_word(cpu, id, base + word, 1 << (id % 32));
     }
 
-    pub(super) fn frame(cpu: usize, id: u32) -> (Frame, u64) {
-        if id < 32 {
+    pub(super) fn frame(&self, cpu: usize, id: u32) -> (Frame, u64) {
+        if id < 32 && self.version == GicVersion::V3 {
             (Frame::Redist(vcpu(cpu)), 0x1_0000)
         } else {
-            (Frame::Dist, 0)
+            (Frame::distributor(self.version, vcpu(cpu)), 0)
         }
     }
 
+    /// Whether it knows its sender, is always enabled, and not pending by ISPENDR.
+    pub(super) fn is_sourced(&self, id: u32) -> bool {
+        self.version == GicVersion::V2 && id < 16
+    }
+
     pub(super) fn write_word(&mut self, cpu: usize, id: u32, offset: u64, value: u64) {
-        let (frame, base) = Self::frame(cpu, id);
+        let (frame, base) = self.frame(cpu, id);
         let kick = self.vgic.write(frame, base + offset, Width::Word, value);
         self.after(cpu, kick);
     }
 
     pub(super) fn read_word(&mut self, cpu: usize, id: u32, offset: u64) -> u64 {
-        let (frame, base) = Self::frame(cpu, id);
+        let (frame, base) = self.frame(cpu, id);
         let read = self.vgic.read(frame, base + offset, Width::Word);
         self.after(cpu, read.kick);
         read.value
@@ -133,8 +153,10 @@ impl World {
             for cpu in 0..CPUS {
                 self.settle(cpu);
             }
-            let quiet =
-                |cpu: usize| !self.vgic.needs_entry(vcpu(cpu)) && !self.cpus[cpu].maintenance();
+            let quiet = |cpu: usize| {
+                let out = !self.cpus[cpu].resident;
+                out || !self.vgic.needs_entry(vcpu(cpu)) && !self.cpus[cpu].maintenance()
+            };
             if (0..CPUS).all(quiet) {
                 return;
             }
@@ -144,7 +166,9 @@ impl World {
 
     /// What the hypervisor does before one pCPU goes back to its guest.
     pub(super) fn settle(&mut self, cpu: usize) {
-        self.cpus[cpu].resident = true;
+        if !self.cpus[cpu].resident {
+            return;
+        }
         for _ in 0..20 {
             self.collect(cpu);
             if self.cpus[cpu].maintenance() {
@@ -197,36 +221,33 @@ impl World {
     pub(super) fn step(&mut self, step: Step) {
         match step {
             Step::Enable(cpu, id, on) => {
+                let sourced = self.is_sourced(id);
                 let plain = self.plain(cpu, id);
-                if on && !plain.enabled && plain.physical_active && plain.active.is_none() {
+                let held = plain.physical_active && plain.active.is_none();
+                if on && !plain.enabled && held && !plain.edge {
                     // Resampled.
                     plain.latch = false;
                 }
-                plain.enabled = on;
+                plain.enabled = on || sourced;
                 self.write_bit(cpu, if on { 0x100 } else { 0x180 }, id);
             }
             Step::Pend(cpu, id, on) => {
-                self.plain(cpu, id).latch = on;
+                if !self.is_sourced(id) {
+                    self.plain(cpu, id).latch = on;
+                }
                 self.write_bit(cpu, if on { 0x200 } else { 0x280 }, id);
             }
             Step::Activate(cpu, id, on) => self.activate(cpu, id, on),
             Step::Priority(cpu, id, priority) => {
                 self.plain(cpu, id).priority = priority & 0xf8;
-                let (frame, base) = Self::frame(cpu, id);
+                let (frame, base) = self.frame(cpu, id);
                 let offset = base + 0x400 + u64::from(id);
                 let kick = self.vgic.write(frame, offset, Width::Byte, priority.into());
                 self.after(cpu, kick);
             }
             Step::Group(cpu, id, group1) => self.group(cpu, id, group1),
             Step::Edge(id, edge) => self.edge(id, edge),
-            Step::Route(id, to) => {
-                self.plain(0, id).route = to;
-                let offset = 0x6000 + u64::from(id) * 8;
-                let kick = self
-                    .vgic
-                    .write(Frame::Dist, offset, Width::Double, to as u64);
-                self.after(0, kick);
-            }
+            Step::Route(id, targets) => self.route(id, targets),
             Step::Groups(group0, group1) => {
                 (self.group0, self.group1) = (group0, group1);
                 self.write_word(0, 32, 0, u64::from(group0) | u64::from(group1) << 1);
@@ -248,9 +269,13 @@ impl World {
                 self.after(cpu, VcpuSet::EMPTY);
             }
             Step::Sgi(cpu, targets, id) => self.sgi(cpu, targets, id),
-            Step::Acknowledge(cpu) => self.acknowledge(cpu),
-            Step::End(cpu) => self.end(cpu),
-            Step::Deactivate(cpu, which) => self.deactivate(cpu, which),
+            Step::Senders(cpu, id, senders, set) => self.senders(cpu, id, senders, set),
+            Step::Acknowledge(cpu) if self.cpus[cpu].resident => self.acknowledge(cpu),
+            Step::End(cpu) if self.cpus[cpu].resident => self.end(cpu),
+            Step::Deactivate(cpu, which) if self.cpus[cpu].resident => self.deactivate(cpu, which),
+            Step::Acknowledge(_) | Step::End(_) | Step::Deactivate(..) => {}
+            Step::Out(cpu) => self.switch_out(cpu),
+            Step::In(cpu) => self.switch_in(cpu),
             Step::Leave(cpu) => {
                 self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu]);
                 let empty = (1 << self.cpus[cpu].lr.len()) - 1;
@@ -260,6 +285,9 @@ impl World {
             }
             Step::Settle(cpu) => self.settle(cpu),
             Step::Fold(cpu) => {
+                if !self.cpus[cpu].resident {
+                    return;
+                }
                 self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
                 self.after(cpu, VcpuSet::EMPTY);
             }
@@ -280,6 +308,7 @@ impl World {
             plain.active = Some(owner);
             plain.forced = true;
         }
+        plain.active_sender = plain.active_sender.filter(|_| on);
         if !on {
             plain.loose |= !exact;
             plain.active = None;
@@ -306,7 +335,74 @@ impl World {
         self.write_word(0, id, offset, new);
     }
 
+    fn route(&mut self, id: u32, targets: u8) {
+        let to = targets.trailing_zeros();
+        self.plain(0, id).route = to as usize;
+        let frame = Frame::distributor(self.version, vcpu(0));
+        let kick = match self.version {
+            GicVersion::V2 => {
+                let offset = 0x800 + u64::from(id);
+                self.vgic.write(frame, offset, Width::Byte, targets.into())
+            }
+            GicVersion::V3 => {
+                let offset = 0x6000 + u64::from(id) * 8;
+                self.vgic.write(frame, offset, Width::Double, to.into())
+            }
+        };
+        self.after(0, kick);
+    }
+
+    fn senders(&mut self, cpu: usize, id: u32, senders: u8, set: bool) {
+        if self.version != GicVersion::V2 {
+            return;
+        }
+        let plain = self.plain(cpu, id);
+        plain.senders = if set {
+            plain.senders | senders
+        } else {
+            plain.senders & !senders
+        };
+        let offset = if set { 0xf20 } else { 0xf10 } + u64::from(id);
+        let frame = Frame::V2(vcpu(cpu));
+        let kick = self.vgic.write(frame, offset, Width::Byte, senders.into());
+        self.after(cpu, kick);
+    }
+
+    fn switch_out(&mut self, cpu: usize) {
+        self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu]);
+        self.collect(cpu);
+        self.cpus[cpu].resident = false;
+        // What is private has gone back wholly; an SPI another vCPU may have.
+        for id in HARDWARE.into_iter().filter(|id| *id < 32) {
+            let held = self.vgic.holds_hardware(vcpu(cpu), IntId::new(id));
+            assert_eq!(held, self.plain(cpu, id).physical_active, "{id} of {cpu}");
+        }
+        self.after(cpu, VcpuSet::EMPTY);
+    }
+
+    fn switch_in(&mut self, cpu: usize) {
+        if core::mem::replace(&mut self.cpus[cpu].resident, true) {
+            return self.after(cpu, VcpuSet::EMPTY);
+        }
+        let held = HARDWARE.map(|id| self.vgic.holds_hardware(vcpu(cpu), IntId::new(id)));
+        self.vgic.enter(vcpu(cpu), &mut self.cpus[cpu]);
+        for (id, _) in HARDWARE.into_iter().zip(held).filter(|(_, held)| *held) {
+            let listed = |lr: &&Lr| lr.is_valid() && lr.virtual_id() == id;
+            let lr = self.cpus[cpu].lr.iter().find(listed).copied();
+            // Or its end is reported, where that is what HW=1 cannot do.
+            assert!(lr.is_none_or(|lr| lr.hardware() || lr.eoi()), "{lr:?}");
+        }
+        self.after(cpu, VcpuSet::EMPTY);
+    }
+
     pub(super) fn sgi(&mut self, cpu: usize, targets: u16, id: u32) {
+        if self.version == GicVersion::V2 {
+            for target in (0..CPUS).filter(|target| targets >> target & 1 != 0) {
+                self.plain(target, id).senders |= 1 << cpu;
+            }
+            let value = u64::from(targets & 0xff) << 16 | u64::from(id);
+            return self.write_word(cpu, id, 0xf00, value);
+        }
         for target in (0..CPUS).filter(|target| targets >> target & 1 != 0) {
             let plain = self.plain(target, id);
             plain.latch |= plain.group1;
@@ -318,9 +414,10 @@ impl World {
 
     pub(super) fn acknowledge(&mut self, cpu: usize) {
         let before = self.best(cpu);
-        let Some((id, priority)) = self.cpus[cpu].acknowledge() else {
+        let Some(taken) = self.cpus[cpu].acknowledge() else {
             return self.after(cpu, VcpuSet::EMPTY);
         };
+        let Taken { id, priority, .. } = taken;
         let owner = self.owner(cpu, id);
         if self.exact {
             let plain = &self.plain[owner][id as usize];
@@ -333,17 +430,30 @@ impl World {
         let elsewhere = plain.active.is_some_and(|other| other != cpu);
         let elsewhere = elsewhere && !plain.forced && !plain.loose;
         assert!(!elsewhere, "{id} active elsewhere: {plain:?}");
-        plain.latch = false;
         plain.active = Some(cpu);
+        self.taken(cpu, &taken);
         self.after(cpu, VcpuSet::EMPTY);
     }
 
+    /// What was pending is so no more.
+    pub(super) fn taken(&mut self, cpu: usize, taken: &Taken) {
+        let (sourced, exact) = (self.is_sourced(taken.id), self.exact);
+        let plain = self.plain(cpu, taken.id);
+        plain.latch = false;
+        if sourced {
+            let sent = plain.senders >> taken.sender & 1 != 0;
+            assert!(sent || !exact, "nobody sent {}: {plain:?}", taken.id);
+            plain.senders &= !(1 << taken.sender);
+            plain.active_sender = Some(taken.sender);
+        }
+    }
+
     pub(super) fn end(&mut self, cpu: usize) {
-        if let Some((id, _)) = self.cpus[cpu].running.pop() {
+        if let Some(taken) = self.cpus[cpu].running.pop() {
             if self.split {
-                self.cpus[cpu].dropped.push(id);
+                self.cpus[cpu].dropped.push(taken);
             } else {
-                self.finish(cpu, id);
+                self.finish(cpu, &taken);
             }
         }
         self.after(cpu, VcpuSet::EMPTY);
@@ -352,17 +462,20 @@ impl World {
     pub(super) fn deactivate(&mut self, cpu: usize, which: usize) {
         let count = self.cpus[cpu].dropped.len();
         if count != 0 {
-            let id = self.cpus[cpu].dropped.swap_remove(which % count);
-            self.finish(cpu, id);
+            let taken = self.cpus[cpu].dropped.swap_remove(which % count);
+            self.finish(cpu, &taken);
         }
         self.after(cpu, VcpuSet::EMPTY);
     }
 
-    pub(super) fn finish(&mut self, cpu: usize, id: u32) {
-        let found = self.cpus[cpu].deactivate(id);
+    pub(super) fn finish(&mut self, cpu: usize, taken: &Taken) {
+        let id = taken.id;
+        let sender = self.is_sourced(id).then_some(taken.sender);
+        let found = self.cpus[cpu].deactivate(id, sender);
         let exact = self.exact;
         let plain = self.plain(cpu, id);
-        if plain.active == Some(cpu) {
+        let another = sender.is_some() && plain.active_sender != sender;
+        if plain.active == Some(cpu) && !another {
             assert!(
                 found || plain.forced || !exact,
                 "{id} lost its deactivation"

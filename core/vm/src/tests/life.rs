@@ -25,7 +25,8 @@ fn second_comes_in(vm: &Fixture) {
 fn a_life_begins_with_the_first_vcpu_alone() {
     let vm = Fixture::new(2);
     vm.vm.life().leave();
-    vm.vm.begin();
+    vm.vm.life().begin_again();
+    assert!(vm.vm.begin());
     let entry = Entry {
         pc: ENTRY,
         argument: ARGUMENT,
@@ -51,7 +52,8 @@ fn a_reset_ends_the_former_life_s_interrupts() {
     );
     assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Reset)));
 
-    vm.vm.begin();
+    vm.vm.life().begin_again();
+    assert!(vm.vm.begin());
     vm.vcpus[0] = Vcpu::new(VcpuId::new(0));
     vm.come_in(0);
     let gic = vm.vm.gic.lock();
@@ -79,7 +81,8 @@ fn a_virtual_timer_of_the_former_life_is_released() {
     inner.take_back_interrupts(machine, VcpuId::new(0), &mut lists[0]);
     assert!(lists[0].lr.iter().all(|lr| *lr == 0));
     inner.life().leave();
-    inner.begin();
+    inner.life().begin_again();
+    assert!(inner.begin());
     vm.come_in(0);
     vm.vm.requests(VcpuId::new(0)).ask_interrupts();
     vm.guest(0).refresh();
@@ -146,7 +149,8 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
     assert_eq!(vm.call(0, [function::CPU_ON.into(), 1, ENTRY, 0]).0, 0);
     assert!(!vm.vm.life().enter());
     vm.vm.life().leave();
-    vm.vm.begin();
+    vm.vm.life().begin_again();
+    assert!(vm.vm.begin());
     assert!(
         vm.vm.power(SECOND).is_off(),
         "the new life knows nothing of it"

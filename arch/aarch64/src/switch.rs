@@ -1,0 +1,119 @@
+//! From one vCPU of a pCPU to another.
+
+use crate::board::Board;
+use crate::cpu::Cpu;
+use crate::lists::HardwareLists;
+use crate::traps::{self, Hcr, guest_mdcr};
+use crate::vcpu::Vcpu;
+use crate::{fp, interrupts, read, service, sysreg, write};
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+/// Makes `vcpu`, which is in its VM and of this pCPU, the one whose state is in the CPU.
+pub fn to(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+    if !ptr::eq(cpu.resident, vcpu) {
+        if !cpu.resident.is_null() {
+            // SAFETY: this pCPU's own vCPU, and not `vcpu`; the reference ends here.
+            out(unsafe { &mut *cpu.resident }, board);
+        }
+        cpu.resident = vcpu;
+        enter(vcpu, cpu, board);
+    }
+    vcpu.core.rearm = true;
+    service::refresh(vcpu, cpu, board);
+}
+
+/// Takes the state of a vCPU out of the CPU. FP registers stay.
+fn out(vcpu: &mut Vcpu, board: &'static Board) {
+    vcpu.el1.save(board.features.pointer_authentication);
+    write!("cntv_ctl_el0", 0);
+    // A virtual SError that the guest has taken meanwhile is no longer pending.
+    vcpu.hcr
+        .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
+    fp::close();
+    if vcpu.debug.given {
+        vcpu.debug.save();
+    }
+    let vm = &vcpu.unit.vm;
+    let mut lists = HardwareLists::new();
+    if vm.switch_out(board, vcpu.core.id, &mut lists) {
+        // Active on its behalf: the next vCPU's timer must be able to fire.
+        interrupts::deactivate(board.interrupts.virtual_timer);
+    }
+    lists.leave(&mut vcpu.interface);
+    vcpu.wake_at = deadline(vcpu, board);
+}
+
+/// When one of the timers of a vCPU that is in no CPU is due.
+fn deadline(vcpu: &Vcpu, board: &'static Board) -> Option<u64> {
+    let vm = &vcpu.unit.vm;
+    let virt = vcpu
+        .virtual_timer_due()
+        .filter(|_| !vm.holds_virtual_timer(vcpu.core.id));
+    let emulated = vm.deadline(board, &vcpu.core);
+    virt.into_iter().chain(emulated).min()
+}
+
+/// A timer of a vCPU that is in no CPU has come to its time.
+pub fn timers_due(vcpu: &mut Vcpu, board: &'static Board, now: u64) {
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    let virt = vcpu.virtual_timer_due().is_some_and(|at| now >= at);
+    if virt && !vm.holds_virtual_timer(id) {
+        vm.virtual_timer_absent(board, id, board.interrupts.virtual_timer);
+    }
+    vm.timers_absent(board, &mut vcpu.core);
+    vcpu.wake_at = deadline(vcpu, board);
+}
+
+/// Puts the state of a vCPU into the CPU.
+fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+    let (unit, id) = (vcpu.unit, vcpu.core.id);
+    if unit.vm.holds_virtual_timer(id)
+        && let Some(gic) = &cpu.gic
+    {
+        gic.set_active(board.interrupts.virtual_timer, true);
+    }
+    let vttbr = unit.vttbr.load(Ordering::Acquire);
+    vcpu.el1.load(vttbr, board.features.pointer_authentication);
+    forget_sibling(vcpu, cpu);
+    write!("hcr_el2", vcpu.hcr.bits());
+    write!("mdcr_el2", guest_mdcr(vcpu.debug.given));
+    if vcpu.debug.given {
+        vcpu.debug.load();
+        write!("oslar_el1", u64::from(vcpu.core.os_lock));
+    }
+    match ptr::eq(cpu.fp_owner, vcpu) {
+        true => fp::open(),
+        false => fp::close(),
+    }
+    HardwareLists::new().enter(&vcpu.interface);
+    traps::forget_errors();
+    sysreg::isb();
+    vcpu.wake_at = None;
+    // What was sent to it before it came.
+    unit.vm.requests(id).ask_interrupts();
+}
+
+/// Stage 1 translations of another vCPU of the VM, or of this one's former life, are cached
+/// under the same VMID: they are not this one's (DDI 0487, D8.16 "TLB maintenance": a guest
+/// invalidates locally what it changed for one CPU alone).
+fn forget_sibling(vcpu: &Vcpu, cpu: &Cpu) {
+    let Some(last) = vcpu.unit.last_here.get(cpu.id.index()) else {
+        return;
+    };
+    let me = vcpu.core.id.index() as u8 + 1;
+    if last.swap(me, Ordering::Relaxed) == me {
+        return;
+    }
+    sysreg::isb();
+    // SAFETY: TLB maintenance for the VMID just set changes no translation.
+    unsafe {
+        core::arch::asm!(
+            "tlbi vmalle1",
+            "dsb nsh",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
+}

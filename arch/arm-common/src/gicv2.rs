@@ -1,0 +1,246 @@
+//! The board's GICv2: distributor, CPU interface, and the virtual interface's list registers
+//! (IHI 0048B).
+//!
+//! One group and one priority, as in `gicv3.rs`. The group is the one that this world has:
+//! without security extensions group 0, and with them, seen from the Non-secure state, group
+//! 1 in the place of group 0, so that the same writes serve both. Which interrupts are
+//! Non-secure is the firmware's affair.
+//!
+//! EOImode is split: the end of an interrupt drops its priority alone, so that a guest can
+//! deactivate what it was handed.
+
+use crate::GicError;
+use crate::gich::{Gich, GichLists};
+use arm_gic::gicv2::registers::{Gicc, Gicd, GicdCtlr};
+use arm_gic::{IntId as GicIntId, Trigger, gicv2::GicV2};
+use bitfield_struct::bitfield;
+use core::ptr::NonNull;
+use hanok_types::{Hva, IntId};
+use safe_mmio::fields::{ReadPureWrite, WriteOnly};
+use safe_mmio::{UniqueMmioPointer, field, field_shared};
+
+/// Every interrupt's priority, in each byte.
+const PRIORITIES: u32 = 0xa0a0_a0a0;
+/// Words of 32 private interrupts.
+const PRIVATE_WORDS: usize = 1;
+
+/// GICC_CTLR, the Non-secure copy or the one without security extensions (IHI 0048B, 4.4.1).
+#[bitfield(u32)]
+struct CpuControl {
+    enable: bool,
+    __: u8,
+    /// EOImodeNS.
+    split: bool,
+    #[bits(22)]
+    __: u32,
+}
+
+/// The distributor, and what is banked of it and of the CPU interface for this CPU: all CPUs
+/// may use the same value, each for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct HostGicV2 {
+    distributor: NonNull<Gicd>,
+    cpu: NonNull<Gicc>,
+    lists: GichLists,
+}
+
+impl HostGicV2 {
+    /// The GICv2 whose GICD, GICC and GICH lie at these addresses.
+    ///
+    /// # Safety
+    /// They are a GICv2's with virtualization extensions, of 4 KiB, 8 KiB and 4 KiB, mapped as
+    /// device memory for ever, and no other code drives them.
+    pub unsafe fn new(distributor: Hva, cpu: Hva, virtual_control: Hva) -> Result<Self, GicError> {
+        let virtual_control = block::<Gich>(virtual_control)?;
+        Ok(Self {
+            distributor: block(distributor)?,
+            cpu: block(cpu)?,
+            // SAFETY: the caller's word.
+            lists: unsafe { GichLists::new(virtual_control) },
+        })
+    }
+
+    #[inline(always)]
+    fn distributor(&self) -> UniqueMmioPointer<'_, Gicd> {
+        // SAFETY: the frame is mapped. Several CPUs may reach it, but each write after start
+        // stands alone, being of one interrupt's bit or byte, or is of this CPU's bank.
+        unsafe { UniqueMmioPointer::new(self.distributor) }
+    }
+
+    #[inline(always)]
+    fn cpu(&self) -> UniqueMmioPointer<'_, Gicc> {
+        // SAFETY: the frame is mapped, banked, and driven by this CPU alone.
+        unsafe { UniqueMmioPointer::new(self.cpu) }
+    }
+
+    fn library(&self) -> GicV2<'_> {
+        // SAFETY: as `Self::distributor` and `Self::cpu`.
+        unsafe { GicV2::new(self.distributor.as_ptr(), self.cpu.as_ptr()) }
+    }
+
+    /// GICD_ITARGETSR, which takes bytes (IHI 0048B, 4.3.12).
+    fn targets(&self) -> UniqueMmioPointer<'_, [ReadPureWrite<u8>; 1024]> {
+        let mut distributor = self.distributor();
+        let targets = field!(distributor, itargetsr).ptr_nonnull().cast();
+        // SAFETY: the same bytes of the same mapped frame.
+        unsafe { UniqueMmioPointer::new(targets) }
+    }
+
+    /// Sets the distributor up: all SPIs off, level, of equal priority, to no CPU. Once.
+    pub fn init_distributor(&self) {
+        let mut distributor = self.distributor();
+        field!(distributor, ctlr).write(GicdCtlr::empty());
+        let interrupts = field_shared!(distributor, typer).read().num_irqs() as usize;
+        for word in PRIVATE_WORDS..interrupts / 32 {
+            self.reset_word(word);
+            for index in word * 2..word * 2 + 2 {
+                if let Some(mut config) = field!(distributor, icfgr).get(index) {
+                    config.write(0);
+                }
+            }
+            for id in word * 32..word * 32 + 32 {
+                if let Some(mut targets) = self.targets().get(id) {
+                    targets.write(0);
+                }
+            }
+        }
+        // Bit 0: group 0, or group 1 as the Non-secure state sees it.
+        field!(distributor, ctlr).write(GicdCtlr::EnableGrp0);
+    }
+
+    /// Sets this CPU's part up: private interrupts off and of equal priority, the interface on
+    /// for every priority, the virtual interface off.
+    pub fn init_cpu(&self) {
+        self.reset_word(0);
+        let mut cpu = self.cpu();
+        field!(cpu, pmr).write(0xff);
+        let control = CpuControl::new().with_enable(true).with_split(true);
+        field!(cpu, ctlr).write(control.into_bits());
+        self.lists().reset();
+    }
+
+    /// Off, not pending, not active, of the group and the priority that all have.
+    fn reset_word(&self, word: usize) {
+        let mut distributor = self.distributor();
+        let clear = |mut register: UniqueMmioPointer<'_, [ReadPureWrite<u32>; 32]>, value| {
+            if let Some(mut register) = register.get(word) {
+                register.write(value);
+            }
+        };
+        clear(field!(distributor, icenabler), u32::MAX);
+        clear(field!(distributor, icpendr), u32::MAX);
+        clear(field!(distributor, icactiver), u32::MAX);
+        // Read-as-zero, writes ignored, where it is not ours to say.
+        clear(field!(distributor, igroupr), 0);
+        for index in word * 8..word * 8 + 8 {
+            if let Some(mut priorities) = field!(distributor, ipriorityr).get(index) {
+                priorities.write(PRIORITIES);
+            }
+        }
+    }
+
+    /// This CPU's bit in targets of SPIs and SGIs: read from the targets of its private
+    /// interrupts, of which some may not be there. A GIC for one CPU has none.
+    pub fn cpu_mask(&self) -> u8 {
+        let mut targets = self.targets();
+        let found = (0..32).filter_map(|id| targets.get(id).map(|byte| byte.read()));
+        match found.fold(0, |all, byte| all | byte) {
+            0 => 1,
+            mask => mask,
+        }
+    }
+
+    /// Takes the pending interrupt of the highest priority, if there is one: GICC_IAR as it
+    /// is read, with the id in bits 9:0 and an SGI's sender above.
+    #[inline(always)]
+    pub fn acknowledge(&self) -> Option<u32> {
+        let mut cpu = self.cpu();
+        let raw = field!(cpu, iar).read();
+        (raw & 0x3ff < 1020).then_some(raw)
+    }
+
+    /// Drops the priority of what [`Self::acknowledge`] gave.
+    #[inline(always)]
+    pub fn drop_priority(&self, raw: u32) {
+        let mut cpu = self.cpu();
+        field!(cpu, eoir).write(raw);
+    }
+
+    /// Deactivates what [`Self::acknowledge`] gave, or an interrupt with this id, so that it can
+    /// come again.
+    #[inline(always)]
+    pub fn deactivate(&self, raw: u32) {
+        let mut cpu = self.cpu();
+        let register = field!(cpu, dir).ptr_nonnull().cast::<WriteOnly<u32>>();
+        // SAFETY: the same register of the same mapped frame.
+        unsafe { UniqueMmioPointer::new(register) }.write(raw);
+    }
+
+    /// Sends SGI `id` to the CPUs of `targets`, a bit each as [`Self::cpu_mask`] says; they
+    /// then see what was written before.
+    pub fn send_sgi(&self, id: IntId, targets: u8) {
+        // A barrier before the write that follows, which goes to the device in program order.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        let value = u32::from(targets) << 16 | id.get() & 0xf;
+        let mut distributor = self.distributor();
+        field!(distributor, sgir).write(value);
+    }
+
+    /// Lets an interrupt through, or not. A private one: this CPU's.
+    pub fn enable(&self, interrupt: IntId, on: bool) {
+        let mut distributor = self.distributor();
+        match on {
+            true => set_bit(field!(distributor, isenabler), interrupt),
+            false => set_bit(field!(distributor, icenabler), interrupt),
+        }
+    }
+
+    /// Sends an SPI to one of the CPUs of `targets`; ignored for a private interrupt.
+    pub fn route(&self, interrupt: IntId, targets: u8) {
+        if !interrupt.is_private()
+            && let Some(mut byte) = self.targets().get(interrupt.get() as usize)
+        {
+            byte.write(targets);
+        }
+    }
+
+    /// Makes an interrupt active, or not. A private one: this CPU's.
+    #[inline]
+    pub fn set_active(&self, interrupt: IntId, active: bool) {
+        let mut distributor = self.distributor();
+        match active {
+            true => set_bit(field!(distributor, isactiver), interrupt),
+            false => set_bit(field!(distributor, icactiver), interrupt),
+        }
+    }
+
+    /// Makes an interrupt edge-triggered, or level. It must be off, and no other CPU may
+    /// change a trigger meanwhile: 16 interrupts share a register.
+    pub fn set_edge(&self, interrupt: IntId, edge: bool) {
+        if let Ok(id) = GicIntId::try_from(interrupt.get()) {
+            let trigger = if edge { Trigger::Edge } else { Trigger::Level };
+            self.library().set_trigger(id, trigger);
+        }
+    }
+
+    /// This CPU's list registers.
+    #[inline(always)]
+    pub fn lists(&self) -> GichLists {
+        self.lists
+    }
+}
+
+fn block<T>(address: Hva) -> Result<NonNull<T>, GicError> {
+    NonNull::new(address.get() as *mut T)
+        .filter(|block| block.is_aligned())
+        .ok_or(GicError::BadAddress)
+}
+
+/// Writes one to an interrupt's bit of a register of which a zero does nothing.
+#[inline(always)]
+fn set_bit(mut register: UniqueMmioPointer<'_, [ReadPureWrite<u32>; 32]>, interrupt: IntId) {
+    let (word, bit) = (interrupt.get() / 32, interrupt.get() % 32);
+    if let Some(mut word) = register.get(word as usize) {
+        word.write(1 << bit);
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether a system fits the board that it runs on: what can only be seen with both.
+
+use super::{BoardTree, Gic};
+use crate::check::Fault;
+use crate::model::System;
+use hanok_types::{Address, GicVersion, Hpa, IntId, PAGE_SIZE, Span};
+
+impl BoardTree<'_> {
+    /// Which interrupt controller the board has.
+    pub fn gic_version(&self) -> GicVersion {
+        match self.gic {
+            Gic::V2 { .. } => GicVersion::V2,
+            Gic::V3 { .. } => GicVersion::V3,
+        }
+    }
+
+    /// What of the hypervisor's own lies in the pages of `span`, in words; `None` if a VM
+    /// may be given it.
+    pub fn owner(&self, span: &Span<Hpa>) -> Option<&'static str> {
+        let taken = |own: &Span<Hpa>| pages(own).is_none_or(|own| own.overlaps(span));
+        if self.ram.iter().any(taken) || self.reserved.iter().any(taken) {
+            return Some("memory");
+        }
+        if self.gic_spans().any(|own| taken(&own)) {
+            return Some("the interrupt controller");
+        }
+        let console = self.console.map(|console| console.registers);
+        if console.is_some_and(|own| taken(&own)) {
+            return Some("the console");
+        }
+        self.rtc.filter(taken).map(|_| "the clock")
+    }
+
+    /// Whether the hypervisor needs this interrupt itself.
+    pub fn owns_line(&self, line: IntId) -> bool {
+        let console = self.console.and_then(|console| console.interrupt);
+        let maintenance = match &self.gic {
+            Gic::V2 { maintenance, .. } | Gic::V3 { maintenance, .. } => *maintenance,
+        };
+        [console, maintenance].contains(&Some(line))
+    }
+
+    fn gic_spans(&self) -> impl Iterator<Item = Span<Hpa>> {
+        let (first, redistributors, second, third) = match &self.gic {
+            Gic::V3 {
+                distributor,
+                redistributors,
+                ..
+            } => (distributor, redistributors.as_slice(), None, None),
+            Gic::V2 {
+                distributor,
+                cpu,
+                virtualization,
+                ..
+            } => (
+                distributor,
+                core::slice::from_ref(cpu),
+                virtualization.map(|both| both.0),
+                virtualization.map(|both| both.1),
+            ),
+        };
+        let first = core::iter::once(*first);
+        first
+            .chain(redistributors.iter().copied())
+            .chain(second)
+            .chain(third)
+    }
+
+    /// Whether `system` fits this board: its interrupt controller and cores are there, and
+    /// no device that a VM is given is the hypervisor's own.
+    pub fn check(&self, system: &System) -> Result<(), Fault> {
+        if system.gic != self.gic_version() {
+            return Err(Fault::OtherGic);
+        }
+        let most = self.cpus.len();
+        if system.cpus_needed() > most {
+            return Err(Fault::FewCpus { most });
+        }
+        for (vm, config) in system.vms.iter().enumerate() {
+            for (device, given) in config.devices.iter().enumerate() {
+                let mut spans = given.registers.iter().map(|range| range.host_span());
+                let mut lines = given.interrupts.iter();
+                if spans.any(|span| span.is_none_or(|span| self.owner(&span).is_some()))
+                    || lines.any(|line| self.owns_line(line.board))
+                {
+                    return Err(Fault::OwnDevice { vm, device });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The whole pages that hold `span`; `None` past the top.
+fn pages(span: &Span<Hpa>) -> Option<Span<Hpa>> {
+    let start = span.start().align_down(PAGE_SIZE);
+    let end = span.end().align_up(PAGE_SIZE)?;
+    Span::new(start, end.get().checked_sub(start.get())?)
+}

@@ -1,0 +1,340 @@
+//! Devices of the board, for the tool on the PC: what a VM must be given to have one for
+//! itself, and why it may not have another.
+//!
+//! What a VM reaches is whole pages and whole interrupt lines, so what lies beside a
+//! device's registers matters as much as the device. The trees of real boards are believed:
+//! a device that a tree keeps quiet about cannot be seen here.
+
+use super::devices::{self, Line};
+use super::place::At;
+use super::properties::{self, FixedClock};
+use super::{BoardError, BoardTree};
+use crate::model::{self, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, PassThrough, Registers};
+use crate::tree;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use dtoolkit::Node;
+use dtoolkit::fdt::Fdt;
+use hanok_types::{Address, Hpa, IntId, IntKind, Ipa, PAGE_SIZE, Span, platform};
+use thiserror::Error;
+
+/// A device of the board, all that a VM's tree and configuration need of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostDevice {
+    /// Its node's name, unit address included.
+    pub name: String,
+    /// Its path in the board's tree.
+    pub path: String,
+    /// Its registers as a CPU sees them, as long as the tree says; not whole pages.
+    pub registers: Vec<Span<Hpa>>,
+    /// Its interrupts.
+    pub interrupts: Vec<HostLine>,
+    /// Properties that mean in a guest's tree what they mean in the board's.
+    pub properties: Vec<(String, Vec<u8>)>,
+    /// The clocks that it runs on, if all of them have a fixed rate.
+    pub clocks: Vec<FixedClock>,
+    /// Why it must be taken for a bus master, which could reach all memory; `None` if it
+    /// is known to be none.
+    pub bus_master: Option<String>,
+    /// Other devices in the pages of its registers.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// An interrupt of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostLine {
+    /// Its id on the board, an SPI.
+    pub id: IntId,
+    /// The trigger, as in the GIC's binding: 1 and 2 edges, 4 and 8 levels, 0 unknown.
+    pub trigger: u32,
+}
+
+impl HostLine {
+    /// Whether triggered by an edge.
+    pub fn is_edge(self) -> bool {
+        self.trigger & 3 != 0
+    }
+}
+
+/// A device that shares a page of registers with another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its path.
+    pub path: String,
+    /// Whether the board's tree says that it works.
+    pub works: bool,
+    /// Whether it must be taken for a bus master.
+    pub is_bus_master: bool,
+}
+
+/// A device that no VM can be given.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DeviceError {
+    /// No node of this name.
+    #[error("the board has no device \"{0}\"")]
+    Unknown(String),
+    /// Several nodes of this name.
+    #[error("several nodes of the board's tree have this name: {}", .0.join(", "))]
+    Ambiguous(Vec<String>),
+    /// `status` says that it does not work.
+    #[error("the board's tree says that it is switched off")]
+    Off,
+    /// The hypervisor has it.
+    #[error("it is {0}, which the hypervisor keeps for itself")]
+    Own(&'static str),
+    /// It cannot be reached by a CPU's loads and stores.
+    #[error("its node has no registers that a CPU reaches")]
+    NoRegisters,
+    /// More ranges of registers than a VM has room for.
+    #[error("it has more than {MAX_REGISTERS} ranges of registers")]
+    ManyRegisters,
+    /// More interrupts than a VM has room for.
+    #[error("it has more than {MAX_LINES} interrupts")]
+    ManyLines,
+    /// An interrupt that does not go to the interrupt controller as an SPI.
+    #[error("its interrupt {0} does not go to the GIC as a shared one (SPI)")]
+    Line(usize),
+    /// An interrupt that the hypervisor needs.
+    #[error("its interrupt {0} is one that the hypervisor keeps for itself")]
+    OwnLine(usize),
+}
+
+/// The board's tree, to look devices up in.
+pub struct HostTree<'a> {
+    board: BoardTree<'a>,
+    root: At<'a>,
+    gic: At<'a>,
+}
+
+impl<'a> HostTree<'a> {
+    /// Of the tree at the start of `tree`.
+    pub fn parse(tree: &'a [u8]) -> Result<Self, BoardError> {
+        let board = BoardTree::parse(tree)?;
+        let fdt: Fdt<'a> = tree::open(tree)?;
+        let root = At::root(&fdt);
+        let gic = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
+        Ok(Self { board, root, gic })
+    }
+
+    /// What the hypervisor reads of it.
+    pub fn board(&self) -> &BoardTree<'a> {
+        &self.board
+    }
+
+    /// The names of the nodes that have registers, for suggestions.
+    pub fn names(&self) -> Vec<String> {
+        let all = all(&self.root);
+        let devices = all.iter().filter(|at| registers(at).next().is_some());
+        devices.map(|at| at.node().name().to_owned()).collect()
+    }
+
+    /// The device of this name: a node's name with or without its unit address, a path from
+    /// the root, or an alias.
+    pub fn device(&self, name: &str) -> Result<HostDevice, DeviceError> {
+        let at = self.find(name)?;
+        if let Some(what) = self.own(&at) {
+            return Err(DeviceError::Own(what));
+        }
+        if !works(&at) {
+            return Err(DeviceError::Off);
+        }
+        let registers: Vec<Span<Hpa>> = registers(&at).collect();
+        match pages(&registers).len() {
+            0 => return Err(DeviceError::NoRegisters),
+            1..=MAX_REGISTERS => {}
+            _ => return Err(DeviceError::ManyRegisters),
+        }
+        Ok(HostDevice {
+            name: at.node().name().to_owned(),
+            path: path(&at),
+            interrupts: self.interrupts(&at)?,
+            properties: properties::portable(&self.root, &at),
+            clocks: properties::clocks(&self.root, &at),
+            bus_master: properties::bus_master(at.node()),
+            neighbours: self.neighbours(&at, &registers),
+            registers,
+        })
+    }
+
+    fn find(&self, name: &str) -> Result<At<'a>, DeviceError> {
+        let unknown = || DeviceError::Unknown(name.to_owned());
+        if name.starts_with('/') {
+            return self.root.follow(name).ok_or_else(unknown);
+        }
+        let all = all(&self.root);
+        let named = |is: &dyn Fn(&At<'a>) -> bool| {
+            let mut found: Vec<At<'a>> = all.iter().filter(|at| is(at)).cloned().collect();
+            match found.len() {
+                0 => Ok(None),
+                1 => Ok(found.pop()),
+                _ => Err(DeviceError::Ambiguous(found.iter().map(path).collect())),
+            }
+        };
+        if let Some(at) = named(&|at| at.node().name() == name)? {
+            return Ok(at);
+        }
+        if let Some(at) = devices::alias(&self.root, name) {
+            return Ok(at);
+        }
+        named(&|at| at.node().name_without_address() == name)?.ok_or_else(unknown)
+    }
+
+    /// What the hypervisor uses the node for, if it does.
+    fn own(&self, at: &At<'a>) -> Option<&'static str> {
+        if self.gic.holds(at) {
+            return Some("the interrupt controller");
+        }
+        let kinds = [
+            ("arm,armv8-timer", "the timer"),
+            ("arm,armv7-timer", "the timer"),
+            ("arm,psci", "the power control"),
+            ("arm,psci-0.2", "the power control"),
+            ("arm,psci-1.0", "the power control"),
+        ];
+        let is = |kind: &&(&str, _)| tree::compatible(at.node(), kind.0);
+        if let Some((_, what)) = kinds.iter().find(is) {
+            return Some(what);
+        }
+        if tree::text(at.node(), "device_type") == Some("cpu") {
+            return Some("a CPU");
+        }
+        let registers: Vec<Span<Hpa>> = registers(at).collect();
+        let pages = pages(&registers);
+        pages.iter().find_map(|span| self.board.owner(span))
+    }
+
+    fn interrupts(&self, at: &At<'a>) -> Result<Vec<HostLine>, DeviceError> {
+        let mut found: Vec<HostLine> = Vec::new();
+        for index in 0.. {
+            let (id, flags) = match devices::line(at, &self.gic, index) {
+                Line::None => break,
+                Line::Gic { id, flags } if id.kind() == IntKind::Spi => (id, flags),
+                Line::Gic { .. } | Line::Other => return Err(DeviceError::Line(index)),
+            };
+            if self.board.owns_line(id) {
+                return Err(DeviceError::OwnLine(index));
+            }
+            let trigger = flags & 0xf;
+            found.push(HostLine { id, trigger });
+            if index >= MAX_LINES {
+                return Err(DeviceError::ManyLines);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The devices in the same pages, but what is inside the device or above it.
+    fn neighbours(&self, device: &At<'a>, registers_of: &[Span<Hpa>]) -> Vec<Neighbour> {
+        let pages = pages(registers_of);
+        let beside = |at: &At<'a>| {
+            let mut spans = registers(at);
+            !at.holds(device)
+                && !device.holds(at)
+                && spans.any(|span| pages.iter().any(|page| page.overlaps(&span)))
+        };
+        let all = all(&self.root);
+        let found = all.iter().filter(|at| beside(at)).map(|at| Neighbour {
+            path: path(at),
+            works: works(at),
+            is_bus_master: properties::bus_master(at.node()).is_some(),
+        });
+        found.collect()
+    }
+}
+
+/// Every node below `root`, in the tree's order.
+pub(super) fn all<'a>(root: &At<'a>) -> Vec<At<'a>> {
+    let below = |at: At<'a>| {
+        let mut found = all(&at);
+        found.insert(0, at);
+        found
+    };
+    root.children().flat_map(below).collect()
+}
+
+/// Whether the node and every bus above it work.
+fn works(at: &At<'_>) -> bool {
+    let is_okay = |node| matches!(tree::text(node, "status"), None | Some("okay" | "ok"));
+    at.upwards().all(is_okay)
+}
+
+/// The ranges of `reg` that a CPU reaches.
+fn registers<'a>(at: &At<'a>) -> impl Iterator<Item = Span<Hpa>> + use<'a> {
+    at.spans().flatten().filter(|span| !span.is_empty())
+}
+
+fn path(at: &At<'_>) -> String {
+    let mut names: Vec<&str> = at.upwards().map(|node| node.name()).collect();
+    names.pop(); // the root's, which is empty
+    names.reverse();
+    format!("/{}", names.join("/"))
+}
+
+/// The whole pages that hold `spans`, ranges that share one made one.
+fn pages(spans: &[Span<Hpa>]) -> Vec<Span<Hpa>> {
+    let page = |span: &Span<Hpa>| {
+        let start = span.start().align_down(PAGE_SIZE);
+        let end = span.end().align_up(PAGE_SIZE)?;
+        Some((start.get(), end.get()))
+    };
+    let mut pages: Vec<(u64, u64)> = spans.iter().filter_map(page).collect();
+    pages.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in pages {
+        match merged.last_mut() {
+            Some(last) if start < last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    let span = |(start, end): (u64, u64)| Span::new(Hpa::new(start), end - start);
+    merged.into_iter().filter_map(span).collect()
+}
+
+/// What a VM is given for `devices`, at most [`MAX_DEVICES`]: places for their registers
+/// and interrupts on the virtual platform, one device after the other. `None` where they
+/// do not fit.
+pub fn assign(devices: &[HostDevice]) -> Option<heapless::Vec<PassThrough, MAX_DEVICES>> {
+    let mut at = platform::PASS_THROUGH.get();
+    let mut line = platform::PASS_THROUGH_IRQ.get();
+    let mut given = heapless::Vec::new();
+    for device in devices {
+        let mut registers = heapless::Vec::new();
+        for page in pages(&device.registers) {
+            let (ipa, host, len) = (Ipa::new(at), page.start(), page.len());
+            registers.push(Registers { ipa, host, len }).ok()?;
+            at = at.checked_add(len)?;
+        }
+        let mut interrupts: heapless::Vec<model::Line, MAX_LINES> = heapless::Vec::new();
+        for interrupt in &device.interrupts {
+            if interrupts.iter().any(|other| other.board == interrupt.id) {
+                continue;
+            }
+            let (guest, board, edge) = (IntId::new(line), interrupt.id, interrupt.is_edge());
+            interrupts.push(model::Line { guest, board, edge }).ok()?;
+            line += 1;
+        }
+        let name = label(&device.name);
+        let device = PassThrough {
+            name,
+            registers,
+            interrupts,
+        };
+        given.push(device).ok()?;
+    }
+    let window = Span::new(platform::PASS_THROUGH, platform::PASS_THROUGH_SIZE)?;
+    let last = platform::PASS_THROUGH_IRQ.get() + platform::PASS_THROUGH_IRQS;
+    (at <= window.end().get() && line <= last).then_some(given)
+}
+
+/// As much of a node's name as there is room for.
+fn label(name: &str) -> heapless::String<{ model::MAX_NAME }> {
+    let mut label = heapless::String::new();
+    for c in name.chars().filter(char::is_ascii_graphic) {
+        if label.push(c).is_err() {
+            break;
+        }
+    }
+    label
+}

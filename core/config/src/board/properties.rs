@@ -1,0 +1,217 @@
+//! What of a device's node holds in another tree, and whether the device reaches memory by
+//! itself.
+//!
+//! A property that points at another node by its phandle means nothing in a guest's tree,
+//! or worse, another node. Neither the format nor the specification marks such values, so
+//! they are told by the names that the bindings use, and by what they hold.
+
+use super::host::all;
+use super::place::At;
+use crate::tree::{self, Cells};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use dtoolkit::fdt::FdtNode;
+use dtoolkit::{Node, Property};
+
+/// Devices that are slaves alone: they answer loads and stores, and have no way to begin a
+/// transfer of their own. Reviewed one by one against their manuals; whoever adds one must
+/// be sure of that, as it is what keeps a VM in its memory where there is no SMMU.
+const SLAVES: [&str; 17] = [
+    "arm,pl011",           // UART; DMA requests go to another device, named by `dmas`
+    "arm,pl022",           // SPI, the same
+    "arm,pl031",           // clock
+    "arm,pl050",           // keyboard and mouse
+    "arm,pl061",           // GPIO
+    "arm,sp804",           // timer
+    "arm,sp805",           // watchdog
+    "brcm,bcm2711-rng200", // random numbers
+    "brcm,bcm2835-i2c",    // I2C with a FIFO
+    "brcm,bcm2711-i2c",    // I2C with a FIFO
+    "brcm,bcm2835-pwm",    // PWM with a FIFO
+    "ns16550a",            // UART
+    "snps,dw-apb-uart",    // UART
+    "snps,dw-apb-gpio",    // GPIO
+    "snps,dw-apb-timer",   // timer
+    "snps,dw-wdt",         // watchdog
+    "snps,designware-i2c", // I2C with a FIFO
+];
+
+/// Properties that only a bus master has, or whoever is served by one.
+const MASTER: [&str; 6] = [
+    "dmas",
+    "iommus",
+    "iommu-map",
+    "dma-ranges",
+    "dma-coherent",
+    "memory-region",
+];
+
+/// Why the device must be taken for a bus master; `None` if it is none.
+pub(super) fn bus_master(node: &FdtNode<'_>) -> Option<String> {
+    let property = MASTER.iter().find(|name| tree::value(node, name).is_some());
+    if let Some(name) = property {
+        return Some(format!("its node has `{name}`"));
+    }
+    if SLAVES.iter().any(|slave| tree::compatible(node, slave)) {
+        return None;
+    }
+    let kind = tree::strings(node, "compatible").next();
+    Some(format!(
+        "\"{}\" is not known to reach no memory by itself",
+        kind.unwrap_or_default()
+    ))
+}
+
+/// A clock that never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedClock {
+    /// Hz.
+    pub frequency: u32,
+    /// Its output's name.
+    pub output: Option<String>,
+}
+
+/// The node's clocks, if every one of them is fixed; otherwise none.
+pub(super) fn clocks(root: &At<'_>, at: &At<'_>) -> Vec<FixedClock> {
+    let mut cells = Cells(tree::value(at.node(), "clocks").unwrap_or_default());
+    let nodes = all(root);
+    let mut clocks = Vec::new();
+    while !cells.is_empty() {
+        let Some(clock) = cells.one().and_then(|handle| fixed(&nodes, handle)) else {
+            return Vec::new();
+        };
+        clocks.push(clock);
+    }
+    clocks
+}
+
+fn fixed(nodes: &[At<'_>], handle: u32) -> Option<FixedClock> {
+    let has_handle = |at: &&At<'_>| tree::cell(at.node(), "phandle") == Some(handle);
+    let node = nodes.iter().find(has_handle)?.node();
+    if !tree::compatible(node, "fixed-clock") {
+        return None;
+    }
+    Some(FixedClock {
+        frequency: tree::cell(node, "clock-frequency")?,
+        output: tree::text(node, "clock-output-names").map(ToOwned::to_owned),
+    })
+}
+
+/// The properties that may be copied as they are.
+pub(super) fn portable(root: &At<'_>, at: &At<'_>) -> Vec<(String, Vec<u8>)> {
+    let handles: Vec<u32> = all(root)
+        .iter()
+        .filter_map(|at| tree::cell(at.node(), "phandle"))
+        .collect();
+    let has_clocks = !clocks(root, at).is_empty();
+    let mut kept = Vec::new();
+    for property in at.node().properties() {
+        let (name, value) = (property.name(), property.value());
+        let keep = match name {
+            "clock-names" => has_clocks,
+            _ => !is_rewritten(name) && !points(name) && !looks_like_handle(name, value, &handles),
+        };
+        if keep {
+            kept.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    kept
+}
+
+/// What the guest's tree says in its own way, or does not need.
+fn is_rewritten(name: &str) -> bool {
+    let names = [
+        "reg",
+        "ranges",
+        "interrupts",
+        "interrupts-extended",
+        "interrupt-parent",
+        "clocks",
+        "phandle",
+        "linux,phandle",
+        "status",
+    ];
+    names.contains(&name)
+}
+
+/// Properties that hold phandles, by the bindings' common names, and those that name what
+/// such a property holds.
+fn points(name: &str) -> bool {
+    let names = [
+        "access-controllers",
+        "assigned-clock-parents",
+        "assigned-clock-rates",
+        "assigned-clocks",
+        "backlight",
+        "dma-names",
+        "dmas",
+        "extcon",
+        "gpio-ranges",
+        "hwlocks",
+        "interconnect-names",
+        "interconnects",
+        "io-channel-names",
+        "io-channels",
+        "iommu-map",
+        "iommus",
+        "leds",
+        "mbox-names",
+        "mboxes",
+        "memory-region",
+        "memory-region-names",
+        "msi-map",
+        "msi-parent",
+        "nvmem",
+        "nvmem-cell-names",
+        "nvmem-cells",
+        "operating-points-v2",
+        "panel",
+        "phy-handle",
+        "phy-names",
+        "phys",
+        "power-domain-names",
+        "power-domains",
+        "pwms",
+        "remote-endpoint",
+        "reset-names",
+        "resets",
+        "sound-dai",
+        "syscon",
+        "thermal-sensors",
+        "wakeup-parent",
+    ];
+    let ends = ["-supply", "-gpio", "-gpios", "-parent", "-syscon"];
+    names.contains(&name)
+        || name.starts_with("pinctrl-")
+        || ends.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a value of an unknown meaning begins as a phandle would. A number may do so too:
+/// those that serial ports and timers need are known.
+fn looks_like_handle(name: &str, value: &[u8], handles: &[u32]) -> bool {
+    let numbers = [
+        "arm,primecell-periphid",
+        "bus-width",
+        "clock-frequency",
+        "current-speed",
+        "fifo-depth",
+        "fifo-size",
+        "max-frequency",
+        "reg-io-width",
+        "reg-offset",
+        "reg-shift",
+        "timeout-sec",
+    ];
+    if numbers.contains(&name) || name.starts_with('#') || !value.len().is_multiple_of(4) {
+        return false;
+    }
+    let text = value.split(|byte| *byte == 0).all(|part| {
+        let graphic = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+        part.iter().all(graphic)
+    });
+    let first = Cells(value).one();
+    let is_text = text && value.first().is_some_and(|byte| *byte != 0);
+    !is_text && first.is_some_and(|first| handles.contains(&first))
+}

@@ -1,0 +1,189 @@
+//! The line that is typed at the prompt.
+
+use heapless::String;
+
+/// Characters of a line.
+const LENGTH: usize = 80;
+
+/// A typed line.
+pub(super) type Text = String<LENGTH>;
+
+/// `Ctrl-]`.
+pub(super) const ATTENTION: u8 = 0x1d;
+/// `Ctrl-C`.
+pub(super) const INTERRUPT: u8 = 0x03;
+const KILL: u8 = 0x15;
+const ESCAPE: u8 = 0x1b;
+const DELETE: u8 = 0x7f;
+
+/// What a key did, or asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// Nothing to be seen.
+    Nothing,
+    /// This character came to the end.
+    Typed(u8),
+    /// The last character went.
+    Erased,
+    /// The whole line is another one.
+    Replaced,
+    /// TAB.
+    Complete,
+    /// The line is to be carried out.
+    Enter,
+    /// Back to the VM.
+    Leave,
+    /// Back to the VM, and the key is for it.
+    Literal,
+}
+
+/// How far a terminal's name for a key has come (ECMA-48, 5.4: control sequences).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sequence {
+    #[default]
+    None,
+    Escape,
+    Open,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Editor {
+    text: Text,
+    last: Text,
+    sequence: Sequence,
+    /// The last key was CR: an LF now is of the same line's end.
+    returned: bool,
+}
+
+impl Editor {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Begins with an empty line.
+    pub(super) fn begin(&mut self) {
+        self.text.clear();
+        self.sequence = Sequence::None;
+    }
+
+    /// Takes the line, which the up-arrow brings back.
+    pub(super) fn finish(&mut self) -> Text {
+        self.last = core::mem::take(&mut self.text);
+        self.last.clone()
+    }
+
+    /// Puts `more` to the end, as far as there is room.
+    pub(super) fn append(&mut self, more: &str) {
+        for character in more.chars() {
+            let _ = self.text.push(character);
+        }
+    }
+
+    pub(super) fn key(&mut self, key: u8) -> Edit {
+        match (self.sequence, key) {
+            (Sequence::Escape, b'[' | b'O') => {
+                self.sequence = Sequence::Open;
+                Edit::Nothing
+            }
+            // Parameters.
+            (Sequence::Open, 0x20..=0x3f) => Edit::Nothing,
+            (Sequence::Open, 0x40..=0x7e) => {
+                self.sequence = Sequence::None;
+                self.named(key)
+            }
+            _ => {
+                self.sequence = Sequence::None;
+                self.plain(key)
+            }
+        }
+    }
+
+    /// The key whose name ends so.
+    fn named(&mut self, end: u8) -> Edit {
+        if end != b'A' {
+            return Edit::Nothing;
+        }
+        self.text.clone_from(&self.last);
+        Edit::Replaced
+    }
+
+    fn plain(&mut self, key: u8) -> Edit {
+        let returned = core::mem::replace(&mut self.returned, key == b'\r');
+        match key {
+            b'\n' if returned => Edit::Nothing,
+            b'\r' | b'\n' => self.enter(),
+            INTERRUPT => Edit::Leave,
+            ATTENTION => Edit::Literal,
+            b'\t' => Edit::Complete,
+            0x08 | DELETE => self.text.pop().map_or(Edit::Nothing, |_| Edit::Erased),
+            KILL => {
+                self.text.clear();
+                Edit::Replaced
+            }
+            ESCAPE => {
+                self.sequence = Sequence::Escape;
+                Edit::Nothing
+            }
+            b' '..=b'~' if self.text.push(char::from(key)).is_ok() => Edit::Typed(key),
+            _ => Edit::Nothing,
+        }
+    }
+
+    fn enter(&self) -> Edit {
+        if self.text.trim().is_empty() {
+            Edit::Leave
+        } else {
+            Edit::Enter
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(editor: &mut Editor, keys: &[u8]) -> Edit {
+        let edits = keys.iter().map(|key| editor.key(*key));
+        edits.last().expect("a key")
+    }
+
+    #[test]
+    fn a_line_is_edited() {
+        let mut editor = Editor::default();
+        assert_eq!(typed(&mut editor, b"lisx"), Edit::Typed(b'x'));
+        assert_eq!(typed(&mut editor, b"\x7f"), Edit::Erased);
+        assert_eq!(typed(&mut editor, b"t\r"), Edit::Enter);
+        assert_eq!(editor.finish(), "list");
+        assert_eq!(
+            typed(&mut editor, b"\n"),
+            Edit::Nothing,
+            "of the same line's end"
+        );
+        assert_eq!(typed(&mut editor, b"\x08"), Edit::Nothing);
+        assert_eq!(typed(&mut editor, b" \n"), Edit::Leave, "nothing typed");
+        assert_eq!(typed(&mut editor, b"ab\x15"), Edit::Replaced);
+        assert_eq!(editor.text(), "");
+    }
+
+    #[test]
+    fn the_up_arrow_brings_the_last_line_back_and_other_keys_do_nothing() {
+        for up in [b"\x1b[A", b"\x1bOA"] {
+            let mut editor = Editor::default();
+            typed(&mut editor, b"dump a\r");
+            editor.finish();
+            assert_eq!(typed(&mut editor, b"x\x1b[1;5D"), Edit::Nothing);
+            assert_eq!(typed(&mut editor, up), Edit::Replaced);
+            assert_eq!(editor.text(), "dump a");
+        }
+        let mut editor = Editor::default();
+        assert_eq!(typed(&mut editor, b"\x1b\x03"), Edit::Leave);
+        assert_eq!(typed(&mut editor, b"\x1b[\x1d"), Edit::Literal);
+    }
+
+    #[test]
+    fn a_long_line_is_cut() {
+        let mut editor = Editor::default();
+        assert_eq!(typed(&mut editor, &[b'a'; 200]), Edit::Nothing);
+        assert_eq!(editor.text().len(), LENGTH);
+    }
+}

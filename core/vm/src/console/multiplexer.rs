@@ -1,0 +1,419 @@
+//! The multiplexer itself: which bytes go where, in which order.
+//!
+//! What it keeps true: nobody ever waits for somebody else. A guest's byte is taken, or its
+//! own FIFO keeps it; the hypervisor's text goes into a queue; what is typed for a VM that
+//! does not fetch it is dropped at last. On the line come, in this order: acknowledgements,
+//! the hypervisor's text, announcements, and then guests' bytes. So a guest's byte is never
+//! inside a line of the hypervisor's, and the other end knows who is spoken to before the
+//! first answer.
+
+use super::Channel;
+use super::command::{self, Candidates, Command, Names, Request, WORDS};
+use super::editor::{ATTENTION, Edit, INTERRUPT};
+use super::guest::{Buffers, Guest};
+use super::line::{DLE, Line};
+use super::voice::{Prompt, Voice};
+use core::fmt;
+use hanok_hal::SerialPort;
+use hanok_types::{MAX_VMS, VmId};
+
+/// Codes after DLE, see [`super`].
+const KEYS: u8 = 0x40;
+const TO_VM: u8 = 0x41;
+const KEYS_TO_PROMPT: u8 = 0x50;
+const KEYS_TO_VM: u8 = 0x51;
+const CONSUMED: u8 = 0x61;
+
+/// What a received byte asks of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing.
+    None,
+    /// This VM has bytes to fetch ([`Multiplexer::take_input`]).
+    Vm(VmId),
+    /// Carry this out, say what there is to say, then call [`Multiplexer::command_done`].
+    Command(Command),
+}
+
+/// Whom bytes from the other end are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Addressee {
+    /// Keys: for the attached VM or the prompt.
+    Keys,
+    Vm(VmId),
+    /// A VM that is not there.
+    Nobody,
+}
+
+/// The board's serial line, shared by the VMs' serial ports and the hypervisor.
+#[derive(Debug)]
+pub struct Multiplexer<'b, P> {
+    line: Line<P>,
+    voice: Voice<'b>,
+    guests: &'b mut [Guest; MAX_VMS],
+    names: Names,
+    attached: VmId,
+    addressee: Addressee,
+    escaped: bool,
+    /// Who the other end was told that keys go to.
+    announced: Option<u8>,
+    /// A key came whose sender waits to be told.
+    answer_is_due: bool,
+    acknowledgement_is_due: bool,
+}
+
+impl<'b, P: SerialPort> Multiplexer<'b, P> {
+    /// The line behind `port`, with the first of the VMs of these names attached.
+    pub fn new(port: P, framed: bool, names: Names, buffers: &'b mut Buffers) -> Self {
+        Self {
+            line: Line::new(port, framed),
+            voice: Voice::new(&mut buffers.said, framed),
+            guests: &mut buffers.guests,
+            names,
+            attached: VmId::new(0),
+            addressee: Addressee::Keys,
+            escaped: false,
+            announced: None,
+            answer_is_due: false,
+            acknowledgement_is_due: false,
+        }
+    }
+
+    /// The port itself.
+    pub fn port(&mut self) -> &mut P {
+        &mut self.line.port
+    }
+
+    /// The VM that keys go to while the prompt is closed.
+    pub fn attached(&self) -> VmId {
+        self.attached
+    }
+
+    /// Whether keys go to the prompt.
+    pub fn prompt_is_open(&self) -> bool {
+        self.voice.prompt != Prompt::Closed
+    }
+
+    /// Says a line of the hypervisor's own (or several, with `\n` between them). Never
+    /// waits: what the port does not take now is for [`Self::drain`].
+    pub fn say(&mut self, text: fmt::Arguments<'_>) {
+        self.voice.say(text);
+        self.drain();
+    }
+
+    /// Takes one byte of a VM's; `false` where the line takes none now (the guest's FIFO
+    /// keeps it). In plain form, always taken while the VM is not shown.
+    pub fn try_send(&mut self, vm: VmId, byte: u8) -> bool {
+        let hidden = self.is_hidden(vm);
+        let Some(guest) = self.guests.get_mut(vm.index()) else {
+            return true;
+        };
+        if hidden {
+            guest.hold(byte);
+            return true;
+        }
+        self.drain() && self.line.try_send(Channel::Vm(vm), byte)
+    }
+
+    /// Sends what is queued as far as the port takes it; whether nothing is left.
+    pub fn drain(&mut self) -> bool {
+        self.acknowledge()
+            && self.send_said()
+            && self.announce()
+            && self.replay()
+            && self.line.flush()
+    }
+
+    /// Whether [`Self::drain`] has something to send.
+    pub fn pending(&self) -> bool {
+        self.line.is_waiting()
+            || self.acknowledgement_is_due
+            || self.voice.next().is_some()
+            || self.announcement().is_some()
+            || self.held().is_some()
+    }
+
+    /// Sends all that is queued, waiting for the port however long that takes: for the end.
+    pub fn flush_blocking(&mut self) {
+        while !self.drain() {
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Interprets a byte from the line.
+    pub fn received(&mut self, byte: u8) -> Input {
+        let Some(byte) = self.unframed(byte) else {
+            return Input::None;
+        };
+        let input = match self.addressee {
+            Addressee::Nobody => Input::None,
+            Addressee::Vm(vm) => self.give(vm, byte),
+            Addressee::Keys => self.key(byte),
+        };
+        self.drain();
+        input
+    }
+
+    /// The next byte for a VM.
+    pub fn take_input(&mut self, vm: VmId) -> Option<u8> {
+        let guest = self.guests.get_mut(vm.index())?;
+        let byte = guest.take();
+        if self.line.framed && guest.acknowledgement_is_due() {
+            self.acknowledgement_is_due = true;
+            self.drain();
+        }
+        byte
+    }
+
+    /// Whether there are bytes for a VM.
+    pub fn has_input(&self, vm: VmId) -> bool {
+        self.guests.get(vm.index()).is_some_and(Guest::has_input)
+    }
+
+    /// Forgets the bytes for a VM: its next life is to begin without them.
+    pub fn clear_input(&mut self, vm: VmId) {
+        while self.take_input(vm).is_some() {}
+    }
+
+    /// How many bytes for a VM were dropped because it did not fetch them.
+    pub fn dropped_input(&self, vm: VmId) -> u32 {
+        self.guests.get(vm.index()).map_or(0, |guest| guest.dropped)
+    }
+
+    /// The command that [`Self::received`] gave was carried out: shows the next prompt.
+    pub fn command_done(&mut self) {
+        if self.voice.prompt == Prompt::Busy {
+            self.voice.open();
+        }
+        self.drain();
+    }
+}
+
+/// Output.
+impl<P: SerialPort> Multiplexer<'_, P> {
+    /// Whether a VM's output is kept back: in plain form, while another one is attached or
+    /// somebody types at the prompt.
+    fn is_hidden(&self, vm: VmId) -> bool {
+        !self.line.framed && (vm != self.attached || self.prompt_is_open())
+    }
+
+    /// The byte of the attached VM's that was kept back and is to be shown now.
+    fn held(&self) -> Option<u8> {
+        if self.is_hidden(self.attached) {
+            return None;
+        }
+        self.guests.get(self.attached.index())?.held()
+    }
+
+    fn send_said(&mut self) -> bool {
+        loop {
+            while let Some(byte) = self.voice.next() {
+                if !self.line.try_send(Channel::Hypervisor, byte) {
+                    return false;
+                }
+                self.voice.sent();
+            }
+            if !self.voice.catch_up() {
+                return true;
+            }
+        }
+    }
+
+    fn replay(&mut self) -> bool {
+        let attached = self.attached;
+        if self.held().is_some()
+            && let Some(guest) = self.guests.get_mut(attached.index())
+            && let lost @ 1.. = guest.take_overwritten()
+        {
+            self.voice.note(format_args!("[{lost} bytes lost]"));
+            if !self.send_said() {
+                return false;
+            }
+        }
+        while let Some(byte) = self.held() {
+            if !self.line.try_send(Channel::Vm(attached), byte) {
+                return false;
+            }
+            if let Some(guest) = self.guests.get_mut(attached.index()) {
+                guest.release();
+            }
+        }
+        true
+    }
+
+    fn acknowledge(&mut self) -> bool {
+        if !self.acknowledgement_is_due {
+            return true;
+        }
+        for (code, guest) in (CONSUMED..).zip(self.guests.iter_mut()) {
+            while guest.acknowledgement_is_due() {
+                if !self.line.try_announce(code) {
+                    return false;
+                }
+                guest.acknowledged();
+            }
+        }
+        self.acknowledgement_is_due = false;
+        true
+    }
+
+    /// What the other end is to be told about where keys go.
+    fn announcement(&self) -> Option<u8> {
+        let code = if self.prompt_is_open() {
+            KEYS_TO_PROMPT
+        } else {
+            KEYS_TO_VM + self.attached.index() as u8
+        };
+        let news = self.announced != Some(code) || self.answer_is_due;
+        // While a command is carried out, nobody knows yet.
+        (self.line.framed && news && self.voice.prompt != Prompt::Busy).then_some(code)
+    }
+
+    fn announce(&mut self) -> bool {
+        let Some(code) = self.announcement() else {
+            return true;
+        };
+        let told = self.line.try_announce(code);
+        if told {
+            self.announced = Some(code);
+            self.answer_is_due = false;
+        }
+        told
+    }
+}
+
+/// Input.
+impl<P: SerialPort> Multiplexer<'_, P> {
+    /// A byte that is for somebody; `None` where it belongs to the framing.
+    fn unframed(&mut self, byte: u8) -> Option<u8> {
+        if !self.line.framed {
+            return Some(byte);
+        }
+        match (core::mem::take(&mut self.escaped), byte) {
+            (false, DLE) => self.escaped = true,
+            (true, KEYS) => self.addressee = Addressee::Keys,
+            (true, TO_VM..KEYS_TO_PROMPT) => {
+                let vm = byte - TO_VM;
+                let there = usize::from(vm) < self.names.len();
+                self.addressee = match there {
+                    true => Addressee::Vm(VmId::new(vm)),
+                    false => Addressee::Nobody,
+                };
+            }
+            (true, DLE) | (false, _) => return Some(byte),
+            // Not of the protocol: a line that lost a byte.
+            (true, _) => {}
+        }
+        None
+    }
+
+    fn give(&mut self, vm: VmId, byte: u8) -> Input {
+        let (Some(name), Some(guest)) =
+            (self.names.get(vm.index()), self.guests.get_mut(vm.index()))
+        else {
+            return Input::None;
+        };
+        if guest.give(byte) {
+            self.voice.say(format_args!(
+                "vm {name}: input lost: it does not read its serial port"
+            ));
+        }
+        self.acknowledgement_is_due |= self.line.framed && guest.acknowledgement_is_due();
+        Input::Vm(vm)
+    }
+
+    fn key(&mut self, key: u8) -> Input {
+        let decides = matches!(key, ATTENTION | INTERRUPT | b'\r' | b'\n');
+        self.answer_is_due |=
+            self.line.framed && decides && (self.prompt_is_open() || key == ATTENTION);
+        match (self.voice.prompt, key) {
+            (Prompt::Closed, ATTENTION) => {
+                self.voice.editor.begin();
+                self.voice.open();
+                Input::None
+            }
+            (Prompt::Closed, _) => self.give(self.attached, key),
+            (Prompt::Open { .. }, _) => self.edit(key),
+            // Nothing more is known of the command: the person has had enough.
+            (Prompt::Busy, ATTENTION | INTERRUPT) => {
+                self.voice.prompt = Prompt::Closed;
+                Input::None
+            }
+            (Prompt::Busy, _) => Input::None,
+        }
+    }
+
+    fn edit(&mut self, key: u8) -> Input {
+        match self.voice.editor.key(key) {
+            Edit::Nothing => {}
+            Edit::Typed(key) => self.voice.echo(key_text(&[key])),
+            Edit::Erased => self.voice.echo("\x08 \x08"),
+            Edit::Replaced => self.voice.redraw(),
+            Edit::Complete => self.complete(),
+            Edit::Leave => self.voice.end_prompt(Prompt::Closed),
+            Edit::Literal => {
+                self.voice.end_prompt(Prompt::Closed);
+                return self.give(self.attached, key);
+            }
+            Edit::Enter => return self.enter(),
+        }
+        Input::None
+    }
+
+    fn complete(&mut self) {
+        // A copy: what is completed is a part of it.
+        let mut line = super::editor::Text::new();
+        let _ = line.push_str(self.voice.editor.text());
+        let Some(candidates) = Candidates::of(&line, &self.names) else {
+            return;
+        };
+        let (more, whole) = candidates.completion();
+        if more.is_empty() && candidates.are_several() {
+            return self.voice.say(format_args!("{candidates}"));
+        }
+        self.voice.editor.append(more);
+        if whole && !line.contains(' ') {
+            self.voice.editor.append(" ");
+        }
+        self.voice.redraw();
+    }
+
+    fn enter(&mut self) -> Input {
+        self.voice.end_prompt(Prompt::Busy);
+        let line = self.voice.editor.finish();
+        match command::parse(&line, &self.names) {
+            Ok(Request::Command(command)) => return Input::Command(command),
+            Ok(Request::Attach(vm)) => {
+                self.attach(vm);
+                return Input::None;
+            }
+            Ok(Request::Help) => help(&mut self.voice),
+            Err(problem) => self.voice.say(format_args!("{problem}")),
+        }
+        self.voice.open();
+        Input::None
+    }
+
+    fn attach(&mut self, vm: VmId) {
+        self.attached = vm;
+        self.voice.prompt = Prompt::Closed;
+        // The framed line's other end says so itself.
+        if let (false, Some(name)) = (self.line.framed, self.names.get(vm.index())) {
+            self.voice.note(format_args!("--- {name} ---"));
+        }
+    }
+}
+
+/// An ASCII key as text.
+fn key_text(key: &[u8; 1]) -> &str {
+    core::str::from_utf8(key).unwrap_or("")
+}
+
+fn help(voice: &mut Voice<'_>) {
+    for word in &WORDS {
+        voice.say(format_args!("{word}"));
+    }
+    voice.say(format_args!(
+        "words may be cut short, TAB completes them; Ctrl-C or an empty line: back to the VM"
+    ));
+}

@@ -1,0 +1,399 @@
+use super::*;
+use hanok_hal::fake::FakeSerialPort;
+use proptest::prelude::*;
+use std::boxed::Box;
+use std::format;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+const A: VmId = VmId::new(0);
+const B: VmId = VmId::new(1);
+
+fn with<T>(framed: bool, test: impl FnOnce(&mut Multiplexer<'_, FakeSerialPort>) -> T) -> T {
+    let mut buffers = Box::new(Buffers::new());
+    let names = ["linux", "rtos"].map(|name| heapless::String::try_from(name).unwrap());
+    let port = FakeSerialPort {
+        room: usize::MAX,
+        ..FakeSerialPort::default()
+    };
+    test(&mut Multiplexer::new(
+        port,
+        framed,
+        names.into_iter().collect(),
+        &mut buffers,
+    ))
+}
+
+type Mux<'b> = Multiplexer<'b, FakeSerialPort>;
+
+/// What came on the line since this was last asked.
+fn sent(mux: &mut Mux<'_>) -> Vec<u8> {
+    mux.drain();
+    core::mem::take(&mut mux.port().sent)
+}
+
+fn shown(mux: &mut Mux<'_>) -> String {
+    String::from_utf8_lossy(&sent(mux)).into_owned()
+}
+
+fn send(mux: &mut Mux<'_>, vm: VmId, text: &str) {
+    for byte in text.bytes() {
+        assert!(mux.try_send(vm, byte));
+    }
+}
+
+/// Types; the last answer that is one.
+fn keys(mux: &mut Mux<'_>, keys: &str) -> Input {
+    let answers = keys.bytes().map(|key| mux.received(key));
+    let last = answers.filter(|input| *input != Input::None).last();
+    last.unwrap_or(Input::None)
+}
+
+fn input(mux: &mut Mux<'_>, vm: VmId) -> Vec<u8> {
+    core::iter::from_fn(|| mux.take_input(vm)).collect()
+}
+
+#[test]
+fn a_guest_cannot_speak_in_another_s_name() {
+    with(true, |mux| {
+        send(mux, B, "a\x10\x40");
+        mux.say(format_args!("x {}", 1));
+        let line = b"\x10\x51\x10\x42a\x10\x10\x40\x10\x40x 1\n";
+        assert_eq!(sent(mux), line);
+    });
+}
+
+#[test]
+fn a_full_line_loses_nothing() {
+    with(true, |mux| {
+        sent(mux);
+        for room in [0, 1, 1] {
+            mux.port().room = room;
+            assert!(!mux.try_send(B, b'a'), "not taken");
+        }
+        mux.port().room = 1;
+        assert!(mux.try_send(B, b'a'));
+        assert_eq!(sent(mux), b"\x10\x42a");
+        mux.port().room = 1;
+        assert!(mux.try_send(B, 0x10), "its second half waits");
+        assert!(mux.pending());
+        mux.say(format_args!("h"));
+        assert!(!mux.try_send(B, b'b'), "after the hypervisor's line");
+        mux.port().room = 10;
+        assert!(mux.try_send(B, b'b'));
+        assert!(!mux.pending());
+        assert_eq!(sent(mux), b"\x10\x10\x10\x40h\n\x10\x42b");
+    });
+}
+
+#[test]
+fn plain_lines_of_the_hypervisor_begin_on_a_new_line() {
+    with(false, |mux| {
+        send(mux, A, "$");
+        mux.say(format_args!("one"));
+        mux.say(format_args!("two\nthr\x1bee"));
+        send(mux, A, "x");
+        let lines = "$\r\nhanok: one\r\nhanok: two\r\nhanok: thr.ee\r\nx";
+        assert_eq!(shown(mux), lines);
+    });
+}
+
+#[test]
+fn lines_without_room_are_lost_whole_and_counted() {
+    with(false, |mux| {
+        mux.port().room = 0;
+        for line in 0..1000 {
+            mux.say(format_args!("line {line:060}"));
+        }
+        assert!(mux.pending());
+        mux.port().room = usize::MAX;
+        let text = shown(mux);
+        let (told, said): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.contains("lost"));
+        for (at, line) in said.iter().enumerate() {
+            assert_eq!(*line, format!("hanok: line {at:060}"));
+        }
+        let lost = 1000 - said.len();
+        assert_eq!(
+            told,
+            [format!("hanok: {lost} lines of the hypervisor's were lost")]
+        );
+        assert!(said.len() > 200);
+    });
+}
+
+#[test]
+fn a_vm_that_is_not_attached_is_kept_and_shown_later() {
+    with(false, |mux| {
+        send(mux, A, "a");
+        mux.port().room = 0;
+        send(mux, B, "booted\n");
+        assert!(!mux.try_send(A, b'a'), "its FIFO waits");
+        mux.port().room = usize::MAX;
+        assert_eq!(shown(mux), "a");
+        keys(mux, "\x1datt r\r");
+        assert_eq!(mux.attached(), B);
+        assert_eq!(shown(mux), "\r\nhanok> att r\r\n--- rtos ---\r\nbooted\n");
+        send(mux, A, &"x".repeat(5000));
+        send(mux, B, "b");
+        assert_eq!(shown(mux), "b");
+        keys(mux, "\x1da linux\r");
+        let text = shown(mux);
+        assert!(
+            text.ends_with(&format!("[904 bytes lost]\r\n{}", "x".repeat(4096))),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn the_attached_vm_is_kept_back_while_somebody_types() {
+    with(false, |mux| {
+        keys(mux, "\x1dli");
+        send(mux, A, "late");
+        mux.say(format_args!("vm rtos: off"));
+        keys(mux, "\x7fx\x15");
+        let wanted = "hanok> li\r\x1b[Khanok: vm rtos: off\r\nhanok> li\x08 \x08x\r\x1b[Khanok> ";
+        assert_eq!(shown(mux), wanted);
+        keys(mux, "\x03");
+        assert_eq!(shown(mux), "\r\nlate");
+        assert!(!mux.prompt_is_open());
+    });
+    with(true, |mux| {
+        keys(mux, "\x1d");
+        send(mux, A, "l");
+        let line = "\x10\x40hanok> \x10\x50\x10\x41l";
+        assert_eq!(shown(mux), line, "the other end sorts it out");
+    });
+}
+
+#[test]
+fn commands_are_carried_out_by_the_caller() {
+    with(false, |mux| {
+        assert_eq!(
+            keys(mux, "\x1dpause r\r"),
+            Input::Command(Command::Pause(B))
+        );
+        mux.say(format_args!("vm rtos: paused"));
+        mux.command_done();
+        assert_eq!(keys(mux, "\x1b[A\r\n"), Input::Command(Command::Pause(B)));
+        mux.command_done();
+        assert_eq!(keys(mux, "dup r\r"), Input::None);
+        let wanted = "hanok> pause r\r\nhanok: vm rtos: paused\r\nhanok> \
+            \r\x1b[Khanok> pause r\r\nhanok> dup r\r\nhanok: no command dup: dump?\r\nhanok> ";
+        assert_eq!(shown(mux), wanted);
+        assert!(mux.prompt_is_open());
+        keys(mux, "h\r");
+        let help = shown(mux);
+        assert!(
+            help.contains("hanok: attach NAME     go to a VM's console\r\n"),
+            "{help}"
+        );
+        assert!(
+            help.contains("hanok: stats [NAME]    exits by cause"),
+            "{help}"
+        );
+        assert_eq!(keys(mux, "\r"), Input::None);
+        assert!(!mux.prompt_is_open());
+        mux.command_done();
+        assert!(!mux.prompt_is_open(), "nothing was to be done");
+    });
+}
+
+#[test]
+fn a_command_without_end_can_be_left() {
+    with(true, |mux| {
+        keys(mux, "\x1dlist\r");
+        sent(mux);
+        keys(mux, "x");
+        assert_eq!(sent(mux), b"", "no answer yet");
+        keys(mux, "\x03");
+        assert_eq!(sent(mux), b"\x10\x51");
+        mux.command_done();
+        assert_eq!(keys(mux, "y"), Input::Vm(A));
+        assert_eq!(input(mux, A), b"y");
+    });
+}
+
+#[test]
+fn words_are_completed() {
+    with(false, |mux| {
+        keys(mux, "\x1datt\tr\t");
+        assert!(shown(mux).ends_with("\r\x1b[Khanok> attach rtos"));
+        keys(mux, "\x15st\t");
+        let choice = "st\r\x1b[Khanok: stop, stats\r\nhanok> st";
+        assert!(shown(mux).ends_with(choice));
+    });
+}
+
+#[test]
+fn every_key_that_may_change_the_receiver_is_answered() {
+    with(true, |mux| {
+        assert_eq!(sent(mux), b"\x10\x51", "at the beginning");
+        let answers = [
+            ("\x1d", &b"\x10\x40hanok> \x10\x50"[..]),
+            ("\x03", b"\n\x10\x51"),
+            ("\x1d", b"hanok> \x10\x50"),
+        ];
+        for (typed, line) in &answers {
+            keys(mux, typed);
+            assert_eq!(sent(mux), *line);
+        }
+        keys(mux, "xyz\r");
+        assert!(sent(mux).ends_with(b"lists them\nhanok> \x10\x50"));
+        keys(mux, "\n");
+        assert_eq!(sent(mux), b"\x10\x50", "the same line's end");
+        assert_eq!(keys(mux, "\x1d"), Input::Vm(A));
+        assert_eq!(sent(mux), b"\n\x10\x51");
+        assert_eq!(input(mux, A), b"\x1d");
+        keys(mux, "\r\n\x03");
+        assert_eq!(sent(mux), b"", "these are the VM's own");
+    });
+}
+
+#[test]
+fn input_goes_to_whom_it_is_for() {
+    with(true, |mux| {
+        keys(
+            mux,
+            "k\x10\x42b\x10\x10\x1d\x10\x49nobody\x10\x7f\x10\x40\x1d\x10\x42c\x10\x41a",
+        );
+        assert!(mux.prompt_is_open());
+        assert_eq!(input(mux, A), b"ka");
+        assert_eq!(input(mux, B), b"b\x10\x1dc");
+        assert!(!mux.has_input(B));
+    });
+}
+
+#[test]
+fn a_vm_that_does_not_read_stops_nobody() {
+    with(true, |mux| {
+        keys(mux, "\x10\x42");
+        keys(mux, &"x".repeat(2048));
+        assert_eq!(mux.dropped_input(B), 0);
+        sent(mux);
+        keys(mux, &"x".repeat(256));
+        assert_eq!(mux.dropped_input(B), 256);
+        let told = "\x10\x40vm rtos: input lost: it does not read its serial port\n\x10\x62";
+        assert_eq!(shown(mux), told, "once");
+        assert_eq!(keys(mux, "\x10\x40k"), Input::Vm(A));
+        assert_eq!(input(mux, A), b"k");
+        mux.clear_input(B);
+        assert_eq!(sent(mux), b"\x10\x62".repeat(8));
+    });
+}
+
+#[test]
+fn ids_that_no_vm_has_do_no_harm() {
+    for framed in [false, true] {
+        with(framed, |mux| {
+            let nobody = VmId::new(200);
+            assert!(mux.try_send(nobody, b'x'));
+            assert_eq!(mux.take_input(nobody), None);
+            assert!(!mux.has_input(nobody));
+            mux.clear_input(nobody);
+        });
+    }
+}
+
+/// What a program at the other end makes of the framed line: each channel's text, and each
+/// piece of the line that one speaker has at a time.
+fn demultiplexed(line: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut pieces: Vec<(u8, Vec<u8>)> = vec![];
+    let mut speaking = HYPERVISOR;
+    let mut line = line.iter().copied();
+    while let Some(mut byte) = line.next() {
+        if byte == 0x10 {
+            byte = line.next().expect("what DLE announces");
+            match byte {
+                0x10 => {}
+                HYPERVISOR..=0x48 => {
+                    speaking = byte;
+                    continue;
+                }
+                0x50..=0x58 | 0x61..=0x68 => continue,
+                other => panic!("code {other:#x}"),
+            }
+        }
+        match pieces.last_mut() {
+            Some((channel, text)) if *channel == speaking => text.push(byte),
+            _ => pieces.push((speaking, vec![byte])),
+        }
+    }
+    pieces
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Send(u8, u8),
+    Say(u8),
+    Room(u8),
+    Key(u8),
+    Received(u8),
+    Take(u8),
+    Done,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let key = prop::sample::select(&b"\x1d\r\x03\t\x7f\x1b[A acdehlopqrstu\x10\x40\x41\x42"[..]);
+    let event = prop_oneof![
+        4 => (0..4_u8, any::<u8>()).prop_map(|(vm, byte)| Event::Send(vm, byte)),
+        1 => any::<u8>().prop_map(Event::Say),
+        1 => any::<u8>().prop_map(Event::Room),
+        4 => key.prop_map(Event::Key),
+        1 => any::<u8>().prop_map(Event::Received),
+        1 => (0..10_u8).prop_map(Event::Take),
+        1 => Just(Event::Done),
+    ];
+    prop::collection::vec(event, 0..400)
+}
+
+/// Whether `text` is whole lines, the last one a prompt perhaps.
+fn is_whole(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let last = text.rsplit(['\n', '\r']).next().unwrap_or("");
+    last.is_empty() || last.trim_start_matches("\x1b[K").starts_with("hanok> ")
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_everybody_keeps_their_name(framed: bool, events in events()) {
+        with(framed, |mux| {
+            let mut taken = [const { Vec::new() }; 4];
+            for event in events {
+                match event {
+                    Event::Send(vm, byte) => {
+                        if mux.try_send(VmId::new(vm), byte) {
+                            taken[usize::from(vm)].push(byte);
+                        }
+                    }
+                    Event::Say(word) => mux.say(format_args!("said {word} end")),
+                    Event::Room(room) => mux.port().room = room.into(),
+                    Event::Key(byte) | Event::Received(byte) => drop(mux.received(byte)),
+                    Event::Take(vm) => drop(mux.take_input(VmId::new(vm))),
+                    Event::Done => mux.command_done(),
+                }
+            }
+            mux.port().room = usize::MAX;
+            mux.flush_blocking();
+            assert!(!mux.pending());
+            if !framed {
+                return;
+            }
+            let pieces = demultiplexed(&mux.port().sent);
+            for (vm, taken) in (FIRST_VM..).zip(&taken) {
+                let said = pieces.iter().filter(|(channel, _)| *channel == vm);
+                let said: Vec<u8> = said.flat_map(|(_, text)| text.clone()).collect();
+                assert_eq!(said, *taken);
+            }
+            for (channel, text) in &pieces {
+                assert!(*channel != HYPERVISOR || typed_at(text) || is_whole(text), "{text:?}");
+            }
+        });
+    }
+}
+
+/// Whether it is an echo of what was typed at the prompt, without the prompt itself.
+fn typed_at(text: &[u8]) -> bool {
+    !text.windows(4).any(|word| word == b"said")
+}

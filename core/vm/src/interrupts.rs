@@ -1,0 +1,182 @@
+//! How interrupts reach a VM's vCPUs, wherever these are.
+
+use crate::{Machine, Vcpu, Vm};
+use hanok_hal::ListRegisters;
+use hanok_types::{IntId, VcpuId, VcpuSet, Width, platform};
+use hanok_vgic::{Frame, Vgic};
+
+/// GICR_ICPENDR0 in a redistributor's two frames (IHI 0069H, 12.11).
+const GICR_ICPENDR0: u64 = 0x1_0280;
+
+/// The list registers of a vCPU that is in no pCPU: there are none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoLists;
+
+impl ListRegisters for NoLists {
+    fn count(&self) -> usize {
+        0
+    }
+
+    fn read(&self, _index: usize) -> u64 {
+        0
+    }
+
+    fn write(&mut self, _index: usize, _value: u64) {}
+
+    fn empty(&self) -> u32 {
+        0
+    }
+
+    fn set_underflow_interrupt(&mut self, _on: bool) {}
+}
+
+impl Vm {
+    /// Makes a vCPU's pCPU look at it, unless it is `caller`, which is about to. They may
+    /// have one pCPU: then it kicks itself.
+    pub fn wake(&self, machine: &impl Machine, vcpu: VcpuId, caller: VcpuId) {
+        if let Some(cpu) = self.cpu_of(vcpu).filter(|_| vcpu != caller) {
+            machine.kick(cpu);
+        }
+    }
+
+    /// Tells vCPUs other than `caller` that their interrupts changed.
+    pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
+        if set.is_empty() {
+            return;
+        }
+        for vcpu in set.iter().filter(|vcpu| Some(*vcpu) != caller) {
+            self.requests(vcpu).ask_interrupts();
+            if let Some(cpu) = self.cpu_of(vcpu) {
+                machine.kick(cpu);
+            }
+        }
+    }
+
+    /// Whether an interrupt waits for a vCPU that sleeps, its interrupts in `lists`.
+    pub fn interrupt_waits(
+        &self,
+        machine: &impl Machine,
+        vcpu: VcpuId,
+        lists: &mut impl ListRegisters,
+    ) -> bool {
+        let mut gic = self.gic.lock();
+        let freed = gic.fold(vcpu, lists).union(gic.enter(vcpu, lists));
+        self.release(machine, &mut gic, vcpu);
+        let waits = gic.has_pending(vcpu);
+        drop(gic);
+        self.notify(machine, freed, Some(vcpu));
+        waits
+    }
+
+    /// Whether an interrupt waits for a vCPU that is in no pCPU.
+    pub fn interrupt_waits_absent(&self, vcpu: VcpuId) -> bool {
+        self.gic.lock().has_pending(vcpu)
+    }
+
+    /// A vCPU makes room for another one in its pCPU: its interrupts go back from `lists`
+    /// into the model, and wait there. Returns whether the virtual timer's physical
+    /// interrupt is active on its behalf, see [`Self::holds_virtual_timer`].
+    pub fn switch_out(
+        &self,
+        machine: &impl Machine,
+        vcpu: VcpuId,
+        lists: &mut impl ListRegisters,
+    ) -> bool {
+        let mut gic = self.gic.lock();
+        let freed = gic.leave(vcpu, lists);
+        self.release(machine, &mut gic, vcpu);
+        let holds = gic.holds_hardware(vcpu, platform::TIMER_VIRTUAL_IRQ);
+        drop(gic);
+        self.notify(machine, freed, Some(vcpu));
+        holds
+    }
+
+    /// Whether the virtual timer's interrupt is pending or active for a vCPU with the
+    /// physical one behind it, which is then to be active while the vCPU is in a pCPU: the
+    /// guest ends it, and until then its timer does not interrupt again.
+    pub fn holds_virtual_timer(&self, vcpu: VcpuId) -> bool {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        self.gic.lock().holds_hardware(vcpu, irq)
+    }
+
+    /// The virtual timer of a vCPU that is in no pCPU has come to its time: it is as if
+    /// `physical` had fired. For the vCPU's own pCPU.
+    pub fn virtual_timer_absent(&self, machine: &impl Machine, vcpu: VcpuId, physical: IntId) {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        let set = self.gic.lock().inject_hardware(vcpu, irq, physical);
+        self.notify(machine, set, Some(vcpu));
+    }
+
+    /// Brings the emulated timers' lines of a vCPU up to date that is in no pCPU.
+    pub fn timers_absent(&self, machine: &impl Machine, vcpu: &mut Vcpu) {
+        let mut set = self.physical_timer_line(machine, vcpu);
+        if vcpu.id.index() == 0 {
+            set = set.union(self.clock_alarm(machine));
+        }
+        self.notify(machine, set, Some(vcpu.id));
+    }
+
+    /// When an emulated timer of `vcpu` is next due, in counter ticks.
+    pub fn deadline(&self, machine: &impl Machine, vcpu: &Vcpu) -> Option<u64> {
+        let alarm = (vcpu.id.index() == 0).then(|| self.alarm_deadline(machine));
+        vcpu.timer
+            .deadline()
+            .into_iter()
+            .chain(alarm.flatten())
+            .min()
+    }
+
+    /// The emulated physical timer's line; the vCPUs that are to look at their interrupts.
+    pub(crate) fn physical_timer_line(&self, machine: &impl Machine, vcpu: &mut Vcpu) -> VcpuSet {
+        let level = vcpu.timer.sample(machine.counter());
+        let irq = platform::TIMER_PHYSICAL_IRQ;
+        self.gic.lock().set_level(Some(vcpu.id), irq, level)
+    }
+
+    /// A device of the board that this VM has raised `physical`, which was acknowledged and
+    /// had its priority dropped: `irq` becomes pending. Called on any pCPU.
+    pub fn device_interrupt(&self, machine: &impl Machine, irq: IntId, physical: IntId) {
+        let first = VcpuId::new(0);
+        let set = self.gic.lock().inject_hardware(first, irq, physical);
+        self.notify(machine, set, None);
+    }
+
+    /// Every interrupt that is not idle, one after the other, for people.
+    pub fn each_interrupt(&self, mut show: impl FnMut(hanok_vgic::Snapshot)) {
+        self.gic.lock().snapshot().for_each(&mut show);
+    }
+
+    /// Accesses that nothing answered, and those to registers that no device has.
+    pub fn strays(&self) -> (u64, u64) {
+        let holes = self.devices.lock().holes;
+        (holes, self.gic.lock().unknown_accesses())
+    }
+
+    /// A vCPU leaves its pCPU: its interrupts go back from `lists` into the model, and
+    /// physical ones that nobody holds any more are let go. One that is in no pCPU gives
+    /// [`NoLists`].
+    pub fn take_back_interrupts(
+        &self,
+        machine: &impl Machine,
+        vcpu: VcpuId,
+        lists: &mut impl ListRegisters,
+    ) {
+        let mut gic = self.gic.lock();
+        let mut freed = gic.leave(vcpu, lists);
+        // The virtual timer goes off with its vCPU: what it raised is no longer true.
+        let timer = 1 << platform::TIMER_VIRTUAL_IRQ.get();
+        let frame = Frame::Redist(vcpu);
+        freed = freed.union(gic.write(frame, GICR_ICPENDR0, Width::Word, timer));
+        self.release(machine, &mut gic, vcpu);
+        drop(gic);
+        self.notify(machine, freed, Some(vcpu));
+    }
+
+    /// Deactivates the physical interrupts that no virtual one stands for any more: they may
+    /// fire again. On the pCPU of `vcpu`.
+    pub(crate) fn release(&self, machine: &impl Machine, gic: &mut Vgic, vcpu: VcpuId) {
+        while let Some(interrupt) = gic.take_released(vcpu) {
+            machine.deactivate(interrupt);
+        }
+    }
+}

@@ -46,6 +46,8 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, interrupt: IntId) {
     } else if interrupt == lines.hyp_timer {
         write!("cnthp_ctl_el2", 0);
         cpu.timer.set(None);
+        // It has come; the scheduler, which is asked next, sets the next one.
+        cpu.deadline = None;
         if let Some(vcpu) = resident(cpu) {
             vcpu.core.rearm = true;
         }

@@ -9,6 +9,7 @@ use core::sync::atomic::AtomicBool;
 use hanok_aarch64::board::{Board, BoardInterrupts, VmUnit};
 use hanok_aarch64::boot::{self, BootArguments};
 use hanok_aarch64::cpu::{self, Cpu};
+use hanok_aarch64::interrupts::Target;
 use hanok_aarch64::random::Random;
 use hanok_aarch64::traps::Features;
 use hanok_aarch64::{exits, pmu, read, schedule, vectors};
@@ -16,7 +17,7 @@ use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, Gic, PsciMethod};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
-use hanok_types::{CpuId, Hpa, Hva, IntId, MAX_CPUS, Span};
+use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
 use hanok_vm::Console;
 
 /// The longest device tree (arm64 boot protocol), and so all of one that is mapped at first.
@@ -56,7 +57,6 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     };
     adopt_console(&board, info.early_console);
     selftest::early(board.bootargs);
-    smp::check_gic(&board);
     let tree_span = Span::new(Hpa::new(boot.tree), tree_len(tree)).unwrap_or_default();
     let layout = layout::establish(&board, &image, tree_span);
     start(&board, image, layout)
@@ -142,17 +142,20 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let system = system::parse(payload, tree.cpus.len());
     let features = Features::detect();
-    let units = system::place_units(&system, epoch(tree), &mut layout.free, &mut place);
-    let mut mpidr = [0; MAX_CPUS];
-    mpidr
-        .iter_mut()
-        .zip(&tree.cpus)
-        .for_each(|(slot, cpu)| *slot = cpu.mpidr);
+    let gic = smp::interface(tree, system.gic);
+    let facts = system::Facts {
+        system: &system,
+        priority_bits: gic.lists().priority_bits(),
+        epoch: epoch(tree),
+        gicv: smp::virtual_cpu_interface(tree),
+    };
+    let units = system::place_units(&facts, &mut layout.free, &mut place);
     let board = Board {
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
         console: Mutex::new(Console::new(uart, framed)),
         interrupts: interrupts(tree, console.interrupt),
-        mpidr,
+        gic,
+        cpus: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
         vtcr: system::vtcr(),
         features,
         frequency: read!("cntfrq_el0"),

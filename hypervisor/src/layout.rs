@@ -278,6 +278,16 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMap
                 .iter()
                 .try_for_each(|frames| table.map_in_place(*frames, device))
         }
-        Gic::V2 { .. } => Ok(()),
+        Gic::V2 {
+            distributor,
+            cpu,
+            virtualization,
+            ..
+        } => {
+            table.map_in_place(*distributor, device)?;
+            table.map_in_place(*cpu, device)?;
+            // GICV is mapped for guests alone.
+            virtualization.map_or(Ok(()), |(control, _)| table.map_in_place(control, device))
+        }
     }
 }

@@ -6,10 +6,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use hanok_aarch64::board::Board;
 use hanok_aarch64::boot::{SecondaryStart, secondary_entry_offset};
 use hanok_aarch64::cpu::{self, Cpu};
-use hanok_aarch64::{interrupts, mmu, read, schedule, traps, vectors, yield_now};
-use hanok_arm_common::HostGicV3;
+use hanok_aarch64::interrupts::{self, CpuGic, Interface};
+use hanok_aarch64::{mmu, read, schedule, traps, vectors, yield_now};
+use hanok_arm_common::{GicError, HostGicV2, HostGicV3};
 use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
-use hanok_types::{CpuId, Hpa, Hva, MAX_CPUS};
+use hanok_types::{CpuId, GicVersion, Hpa, Hva, MAX_CPUS, Span};
 
 /// What a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
@@ -18,9 +19,18 @@ pub struct Starting {
     /// The CPU's record.
     pub cpu: Cpu,
     mpidr: u64,
-    distributor: Hva,
-    redistributors: heapless::Vec<(Hva, u64), 8>,
+    gic: GicFrames,
     state: &'static AtomicU32,
+}
+
+/// Where the interrupt controller is.
+#[derive(Clone, Debug)]
+enum GicFrames {
+    V3 {
+        distributor: Hva,
+        redistributors: heapless::Vec<(Hva, u64), 8>,
+    },
+    V2(HostGicV2),
 }
 
 /// The records of all CPUs, by their index.
@@ -30,19 +40,74 @@ const WAITING: u32 = 0;
 const ONLINE: u32 = 1;
 const FAILED: u32 = 2;
 
-/// Refuses a board whose interrupt controller cannot be driven yet: before anything touches
-/// the registers of a GICv3, which such a CPU may not have.
-pub fn check_gic(tree: &BoardTree<'_>) {
-    if !matches!(tree.gic, Gic::V3 { .. }) {
-        refuse_gicv2();
+/// How CPUs take their interrupts on this board, which must have what the VMs are to see.
+pub fn interface(tree: &BoardTree<'_>, wanted: GicVersion) -> Interface {
+    let (interface, has) = match &tree.gic {
+        Gic::V3 { .. } => (Interface::V3, GicVersion::V3),
+        Gic::V2 { .. } => {
+            let gic = gicv2(tree);
+            (Interface::V2(gic, gic.lists()), GicVersion::V2)
+        }
+    };
+    if has != wanted {
+        let name = |version| match version {
+            GicVersion::V2 => "GICv2",
+            GicVersion::V3 => "GICv3",
+        };
+        refuse(format_args!(
+            "the image was built for a board with a {}, and this one has a {}: build it for this \
+             board (`board` in the description, `gic` in the board's file)",
+            name(wanted),
+            name(has)
+        ));
+    }
+    interface
+}
+
+fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
+    let Gic::V2 {
+        distributor,
+        cpu,
+        virtualization: Some((control, _)),
+        ..
+    } = &tree.gic
+    else {
+        refuse(format_args!(
+            "the board's GICv2 has no virtualization extensions (its device tree names no GICH \
+             and GICV)"
+        ));
+    };
+    let at = |span: &Span<Hpa>| Hva::new(span.start().get());
+    // SAFETY: the frames are the board's GICv2, mapped for ever, and driven from here alone.
+    match unsafe { HostGicV2::new(at(distributor), at(cpu), at(control)) } {
+        Ok(gic) => gic,
+        Err(error) => refuse(format_args!("{error}")),
     }
 }
 
-fn refuse_gicv2() -> ! {
-    refuse(format_args!(
-        "the board has a GICv2, which is not supported yet: take one with a GICv3 \
-         (QEMU: -M virt,gic-version=3)"
-    ));
+/// A GICv2's virtual CPU interface, which a guest sees in place of the CPU interface.
+pub fn virtual_cpu_interface(tree: &BoardTree<'_>) -> Option<Hpa> {
+    match &tree.gic {
+        Gic::V2 { virtualization, .. } => virtualization.map(|(_, gicv)| gicv.start()),
+        Gic::V3 { .. } => None,
+    }
+}
+
+fn frames(tree: &BoardTree<'_>) -> GicFrames {
+    match &tree.gic {
+        Gic::V3 {
+            distributor,
+            redistributors,
+            ..
+        } => GicFrames::V3 {
+            distributor: Hva::new(distributor.start().get()),
+            redistributors: redistributors
+                .iter()
+                .map(|span| (Hva::new(span.start().get()), span.len()))
+                .collect(),
+        },
+        Gic::V2 { .. } => GicFrames::V2(gicv2(tree)),
+    }
 }
 
 /// A record for every CPU of the tree; turns of `slice` counter ticks.
@@ -52,25 +117,13 @@ pub fn prepare(
     slice: u64,
     place: &mut Place,
 ) -> Records {
-    let Gic::V3 {
-        distributor,
-        redistributors,
-        ..
-    } = &tree.gic
-    else {
-        refuse_gicv2();
-    };
-    let frames: heapless::Vec<_, 8> = redistributors
-        .iter()
-        .map(|span| (Hva::new(span.start().get()), span.len()))
-        .collect();
+    let gic = frames(tree);
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
         let starting = Starting {
             cpu: Cpu::new(id, Some(board), mmu::stack_tops(id), slice),
             mpidr: cpu.mpidr,
-            distributor: Hva::new(distributor.start().get()),
-            redistributors: frames.clone(),
+            gic: gic.clone(),
             state: place.put(AtomicU32::new(WAITING))?,
         };
         place.put(starting)
@@ -83,23 +136,28 @@ pub fn prepare(
 }
 
 /// Sets up what is this CPU's own. `Err` with the reason where that fails.
-fn set_up(starting: &mut Starting, board: &Board) -> Result<HostGicV3, hanok_arm_common::GicError> {
+fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
     vectors::install();
     // SAFETY: the record lives for ever and is this CPU's.
     unsafe { cpu::install(&mut starting.cpu) };
-    // SAFETY: the frames are the board's GICv3, mapped for ever; this CPU drives its own.
-    let gic = unsafe {
-        HostGicV3::find(
-            starting.distributor,
-            &starting.redistributors,
-            starting.mpidr,
-        )
-    }?;
-    if starting.cpu.id == CpuId::new(0) {
-        gic.init_distributor();
+    let gic = match &starting.gic {
+        GicFrames::V3 {
+            distributor,
+            redistributors,
+        } => {
+            // SAFETY: the frames are the board's GICv3, mapped for ever; this CPU drives its own.
+            CpuGic::V3(unsafe { HostGicV3::find(*distributor, redistributors, starting.mpidr) }?)
+        }
+        GicFrames::V2(gic) => CpuGic::V2(*gic),
+    };
+    let id = starting.cpu.id;
+    if id == CpuId::new(0) {
+        gic.init_board();
     }
-    gic.init_redistributor();
-    interrupts::init_cpu_interface();
+    if let Some(me) = board.cpus.get(id.index()) {
+        gic.init_cpu(me);
+    }
+    board.gic.lists().clear();
     let lines = &board.interrupts;
     for line in [
         interrupts::KICK,
@@ -191,7 +249,7 @@ fn wait_for(state: &AtomicU32, id: CpuId, mpidr: u64) {
         match state.load(Ordering::Acquire) {
             ONLINE => return,
             FAILED => refuse(format_args!(
-                "CPU {id}: no GICv3 redistributor names its affinity {mpidr:#x}"
+                "CPU {id}: no part of the interrupt controller is for its affinity {mpidr:#x}"
             )),
             _ if read!("cntpct_el0") > until => {
                 refuse(format_args!("CPU {id} was started but does not answer"))
@@ -233,8 +291,8 @@ pub fn set_up_first(board: &'static Board, cpus: &mut Records) {
         Ok(gic) => gic,
         Err(error) => refuse(format_args!("{error}")),
     };
-    if let Some(uart) = board.interrupts.uart {
-        gic.route(uart, first.mpidr);
+    if let Some((uart, me)) = board.interrupts.uart.zip(board.cpus.first()) {
+        gic.route(uart, me);
         gic.enable(uart, true);
     }
 }

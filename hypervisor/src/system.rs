@@ -7,7 +7,6 @@ use crate::smp::Records;
 use core::sync::atomic::AtomicU64;
 use hanok_aarch64::board::{Board, VmUnit};
 use hanok_aarch64::frames::Frames;
-use hanok_aarch64::lists::HardwareLists;
 use hanok_aarch64::mmu::Stage2Tlb;
 use hanok_aarch64::ram::GuestRam;
 use hanok_aarch64::read;
@@ -16,7 +15,7 @@ use hanok_aarch64::vcpu::Vcpu;
 use hanok_config::{System, VmConfig};
 use hanok_memory::FrameMap;
 use hanok_paging::{Geometry, PaRange, Stage2, Stage2Attributes, Table, Vmid, vtcr_el2, vttbr_el2};
-use hanok_types::{CpuId, GicVersion, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
 /// 40-bit bus has, and all that QEMU virt's RAM needs.
@@ -50,30 +49,34 @@ pub fn parse(payload: &[u8], cpus: usize) -> System {
     system
 }
 
+/// What every VM's making depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The system.
+    pub system: &'a System,
+    /// Bits of priority of the CPUs' virtual interface.
+    pub priority_bits: u32,
+    /// The wall clock's time at counter zero, in seconds.
+    pub epoch: u32,
+    /// A GICv2's virtual CPU interface, which guests have for theirs.
+    pub gicv: Option<Hpa>,
+}
+
 /// Every VM with its memory and its stage 2.
-pub fn place_units(
-    system: &System,
-    epoch: u32,
-    free: &mut FrameMap,
-    place: &mut Place,
-) -> &'static [VmUnit] {
-    let units = system
+pub fn place_units(facts: &Facts<'_>, free: &mut FrameMap, place: &mut Place) -> &'static [VmUnit] {
+    let units = facts
+        .system
         .vms
         .iter()
         .enumerate()
-        .map(|(index, config)| unit(index, config, (system.gic, epoch), free));
-    match place.put_all(system.vms.len(), units) {
+        .map(|(index, config)| unit(index, config, facts, free));
+    match place.put_all(facts.system.vms.len(), units) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
     }
 }
 
-fn unit(
-    index: usize,
-    config: &VmConfig,
-    (gic, epoch): (GicVersion, u32),
-    free: &mut FrameMap,
-) -> VmUnit {
+fn unit(index: usize, config: &VmConfig, facts: &Facts<'_>, free: &mut FrameMap) -> VmUnit {
     let name = &config.name;
     let memory = config.memory;
     let host = match free.allocate_for_guest(memory.len(), memory.start()) {
@@ -86,10 +89,10 @@ fn unit(
     // SAFETY: free RAM, mapped in place, taken for this VM alone.
     let ram = unsafe { GuestRam::new(memory, host.start()) };
     let flash = flash(config, free);
-    let stage_2 = stage_2(config, host.start(), flash.as_ref(), free);
+    let stage_2 = stage_2(config, host.start(), flash.as_ref(), facts.gicv, free);
     let id = VmId::new(index as u8);
-    let bits = HardwareLists::priority_bits();
-    let vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, epoch);
+    let (gic, bits) = (facts.system.gic, facts.priority_bits);
+    let vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
     VmUnit {
         vm,
         ram,
@@ -137,6 +140,7 @@ fn stage_2(
     config: &VmConfig,
     host: Hpa,
     flash: Option<&GuestRam>,
+    gicv: Option<Hpa>,
     free: &mut FrameMap,
 ) -> Table<Stage2, Frames> {
     // A root of two, a table for each GiB that blocks do not cover whole, two more for each
@@ -161,6 +165,10 @@ fn stage_2(
     map(config.memory, host, Stage2Attributes::RAM);
     if let Some(flash) = flash {
         map(flash.ipa(), flash.host(), Stage2Attributes::ROM);
+    }
+    let interface = Span::new(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE);
+    if let Some((span, gicv)) = interface.zip(gicv) {
+        map(span, gicv, Stage2Attributes::DEVICE);
     }
     for registers in config.devices.iter().flat_map(|device| &device.registers) {
         let Some(span) = registers.guest_span() else {

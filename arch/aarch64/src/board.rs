@@ -1,8 +1,9 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
+use crate::fp;
+use crate::interrupts::{Interface, Target};
 use crate::ram::GuestRam;
 use crate::traps::Features;
-use crate::{fp, interrupts};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use hanok_arm_common::{Firmware, HostUart};
 use hanok_decode::SysReg;
@@ -52,8 +53,10 @@ pub struct Board {
     pub console: Mutex<Console<HostUart>>,
     /// Interrupts.
     pub interrupts: BoardInterrupts,
-    /// MPIDR of each pCPU, by its index.
-    pub mpidr: [u64; MAX_CPUS],
+    /// How CPUs take their interrupts.
+    pub gic: Interface,
+    /// How each pCPU is named, by its index.
+    pub cpus: heapless::Vec<Target, MAX_CPUS>,
     /// VTCR_EL2, the same for every VM.
     pub vtcr: u64,
     /// The CPUs' optional features (all CPUs of a board are alike).
@@ -102,8 +105,8 @@ impl Machine for Board {
     type Port<'a> = VmPort<'a>;
 
     fn kick(&self, cpu: CpuId) {
-        if let Some(mpidr) = self.mpidr.get(cpu.index()) {
-            interrupts::kick(*mpidr);
+        if let Some(target) = self.cpus.get(cpu.index()) {
+            self.gic.kick(target);
         }
     }
 
@@ -116,7 +119,7 @@ impl Machine for Board {
     }
 
     fn deactivate(&self, interrupt: IntId) {
-        interrupts::deactivate(interrupt);
+        self.gic.deactivate(interrupt);
     }
 
     fn port(&self, vm: VmId) -> VmPort<'_> {

@@ -1,10 +1,10 @@
 //! A pCPU: what TPIDR_EL2 points at.
 
 use crate::board::Board;
+use crate::interrupts::CpuGic;
 use crate::vcpu::Vcpu;
 use core::cell::Cell;
 use core::ptr;
-use hanok_arm_common::HostGicV3;
 use hanok_sched::{Entity, MAX_ENTITIES, RoundRobin};
 use hanok_types::CpuId;
 
@@ -33,7 +33,7 @@ pub struct Cpu {
     /// What the hypervisor's timer is set to; `None`: it is off.
     pub timer: Cell<Option<u64>>,
     /// This pCPU's part of the interrupt controller, once it is set up.
-    pub gic: Option<HostGicV3>,
+    pub gic: Option<CpuGic>,
     /// What the counter of EL2's own instructions showed when it was last looked at.
     pub instructions: u32,
 }

@@ -2,11 +2,10 @@
 
 use crate::board::Board;
 use crate::cpu::{self, Cpu};
-use crate::lists::HardwareLists;
 use crate::service::{self, guest};
 use crate::traps::guest_mdcr;
 use crate::vcpu::Vcpu;
-use crate::{fp, inject, interrupts, read, schedule, write};
+use crate::{fp, inject, read, schedule, write};
 use hanok_decode::{Esr, Syndrome};
 use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
@@ -68,7 +67,7 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
     if let Exit::Fetch { ipa, .. } = exit {
         notice_fault_loop(vcpu, board, ipa);
     }
-    let action = guest(vcpu, board, &mut HardwareLists::new()).handle(exit);
+    let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
     (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
 }
 
@@ -227,19 +226,19 @@ extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
 }
 
 fn on_irq(vcpu: *mut Vcpu) -> (Cause, After) {
-    let Some(interrupt) = interrupts::acknowledge() else {
+    let (vcpu, cpu, board) = arrived(vcpu);
+    let Some(taken) = board.gic.acknowledge() else {
         return (Cause::Interrupt, After::Resume);
     };
-    interrupts::drop_priority(interrupt);
-    let (vcpu, cpu, board) = arrived(vcpu);
-    if interrupt == board.interrupts.virtual_timer {
+    board.gic.drop_priority(taken);
+    if taken.id() == board.interrupts.virtual_timer {
         // Deactivated by the guest, through the list register.
-        guest(vcpu, board, &mut HardwareLists::new()).virtual_timer(interrupt);
+        guest(vcpu, board, &mut board.gic.lists()).virtual_timer(taken.id());
         return (Cause::Timer, After::Resume);
     }
     // The vCPU is the resident one, which `serve` reaches through `cpu`.
     let (unit, id) = (vcpu.unit, vcpu.core.id);
-    service::serve(cpu, board, interrupt);
+    service::serve(cpu, board, taken);
     // Whoever is kicked, or has come to its time, may be another vCPU of this pCPU.
     let stays = !cpu.is_shared() && unit.vm.may_run(id);
     let after = if stays {
@@ -271,6 +270,6 @@ fn on_serror(vcpu: *mut Vcpu) -> After {
     board.say(format_args!(
         "vm {name}: SError while it ran (ESR_EL2 {esr:#x}), handed to it"
     ));
-    let action = guest(vcpu, board, &mut HardwareLists::new()).handle(Exit::SystemError);
+    let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
     act(vcpu, cpu, board, esr, action)
 }

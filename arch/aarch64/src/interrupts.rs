@@ -1,16 +1,210 @@
-//! This CPU's physical interrupts, by the GICv3 system registers.
+//! Physical interrupts, by the CPU interface of the board's GICv3 or GICv2.
 //!
-//! EOI mode 1: ending an interrupt drops its priority, deactivating it is a step of its own,
-//! so that a guest can do it for the interrupts it was handed (IHI 0069H, 4.8.1).
+//! Either way ending an interrupt drops its priority, and deactivating it is a step of its
+//! own, so that a guest can do it for the interrupts it was handed (IHI 0069H, 4.8.1;
+//! IHI 0048B, 3.2.1). A GICv3's interface is system registers, a GICv2's is memory that each
+//! CPU sees at the same place.
 
+use crate::lists::{HardwareLists, HostLists};
 use crate::{read, write};
+use core::sync::atomic::{AtomicU8, Ordering};
+use hanok_arm_common::{GichLists, HostGicV2, HostGicV3};
 use hanok_types::IntId;
 
 /// The SGI by which one pCPU makes another look up.
 pub const KICK: IntId = IntId::new(0);
 
-/// Turns the interface on: all priorities, group 1, EOI mode 1.
-pub fn init_cpu_interface() {
+/// How a CPU takes and ends its interrupts, and sends others one.
+#[derive(Clone, Copy, Debug)]
+pub enum Interface {
+    /// GICv3's system registers.
+    V3,
+    /// GICv2's memory, and its list registers.
+    V2(HostGicV2, GichLists),
+}
+
+/// An interrupt that was acknowledged: its id, and on a GICv2 the CPU that sent it.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken(u32);
+
+impl Taken {
+    /// Which.
+    #[inline(always)]
+    pub fn id(self) -> IntId {
+        // No id from 1024 on (an LPI) is ever enabled.
+        IntId::new(self.0 & 0x3ff)
+    }
+}
+
+impl Interface {
+    /// Takes the pending interrupt of the highest priority, if there is one.
+    #[inline(always)]
+    pub fn acknowledge(&self) -> Option<Taken> {
+        match self {
+            Self::V3 => {
+                let id = read!("icc_iar1_el1") as u32;
+                (id < 1020).then_some(Taken(id))
+            }
+            Self::V2(gic, _) => gic.acknowledge().map(Taken),
+        }
+    }
+
+    /// Drops its priority.
+    #[inline(always)]
+    pub fn drop_priority(&self, taken: Taken) {
+        match self {
+            Self::V3 => write!("icc_eoir1_el1", u64::from(taken.0)),
+            Self::V2(gic, _) => gic.drop_priority(taken.0),
+        }
+    }
+
+    /// Deactivates it, so that it can come again.
+    #[inline(always)]
+    pub fn end(&self, taken: Taken) {
+        match self {
+            Self::V3 => write!("icc_dir_el1", u64::from(taken.0)),
+            Self::V2(gic, _) => gic.deactivate(taken.0),
+        }
+    }
+
+    /// Deactivates an interrupt that is no SGI; without effect where it is not active.
+    #[inline(always)]
+    pub fn deactivate(&self, interrupt: IntId) {
+        self.end(Taken(interrupt.get()));
+    }
+
+    /// Sends the kick to a CPU.
+    pub fn kick(&self, to: &Target) {
+        // What was written for the other CPU is visible before it is woken.
+        crate::sysreg::dsb_ish();
+        match self {
+            Self::V3 => {
+                write!("icc_sgi1r_el1", sgi_to(to.mpidr));
+                crate::sysreg::isb();
+            }
+            Self::V2(gic, _) => gic.send_sgi(KICK, to.mask()),
+        }
+    }
+
+    /// This CPU's list registers.
+    #[inline(always)]
+    pub fn lists(&self) -> HostLists {
+        match self {
+            Self::V3 => HostLists::V3(HardwareLists::new()),
+            Self::V2(_, lists) => HostLists::V2(*lists),
+        }
+    }
+}
+
+/// How a CPU is named when an interrupt is sent to it.
+#[derive(Debug, Default)]
+pub struct Target {
+    /// By its affinity, on a GICv3.
+    mpidr: u64,
+    /// By its bit, on a GICv2, which the CPU itself alone can find out.
+    mask: AtomicU8,
+}
+
+impl Target {
+    /// The CPU with this affinity.
+    pub const fn new(mpidr: u64) -> Self {
+        Self {
+            mpidr,
+            mask: AtomicU8::new(0),
+        }
+    }
+
+    /// Its affinity.
+    pub fn mpidr(&self) -> u64 {
+        self.mpidr
+    }
+
+    fn mask(&self) -> u8 {
+        self.mask.load(Ordering::Relaxed)
+    }
+}
+
+/// ICC_SGI1R_EL1 for [`KICK`] to one CPU (IHI 0069H, 12.2).
+fn sgi_to(mpidr: u64) -> u64 {
+    let affinity = |level: u32| mpidr >> level & 0xff;
+    let (aff0, aff1, aff2, aff3) = (affinity(0), affinity(8), affinity(16), affinity(32));
+    aff3 << 48
+        | (aff0 >> 4) << 44
+        | aff2 << 32
+        | u64::from(KICK.get()) << 24
+        | aff1 << 16
+        | 1 << (aff0 & 0xf)
+}
+
+/// One CPU's part of the board's interrupt controller.
+#[derive(Clone, Copy, Debug)]
+pub enum CpuGic {
+    /// The distributor and this CPU's redistributor.
+    V3(HostGicV3),
+    /// The distributor, and what of it is banked.
+    V2(HostGicV2),
+}
+
+impl CpuGic {
+    /// Sets up what is the whole board's. Once.
+    pub fn init_board(&self) {
+        match self {
+            Self::V3(gic) => gic.init_distributor(),
+            Self::V2(gic) => gic.init_distributor(),
+        }
+    }
+
+    /// Sets up what is this CPU's, which others call `me`: all priorities let through,
+    /// ending in two steps.
+    pub fn init_cpu(&self, me: &Target) {
+        match self {
+            Self::V3(gic) => {
+                gic.init_redistributor();
+                init_system_registers();
+            }
+            Self::V2(gic) => {
+                gic.init_cpu();
+                me.mask.store(gic.cpu_mask(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Lets an interrupt through, or not. A private one: this CPU's.
+    pub fn enable(&self, interrupt: IntId, on: bool) {
+        match self {
+            Self::V3(gic) => gic.enable(interrupt, on),
+            Self::V2(gic) => gic.enable(interrupt, on),
+        }
+    }
+
+    /// Sends an SPI to the CPU that `to` names.
+    pub fn route(&self, interrupt: IntId, to: &Target) {
+        match self {
+            Self::V3(gic) => gic.route(interrupt, to.mpidr),
+            Self::V2(gic) => gic.route(interrupt, to.mask()),
+        }
+    }
+
+    /// Makes an interrupt active without its having fired, so that it does not fire until
+    /// it is deactivated; or takes that back.
+    pub fn set_active(&self, interrupt: IntId, on: bool) {
+        match self {
+            Self::V3(gic) => gic.set_active(interrupt, on),
+            Self::V2(gic) => gic.set_active(interrupt, on),
+        }
+    }
+
+    /// Whether an SPI is triggered by an edge or by a level.
+    pub fn set_edge(&self, interrupt: IntId, edge: bool) {
+        match self {
+            Self::V3(gic) => gic.set_edge(interrupt, edge),
+            Self::V2(gic) => gic.set_edge(interrupt, edge),
+        }
+    }
+}
+
+/// GICv3: all priorities, group 1, EOI mode 1.
+fn init_system_registers() {
     // SRE, no bypass, EL1 may use the (virtual) interface.
     write!("icc_sre_el2", 0b1111);
     crate::sysreg::isb();
@@ -18,40 +212,5 @@ pub fn init_cpu_interface() {
     write!("icc_pmr_el1", 0xff);
     write!("icc_bpr1_el1", 0);
     write!("icc_igrpen1_el1", 1);
-    crate::sysreg::isb();
-}
-
-/// Takes the pending interrupt of the highest priority, if there is one.
-#[inline(always)]
-pub fn acknowledge() -> Option<IntId> {
-    let id = read!("icc_iar1_el1") as u32;
-    (id < 1020).then(|| IntId::new(id))
-}
-
-/// Drops its priority.
-#[inline(always)]
-pub fn drop_priority(interrupt: IntId) {
-    write!("icc_eoir1_el1", u64::from(interrupt.get()));
-}
-
-/// Deactivates it, so that it can come again.
-#[inline(always)]
-pub fn deactivate(interrupt: IntId) {
-    write!("icc_dir_el1", u64::from(interrupt.get()));
-}
-
-/// Sends the kick to the CPU with `mpidr`.
-pub fn kick(mpidr: u64) {
-    let affinity = |level: u32| mpidr >> level & 0xff;
-    let (aff0, aff1, aff2, aff3) = (affinity(0), affinity(8), affinity(16), affinity(32));
-    let value = aff3 << 48
-        | (aff0 >> 4) << 44
-        | aff2 << 32
-        | u64::from(KICK.get()) << 24
-        | aff1 << 16
-        | 1 << (aff0 & 0xf);
-    // What was written for the other CPU is visible before it is woken.
-    crate::sysreg::dsb_ish();
-    write!("icc_sgi1r_el1", value);
     crate::sysreg::isb();
 }

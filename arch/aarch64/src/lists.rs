@@ -1,6 +1,7 @@
-//! This CPU's list registers.
+//! This CPU's list registers: a GICv3's system registers, or a GICv2's memory.
 
 use crate::{read, write};
+use hanok_arm_common::GichLists;
 use hanok_hal::ListRegisters;
 
 /// ICH_HCR_EL2.En: the virtual interface signals interrupts.
@@ -12,9 +13,104 @@ const UNDERFLOW: u64 = 1 << 1;
 /// settings, and the priorities at which it is interrupted now. All zero out of reset.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceState {
+    /// ICH_VMCR_EL2 or GICH_VMCR.
     vmcr: u64,
-    /// ICH_AP0R<n> and ICH_AP1R<n>.
+    /// ICH_AP0R<n> and ICH_AP1R<n>; GICH_APR is the first one.
     active: [(u64, u64); 4],
+}
+
+/// The list registers of the CPU that holds it, of either kind.
+#[derive(Debug)]
+pub enum HostLists {
+    /// GICv3's.
+    V3(HardwareLists),
+    /// GICv2's.
+    V2(GichLists),
+}
+
+impl HostLists {
+    /// Empties them all, as they are whenever nobody is in this CPU. Once.
+    pub fn clear(&mut self) {
+        match self {
+            Self::V3(lists) => lists.clear(),
+            Self::V2(lists) => lists.reset(),
+        }
+    }
+
+    /// Gives the interface the state it has for a vCPU, and lets it signal.
+    pub fn enter(&mut self, state: &InterfaceState) {
+        match self {
+            Self::V3(lists) => lists.enter(state),
+            Self::V2(lists) => {
+                lists.set_vmcr(state.vmcr as u32);
+                lists.set_active_priorities(state.active[0].0 as u32);
+                lists.enable(true);
+            }
+        }
+    }
+
+    /// Takes the vCPU's state out of the interface, which signals no more.
+    pub fn leave(&mut self, state: &mut InterfaceState) {
+        match self {
+            Self::V3(lists) => lists.leave(state),
+            Self::V2(lists) => {
+                state.vmcr = lists.vmcr().into();
+                state.active[0].0 = lists.active_priorities().into();
+                lists.enable(false);
+            }
+        }
+    }
+
+    /// Lets the interface signal no more; its state is of no use to anybody.
+    pub fn stop(&mut self) {
+        match self {
+            Self::V3(_) => write!("ich_hcr_el2", 0),
+            Self::V2(lists) => lists.enable(false),
+        }
+    }
+
+    /// Bits of priority that the virtual interface has.
+    pub fn priority_bits(&self) -> u32 {
+        match self {
+            Self::V3(_) => HardwareLists::priority_bits(),
+            Self::V2(lists) => lists.priority_bits(),
+        }
+    }
+}
+
+macro_rules! of_either {
+    ($self:ident, $lists:ident => $call:expr) => {
+        match $self {
+            Self::V3($lists) => $call,
+            Self::V2($lists) => $call,
+        }
+    };
+}
+
+impl ListRegisters for HostLists {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        of_either!(self, lists => lists.count())
+    }
+
+    #[inline(always)]
+    fn read(&self, index: usize) -> u64 {
+        of_either!(self, lists => lists.read(index))
+    }
+
+    #[inline(always)]
+    fn write(&mut self, index: usize, value: u64) {
+        of_either!(self, lists => lists.write(index, value));
+    }
+
+    #[inline(always)]
+    fn empty(&self) -> u32 {
+        of_either!(self, lists => lists.empty())
+    }
+
+    fn set_underflow_interrupt(&mut self, on: bool) {
+        of_either!(self, lists => lists.set_underflow_interrupt(on));
+    }
 }
 
 /// Registers 1 to 3 are there with more than 5 bits of preemption (IHI 0069H, 12.4.4).

@@ -10,10 +10,9 @@
 
 use crate::board::{Board, VmUnit};
 use crate::cpu::{self, Cpu};
-use crate::lists::HardwareLists;
 use crate::loading::{Damaged, Loading};
 use crate::vcpu::Vcpu;
-use crate::{fp, interrupts, service, switch, sysreg, write};
+use crate::{fp, service, switch, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Policy;
@@ -112,7 +111,7 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
     let woken = if core::ptr::eq(cpu.resident, vcpu) {
-        vm.interrupt_waits(board, id, &mut HardwareLists::new())
+        vm.interrupt_waits(board, id, &mut board.gic.lists())
     } else {
         let due = vcpu.wake_at.is_some_and(|at| now >= at);
         if due {
@@ -163,10 +162,10 @@ fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     }
     cpu.resident = core::ptr::null_mut();
     write!("cntv_ctl_el0", 0);
-    vm.take_back_interrupts(board, vcpu.core.id, &mut HardwareLists::new());
-    write!("ich_hcr_el2", 0);
+    vm.take_back_interrupts(board, vcpu.core.id, &mut board.gic.lists());
+    board.gic.lists().stop();
     // Active or not: deactivating one that is not changes nothing.
-    interrupts::deactivate(board.interrupts.virtual_timer);
+    board.gic.deactivate(board.interrupts.virtual_timer);
     fp::close();
     // Nothing is speculated into the VMID that may be another VM's soon.
     write!("vttbr_el2", board.nobody);
@@ -301,9 +300,9 @@ fn idle(cpu: &mut Cpu, board: &'static Board) {
 
 /// Serves what interrupts are pending.
 fn serve_pending(cpu: &mut Cpu, board: &'static Board) {
-    while let Some(interrupt) = interrupts::acknowledge() {
-        interrupts::drop_priority(interrupt);
-        service::serve(cpu, board, interrupt);
+    while let Some(taken) = board.gic.acknowledge() {
+        board.gic.drop_priority(taken);
+        service::serve(cpu, board, taken);
     }
 }
 

@@ -2,18 +2,18 @@
 
 use crate::board::Board;
 use crate::cpu::Cpu;
-use crate::lists::HardwareLists;
+use crate::interrupts::Taken;
+use crate::lists::HostLists;
 use crate::vcpu::Vcpu;
-use crate::{interrupts, write};
-use hanok_types::IntId;
+use crate::write;
 use hanok_vm::Guest;
 
 /// The core's handler for this vCPU.
 pub fn guest<'a>(
     vcpu: &'a mut Vcpu,
     board: &'static Board,
-    lists: &'a mut HardwareLists,
-) -> Guest<'a, Board, HardwareLists> {
+    lists: &'a mut HostLists,
+) -> Guest<'a, Board, HostLists> {
     Guest {
         vm: &vcpu.unit.vm,
         vcpu: &mut vcpu.core,
@@ -31,13 +31,14 @@ fn resident<'a>(cpu: &Cpu) -> Option<&'a mut Vcpu> {
 
 /// Serves one physical interrupt other than a running vCPU's timer, and deactivates it. The
 /// caller holds no reference to the resident vCPU.
-pub fn serve(cpu: &mut Cpu, board: &'static Board, interrupt: IntId) {
+pub fn serve(cpu: &mut Cpu, board: &'static Board, taken: Taken) {
+    let interrupt = taken.id();
     let lines = &board.interrupts;
     if interrupt == lines.virtual_timer {
         match resident(cpu) {
             // Deactivated by the guest, through the list register.
             Some(vcpu) => {
-                guest(vcpu, board, &mut HardwareLists::new()).virtual_timer(interrupt);
+                guest(vcpu, board, &mut board.gic.lists()).virtual_timer(interrupt);
                 return;
             }
             // Nobody is here whose timer it could be: an old one, from before its vCPU left.
@@ -53,7 +54,7 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, interrupt: IntId) {
         }
     } else if interrupt == lines.maintenance {
         if let Some(vcpu) = resident(cpu) {
-            guest(vcpu, board, &mut HardwareLists::new()).maintenance();
+            guest(vcpu, board, &mut board.gic.lists()).maintenance();
         }
     } else if Some(interrupt) == lines.uart {
         board.serve_console();
@@ -61,12 +62,12 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, interrupt: IntId) {
     if let Some(vcpu) = resident(cpu) {
         refresh(vcpu, cpu, board);
     }
-    interrupts::deactivate(interrupt);
+    board.gic.end(taken);
 }
 
 /// Brings the interrupts and timers of the vCPU in this CPU up to date.
 pub fn refresh(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
-    guest(vcpu, board, &mut HardwareLists::new()).refresh();
+    guest(vcpu, board, &mut board.gic.lists()).refresh();
     if core::mem::take(&mut vcpu.core.rearm) {
         set_timer(Some(vcpu), cpu, board);
     }

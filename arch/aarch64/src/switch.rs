@@ -2,10 +2,9 @@
 
 use crate::board::Board;
 use crate::cpu::Cpu;
-use crate::lists::HardwareLists;
 use crate::traps::{self, Hcr, guest_mdcr};
 use crate::vcpu::Vcpu;
-use crate::{fp, interrupts, read, service, sysreg, write};
+use crate::{fp, read, service, sysreg, write};
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -35,10 +34,10 @@ fn out(vcpu: &mut Vcpu, board: &'static Board) {
         vcpu.debug.save();
     }
     let vm = &vcpu.unit.vm;
-    let mut lists = HardwareLists::new();
+    let mut lists = board.gic.lists();
     if vm.switch_out(board, vcpu.core.id, &mut lists) {
         // Active on its behalf: the next vCPU's timer must be able to fire.
-        interrupts::deactivate(board.interrupts.virtual_timer);
+        board.gic.deactivate(board.interrupts.virtual_timer);
     }
     lists.leave(&mut vcpu.interface);
     vcpu.wake_at = deadline(vcpu, board);
@@ -87,7 +86,7 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
         true => fp::open(),
         false => fp::close(),
     }
-    HardwareLists::new().enter(&vcpu.interface);
+    board.gic.lists().enter(&vcpu.interface);
     traps::forget_errors();
     sysreg::isb();
     vcpu.wake_at = None;

@@ -201,7 +201,6 @@ pub fn install(vtcr: u64, nobody: u64) {
     // guest's own lock is the core's.
     write!("oslar_el1", 0);
     crate::fp::close();
-    crate::lists::HardwareLists::new().clear();
     pmu::start();
     crate::sysreg::isb();
 }

@@ -32,3 +32,7 @@ pub mod fake {
 /// The hypervisor runs with interrupts masked, so a lock cannot be taken twice by one CPU
 /// through an interrupt. Lock order: a VM's interrupt controller after its devices.
 pub type Mutex<T> = spin::mutex::TicketMutex<T>;
+
+/// What holding a [`Mutex`] gives. Leaked, it makes of a static's content, which was never
+/// on a stack, a part of what is set up at boot.
+pub type MutexGuard<'a, T> = spin::mutex::TicketMutexGuard<'a, T>;

@@ -1,11 +1,34 @@
 //! The virtual interrupt controller of one VM, as a pure state machine: a GICv3 without
-//! LPIs, with a single security state, as `qemu-system-aarch64 -M virt,its=off` shows it
-//! (architecture: IHI 0069, "GIC Architecture Specification, GICv3 and GICv4").
+//! LPIs, with a single security state, or a GICv2 without security extensions, as
+//! `qemu-system-aarch64 -M virt,its=off` and `-M virt,gic-version=2` show them
+//! (architecture: IHI 0069, "GIC Architecture Specification, GICv3 and GICv4"; IHI 0048B,
+//! "GIC Architecture Specification, version 2.0").
 //!
 //! The guest takes, ends and masks its interrupts through the CPU's own virtual interface
 //! without an exit; what is emulated is the distributor, the redistributors and the SGI
 //! registers, and what is decided here is which pending interrupts stand in the list
 //! registers of a vCPU.
+//!
+//! # Two versions, one state machine
+//!
+//! Which version a [`Vgic`] is of is settled by [`Vgic::new`], and decides over the register
+//! frames that there are: [`Frame::Dist`] and [`Frame::Redist`], or [`Frame::V2`]. Behind
+//! them is the same state. Three things differ:
+//!
+//! - A GICv2's SPI goes to one of the CPUs of GICD_ITARGETSR; the register's write is turned
+//!   into the route to the first of them, so that delivery knows routes alone.
+//! - A GICv2's SGI knows its sender, and is pending once for each (`sgi.rs`). A list register
+//!   shows one instance, its sender in bits 34:32; while more wait, its EOI bit is set, so
+//!   that its end makes room for the next.
+//! - A GICv2's SGIs are always enabled, and only GICD_SGIR, GICD_SPENDSGIR and GICD_CPENDSGIR
+//!   change their pending state, as on QEMU.
+//!
+//! The core writes list registers of GICv3's format for both; [`GichLr`] is what a GICv2's
+//! backend makes of them. Where IHI 0048B and QEMU differ, the manual is followed: bits for
+//! CPUs that are not there do not stick in GICD_ITARGETSR and GICD_SPENDSGIR, a GICD_SGIR
+//! with the reserved filter sends nothing, and registers take bytes where the manual has it
+//! and halfwords nowhere. Both groups are there, as in every GICv2; an interrupt is of group 0
+//! until its guest says otherwise. Priorities have as many bits as the virtual interface.
 //!
 //! # Who may touch what
 //!
@@ -64,6 +87,14 @@
 //! guest clears it, or HW=1 was not possible), the physical one is reported by
 //! [`Vgic::take_released`] for the hypervisor to deactivate; if its device still asks, it
 //! fires again.
+//!
+//! So a level interrupt that waits while its guest has it disabled is given back as soon as
+//! it is enabled: its device may rest by now. An edge would not come again, and is kept.
+//!
+//! When a vCPU is switched out (`leave`), an interrupt that is pending or active with a
+//! physical one behind keeps it, and is listed with HW=1 at the next `enter`. A private
+//! physical interrupt is one of the pCPU, so its active state must go and come with the
+//! vCPU: [`Vgic::holds_hardware`]. An SPI's is the same for all CPUs, and stays.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -91,6 +122,8 @@ mod register_tests;
 mod sgi;
 mod snapshot;
 mod state;
+#[cfg(test)]
+mod v2_tests;
 
 pub use frame::{Frame, Read};
 pub use gich::GichLr;

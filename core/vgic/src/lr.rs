@@ -22,11 +22,11 @@ impl LrState {
         Self::from_bits(pending as u8 | (active as u8) << 1)
     }
 
-    const fn into_bits(self) -> u8 {
+    pub(crate) const fn into_bits(self) -> u8 {
         self as u8
     }
 
-    const fn from_bits(bits: u8) -> Self {
+    pub(crate) const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::Invalid,
             1 => Self::Pending,

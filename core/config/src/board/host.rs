@@ -106,6 +106,8 @@ pub struct HostTree<'a> {
     board: BoardTree<'a>,
     root: At<'a>,
     gic: At<'a>,
+    /// Every node below the root, in the tree's order.
+    nodes: Vec<At<'a>>,
 }
 
 impl<'a> HostTree<'a> {
@@ -115,7 +117,14 @@ impl<'a> HostTree<'a> {
         let fdt: Fdt<'a> = tree::open(tree)?;
         let root = At::root(&fdt);
         let gic = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
-        Ok(Self { board, root, gic })
+        let mut nodes = Vec::new();
+        collect(&root, &mut nodes);
+        Ok(Self {
+            board,
+            root,
+            gic,
+            nodes,
+        })
     }
 
     /// What the hypervisor reads of it.
@@ -125,8 +134,10 @@ impl<'a> HostTree<'a> {
 
     /// The names of the nodes that have registers, for suggestions.
     pub fn names(&self) -> Vec<String> {
-        let all = all(&self.root);
-        let devices = all.iter().filter(|at| registers(at).next().is_some());
+        let devices = self
+            .nodes
+            .iter()
+            .filter(|at| registers(at).next().is_some());
         devices.map(|at| at.node().name().to_owned()).collect()
     }
 
@@ -150,8 +161,8 @@ impl<'a> HostTree<'a> {
             name: at.node().name().to_owned(),
             path: path(&at),
             interrupts: self.interrupts(&at)?,
-            properties: properties::portable(&self.root, &at),
-            clocks: properties::clocks(&self.root, &at),
+            properties: properties::portable(&self.nodes, &at),
+            clocks: properties::clocks(&self.nodes, &at),
             bus_master: properties::bus_master(at.node()),
             neighbours: self.neighbours(&at, &registers),
             registers,
@@ -163,9 +174,9 @@ impl<'a> HostTree<'a> {
         if name.starts_with('/') {
             return self.root.follow(name).ok_or_else(unknown);
         }
-        let all = all(&self.root);
         let named = |is: &dyn Fn(&At<'a>) -> bool| {
-            let mut found: Vec<At<'a>> = all.iter().filter(|at| is(at)).cloned().collect();
+            let found = self.nodes.iter().filter(|at| is(at));
+            let mut found: Vec<At<'a>> = found.cloned().collect();
             match found.len() {
                 0 => Ok(None),
                 1 => Ok(found.pop()),
@@ -234,24 +245,25 @@ impl<'a> HostTree<'a> {
                 && !device.holds(at)
                 && spans.any(|span| pages.iter().any(|page| page.overlaps(&span)))
         };
-        let all = all(&self.root);
-        let found = all.iter().filter(|at| beside(at)).map(|at| Neighbour {
-            path: path(at),
-            works: works(at),
-            is_bus_master: properties::bus_master(at.node()).is_some(),
-        });
+        let found = self
+            .nodes
+            .iter()
+            .filter(|at| beside(at))
+            .map(|at| Neighbour {
+                path: path(at),
+                works: works(at),
+                is_bus_master: properties::bus_master(at.node()).is_some(),
+            });
         found.collect()
     }
 }
 
-/// Every node below `root`, in the tree's order.
-pub(super) fn all<'a>(root: &At<'a>) -> Vec<At<'a>> {
-    let below = |at: At<'a>| {
-        let mut found = all(&at);
-        found.insert(0, at);
-        found
-    };
-    root.children().flat_map(below).collect()
+/// Adds every node below `at`, in the tree's order.
+fn collect<'a>(at: &At<'a>, nodes: &mut Vec<At<'a>>) {
+    for child in at.children() {
+        nodes.push(child.clone());
+        collect(&child, nodes);
+    }
 }
 
 /// Whether the node and every bus above it work.

@@ -5,7 +5,6 @@
 //! or worse, another node. Neither the format nor the specification marks such values, so
 //! they are told by the names that the bindings use, and by what they hold.
 
-use super::host::all;
 use super::place::At;
 use crate::tree::{self, Cells};
 use alloc::borrow::ToOwned;
@@ -73,13 +72,12 @@ pub struct FixedClock {
     pub output: Option<String>,
 }
 
-/// The node's clocks, if every one of them is fixed; otherwise none.
-pub(super) fn clocks(root: &At<'_>, at: &At<'_>) -> Vec<FixedClock> {
+/// The node's clocks among `nodes`, if every one of them is fixed; otherwise none.
+pub(super) fn clocks(nodes: &[At<'_>], at: &At<'_>) -> Vec<FixedClock> {
     let mut cells = Cells(tree::value(at.node(), "clocks").unwrap_or_default());
-    let nodes = all(root);
     let mut clocks = Vec::new();
     while !cells.is_empty() {
-        let Some(clock) = cells.one().and_then(|handle| fixed(&nodes, handle)) else {
+        let Some(clock) = cells.one().and_then(|handle| fixed(nodes, handle)) else {
             return Vec::new();
         };
         clocks.push(clock);
@@ -99,13 +97,13 @@ fn fixed(nodes: &[At<'_>], handle: u32) -> Option<FixedClock> {
     })
 }
 
-/// The properties that may be copied as they are.
-pub(super) fn portable(root: &At<'_>, at: &At<'_>) -> Vec<(String, Vec<u8>)> {
-    let handles: Vec<u32> = all(root)
+/// The properties that may be copied as they are, out of a tree of these `nodes`.
+pub(super) fn portable(nodes: &[At<'_>], at: &At<'_>) -> Vec<(String, Vec<u8>)> {
+    let handles: Vec<u32> = nodes
         .iter()
         .filter_map(|at| tree::cell(at.node(), "phandle"))
         .collect();
-    let has_clocks = !clocks(root, at).is_empty();
+    let has_clocks = !clocks(nodes, at).is_empty();
     let mut kept = Vec::new();
     for property in at.node().properties() {
         let (name, value) = (property.name(), property.value());

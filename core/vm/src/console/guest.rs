@@ -15,7 +15,7 @@ const ACKNOWLEDGED: u32 = 256;
 pub(super) type Said = Deque<u8, SAID>;
 
 /// The queues of a [`Multiplexer`](super::Multiplexer), about 64 KiB: too much for a stack,
-/// so they are the caller's, in a static.
+/// so they are the caller's, in a static (a lock's guard of it, leaked).
 #[derive(Debug)]
 pub struct Buffers {
     pub(super) said: Said,

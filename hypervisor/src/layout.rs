@@ -4,10 +4,10 @@ use crate::fatal::refuse;
 use hanok_aarch64::boot::{BootArguments, IMAGE_BASE, ImageInfo};
 use hanok_aarch64::frames::Frames;
 use hanok_aarch64::mmu::{self, OwnMapError, OwnTable};
-use hanok_config::{BoardTree, Gic};
+use hanok_config::{BoardTree, Enable, Gic};
 use hanok_memory::FrameMap;
 use hanok_paging::Stage1Attributes;
-use hanok_types::{Address, CpuId, Hpa, PAGE_SIZE, Span};
+use hanok_types::{Address, CpuId, Hpa, MAX_CPUS, PAGE_SIZE, Span};
 
 unsafe extern "C" {
     static __text_start: u8;
@@ -264,6 +264,9 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMap
     if let Some(console) = &board.console {
         table.map_in_place(console.registers, device)?;
     }
+    for page in release_pages(board) {
+        table.map_in_place(page, device)?;
+    }
     if let Some(clock) = board.rtc {
         table.map_in_place(clock, device)?;
     }
@@ -290,4 +293,20 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMap
             virtualization.map_or(Ok(()), |(control, _)| table.map_in_place(control, device))
         }
     }
+}
+
+/// The pages in which CPUs of a spin table look for where to start; reserved, so that they
+/// are nobody's RAM.
+fn release_pages(board: &BoardTree<'_>) -> heapless::Vec<Span<Hpa>, MAX_CPUS> {
+    let mut pages: heapless::Vec<Span<Hpa>, MAX_CPUS> = heapless::Vec::new();
+    for cpu in &board.cpus {
+        if let Enable::SpinTable(at) = cpu.enable {
+            let page = span(at.align_down(PAGE_SIZE).get(), PAGE_SIZE);
+            if !pages.contains(&page) {
+                // As many as CPUs at most.
+                let _ = pages.push(page);
+            }
+        }
+    }
+    pages
 }

@@ -4,7 +4,7 @@ use crate::fatal::refuse;
 use crate::place::Place;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hanok_aarch64::board::Board;
-use hanok_aarch64::boot::{SecondaryStart, secondary_entry_offset};
+use hanok_aarch64::boot::{self, SecondaryStart, released_entry_offset, secondary_entry_offset};
 use hanok_aarch64::cpu::{self, Cpu};
 use hanok_aarch64::interrupts::{self, CpuGic, Interface};
 use hanok_aarch64::{mmu, read, schedule, traps, vectors, yield_now};
@@ -217,6 +217,14 @@ fn start(
             if let Err(error) = firmware.cpu_on(cpu.mpidr, entry, at) {
                 refuse(format_args!("CPU {id} does not start: PSCI says {error:?}"));
             }
+        }
+        (Enable::SpinTable(release), _) => {
+            let entry = image.get() + released_entry_offset();
+            boot::released_record().store(physical(&start, image), Ordering::Release);
+            clean(boot::released_record());
+            // SAFETY: the CPU's release address, mapped as a device by the layout.
+            unsafe { (release.get() as *mut u64).write_volatile(entry) };
+            hanok_aarch64::wake_all();
         }
         _ => refuse(format_args!(
             "CPU {id} cannot be started: its device tree node names no way that is known"

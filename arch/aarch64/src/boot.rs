@@ -10,6 +10,8 @@
 //! fixed place costs one page table and lets a debugger's symbols be right from the first
 //! instruction.
 
+use core::sync::atomic::AtomicU64;
+
 /// Where the image is linked: the last GiB of the 39-bit EL2 address space.
 pub const IMAGE_BASE: u64 = 0x7f_c000_0000;
 
@@ -200,6 +202,12 @@ mmu_on:
     isb
     ret
 
+    // A CPU that was released from a spin table starts here (MMU off), with nothing to tell
+    // it who it is: one starts at a time, and its record's address waits in the image.
+    .global hanok_released_boot
+hanok_released_boot:
+    adrp    x0, hanok_released_record
+    ldr     x0, [x0, :lo12:hanok_released_record]
     // Another CPU starts here (PSCI CPU_ON, MMU off), x0 = physical address of its
     // SecondaryStart record: table, stack, argument.
     .global hanok_secondary_boot
@@ -272,6 +280,9 @@ early_vectors:
     .global hanok_boot_tables
 hanok_boot_tables:
     .space  4096 * 8
+    .global hanok_released_record
+hanok_released_record:
+    .quad   0
     .balign 16
     .global hanok_boot_stack
 hanok_boot_stack:
@@ -318,7 +329,9 @@ unsafe extern "C" {
     static hanok_image_info: ImageInfo;
     static hanok_image_start: u8;
     static __data_end: u8;
+    static hanok_released_record: AtomicU64;
     fn hanok_secondary_boot();
+    fn hanok_released_boot();
 }
 
 /// The image's info block, as the image tool left it.
@@ -340,6 +353,18 @@ pub fn is_whole(info: &ImageInfo) -> bool {
 /// Where a secondary CPU starts, as an offset into the image.
 pub fn secondary_entry_offset() -> u64 {
     hanok_secondary_boot as *const () as u64 - IMAGE_BASE
+}
+
+/// Where a CPU starts that is released from a spin table, as an offset into the image.
+pub fn released_entry_offset() -> u64 {
+    hanok_released_boot as *const () as u64 - IMAGE_BASE
+}
+
+/// The word in which a CPU that is released from a spin table finds the physical address of
+/// its [`SecondaryStart`]; to be cleaned to the point of coherency before it starts.
+pub fn released_record() -> &'static AtomicU64 {
+    // SAFETY: an aligned word of the image's bss, which only this and that CPU's assembly use.
+    unsafe { &hanok_released_record }
 }
 
 /// What a secondary CPU reads before it has a stack; at a physical address.

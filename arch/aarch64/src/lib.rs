@@ -34,4 +34,4 @@ pub mod traps;
 pub mod vcpu;
 pub mod vectors;
 
-pub use sysreg::{isb, wait_for_interrupt, yield_now};
+pub use sysreg::{isb, wait_for_interrupt, wake_all, yield_now};

@@ -53,6 +53,13 @@ pub fn wait_for_interrupt() {
     unsafe { core::arch::asm!("wfi", options(nostack, preserves_flags)) };
 }
 
+/// Wakes every CPU that waits for an event, after what was written before it is visible.
+pub fn wake_all() {
+    dsb_sy();
+    // SAFETY: a hint.
+    unsafe { core::arch::asm!("sev", options(nostack, preserves_flags)) };
+}
+
 /// Tells the CPU, and an emulator beneath it, that this loop waits for another CPU.
 pub fn yield_now() {
     // SAFETY: a hint.

@@ -2,13 +2,8 @@
 
 use crate::{Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
-use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width, platform};
-use hanok_vgic::{Frame, Vgic};
-
-/// GICR_ICPENDR0 in a redistributor's two frames (IHI 0069H, 12.11).
-const GICR_ICPENDR0: u64 = 0x1_0280;
-/// GICD_ICPENDR0, of each CPU its own (IHI 0048B, 4.3.8).
-const GICD_ICPENDR0: u64 = 0x280;
+use hanok_types::{IntId, VcpuId, VcpuSet, platform};
+use hanok_vgic::Vgic;
 
 /// The list registers of a vCPU that is in no pCPU: there are none.
 #[derive(Clone, Copy, Debug)]
@@ -166,12 +161,8 @@ impl Vm {
         let mut gic = self.gic.lock();
         let mut freed = gic.leave(vcpu, lists);
         // The virtual timer goes off with its vCPU: what it raised is no longer true.
-        let timer = 1 << platform::TIMER_VIRTUAL_IRQ.get();
-        let (frame, offset) = match gic.version() {
-            GicVersion::V3 => (Frame::Redist(vcpu), GICR_ICPENDR0),
-            GicVersion::V2 => (Frame::V2(vcpu), GICD_ICPENDR0),
-        };
-        freed = freed.union(gic.write(frame, offset, Width::Word, timer));
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        freed = freed.union(gic.clear_pending(Some(vcpu), irq));
         self.release(machine, &mut gic, vcpu);
         drop(gic);
         self.notify(machine, freed, Some(vcpu));

@@ -1,6 +1,6 @@
 //! Numbers off the front of an input; zeros once it is used up.
 
-use hanok_types::Width;
+use hanok_types::{GicVersion, Width};
 
 /// What is left of an input.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
@@ -41,6 +41,13 @@ impl Bytes<'_> {
 
     pub(crate) fn width(&mut self) -> Width {
         Width::from_log2(self.byte())
+    }
+
+    pub(crate) fn gic_version(&mut self) -> GicVersion {
+        match self.flag() {
+            true => GicVersion::V2,
+            false => GicVersion::V3,
+        }
     }
 
     /// A number of any size: small ones, multiples of a page and the extremes are more

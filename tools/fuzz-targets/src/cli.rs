@@ -1,7 +1,7 @@
 //! What the `hanok` command reads: apt's files, scripts, scenarios, and the framed line.
 
 use hanok_cli::parsers::{
-    Channel, Demux, Scenario, apt_index, frame, parse_deb822, parse_list, script, select,
+    Channel, Demux, Piece, Scenario, apt_index, frame, parse_deb822, parse_list, script, select,
 };
 
 fn text(data: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -83,12 +83,11 @@ pub fn demultiplexer(data: &[u8]) {
     let (first, second) = line.split_at(usize::from(cut) % (line.len() + 1));
     let mut demux = Demux::framed();
     let pieces = [demux.feed(first), demux.feed(second)].concat();
-    assert!(
-        pieces
-            .iter()
-            .all(|(channel, _)| *channel == Channel::Vm(vm))
-    );
-    let heard: Vec<u8> = pieces.into_iter().flat_map(|(_, piece)| piece).collect();
+    let text = |piece| match piece {
+        Piece::Text(channel, text) if channel == Channel::Vm(vm) => text,
+        other => panic!("{other:?}"),
+    };
+    let heard: Vec<u8> = pieces.into_iter().flat_map(text).collect();
     assert_eq!(heard, said);
     // And what nobody framed has some answer.
     Demux::framed().feed(data);

@@ -1,106 +1,185 @@
-//! The board's serial line, shared by the VMs and the hypervisor.
+//! The board's serial line, shared by the VMs, the hypervisor and the person at the keys.
 
 use crate::bytes::Bytes;
+use hanok_cli::parsers::{Channel, Demux, Outbox, Piece, Receiver};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_types::{MAX_VMS, VmId};
-use hanok_vm::{Channel, Console};
+use hanok_vm::{Buffers, Command, Input, Multiplexer, Names};
+use std::time::Instant;
 
-const DLE: u8 = 0x10;
-const HYPERVISOR: u8 = 0x40;
-/// The hypervisor's text, then each VM's.
-const CHANNELS: usize = 1 + MAX_VMS;
+const VMS: usize = 3;
+
+type Board<'b> = Multiplexer<'b, FakeSerialPort>;
 
 fn vm(number: u8) -> VmId {
     VmId::new(number % MAX_VMS as u8)
 }
 
+fn board(buffers: &mut Buffers, framed: bool) -> Board<'_> {
+    let name = |name: &str| name.try_into().expect("a short name");
+    let names: Names = ["linux", "rtos", "rtos-b"].map(name).into_iter().collect();
+    assert_eq!(names.len(), VMS);
+    Multiplexer::new(FakeSerialPort::default(), framed, names, buffers)
+}
+
 /// What is taken comes out once, in order and under its speaker's name, whatever guests say
-/// and however the line stalls; and input goes to whom it is for.
+/// and however the line stalls; and input goes to whom it is for, all of it where the other
+/// end keeps the rules.
 pub fn console(data: &[u8]) {
     let mut input = Bytes(data);
-    if input.flag() {
-        output(&mut input);
-    } else {
-        received(&mut input);
+    let mut buffers = Box::new(Buffers::new());
+    match input.byte() % 3 {
+        0 => output(&mut input, &mut board(&mut buffers, true)),
+        1 => anything(&mut input, &mut buffers),
+        _ => conversation(&mut input, &mut board(&mut buffers, true)),
     }
 }
 
-fn output(input: &mut Bytes<'_>) {
-    let framed = input.flag();
-    let mut console = Console::new(FakeSerialPort::default(), framed);
-    let mut taken: [Vec<u8>; CHANNELS] = Default::default();
-    let mut plain = Vec::new();
+fn output(input: &mut Bytes<'_>, board: &mut Board<'_>) {
+    let mut taken: [Vec<u8>; MAX_VMS] = Default::default();
+    let mut lines = 0_u32;
     while !input.is_empty() {
         match input.byte() {
             0..=199 => {
-                let (who, byte) = (input.byte() as usize % CHANNELS, input.byte());
-                let channel = match who.checked_sub(1) {
-                    None => Channel::Hypervisor,
-                    Some(number) => Channel::Vm(vm(number as u8)),
-                };
-                if console.try_send(channel, byte) {
-                    taken[who].push(byte);
-                    plain.push(byte);
+                let (who, byte) = (vm(input.byte()), input.byte());
+                if board.try_send(who, byte) {
+                    taken[who.index()].push(byte);
                 }
             }
-            200..=239 => console.port().room = usize::from(input.byte() % 16),
-            _ => {
-                console.port().room = usize::MAX;
-                if framed {
-                    console.say(format_args!("word"));
-                    taken[0].extend(b"word\n");
-                }
+            200..=239 => board.port().room = usize::from(input.byte() % 16),
+            240..=250 => {
+                board.say(format_args!("line {lines}"));
+                lines += 1;
+            }
+            _ => board.port().room = usize::MAX,
+        }
+    }
+    board.port().room = usize::MAX;
+    board.flush_blocking();
+    assert!(!board.pending());
+    let mut said: [Vec<u8>; MAX_VMS] = Default::default();
+    let mut log = Vec::new();
+    for piece in Demux::framed().feed(&board.port().sent) {
+        match piece {
+            Piece::Text(Channel::Vm(vm), text) => said[vm].extend(text),
+            Piece::Text(Channel::Log, text) => {
+                assert_eq!(text.last(), Some(&b'\n'), "nobody gets into a line");
+                log.extend(text);
+            }
+            Piece::KeysGoTo(receiver) => assert_eq!(receiver, Receiver::Vm(0)),
+            Piece::Consumed(_) => panic!("nothing was consumed"),
+        }
+    }
+    assert_eq!(said, taken);
+    let text = String::from_utf8(log).expect("text");
+    let mut expected = 0;
+    for line in text.lines() {
+        let lost = line.strip_suffix(" lines of the hypervisor's were lost");
+        match lost.map(|count| count.parse::<u32>().expect("a count")) {
+            Some(lost) => expected += lost,
+            None => {
+                assert_eq!(line, format!("line {expected}"));
+                expected += 1;
             }
         }
     }
-    console.port().room = usize::MAX;
-    assert!(console.try_send(Channel::Hypervisor, b'.'));
-    taken[0].push(b'.');
-    plain.push(b'.');
-    match framed {
-        true => assert_eq!(demultiplexed(&console.port().sent), taken),
-        false => assert_eq!(console.port().sent, plain),
-    }
+    assert_eq!(expected, lines);
 }
 
-/// What a program at the other end makes of it.
-fn demultiplexed(line: &[u8]) -> [Vec<u8>; CHANNELS] {
-    let mut channels: [Vec<u8>; CHANNELS] = Default::default();
-    let mut speaking = None;
-    let mut line = line.iter().copied();
-    while let Some(byte) = line.next() {
-        let byte = match byte {
-            DLE => match line.next().expect("what DLE announces") {
-                DLE => DLE,
-                code => {
-                    speaking = Some(usize::from(code - HYPERVISOR));
-                    continue;
-                }
-            },
-            other => other,
-        };
-        channels[speaking.expect("somebody speaks")].push(byte);
-    }
-    channels
-}
-
-fn received(input: &mut Bytes<'_>) {
-    let mut console = Console::new(FakeSerialPort::default(), true);
-    let (mut given, mut got) = (Vec::new(), Vec::new());
+/// Without any rules: everything has some answer, and no VM that is not there gets anything.
+fn anything(input: &mut Bytes<'_>, buffers: &mut Buffers) {
+    let framed = input.flag();
+    let mut board = board(buffers, framed);
     while !input.is_empty() {
-        let (to, byte) = (vm(input.byte()), input.byte());
-        given.push((to, byte));
-        let mut line = vec![DLE, HYPERVISOR + 1 + to.index() as u8, byte];
-        if byte == DLE {
-            line.push(DLE);
+        match input.byte() {
+            0..=199 => match board.received(input.byte()) {
+                Input::None => {}
+                Input::Vm(vm) => assert!(vm.index() < VMS && board.has_input(vm)),
+                Input::Command(command) => carry_out(&mut board, command),
+            },
+            200..=219 => drop(board.try_send(vm(input.byte()), input.byte())),
+            220..=239 => board.port().room = usize::from(input.byte()),
+            240..=249 => drop(board.take_input(vm(input.byte()))),
+            _ => board.command_done(),
         }
-        got.extend(line.into_iter().filter_map(|byte| console.received(byte)));
+        assert!(board.attached().index() < VMS);
     }
-    assert_eq!(got, given);
-    // Without any rules: still nobody who does not exist.
-    for (_, byte) in given {
-        let got = console.received(byte);
-        assert!(got.is_none_or(|(to, _)| to.index() < MAX_VMS));
-        assert!(console.listening().index() < MAX_VMS);
+    board.port().room = usize::MAX;
+    board.flush_blocking();
+}
+
+fn carry_out(board: &mut Board<'_>, command: Command) {
+    if command == Command::Quit {
+        return;
     }
+    board.say(format_args!("done: {command:?}"));
+    board.command_done();
+}
+
+/// The two ends with each other: a script speaks to VMs, somebody types, VMs read now and
+/// then. Nothing is dropped, all comes in order, and nobody waits for ever.
+fn conversation(input: &mut Bytes<'_>, board: &mut Board<'_>) {
+    let (mut demux, mut outbox) = (Demux::framed(), Outbox::new(true, VMS));
+    let now = Instant::now();
+    let mut given: [Vec<u8>; VMS] = Default::default();
+    let mut got: [Vec<u8>; VMS] = Default::default();
+    board.port().room = usize::MAX;
+    let mut exchange = |board: &mut Board<'_>, outbox: &mut Outbox| {
+        loop {
+            board.drain();
+            for piece in demux.feed(&std::mem::take(&mut board.port().sent)) {
+                match piece {
+                    Piece::KeysGoTo(receiver) => outbox.keys_go_to(receiver),
+                    Piece::Consumed(vm) => outbox.consumed(vm),
+                    Piece::Text(..) => {}
+                }
+            }
+            let line = outbox.take(now);
+            for byte in &line {
+                if let Input::Command(command) = board.received(*byte) {
+                    carry_out(board, command);
+                    board.command_done();
+                }
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+    };
+    exchange(board, &mut outbox);
+    while !input.is_empty() {
+        let (what, which, count) = (input.byte(), input.byte(), input.byte());
+        let vm = usize::from(which) % VMS;
+        match what % 4 {
+            0 => {
+                let text = vec![which; usize::from(count) * 8];
+                given[vm].extend(&text);
+                outbox.send(vm, &text);
+            }
+            // At the prompt and back, to nobody else's harm.
+            1 => outbox.keys([&b"\x1dlist\r\x03"[..], b"\x1dattach rtos\r", b"\x1d\r"][vm]),
+            2 => {
+                let fetched = (0..count).map_while(|_| board.take_input(VmId::new(vm as u8)));
+                got[vm].extend(fetched);
+            }
+            _ => exchange(board, &mut outbox),
+        }
+    }
+    // At the end everybody reads: nothing stands in anybody's way any more.
+    let mut left = true;
+    while left {
+        exchange(board, &mut outbox);
+        left = false;
+        for (number, got) in (0..).zip(&mut got) {
+            while let Some(byte) = board.take_input(VmId::new(number)) {
+                got.push(byte);
+                left = true;
+            }
+        }
+    }
+    let lengths = |all: &[Vec<u8>; VMS]| all.each_ref().map(Vec::len);
+    assert_eq!(lengths(&got), lengths(&given));
+    assert!(got == given, "other bytes");
+    assert!((0..VMS as u8).all(|number| board.dropped_input(VmId::new(number)) == 0));
+    assert!(!board.prompt_is_open());
 }

@@ -95,10 +95,11 @@ pub fn bus(data: &[u8]) {
             false => input.number(),
         };
         let (bytes, vcpus) = (input.number(), usize::from(input.byte()) % (MAX_VCPUS + 1));
-        let Some((device, offset)) = locate(Ipa::new(at), bytes, vcpus) else {
+        let gic = input.gic_version();
+        let Some((device, offset)) = locate(Ipa::new(at), bytes, vcpus, gic) else {
             continue;
         };
-        let byte = |at| locate(Ipa::new(at), 1, vcpus);
+        let byte = |at| locate(Ipa::new(at), 1, vcpus, gic);
         assert_eq!(byte(at - offset), Some((device, 0)));
         let last = at.checked_add(bytes - 1).expect("inside a device");
         assert_eq!(byte(last), Some((device, offset + bytes - 1)));

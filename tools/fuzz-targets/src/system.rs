@@ -1,7 +1,8 @@
 //! Descriptions, boards' files, kernels, and the image made of them.
 
-use hanok_config::{BlobKind, System, sum};
+use hanok_config::{BlobKind, SLICES, System, sum};
 use hanok_system::{Board, Description, Diagnostic, Files, parse};
+use hanok_types::{MAX_VCPUS, MAX_VMS};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -44,16 +45,15 @@ fn sane(description: &Description) {
     assert!(board.cores.allow(description.cores) && board.memory.allow(description.memory));
     assert!(board.cpus.contains(&description.cpu));
     assert_eq!(description.artifacts().len(), description.vms.len());
-    let mut cpus: Vec<u8> = description
+    let cpus: Vec<u8> = description
         .vms
         .iter()
         .flat_map(|vm| vm.cpus.clone())
         .collect();
     assert!(cpus.iter().all(|cpu| u64::from(*cpu) < description.cores));
-    let count = cpus.len();
-    cpus.sort_unstable();
-    cpus.dedup();
-    assert!(count == cpus.len() && count >= description.vms.len());
+    assert!(cpus.len() >= description.vms.len());
+    assert!(description.vms.iter().all(|vm| vm.cpus.len() <= MAX_VCPUS));
+    assert!(description.vms.len() <= MAX_VMS && SLICES.contains(&description.slice));
     let memory: u64 = description.vms.iter().map(|vm| vm.memory).sum();
     assert!(memory > 0 && memory < description.memory);
     assert!(description.qemu_args().iter().all(|arg| !arg.is_empty()));
@@ -90,10 +90,10 @@ pub fn board_file(data: &[u8]) {
 pub fn kernel_image(data: &[u8]) {
     let kernel = data.to_vec();
     let files = Files {
-        kernel,
+        boot: kernel,
         initramfs: Some(b"an initramfs".to_vec()),
     };
-    match sound().build(&image(4096, 0x3_0123, true), &[files]) {
+    match sound().build(&image(4096, 0x3_0123, true), &[files], None) {
         Ok(image) => check_image(&image, data),
         Err(found) => refused(&found, SOUND),
     }
@@ -103,10 +103,10 @@ pub fn kernel_image(data: &[u8]) {
 pub fn hypervisor_binary(data: &[u8]) {
     let kernel = image(8192, 0x4000, false);
     let files = Files {
-        kernel: kernel.clone(),
+        boot: kernel.clone(),
         initramfs: None,
     };
-    match sound().build(data, &[files]) {
+    match sound().build(data, &[files], None) {
         Ok(image) => {
             // Where the payload is, the header's `image_size`, the console and the sum are set.
             let kept = |at: usize| !(16..24).contains(&at) && !(72..104).contains(&at);
@@ -190,12 +190,19 @@ pub(crate) fn description_seeds() -> Vec<Vec<u8>> {
     let more = "cpu = \"cortex-a72\"\ncores = 3\nboard = \"qemu-virt\"\n[[vm]]\nname = \"a-1\"\n\
         kernel = \"debian:6.12-rt\"\ninitramfs = \"busybox\"\n\
         initramfs-modules = [\"virtio_net\", 'ext4']\nmemory = \"256M\"\ncpus = [2, 0]\n";
-    let demo = include_str!("../../../systems/demo.toml");
-    [SOUND, more, demo]
+    let linux = include_str!("../../../systems/linux.toml");
+    let several = "slice = \"500us\"\nboard = \"qemu-virt-gicv2\"\n[[vm]]\nname = \"a\"\n\
+        firmware = \"u-boot:qemu_arm64\"\nmemory = \"64M\"\ncpus = [0, 0, 1]\n\
+        devices = [\"pl061@9030000\"]\ntrusted = true\nautostart = false\n[[vm]]\nname = \"b\"\n\
+        kernel = \"guest:conformance\"\nmemory = \"64M\"\nvcpus = 2\n";
+    [SOUND, more, linux, several]
         .map(|text| text.as_bytes().to_vec())
         .into()
 }
 
 pub(crate) fn board_seeds() -> Vec<Vec<u8>> {
-    vec![include_bytes!("../../../boards/qemu-virt.toml").to_vec()]
+    vec![
+        include_bytes!("../../../boards/qemu-virt.toml").to_vec(),
+        include_bytes!("../../../boards/raspi4b.toml").to_vec(),
+    ]
 }

@@ -1,9 +1,12 @@
 //! Device trees: the system's, the board's, and those that are written for guests.
 
 use crate::bytes::Bytes;
-use hanok_config::guest::GuestTree;
-use hanok_config::{Blob, BlobKind, BoardTree, Enable, Gic, Sum, System, VmConfig, sum};
-use hanok_types::{CpuId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform};
+use hanok_config::guest::{GuestDevice, GuestTree, Written};
+use hanok_config::{
+    Blob, BlobKind, BoardTree, Enable, Fault, Gic, HostDevice, HostTree, Line, PassThrough,
+    Registers, Sum, System, VmConfig, assign, sum,
+};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform};
 
 /// The payload that a system's blobs come from.
 const PAYLOAD: u64 = 0x1000_0000;
@@ -54,6 +57,58 @@ pub fn board_tree(data: &[u8]) {
         assert!(!redistributors.is_empty());
         assert!(stride.is_none_or(|stride| stride >= platform::GIC_REDIST_STRIDE));
     }
+    // One input in four: writing a tree for a guest takes its time.
+    if sum(data).is_multiple_of(4) {
+        devices(data);
+    }
+}
+
+/// What is found as a device can be given without taking anything of the hypervisor's, and
+/// keeps the rules of a system.
+fn devices(tree: &[u8]) {
+    let host = HostTree::parse(tree).expect("a board");
+    let names = host.names();
+    // Whichever the input's length picks: all of them would take most of the time.
+    let name = names.get(tree.len() % names.len().max(1));
+    let name = name.map_or("serial0", String::as_str);
+    for name in [name, "pl061"] {
+        let device = match host.device(name) {
+            Ok(device) => device,
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                continue;
+            }
+        };
+        let Some(given) = assign(std::slice::from_ref(&device)) else {
+            continue;
+        };
+        let mut system = System {
+            gic: host.board().gic_version(),
+            ..system(1)
+        };
+        system.vms[0].cpus = [CpuId::new(0)].into_iter().collect();
+        system.vms[0].devices = given;
+        match system.check(PAYLOAD) {
+            Ok(()) => assert_eq!(host.board().check(&system), Ok(())),
+            Err(fault) => assert!(matches!(fault, Fault::DeviceName { .. }), "{fault}"),
+        }
+        let memory = system.vms[0].memory;
+        let written = guest_with(&device, &system.vms[0].devices[0], memory);
+        assert!(BoardTree::parse(&written.bytes).is_ok());
+    }
+}
+
+fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Written {
+    let devices = [GuestDevice { host, given }];
+    let tree = GuestTree {
+        vcpus: 1,
+        memory,
+        bootargs: "",
+        initramfs: None,
+        gic: GicVersion::V3,
+        devices: &devices,
+    };
+    tree.write()
 }
 
 /// A guest's tree is a board's tree that says what was asked for; its seeds lie inside;
@@ -65,6 +120,7 @@ pub fn guest_tree(data: &[u8]) {
     let memory = Span::new(platform::RAM, pages * PAGE_SIZE).expect("far from the top");
     let initramfs = input.flag().then(|| input.number());
     let initramfs = initramfs.and_then(|start| Span::new(Ipa::new(start), input.number()));
+    let gic = input.gic_version();
     let (bit, cut) = (input.word() as usize, usize::from(input.half()));
     let bootargs = String::from_utf8_lossy(input.0).replace('\0', "");
     let tree = GuestTree {
@@ -72,10 +128,13 @@ pub fn guest_tree(data: &[u8]) {
         memory,
         bootargs: &bootargs,
         initramfs,
+        gic,
+        devices: &[],
     };
     let mut written = tree.write();
     let board = BoardTree::parse(&written.bytes).expect("a sound tree");
     assert_eq!((board.cpus.len(), board.cpus_left_out), (vcpus, 0));
+    assert_eq!(board.gic_version(), gic);
     assert!(board.cpus.iter().all(|cpu| cpu.enable == Enable::Psci));
     let [ram] = &board.ram[..] else {
         panic!("{:?}", board.ram)
@@ -156,6 +215,8 @@ fn guest(vcpus: usize) -> Vec<u8> {
         memory,
         bootargs,
         initramfs,
+        gic: GicVersion::V3,
+        devices: &[],
     }
     .write()
     .bytes
@@ -169,6 +230,7 @@ pub(crate) fn system_seeds() -> Vec<Vec<u8>> {
 fn system(vms: u8) -> System {
     System {
         vms: (0..vms).map(vm).collect(),
+        ..System::default()
     }
 }
 
@@ -195,5 +257,26 @@ fn vm(number: u8) -> VmConfig {
         entry: platform::RAM,
         argument: 0x4600_0000,
         blobs: [kernel, initramfs, tree].into_iter().collect(),
+        devices: [device(number)].into_iter().collect(),
+        trusted: number == 1,
+        autostart: number != 2,
+    }
+}
+
+fn device(number: u8) -> PassThrough {
+    let registers = Registers {
+        ipa: platform::PASS_THROUGH,
+        host: Hpa::new(0x1000_0000 + u64::from(number) * 0x2000),
+        len: 0x2000,
+    };
+    let line = Line {
+        guest: platform::PASS_THROUGH_IRQ,
+        board: IntId::spi(40 + u32::from(number)),
+        edge: number == 0,
+    };
+    PassThrough {
+        name: "device@1000".try_into().expect("a short name"),
+        registers: [registers].into_iter().collect(),
+        interrupts: [line].into_iter().collect(),
     }
 }

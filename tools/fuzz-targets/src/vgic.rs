@@ -4,8 +4,8 @@
 use crate::bytes::Bytes;
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
-use hanok_types::platform::{GIC_DIST_SIZE, GIC_REDIST_STRIDE, SPIS};
-use hanok_types::{IntId, MAX_VCPUS, VcpuId, Width};
+use hanok_types::platform::{GIC_DIST_SIZE, GIC_REDIST_STRIDE, GIC_V2_DIST_SIZE, SPIS};
+use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, Width};
 use hanok_vgic::{Frame, Lr, LrState, SgiRegister, Vgic};
 use std::collections::BTreeSet;
 
@@ -58,6 +58,7 @@ impl Cpu {
 }
 
 struct World {
+    version: GicVersion,
     vgic: Vgic,
     cpus: Vec<Cpu>,
 }
@@ -71,8 +72,10 @@ pub fn vgic(data: &[u8]) {
     let cpu = |_| Cpu {
         lrs: FakeListRegisters::new(count),
     };
+    let version = input.gic_version();
     let mut world = World {
-        vgic: Vgic::new(vcpus, u32::from(input.byte() % 10)),
+        version,
+        vgic: Vgic::new(version, vcpus, u32::from(input.byte() % 10)),
         cpus: (0..vcpus).map(cpu).collect(),
     };
     // Much of what a guest sets up first, so that steps meet live interrupts.
@@ -94,18 +97,31 @@ pub fn vgic(data: &[u8]) {
 
 impl World {
     fn set_up(&mut self) {
-        self.vgic.write(Frame::Dist, 0, Width::Word, 3);
+        let shared = Frame::distributor(self.version, vcpu(0));
+        self.vgic.write(shared, 0, Width::Word, 3);
         for word in 1..=u64::from(SPIS / 32) {
             self.vgic
-                .write(Frame::Dist, 0x80 + word * 4, Width::Word, u64::MAX);
+                .write(shared, 0x80 + word * 4, Width::Word, u64::MAX);
             self.vgic
-                .write(Frame::Dist, 0x100 + word * 4, Width::Word, u64::MAX);
+                .write(shared, 0x100 + word * 4, Width::Word, u64::MAX);
         }
         for cpu in 0..self.cpus.len() {
-            let frame = Frame::Redist(vcpu(cpu));
-            self.vgic.write(frame, 0x14, Width::Word, 0);
-            self.vgic.write(frame, 0x1_0080, Width::Word, u64::MAX);
-            self.vgic.write(frame, 0x1_0100, Width::Word, u64::MAX);
+            let (frame, base) = match self.version {
+                GicVersion::V2 => (Frame::V2(vcpu(cpu)), 0),
+                GicVersion::V3 => (Frame::Redist(vcpu(cpu)), 0x1_0000),
+            };
+            self.vgic.write(frame, base + 0x80, Width::Word, u64::MAX);
+            self.vgic.write(frame, base + 0x100, Width::Word, u64::MAX);
+            match self.version {
+                // SPIs with this number go to this vCPU, among others.
+                GicVersion::V2 => {
+                    for spi in (cpu as u64..SPIS.into()).step_by(self.cpus.len()) {
+                        let targets = u64::from(1u8 << cpu | 0x80);
+                        self.vgic.write(frame, 0x820 + spi, Width::Byte, targets);
+                    }
+                }
+                GicVersion::V3 => drop(self.vgic.write(frame, 0x14, Width::Word, 0)),
+            }
         }
     }
 
@@ -120,6 +136,11 @@ impl World {
             2..=5 => self.write(any, input),
             6 | 7 => drop(self.vgic.set_level(Some(any), id(input), input.flag())),
             8 => drop(self.vgic.pulse(input.flag().then_some(any), id(input))),
+            9 if self.version == GicVersion::V2 && input.flag() => {
+                let frame = Frame::V2(any);
+                let value = u64::from(input.word() & 0x03ff_000f);
+                self.vgic.write(frame, 0xf00, Width::Word, value);
+            }
             9 => {
                 let registers = [SgiRegister::Sgi0, SgiRegister::Sgi1, SgiRegister::Asgi1];
                 let register = registers[usize::from(input.byte() % 3)];
@@ -133,11 +154,13 @@ impl World {
             12 => self.cpus[cpu].end(input.byte().into()),
             13 => self.settle(cpu),
             14 => {
-                let id = IntId::new(27);
+                let id = IntId::new([27, 27, 64, 1][usize::from(input.byte() % 4)]);
                 let lrs = &mut self.cpus[cpu].lrs;
                 self.vgic.inject_hardware_now(vcpu(cpu), id, id, lrs);
+                self.vgic.holds_hardware(any, id);
             }
-            _ => match input.byte() % 4 {
+            _ => match input.byte() % 5 {
+                4 => drop(self.vgic.clear_pending(Some(any), id(input))),
                 0 => drop(self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu].lrs)),
                 1 => drop(self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu].lrs)),
                 2 => self.settle_all(),
@@ -154,14 +177,14 @@ impl World {
     }
 
     fn read(&mut self, any: VcpuId, input: &mut Bytes<'_>) {
-        let (frame, offset, width) = place(any, input);
+        let (frame, offset, width) = place(self.version, any, input);
         let read = self.vgic.read(frame, offset, width);
         assert_eq!(read.value & !width.mask(), 0);
         assert!(read.kick.iter().all(|vcpu| self.vgic.needs_entry(vcpu)));
     }
 
     fn write(&mut self, any: VcpuId, input: &mut Bytes<'_>) {
-        let (frame, offset, width) = place(any, input);
+        let (frame, offset, width) = place(self.version, any, input);
         let value = match input.byte() % 4 {
             0 => u64::MAX,
             1 => 1 << (input.byte() % 64),
@@ -214,6 +237,12 @@ impl World {
                     !(lr.hardware() && lr.state() == LrState::PendingActive),
                     "{lr:?}"
                 );
+                let sourced = self.version == GicVersion::V2 && id < 16;
+                let sender = usize::from(lr.sender());
+                assert!(
+                    !sourced || !lr.hardware() && sender < self.cpus.len(),
+                    "{lr:?}"
+                );
                 let owner = if id < 32 { cpu } else { 0 };
                 assert!(seen.insert((owner, id)), "{id} is shown twice");
             }
@@ -248,10 +277,12 @@ fn id(input: &mut Bytes<'_>) -> IntId {
     }
 }
 
-fn place(any: VcpuId, input: &mut Bytes<'_>) -> (Frame, u64, Width) {
-    let (frame, size, base) = match input.flag() {
-        true => (Frame::Dist, GIC_DIST_SIZE, 0),
-        false => (Frame::Redist(any), GIC_REDIST_STRIDE, 0x1_0000),
+fn place(version: GicVersion, any: VcpuId, input: &mut Bytes<'_>) -> (Frame, u64, Width) {
+    let (frame, size, base) = match (version, input.byte() % 16) {
+        // A frame of the other version now and then.
+        (GicVersion::V2, 1..) | (GicVersion::V3, 0) => (Frame::V2(any), GIC_V2_DIST_SIZE, 0),
+        (_, 0..8) => (Frame::Dist, GIC_DIST_SIZE, 0),
+        (_, 8..) => (Frame::Redist(any), GIC_REDIST_STRIDE, 0x1_0000),
     };
     let word = u64::from(input.byte() % 10) * 4;
     match input.byte() % 8 {
@@ -261,12 +292,18 @@ fn place(any: VcpuId, input: &mut Bytes<'_>) -> (Frame, u64, Width) {
             (frame, base + register + word, Width::Word)
         }
         3 => (frame, base + 0x400 + u64::from(input.byte()), Width::Byte),
+        4 if matches!(frame, Frame::V2(_)) => {
+            let targets = 0x800 + u64::from(input.half() % 320);
+            let senders = 0xf10 + u64::from(input.byte() % 32);
+            let offset = if input.flag() { targets } else { senders };
+            (frame, offset, Width::Byte)
+        }
         4 => (
             Frame::Dist,
             0x6000 + u64::from(input.half() % 320) * 8,
             Width::Double,
         ),
-        5 => (Frame::Dist, 0, Width::Word),
+        5 => (Frame::distributor(version, any), 0, Width::Word),
         6 => (frame, u64::from(input.word()) % size, input.width()),
         _ => (frame, input.number(), input.width()),
     }

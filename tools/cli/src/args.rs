@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::board::Loader;
+
 /// Builds, checks, runs and tests systems of virtual machines on Hanok, a small real-time
 /// hypervisor for ARM.
 #[derive(Debug, Parser)]
@@ -68,12 +70,14 @@ pub enum Command {
 }
 
 const RUN_HELP: &str = "\
-Keys at the console: all go to the guest, Ctrl-C too. Ctrl-A x ends the run, Ctrl-A h helps.
+Keys at the console: all go to the attached VM, Ctrl-C too. Ctrl-] opens the hypervisor's
+prompt (other VMs' consoles, pause, restart), Ctrl-A x ends the run, Ctrl-A h helps.
 
 Scripts (--script) have one step a line; # starts a comment:
   expect TEXT       go on once TEXT comes on the console
   expect-log TEXT   go on once TEXT comes in the hypervisor's messages
   send TEXT         type TEXT; \\n \\r \\t \\xNN and \\\\ are understood
+  key TEXT          the same, as a person types it: for the attached VM, or the prompt
   wait N            go on after N seconds
   vm NAME           the following steps are about this VM (at first: the first one)
   end               end the run, with success
@@ -82,6 +86,8 @@ Examples:
   hanok run
   hanok run systems/demo.toml --cores 4 --memory 2G
   hanok run --script steps.txt --console linux=linux.txt --log hanok.txt --timeout 120
+  hanok run --until 'rtos: total' --console linux=linux.txt --console rtos=rtos.txt
+  hanok run --boot u-boot
   hanok run --until 'linux:~# ' --timeout 60 </dev/null
 
 Exit codes:
@@ -137,6 +143,12 @@ pub struct RunArgs {
     /// More words for the hypervisor; with --native, for the guest's command line.
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     pub append: String,
+    /// What starts the image: QEMU, or U-Boot's `booti`.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "native")]
+    pub boot: Loader,
+    /// Make time a count of instructions, and every run like the one before.
+    #[arg(long)]
+    pub icount: bool,
     /// Let this script sit at the console.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,

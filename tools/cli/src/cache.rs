@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 /// What a reference was resolved to.
@@ -124,6 +125,12 @@ impl Cache {
         let text = fs::read_to_string(self.path("resolved.toml")).unwrap_or_default();
         toml::from_str(&text).unwrap_or_default()
     }
+}
+
+/// A short name for `text`: the start of its SHA-256.
+pub fn digest(text: &str) -> String {
+    let digest = Sha256::digest(text);
+    digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
 }
 
 fn place() -> Result<PathBuf> {

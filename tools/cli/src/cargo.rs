@@ -12,6 +12,8 @@ use crate::{image, process, repo};
 
 /// The target of the 64-bit image.
 pub const TARGET: &str = "aarch64-unknown-none-softfloat";
+/// The target of 32-bit programs.
+pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
 
 /// cargo in the repository, with the toolchain that the repository pins.
@@ -32,46 +34,49 @@ pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
         return Ok(built);
     }
     let step = Step::new("Building the hypervisor");
-    let flat = flat(root, HYPERVISOR)?;
+    let flat = flat(root, HYPERVISOR, TARGET)?;
     step.done();
     Ok(BUILT.get_or_init(|| flat))
 }
 
-/// The flat binary of the program in `guests/NAME`, as a file; built once in this process.
-pub fn guest(root: &Path, name: &str) -> Result<PathBuf> {
-    static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+/// The flat binary of the program in `guests/NAME` for `target`, as a file; built once in
+/// this process.
+pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
+    static BUILT: Mutex<BTreeMap<(String, &str), PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(path) = built.get(name) {
+    let key = (name.to_owned(), target);
+    if let Some(path) = built.get(&key) {
         return Ok(path.clone());
     }
     let step = Step::new(format!("Building the guest {name}"));
-    let flat = flat(root, &format!("hanok-{name}"))?;
+    let flat = flat(root, &format!("hanok-{name}"), target)?;
+    let bits = if target == TARGET { "" } else { "-arm" };
     let path = repo::target_dir(root).join("hanok").join("guests");
-    let path = path.join(name).with_extension("bin");
+    let path = path.join(format!("{name}{bits}.bin"));
     repo::write_whole(&path, &flat)?;
     step.done();
-    built.insert(name.to_owned(), path.clone());
+    built.insert(key, path.clone());
     Ok(path)
 }
 
 /// Builds the bare-metal image of `package` and flattens it.
-fn flat(root: &Path, package: &str) -> Result<Vec<u8>> {
+fn flat(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
     let mut build = cargo(root);
-    build.args(["build", "--release", "-p", package, "--target", TARGET]);
+    build.args(["build", "--release", "-p", package, "--target", target]);
     process::run(&mut build)?;
-    let elf = elf_path(root, package);
+    let elf = elf_path(root, package, target);
     let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
     image::flatten(&bytes).with_context(|| format!("in {}", elf.display()))
 }
 
 /// The hypervisor as a debugger wants it, as it was built last.
 pub fn hypervisor_elf(root: &Path) -> PathBuf {
-    elf_path(root, HYPERVISOR)
+    elf_path(root, HYPERVISOR, TARGET)
 }
 
-fn elf_path(root: &Path, package: &str) -> PathBuf {
+fn elf_path(root: &Path, package: &str, target: &str) -> PathBuf {
     repo::target_dir(root)
-        .join(TARGET)
+        .join(target)
         .join("release")
         .join(package)
 }

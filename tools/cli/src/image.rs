@@ -1,7 +1,7 @@
 //! From an ELF file to the flat binary that a boot loader copies to memory.
 
 use anyhow::{Context, Result, bail};
-use object::elf::{FileHeader64, PT_LOAD};
+use object::elf::{FileHeader32, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 /// More than this between the first and the last byte is a linker script gone wrong.
@@ -32,7 +32,14 @@ pub fn flatten(elf: &[u8]) -> Result<Vec<u8>> {
 
 /// Physical address and bytes of every segment that has bytes in the file.
 fn segments(elf: &[u8]) -> Result<Vec<(u64, &[u8])>> {
-    let header = FileHeader64::<object::Endianness>::parse(elf)?;
+    match object::FileKind::parse(elf)? {
+        object::FileKind::Elf32 => segments_of::<FileHeader32<object::Endianness>>(elf),
+        _ => segments_of::<FileHeader64<object::Endianness>>(elf),
+    }
+}
+
+fn segments_of<Header: FileHeader>(elf: &[u8]) -> Result<Vec<(u64, &[u8])>> {
+    let header = Header::parse(elf)?;
     let endian = header.endian()?;
     let mut found = Vec::new();
     for segment in header.program_headers(endian, elf)? {
@@ -44,7 +51,7 @@ fn segments(elf: &[u8]) -> Result<Vec<(u64, &[u8])>> {
             .ok()
             .context("a segment lies outside the file")?;
         if !bytes.is_empty() {
-            found.push((segment.p_paddr(endian), bytes));
+            found.push((segment.p_paddr(endian).into(), bytes));
         }
     }
     Ok(found)

@@ -8,6 +8,7 @@
 mod apt;
 mod args;
 mod artifacts;
+mod board;
 mod cache;
 mod cargo;
 mod commands;
@@ -16,6 +17,7 @@ mod exit;
 mod image;
 mod initramfs;
 mod machine;
+mod overrides;
 mod process;
 mod repo;
 mod system;
@@ -26,7 +28,8 @@ mod ui;
 pub mod parsers {
     pub use crate::apt::index::parse as apt_index;
     pub use crate::apt::sources::{parse_deb822, parse_list};
-    pub use crate::console::demux::{Channel, Demux, frame, select};
+    pub use crate::console::demux::{Channel, Demux, Piece, Receiver, frame, select};
+    pub use crate::console::outbox::Outbox;
     pub use crate::console::script::parse as script;
     pub use crate::test::scenario::Scenario;
 }
@@ -60,7 +63,7 @@ fn dispatch(cli: Cli) -> Outcome {
     let root = repo::root().blame(Code::Usage)?;
     match cli.command {
         Command::Run(args) => commands::run::run(&root, &args, cli.yes),
-        Command::Check { file } => commands::check(&root, &file),
+        Command::Check { file } => commands::check(&root, &file, cli.yes),
         Command::Build { file, output } => commands::build(&root, &file, &output, cli.yes),
         Command::Boards => commands::boards(&root),
         Command::Setup { update } => commands::setup(&root, update, cli.yes),

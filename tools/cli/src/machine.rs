@@ -4,16 +4,22 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
+use crate::console::script::Step;
+
 /// What a native boot needs: the guest's own machine, without ours around it.
 pub struct Native<'a> {
+    /// What follows `-M`.
+    pub machine: &'a str,
     /// The CPU model.
     pub cpu: &'a str,
     /// How many cores.
     pub cores: u64,
     /// Memory in bytes.
     pub memory: u64,
-    /// The kernel.
+    /// The kernel, or the firmware.
     pub kernel: &'a Path,
+    /// Whether it is a firmware.
+    pub firmware: bool,
     /// The initramfs.
     pub initramfs: Option<&'a Path>,
     /// The kernel's command line.
@@ -41,15 +47,64 @@ fn words(append: &str) -> String {
         .to_owned()
 }
 
-/// Adds what boots `image` on the board that `board` describes, with more words for the
-/// hypervisor.
-pub fn board(command: &mut Command, board: &[String], image: &Path, append: &str) {
+/// What gets the image of a system onto its board.
+pub struct Boot<'a> {
+    /// The image.
+    pub image: &'a Path,
+    /// More words for the hypervisor.
+    pub append: &'a str,
+    /// The board's device tree, where QEMU makes none.
+    pub tree: Option<&'a Path>,
+    /// U-Boot, where it and not QEMU is to start the image, which is at this address then.
+    pub u_boot: Option<(&'a Path, u64)>,
+}
+
+/// Adds what boots a system on the board that `board` describes.
+pub fn board(command: &mut Command, board: &[String], boot: &Boot) {
     command.args(board);
     common(command);
-    command
-        .arg("-kernel")
-        .arg(image)
-        .args(["-append", &words(append)]);
+    if let Some(tree) = boot.tree {
+        command.arg("-dtb").arg(tree);
+    }
+    match boot.u_boot {
+        None => {
+            command.arg("-kernel").arg(boot.image);
+            command.args(["-append", &words(boot.append)]);
+        }
+        Some((u_boot, at)) => {
+            command.arg("-bios").arg(u_boot);
+            load(command, boot.image, at, "");
+        }
+    }
+}
+
+/// Adds a file that QEMU puts into memory at each reset.
+fn load(command: &mut Command, file: &Path, address: u64, more: &str) {
+    let file = file.to_string_lossy().replace(',', ",,");
+    let device = format!("loader,file={file},addr={address:#x},force-raw=on{more}");
+    command.args(["-device", &device]);
+}
+
+/// What is typed at U-Boot's prompt to start the image at `at`: the words that `-append`
+/// would hand over, and the tree that U-Boot itself was given (U-Boot, doc/usage/cmd/booti.rst).
+pub fn u_boot_steps(at: u64, append: &str) -> Vec<Step> {
+    let prompt = || Step::ExpectLog("=> ".to_owned());
+    let typed = |line: String| Step::Raw((line + "\r").into_bytes());
+    vec![
+        Step::ExpectLog("Hit any key to stop autoboot".to_owned()),
+        typed(String::new()),
+        prompt(),
+        typed(format!("setenv bootargs '{}'", words(append))),
+        prompt(),
+        typed(format!("booti {at:#x} - ${{fdtcontroladdr}}")),
+    ]
+}
+
+/// Adds what makes time a count of instructions, and every run like the one before: a
+/// constant seed, and a wall clock that begins at a constant time.
+pub fn by_instructions(command: &mut Command) {
+    command.args(["-icount", "shift=0,sleep=off", "-seed", "1"]);
+    command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
 }
 
 /// Where the parts of a board are that boots with a device tree of our own.
@@ -68,13 +123,11 @@ pub fn placed(command: &mut Command, board: &[String], placed: &Placed) {
     command.args(board);
     common(command);
     for ((file, address), more) in [
-        (placed.image, ",force-raw=on"),
-        (placed.tree, ",force-raw=on"),
-        (placed.stub, ",force-raw=on,cpu-num=0"),
+        (placed.image, ""),
+        (placed.tree, ""),
+        (placed.stub, ",cpu-num=0"),
     ] {
-        let file = file.to_string_lossy().replace(',', ",,");
-        let device = format!("loader,file={file},addr={address:#x}{more}");
-        command.args(["-device", &device]);
+        load(command, file, address, more);
     }
 }
 
@@ -89,14 +142,16 @@ pub fn stub(tree: u64, entry: u64) -> Vec<u8> {
 
 /// Adds what boots a guest without the hypervisor, on the machine that a VM looks like.
 pub fn native(command: &mut Command, guest: &Native) {
-    command.args(["-M", "virt,gic-version=3,its=off", "-cpu", guest.cpu]);
+    command.args(["-M", guest.machine, "-cpu", guest.cpu]);
     command.args(["-smp", &guest.cores.to_string()]);
     command.args(["-m", &format!("{}M", guest.memory >> 20)]);
     common(command);
-    command
-        .arg("-kernel")
-        .arg(guest.kernel)
-        .args(["-append", guest.cmdline]);
+    if guest.firmware {
+        command.arg("-bios").arg(guest.kernel);
+        return;
+    }
+    command.arg("-kernel").arg(guest.kernel);
+    command.args(["-append", guest.cmdline]);
     if let Some(initramfs) = guest.initramfs {
         command.arg("-initrd").arg(initramfs);
     }
@@ -134,6 +189,48 @@ fn quoted(word: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn args(boot: &Boot) -> String {
+        let mut command = Command::new("qemu");
+        board(&mut command, &["-M".into(), "virt".into()], boot);
+        typed(&command)
+    }
+
+    #[test]
+    fn the_image_is_started_by_qemu_or_by_u_boot() {
+        let mut boot = Boot {
+            image: Path::new("a,b"),
+            append: "x=1",
+            tree: Some(Path::new("t.dtb")),
+            u_boot: None,
+        };
+        let line = args(&boot);
+        assert!(line.starts_with("qemu -M virt "), "{line}");
+        let end = "-dtb t.dtb -kernel a,b -append 'hanok.console=framed x=1'";
+        assert!(line.ends_with(end), "{line}");
+        boot.u_boot = Some((Path::new("u-boot.bin"), 0x40_0000));
+        let line = args(&boot);
+        let end = "-bios u-boot.bin -device loader,file=a,,b,addr=0x400000,force-raw=on";
+        assert!(line.ends_with(end), "{line}");
+    }
+
+    #[test]
+    fn u_boot_is_told_the_words_and_its_own_tree() {
+        let steps = u_boot_steps(0x40_0000, "x=1");
+        let typed: Vec<_> = steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Raw(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+                _ => None,
+            })
+            .collect();
+        let wanted = [
+            "\r",
+            "setenv bootargs 'hanok.console=framed x=1'\r",
+            "booti 0x400000 - ${fdtcontroladdr}\r",
+        ];
+        assert_eq!(typed, wanted);
+    }
 
     #[test]
     fn a_typed_command_can_be_pasted() {

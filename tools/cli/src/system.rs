@@ -4,140 +4,41 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use hanok_system::{Artifacts, Description, Diagnostic, Files, InitramfsRef, KernelRef, Modules};
+use hanok_system::{
+    Artifacts, Boot, Description, Diagnostic, Files, FirmwareRef, InitramfsRef, KernelRef, Modules,
+};
 
-use crate::artifacts::Store;
 use crate::artifacts::kernel::KernelSpec;
 use crate::artifacts::qemu::{self, Qemu};
+use crate::artifacts::{Store, u_boot};
 use crate::cargo;
 use crate::exit::{Blame, Code, Failure, Outcome, failure};
 use crate::initramfs::modules::Selection;
+use crate::overrides::Overrides;
 
 /// Where the boards are described.
 pub fn boards_dir(root: &Path) -> PathBuf {
     root.join("boards")
 }
 
-/// What the command line changes about the board.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// The CPU model.
-    pub cpu: Option<String>,
-    /// The number of cores.
-    pub cores: Option<u64>,
-    /// Memory in bytes.
-    pub memory: Option<u64>,
-    /// What is changed about the first VM.
-    pub vm: VmOverrides,
-}
-
-/// What a test changes about the first VM.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VmOverrides {
-    /// The kernel, as a description names it.
-    pub kernel: Option<String>,
-    /// The number of vCPUs.
-    pub vcpus: Option<u64>,
-    /// Memory in bytes.
-    pub memory: Option<u64>,
-    /// Words added to the command line.
-    pub cmdline: String,
-}
-
-/// Reads and checks a description, with the command line's changes. They are checked as if
-/// the file said them: too many cores are refused whoever asked for them.
+/// Reads and checks a description, with what is changed about it.
 pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Description> {
     let boards = boards_dir(root);
     let found = match fs::read_to_string(file) {
         Ok(text) if *overrides != Overrides::default() => {
-            hanok_system::parse(file, &overrides.apply(&text), &boards)
+            let changed = overrides.apply(&text);
+            let found = hanok_system::parse(file, &changed.text(), &boards);
+            found.map_err(|all| all.into_iter().map(|one| changed.blame(one)).collect())
         }
         _ => hanok_system::load(file, &boards),
     };
-    found.map_err(refused)
-}
-
-impl Overrides {
-    /// `text` with its keys changed. Lines keep their numbers wherever there is room: a key
-    /// takes its former line, or that of a comment in the same table.
-    fn apply(&self, text: &str) -> String {
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        let is_table = |line: &String| line.trim_start().starts_with('[');
-        let board = [
-            self.cpu.as_deref().map(|cpu| word("cpu", cpu)),
-            self.cores.map(|cores| format!("cores = {cores}")),
-            self.memory.map(|bytes| kibibytes("memory", bytes)),
-        ];
-        for line in board.into_iter().flatten() {
-            let end = lines.iter().position(is_table).unwrap_or(lines.len());
-            set(&mut lines, 0, end, line);
-        }
-        for line in self.vm.lines(text) {
-            let Some(head) = lines.iter().position(|line| line.trim() == "[[vm]]") else {
-                break;
-            };
-            let start = head + 1;
-            let end = lines[start..].iter().position(is_table);
-            let end = end.map_or(lines.len(), |end| start + end);
-            set(&mut lines, start, end, line);
-        }
-        lines.join("\n") + "\n"
+    let system = found.map_err(refused)?;
+    let known = |name: &&String| system.vms.iter().any(|vm| vm.name == **name);
+    if let Some(name) = overrides.vms.keys().find(|name| !known(name)) {
+        let what = format!("a VM {name} is to be changed, and there is none");
+        return Err(failure(Code::Usage, what));
     }
-}
-
-impl VmOverrides {
-    /// The lines to be set in the first VM of `text`.
-    fn lines(&self, text: &str) -> impl Iterator<Item = String> {
-        let cmdline = (!self.cmdline.is_empty()).then(|| {
-            let all = format!("{} {}", cmdline_of(text), self.cmdline);
-            word("cmdline", all.trim())
-        });
-        let lines = [
-            self.kernel.as_deref().map(|kernel| word("kernel", kernel)),
-            self.vcpus.map(|vcpus| format!("vcpus = {vcpus}")),
-            self.memory.map(|bytes| kibibytes("memory", bytes)),
-            cmdline,
-        ];
-        lines.into_iter().flatten()
-    }
-}
-
-fn word(key: &str, value: &str) -> String {
-    format!("{key} = {}", toml::Value::from(value))
-}
-
-fn kibibytes(key: &str, bytes: u64) -> String {
-    format!("{key} = \"{}K\"", bytes >> 10)
-}
-
-/// The first VM's command line; of a text that is no description, none: its own check says
-/// what is wrong.
-fn cmdline_of(text: &str) -> String {
-    let table: Option<toml::Table> = toml::from_str(text).ok();
-    let cmdline = table.as_ref().and_then(|table| {
-        let vm = table.get("vm")?.as_array()?.first()?;
-        vm.get("cmdline")?.as_str()
-    });
-    cmdline.unwrap_or_default().to_owned()
-}
-
-/// Sets the key of `line` in the table whose lines are from `start` to `end`.
-fn set(lines: &mut Vec<String>, start: usize, end: usize, line: String) {
-    let key = line.split(' ').next().unwrap_or_default();
-    let same = |old: &String| {
-        let old = old.split_once('=');
-        old.is_some_and(|(old, _)| old.trim().trim_matches('"') == key)
-    };
-    let free = |old: &String| old.trim().is_empty() || old.trim_start().starts_with('#');
-    let part = &lines[start..end];
-    let place = part
-        .iter()
-        .position(same)
-        .or_else(|| part.iter().position(free));
-    match place {
-        Some(at) => lines[start + at] = line,
-        None => lines.insert(start, line),
-    }
+    Ok(system)
 }
 
 /// All that is wrong, as one error.
@@ -150,8 +51,10 @@ pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
 
 /// The files of one VM, in the cache or wherever the description says.
 pub struct Resolved {
-    /// The kernel.
+    /// The kernel, or the firmware.
     pub kernel: PathBuf,
+    /// Whether it is a firmware.
+    pub firmware: bool,
     /// The initramfs.
     pub initramfs: Option<PathBuf>,
 }
@@ -164,6 +67,11 @@ pub const BUSYBOX_WORDS: &str = "busybox for guests (1 MB)";
 /// What to say about a package for the tests.
 pub fn package_words(name: &str) -> String {
     format!("{name} for the tests (1 MB)")
+}
+
+/// What to say about a program for the tests.
+pub fn program_words(name: &str) -> String {
+    format!("{name} with its libraries for the tests (about 10 MB)")
 }
 
 /// What to say about a kernel.
@@ -185,12 +93,23 @@ pub fn wanted_qemu() -> Option<(String, String)> {
     Qemu::of_machine().is_none().then(words)
 }
 
-/// Finds or fetches everything that `artifacts` name, in their order.
-pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
+/// U-Boot, for a VM or as a board's boot loader.
+pub fn wanted_u_boot() -> (String, String) {
+    (u_boot::PACKAGE.to_owned(), "U-Boot (2 MB)".to_owned())
+}
+
+/// Finds or fetches everything that `artifacts` name, in their order; programs of the
+/// repository are built for `target`.
+pub fn resolve(
+    root: &Path,
+    store: &Store,
+    artifacts: &[Artifacts],
+    target: &'static str,
+) -> Outcome<Vec<Resolved>> {
     agree(store, &wanted(artifacts))?;
     artifacts
         .iter()
-        .map(|of_vm| resolve_vm(root, store, of_vm))
+        .map(|of_vm| resolve_vm(root, store, of_vm, target))
         .collect()
 }
 
@@ -209,8 +128,11 @@ pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
 pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for of_vm in artifacts {
-        if let Some(spec) = stock(&of_vm.kernel) {
+        if let Some(spec) = stock(&of_vm.boot) {
             all.push((spec.reference(), kernel_words(&spec)));
+        }
+        if matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBoot(_))) {
+            all.push(wanted_u_boot());
         }
         if matches!(of_vm.initramfs, Some(InitramfsRef::Busybox { .. })) {
             all.push((Store::BUSYBOX.to_owned(), BUSYBOX_WORDS.to_owned()));
@@ -220,18 +142,23 @@ pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
     all
 }
 
-fn stock(kernel: &KernelRef) -> Option<KernelSpec> {
-    match kernel {
-        KernelRef::Debian { version, rt } => Some(KernelSpec {
+fn stock(boot: &Boot) -> Option<KernelSpec> {
+    match boot {
+        Boot::Kernel(KernelRef::Debian { version, rt }) => Some(KernelSpec {
             version: version.clone(),
             rt: *rt,
         }),
-        KernelRef::Guest(_) | KernelRef::Path(_) => None,
+        Boot::Kernel(KernelRef::Guest(_) | KernelRef::Path(_)) | Boot::Firmware(_) => None,
     }
 }
 
-fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
-    let kernel = stock(&artifacts.kernel)
+fn resolve_vm(
+    root: &Path,
+    store: &Store,
+    artifacts: &Artifacts,
+    target: &'static str,
+) -> Outcome<Resolved> {
+    let kernel = stock(&artifacts.boot)
         .map(|spec| store.kernel(&spec))
         .transpose();
     let kernel = kernel.blame(Code::Setup)?;
@@ -247,14 +174,24 @@ fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Reso
             Some(store.bare_initramfs().blame(Code::Refused)?)
         }
     };
-    let image = match (&artifacts.kernel, kernel) {
-        (KernelRef::Path(path), _) => path.clone(),
-        (KernelRef::Guest(name), _) => cargo::guest(root, name).blame(Code::Refused)?,
-        (KernelRef::Debian { .. }, Some(kernel)) => kernel.image,
-        (KernelRef::Debian { .. }, None) => return Err(failure(Code::Setup, "no kernel")),
+    let image = match (&artifacts.boot, kernel) {
+        (Boot::Kernel(KernelRef::Path(path)) | Boot::Firmware(FirmwareRef::Path(path)), _) => {
+            path.clone()
+        }
+        (Boot::Firmware(FirmwareRef::UBoot(machine)), _) => {
+            store.u_boot(machine).blame(Code::Setup)?
+        }
+        (Boot::Kernel(KernelRef::Guest(name)), _) => {
+            cargo::guest(root, name, target).blame(Code::Refused)?
+        }
+        (Boot::Kernel(KernelRef::Debian { .. }), Some(kernel)) => kernel.image,
+        (Boot::Kernel(KernelRef::Debian { .. }), None) => {
+            return Err(failure(Code::Setup, "no kernel"));
+        }
     };
     Ok(Resolved {
         kernel: image,
+        firmware: matches!(artifacts.boot, Boot::Firmware(_)),
         initramfs,
     })
 }
@@ -268,14 +205,20 @@ fn selection(modules: &Modules) -> Selection {
 }
 
 /// Builds the hypervisor and the image of the whole system.
-pub fn build(root: &Path, system: &Description, resolved: &[Resolved]) -> Outcome<Vec<u8>> {
+/// `tree` is the board's own tree, where the description needs it.
+pub fn build(
+    root: &Path,
+    system: &Description,
+    resolved: &[Resolved],
+    tree: Option<&[u8]>,
+) -> Outcome<Vec<u8>> {
     let hypervisor = cargo::hypervisor(root).blame(Code::Refused)?;
     let files = resolved
         .iter()
         .map(read)
         .collect::<Result<Vec<_>>>()
         .blame(Code::Refused)?;
-    system.build(hypervisor, &files).map_err(refused)
+    system.build(hypervisor, &files, tree).map_err(refused)
 }
 
 fn read(resolved: &Resolved) -> Result<Files> {
@@ -283,7 +226,7 @@ fn read(resolved: &Resolved) -> Result<Files> {
         |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let initramfs = resolved.initramfs.as_ref().map(read).transpose()?;
     Ok(Files {
-        kernel: read(&resolved.kernel)?,
+        boot: read(&resolved.kernel)?,
         initramfs,
     })
 }
@@ -309,38 +252,6 @@ pub fn parse_size(text: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn overrides_take_the_place_of_the_file_s_keys() {
-        let changed = Overrides {
-            cpu: Some("max".into()),
-            cores: Some(2),
-            memory: Some(1 << 30),
-            ..Overrides::default()
-        };
-        let text = "# one\nboard = 'x'\ncores = 4\n[[vm]]\nmemory = '1M'\n";
-        let wanted =
-            "memory = \"1048576K\"\ncpu = \"max\"\nboard = 'x'\ncores = 2\n[[vm]]\nmemory = '1M'\n";
-        assert_eq!(changed.apply(text), wanted);
-    }
-
-    #[test]
-    fn overrides_of_a_vm_keep_its_command_line() {
-        let vm = VmOverrides {
-            kernel: Some("debian:6.12".into()),
-            vcpus: Some(1),
-            memory: Some(1 << 20),
-            cmdline: "more".into(),
-        };
-        let changed = Overrides {
-            vm,
-            ..Overrides::default()
-        };
-        let text = "memory = '1G'\n[[vm]]\nkernel = 'x'\ncmdline = 'a b'\nmemory = '2G'\n";
-        let wanted = "memory = '1G'\n[[vm]]\nvcpus = 1\nkernel = \"debian:6.12\"\n\
-            cmdline = \"a b more\"\nmemory = \"1024K\"\n";
-        assert_eq!(changed.apply(text), wanted);
-    }
 
     #[test]
     fn sizes_are_read() {

@@ -1,7 +1,9 @@
 //! Boards: what `boards/NAME.toml` says.
 
 use crate::diagnostic::{Diagnostic, Report, Words, nearest, read};
+use crate::source::DtbRef;
 use crate::table::{self, At, Reader};
+use hanok_types::GicVersion;
 use std::path::Path;
 
 /// A default and the range it may be changed in, both ends included.
@@ -31,6 +33,10 @@ pub struct Qemu {
     pub machine: String,
     /// More arguments.
     pub args: Vec<String>,
+    /// The board's tree, where QEMU makes none by itself.
+    pub dtb: Option<DtbRef>,
+    /// Whether the hypervisor can switch it off; otherwise QEMU goes on until it is ended.
+    pub poweroff: bool,
 }
 
 /// A board.
@@ -50,10 +56,14 @@ pub struct Board {
     pub cores: Limits,
     /// Memory in bytes.
     pub memory: Limits,
+    /// How much of the memory its firmware leaves to others, in bytes, where not all.
+    pub usable: Option<u64>,
     /// Where its RAM begins.
     pub ram: u64,
     /// The PL011 on which the hypervisor speaks before it has read the board's tree.
     pub console: u64,
+    /// Its interrupt controller.
+    pub gic: GicVersion,
     /// How to emulate it.
     pub qemu: Qemu,
 }
@@ -132,6 +142,11 @@ fn load(boards_dir: &Path, name: &str) -> Result<Board, Vec<Diagnostic>> {
 }
 
 impl Board {
+    /// How much of `memory` bytes a system can use.
+    pub fn usable(&self, memory: u64) -> u64 {
+        self.usable.map_or(memory, |usable| usable.min(memory))
+    }
+
     /// The board `name`, of a `text` that `path` is said to hold; or all that is wrong
     /// with it.
     pub fn parse(name: &str, path: &Path, text: &str) -> Result<Self, Vec<Diagnostic>> {
@@ -154,6 +169,16 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
     let an_address = "an address such as 0x4000_0000";
     let ram = reader.require(report, "ram", an_address, table::number);
     let console = reader.require(report, "console", an_address, table::number);
+    let gic = reader.require(
+        report,
+        "gic",
+        "\"v2\" or \"v3\"",
+        |value| match table::word(value)?.as_str() {
+            "v2" => Some(GicVersion::V2),
+            "v3" => Some(GicVersion::V3),
+            _ => None,
+        },
+    );
     let cpu = reader.table(report, "cpu", cpu);
     let cores = reader.table(report, "cores", |reader, report| {
         limits(reader, report, "a number from 1", |value| {
@@ -161,10 +186,13 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
         })
     });
     let memory = reader.table(report, "memory", |reader, report| {
-        limits(reader, report, table::A_SIZE, table::size)
+        let usable = reader.get(report, "usable", table::A_SIZE, table::size);
+        let limits = limits(reader, report, table::A_SIZE, table::size)?;
+        Some((limits, usable.map(|at| at.value)))
     });
     let qemu = reader.table(report, "qemu", qemu);
     let (cpu, cpus) = cpu??;
+    let (memory, usable) = memory??;
     Some(Board {
         name: name.to_owned(),
         description: description?.value,
@@ -172,9 +200,11 @@ fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option
         cpu,
         cpus,
         cores: cores??,
-        memory: memory??,
+        memory,
+        usable,
         ram: ram?.value,
         console: console?.value,
+        gic: gic?.value,
         qemu: qemu??,
     })
 }
@@ -227,9 +257,17 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
     let args = reader.get(report, "args", "a list of strings", |value| {
         table::list(value, table::text)
     });
+    let folder = report.path.parent().unwrap_or(Path::new("")).to_path_buf();
+    let tree = "\"debian:6.1:FOLDER/NAME.dtb\" or a path";
+    let dtb = reader.get(report, "dtb", tree, |value| {
+        DtbRef::parse(&table::word(value)?, &folder)
+    });
+    let poweroff = reader.get(report, "poweroff", "true or false", table::truth);
     Some(Qemu {
         binary: binary?.value,
         machine: machine?.value,
         args: args.map(|at| at.value).unwrap_or_default(),
+        dtb: dtb.map(|at| at.value),
+        poweroff: poweroff.is_none_or(|at| at.value),
     })
 }

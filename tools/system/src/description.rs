@@ -1,20 +1,20 @@
 //! The description of a system: its model, and reading it from `systems/NAME.toml`.
 
 use crate::board::{self, Board};
-use crate::diagnostic::{Diagnostic, Mark, Report, Words, read};
-use crate::rules;
-use crate::source::{InitramfsRef, KernelRef, Modules};
-use crate::table::{self, At, Reader};
+use crate::diagnostic::{Diagnostic, Mark, Report, read};
+use crate::draft::Draft;
+use crate::source::{Boot, InitramfsRef};
+use crate::table::{self, Reader};
+use crate::{cores, rules};
 use std::path::{Path, PathBuf};
-use toml::de::DeValue;
 
 /// What must be found for one VM before an image can be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifacts {
     /// The VM's name.
     pub vm: String,
-    /// Its kernel.
-    pub kernel: KernelRef,
+    /// Its kernel or firmware.
+    pub boot: Boot,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
 }
@@ -22,8 +22,9 @@ pub struct Artifacts {
 /// The bytes of what [`Artifacts`] asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// The kernel as it was delivered: an arm64 Image, plain, in gzip or in EFI zboot.
-    pub kernel: Vec<u8>,
+    /// The kernel as it was delivered: an arm64 Image, plain, in gzip or in EFI zboot; or
+    /// the firmware.
+    pub boot: Vec<u8>,
     /// The initramfs.
     pub initramfs: Option<Vec<u8>>,
 }
@@ -33,25 +34,34 @@ pub struct Files {
 pub struct Vm {
     /// Its name.
     pub name: String,
-    /// Its kernel.
-    pub kernel: KernelRef,
+    /// Its kernel or firmware.
+    pub boot: Boot,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
     /// The kernel's command line.
     pub cmdline: String,
     /// Memory in bytes, a multiple of 2 MiB.
     pub memory: u64,
-    /// The core of each vCPU.
+    /// The core of each vCPU; one that is named twice is shared.
     pub cpus: Vec<u8>,
+    /// Devices of the board that it has for itself, each by its node's name, path or alias
+    /// in the board's tree.
+    pub devices: Vec<String>,
+    /// Whether it may have a device that could reach all memory.
+    pub trusted: bool,
+    /// Whether it begins by itself.
+    pub autostart: bool,
     pub(crate) marks: Marks,
 }
 
 /// Where a VM's keys stand, for what is found out only when the image is built.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    pub(crate) kernel: Mark,
+    pub(crate) boot: Mark,
     pub(crate) initramfs: Mark,
     pub(crate) memory: Mark,
+    /// Each device's.
+    pub(crate) devices: Vec<Mark>,
 }
 
 /// A checked description.
@@ -67,13 +77,16 @@ pub struct Description {
     pub cores: u64,
     /// The board's memory in bytes.
     pub memory: u64,
+    /// For how long in microseconds a vCPU runs before another one of its core has its turn.
+    pub slice: u32,
     /// The VMs.
     pub vms: Vec<Vm>,
 }
 
 /// Reads and checks the description in `path`, whose board is looked for in `boards_dir`;
 /// or all that is wrong with it, in the order of its lines. Files that it names by path are
-/// looked at, what it names as `debian:...` or `busybox` is not.
+/// looked at, what it names as `debian:...` or `busybox` is not. Whether the board has the
+/// devices that it names is for [`crate::check_devices`] to see.
 pub fn load(path: &Path, boards_dir: &Path) -> Result<Description, Vec<Diagnostic>> {
     let text = read(path).map_err(|diagnostic| vec![diagnostic])?;
     parse(path, &text, boards_dir)
@@ -110,8 +123,9 @@ fn system(
     let cpu = reader.get(report, "cpu", "a CPU model", table::word);
     let cores = reader.get(report, "cores", "a number from 1", table::number);
     let memory = reader.get(report, "memory", table::A_SIZE, table::size);
+    let slice = reader.get(report, "slice", table::A_TIME, table::time);
     let whole = reader.span.clone();
-    let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", draft);
+    let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
     if let Some(drafts) = &drafts {
         rules::count(report, &whole, drafts);
     }
@@ -121,121 +135,39 @@ fn system(
         cpu: rules::cpu(report, &board, cpu),
         cores: rules::cores(report, &board, cores),
         memory: rules::memory(report, &board, memory),
+        slice: rules::slice(report, slice),
         vms: Vec::new(),
         board,
     };
     rules::names(report, &drafts);
-    rules::total(report, description.memory, &drafts);
-    let cores = rules::assign(report, description.cores, &drafts);
+    rules::total(report, description.usable_memory(), &drafts);
+    rules::devices(report, &drafts);
+    let cores = cores::assign(report, description.cores, &drafts);
     for (draft, cpus) in drafts.into_iter().zip(cores) {
         rules::files(report, &draft);
         rules::guest(report, boards_dir, &draft);
-        description.vms.extend(finish(draft, cpus, report));
+        description.vms.extend(draft.finish(cpus, report));
     }
     Some(description)
 }
 
-/// A VM as it was written.
-pub(crate) struct Draft {
-    pub(crate) span: std::ops::Range<usize>,
-    pub(crate) name: Option<At<String>>,
-    pub(crate) kernel: Option<At<KernelRef>>,
-    pub(crate) initramfs: Option<At<InitramfsRef>>,
-    pub(crate) cmdline: Option<At<String>>,
-    pub(crate) memory: Option<At<u64>>,
-    pub(crate) vcpus: Option<At<u64>>,
-    pub(crate) cpus: Option<At<Vec<u64>>>,
-}
-
-fn draft(reader: &mut Reader<'_, '_>, report: &mut Report) -> Draft {
-    let folder = report.path.parent().unwrap_or(Path::new("")).to_path_buf();
-    let name = "a name of up to 31 letters, digits and dashes";
-    let kernel = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", or a path";
-    let modules = "\"default\", \"all\" or a list of modules";
-    let cpus = "a list of core numbers";
-    Draft {
-        span: reader.span.clone(),
-        name: reader.require(report, "name", name, vm_name),
-        kernel: reader.require(report, "kernel", kernel, |value| {
-            KernelRef::parse(&table::word(value)?, &folder)
-        }),
-        initramfs: {
-            let text = reader.get(report, "initramfs", "\"busybox\" or a path", table::word);
-            let modules = reader.get(report, "initramfs-modules", modules, modules_of);
-            initramfs(text, modules, &folder, report)
-        },
-        cmdline: reader.get(report, "cmdline", "a string", table::text),
-        memory: reader.require(report, "memory", table::A_SIZE, table::size),
-        vcpus: reader.get(report, "vcpus", "a number from 1", |value| {
-            table::number(value).filter(|vcpus| *vcpus > 0)
-        }),
-        cpus: reader.get(report, "cpus", cpus, |value| {
-            table::list(value, table::number)
-        }),
-    }
-}
-
-fn vm_name(value: &DeValue<'_>) -> Option<String> {
-    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    table::word(value).filter(|name| name.len() < 32 && name.chars().all(sound))
-}
-
-fn modules_of(value: &DeValue<'_>) -> Option<Modules> {
-    match table::text(value).as_deref() {
-        Some("default") => Some(Modules::Default),
-        Some("all") => Some(Modules::All),
-        Some(_) => None,
-        None => table::list(value, table::word).map(Modules::List),
-    }
-}
-
-fn initramfs(
-    text: Option<At<String>>,
-    modules: Option<At<Modules>>,
-    folder: &Path,
-    report: &mut Report,
-) -> Option<At<InitramfsRef>> {
-    let busybox = text.as_ref().is_some_and(|text| text.value == "busybox");
-    if let Some(modules) = modules.as_ref().filter(|_| !busybox) {
-        let what = "`initramfs-modules` without `initramfs = \"busybox\"`";
-        let why = "modules are put only into the initramfs that is made at build time";
-        let remedy = "remove it, or write initramfs = \"busybox\"";
-        report.refuse(&modules.span, Words::new(what, why, remedy));
-    }
-    let modules = modules.map_or(Modules::Default, |modules| modules.value);
-    text.map(|text| {
-        text.map(|text| match busybox {
-            true => InitramfsRef::Busybox { modules },
-            false => InitramfsRef::Path(folder.join(text)),
-        })
-    })
-}
-
-/// The VM, if everything it must have is there.
-fn finish(draft: Draft, cpus: Vec<u8>, report: &Report) -> Option<Vm> {
-    let (kernel, memory) = (draft.kernel?, draft.memory?);
-    let initramfs_mark = draft.initramfs.as_ref().map(|at| report.mark(&at.span));
-    Some(Vm {
-        name: draft.name?.value,
-        marks: Marks {
-            kernel: report.mark(&kernel.span),
-            initramfs: initramfs_mark.unwrap_or_default(),
-            memory: report.mark(&memory.span),
-        },
-        kernel: kernel.value,
-        initramfs: draft.initramfs.map(|at| at.value),
-        cmdline: draft.cmdline.map(|at| at.value).unwrap_or_default(),
-        memory: memory.value,
-        cpus,
-    })
-}
-
 impl Description {
+    /// The board's memory in bytes, as far as a system can use it.
+    pub fn usable_memory(&self) -> u64 {
+        self.board.usable(self.memory)
+    }
+
+    /// Whether it names devices of the board, so that [`crate::check_devices`] and
+    /// [`Self::build`] need the board's own tree.
+    pub fn needs_board_tree(&self) -> bool {
+        self.vms.iter().any(|vm| !vm.devices.is_empty())
+    }
+
     /// What must be found before [`Self::build`], a VM each, in the description's order.
     pub fn artifacts(&self) -> Vec<Artifacts> {
         let of = |vm: &Vm| Artifacts {
             vm: vm.name.clone(),
-            kernel: vm.kernel.clone(),
+            boot: vm.boot.clone(),
             initramfs: vm.initramfs.clone(),
         };
         self.vms.iter().map(of).collect()

@@ -6,11 +6,13 @@
 //! their hands off the payload; behind it, the information block says where it is.
 
 use crate::description::{Description, Files, Vm};
+use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
-use crate::kernel::{self, Kernel, u64_at};
+use crate::kernel::{self, u64_at};
 use crate::layout::{self, Layout};
+use crate::source::Boot;
 use crate::{rules, size};
-use hanok_config::guest::GuestTree;
+use hanok_config::guest::{GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
 use hanok_types::{CpuId, Ipa, PAGE_SIZE};
 use std::borrow::Cow;
@@ -27,8 +29,14 @@ const INFO_END: usize = 104;
 
 impl Description {
     /// The image: `hypervisor` (its flat binary), the system's tree and the guests' images.
-    /// `files` are what [`Self::artifacts`] asked for, in its order.
-    pub fn build(&self, hypervisor: &[u8], files: &[Files]) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    /// `files` are what [`Self::artifacts`] asked for, in its order; `board_tree` is the
+    /// board's own tree, needed where [`Self::needs_board_tree`].
+    pub fn build(
+        &self,
+        hypervisor: &[u8],
+        files: &[Files],
+        board_tree: Option<&[u8]>,
+    ) -> Result<Vec<u8>, Vec<Diagnostic>> {
         let room = hypervisor_size(hypervisor).map_err(|words| vec![self.whole(words)])?;
         if files.len() != self.vms.len() {
             let what = format!("{} sets of files for {} VMs", files.len(), self.vms.len());
@@ -38,7 +46,8 @@ impl Description {
                 "resolve every artifact",
             ))]);
         }
-        let payload = self.payload(files)?;
+        let devices = devices::of(self, board_tree)?;
+        let payload = self.payload(files, &devices)?;
         let total = room + payload.len;
         self.check_total(total).map_err(|found| vec![found])?;
         // Tens of megabytes: each byte is copied once, into memory that never moves.
@@ -68,7 +77,7 @@ impl Description {
     fn check_total(&self, image: u64) -> Result<(), Diagnostic> {
         let vms: u64 = self.vms.iter().map(|vm| vm.memory).sum();
         let needed = vms + image + rules::HYPERVISOR_MEMORY;
-        if needed <= self.memory {
+        if needed <= self.usable_memory() {
             return Ok(());
         }
         let why = format!(
@@ -76,7 +85,7 @@ impl Description {
             size::show(vms),
             size::show(image),
             size::show(rules::HYPERVISOR_MEMORY),
-            size::show(self.memory),
+            size::show(self.usable_memory()),
         );
         let mark = self
             .vms
@@ -87,11 +96,15 @@ impl Description {
         Err(Diagnostic::at(&self.path, mark, words))
     }
 
-    fn payload<'a>(&self, files: &'a [Files]) -> Result<Payload<'a>, Vec<Diagnostic>> {
+    fn payload<'a>(
+        &self,
+        files: &'a [Files],
+        devices: &[VmDevices],
+    ) -> Result<Payload<'a>, Vec<Diagnostic>> {
         let mut guests = Vec::new();
         let mut found = Vec::new();
-        for (vm, files) in self.vms.iter().zip(files) {
-            match Guest::new(vm, files, &self.path) {
+        for ((vm, files), devices) in self.vms.iter().zip(files).zip(devices) {
+            match Guest::new(self, vm, files, devices) {
                 Ok(guest) => guests.push(guest),
                 Err(diagnostic) => found.push(diagnostic),
             }
@@ -99,7 +112,12 @@ impl Description {
         if !found.is_empty() {
             return Err(found);
         }
-        Payload::of(guests).map_err(|words| vec![self.whole(words)])
+        let frame = System {
+            vms: heapless::Vec::new(),
+            gic: self.board.gic,
+            slice: self.slice,
+        };
+        Payload::of(&frame, guests).map_err(|words| vec![self.whole(words)])
     }
 }
 
@@ -140,11 +158,20 @@ struct Guest<'a> {
     bytes: Vec<Cow<'a, [u8]>>,
 }
 
-impl<'a> Guest<'a> {
-    fn new(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
+/// What a VM begins with.
+struct Boots<'a> {
+    kind: BlobKind,
+    image: Cow<'a, [u8]>,
+    initramfs: Option<&'a [u8]>,
+    layout: Layout,
+    /// X0 of vCPU 0.
+    argument: u64,
+}
+
+impl<'a> Boots<'a> {
+    fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
-        let kernel =
-            kernel::recognise(&files.kernel).map_err(|words| at(vm.marks.kernel, words))?;
+        let kernel = kernel::recognise(&files.boot).map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref();
         if initramfs.is_some_and(<[u8]>::is_empty) {
             let words = Words::new("the initramfs is an empty file", "", "make it again");
@@ -158,15 +185,58 @@ impl<'a> Guest<'a> {
             let words = Words::new("the initramfs is too large", why, "make it smaller");
             return Err(at(vm.marks.initramfs, words));
         }
-        Ok(Self::laid_out(vm, kernel, initramfs, &layout))
+        Ok(Self {
+            kind: BlobKind::Kernel,
+            image: kernel.image,
+            initramfs,
+            argument: layout.tree.get(),
+            layout,
+        })
     }
 
-    fn laid_out(vm: &Vm, kernel: Kernel<'a>, initramfs: Option<&'a [u8]>, layout: &Layout) -> Self {
+    /// As by QEMU's `-bios`: no register tells of the tree, it is at the start of RAM.
+    fn firmware(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
+        let at = |mark, words| Diagnostic::at(path, mark, words);
+        layout::firmware(&files.boot).map_err(|words| at(vm.marks.boot, words))?;
+        let layout = layout::place_firmware(vm.memory)
+            .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
+        Ok(Self {
+            kind: BlobKind::Firmware,
+            image: Cow::Borrowed(&files.boot),
+            initramfs: None,
+            argument: 0,
+            layout,
+        })
+    }
+}
+
+impl<'a> Guest<'a> {
+    fn new(
+        system: &Description,
+        vm: &Vm,
+        files: &'a Files,
+        devices: &VmDevices,
+    ) -> Result<Self, Diagnostic> {
+        let boots = match vm.boot {
+            Boot::Kernel(_) => Boots::kernel(vm, files, &system.path),
+            Boot::Firmware(_) => Boots::firmware(vm, files, &system.path),
+        };
+        Ok(Self::laid_out(system, vm, boots?, devices))
+    }
+
+    fn laid_out(system: &Description, vm: &Vm, boots: Boots<'a>, devices: &VmDevices) -> Self {
+        let layout = &boots.layout;
+        let pairs = devices.host.iter().zip(&devices.given);
+        let pairs: Vec<GuestDevice<'_>> = pairs
+            .map(|(host, given)| GuestDevice { host, given })
+            .collect();
         let tree = GuestTree {
             vcpus: vm.cpus.len(),
             memory: layout.memory,
             bootargs: &vm.cmdline,
             initramfs: layout.initramfs,
+            gic: system.board.gic,
+            devices: &pairs,
         };
         let tree = tree.write();
         let mut guest = Self {
@@ -175,13 +245,16 @@ impl<'a> Guest<'a> {
                 cpus: vm.cpus.iter().map(|cpu| CpuId::new(*cpu)).collect(),
                 memory: layout.memory,
                 entry: layout.kernel,
-                argument: layout.tree.get(),
+                argument: boots.argument,
                 blobs: heapless::Vec::new(),
+                devices: devices.given.clone(),
+                trusted: vm.trusted,
+                autostart: vm.autostart,
             },
             bytes: Vec::new(),
         };
-        guest.add(BlobKind::Kernel, layout.kernel, kernel.image);
-        if let (Some(bytes), Some(span)) = (initramfs, layout.initramfs) {
+        guest.add(boots.kind, layout.kernel, boots.image);
+        if let (Some(bytes), Some(span)) = (boots.initramfs, layout.initramfs) {
             guest.add(BlobKind::Initramfs, span.start(), Cow::Borrowed(bytes));
         }
         guest.add(BlobKind::DeviceTree, layout.tree, Cow::Owned(tree.bytes));
@@ -215,16 +288,16 @@ struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Of these guests, whose blobs' places are set here.
-    fn of(mut guests: Vec<Guest<'a>>) -> Result<Self, Words> {
+    /// Of a system that is `frame` with these guests, whose blobs' places are set here.
+    fn of(frame: &System, mut guests: Vec<Guest<'a>>) -> Result<Self, Words> {
         // The tree's length does not depend on the numbers in it.
-        let tree_len = tree_of(&guests).to_tree().len() as u64;
+        let tree_len = system_of(frame, &guests).to_tree().len() as u64;
         let mut len = tree_len.next_multiple_of(PAGE_SIZE);
         for blob in guests.iter_mut().flat_map(|guest| &mut guest.config.blobs) {
             blob.offset = len;
             len = (len + blob.len).next_multiple_of(PAGE_SIZE);
         }
-        let system = tree_of(&guests);
+        let system = system_of(frame, &guests);
         let tree = system.to_tree();
         // The board will apply the same rules to the same bytes.
         match System::parse(&tree, len) {
@@ -253,9 +326,10 @@ impl<'a> Payload<'a> {
     }
 }
 
-fn tree_of(guests: &[Guest<'_>]) -> System {
+fn system_of(frame: &System, guests: &[Guest<'_>]) -> System {
     System {
         vms: guests.iter().map(|guest| guest.config.clone()).collect(),
+        ..frame.clone()
     }
 }
 

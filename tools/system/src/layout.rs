@@ -1,8 +1,10 @@
 //! Where a VM's kernel, initramfs and tree go in its memory, by the boot protocol of arm64
 //! Linux (Documentation/arch/arm64/booting.rst).
 
+use crate::diagnostic::Words;
 use crate::kernel::Kernel;
 use crate::size::show;
+use hanok_config::FIRMWARE_SIZE;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Span, platform};
 
 /// The kernel's base alignment; also the most a tree may have, and what it must not cross.
@@ -15,7 +17,7 @@ const WORKING_MEMORY: u64 = 32 << 20;
 pub(crate) struct Layout {
     /// RAM.
     pub(crate) memory: Span<Ipa>,
-    /// The kernel's first byte, which is its entry.
+    /// The kernel's or firmware's first byte, which is its entry.
     pub(crate) kernel: Ipa,
     /// The initramfs.
     pub(crate) initramfs: Option<Span<Ipa>>,
@@ -63,6 +65,40 @@ pub(crate) fn place(
         initramfs: initramfs.and_then(|len| Span::new(Ipa::new(after_kernel), len)),
         tree: Ipa::new(tree),
     })
+}
+
+/// Places a firmware's tree in `memory` bytes of RAM: at its start, as QEMU's `-bios` does.
+pub(crate) fn place_firmware(memory: u64) -> Result<Layout, TooSmall> {
+    let needed = BLOCK + WORKING_MEMORY;
+    let Some(memory) = Span::new(platform::RAM, memory).filter(|_| needed <= memory) else {
+        let (tree, work, memory) = (show(BLOCK), show(WORKING_MEMORY), show(memory));
+        let why = format!("tree {tree} and {work} to work in do not fit {memory}");
+        return Err(TooSmall { needed, why });
+    };
+    Ok(Layout {
+        memory,
+        kernel: platform::FLASH,
+        initramfs: None,
+        tree: platform::RAM,
+    })
+}
+
+/// Whether these bytes can be a firmware.
+pub(crate) fn firmware(bytes: &[u8]) -> Result<(), Words> {
+    let len = bytes.len() as u64;
+    if len == 0 {
+        let remedy = "make it again";
+        return Err(Words::new("the firmware is an empty file", "", remedy));
+    }
+    if len > FIRMWARE_SIZE {
+        let what = format!("the firmware has {}", show(len));
+        let why = format!(
+            "the virtual platform's bank of flash has {}",
+            show(FIRMWARE_SIZE)
+        );
+        return Err(Words::new(what, why, "give a smaller one"));
+    }
+    Ok(())
 }
 
 impl Layout {

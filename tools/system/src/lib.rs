@@ -8,8 +8,11 @@
 #![forbid(unsafe_code)]
 
 mod board;
+mod cores;
 mod description;
+mod devices;
 mod diagnostic;
+mod draft;
 mod image;
 mod kernel;
 mod layout;
@@ -17,8 +20,10 @@ mod rules;
 mod size;
 mod source;
 mod table;
+mod time;
 
 pub use board::{Board, Limits, Qemu, boards};
 pub use description::{Artifacts, Description, Files, Vm, load, parse};
+pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
-pub use source::{InitramfsRef, KernelRef, Modules};
+pub use source::{Boot, DtbRef, FirmwareRef, InitramfsRef, KernelRef, Modules};

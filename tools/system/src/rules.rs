@@ -1,13 +1,13 @@
 //! The rules of a description that go beyond the form of its values.
 
 use crate::board::Board;
-use crate::description::Draft;
 use crate::diagnostic::{Report, Words, nearest};
-use crate::source::{InitramfsRef, KernelRef};
+use crate::draft::Draft;
+use crate::source::{Boot, FirmwareRef, InitramfsRef, KernelRef};
 use crate::table::At;
-use crate::{kernel, layout, size};
-use hanok_config::MAX_MEMORY;
-use hanok_types::MAX_VCPUS;
+use crate::{kernel, layout, size, time};
+use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
+use hanok_types::MAX_VMS;
 use std::ops::Range;
 use std::path::Path;
 
@@ -24,10 +24,11 @@ pub(crate) fn count(report: &mut Report, whole: &Range<usize>, drafts: &[Draft])
         let words = Words::new("the system has no VM", "there is nothing to run", remedy);
         report.refuse(whole, words);
     }
-    if let Some(second) = drafts.get(1) {
-        let why = "one VM until several are supported";
-        let words = Words::new("more than one VM", why, "keep one [[vm]]");
-        report.refuse(&second.span, words);
+    if let Some(first) = drafts.get(MAX_VMS) {
+        let what = format!("more than {MAX_VMS} VMs");
+        let why = "the hypervisor has no room for them";
+        let words = Words::new(what, why, "remove those from here on");
+        report.refuse(&first.span, words);
     }
 }
 
@@ -96,6 +97,54 @@ pub(crate) fn memory(report: &mut Report, board: &Board, memory: Option<At<u64>>
     memory.value
 }
 
+/// The time slice in microseconds.
+pub(crate) fn slice(report: &mut Report, slice: Option<At<u64>>) -> u32 {
+    let Some(at) = slice else {
+        return DEFAULT_SLICE;
+    };
+    let slice = u32::try_from(at.value).ok();
+    slice
+        .filter(|slice| SLICES.contains(slice))
+        .unwrap_or_else(|| {
+            let what = format!("a time slice cannot be {}", time::show(at.value));
+            let [least, most] = [SLICES.start(), SLICES.end()].map(|end| time::show((*end).into()));
+            let why = "below, switching takes more than the guests; above, each waits too long";
+            let remedy = format!("choose from {least} to {most}");
+            report.refuse(&at.span, Words::new(what, why, remedy));
+            DEFAULT_SLICE
+        })
+}
+
+/// No device by the same words twice, and no VM with too many. That two names mean the same
+/// device is seen when the board's tree is there.
+pub(crate) fn devices(report: &mut Report, drafts: &[Draft]) {
+    let mut earlier: Vec<(&str, usize)> = Vec::new();
+    for (vm, draft) in drafts.iter().enumerate() {
+        for device in &draft.devices {
+            let name = device.value.as_str();
+            if let Some((_, other)) = earlier.iter().find(|(other, _)| *other == name) {
+                let other = drafts.get(*other).and_then(|draft| draft.name.as_ref());
+                let other = other.map_or("another", |name| name.value.as_str());
+                report.refuse(&device.span, given_twice(name, other));
+            }
+            earlier.push((name, vm));
+        }
+        if let Some(first) = draft.devices.get(MAX_DEVICES) {
+            let what = format!("more than {MAX_DEVICES} devices for one VM");
+            let why = "the hypervisor has no room for them";
+            let remedy = "remove those from here on";
+            report.refuse(&first.span, Words::new(what, why, remedy));
+        }
+    }
+}
+
+/// The refusal of a device that VM `owner` has already.
+pub(crate) fn given_twice(name: &str, owner: &str) -> Words {
+    let what = format!("device \"{name}\" is given twice: VM {owner} has it");
+    let why = "two drivers at one device would disturb each other";
+    Words::new(what, why, "remove it from one of the lists")
+}
+
 /// Each VM's memory by itself, then all of it together.
 pub(crate) fn total(report: &mut Report, board: u64, drafts: &[Draft]) {
     let memories = || drafts.iter().filter_map(|draft| draft.memory.as_ref());
@@ -135,83 +184,6 @@ pub(crate) fn total(report: &mut Report, board: u64, drafts: &[Draft]) {
     }
 }
 
-/// The cores of each VM's vCPUs: those it names, or the lowest that are free.
-pub(crate) fn assign(report: &mut Report, cores: u64, drafts: &[Draft]) -> Vec<Vec<u8>> {
-    let mut free: Vec<u64> = (0..cores).collect();
-    for draft in drafts {
-        named(report, cores, draft, &mut free);
-    }
-    drafts
-        .iter()
-        .map(|draft| take(report, cores, draft, &mut free))
-        .collect()
-}
-
-/// Takes the cores that a VM names out of `free`.
-fn named(report: &mut Report, cores: u64, draft: &Draft, free: &mut Vec<u64>) {
-    let Some(cpus) = &draft.cpus else { return };
-    for core in &cpus.value {
-        if let Some(at) = free.iter().position(|other| other == core) {
-            free.remove(at);
-            continue;
-        }
-        let (what, why) = match *core < cores {
-            true => (
-                format!("core {core} is given to two vCPUs"),
-                "for now each vCPU needs a core of its own".to_owned(),
-            ),
-            false => (
-                format!("there is no core {core}"),
-                format!("the board has cores 0 to {}", cores.saturating_sub(1)),
-            ),
-        };
-        report.refuse(&cpus.span, Words::new(what, why, "name another core"));
-    }
-    if let Some(vcpus) = draft
-        .vcpus
-        .as_ref()
-        .filter(|vcpus| vcpus.value != cpus.value.len() as u64)
-    {
-        let what = format!(
-            "`vcpus` is {}, `cpus` names {} cores",
-            vcpus.value,
-            cpus.value.len()
-        );
-        let why = "each vCPU runs on the core at its place in `cpus`";
-        report.refuse(
-            &cpus.span,
-            Words::new(what, why, "make them agree, or leave one out"),
-        );
-    }
-}
-
-/// A VM's cores, as far as they exist.
-fn take(report: &mut Report, cores: u64, draft: &Draft, free: &mut Vec<u64>) -> Vec<u8> {
-    let vcpus = draft.vcpus.as_ref().map_or(1, |vcpus| vcpus.value);
-    let (count, span) = match (&draft.cpus, &draft.vcpus) {
-        (Some(cpus), _) => (cpus.value.len() as u64, &cpus.span),
-        (None, Some(vcpus)) => (vcpus.value, &vcpus.span),
-        (None, None) => (1, &draft.span),
-    };
-    if count == 0 || count > MAX_VCPUS as u64 {
-        let what = format!("a VM cannot have {count} vCPUs");
-        let why = format!("it has from 1 to {MAX_VCPUS}");
-        report.refuse(span, Words::new(what, why, "choose a number in between"));
-        return Vec::new();
-    }
-    let taken = match &draft.cpus {
-        Some(cpus) => cpus.value.clone(),
-        None => free.drain(..(vcpus as usize).min(free.len())).collect(),
-    };
-    if (taken.len() as u64) < count {
-        let what = format!("{count} vCPUs, but {} of {cores} cores free", taken.len());
-        let why = "for now each vCPU needs a core of its own";
-        let remedy = "lower `vcpus`, or raise the board's `cores` as far as it goes";
-        report.refuse(span, Words::new(what, why, remedy));
-    }
-    taken.into_iter().map(|core| core as u8).collect()
-}
-
 /// Files that are named by path, and what can be said of the VM from them.
 pub(crate) fn files(report: &mut Report, draft: &Draft) {
     if let Some(cmdline) = &draft.cmdline
@@ -221,26 +193,43 @@ pub(crate) fn files(report: &mut Report, draft: &Draft) {
         let why = format!("Linux takes {} bytes", COMMAND_LINE - 1);
         report.refuse(&cmdline.span, Words::new(what, why, "shorten it"));
     }
-    let initramfs = draft
-        .initramfs
-        .as_ref()
-        .and_then(|initramfs| match &initramfs.value {
-            InitramfsRef::Path(path) => bytes(report, &initramfs.span, "initramfs", path),
-            InitramfsRef::Busybox { .. } => None,
-        });
-    let Some(kernel_at) = &draft.kernel else {
-        return;
-    };
-    let KernelRef::Path(path) = &kernel_at.value else {
-        return;
-    };
-    let Some(kernel) = bytes(report, &kernel_at.span, "kernel", path) else {
-        return;
-    };
-    match kernel::recognise(&kernel) {
-        Err(words) => report.refuse(&kernel_at.span, words),
+    let initramfs = draft.initramfs.as_ref();
+    let len = initramfs.and_then(|initramfs| match &initramfs.value {
+        InitramfsRef::Path(path) => bytes(report, &initramfs.span, "initramfs", path),
+        InitramfsRef::Busybox { .. } => None,
+    });
+    let len = len.map(|bytes| bytes.len() as u64);
+    let Some(boot) = &draft.boot else { return };
+    match &boot.value {
+        Boot::Kernel(KernelRef::Path(path)) => {
+            if let Some(kernel) = bytes(report, &boot.span, "kernel", path) {
+                kernel_file(report, draft, boot, &kernel, len);
+            }
+        }
+        Boot::Kernel(KernelRef::Debian { .. } | KernelRef::Guest(_)) => {}
+        Boot::Firmware(firmware) => {
+            no_initramfs(report, draft);
+            firmware_fits(report, draft);
+            if let FirmwareRef::Path(path) = firmware
+                && let Some(bytes) = bytes(report, &boot.span, "firmware", path)
+                && let Err(words) = layout::firmware(&bytes)
+            {
+                report.refuse(&boot.span, words);
+            }
+        }
+    }
+}
+
+fn kernel_file(
+    report: &mut Report,
+    draft: &Draft,
+    boot: &At<Boot>,
+    kernel: &[u8],
+    initramfs: Option<u64>,
+) {
+    match kernel::recognise(kernel) {
+        Err(words) => report.refuse(&boot.span, words),
         Ok(kernel) => {
-            let initramfs = initramfs.map(|bytes| bytes.len() as u64);
             if let Some(memory) = &draft.memory
                 && let Err(too_small) = layout::place(memory.value, &kernel, initramfs)
             {
@@ -250,10 +239,27 @@ pub(crate) fn files(report: &mut Report, draft: &Draft) {
     }
 }
 
+fn firmware_fits(report: &mut Report, draft: &Draft) {
+    if let Some(memory) = &draft.memory
+        && let Err(too_small) = layout::place_firmware(memory.value)
+    {
+        report.refuse(&memory.span, too_small.words());
+    }
+}
+
+fn no_initramfs(report: &mut Report, draft: &Draft) {
+    if let Some(initramfs) = &draft.initramfs {
+        let what = "`initramfs` beside `firmware`";
+        let why = "a firmware loads its kernel and initramfs by itself";
+        let remedy = "remove it, or boot a kernel with `kernel`";
+        report.refuse(&initramfs.span, Words::new(what, why, remedy));
+    }
+}
+
 /// A program of the repository, in the folder beside the boards', must be there.
 pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
-    let Some(kernel) = &draft.kernel else { return };
-    let KernelRef::Guest(name) = &kernel.value else {
+    let Some(kernel) = &draft.boot else { return };
+    let Boot::Kernel(KernelRef::Guest(name)) = &kernel.value else {
         return;
     };
     let guests = boards_dir.join("../guests");

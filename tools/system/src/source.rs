@@ -1,4 +1,4 @@
-//! Where kernels and initramfs come from.
+//! Where kernels, firmware, initramfs and boards' trees come from.
 
 use std::path::{Path, PathBuf};
 
@@ -41,6 +41,70 @@ impl KernelRef {
         let known = DEBIAN_VERSIONS.contains(&version);
         let version = version.to_owned();
         known.then_some(Self::Debian { version, rt })
+    }
+}
+
+/// Where a VM's firmware comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirmwareRef {
+    /// `"u-boot:qemu_arm64"`: the distribution's U-Boot for this machine.
+    UBoot(String),
+    /// A file.
+    Path(PathBuf),
+}
+
+/// The distribution's U-Boots for the virtual platform.
+const U_BOOTS: [&str; 1] = ["qemu_arm64"];
+
+impl FirmwareRef {
+    /// From its text; a path is relative to `folder`. `None` for a U-Boot that is not known.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
+        match text.strip_prefix("u-boot:") {
+            Some(machine) => U_BOOTS
+                .contains(&machine)
+                .then(|| Self::UBoot(machine.to_owned())),
+            None => Some(Self::Path(folder.join(text))),
+        }
+    }
+}
+
+/// What a VM boots, and by which of the virtual platform's two rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// As QEMU's `-kernel`: an arm64 Image in RAM, by Linux's boot protocol.
+    Kernel(KernelRef),
+    /// As QEMU's `-bios`: an image at 0, in flash; the tree at the start of RAM.
+    Firmware(FirmwareRef),
+}
+
+/// Where the tree of a board comes from for which QEMU makes none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DtbRef {
+    /// `"debian:6.1:broadcom/bcm2711-rpi-4-b.dtb"`: out of the stock kernel's package.
+    Debian {
+        /// The kernel's version: `6.1` or `6.12`.
+        version: String,
+        /// The file in the package's folder of trees.
+        file: String,
+    },
+    /// A file.
+    Path(PathBuf),
+}
+
+impl DtbRef {
+    /// From its text; a path is relative to `folder`. `None` for a Debian kernel that is
+    /// not known, and for a file outside its folder.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
+        let Some(debian) = text.strip_prefix("debian:") else {
+            return Some(Self::Path(folder.join(text)));
+        };
+        let (version, file) = debian.split_once(':')?;
+        let plain = |part: &str| !part.is_empty() && !part.starts_with('.');
+        let sound = DEBIAN_VERSIONS.contains(&version) && file.split('/').all(plain);
+        sound.then(|| Self::Debian {
+            version: version.to_owned(),
+            file: file.to_owned(),
+        })
     }
 }
 

@@ -83,6 +83,11 @@ impl<'t, 'i> Reader<'t, 'i> {
         }
     }
 
+    /// Whether the key is there, whatever its value.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// As [`Self::get`], and refuses a table without the key.
     pub(crate) fn require<T>(
         &mut self,
@@ -191,6 +196,19 @@ pub(crate) fn number(value: &DeValue<'_>) -> Option<u64> {
     }
 }
 
+/// `true` or `false`.
+pub(crate) fn truth(value: &DeValue<'_>) -> Option<bool> {
+    match value {
+        DeValue::Boolean(truth) => Some(*truth),
+        _ => None,
+    }
+}
+
+/// A time such as `"10ms"`, in microseconds.
+pub(crate) fn time(value: &DeValue<'_>) -> Option<u64> {
+    crate::time::parse(&text(value)?)
+}
+
 /// A size such as `"512M"`.
 pub(crate) fn size(value: &DeValue<'_>) -> Option<u64> {
     crate::size::parse(&text(value)?)
@@ -207,5 +225,25 @@ pub(crate) fn list<T>(
     }
 }
 
+/// As [`list`], each item with its place.
+pub(crate) fn places<T>(
+    value: &DeValue<'_>,
+    item: impl Fn(&DeValue<'_>) -> Option<T>,
+) -> Option<Vec<At<T>>> {
+    let DeValue::Array(array) = value else {
+        return None;
+    };
+    let at = |value: &toml::Spanned<DeValue<'_>>| {
+        Some(At {
+            value: item(value.get_ref())?,
+            span: value.span(),
+        })
+    };
+    array.iter().map(at).collect()
+}
+
 /// How sizes are asked for.
 pub(crate) const A_SIZE: &str = "a size such as \"512M\" or \"2G\"";
+
+/// How times are asked for.
+pub(crate) const A_TIME: &str = "a time such as \"500us\", \"10ms\" or \"1s\"";

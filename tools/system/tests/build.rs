@@ -10,7 +10,7 @@ use hanok_types::{Ipa, platform};
 
 fn files(initramfs: usize) -> Files {
     Files {
-        kernel: kernel(100_000, 0x12_3456),
+        boot: kernel(100_000, 0x12_3456),
         initramfs: (initramfs > 0).then(|| vec![7; initramfs]),
     }
 }
@@ -18,7 +18,7 @@ fn files(initramfs: usize) -> Files {
 fn build(files: Files) -> Vec<u8> {
     let description = load(SOUND).unwrap();
     description
-        .build(&hypervisor(5000, 0x3_0123), &[files])
+        .build(&hypervisor(5000, 0x3_0123), &[files], None)
         .unwrap()
 }
 
@@ -61,7 +61,7 @@ fn the_board_finds_every_blob_as_it_was() {
     for (blob, bytes) in vm.blobs.iter().zip(&bytes) {
         assert_eq!((blob.sum, blob.offset % 4096), (sum(bytes), 0));
     }
-    assert_eq!(bytes[0], files.kernel);
+    assert_eq!(bytes[0], files.boot);
     assert_eq!(bytes[1], files.initramfs.unwrap());
     assert_eq!(vm.argument, vm.blobs[2].load.get());
     assert_eq!(vm.blobs[2].seeds.len(), 2);
@@ -100,7 +100,7 @@ fn a_vm_may_have_no_initramfs() {
 #[test]
 fn compressed_kernels_are_unpacked() {
     let plain = build(files(0));
-    let packed = gzip(&files(0).kernel);
+    let packed = gzip(&files(0).boot);
     let mut zboot = vec![0; 64];
     zboot[0..2].copy_from_slice(b"MZ");
     zboot[4..8].copy_from_slice(b"zimg");
@@ -110,7 +110,7 @@ fn compressed_kernels_are_unpacked() {
     zboot.extend(&packed);
     for kernel in [packed, zboot] {
         let files = Files {
-            kernel,
+            boot: kernel,
             initramfs: None,
         };
         assert_eq!(build(files), plain);
@@ -121,7 +121,7 @@ fn compressed_kernels_are_unpacked() {
 fn what_cannot_be_built_is_refused() {
     let description = load(SOUND).unwrap();
     let refusal = |hypervisor: &[u8], files: &[Files]| {
-        let found = description.build(hypervisor, files).unwrap_err();
+        let found = description.build(hypervisor, files, None).unwrap_err();
         format!("{}:{} {}", found[0].line, found[0].column, found[0].what)
     };
     let sound = hypervisor(5000, 8192);
@@ -135,7 +135,7 @@ fn what_cannot_be_built_is_refused() {
         "0:0 the hypervisor's binary is damaged"
     );
     let mut wrong = files(0);
-    wrong.kernel[56] = 0;
+    wrong.boot[56] = 0;
     let what = "5:10 this file is no kernel that is known here";
     assert_eq!(refusal(&sound, &[wrong]), what);
     let mut large = files(1);

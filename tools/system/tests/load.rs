@@ -3,7 +3,8 @@
 mod common;
 
 use common::{SOUND, boards, gzip, kernel, load, load_in};
-use hanok_system::{Diagnostic, InitramfsRef, KernelRef, Modules};
+use hanok_system::{Boot, Diagnostic, DtbRef, FirmwareRef, InitramfsRef, KernelRef, Modules};
+use hanok_types::GicVersion;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -35,10 +36,11 @@ fn a_sound_description_is_read() {
     );
     let artifacts = description.artifacts();
     let version = "6.1".to_owned();
-    assert_eq!(
-        artifacts[0].kernel,
-        KernelRef::Debian { version, rt: false }
-    );
+    let kernel = KernelRef::Debian { version, rt: false };
+    assert_eq!(artifacts[0].boot, Boot::Kernel(kernel));
+    assert!(vm.autostart && !vm.trusted && vm.devices.is_empty());
+    assert_eq!(description.slice, 10_000);
+    assert!(!description.needs_board_tree());
     let modules = Modules::Default;
     assert_eq!(
         artifacts[0].initramfs,
@@ -58,10 +60,8 @@ fn overrides_reach_qemu() {
 fn all_sources_are_read() {
     let text = with("debian:6.1", "debian:6.12-rt");
     let version = "6.12".to_owned();
-    assert_eq!(
-        load(&text).unwrap().vms[0].kernel,
-        KernelRef::Debian { version, rt: true }
-    );
+    let kernel = KernelRef::Debian { version, rt: true };
+    assert_eq!(load(&text).unwrap().vms[0].boot, Boot::Kernel(kernel));
     let modules = [
         ("\"all\"", Modules::All),
         (
@@ -80,7 +80,7 @@ fn all_sources_are_read() {
 fn the_repository_s_own_guests_are_known() {
     let text = with("debian:6.1", "guest:conformance");
     let kernel = KernelRef::Guest("conformance".to_owned());
-    assert_eq!(load(&text).unwrap().vms[0].kernel, kernel);
+    assert_eq!(load(&text).unwrap().vms[0].boot, Boot::Kernel(kernel));
     let found = load(&with("debian:6.1", "guest:conformence")).unwrap_err();
     let what = "5:10 there is no guest \"conformence\" in the repository";
     assert_eq!(short(&found[0]), what);
@@ -97,7 +97,16 @@ fn what_the_repository_describes_is_sound() {
         hanok_system::load(&path, &boards()).unwrap();
     }
     let boards = hanok_system::boards(&boards()).unwrap();
-    assert!(boards.iter().any(|board| board.name == "qemu-virt"));
+    let board = |name: &str| boards.iter().find(|board| board.name == name).unwrap();
+    assert_eq!(board("qemu-virt").gic, GicVersion::V3);
+    assert_eq!(board("qemu-virt-gicv2").gic, GicVersion::V2);
+    let raspi = board("raspi4b");
+    let tree = DtbRef::Debian {
+        version: "6.1".to_owned(),
+        file: "broadcom/bcm2711-rpi-4-b.dtb".to_owned(),
+    };
+    assert_eq!((&raspi.qemu.dtb, raspi.qemu.poweroff), (&Some(tree), false));
+    assert_eq!(raspi.usable(2 << 30), 960 << 20);
 }
 
 #[test]
@@ -177,7 +186,10 @@ fn cores_are_not_over_booked() {
         ("vcpus = 5", "9:9 5 vCPUs, but 4 of 4 cores free"),
         ("vcpus = 9", "9:9 a VM cannot have 9 vCPUs"),
         ("cpus = []", "9:8 a VM cannot have 0 vCPUs"),
-        ("cpus = [1, 1]", "9:8 core 1 is given to two vCPUs"),
+        (
+            "cpus = [0, 1, 2, 3, 0, 1, 2, 3, 0]",
+            "9:8 a VM cannot have 9 vCPUs",
+        ),
         ("cpus = [4]", "9:8 there is no core 4"),
         (
             "vcpus = 1\ncpus = [0, 1]",
@@ -191,21 +203,137 @@ fn cores_are_not_over_booked() {
     assert_eq!(description.vms[0].cpus, [3, 1]);
 }
 
+/// [`SOUND`], and a second VM of 128M with these lines.
+fn with_second(lines: &str) -> String {
+    format!(
+        "{SOUND}\n[[vm]]\nname = \"second\"\nkernel = \"debian:6.1\"\nmemory = \"128M\"\n{lines}"
+    )
+}
+
 #[test]
-fn the_number_of_vms_is_one() {
+fn cores_are_shared_by_those_who_say_so() {
+    let cpus = |text: &str| {
+        let vms = load(text).unwrap().vms;
+        (vms[0].cpus.clone(), vms[1].cpus.clone())
+    };
+    assert_eq!(cpus(&with_second("vcpus = 2")), (vec![0, 1], vec![2, 3]));
+    // What a VM names is nobody else's by default, wherever it stands in the file.
+    let shared = with_second("cpus = [0, 0, 3]");
+    assert_eq!(cpus(&shared), (vec![1, 2], vec![0, 0, 3]));
+    let both = shared.replace("vcpus = 2", "cpus = [0, 0, 0, 0, 0, 0, 0, 0]");
+    assert_eq!(cpus(&both), (vec![0; 8], vec![0, 0, 3]));
+    let found = load(&with_second("vcpus = 3")).unwrap_err();
+    assert_eq!(short(&found[0]), "15:9 3 vCPUs, but 2 of 4 cores free");
+    let remedy = &found[0].remedy;
+    let start = "write cpus = [0, 0, 0] to share cores, lower `vcpus`, or raise";
+    assert!(remedy.starts_with(start), "{remedy}");
+}
+
+#[test]
+fn a_time_slice_has_a_unit_and_limits() {
+    let with_slice = |slice: &str| with("\n", &format!("\nslice = {slice}\n"));
+    assert_eq!(load(&with_slice("\"500us\"")).unwrap().slice, 500);
+    let expected = "a time such as \"500us\", \"10ms\" or \"1s\"";
+    let cases = [
+        ("10", format!("2:9 the value of `slice` is not {expected}")),
+        ("\"99us\"", "2:9 a time slice cannot be 99us".to_owned()),
+        ("\"2s\"", "2:9 a time slice cannot be 2s".to_owned()),
+    ];
+    for (slice, refusal) in cases {
+        assert_eq!(refusals(&with_slice(slice)), [refusal]);
+    }
+}
+
+#[test]
+fn a_firmware_takes_the_kernel_s_place() {
+    let firmware = with(
+        "kernel = \"debian:6.1\"\ninitramfs = \"busybox\"",
+        "firmware = \"u-boot:qemu_arm64\"",
+    );
+    let boot = &load(&firmware).unwrap().vms[0].boot;
+    let machine = "qemu_arm64".to_owned();
+    assert_eq!(*boot, Boot::Firmware(FirmwareRef::UBoot(machine)));
+    let cases = [
+        (
+            with("kernel = ", "firmware = \"u-boot:qemu_arm64\"\nkernel = ")
+                .replace("initramfs = \"busybox\"\n", ""),
+            "5:12 both `kernel` and `firmware`",
+        ),
+        (
+            with(
+                "kernel = \"debian:6.1\"",
+                "firmware = \"u-boot:qemu_arm64\"",
+            ),
+            "6:13 `initramfs` beside `firmware`",
+        ),
+        (
+            firmware.replace("qemu_arm64", "qemu_arm"),
+            "5:12 the value of `firmware` is not \"u-boot:qemu_arm64\" or a path",
+        ),
+        (
+            firmware.replace("u-boot:qemu_arm64", "nowhere/u-boot.bin"),
+            "5:12 the firmware cannot be read",
+        ),
+        (
+            firmware.replace("512M", "32M"),
+            "7:10 the VM's memory is too small for what it boots",
+        ),
+        (
+            with("kernel = \"debian:6.1\"\n", ""),
+            "3:1 `kernel` is missing in vm",
+        ),
+    ];
+    for (text, refusal) in cases {
+        assert_eq!(refusals(&text), [refusal]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = firmware.replace("u-boot:qemu_arm64", "u-boot.bin");
+    for (len, sound) in [(0, false), (4096, true), ((64 << 20) + 1, false)] {
+        std::fs::write(folder.path().join("u-boot.bin"), vec![1; len]).unwrap();
+        assert_eq!(load_in(folder.path(), &text).is_ok(), sound, "{len}");
+    }
+}
+
+#[test]
+fn devices_are_named_once_and_are_few() {
+    let twice = with_second("devices = [\"pl061@9030000\"]")
+        .replace("vcpus = 2\n", "vcpus = 2\ndevices = [\"pl061@9030000\"]\n");
+    let found = load(&twice).unwrap_err();
+    let what = "16:12 device \"pl061@9030000\" is given twice: VM linux has it";
+    assert_eq!(short(&found[0]), what);
+    let within = format!("{SOUND}devices = [\"a\", \"a\"]\n");
+    let what = "10:17 device \"a\" is given twice: VM linux has it";
+    assert_eq!(refusals(&within), [what]);
+    let many = format!("{SOUND}devices = [\"a\", \"b\", \"c\", \"d\", \"e\"]\n");
+    assert_eq!(refusals(&many), ["10:32 more than 4 devices for one VM"]);
+    let one = format!("{SOUND}devices = [\"a\"]\ntrusted = true\nautostart = false\n");
+    let description = load(&one).unwrap();
+    assert!(description.needs_board_tree());
+    let vm = &description.vms[0];
+    assert!(vm.trusted && !vm.autostart);
+    assert_eq!(vm.devices, ["a"]);
+    let wrong = format!("{SOUND}trusted = 1\ndevices = \"a\"\n");
+    assert_eq!(refusals(&wrong).len(), 2);
+}
+
+#[test]
+fn the_number_of_vms_has_limits() {
     assert_eq!(
         refusals("board = \"qemu-virt\"\n"),
         ["1:1 the system has no VM"]
     );
-    let second = SOUND.split_once('\n').unwrap().1;
-    let found = refusals(&format!("{SOUND}{second}").replace("512M", "128M"));
-    assert_eq!(
-        found,
-        [
-            "11:1 more than one VM",
-            "12:8 a second VM is called \"linux\""
-        ]
-    );
+    let vm = |number: usize| {
+        let lines = "kernel = \"debian:6.1\"\nmemory = \"64M\"\ncpus = [0]\n";
+        format!("[[vm]]\nname = \"vm-{number}\"\n{lines}")
+    };
+    let system = |count: usize| {
+        let vms: String = (0..count).map(vm).collect();
+        format!("board = \"qemu-virt\"\n{vms}")
+    };
+    assert_eq!(load(&system(8)).unwrap().vms.len(), 8);
+    assert_eq!(refusals(&system(9)), ["42:1 more than 8 VMs"]);
+    let same = system(2).replace("vm-1", "vm-0");
+    assert_eq!(refusals(&same), ["8:8 a second VM is called \"vm-0\""]);
 }
 
 #[test]
@@ -318,16 +446,21 @@ fn a_board_s_file_is_checked_too() {
             "backend = \"x\"",
             "2:11 the value of `backend` is not \"el2\"",
         ),
-        ("machine =", "machin =", "20:1 `machine` is missing in qemu"),
+        (
+            "gic = \"v3\"",
+            "gic = \"v4\"",
+            "5:7 the value of `gic` is not \"v2\" or \"v3\"",
+        ),
+        ("machine =", "machin =", "21:1 `machine` is missing in qemu"),
         (
             "default = 4",
             "default = 5",
-            "10:1 the default does not lie between min and max",
+            "11:1 the default does not lie between min and max",
         ),
         (
             "default = \"cortex-a57\"",
             "default = \"z80\"",
-            "7:11 the default CPU \"z80\" is none of the models",
+            "8:11 the default CPU \"z80\" is none of the models",
         ),
     ];
     for (from, to, expected) in cases {

@@ -29,15 +29,16 @@ pub struct Package {
 }
 
 impl Package {
+    /// The names that it depends on, alternatives one after the other.
+    pub fn dependencies(&self) -> impl Iterator<Item = &str> {
+        let names = self.depends.split([',', '|']);
+        let names = names.filter_map(|entry| entry.split_whitespace().next());
+        names.map(|name| name.split(':').next().unwrap_or(name))
+    }
+
     /// The first dependency whose name starts with `prefix`.
     pub fn dependency(&self, prefix: &str) -> Option<&str> {
-        let names = self
-            .depends
-            .split(',')
-            .filter_map(|entry| entry.split_whitespace().next());
-        names
-            .map(|name| name.split(':').next().unwrap_or(name))
-            .find(|n| n.starts_with(prefix))
+        self.dependencies().find(|name| name.starts_with(prefix))
     }
 
     /// Whether `file` is what the signed index says.

@@ -44,15 +44,19 @@ impl Apt {
         };
         apt.write_configuration(&cache.path("apt"))?;
         let step = Step::new("Fetching Debian's lists of packages");
-        let fetched = process::run(apt.tool("apt-get").arg("-q").arg("update"))
-            .context("cannot fetch Debian's lists of packages (is the network there?)")?;
-        // apt-get update ends with 0 even where a list could not be fetched or verified.
-        let words = String::from_utf8_lossy(&fetched.stderr).into_owned();
-        if words
-            .lines()
-            .any(|line| line.starts_with("E:") || line.contains("Failed to fetch"))
-        {
-            bail!("Debian's lists of packages could not be fetched whole:\n{words}");
+        let fetched = apt.tool("apt-get").args(["-q", "update"]).output();
+        let fetched = fetched.context("cannot start apt-get")?;
+        // It ends with 0 even where a list could not be fetched or verified.
+        let words = String::from_utf8_lossy(&fetched.stderr);
+        let short = |line: &str| line.starts_with("E:") || line.contains("Failed to fetch");
+        if !fetched.status.success() || words.lines().any(short) {
+            let log = cache.path("apt/update.log");
+            fs::write(&log, words.as_bytes())?;
+            bail!(
+                "Debian's lists of packages could not be fetched whole: is the network there? \
+                 (apt's own words are in {})",
+                log.display()
+            );
         }
         step.done();
         Ok(apt)
@@ -88,6 +92,16 @@ impl Apt {
         let text = process::text(self.tool("apt-cache").arg("show").arg(name))
             .with_context(|| format!("Debian's lists have no package {name}"))?;
         Ok(index::parse(&text))
+    }
+
+    /// The version of `name` (`package:arch`) that apt would install by itself: the
+    /// release's, not a backport.
+    pub fn candidate(&self, name: &str) -> Result<Package> {
+        let missing = || format!("Debian's lists have no package {name}");
+        let mut show = self.tool("apt-cache");
+        let text = process::text(show.args(["show", "--no-all-versions", name]));
+        let found = index::parse(&text.with_context(missing)?);
+        found.into_iter().next().with_context(missing)
     }
 
     /// Downloads one package into `dir` and gives back the file, its digest checked.
@@ -270,9 +284,9 @@ fn configuration(dir: &Path, native: &str) -> String {
          Dir::Cache::srcpkgcache \"srcpkgcache.bin\";\n\
          Dir::Log \"{dir}\";\n\
          Dir::Etc::sourcelist \"{dir}/sources.list\";\n\
-         Dir::Etc::sourceparts \"-\";\n\
-         Dir::Etc::preferences \"-\";\n\
-         Dir::Etc::preferencesparts \"-\";\n\
+         Dir::Etc::sourceparts \"/dev/null\";\n\
+         Dir::Etc::preferences \"/dev/null\";\n\
+         Dir::Etc::preferencesparts \"/dev/null\";\n\
          APT::Architecture \"{native}\";\n\
          #clear APT::Architectures;\n\
          APT::Architectures {{ \"{native}\"; \"arm64\"; \"armhf\"; }};\n\

@@ -26,6 +26,19 @@ pub struct Kernel {
     pub image: PathBuf,
     /// Its lib/modules/VERSION folder.
     pub modules: PathBuf,
+    /// Its folder of boards' device trees.
+    trees: PathBuf,
+}
+
+impl Kernel {
+    /// The device tree of a board, such as `broadcom/bcm2711-rpi-4-b.dtb`.
+    pub fn tree(&self, file: &str) -> Result<PathBuf> {
+        let path = self.trees.join(file);
+        if !path.is_file() {
+            bail!("{} has no device tree {file}", self.resolved.package);
+        }
+        Ok(path)
+    }
 }
 
 impl KernelSpec {
@@ -98,10 +111,12 @@ impl Store {
             .find(|dir| dir.exists())
             .context("the package has no modules")?;
         let modules = entry_starting(lib, "")?;
+        let trees = tree.join("usr/lib").join(&resolved.package);
         Ok(Kernel {
             resolved,
             image,
             modules,
+            trees,
         })
     }
 }

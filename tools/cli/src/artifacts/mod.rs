@@ -5,6 +5,8 @@
 
 pub mod kernel;
 pub mod qemu;
+pub mod runnable;
+pub mod u_boot;
 
 use std::cell::{Cell, OnceCell};
 use std::fs;
@@ -135,18 +137,19 @@ impl Store {
     }
 
     /// After an update: removes unpacked packages that nothing refers to any more, and all
-    /// initramfs files, which are made again when they are needed.
+    /// initramfs files and boards' trees, which are made again when they are needed.
     pub fn prune(&self) -> Result<()> {
         if !self.refresh {
             return Ok(());
         }
         let _lock = self.cache.lock()?;
         let kept = self.cache.all_resolved();
-        let archives = self.cache.path("initramfs");
-        if archives.exists() {
-            fs::remove_dir_all(archives)?;
+        for made in ["initramfs", "trees"].map(|name| self.cache.path(name)) {
+            if made.exists() {
+                fs::remove_dir_all(made)?;
+            }
         }
-        for folder in ["packages", "qemu"] {
+        for folder in ["packages", "qemu", "runnable"] {
             for path in self.cache.entries(folder)? {
                 if !kept.contains(&path) {
                     fs::remove_dir_all(self.cache.path(&path))?;

@@ -21,7 +21,10 @@ use crate::process;
 const OLDEST: u32 = 10;
 /// The reference under which the cache remembers its copy.
 pub const REFERENCE: &str = "qemu";
-const PROGRAM: &str = "qemu-system-aarch64";
+/// QEMU for 64-bit boards.
+pub const PROGRAM: &str = "qemu-system-aarch64";
+/// QEMU for 32-bit boards.
+pub const PROGRAM_32: &str = "qemu-system-arm";
 
 /// How to start QEMU.
 #[derive(Clone, Debug)]
@@ -33,9 +36,10 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// A command without the machine's arguments.
-    pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+    /// A command without the machine's arguments; `binary` names the program, all of which
+    /// come in one package.
+    pub fn command(&self, binary: &str) -> Command {
+        let mut command = Command::new(self.program.with_file_name(binary));
         if let Some(libraries) = &self.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
         }
@@ -104,7 +108,7 @@ impl Qemu {
 
     /// Itself with the version it gives, which shows that it runs on this machine.
     fn probed(mut self) -> Result<Self> {
-        let text = process::text(self.command().arg("--version"))?;
+        let text = process::text(self.command(PROGRAM).arg("--version"))?;
         self.version = version_in(&text)
             .context("QEMU does not tell its version")?
             .to_owned();

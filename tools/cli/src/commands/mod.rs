@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::artifacts::Store;
 use crate::artifacts::kernel::KernelSpec;
+use crate::artifacts::{Store, runnable, u_boot};
 use crate::cargo;
 use crate::exit::{Blame, Code, Outcome};
 use crate::initramfs::modules::Selection;
-use crate::system::{self, Overrides};
+use crate::overrides::Overrides;
+use crate::{board, system};
 
 /// The stock kernels that `setup` fetches: those that the systems and tests name.
 const KERNELS: [&str; 4] = [
@@ -25,6 +26,9 @@ const KERNELS: [&str; 4] = [
 /// A 32-bit userland for the tests.
 const TEST_PACKAGE: &str = "busybox-static:armhf";
 
+/// Load for the tests, with the libraries it needs.
+const TEST_PROGRAM: &str = "stress-ng:arm64";
+
 /// `path` as the user means it: from here, else from the repository (`systems/demo.toml`).
 pub fn find(root: &Path, path: &Path) -> PathBuf {
     let there = root.join(path);
@@ -36,11 +40,15 @@ pub fn find(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// `hanok check`.
-pub fn check(root: &Path, file: &Path) -> Outcome {
+pub fn check(root: &Path, file: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
-    let vms = system.vms.len();
+    if system.needs_board_tree() {
+        let store = Store::open(yes, false).blame(Code::Setup)?;
+        board::tree(&store, &system)?;
+    }
+    let vms = counted(system.vms.len() as u64, "VM");
     println!(
-        "{}: sound ({vms} VM on board {})",
+        "{}: sound ({vms} on board {})",
         file.display(),
         system.board.name
     );
@@ -51,8 +59,9 @@ pub fn check(root: &Path, file: &Path) -> Outcome {
 pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let resolved = system::resolve(root, &store, &system.artifacts())?;
-    let image = system::build(root, &system, &resolved)?;
+    let tree = board::tree(&store, &system)?;
+    let resolved = system::resolve(root, &store, &system.artifacts(), cargo::TARGET)?;
+    let image = system::build(root, &system, &resolved, tree.as_deref())?;
     fs::write(output, &image)
         .with_context(|| format!("cannot write {}", output.display()))
         .blame(Code::Refused)?;
@@ -67,16 +76,24 @@ pub fn boards(root: &Path) -> Outcome {
         println!("{:<16} {}", board.name, board.description);
         println!("{:<16} CPUs: {}", "", board.cpus.join(", "));
         let (cores, memory) = (board.cores, board.memory);
-        println!(
-            "{:<16} {} to {} cores, {} to {} MB of memory",
-            "",
-            cores.min,
-            cores.max,
-            memory.min >> 20,
-            memory.max >> 20
-        );
+        let cores = match cores.min == cores.max {
+            true => counted(cores.max, "core"),
+            false => format!("{} to {} cores", cores.min, cores.max),
+        };
+        let (min, max) = (memory.min >> 20, memory.max >> 20);
+        let memory = match min == max {
+            true => format!("{max} MB of memory"),
+            false => format!("{min} to {max} MB of memory"),
+        };
+        println!("{:<16} {cores}, {memory}", "");
     }
     Ok(Code::Success)
+}
+
+/// `1 core`, `2 cores`.
+pub fn counted(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }
 
 /// `hanok setup`.
@@ -97,6 +114,8 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
     }
     store.busybox().blame(Code::Setup)?;
     store.debian(TEST_PACKAGE).blame(Code::Setup)?;
+    store.runnable(TEST_PROGRAM).blame(Code::Setup)?;
+    store.u_boot(u_boot::ARM64).blame(Code::Setup)?;
     store.prune().blame(Code::Setup)?;
     for kernel in &kernels {
         store
@@ -113,6 +132,9 @@ fn everything() -> Vec<(String, String)> {
     let kernels = KERNELS.iter().filter_map(|name| KernelSpec::parse(name));
     all.extend(kernels.map(|spec| (spec.reference(), system::kernel_words(&spec))));
     all.push((Store::BUSYBOX.to_owned(), system::BUSYBOX_WORDS.to_owned()));
+    all.push(system::wanted_u_boot());
+    let program = system::program_words(TEST_PROGRAM);
+    all.push((runnable::reference(TEST_PROGRAM), program));
     all.push((TEST_PACKAGE.to_owned(), system::package_words(TEST_PACKAGE)));
     all
 }

@@ -3,39 +3,31 @@
 use std::fs::{self, File};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hanok_system::{Artifacts, Description, InitramfsRef, KernelRef, Modules};
+use hanok_system::{Artifacts, Boot, Description, InitramfsRef, KernelRef, Modules};
 
 use super::find;
 use crate::args::RunArgs;
 use crate::artifacts::Store;
 use crate::artifacts::kernel::KernelSpec;
-use crate::artifacts::qemu::Qemu;
+use crate::artifacts::qemu;
+use crate::board::{self, Ready, Start};
 use crate::console::script::{self, Step};
 use crate::console::session::{self, Input, Request, Sink};
 use crate::console::watch;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
-use crate::system::{self, Overrides, Resolved};
+use crate::overrides::Overrides;
+use crate::system::{self, Resolved};
 use crate::{cargo, repo, ui};
 
 /// A guest booted without the hypervisor where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;
 const NATIVE_CPU: &str = "cortex-a57";
+const NATIVE_CPU_32: &str = "cortex-a15";
 const NATIVE_CMDLINE: &str = "console=ttyAMA0 quiet";
-
-/// A board ready to be switched on.
-pub struct Ready {
-    /// QEMU with all its arguments.
-    pub command: Command,
-    /// Names of the VMs.
-    pub vms: Vec<String>,
-    /// Whether the hypervisor is there to frame the line.
-    pub framed: bool,
-}
 
 /// `hanok run`.
 pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
@@ -58,7 +50,7 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
             format!("the script names the VM {name}: there is none"),
         ));
     }
-    announce(root, args);
+    announce(root, args, &ready);
     let request = request(args, ready, steps, timeout).blame(Code::Usage)?;
     let report = session::run(request)?;
     if report.code != Code::Success {
@@ -83,7 +75,7 @@ fn timeout(seconds: Option<f64>) -> Result<Option<Duration>> {
     time.context("--timeout is no time in seconds")
 }
 
-fn announce(root: &Path, args: &RunArgs) {
+fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
     if args.gdb {
         let elf = cargo::hypervisor_elf(root);
         eprintln!(
@@ -92,7 +84,24 @@ fn announce(root: &Path, args: &RunArgs) {
         );
     }
     if args.script.is_none() && std::io::stdin().is_terminal() {
-        eprintln!("Booting. Ctrl-A x ends the run, Ctrl-A h shows the keys.");
+        eprintln!("{}", welcome(&ready.vms, ready.framed));
+    }
+}
+
+/// Where a person's keys go, in one line.
+fn welcome(vms: &[String], framed: bool) -> String {
+    match vms.first() {
+        Some(vm) if framed => {
+            let more = match vms.len() {
+                1 => String::new(),
+                more => format!(" (1 of {more} VMs)"),
+            };
+            format!(
+                "Booting. This is the console of {vm}{more}. Ctrl-] opens Hanok's prompt, Ctrl-A x \
+                 ends the run, Ctrl-A h shows the keys."
+            )
+        }
+        _ => "Booting. Ctrl-A x ends the run, Ctrl-A h shows the keys.".to_owned(),
     }
 }
 
@@ -104,17 +113,23 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
         ..Overrides::default()
     };
     let system = system::load(root, &find(root, &args.file), &overrides)?;
-    check_consoles(args, &names(&system)).blame(Code::Usage)?;
+    check_consoles(args, &board::names(&system)).blame(Code::Usage)?;
     let image = image_path(root, &args.file);
+    let start = Start {
+        append: args.append.clone(),
+        loader: args.boot,
+        icount: args.icount,
+    };
     if args.dry_run {
-        let qemu = store.qemu_if_there();
-        return Ok(ready(&qemu, &system, &image, &args.append));
+        let tools = start.tools_if_there(store, &system)?;
+        return Ok(tools.ready(&system, &image, &start));
     }
-    let qemu = system::prepare(store, &system.artifacts())?;
-    let resolved = system::resolve(root, store, &system.artifacts())?;
-    let bytes = system::build(root, &system, &resolved)?;
+    let tools = start.tools(store, &system)?;
+    let tree = board::tree(store, &system)?;
+    let resolved = system::resolve(root, store, &system.artifacts(), cargo::TARGET)?;
+    let bytes = system::build(root, &system, &resolved, tree.as_deref())?;
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;
-    Ok(ready(&qemu, &system, &image, &args.append))
+    Ok(tools.ready(&system, &image, &start))
 }
 
 /// That every VM named by `--console` is there, before anything long begins.
@@ -125,23 +140,6 @@ fn check_consoles(args: &RunArgs, vms: &[String]) -> Result<()> {
             vms.join(", ")
         ),
         None => Ok(()),
-    }
-}
-
-/// The names of a system's VMs.
-pub fn names(system: &Description) -> Vec<String> {
-    system.vms.iter().map(|vm| vm.name.clone()).collect()
-}
-
-/// A board that boots `image`, with more words for the hypervisor.
-pub fn ready(qemu: &Qemu, system: &Description, image: &Path, append: &str) -> Ready {
-    let mut command = qemu.command();
-    machine::board(&mut command, &system.qemu_args(), image, append);
-    let vms = names(system);
-    Ready {
-        command,
-        vms,
-        framed: true,
     }
 }
 
@@ -161,6 +159,7 @@ struct Guest {
     cores: u64,
     memory: u64,
     cpu: String,
+    binary: String,
 }
 
 impl Guest {
@@ -168,10 +167,10 @@ impl Guest {
     fn stock(spec: KernelSpec) -> Self {
         let artifacts = Artifacts {
             vm: "linux".to_owned(),
-            kernel: KernelRef::Debian {
+            boot: Boot::Kernel(KernelRef::Debian {
                 version: spec.version,
                 rt: spec.rt,
-            },
+            }),
             initramfs: Some(InitramfsRef::Busybox {
                 modules: Modules::Default,
             }),
@@ -183,6 +182,7 @@ impl Guest {
             cores: 1,
             memory: NATIVE_MEMORY,
             cpu,
+            binary: qemu::PROGRAM.to_owned(),
         }
     }
 
@@ -201,6 +201,7 @@ impl Guest {
             cores: vm.cpus.len() as u64,
             memory: vm.memory,
             cpu: system.cpu.clone(),
+            binary: qemu::PROGRAM.to_owned(),
         })
     }
 
@@ -208,28 +209,42 @@ impl Guest {
     fn board(&self, root: &Path, store: &Store, more: Option<&More>) -> Outcome<Ready> {
         let artifacts = std::slice::from_ref(&self.artifacts);
         let qemu = system::prepare(store, artifacts)?;
-        let mut resolved = system::resolve(root, store, artifacts)?;
+        let (machine, target) = self.machine();
+        let mut resolved = system::resolve(root, store, artifacts, target)?;
         if let (Some(first), Some(more)) = (resolved.first_mut(), more) {
             more.add_to(first).blame(Code::Refused)?;
         }
-        let Some(Resolved { kernel, initramfs }) = resolved.first() else {
+        let Some(found) = resolved.first() else {
             return Err(failure(Code::Refused, "there is no VM to boot"));
         };
         let native = Native {
+            machine,
             cpu: &self.cpu,
             cores: self.cores,
             memory: self.memory,
-            kernel,
-            initramfs: initramfs.as_deref(),
+            kernel: &found.kernel,
+            firmware: found.firmware,
+            initramfs: found.initramfs.as_deref(),
             cmdline: &self.cmdline,
         };
-        let mut command = qemu.command();
+        let mut command = qemu.command(&self.binary);
         machine::native(&mut command, &native);
         Ok(Ready {
             command,
             vms: vec![self.artifacts.vm.clone()],
             framed: false,
+            first: Vec::new(),
+            poweroff: true,
         })
+    }
+
+    /// What the guest's own machine is, and the target of programs for it.
+    fn machine(&self) -> (&'static str, &'static str) {
+        if self.binary == qemu::PROGRAM_32 {
+            ("virt,gic-version=2", cargo::TARGET_32)
+        } else {
+            ("virt,gic-version=3,its=off", cargo::TARGET)
+        }
     }
 }
 
@@ -256,14 +271,23 @@ impl More {
     }
 }
 
-/// The first VM of `system` without the hypervisor.
+/// The first VM of `system` without the hypervisor, on `binary` of QEMU's programs: what the
+/// 32-bit one boots is built for it.
 pub fn native_board(
     root: &Path,
     store: &Store,
     system: &Description,
     more: Option<&More>,
+    binary: Option<&str>,
 ) -> Outcome<Ready> {
-    Guest::first_of(system)?.board(root, store, more)
+    let mut guest = Guest::first_of(system)?;
+    if let Some(binary) = binary {
+        guest.binary = binary.to_owned();
+    }
+    if guest.binary == qemu::PROGRAM_32 {
+        guest.cpu = NATIVE_CPU_32.to_owned();
+    }
+    guest.board(root, store, more)
 }
 
 fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
@@ -280,7 +304,11 @@ fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     guest.cpu = args.cpu.clone().unwrap_or(guest.cpu);
     guest.cores = args.cores.unwrap_or(guest.cores);
     guest.memory = args.memory.unwrap_or(guest.memory);
-    guest.board(root, store, None)
+    let mut ready = guest.board(root, store, None)?;
+    if args.icount {
+        machine::by_instructions(&mut ready.command);
+    }
+    Ok(ready)
 }
 
 fn request(
@@ -317,11 +345,26 @@ fn request(
         command: ready.command,
         vms: ready.vms,
         framed: ready.framed,
-        steps,
+        poweroff: ready.poweroff,
+        steps: ready.first.into_iter().chain(steps).collect(),
         until: args.until.clone(),
         timeout,
         consoles,
         log,
         input,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_is_told_who_is_attached_and_how_to_go_elsewhere() {
+        let vms = ["linux".to_owned(), "rtos".to_owned()];
+        let line = welcome(&vms, true);
+        assert!(line.contains("the console of linux (1 of 2 VMs). Ctrl-] opens"));
+        assert!(welcome(&vms[..1], true).contains("the console of linux. Ctrl-]"));
+        assert!(!welcome(&vms[..1], false).contains("Ctrl-]"));
+    }
 }

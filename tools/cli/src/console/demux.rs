@@ -2,11 +2,17 @@
 //!
 //! DLE (0x10) and 0x40: what follows is the hypervisor's own text. DLE and 0x41 + n: VM n's
 //! console. DLE DLE: a byte 0x10. The hypervisor doubles every 0x10 of a guest, so a guest
-//! cannot speak in the hypervisor's name. Input to the board is framed in the same way.
+//! cannot speak in the hypervisor's name. DLE and 0x50 or 0x51 + n: keys go to the prompt, or
+//! to VM n. DLE and 0x61 + n: 256 bytes for VM n were consumed. To the board: DLE and 0x40:
+//! keys; DLE and 0x41 + n: bytes for VM n.
 
 const DLE: u8 = 0x10;
 const LOG: u8 = 0x40;
 const FIRST_VM: u8 = 0x41;
+const KEYS_TO_PROMPT: u8 = 0x50;
+const KEYS_TO_VM: u8 = 0x51;
+const CONSUMED: u8 = 0x61;
+const CONSUMED_END: u8 = 0x70;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +21,26 @@ pub enum Channel {
     Log,
     /// The VM with this place in the description.
     Vm(usize),
+}
+
+/// Who gets a person's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiver {
+    /// The hypervisor's prompt.
+    Prompt,
+    /// The attached VM.
+    Vm(usize),
+}
+
+/// A piece of what came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Somebody's text.
+    Text(Channel, Vec<u8>),
+    /// From here on, keys go to this one.
+    KeysGoTo(Receiver),
+    /// 256 bytes for this VM were consumed.
+    Consumed(usize),
 }
 
 /// Takes the line apart; bytes may come split at any point.
@@ -44,40 +70,49 @@ impl Demux {
         }
     }
 
-    /// The pieces of `bytes`, each with its channel, in order.
-    pub fn feed(&mut self, bytes: &[u8]) -> Vec<(Channel, Vec<u8>)> {
+    /// The pieces of `bytes`, in order.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Piece> {
         if !self.framed {
-            return vec![(self.channel, bytes.to_vec())];
+            return vec![Piece::Text(self.channel, bytes.to_vec())];
         }
-        let mut pieces: Vec<(Channel, Vec<u8>)> = Vec::new();
+        let mut pieces = Vec::new();
         for &byte in bytes {
-            let Some(byte) = self.step(byte) else {
+            let Some(byte) = self.step(byte, &mut pieces) else {
                 continue;
             };
             match pieces.last_mut() {
-                Some((channel, piece)) if *channel == self.channel => piece.push(byte),
-                _ => pieces.push((self.channel, vec![byte])),
+                Some(Piece::Text(channel, text)) if *channel == self.channel => text.push(byte),
+                _ => pieces.push(Piece::Text(self.channel, vec![byte])),
             }
         }
         pieces
     }
 
     /// A byte of text, or nothing where `byte` belongs to the framing.
-    fn step(&mut self, byte: u8) -> Option<u8> {
+    fn step(&mut self, byte: u8, pieces: &mut Vec<Piece>) -> Option<u8> {
         if !std::mem::take(&mut self.escaped) {
             self.escaped = byte == DLE;
             return (byte != DLE).then_some(byte);
         }
+        let place = |first: u8| usize::from(byte - first);
         match byte {
             DLE => return Some(DLE),
             LOG => self.channel = Channel::Log,
-            FIRST_VM.. => self.channel = Channel::Vm(usize::from(byte - FIRST_VM)),
+            FIRST_VM..KEYS_TO_PROMPT => self.channel = Channel::Vm(place(FIRST_VM)),
+            KEYS_TO_PROMPT => pieces.push(Piece::KeysGoTo(Receiver::Prompt)),
+            KEYS_TO_VM..CONSUMED => {
+                pieces.push(Piece::KeysGoTo(Receiver::Vm(place(KEYS_TO_VM))));
+            }
+            CONSUMED..CONSUMED_END => pieces.push(Piece::Consumed(place(CONSUMED))),
             // Not of the protocol (a line that lost a byte): nothing is known, nothing is shown.
             _ => {}
         }
         None
     }
 }
+
+/// What makes the person's receiver, whom the board knows, the one of all that follows.
+pub const KEYS: [u8; 2] = [DLE, LOG];
 
 /// `bytes` for the board, framed: every 0x10 doubled.
 pub fn frame(bytes: &[u8]) -> Vec<u8> {
@@ -98,9 +133,12 @@ mod tests {
     const LINE: &[u8] = b"early\n\x10\x41lin\x10\x10ux\x10\x40vm a: off\n\x10\x42second";
 
     /// Everything each channel said.
-    fn said(pieces: Vec<(Channel, Vec<u8>)>) -> [Vec<u8>; 3] {
+    fn said(pieces: Vec<Piece>) -> [Vec<u8>; 3] {
         let mut all = [const { Vec::new() }; 3];
-        for (channel, piece) in pieces {
+        for piece in pieces {
+            let Piece::Text(channel, piece) = piece else {
+                continue;
+            };
             let at = match channel {
                 Channel::Log => 0,
                 Channel::Vm(vm) => vm + 1,
@@ -133,15 +171,31 @@ mod tests {
         let mut demux = Demux::framed();
         demux.feed(b"\x10\x41");
         let pieces = demux.feed(&frame(b"\x10\x40forged"));
-        assert_eq!(pieces, [(Channel::Vm(0), b"\x10\x40forged".to_vec())]);
+        let text = b"\x10\x40forged".to_vec();
+        assert_eq!(pieces, [Piece::Text(Channel::Vm(0), text)]);
     }
 
     #[test]
     fn a_plain_line_is_one_guest_s() {
         assert_eq!(
             Demux::plain().feed(b"\x10\x40x"),
-            [(Channel::Vm(0), b"\x10\x40x".to_vec())]
+            [Piece::Text(Channel::Vm(0), b"\x10\x40x".to_vec())]
         );
+    }
+
+    #[test]
+    fn announcements_come_between_texts() {
+        let pieces = Demux::framed().feed(b"\x10\x41a\x10\x52b\x10\x50\x10\x63\x10\x7fc");
+        let text = |text: &[u8]| Piece::Text(Channel::Vm(0), text.to_vec());
+        let wanted = [
+            text(b"a"),
+            Piece::KeysGoTo(Receiver::Vm(1)),
+            text(b"b"),
+            Piece::KeysGoTo(Receiver::Prompt),
+            Piece::Consumed(2),
+            text(b"c"),
+        ];
+        assert_eq!(pieces, wanted);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Keys of the person at the terminal: all go to the guest, Ctrl-C too, but those after
-//! Ctrl-A, as QEMU and screen have it.
+//! Keys of the person at the terminal: all go to the board, Ctrl-C too, but those after
+//! Ctrl-A, as QEMU and screen have it. The board has a key of its own, Ctrl-].
 
 /// What a key asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Bytes for the guest.
+    /// Keys for the board.
     Send(Vec<u8>),
     /// End the run.
     Quit,
@@ -13,10 +13,24 @@ pub enum Action {
 }
 
 /// What `Ctrl-A h` shows.
-pub const HELP: &str = "Ctrl-A x  end the run\n\
-    Ctrl-A h  this help\n\
-    Ctrl-A Ctrl-A  send Ctrl-A to the guest\n\
-    All other keys, Ctrl-C too, go to the guest.";
+pub fn help(prompt: bool) -> &'static str {
+    match prompt {
+        true => {
+            "Ctrl-]    the hypervisor's prompt: other VMs' consoles, pause, restart; help lists all\n\
+            Ctrl-] Ctrl-]  send Ctrl-] to the guest\n\
+            Ctrl-A x  end the run\n\
+            Ctrl-A h  this help\n\
+            Ctrl-A Ctrl-A  send Ctrl-A to the guest\n\
+            All other keys, Ctrl-C too, go to the guest."
+        }
+        false => {
+            "Ctrl-A x  end the run\n\
+            Ctrl-A h  this help\n\
+            Ctrl-A Ctrl-A  send Ctrl-A to the guest\n\
+            All other keys, Ctrl-C too, go to the guest."
+        }
+    }
+}
 
 const CTRL_A: u8 = 0x01;
 

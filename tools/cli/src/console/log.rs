@@ -35,29 +35,92 @@ pub fn plain(line: &str) -> &str {
     line.strip_prefix(UNFRAMED).unwrap_or(line)
 }
 
+/// What the hypervisor's prompt begins with; none of its lines does.
+pub const PROMPT: &[u8] = b"hanok> ";
+/// What empties the prompt's line: another line takes its place.
+const ERASE: &[u8] = b"\r\x1b[K";
+
+/// What the hypervisor said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A line, without its end.
+    Line(String),
+    /// The prompt and what is typed there, as it comes; and whether the line that it stands
+    /// on is open after it.
+    Prompt(Vec<u8>, bool),
+    /// The prompt's line, once it has been entered.
+    Entered(String),
+}
+
 /// Puts the hypervisor's bytes together to lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     open: Vec<u8>,
+    /// The open line is the prompt's.
+    prompt: bool,
 }
 
 impl Lines {
-    /// The lines that `bytes` completes, without their ends.
-    pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
-        self.open.extend(bytes);
-        let mut lines = Vec::new();
-        while let Some(end) = self.open.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.open.drain(..=end).collect();
-            lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
+    /// What `bytes` complete, and what of the prompt they are.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Said> {
+        let mut all = Vec::new();
+        for byte in bytes {
+            self.step(*byte, &mut all);
         }
-        lines
+        all
+    }
+
+    fn step(&mut self, byte: u8, all: &mut Vec<Said>) {
+        self.open.push(byte);
+        if self.prompt {
+            let open = byte != b'\n' && !self.open.ends_with(ERASE);
+            typed(&[byte], open, all);
+        } else if self.open == PROMPT {
+            self.prompt = true;
+            typed(PROMPT, true, all);
+        }
+        if self.open.ends_with(ERASE) {
+            self.open.clear();
+            self.prompt = false;
+        } else if byte == b'\n' {
+            let line = std::mem::take(&mut self.open);
+            let line = || String::from_utf8_lossy(&line).trim_end().to_owned();
+            all.push(match std::mem::take(&mut self.prompt) {
+                true => Said::Entered(without_erased(&line())),
+                false => Said::Line(line()),
+            });
+        }
     }
 
     /// What is left without an end, if anything.
     pub fn rest(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.open);
-        (!rest.is_empty()).then(|| String::from_utf8_lossy(&rest).trim_end().to_owned())
+        let line = !rest.is_empty() && !std::mem::take(&mut self.prompt);
+        line.then(|| String::from_utf8_lossy(&rest).trim_end().to_owned())
     }
+}
+
+/// More of the prompt.
+fn typed(bytes: &[u8], open: bool, all: &mut Vec<Said>) {
+    match all.last_mut() {
+        Some(Said::Prompt(text, was_open)) => {
+            text.extend(bytes);
+            *was_open = open;
+        }
+        _ => all.push(Said::Prompt(bytes.to_vec(), open)),
+    }
+}
+
+/// A typed line as it was in the end: each backspace takes a character back.
+fn without_erased(line: &str) -> String {
+    let mut text = String::new();
+    for character in line.chars() {
+        match character {
+            '\x08' => drop(text.pop()),
+            other => text.push(other),
+        }
+    }
+    text
 }
 
 /// What `line` says, if it is one to act on.
@@ -87,10 +150,39 @@ mod tests {
     #[test]
     fn lines_come_whole() {
         let mut lines = Lines::default();
-        assert_eq!(lines.feed(b"vm a: sta"), [] as [&str; 0]);
-        assert_eq!(lines.feed(b"rted\r\n\nend"), ["vm a: started", ""]);
+        assert_eq!(lines.feed(b"vm a: sta"), []);
+        let line = |text: &str| Said::Line(text.to_owned());
+        let wanted = [line("vm a: started"), line("")];
+        assert_eq!(lines.feed(b"rted\r\n\nend"), wanted);
         assert_eq!(lines.rest().as_deref(), Some("end"));
         assert_eq!(lines.rest(), None);
+    }
+
+    #[test]
+    fn the_prompt_is_seen_as_it_is_typed_and_other_lines_whole() {
+        let line =
+            b"vm a: started\nhanok> lx\x08 \x08i\r\x1b[Kvm b: off\nhanok> list\nVMs\nhanok> ";
+        let mut lines = Lines::default();
+        let prompt = |text: &[u8], open| Said::Prompt(text.to_vec(), open);
+        let wanted = [
+            Said::Line("vm a: started".to_owned()),
+            prompt(b"hanok> lx\x08 \x08i\r\x1b[K", false),
+            Said::Line("vm b: off".to_owned()),
+            prompt(b"hanok> list\n", false),
+            Said::Entered("hanok> list".to_owned()),
+            Said::Line("VMs".to_owned()),
+            prompt(b"hanok> ", true),
+        ];
+        assert_eq!(lines.feed(line), wanted);
+        assert_eq!(lines.rest(), None);
+        assert_eq!(without_erased("lx\x08 \x08i"), "li");
+        let one_by_one = line.iter().flat_map(|byte| lines.feed(&[*byte]));
+        assert_eq!(
+            one_by_one
+                .filter(|said| matches!(said, Said::Line(_)))
+                .count(),
+            3
+        );
     }
 
     #[test]

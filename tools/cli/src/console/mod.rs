@@ -4,7 +4,9 @@
 pub mod demux;
 pub mod keys;
 pub mod log;
+pub mod outbox;
 pub mod queries;
+pub mod screen;
 pub mod script;
 pub mod session;
 pub mod terminal;

@@ -11,8 +11,13 @@ pub enum Step {
     Expect(String),
     /// Go on once this text comes in the hypervisor's messages.
     ExpectLog(String),
-    /// Type this.
+    /// Type this at the VM's console, whoever is attached.
     Send(Vec<u8>),
+    /// Type this as the person at the terminal: for the attached VM, or the prompt.
+    Key(Vec<u8>),
+    /// Put this on the board's line as it is, to whoever is there before the hypervisor:
+    /// its boot loader. No script has this step.
+    Raw(Vec<u8>),
     /// Go on after this time.
     Wait(Duration),
     /// The steps that follow are about the VM of this name.
@@ -38,11 +43,14 @@ fn step(line: &str) -> Result<Option<Step>> {
         "expect" => Step::Expect(text(rest)?),
         "expect-log" => Step::ExpectLog(text(rest)?),
         "send" => Step::Send(unescape(rest)?),
+        "key" => Step::Key(unescape(rest)?),
         "wait" => Step::Wait(seconds(rest)?),
         "vm" => Step::Vm(nonempty(rest.trim())?.to_owned()),
         "end" if rest.trim().is_empty() => Step::End,
         other => {
-            bail!("unknown step `{other}`: expect, expect-log, send, wait, vm and end are known")
+            bail!(
+                "unknown step `{other}`: expect, expect-log, send, key, wait, vm and end are known"
+            )
         }
     };
     Ok(Some(step))
@@ -101,13 +109,14 @@ mod tests {
 
     #[test]
     fn every_step_is_read() {
-        let text = "# to the shell\nexpect linux:~# \nsend echo \\x41\\n\n\n wait 0.5\nvm b\nexpect-log vm b: off\nend\n";
+        let text = "# to the shell\nexpect linux:~# \nsend echo \\x41\\n\n\n wait 0.5\nvm b\nexpect-log vm b: off\nkey \\x1dlist\\r\nend\n";
         let wanted = [
             Step::Expect("linux:~# ".into()),
             Step::Send(b"echo A\n".to_vec()),
             Step::Wait(Duration::from_millis(500)),
             Step::Vm("b".into()),
             Step::ExpectLog("vm b: off".into()),
+            Step::Key(b"\x1dlist\r".into()),
             Step::End,
         ];
         assert_eq!(parse(text).unwrap(), wanted);

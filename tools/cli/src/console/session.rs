@@ -4,7 +4,7 @@
 //! to die with us (setpriv, where there is one), and is killed on every way out.
 
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -16,15 +16,15 @@ use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::demux::{self, Channel, Demux};
+use super::demux::{Channel, Demux, Piece};
 use super::keys::{self, Action, Keys};
-use super::log::{self, End, Event, Lines};
-use super::queries::Queries;
+use super::log::{self, End, Event, Lines, Said};
+use super::outbox::Outbox;
+use super::screen::Screen;
 use super::script::Step;
 use super::terminal::{self, Raw};
 use super::watch::{Do, Watch};
 use crate::exit::{Blame, Code, Outcome};
-use crate::ui;
 
 /// After the hypervisor says that it panicked or ended, it has this long to power off.
 const GRACE: Duration = Duration::from_secs(5);
@@ -66,6 +66,9 @@ pub struct Request {
     pub log: Sink,
     /// Where keys come from.
     pub input: Input,
+    /// Whether the board can be switched off by what runs on it: where it cannot, the last
+    /// word of the hypervisor is the end.
+    pub poweroff: bool,
 }
 
 /// How a run ended.
@@ -103,7 +106,7 @@ pub fn run(mut request: Request) -> Outcome<Report> {
     let status = finish(&mut child, verdict.is_none());
     drop(raw);
     session.flush();
-    session.end_line();
+    session.screen.end();
     let said = errors.join().unwrap_or_default();
     let mut report = verdict.unwrap_or_else(|| session.judge(status, &said));
     report.missed = session.watch.awaited();
@@ -207,21 +210,17 @@ fn finish(child: &mut Child, ended: bool) -> Option<ExitStatus> {
 struct Session {
     request: Request,
     stdin: Option<ChildStdin>,
-    queries: Queries,
-    /// The user's terminal is raw: lines need their carriage return, a VM's text may stand open.
-    raw: bool,
+    screen: Screen,
+    outbox: Outbox,
     demux: Demux,
     lines: Lines,
     keys: Keys,
     watch: Watch,
-    /// The VM that typed bytes go to.
-    receiver: usize,
     end: Option<End>,
     panicked: Option<String>,
     refused: Option<String>,
     stopped: Option<String>,
     grace: Option<Instant>,
-    midline: bool,
 }
 
 impl Session {
@@ -234,21 +233,19 @@ impl Session {
         let steps = std::mem::take(&mut request.steps);
         let watch = Watch::new(&request.vms, steps, request.until.take());
         Self {
-            request,
             stdin,
-            raw,
+            screen: Screen::new(&request.vms, raw),
+            outbox: Outbox::new(request.framed, request.vms.len()),
+            request,
             demux,
             lines: Lines::default(),
-            queries: Queries::default(),
             keys: Keys::default(),
             watch,
-            receiver: 0,
             end: None,
             panicked: None,
             refused: None,
             stopped: None,
             grace: None,
-            midline: false,
         }
     }
 
@@ -260,6 +257,7 @@ impl Session {
             if let Some(verdict) = self.advance(now).or_else(|| self.overdue(deadline, now)) {
                 return Some(verdict);
             }
+            self.post(now);
             let next = [deadline, self.grace]
                 .into_iter()
                 .flatten()
@@ -285,7 +283,9 @@ impl Session {
     fn advance(&mut self, now: Instant) -> Option<Report> {
         for todo in self.watch.advance(now) {
             match todo {
-                Do::Send(vm, bytes) => self.send(vm, &bytes),
+                Do::Send(vm, bytes) => self.outbox.send(vm, &bytes),
+                Do::Key(bytes) => self.outbox.keys(&bytes),
+                Do::Raw(bytes) => self.put(&bytes),
                 Do::Succeed => return Some(report(Code::Success, "the script is done")),
             }
         }
@@ -306,45 +306,64 @@ impl Session {
 
     fn board(&mut self, bytes: &[u8]) -> Option<Report> {
         let mut seen = false;
-        for (channel, piece) in self.demux.feed(bytes) {
-            seen |= self.watch.push(channel, &piece);
-            match channel {
-                Channel::Log => self.log(&piece),
-                Channel::Vm(vm) => self.console(vm, &piece),
+        for piece in self.demux.feed(bytes) {
+            match piece {
+                Piece::Text(channel, text) => {
+                    seen |= self.watch.push(channel, &text);
+                    match channel {
+                        Channel::Log => self.log(&text),
+                        Channel::Vm(vm) => self.console(vm, &text),
+                    }
+                }
+                Piece::KeysGoTo(receiver) => {
+                    self.outbox.keys_go_to(receiver);
+                    self.screen.keys_go_to(receiver);
+                }
+                Piece::Consumed(vm) => self.outbox.consumed(vm),
             }
         }
         seen.then(|| report(Code::Success, "the awaited text came"))
     }
 
     fn console(&mut self, vm: usize, bytes: &[u8]) {
+        self.outbox.vm_spoke();
         match self.request.consoles.get_mut(vm) {
             Some(Sink::File(file)) => drop(file.write_all(bytes)),
-            Some(Sink::Show) => {
-                // A raw terminal's answers go to the guest, which asked.
-                let shown = match self.raw {
-                    true => bytes.to_vec(),
-                    false => self.queries.without(bytes),
-                };
-                let mut out = std::io::stdout().lock();
-                let _ = out.write_all(&shown).and_then(|()| out.flush());
-                if let Some(last) = shown.last() {
-                    self.midline = *last != b'\n';
-                }
-            }
+            Some(Sink::Show) => self.screen.vm(vm, bytes),
             None => {}
         }
     }
 
     fn log(&mut self, bytes: &[u8]) {
-        for line in self.lines.feed(bytes) {
-            self.log_line(&line);
+        for said in self.lines.feed(bytes) {
+            match said {
+                Said::Line(line) => self.log_line(&line),
+                Said::Prompt(text, open) if self.screen.is_raw() => self.screen.prompt(&text, open),
+                Said::Prompt(..) => {}
+                Said::Entered(line) => self.entered(&line),
+            }
+        }
+    }
+
+    /// A line that was typed at the prompt: a person has seen it already.
+    fn entered(&mut self, line: &str) {
+        match &mut self.request.log {
+            Sink::File(file) => drop(writeln!(file, "{line}")),
+            Sink::Show if self.screen.is_raw() => {}
+            Sink::Show => self.screen.say(line),
         }
     }
 
     fn log_line(&mut self, line: &str) {
         match &mut self.request.log {
-            Sink::File(file) => drop(writeln!(file, "{line}")),
-            Sink::Show => self.say(line),
+            Sink::File(file) => {
+                let _ = writeln!(file, "{line}");
+                // Whoever asks for something at the prompt wants to see the answer.
+                if self.screen.shows_prompt() {
+                    self.screen.say(line);
+                }
+            }
+            Sink::Show => self.screen.say(line),
         }
         let line = log::plain(line);
         match log::event(line) {
@@ -354,43 +373,30 @@ impl Session {
             Some(Event::Stopped) => drop(self.stopped.get_or_insert(line.to_owned())),
             None => return,
         }
+        if self.end.is_some() && !self.request.poweroff {
+            self.grace = Some(Instant::now());
+        }
         // A stopped VM alone ends nothing: others may run on.
         if self.end.is_some() || self.panicked.is_some() || self.refused.is_some() {
             self.grace.get_or_insert(Instant::now() + GRACE);
         }
     }
 
-    /// A line of ours between those of the guests.
-    fn say(&mut self, line: &str) {
-        let start = match (std::mem::take(&mut self.midline), self.raw) {
-            (true, true) => "\r\n",
-            (true, false) if std::io::stdout().is_terminal() => "\n",
-            _ => "",
-        };
-        let end = if self.raw { "\r\n" } else { "\n" };
-        eprint!("{start}{}{end}", ui::dim(&format!("[hanok] {line}")));
-    }
-
-    /// What follows on the user's terminal, now its own again, begins a line.
-    fn end_line(&mut self) {
-        self.raw = false;
-        if std::mem::take(&mut self.midline) && std::io::stdout().is_terminal() {
-            eprintln!();
-        }
-    }
-
     fn typed(&mut self, bytes: &[u8]) -> Option<Report> {
-        let actions = match self.raw {
-            true => self.keys.feed(bytes),
-            false => vec![Action::Send(bytes.to_vec())],
-        };
-        for action in actions {
+        if !self.screen.is_raw() {
+            self.outbox.send(self.outbox.attached(), bytes);
+            return None;
+        }
+        for action in self.keys.feed(bytes) {
             match action {
-                Action::Send(bytes) => self.send(self.receiver, &bytes),
-                Action::Help => keys::HELP.lines().for_each(|line| self.say(line)),
+                Action::Send(bytes) => self.outbox.typed(&bytes, Instant::now()),
+                Action::Help => {
+                    let lines = keys::help(self.request.framed).lines();
+                    lines.for_each(|line| self.screen.say(line));
+                }
                 Action::Quit => {
                     // The prompt of the guest stands open: what follows begins a line.
-                    self.say("switched off");
+                    self.screen.say("switched off");
                     return Some(report(Code::Success, "ended by Ctrl-A x"));
                 }
             }
@@ -398,20 +404,18 @@ impl Session {
         None
     }
 
-    /// Types at a VM's console. A board that no longer reads has ended or soon will.
-    fn send(&mut self, vm: usize, bytes: &[u8]) {
-        let Some(stdin) = &mut self.stdin else { return };
-        let mut out = Vec::new();
-        if self.request.framed {
-            if vm != self.receiver {
-                self.receiver = vm;
-                out.extend(demux::select(vm));
-            }
-            out.extend(demux::frame(bytes));
-        } else {
-            out.extend(bytes);
+    /// Sends what the board has room for. One that no longer reads has ended or soon will.
+    fn post(&mut self, now: Instant) {
+        let line = self.outbox.take(now);
+        if !line.is_empty() {
+            self.put(&line);
         }
-        let _ = stdin.write_all(&out).and_then(|()| stdin.flush());
+    }
+
+    /// Puts `bytes` on the line as they are.
+    fn put(&mut self, bytes: &[u8]) {
+        let Some(stdin) = &mut self.stdin else { return };
+        let _ = stdin.write_all(bytes).and_then(|()| stdin.flush());
     }
 
     fn flush(&mut self) {
@@ -467,3 +471,7 @@ fn report(code: Code, why: impl Into<String>) -> Report {
         missed: None,
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -61,6 +61,10 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 pub enum Do {
     /// Type `bytes` at this VM's console.
     Send(usize, Vec<u8>),
+    /// Type `bytes` as the person at the terminal.
+    Key(Vec<u8>),
+    /// Put `bytes` on the line without any framing.
+    Raw(Vec<u8>),
     /// End: what was awaited has come.
     Succeed,
 }
@@ -137,6 +141,8 @@ impl Watch {
                 .for_each(Stream::rewind);
             match self.steps.pop_front() {
                 Some(Step::Send(bytes)) => todo.push(Do::Send(self.focus, bytes)),
+                Some(Step::Key(bytes)) => todo.push(Do::Key(bytes)),
+                Some(Step::Raw(bytes)) => todo.push(Do::Raw(bytes)),
                 Some(Step::Vm(name)) => self.focus = self.place(&name),
                 Some(Step::End) => todo.push(Do::Succeed),
                 _ => {}
@@ -165,7 +171,7 @@ impl Watch {
                 }
                 over
             }
-            Step::Send(_) | Step::Vm(_) | Step::End => true,
+            Step::Send(_) | Step::Key(_) | Step::Raw(_) | Step::Vm(_) | Step::End => true,
         }
     }
 

@@ -7,14 +7,17 @@
 mod cpio;
 pub mod modules;
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use crate::artifacts::Store;
 use crate::artifacts::kernel::Kernel;
+use crate::artifacts::runnable::files_below;
 use crate::ui::Step;
 use cpio::Archive;
 use modules::Selection;
@@ -144,6 +147,28 @@ pub fn archive_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
     archive.finish()
 }
 
+/// An archive of all that is below `dir`, to follow another one.
+pub fn archive_of_tree(dir: &Path) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    let mut made = BTreeSet::new();
+    for path in files_below(dir)? {
+        let inside = path.strip_prefix(dir)?.to_string_lossy().into_owned();
+        for (at, _) in inside.match_indices('/') {
+            if made.insert(inside[..at].to_owned()) {
+                archive.directory(&inside[..at]);
+            }
+        }
+        match fs::read_link(&path) {
+            Ok(target) => archive.link(&inside, &target.to_string_lossy()),
+            Err(_) => {
+                let mode = fs::metadata(&path)?.permissions().mode() & 0o777;
+                archive.file(&inside, mode, &fs::read(&path)?);
+            }
+        }
+    }
+    Ok(archive.finish())
+}
+
 fn add_modules(archive: &mut Archive, kernel: &Kernel, selection: &Selection) -> Result<()> {
     let version = kernel
         .modules
@@ -151,7 +176,7 @@ fn add_modules(archive: &mut Archive, kernel: &Kernel, selection: &Selection) ->
         .context("a folder of modules has a name")?;
     let root = format!("lib/modules/{}", version.to_string_lossy());
     archive.directory(&root);
-    let mut made = std::collections::BTreeSet::new();
+    let mut made = BTreeSet::new();
     for (name, content) in modules::collect(&kernel.modules, selection)? {
         let folders: Vec<_> = name.match_indices('/').map(|(at, _)| &name[..at]).collect();
         for folder in folders {

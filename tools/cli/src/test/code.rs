@@ -1,12 +1,12 @@
 //! What cargo checks: format, lints on every target, the unit tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::Result;
 
 use super::{Tally, TestStep};
-use crate::cargo::{TARGET, cargo};
+use crate::cargo::{TARGET, TARGET_32, cargo};
 use crate::process;
 
 /// The steps, cheapest first.
@@ -57,19 +57,25 @@ fn clippy_core(root: &Path) -> Tally {
     }
 }
 
+/// The linker script of a guest that is there for 32 bit, too.
+const SCRIPT_32: &str = "image-arm.ld";
+
 /// Each image alone, since features unify across a workspace.
 fn clippy_images(root: &Path) -> Tally {
-    let packages = match packages(root, &["hypervisor", "guests/"]) {
-        Ok(packages) => packages,
+    let images = match members(root, &["hypervisor", "guests/"]) {
+        Ok(images) => images,
         Err(error) => return Tally::fail(format!("{error:#}")),
     };
     let mut total = Tally::default();
-    for package in packages {
-        let mut command = cargo(root);
-        command.args(["clippy", "--quiet", "--release", "--target", TARGET]);
-        let tally = one(on(&mut command, &[package]));
-        total.add(&tally);
-        total.details += &tally.details;
+    for (folder, package) in images {
+        let both = folder.join(SCRIPT_32).is_file();
+        for target in [TARGET, TARGET_32].iter().take(1 + usize::from(both)) {
+            let mut command = cargo(root);
+            command.args(["clippy", "--quiet", "--release", "--target", target]);
+            let tally = one(on(&mut command, std::slice::from_ref(&package)));
+            total.add(&tally);
+            total.details += &tally.details;
+        }
     }
     total
 }
@@ -144,6 +150,12 @@ fn failures(text: &str) -> String {
 
 /// The packages whose folder starts with one of `folders`.
 fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
+    let members = members(root, folders)?;
+    Ok(members.into_iter().map(|(_, name)| name).collect())
+}
+
+/// The same with the folder of each.
+fn members(root: &Path, folders: &[&str]) -> Result<Vec<(PathBuf, String)>> {
     let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
     let members = manifest
         .get("workspace")
@@ -155,12 +167,13 @@ fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
         .filter_map(toml::Value::as_str)
     {
         if folders.iter().any(|folder| member.starts_with(folder)) {
-            let text = std::fs::read_to_string(root.join(member).join("Cargo.toml"))?;
+            let folder = root.join(member);
+            let text = std::fs::read_to_string(folder.join("Cargo.toml"))?;
             let member: toml::Table = toml::from_str(&text)?;
             let name = member
                 .get("package")
                 .and_then(|package| package.get("name")?.as_str());
-            names.extend(name.map(str::to_owned));
+            names.extend(name.map(|name| (folder, name.to_owned())));
         }
     }
     Ok(names)

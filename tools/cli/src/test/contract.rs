@@ -13,13 +13,21 @@ mod refusals;
 
 use super::{Tally, TestStep};
 use crate::exit::Code;
-use refusals::{REFUSALS, refuses};
+use refusals::{DEVICES, OPTIONS, REFUSALS, option_refused, refuses};
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "check-refuses",
         run: |root| each(root, REFUSALS, refuses),
+    },
+    TestStep {
+        name: "check-refuses-devices",
+        run: |root| each(root, DEVICES, refuses),
+    },
+    TestStep {
+        name: "options-refused",
+        run: |root| each(root, OPTIONS, option_refused),
     },
     TestStep {
         name: "colour",

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use super::scenario::{OneOrMore, Scenario};
-use crate::system::{Overrides, parse_size};
+use crate::commands::counted;
+use crate::overrides::{Overrides, VmOverrides, Whose};
+use crate::system::parse_size;
 
 /// One combination.
 #[derive(Clone, Debug)]
@@ -87,13 +89,13 @@ fn expand(stem: &str, mark: Option<&str>, scenario: &Scenario) -> Result<Vec<Cas
         drafts,
         &s.vcpus,
         |d, v| d.overrides.vm.vcpus = v,
-        |v| format!("{v} vCPUs"),
+        |v| counted(*v, "vCPU"),
     );
     let drafts = by(
         drafts,
         &s.cores,
         |d, v| d.overrides.cores = v,
-        |v| format!("{v} cores"),
+        |v| counted(*v, "core"),
     );
     let drafts = by(drafts, &s.memory, |d, v| d.memory = v, String::clone);
     let drafts = by(drafts, &s.seed, |d, v| d.seed = v, |v| format!("seed {v}"));
@@ -149,6 +151,18 @@ impl Draft {
         scenario.fill(&vars)?;
         vm.memory = scenario.vm_memory.as_deref().map(parse_size).transpose()?;
         vm.cmdline = scenario.cmdline.clone();
+        self.overrides.whose = Whose::Scenario;
+        for (name, spec) in &scenario.vms {
+            let memory = spec.memory.as_deref().map(parse_size).transpose()?;
+            let changed = VmOverrides {
+                kernel: spec.kernel.clone(),
+                vcpus: spec.vcpus,
+                cpus: spec.cpus.clone(),
+                memory,
+                cmdline: spec.cmdline.clone(),
+            };
+            self.overrides.vms.insert(name.clone(), changed);
+        }
         self.overrides.memory = self.memory.as_deref().map(parse_size).transpose()?;
         Ok(Case {
             name: named(base, &self.marks),
@@ -181,15 +195,15 @@ mod tests {
     fn lists_make_a_matrix() {
         let text = "system = ['systems/a.toml', 'systems/b.toml']\ncores = [1, 4]\nmemory = '1G'";
         let wanted = [
-            "boot [a, 1 cores]",
+            "boot [a, 1 core]",
             "boot [a, 4 cores]",
-            "boot [b, 1 cores]",
+            "boot [b, 1 core]",
             "boot [b, 4 cores]",
         ];
         assert_eq!(names(text), wanted);
         let text = "system = 'x'\nvcpus = [1, 2]\n[[cases]]\ncpu = 'max'\n\
             [[cases]]\nname = 'a'\nvcpus = 4";
-        let wanted = ["boot [max, 1 vCPUs]", "boot [max, 2 vCPUs]", "boot [a]"];
+        let wanted = ["boot [max, 1 vCPU]", "boot [max, 2 vCPUs]", "boot [a]"];
         assert_eq!(names(text), wanted);
         assert_eq!(names("system = 'x'"), ["boot"]);
         assert_eq!(names("system = 'x'\nname = 'other'"), ["other"]);

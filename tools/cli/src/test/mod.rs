@@ -8,6 +8,7 @@ mod contract;
 mod damage;
 mod elf;
 mod matrix;
+mod prepare;
 mod rules;
 mod runner;
 pub mod scenario;

@@ -2,37 +2,25 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use hanok_system::Description;
-
 use super::code::tail;
-use super::damage;
 use super::matrix::Case;
-use super::scenario::{Ending, FileSpec};
+use super::prepare::{Prepared, prepare, start};
+use super::scenario::Ending;
 use super::{Tally, told};
-use crate::artifacts::Store;
-use crate::commands::run::{self, More, Ready};
+use crate::artifacts::{Store, runnable};
 use crate::console::session::{self, Input, Report, Request, Sink};
-use crate::exit::{Blame, Code, Outcome};
-use crate::machine::{self, Placed};
-use crate::{cargo, initramfs, process, repo, system};
+use crate::exit::{Code, Outcome};
+use crate::{cargo, machine, system};
+use anyhow::Result;
 
 /// How many boards run at the same time.
 const BESIDE: usize = 2;
 /// How much of a failing scenario's console is shown.
 const SHOWN: usize = 25;
-
-/// A case whose board is ready.
-struct Prepared<'a> {
-    case: &'a Case,
-    ready: Ready,
-    dir: PathBuf,
-}
 
 /// What the workers share.
 struct Shared<'a> {
@@ -51,10 +39,16 @@ pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
         // A description that is refused is told when its case's turn comes.
         if let Ok(described) = system::load(root, &root.join(&case.system), &case.overrides) {
             all.extend(system::wanted(&described.artifacts()));
+            all.extend(start(case).wanted());
         }
-        let files = case.scenario.initramfs_files.iter();
-        let packages = files.filter_map(|file| file.package.clone());
-        all.extend(packages.map(|name| (name.clone(), system::package_words(&name))));
+        for (_, more) in case.scenario.more() {
+            let packages = more.files.iter().filter_map(|file| file.package.as_ref());
+            all.extend(packages.map(|name| (name.clone(), system::package_words(name))));
+            let programs = more.packages.iter();
+            all.extend(
+                programs.map(|name| (runnable::reference(name), system::program_words(name))),
+            );
+        }
     }
     all.sort();
     all.dedup();
@@ -64,7 +58,8 @@ pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
 /// Runs all `cases`.
 pub fn run(root: &Path, store: Store, cases: &[Case]) -> Tally {
     // Told once, not for every scenario.
-    if let Err(error) = cargo::hypervisor(root) {
+    let needed = cases.iter().any(|case| !case.scenario.native);
+    if needed && let Err(error) = cargo::hypervisor(root) {
         let tally = Tally {
             failed: cases.len(),
             details: format!("{error:#}"),
@@ -130,150 +125,18 @@ impl Shared<'_> {
     }
 }
 
-/// Builds a case's image and command.
-fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepared<'a>> {
-    let dir = repo::target_dir(root)
-        .join("hanok/test")
-        .join(file_name(&case.name));
-    let fresh = || -> Result<()> {
-        if dir.exists() {
-            fs::remove_dir_all(&dir)?;
-        }
-        Ok(fs::create_dir_all(&dir)?)
-    };
-    fresh()
-        .with_context(|| format!("cannot make {}", dir.display()))
-        .blame(Code::Usage)?;
-    let description = system::load(root, &root.join(&case.system), &case.overrides)?;
-    let more = more_files(root, store, case, &dir).blame(Code::Setup)?;
-    let mut ready = if case.scenario.native {
-        run::native_board(root, store, &description, more.as_ref())?
-    } else {
-        virtual_board(root, store, case, &description, more.as_ref(), &dir)?
-    };
-    machine::extras(&mut ready.command, &case.scenario.qemu_args, false);
-    Ok(Prepared { case, ready, dir })
-}
-
-/// The files that the scenario adds to the initramfs.
-fn more_files(root: &Path, store: &Store, case: &Case, dir: &Path) -> Result<Option<More>> {
-    let files = &case.scenario.initramfs_files;
-    if files.is_empty() {
-        return Ok(None);
-    }
-    let read = |spec: &FileSpec| -> Result<(String, Vec<u8>)> {
-        let folder = match &spec.package {
-            Some(package) => store.debian(package)?,
-            None => root.to_owned(),
-        };
-        let path = folder.join(&spec.file);
-        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok((spec.to.clone(), bytes))
-    };
-    let files = files.iter().map(read).collect::<Result<Vec<_>>>()?;
-    Ok(Some(More {
-        archive: initramfs::archive_of(&files),
-        path: dir.join("initramfs"),
-    }))
-}
-
-/// A case's board with the hypervisor on it, damaged as the scenario says.
-fn virtual_board(
-    root: &Path,
-    store: &Store,
-    case: &Case,
-    description: &Description,
-    more: Option<&More>,
-    dir: &Path,
-) -> Outcome<Ready> {
-    let scenario = &case.scenario;
-    let qemu = system::prepare(store, &description.artifacts())?;
-    let mut resolved = system::resolve(root, store, &description.artifacts())?;
-    if let (Some(first), Some(more)) = (resolved.first_mut(), more) {
-        more.add_to(first).blame(Code::Refused)?;
-    }
-    let mut bytes = system::build(root, description, &resolved)?;
-    damage::damage_image(&mut bytes, &scenario.image_damage, case.seed).blame(Code::Usage)?;
-    let image = dir.join("image");
-    repo::write_whole(&image, &bytes).blame(Code::Refused)?;
-    let ready = run::ready(&qemu, description, &image, &scenario.append);
-    let Some(tree_damage) = &scenario.board_tree_damage else {
-        return Ok(ready);
-    };
-    let mut tree = board_tree(ready, &scenario.qemu_args, dir).blame(Code::Qemu)?;
-    for one in tree_damage {
-        one.apply(&mut tree, case.seed).blame(Code::Usage)?;
-    }
-    let mut command = qemu.command();
-    own_tree(&mut command, description, &image, &tree, dir).blame(Code::Usage)?;
-    Ok(Ready {
-        command,
-        vms: run::names(description),
-        framed: true,
-    })
-}
-
-/// The tree that QEMU makes for this board.
-fn board_tree(ready: Ready, more: &[String], dir: &Path) -> Result<Vec<u8>> {
-    let path = dir.join("board.dtb");
-    let mut command = ready.command;
-    command.args(more);
-    let dump = format!("dumpdtb={}", path.display());
-    process::run(command.args(["-machine", &dump]))?;
-    damage::packed(fs::read(path)?)
-}
-
-/// The first instructions are behind the tree that QEMU puts at the start of memory, all the
-/// same; our tree follows, and the image is at the next multiple of 2 MiB: as close below it
-/// as a boot loader may put a tree.
-const STUB_OFFSET: u64 = 1 << 20;
-const TREE_OFFSET: u64 = STUB_OFFSET + (64 << 10);
-const IMAGE_OFFSET: u64 = 2 << 20;
-
-/// Adds a board that boots `image` with `tree` in X0.
-fn own_tree(
-    command: &mut Command,
-    description: &Description,
-    image: &Path,
-    tree: &[u8],
-    dir: &Path,
-) -> Result<()> {
-    let ram = description.board.ram;
-    let (tree_at, entry) = (ram + TREE_OFFSET, ram + IMAGE_OFFSET);
-    let (tree_file, stub_file) = (dir.join("damaged.dtb"), dir.join("stub"));
-    fs::write(&tree_file, tree)?;
-    fs::write(&stub_file, machine::stub(tree_at, entry))?;
-    let placed = Placed {
-        image: (image, entry),
-        tree: (&tree_file, tree_at),
-        stub: (&stub_file, ram + STUB_OFFSET),
-    };
-    machine::placed(command, &description.qemu_args(), &placed);
-    Ok(())
-}
-
-/// A folder's name for a case: only what every file system takes.
-fn file_name(name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "-._".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    name.chars().map(plain).collect()
-}
-
 fn boot(prepared: Prepared) -> Result<()> {
     let Prepared { case, ready, dir } = prepared;
     fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
     let vms = ready.vms.clone();
     let file = |name: &str| File::create(dir.join(name)).map(Sink::File);
     let consoles = vms.iter().map(|vm| file(&format!("{vm}.console")));
+    let steps = case.scenario.steps()?;
     let request = Request {
         command: ready.command,
         framed: ready.framed,
-        steps: case.scenario.steps()?,
+        poweroff: ready.poweroff,
+        steps: ready.first.into_iter().chain(steps).collect(),
         until: None,
         timeout: Some(Duration::try_from_secs_f64(case.scenario.timeout)?),
         consoles: consoles.collect::<Result<_, _>>()?,
@@ -285,8 +148,9 @@ fn boot(prepared: Prepared) -> Result<()> {
     judge(case, &report)?;
     check_texts(case, &dir)?;
     // These are large, and a passing scenario is not looked into.
-    for name in ["image", "initramfs"] {
-        let _ = fs::remove_file(dir.join(name));
+    let _ = fs::remove_file(dir.join("image"));
+    for vm in 0..case.scenario.vms.len() + 1 {
+        let _ = fs::remove_file(dir.join(format!("{vm}.initramfs")));
     }
     Ok(())
 }
@@ -373,20 +237,40 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+
+    use crate::board::Ready;
+    use crate::console::script::Step;
     use crate::test::matrix;
+    use crate::test::prepare::file_name;
 
     /// The outcome of a scenario whose board is a shell that runs `board`: a failing one
     /// must be told as failing, or none of them means anything.
     fn outcome(scenario: &str, framed: bool, board: &str) -> Result<()> {
-        let case = matrix::parse("case", &format!("system = 'x'\n{scenario}"))?.remove(0);
-        let dir = tempfile::tempdir()?;
-        let mut command = Command::new("sh");
-        command.args(["-c", board]);
         let ready = Ready {
-            command,
+            command: Command::new("sh"),
             vms: vec!["a".to_owned()],
             framed,
+            first: Vec::new(),
+            poweroff: true,
         };
+        outcome_of(scenario, ready, board)
+    }
+
+    fn framed() -> Ready {
+        Ready {
+            command: Command::new("sh"),
+            vms: vec!["a".to_owned()],
+            framed: true,
+            first: vec![Step::Raw(b"raw\n".to_vec())],
+            poweroff: false,
+        }
+    }
+
+    fn outcome_of(scenario: &str, mut ready: Ready, board: &str) -> Result<()> {
+        let case = matrix::parse("case", &format!("system = 'x'\n{scenario}"))?.remove(0);
+        let dir = tempfile::tempdir()?;
+        ready.command.args(["-c", board]);
         boot(Prepared {
             case: &case,
             ready,
@@ -403,6 +287,20 @@ mod tests {
         outcome("steps = [{ expect = 'native' }]", false, "echo native").unwrap();
         let answer = "steps = [{ expect = 'name?' }, { send = \"me\\n\" }, { expect = 'hi me' }]";
         outcome(answer, false, "echo name?; read x; echo hi $x").unwrap();
+    }
+
+    #[test]
+    fn a_boot_loader_is_spoken_to_before_the_steps() {
+        let board = "read x; echo got $x; printf 'end: off\\n'";
+        outcome_of("expect-log = ['got raw']", framed(), board).unwrap();
+    }
+
+    #[test]
+    fn a_board_that_nobody_can_switch_off_ends_at_the_last_word() {
+        let start = Instant::now();
+        let board = format!("{OFF}; exec sleep 60");
+        outcome_of("timeout = 50", framed(), &board).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(4));
     }
 
     #[test]

@@ -7,6 +7,9 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::damage::{Damage, Part};
+use crate::artifacts::qemu;
+use crate::board::Loader;
+use crate::commands::counted;
 use crate::console::script::Step;
 
 /// One file, or one of the cases it lists.
@@ -34,6 +37,9 @@ pub struct Scenario {
     pub seed: Option<OneOrMore<u64>>,
     /// Memory of the first VM.
     pub vm_memory: Option<String>,
+    /// What is changed about VMs by name.
+    #[serde(default)]
+    pub vms: BTreeMap<String, VmSpec>,
     /// Words added to the first VM's command line.
     #[serde(default)]
     pub cmdline: String,
@@ -46,6 +52,9 @@ pub struct Scenario {
     /// Files that the first VM's initramfs has besides.
     #[serde(default)]
     pub initramfs_files: Vec<FileSpec>,
+    /// Debian's packages that its initramfs has besides, each with the libraries it needs.
+    #[serde(default)]
+    pub initramfs_packages: Vec<String>,
     /// What is done to the image before the board boots it.
     #[serde(default)]
     pub image_damage: Vec<Damage>,
@@ -54,6 +63,14 @@ pub struct Scenario {
     /// Boots the first VM's kernel without the hypervisor: what it does on QEMU itself.
     #[serde(default)]
     pub native: bool,
+    /// Which of QEMU's programs a native boot takes: the 32-bit one, too.
+    pub binary: Option<String>,
+    /// What starts the image.
+    #[serde(default)]
+    pub boot: Loader,
+    /// Time is a count of instructions, and every run like the one before.
+    #[serde(default)]
+    pub icount: bool,
     /// What to await and to type, in order.
     #[serde(default)]
     pub steps: Vec<StepSpec>,
@@ -75,6 +92,38 @@ pub struct Scenario {
     /// Only run with --all, or when named.
     #[serde(default)]
     pub slow: bool,
+}
+
+/// What is changed about a VM.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VmSpec {
+    /// Its kernel.
+    pub kernel: Option<String>,
+    /// Its number of vCPUs.
+    pub vcpus: Option<u64>,
+    /// The core of each vCPU.
+    pub cpus: Option<Vec<u64>>,
+    /// Its memory, such as "128M".
+    pub memory: Option<String>,
+    /// Words added to its command line.
+    #[serde(default)]
+    pub cmdline: String,
+    /// Files that its initramfs has besides.
+    #[serde(default)]
+    pub initramfs_files: Vec<FileSpec>,
+    /// Debian's packages that its initramfs has besides.
+    #[serde(default)]
+    pub initramfs_packages: Vec<String>,
+}
+
+/// What an initramfs has besides.
+#[derive(Clone, Copy, Debug)]
+pub struct MoreSpec<'a> {
+    /// Files.
+    pub files: &'a [FileSpec],
+    /// Debian's packages, each with the libraries it needs.
+    pub packages: &'a [String],
 }
 
 /// A file for the initramfs.
@@ -135,8 +184,10 @@ pub enum StepSpec {
     Expect(String),
     /// Go on once this text comes in the hypervisor's messages.
     ExpectLog(String),
-    /// Type this.
+    /// Type this at the VM's console, whoever is attached.
     Send(String),
+    /// Type this as the person at the terminal: for the attached VM, or the prompt.
+    Key(String),
     /// Go on after this many seconds of this PC's time.
     Wait(f64),
     /// The following steps are about this VM.
@@ -185,6 +236,7 @@ impl Scenario {
         if scenario.system.all().is_empty() {
             bail!("`system` names no description");
         }
+        scenario.check_machine()?;
         let tree = scenario.board_tree_damage.iter().flatten();
         if tree.into_iter().any(|damage| damage.part != Part::Image) {
             bail!("a board's tree has no `part`");
@@ -193,9 +245,46 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// What the initramfs of each VM has besides; `None` is the first VM.
+    pub fn more(&self) -> impl Iterator<Item = (Option<&str>, MoreSpec<'_>)> {
+        let first = MoreSpec {
+            files: &self.initramfs_files,
+            packages: &self.initramfs_packages,
+        };
+        let others = self.vms.iter().map(|(name, vm)| {
+            let more = MoreSpec {
+                files: &vm.initramfs_files,
+                packages: &vm.initramfs_packages,
+            };
+            (Some(name.as_str()), more)
+        });
+        let all = [(None, first)].into_iter().chain(others);
+        all.filter(|(_, more)| !more.files.is_empty() || !more.packages.is_empty())
+    }
+
+    /// What of its machine does not go together.
+    fn check_machine(&self) -> Result<()> {
+        let known = [qemu::PROGRAM, qemu::PROGRAM_32];
+        match &self.binary {
+            Some(_) if !self.native => bail!("`binary` is for native boots: a board has its own"),
+            Some(binary) if !known.contains(&binary.as_str()) => {
+                bail!("`binary` is one of {}", known.join(", "))
+            }
+            _ => {}
+        }
+        if self.native && self.more().any(|(vm, _)| vm.is_some()) {
+            bail!("a native boot has the first VM alone");
+        }
+        if self.boot == Loader::UBoot && (self.native || self.board_tree_damage.is_some()) {
+            bail!("U-Boot starts the hypervisor, with the tree that QEMU makes");
+        }
+        Ok(())
+    }
+
     /// Puts in what `@NAME@` stands for, wherever a text may have it.
     pub fn fill(&mut self, vars: &BTreeMap<String, String>) -> Result<()> {
         let mut texts = vec![&mut self.cmdline, &mut self.append];
+        texts.extend(self.vms.values_mut().map(|vm| &mut vm.cmdline));
         texts.extend(&mut self.expect_log);
         texts.extend(&mut self.forbid);
         texts.extend(self.steps.iter_mut().filter_map(StepSpec::text));
@@ -250,7 +339,13 @@ fn mark_of(case: &toml::Table) -> String {
     let dimensions = ["kernel", "cpu", "vcpus", "cores", "memory"];
     let value = |key: &&str| match case.get(*key)? {
         toml::Value::String(text) => Some(text.trim_start_matches("debian:").to_owned()),
-        toml::Value::Integer(number) => Some(format!("{number} {key}")),
+        toml::Value::Integer(number) => {
+            let what = match *key {
+                "vcpus" => "vCPU",
+                key => key.trim_end_matches('s'),
+            };
+            Some(counted(u64::try_from(*number).ok()?, what))
+        }
         _ => None,
     };
     dimensions
@@ -264,7 +359,9 @@ impl StepSpec {
     /// Its text, if it has one.
     fn text(&mut self) -> Option<&mut String> {
         match self {
-            Self::Expect(text) | Self::ExpectLog(text) | Self::Send(text) => Some(text),
+            Self::Expect(text) | Self::ExpectLog(text) | Self::Send(text) | Self::Key(text) => {
+                Some(text)
+            }
             Self::Wait(_) | Self::Vm(_) => None,
         }
     }
@@ -277,6 +374,7 @@ impl StepSpec {
             Self::Expect(text) => Step::Expect(text.clone()),
             Self::ExpectLog(text) => Step::ExpectLog(text.clone()),
             Self::Send(text) => Step::Send(text.clone().into_bytes()),
+            Self::Key(text) => Step::Key(text.clone().into_bytes()),
             Self::Wait(seconds) => Step::Wait(Duration::try_from_secs_f64(*seconds)?),
             Self::Vm(name) => Step::Vm(name.clone()),
         })
@@ -302,6 +400,7 @@ mod tests {
             { send = "echo a\u0003\n" },
             { wait = 0.5 },
             { expect-log = "off" },
+            { key = "\u001dlist\r" },
         ]
     "#;
 
@@ -317,6 +416,7 @@ mod tests {
         assert_eq!(scenario.cpu.as_ref().unwrap().all(), ["cortex-a57", "max"]);
         let steps = scenario.steps().unwrap();
         assert_eq!(steps[1], Step::Send(b"echo a\x03\n".to_vec()));
+        assert_eq!(steps[4], Step::Key(b"\x1dlist\r".to_vec()));
         assert_eq!(steps.last(), Some(&Step::End));
     }
 
@@ -326,12 +426,27 @@ mod tests {
             [[cases]]\nkernel = 'debian:6.1'\nvcpus = 1\nvars = { b = '3' }\n\
             [[cases]]\nname = 'slow one'\nslow = true\n";
         let cases = Scenario::parse_all(text).unwrap();
-        assert_eq!(cases[0].0.as_deref(), Some("6.1, 1 vcpus"));
+        assert_eq!(cases[0].0.as_deref(), Some("6.1, 1 vCPU"));
         assert_eq!(cases[0].1.vars["a"], "1");
         assert_eq!(cases[0].1.vars["b"], "3");
         assert_eq!(cases[1].0.as_deref(), Some("slow one"));
         assert!(cases[1].1.slow && !cases[0].1.slow);
         assert_eq!(cases[1].1.cores.as_ref().unwrap().all(), [4]);
+    }
+
+    #[test]
+    fn machines_of_other_kinds_are_read() {
+        let text = "system = 'x'\nnative = true\nbinary = 'qemu-system-arm'\nicount = true\n\
+            initramfs-packages = ['stress-ng:arm64']\n\
+            vms = { b = { cpus = [1, 1], cmdline = '@n@' } }";
+        let mut scenario = only(text).unwrap();
+        let vars = BTreeMap::from([("n".to_owned(), "4".to_owned())]);
+        scenario.fill(&vars).unwrap();
+        let vm = &scenario.vms["b"];
+        assert_eq!((vm.cpus.as_deref(), &*vm.cmdline), (Some(&[1, 1][..]), "4"));
+        assert!(scenario.icount && scenario.boot == Loader::Qemu);
+        let u_boot = only("system = 'x'\nboot = 'u-boot'").unwrap();
+        assert_eq!(u_boot.boot, Loader::UBoot);
     }
 
     #[test]
@@ -360,6 +475,12 @@ mod tests {
             "system = 'x'\ntimeout = -1.0",
             "system = []",
             "system = 'x'\ncpus = 'max'",
+            "system = 'x'\nbinary = 'qemu-system-arm'",
+            "system = 'x'\nnative = true\nbinary = 'qemu-system-x86_64'",
+            "system = 'x'\nnative = true\nboot = 'u-boot'",
+            "system = 'x'\nboard-tree-damage = []\nboot = 'u-boot'",
+            "system = 'x'\nboot = 'grub'",
+            "system = 'x'\nvms = { a = { colour = 1 } }",
             "system = 'x'\ncases = []",
             "system = 'x'\n[[cases]]\nvcpu = 1",
             "system = 'x'\nimage-damage = [{ part = 'middle' }]",

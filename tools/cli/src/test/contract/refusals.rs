@@ -74,16 +74,25 @@ pub(super) const REFUSALS: &[Refusal] = &[
         ":6:9:",
         [
             "5 vCPUs, but 4 of 4 cores free",
-            "a core of its own",
-            "lower `vcpus`",
+            "a core that nobody else has",
+            "write cpus = [0, 0, 0, 0, 0] to share cores, lower `vcpus`",
         ],
     ),
     refusal(
-        ["vcpus = 1", "cpus = [0, 0]"],
+        ["vcpus = 1", "vcpus = 9"],
+        ":6:9:",
+        [
+            "a VM cannot have 9 vCPUs",
+            "it has from 1 to 8",
+            "choose a number in between",
+        ],
+    ),
+    refusal(
+        ["vcpus = 1", "cpus = [0, 4]"],
         ":6:8:",
         [
-            "core 0 is given to two vCPUs",
-            "a core of its own",
+            "there is no core 4",
+            "the board has cores 0 to 3",
             "name another core",
         ],
     ),
@@ -101,13 +110,63 @@ pub(super) const REFUSALS: &[Refusal] = &[
         ":5:10:",
         ["cannot have 261120 bytes", "blocks of 2M", "make it \"2M\""],
     ),
+    // Two VMs that want more cores than there are, and do not say that they share.
     refusal(
         [
             "vcpus = 1",
-            "[[vm]]\nname = \"a\"\nkernel = \"x\"\nmemory = \"900M\"",
+            "[[vm]]\nname = \"b\"\nkernel = \"guest:conformance\"\nmemory = \"128M\"\nvcpus = 4",
         ],
-        ":6:1:",
-        ["more than one VM", "one VM until", "keep one"],
+        ":10:9:",
+        [
+            "4 vCPUs, but 3 of 4 cores free",
+            "a core that nobody else has",
+            "write cpus = [0, 0, 0, 0] to share cores",
+        ],
+    ),
+    refusal(
+        [
+            "vcpus = 1",
+            "[[vm]]\nname = \"a\"\nkernel = \"guest:conformance\"\nmemory = \"128M\"",
+        ],
+        ":7:8:",
+        [
+            "a second VM is called \"a\"",
+            "consoles and messages name VMs",
+            "give it another name",
+        ],
+    ),
+    refusal(
+        [
+            "vcpus = 1",
+            "[[vm]]\nname = \"b\"\nkernel = \"guest:conformance\"\nmemory = \"900M\"",
+        ],
+        ":9:10:",
+        [
+            "too much memory",
+            "more than the board's",
+            "give the VMs at most",
+        ],
+    ),
+    refusal(
+        [
+            "kernel = \"guest:conformance\"",
+            "kernel = \"guest:conformance\"\nfirmware = \"u-boot:qemu_arm64\"",
+        ],
+        ":5:12:",
+        [
+            "both `kernel` and `firmware`",
+            "either with a kernel in RAM or with a firmware in flash",
+            "remove one of them",
+        ],
+    ),
+    refusal(
+        ["board", "slice = \"1us\"\nboard"],
+        ":1:9:",
+        [
+            "a time slice cannot be 1us",
+            "switching takes more than the guests",
+            "choose from",
+        ],
     ),
     refusal(
         ["guest:conformance", "missing/Image"],
@@ -150,6 +209,71 @@ pub(super) const REFUSALS: &[Refusal] = &[
         ["name = \"a\"\n", ""],
         ":2:1:",
         ["`name` is missing", "no default", "add `name`"],
+    ),
+];
+
+/// Devices of the board: these need its tree, for which QEMU is asked.
+pub(super) const DEVICES: &[Refusal] = &[
+    refusal(
+        [
+            "vcpus = 1",
+            "devices = [\"pl061@9030000\", \"pl061@9030000\"]",
+        ],
+        ":6:29:",
+        [
+            "device \"pl061@9030000\" is given twice: VM a has it",
+            "two drivers at one device",
+            "remove it from one of the lists",
+        ],
+    ),
+    refusal(
+        [
+            "vcpus = 1",
+            "devices = [\"pl061@9030000\"]\n[[vm]]\nname = \"b\"\nkernel = \"guest:conformance\"\n\
+             memory = \"128M\"\ndevices = [\"/pl061@9030000\"]",
+        ],
+        ":11:12:",
+        [
+            "device \"/pl061@9030000\" is given twice: VM a has it",
+            "two drivers at one device",
+            "remove it from one of the lists",
+        ],
+    ),
+    refusal(
+        ["vcpus = 1", "devices = [\"pl061@9030001\"]"],
+        ":6:12:",
+        [
+            "there is no device \"pl061@9030001\"",
+            "the board's tree has no such node",
+            "did you mean \"pl061@9030000\"?",
+        ],
+    ),
+    refusal(
+        ["vcpus = 1", "devices = [\"pl011@9000000\"]"],
+        ":6:12:",
+        [
+            "cannot be given to a VM",
+            "it is the console, which the hypervisor keeps",
+            "remove it",
+        ],
+    ),
+    refusal(
+        ["vcpus = 1", "devices = [\"intc@8000000\"]"],
+        ":6:12:",
+        [
+            "cannot be given to a VM",
+            "it is the interrupt controller",
+            "remove it",
+        ],
+    ),
+    refusal(
+        ["vcpus = 1", "devices = [\"fw-cfg@9020000\"]"],
+        ":6:12:",
+        [
+            "may be a bus master",
+            "there is no SMMU in use",
+            "write `trusted = true` for VM a",
+        ],
     ),
 ];
 
@@ -201,5 +325,38 @@ pub(super) fn refuses(bench: &Bench, case: &Refusal) -> Result<()> {
             ensure!(text.is_empty() || found, "no {label}{text}: {}", told());
         }
     }
+    Ok(())
+}
+
+/// Options of `hanok run` that cannot be, and what is said of them.
+pub(super) const OPTIONS: &[(&[&str], &str)] = &[
+    (&["--cores", "9"], "--cores: board qemu-virt cannot have 9"),
+    (
+        &["--memory", "10M"],
+        "--memory: board qemu-virt cannot have",
+    ),
+    (
+        &["--cpu", "cortex-a75"],
+        "--cpu: board qemu-virt has no CPU",
+    ),
+    (&["--boot", "u-boot", "--native"], "cannot be used with"),
+];
+
+/// A wrong option is named, and not a line of a file that says nothing of it.
+pub(super) fn option_refused(bench: &Bench, (args, what): &(&[&str], &str)) -> Result<()> {
+    bench.file("case.toml", SOUND)?;
+    let mut command = bench.hanok();
+    let output = command
+        .args(["run", "case.toml", "--dry-run"])
+        .args(*args)
+        .output()?;
+    let (_, said) = words(&output);
+    let refused = [Code::Refused, Code::Usage].map(|code| Some(code as i32));
+    ensure!(
+        refused.contains(&output.status.code()),
+        "{args:?}: {}",
+        output.status
+    );
+    ensure!(said.contains(what), "{args:?}: not {what:?}: {said}");
     Ok(())
 }

@@ -1,0 +1,46 @@
+//! What the RTOS guest decides: which task runs, from when to when.
+//!
+//! The crate knows no CPU. An image tells [`Kernel`] what happened and when (the timer
+//! fired, the running task ended its job, wants a semaphore, ...), and looks afterwards who
+//! is [`running`](Kernel::running) and when the [`next event`](Kernel::next_event) is due;
+//! the context switch and the timer are its own. So all rules are tested on a PC, with a
+//! clock that the test turns.
+//!
+//! Time is counted in ticks of the image's counter from the start of the schedule. There is
+//! no periodic tick: between two events nothing is to be done, and nothing is.
+//!
+//! Rejected: a heap of ready tasks. A bit for each task and a look at those that are set
+//! is shorter to read, and with at most 32 tasks as fast.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod compare;
+mod ids;
+mod kernel;
+mod options;
+mod queue;
+mod semaphore;
+mod sets;
+mod simulate;
+mod task;
+mod trace;
+mod urgency;
+
+pub use compare::{Agreement, Difference, compare};
+pub use ids::{MAX_TASKS, TaskId, TaskSet};
+pub use kernel::{Full, Kernel, Misuse};
+pub use options::{Mistake, Options};
+pub use queue::{MAX_QUEUES, QUEUE_DEPTH, QueueId};
+pub use semaphore::{MAX_SEMAPHORES, SemaphoreId};
+pub use sets::{DEMO, EDF20, Entry, Execution, OVERLOAD, RM20, Set};
+pub use simulate::Simulation;
+pub use task::{Blocker, Spec, State, Stats, Task};
+pub use trace::{Event, EventKind, Trace};
+pub use urgency::{Policy, Urgency};
+
+/// A time or a length of time, in ticks of the image's counter.
+pub type Ticks = u64;

@@ -1,0 +1,250 @@
+//! The sets of tasks that the image can run.
+//!
+//! A budget is the time from when a job gets the CPU, or gets it back, to when it loses it,
+//! added up: so the kernel's work to switch to it, the interrupts that came while it ran and
+//! the way into the kernel at its end are in it. A job that only burns time needs
+//! [`END`] microseconds less than its budget, which is for that last part.
+//!
+//! The 20 tasks of [`RM20`] and [`EDF20`] are released together at 0, the worst moment there
+//! is, and all periods divide 200 ms: after that everything repeats. Their budgets are
+//! chosen by a search, so that at no time a job ends closer than [`APART`] microseconds to a
+//! release: a kernel (and a hypervisor under it) that is faster than that has to make the
+//! same schedule as the simulation, in which the kernel takes no time.
+
+use crate::{MAX_TASKS, Policy, Spec, Ticks};
+use heapless::Vec;
+
+/// Microseconds of a budget that are for the end of the job.
+const END: u64 = 2;
+/// Microseconds, see above.
+#[cfg(test)]
+const APART: u64 = 50;
+
+/// How long a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// All of its budget.
+    Budget,
+    /// So many microseconds.
+    Microseconds(u64),
+    /// It never ends.
+    Endless,
+}
+
+/// A task, in microseconds. Its deadline is its period.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// Its first release.
+    pub offset: u64,
+    /// Its period.
+    pub period: u64,
+    /// Its budget.
+    pub budget: u64,
+    /// What it does of it.
+    pub execution: Execution,
+}
+
+/// Tasks that run together.
+#[derive(Debug)]
+pub struct Set {
+    /// How the command line calls it.
+    pub name: &'static str,
+    /// Their order.
+    pub policy: Policy,
+    /// Whether no task waits for another, so that the schedule can be simulated.
+    pub independent: bool,
+    /// The tasks.
+    pub tasks: &'static [Entry],
+}
+
+impl Set {
+    /// The tasks with their times in ticks of a counter of this frequency in Hz.
+    pub fn specs(&self, frequency: u64) -> Vec<Spec, MAX_TASKS> {
+        let entries = self.tasks.iter().take(MAX_TASKS);
+        entries.map(|entry| entry.spec(frequency)).collect()
+    }
+}
+
+impl Entry {
+    fn spec(&self, frequency: u64) -> Spec {
+        let ticks = |microseconds: u64| microseconds.saturating_mul(frequency) / 1_000_000;
+        let execution = match self.execution {
+            Execution::Budget => ticks(self.budget.saturating_sub(END)),
+            Execution::Microseconds(count) => ticks(count),
+            Execution::Endless => Ticks::MAX,
+        };
+        Spec {
+            name: self.name,
+            period: ticks(self.period),
+            deadline: ticks(self.period),
+            offset: ticks(self.offset),
+            budget: ticks(self.budget),
+            execution,
+        }
+    }
+}
+
+const fn task(name: &'static str, period: u64, budget: u64) -> Entry {
+    Entry {
+        name,
+        offset: 0,
+        period,
+        budget,
+        execution: Execution::Budget,
+    }
+}
+
+/// 20 tasks under fixed priorities, utilization 0.69: below Liu and Layland's bound for 20
+/// tasks, 0.705, so that all deadlines are met whatever happens.
+pub const RM20: Set = Set {
+    name: "rm20",
+    policy: Policy::RateMonotonic,
+    independent: true,
+    tasks: &[
+        task("rm01", 1_000, 46),
+        task("rm02", 2_000, 44),
+        task("rm03", 2_500, 70),
+        task("rm04", 4_000, 172),
+        task("rm05", 5_000, 102),
+        task("rm06", 5_000, 190),
+        task("rm07", 8_000, 314),
+        task("rm08", 10_000, 268),
+        task("rm09", 10_000, 404),
+        task("rm10", 20_000, 1_002),
+        task("rm11", 20_000, 869),
+        task("rm12", 25_000, 506),
+        task("rm13", 40_000, 1_790),
+        task("rm14", 40_000, 909),
+        task("rm15", 50_000, 1_566),
+        task("rm16", 50_000, 1_231),
+        task("rm17", 100_000, 4_312),
+        task("rm18", 100_000, 3_698),
+        task("rm19", 200_000, 3_981),
+        task("rm20", 200_000, 9_489),
+    ],
+};
+
+/// 20 tasks under EDF, utilization 0.95.
+pub const EDF20: Set = Set {
+    name: "edf20",
+    policy: Policy::EarliestDeadline,
+    independent: true,
+    tasks: &[
+        task("edf01", 1_000, 49),
+        task("edf02", 2_000, 79),
+        task("edf03", 2_500, 105),
+        task("edf04", 4_000, 160),
+        task("edf05", 5_000, 215),
+        task("edf06", 5_000, 294),
+        task("edf07", 8_000, 403),
+        task("edf08", 10_000, 361),
+        task("edf09", 10_000, 512),
+        task("edf10", 20_000, 1_286),
+        task("edf11", 20_000, 523),
+        task("edf12", 25_000, 1_798),
+        task("edf13", 40_000, 1_800),
+        task("edf14", 40_000, 1_828),
+        task("edf15", 50_000, 2_150),
+        task("edf16", 50_000, 1_863),
+        task("edf17", 100_000, 3_026),
+        task("edf18", 100_000, 6_747),
+        task("edf19", 200_000, 12_952),
+        task("edf20", 200_000, 8_451),
+    ],
+};
+
+/// What must not happen, so that one sees that it would be found: a job that runs twice as
+/// long as its budget says, one that never ends, and one that it starves.
+pub const OVERLOAD: Set = Set {
+    name: "overload",
+    policy: Policy::RateMonotonic,
+    independent: true,
+    tasks: &[
+        task("sound", 10_000, 2_000),
+        Entry {
+            execution: Execution::Microseconds(4_013),
+            ..task("greedy", 20_000, 2_000)
+        },
+        Entry {
+            execution: Execution::Endless,
+            ..task("endless", 100_000, 10_000)
+        },
+        task("starved", 200_000, 10_000),
+    ],
+};
+
+/// Tasks with bodies of their own in the image, which share a semaphore and a queue.
+///
+/// The case that priority inheritance is for comes every 100 ms: `logger` holds what
+/// `control` wants when `radio` comes, whose place is between them and whose job is longer
+/// than `control` may wait.
+pub const DEMO: Set = Set {
+    name: "demo",
+    policy: Policy::RateMonotonic,
+    independent: false,
+    tasks: &[
+        task("control", 5_000, 500),
+        task("sensor", 10_000, 500),
+        task("filter", 20_000, 1_000),
+        Entry {
+            offset: 5_000,
+            ..task("radio", 50_000, 10_000)
+        },
+        task("logger", 100_000, 7_000),
+        task("hello", 1_000_000, 50_000),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Simulation;
+
+    /// Of QEMU's Cortex-A57, and of most newer CPUs.
+    const FREQUENCIES: [u64; 2] = [62_500_000, 1_000_000_000];
+    const HYPERPERIOD_MS: u64 = 200;
+
+    /// In parts of a million.
+    fn utilization(set: &Set) -> u64 {
+        let share = |entry: &Entry| entry.budget * 1_000_000 / entry.period;
+        set.tasks.iter().map(share).sum()
+    }
+
+    #[test]
+    fn utilization_is_as_promised() {
+        assert!((685_000..=690_000).contains(&utilization(&RM20)));
+        assert!((945_000..=950_000).contains(&utilization(&EDF20)));
+        assert_eq!((RM20.tasks.len(), EDF20.tasks.len()), (20, 20));
+        assert!(utilization(&DEMO) < 690_000);
+    }
+
+    #[test]
+    fn periods_are_from_1_to_200_ms_and_divide_the_hyperperiod() {
+        for entry in RM20.tasks.iter().chain(EDF20.tasks) {
+            assert!((1_000..=200_000).contains(&entry.period));
+            assert!((HYPERPERIOD_MS * 1000).is_multiple_of(entry.period));
+        }
+    }
+
+    #[test]
+    fn no_job_ends_too_close_to_a_release() {
+        for (set, frequency) in [&RM20, &EDF20]
+            .into_iter()
+            .flat_map(|set| FREQUENCIES.map(|frequency| (set, frequency)))
+        {
+            let hyperperiod = frequency / 1000 * HYPERPERIOD_MS;
+            let mut simulation = Simulation::new(set.policy, &set.specs(frequency));
+            while simulation
+                .next()
+                .is_some_and(|event| event.time <= 2 * hyperperiod)
+            {}
+            assert!(
+                simulation.closest() >= frequency / 1_000_000 * APART,
+                "{}",
+                set.name
+            );
+        }
+    }
+}

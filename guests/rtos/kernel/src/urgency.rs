@@ -1,0 +1,24 @@
+//! Who comes first.
+
+use crate::Ticks;
+
+/// How tasks are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Fixed priorities, rate monotonic: the shorter a task's period, the more urgent.
+    RateMonotonic,
+    /// Earliest deadline first.
+    EarliestDeadline,
+}
+
+/// How urgent a job is; the smallest comes first. A task inherits urgency as a whole.
+///
+/// Under EDF, of two jobs with one deadline the one that was released first goes on, so that
+/// a newcomer never preempts for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Urgency {
+    /// The task's rank under fixed priorities, the job's absolute deadline under EDF.
+    pub first: Ticks,
+    /// When the job was released, under EDF; otherwise 0.
+    pub second: Ticks,
+}

@@ -1,0 +1,27 @@
+//! The CPU: all that differs between 64 and 32 bit, under the same names.
+//!
+//! | | |
+//! |---|---|
+//! | `boot` | from the loader's jump to [`crate::main`] with the MMU on |
+//! | `vectors` | saves the interrupted context, calls [`crate::exception::exception`], and goes on with the context that it returns |
+//! | `Frame` | a context: what was saved, on its own stack |
+//! | `cpu` | counter and timer, interrupt mask, WFI, calls, GICv3's registers |
+
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64/mod.rs"]
+mod this;
+#[cfg(target_arch = "arm")]
+#[path = "arm/mod.rs"]
+mod this;
+
+pub use this::*;
+
+/// Why the kernel was entered.
+pub enum Cause {
+    /// A task asked for something.
+    Call,
+    /// An interrupt.
+    Interrupt,
+    /// Anything else: a fault of the image.
+    Fault,
+}

@@ -1,0 +1,82 @@
+//! Using the CPU for so long, by doing so much.
+//!
+//! A job burns most of its time by counting instructions, however often it is preempted:
+//! that is work, and a CPU that is slower or taken away makes it late. The rest, an eighth
+//! and [`SLACK_US`] microseconds, is for the kernel (and a hypervisor under it), which a
+//! budget has to pay: what is left of it then is spent waiting, until the job's account
+//! says that the time is used up. So on an idle machine a job takes exactly its time,
+//! whatever its interruptions cost, and the schedule can be foretold to the microsecond.
+//!
+//! That a job sees the end of its time and calls the kernel takes a little longer, and adds
+//! up from job to job until the CPU is idle. So what one job took too long, the next that
+//! ends waits less.
+
+use crate::arch::cpu;
+use crate::state::{self, Once};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use hanok_rtos_kernel::Ticks;
+
+/// How much the loop is measured with.
+const TURNS: usize = 200_000;
+/// What a job leaves for the kernel besides an eighth.
+const SLACK_US: u64 = 5;
+
+/// Ticks of the counter for [`TURNS`] turns.
+static MEASURED: Once<Ticks> = Once::new();
+
+/// What jobs took too long since the CPU was idle.
+static BEHIND: AtomicU64 = AtomicU64::new(0);
+
+/// Measures the loop; interrupts are masked.
+pub fn calibrate() {
+    // The first time, an emulator translates the code.
+    cpu::spin(TURNS);
+    let before = cpu::now();
+    cpu::spin(TURNS);
+    let ticks = cpu::now().saturating_sub(before).max(1);
+    MEASURED.set(ticks);
+    println!("rtos: {TURNS} turns of the loop take {ticks} ticks");
+}
+
+/// The turns that take `time`.
+fn turns(time: Ticks) -> usize {
+    let measured = MEASURED.get().copied().unwrap_or(Ticks::MAX);
+    let turns = time.saturating_mul(TURNS as u64) / measured;
+    usize::try_from(turns).unwrap_or(usize::MAX)
+}
+
+/// Works for `time`.
+pub fn work(time: Ticks) {
+    cpu::spin(turns(time));
+}
+
+/// Works for so many microseconds.
+pub fn work_us(count: u64) {
+    work(ticks(count));
+}
+
+/// Is a job that takes `time` of its budget; for ever, if it is [`Ticks::MAX`].
+pub fn job(time: Ticks) {
+    if time == Ticks::MAX {
+        loop {
+            cpu::spin(TURNS);
+        }
+    }
+    work((time - time / 8).saturating_sub(ticks(SLACK_US)));
+    while state::used() + BEHIND.load(Relaxed) < time {}
+}
+
+/// A job that was to take `time` ended after `used`.
+pub fn ended(used: Ticks, time: Ticks) {
+    let behind = BEHIND.load(Relaxed).saturating_add(used);
+    BEHIND.store(behind.saturating_sub(time), Relaxed);
+}
+
+/// The CPU is idle.
+pub fn idle() {
+    BEHIND.store(0, Relaxed);
+}
+
+fn ticks(microseconds: u64) -> Ticks {
+    microseconds.saturating_mul(cpu::frequency()) / 1_000_000
+}

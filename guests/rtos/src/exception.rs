@@ -1,0 +1,95 @@
+//! Every entry into the kernel, and who runs after it.
+
+use crate::arch::{self, Cause, Frame, cpu};
+use crate::calls::{self, Call};
+use crate::{burn, debug, gic, report, stacks, state};
+use hanok_rtos_kernel::{Kernel, Misuse, Ticks};
+
+/// Called by the vectors with the context that was interrupted, interrupts masked; gives the
+/// context to go on with.
+pub extern "C" fn exception(frame: &'static mut Frame, kind: usize) -> *mut Frame {
+    let now = state::now();
+    let next = serve(frame, kind, now);
+    report::note_entry(state::now() - now);
+    next
+}
+
+fn serve(frame: &'static mut Frame, kind: usize, now: Ticks) -> *mut Frame {
+    match arch::cause(kind) {
+        Cause::Call => {
+            let arguments = frame.arguments();
+            state::with(|kernel| call(kernel, now, arguments));
+            switch(frame, now)
+        }
+        Cause::Interrupt => {
+            let id = gic::acknowledge();
+            // There is no other source than the timer; if another came, nothing is due.
+            state::with(|kernel| kernel.timer(now));
+            // Before the end of the interrupt: until then its line is up.
+            let next = switch(frame, now);
+            gic::end(id);
+            next
+        }
+        Cause::Fault => fault(frame, kind),
+    }
+}
+
+fn call(kernel: &mut Kernel<'_>, now: Ticks, [number, argument, more]: [usize; 3]) {
+    let done = match Call::decode(number, argument) {
+        Some(Call::Complete) => complete(kernel, now),
+        Some(Call::Take(semaphore)) => kernel.take(now, semaphore),
+        Some(Call::Give(semaphore)) => kernel.give(now, semaphore),
+        Some(Call::Send(queue)) => kernel.send(now, queue, more as u32),
+        Some(Call::Receive(queue)) => kernel.receive(now, queue),
+        None => Err(Misuse::Unknown),
+    };
+    if let Err(misuse) = done {
+        panic!("task {:?}: call {number}: {misuse:?}", kernel.running());
+    }
+}
+
+fn complete(kernel: &mut Kernel<'_>, now: Ticks) -> Result<(), Misuse> {
+    let running = kernel.running().and_then(|id| kernel.task(id));
+    if let (Some(task), Some(from)) = (running, kernel.ran_from()) {
+        burn::ended(now.wrapping_sub(from), task.spec().execution);
+    }
+    kernel.complete(now)
+}
+
+/// Keeps the interrupted context, programs the timer, and gives the context that is next.
+fn switch(frame: &'static mut Frame, now: Ticks) -> *mut Frame {
+    if now >= state::end() {
+        report::last();
+    }
+    let next = state::with(|kernel| {
+        program_timer(kernel);
+        match kernel.ran_from() {
+            Some(from) => state::set_ran_from(state::start().wrapping_add(from)),
+            None => burn::idle(),
+        }
+        let next = stacks::switch(frame, kernel.running());
+        debug::publish(kernel);
+        next
+    });
+    match next {
+        Some(next) => next,
+        None => panic!("an exception before there are tasks"),
+    }
+}
+
+fn program_timer(kernel: &Kernel<'_>) {
+    let next = kernel.next_event().min(state::end());
+    match state::start().checked_add(next) {
+        Some(at) => cpu::set_timer(at),
+        None => cpu::stop_timer(),
+    }
+}
+
+fn fault(frame: &Frame, kind: usize) -> ! {
+    arch::explain();
+    let offset = frame.pc().wrapping_sub(arch::load_address());
+    panic!(
+        "exception {kind} at image + {offset:#x}, task {:?}",
+        calls::running()
+    )
+}

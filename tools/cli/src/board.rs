@@ -1,0 +1,230 @@
+//! A board ready to be switched on: QEMU with all its arguments, and what is typed at a boot
+//! loader before the hypervisor is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use hanok_system::{Description, DtbRef};
+use serde::Deserialize;
+
+use crate::artifacts::kernel::KernelSpec;
+use crate::artifacts::qemu::Qemu;
+use crate::artifacts::{Store, u_boot};
+use crate::console::script::Step;
+use crate::exit::{Blame, Code, Outcome, failure};
+use crate::machine::{self, Boot};
+use crate::{cache, process, system};
+
+/// A board ready to be switched on.
+pub struct Ready {
+    /// QEMU with all its arguments.
+    pub command: Command,
+    /// Names of the VMs.
+    pub vms: Vec<String>,
+    /// Whether the hypervisor is there to frame the line.
+    pub framed: bool,
+    /// What is done on the line before any script.
+    pub first: Vec<Step>,
+    /// Whether what runs on it can switch it off.
+    pub poweroff: bool,
+}
+
+/// What starts the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loader {
+    /// QEMU itself, by the boot protocol of arm64 Linux.
+    #[default]
+    Qemu,
+    /// U-Boot, by its command `booti`.
+    UBoot,
+}
+
+/// How a board is to start.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// More words for the hypervisor.
+    pub append: String,
+    /// What starts the image.
+    pub loader: Loader,
+    /// Time is a count of instructions.
+    pub icount: bool,
+}
+
+/// What a board needs besides its image, found.
+pub struct Tools {
+    qemu: Qemu,
+    u_boot: Option<PathBuf>,
+    /// The device tree, where QEMU makes none.
+    tree: Option<PathBuf>,
+}
+
+/// Where U-Boot finds the image, from the start of RAM: above the device tree that QEMU puts
+/// there, at a multiple of 2 MiB.
+const IMAGE_OFFSET: u64 = 4 << 20;
+
+impl Start {
+    /// Asks for what is missing for `system`, and fetches it.
+    pub fn tools(&self, store: &Store, system: &Description) -> Outcome<Tools> {
+        self.check(system)?;
+        let mut wanted = system::wanted(&system.artifacts());
+        wanted.extend(self.wanted());
+        wanted.extend(wanted_tree(system));
+        wanted.extend(system::wanted_qemu());
+        system::agree(store, &wanted)?;
+        let u_boot = (self.loader == Loader::UBoot).then(|| store.u_boot(u_boot::ARM64));
+        Ok(Tools {
+            qemu: store.qemu().blame(Code::Setup)?,
+            u_boot: u_boot.transpose().blame(Code::Setup)?,
+            tree: given_tree(store, system).blame(Code::Setup)?,
+        })
+    }
+
+    /// The same as far as it is known without fetching anything.
+    pub fn tools_if_there(&self, store: &Store, system: &Description) -> Outcome<Tools> {
+        self.check(system)?;
+        let u_boot = self.loader == Loader::UBoot;
+        let there =
+            wanted_tree(system).is_none_or(|(name, _)| store.cache.resolved(&name).is_some());
+        let tree = match there {
+            true => given_tree(store, system).blame(Code::Setup)?,
+            false => Some("board.dtb".into()),
+        };
+        Ok(Tools {
+            qemu: store.qemu_if_there(),
+            u_boot: u_boot.then(|| store.u_boot_if_there(u_boot::ARM64)),
+            tree,
+        })
+    }
+
+    /// References in the cache and words about them.
+    pub fn wanted(&self) -> Option<(String, String)> {
+        (self.loader == Loader::UBoot).then(system::wanted_u_boot)
+    }
+
+    fn check(&self, system: &Description) -> Outcome<()> {
+        let board = &system.board;
+        if self.loader == Loader::UBoot && !board.qemu.machine.starts_with("virt") {
+            let what = format!(
+                "U-Boot cannot start on the board {}: Debian's build is for QEMU's virt",
+                board.name
+            );
+            return Err(failure(Code::Usage, what));
+        }
+        Ok(())
+    }
+}
+
+impl Tools {
+    /// A board that boots `image`.
+    pub fn ready(&self, system: &Description, image: &Path, start: &Start) -> Ready {
+        let mut command = self.command(system);
+        let at = system.board.ram + IMAGE_OFFSET;
+        let boot = Boot {
+            image,
+            append: &start.append,
+            tree: self.tree.as_deref(),
+            u_boot: self.u_boot.as_deref().map(|u_boot| (u_boot, at)),
+        };
+        machine::board(&mut command, &system.qemu_args(), &boot);
+        if start.icount {
+            machine::by_instructions(&mut command);
+        }
+        let first = match start.loader {
+            Loader::Qemu => Vec::new(),
+            Loader::UBoot => machine::u_boot_steps(at, &start.append),
+        };
+        Ready {
+            command,
+            vms: names(system),
+            framed: true,
+            first,
+            poweroff: system.board.qemu.poweroff,
+        }
+    }
+
+    /// QEMU for this board, without arguments.
+    pub fn command(&self, system: &Description) -> Command {
+        self.qemu.command(&system.board.qemu.binary)
+    }
+}
+
+/// The package that the board's tree comes from, and words about it.
+pub fn wanted_tree(system: &Description) -> Option<(String, String)> {
+    let spec = kernel_of(system.board.qemu.dtb.as_ref()?)?;
+    Some((spec.reference(), system::kernel_words(&spec)))
+}
+
+fn kernel_of(tree: &DtbRef) -> Option<KernelSpec> {
+    match tree {
+        DtbRef::Debian { version, .. } => Some(KernelSpec {
+            version: version.clone(),
+            rt: false,
+        }),
+        DtbRef::Path(_) => None,
+    }
+}
+
+/// The device tree that QEMU is given for this board, where it makes none by itself.
+fn given_tree(store: &Store, system: &Description) -> Result<Option<PathBuf>> {
+    let Some(tree) = &system.board.qemu.dtb else {
+        return Ok(None);
+    };
+    let path = match (tree, kernel_of(tree)) {
+        (DtbRef::Debian { file, .. }, Some(spec)) => store.kernel(&spec)?.tree(file)?,
+        (DtbRef::Path(path), _) => path.clone(),
+        (DtbRef::Debian { .. }, None) => bail!("no kernel has this tree"),
+    };
+    Ok(Some(path))
+}
+
+/// The board's own tree as it is handed to the hypervisor, where the description needs it;
+/// refuses devices that it cannot have. QEMU is asked, since it changes even a tree that it
+/// is given; what it said is kept in the cache.
+pub fn tree(store: &Store, system: &Description) -> Outcome<Option<Vec<u8>>> {
+    if !system.needs_board_tree() {
+        return Ok(None);
+    }
+    let tools = Start::default().tools(store, system)?;
+    let tree = tools.dumped(store, system).blame(Code::Qemu)?;
+    let found = hanok_system::check_devices(system, &tree);
+    match found.is_empty() {
+        true => Ok(Some(tree)),
+        false => Err(system::refused(found)),
+    }
+}
+
+impl Tools {
+    fn dumped(&self, store: &Store, system: &Description) -> Result<Vec<u8>> {
+        let mut command = self.command(system);
+        command.args(system.qemu_args());
+        command.args(["-nodefaults", "-display", "none"]);
+        if let Some(tree) = &self.tree {
+            command.arg("-dtb").arg(tree);
+        }
+        let made_of = format!("{} {}", self.qemu.version(), machine::typed(&command));
+        let name = format!(
+            "trees/{}-{}.dtb",
+            system.board.name,
+            cache::digest(&made_of)
+        );
+        let path = store.cache.path(&name);
+        if !path.exists() {
+            let _lock = store.cache.lock()?;
+            let folder = store.cache.temporary()?;
+            let draft = folder.path().join("tree");
+            let dump = format!("dumpdtb={}", draft.display());
+            process::run(command.args(["-machine", &dump]))?;
+            store.cache.publish(&draft, &name)?;
+        }
+        Ok(fs::read(path)?)
+    }
+}
+
+/// The names of a system's VMs.
+pub fn names(system: &Description) -> Vec<String> {
+    system.vms.iter().map(|vm| vm.name.clone()).collect()
+}

@@ -1,0 +1,278 @@
+//! What goes to the board: each VM's bytes and a person's keys, no more of them at a time
+//! than the board has room for.
+//!
+//! The board keeps what a VM has not fetched yet, and says when it has; what comes on top is
+//! dropped. So what it has no room for waits here, each VM's for itself. Where a key goes,
+//! the board decides; it answers each key that may change that, and until then no other key
+//! is sent: so it is known whose room each one takes (`core/vm/src/console.rs` has the rules).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::demux::{self, Receiver};
+
+/// Bytes of a VM's that may be on the way without an answer.
+const ROOM: usize = 1024;
+/// How many bytes one acknowledgement is for.
+const ACKNOWLEDGED: usize = 256;
+/// For longer than this no key waits for an answer: nobody is to be locked out.
+const PATIENCE: Duration = Duration::from_secs(2);
+const ATTENTION: u8 = 0x1d;
+
+/// What is known of the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Board {
+    /// It boots.
+    Silent,
+    /// It says where keys go, and what has been consumed.
+    Answers,
+    /// A VM spoke before it said that: it never will.
+    Mute,
+}
+
+/// Whom bytes are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Keys,
+    Vm(usize),
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    waiting: VecDeque<u8>,
+    on_the_way: usize,
+}
+
+/// What waits for the board.
+#[derive(Debug)]
+pub struct Outbox {
+    framed: bool,
+    keys: VecDeque<u8>,
+    lanes: Vec<Lane>,
+    /// Whom the line's next byte is for.
+    selected: Option<To>,
+    receiver: Receiver,
+    attached: usize,
+    board: Board,
+    /// Since when a key is to be answered.
+    awaiting: Option<Instant>,
+}
+
+impl Outbox {
+    /// To a board with so many VMs; `framed` as its line is.
+    pub fn new(framed: bool, vms: usize) -> Self {
+        Self {
+            framed,
+            keys: VecDeque::new(),
+            lanes: (0..vms).map(|_| Lane::default()).collect(),
+            selected: None,
+            receiver: Receiver::Vm(0),
+            attached: 0,
+            board: Board::Silent,
+            awaiting: None,
+        }
+    }
+
+    /// Keys that a script types.
+    pub fn keys(&mut self, bytes: &[u8]) {
+        self.keys.extend(bytes);
+    }
+
+    /// Keys of a person. `Ctrl-]` opens the prompt also while a VM does not take what was
+    /// pasted for it; the rest of that is forgotten.
+    pub fn typed(&mut self, bytes: &[u8], now: Instant) {
+        if self.awaiting.is_some_and(|since| now - since > PATIENCE) {
+            self.awaiting = None;
+        }
+        let stuck = self.awaiting.is_none() && self.receiver != Receiver::Prompt;
+        if stuck && bytes.contains(&ATTENTION) {
+            self.keys.clear();
+        }
+        self.keys(bytes);
+    }
+
+    /// Bytes for a VM, whoever is attached.
+    pub fn send(&mut self, vm: usize, bytes: &[u8]) {
+        match self.lanes.get_mut(vm) {
+            Some(lane) if self.framed => lane.waiting.extend(bytes),
+            Some(_) => self.keys(bytes),
+            None => {}
+        }
+    }
+
+    /// The VM that keys go to while the prompt is closed.
+    pub fn attached(&self) -> usize {
+        self.attached
+    }
+
+    /// The board said where keys go.
+    pub fn keys_go_to(&mut self, receiver: Receiver) {
+        self.board = Board::Answers;
+        self.awaiting = None;
+        self.receiver = receiver;
+        if let Receiver::Vm(vm) = receiver {
+            self.attached = vm;
+        }
+    }
+
+    /// The board said that a VM's bytes were consumed.
+    pub fn consumed(&mut self, vm: usize) {
+        if let Some(lane) = self.lanes.get_mut(vm) {
+            lane.on_the_way = lane.on_the_way.saturating_sub(ACKNOWLEDGED);
+        }
+    }
+
+    /// A VM spoke.
+    pub fn vm_spoke(&mut self) {
+        if self.board == Board::Silent {
+            self.board = Board::Mute;
+            self.awaiting = None;
+        }
+    }
+
+    /// What can be sent now, as it goes on the line.
+    pub fn take(&mut self, now: Instant) -> Vec<u8> {
+        if !self.framed {
+            return self.keys.drain(..).collect();
+        }
+        let mut line = Vec::new();
+        for vm in 0..self.lanes.len() {
+            while self.has_room(vm)
+                && let Some(byte) = self.lanes[vm].waiting.pop_front()
+            {
+                self.lanes[vm].on_the_way += 1;
+                self.put(To::Vm(vm), byte, &mut line);
+            }
+        }
+        while let Some(key) = self.next_key(now) {
+            self.put(To::Keys, key, &mut line);
+        }
+        line
+    }
+
+    fn next_key(&mut self, now: Instant) -> Option<u8> {
+        if self.awaiting.is_some() {
+            return None;
+        }
+        let key = *self.keys.front()?;
+        // Ctrl-] opens the prompt; there, it is a VM's.
+        let for_vm = match (self.receiver, key) {
+            (Receiver::Vm(_), ATTENTION) => None,
+            (Receiver::Vm(vm), _) if !self.has_room(vm) => return None,
+            (Receiver::Vm(vm), _) => Some(vm),
+            (Receiver::Prompt, ATTENTION) => Some(self.attached),
+            (Receiver::Prompt, _) => None,
+        };
+        if let Some(lane) = for_vm.and_then(|vm| self.lanes.get_mut(vm)) {
+            lane.on_the_way += 1;
+        }
+        let prompt = self.receiver == Receiver::Prompt;
+        let answered = key == ATTENTION || prompt && matches!(key, b'\r' | b'\n' | 0x03);
+        if answered && self.board != Board::Mute {
+            self.awaiting = Some(now);
+        }
+        self.keys.pop_front()
+    }
+
+    fn has_room(&self, vm: usize) -> bool {
+        let lane = self.lanes.get(vm);
+        self.board == Board::Mute || lane.is_none_or(|lane| lane.on_the_way < ROOM)
+    }
+
+    fn put(&mut self, to: To, byte: u8, line: &mut Vec<u8>) {
+        if self.selected.replace(to) != Some(to) {
+            line.extend(match to {
+                To::Keys => demux::KEYS,
+                To::Vm(vm) => demux::select(vm),
+            });
+        }
+        line.extend(demux::frame(&[byte]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outbox() -> Outbox {
+        let mut outbox = Outbox::new(true, 2);
+        outbox.keys_go_to(Receiver::Vm(0));
+        outbox
+    }
+
+    fn taken(outbox: &mut Outbox) -> String {
+        String::from_utf8(outbox.take(Instant::now())).unwrap()
+    }
+
+    #[test]
+    fn everything_has_its_address() {
+        let mut outbox = outbox();
+        outbox.keys(b"k");
+        outbox.send(1, b"b\x10");
+        outbox.send(7, b"nobody");
+        assert_eq!(taken(&mut outbox), "\x10\x42b\x10\x10\x10\x40k");
+        outbox.keys(b"l");
+        assert_eq!(taken(&mut outbox), "l");
+        let mut plain = Outbox::new(false, 1);
+        plain.send(0, b"\x10");
+        plain.keys(b"\x1dx");
+        assert_eq!(taken(&mut plain), "\x10\x1dx");
+    }
+
+    #[test]
+    fn no_more_is_sent_than_there_is_room_for() {
+        let mut outbox = outbox();
+        outbox.send(1, &[b'x'; 3000]);
+        assert_eq!(taken(&mut outbox).len(), 2 + 1024);
+        outbox.keys(b"others go on");
+        assert!(taken(&mut outbox).ends_with("others go on"));
+        outbox.consumed(1);
+        assert_eq!(taken(&mut outbox).len(), 2 + 256);
+        for _ in 0..20 {
+            outbox.consumed(1);
+        }
+        assert_eq!(taken(&mut outbox).len(), 1024, "no room is made up");
+    }
+
+    #[test]
+    fn keys_wait_for_the_answer_that_says_where_they_go() {
+        let mut outbox = outbox();
+        outbox.keys(b"a\x1dlist\r\x1dc");
+        assert_eq!(taken(&mut outbox), "\x10\x40a\x1d");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert_eq!(taken(&mut outbox), "list\r");
+        assert_eq!(taken(&mut outbox), "");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert_eq!(taken(&mut outbox), "\x1d");
+        outbox.keys_go_to(Receiver::Vm(0));
+        assert_eq!(taken(&mut outbox), "c");
+        assert_eq!(outbox.lanes[0].on_the_way, 3, "a, Ctrl-], c");
+    }
+
+    #[test]
+    fn the_prompt_can_be_reached_whatever_a_vm_does() {
+        let mut outbox = outbox();
+        let now = Instant::now();
+        outbox.typed(&[b'x'; 2000], now);
+        taken(&mut outbox);
+        outbox.typed(b"\x1d", now);
+        assert_eq!(taken(&mut outbox), "\x1d", "not after the rest");
+        outbox.typed(b"l", now);
+        assert_eq!(taken(&mut outbox), "");
+        outbox.typed(b"\x03", now + PATIENCE + PATIENCE);
+        assert_eq!(taken(&mut outbox), "", "a VM's, that has no room");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert_eq!(taken(&mut outbox), "l\x03");
+    }
+
+    #[test]
+    fn a_board_that_never_answers_is_not_waited_for() {
+        let mut outbox = Outbox::new(true, 1);
+        outbox.keys(&[b'x'; 2000]);
+        assert_eq!(taken(&mut outbox).len(), 2 + 1024, "it may answer yet");
+        outbox.vm_spoke();
+        assert_eq!(taken(&mut outbox).len(), 2000 - 1024);
+        outbox.keys(b"\x1dx");
+        assert_eq!(taken(&mut outbox), "\x1dx");
+    }
+}

@@ -1,0 +1,264 @@
+//! What the user sees of several consoles at one terminal.
+//!
+//! A person at a raw terminal sees the attached VM as it is, and the hypervisor's lines and
+//! prompt; what other VMs print is kept until they are attached. Where nobody types, all
+//! VMs' text is shown as it comes.
+
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+
+use super::demux::Receiver;
+use super::log::PROMPT;
+use super::queries::Queries;
+use crate::ui;
+
+/// Bytes of a VM's output that are kept while another one is shown.
+const KEPT: usize = 64 << 10;
+
+/// One VM's console.
+#[derive(Debug)]
+struct View {
+    name: String,
+    kept: VecDeque<u8>,
+    lost: usize,
+    queries: Queries,
+}
+
+impl View {
+    fn keep(&mut self, bytes: &[u8]) {
+        self.kept.extend(bytes);
+        let surplus = self.kept.len().saturating_sub(KEPT);
+        self.kept.drain(..surplus);
+        self.lost += surplus;
+    }
+}
+
+/// The user's terminal.
+pub struct Screen {
+    /// VMs' text.
+    out: Box<dyn Write>,
+    /// The hypervisor's.
+    log: Box<dyn Write>,
+    /// Lines need their carriage return.
+    raw: bool,
+    /// Where a VM's line stands open, ours begins a new one.
+    breaks_lines: bool,
+    midline: bool,
+    vms: Vec<View>,
+    receiver: Receiver,
+    attached: usize,
+}
+
+impl Screen {
+    /// Stdout and stderr; `raw` where a person sits at the terminal.
+    pub fn new(vms: &[String], raw: bool) -> Self {
+        let breaks_lines = raw || std::io::stdout().is_terminal();
+        let (out, log) = (Box::new(std::io::stdout()), Box::new(std::io::stderr()));
+        Self::on(out, log, vms, raw, breaks_lines)
+    }
+
+    fn on(
+        out: Box<dyn Write>,
+        log: Box<dyn Write>,
+        vms: &[String],
+        raw: bool,
+        breaks_lines: bool,
+    ) -> Self {
+        let view = |name: &String| View {
+            name: name.clone(),
+            kept: VecDeque::new(),
+            lost: 0,
+            queries: Queries::default(),
+        };
+        Self {
+            out,
+            log,
+            raw,
+            breaks_lines,
+            midline: false,
+            vms: vms.iter().map(view).collect(),
+            receiver: Receiver::Vm(0),
+            attached: 0,
+        }
+    }
+
+    /// Whether a person sits there.
+    pub fn is_raw(&self) -> bool {
+        self.raw
+    }
+
+    /// Whether a person is at the hypervisor's prompt.
+    pub fn shows_prompt(&self) -> bool {
+        self.raw && self.receiver == Receiver::Prompt
+    }
+
+    /// A VM's text.
+    pub fn vm(&mut self, vm: usize, bytes: &[u8]) {
+        let visible = self.receiver == Receiver::Vm(vm);
+        let Some(view) = self.vms.get_mut(vm) else {
+            return;
+        };
+        match (self.raw, visible) {
+            // A raw terminal's answers go to the guest, which asked.
+            (true, true) => self.show(bytes),
+            (true, false) => view.keep(bytes),
+            (false, _) => {
+                let shown = view.queries.without(bytes);
+                self.show(&shown);
+            }
+        }
+    }
+
+    fn show(&mut self, bytes: &[u8]) {
+        let _ = self.out.write_all(bytes).and_then(|()| self.out.flush());
+        if let Some(last) = bytes.last() {
+            self.midline = *last != b'\n';
+        }
+    }
+
+    /// The board said where keys go.
+    pub fn keys_go_to(&mut self, receiver: Receiver) {
+        self.receiver = receiver;
+        let Receiver::Vm(vm) = receiver else { return };
+        let changed = std::mem::replace(&mut self.attached, vm) != vm;
+        let Some(view) = self.vms.get_mut(vm).filter(|_| self.raw) else {
+            return;
+        };
+        let rule = changed.then(|| format!("--- {} ---", view.name));
+        let kept: Vec<u8> = view.kept.drain(..).collect();
+        let lost = match std::mem::take(&mut view.lost) {
+            0 => None,
+            lost => Some(format!("[{lost} bytes were not kept]")),
+        };
+        // Whatever it asked the terminal then, nobody awaits the answer now.
+        let kept = Queries::default().without(&kept);
+        for line in rule.into_iter().chain(lost) {
+            self.line(&ui::dim(&line));
+        }
+        self.show(&kept);
+    }
+
+    /// A line of ours between those of the guests.
+    pub fn say(&mut self, line: &str) {
+        self.line(&ui::dim(&format!("[hanok] {line}")));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.break_line();
+        let end = if self.raw { "\r\n" } else { "\n" };
+        let _ = write!(self.log, "{line}{end}").and_then(|()| self.log.flush());
+    }
+
+    fn break_line(&mut self) {
+        if std::mem::take(&mut self.midline) && self.breaks_lines {
+            let end = if self.raw { "\r\n" } else { "\n" };
+            let _ = self.log.write_all(end.as_bytes());
+        }
+    }
+
+    /// The hypervisor's prompt, or what is typed there; `open` where its line is not empty
+    /// after it.
+    pub fn prompt(&mut self, bytes: &[u8], open: bool) {
+        if bytes.starts_with(PROMPT) {
+            self.break_line();
+        }
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, end) = match part.strip_suffix(b"\n") {
+                Some(text) => (text, &b"\r\n"[..]),
+                None => (part, &b""[..]),
+            };
+            let _ = self
+                .log
+                .write_all(text)
+                .and_then(|()| self.log.write_all(end));
+        }
+        let _ = self.log.flush();
+        self.midline = open;
+    }
+
+    /// What follows on the user's terminal, now its own again, begins a line.
+    pub fn end(&mut self) {
+        self.raw = false;
+        self.break_line();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Paper {
+        /// Without what dims.
+        fn text(&self) -> String {
+            let text = std::mem::take(&mut *self.0.lock().unwrap());
+            let text = String::from_utf8(text).unwrap();
+            text.replace("\x1b[2m", "").replace("\x1b[0m", "")
+        }
+    }
+
+    fn screen(raw: bool) -> (Screen, Paper) {
+        let paper = Paper::default();
+        let (out, log) = (Box::new(paper.clone()), Box::new(paper.clone()));
+        let names = ["linux".to_owned(), "rtos".to_owned()];
+        (Screen::on(out, log, &names, raw, raw), paper)
+    }
+
+    #[test]
+    fn a_person_sees_the_attached_vm_and_later_the_others() {
+        let (mut screen, paper) = screen(true);
+        screen.vm(0, b"login: ");
+        screen.vm(1, b"tick\n\x1b[6n");
+        screen.say("vm rtos: started");
+        assert_eq!(paper.text(), "login: \r\n[hanok] vm rtos: started\r\n");
+        screen.vm(0, b"$ ");
+        screen.prompt(b"hanok> ", true);
+        screen.keys_go_to(Receiver::Prompt);
+        screen.vm(0, b"later");
+        screen.prompt(b"a r\n", false);
+        assert_eq!(paper.text(), "$ \r\nhanok> a r\r\n");
+        screen.keys_go_to(Receiver::Vm(1));
+        assert_eq!(paper.text(), "--- rtos ---\r\ntick\n");
+        screen.vm(0, &[b'x'; KEPT]);
+        screen.keys_go_to(Receiver::Vm(1));
+        assert_eq!(paper.text(), "");
+        screen.keys_go_to(Receiver::Vm(0));
+        let text = paper.text();
+        let start = "--- linux ---\r\n[5 bytes were not kept]\r\nxxx";
+        assert!(text.starts_with(start), "{}", &text[..60]);
+    }
+
+    #[test]
+    fn a_line_of_the_hypervisor_s_takes_the_place_of_the_prompt_s() {
+        let (mut screen, paper) = screen(true);
+        screen.prompt(b"hanok> li", true);
+        screen.prompt(b"\r\x1b[K", false);
+        screen.say("vm rtos: off");
+        screen.prompt(b"hanok> li", true);
+        let text = "hanok> li\r\x1b[K[hanok] vm rtos: off\r\nhanok> li";
+        assert_eq!(paper.text(), text);
+    }
+
+    #[test]
+    fn where_nobody_types_all_is_shown() {
+        let (mut screen, paper) = screen(false);
+        screen.vm(0, b"a\x1b[6");
+        screen.vm(1, b"b");
+        screen.vm(0, b"nc");
+        screen.keys_go_to(Receiver::Vm(1));
+        assert_eq!(paper.text(), "abc");
+    }
+}

@@ -1,0 +1,87 @@
+//! Which core each vCPU runs on. Sharing a core is a decision with consequences for what a
+//! guest can promise, so it is never made silently: who wants it writes `cpus`.
+
+use crate::diagnostic::{Report, Words};
+use crate::draft::Draft;
+use hanok_types::MAX_VCPUS;
+use std::ops::Range;
+
+/// The cores of each VM's vCPUs: those it names, or the lowest that nobody names.
+pub(crate) fn assign(report: &mut Report, cores: u64, drafts: &[Draft]) -> Vec<Vec<u8>> {
+    let named = |core: &u64| {
+        let mut lists = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
+        lists.any(|cpus| cpus.value.contains(core))
+    };
+    let mut free: Vec<u64> = (0..cores).filter(|core| !named(core)).collect();
+    let of = |draft: &Draft| {
+        if !count_is_sound(report, draft) {
+            return Vec::new();
+        }
+        let taken = match &draft.cpus {
+            Some(_) => check_named(report, cores, draft),
+            None => take(report, cores, draft, &mut free),
+        };
+        taken.into_iter().map(|core| core as u8).collect()
+    };
+    drafts.iter().map(of).collect()
+}
+
+/// The number of vCPUs, and the key that says so.
+fn count(draft: &Draft) -> (u64, &Range<usize>) {
+    match (&draft.cpus, &draft.vcpus) {
+        (Some(cpus), _) => (cpus.value.len() as u64, &cpus.span),
+        (None, Some(vcpus)) => (vcpus.value, &vcpus.span),
+        (None, None) => (1, &draft.span),
+    }
+}
+
+fn count_is_sound(report: &mut Report, draft: &Draft) -> bool {
+    let (count, span) = count(draft);
+    let sound = (1..=MAX_VCPUS as u64).contains(&count);
+    if !sound {
+        let what = format!("a VM cannot have {count} vCPUs");
+        let why = format!("it has from 1 to {MAX_VCPUS}");
+        report.refuse(span, Words::new(what, why, "choose a number in between"));
+    }
+    sound
+}
+
+/// The cores that a VM names, as far as they exist.
+fn check_named(report: &mut Report, cores: u64, draft: &Draft) -> Vec<u64> {
+    let Some(cpus) = &draft.cpus else {
+        return Vec::new();
+    };
+    for core in cpus.value.iter().filter(|core| **core >= cores) {
+        let what = format!("there is no core {core}");
+        let why = format!("the board has cores 0 to {}", cores.saturating_sub(1));
+        let remedy = "name another core, or raise the board's `cores` as far as it goes";
+        report.refuse(&cpus.span, Words::new(what, why, remedy));
+    }
+    let vcpus = draft.vcpus.as_ref().map(|vcpus| vcpus.value);
+    let named = cpus.value.len();
+    if let Some(vcpus) = vcpus.filter(|vcpus| *vcpus != named as u64) {
+        let what = format!("`vcpus` is {vcpus}, `cpus` names {named} cores");
+        let why = "each vCPU runs on the core at its place in `cpus`";
+        let remedy = "make them agree, or leave one out";
+        report.refuse(&cpus.span, Words::new(what, why, remedy));
+    }
+    let there = cpus.value.iter().copied().filter(|core| *core < cores);
+    there.collect()
+}
+
+/// As many of the `free` cores as a VM has vCPUs.
+fn take(report: &mut Report, cores: u64, draft: &Draft, free: &mut Vec<u64>) -> Vec<u64> {
+    let (count, span) = count(draft);
+    let taken: Vec<u64> = free.drain(..(count as usize).min(free.len())).collect();
+    if (taken.len() as u64) < count {
+        let what = format!("{count} vCPUs, but {} of {cores} cores free", taken.len());
+        let why = "without `cpus` each vCPU gets a core that nobody else has";
+        let some = vec!["0"; (count as usize).min(MAX_VCPUS)].join(", ");
+        let remedy = format!(
+            "write cpus = [{some}] to share cores, lower `vcpus`, or raise the board's `cores` \
+             as far as it goes"
+        );
+        report.refuse(span, Words::new(what, why, remedy));
+    }
+    taken
+}

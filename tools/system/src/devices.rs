@@ -1,0 +1,236 @@
+//! Devices of the board that VMs are to have for themselves: whether the board has them,
+//! whether a VM may have them, and what it is given then.
+//!
+//! A device that reaches memory by itself (a bus master) reaches all of it where no SMMU is
+//! set up in between, and none is. So it goes only to a VM of which the description says
+//! that it may do everything anyway.
+
+use crate::description::{Description, Vm};
+use crate::diagnostic::{Diagnostic, Mark, Words, nearest};
+use crate::rules;
+use hanok_config::{DeviceError, HostDevice, HostTree, MAX_DEVICES, PassThrough, assign};
+use hanok_types::GicVersion;
+
+/// All that is wrong with the devices of `description`, on the board whose own tree is
+/// `board_tree`. Without devices, there is nothing to look at.
+pub fn check_devices(description: &Description, board_tree: &[u8]) -> Vec<Diagnostic> {
+    match of(description, Some(board_tree)) {
+        Ok(_) => Vec::new(),
+        Err(found) => found,
+    }
+}
+
+/// What one VM is given.
+#[derive(Default)]
+pub(crate) struct VmDevices {
+    pub(crate) host: Vec<HostDevice>,
+    pub(crate) given: heapless::Vec<PassThrough, MAX_DEVICES>,
+}
+
+/// What each VM is given; or all that is wrong.
+pub(crate) fn of(
+    description: &Description,
+    board_tree: Option<&[u8]>,
+) -> Result<Vec<VmDevices>, Vec<Diagnostic>> {
+    if !description.needs_board_tree() {
+        let none = description.vms.iter().map(|_| VmDevices::default());
+        return Ok(none.collect());
+    }
+    let whole = |words| vec![Diagnostic::of_file(&description.path, words)];
+    let Some(bytes) = board_tree else {
+        let why = "the description names devices of the board";
+        let remedy = "give the device tree of the board";
+        return Err(whole(Words::new(
+            "the board's tree is missing",
+            why,
+            remedy,
+        )));
+    };
+    let tree = HostTree::parse(bytes).map_err(|error| {
+        let remedy = "give the tree that the board's firmware hands over";
+        whole(Words::new(
+            "the board's tree cannot be used",
+            error.to_string(),
+            remedy,
+        ))
+    })?;
+    let mut search = Search {
+        description,
+        tree: &tree,
+        taken: Vec::new(),
+        found: Vec::new(),
+    };
+    search.gic();
+    let all: Vec<VmDevices> = description.vms.iter().map(|vm| search.vm(vm)).collect();
+    match search.found.is_empty() {
+        true => Ok(all),
+        false => Err(search.found),
+    }
+}
+
+/// A device that was given.
+struct Taken<'d> {
+    device: HostDevice,
+    /// To whom.
+    vm: &'d Vm,
+}
+
+struct Search<'d> {
+    description: &'d Description,
+    tree: &'d HostTree<'d>,
+    taken: Vec<Taken<'d>>,
+    found: Vec<Diagnostic>,
+}
+
+impl<'d> Search<'d> {
+    fn refuse(&mut self, mark: Mark, words: Words) {
+        let path = &self.description.path;
+        self.found.push(Diagnostic::at(path, mark, words));
+    }
+
+    /// The board's file and its tree must speak of the same interrupt controller.
+    fn gic(&mut self) {
+        let board = &self.description.board;
+        let version = self.tree.board().gic_version();
+        if version != board.gic {
+            let word = |version| match version {
+                GicVersion::V2 => "v2",
+                GicVersion::V3 => "v3",
+            };
+            let what = format!(
+                "board {} is said to have GIC{}",
+                board.name,
+                word(board.gic)
+            );
+            let why = format!("its tree has GIC{}", word(version));
+            let remedy = format!("write gic = \"{}\" in the board's file", word(version));
+            self.refuse(Mark::default(), Words::new(what, why, remedy));
+        }
+    }
+
+    fn vm(&mut self, vm: &'d Vm) -> VmDevices {
+        let mut host = Vec::new();
+        let marks = vm.marks.devices.iter().copied();
+        for (name, mark) in vm.devices.iter().zip(marks) {
+            match self.device(vm, name) {
+                Ok(device) => host.push(device),
+                Err(words) => self.refuse(mark, words),
+            }
+        }
+        let Some(given) = assign(&host) else {
+            let what = "the VM's devices do not fit the virtual platform";
+            let why = "it has 32M for their registers, and 64 interrupts";
+            let mark = vm.marks.devices.first().copied().unwrap_or_default();
+            self.refuse(mark, Words::new(what, why, "give it fewer devices"));
+            return VmDevices::default();
+        };
+        VmDevices { host, given }
+    }
+
+    /// The device `name` for `vm`.
+    fn device(&mut self, vm: &'d Vm, name: &str) -> Result<HostDevice, Words> {
+        let device = self.tree.device(name);
+        let device = device.map_err(|error| self.refused(name, &error))?;
+        self.not_twice(&device, vm, name)?;
+        may_have(vm, &device)?;
+        self.neighbours(&device, vm)?;
+        let taken = device.clone();
+        self.taken.push(Taken { device: taken, vm });
+        Ok(device)
+    }
+
+    fn refused(&self, name: &str, error: &DeviceError) -> Words {
+        let why = error.to_string();
+        let what = match error {
+            DeviceError::Unknown(_) => format!("there is no device \"{name}\" on the board"),
+            _ => format!("device \"{name}\" cannot be given to a VM"),
+        };
+        let (why, remedy) = match error {
+            DeviceError::Unknown(_) => {
+                let names = self.tree.names();
+                let remedy = match nearest(name, names.iter().map(String::as_str)) {
+                    Some(known) => format!("did you mean \"{known}\"?"),
+                    None => "give a node's name, its path, or an alias".to_owned(),
+                };
+                ("the board's tree has no such node".to_owned(), remedy)
+            }
+            DeviceError::Ambiguous(paths) => {
+                let path = paths.first().map_or("", String::as_str);
+                (why, format!("give its path, such as \"{path}\""))
+            }
+            DeviceError::Off => {
+                let remedy = "choose another, or let the firmware's tree switch it on";
+                (why, remedy.to_owned())
+            }
+            DeviceError::Own(_) | DeviceError::OwnLine(_) => {
+                let remedy = "remove it; each VM has a console, clock and timer of its own";
+                (why, remedy.to_owned())
+            }
+            DeviceError::NoRegisters
+            | DeviceError::ManyRegisters
+            | DeviceError::ManyLines
+            | DeviceError::Line(_) => (why, "choose another device".to_owned()),
+        };
+        Words::new(what, why, remedy)
+    }
+
+    /// Neither the device nor an interrupt or page of it may have been given before.
+    fn not_twice(&self, device: &HostDevice, vm: &Vm, name: &str) -> Result<(), Words> {
+        for Taken {
+            device: other,
+            vm: owner,
+        } in &self.taken
+        {
+            if other.path == device.path {
+                return Err(rules::given_twice(name, &owner.name));
+            }
+            let shared = device.interrupts.iter().find(|line| {
+                let mut others = other.interrupts.iter();
+                others.any(|other| other.id == line.id)
+            });
+            if let Some(line) = shared {
+                let what = format!("interrupt {} is given twice", line.id);
+                let why = format!(
+                    "\"{name}\" of VM {} shares it with \"{}\" of VM {}",
+                    vm.name, other.name, owner.name
+                );
+                let remedy = "remove one of the two devices";
+                return Err(Words::new(what, why, remedy));
+            }
+        }
+        Ok(())
+    }
+
+    /// A page holds more than one device on many boards; who has the page has them all.
+    fn neighbours(&self, device: &HostDevice, vm: &Vm) -> Result<(), Words> {
+        let harmful = |works: bool, master: bool| works || (master && !vm.trusted);
+        let mut beside = device.neighbours.iter();
+        let Some(other) = beside.find(|other| harmful(other.works, other.is_bus_master)) else {
+            return Ok(());
+        };
+        let what = format!("device \"{}\" cannot be given alone", device.name);
+        let why = format!(
+            "its registers share a page of 4K with {}, and a VM is given whole pages",
+            other.path
+        );
+        let remedy = "choose a device with pages of its own";
+        Err(Words::new(what, why, remedy))
+    }
+}
+
+/// A bus master goes to a trusted VM alone.
+fn may_have(vm: &Vm, device: &HostDevice) -> Result<(), Words> {
+    let Some(reason) = device.bus_master.as_ref().filter(|_| !vm.trusted) else {
+        return Ok(());
+    };
+    let what = format!("device \"{}\" may be a bus master", device.name);
+    let why = format!(
+        "{reason}; there is no SMMU in use, so that it could reach all memory, the \
+         hypervisor's and other VMs' too"
+    );
+    let remedy = format!(
+        "write `trusted = true` for VM {} if it may, or remove the device",
+        vm.name
+    );
+    Err(Words::new(what, why, remedy))
+}

@@ -1,0 +1,151 @@
+//! A VM as it was written, before the rules have seen it.
+
+use crate::description::{Marks, Vm};
+use crate::diagnostic::{Report, Words};
+use crate::source::{Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
+use crate::table::{self, At, Reader};
+use std::ops::Range;
+use std::path::Path;
+use toml::de::DeValue;
+
+/// A `[[vm]]`; what was wrong with a value is in the report, and the value missing here.
+pub(crate) struct Draft {
+    pub(crate) span: Range<usize>,
+    pub(crate) name: Option<At<String>>,
+    pub(crate) boot: Option<At<Boot>>,
+    pub(crate) initramfs: Option<At<InitramfsRef>>,
+    pub(crate) cmdline: Option<At<String>>,
+    pub(crate) memory: Option<At<u64>>,
+    pub(crate) vcpus: Option<At<u64>>,
+    pub(crate) cpus: Option<At<Vec<u64>>>,
+    pub(crate) devices: Vec<At<String>>,
+    trusted: bool,
+    autostart: bool,
+}
+
+const A_NAME: &str = "a name of up to 31 letters, digits and dashes";
+const A_KERNEL: &str =
+    "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", or a path";
+const A_FIRMWARE: &str = "\"u-boot:qemu_arm64\" or a path";
+const SOME_MODULES: &str = "\"default\", \"all\" or a list of modules";
+const SOME_DEVICES: &str = "a list of devices in the board's tree, such as [\"pl061@9030000\"]";
+const A_TRUTH: &str = "true or false";
+
+impl Draft {
+    pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        let folder = report.path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let name = reader.require(report, "name", A_NAME, vm_name);
+        let boot = boot(reader, report, &folder);
+        let initramfs = {
+            let text = reader.get(report, "initramfs", "\"busybox\" or a path", table::word);
+            let modules = reader.get(report, "initramfs-modules", SOME_MODULES, modules_of);
+            initramfs(text, modules, &folder, report)
+        };
+        let cmdline = reader.get(report, "cmdline", "a string", table::text);
+        let memory = reader.require(report, "memory", table::A_SIZE, table::size);
+        let vcpus = reader.get(report, "vcpus", "a number from 1", |value| {
+            table::number(value).filter(|vcpus| *vcpus > 0)
+        });
+        let cpus = reader.get(report, "cpus", "a list of core numbers", |value| {
+            table::list(value, table::number)
+        });
+        let devices = reader.get(report, "devices", SOME_DEVICES, |value| {
+            table::places(value, table::word)
+        });
+        let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
+        let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
+        Self {
+            span: reader.span.clone(),
+            name,
+            boot,
+            initramfs,
+            cmdline,
+            memory,
+            vcpus,
+            cpus,
+            devices: devices.map(|at| at.value).unwrap_or_default(),
+            trusted: trusted.is_some_and(|at| at.value),
+            autostart: autostart.is_none_or(|at| at.value),
+        }
+    }
+
+    /// The VM, if everything it must have is there.
+    pub(crate) fn finish(self, cpus: Vec<u8>, report: &Report) -> Option<Vm> {
+        let (boot, memory) = (self.boot?, self.memory?);
+        let initramfs_mark = self.initramfs.as_ref().map(|at| report.mark(&at.span));
+        let devices = self.devices.iter().map(|at| report.mark(&at.span));
+        Some(Vm {
+            name: self.name?.value,
+            marks: Marks {
+                boot: report.mark(&boot.span),
+                initramfs: initramfs_mark.unwrap_or_default(),
+                memory: report.mark(&memory.span),
+                devices: devices.collect(),
+            },
+            boot: boot.value,
+            initramfs: self.initramfs.map(|at| at.value),
+            cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
+            memory: memory.value,
+            cpus,
+            devices: self.devices.into_iter().map(|at| at.value).collect(),
+            trusted: self.trusted,
+            autostart: self.autostart,
+        })
+    }
+}
+
+/// The kernel or the firmware: one of them must be there.
+fn boot(reader: &mut Reader<'_, '_>, report: &mut Report, folder: &Path) -> Option<At<Boot>> {
+    let firmware = reader.get(report, "firmware", A_FIRMWARE, |value| {
+        FirmwareRef::parse(&table::word(value)?, folder)
+    });
+    let form = |value: &DeValue<'_>| KernelRef::parse(&table::word(value)?, folder);
+    if !reader.has("firmware") {
+        let kernel = reader.require(report, "kernel", A_KERNEL, form);
+        return kernel.map(|at| at.map(Boot::Kernel));
+    }
+    let kernel = reader.get(report, "kernel", A_KERNEL, form);
+    if let (Some(_), Some(firmware)) = (&kernel, &firmware) {
+        let what = "both `kernel` and `firmware`";
+        let why = "a VM begins either with a kernel in RAM or with a firmware in flash";
+        let remedy = "remove one of them; a firmware loads its kernel by itself";
+        report.refuse(&firmware.span, Words::new(what, why, remedy));
+    }
+    firmware.map(|at| at.map(Boot::Firmware))
+}
+
+fn vm_name(value: &DeValue<'_>) -> Option<String> {
+    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    table::word(value).filter(|name| name.len() < 32 && name.chars().all(sound))
+}
+
+fn modules_of(value: &DeValue<'_>) -> Option<Modules> {
+    match table::text(value).as_deref() {
+        Some("default") => Some(Modules::Default),
+        Some("all") => Some(Modules::All),
+        Some(_) => None,
+        None => table::list(value, table::word).map(Modules::List),
+    }
+}
+
+fn initramfs(
+    text: Option<At<String>>,
+    modules: Option<At<Modules>>,
+    folder: &Path,
+    report: &mut Report,
+) -> Option<At<InitramfsRef>> {
+    let busybox = text.as_ref().is_some_and(|text| text.value == "busybox");
+    if let Some(modules) = modules.as_ref().filter(|_| !busybox) {
+        let what = "`initramfs-modules` without `initramfs = \"busybox\"`";
+        let why = "modules are put only into the initramfs that is made at build time";
+        let remedy = "remove it, or write initramfs = \"busybox\"";
+        report.refuse(&modules.span, Words::new(what, why, remedy));
+    }
+    let modules = modules.map_or(Modules::Default, |modules| modules.value);
+    text.map(|text| {
+        text.map(|text| match busybox {
+            true => InitramfsRef::Busybox { modules },
+            false => InitramfsRef::Path(folder.join(text)),
+        })
+    })
+}

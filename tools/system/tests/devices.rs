@@ -1,0 +1,178 @@
+//! Devices of the board in descriptions: who may have what, and what the image says of it.
+
+mod common;
+
+use common::{SOUND, hypervisor, kernel, load};
+use hanok_config::System;
+use hanok_system::{Description, Diagnostic, Files, check_devices};
+use hanok_types::{GicVersion, Hpa, IntId};
+
+const VIRT: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv3.dtb");
+const VIRT_GIC_V2: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv2.dtb");
+
+/// [`SOUND`] with these devices, and a second VM with those.
+fn system(first: &str, second: &str) -> Description {
+    let text = format!(
+        "{SOUND}devices = {first}\n[[vm]]\nname = \"second\"\nkernel = \"debian:6.1\"\n\
+         memory = \"128M\"\ndevices = {second}\n"
+    );
+    load(&text).unwrap()
+}
+
+fn refusals(first: &str, second: &str) -> Vec<Diagnostic> {
+    check_devices(&system(first, second), VIRT)
+}
+
+fn short(found: &Diagnostic) -> String {
+    format!("{}:{} {}", found.line, found.column, found.what)
+}
+
+fn only(first: &str, second: &str) -> Diagnostic {
+    let found = refusals(first, second);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_slave_may_be_given() {
+    assert_eq!(refusals("[\"pl061@9030000\"]", "[]"), []);
+    assert_eq!(refusals("[]", "[\"/pl061@9030000\"]"), []);
+}
+
+#[test]
+fn what_the_board_does_not_have_names_the_nearest() {
+    let found = only("[\"pl061@9030001\"]", "[]");
+    let what = "10:12 there is no device \"pl061@9030001\" on the board";
+    assert_eq!(short(&found), what);
+    assert_eq!(found.remedy, "did you mean \"pl061@9030000\"?");
+    let found = only("[\"warp-drive\"]", "[]");
+    assert_eq!(found.remedy, "give a node's name, its path, or an alias");
+    let found = only("[\"virtio_mmio\"]", "[]");
+    assert!(
+        found
+            .remedy
+            .starts_with("give its path, such as \"/virtio_mmio@")
+    );
+}
+
+#[test]
+fn two_names_of_one_device_are_seen_through() {
+    let found = only("[\"pl061@9030000\"]", "[\"/pl061@9030000\"]");
+    let what = "15:12 device \"/pl061@9030000\" is given twice: VM linux has it";
+    assert_eq!(short(&found), what);
+}
+
+#[test]
+fn what_the_hypervisor_has_stays_its_own() {
+    for (name, what) in [
+        ("pl011@9000000", "the console"),
+        ("pl031@9010000", "the clock"),
+        ("intc@8000000", "the interrupt controller"),
+        ("timer", "the timer"),
+        ("memory@40000000", "memory"),
+    ] {
+        let found = only(&format!("[\"{name}\"]"), "[]");
+        let refusal = format!("10:12 device \"{name}\" cannot be given to a VM");
+        assert_eq!(short(&found), refusal);
+        let why = format!("it is {what}, which the hypervisor keeps for itself");
+        assert_eq!(found.why, why);
+    }
+}
+
+#[test]
+fn a_bus_master_goes_to_a_trusted_vm_alone() {
+    let found = only("[\"flash@0\"]", "[]");
+    assert_eq!(
+        short(&found),
+        "10:12 device \"flash@0\" may be a bus master"
+    );
+    assert!(found.why.contains("no SMMU"));
+    let remedy = "write `trusted = true` for VM linux if it may, or remove the device";
+    assert_eq!(found.remedy, remedy);
+    let text = format!("{SOUND}devices = [\"flash@0\"]\ntrusted = true\n");
+    let found = check_devices(&load(&text).unwrap(), VIRT);
+    assert!(found.iter().all(|found| !found.what.contains("bus master")));
+}
+
+#[test]
+fn a_page_is_not_shared() {
+    let text = format!("{SOUND}devices = [\"virtio_mmio@a000000\"]\ntrusted = true\n");
+    let found = check_devices(&load(&text).unwrap(), VIRT);
+    let what = "10:12 device \"virtio_mmio@a000000\" cannot be given alone";
+    assert_eq!(short(&found[0]), what);
+    assert!(
+        found[0].why.contains("/virtio_mmio@a000200"),
+        "{}",
+        found[0]
+    );
+}
+
+#[test]
+fn the_board_s_file_and_its_tree_must_agree() {
+    let found = check_devices(&system("[\"pl061\"]", "[]"), VIRT_GIC_V2);
+    assert_eq!(
+        short(&found[0]),
+        "0:0 board qemu-virt is said to have GICv3"
+    );
+    let found = check_devices(&system("[\"pl061\"]", "[]"), &VIRT[..100]);
+    assert_eq!(short(&found[0]), "0:0 the board's tree cannot be used");
+    assert_eq!(
+        check_devices(&load(SOUND).unwrap(), b"no tree is needed"),
+        []
+    );
+}
+
+#[test]
+fn the_image_says_what_the_vm_is_given() {
+    let description = system("[]", "[\"pl061@9030000\"]");
+    let files = || Files {
+        boot: kernel(4096, 8192),
+        initramfs: None,
+    };
+    let hypervisor = hypervisor(5000, 8192);
+    let files = [files(), files()];
+    let missing = description.build(&hypervisor, &files, None).unwrap_err();
+    assert_eq!(missing[0].what, "the board's tree is missing");
+    let image = description.build(&hypervisor, &files, Some(VIRT)).unwrap();
+    let payload = &image[8192..];
+    let system = System::parse(payload, payload.len() as u64).unwrap();
+    assert_eq!((system.gic, system.slice), (GicVersion::V3, 10_000));
+    assert!(system.vms[0].devices.is_empty());
+    let [device] = &system.vms[1].devices[..] else {
+        panic!("{system:?}")
+    };
+    assert_eq!(device.name, "pl061@9030000");
+    assert_eq!(device.registers[0].host, Hpa::new(0x0903_0000));
+    assert_eq!(device.interrupts[0].board, IntId::spi(7));
+    // And the guest finds it: its tree holds the bus and the device.
+    let tree = system.vms[1].blobs.last().unwrap();
+    let tree = &payload[tree.offset as usize..][..tree.len as usize];
+    let tree = dtoolkit::fdt::Fdt::new(tree).unwrap();
+    assert!(tree.find_node("/platform-bus@c000000/pl061@0").is_some());
+}
+
+#[test]
+fn a_firmware_is_put_into_flash() {
+    let text = SOUND.replace(
+        "kernel = \"debian:6.1\"\ninitramfs = \"busybox\"",
+        "firmware = \"u-boot:qemu_arm64\"\nautostart = false",
+    );
+    let description = load(&text).unwrap();
+    let files = |len: usize| Files {
+        boot: vec![7; len],
+        initramfs: None,
+    };
+    let hypervisor = hypervisor(5000, 8192);
+    let empty = description.build(&hypervisor, &[files(0)], None);
+    assert_eq!(
+        short(&empty.unwrap_err()[0]),
+        "5:12 the firmware is an empty file"
+    );
+    let image = description.build(&hypervisor, &[files(99)], None).unwrap();
+    let payload = &image[8192..];
+    let system = System::parse(payload, payload.len() as u64).unwrap();
+    let vm = &system.vms[0];
+    assert_eq!((vm.entry.get(), vm.argument, vm.autostart), (0, 0, false));
+    assert_eq!(vm.firmware().unwrap().len, 99);
+    assert_eq!(vm.blobs[1].load.get(), 0x4000_0000);
+}

@@ -5,7 +5,7 @@ use crate::layout::{self, Image, Layout};
 use crate::place::Place;
 use crate::{selftest, smp, system};
 use core::fmt::Write;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use hanok_aarch64::board::{Board, BoardInterrupts, VmUnit};
 use hanok_aarch64::boot::{self, BootArguments};
 use hanok_aarch64::cpu::{self, Cpu};
@@ -18,7 +18,7 @@ use hanok_config::{BoardTree, Gic, PsciMethod};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
 use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
-use hanok_vm::Console;
+use hanok_vm::{Buffers, Multiplexer};
 
 /// The longest device tree (arm64 boot protocol), and so all of one that is mapped at first.
 const TREE_MAX: u64 = 2 << 20;
@@ -150,9 +150,13 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         gicv: smp::virtual_cpu_interface(tree),
     };
     let units = system::place_units(&facts, &mut layout.free, &mut place);
+    let names = system.vms.iter().map(|vm| vm.name.clone()).collect();
+    let Some(buffers) = place.put(Buffers::new()) else {
+        refuse(format_args!("no memory for the console's queues"))
+    };
     let board = Board {
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
-        console: Mutex::new(Console::new(uart, framed)),
+        console: Mutex::new(Multiplexer::new(uart, framed, names, buffers)),
         interrupts: interrupts(tree, console.interrupt),
         gic,
         cpus: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
@@ -166,8 +170,8 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         payload,
         random: Mutex::new(Random::new(tree.rng_seed, read!("cntpct_el0"))),
         reception: Mutex::new(()),
-        reception_paused: AtomicBool::new(false),
-        transmission_waits: AtomicBool::new(false),
+        input_waits: AtomicU32::new(0),
+        output_waits: AtomicBool::new(false),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
     };

@@ -8,6 +8,7 @@ use core::sync::atomic::AtomicU64;
 use hanok_aarch64::board::{Board, VmUnit};
 use hanok_aarch64::frames::Frames;
 use hanok_aarch64::mmu::Stage2Tlb;
+use hanok_aarch64::notices::Notices;
 use hanok_aarch64::ram::GuestRam;
 use hanok_aarch64::read;
 use hanok_aarch64::traps::guest_hcr;
@@ -100,6 +101,7 @@ fn unit(index: usize, config: &VmConfig, facts: &Facts<'_>, free: &mut FrameMap)
         root: stage_2.root(),
         vttbr: AtomicU64::new(0),
         last_here: Default::default(),
+        notices: Notices::default(),
         blocks: count_blocks(&stage_2),
     }
 }

@@ -2,15 +2,16 @@
 
 use crate::fp;
 use crate::interrupts::{Interface, Target};
+use crate::notices::Notices;
 use crate::ram::GuestRam;
 use crate::traps::Features;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use hanok_arm_common::{Firmware, HostUart};
 use hanok_decode::SysReg;
 use hanok_hal::{Mutex, SerialPort};
 use hanok_paging::VmidPool;
 use hanok_types::{CpuId, Hpa, IntId, MAX_CPUS, VmId};
-use hanok_vm::{Channel, Console, Machine, StackPointer, Vm};
+use hanok_vm::{Machine, Multiplexer, StackPointer, Vm};
 
 /// A VM with what this backend adds to it.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct VmUnit {
     pub vttbr: AtomicU64,
     /// The vCPU that was last in each pCPU, plus one: another one's TLB entries are not its.
     pub last_here: [AtomicU8; MAX_CPUS],
+    /// How often it is spoken of.
+    pub notices: Notices,
     /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
     pub blocks: [u32; 3],
 }
@@ -50,7 +53,7 @@ pub struct Board {
     /// The firmware, if the board has PSCI.
     pub firmware: Option<Firmware>,
     /// The one serial line.
-    pub console: Mutex<Console<HostUart>>,
+    pub console: Mutex<Multiplexer<'static, HostUart>>,
     /// Interrupts.
     pub interrupts: BoardInterrupts,
     /// How CPUs take their interrupts.
@@ -75,10 +78,10 @@ pub struct Board {
     pub random: Mutex<crate::random::Random>,
     /// Held by who moves received bytes to the VMs; taken before any other lock.
     pub reception: Mutex<()>,
-    /// Reception is paused: no VM had room.
-    pub reception_paused: AtomicBool,
-    /// Some VM's bytes wait for the line.
-    pub transmission_waits: AtomicBool,
+    /// A bit for each VM whose bytes wait until it has room for them.
+    pub input_waits: AtomicU32,
+    /// Some bytes wait until the line takes them.
+    pub output_waits: AtomicBool,
     /// Whether the CPUs count the hypervisor's instructions.
     pub counts_instructions: bool,
     /// Some VM was stopped rather than turned off.
@@ -90,14 +93,13 @@ pub struct Board {
 /// The line behind one VM's serial port.
 #[allow(missing_debug_implementations)]
 pub struct VmPort<'a> {
-    console: &'a Mutex<Console<HostUart>>,
+    console: &'a Mutex<Multiplexer<'static, HostUart>>,
     vm: VmId,
 }
 
 impl SerialPort for VmPort<'_> {
     fn try_send(&mut self, byte: u8) -> bool {
-        let channel = Channel::Vm(self.vm);
-        self.console.lock().try_send(channel, byte)
+        self.console.lock().try_send(self.vm, byte)
     }
 }
 
@@ -129,13 +131,8 @@ impl Machine for Board {
         }
     }
 
-    fn line_state(&self, _vm: VmId, room: bool, waiting: bool) {
-        if room && self.reception_paused.load(Ordering::SeqCst) && self.resume_reception() {
-            self.receive_all();
-        }
-        if waiting && !self.transmission_waits.swap(true, Ordering::Relaxed) {
-            self.console.lock().port().interrupt_when_writable(true);
-        }
+    fn line_state(&self, vm: VmId, room: bool, waiting: bool) {
+        self.port_changed(vm, room, waiting);
     }
 
     fn id_register(&self, id: SysReg) -> u64 {
@@ -170,86 +167,5 @@ impl Machine for Board {
             state.set_vector(index, value);
             state.load();
         }
-    }
-}
-
-impl Board {
-    /// Says one line of the hypervisor's own on the console.
-    pub fn say(&self, text: core::fmt::Arguments<'_>) {
-        self.console.lock().say(text);
-    }
-
-    /// Moves received bytes to the VMs, and waiting ones to the line: the serial port's
-    /// interrupt.
-    pub fn serve_console(&self) {
-        self.console.lock().port().acknowledge();
-        self.receive_all();
-        self.transmit_all();
-    }
-
-    /// Lets every VM send what waits for the line. Quiet first, then the sending: a guest
-    /// that finds the line full meanwhile, on another pCPU, asks for the interrupt anew.
-    fn transmit_all(&self) {
-        if !self.transmission_waits.load(Ordering::Relaxed) {
-            return;
-        }
-        self.console.lock().port().interrupt_when_writable(false);
-        self.transmission_waits.store(false, Ordering::Relaxed);
-        let mut all_sent = true;
-        for unit in self.vms {
-            all_sent &= unit.vm.transmit(self);
-        }
-        if !all_sent {
-            self.transmission_waits.store(true, Ordering::Relaxed);
-            self.console.lock().port().interrupt_when_writable(true);
-        }
-    }
-
-    /// Moves received bytes to the VMs, one pCPU at a time, so that they stay in order.
-    fn receive_all(&self) {
-        let _turn = self.reception.lock();
-        while let Some((vm, byte)) = self.receive() {
-            // There was room a moment ago, and only whose turn it is fills it.
-            if let Some(unit) = self.vms.get(vm.index()) {
-                let _ = unit.vm.receive(self, byte);
-            }
-        }
-    }
-
-    /// The next byte for a VM that has room for it; pauses reception where it has none.
-    fn receive(&self) -> Option<(VmId, u8)> {
-        loop {
-            let listening = self.console.lock().listening();
-            if !self.has_room(listening) {
-                self.console.lock().port().set_listening(false);
-                self.reception_paused.store(true, Ordering::SeqCst);
-                // The guest may have made room, on another pCPU, before it could see that
-                // reception is paused: then nobody else goes on with it.
-                if !self.has_room(listening) || !self.resume_reception() {
-                    return None;
-                }
-            }
-            let mut console = self.console.lock();
-            let byte = console.port().receive()?;
-            if let Some(addressed) = console.received(byte) {
-                return Some(addressed);
-            }
-        }
-    }
-
-    /// Whether a VM's serial port takes a byte; one that is not there takes all.
-    fn has_room(&self, vm: VmId) -> bool {
-        let unit = self.vms.get(vm.index());
-        unit.is_none_or(|unit| unit.vm.receive_room() > 0)
-    }
-
-    /// Lets the port interrupt again if reception was paused. The caller, if the answer is
-    /// yes, takes what arrived meanwhile: that has raised its interrupt already.
-    fn resume_reception(&self) -> bool {
-        let paused = self.reception_paused.swap(false, Ordering::SeqCst);
-        if paused {
-            self.console.lock().port().set_listening(true);
-        }
-        paused
     }
 }

@@ -108,12 +108,14 @@ fn notice_fault_loop(vcpu: &mut Vcpu, board: &Board, ipa: Ipa) {
     if pc != vector || core::mem::replace(&mut vcpu.loop_noticed, true) {
         return;
     }
-    board.say(format_args!(
-        "vm {}: vCPU {} is stuck: its exception vector at {pc:#x} lies where nothing is ({ipa}); \
-         the first fault came before the guest had set VBAR_EL1, or that is wrong",
-        vcpu.unit.vm.config().name,
-        vcpu.core.id,
-    ));
+    let id = vcpu.core.id;
+    board.notice(
+        vcpu.unit,
+        format_args!(
+            "vCPU {id} is stuck: its exception vector at {pc:#x} lies where nothing is ({ipa}); \
+             the first fault came before the guest had set VBAR_EL1, or that is wrong"
+        ),
+    );
 }
 
 /// Past the instruction that made the exit.
@@ -266,10 +268,10 @@ pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
 fn on_serror(vcpu: *mut Vcpu) -> After {
     let (vcpu, cpu, board) = arrived(vcpu);
     let esr = read!("esr_el2");
-    let name = &vcpu.unit.vm.config().name;
-    board.say(format_args!(
-        "vm {name}: SError while it ran (ESR_EL2 {esr:#x}), handed to it"
-    ));
+    board.notice(
+        vcpu.unit,
+        format_args!("SError while it ran (ESR_EL2 {esr:#x}), handed to it"),
+    );
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
     act(vcpu, cpu, board, esr, action)
 }

@@ -12,7 +12,7 @@ use crate::board::{Board, VmUnit};
 use crate::cpu::{self, Cpu};
 use crate::loading::{Damaged, Loading};
 use crate::vcpu::Vcpu;
-use crate::{fp, service, switch, sysreg, write};
+use crate::{fp, service, show, switch, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Policy;
@@ -83,6 +83,9 @@ fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) {
 fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
+    if vm.requests(id).take_dump() {
+        show::vcpu(vcpu, cpu, board);
+    }
     if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
         go_out(vcpu, cpu, board);
         leave(vcpu.unit, board);
@@ -186,7 +189,7 @@ pub fn carry_out(unit: &'static VmUnit, ending: Ending, board: &'static Board) {
     let name = &unit.vm.config().name;
     match ending {
         Ending::Reset => {
-            board.say(format_args!("vm {name}: reset"));
+            board.notice(unit, format_args!("reset"));
             unit.vm.life().begin_again();
             unit.vm.kick_first(board);
             return;
@@ -282,6 +285,13 @@ pub fn end_if_over(board: &'static Board) {
         "off"
     };
     board.say(format_args!("end: {how}"));
+    power_off(board);
+}
+
+/// Turns the board off, once all that was said is on the line. Comes back where the board
+/// has no firmware that can.
+pub fn power_off(board: &'static Board) {
+    board.console.lock().flush_blocking();
     if let Some(firmware) = board.firmware {
         firmware.system_off();
     }

@@ -138,11 +138,6 @@ impl Vm {
         self.notify(machine, set, None);
     }
 
-    /// Every interrupt that is not idle, one after the other, for people.
-    pub fn each_interrupt(&self, mut show: impl FnMut(hanok_vgic::Snapshot)) {
-        self.gic.lock().snapshot().for_each(&mut show);
-    }
-
     /// Accesses that nothing answered, and those to registers that no device has.
     pub fn strays(&self) -> (u64, u64) {
         let holes = self.devices.lock().holes;

@@ -28,6 +28,7 @@ mod interrupts;
 mod life;
 mod machine;
 mod power;
+mod report;
 mod system_registers;
 mod timer;
 mod vm;
@@ -42,6 +43,7 @@ pub use interrupts::NoLists;
 pub use life::{Ending, Life};
 pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
+pub use report::{Pending, Places, State};
 pub use timer::PhysicalTimer;
 pub use vm::{DebugAccess, Requests, Vcpu, Vm};
 

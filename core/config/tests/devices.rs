@@ -214,7 +214,7 @@ fn what_shares_a_page_is_seen() {
 #[test]
 fn the_console_s_page_and_interrupt_stay_the_hypervisor_s() {
     let beside = serial("serial@7e201400", 0x7e20_1400, 99);
-    assert_eq!(device(beside), Err(DeviceError::Own("the console")));
+    assert_eq!(device(beside), Err(DeviceError::Beside("the console")));
     let shared = serial("serial@7e301000", 0x7e30_1000, 121);
     assert_eq!(device(shared), Err(DeviceError::OwnLine(0)));
 }

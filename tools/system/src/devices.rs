@@ -166,6 +166,7 @@ impl<'d> Search<'d> {
                 let remedy = "remove it; each VM has a console, clock and timer of its own";
                 (why, remedy.to_owned())
             }
+            DeviceError::Beside(_) => (why, "choose a device with pages of its own".to_owned()),
             DeviceError::NoRegisters
             | DeviceError::ManyRegisters
             | DeviceError::ManyLines

@@ -17,8 +17,18 @@ impl BoardTree<'_> {
     /// What of the hypervisor's own lies in the pages of `span`, in words; `None` if a VM
     /// may be given it.
     pub fn owner(&self, span: &Span<Hpa>) -> Option<&'static str> {
-        let taken = |own: &Span<Hpa>| pages(own).is_none_or(|own| own.overlaps(span));
-        if self.ram.iter().any(taken) || self.reserved.iter().any(taken) {
+        self.first_that(|own| pages(own).is_none_or(|own| own.overlaps(span)))
+    }
+
+    /// As [`Self::owner`], of the bytes of `span` alone and not of their pages.
+    #[cfg(feature = "write")]
+    pub(super) fn owner_of_bytes(&self, span: &Span<Hpa>) -> Option<&'static str> {
+        self.first_that(|own| own.overlaps(span))
+    }
+
+    /// In words, the first range of the hypervisor's own that is `taken`.
+    fn first_that(&self, taken: impl Fn(&Span<Hpa>) -> bool) -> Option<&'static str> {
+        if self.ram.iter().chain(&self.reserved).any(&taken) {
             return Some("memory");
         }
         if self.gic_spans().any(|own| taken(&own)) {

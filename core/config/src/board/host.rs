@@ -84,6 +84,9 @@ pub enum DeviceError {
     /// The hypervisor has it.
     #[error("it is {0}, which the hypervisor keeps for itself")]
     Own(&'static str),
+    /// It shares a page with something that the hypervisor has.
+    #[error("its registers share a page of 4K with {0}, which the hypervisor keeps for itself")]
+    Beside(&'static str),
     /// It cannot be reached by a CPU's loads and stores.
     #[error("its node has no registers that a CPU reaches")]
     NoRegisters,
@@ -152,7 +155,11 @@ impl<'a> HostTree<'a> {
             return Err(DeviceError::Off);
         }
         let registers: Vec<Span<Hpa>> = registers(&at).collect();
-        match pages(&registers).len() {
+        let pages = pages(&registers);
+        if let Some(what) = pages.iter().find_map(|span| self.board.owner(span)) {
+            return Err(DeviceError::Beside(what));
+        }
+        match pages.len() {
             0 => return Err(DeviceError::NoRegisters),
             1..=MAX_REGISTERS => {}
             _ => return Err(DeviceError::ManyRegisters),
@@ -211,9 +218,7 @@ impl<'a> HostTree<'a> {
         if tree::text(at.node(), "device_type") == Some("cpu") {
             return Some("a CPU");
         }
-        let registers: Vec<Span<Hpa>> = registers(at).collect();
-        let pages = pages(&registers);
-        pages.iter().find_map(|span| self.board.owner(span))
+        registers(at).find_map(|span| self.board.owner_of_bytes(&span))
     }
 
     fn interrupts(&self, at: &At<'a>) -> Result<Vec<HostLine>, DeviceError> {

@@ -6,7 +6,7 @@ use crate::service::{self, guest};
 use crate::traps::guest_mdcr;
 use crate::vcpu::Vcpu;
 use crate::{fp, inject, read, schedule, write};
-use hanok_decode::{Esr, Syndrome};
+use hanok_decode::{Esr, Fault, Syndrome};
 use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
 use hanok_vm::{Action, Cause, DataAbort, Exit, MmioAccess, SystemRegister};
@@ -63,7 +63,9 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
         load_fp(vcpu, cpu);
         return (Cause::Fp, After::Resume);
     }
-    let exit = exit_of(vcpu, esr, syndrome);
+    let Some(exit) = exit_of(vcpu, esr, syndrome) else {
+        return (Cause::Device, After::Resume);
+    };
     if let Exit::Fetch { ipa, .. } = exit {
         notice_fault_loop(vcpu, board, ipa);
     }
@@ -134,9 +136,9 @@ fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) {
     cpu.fp_owner = vcpu;
 }
 
-/// The exit in the core's words.
-fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Exit {
-    match syndrome {
+/// The exit in the core's words; `None` where the guest is to try again.
+fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
+    Some(match syndrome {
         Syndrome::Hvc(_) => Exit::Hypercall,
         Syndrome::Smc(_) => Exit::MonitorCall,
         Syndrome::Wait(_) => Exit::Wait,
@@ -145,9 +147,14 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Exit {
             register: access.operand,
             write: !access.read,
         }),
-        Syndrome::DataAbort(abort) if abort.has_ipa() => Exit::Data(data(vcpu, &abort)),
-        Syndrome::InstructionAbort(abort) if abort.has_ipa() => Exit::Fetch {
-            ipa: fault_ipa(abort.on_walk),
+        Syndrome::DataAbort(abort) => return data_exit(vcpu, &abort),
+        Syndrome::InstructionAbort(abort) => Exit::Fetch {
+            ipa: if abort.has_ipa() {
+                fault_ipa(abort.on_walk)
+            } else {
+                // Where there is something that is not for fetching, and perhaps not for reading.
+                translate(vcpu, vcpu.regs.pc).unwrap_or_default()
+            },
             walk: abort.on_walk,
         },
         Syndrome::Sve
@@ -162,7 +169,21 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Exit {
         | Syndrome::Cp15Pair(_)
         | Syndrome::Vmrs(_) => Exit::Denied,
         _ => Exit::Unexpected { syndrome: esr },
-    }
+    })
+}
+
+/// A load's or store's exit. After a permission fault HPFAR_EL2 is unknown, and the address
+/// is translated by hand; where that fails, the guest's tables have changed meanwhile, and
+/// it tries again.
+fn data_exit(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> Option<Exit> {
+    let ipa = match abort.fault {
+        _ if abort.has_ipa() => fault_ipa(abort.on_walk),
+        Fault::Permission(_) => translate(vcpu, read!("far_el2"))?,
+        _ => {
+            return Some(Exit::Refused { write: abort.write });
+        }
+    };
+    Some(Exit::Data(data(vcpu, abort, ipa)))
 }
 
 /// HPFAR_EL2's page, and the offset of FAR_EL2 in it (which a walk's fault does not give).
@@ -172,7 +193,7 @@ fn fault_ipa(walk: bool) -> Ipa {
     Ipa::new(page | offset)
 }
 
-fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> DataAbort {
+fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort {
     let access = abort
         .access
         .filter(|_| !abort.cache_maintenance)
@@ -183,7 +204,7 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> DataAbort {
             wide: access.wide,
         });
     DataAbort {
-        ipa: fault_ipa(abort.on_walk),
+        ipa,
         write: abort.write,
         walk: abort.on_walk,
         access,
@@ -200,7 +221,17 @@ fn instruction(vcpu: &Vcpu) -> Option<u32> {
     if vcpu.regs.pstate & AARCH32 != 0 {
         return None;
     }
-    let at = vcpu.regs.pc;
+    let ipa = translate(vcpu, vcpu.regs.pc)?;
+    let mut word = [0; 4];
+    vcpu.unit
+        .ram
+        .read(Ipa::new(ipa.get() & !3), &mut word)
+        .ok()?;
+    Some(u32::from_le_bytes(word))
+}
+
+/// The intermediate physical address of `at` for a read, through the vCPU's own stage 1.
+fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
     let saved = read!("par_el1");
     // SAFETY: address translation changes PAR_EL1 alone, which is put back.
     unsafe {
@@ -212,13 +243,7 @@ fn instruction(vcpu: &Vcpu) -> Option<u32> {
     }
     let par = read!("par_el1");
     write!("par_el1", saved);
-    if par & 1 != 0 {
-        return None;
-    }
-    let ipa = Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xffc);
-    let mut word = [0; 4];
-    vcpu.unit.ram.read(ipa, &mut word).ok()?;
-    Some(u32::from_le_bytes(word))
+    (par & 1 == 0).then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
 }
 
 #[unsafe(no_mangle)]

@@ -82,7 +82,7 @@ impl From<&Exit> for Cause {
             Exit::Hypercall => Self::Hypercall,
             Exit::MonitorCall => Self::MonitorCall,
             Exit::Wait => Self::Wait,
-            Exit::Data(_) => Self::Device,
+            Exit::Data(_) | Exit::Refused { .. } => Self::Device,
             Exit::Fetch { .. } => Self::Fetch,
             Exit::SystemRegister(_) => Self::SystemRegister,
             Exit::Denied => Self::Denied,

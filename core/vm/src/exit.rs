@@ -15,7 +15,13 @@ pub enum Exit {
     Wait,
     /// A load or store that stage 2 did not translate.
     Data(DataAbort),
-    /// An instruction fetch that stage 2 did not translate.
+    /// A load or store that stage 2 translates, and that the memory there does not take (a
+    /// misaligned one to a device's registers).
+    Refused {
+        /// Whether it was a store.
+        write: bool,
+    },
+    /// An instruction fetch that stage 2 does not allow.
     Fetch {
         /// Where from.
         ipa: Ipa,

@@ -28,6 +28,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Exit::Data(abort) => self.data_abort(abort),
             Exit::SystemRegister(access) => self.system_register(access),
             Exit::Wait => Action::Wait,
+            Exit::Refused { write } => {
+                Action::Inject(GuestFault::ExternalData { write, walk: false })
+            }
             Exit::Fetch { walk, .. } => Action::Inject(GuestFault::ExternalFetch { walk }),
             // A VM has no EL3 (ID_AA64PFR0_EL1.EL3 = 0), so SMC is undefined.
             Exit::MonitorCall | Exit::Denied => Action::Inject(GuestFault::Undefined),

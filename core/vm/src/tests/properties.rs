@@ -101,6 +101,7 @@ fn exit() -> impl Strategy<Value = Exit> {
         8 => data(),
         4 => register(),
         1 => prop::sample::select([Exit::Wait, Exit::MonitorCall, Exit::Denied, Exit::SystemError].to_vec()),
+        1 => any::<bool>().prop_map(|write| Exit::Refused { write }),
         1 => (any::<u64>(), any::<bool>()).prop_map(|(ipa, walk)| Exit::Fetch { ipa: Ipa::new(ipa), walk }),
     ]
 }

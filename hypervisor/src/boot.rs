@@ -12,7 +12,7 @@ use hanok_aarch64::cpu::{self, Cpu};
 use hanok_aarch64::interrupts::Target;
 use hanok_aarch64::random::Random;
 use hanok_aarch64::traps::Features;
-use hanok_aarch64::{exits, pmu, read, schedule, vectors};
+use hanok_aarch64::{devices, exits, pmu, read, schedule, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, Gic, PsciMethod};
 use hanok_hal::Mutex;
@@ -142,7 +142,15 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let system = system::parse(payload, tree.cpus.len());
     let features = Features::detect();
-    let gic = smp::interface(tree, system.gic);
+    if let Err(fault) = tree.check(&system) {
+        refuse(format_args!("the system does not fit this board: {fault}"));
+    }
+    let Some(lines) = devices::lines_of(&system) else {
+        refuse(format_args!(
+            "the system's devices have too many interrupts"
+        ))
+    };
+    let gic = smp::interface(tree);
     let facts = system::Facts {
         system: &system,
         priority_bits: gic.lists().priority_bits(),
@@ -163,6 +171,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         vtcr: system::vtcr(),
         features,
         frequency: read!("cntfrq_el0"),
+        lines,
         vms: units,
         vmids: Mutex::new(VmidPool::new()),
         nobody: system::nobody(&mut layout.free),

@@ -10,7 +10,7 @@ use hanok_aarch64::interrupts::{self, CpuGic, Interface};
 use hanok_aarch64::{mmu, read, schedule, traps, vectors, yield_now};
 use hanok_arm_common::{GicError, HostGicV2, HostGicV3};
 use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
-use hanok_types::{CpuId, GicVersion, Hpa, Hva, MAX_CPUS, Span};
+use hanok_types::{CpuId, Hpa, Hva, MAX_CPUS, Span};
 
 /// What a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
@@ -40,28 +40,15 @@ const WAITING: u32 = 0;
 const ONLINE: u32 = 1;
 const FAILED: u32 = 2;
 
-/// How CPUs take their interrupts on this board, which must have what the VMs are to see.
-pub fn interface(tree: &BoardTree<'_>, wanted: GicVersion) -> Interface {
-    let (interface, has) = match &tree.gic {
-        Gic::V3 { .. } => (Interface::V3, GicVersion::V3),
+/// How CPUs take their interrupts on this board.
+pub fn interface(tree: &BoardTree<'_>) -> Interface {
+    match &tree.gic {
+        Gic::V3 { .. } => Interface::V3,
         Gic::V2 { .. } => {
             let gic = gicv2(tree);
-            (Interface::V2(gic, gic.lists()), GicVersion::V2)
+            Interface::V2(gic, gic.lists())
         }
-    };
-    if has != wanted {
-        let name = |version| match version {
-            GicVersion::V2 => "GICv2",
-            GicVersion::V3 => "GICv3",
-        };
-        refuse(format_args!(
-            "the image was built for a board with a {}, and this one has a {}: build it for this \
-             board (`board` in the description, `gic` in the board's file)",
-            name(wanted),
-            name(has)
-        ));
     }
-    interface
 }
 
 fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {

@@ -1,5 +1,6 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
+use crate::devices::DeviceLines;
 use crate::fp;
 use crate::interrupts::{Interface, Target};
 use crate::notices::Notices;
@@ -66,6 +67,8 @@ pub struct Board {
     pub features: Features,
     /// The counter's frequency in Hz.
     pub frequency: u64,
+    /// Interrupts of devices that VMs have for themselves.
+    pub lines: DeviceLines,
     /// The VMs.
     pub vms: &'static [VmUnit],
     /// VMIDs, one for each life of a VM.

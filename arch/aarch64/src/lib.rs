@@ -15,6 +15,7 @@ mod command;
 mod console;
 pub mod cpu;
 mod debug;
+pub mod devices;
 mod el1;
 pub mod exits;
 mod fp;

@@ -12,7 +12,7 @@ use crate::board::{Board, VmUnit};
 use crate::cpu::{self, Cpu};
 use crate::loading::{Damaged, Loading};
 use crate::vcpu::Vcpu;
-use crate::{fp, service, show, switch, sysreg, write};
+use crate::{devices, fp, service, show, switch, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Policy;
@@ -48,7 +48,7 @@ pub fn next() -> *mut Vcpu {
             switch::to(chosen, cpu, board);
             return vcpu;
         }
-        load_some(chosen, board);
+        load_some(chosen, cpu, board);
         service::program_timer(cpu, board);
         serve_pending(cpu, board);
     }
@@ -88,7 +88,7 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
     }
     if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
         go_out(vcpu, cpu, board);
-        leave(vcpu.unit, board);
+        leave(vcpu.unit, cpu, board);
     }
     if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
         come_in(vcpu, cpu, board);
@@ -140,7 +140,7 @@ fn absent_deadline(cpu: &Cpu) -> Option<u64> {
 fn come_in(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     let unit = vcpu.unit;
     let Some(entry) = unit.vm.power(vcpu.core.id).take_start() else {
-        return leave(unit, board);
+        return leave(unit, cpu, board);
     };
     if core::ptr::eq(cpu.fp_owner, vcpu) {
         cpu.fp_owner = core::ptr::null_mut();
@@ -176,12 +176,14 @@ fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
 }
 
 /// A vCPU is out of its VM; if it was the last, it does what is to be done then.
-fn leave(unit: &'static VmUnit, board: &'static Board) {
-    match unit.vm.life().leave() {
-        (0, Some(ending)) => carry_out(unit, ending, board),
-        (0, None) if unit.vm.stop_if_all_off() => carry_out(unit, Ending::Stopped, board),
-        _ => {}
-    }
+fn leave(unit: &'static VmUnit, cpu: &Cpu, board: &'static Board) {
+    let ending = match unit.vm.life().leave() {
+        (0, None) if unit.vm.stop_if_all_off() => Ending::Stopped,
+        (0, Some(ending)) => ending,
+        _ => return,
+    };
+    devices::disconnect(unit, cpu);
+    carry_out(unit, ending, board);
 }
 
 /// Does what the VM's end asks for; nobody is in the VM.
@@ -211,7 +213,7 @@ fn stopped(unit: &'static VmUnit, board: &'static Board) {
 }
 
 /// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last.
-fn load_some(vcpu: &mut Vcpu, board: &'static Board) {
+fn load_some(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
     let unit = vcpu.unit;
     let life = unit.vm.life().number();
     let loading = match &mut vcpu.loading {
@@ -226,8 +228,14 @@ fn load_some(vcpu: &mut Vcpu, board: &'static Board) {
         Ok(false) => {}
         Ok(true) => {
             vcpu.loading = None;
-            if unit.vm.begin() && life == 1 {
-                board.say(format_args!("vm {}: started", unit.vm.config().name));
+            devices::connect(unit, cpu, board);
+            match unit.vm.begin() {
+                true if life == 1 => {
+                    board.say(format_args!("vm {}: started", unit.vm.config().name));
+                }
+                true => {}
+                // Given up meanwhile.
+                false => devices::disconnect(unit, cpu),
             }
         }
         Err(damaged) => {

@@ -5,7 +5,7 @@ use crate::cpu::Cpu;
 use crate::interrupts::Taken;
 use crate::lists::HostLists;
 use crate::vcpu::Vcpu;
-use crate::write;
+use crate::{devices, write};
 use hanok_vm::Guest;
 
 /// The core's handler for this vCPU.
@@ -58,6 +58,9 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, taken: Taken) {
         }
     } else if Some(interrupt) == lines.uart {
         board.serve_console();
+    } else if devices::hand_on(interrupt, cpu, board) {
+        // Deactivated by the guest, through the list register.
+        return;
     }
     if let Some(vcpu) = resident(cpu) {
         refresh(vcpu, cpu, board);

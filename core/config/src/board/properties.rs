@@ -63,13 +63,12 @@ pub(super) fn bus_master(node: &FdtNode<'_>) -> Option<String> {
     ))
 }
 
-/// A clock that never changes.
+/// A clock that never changes. Its output's name is left out: the guest's own clock may
+/// have the same one, and Linux registers the second one of a name not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedClock {
     /// Hz.
     pub frequency: u32,
-    /// Its output's name.
-    pub output: Option<String>,
 }
 
 /// The node's clocks among `nodes`, if every one of them is fixed; otherwise none.
@@ -93,7 +92,6 @@ fn fixed(nodes: &[At<'_>], handle: u32) -> Option<FixedClock> {
     }
     Some(FixedClock {
         frequency: tree::cell(node, "clock-frequency")?,
-        output: tree::text(node, "clock-output-names").map(ToOwned::to_owned),
     })
 }
 

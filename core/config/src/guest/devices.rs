@@ -108,13 +108,9 @@ fn clock_handles(host: &HostDevice, clocks: &[&FixedClock]) -> Vec<u32> {
 }
 
 fn clock_node(index: usize, clock: &FixedClock) -> DeviceTreeNode {
-    let node = node(format!("device-clock-{index}"))
+    node(format!("device-clock-{index}"))
         .with("compatible", "fixed-clock")
         .with("#clock-cells", 0u32)
         .with("clock-frequency", clock.frequency)
-        .with("phandle", DEVICE_CLOCK_HANDLE + index as u32);
-    match &clock.output {
-        Some(output) => node.with("clock-output-names", output.as_str()),
-        None => node,
-    }
+        .with("phandle", DEVICE_CLOCK_HANDLE + index as u32)
 }

@@ -162,6 +162,11 @@ fn finish(unit: &VmUnit, blob: &Blob, sum: Sum, seed: &mut dyn FnMut(&mut [u8]))
         let at = Ipa::new(blob.load.get().checked_add(u64::from(*offset))?);
         unit.ram.write(at, random).ok()?;
     }
+    if let Some(offset) = blob.host_address {
+        let at = Ipa::new(blob.load.get().checked_add(u64::from(offset))?);
+        let address = unit.ram.host().get().to_be_bytes();
+        unit.ram.write(at, &address).ok()?;
+    }
     Some(())
 }
 

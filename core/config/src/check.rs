@@ -110,8 +110,9 @@ pub enum Fault {
         /// The later blob.
         blob: usize,
     },
-    /// A seed outside of its blob, or in a blob that is no device tree.
-    #[error("blob {blob} of vm {vm}: a seed is not inside a device tree")]
+    /// A seed or the place for the host address outside of its blob, or in a blob that is
+    /// no device tree.
+    #[error("blob {blob} of vm {vm}: a seed or host address is not inside a device tree")]
     Seed {
         /// The VM.
         vm: usize,
@@ -331,8 +332,10 @@ impl Blob {
         }
         let inside =
             |&(offset, len): &(u32, u32)| len > 0 && u64::from(offset) + u64::from(len) <= self.len;
-        let seeds_fit = self.seeds.iter().all(inside);
-        if !seeds_fit || !(self.seeds.is_empty() || self.kind == BlobKind::DeviceTree) {
+        let address = self.host_address.map(|offset| (offset, 8));
+        let mut patched = self.seeds.iter().chain(&address);
+        let plain = self.seeds.is_empty() && address.is_none();
+        if !patched.all(inside) || !(plain || self.kind == BlobKind::DeviceTree) {
             return Err(Fault::Seed { vm, blob });
         }
         self.span()

@@ -61,6 +61,9 @@ pub struct Written {
     /// Offset and length of the properties `rng-seed` and `kaslr-seed`, which are zero and
     /// are to be filled with random bytes before the guest begins.
     pub seeds: Vec<(u32, u32)>,
+    /// Offset of the address that a bus master uses for the first byte of RAM: zero, to be
+    /// replaced with RAM's host address (big-endian, 8 bytes). Without a bus master, none.
+    pub host_address: Option<u32>,
 }
 
 impl GuestTree<'_> {
@@ -68,7 +71,12 @@ impl GuestTree<'_> {
     pub fn write(&self) -> Written {
         let bytes = tree(self.root());
         let seeds = seeds(&bytes).unwrap_or_default();
-        Written { bytes, seeds }
+        let host_address = devices::host_address(&bytes);
+        Written {
+            bytes,
+            seeds,
+            host_address,
+        }
     }
 
     fn root(&self) -> DeviceTreeNode {
@@ -89,7 +97,7 @@ impl GuestTree<'_> {
             .and(clock())
             .and(node("aliases").with("serial0", uart_path().as_str()))
             .and(self.chosen());
-        devices::add(root, self.devices)
+        devices::add(root, self.devices, self.memory)
     }
 
     fn memory(&self) -> DeviceTreeNode {

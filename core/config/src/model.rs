@@ -167,6 +167,9 @@ pub struct Blob {
     pub sum: u64,
     /// Ranges (offset and length in bytes, within the blob) to fill with random bytes.
     pub seeds: Vec<(u32, u32), MAX_SEEDS>,
+    /// Where, within the blob, the board puts the host address of the VM's RAM, big-endian,
+    /// 8 bytes: for a bus master, whose accesses nothing translates.
+    pub host_address: Option<u32>,
 }
 
 /// An interrupt controller's word in the system's tree.

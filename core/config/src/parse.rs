@@ -131,6 +131,7 @@ fn parse_blob(blob: &Reader<'_>) -> Result<Blob, TreeError> {
         load: Ipa::new(blob.long("load")?),
         sum: blob.long("sum")?,
         seeds: blob.seeds()?,
+        host_address: tree::cell(&blob.node, "host-address"),
     })
 }
 

@@ -72,6 +72,10 @@ impl Blob {
             .with("source", pair(self.offset, self.len))
             .with("load", self.load.get())
             .with("sum", self.sum);
+        let blob = match self.host_address {
+            Some(offset) => blob.with("host-address", offset),
+            None => blob,
+        };
         if self.seeds.is_empty() {
             return blob;
         }

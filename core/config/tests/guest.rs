@@ -212,3 +212,29 @@ fn a_device_that_is_passed_through_is_found_as_on_the_board() {
     assert_eq!(seen.properties, host[0].properties);
     assert_eq!(seen.bus_master, None);
 }
+
+#[test]
+fn a_bus_master_is_told_where_ram_is_for_it() {
+    let board = HostTree::parse(include_bytes!("data/virt-gicv3.dtb")).unwrap();
+    let host = [board.device("virtio_mmio@a003e00").unwrap()];
+    let given = assign(&host).unwrap();
+    let device = GuestDevice {
+        host: &host[0],
+        given: &given[0],
+    };
+    let ours = written_with(GicVersion::V3, None, &[device]);
+    let tree = Fdt::new(&ours.bytes).unwrap();
+    let bus = tree.find_node("/platform-bus@c000000").unwrap();
+    let ranges = value(&bus, "dma-ranges").unwrap();
+    let [host, guest, len] =
+        [0, 8, 16].map(|at| u64::from_be_bytes(ranges[at..at + 8].try_into().unwrap()));
+    assert_eq!((host, guest, len), (0, platform::RAM.get(), 2 << 30));
+    let at = ours.host_address.unwrap() as usize;
+    assert_eq!(
+        ours.bytes.as_ptr_range().start.wrapping_add(at),
+        ranges.as_ptr()
+    );
+    let child = bus.children().next().unwrap();
+    assert!(value(&child, "dma-coherent").is_some() && value(&child, "dma-noncoherent").is_none());
+    assert_eq!(written(None).host_address, None);
+}

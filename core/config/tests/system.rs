@@ -17,6 +17,7 @@ fn blob(kind: BlobKind, offset: u64, len: u64, load: u64) -> Blob {
         load: Ipa::new(load),
         sum: 0x0123_4567_89ab_cdef,
         seeds: heapless::Vec::new(),
+        host_address: None,
     }
 }
 
@@ -24,6 +25,7 @@ fn vm() -> VmConfig {
     let mut tree = blob(BlobKind::DeviceTree, 0x80_0000, 0x1000, 0x4600_0000);
     tree.seeds.push((0x40, 32)).unwrap();
     tree.seeds.push((0x80, 8)).unwrap();
+    tree.host_address = Some(0x100);
     let blobs = [
         blob(BlobKind::Kernel, 0x1000, 0x20_0000, 0x4000_0000),
         blob(BlobKind::Initramfs, 0x30_0000, 0x12345, 0x4400_0000),

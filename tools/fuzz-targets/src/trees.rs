@@ -242,6 +242,7 @@ fn vm(number: u8) -> VmConfig {
         load: Ipa::new(load),
         sum: 0x0123_4567_89ab_cdef,
         seeds: heapless::Vec::new(),
+        host_address: None,
     };
     let mut tree = blob(BlobKind::DeviceTree, 2, 0x4600_0000);
     tree.seeds = [(0x40, 32), (0x80, 8)].into_iter().collect();

@@ -260,6 +260,7 @@ impl<'a> Guest<'a> {
         guest.add(BlobKind::DeviceTree, layout.tree, Cow::Owned(tree.bytes));
         if let Some(blob) = guest.config.blobs.last_mut() {
             blob.seeds = tree.seeds.into_iter().collect();
+            blob.host_address = tree.host_address;
         }
         guest
     }
@@ -273,6 +274,7 @@ impl<'a> Guest<'a> {
             load,
             sum: sum(&bytes),
             seeds: heapless::Vec::new(),
+            host_address: None,
         };
         if self.config.blobs.push(blob).is_ok() {
             self.bytes.push(bytes);

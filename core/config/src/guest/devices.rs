@@ -4,14 +4,21 @@
 use super::{DEVICE_CLOCK_HANDLE, GIC_HANDLE, GuestDevice};
 use crate::board::{FixedClock, HostDevice};
 use crate::model::Line;
-use crate::write::{Build, node};
+use crate::tree as read;
+use crate::write::{Build, node, pair};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
+use dtoolkit::fdt::Fdt;
 use dtoolkit::model::DeviceTreeNode;
-use hanok_types::{Address, Hpa, IntId, Span, platform};
+use hanok_types::{Address, Hpa, IntId, Ipa, Span, platform};
 
 /// `root` with the bus, its devices and their clocks; without devices, as it is.
-pub(super) fn add(root: DeviceTreeNode, devices: &[GuestDevice<'_>]) -> DeviceTreeNode {
+pub(super) fn add(
+    root: DeviceTreeNode,
+    devices: &[GuestDevice<'_>],
+    memory: Span<Ipa>,
+) -> DeviceTreeNode {
     if devices.is_empty() {
         return root;
     }
@@ -23,14 +30,21 @@ pub(super) fn add(root: DeviceTreeNode, devices: &[GuestDevice<'_>]) -> DeviceTr
     }
     let start = platform::PASS_THROUGH.get();
     let compatible = ["qemu,platform", "simple-bus"];
-    // From 0 on the bus to `start`, an address of two cells.
-    let ranges = [0, 0, start as u32, platform::PASS_THROUGH_SIZE as u32];
+    // From 0 on the bus to `start`; addresses and sizes of two cells each.
+    let size = platform::PASS_THROUGH_SIZE as u32;
+    let ranges = [0, 0, 0, start as u32, 0, size];
     let mut bus = node(format!("platform-bus@{start:x}"))
         .with("interrupt-parent", GIC_HANDLE)
         .with("ranges", ranges)
-        .with("#address-cells", 1u32)
-        .with("#size-cells", 1u32)
+        .with("#address-cells", 2u32)
+        .with("#size-cells", 2u32)
         .with("compatible", compatible.as_slice());
+    if devices
+        .iter()
+        .any(|device| device.host.bus_master.is_some())
+    {
+        bus = bus.with("dma-ranges", dma_ranges(memory));
+    }
     for device in devices {
         if let Some(child) = device.to_node(&clocks) {
             bus.add_child(child);
@@ -58,8 +72,13 @@ impl GuestDevice<'_> {
         }
         let lens = self.host.registers.iter().map(Span::len);
         let reg = places.into_iter().zip(lens);
-        let reg = reg.flat_map(|(at, len)| [at as u32, len as u32]);
-        child = child.with("reg", reg.collect::<Vec<u32>>());
+        let reg = reg.flat_map(|(at, len)| pair(at, len));
+        child = child.with("reg", reg.collect::<Vec<u8>>());
+        let coherent = |pair: &(String, Vec<u8>)| pair.0 == "dma-coherent";
+        if self.host.bus_master.is_some() && !self.host.properties.iter().any(coherent) {
+            // The root's `dma-coherent` is about the virtual platform's own devices.
+            child = child.flag("dma-noncoherent");
+        }
         if !self.host.interrupts.is_empty() {
             child = child.with("interrupts", self.interrupts());
         }
@@ -87,6 +106,22 @@ impl GuestDevice<'_> {
         });
         lines.flatten().collect()
     }
+}
+
+/// RAM as a bus master sees it, whose accesses nothing translates: from its host address,
+/// zero here, to where the guest has it (Devicetree Specification 2.3.9, `dma-ranges`).
+fn dma_ranges(memory: Span<Ipa>) -> Vec<u8> {
+    let (host, guest) = (0, memory.start().get());
+    [pair(host, guest), memory.len().to_be_bytes().to_vec()].concat()
+}
+
+/// Where the host address stands in a flattened tree.
+pub(super) fn host_address(bytes: &[u8]) -> Option<u32> {
+    let bus = format!("/platform-bus@{:x}", platform::PASS_THROUGH.get());
+    let node = Fdt::new(bytes).ok()?.find_node(&bus)?;
+    let value = read::value(&node, "dma-ranges")?;
+    let offset = (value.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+    u32::try_from(offset).ok()
 }
 
 /// An SPI in the GIC's binding, its trigger as the board has it; an unknown one is a level.

@@ -30,9 +30,11 @@ fn list(unit: &VmUnit, board: &Board) {
     let vm = &unit.vm;
     let mut on = 0;
     let vcpus = VcpuSet::first(vm.vcpus());
-    vcpus
-        .iter()
-        .for_each(|v| on += u32::from(vm.power(v).is_on()));
+    // Where it ended, its vCPUs keep their states until the next life.
+    if !vm.life().is_ended() {
+        let powered = |v| u32::from(vm.power(v).is_on());
+        vcpus.iter().for_each(|v| on += powered(v));
+    }
     board.say(format_args!(
         "{:<16} {:<9} {on} of {} vCPUs on, pCPUs {}, {} MiB, life {}",
         vm.config().name,
@@ -70,6 +72,9 @@ fn stats(unit: &VmUnit, board: &Board) {
 fn pause(unit: &VmUnit, paused: bool, board: &Board) {
     let name = &unit.vm.config().name;
     let word = if paused { "paused" } else { "resumed" };
+    if unit.vm.life().is_ended() {
+        return board.say(format_args!("vm {name} is off"));
+    }
     match unit.vm.set_paused(board, paused) {
         true => board.say(format_args!("vm {name}: {word}")),
         false if paused => board.say(format_args!("vm {name} is paused already")),

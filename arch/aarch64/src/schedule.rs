@@ -51,6 +51,14 @@ pub fn next() -> *mut Vcpu {
         load_some(chosen, cpu, board);
         service::program_timer(cpu, board);
         serve_pending(cpu, board);
+        uncounted(cpu, board);
+    }
+}
+
+/// What the hypervisor executed until now was for no exit.
+fn uncounted(cpu: &mut Cpu, board: &Board) {
+    if board.counts_instructions {
+        cpu.instructions_since();
     }
 }
 
@@ -310,10 +318,7 @@ fn idle(cpu: &mut Cpu, board: &'static Board) {
     service::program_timer(cpu, board);
     sysreg::wait_for_interrupt();
     serve_pending(cpu, board);
-    if board.counts_instructions {
-        // Nobody's time.
-        cpu.instructions_since();
-    }
+    uncounted(cpu, board);
 }
 
 /// Serves what interrupts are pending.

@@ -15,7 +15,7 @@ use hanok_types::{Hva, VcpuSet};
 
 /// The panic console: where its PL011 is (0 for nowhere).
 static UART: AtomicU64 = AtomicU64::new(0);
-/// Whether the line is framed (see `hanok_vm::Console`).
+/// Whether the line is framed (see `hanok_vm::Multiplexer`).
 static FRAMED: AtomicBool = AtomicBool::new(false);
 /// How to turn the board off: 0 unknown, 1 SMC, 2 HVC.
 static CONDUIT: AtomicU64 = AtomicU64::new(0);

@@ -34,13 +34,13 @@ mod timer;
 mod vm;
 
 pub use call::function;
-pub use console::{Buffers, Channel, Command, Console, Input, Multiplexer, Names};
+pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
 pub use exit::{Action, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister};
 pub use handle::Guest;
 pub use id_registers::id_register;
 pub use interrupts::NoLists;
-pub use life::{Ending, Life};
+pub use life::{Ending, Life, Wish};
 pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
 pub use report::{Pending, Places, State};

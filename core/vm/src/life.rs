@@ -18,6 +18,17 @@ pub enum Ending {
     Stopped,
 }
 
+/// What came of a wish for the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing: another one is under way, or there is no life to end.
+    Refused,
+    /// The vCPUs that are in the VM leave, and the last one carries it out.
+    Taken,
+    /// Nobody is in the VM, and nobody comes in any more: who asked carries it out.
+    Deserted,
+}
+
 const COUNT: u32 = 0xff;
 const RUNNING: u32 = 0;
 const RESET: u32 = 1 << 8;
@@ -121,18 +132,37 @@ impl Life {
             .is_ok()
     }
 
-    /// Asks for the end; the first to ask decides. Returns whether that was this call.
-    pub fn begin_end(&self, ending: Ending) -> bool {
+    /// Asks for the end; the first to ask decides.
+    pub fn begin_end(&self, ending: Ending) -> Wish {
+        self.ask(ending, |word| word & STATE == RUNNING)
+    }
+
+    /// Asks for the end, also of a VM that is about to begin afresh, while somebody is left
+    /// in it who will see that: a guest that resets in a loop cannot hide in its resets.
+    pub fn insist_on_end(&self, ending: Ending) -> Wish {
+        self.ask(ending, |word| match word & STATE {
+            RUNNING => true,
+            RESET => word & COUNT > 0,
+            _ => false,
+        })
+    }
+
+    fn ask(&self, ending: Ending, may: impl Fn(u32) -> bool) -> Wish {
         let wanted = match ending {
             Ending::Reset => RESET,
             Ending::Off => OFF,
             Ending::Stopped => STOPPED,
         };
-        self.word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-                (state & STATE == RUNNING).then_some(state | wanted)
-            })
-            .is_ok()
+        let asked = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                may(word).then_some(word & !STATE | wanted)
+            });
+        match asked {
+            Err(_) => Wish::Refused,
+            Ok(word) if word & COUNT == 0 => Wish::Deserted,
+            Ok(_) => Wish::Taken,
+        }
     }
 
     /// Stops a VM that is deserted: it runs, nobody is in it, and `all_off` finds that nobody
@@ -182,14 +212,38 @@ mod tests {
     fn the_last_to_leave_carries_the_ending_out() {
         let life = running();
         assert!(life.enter() && life.enter());
-        assert!(life.begin_end(Ending::Reset));
-        assert!(!life.begin_end(Ending::Off), "the first to ask decides");
+        assert_eq!(life.begin_end(Ending::Reset), Wish::Taken);
+        let second = life.begin_end(Ending::Off);
+        assert_eq!(second, Wish::Refused, "the first to ask decides");
         assert!(!life.enter(), "nobody comes in while it ends");
         assert_eq!(life.leave(), (1, Some(Ending::Reset)));
         assert_eq!(life.leave(), (0, Some(Ending::Reset)));
         life.begin_again();
         assert!(life.is_loading() && !life.enter() && life.number() == 2);
         assert!(life.run() && life.is_running() && life.enter());
+    }
+
+    #[test]
+    fn who_ends_a_vm_that_nobody_is_in_carries_it_out() {
+        let life = running();
+        assert_eq!(life.begin_end(Ending::Off), Wish::Deserted);
+        assert!(!life.enter(), "nobody comes in who could");
+        assert!(!life.stop_deserted(|| true), "and nobody else does");
+    }
+
+    #[test]
+    fn a_wish_that_insists_overrules_a_reset() {
+        let life = running();
+        assert!(life.enter());
+        assert_eq!(life.begin_end(Ending::Reset), Wish::Taken);
+        assert_eq!(life.insist_on_end(Ending::Off), Wish::Taken);
+        assert_eq!(life.insist_on_end(Ending::Stopped), Wish::Refused);
+        assert_eq!(life.leave(), (0, Some(Ending::Off)));
+        let life = running();
+        assert!(life.enter() && life.begin_end(Ending::Reset) == Wish::Taken);
+        assert_eq!(life.leave(), (0, Some(Ending::Reset)));
+        let late = life.insist_on_end(Ending::Off);
+        assert_eq!(late, Wish::Refused, "it is being carried out");
     }
 
     #[test]
@@ -234,8 +288,10 @@ mod tests {
         let life = running();
         assert!(!life.begin(), "it has a life");
         life.end();
-        assert!(life.is_ended() && !life.enter() && !life.begin_end(Ending::Reset));
-        assert!(life.begin() && !life.begin_end(Ending::Off) && !life.enter());
+        assert!(life.is_ended() && !life.enter());
+        assert_eq!(life.begin_end(Ending::Reset), Wish::Refused);
+        assert!(life.begin() && !life.enter());
+        assert_eq!(life.begin_end(Ending::Off), Wish::Refused);
         assert!(life.give_up() && life.is_ended() && !life.run());
         assert!(life.begin() && life.run());
         assert_eq!(life.number(), 3);

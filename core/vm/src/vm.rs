@@ -1,7 +1,7 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
 use crate::call::{affinity_of, index_of};
-use crate::{Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, StopReason};
+use crate::{Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, StopReason, Wish};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use hanok_config::VmConfig;
 use hanok_devices::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
@@ -238,27 +238,28 @@ impl Vm {
     }
 
     /// A new life, whatever it does now: begins one if it is over, resets it if it runs. It
-    /// does not stay paused. Returns whether it was over.
+    /// does not stay paused. Returns whether nobody was in it, so that it loads already.
     pub fn restart(&self, machine: &impl Machine) -> bool {
         self.set_paused(machine, false);
-        let begun = self.life.begin();
+        let begun = self.life.begin() || {
+            let deserted = self.request_end(machine, Ending::Reset, None);
+            if deserted {
+                self.life.begin_again();
+            }
+            deserted
+        };
         if begun {
             self.kick_first(machine);
-        } else {
-            self.request_end(machine, Ending::Reset, None);
         }
         begun
     }
 
-    /// Turns it off, whatever it does now. Returns whether it was giving up a loading that
-    /// did so: then nobody is in the VM, and the caller carries the ending out.
+    /// Turns it off, whatever it does now. Returns whether nobody is in the VM, as it still
+    /// loaded or its first vCPU had not come yet: then the caller carries the ending out.
     pub fn stop(&self, machine: &impl Machine) -> bool {
         self.set_paused(machine, false);
-        let given_up = self.life.give_up();
-        if !given_up {
-            self.request_end(machine, Ending::Off, None);
-        }
-        given_up
+        let wish = || self.life.insist_on_end(Ending::Off);
+        self.life.give_up() || self.tell_end(machine, wish(), None)
     }
 
     /// Wakes the pCPU of its first vCPU, which loads its memory.
@@ -322,13 +323,24 @@ impl Vm {
     }
 
     /// Asks for the VM's end: every vCPU leaves, the last one carries it out. A second wish
-    /// while one is under way is ignored.
-    pub fn request_end(&self, machine: &impl Machine, ending: Ending, reason: Option<StopReason>) {
-        if !self.life.begin_end(ending) {
-            return;
+    /// while one is under way is ignored. Returns whether nobody is in the VM who could: then
+    /// the caller carries it out. A vCPU that asks is in it.
+    pub fn request_end(
+        &self,
+        machine: &impl Machine,
+        ending: Ending,
+        reason: Option<StopReason>,
+    ) -> bool {
+        self.tell_end(machine, self.life.begin_end(ending), reason)
+    }
+
+    /// Lets those who are in the VM know of a wish for its end; whether nobody is.
+    fn tell_end(&self, machine: &impl Machine, wish: Wish, reason: Option<StopReason>) -> bool {
+        if wish != Wish::Refused {
+            *self.stop_reason.lock() = reason;
+            self.kick_all(machine);
         }
-        *self.stop_reason.lock() = reason;
-        self.kick_all(machine);
+        wish == Wish::Deserted
     }
 
     /// Notes why it is stopped; for who carries the ending out.

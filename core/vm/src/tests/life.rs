@@ -156,3 +156,42 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
         "the new life knows nothing of it"
     );
 }
+
+/// A life has begun, and its first vCPU's pCPU has not looked yet.
+fn nobody_came_yet() -> Fixture {
+    let vm = Fixture::new(1);
+    vm.vm.life().leave();
+    vm.vm.life().begin_again();
+    assert!(vm.vm.begin());
+    vm
+}
+
+#[test]
+fn a_vm_is_stopped_before_its_first_vcpu_came() {
+    let vm = nobody_came_yet();
+    assert!(
+        vm.vm.stop(&vm.machine),
+        "the caller carries it out, as nobody else does"
+    );
+    assert!(!vm.vm.life().enter());
+    vm.vm.life().end();
+    assert!(vm.vm.restart(&vm.machine) && vm.vm.life().is_loading());
+}
+
+#[test]
+fn a_vm_is_restarted_before_its_first_vcpu_came() {
+    let vm = nobody_came_yet();
+    let number = vm.vm.life().number();
+    assert!(vm.vm.restart(&vm.machine));
+    assert!(vm.vm.life().is_loading());
+    assert_eq!(vm.vm.life().number(), number + 1);
+    assert_eq!(vm.machine.kicked(), [0]);
+}
+
+#[test]
+fn a_vm_that_resets_is_stopped_all_the_same() {
+    let mut vm = Fixture::new(1);
+    vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]);
+    assert!(!vm.vm.stop(&vm.machine), "its vCPU is in it");
+    assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Off)));
+}

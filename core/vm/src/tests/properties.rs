@@ -290,7 +290,7 @@ fn the_strategies_reach_every_kind() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let mut actions = Vec::new();
-    for _ in 0..2000 {
+    for _ in 0..4000 {
         let exit = exit().new_tree(&mut runner).unwrap().current();
         let x = values().new_tree(&mut runner).unwrap().current();
         let mut vm = Fixture::new(3);

@@ -7,10 +7,10 @@ use hanok_aarch64::board::Board;
 use hanok_aarch64::boot::{self, SecondaryStart, released_entry_offset, secondary_entry_offset};
 use hanok_aarch64::cpu::{self, Cpu};
 use hanok_aarch64::interrupts::{self, CpuGic, Interface};
-use hanok_aarch64::{mmu, read, schedule, traps, vectors, yield_now};
+use hanok_aarch64::{devices, mmu, read, schedule, traps, vectors, yield_now};
 use hanok_arm_common::{GicError, HostGicV2, HostGicV3};
 use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
-use hanok_types::{CpuId, Hpa, Hva, MAX_CPUS, Span};
+use hanok_types::{Address, CpuId, Hpa, Hva, MAX_CPUS, PAGE_SIZE, Span, platform};
 
 /// What a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
@@ -55,7 +55,7 @@ fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
     let Gic::V2 {
         distributor,
         cpu,
-        virtualization: Some((control, _)),
+        virtualization: Some((control, guest)),
         ..
     } = &tree.gic
     else {
@@ -64,11 +64,30 @@ fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
              and GICV)"
         ));
     };
+    for (name, span) in [("GICC", cpu), ("GICV", guest)] {
+        check_cpu_interface(name, span);
+    }
     let at = |span: &Span<Hpa>| Hva::new(span.start().get());
     // SAFETY: the frames are the board's GICv2, mapped for ever, and driven from here alone.
     match unsafe { HostGicV2::new(at(distributor), at(cpu), at(control)) } {
         Ok(gic) => gic,
         Err(error) => refuse(format_args!("{error}")),
+    }
+}
+
+/// Refuses a CPU interface that is not two pages, the second one with GICC_DIR: a shorter one
+/// lacks it, and on a board that repeats each page sixteen times it is elsewhere.
+fn check_cpu_interface(name: &str, span: &Span<Hpa>) {
+    const REPEATED: u64 = 0x2_0000;
+    let sound = span.len() >= platform::GIC_V2_CPU_SIZE
+        && span.len() != REPEATED
+        && span.start().is_aligned(PAGE_SIZE);
+    if !sound {
+        refuse(format_args!(
+            "the board's {name} is {:#x} bytes at {}, and not two pages side by side",
+            span.len(),
+            span.start()
+        ));
     }
 }
 
@@ -286,6 +305,7 @@ pub fn set_up_first(board: &'static Board, cpus: &mut Records) {
         Ok(gic) => gic,
         Err(error) => refuse(format_args!("{error}")),
     };
+    devices::set_triggers(&gic, board);
     if let Some((uart, me)) = board.interrupts.uart.zip(board.cpus.first()) {
         gic.route(uart, me);
         gic.enable(uart, true);

@@ -83,8 +83,12 @@ fn pause(unit: &VmUnit, paused: bool, board: &Board) {
 }
 
 fn restart(unit: &'static VmUnit, board: &'static Board) {
+    let name = &unit.vm.config().name;
+    if unit.vm.life().is_loading() {
+        return board.say(format_args!("vm {name} begins already"));
+    }
     if unit.vm.restart(board) {
-        board.say(format_args!("vm {}: begins", unit.vm.config().name));
+        board.say(format_args!("vm {name}: begins"));
     }
 }
 

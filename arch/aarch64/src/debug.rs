@@ -51,8 +51,11 @@ impl DebugState {
         by_number!(one, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
     }
 
-    /// Puts the registers into the CPU.
+    /// Puts the registers into the CPU. What a debugger uses to talk to the CPU is not
+    /// switched, and left clean: claim tags and the interrupt enables of the DCC.
     pub fn load(&self) {
+        write!("dbgclaimclr_el1", 0xff);
+        write!("mdccint_el1", 0);
         let (breakpoints, watchpoints) = counts();
         macro_rules! one {
             ($n:literal) => {

@@ -7,6 +7,7 @@
 
 use crate::board::{Board, VmUnit};
 use crate::cpu::Cpu;
+use crate::interrupts::CpuGic;
 use hanok_config::System;
 use hanok_types::{IntId, VcpuId};
 
@@ -49,9 +50,18 @@ pub fn connect(unit: &VmUnit, cpu: &Cpu, board: &Board) {
     let devices = unit.vm.config().devices.iter();
     for line in devices.flat_map(|device| &device.interrupts) {
         gic.set_active(line.board, false);
-        gic.set_edge(line.board, line.edge);
+        gic.clear_pending(line.board);
         gic.route(line.board, to);
         gic.enable(line.board, true);
+    }
+}
+
+/// Sets how the interrupts of all VMs' devices are triggered. Once, before any is on: they
+/// share registers.
+pub fn set_triggers(gic: &CpuGic, board: &Board) {
+    let devices = board.vms.iter().flat_map(|unit| &unit.vm.config().devices);
+    for line in devices.flat_map(|device| &device.interrupts) {
+        gic.set_edge(line.board, line.edge);
     }
 }
 

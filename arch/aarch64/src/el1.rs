@@ -13,8 +13,10 @@ macro_rules! el1_state {
         #[repr(C)]
         pub struct El1State {
             $($(#[$doc])* #[doc = concat!("`", $register, "`")] pub $field: u64,)*
-            /// `tcr_el1`, which is written last.
+            /// `tcr_el1` and `sctlr_el1`, which are written last.
             pub tcr: u64,
+            #[doc = "`sctlr_el1`"]
+            pub sctlr: u64,
             /// Pointer authentication keys, where the CPU has them: IA, IB, DA, DB, GA.
             pub keys: [u64; 10],
         }
@@ -33,7 +35,6 @@ macro_rules! el1_state {
 
 el1_state! {
     vmpidr = "vmpidr_el2",
-    sctlr = "sctlr_el1",
     cpacr = "cpacr_el1",
     ttbr0 = "ttbr0_el1",
     ttbr1 = "ttbr1_el1",
@@ -91,6 +92,7 @@ impl El1State {
     pub fn save(&mut self, pointer_authentication: bool) {
         self.save_registers();
         self.tcr = read!("tcr_el1");
+        self.sctlr = read!("sctlr_el1");
         if pointer_authentication {
             macro_rules! save_key {
                 ($index:literal, $register:literal) => {
@@ -104,12 +106,14 @@ impl El1State {
     /// Puts the state into the CPU, together with stage 2. Takes effect for EL1 at the next
     /// return to it.
     ///
-    /// Between the first and the last write the CPU holds parts of two vCPUs. A walk that it
-    /// speculates then (also by an AT instruction it only guesses, errata 1319367 and
-    /// 1319537) would put a mixture of both into its TLB, so walks of stage 1 are off until
-    /// all is in place.
+    /// Between the first and the last write the CPU holds parts of two vCPUs. A translation
+    /// that it speculates then (also by an AT instruction it only guesses, errata 1319367
+    /// and 1319537) would put a mixture of both into its TLB. So until all is in place,
+    /// stage 1 is on, that nothing is translated flat, and its walks are off.
     pub fn load(&self, vttbr: u64, pointer_authentication: bool) {
         write!("tcr_el1", self.tcr | NO_WALKS);
+        crate::sysreg::isb();
+        write!("sctlr_el1", self.sctlr | STAGE_1);
         crate::sysreg::isb();
         write!("vttbr_el2", vttbr);
         // The timer off while its compare value changes, so that it does not fire between.
@@ -124,9 +128,14 @@ impl El1State {
             each_key!(load_key);
         }
         crate::sysreg::isb();
+        write!("sctlr_el1", self.sctlr);
+        crate::sysreg::isb();
         write!("tcr_el1", self.tcr);
     }
 }
+
+/// SCTLR_EL1.M.
+const STAGE_1: u64 = 1;
 
 /// TCR_EL1.EPD0 and EPD1: a TLB miss is a fault, not a walk.
 const NO_WALKS: u64 = 1 << 7 | 1 << 23;

@@ -194,6 +194,14 @@ impl CpuGic {
         }
     }
 
+    /// Forgets that an SPI is pending; one whose line is high is so again at once.
+    pub fn clear_pending(&self, interrupt: IntId) {
+        match self {
+            Self::V3(gic) => gic.clear_pending(interrupt),
+            Self::V2(gic) => gic.clear_pending(interrupt),
+        }
+    }
+
     /// Whether an SPI is triggered by an edge or by a level.
     pub fn set_edge(&self, interrupt: IntId, edge: bool) {
         match self {

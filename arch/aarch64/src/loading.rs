@@ -34,10 +34,14 @@ pub struct Loading {
 enum Stage {
     /// RAM before `at` that no blob covers is zero.
     Zero { at: u64 },
+    /// Flash before `at` is erased.
+    Erase { at: u64 },
     /// The blobs before `blob`, and `done` bytes of it, are in place.
     Place { blob: usize, done: u64, sum: Sum },
     /// RAM before `at` is clean to the point of coherency.
     Clean { at: u64 },
+    /// Flash before `at` is, too.
+    CleanFlash { at: u64 },
 }
 
 impl Loading {
@@ -63,7 +67,15 @@ impl Loading {
                     unit.ram.fill(gap.start(), gap.len(), 0);
                     *at = gap.end().get();
                 }
-                None => self.stage = begin_blob(unit, 0),
+                None => self.stage = Stage::Erase { at: 0 },
+            },
+            Stage::Erase { at } => match next_piece(unit.flash.as_ref(), *at) {
+                Some(piece) => {
+                    let flash = unit.flash.iter();
+                    flash.for_each(|flash| flash.fill(piece.start(), piece.len(), ERASED));
+                    *at = piece.end().get();
+                }
+                None => self.stage = begin_blob(0),
             },
             Stage::Place { blob, done, sum } => {
                 let index = *blob;
@@ -75,32 +87,42 @@ impl Loading {
                 };
                 if copy(unit, wanted, payload, done, sum).ok_or(damaged)? {
                     finish(unit, wanted, *sum, seed).ok_or(damaged)?;
-                    self.stage = begin_blob(unit, index + 1);
+                    self.stage = begin_blob(index + 1);
                 }
             }
-            Stage::Clean { at } => {
-                let len = PIECE.min(unit.ram.ipa().end().get() - *at);
-                unit.ram.clean_to_coherency(Ipa::new(*at), len);
-                *at += len;
-                if len == 0 {
-                    clean_flash(unit);
+            Stage::Clean { at } => match next_piece(Some(&unit.ram), *at) {
+                Some(piece) => {
+                    unit.ram.clean_to_coherency(piece.start(), piece.len());
+                    *at = piece.end().get();
+                }
+                None => self.stage = Stage::CleanFlash { at: 0 },
+            },
+            Stage::CleanFlash { at } => match next_piece(unit.flash.as_ref(), *at) {
+                Some(piece) => {
+                    let flash = unit.flash.iter();
+                    flash.for_each(|flash| flash.clean_to_coherency(piece.start(), piece.len()));
+                    *at = piece.end().get();
+                }
+                None => {
                     forget_instructions();
                     return Ok(true);
                 }
-            }
+            },
         }
         Ok(false)
     }
 }
 
-fn begin_blob(unit: &VmUnit, blob: usize) -> Stage {
-    if blob == 0
-        && let Some(flash) = &unit.flash
-    {
-        flash.fill(flash.ipa().start(), flash.ipa().len(), ERASED);
-    }
+fn begin_blob(blob: usize) -> Stage {
     let sum = Sum::new();
     Stage::Place { blob, done: 0, sum }
+}
+
+/// The next piece of a region from `at` on; `None` at its end, and of none.
+fn next_piece(region: Option<&GuestRam>, at: u64) -> Option<Span<Ipa>> {
+    let whole = region?.ipa();
+    let left = whole.end().get().checked_sub(at)?;
+    Span::new(Ipa::new(at), PIECE.min(left)).filter(|piece| !piece.is_empty())
 }
 
 /// The next piece of RAM from `at` on that no blob covers; `None` at the end.
@@ -168,10 +190,4 @@ fn finish(unit: &VmUnit, blob: &Blob, sum: Sum, seed: &mut dyn FnMut(&mut [u8]))
         unit.ram.write(at, &address).ok()?;
     }
     Some(())
-}
-
-fn clean_flash(unit: &VmUnit) {
-    if let Some(flash) = &unit.flash {
-        flash.clean_to_coherency(flash.ipa().start(), flash.ipa().len());
-    }
 }

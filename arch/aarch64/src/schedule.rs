@@ -121,16 +121,18 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
     }
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
+    // Before its interrupts are looked at: who asks later kicks again.
+    let asked = vm.requests(id).take_interrupts();
     let woken = if core::ptr::eq(cpu.resident, vcpu) {
         vm.interrupt_waits(board, id, &mut board.gic.lists())
     } else {
-        let due = vcpu.wake_at.is_some_and(|at| now >= at);
-        if due {
+        let look = asked || vcpu.wake_at.is_some_and(|at| now >= at);
+        if look {
             switch::timers_due(vcpu, board, now);
         }
-        (due | vm.requests(id).take_interrupts()) && vm.interrupt_waits_absent(id)
+        look && vm.interrupt_waits_absent(id)
     };
-    vcpu.waiting = !woken;
+    vcpu.waiting = !(woken || switch::system_error_waits(vcpu, cpu));
     vcpu.waiting
 }
 
@@ -207,7 +209,7 @@ pub fn carry_out(unit: &'static VmUnit, ending: Ending, board: &'static Board) {
         Ending::Off => board.say(format_args!("vm {name}: off")),
         Ending::Stopped => stopped(unit, board),
     }
-    unit.vm.life().end();
+    unit.vm.end();
     end_if_over(board);
 }
 
@@ -315,6 +317,14 @@ pub fn power_off(board: &'static Board) {
 
 /// Sleeps until a physical interrupt, and serves what is pending.
 fn idle(cpu: &mut Cpu, board: &'static Board) {
+    // SAFETY: this pCPU's own vCPU; the reference ends at once.
+    if unsafe { cpu.resident.as_ref() }.is_some_and(|vcpu| !vcpu.waiting) {
+        // It is paused: a virtual interrupt that is pending would not let the CPU sleep.
+        switch::away(cpu, board);
+        // Its life may end while it is away: see `go_out`.
+        write!("vttbr_el2", board.nobody);
+        sysreg::isb();
+    }
     service::program_timer(cpu, board);
     sysreg::wait_for_interrupt();
     serve_pending(cpu, board);

@@ -11,15 +11,25 @@ use core::sync::atomic::Ordering;
 /// Makes `vcpu`, which is in its VM and of this pCPU, the one whose state is in the CPU.
 pub fn to(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     if !ptr::eq(cpu.resident, vcpu) {
-        if !cpu.resident.is_null() {
-            // SAFETY: this pCPU's own vCPU, and not `vcpu`; the reference ends here.
-            out(unsafe { &mut *cpu.resident }, board);
-        }
+        away(cpu, board);
         cpu.resident = vcpu;
         enter(vcpu, cpu, board);
     }
     vcpu.core.rearm = true;
     service::refresh(vcpu, cpu, board);
+}
+
+/// Takes the resident vCPU, if there is one, out of this CPU, and sees to it that its timers
+/// are not forgotten. The caller holds no reference to it.
+pub fn away(cpu: &mut Cpu, board: &'static Board) {
+    // SAFETY: this pCPU's own vCPU; the reference ends here.
+    let Some(left) = (unsafe { cpu.resident.as_mut() }) else {
+        return;
+    };
+    cpu.resident = ptr::null_mut();
+    out(left, board);
+    let due = left.wake_at.filter(|_| left.waiting);
+    cpu.deadline = cpu.deadline.into_iter().chain(due).min();
 }
 
 /// Takes the state of a vCPU out of the CPU. FP registers stay.
@@ -65,6 +75,16 @@ pub fn timers_due(vcpu: &mut Vcpu, board: &'static Board, now: u64) {
     vcpu.wake_at = deadline(vcpu, board);
 }
 
+/// Whether a virtual SError waits for a vCPU: that wakes it, too (DDI 0487, D1.6.2).
+pub fn system_error_waits(vcpu: &Vcpu, cpu: &Cpu) -> bool {
+    let hcr = if ptr::eq(cpu.resident, vcpu) {
+        read!("hcr_el2")
+    } else {
+        vcpu.hcr.bits()
+    };
+    hcr & Hcr::VSE.bits() != 0
+}
+
 /// Puts the state of a vCPU into the CPU.
 fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     let (unit, id) = (vcpu.unit, vcpu.core.id);
@@ -72,6 +92,8 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
         && let Some(gic) = &cpu.gic
     {
         gic.set_active(board.interrupts.virtual_timer, true);
+        // Before its timer counts in this CPU.
+        sysreg::dsb_sy();
     }
     let vttbr = unit.vttbr.load(Ordering::Acquire);
     vcpu.el1.load(vttbr, board.features.pointer_authentication);

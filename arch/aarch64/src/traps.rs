@@ -177,7 +177,7 @@ fn close_extensions() {
     }
 }
 
-/// No error is deferred to, and no syndrome kept for, a guest that begins a life.
+/// No error is deferred to, and no syndrome kept for, a vCPU that comes to this CPU.
 pub fn forget_errors() {
     // FEAT_RAS.
     if field(read!("id_aa64pfr0_el1"), 28) != 0 {
@@ -191,6 +191,16 @@ pub fn forget_errors() {
 pub fn install(vtcr: u64, nobody: u64) {
     write!("vtcr_el2", vtcr);
     write!("vttbr_el2", nobody);
+    // Whatever ran here before left its translations under VMIDs that are given out anew.
+    // SAFETY: TLB maintenance changes no translation.
+    unsafe {
+        core::arch::asm!(
+            "tlbi alle1",
+            "dsb nsh",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
     write!("cnthctl_el2", CNTHCTL);
     write!("cntvoff_el2", 0);
     write!("hstr_el2", 0);

@@ -100,6 +100,7 @@ impl Vcpu {
         self.interface = InterfaceState::default();
         self.fp = FpState::default();
         self.loop_noticed = false;
+        self.trail = Trail::new();
         self.waiting = false;
         self.wake_at = None;
         self.debug = DebugState::default();

@@ -214,6 +214,14 @@ impl HostGicV2 {
         }
     }
 
+    /// Forgets that an SPI is pending (GICD_ICPENDR).
+    pub fn clear_pending(&self, interrupt: IntId) {
+        let mut distributor = self.distributor();
+        if !interrupt.is_private() {
+            set_bit(field!(distributor, icpendr), interrupt);
+        }
+    }
+
     /// Makes an interrupt edge-triggered, or level. It must be off, and no other CPU may
     /// change a trigger meanwhile: 16 interrupts share a register.
     pub fn set_edge(&self, interrupt: IntId, edge: bool) {

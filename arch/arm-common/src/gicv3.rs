@@ -160,6 +160,18 @@ impl HostGicV3 {
         }
     }
 
+    /// Forgets that an SPI is pending (GICD_ICPENDR).
+    pub fn clear_pending(&self, interrupt: IntId) {
+        let (word, bit) = ((interrupt.get() / 32) as usize, interrupt.get() % 32);
+        // SAFETY: the frame is mapped, and a write changes what it has a one for.
+        let mut frame = unsafe { UniqueMmioPointer::new(self.distributor) };
+        let mut registers: UniqueMmioPointer<'_, [ReadPureWrite<u32>]> =
+            field!(frame, icpendr).into();
+        if let Some(mut register) = registers.get(word).filter(|_| !interrupt.is_private()) {
+            register.write(1 << bit);
+        }
+    }
+
     /// Makes an interrupt edge-triggered, or level. It must be off, and no other CPU may
     /// change an SPI's trigger meanwhile: 16 interrupts share a register.
     pub fn set_edge(&self, interrupt: IntId, edge: bool) {

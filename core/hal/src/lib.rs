@@ -30,7 +30,10 @@ pub mod fake {
 /// so that nobody waits longer than for each other pCPU once.
 ///
 /// The hypervisor runs with interrupts masked, so a lock cannot be taken twice by one CPU
-/// through an interrupt. Lock order: a VM's interrupt controller after its devices.
+/// through an interrupt. Lock order, from the outermost: the board's reception; a VM's
+/// devices; then either the board's console or the VM's interrupt controller, never one of
+/// these two inside the other. All others (VMIDs, random numbers, a VM's stop reason) hold
+/// nothing else while they are held.
 pub type Mutex<T> = spin::mutex::TicketMutex<T>;
 
 /// What holding a [`Mutex`] gives. Leaked, it makes of a static's content, which was never

@@ -5,7 +5,7 @@ use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess, Vm};
 use hanok_decode::General;
 use hanok_devices::{Access, Device};
 use hanok_hal::ListRegisters;
-use hanok_types::{Ipa, VcpuSet, Width, platform};
+use hanok_types::{Ipa, VcpuId, VcpuSet, Width, platform};
 use hanok_vgic::Frame;
 
 /// Nanoseconds a second.
@@ -138,8 +138,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vcpu.rearm = true;
         if access.write && self.vcpu.id.index() != 0 {
             // The first vCPU's pCPU keeps the alarm.
-            self.vm
-                .wake(self.machine, hanok_types::VcpuId::new(0), self.vcpu.id);
+            self.vm.attract(self.machine, VcpuId::new(0));
         }
         value
     }

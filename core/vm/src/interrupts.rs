@@ -36,16 +36,21 @@ impl Vm {
         }
     }
 
+    /// Makes a vCPU's pCPU look at its interrupts and timers, unless it is about to.
+    pub(crate) fn attract(&self, machine: &impl Machine, vcpu: VcpuId) {
+        let news = self.requests(vcpu).ask_interrupts();
+        if let Some(cpu) = self.cpu_of(vcpu).filter(|_| news) {
+            machine.kick(cpu);
+        }
+    }
+
     /// Tells vCPUs other than `caller` that their interrupts changed.
     pub(crate) fn notify(&self, machine: &impl Machine, set: VcpuSet, caller: Option<VcpuId>) {
         if set.is_empty() {
             return;
         }
         for vcpu in set.iter().filter(|vcpu| Some(*vcpu) != caller) {
-            self.requests(vcpu).ask_interrupts();
-            if let Some(cpu) = self.cpu_of(vcpu) {
-                machine.kick(cpu);
-            }
+            self.attract(machine, vcpu);
         }
     }
 

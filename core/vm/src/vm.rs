@@ -27,9 +27,10 @@ impl Requests {
         self.take(Self::DUMP)
     }
 
-    /// Its interrupts changed: the list registers must be looked at again.
-    pub fn ask_interrupts(&self) {
-        self.0.fetch_or(Self::INTERRUPTS, Ordering::Release);
+    /// Its interrupts changed: the list registers must be looked at again. Returns whether
+    /// that is news: if it was asked already, a kick is on its way and another one is waste.
+    pub fn ask_interrupts(&self) -> bool {
+        self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::INTERRUPTS == 0
     }
 
     /// Whether its interrupts changed since the last call.
@@ -249,6 +250,7 @@ impl Vm {
             deserted
         };
         if begun {
+            *self.stop_reason.lock() = None;
             self.kick_first(machine);
         }
         begun
@@ -299,12 +301,24 @@ impl Vm {
         devices.rtc.reset();
         let mut gic = self.gic.lock();
         gic.reset();
+        // What the former life held was deactivated as its vCPUs left.
+        for vcpu in VcpuSet::first(self.vcpus()).iter() {
+            while gic.take_released(vcpu).is_some() {}
+        }
         // The lines kept the levels of the former life. Nobody is there to be kicked.
         gic.set_level(None, platform::UART_IRQ, devices.uart.interrupt());
         gic.set_level(None, platform::RTC_IRQ, devices.rtc.interrupt());
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
             gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
         }
+    }
+
+    /// It is over; for who carried the ending out.
+    pub fn end(&self) {
+        for vcpu in VcpuSet::first(self.vcpus()).iter() {
+            self.power(vcpu).turn_off();
+        }
+        self.life.end();
     }
 
     /// Stops the VM if every vCPU turned itself off: nothing can ever wake it. For who left

@@ -3,6 +3,7 @@
 use crate::board::Board;
 use crate::cpu::Cpu;
 use crate::vcpu::Vcpu;
+use core::fmt::Arguments;
 use core::ptr;
 use hanok_vm::Pending;
 
@@ -18,62 +19,61 @@ pub fn vcpu(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board) {
     }
     let state = match (vcpu.waiting, resident) {
         (true, _) => "waits for an interrupt",
-        (false, true) => "runs",
+        (false, true) => "has the pCPU",
         (false, false) => "waits for its turn",
     };
     board.say(format_args!("{name} vCPU {id} on pCPU {}: {state}", cpu.id));
-    registers(vcpu, board);
-    exits(vcpu, board);
-    interrupts(vcpu, board);
+    // Several pCPUs may speak at a time: each line says whose it is.
+    let say = |text: Arguments<'_>| board.say(format_args!("{name}.{id} {text}"));
+    registers(vcpu, say);
+    exits(vcpu, say);
+    interrupts(vcpu, say);
 }
 
-fn registers(vcpu: &Vcpu, board: &Board) {
+fn registers(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {
     let (regs, el1) = (&vcpu.regs, &vcpu.el1);
-    board.say(format_args!(
-        "  pc {:016x} pstate {:x}",
-        regs.pc, regs.pstate
-    ));
+    say(format_args!("pc {:016x} pstate {:x}", regs.pc, regs.pstate));
     for (index, row) in regs.x.chunks(4).enumerate() {
         let mut text = heapless::String::<96>::new();
         for value in row {
             // Four times 17 characters fit.
             let _ = core::fmt::write(&mut text, format_args!(" {value:016x}"));
         }
-        board.say(format_args!("  x{:<2}{text}", index * 4));
+        say(format_args!("x{:<2}{text}", index * 4));
     }
-    board.say(format_args!(
-        "  sp_el0 {:x} sp_el1 {:x} elr_el1 {:x} spsr_el1 {:x}",
+    say(format_args!(
+        "sp_el0 {:x} sp_el1 {:x} elr_el1 {:x} spsr_el1 {:x}",
         el1.sp_el0, el1.sp_el1, el1.elr, el1.spsr
     ));
-    board.say(format_args!(
-        "  esr_el1 {:x} far_el1 {:x} vbar_el1 {:x} sctlr_el1 {:x}",
+    say(format_args!(
+        "esr_el1 {:x} far_el1 {:x} vbar_el1 {:x} sctlr_el1 {:x}",
         el1.esr, el1.far, el1.vbar, el1.sctlr
     ));
-    board.say(format_args!(
-        "  ttbr0_el1 {:x} ttbr1_el1 {:x} tcr_el1 {:x} cntv_ctl_el0 {:x} cntv_cval_el0 {:x}",
+    say(format_args!(
+        "ttbr0_el1 {:x} ttbr1_el1 {:x} tcr_el1 {:x} cntv_ctl_el0 {:x} cntv_cval_el0 {:x}",
         el1.ttbr0, el1.ttbr1, el1.tcr, el1.cntv_ctl, el1.cntv_cval
     ));
 }
 
-fn exits(vcpu: &Vcpu, board: &Board) {
+fn exits(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {
     for step in vcpu.trail.latest() {
         let class = step.syndrome >> 26 & 0x3f;
-        board.say(format_args!(
-            "  exit at {:016x}: class {class:#04x} ESR_EL2 {:08x}",
+        say(format_args!(
+            "exit at {:016x}: class {class:#04x} ESR_EL2 {:08x}",
             step.pc, step.syndrome
         ));
     }
 }
 
-fn interrupts(vcpu: &Vcpu, board: &Board) {
+fn interrupts(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {
     let pending: Pending = vcpu.unit.vm.pending_interrupts(vcpu.core.id);
     if pending.is_empty() {
-        board.say(format_args!("  no interrupt is pending or active"));
+        say(format_args!("no interrupt is pending or active"));
     }
     for one in &pending {
         let word = |on, word| if on { word } else { "" };
-        board.say(format_args!(
-            "  interrupt {}:{}{}{}{}",
+        say(format_args!(
+            "interrupt {}:{}{}{}{}",
             one.id,
             word(one.pending, " pending"),
             word(one.active, " active"),

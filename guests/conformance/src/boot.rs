@@ -5,6 +5,7 @@
 //! memory is Device memory to the CPU; the code up to there makes aligned accesses alone.
 
 use crate::cpu::{MAX_CPUS, STACK_SIZE};
+use crate::tree::Area;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 
@@ -20,11 +21,21 @@ unsafe extern "C" {
     /// Where a CPU that PSCI CPU_ON starts begins; its context is its number.
     fn secondary_entry();
     static _start: u8;
+    static _end: u8;
 }
 
 /// Where the image was loaded.
 pub fn load_address() -> u64 {
     (&raw const _start) as u64
+}
+
+/// The image, with all that is zeroed behind it.
+pub fn image() -> Area {
+    let start = load_address();
+    Area {
+        start,
+        size: (&raw const _end) as u64 - start,
+    }
 }
 
 /// The address to hand to CPU_ON.

@@ -2,6 +2,7 @@
 
 use crate::machine::{Host, Machine};
 use core::fmt::Write;
+use hanok_types::GicVersion;
 use heapless::String;
 
 /// Why a case did not pass.
@@ -31,8 +32,28 @@ pub struct Case {
     pub cpus: usize,
     /// Where it must hold: Hanok, or also QEMU.
     pub host: Host,
+    /// The one interrupt controller that it is about; `None` for both.
+    pub gic: Option<GicVersion>,
     /// The look.
     pub run: fn(&Machine) -> Outcome,
+}
+
+impl Case {
+    /// It is about GICv2.
+    pub const fn v2(self) -> Self {
+        Self {
+            gic: Some(GicVersion::V2),
+            ..self
+        }
+    }
+
+    /// It is about GICv3.
+    pub const fn v3(self) -> Self {
+        Self {
+            gic: Some(GicVersion::V3),
+            ..self
+        }
+    }
 }
 
 /// A case that must hold on QEMU and in Hanok, on one vCPU or as many as given.
@@ -41,6 +62,7 @@ pub const fn case(name: &'static str, cpus: usize, run: fn(&Machine) -> Outcome)
         name,
         cpus,
         host: Host::Qemu,
+        gic: None,
         run,
     }
 }
@@ -51,6 +73,7 @@ pub const fn hanok_case(name: &'static str, cpus: usize, run: fn(&Machine) -> Ou
         name,
         cpus,
         host: Host::Hanok,
+        gic: None,
         run,
     }
 }

@@ -1,7 +1,9 @@
-//! What the device tree and the boot arguments say.
+//! What the cases need to know of the machine, and what is to be run.
 
-use dtoolkit::fdt::{Fdt, FdtNode};
-use dtoolkit::{Node, Property};
+use crate::hostile::Hostile;
+use crate::tree::{Area, Arguments};
+use hanok_types::GicVersion;
+use heapless::Vec;
 
 /// Which promise counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,16 +24,36 @@ pub struct Machine {
     pub ram_size: u64,
     /// Which promise counts.
     pub host: Host,
+    /// Which interrupt controller there is.
+    pub gic: GicVersion,
+    /// The registers of all devices that the tree names.
+    pub devices: Vec<Area, MAX_AREAS>,
+    /// The device tree itself.
+    pub tree: Area,
 }
+
+/// How many register areas a tree may name.
+pub const MAX_AREAS: usize = 64;
 
 impl Machine {
     /// From what the tree said.
     pub fn new(arguments: &Arguments) -> Self {
         Self {
             cpus: arguments.cpus.clamp(1, crate::cpu::MAX_CPUS),
-            ram: arguments.ram.0,
-            ram_size: arguments.ram.1,
+            ram: arguments.ram.start,
+            ram_size: arguments.ram.size,
             host: arguments.host(),
+            gic: arguments.gic,
+            devices: arguments.devices.clone(),
+            tree: arguments.tree,
+        }
+    }
+
+    /// RAM.
+    pub fn memory(&self) -> Area {
+        Area {
+            start: self.ram,
+            size: self.ram_size,
         }
     }
 
@@ -49,89 +71,10 @@ pub enum Selection<'a> {
     ResetLoop,
     /// Turn every CPU off.
     OffAll,
-}
-
-/// What the tree said.
-pub struct Arguments {
-    bootargs: &'static str,
-    cpus: usize,
-    ram: (u64, u64),
-}
-
-impl Arguments {
-    /// Reads the tree.
-    ///
-    /// # Safety
-    ///
-    /// `tree` is the address of a device tree, mapped, that nobody changes.
-    pub unsafe fn from_tree(tree: u64) -> Result<Self, &'static str> {
-        // SAFETY: the caller vouches for the header, so for its length too.
-        let blob = unsafe {
-            let header = tree as *const [u8; 8];
-            let [a, b, c, d] = (*header).last_chunk().copied().unwrap_or_default();
-            let size = u32::from_be_bytes([a, b, c, d]) as usize;
-            core::slice::from_raw_parts(tree as *const u8, size)
-        };
-        let fdt = Fdt::new(blob).map_err(|_| "x0 holds no device tree")?;
-        let root = fdt.root();
-        Ok(Self {
-            bootargs: bootargs(&root).unwrap_or(""),
-            cpus: cpus(&root),
-            ram: ram(&root).ok_or("the tree has no memory")?,
-        })
-    }
-
-    /// What `conformance.run` says; all cases where it says nothing.
-    pub fn selection(&self) -> Selection<'_> {
-        match self.value("conformance.run=") {
-            Some("reset-loop") => Selection::ResetLoop,
-            Some("off-all") => Selection::OffAll,
-            Some(names) => Selection::Cases(names),
-            None => Selection::Cases("all"),
-        }
-    }
-
-    fn host(&self) -> Host {
-        match self.value("conformance.host=") {
-            Some("hanok") => Host::Hanok,
-            _ => Host::Qemu,
-        }
-    }
-
-    /// What the last word that begins so says: words that are added count more.
-    fn value(&self, key: &str) -> Option<&str> {
-        let words = self.bootargs.split_ascii_whitespace();
-        words.filter_map(|word| word.strip_prefix(key)).next_back()
-    }
-}
-
-fn bootargs(root: &FdtNode<'static>) -> Option<&'static str> {
-    let chosen = root.children().find(|node| node.name() == "chosen")?;
-    let property = chosen
-        .properties()
-        .find(|property| property.name() == "bootargs")?;
-    property.value_as::<&str>().ok()
-}
-
-fn cpus(root: &FdtNode<'_>) -> usize {
-    let cpus = root.children().find(|node| node.name() == "cpus");
-    cpus.map_or(1, |cpus| {
-        let named = cpus
-            .children()
-            .filter(|node| node.name().starts_with("cpu@"));
-        named.count()
-    })
-}
-
-/// Start and length, both of two cells on this platform.
-fn ram(root: &FdtNode<'_>) -> Option<(u64, u64)> {
-    let memory = root
-        .children()
-        .find(|node| node.name().starts_with("memory"))?;
-    let reg = memory
-        .properties()
-        .find(|property| property.name() == "reg")?;
-    let (start, rest) = reg.value().split_first_chunk()?;
-    let size = rest.first_chunk()?;
-    Some((u64::from_be_bytes(*start), u64::from_be_bytes(*size)))
+    /// Look at every address.
+    Sweep,
+    /// Hold a pattern in memory until a key comes, then look whether it is there.
+    Hold,
+    /// Harm others.
+    Hostile(Hostile),
 }

@@ -1,6 +1,7 @@
 //! The payload's own translation: devices and RAM at their physical addresses, and a
 //! window of pages that a case points wherever it wants to look.
 
+use crate::tree::Area;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Attribute 0: Normal, write-back. Attribute 1: Device-nGnRE.
@@ -66,6 +67,40 @@ impl Kind {
             Self::ReadOnly => INNER_SHAREABLE | READ_ONLY | EXECUTE_NEVER,
         }
     }
+}
+
+/// Where every address is seen, once [`map_everything`] ran.
+const EVERYTHING: u64 = 2 << 39;
+static EVERYTHING_1: [Table; 2] = [Table::new(), Table::new()];
+const GIGABYTE: u64 = 1 << 30;
+
+/// Addresses end here: at 40 bits, or where this CPU's end.
+pub fn address_limit() -> u64 {
+    match read_sysreg!("id_aa64mmfr0_el1") & 0xf {
+        0 => 1 << 32,
+        1 => 1 << 36,
+        _ => 1 << 40,
+    }
+}
+
+/// Maps all addresses, as devices; a gigabyte that has some of `memory` as memory.
+pub fn map_everything(memory: Area) {
+    for (at, table) in (2..).zip(&EVERYTHING_1) {
+        ROOT.set(at, table.address() | TABLE);
+    }
+    let blocks = EVERYTHING_1.iter().flat_map(|table| &table.0);
+    let starts = (0..address_limit()).step_by(GIGABYTE as usize);
+    for (block, start) in blocks.zip(starts) {
+        let has_memory = memory.start < start + GIGABYTE && start < memory.end();
+        let kind = if has_memory { INNER_SHAREABLE } else { DEVICE };
+        block.store(start | BLOCK | ACCESS | EXECUTE_NEVER | kind, Relaxed);
+    }
+    flush();
+}
+
+/// Where `physical`, below [`address_limit`], is seen.
+pub const fn everywhere(physical: u64) -> u64 {
+    EVERYTHING + physical
 }
 
 /// Fills the tables; runs once, before the MMU is on.

@@ -28,8 +28,13 @@ pub fn microseconds(count: u64) -> u64 {
 const LOOKS: usize = 64;
 
 /// Waits until `done`; `false` when patience is at its end.
-pub fn wait_until(mut done: impl FnMut() -> bool) -> bool {
-    let end = now() + microseconds(PATIENCE_MS * 1000);
+pub fn wait_until(done: impl FnMut() -> bool) -> bool {
+    wait_until_us(PATIENCE_MS * 1000, done)
+}
+
+/// Waits so many microseconds until `done`; `false` where it is not.
+pub fn wait_until_us(count: u64, mut done: impl FnMut() -> bool) -> bool {
+    let end = now() + microseconds(count);
     while now() <= end {
         for _ in 0..LOOKS {
             if done() {

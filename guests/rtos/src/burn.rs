@@ -20,6 +20,8 @@ use hanok_rtos_kernel::Ticks;
 const TURNS: usize = 200_000;
 /// What a job leaves for the kernel besides an eighth.
 const SLACK_US: u64 = 5;
+/// See [`leash`].
+const LEASH_US: u64 = 10;
 
 /// Ticks of the counter for [`TURNS`] turns.
 static MEASURED: Once<Ticks> = Once::new();
@@ -27,15 +29,47 @@ static MEASURED: Once<Ticks> = Once::new();
 /// What jobs took too long since the CPU was idle.
 static BEHIND: AtomicU64 = AtomicU64::new(0);
 
-/// Measures the loop; interrupts are masked.
-pub fn calibrate() {
+/// Measures the loop; interrupts are masked. Where `cores` take turns on an emulator, each
+/// has that much less of the time.
+pub fn calibrate(cores: u64) {
     // The first time, an emulator translates the code.
     cpu::spin(TURNS);
-    let before = cpu::now();
-    cpu::spin(TURNS);
-    let ticks = cpu::now().saturating_sub(before).max(1);
+    let alone = if cores > 1 { fastest() } else { measure(TURNS) };
+    let ticks = alone.saturating_mul(cores);
     MEASURED.set(ticks);
     println!("rtos: {TURNS} turns of the loop take {ticks} ticks");
+}
+
+fn measure(turns: usize) -> Ticks {
+    let before = cpu::now();
+    cpu::spin(turns);
+    cpu::now().saturating_sub(before).max(1)
+}
+
+/// What [`TURNS`] take while no other core has its turn: as long as the fastest of many parts
+/// of it says. A timer that is always close keeps the turns of the cores short.
+fn fastest() -> Ticks {
+    const PARTS: usize = 400;
+    let parts = (0..PARTS).map(|_| {
+        cpu::set_timer(cpu::now().saturating_add(leash()));
+        measure(TURNS / PARTS)
+    });
+    let fastest = parts.min().unwrap_or(1);
+    cpu::stop_timer();
+    fastest.saturating_mul(PARTS as u64)
+}
+
+/// How far ahead the timer is at most while a task runs, where cores take turns on an
+/// emulator: it lets one run up to the next timer of all before it goes to the next core.
+pub fn leash() -> Ticks {
+    ticks(LEASH_US)
+}
+
+/// The part of its time that a job leaves for the kernel.
+fn reserve(time: Ticks) -> Ticks {
+    let shares = state::options().is_some_and(|options| options.cores > 1);
+    // With the timer on a leash the kernel runs much more often.
+    if shares { time / 2 } else { time / 8 }
 }
 
 /// The turns that take `time`.
@@ -62,7 +96,7 @@ pub fn job(time: Ticks) {
             cpu::spin(TURNS);
         }
     }
-    work((time - time / 8).saturating_sub(ticks(SLACK_US)));
+    work((time - reserve(time)).saturating_sub(ticks(SLACK_US)));
     while state::used() + BEHIND.load(Relaxed) < time {}
 }
 

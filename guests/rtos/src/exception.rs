@@ -78,10 +78,19 @@ fn switch(frame: &'static mut Frame, now: Ticks) -> *mut Frame {
 }
 
 fn program_timer(kernel: &Kernel<'_>) {
-    let next = kernel.next_event().min(state::end());
+    let next = kernel.next_event().min(state::end()).min(leash(kernel));
     match state::start().checked_add(next) {
         Some(at) => cpu::set_timer(at),
         None => cpu::stop_timer(),
+    }
+}
+
+/// Until when the timer may be ahead.
+fn leash(kernel: &Kernel<'_>) -> Ticks {
+    let short = state::options().is_some_and(|options| options.cores > 1);
+    match kernel.running() {
+        Some(_) if short => state::now().saturating_add(burn::leash()),
+        _ => Ticks::MAX,
     }
 }
 

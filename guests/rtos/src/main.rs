@@ -78,7 +78,7 @@ fn run(machine: &tree::Machine, options: Options) {
         gic::name(),
         arch::load_address(),
     );
-    burn::calibrate();
+    burn::calibrate(options.cores);
     if prepare(options.set, frequency).is_err() {
         println!("rtos: {} has too many tasks", options.set.name);
         return;

@@ -24,7 +24,7 @@ pub const CASES: &[Case] = &[
 
 /// Between the devices, behind them, and far up.
 const HOLES: [u64; 7] = [
-    0x0801_0000,
+    0x0801_2000,
     0x0900_1000,
     0x0901_1000,
     0x0a00_4000,
@@ -33,9 +33,16 @@ const HOLES: [u64; 7] = [
     64 << 30,
 ];
 
-/// Where QEMU has devices that a VM does not: fw_cfg, GPIO, PCIe (which answers a probe of
-/// nothing with all ones).
-const NOT_HERE: [u64; 5] = [0x0902_0000, 0x0903_0000, 0x1000_0000, 0x3eff_0000, 1 << 39];
+/// Where QEMU has devices that a VM does not: a GICv2's frame of message-signalled interrupts,
+/// fw_cfg, GPIO, PCIe (which answers a probe of nothing with all ones).
+const NOT_HERE: [u64; 6] = [
+    0x0802_0000,
+    0x0902_0000,
+    0x0903_0000,
+    0x1000_0000,
+    0x3eff_0000,
+    1 << 39,
+];
 
 fn load_at(address: u64) -> Result<(), Fault> {
     // SAFETY: a load, of which nothing is used.

@@ -1,4 +1,4 @@
-//! SGIs between CPUs (IHI 0069H, ICC_SGI1R_EL1).
+//! SGIs between CPUs (IHI 0069H, ICC_SGI1R_EL1; IHI 0048B, GICD_SGIR).
 
 use crate::case::{Case, Outcome, case};
 use crate::machine::Machine;
@@ -152,12 +152,12 @@ fn spi_routed(_: &Machine) -> Outcome {
     gic::set_edge(SPI, true);
     let outcome = with_others(1, listen, || {
         gic::enable(SPI);
-        gic::set_bit(gic::ISPENDR, SPI);
+        gic::pend(SPI);
         check!(gic::wait_signalled(), "does not come here");
         check_eq!(gic::acknowledge(), u64::from(SPI), "IAR");
         gic::end(SPI.into());
         gic::route(SPI, 1);
-        gic::set_bit(gic::ISPENDR, SPI);
+        gic::pend(SPI);
         let gone =
             timer::wait_until(|| !gic::bit(gic::ISPENDR, SPI) && !gic::bit(gic::ISACTIVER, SPI));
         check!(gone, "not taken there");

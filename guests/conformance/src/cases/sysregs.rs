@@ -5,6 +5,7 @@ use crate::code::{execute, mrs, msr};
 use crate::machine::{Host, Machine};
 use crate::mmu::{self, Kind};
 use crate::probe::{Fault, class, status};
+use hanok_types::GicVersion;
 
 pub const CASES: &[Case] = &[
     case("id-space", 1, id_space),
@@ -70,8 +71,8 @@ fn id_write(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// EL0 and EL1 of 64 bits; no EL2, no EL3; a GIC in system registers.
-fn id_el(_: &Machine) -> Outcome {
+/// EL0 and EL1 of 64 bits; no EL2, no EL3; a GICv3 in system registers.
+fn id_el(machine: &Machine) -> Outcome {
     let pfr0 = read_sysreg!("id_aa64pfr0_el1");
     check!(
         field(pfr0, 0) >= 1 && field(pfr0, 4) >= 1,
@@ -81,7 +82,12 @@ fn id_el(_: &Machine) -> Outcome {
     check_eq!(field(pfr0, 12), 0, "EL3");
     check!(matches!(field(pfr0, 16), 0 | 1), "FP: {pfr0:#x}");
     check_eq!(field(pfr0, 16), field(pfr0, 20), "FP and SIMD");
-    check!(matches!(field(pfr0, 24), 1 | 3), "GIC: {pfr0:#x}");
+    let in_registers = matches!(field(pfr0, 24), 1 | 3);
+    check_eq!(
+        in_registers,
+        machine.gic == GicVersion::V3,
+        "GIC: {pfr0:#x}"
+    );
     let mmfr0 = read_sysreg!("id_aa64mmfr0_el1");
     check!(field(mmfr0, 28) != 0xf, "4 KiB pages: {mmfr0:#x}");
     check!(field(read_sysreg!("id_aa64dfr0_el1"), 0) >= 6, "debug");

@@ -18,6 +18,9 @@ pub struct Options {
     pub trace: usize,
     /// `rtos.bound`: how many microseconds an event may be away from the simulation's.
     pub bound: u64,
+    /// `rtos.cores`: on an emulator that runs cores in turn, how many are busy with this one;
+    /// 1 where they run at once. Jobs do that much less, and the timer is never far ahead.
+    pub cores: u64,
 }
 
 /// A word that is not understood.
@@ -28,7 +31,7 @@ impl fmt::Display for Mistake<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot understand '{}'; ", self.0)?;
         f.write_str("rtos.set and rtos.expect are one of rm20, edf20, demo, overload, ")?;
-        f.write_str("rtos.seconds, rtos.report, rtos.trace and rtos.bound are numbers")
+        f.write_str("rtos.seconds, rtos.report, rtos.trace, rtos.bound and rtos.cores are numbers")
     }
 }
 
@@ -42,6 +45,7 @@ impl Options {
             report: 0,
             trace: 0,
             bound: 5,
+            cores: 1,
         };
         let mut expect = None;
         for word in words.split_ascii_whitespace() {
@@ -63,6 +67,7 @@ impl Options {
             "report" => self.report = value.parse().ok()?,
             "trace" => self.trace = value.parse().ok()?,
             "bound" => self.bound = value.parse().ok()?,
+            "cores" => self.cores = value.parse().ok().filter(|cores| *cores > 0)?,
             _ => return None,
         }
         Some(())
@@ -98,6 +103,7 @@ mod tests {
             "rtos.secnds=1",
             "rtos.trace=-1",
             "rtos.bound",
+            "rtos.cores=0",
         ] {
             let text = std::format!("a {word} rtos.seconds=1");
             assert_eq!(Options::parse(&text).unwrap_err(), Mistake(word));

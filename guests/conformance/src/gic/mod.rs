@@ -1,18 +1,18 @@
-//! The GICv3 (IHI 0069H), as a guest drives it: one security state, group 1.
+//! The interrupt controller that the tree names, as a guest drives it: what GICv2 and GICv3
+//! have in common under one name, the rest in `v2` and `v3`.
+
+pub mod v2;
+pub mod v3;
 
 use crate::{cpu, mmio, timer};
-use core::sync::atomic::Ordering::Relaxed;
-use hanok_types::platform;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use hanok_types::{GicVersion, platform};
 
 /// The distributor.
 pub const DIST: u64 = platform::GIC_DIST.get();
-/// GICD_CTLR.
-pub const CTLR: u64 = 0x0000;
 /// GICD_TYPER.
 pub const TYPER: u64 = 0x0004;
-/// PIDR2 of a distributor or redistributor frame.
-pub const PIDR2: u64 = 0xffe8;
-/// GICx_IGROUPR0; the registers from here to [`ICFGR`] are alike in the distributor and in
+/// GICx_IGROUPR0; the registers from here to [`ICFGR`] are alike in both distributors and in
 /// a redistributor's SGI frame.
 pub const IGROUPR: u64 = 0x0080;
 /// GICx_ISENABLER0.
@@ -31,8 +31,6 @@ pub const ICACTIVER: u64 = 0x0380;
 pub const IPRIORITYR: u64 = 0x0400;
 /// GICx_ICFGR0.
 pub const ICFGR: u64 = 0x0c00;
-/// GICD_IROUTER0.
-pub const IROUTER: u64 = 0x6000;
 
 /// No interrupt is there to take.
 pub const SPURIOUS: u64 = 1023;
@@ -41,65 +39,81 @@ pub const PRIORITY: u8 = 0xa0;
 /// RPR with no interrupt active.
 pub const IDLE: u64 = 0xff;
 
-const GICR_WAKER: u64 = 0x14;
-const SGI_FRAME: u64 = 0x1_0000;
+static IS_V2: AtomicBool = AtomicBool::new(false);
 
-/// The RD_base frame of CPU `index`.
-pub fn redistributor(index: usize) -> u64 {
-    platform::GIC_REDIST.get() + index as u64 * platform::GIC_REDIST_STRIDE
+/// The controller is this one from now on.
+pub fn install(version: GicVersion) {
+    IS_V2.store(version == GicVersion::V2, Relaxed);
 }
 
-/// Where the registers of interrupt `id` are: the distributor, or this CPU's SGI frame.
-pub fn frame(id: u32) -> u64 {
-    if id < 32 {
-        redistributor(cpu::this().index()) + SGI_FRAME
+/// Which one it is.
+pub fn version() -> GicVersion {
+    if IS_V2.load(Relaxed) {
+        GicVersion::V2
     } else {
-        DIST
+        GicVersion::V3
+    }
+}
+
+/// Its name.
+pub fn name() -> &'static str {
+    match version() {
+        GicVersion::V2 => "GICv2",
+        GicVersion::V3 => "GICv3",
+    }
+}
+
+/// Calls the function of the one or the other that is called so.
+macro_rules! either {
+    ($name:ident ( $($v2:expr),* ) , ( $($v3:expr),* )) => {
+        match version() {
+            GicVersion::V2 => v2::$name($($v2),*),
+            GicVersion::V3 => v3::$name($($v3),*),
+        }
+    };
+    ($name:ident $arguments:tt) => { either!($name $arguments, $arguments) };
+}
+
+/// Where the registers of interrupt `id` are: the distributor, or with GICv3 this CPU's SGI
+/// frame.
+pub fn frame(id: u32) -> u64 {
+    match version() {
+        GicVersion::V3 if id < 32 => v3::private_frame(cpu::this().index()),
+        _ => DIST,
+    }
+}
+
+/// An interrupt private to a CPU that nothing raises, and that can be disabled: a GICv2's
+/// SGIs may always be enabled (IHI 0048B, 4.3.5).
+pub fn unused_private() -> u32 {
+    match version() {
+        GicVersion::V2 => 20,
+        GicVersion::V3 => 6,
     }
 }
 
 /// Turns the distributor on.
 pub fn init_distributor() {
-    const ARE: u32 = 1 << 4;
-    const GROUP_1: u32 = 1 << 1;
-    mmio::write32(DIST + CTLR, ARE);
-    wait_written();
-    mmio::write32(DIST + CTLR, ARE | GROUP_1);
-    wait_written();
+    either!(init_distributor());
 }
 
-fn wait_written() {
-    const RWP: u32 = 1 << 31;
-    timer::wait_until(|| mmio::read32(DIST + CTLR) & RWP == 0);
-}
-
-/// Turns this CPU's interface on: everything may come, in group 1.
+/// Turns this CPU's interface on: everything may come.
 pub fn init_cpu(index: usize) {
-    const ASLEEP: u32 = 6;
-    let base = redistributor(index);
-    mmio::write32(base + GICR_WAKER, 0);
-    timer::wait_until(|| mmio::read32(base + GICR_WAKER) & ASLEEP == 0);
-    for row in [ICENABLER, ICPENDR, ICACTIVER] {
-        mmio::write32(base + SGI_FRAME + row, u32::MAX);
-    }
-    mmio::write32(base + SGI_FRAME + IGROUPR, u32::MAX);
-    write_sysreg!("icc_sre_el1", 7);
-    reset_interface();
-    write_sysreg!("icc_igrpen1_el1", 1);
+    either!(init_cpu(), (index));
 }
 
 /// The interface as [`init_cpu`] leaves it: no mask, finest preemption, EOImode 0.
 pub fn reset_interface() {
-    write_sysreg!("icc_pmr_el1", 0xff);
-    write_sysreg!("icc_bpr1_el1", 0);
-    write_sysreg!("icc_ctlr_el1", 0);
+    either!(reset_interface());
 }
 
 /// Brings this CPU's interrupts back to nothing after a case that stopped half way.
 pub fn recover() {
-    write_sysreg!("icc_ap1r0_el1", 0);
+    either!(forget_active_priorities());
     reset_interface();
-    (0..16).chain(32..288).for_each(disable);
+    write_sysreg!("cntv_ctl_el0", 0);
+    write_sysreg!("cntp_ctl_el0", 0);
+    (0..288).for_each(disable);
 }
 
 /// Sets the bit of interrupt `id` in the register row at `row`.
@@ -127,14 +141,15 @@ pub fn set_edge(id: u32, edge: bool) {
 
 /// Routes an SPI to CPU `index`.
 pub fn route(id: u32, index: usize) {
-    mmio::write64(DIST + IROUTER + u64::from(id) * 8, index as u64);
+    either!(route(id, index));
 }
 
-/// Enables interrupt `id`: group 1, [`PRIORITY`], an SPI to this CPU.
+/// Enables interrupt `id`: in the group that is used, [`PRIORITY`], an SPI to this CPU.
 pub fn enable(id: u32) {
     if id >= 32 {
-        let register = DIST + IGROUPR + u64::from(id / 32) * 4;
-        mmio::write32(register, mmio::read32(register) | 1 << (id % 32));
+        if version() == GicVersion::V3 {
+            v3::regroup(id);
+        }
         route(id, cpu::this().index());
     }
     set_priority(id, PRIORITY);
@@ -144,8 +159,24 @@ pub fn enable(id: u32) {
 /// Disables interrupt `id`, and takes its pending and active state away.
 pub fn disable(id: u32) {
     set_bit(ICENABLER, id);
-    set_bit(ICPENDR, id);
+    unpend(id);
     set_bit(ICACTIVER, id);
+}
+
+/// Makes interrupt `id` pending.
+pub fn pend(id: u32) {
+    match version() {
+        GicVersion::V2 => v2::pend(id),
+        GicVersion::V3 => set_bit(ISPENDR, id),
+    }
+}
+
+/// Makes interrupt `id` pending no more, unless its level is up.
+pub fn unpend(id: u32) {
+    match version() {
+        GicVersion::V2 => v2::unpend(id),
+        GicVersion::V3 => set_bit(ICPENDR, id),
+    }
 }
 
 /// Sends SGI `id` to this CPU.
@@ -153,43 +184,71 @@ pub fn send_self(id: u32) {
     send_to(cpu::this().index(), id);
 }
 
-/// Sends SGI `id` to CPU `index`, below 16.
+/// Sends SGI `id` to CPU `index`, below 8.
 pub fn send_to(index: usize, id: u32) {
-    sgi(u64::from(id) << 24 | 1 << index);
+    publish();
+    either!(send_to(index, id));
 }
 
-/// Sends SGI `id` to all CPUs but this one (ICC_SGI1R_EL1.IRM).
+/// Sends SGI `id` to all CPUs but this one.
 pub fn send_others(id: u32) {
-    sgi(1 << 40 | u64::from(id) << 24);
+    publish();
+    either!(send_others(id));
 }
 
-fn sgi(value: u64) {
-    // SAFETY: what was written before is to be seen by whoever takes the interrupt.
+/// What was written before is to be seen by whoever takes the interrupt.
+fn publish() {
+    // SAFETY: a barrier.
     unsafe { core::arch::asm!("dsb ishst", options(nostack)) };
-    write_sysreg!("icc_sgi1r_el1", value);
 }
 
 /// Takes the most urgent pending interrupt, or [`SPURIOUS`].
 pub fn acknowledge() -> u64 {
-    let id = read_sysreg!("icc_iar1_el1");
+    let id = either!(acknowledge());
     // SAFETY: a barrier; the interface's state is to be up to date.
     unsafe { core::arch::asm!("dsb sy", "isb", options(nostack)) };
     id
 }
 
+/// The most urgent pending interrupt, or [`SPURIOUS`].
+pub fn highest_pending() -> u64 {
+    either!(highest_pending())
+}
+
 /// Ends interrupt `id`: priority drop, and deactivation in EOImode 0.
 pub fn end(id: u64) {
-    write_sysreg!("icc_eoir1_el1", id);
+    either!(end(id));
 }
 
 /// Deactivates interrupt `id`, in EOImode 1.
 pub fn deactivate(id: u64) {
-    write_sysreg!("icc_dir_el1", id);
+    either!(deactivate(id));
 }
 
 /// The running priority.
 pub fn running_priority() -> u64 {
-    read_sysreg!("icc_rpr_el1")
+    either!(running_priority())
+}
+
+/// Only interrupts more urgent than this come through.
+pub fn set_mask(priority: u8) {
+    either!(set_mask(priority));
+}
+
+/// Lets the CPU have the group that is used.
+pub fn set_group_enabled(on: bool) {
+    either!(set_group_enabled(on));
+}
+
+/// EOImode: whether the end drops the priority alone.
+pub fn split_end(on: bool) {
+    either!(split_end(on));
+}
+
+/// Interrupts preempt each other by bits 7 to `low` of their priorities alone; whether the
+/// binary point took it.
+pub fn set_group_priority(low: u64) -> bool {
+    either!(set_group_priority(low))
 }
 
 /// Whether an IRQ is signalled to this CPU, masked or not.

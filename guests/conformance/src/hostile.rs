@@ -1,0 +1,185 @@
+//! What a guest may do to harm others: each of these goes on for ever, on all vCPUs.
+
+use crate::cpu::{self, MAX_CPUS};
+use crate::machine::Machine;
+use crate::mmio::{read32, write8, write32};
+use crate::{gic, psci, smp, timer};
+use core::arch::asm;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use hanok_types::platform;
+
+/// One of them.
+pub struct Hostile {
+    name: &'static str,
+    job: smp::Job,
+}
+
+const ALL: [Hostile; 8] = [
+    hostile("mask", mask),
+    hostile("sgi-storm", sgi_storm),
+    hostile("wfi-storm", wfi_storm),
+    hostile("hypercall-storm", hypercall_storm),
+    hostile("mmio-storm", mmio_storm),
+    hostile("console-storm", console_storm),
+    hostile("crash", crash),
+    hostile("idle", idle),
+];
+
+const fn hostile(name: &'static str, job: smp::Job) -> Hostile {
+    Hostile { name, job }
+}
+
+/// The one with this name.
+pub fn named(name: &str) -> Option<Hostile> {
+    ALL.into_iter().find(|hostile| hostile.name == name)
+}
+
+impl Hostile {
+    /// Says so, and begins.
+    pub fn run(&self, machine: &Machine) -> ! {
+        CPUS.store(machine.cpus, Relaxed);
+        println!("hostile: {} begins", self.name);
+        for index in 1..machine.cpus {
+            if smp::start(index, self.job) != psci::SUCCESS {
+                println!("FAIL hostile: CPU {index} did not start");
+            }
+        }
+        (self.job)(0);
+        println!("FAIL hostile: {} is over", self.name);
+        psci::system_off()
+    }
+}
+
+static CPUS: AtomicUsize = AtomicUsize::new(1);
+
+/// Masks everything that can be masked, and never looks again.
+fn mask(_: usize) {
+    // SAFETY: nothing is awaited any more.
+    unsafe { asm!("msr daifset, #0xf", "2: b 2b", options(noreturn)) }
+}
+
+/// Each vCPU sends every SGI to every vCPU, and takes what comes.
+pub fn sgi_storm(_: usize) {
+    let all = CPUS.load(Relaxed).min(MAX_CPUS);
+    (0..16).for_each(gic::enable);
+    cpu::with_interrupts(|| {
+        loop {
+            for id in 0..16 {
+                gic::send_others(id);
+                (0..all).for_each(|index| gic::send_to(index, id));
+            }
+        }
+    })
+}
+
+/// Waits and is woken at once: even vCPUs have an interrupt pending that they do not take,
+/// odd ones a timer that is about to fire.
+fn wfi_storm(index: usize) {
+    gic::enable(1);
+    if index.is_multiple_of(2) {
+        gic::send_self(1);
+    }
+    loop {
+        if !index.is_multiple_of(2) {
+            timer::sleep_until(1, || true);
+            write_sysreg!("cntv_cval_el0", timer::now() + 1);
+            write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+        }
+        cpu::wait_for_interrupt();
+    }
+}
+
+/// Calls of every owner with every kind of argument; but none that ends the VM.
+fn hypercall_storm(index: usize) {
+    const FUNCTIONS: [u64; 8] = [
+        psci::VERSION,
+        psci::CPU_ON,
+        psci::CPU_ON_32,
+        psci::AFFINITY_INFO,
+        psci::FEATURES,
+        psci::SMCCC_ARCH_FEATURES,
+        0x8600_0000,
+        0xc600_ffff,
+    ];
+    let mut random = Random(index as u64);
+    loop {
+        let function = FUNCTIONS[random.next() as usize % FUNCTIONS.len()];
+        let target = random.next() % 4 * (random.next() | 1);
+        psci::call(function, target, random.next(), random.next());
+    }
+}
+
+/// Registers of every device, and addresses where nothing is.
+fn mmio_storm(index: usize) {
+    const UART: u64 = platform::UART.get();
+    let mut random = Random(index as u64 + 100);
+    gic::enable(platform::UART_IRQ.get());
+    loop {
+        let value = random.next();
+        let (word, value) = (value >> 32 & 0x3f, value as u32);
+        match value % 8 {
+            // The transmit interrupt comes and goes.
+            0 => write32(UART + 0x38, value >> 8 & 0x7f0),
+            1 => drop(read32(UART + word * 4)),
+            2 => write32(gic::DIST + gic::ISENABLER + word, value & !3),
+            3 => write32(gic::DIST + gic::ICENABLER + (word & !3), value),
+            4 => write8(gic::DIST + gic::IPRIORITYR + word * 4, value as u8),
+            5 => gic::pend(32 + value / 8 % 200),
+            6 => drop(read32(gic::DIST + gic::ISPENDR + word / 2 * 4)),
+            _ => nothing(0x0b00_0000 + word * 4096),
+        }
+    }
+}
+
+fn nothing(address: u64) {
+    // SAFETY: nothing is there; the abort is caught.
+    let result = unsafe { probe!("str wzr, [{at}]"; at = in(reg) address) };
+    if result.is_ok() {
+        println!("FAIL hostile: something is at {address:#x}");
+    }
+}
+
+/// Talks without end.
+fn console_storm(index: usize) {
+    for line in 0_u64.. {
+        println!("hostile: line {line} of vCPU {index}, which says more than anybody reads");
+    }
+}
+
+/// Goes to where no instruction is, with the vectors there too. The MMU is off, so that it is
+/// not the guest's own translation that stops it.
+fn crash(_: usize) {
+    // SAFETY: there is no way back.
+    unsafe {
+        asm!(
+            "msr vbar_el1, {nowhere}",
+            "mrs x0, sctlr_el1",
+            "bic x0, x0, #1",
+            "msr sctlr_el1, x0",
+            "isb",
+            "br {nowhere}",
+            nowhere = in(reg) 0x0b00_0000_u64,
+            options(noreturn)
+        )
+    }
+}
+
+/// Sleeps: the control, which harms nobody.
+fn idle(_: usize) {
+    loop {
+        timer::sleep_until(1000, || false);
+    }
+}
+
+/// Numbers without a pattern (a linear congruential generator; its upper half is good).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 16
+    }
+}

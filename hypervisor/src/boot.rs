@@ -4,15 +4,14 @@ use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
 use crate::place::Place;
 use crate::{selftest, smp, system};
-use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU32};
-use hanok_aarch64::board::{Board, BoardInterrupts, VmUnit};
+use hanok_aarch64::board::{Board, BoardInterrupts};
 use hanok_aarch64::boot::{self, BootArguments};
 use hanok_aarch64::cpu::{self, Cpu};
 use hanok_aarch64::interrupts::Target;
 use hanok_aarch64::random::Random;
 use hanok_aarch64::traps::Features;
-use hanok_aarch64::{devices, exits, pmu, read, schedule, vectors};
+use hanok_aarch64::{devices, pmu, read, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, Gic, PsciMethod};
 use hanok_hal::Mutex;
@@ -232,40 +231,4 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
         board.vms.len(),
         if board.vms.len() == 1 { "" } else { "s" },
     ));
-}
-
-/// Says what a VM was given.
-fn introduce(unit: &VmUnit, board: &Board) {
-    let mut blocks = heapless::String::<64>::new();
-    for (count, size) in unit.blocks.iter().zip(["1 GiB", "2 MiB", "4 KiB"]) {
-        if *count > 0 {
-            let comma = if blocks.is_empty() { "" } else { ", " };
-            // Three counts of ten digits and their words fit.
-            let _ = write!(blocks, "{comma}{count} x {size}");
-        }
-    }
-    board.say(format_args!(
-        "vm {}: {} vCPU{}, {} MiB at {}, mapped by {blocks}",
-        unit.vm.config().name,
-        unit.vm.vcpus(),
-        if unit.vm.vcpus() == 1 { "" } else { "s" },
-        unit.ram.ipa().len() >> 20,
-        unit.ram.host(),
-    ));
-}
-
-/// On the boot CPU's own stack: begins every VM's first life, and runs this CPU's vCPU.
-pub fn run(board: &'static Board) -> ! {
-    selftest::late(board.bootargs);
-    for unit in board.vms {
-        introduce(unit, board);
-    }
-    schedule::begin_all(board);
-    let mut vcpu = schedule::next();
-    selftest::running(board.bootargs);
-    if selftest::wants_serror(board.bootargs) {
-        vcpu = exits::system_error(vcpu);
-    }
-    // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
-    unsafe { vectors::enter(vcpu) }
 }

@@ -9,6 +9,7 @@
 
 mod boot;
 mod fatal;
+mod first;
 mod layout;
 mod place;
 mod selftest;

@@ -1,6 +1,7 @@
 //! The CPUs: each gets its record, its stacks and its part of the interrupt controller.
 
 use crate::fatal::refuse;
+use crate::first;
 use crate::place::Place;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hanok_aarch64::board::Board;
@@ -340,5 +341,5 @@ extern "C" fn on_own_stack(cpu: *mut Cpu) -> ! {
     let Some(board) = (unsafe { (*cpu).board }) else {
         refuse(format_args!("a CPU without a board"))
     };
-    crate::boot::run(board)
+    first::run(board)
 }

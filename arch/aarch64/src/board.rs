@@ -1,39 +1,33 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
-use crate::devices::DeviceLines;
 use crate::fp;
 use crate::interrupts::{Interface, Target};
-use crate::notices::Notices;
-use crate::ram::GuestRam;
 use crate::traps::Features;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use crate::unit::VmUnit;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use hanok_arm_common::{Firmware, HostUart};
 use hanok_decode::SysReg;
 use hanok_hal::{Mutex, SerialPort};
 use hanok_paging::VmidPool;
-use hanok_types::{CpuId, Hpa, IntId, MAX_CPUS, VmId};
-use hanok_vm::{Machine, Multiplexer, StackPointer, Vm};
+use hanok_types::{CpuId, IntId, MAX_CPUS, VmId};
+use hanok_vm::{Machine, Multiplexer, StackPointer};
 
-/// A VM with what this backend adds to it.
-#[derive(Debug)]
-pub struct VmUnit {
-    /// The core's part.
-    pub vm: Vm,
-    /// Its RAM.
-    pub ram: GuestRam,
-    /// Its firmware, where the guest sees its first bank of flash.
-    pub flash: Option<GuestRam>,
-    /// The root of its stage 2.
-    pub root: Hpa,
-    /// VTTBR_EL2 in its present life; zero before the first.
-    pub vttbr: AtomicU64,
-    /// The vCPU that was last in each pCPU, plus one: another one's TLB entries are not its.
-    pub last_here: [AtomicU8; MAX_CPUS],
-    /// How often it is spoken of.
-    pub notices: Notices,
-    /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
-    pub blocks: [u32; 3],
+/// Devices' interrupts that one board hands on at most.
+const MAX_LINES: usize = 64;
+
+/// An interrupt of a device that a VM has for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceLine {
+    /// Its id on the board.
+    pub board: IntId,
+    /// Its id for the guest.
+    pub guest: IntId,
+    /// Whose it is, by its place in the description.
+    pub vm: usize,
 }
+
+/// All of them.
+pub type DeviceLines = heapless::Vec<DeviceLine, MAX_LINES>;
 
 /// Interrupts of the board that the hypervisor serves itself.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! What is asked for at the console's prompt, carried out.
 
-use crate::board::{Board, VmUnit};
+use crate::board::Board;
 use crate::schedule;
+use crate::unit::VmUnit;
 use hanok_types::{VcpuSet, VmId};
 use hanok_vm::{Command, Ending, Machine};
 

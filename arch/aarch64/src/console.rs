@@ -3,8 +3,9 @@
 //! Nobody waits for the line, and nobody for a VM: what cannot go on now stays in a queue,
 //! and whoever makes room moves it.
 
-use crate::board::{Board, VmUnit};
+use crate::board::Board;
 use crate::command;
+use crate::unit::VmUnit;
 use core::fmt::Arguments;
 use core::sync::atomic::Ordering;
 use hanok_types::VmId;

@@ -5,28 +5,12 @@
 //! has a life, and off between two lives, so that a device that nobody looks after disturbs
 //! nobody.
 
-use crate::board::{Board, VmUnit};
+use crate::board::{Board, DeviceLine, DeviceLines};
 use crate::cpu::Cpu;
 use crate::interrupts::CpuGic;
+use crate::unit::VmUnit;
 use hanok_config::System;
 use hanok_types::{IntId, VcpuId};
-
-/// Devices' interrupts that one board hands on at most.
-const MAX_LINES: usize = 64;
-
-/// One interrupt.
-#[derive(Clone, Copy, Debug)]
-pub struct DeviceLine {
-    /// Its id on the board.
-    board: IntId,
-    /// Its id for the guest.
-    guest: IntId,
-    /// Whose it is, by its place in the description.
-    vm: usize,
-}
-
-/// All of them.
-pub type DeviceLines = heapless::Vec<DeviceLine, MAX_LINES>;
 
 /// The interrupts that a system's VMs are given; `None` where they are too many.
 pub fn lines_of(system: &System) -> Option<DeviceLines> {

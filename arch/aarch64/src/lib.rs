@@ -36,6 +36,7 @@ mod show;
 mod switch;
 pub mod trail;
 pub mod traps;
+pub mod unit;
 pub mod vcpu;
 pub mod vectors;
 

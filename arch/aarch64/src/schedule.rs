@@ -8,9 +8,10 @@
 //! Here, too, a vCPU comes into its VM and leaves it; the last one to leave carries the VM's
 //! ending out, and the first vCPU's turn makes the memory of the next life.
 
-use crate::board::{Board, VmUnit};
+use crate::board::Board;
 use crate::cpu::{self, Cpu};
 use crate::loading::{Damaged, Loading};
+use crate::unit::VmUnit;
 use crate::vcpu::Vcpu;
 use crate::{devices, fp, service, show, switch, sysreg, write};
 use core::sync::atomic::Ordering;

@@ -1,6 +1,5 @@
 //! A vCPU as this backend keeps it.
 
-use crate::board::VmUnit;
 use crate::debug::DebugState;
 use crate::el1::El1State;
 use crate::fp::FpState;
@@ -8,6 +7,7 @@ use crate::lists::InterfaceState;
 use crate::loading::Loading;
 use crate::trail::Trail;
 use crate::traps::Hcr;
+use crate::unit::VmUnit;
 use hanok_sched::Entity;
 use hanok_types::Regs;
 

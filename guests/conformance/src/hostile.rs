@@ -53,7 +53,7 @@ impl Hostile {
 static CPUS: AtomicUsize = AtomicUsize::new(1);
 
 /// Masks everything that can be masked, and never looks again.
-fn mask(_: usize) {
+pub fn mask(_: usize) {
     // SAFETY: nothing is awaited any more.
     unsafe { asm!("msr daifset, #0xf", "2: b 2b", options(noreturn)) }
 }

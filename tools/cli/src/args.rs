@@ -79,6 +79,7 @@ Scripts (--script) have one step a line; # starts a comment:
   send TEXT         type TEXT; \\n \\r \\t \\xNN and \\\\ are understood
   key TEXT          the same, as a person types it: for the attached VM, or the prompt
   wait N            go on after N seconds
+  silence N         go on once the VM has said nothing for N seconds
   vm NAME           the following steps are about this VM (at first: the first one)
   end               end the run, with success
 

@@ -52,6 +52,8 @@ pub struct Start {
     pub loader: Loader,
     /// Time is a count of instructions.
     pub icount: bool,
+    /// The line is as on a real board: not framed.
+    pub plain: bool,
 }
 
 /// What a board needs besides its image, found.
@@ -125,7 +127,7 @@ impl Tools {
         let at = system.board.ram + IMAGE_OFFSET;
         let boot = Boot {
             image,
-            append: &start.append,
+            words: machine::words(&start.append, !start.plain),
             tree: self.tree.as_deref(),
             u_boot: self.u_boot.as_deref().map(|u_boot| (u_boot, at)),
         };
@@ -135,12 +137,12 @@ impl Tools {
         }
         let first = match start.loader {
             Loader::Qemu => Vec::new(),
-            Loader::UBoot => machine::u_boot_steps(at, &start.append),
+            Loader::UBoot => machine::u_boot_steps(at, &boot.words),
         };
         Ready {
             command,
             vms: names(system),
-            framed: true,
+            framed: !start.plain,
             first,
             poweroff: system.board.qemu.poweroff,
         }

@@ -40,19 +40,18 @@ fn common(command: &mut Command) {
     command.args(["-monitor", "none"]);
 }
 
-/// What the hypervisor is told on this PC: to frame the line, and `append`.
-fn words(append: &str) -> String {
-    format!("hanok.console=framed {append}")
-        .trim_end()
-        .to_owned()
+/// What the hypervisor is told: to frame the line, as on this PC, and `append`.
+pub fn words(append: &str, framed: bool) -> String {
+    let frame = if framed { "hanok.console=framed " } else { "" };
+    format!("{frame}{append}").trim_end().to_owned()
 }
 
 /// What gets the image of a system onto its board.
 pub struct Boot<'a> {
     /// The image.
     pub image: &'a Path,
-    /// More words for the hypervisor.
-    pub append: &'a str,
+    /// Words for the hypervisor.
+    pub words: String,
     /// The board's device tree, where QEMU makes none.
     pub tree: Option<&'a Path>,
     /// U-Boot, where it and not QEMU is to start the image, which is at this address then.
@@ -69,7 +68,7 @@ pub fn board(command: &mut Command, board: &[String], boot: &Boot) {
     match boot.u_boot {
         None => {
             command.arg("-kernel").arg(boot.image);
-            command.args(["-append", &words(boot.append)]);
+            command.args(["-append", &boot.words]);
         }
         Some((u_boot, at)) => {
             command.arg("-bios").arg(u_boot);
@@ -85,16 +84,16 @@ fn load(command: &mut Command, file: &Path, address: u64, more: &str) {
     command.args(["-device", &device]);
 }
 
-/// What is typed at U-Boot's prompt to start the image at `at`: the words that `-append`
+/// What is typed at U-Boot's prompt to start the image at `at`: the `words` that `-append`
 /// would hand over, and the tree that U-Boot itself was given (U-Boot, doc/usage/cmd/booti.rst).
-pub fn u_boot_steps(at: u64, append: &str) -> Vec<Step> {
+pub fn u_boot_steps(at: u64, words: &str) -> Vec<Step> {
     let prompt = || Step::ExpectLog("=> ".to_owned());
     let typed = |line: String| Step::Raw((line + "\r").into_bytes());
     vec![
         Step::ExpectLog("Hit any key to stop autoboot".to_owned()),
         typed(String::new()),
         prompt(),
-        typed(format!("setenv bootargs '{}'", words(append))),
+        typed(format!("setenv bootargs '{words}'")),
         prompt(),
         typed(format!("booti {at:#x} - ${{fdtcontroladdr}}")),
     ]
@@ -200,7 +199,7 @@ mod tests {
     fn the_image_is_started_by_qemu_or_by_u_boot() {
         let mut boot = Boot {
             image: Path::new("a,b"),
-            append: "x=1",
+            words: words("x=1", true),
             tree: Some(Path::new("t.dtb")),
             u_boot: None,
         };
@@ -216,7 +215,7 @@ mod tests {
 
     #[test]
     fn u_boot_is_told_the_words_and_its_own_tree() {
-        let steps = u_boot_steps(0x40_0000, "x=1");
+        let steps = u_boot_steps(0x40_0000, &words("x=1", true));
         let typed: Vec<_> = steps
             .iter()
             .filter_map(|step| match step {

@@ -15,6 +15,8 @@ use hanok_system::Diagnostic;
 pub struct Overrides {
     /// Whose changes these are.
     pub whose: Whose,
+    /// The board.
+    pub board: Option<String>,
     /// The CPU model.
     pub cpu: Option<String>,
     /// The number of cores.
@@ -48,6 +50,8 @@ pub struct VmOverrides {
     pub cpus: Option<Vec<u64>>,
     /// Memory in bytes.
     pub memory: Option<u64>,
+    /// Whether it begins with the board.
+    pub autostart: Option<bool>,
     /// Words added to the command line.
     pub cmdline: String,
 }
@@ -83,6 +87,7 @@ impl Overrides {
             whose: self.whose,
         };
         let board = [
+            self.board.as_deref().map(|board| word("board", board)),
             self.cpu.as_deref().map(|cpu| word("cpu", cpu)),
             self.cores.map(|cores| format!("cores = {cores}")),
             self.memory.map(|bytes| kibibytes("memory", bytes)),
@@ -208,6 +213,7 @@ impl VmOverrides {
             self.vcpus.map(|vcpus| format!("vcpus = {vcpus}")),
             self.cpus.as_ref().map(|cpus| format!("cpus = {cpus:?}")),
             self.memory.map(|bytes| kibibytes("memory", bytes)),
+            self.autostart.map(|auto| format!("autostart = {auto}")),
             cmdline,
         ];
         lines.into_iter().flatten()
@@ -229,14 +235,14 @@ mod tests {
     #[test]
     fn overrides_take_the_place_of_the_file_s_keys() {
         let changed = Overrides {
+            board: Some("y".into()),
             cpu: Some("max".into()),
             cores: Some(2),
             memory: Some(1 << 30),
             ..Overrides::default()
         };
         let text = "# one\nboard = 'x'\ncores = 4\n[[vm]]\nmemory = '1M'\n";
-        let wanted =
-            "memory = \"1048576K\"\ncpu = \"max\"\nboard = 'x'\ncores = 2\n[[vm]]\nmemory = '1M'\n";
+        let wanted = "memory = \"1048576K\"\ncpu = \"max\"\nboard = \"y\"\ncores = 2\n[[vm]]\nmemory = '1M'\n";
         assert_eq!(changed.apply(text).text(), wanted);
     }
 

@@ -3,6 +3,9 @@
 mod common;
 
 use common::{SOUND, hypervisor, kernel, load};
+use dtoolkit::Node;
+use dtoolkit::fdt::Fdt;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode};
 use hanok_config::System;
 use hanok_system::{Description, Diagnostic, Files, check_devices};
 use hanok_types::{GicVersion, Hpa, IntId};
@@ -175,4 +178,56 @@ fn a_firmware_is_put_into_flash() {
     assert_eq!((vm.entry.get(), vm.argument, vm.autostart), (0, 0, false));
     assert_eq!(vm.firmware().unwrap().len, 99);
     assert_eq!(vm.blobs[1].load.get(), 0x4000_0000);
+}
+
+/// `virt` with a second GPIO controller, which shares the first one's interrupt.
+fn with_a_shared_interrupt() -> Vec<u8> {
+    let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap());
+    let first = tree.root.child("pl061@9030000").unwrap();
+    let mut second = DeviceTreeNode::new("pl061@9050000").unwrap();
+    for property in first.properties() {
+        second.add_property(property.clone());
+    }
+    let reg = [0u32, 0x0905_0000, 0, 0x1000]
+        .map(u32::to_be_bytes)
+        .concat();
+    second
+        .property_mut("reg")
+        .unwrap()
+        .set_value(reg.as_slice());
+    second.remove_property("phandle");
+    tree.root.add_child(second);
+    tree.to_dtb()
+}
+
+#[test]
+fn an_interrupt_goes_to_one_vm() {
+    let board = with_a_shared_interrupt();
+    let either = system("[]", "[\"pl061@9050000\"]");
+    assert_eq!(check_devices(&either, &board), []);
+    for (first, second, place, owner) in [
+        (
+            "[\"pl061@9030000\"]",
+            "[\"pl061@9050000\"]",
+            "15:12",
+            "second",
+        ),
+        (
+            "[\"pl061@9030000\", \"pl061@9050000\"]",
+            "[]",
+            "10:29",
+            "linux",
+        ),
+    ] {
+        let found = check_devices(&system(first, second), &board);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            short(&found[0]),
+            format!("{place} interrupt 39 is given twice")
+        );
+        let why =
+            format!("\"pl061@9050000\" of VM {owner} shares it with \"pl061@9030000\" of VM linux");
+        assert_eq!(found[0].why, why);
+        assert_eq!(found[0].remedy, "remove one of the two devices");
+    }
 }

@@ -119,6 +119,7 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
         append: args.append.clone(),
         loader: args.boot,
         icount: args.icount,
+        plain: false,
     };
     if args.dry_run {
         let tools = start.tools_if_there(store, &system)?;

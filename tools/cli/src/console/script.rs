@@ -20,6 +20,8 @@ pub enum Step {
     Raw(Vec<u8>),
     /// Go on after this time.
     Wait(Duration),
+    /// Go on once the VM has said nothing for this time; what it said before is used up.
+    Silence(Duration),
     /// The steps that follow are about the VM of this name.
     Vm(String),
     /// End the run, with success.
@@ -45,11 +47,12 @@ fn step(line: &str) -> Result<Option<Step>> {
         "send" => Step::Send(unescape(rest)?),
         "key" => Step::Key(unescape(rest)?),
         "wait" => Step::Wait(seconds(rest)?),
+        "silence" => Step::Silence(seconds(rest)?),
         "vm" => Step::Vm(nonempty(rest.trim())?.to_owned()),
         "end" if rest.trim().is_empty() => Step::End,
         other => {
             bail!(
-                "unknown step `{other}`: expect, expect-log, send, key, wait, vm and end are known"
+                "unknown step `{other}`: expect, expect-log, send, key, wait, silence, vm and end are known"
             )
         }
     };

@@ -13,6 +13,8 @@ const KEPT: usize = 1 << 20;
 #[derive(Debug, Default)]
 struct Stream {
     text: Vec<u8>,
+    /// Something came since somebody last asked.
+    news: bool,
     /// Up to here the awaited text was looked for in vain.
     searched: usize,
 }
@@ -20,6 +22,7 @@ struct Stream {
 impl Stream {
     fn push(&mut self, bytes: &[u8]) {
         self.text.extend(bytes);
+        self.news |= !bytes.is_empty();
         let surplus = self.text.len().saturating_sub(KEPT);
         self.text.drain(..surplus);
         self.searched = self.searched.saturating_sub(surplus);
@@ -39,6 +42,13 @@ impl Stream {
                 false
             }
         }
+    }
+
+    /// Whether nothing came since the last call; all that came is used up.
+    fn was_silent(&mut self) -> bool {
+        self.text.clear();
+        self.searched = 0;
+        !std::mem::take(&mut self.news)
     }
 
     /// Another text is awaited from here on.
@@ -171,6 +181,17 @@ impl Watch {
                 }
                 over
             }
+            Step::Silence(time) => {
+                let silent = consoles.get_mut(focus).is_none_or(Stream::was_silent);
+                if !silent {
+                    *waiting = None;
+                }
+                let over = *waiting.get_or_insert(now + *time) <= now;
+                if over {
+                    *waiting = None;
+                }
+                over
+            }
             Step::Send(_) | Step::Key(_) | Step::Raw(_) | Step::Vm(_) | Step::End => true,
         }
     }
@@ -269,6 +290,30 @@ mod tests {
         assert_eq!(watch.advance(now), []);
         assert_eq!(watch.wake(now), Some(Duration::from_secs(2)));
         assert_eq!(watch.advance(now + Duration::from_secs(2)), [Do::Succeed]);
+    }
+
+    #[test]
+    fn silence_begins_anew_with_each_text() {
+        let second = Duration::from_secs(1);
+        let steps = vec![
+            Step::Silence(2 * second),
+            Step::Expect("a".into()),
+            Step::End,
+        ];
+        let mut watch = watch(steps, None);
+        let now = Instant::now();
+        watch.push(VM, b"a");
+        assert_eq!(watch.advance(now), []);
+        watch.push(VM, b"a");
+        watch.push(Channel::Log, b"another's");
+        assert_eq!(watch.advance(now + second), []);
+        assert_eq!(watch.advance(now + 2 * second), []);
+        watch.push(Channel::Log, b"another's");
+        assert_eq!(watch.wake(now + 2 * second), Some(second));
+        assert_eq!(watch.advance(now + 3 * second), []);
+        assert!(watch.awaited().is_some_and(|what| what.contains("\"a\"")));
+        watch.push(VM, b"a");
+        assert_eq!(watch.advance(now + 3 * second), [Do::Succeed]);
     }
 
     #[test]

@@ -80,6 +80,12 @@ fn expand(stem: &str, mark: Option<&str>, scenario: &Scenario) -> Result<Vec<Cas
     let s = scenario;
     let drafts = by(
         drafts,
+        &s.board,
+        |d, v| d.overrides.board = v,
+        String::clone,
+    );
+    let drafts = by(
+        drafts,
         &s.kernel,
         |d, v| d.overrides.vm.kernel = v,
         |v| v.trim_start_matches("debian:").to_owned(),
@@ -159,6 +165,7 @@ impl Draft {
                 vcpus: spec.vcpus,
                 cpus: spec.cpus.clone(),
                 memory,
+                autostart: spec.autostart,
                 cmdline: spec.cmdline.clone(),
             };
             self.overrides.vms.insert(name.clone(), changed);
@@ -205,6 +212,8 @@ mod tests {
             [[cases]]\nname = 'a'\nvcpus = 4";
         let wanted = ["boot [max, 1 vCPU]", "boot [max, 2 vCPUs]", "boot [a]"];
         assert_eq!(names(text), wanted);
+        let text = "system = 'x'\nboard = ['a', 'b']\nvcpus = 2";
+        assert_eq!(names(text), ["boot [a]", "boot [b]"]);
         assert_eq!(names("system = 'x'"), ["boot"]);
         assert_eq!(names("system = 'x'\nname = 'other'"), ["other"]);
     }

@@ -151,6 +151,7 @@ pub fn start(case: &Case) -> Start {
         append: case.scenario.append.clone(),
         loader: case.scenario.boot,
         icount: case.scenario.icount,
+        plain: !case.scenario.framed,
     }
 }
 

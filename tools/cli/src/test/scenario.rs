@@ -23,6 +23,8 @@ pub struct Scenario {
     pub about: String,
     /// Descriptions, relative to the repository; a case each.
     pub system: OneOrMore<String>,
+    /// Boards, instead of the description's; a case each.
+    pub board: Option<OneOrMore<String>>,
     /// The board's CPU models; a case each.
     pub cpu: Option<OneOrMore<String>>,
     /// Numbers of cores of the board; a case each.
@@ -68,6 +70,10 @@ pub struct Scenario {
     /// What starts the image.
     #[serde(default)]
     pub boot: Loader,
+    /// Whether the hypervisor frames the board's line. Where it does not, all that comes is the
+    /// first VM's console, and what is sent or typed are keys.
+    #[serde(default = "framed")]
+    pub framed: bool,
     /// Time is a count of instructions, and every run like the one before.
     #[serde(default)]
     pub icount: bool,
@@ -106,6 +112,8 @@ pub struct VmSpec {
     pub cpus: Option<Vec<u64>>,
     /// Its memory, such as "128M".
     pub memory: Option<String>,
+    /// Whether it begins with the board.
+    pub autostart: Option<bool>,
     /// Words added to its command line.
     #[serde(default)]
     pub cmdline: String,
@@ -190,12 +198,20 @@ pub enum StepSpec {
     Key(String),
     /// Go on after this many seconds of this PC's time.
     Wait(f64),
+    /// Go on once the VM has said nothing for so many seconds of this PC's time.
+    Silence(f64),
     /// The following steps are about this VM.
     Vm(String),
+    /// Go on once this text came on the VM's console, so many times more.
+    ExpectTimes(String, usize),
 }
 
 const fn default_timeout() -> f64 {
     300.0
+}
+
+const fn framed() -> bool {
+    true
 }
 
 const fn off() -> OneOrMore<Ending> {
@@ -275,6 +291,9 @@ impl Scenario {
         if self.native && self.more().any(|(vm, _)| vm.is_some()) {
             bail!("a native boot has the first VM alone");
         }
+        if !self.framed && (self.native || self.board_tree_damage.is_some()) {
+            bail!("`framed` is for boards that boot the hypervisor as it is");
+        }
         if self.boot == Loader::UBoot && (self.native || self.board_tree_damage.is_some()) {
             bail!("U-Boot starts the hypervisor, with the tree that QEMU makes");
         }
@@ -307,7 +326,13 @@ impl Scenario {
 
     /// The steps as the console's watcher takes them.
     pub fn steps(&self) -> Result<Vec<Step>> {
-        let steps = self.steps.iter().map(StepSpec::step);
+        let steps = self.steps.iter().flat_map(|step| {
+            let times = match step {
+                StepSpec::ExpectTimes(_, times) => *times,
+                _ => 1,
+            };
+            (0..times).map(|_| step.step())
+        });
         let mut steps = steps.collect::<Result<Vec<_>>>()?;
         if self.end.all().contains(&Ending::Until) {
             steps.push(Step::End);
@@ -336,7 +361,7 @@ fn mark_of(case: &toml::Table) -> String {
     if let Some(name) = case.get("name").and_then(toml::Value::as_str) {
         return name.to_owned();
     }
-    let dimensions = ["kernel", "cpu", "vcpus", "cores", "memory"];
+    let dimensions = ["board", "kernel", "cpu", "vcpus", "cores", "memory"];
     let value = |key: &&str| match case.get(*key)? {
         toml::Value::String(text) => Some(text.trim_start_matches("debian:").to_owned()),
         toml::Value::Integer(number) => {
@@ -359,135 +384,33 @@ impl StepSpec {
     /// Its text, if it has one.
     fn text(&mut self) -> Option<&mut String> {
         match self {
-            Self::Expect(text) | Self::ExpectLog(text) | Self::Send(text) | Self::Key(text) => {
-                Some(text)
-            }
-            Self::Wait(_) | Self::Vm(_) => None,
+            Self::Expect(text)
+            | Self::ExpectTimes(text, _)
+            | Self::ExpectLog(text)
+            | Self::Send(text)
+            | Self::Key(text) => Some(text),
+            Self::Wait(_) | Self::Silence(_) | Self::Vm(_) => None,
         }
     }
 
     fn step(&self) -> Result<Step> {
         Ok(match self {
-            Self::Expect(text) | Self::ExpectLog(text) if text.is_empty() => {
+            Self::Expect(text) | Self::ExpectTimes(text, _) | Self::ExpectLog(text)
+                if text.is_empty() =>
+            {
                 bail!("an empty text is always there")
             }
-            Self::Expect(text) => Step::Expect(text.clone()),
+            Self::Expect(text) | Self::ExpectTimes(text, _) => Step::Expect(text.clone()),
             Self::ExpectLog(text) => Step::ExpectLog(text.clone()),
             Self::Send(text) => Step::Send(text.clone().into_bytes()),
             Self::Key(text) => Step::Key(text.clone().into_bytes()),
             Self::Wait(seconds) => Step::Wait(Duration::try_from_secs_f64(*seconds)?),
+            Self::Silence(seconds) => Step::Silence(Duration::try_from_secs_f64(*seconds)?),
             Self::Vm(name) => Step::Vm(name.clone()),
         })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WHOLE: &str = r#"
-        about = "to the shell and off"
-        system = ["systems/demo.toml", "systems/other.toml"]
-        cpu = ["cortex-a57", "max"]
-        cores = 4
-        timeout = 60
-        end = "until"
-        expect-log = ["vm linux: started"]
-        forbid = ["Oops"]
-        qemu-args = ["-d", "guest_errors"]
-        steps = [
-            { expect = "linux:~# " },
-            { send = "echo a\u0003\n" },
-            { wait = 0.5 },
-            { expect-log = "off" },
-            { key = "\u001dlist\r" },
-        ]
-    "#;
-
-    fn only(text: &str) -> Result<Scenario> {
-        let mut all = Scenario::parse_all(text)?;
-        assert_eq!(all.len(), 1);
-        Ok(all.remove(0).1)
-    }
-
-    #[test]
-    fn a_whole_scenario_is_read() {
-        let scenario = only(WHOLE).unwrap();
-        assert_eq!(scenario.cpu.as_ref().unwrap().all(), ["cortex-a57", "max"]);
-        let steps = scenario.steps().unwrap();
-        assert_eq!(steps[1], Step::Send(b"echo a\x03\n".to_vec()));
-        assert_eq!(steps[4], Step::Key(b"\x1dlist\r".to_vec()));
-        assert_eq!(steps.last(), Some(&Step::End));
-    }
-
-    #[test]
-    fn cases_replace_what_the_file_says() {
-        let text = "system = 'x'\nvars = { a = '1', b = '2' }\ncores = 4\n\
-            [[cases]]\nkernel = 'debian:6.1'\nvcpus = 1\nvars = { b = '3' }\n\
-            [[cases]]\nname = 'slow one'\nslow = true\n";
-        let cases = Scenario::parse_all(text).unwrap();
-        assert_eq!(cases[0].0.as_deref(), Some("6.1, 1 vCPU"));
-        assert_eq!(cases[0].1.vars["a"], "1");
-        assert_eq!(cases[0].1.vars["b"], "3");
-        assert_eq!(cases[1].0.as_deref(), Some("slow one"));
-        assert!(cases[1].1.slow && !cases[0].1.slow);
-        assert_eq!(cases[1].1.cores.as_ref().unwrap().all(), [4]);
-    }
-
-    #[test]
-    fn machines_of_other_kinds_are_read() {
-        let text = "system = 'x'\nnative = true\nbinary = 'qemu-system-arm'\nicount = true\n\
-            initramfs-packages = ['stress-ng:arm64']\n\
-            vms = { b = { cpus = [1, 1], cmdline = '@n@' } }";
-        let mut scenario = only(text).unwrap();
-        let vars = BTreeMap::from([("n".to_owned(), "4".to_owned())]);
-        scenario.fill(&vars).unwrap();
-        let vm = &scenario.vms["b"];
-        assert_eq!((vm.cpus.as_deref(), &*vm.cmdline), (Some(&[1, 1][..]), "4"));
-        assert!(scenario.icount && scenario.boot == Loader::Qemu);
-        let u_boot = only("system = 'x'\nboot = 'u-boot'").unwrap();
-        assert_eq!(u_boot.boot, Loader::UBoot);
-    }
-
-    #[test]
-    fn variables_are_filled_in() {
-        let vars = BTreeMap::from([("n".to_owned(), "4".to_owned())]);
-        let mut scenario = only("system = 'x'\nsteps = [{ expect = '@n@ CPU a@b' }]").unwrap();
-        scenario.fill(&vars).unwrap();
-        assert_eq!(
-            scenario.steps().unwrap(),
-            [Step::Expect("4 CPU a@b".into())]
-        );
-        let mut wrong = only("system = 'x'\ncmdline = 'a=@m@'").unwrap();
-        assert!(wrong.fill(&vars).is_err());
-    }
-
-    #[test]
-    fn mistakes_are_refused() {
-        let mistakes = [
-            "system = 'x'\nsteps = [{ expct = 'x' }]",
-            "system = 'x'\nsteps = [{ expect = 'x', send = 'y' }]",
-            "system = 'x'\nsteps = [{ expect = '' }]",
-            "system = 'x'\nend = 'well'",
-            "system = 'x'\nend = []",
-            "system = 'x'\nend = 'until'",
-            "system = 'x'\nend = ['until', 'off']\nsteps = [{ expect = 'x' }]",
-            "system = 'x'\ntimeout = -1.0",
-            "system = []",
-            "system = 'x'\ncpus = 'max'",
-            "system = 'x'\nbinary = 'qemu-system-arm'",
-            "system = 'x'\nnative = true\nbinary = 'qemu-system-x86_64'",
-            "system = 'x'\nnative = true\nboot = 'u-boot'",
-            "system = 'x'\nboard-tree-damage = []\nboot = 'u-boot'",
-            "system = 'x'\nboot = 'grub'",
-            "system = 'x'\nvms = { a = { colour = 1 } }",
-            "system = 'x'\ncases = []",
-            "system = 'x'\n[[cases]]\nvcpu = 1",
-            "system = 'x'\nimage-damage = [{ part = 'middle' }]",
-            "",
-        ];
-        for text in mistakes {
-            assert!(Scenario::parse_all(text).is_err(), "{text}");
-        }
-    }
-}
+#[path = "scenario_tests.rs"]
+mod tests;

@@ -88,6 +88,15 @@ pub(super) const REFUSALS: &[Refusal] = &[
         ],
     ),
     refusal(
+        ["vcpus = 1", "cpus = [0, 0, 0, 0, 0, 0, 0, 0, 0]"],
+        ":6:8:",
+        [
+            "a VM cannot have 9 vCPUs",
+            "it has from 1 to 8",
+            "choose a number in between",
+        ],
+    ),
+    refusal(
         ["vcpus = 1", "cpus = [0, 4]"],
         ":6:8:",
         [

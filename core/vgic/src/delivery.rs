@@ -10,7 +10,7 @@ use crate::choice::{Choice, Class, Need};
 use crate::lr::Lr;
 use crate::state::{MAX_LRS, Place, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
+use hanok_types::{GicVersion, MAX_VCPUS, VcpuId, VcpuSet};
 
 impl Vgic {
     /// Whether [`Self::enter`] has something to do before the vCPU goes (back) to its guest.
@@ -279,7 +279,7 @@ impl Vgic {
     }
 
     fn show(&mut self, cpu: usize, place: Place, bit: u32, slot: usize, report: bool) -> Lr {
-        let groups = self.groups;
+        let (groups, version) = (self.groups, self.version);
         let here = self.target_of(place, bit) == Some(cpu);
         let Some(bank) = self.bank_mut(place) else {
             return Lr::new();
@@ -288,7 +288,12 @@ impl Vgic {
         let lr = if bank.sourced >> bit & 1 != 0 {
             self.show_sgi(cpu, bit, wanted, report)
         } else {
-            bank.show(bit, wanted, here, report)
+            let lr = bank.show(bit, wanted, here, report);
+            // See the crate's documentation, "Interrupts of real devices".
+            match version {
+                GicVersion::V2 if lr.hardware() => lr.with_eoi(true),
+                _ => lr,
+            }
         };
         let lr = lr.with_virtual_id(place.word as u32 * 32 + bit);
         self.keep(cpu, slot, lr);

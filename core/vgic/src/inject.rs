@@ -6,7 +6,7 @@ use crate::lr::LrState;
 use crate::state::{MAX_LRS, Place, Vgic};
 use bitfield_struct::bitfield;
 use hanok_hal::ListRegisters;
-use hanok_types::{IntId, IntKind, VcpuId, VcpuSet};
+use hanok_types::{GicVersion, IntId, IntKind, VcpuId, VcpuSet};
 
 /// The system register by which a guest sends an SGI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +166,9 @@ impl Vgic {
         physical: IntId,
         lrs: &mut impl ListRegisters,
     ) -> Option<()> {
+        if self.version == GicVersion::V2 {
+            return None;
+        }
         let groups = self.groups;
         let cpu = self.cpus.get_mut(vcpu.index())?;
         if cpu.attention || cpu.overflow || cpu.discard {

@@ -26,16 +26,18 @@ pub mod fake {
     pub use crate::memory::{FakeGuestMemory, FakeTableMemory, FakeTlb};
 }
 
-/// The lock of the core: a spin lock, held for a bounded number of instructions, and fair,
-/// so that nobody waits longer than for each other pCPU once.
+/// The lock of the core: a spin lock, held for a bounded number of instructions. Not a fair
+/// one: handing over in turn waits for a pCPU that may not be running just then (an
+/// emulator's thread), and a queue of such waits let guests stand nearly still. Every VM has
+/// locks of its own, so that who waits long waits for its own siblings.
 ///
 /// The hypervisor runs with interrupts masked, so a lock cannot be taken twice by one CPU
 /// through an interrupt. Lock order, from the outermost: the board's reception; a VM's
 /// devices; then either the board's console or the VM's interrupt controller, never one of
 /// these two inside the other. All others (VMIDs, random numbers, a VM's stop reason) hold
 /// nothing else while they are held.
-pub type Mutex<T> = spin::mutex::TicketMutex<T>;
+pub type Mutex<T> = spin::mutex::SpinMutex<T>;
 
 /// What holding a [`Mutex`] gives. Leaked, it makes of a static's content, which was never
 /// on a stack, a part of what is set up at boot.
-pub type MutexGuard<'a, T> = spin::mutex::TicketMutexGuard<'a, T>;
+pub type MutexGuard<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;

@@ -139,7 +139,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
             image.payload.len() as usize,
         )
     };
-    let system = system::parse(payload, tree.cpus.len());
+    let system = system::parse(payload);
     let features = Features::detect();
     if let Err(fault) = tree.check(&system) {
         refuse(format_args!("the system does not fit this board: {fault}"));

@@ -29,26 +29,18 @@ pub fn vtcr() -> u64 {
 }
 
 /// The system in the image's payload.
-pub fn parse(payload: &[u8], cpus: usize) -> System {
+pub fn parse(payload: &[u8]) -> System {
     if payload.is_empty() {
         refuse(format_args!(
             "the image has no system in it: build one with `hanok build FILE -o IMAGE`"
         ));
     }
-    let system = match System::parse(payload, payload.len() as u64) {
+    match System::parse(payload, payload.len() as u64) {
         Ok(system) => system,
         Err(error) => refuse(format_args!(
             "the system's device tree in the image: {error}"
         )),
-    };
-    if system.cpus_needed() > cpus {
-        refuse(format_args!(
-            "the system needs {} CPUs and the board has {cpus}: start it with more, or give its \
-             VMs fewer",
-            system.cpus_needed()
-        ));
     }
-    system
 }
 
 /// What every VM's making depends on.

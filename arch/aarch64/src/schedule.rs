@@ -200,6 +200,8 @@ fn leave(unit: &'static VmUnit, cpu: &Cpu, board: &'static Board) {
 /// Does what the VM's end asks for; nobody is in the VM.
 pub fn carry_out(unit: &'static VmUnit, ending: Ending, board: &'static Board) {
     let name = &unit.vm.config().name;
+    // What was typed for this life is not for the next.
+    board.console.lock().clear_input(unit.vm.id());
     match ending {
         Ending::Reset => {
             board.notice(unit, format_args!("reset"));

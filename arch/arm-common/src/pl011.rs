@@ -70,13 +70,6 @@ impl HostUart {
         self.uart.read_word().unwrap_or(Some(b'?'))
     }
 
-    /// Whether received bytes may interrupt: off while nobody has room for them.
-    pub fn set_listening(&mut self, on: bool) {
-        let mut masks = self.uart.interrupt_masks();
-        masks.set(Interrupts::RXI | Interrupts::RTI, on);
-        self.uart.set_interrupt_masks(masks);
-    }
-
     /// Sends a byte, waiting for room however long that takes. For the hypervisor's own
     /// last words.
     pub fn send_blocking(&mut self, byte: u8) {

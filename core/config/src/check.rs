@@ -3,7 +3,7 @@
 mod devices;
 
 use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, System, VmConfig};
-use hanok_types::{Address, CpuId, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
+use hanok_types::{Address, CpuId, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
 use thiserror::Error;
 
 /// A rule that a system breaks. VMs and blobs are named by their place, from 0.
@@ -196,11 +196,22 @@ pub enum Fault {
         line: IntId,
     },
     /// A system for the other interrupt controller.
-    #[error("the system was built for a board with another interrupt controller (GIC)")]
-    OtherGic,
+    #[error(
+        "it was built for a {system}, and the board has a {board}: build it with a `board` that has one"
+    )]
+    OtherGic {
+        /// What the system was built for.
+        system: GicVersion,
+        /// What the board has.
+        board: GicVersion,
+    },
     /// More pCPUs named than the board has.
-    #[error("the system names a pCPU past the board's {most}")]
+    #[error(
+        "it needs {needed} CPUs and the board has {most}: start it with more, or give its VMs fewer"
+    )]
     FewCpus {
+        /// How many the system needs.
+        needed: usize,
         /// How many the board has.
         most: usize,
     },

@@ -208,10 +208,13 @@ fn a_system_must_fit_its_board() {
     };
     assert_eq!(
         refusal(&|system| system.gic = GicVersion::V3),
-        Fault::OtherGic
+        Fault::OtherGic {
+            system: GicVersion::V3,
+            board: GicVersion::V2
+        }
     );
     let fault = refusal(&|system| system.vms[1].cpus[0] = CpuId::new(4));
-    assert_eq!(fault, Fault::FewCpus { most: 4 });
+    assert_eq!(fault, Fault::FewCpus { needed: 5, most: 4 });
     let own = Fault::OwnDevice { vm: 0, device: 0 };
     // Memory, the GIC's four frames, the console, the clock.
     for host in [

@@ -37,7 +37,3 @@ pub mod fake {
 /// these two inside the other. All others (VMIDs, random numbers, a VM's stop reason) hold
 /// nothing else while they are held.
 pub type Mutex<T> = spin::mutex::SpinMutex<T>;
-
-/// What holding a [`Mutex`] gives. Leaked, it makes of a static's content, which was never
-/// on a stack, a part of what is set up at boot.
-pub type MutexGuard<'a, T> = spin::mutex::SpinMutexGuard<'a, T>;

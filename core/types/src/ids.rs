@@ -170,6 +170,15 @@ pub enum GicVersion {
     V3,
 }
 
+impl fmt::Display for GicVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V2 => "GICv2",
+            Self::V3 => "GICv3",
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

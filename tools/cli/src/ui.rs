@@ -1,6 +1,6 @@
 //! What the user sees apart from the guests' consoles: progress, questions, colour.
 //!
-//! Everything goes to stderr, so that stdout stays what the command produces. Nothing
+//! All but [`line`] goes to stderr, so that stdout stays what the command produces. Nothing
 //! depends on colour, and there is none off a terminal or where NO_COLOR is set.
 
 use std::io::{IsTerminal, Write};
@@ -114,6 +114,12 @@ pub fn agree(what: &str, yes: bool) -> bool {
         return false;
     }
     matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+}
+
+/// A line of what the command produces, on stdout. A reader that has gone away (`| head`)
+/// has all it wanted, so that a broken pipe is no error.
+pub fn line(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// `bytes` for people: "68 MB".

@@ -79,12 +79,16 @@ impl BoardTree<'_> {
     /// Whether `system` fits this board: its interrupt controller and cores are there, and
     /// no device that a VM is given is the hypervisor's own.
     pub fn check(&self, system: &System) -> Result<(), Fault> {
-        if system.gic != self.gic_version() {
-            return Err(Fault::OtherGic);
+        let (gic, of_board) = (system.gic, self.gic_version());
+        if gic != of_board {
+            return Err(Fault::OtherGic {
+                system: gic,
+                board: of_board,
+            });
         }
-        let most = self.cpus.len();
-        if system.cpus_needed() > most {
-            return Err(Fault::FewCpus { most });
+        let (needed, most) = (system.cpus_needed(), self.cpus.len());
+        if needed > most {
+            return Err(Fault::FewCpus { needed, most });
         }
         for (vm, config) in system.vms.iter().enumerate() {
             for (device, given) in config.devices.iter().enumerate() {

@@ -13,7 +13,7 @@ use crate::cargo;
 use crate::exit::{Blame, Code, Outcome};
 use crate::initramfs::modules::Selection;
 use crate::overrides::Overrides;
-use crate::{board, system};
+use crate::{board, system, ui};
 
 /// The stock kernels that `setup` fetches: those that the systems and tests name.
 const KERNELS: [&str; 4] = [
@@ -47,11 +47,11 @@ pub fn check(root: &Path, file: &Path, yes: bool) -> Outcome {
         board::tree(&store, &system)?;
     }
     let vms = counted(system.vms.len() as u64, "VM");
-    println!(
+    ui::line(format_args!(
         "{}: sound ({vms} on board {})",
         file.display(),
         system.board.name
-    );
+    ));
     Ok(Code::Success)
 }
 
@@ -65,7 +65,7 @@ pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     fs::write(output, &image)
         .with_context(|| format!("cannot write {}", output.display()))
         .blame(Code::Refused)?;
-    println!("{}: {} bytes", output.display(), image.len());
+    ui::line(format_args!("{}: {} bytes", output.display(), image.len()));
     Ok(Code::Success)
 }
 
@@ -73,8 +73,8 @@ pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
 pub fn boards(root: &Path) -> Outcome {
     let boards = hanok_system::boards(&system::boards_dir(root)).map_err(system::refused)?;
     for board in boards {
-        println!("{:<16} {}", board.name, board.description);
-        println!("{:<16} CPUs: {}", "", board.cpus.join(", "));
+        ui::line(format_args!("{:<16} {}", board.name, board.description));
+        ui::line(format_args!("{:<16} CPUs: {}", "", board.cpus.join(", ")));
         let (cores, memory) = (board.cores, board.memory);
         let cores = match cores.min == cores.max {
             true => counted(cores.max, "core"),
@@ -85,7 +85,7 @@ pub fn boards(root: &Path) -> Outcome {
             true => format!("{max} MB of memory"),
             false => format!("{min} to {max} MB of memory"),
         };
-        println!("{:<16} {cores}, {memory}", "");
+        ui::line(format_args!("{:<16} {cores}, {memory}", ""));
     }
     Ok(Code::Success)
 }
@@ -101,7 +101,11 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
     let store = Store::open(yes, update).blame(Code::Setup)?;
     system::agree(&store, &everything())?;
     let qemu = store.qemu().blame(Code::Setup)?;
-    println!("QEMU {}: {}", qemu.version(), qemu.program().display());
+    ui::line(format_args!(
+        "QEMU {}: {}",
+        qemu.version(),
+        qemu.program().display()
+    ));
     let mut kernels = Vec::new();
     for reference in KERNELS {
         let Some(spec) = KernelSpec::parse(reference) else {
@@ -109,7 +113,10 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
         };
         let kernel = store.kernel(&spec).blame(Code::Setup)?;
         let resolved = &kernel.resolved;
-        println!("{reference}: {} {}", resolved.package, resolved.version);
+        ui::line(format_args!(
+            "{reference}: {} {}",
+            resolved.package, resolved.version
+        ));
         kernels.push(kernel);
     }
     store.busybox().blame(Code::Setup)?;
@@ -123,7 +130,7 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
             .blame(Code::Setup)?;
     }
     fetch_crates(root)?;
-    println!("Everything is there.");
+    ui::line(format_args!("Everything is there."));
     Ok(Code::Success)
 }
 

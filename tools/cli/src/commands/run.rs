@@ -41,7 +41,7 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     };
     machine::extras(&mut ready.command, &args.qemu_arg, args.gdb);
     if args.dry_run {
-        println!("{}", machine::typed(&ready.command));
+        ui::line(format_args!("{}", machine::typed(&ready.command)));
         return Ok(Code::Success);
     }
     if let Some(name) = watch::unknown_vm(&steps, &ready.vms) {

@@ -76,9 +76,12 @@ pub fn told(name: &str, tally: &Tally, time: Duration) {
         (passed, 0) => format!(", {passed} passed"),
         (passed, failed) => format!(", {passed} passed, {failed} failed"),
     };
-    println!("{word} {name} ({:.1} s{counts})", time.as_secs_f64());
+    ui::line(format_args!(
+        "{word} {name} ({:.1} s{counts})",
+        time.as_secs_f64()
+    ));
     for line in tally.details.lines() {
-        println!("     {line}");
+        ui::line(format_args!("     {line}"));
     }
 }
 
@@ -105,9 +108,11 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
         .filter(|case| args.all || named || !case.scenario.slow)
         .collect();
     if args.list {
-        steps.iter().for_each(|step| println!("{}", step.name));
+        steps
+            .iter()
+            .for_each(|step| ui::line(format_args!("{}", step.name)));
         for case in &cases {
-            println!("{:<44} {}", case.name, case.scenario.about);
+            ui::line(format_args!("{:<44} {}", case.name, case.scenario.about));
         }
         return Ok(Code::Success);
     }
@@ -134,7 +139,10 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     if let Some(store) = store {
         total.add(&runner::run(root, store, &cases));
     }
-    println!("{} passed, {} failed", total.passed, total.failed);
+    ui::line(format_args!(
+        "{} passed, {} failed",
+        total.passed, total.failed
+    ));
     Ok(total.code())
 }
 

@@ -1,7 +1,7 @@
 //! A pCPU: what TPIDR_EL2 points at.
 
 use crate::board::Board;
-use crate::interrupts::CpuGic;
+use crate::interrupts::{CpuGic, Taken};
 use crate::vcpu::Vcpu;
 use core::cell::Cell;
 use core::ptr;
@@ -34,6 +34,9 @@ pub struct Cpu {
     pub timer: Cell<Option<u64>>,
     /// This pCPU's part of the interrupt controller, once it is set up.
     pub gic: Option<CpuGic>,
+    /// The interrupt that was acknowledged at the exit, its priority dropped, and is to be
+    /// served; `None` where it was ended already.
+    pub taken: Option<Taken>,
     /// What the counter of EL2's own instructions showed when it was last looked at.
     pub instructions: u32,
 }
@@ -54,6 +57,7 @@ impl Cpu {
             deadline: None,
             timer: Cell::new(None),
             gic: None,
+            taken: None,
             instructions: 0,
         }
     }

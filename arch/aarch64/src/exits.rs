@@ -19,10 +19,12 @@ enum After {
     Resume,
     Sleep,
     Reconsider,
+    Yield,
 }
 
 /// The vCPU that left the guest, its pCPU and the board.
-fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
+#[inline(always)]
+pub(crate) fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
     // SAFETY: the trap entry passes the vCPU that ran, which belongs to this pCPU alone and
     // lives for ever; so does the pCPU's own record, which is distinct memory. No other
     // reference to either exists: the hypervisor keeps none across a guest's run, and the
@@ -38,14 +40,21 @@ fn go_on(vcpu: *mut Vcpu, cause: Cause, after: After) -> *mut Vcpu {
         After::Resume => vcpu,
         After::Sleep => schedule::wait(),
         After::Reconsider => schedule::next(),
+        After::Yield => schedule::give_way(),
     };
     let (vcpu, cpu, board) = arrived(vcpu);
+    count(vcpu, cpu, board, cause);
+    next
+}
+
+/// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
+#[inline(always)]
+pub(crate) fn count(vcpu: &Vcpu, cpu: &mut Cpu, board: &Board, cause: Cause) {
     let counters = vcpu.unit.vm.counters(vcpu.core.id);
     counters.count(cause);
     if board.counts_instructions {
         counters.charge(cause, cpu.instructions_since());
     }
-    next
 }
 
 #[unsafe(no_mangle)]
@@ -70,13 +79,13 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
         notice_fault_loop(vcpu, board, ipa);
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
-    (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
+    (Cause::from(&exit), act(vcpu, cpu, esr, action))
 }
 
 /// Carries out what the core decided.
-fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, esr: u64, action: Action) -> After {
+fn act(vcpu: &mut Vcpu, cpu: &Cpu, esr: u64, action: Action) -> After {
     if core::mem::take(&mut vcpu.core.rearm) {
-        service::set_timer(Some(vcpu), cpu, board);
+        service::set_timer(Some(vcpu), cpu);
     }
     match action {
         Action::Resume => {}
@@ -89,6 +98,7 @@ fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, esr: u64, action: Acti
         }
         Action::Sleep => return After::Sleep,
         Action::Reconsider => return After::Reconsider,
+        Action::Yield => return After::Yield,
     }
     After::Resume
 }
@@ -187,7 +197,8 @@ fn data_exit(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> Option<Exit> {
 }
 
 /// HPFAR_EL2's page, and the offset of FAR_EL2 in it (which a walk's fault does not give).
-fn fault_ipa(walk: bool) -> Ipa {
+#[inline(always)]
+pub(crate) fn fault_ipa(walk: bool) -> Ipa {
     let page = (read!("hpfar_el2") >> 4 & 0xff_ffff_ffff) << 12;
     let offset = if walk { 0 } else { read!("far_el2") & 0xfff };
     Ipa::new(page | offset)
@@ -254,18 +265,13 @@ extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
 
 fn on_irq(vcpu: *mut Vcpu) -> (Cause, After) {
     let (vcpu, cpu, board) = arrived(vcpu);
-    let Some(taken) = board.gic.acknowledge() else {
-        return (Cause::Interrupt, After::Resume);
-    };
-    board.gic.drop_priority(taken);
-    if taken.id() == board.interrupts.virtual_timer {
-        // Deactivated by the guest, through the list register.
-        guest(vcpu, board, &mut board.gic.lists()).virtual_timer(taken.id());
-        return (Cause::Timer, After::Resume);
-    }
     // The vCPU is the resident one, which `serve` reaches through `cpu`.
     let (unit, id) = (vcpu.unit, vcpu.core.id);
-    service::serve(cpu, board, taken);
+    match cpu.taken.take() {
+        Some(taken) => service::serve(cpu, board, taken),
+        // A kick, which has been ended.
+        None => service::refresh(vcpu, cpu, board),
+    }
     // Whoever is kicked, or has come to its time, may be another vCPU of this pCPU.
     let stays = !cpu.is_shared() && unit.vm.may_run(id);
     let after = if stays {
@@ -298,5 +304,5 @@ fn on_serror(vcpu: *mut Vcpu) -> After {
         format_args!("SError while it ran (ESR_EL2 {esr:#x}), handed to it"),
     );
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
-    act(vcpu, cpu, board, esr, action)
+    act(vcpu, cpu, esr, action)
 }

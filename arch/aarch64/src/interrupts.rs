@@ -90,7 +90,7 @@ impl Interface {
     #[inline(always)]
     pub fn lists(&self) -> HostLists {
         match self {
-            Self::V3 => HostLists::V3(HardwareLists::new()),
+            Self::V3 => HostLists::V3(HardwareLists),
             Self::V2(_, lists) => HostLists::V2(*lists),
         }
     }

@@ -3,7 +3,8 @@
 //! It does four things: enters and leaves a guest, gives it its view of memory, decodes an
 //! exit into the core's [`hanok_vm::Exit`], and injects exceptions and interrupts. What an
 //! exit leads to is the core's decision. Exits finished here, without the core: the lazy
-//! switch of FP registers. Everything in here runs with interrupts masked.
+//! switch of FP registers, and hypercalls with a constant answer, which the core gives to
+//! both ways (`fast.rs`). Everything in here runs with interrupts masked.
 
 #![no_std]
 
@@ -18,6 +19,7 @@ mod debug;
 pub mod devices;
 mod el1;
 pub mod exits;
+mod fast;
 mod fp;
 pub mod frames;
 mod host_id;

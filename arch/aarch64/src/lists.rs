@@ -130,9 +130,7 @@ macro_rules! each_active_priority {
 
 /// The list registers of the CPU that holds it.
 #[derive(Debug)]
-pub struct HardwareLists {
-    count: usize,
-}
+pub struct HardwareLists;
 
 macro_rules! by_index {
     ($index:expr, $one:ident, $none:expr, $($n:literal)*) => {
@@ -144,18 +142,9 @@ macro_rules! by_index {
 }
 
 impl HardwareLists {
-    /// This CPU's.
-    #[inline(always)]
-    pub fn new() -> Self {
-        // ICH_VTR_EL2.ListRegs is one less than their number (IHI 0069H, 12.4.9).
-        Self {
-            count: (read!("ich_vtr_el2") & 0x1f) as usize + 1,
-        }
-    }
-
     /// Empties them all, as they are whenever nobody is in this CPU. Once.
     pub fn clear(&mut self) {
-        for index in 0..self.count {
+        for index in 0..self.count() {
             self.write(index, 0);
         }
         write!("ich_hcr_el2", 0);
@@ -197,16 +186,11 @@ impl HardwareLists {
     }
 }
 
-impl Default for HardwareLists {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ListRegisters for HardwareLists {
     #[inline(always)]
     fn count(&self) -> usize {
-        self.count
+        // ICH_VTR_EL2.ListRegs is one less than their number (IHI 0069H, 12.4.9).
+        (read!("ich_vtr_el2") & 0x1f) as usize + 1
     }
 
     fn read(&self, index: usize) -> u64 {

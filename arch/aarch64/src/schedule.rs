@@ -50,7 +50,7 @@ pub fn next() -> *mut Vcpu {
             return vcpu;
         }
         load_some(chosen, cpu, board);
-        service::program_timer(cpu, board);
+        service::program_timer(cpu);
         serve_pending(cpu, board);
         uncounted(cpu, board);
     }
@@ -69,6 +69,17 @@ pub fn wait() -> *mut Vcpu {
     if !cpu.resident.is_null() {
         // SAFETY: this pCPU's own vCPU; the reference ends here.
         unsafe { (*cpu.resident).waiting = true };
+    }
+    next()
+}
+
+/// The resident vCPU gives up the rest of its turn.
+pub fn give_way() -> *mut Vcpu {
+    let (cpu, board) = here();
+    if !cpu.resident.is_null() {
+        // SAFETY: this pCPU's own vCPU; the reference ends here.
+        let entity = unsafe { (*cpu.resident).entity };
+        cpu.policy.give_way(entity, board.counter());
     }
     next()
 }
@@ -123,7 +134,8 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
     // Before its interrupts are looked at: who asks later kicks again.
-    let asked = vm.requests(id).take_interrupts();
+    let requests = vm.requests(id);
+    let asked = requests.take_timers() | requests.take_interrupts();
     let woken = if core::ptr::eq(cpu.resident, vcpu) {
         vm.interrupt_waits(board, id, &mut board.gic.lists())
     } else {
@@ -328,7 +340,7 @@ fn idle(cpu: &mut Cpu, board: &'static Board) {
         write!("vttbr_el2", board.nobody);
         sysreg::isb();
     }
-    service::program_timer(cpu, board);
+    service::program_timer(cpu);
     sysreg::wait_for_interrupt();
     serve_pending(cpu, board);
     uncounted(cpu, board);

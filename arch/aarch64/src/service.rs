@@ -72,19 +72,19 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, taken: Taken) {
 pub fn refresh(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
     guest(vcpu, board, &mut board.gic.lists()).refresh();
     if core::mem::take(&mut vcpu.core.rearm) {
-        set_timer(Some(vcpu), cpu, board);
+        set_timer(Some(vcpu), cpu);
     }
 }
 
 /// Sets the hypervisor's timer to what is due first: the resident vCPU's timers, another
 /// vCPU's, or the end of a turn. The caller holds no reference to the resident vCPU.
-pub fn program_timer(cpu: &Cpu, board: &'static Board) {
-    set_timer(resident(cpu).map(|vcpu| &*vcpu), cpu, board);
+pub fn program_timer(cpu: &Cpu) {
+    set_timer(resident(cpu).map(|vcpu| &*vcpu), cpu);
 }
 
 /// [`program_timer`], for who has the resident vCPU.
-pub fn set_timer(vcpu: Option<&Vcpu>, cpu: &Cpu, board: &'static Board) {
-    let own = vcpu.and_then(|vcpu| vcpu.unit.vm.deadline(board, &vcpu.core));
+pub fn set_timer(vcpu: Option<&Vcpu>, cpu: &Cpu) {
+    let own = vcpu.and_then(|vcpu| vcpu.unit.vm.deadline(&vcpu.core));
     let due = own.into_iter().chain(cpu.deadline).min();
     if cpu.timer.replace(due) == due {
         return;

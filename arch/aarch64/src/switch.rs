@@ -50,16 +50,16 @@ fn out(vcpu: &mut Vcpu, board: &'static Board) {
         board.gic.deactivate(board.interrupts.virtual_timer);
     }
     lists.leave(&mut vcpu.interface);
-    vcpu.wake_at = deadline(vcpu, board);
+    vcpu.wake_at = deadline(vcpu);
 }
 
 /// When one of the timers of a vCPU that is in no CPU is due.
-fn deadline(vcpu: &Vcpu, board: &'static Board) -> Option<u64> {
+fn deadline(vcpu: &Vcpu) -> Option<u64> {
     let vm = &vcpu.unit.vm;
     let virt = vcpu
         .virtual_timer_due()
         .filter(|_| !vm.holds_virtual_timer(vcpu.core.id));
-    let emulated = vm.deadline(board, &vcpu.core);
+    let emulated = vm.deadline(&vcpu.core);
     virt.into_iter().chain(emulated).min()
 }
 
@@ -72,7 +72,7 @@ pub fn timers_due(vcpu: &mut Vcpu, board: &'static Board, now: u64) {
         vm.virtual_timer_absent(board, id, board.interrupts.virtual_timer);
     }
     vm.timers_absent(board, &mut vcpu.core);
-    vcpu.wake_at = deadline(vcpu, board);
+    vcpu.wake_at = deadline(vcpu);
 }
 
 /// Whether a virtual SError waits for a vCPU: that wakes it, too (DDI 0487, D1.6.2).

@@ -2,7 +2,7 @@
 //!
 //! While a guest runs, SP_EL2 points at its [`Vcpu`], whose first field is the register
 //! file: an exit stores registers without needing a free one, then takes the pCPU's stack.
-//! A handler gets the vCPU that ran and answers with the vCPU to resume; nothing of the
+//! A frequent exit is over before the whole file is saved (`fast.rs`). Any other handler gets the vCPU that ran and answers with the vCPU to resume; nothing of the
 //! hypervisor's own survives between two exits, so there is nothing else to save.
 //!
 //! An exception taken from EL2 itself is our own fault and ends in a panic, on a stack of
@@ -15,8 +15,9 @@ core::arch::global_asm!(
     r#"
     .section .text.vectors, "ax"
 
-    // From the guest: registers to the vCPU, then the pCPU's stack. x0 = the vCPU.
-    .macro from_guest handler
+    // From the guest: what a function may change goes to the vCPU; what is frequent is done
+    // with by \fast, on the pCPU's stack, and leaves at once.
+    .macro from_guest fast, handler
     stp     x0, x1, [sp, #0]
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]
@@ -26,19 +27,31 @@ core::arch::global_asm!(
     stp     x12, x13, [sp, #96]
     stp     x14, x15, [sp, #112]
     stp     x16, x17, [sp, #128]
-    stp     x18, x19, [sp, #144]
-    stp     x20, x21, [sp, #160]
-    stp     x22, x23, [sp, #176]
-    stp     x24, x25, [sp, #192]
-    stp     x26, x27, [sp, #208]
-    stp     x28, x29, [sp, #224]
-    mrs     x1, elr_el2
-    mrs     x2, spsr_el2
-    stp     x30, x1, [sp, #240]
-    str     x2, [sp, #256]
+    str     x18, [sp, #144]
+    str     x30, [sp, #240]
     mov     x0, sp
     ldr     x1, [x0, #{stack}]
     mov     sp, x1
+    .ifnb \fast
+    str     x0, [sp, #-16]!
+    bl      \fast
+    mov     w1, w0
+    ldr     x0, [sp], #16
+    cbz     w1, 1f
+    mov     sp, x0
+    ldr     x30, [sp, #240]
+    b       hanok_leave
+1:
+    .endif
+    stp     x19, x20, [x0, #152]
+    stp     x21, x22, [x0, #168]
+    stp     x23, x24, [x0, #184]
+    stp     x25, x26, [x0, #200]
+    stp     x27, x28, [x0, #216]
+    str     x29, [x0, #232]
+    mrs     x1, elr_el2
+    mrs     x2, spsr_el2
+    stp     x1, x2, [x0, #248]
     mov     x29, xzr
     mov     x30, xzr
     bl      \handler
@@ -87,11 +100,11 @@ hanok_vectors:
     vector b guest_serror
 
 guest_sync:
-    from_guest hanok_on_sync
+    from_guest hanok_fast_sync, hanok_on_sync
 guest_irq:
-    from_guest hanok_on_irq
+    from_guest hanok_fast_irq, hanok_on_irq
 guest_serror:
-    from_guest hanok_on_serror
+    from_guest , hanok_on_serror
 
     // To the guest: x0 = the vCPU.
     .global hanok_enter
@@ -101,12 +114,15 @@ hanok_enter:
     ldr     x2, [sp, #256]
     msr     elr_el2, x1
     msr     spsr_el2, x2
-    ldp     x28, x29, [sp, #224]
-    ldp     x26, x27, [sp, #208]
-    ldp     x24, x25, [sp, #192]
-    ldp     x22, x23, [sp, #176]
-    ldp     x20, x21, [sp, #160]
-    ldp     x18, x19, [sp, #144]
+    ldp     x19, x20, [sp, #152]
+    ldp     x21, x22, [sp, #168]
+    ldp     x23, x24, [sp, #184]
+    ldp     x25, x26, [sp, #200]
+    ldp     x27, x28, [sp, #216]
+    ldr     x29, [sp, #232]
+    // What a function may change; X30 has been restored.
+hanok_leave:
+    ldr     x18, [sp, #144]
     ldp     x16, x17, [sp, #128]
     ldp     x14, x15, [sp, #112]
     ldp     x12, x13, [sp, #96]

@@ -216,7 +216,7 @@ pub(crate) struct AbortIss {
 }
 
 impl AbortIss {
-    fn access(self) -> Option<Access> {
+    pub(crate) fn access(self) -> Option<Access> {
         self.valid().then(|| Access {
             width: Width::from_log2(self.size()),
             sign_extend: self.sign_extend(),

@@ -15,6 +15,7 @@ mod a64;
 mod abort;
 mod class;
 mod coprocessor;
+mod frequent;
 mod inject;
 mod loadstore;
 mod structures;
@@ -26,6 +27,7 @@ pub use a64::decode_load_store;
 pub use abort::{Access, DataAbort, Fault, InstructionAbort};
 pub use class::{Class, Esr};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
+pub use frequent::Frequent;
 pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,

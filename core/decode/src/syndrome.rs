@@ -299,7 +299,7 @@ impl From<WaitIss> for WaitTimeout {
 }
 
 #[bitfield(u32)]
-struct SystemIss {
+pub(crate) struct SystemIss {
     read: bool,
     #[bits(4)]
     crm: u8,

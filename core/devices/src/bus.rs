@@ -69,23 +69,31 @@ const REGIONS: [(Ipa, u64, Device); 3] = [
 ///
 /// `None` where nothing is, or where the access runs over a device's end: the guest gets a
 /// synchronous external abort. One of zero bytes is none either.
+#[inline(always)]
 pub fn locate(ipa: Ipa, bytes: u64, vcpus: usize, gic: GicVersion) -> Option<(Device, u64)> {
     let access = Span::new(ipa, bytes).filter(|access| !access.is_empty())?;
+    distributor(&access, gic).or_else(|| others(&access, vcpus, gic))
+}
+
+/// All but the distributor, to which most accesses go.
+#[inline(never)]
+fn others(access: &Span<Ipa>, vcpus: usize, gic: GicVersion) -> Option<(Device, u64)> {
     REGIONS
         .iter()
-        .find_map(|(start, len, device)| within(*start, *len, &access).map(|at| (*device, at)))
-        .or_else(|| distributor(&access, gic))
-        .or_else(|| redistributor(&access, vcpus, gic))
-        .or_else(|| transport(&access))
+        .find_map(|(start, len, device)| within(*start, *len, access).map(|at| (*device, at)))
+        .or_else(|| redistributor(access, vcpus, gic))
+        .or_else(|| transport(access))
 }
 
 /// How far `access` lies inside the `len` bytes from `start`, if all of it does.
+#[inline(always)]
 fn within(start: Ipa, len: u64, access: &Span<Ipa>) -> Option<u64> {
     let region = Span::new(start, len)?;
     let offset = region.offset_of(access.start())?;
     region.covers(access).then_some(offset)
 }
 
+#[inline(always)]
 fn distributor(access: &Span<Ipa>, gic: GicVersion) -> Option<(Device, u64)> {
     let len = match gic {
         GicVersion::V2 => platform::GIC_V2_DIST_SIZE,

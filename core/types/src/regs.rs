@@ -40,6 +40,7 @@ const AARCH32: u64 = 1 << 4;
 impl Regs {
     /// Moves on past an instruction of `bytes` bytes (2 or 4) that was done for the guest,
     /// with all that the CPU would have changed on the way but the instruction's own result.
+    #[inline]
     pub fn advance(&mut self, bytes: u64) {
         self.pc = self.pc.wrapping_add(bytes);
         self.pstate &= !SOFTWARE_STEP;
@@ -52,6 +53,7 @@ impl Regs {
 
     /// The next state of a T32 IT block (DDI 0487, AArch32.ITAdvance). IT[7:2] is at bit 10
     /// of the saved PSTATE and IT[1:0] at bit 25; outside a block both are zero and stay so.
+    #[inline(never)]
     fn advance_it(&mut self) {
         let it = (self.pstate >> 10 & 0x3f) << 2 | self.pstate >> 25 & 3;
         let next = match it & 7 {
@@ -65,6 +67,7 @@ impl Regs {
 
 /// The width of one access to memory or to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
 pub enum Width {
     /// 8 bits.
     Byte,
@@ -90,12 +93,7 @@ impl Width {
 
     /// Bytes: 1, 2, 4 or 8.
     pub const fn bytes(self) -> u64 {
-        match self {
-            Self::Byte => 1,
-            Self::Half => 2,
-            Self::Word => 4,
-            Self::Double => 8,
-        }
+        1 << self as u32
     }
 
     /// Bits: 8, 16, 32 or 64.

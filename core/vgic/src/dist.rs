@@ -1,6 +1,6 @@
 //! The distributor's own registers (IHI 0069, chapter 12, GICD_*).
 
-use crate::frame::{Read, Shared};
+use crate::frame::{INTERRUPTS, Read, Shared};
 use crate::state::{Groups, IDS, Place, Route, SPI_BANKS, Vgic, spi_index};
 use bitfield_struct::bitfield;
 use hanok_types::{MAX_VCPUS, VcpuSet, Width};
@@ -71,7 +71,10 @@ impl Vgic {
     pub(crate) fn read_dist(&mut self, offset: u64, width: Width) -> Option<Read> {
         match width {
             Width::Word | Width::Byte => {
-                if let Some((place, shared)) = self.dist_shared(offset, width)? {
+                // None of those before IGROUPR has a part for each interrupt.
+                if (offset >= INTERRUPTS || width == Width::Byte)
+                    && let Some((place, shared)) = self.dist_shared(offset, width)?
+                {
                     return Some(self.read_shared(place, shared, width));
                 }
                 self.read_dist_word(offset).map(Read::from)
@@ -111,7 +114,7 @@ impl Vgic {
         Some(Some((Place { cpu: 0, word }, shared)))
     }
 
-    fn read_dist_word(&self, offset: u64) -> Option<u64> {
+    pub(crate) fn read_dist_word(&self, offset: u64) -> Option<u64> {
         match offset {
             CTLR => Some(u64::from(self.ctlr().into_bits())),
             TYPER => Some(u64::from(

@@ -131,7 +131,7 @@ impl Vgic {
         })
     }
 
-    fn read_v2_word(&self, offset: u64) -> Option<u64> {
+    pub(crate) fn read_v2_word(&self, offset: u64) -> Option<u64> {
         match offset {
             CTLR => {
                 let ctlr = Ctlr::new()

@@ -49,6 +49,9 @@ impl From<u64> for Read {
     }
 }
 
+/// Where the registers begin of which each interrupt has a part.
+pub(crate) const INTERRUPTS: u64 = 0x0080;
+
 /// A register of which each interrupt has a part; the offsets are the same in GICD and in
 /// GICR's SGI_base (IHI 0069, chapter 12, the register maps; IHI 0048B, table 4-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +132,39 @@ impl Vgic {
         };
         self.unknown += u64::from(read.is_none());
         read.unwrap_or_default()
+    }
+
+    /// [`Self::read`] of a register of which no list register knows anything, so that neither
+    /// a [`Self::fold`] before nor an [`Self::enter`] after it is needed; `None` for others.
+    #[inline(always)]
+    pub fn read_steady(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
+        let own = (4..INTERRUPTS).contains(&offset) && width == Width::Word;
+        if own && !matches!(frame, Frame::Redist(_)) {
+            return Some(self.read_own(frame, offset));
+        }
+        self.read_settled(frame, offset, width)
+    }
+
+    #[inline(never)]
+    fn read_settled(&mut self, frame: Frame, offset: u64, width: Width) -> Option<u64> {
+        // Not pending and active states; GICD_CTLR and GICR_CTLR (RWP); pending SGIs and
+        // their senders.
+        let steady = matches!(offset & 0xffff, 4..0x200 | 0x400..0xf00 | 0xf30..);
+        steady.then(|| self.read(frame, offset, width).value)
+    }
+
+    /// A word of the distributor's own, before those that have a part for each interrupt.
+    #[inline]
+    fn read_own(&mut self, frame: Frame, offset: u64) -> u64 {
+        let value = match (self.version, frame) {
+            (GicVersion::V3, Frame::Dist) => self.read_dist_word(offset),
+            (GicVersion::V2, Frame::V2(_)) => self.read_v2_word(offset),
+            _ => None,
+        };
+        if value.is_none() {
+            self.unknown += 1;
+        }
+        value.unwrap_or(0)
     }
 
     /// A guest's write; returns the vCPUs to be kicked, which may include the writer (it

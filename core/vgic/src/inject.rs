@@ -156,10 +156,11 @@ impl Vgic {
         kick
     }
 
-    /// The short path: nobody else waits, and the list register in which the last hardware
-    /// interrupt stood is empty.
-    #[inline]
-    fn show_again(
+    /// The short path of [`Self::inject_hardware_now`]: nobody else waits, and the list
+    /// register in which the last hardware interrupt stood is empty. `None`, and nothing is
+    /// changed, in other cases. `id` is a PPI.
+    #[inline(always)]
+    pub fn show_again(
         &mut self,
         vcpu: VcpuId,
         id: IntId,

@@ -123,6 +123,7 @@ mod redist;
 #[cfg(test)]
 mod register_tests;
 mod sgi;
+mod short;
 mod snapshot;
 mod state;
 #[cfg(test)]

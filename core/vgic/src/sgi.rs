@@ -86,7 +86,7 @@ struct Sgir {
 
 impl Cpu {
     /// As `Bank::show`, for an SGI that knows its sender.
-    fn show_sgi(&mut self, sgi: u32, wanted: bool, report: bool) -> Lr {
+    pub(crate) fn show_sgi(&mut self, sgi: u32, wanted: bool, report: bool) -> Lr {
         let mask = 1 << sgi;
         if self.private.shown & mask != 0 {
             self.senders.take_back(sgi);

@@ -2,6 +2,7 @@
 
 use crate::vm::Devices;
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess, Vm};
+use core::sync::atomic::Ordering;
 use hanok_decode::General;
 use hanok_devices::{Access, Device};
 use hanok_hal::ListRegisters;
@@ -34,8 +35,16 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// A single-register access as the syndrome describes it; `None` where nothing answers.
+    /// [`Self::by_register`], for those who are in no hurry.
+    #[inline(never)]
     fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {
+        self.by_register(abort.ipa, abort.write, access)
+    }
+
+    /// A load or store of one register, as the syndrome describes it; `None`, and nothing is
+    /// changed, where nothing answers.
+    #[inline(always)]
+    pub fn by_register(&mut self, ipa: Ipa, write: bool, access: MmioAccess) -> Option<()> {
         let MmioAccess {
             width,
             register,
@@ -47,25 +56,28 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             sign_extend,
             wide,
         };
-        if abort.write {
+        if write {
             let value = general.stored(self.regs.get(register));
-            return self.store(abort.ipa, width, value).then_some(());
+            return self.store(ipa, width, value).then_some(());
         }
-        let value = self.load(abort.ipa, width)?;
+        let value = self.load(ipa, width)?;
         self.regs.set(register, general.loaded(value));
         Some(())
     }
 
     /// A device's answer to a load; `None` where nothing is.
+    #[inline(always)]
     pub(crate) fn load(&mut self, ipa: Ipa, width: Width) -> Option<u64> {
         self.access(Access::load(ipa, width))
     }
 
     /// Gives a device a store; `false` where nothing is.
+    #[inline(always)]
     pub(crate) fn store(&mut self, ipa: Ipa, width: Width, value: u64) -> bool {
         self.access(Access::store(ipa, width, value)).is_some()
     }
 
+    #[inline(always)]
     fn access(&mut self, access: Access) -> Option<u64> {
         let (device, offset) = self.vm.device_at(access.ipa, access.width.bytes())?;
         Some(match device {
@@ -83,7 +95,19 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         })
     }
 
+    #[inline(always)]
     fn interrupt_controller(&mut self, frame: Frame, offset: u64, access: Access) -> u64 {
+        if !access.write {
+            let mut gic = self.vm.gic.lock();
+            if let Some(value) = gic.read_steady(frame, offset, access.width) {
+                return value;
+            }
+        }
+        self.change_interrupts(frame, offset, access)
+    }
+
+    #[inline(never)]
+    fn change_interrupts(&mut self, frame: Frame, offset: u64, access: Access) -> u64 {
         let mut gic = self.vm.gic.lock();
         // What the guest did to its list registers since they were filled counts first.
         let freed = gic.fold(self.vcpu.id, self.lists);
@@ -101,6 +125,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         value
     }
 
+    #[inline(never)]
     fn uart(&mut self, offset: u64, access: Access) -> u64 {
         let vm = self.vm;
         let mut devices = vm.devices.lock();
@@ -124,6 +149,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         value
     }
 
+    #[inline(never)]
     fn clock(&mut self, offset: u64, access: Access) -> u64 {
         let now = nanoseconds(self.machine);
         let mut devices = self.vm.devices.lock();
@@ -138,7 +164,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vcpu.rearm = true;
         if access.write && self.vcpu.id.index() != 0 {
             // The first vCPU's pCPU keeps the alarm.
-            self.vm.attract(self.machine, VcpuId::new(0));
+            self.vm.attract_to_timers(self.machine, VcpuId::new(0));
         }
         value
     }
@@ -149,6 +175,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.attend(set);
     }
 
+    #[inline(never)]
     fn empty_slot(&mut self, offset: u64, access: Access) -> u64 {
         let Devices { virtio, .. } = &mut *self.vm.devices.lock();
         if access.write {
@@ -158,6 +185,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         virtio.read(offset, access.width)
     }
 
+    #[inline(never)]
     fn flash(&mut self, access: Access) -> u64 {
         let Devices { flash, .. } = &mut *self.vm.devices.lock();
         if access.write {
@@ -168,6 +196,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 }
 
+/// Nanoseconds in counter ticks, rounded up; `None` where that is beyond the counter.
+fn ticks(machine: &impl Machine, nanoseconds: u64) -> Option<u64> {
+    let ticks = u128::from(nanoseconds) * u128::from(machine.counter_frequency());
+    u64::try_from(ticks.div_ceil(u128::from(NANOSECONDS))).ok()
+}
+
 /// The system counter in nanoseconds.
 fn nanoseconds(machine: &impl Machine) -> u64 {
     let frequency = machine.counter_frequency().max(1);
@@ -175,19 +209,22 @@ fn nanoseconds(machine: &impl Machine) -> u64 {
 }
 
 impl Vm {
-    /// Brings the real-time clock's line up to date; the vCPUs that are to look at their
-    /// interrupts.
+    /// Brings the real-time clock's line up to date, and notes when it is next to be done;
+    /// the vCPUs that are to look at their interrupts.
     pub(crate) fn clock_alarm(&self, machine: &impl Machine) -> VcpuSet {
         let mut devices = self.devices.lock();
         devices.rtc.update(nanoseconds(machine));
+        let due = devices.rtc.next_alarm();
+        let due = due.and_then(|at| ticks(machine, at)).unwrap_or(u64::MAX);
+        self.alarm.store(due, Ordering::Relaxed);
         let level = devices.rtc.interrupt();
         self.gic.lock().set_level(None, platform::RTC_IRQ, level)
     }
 
     /// When the clock's alarm is due, in counter ticks.
-    pub(crate) fn alarm_deadline(&self, machine: &impl Machine) -> Option<u64> {
-        let due = self.devices.lock().rtc.next_alarm()?;
-        let ticks = u128::from(due) * u128::from(machine.counter_frequency());
-        u64::try_from(ticks.div_ceil(u128::from(NANOSECONDS))).ok()
+    #[inline]
+    pub(crate) fn alarm_deadline(&self) -> Option<u64> {
+        let due = self.alarm.load(Ordering::Relaxed);
+        (due != u64::MAX).then_some(due)
     }
 }

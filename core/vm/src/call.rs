@@ -1,6 +1,8 @@
-//! Hypercalls: SMCCC 1.5 (DEN0028G) and PSCI 1.1 (DEN0022F), by HVC.
+//! Hypercalls: SMCCC 1.5 (DEN0028G), PSCI 1.1 (DEN0022F) and the hypervisor's own
+//! ([`hypercall`]), by HVC.
 
 use crate::{Action, Ending, Entry, Guest, Machine, StopReason};
+use hanok_abi::hypercall;
 use hanok_hal::ListRegisters;
 use hanok_types::VcpuId;
 
@@ -52,6 +54,19 @@ const SUSPEND_INVALID: u32 = 0xfffe_0000;
 /// Affinity fields of MPIDR.
 const AFFINITY: u64 = 0xff_00ff_ffff;
 
+/// The answer of a function that is the same for every caller at any time, so that a backend
+/// may give it by itself.
+#[inline(always)]
+pub fn constant_answer(id: u32) -> Option<i64> {
+    Some(match id {
+        hypercall::NULL => SUCCESS,
+        function::SMCCC_VERSION => SMCCC_1_1,
+        function::PSCI_VERSION => PSCI_1_1,
+        function::MIGRATE_INFO_TYPE => NO_TRUSTED_OS,
+        _ => return None,
+    })
+}
+
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Serves HVC. An unknown function answers NOT_SUPPORTED (DEN0028G 5.2).
     pub(crate) fn hypercall(&mut self) -> Action {
@@ -68,12 +83,24 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             }
             _ => {}
         }
+        match id {
+            hypercall::YIELD => {
+                self.answer(SUCCESS);
+                return Action::Yield;
+            }
+            hypercall::CALL_UID => return self.answer_words(&hypercall::UID),
+            hypercall::REVISION_OF_CALLS => {
+                let (major, minor) = hypercall::REVISION;
+                return self.answer_words(&[major, minor]);
+            }
+            _ => {}
+        }
+        if let Some(answer) = constant_answer(id) {
+            return self.answer(answer);
+        }
         let answer = match id {
-            function::SMCCC_VERSION => SMCCC_1_1,
             function::SMCCC_ARCH_FEATURES => arch_features(self.argument(id, 1) as u32),
-            function::PSCI_VERSION => PSCI_1_1,
             function::PSCI_FEATURES => psci_features(self.argument(id, 1) as u32),
-            function::MIGRATE_INFO_TYPE => NO_TRUSTED_OS,
             _ => match id & !function::SMC64 {
                 function::CPU_ON => self.cpu_on(id),
                 function::AFFINITY_INFO => self.affinity_info(id),
@@ -98,6 +125,14 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     fn answer(&mut self, value: i64) -> Action {
         self.regs.set(0, value as u64);
         // HVC's return address is already that of the next instruction.
+        Action::Resume
+    }
+
+    /// An answer of several words, from W0 on.
+    fn answer_words(&mut self, words: &[u32]) -> Action {
+        for (register, word) in (0..).zip(words) {
+            self.regs.set(register, u64::from(*word));
+        }
         Action::Resume
     }
 

@@ -93,6 +93,8 @@ pub enum Action {
     Wait,
     /// Sleeps until an interrupt is pending for it, the program counter as it stands.
     Sleep,
+    /// Goes on where the program counter stands, after others had their turn.
+    Yield,
     /// Opens the debug registers to the guest, and repeats the instruction.
     GiveDebug,
     /// Looks at its requests and its power state again before it goes on: it may be off.

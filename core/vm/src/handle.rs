@@ -39,8 +39,18 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
+    /// [`Self::virtual_timer`] in the most frequent case; `false`, and nothing has been done,
+    /// in others.
+    #[inline(always)]
+    pub fn virtual_timer_again(&mut self, physical: IntId) -> bool {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        let mut gic = self.vm.gic.lock();
+        gic.show_again(self.vcpu.id, irq, physical, self.lists)
+            .is_some()
+    }
+
     /// The virtual timer's physical interrupt fired while this vCPU was in the CPU.
-    #[inline]
+    #[inline(never)]
     pub fn virtual_timer(&mut self, physical: IntId) {
         let mut gic = self.vm.gic.lock();
         let irq = platform::TIMER_VIRTUAL_IRQ;
@@ -63,19 +73,42 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Brings the timers' lines up to date, and the list registers if anything changed.
     pub fn refresh(&mut self) {
-        self.physical_timer_line();
-        if self.vcpu.id.index() == 0 {
+        if !self.vcpu.timer.rests() {
+            self.physical_timer_line();
+        }
+        let alarm = self.vm.alarm_deadline();
+        let first = self.vcpu.id.index() == 0;
+        if alarm.is_some_and(|at| first && self.machine.counter() >= at) {
             self.clock_alarm();
         }
         self.vcpu.rearm = true;
-        if self.vm.requests(self.vcpu.id).take_interrupts() {
+        let requests = self.vm.requests(self.vcpu.id);
+        requests.take_timers();
+        if requests.take_interrupts() {
             self.sync_lists();
         }
     }
 
+    /// After a kick: serves it where all that it was for is interrupts for this vCPU, which
+    /// may go on. `false` where it may have been for something else, too: then nothing has
+    /// been done.
+    #[inline]
+    pub fn kicked(&mut self) -> bool {
+        let for_interrupts = self.vm.requests(self.vcpu.id).take_interrupts_alone();
+        if !for_interrupts {
+            return false;
+        }
+        if !self.vm.may_run(self.vcpu.id) {
+            self.vm.requests(self.vcpu.id).ask_interrupts();
+            return false;
+        }
+        self.sync_lists();
+        true
+    }
+
     /// When [`Self::refresh`] is next needed, in counter ticks.
     pub fn deadline(&self) -> Option<u64> {
-        self.vm.deadline(self.machine, self.vcpu)
+        self.vm.deadline(self.vcpu)
     }
 
     pub(crate) fn physical_timer_line(&mut self) {

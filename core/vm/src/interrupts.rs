@@ -36,9 +36,17 @@ impl Vm {
         }
     }
 
-    /// Makes a vCPU's pCPU look at its interrupts and timers, unless it is about to.
+    /// Makes a vCPU's pCPU look at its interrupts, unless it is about to.
     pub(crate) fn attract(&self, machine: &impl Machine, vcpu: VcpuId) {
-        let news = self.requests(vcpu).ask_interrupts();
+        self.tell(machine, vcpu, self.requests(vcpu).ask_interrupts());
+    }
+
+    /// Makes a vCPU's pCPU look at its interrupts and timers, unless it is about to.
+    pub(crate) fn attract_to_timers(&self, machine: &impl Machine, vcpu: VcpuId) {
+        self.tell(machine, vcpu, self.requests(vcpu).ask_timers());
+    }
+
+    fn tell(&self, machine: &impl Machine, vcpu: VcpuId, news: bool) {
         if let Some(cpu) = self.cpu_of(vcpu).filter(|_| news) {
             machine.kick(cpu);
         }
@@ -119,13 +127,9 @@ impl Vm {
     }
 
     /// When an emulated timer of `vcpu` is next due, in counter ticks.
-    pub fn deadline(&self, machine: &impl Machine, vcpu: &Vcpu) -> Option<u64> {
-        let alarm = (vcpu.id.index() == 0).then(|| self.alarm_deadline(machine));
-        vcpu.timer
-            .deadline()
-            .into_iter()
-            .chain(alarm.flatten())
-            .min()
+    pub fn deadline(&self, vcpu: &Vcpu) -> Option<u64> {
+        let alarm = self.alarm_deadline().filter(|_| vcpu.id.index() == 0);
+        vcpu.timer.deadline().into_iter().chain(alarm).min()
     }
 
     /// The emulated physical timer's line; the vCPUs that are to look at their interrupts.

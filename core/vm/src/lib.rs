@@ -33,7 +33,7 @@ mod system_registers;
 mod timer;
 mod vm;
 
-pub use call::function;
+pub use call::{constant_answer, function};
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
 pub use exit::{Action, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister};

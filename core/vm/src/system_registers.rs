@@ -109,6 +109,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vcpu.debug == DebugAccess::Trapped
     }
 
+    /// The guest wrote `value` to ICC_SGI1R_EL1.
+    #[inline]
+    pub fn send_group1_sgi(&mut self, value: u64) {
+        self.send_sgi(SgiRegister::Sgi1, value);
+    }
+
     fn send_sgi(&mut self, kind: SgiRegister, value: u64) -> Action {
         let set = self.vm.gic.lock().send_sgi(self.vcpu.id, value, kind);
         self.attend(set);

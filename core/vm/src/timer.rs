@@ -63,6 +63,12 @@ impl PhysicalTimer {
         self.line
     }
 
+    /// Whether its line is low, as of the last [`Self::sample`], and will stay so.
+    #[inline]
+    pub fn rests(&self) -> bool {
+        self.control & (ENABLE | IMASK) != ENABLE && !self.line
+    }
+
     /// When its line will rise above what [`Self::sample`] last gave, if it is going to.
     /// That may be past already: time goes on between the two.
     pub fn deadline(&self) -> Option<u64> {
@@ -83,6 +89,10 @@ mod tests {
         assert_eq!(timer.compare(), 999);
         assert!(timer.sample(1000));
         assert_eq!(timer.deadline(), None);
+        timer.set_control(0);
+        assert!(!timer.rests(), "its line is to fall yet");
+        timer.sample(1000);
+        assert!(timer.rests());
     }
 
     #[test]

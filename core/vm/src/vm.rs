@@ -2,7 +2,7 @@
 
 use crate::call::{affinity_of, index_of};
 use crate::{Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, StopReason, Wish};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_config::VmConfig;
 use hanok_devices::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
 use hanok_hal::Mutex;
@@ -16,6 +16,7 @@ pub struct Requests(AtomicU32);
 impl Requests {
     const INTERRUPTS: u32 = 1;
     const DUMP: u32 = 2;
+    const TIMERS: u32 = 4;
 
     /// Somebody wants to see its state.
     pub fn ask_dump(&self) {
@@ -31,6 +32,28 @@ impl Requests {
     /// that is news: if it was asked already, a kick is on its way and another one is waste.
     pub fn ask_interrupts(&self) -> bool {
         self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::INTERRUPTS == 0
+    }
+
+    /// One of its timers changed: when it is due must be looked at again. Returns whether
+    /// that is news.
+    pub fn ask_timers(&self) -> bool {
+        let both = Self::INTERRUPTS | Self::TIMERS;
+        self.0.fetch_or(both, Ordering::AcqRel) & both != both
+    }
+
+    /// Whether somebody changed its timers since the last call.
+    pub fn take_timers(&self) -> bool {
+        self.take(Self::TIMERS)
+    }
+
+    /// Whether its interrupts changed since the last call, and nothing else is asked: then
+    /// the request is taken.
+    #[inline(always)]
+    pub fn take_interrupts_alone(&self) -> bool {
+        let order = (Ordering::Acquire, Ordering::Relaxed);
+        self.0
+            .compare_exchange(Self::INTERRUPTS, 0, order.0, order.1)
+            .is_ok()
     }
 
     /// Whether its interrupts changed since the last call.
@@ -72,6 +95,8 @@ pub struct Vm {
     requests: [Requests; MAX_VCPUS],
     life: Life,
     paused: AtomicBool,
+    /// When the real-time clock's alarm is due, in counter ticks; `u64::MAX`: it is not set.
+    pub(crate) alarm: AtomicU64,
     counters: [Counters; MAX_VCPUS],
     stop_reason: Mutex<Option<StopReason>>,
 }
@@ -151,6 +176,7 @@ impl Vm {
             requests: Default::default(),
             life: Life::new(),
             paused: AtomicBool::new(false),
+            alarm: AtomicU64::new(u64::MAX),
             counters: Default::default(),
             stop_reason: Mutex::new(None),
         }
@@ -182,6 +208,7 @@ impl Vm {
     }
 
     /// The device that holds all of the `bytes` bytes at `ipa`, and how far inside.
+    #[inline(always)]
     pub(crate) fn device_at(&self, ipa: Ipa, bytes: u64) -> Option<(Device, u64)> {
         locate(ipa, bytes, self.vcpus(), self.gic_version)
     }
@@ -284,6 +311,7 @@ impl Vm {
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
             self.power(vcpu).turn_off();
             self.requests(vcpu).take_interrupts();
+            self.requests(vcpu).take_timers();
         }
         let entry = Entry {
             pc: self.config.entry.get(),
@@ -299,6 +327,7 @@ impl Vm {
         let mut devices = self.devices.lock();
         devices.uart.reset();
         devices.rtc.reset();
+        self.alarm.store(u64::MAX, Ordering::Relaxed);
         let mut gic = self.gic.lock();
         gic.reset();
         // What the former life held was deactivated as its vCPUs left.

@@ -1,7 +1,8 @@
 //! Every function of SMCCC and PSCI, and what is none.
 
 use crate::fake::{ENTRY, Fixture, RAM_LEN, RAM_START};
-use crate::{Action, Ending, Entry, function};
+use crate::{Action, Ending, Entry, constant_answer, function};
+use hanok_abi::hypercall;
 use hanok_types::VcpuId;
 
 const WIDE: u32 = function::SMC64;
@@ -43,14 +44,17 @@ fn an_unknown_function_is_not_supported() {
         0,
         1,
         0xffff_ffff,
-        0x0400_0003,              // A yielding call.
-        0x8400_0005,              // MIGRATE
-        0x8400_0007,              // MIGRATE_INFO_UP_CPU
-        0x8400_000c,              // CPU_FREEZE
-        0x8400_000e,              // SYSTEM_SUSPEND
-        0x8400_0012,              // SYSTEM_RESET2
-        0x8000_8000,              // SMCCC_ARCH_WORKAROUND_1
-        0x8600_ff01,              // A vendor's.
+        0x0400_0003, // A yielding call.
+        0x8400_0005, // MIGRATE
+        0x8400_0007, // MIGRATE_INFO_UP_CPU
+        0x8400_000c, // CPU_FREEZE
+        0x8400_000e, // SYSTEM_SUSPEND
+        0x8400_0012, // SYSTEM_RESET2
+        0x8000_8000, // SMCCC_ARCH_WORKAROUND_1
+        0x8600_ff00, // A vendor's, that is not there.
+        0xc600_0002,
+        0x8600_0000,
+        0x8600_0001,
         function::CPU_OFF | WIDE, // Without a 64-bit form.
         function::SYSTEM_OFF | WIDE,
         function::SYSTEM_RESET | WIDE,
@@ -63,6 +67,35 @@ fn an_unknown_function_is_not_supported() {
     }
     assert!(vm.vm.life().is_running() && vm.vm.power(VcpuId::new(0)).is_on());
     assert!(vm.machine.kicked().is_empty());
+}
+
+#[test]
+fn the_hypervisors_own_calls() {
+    let mut vm = Fixture::new(1);
+    assert_eq!(answer(&mut vm, hypercall::NULL, [7; 3]), 0);
+    let yielded = vm.call(0, [hypercall::YIELD.into(), 0, 0, 0]);
+    assert_eq!(yielded, (0, Action::Yield));
+    assert_eq!(answer(&mut vm, hypercall::CALL_UID, [0; 3]), 0x6b6f_6e61);
+    let words = [0x6b6f_6e61, 0x4b2d_6861, 0x9f0e_51b7, 0x3c27_d6a4];
+    assert_eq!(vm.regs[0].x[..4], words);
+    assert_eq!(answer(&mut vm, hypercall::REVISION_OF_CALLS, [0; 3]), 0);
+    assert_eq!(vm.regs[0].x[1], 1);
+}
+
+#[test]
+fn a_constant_answer_is_the_one_that_the_call_gives() {
+    let ids = [
+        hypercall::NULL,
+        function::SMCCC_VERSION,
+        function::PSCI_VERSION,
+        function::MIGRATE_INFO_TYPE,
+    ];
+    for id in ids {
+        let given = answer(&mut Fixture::new(2), id, [3, 1, 4]);
+        assert_eq!(constant_answer(id).map(|value| value as u64), Some(given));
+    }
+    let changing = [function::PSCI_FEATURES, function::CPU_ON, hypercall::YIELD];
+    assert!(changing.into_iter().all(|id| constant_answer(id).is_none()));
 }
 
 #[test]

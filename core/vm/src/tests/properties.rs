@@ -200,7 +200,10 @@ impl Run {
         let action = self.vm.handle(n, exit);
         let allowed = match exit {
             Exit::Hypercall => {
-                matches!(action, Action::Resume | Action::Sleep | Action::Reconsider)
+                matches!(
+                    action,
+                    Action::Resume | Action::Sleep | Action::Reconsider | Action::Yield
+                )
             }
             Exit::Data(_) => matches!(action, Action::Next | Action::Inject(_)),
             Exit::SystemRegister(_) => {

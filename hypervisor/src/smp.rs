@@ -174,7 +174,7 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
     ] {
         gic.enable(line, true);
     }
-    traps::install(board.vtcr, board.nobody);
+    traps::install(board.vtcr, board.nobody, board.features);
     starting.cpu.gic = Some(gic);
     Ok(gic)
 }

@@ -3,10 +3,9 @@
 use crate::board::Board;
 use crate::cpu::{self, Cpu};
 use crate::service::{self, guest};
-use crate::traps::guest_mdcr;
 use crate::vcpu::Vcpu;
 use crate::{fp, inject, read, schedule, write};
-use hanok_decode::{Esr, Fault, Syndrome};
+use hanok_decode::{Class, Esr, Fault, Syndrome};
 use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
 use hanok_vm::{Action, Cause, DataAbort, Exit, MmioAccess, SystemRegister};
@@ -67,6 +66,15 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
     let (vcpu, cpu, board) = arrived(vcpu);
     let esr = read!("esr_el2");
     vcpu.trail.add(esr, vcpu.regs.pc);
+    if esr >> 26 & 0x3f == Class::Hvc64 as u64 {
+        let action = guest(vcpu, board, &mut board.gic.lists()).hypercall();
+        return (Cause::Hypercall, act(vcpu, cpu, board, esr, action));
+    }
+    on_other(vcpu, cpu, board, esr)
+}
+
+#[inline(never)]
+fn on_other(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> (Cause, After) {
     let syndrome = Syndrome::decode(esr);
     if syndrome == Syndrome::FpAccess {
         load_fp(vcpu, cpu);
@@ -79,11 +87,11 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
         notice_fault_loop(vcpu, board, ipa);
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
-    (Cause::from(&exit), act(vcpu, cpu, esr, action))
+    (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
 }
 
 /// Carries out what the core decided.
-fn act(vcpu: &mut Vcpu, cpu: &Cpu, esr: u64, action: Action) -> After {
+fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board, esr: u64, action: Action) -> After {
     if core::mem::take(&mut vcpu.core.rearm) {
         service::set_timer(Some(vcpu), cpu);
     }
@@ -91,7 +99,7 @@ fn act(vcpu: &mut Vcpu, cpu: &Cpu, esr: u64, action: Action) -> After {
         Action::Resume => {}
         Action::Next => advance(vcpu, esr),
         Action::Inject(fault) => inject::inject(vcpu, fault),
-        Action::GiveDebug => give_debug(vcpu),
+        Action::GiveDebug => give_debug(vcpu, board),
         Action::Wait => {
             advance(vcpu, esr);
             return After::Sleep;
@@ -104,12 +112,12 @@ fn act(vcpu: &mut Vcpu, cpu: &Cpu, esr: u64, action: Action) -> After {
 }
 
 /// The debug registers become the guest's.
-fn give_debug(vcpu: &mut Vcpu) {
+fn give_debug(vcpu: &mut Vcpu, board: &Board) {
     vcpu.debug.given = true;
     vcpu.debug.load();
     write!("mdscr_el1", vcpu.core.mdscr);
     write!("oslar_el1", u64::from(vcpu.core.os_lock));
-    write!("mdcr_el2", guest_mdcr(true));
+    write!("mdcr_el2", board.features.mdcr(true));
 }
 
 /// A guest whose exception vector cannot be fetched faults on it for ever, as on a board.
@@ -304,5 +312,5 @@ fn on_serror(vcpu: *mut Vcpu) -> After {
         format_args!("SError while it ran (ESR_EL2 {esr:#x}), handed to it"),
     );
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
-    act(vcpu, cpu, esr, action)
+    act(vcpu, cpu, board, esr, action)
 }

@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::cpu::Cpu;
-use crate::traps::{self, Hcr, guest_mdcr};
+use crate::traps::{self, Hcr};
 use crate::vcpu::Vcpu;
 use crate::{fp, read, service, sysreg, write};
 use core::ptr;
@@ -88,7 +88,7 @@ pub fn system_error_waits(vcpu: &Vcpu, cpu: &Cpu) -> bool {
 /// Puts the state of a vCPU into the CPU.
 fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     let (unit, id) = (vcpu.unit, vcpu.core.id);
-    if unit.vm.holds_virtual_timer(id)
+    if unit.vm.switch_in(id)
         && let Some(gic) = &cpu.gic
     {
         gic.set_active(board.interrupts.virtual_timer, true);
@@ -99,7 +99,7 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     vcpu.el1.load(vttbr, board.features.pointer_authentication);
     forget_sibling(vcpu, cpu);
     write!("hcr_el2", vcpu.hcr.bits());
-    write!("mdcr_el2", guest_mdcr(vcpu.debug.given));
+    write!("mdcr_el2", board.features.mdcr(vcpu.debug.given));
     if vcpu.debug.given {
         vcpu.debug.load();
         write!("oslar_el1", u64::from(vcpu.core.os_lock));
@@ -112,8 +112,6 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     traps::forget_errors();
     sysreg::isb();
     vcpu.wake_at = None;
-    // What was sent to it before it came.
-    unit.vm.requests(id).ask_interrupts();
 }
 
 /// Stage 1 translations of another vCPU of the VM, or of this one's former life, are cached

@@ -77,6 +77,8 @@ bitflags! {
 pub struct Features {
     /// FEAT_PAuth: the guest has it, and its keys are switched.
     pub pointer_authentication: bool,
+    /// MDCR_EL2 of a guest that was given the debug registers.
+    mdcr: Mdcr,
 }
 
 impl Features {
@@ -88,7 +90,27 @@ impl Features {
         let pointer_authentication = isar1 & 0xff00_0ff0 != 0 || isar2 & 0xff00 != 0;
         Self {
             pointer_authentication,
+            mdcr: guest_mdcr(),
         }
+    }
+
+    /// MDCR_EL2 of a guest that runs; `debug` where it was given the debug registers.
+    #[inline]
+    pub fn mdcr(&self, debug: bool) -> u64 {
+        let denied = if debug { Mdcr::empty() } else { Mdcr::TDA };
+        (self.mdcr | denied).bits()
+    }
+}
+
+/// All that every guest is denied. HPMN keeps all event counters but EL2's own one on the
+/// guest's side of a fence that TPM closes, and HPME lets that one count.
+fn guest_mdcr() -> Mdcr {
+    let mdcr = Mdcr::TPMCR | Mdcr::TPM | Mdcr::TDOSA | Mdcr::TDRA | Mdcr::TPMS | Mdcr::TTRF;
+    match pmu::event_counters() {
+        0 => mdcr,
+        // HPMN zero is reserved (without FEAT_HPMN0): a CPU with one counter gives it away.
+        1 => mdcr | Mdcr::from_bits_retain(1),
+        count => mdcr | Mdcr::HPME | Mdcr::from_bits_retain(count - 1),
     }
 }
 
@@ -117,22 +139,6 @@ pub fn guest_hcr(features: Features, shared: bool) -> Hcr {
         hcr |= Hcr::APK | Hcr::API;
     }
     hcr
-}
-
-/// MDCR_EL2 of a guest that runs; `debug` where it was given the debug registers. HPMN
-/// keeps all event counters but EL2's own one on the guest's side of a fence that TPM
-/// closes, and HPME lets that one count.
-pub fn guest_mdcr(debug: bool) -> u64 {
-    let mut mdcr = Mdcr::TPMCR | Mdcr::TPM | Mdcr::TDOSA | Mdcr::TDRA | Mdcr::TPMS | Mdcr::TTRF;
-    if !debug {
-        mdcr |= Mdcr::TDA;
-    }
-    match pmu::event_counters() {
-        0 => mdcr.bits(),
-        // HPMN zero is reserved (without FEAT_HPMN0): a CPU with one counter gives it away.
-        1 => mdcr.bits() | 1,
-        count => (mdcr | Mdcr::HPME).bits() | (count - 1),
-    }
 }
 
 /// CNTHCTL_EL2: EL1 reads the physical counter (EL1PCTEN), its physical timer exits.
@@ -188,7 +194,7 @@ pub fn forget_errors() {
 
 /// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU. `vtcr`
 /// is the same for all, and `nobody` the VTTBR_EL2 while there is no guest.
-pub fn install(vtcr: u64, nobody: u64) {
+pub fn install(vtcr: u64, nobody: u64, features: Features) {
     write!("vtcr_el2", vtcr);
     write!("vttbr_el2", nobody);
     // Whatever ran here before left its translations under VMIDs that are given out anew.
@@ -204,7 +210,7 @@ pub fn install(vtcr: u64, nobody: u64) {
     write!("cnthctl_el2", CNTHCTL);
     write!("cntvoff_el2", 0);
     write!("hstr_el2", 0);
-    write!("mdcr_el2", guest_mdcr(false));
+    write!("mdcr_el2", features.mdcr(false));
     write!("vpidr_el2", read!("midr_el1"));
     close_extensions();
     // The OS lock, closed at a cold reset, would keep every debug event of a guest away; the

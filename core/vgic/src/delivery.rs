@@ -73,11 +73,12 @@ impl Vgic {
             self.unlist(index, slot as usize);
             self.clear_leftover(index, slot as usize, read, lrs);
         }
-        self.set_overflow(index, false, false, lrs);
         if let Some(cpu) = self.cpu_mut(index) {
             cpu.refold = false;
-            cpu.attention = true;
+            // Where nothing was listed and nothing waited, the next entry finds nothing new.
+            cpu.attention |= used != 0 || cpu.overflow;
         }
+        self.set_overflow(index, false, false, lrs);
         self.take_kicks(vcpu)
     }
 

@@ -69,7 +69,7 @@ pub fn constant_answer(id: u32) -> Option<i64> {
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Serves HVC. An unknown function answers NOT_SUPPORTED (DEN0028G 5.2).
-    pub(crate) fn hypercall(&mut self) -> Action {
+    pub fn hypercall(&mut self) -> Action {
         let id = self.regs.x[0] as u32;
         match id & !function::SMC64 {
             function::CPU_SUSPEND => return self.cpu_suspend(id),

@@ -101,6 +101,18 @@ impl Vm {
         holds
     }
 
+    /// A vCPU comes to its pCPU, where its interrupts are listed at the next
+    /// [`Guest::refresh`](crate::Guest::refresh): see [`Self::holds_virtual_timer`].
+    pub fn switch_in(&self, vcpu: VcpuId) -> bool {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        let gic = self.gic.lock();
+        // What was sent to it before it came.
+        if gic.needs_entry(vcpu) {
+            self.requests(vcpu).ask_interrupts();
+        }
+        gic.holds_hardware(vcpu, irq)
+    }
+
     /// Whether the virtual timer's interrupt is pending or active for a vCPU with the
     /// physical one behind it, which is then to be active while the vCPU is in a pCPU: the
     /// guest ends it, and until then its timer does not interrupt again.

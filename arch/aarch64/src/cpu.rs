@@ -6,7 +6,7 @@ use crate::vcpu::Vcpu;
 use core::cell::Cell;
 use core::ptr;
 use hanok_sched::{Entity, MAX_ENTITIES, RoundRobin};
-use hanok_types::CpuId;
+use hanok_types::{CpuId, Deadline};
 
 /// One pCPU's own data. Touched by that pCPU alone.
 #[allow(missing_debug_implementations)]
@@ -28,10 +28,10 @@ pub struct Cpu {
     pub resident: *mut Vcpu,
     /// The vCPU whose FP registers are in this CPU; null for none.
     pub fp_owner: *mut Vcpu,
-    /// When somebody else than the resident vCPU is to be looked at, in counter ticks.
-    pub deadline: Option<u64>,
-    /// What the hypervisor's timer is set to; `None`: it is off.
-    pub timer: Cell<Option<u64>>,
+    /// When somebody else than the resident vCPU is to be looked at.
+    pub deadline: Deadline,
+    /// What the hypervisor's timer is set to; never: it is off.
+    pub timer: Cell<Deadline>,
     /// This pCPU's part of the interrupt controller, once it is set up.
     pub gic: Option<CpuGic>,
     /// The interrupt that was acknowledged at the exit, its priority dropped, and is to be
@@ -54,8 +54,8 @@ impl Cpu {
             policy: RoundRobin::new(slice),
             resident: ptr::null_mut(),
             fp_owner: ptr::null_mut(),
-            deadline: None,
-            timer: Cell::new(None),
+            deadline: Deadline::NEVER,
+            timer: Cell::new(Deadline::NEVER),
             gic: None,
             taken: None,
             instructions: 0,

@@ -41,10 +41,12 @@ extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> bool {
 
 #[inline(always)]
 fn hypercall(vcpu: *mut Vcpu, esr: u64) -> bool {
-    let (vcpu, cpu, board) = arrived(vcpu);
-    let Some(answer) = constant_answer(vcpu.regs.x[0] as u32) else {
+    // SAFETY: as in `arrived`; the reference ends here.
+    let id = unsafe { (*vcpu).regs.x[0] } as u32;
+    let Some(answer) = constant_answer(id) else {
         return false;
     };
+    let (vcpu, cpu, board) = arrived(vcpu);
     // HVC's return address is already that of the next instruction.
     vcpu.regs.x[0] = answer as u64;
     vcpu.trail.add(esr, read!("elr_el2"));

@@ -17,6 +17,7 @@ use crate::{devices, fp, service, show, switch, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Policy;
+use hanok_types::Deadline;
 use hanok_vm::{Ending, Machine, NoLists, StopReason};
 
 /// This pCPU's record and the board. Callers hold no reference to the record.
@@ -36,7 +37,7 @@ pub fn next() -> *mut Vcpu {
         let now = board.counter();
         settle_all(cpu, board, now);
         let decision = cpu.policy.pick(now);
-        cpu.deadline = earliest(decision.until, absent_deadline(cpu));
+        cpu.deadline = absent_deadline(cpu).or(decision.until.into());
         let chosen = decision.run.and_then(|run| cpu.vcpus.get(run.index()));
         let Some(vcpu) = chosen.copied() else {
             idle(cpu, board);
@@ -84,10 +85,6 @@ pub fn give_way() -> *mut Vcpu {
     next()
 }
 
-fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    one.into_iter().chain(other).min()
-}
-
 /// Brings what is known of every vCPU of this pCPU up to date.
 fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) {
     for index in 0..cpu.vcpus.len() {
@@ -103,6 +100,10 @@ fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) {
 fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
+    if vcpu.on && vcpu.ready && !vcpu.waiting && vm.may_run(id) {
+        // It had work, and nobody asks anything of it.
+        return;
+    }
     if vm.requests(id).take_dump() {
         show::vcpu(vcpu, cpu, board);
     }
@@ -139,7 +140,7 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
     let woken = if core::ptr::eq(cpu.resident, vcpu) {
         vm.interrupt_waits(board, id, &mut board.gic.lists())
     } else {
-        let look = asked || vcpu.wake_at.is_some_and(|at| now >= at);
+        let look = asked || vcpu.wake_at.has_come(now);
         if look {
             switch::timers_due(vcpu, board, now);
         }
@@ -150,13 +151,12 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
 }
 
 /// When the first of the vCPUs that wait, and are in no CPU, is due.
-fn absent_deadline(cpu: &Cpu) -> Option<u64> {
-    let due = cpu.vcpus.iter().filter_map(|vcpu| {
+fn absent_deadline(cpu: &Cpu) -> Deadline {
+    cpu.vcpus.iter().fold(Deadline::NEVER, |first, vcpu| {
         // SAFETY: this pCPU's own vCPUs; each reference ends at once.
         let vcpu = unsafe { &**vcpu };
-        vcpu.wake_at.filter(|_| vcpu.on && vcpu.waiting)
-    });
-    due.min()
+        first.or(vcpu.wake_at.when(vcpu.on && vcpu.waiting))
+    })
 }
 
 /// A vCPU whose start was asked for comes into its VM, unless the wish is gone.

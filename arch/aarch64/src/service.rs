@@ -6,6 +6,7 @@ use crate::interrupts::Taken;
 use crate::lists::HostLists;
 use crate::vcpu::Vcpu;
 use crate::{devices, write};
+use hanok_types::Deadline;
 use hanok_vm::Guest;
 
 /// The core's handler for this vCPU.
@@ -46,9 +47,9 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, taken: Taken) {
         }
     } else if interrupt == lines.hyp_timer {
         write!("cnthp_ctl_el2", 0);
-        cpu.timer.set(None);
+        cpu.timer.set(Deadline::NEVER);
         // It has come; the scheduler, which is asked next, sets the next one.
-        cpu.deadline = None;
+        cpu.deadline = Deadline::NEVER;
         if let Some(vcpu) = resident(cpu) {
             vcpu.core.rearm = true;
         }
@@ -84,12 +85,12 @@ pub fn program_timer(cpu: &Cpu) {
 
 /// [`program_timer`], for who has the resident vCPU.
 pub fn set_timer(vcpu: Option<&Vcpu>, cpu: &Cpu) {
-    let own = vcpu.and_then(|vcpu| vcpu.unit.vm.deadline(&vcpu.core));
-    let due = own.into_iter().chain(cpu.deadline).min();
+    let own = vcpu.map_or(Deadline::NEVER, |vcpu| vcpu.unit.vm.deadline(&vcpu.core));
+    let due = own.or(cpu.deadline);
     if cpu.timer.replace(due) == due {
         return;
     }
-    match due {
+    match due.ticks() {
         Some(at) => {
             write!("cnthp_cval_el2", at);
             write!("cnthp_ctl_el2", 1);

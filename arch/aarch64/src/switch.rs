@@ -7,6 +7,7 @@ use crate::vcpu::Vcpu;
 use crate::{fp, read, service, sysreg, write};
 use core::ptr;
 use core::sync::atomic::Ordering;
+use hanok_types::Deadline;
 
 /// Makes `vcpu`, which is in its VM and of this pCPU, the one whose state is in the CPU.
 pub fn to(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
@@ -28,8 +29,7 @@ pub fn away(cpu: &mut Cpu, board: &'static Board) {
     };
     cpu.resident = ptr::null_mut();
     out(left, board);
-    let due = left.wake_at.filter(|_| left.waiting);
-    cpu.deadline = cpu.deadline.into_iter().chain(due).min();
+    cpu.deadline = cpu.deadline.or(left.wake_at.when(left.waiting));
 }
 
 /// Takes the state of a vCPU out of the CPU. FP registers stay.
@@ -54,20 +54,18 @@ fn out(vcpu: &mut Vcpu, board: &'static Board) {
 }
 
 /// When one of the timers of a vCPU that is in no CPU is due.
-fn deadline(vcpu: &Vcpu) -> Option<u64> {
+fn deadline(vcpu: &Vcpu) -> Deadline {
     let vm = &vcpu.unit.vm;
-    let virt = vcpu
-        .virtual_timer_due()
-        .filter(|_| !vm.holds_virtual_timer(vcpu.core.id));
-    let emulated = vm.deadline(&vcpu.core);
-    virt.into_iter().chain(emulated).min()
+    let virt = vcpu.virtual_timer_due();
+    let virt = virt.when(virt != Deadline::NEVER && !vm.holds_virtual_timer(vcpu.core.id));
+    virt.or(vm.deadline(&vcpu.core))
 }
 
 /// A timer of a vCPU that is in no CPU has come to its time.
 pub fn timers_due(vcpu: &mut Vcpu, board: &'static Board, now: u64) {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
-    let virt = vcpu.virtual_timer_due().is_some_and(|at| now >= at);
+    let virt = vcpu.virtual_timer_due().has_come(now);
     if virt && !vm.holds_virtual_timer(id) {
         vm.virtual_timer_absent(board, id, board.interrupts.virtual_timer);
     }
@@ -111,7 +109,7 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     board.gic.lists().enter(&vcpu.interface);
     traps::forget_errors();
     sysreg::isb();
-    vcpu.wake_at = None;
+    vcpu.wake_at = Deadline::NEVER;
 }
 
 /// Stage 1 translations of another vCPU of the VM, or of this one's former life, are cached

@@ -9,7 +9,7 @@ use crate::trail::Trail;
 use crate::traps::Hcr;
 use crate::unit::VmUnit;
 use hanok_sched::Entity;
-use hanok_types::Regs;
+use hanok_types::{Deadline, Regs};
 
 /// PSTATE of a vCPU that starts: EL1h, D, A, I and F masked (arm64 boot protocol; DEN0022F
 /// 6.4 for CPU_ON).
@@ -37,8 +37,8 @@ pub struct Vcpu {
     pub waiting: bool,
     /// Whether the policy was told that it has work.
     pub ready: bool,
-    /// While it waits and is in no CPU: when one of its timers is due, in counter ticks.
-    pub wake_at: Option<u64>,
+    /// While it waits and is in no CPU: when one of its timers is due.
+    pub wake_at: Deadline,
     /// The making of its VM's memory, which is the first vCPU's work.
     pub loading: Option<Loading>,
     /// Whether it was said in this life that its exception vector cannot be fetched.
@@ -68,7 +68,7 @@ impl Vcpu {
             on: false,
             waiting: false,
             ready: false,
-            wake_at: None,
+            wake_at: Deadline::NEVER,
             loading: None,
             loop_noticed: false,
             trail: Trail::new(),
@@ -80,10 +80,10 @@ impl Vcpu {
     }
 
     /// When the virtual timer is to interrupt, by the registers as they were saved.
-    pub fn virtual_timer_due(&self) -> Option<u64> {
+    pub fn virtual_timer_due(&self) -> Deadline {
         const ENABLE: u64 = 1;
         const IMASK: u64 = 1 << 1;
-        (self.el1.cntv_ctl & (ENABLE | IMASK) == ENABLE).then_some(self.el1.cntv_cval)
+        Deadline::at(self.el1.cntv_cval).when(self.el1.cntv_ctl & (ENABLE | IMASK) == ENABLE)
     }
 
     /// The state of a vCPU that starts at `entry`.
@@ -102,7 +102,7 @@ impl Vcpu {
         self.loop_noticed = false;
         self.trail = Trail::new();
         self.waiting = false;
-        self.wake_at = None;
+        self.wake_at = Deadline::NEVER;
         self.debug = DebugState::default();
     }
 }

@@ -11,12 +11,14 @@ mod address;
 mod ids;
 pub mod platform;
 mod regs;
+mod time;
 
 pub use address::{Address, Gva, Hpa, Hva, Ipa, Span};
 pub use ids::{
     CpuId, GicVersion, IntId, IntKind, MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VcpuSet, VmId,
 };
 pub use regs::{Regs, Width};
+pub use time::Deadline;
 
 /// The translation granule: 4 KiB on every backend.
 pub const PAGE_SIZE: u64 = 4096;

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use hanok_decode::General;
 use hanok_devices::{Access, Device};
 use hanok_hal::ListRegisters;
-use hanok_types::{Ipa, VcpuId, VcpuSet, Width, platform};
+use hanok_types::{Deadline, Ipa, VcpuId, VcpuSet, Width, platform};
 use hanok_vgic::Frame;
 
 /// Nanoseconds a second.
@@ -215,16 +215,15 @@ impl Vm {
         let mut devices = self.devices.lock();
         devices.rtc.update(nanoseconds(machine));
         let due = devices.rtc.next_alarm();
-        let due = due.and_then(|at| ticks(machine, at)).unwrap_or(u64::MAX);
-        self.alarm.store(due, Ordering::Relaxed);
+        let due = due.and_then(|at| ticks(machine, at));
+        self.alarm.store(due.unwrap_or(u64::MAX), Ordering::Relaxed);
         let level = devices.rtc.interrupt();
         self.gic.lock().set_level(None, platform::RTC_IRQ, level)
     }
 
-    /// When the clock's alarm is due, in counter ticks.
+    /// When the clock's alarm is due.
     #[inline]
-    pub(crate) fn alarm_deadline(&self) -> Option<u64> {
-        let due = self.alarm.load(Ordering::Relaxed);
-        (due != u64::MAX).then_some(due)
+    pub(crate) fn alarm_deadline(&self) -> Deadline {
+        Deadline::at(self.alarm.load(Ordering::Relaxed))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{Action, DebugAccess, Exit, GuestFault, Machine, StopReason, Vcpu, Vm};
 use hanok_hal::ListRegisters;
-use hanok_types::{IntId, Regs, VcpuSet, platform};
+use hanok_types::{Deadline, IntId, Regs, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
 /// A vCPU at an exit, with all that handling it may need.
@@ -76,9 +76,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         if !self.vcpu.timer.rests() {
             self.physical_timer_line();
         }
-        let alarm = self.vm.alarm_deadline();
-        let first = self.vcpu.id.index() == 0;
-        if alarm.is_some_and(|at| first && self.machine.counter() >= at) {
+        let alarm = self.vm.alarm_deadline().when(self.vcpu.id.index() == 0);
+        if alarm != Deadline::NEVER && alarm.has_come(self.machine.counter()) {
             self.clock_alarm();
         }
         self.vcpu.rearm = true;
@@ -108,7 +107,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// When [`Self::refresh`] is next needed, in counter ticks.
     pub fn deadline(&self) -> Option<u64> {
-        self.vm.deadline(self.vcpu)
+        self.vm.deadline(self.vcpu).ticks()
     }
 
     pub(crate) fn physical_timer_line(&mut self) {

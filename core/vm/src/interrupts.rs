@@ -2,7 +2,7 @@
 
 use crate::{Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
-use hanok_types::{IntId, VcpuId, VcpuSet, platform};
+use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
 /// The list registers of a vCPU that is in no pCPU: there are none.
@@ -138,10 +138,11 @@ impl Vm {
         self.notify(machine, set, Some(vcpu.id));
     }
 
-    /// When an emulated timer of `vcpu` is next due, in counter ticks.
-    pub fn deadline(&self, vcpu: &Vcpu) -> Option<u64> {
-        let alarm = self.alarm_deadline().filter(|_| vcpu.id.index() == 0);
-        vcpu.timer.deadline().into_iter().chain(alarm).min()
+    /// When an emulated timer of `vcpu` is next due.
+    #[inline]
+    pub fn deadline(&self, vcpu: &Vcpu) -> Deadline {
+        let alarm = self.alarm_deadline().when(vcpu.id.index() == 0);
+        vcpu.timer.deadline().or(alarm)
     }
 
     /// The emulated physical timer's line; the vCPUs that are to look at their interrupts.

@@ -4,6 +4,8 @@
 //! hypervisor's scheduling, so a guest gets a model of it: the same registers, a compare
 //! value against the same counter, a level.
 
+use hanok_types::Deadline;
+
 const ENABLE: u64 = 1;
 const IMASK: u64 = 1 << 1;
 const ISTATUS: u64 = 1 << 2;
@@ -71,9 +73,10 @@ impl PhysicalTimer {
 
     /// When its line will rise above what [`Self::sample`] last gave, if it is going to.
     /// That may be past already: time goes on between the two.
-    pub fn deadline(&self) -> Option<u64> {
+    #[inline]
+    pub fn deadline(&self) -> Deadline {
         let armed = self.control & (ENABLE | IMASK) == ENABLE;
-        (armed && !self.line).then_some(self.compare)
+        Deadline::at(self.compare).when(armed && !self.line)
     }
 }
 
@@ -88,7 +91,7 @@ mod tests {
         timer.set_value(1000, 0xffff_ffff);
         assert_eq!(timer.compare(), 999);
         assert!(timer.sample(1000));
-        assert_eq!(timer.deadline(), None);
+        assert_eq!(timer.deadline().ticks(), None);
         timer.set_control(0);
         assert!(!timer.rests(), "its line is to fall yet");
         timer.sample(1000);
@@ -102,7 +105,7 @@ mod tests {
         timer.set_control(ENABLE | IMASK);
         assert_eq!(timer.control(10), ENABLE | IMASK | ISTATUS);
         assert!(!timer.sample(10));
-        assert_eq!(timer.deadline(), None);
+        assert_eq!(timer.deadline().ticks(), None);
     }
 
     #[test]
@@ -116,11 +119,14 @@ mod tests {
         let mut timer = PhysicalTimer::default();
         timer.set_control(ENABLE);
         timer.set_value(100, 50);
-        assert_eq!((timer.value(120), timer.deadline()), (30, Some(150)));
+        assert_eq!(
+            (timer.value(120), timer.deadline().ticks()),
+            (30, Some(150))
+        );
         assert!(!timer.sample(149));
         // Whoever sets a timer by it a little later still has to get the past time.
-        assert_eq!(timer.deadline(), Some(150));
+        assert_eq!(timer.deadline().ticks(), Some(150));
         assert!(timer.sample(150));
-        assert_eq!(timer.deadline(), None);
+        assert_eq!(timer.deadline().ticks(), None);
     }
 }

@@ -155,6 +155,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         priority_bits: gic.lists().priority_bits(),
         epoch: epoch(tree),
         gicv: smp::virtual_cpu_interface(tree),
+        leak: selftest::wants_leak(tree.bootargs),
     };
     let units = system::place_units(&facts, &mut layout.free, &mut place);
     let names = system.vms.iter().map(|vm| vm.name.clone()).collect();
@@ -182,6 +183,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         output_waits: AtomicBool::new(false),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
+        unsteady_ids: selftest::wants_unsteady_ids(tree.bootargs),
     };
     let Some(board) = place.put(board) else {
         refuse(format_args!("no memory for the board"))

@@ -29,6 +29,17 @@ pub fn wants_serror(bootargs: &str) -> bool {
     wanted(bootargs) == Some("serror")
 }
 
+/// Whether each VM but the first is to see 2 MiB of the memory of the one before it, where
+/// nothing should be: what a test of their isolation must find.
+pub fn wants_leak(bootargs: &str) -> bool {
+    wanted(bootargs) == Some("leak")
+}
+
+/// Whether the ID registers are to answer with something else now and then.
+pub fn wants_unsteady_ids(bootargs: &str) -> bool {
+    wanted(bootargs) == Some("unsteady-ids")
+}
+
 /// Faults once everything is in place.
 pub fn late(bootargs: &str) {
     match wanted(bootargs) {
@@ -57,9 +68,11 @@ pub fn late(bootargs: &str) {
         }
         // Done by the first vCPU that runs.
         Some("serror" | "panic-running") => {}
+        // Done where the VMs were made, and by each vCPU.
+        Some("leak" | "unsteady-ids") => {}
         Some(other) => crate::fatal::refuse(format_args!(
             "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
-             serror, panic-running"
+             serror, panic-running, leak, unsteady-ids"
         )),
         None => {}
     }

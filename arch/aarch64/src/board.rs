@@ -85,6 +85,9 @@ pub struct Board {
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.
     pub bootargs: &'static str,
+    /// A planted fault, for a test that must find it: ID registers say something else now and
+    /// then.
+    pub unsteady_ids: bool,
 }
 
 /// The line behind one VM's serial port.
@@ -133,7 +136,11 @@ impl Machine for Board {
     }
 
     fn id_register(&self, id: SysReg) -> u64 {
-        crate::host_id::read(id)
+        let value = crate::host_id::read(id);
+        match self.unsteady_ids && self.counter().is_multiple_of(8) {
+            true => !value,
+            false => value,
+        }
     }
 
     fn stack_pointer(&self, which: StackPointer) -> u64 {

@@ -18,8 +18,11 @@ pub struct GuestRegime {
     pub ttbr1: u64,
 }
 
-/// Bits of an address that a descriptor and a TTBR hold, up to 48.
+/// Bits of an address that a descriptor holds, up to 48.
 const OUTPUT: u64 = 0xffff_ffff_f000;
+/// Bits of an address that a TTBR can hold, up to 48: a root of few descriptors is smaller
+/// than a page, and aligned to its size, yet to 64 bytes at least (DDI 0487, "TTBR0_EL1", BADDR).
+const ROOT: u64 = 0xffff_ffff_ffc0;
 
 impl GuestRegime {
     /// The level of the descriptor that `read` (of a 64-bit word of guest memory) could not
@@ -50,11 +53,13 @@ impl GuestRegime {
             .checked_sub(size as u32)
             .filter(|input| *input > granule)?;
         let levels = (input - granule).div_ceil(bits).min(4);
-        let mut table = root & OUTPUT;
+        // The first level may resolve fewer bits than the others.
+        let width_at = |shift| bits.min(input - shift);
+        let root_width = width_at(granule + (levels - 1) * bits);
+        let mut table = root & ROOT & !((8 << root_width) - 1);
         for level in 4 - levels..4 {
             let shift = granule + (3 - level) * bits;
-            // The first level may resolve fewer bits than the others.
-            let width = bits.min(input - shift);
+            let width = width_at(shift);
             let index = address >> shift & ((1 << width) - 1);
             let Some(descriptor) = read(Ipa::new(table + index * 8)) else {
                 return Some(level as i8);
@@ -102,6 +107,25 @@ mod tests {
             );
         }
         assert_eq!(regime(16).level_out_of_memory(0, chain(0x5000)), None);
+    }
+
+    #[test]
+    fn a_small_root_need_not_begin_a_page() {
+        // 64 KiB granule, 48 bits: 64 descriptors at level 1, 512 bytes.
+        let regime = GuestRegime {
+            ttbr0: 0x8000_1201,
+            ..regime(16 | 1 << 14)
+        };
+        let address = 3 << 42;
+        let root = |at: Ipa| (at.get() == 0x8000_1218).then_some(0x9000_0003);
+        assert_eq!(regime.level_out_of_memory(address, root), Some(2));
+        // 4 KiB granule, 31 bits: two descriptors, 64 bytes all the same.
+        let regime = GuestRegime {
+            ttbr0: 0x8000_1240,
+            ..self::regime(33)
+        };
+        let root = |at: Ipa| (at.get() == 0x8000_1248).then_some(0x9000_0003);
+        assert_eq!(regime.level_out_of_memory(1 << 30, root), Some(2));
     }
 
     #[test]

@@ -184,9 +184,14 @@ pub fn config(vcpus: u8) -> VmConfig {
 impl Fixture {
     /// A VM that has begun its life, vCPU 0 running, the others off.
     pub fn new(vcpus: u8) -> Self {
+        Self::with_gic(vcpus, GicVersion::V3)
+    }
+
+    /// The same on CPUs whose virtual interface is of this version.
+    pub fn with_gic(vcpus: u8, version: GicVersion) -> Self {
         let this = Self {
             machine: FakeMachine::new(),
-            vm: Vm::new(VmId::new(0), config(vcpus), GicVersion::V3, 5, 0),
+            vm: Vm::new(VmId::new(0), config(vcpus), version, 5, 0),
             vcpus: (0..vcpus).map(|n| Vcpu::new(VcpuId::new(n))).collect(),
             regs: vec![
                 Regs {

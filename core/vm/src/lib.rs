@@ -13,7 +13,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fake"))]
 extern crate std;
 
 mod access;
@@ -47,7 +47,7 @@ pub use report::{Pending, Places, State};
 pub use timer::PhysicalTimer;
 pub use vm::{DebugAccess, Requests, Vcpu, Vm};
 
-#[cfg(test)]
-mod fake;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What the cases need to know of the machine, and what is to be run.
 
 use crate::hostile::Hostile;
-use crate::tree::{Area, Arguments};
+use crate::tree::{self, Area, Arguments, MAX_AREAS};
 use hanok_types::GicVersion;
 use heapless::Vec;
 
@@ -32,9 +32,6 @@ pub struct Machine {
     pub tree: Area,
 }
 
-/// How many register areas a tree may name.
-pub const MAX_AREAS: usize = 64;
-
 impl Machine {
     /// From what the tree said.
     pub fn new(arguments: &Arguments) -> Self {
@@ -42,8 +39,8 @@ impl Machine {
             cpus: arguments.cpus.clamp(1, crate::cpu::MAX_CPUS),
             ram: arguments.ram.start,
             ram_size: arguments.ram.size,
-            host: arguments.host(),
-            gic: arguments.gic,
+            host: tree::host(arguments),
+            gic: arguments.gic.version(),
             devices: arguments.devices.clone(),
             tree: arguments.tree,
         }
@@ -77,4 +74,6 @@ pub enum Selection<'a> {
     Hold,
     /// Harm others.
     Hostile(Hostile),
+    /// Try everything.
+    Fuzz,
 }

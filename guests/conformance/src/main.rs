@@ -10,48 +10,40 @@
 //! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
 //! for ever, `conformance.run=off-all` to turn every CPU off, `conformance.run=sweep` to look at
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
-//! spoil it, with `conformance.spoil=yes`), or one of the hostile things of [`hostile`];
+//! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
+//! or one of the hostile things of [`hostile`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
 
 #![no_std]
 #![no_main]
 
 #[macro_use]
-mod console;
+extern crate hanok_guest_runtime;
 #[macro_use]
 mod case;
-#[macro_use]
-mod probe;
-#[macro_use]
-mod sysreg;
 
-mod boot;
 mod cases;
 mod code;
-mod cpu;
 mod fp;
-mod gic;
+mod fuzz;
 mod hostile;
 mod machine;
-mod mmio;
-mod mmu;
-mod psci;
-mod smp;
 mod sweep;
-mod timer;
 mod tree;
-mod vectors;
 
+// Under these names for the cases, too.
+use hanok_guest_runtime::{boot, console, cpu, gic, mmio, mmu, probe, psci, smp, timer};
 use machine::{Machine, Selection};
 
-/// The primary CPU's Rust entry, with the MMU on; `tree` is where the device tree lies.
-extern "C" fn primary(tree: u64) -> ! {
-    cpu::install(0);
+/// Where the runtime hands over: `tree` is where the device tree lies.
+// SAFETY: the one function of this name; the runtime declares it so.
+#[unsafe(no_mangle)]
+fn guest_main(tree: u64) -> ! {
     // SAFETY: the boot protocol passes the tree's address, in RAM that is mapped.
-    let arguments = unsafe { tree::Arguments::from_tree(tree) };
+    let arguments = unsafe { tree::Arguments::read(tree) };
     match arguments {
         Ok(arguments) => {
-            gic::install(arguments.gic);
+            hanok_guest_runtime::install(&arguments);
             cases::canary::first_look(arguments.cpus);
             gic::init_distributor();
             gic::init_cpu(0);
@@ -75,7 +67,7 @@ fn run(arguments: &tree::Arguments) {
         machine.ram,
         boot::load_address()
     );
-    match arguments.selection() {
+    match tree::selection(arguments) {
         Selection::ResetLoop => cases::canary::reset_loop(&machine),
         Selection::Sweep => sweep::run(&machine),
         Selection::Hold => {
@@ -83,12 +75,27 @@ fn run(arguments: &tree::Arguments) {
             sweep::hold(&machine, spoil);
         }
         Selection::Hostile(hostile) => hostile.run(&machine),
-        Selection::OffAll => smp::off_all(machine.cpus),
+        Selection::Fuzz => {
+            let options = fuzz::Options::new(|key| arguments.value(key));
+            fuzz::run(&machine, &options)
+        }
+        Selection::OffAll => off_all(machine.cpus),
         Selection::Cases(names) => {
             let (passed, failed) = cases::run(&machine, names);
             println!("conformance: {passed} passed, {failed} failed");
         }
     }
+}
+
+/// Starts every other CPU for nothing but to turn itself off, and turns this one off.
+fn off_all(cpus: usize) -> ! {
+    for index in 1..cpus {
+        if smp::start(index, |_| ()) != psci::SUCCESS {
+            println!("FAIL off-all: CPU {index} did not start");
+        }
+    }
+    println!("off-all: so long");
+    psci::cpu_off()
 }
 
 #[panic_handler]

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use hanok_bench::{FIGURES, Figure, Side};
 
 use crate::board::Loader;
 
@@ -59,6 +60,9 @@ pub enum Command {
     /// Run the tests, on this PC and on the board.
     #[command(after_help = TEST_HELP)]
     Test(TestArgs),
+    /// Measure native, Hanok, Xen and KVM side by side on the same emulated machine.
+    #[command(after_help = BENCH_HELP)]
+    Bench(BenchArgs),
     /// Write a completion script for a shell.
     #[command(
         after_help = "Example:\n  hanok completions bash > ~/.local/share/bash-completion/completions/hanok"
@@ -113,6 +117,105 @@ Examples:
   hanok test unit linux 'damaged [kernel'
   hanok test --all
   hanok test --list";
+
+const BENCH_HELP: &str = "\
+Runs the same Linux, lmbench and bare-metal payload on every side, with time as a count of
+instructions: the figures are the same on any PC. Figures are named as in the report.
+
+Examples:
+  hanok bench
+  hanok bench --quick
+  hanok bench --sides native,hanok --figures pipe,ctx-2 --gic 3
+  hanok bench --cpu cortex-a72 --repeat 3 -o results
+  hanok bench --profile hypercall --gic 3 --tree
+
+Exit codes:
+  0  everything was measured          8  a download or an installation failed
+  1  a side failed: the report says   130  interrupted by a signal
+     which, and its console's end
+  2  wrong usage
+  3  a build failed";
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// The interrupt controller of the emulated machine: 2, 3 or both.
+    #[arg(long, value_enum, default_value_t, hide_default_value = true)]
+    pub gic: Gics,
+    /// The CPU model of the emulated machine.
+    #[arg(long, default_value = "cortex-a57")]
+    pub cpu: String,
+    /// Only these sides, of native, hanok, xen and kvm.
+    #[arg(long, value_delimiter = ',', value_parser = side)]
+    pub sides: Vec<Side>,
+    /// Only these figures.
+    #[arg(long, value_delimiter = ',', value_parser = figure)]
+    pub figures: Vec<&'static Figure>,
+    /// How often everything is measured, to see whether it is always the same.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: Option<u32>,
+    /// Once, lmbench's rounds too, and only native and Hanok with a GICv3, where nothing else
+    /// is said.
+    #[arg(long)]
+    pub quick: bool,
+    /// Show where each of the hypervisor's instructions of one figure goes.
+    #[arg(long, value_name = "FIGURE", value_parser = figure)]
+    #[arg(conflicts_with_all = ["sides", "figures", "repeat", "quick"])]
+    pub profile: Option<&'static Figure>,
+    /// With --profile: by line of source, too.
+    #[arg(long, requires = "profile")]
+    pub lines: bool,
+    /// With --profile: by what the compiler put into which function, too.
+    #[arg(long, requires = "profile")]
+    pub tree: bool,
+    /// Tell what got better and worse since this commit of bench/history.
+    #[arg(long, value_name = "COMMIT", conflicts_with = "profile")]
+    pub compare: Option<String>,
+    /// With --compare: from how many percent on a figure counts as worse.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 1.0,
+        requires = "compare"
+    )]
+    pub tolerance: f64,
+    /// Keep the medians in bench/history, under the commit.
+    #[arg(long, conflicts_with = "profile")]
+    pub keep: bool,
+    /// Measure nothing: show what an earlier run left in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    #[arg(conflicts_with_all = ["sides", "figures", "repeat", "quick", "profile", "output"])]
+    pub show: Option<PathBuf>,
+    /// Where results.json, report.html and the consoles go.
+    #[arg(short, long, default_value = "bench-results")]
+    pub output: PathBuf,
+}
+
+/// Which interrupt controllers are measured with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Gics {
+    /// GICv2.
+    #[value(name = "2")]
+    Two,
+    /// GICv3.
+    #[value(name = "3")]
+    Three,
+    /// One after the other; with --quick GICv3 alone.
+    #[default]
+    Both,
+}
+
+fn side(text: &str) -> Result<Side, String> {
+    let found = Side::ALL.into_iter().find(|side| side.id() == text);
+    found.ok_or_else(|| "native, hanok, xen and kvm are known".to_owned())
+}
+
+fn figure(text: &str) -> Result<&'static Figure, String> {
+    Figure::find(text).ok_or_else(|| {
+        let known: Vec<_> = FIGURES.iter().map(|figure| figure.id).collect();
+        format!("known are {}", known.join(", "))
+    })
+}
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -175,7 +278,7 @@ pub struct TestArgs {
     /// Only list the tests' names.
     #[arg(long)]
     pub list: bool,
-    /// The slow scenarios, too.
+    /// The slow tests and scenarios, too.
     #[arg(long)]
     pub all: bool,
 }
@@ -203,6 +306,21 @@ mod tests {
         for mut command in Cli::command().get_subcommands().cloned() {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn bench_takes_sides_and_figures_that_there_are() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| cli.command);
+        let line = "hanok bench --sides native,xen --figures pipe,ctx-2 --gic 2";
+        let Ok(Command::Bench(bench)) = parse(line) else {
+            panic!("not bench")
+        };
+        assert_eq!(bench.sides, [Side::Native, Side::Xen]);
+        assert_eq!(bench.figures[1].id, "ctx-2");
+        assert_eq!(bench.gic, Gics::Two);
+        for bad in ["--sides bao", "--figures speed", "--gic 4", "--repeat 0"] {
+            assert!(parse(&format!("hanok bench {bad}")).is_err(), "{bad}");
         }
     }
 

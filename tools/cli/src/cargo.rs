@@ -49,7 +49,8 @@ pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     let step = Step::new(format!("Building the guest {name}"));
-    let flat = flat(root, &format!("hanok-{name}"), target)?;
+    let package = package_in(&root.join("guests").join(name))?;
+    let flat = flat(root, &package, target)?;
     let bits = if target == TARGET { "" } else { "-arm" };
     let path = repo::target_dir(root).join("hanok").join("guests");
     let path = path.join(format!("{name}{bits}.bin"));
@@ -59,14 +60,31 @@ pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The name of the package in `folder`.
+fn package_in(folder: &Path) -> Result<String> {
+    let path = folder.join("Cargo.toml");
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let manifest: toml::Table = toml::from_str(&text)?;
+    let package = manifest.get("package");
+    let name = package.and_then(|package| package.get("name")?.as_str());
+    Ok(name
+        .context("a manifest without a package's name")?
+        .to_owned())
+}
+
 /// Builds the bare-metal image of `package` and flattens it.
 fn flat(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
+    image::flatten(&elf(root, package, target)?).with_context(|| format!("in {package}"))
+}
+
+/// Builds `package` for `target`: its ELF file.
+pub fn elf(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
     let mut build = cargo(root);
     build.args(["build", "--release", "-p", package, "--target", target]);
     process::run(&mut build)?;
     let elf = elf_path(root, package, target);
-    let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
-    image::flatten(&bytes).with_context(|| format!("in {}", elf.display()))
+    std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))
 }
 
 /// The hypervisor as a debugger wants it, as it was built last.

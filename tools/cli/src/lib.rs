@@ -8,6 +8,7 @@
 mod apt;
 mod args;
 mod artifacts;
+mod bench;
 mod board;
 mod cache;
 mod cargo;
@@ -68,6 +69,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Boards => commands::boards(&root),
         Command::Setup { update } => commands::setup(&root, update, cli.yes),
         Command::Test(args) => test::run(&root, &args, cli.yes),
+        Command::Bench(args) => bench::run(&root, &args, cli.yes),
         Command::Completions { .. } => Ok(Code::Success),
     }
 }

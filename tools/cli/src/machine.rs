@@ -79,9 +79,14 @@ pub fn board(command: &mut Command, board: &[String], boot: &Boot) {
 
 /// Adds a file that QEMU puts into memory at each reset.
 fn load(command: &mut Command, file: &Path, address: u64, more: &str) {
-    let file = file.to_string_lossy().replace(',', ",,");
+    let file = escaped(file);
     let device = format!("loader,file={file},addr={address:#x},force-raw=on{more}");
     command.args(["-device", &device]);
+}
+
+/// A path inside one of QEMU's options.
+pub fn escaped(path: &Path) -> String {
+    path.to_string_lossy().replace(',', ",,")
 }
 
 /// What is typed at U-Boot's prompt to start the image at `at`: the `words` that `-append`

@@ -15,6 +15,7 @@ mod cli;
 mod console;
 mod decode;
 mod devices;
+mod exits;
 mod memory;
 pub mod mutate;
 mod paging;
@@ -27,6 +28,7 @@ pub use cli::{apt_packages, apt_sources, demultiplexer, run_script, scenario};
 pub use console::console;
 pub use decode::{load_store, syndrome};
 pub use devices::{bus, pl011, pl031};
+pub use exits::exits;
 pub use memory::memory;
 pub use paging::paging;
 pub use system::{board_file, description, hypervisor_binary, kernel_image};
@@ -49,7 +51,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 }
 
 /// Every target.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     target("system_tree", system_tree, trees::system_seeds),
     target("board_tree", board_tree, trees::board_seeds),
     target("guest_tree", guest_tree, mutate::noise),
@@ -65,6 +67,7 @@ pub const TARGETS: [Target; 21] = [
     target("bus", bus, mutate::noise),
     target("paging", paging, mutate::noise),
     target("memory", memory, mutate::noise),
+    target("exits", exits, mutate::noise),
     target("console", console, mutate::noise),
     target("apt_sources", apt_sources, cli::sources_seeds),
     target("apt_packages", apt_packages, cli::packages_seeds),

@@ -263,7 +263,7 @@ pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
         return;
     };
     let guests = boards_dir.join("../guests");
-    if guests.join(name).join("Cargo.toml").is_file() {
+    if is_program(&guests.join(name)) {
         return;
     }
     let mut known = guest_names(&guests);
@@ -277,11 +277,16 @@ pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
     report.refuse(&kernel.span, Words::new(what, why, remedy));
 }
 
+/// Whether a folder of `guests` holds a program, not what programs share.
+fn is_program(folder: &Path) -> bool {
+    folder.join("src/main.rs").is_file()
+}
+
 /// The folders in `guests` that hold a program.
 fn guest_names(guests: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(guests).into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.path().join("Cargo.toml").is_file())
+        .filter(|entry| is_program(&entry.path()))
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
 }

@@ -34,15 +34,16 @@ pub struct Apt {
 }
 
 impl Apt {
-    /// Writes the private configuration and fetches the lists of packages.
-    pub fn update(cache: &Cache) -> Result<Self> {
+    /// Writes the private configuration and fetches the lists of packages; those of Debian's
+    /// component non-free only where they are wanted.
+    pub fn update(cache: &Cache, non_free: bool) -> Result<Self> {
         let native = process::text(Command::new("dpkg").arg("--print-architecture"))
             .context("dpkg is needed: Hanok's downloads come as Debian packages")?;
         let apt = Self {
             conf: cache.path("apt/apt.conf"),
             native: native.trim().to_owned(),
         };
-        apt.write_configuration(&cache.path("apt"))?;
+        apt.write_configuration(&cache.path("apt"), non_free)?;
         let step = Step::new("Fetching Debian's lists of packages");
         let fetched = apt.tool("apt-get").args(["-q", "update"]).output();
         let fetched = fetched.context("cannot start apt-get")?;
@@ -62,14 +63,14 @@ impl Apt {
         Ok(apt)
     }
 
-    fn write_configuration(&self, dir: &Path) -> Result<()> {
+    fn write_configuration(&self, dir: &Path, non_free: bool) -> Result<()> {
         for sub in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(dir.join(sub))?;
         }
         if !Path::new(KEYRING).exists() {
             bail!("{KEYRING} is missing: install the package debian-archive-keyring");
         }
-        let sources = sources_list(&archives()?, &self.native);
+        let sources = sources_list(&archives()?, &self.native, non_free);
         fs::write(dir.join("sources.list"), sources)?;
         fs::write(&self.conf, configuration(dir, &self.native))?;
         Ok(())
@@ -258,7 +259,7 @@ const RELEASE: &str = "arm64,armhf";
 /// Those that newer versions are wanted for.
 const NEWER: &str = "arm64";
 
-fn sources_list(archives: &Archives, native: &str) -> String {
+fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     let line = |architectures: &str, uri: &str, suite: &str| {
         format!(
             "deb [arch={native},{architectures} signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
@@ -270,6 +271,12 @@ fn sources_list(archives: &Archives, native: &str) -> String {
     }
     if let Some(security) = &archives.security {
         text += &line(NEWER, security, "bookworm-security");
+    }
+    if non_free {
+        text += &format!(
+            "deb [arch={NEWER} signed-by={KEYRING} target=Packages] {} bookworm non-free\n",
+            archives.main
+        );
     }
     text
 }
@@ -331,11 +338,13 @@ mod tests {
             main: "http://m/".into(),
             security: None,
         };
-        let text = sources_list(&archives, "amd64");
+        let text = sources_list(&archives, "amd64", true);
         assert!(
             text.lines()
                 .all(|line| line.contains("signed-by=/usr/share/keyrings/debian-"))
         );
         assert!(!text.contains("trusted") && !text.contains("security main"));
+        assert!(text.contains(" bookworm non-free\n"));
+        assert!(!sources_list(&archives, "amd64", false).contains("non-free"));
     }
 }

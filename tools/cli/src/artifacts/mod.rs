@@ -28,6 +28,8 @@ pub struct Store {
     refresh: bool,
     /// The user has agreed to this run's downloads.
     agreed: Cell<bool>,
+    /// Debian's component non-free is wanted too.
+    non_free: Cell<bool>,
     apt: OnceCell<Apt>,
 }
 
@@ -42,8 +44,14 @@ impl Store {
             yes,
             refresh,
             agreed: Cell::new(false),
+            non_free: Cell::new(false),
             apt: OnceCell::new(),
         })
+    }
+
+    /// Has the private apt know Debian's component non-free, too: before it is first used.
+    pub fn want_non_free(&self) {
+        self.non_free.set(true);
     }
 
     /// The private apt, its lists fetched once in this process.
@@ -51,7 +59,7 @@ impl Store {
         if let Some(apt) = self.apt.get() {
             return Ok(apt);
         }
-        let apt = Apt::update(&self.cache)?;
+        let apt = Apt::update(&self.cache, self.non_free.get())?;
         Ok(self.apt.get_or_init(|| apt))
     }
 

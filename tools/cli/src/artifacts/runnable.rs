@@ -134,11 +134,16 @@ impl Search {
     fn next_candidate(&mut self, library: &str) -> Option<String> {
         let stem = library.split(".so").next().unwrap_or(library);
         let stem = stem.to_lowercase();
-        let alike = self
-            .candidates
-            .iter()
-            .position(|name| name.starts_with(&stem));
-        let at = alike.or((!self.candidates.is_empty()).then_some(0))?;
+        let place = |fits: &dyn Fn(&str) -> bool| {
+            let mut names = self.candidates.iter();
+            names.position(|name| fits(name))
+        };
+        // The loader is the C library's; compilers and interpreters, which some packages
+        // depend on too, are large and seldom have what is missing.
+        let loader = stem.starts_with("ld-linux");
+        let at = place(&|name| name.starts_with(&stem) || (loader && name == "libc6"))
+            .or_else(|| place(&|name| name.starts_with("lib") && !name.ends_with("-dev")))
+            .or_else(|| place(&|_| true))?;
         Some(self.candidates.remove(at))
     }
 
@@ -202,6 +207,46 @@ impl Search {
         }
         Ok(())
     }
+}
+
+/// Where [`programs`] puts the libraries, and the loader looks for them.
+const LIBRARIES: &str = "lib/aarch64-linux-gnu";
+/// The loader, where arm64 programs name it.
+const LOADER: &str = "lib/ld-linux-aarch64.so.1";
+
+/// Programs out of `tree`, which [`Store::runnable`] made, as files for an initramfs: each
+/// under the name given with it, and the libraries that these alone need.
+pub fn programs(tree: &Path, wanted: &[(&str, &str)]) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut libraries = BTreeMap::new();
+    for path in files_below(tree)? {
+        if is_searched(path.strip_prefix(tree)?)
+            && let Some(name) = path.file_name()
+        {
+            libraries.insert(name.to_string_lossy().into_owned(), path.clone());
+        }
+    }
+    let read = |path: &Path| fs::read(path).with_context(|| format!("no {}", path.display()));
+    let (mut files, mut open, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (from, to) in wanted {
+        let bytes = read(&tree.join(from))?;
+        open.extend(needs(&bytes));
+        files.push(((*to).to_owned(), bytes));
+    }
+    while let Some(name) = open.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let path = libraries.get(&name);
+        let bytes = read(path.with_context(|| format!("{name} is missing"))?)?;
+        open.extend(needs(&bytes));
+        open.extend((name == C_LIBRARY).then(|| UNWINDER.to_owned()));
+        let to = match LOADER.ends_with(&name) {
+            true => LOADER.to_owned(),
+            false => format!("{LIBRARIES}/{name}"),
+        };
+        files.push((to, bytes));
+    }
+    Ok(files)
 }
 
 /// Whether the dynamic loader looks for libraries in this file's folder by itself (ld.so(8),
@@ -349,6 +394,18 @@ mod tests {
         assert_eq!(search.next_candidate("libz.so.1").unwrap(), "libz");
         assert_eq!(search.next_candidate("libz.so.1").unwrap(), "zlib1g");
         assert_eq!(search.next_candidate("libz.so.1"), None);
+        let package = self::package("gcc, perl, libx-dev, libx2, libc6");
+        let mut search = Search::of(&package, dir.path().to_owned()).unwrap();
+        let found: Vec<_> = [
+            "ld-linux-aarch64.so.1",
+            "libq.so.1",
+            "libq.so.1",
+            "libq.so.1",
+        ]
+        .iter()
+        .filter_map(|name| search.next_candidate(name))
+        .collect();
+        assert_eq!(found, ["libc6", "libx2", "gcc", "perl"]);
     }
 
     #[test]

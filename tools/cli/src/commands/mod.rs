@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use hanok_bench::Side;
 
 use crate::artifacts::kernel::KernelSpec;
 use crate::artifacts::{Store, runnable, u_boot};
@@ -13,7 +14,7 @@ use crate::cargo;
 use crate::exit::{Blame, Code, Outcome};
 use crate::initramfs::modules::Selection;
 use crate::overrides::Overrides;
-use crate::{board, system, ui};
+use crate::{bench, board, system, ui};
 
 /// The stock kernels that `setup` fetches: those that the systems and tests name.
 const KERNELS: [&str; 4] = [
@@ -99,6 +100,7 @@ pub fn counted(number: u64, what: &str) -> String {
 /// `hanok setup`.
 pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
     let store = Store::open(yes, update).blame(Code::Setup)?;
+    store.want_non_free();
     system::agree(&store, &everything())?;
     let qemu = store.qemu().blame(Code::Setup)?;
     ui::line(format_args!(
@@ -123,6 +125,7 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
     store.debian(TEST_PACKAGE).blame(Code::Setup)?;
     store.runnable(TEST_PROGRAM).blame(Code::Setup)?;
     store.u_boot(u_boot::ARM64).blame(Code::Setup)?;
+    bench::fetch(&store).blame(Code::Setup)?;
     store.prune().blame(Code::Setup)?;
     for kernel in &kernels {
         store
@@ -143,6 +146,9 @@ fn everything() -> Vec<(String, String)> {
     let program = system::program_words(TEST_PROGRAM);
     all.push((runnable::reference(TEST_PROGRAM), program));
     all.push((TEST_PACKAGE.to_owned(), system::package_words(TEST_PACKAGE)));
+    all.extend(bench::wanted(&Side::ALL));
+    all.sort();
+    all.dedup();
     all
 }
 

@@ -353,6 +353,7 @@ fn request(
         consoles,
         log,
         input,
+        before_end: None,
     })
 }
 

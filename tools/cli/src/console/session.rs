@@ -69,7 +69,12 @@ pub struct Request {
     /// Whether the board can be switched off by what runs on it: where it cannot, the last
     /// word of the hypervisor is the end.
     pub poweroff: bool,
+    /// What is done once what was awaited has come, while the board still runs.
+    pub before_end: Option<BeforeEnd>,
 }
+
+/// A last look at a board that still runs.
+pub type BeforeEnd = Box<dyn FnOnce()>;
 
 /// How a run ended.
 pub struct Report {
@@ -103,6 +108,12 @@ pub fn run(mut request: Request) -> Outcome<Report> {
     let stdin = child.stdin.take();
     let mut session = Session::new(request, stdin, raw.is_some());
     let verdict = session.serve(&incoming);
+    if let (Some(Code::Success), Some(look)) = (
+        verdict.as_ref().map(|verdict| verdict.code),
+        session.request.before_end.take(),
+    ) {
+        look();
+    }
     let status = finish(&mut child, verdict.is_none());
     drop(raw);
     session.flush();

@@ -16,6 +16,7 @@ fn session(board: &str, steps: Vec<Step>) -> (Report, String) {
         log: Sink::File(log.reopen().unwrap()),
         input: Input::None,
         poweroff: true,
+        before_end: None,
     };
     let report = run(request).map_err(|failure| failure.error).unwrap();
     (report, std::fs::read_to_string(log.path()).unwrap())

@@ -33,6 +33,12 @@ pub const STEPS: &[TestStep] = &[
     },
 ];
 
+/// What only `--all` runs, or its name.
+pub const SLOW_STEPS: &[TestStep] = &[TestStep {
+    name: "decoder-whole",
+    run: decoder_whole,
+}];
+
 /// How much of a failing program's output is shown.
 const SHOWN: usize = 80;
 /// How much of what cargo says beside its tests.
@@ -88,8 +94,29 @@ fn on<'a>(command: &'a mut Command, packages: &[String]) -> &'a mut Command {
 }
 
 fn unit(root: &Path) -> Tally {
+    tests(cargo(root).args(["test", "--no-fail-fast", "--color", "never"]))
+}
+
+/// Every load and store there is, against two other decoders.
+fn decoder_whole(root: &Path) -> Tally {
     let mut command = cargo(root);
-    command.args(["test", "--no-fail-fast", "--color", "never"]);
+    command.args([
+        "test",
+        "--release",
+        "--color",
+        "never",
+        "-p",
+        "hanok-decode",
+    ]);
+    let tally = tests(command.args(["--test", "oracles", "--", "--ignored"]));
+    match tally.passed + tally.failed {
+        0 => Tally::fail("no test was run"),
+        _ => tally,
+    }
+}
+
+/// Counts the tests that `cargo test` runs.
+fn tests(command: &mut Command) -> Tally {
     // The message says what failed; a trace of the test harness would bury it.
     command.env("RUST_BACKTRACE", "0");
     match command.output() {

@@ -3,15 +3,20 @@
 //! Three kinds: cargo's own (format, lints, unit tests), rules of the house that no
 //! compiler checks, and scenarios that boot a board. Every kind counts single tests.
 
+mod bench;
 mod code;
 mod contract;
 mod damage;
 mod elf;
 mod matrix;
+mod numbers;
 mod prepare;
+mod profile;
 mod rules;
 mod runner;
 pub mod scenario;
+
+pub use code::tail;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -95,14 +100,18 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
                 .iter()
                 .any(|start| name.starts_with(start.as_str()))
     };
+    let named = !args.names.is_empty();
+    let slow = code::SLOW_STEPS.iter().filter(|_| args.all || named);
     let steps = code::STEPS
         .iter()
         .chain(rules::STEPS)
         .chain(elf::STEPS)
         .chain(contract::STEPS)
+        .chain(bench::STEPS)
+        .chain(profile::STEPS)
+        .chain(slow)
         .filter(|step| wanted(step.name));
     let steps: Vec<_> = steps.collect();
-    let named = !args.names.is_empty();
     let cases = cases.into_iter().filter(|case| wanted(&case.name));
     let cases: Vec<_> = cases
         .filter(|case| args.all || named || !case.scenario.slow)

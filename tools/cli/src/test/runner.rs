@@ -142,6 +142,7 @@ fn boot(prepared: Prepared) -> Result<()> {
         consoles: consoles.collect::<Result<_, _>>()?,
         log: file("hanok.log")?,
         input: Input::None,
+        before_end: None,
         vms,
     };
     let report = session::run(request).map_err(|failure| failure.error)?;
@@ -193,14 +194,16 @@ fn check_texts(case: &Case, dir: &Path) -> Result<()> {
             "the hypervisor did not say {text:?}"
         );
     }
+    let mut all = String::new();
     for path in said(dir)? {
         let words = read(&path)?;
+        all += &words;
         for text in &case.scenario.forbid {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             anyhow::ensure!(!words.contains(text.as_str()), "{name} has {text:?}");
         }
     }
-    Ok(())
+    case.scenario.numbers.check(&all)
 }
 
 /// The files of consoles and messages in `dir`.
@@ -317,6 +320,9 @@ mod tests {
         );
         fails("forbid = ['hello']", OFF, "a.console has \"hello\"");
         fails("forbid = ['started']", OFF, "hanok.log has \"started\"");
+        let number = OFF.replace("hello", "took 12");
+        outcome("numbers = { 'took ' = [10, 12] }", true, &number).unwrap();
+        fails("numbers = { 'took ' = [13, 20] }", &number, "says 12");
         fails("end = 'panic'", OFF, "otherwise than wanted");
         fails(
             "end = 'until'\nsteps = [{ expect = 'bye' }]",

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::damage::{Damage, Part};
+use super::numbers::Numbers;
 use crate::artifacts::qemu;
 use crate::board::Loader;
 use crate::commands::counted;
@@ -89,6 +90,9 @@ pub struct Scenario {
     /// Texts that the hypervisor must have said.
     #[serde(default)]
     pub expect_log: Vec<String>,
+    /// Numbers that the consoles must have said, and their bounds.
+    #[serde(default)]
+    pub numbers: Numbers,
     /// Texts that neither a VM nor the hypervisor may have said.
     #[serde(default)]
     pub forbid: Vec<String>,

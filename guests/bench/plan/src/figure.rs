@@ -1,0 +1,101 @@
+//! The figures, by the names that the host's tools know them by.
+
+/// One figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Round trip of the cheapest hypercall.
+    Hypercall,
+    /// Round trip of SMCCC_VERSION.
+    SmcccVersion,
+    /// A read of GICD_TYPER.
+    GicdRead,
+    /// One interrupt of the virtual timer, the handler included.
+    TimerInterrupt,
+    /// From a VM to another one on the same core, by yields.
+    Switch,
+    /// An SGI to another core, until its answer in memory.
+    Ipi,
+}
+
+impl Figure {
+    /// All of them, in the order in which they are measured.
+    pub const ALL: [Self; 6] = [
+        Self::Hypercall,
+        Self::SmcccVersion,
+        Self::GicdRead,
+        Self::TimerInterrupt,
+        Self::Switch,
+        Self::Ipi,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hypercall => "hypercall",
+            Self::SmcccVersion => "smccc-version",
+            Self::GicdRead => "gicd-read",
+            Self::TimerInterrupt => "timer-interrupt",
+            Self::Switch => "switch",
+            Self::Ipi => "ipi",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|figure| figure.name() == name)
+    }
+}
+
+/// A set of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures(u8);
+
+impl Figures {
+    /// Those that need nobody else: no second VM, no second vCPU.
+    pub const ALONE: Self = Self(0b1111);
+
+    /// Those that `names` names, separated by commas; `None` where it names an unknown one.
+    pub fn named(names: &str) -> Option<Self> {
+        names.split(',').try_fold(Self(0), |all, name| {
+            let figure = Figure::named(name)?;
+            Some(Self(all.0 | 1 << figure as u8))
+        })
+    }
+
+    /// Whether `figure` is in it.
+    pub const fn contains(self, figure: Figure) -> bool {
+        self.0 & (1 << figure as u8) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_known_by_their_names() {
+        for figure in Figure::ALL {
+            assert_eq!(Figure::named(figure.name()), Some(figure));
+        }
+        let some = Figures::named("switch,hypercall").unwrap();
+        let chosen = Figure::ALL.into_iter().filter(|f| some.contains(*f));
+        assert!(chosen.eq([Figure::Hypercall, Figure::Switch]));
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused() {
+        assert_eq!(Figures::named("hypercall,ip"), None);
+        assert_eq!(Figures::named(""), None);
+        assert_eq!(Figures::named("hypercall,"), None);
+    }
+
+    #[test]
+    fn alone_is_what_needs_nobody() {
+        let alone = |f: &Figure| Figures::ALONE.contains(*f);
+        assert!(Figure::ALL.into_iter().filter(alone).eq([
+            Figure::Hypercall,
+            Figure::SmcccVersion,
+            Figure::GicdRead,
+            Figure::TimerInterrupt
+        ]));
+    }
+}

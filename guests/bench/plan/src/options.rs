@@ -1,0 +1,143 @@
+//! The words on the command line.
+
+use crate::Figures;
+use core::fmt;
+
+/// How often each stretch is measured unless `bench.repeat` says otherwise.
+pub const DEFAULT_REPEAT: u32 = 16;
+/// More is a mistake: it would take hours.
+const MOST: u32 = 100_000;
+
+/// What the command line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// `bench.figures`: what is measured.
+    pub figures: Figures,
+    /// `bench.repeat`: how often each stretch is measured.
+    pub repeat: u32,
+    /// `bench.role`: what this VM is there for.
+    pub role: Role,
+    /// `bench.ipi`: how the vCPU that gets interrupts waits for them.
+    pub waiting: Waiting,
+}
+
+/// What a VM is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It measures.
+    Measure,
+    /// It yields to the VM that measures switches.
+    Yield,
+}
+
+/// How a vCPU waits for an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It runs on.
+    Spin,
+    /// By WFI.
+    Wfi,
+}
+
+/// A word that is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mistake<'a>(pub &'a str);
+
+impl fmt::Display for Mistake<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cannot understand '{}'; bench.figures is some of",
+            self.0
+        )?;
+        for figure in crate::Figure::ALL {
+            write!(f, " {}", figure.name())?;
+        }
+        write!(f, ", with commas; bench.repeat is 1 to {MOST}; ")?;
+        f.write_str("bench.role is measure or yield; bench.ipi is spin or wfi")
+    }
+}
+
+impl Options {
+    /// Reads the words that begin with `bench.`; of one that comes twice, the last counts.
+    pub fn parse(words: &str) -> Result<Self, Mistake<'_>> {
+        let mut options = Self {
+            figures: Figures::ALONE,
+            repeat: DEFAULT_REPEAT,
+            role: Role::Measure,
+            waiting: Waiting::Spin,
+        };
+        for word in words.split_ascii_whitespace() {
+            if let Some(rest) = word.strip_prefix("bench.") {
+                options.word(rest).ok_or(Mistake(word))?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn word(&mut self, word: &str) -> Option<()> {
+        let (name, value) = word.split_once('=')?;
+        match (name, value) {
+            ("figures", names) => self.figures = Figures::named(names)?,
+            ("repeat", number) => self.repeat = repeat(number)?,
+            ("role", "measure") => self.role = Role::Measure,
+            ("role", "yield") => self.role = Role::Yield,
+            ("ipi", "spin") => self.waiting = Waiting::Spin,
+            ("ipi", "wfi") => self.waiting = Waiting::Wfi,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn repeat(number: &str) -> Option<u32> {
+    number
+        .parse()
+        .ok()
+        .filter(|repeat| (1..=MOST).contains(repeat))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::Figure;
+    use std::string::ToString;
+
+    #[test]
+    fn nothing_said_is_what_needs_nobody() {
+        let options = Options::parse("console=ttyAMA0 quiet").unwrap();
+        assert_eq!(options.figures, Figures::ALONE);
+        assert_eq!(options.repeat, DEFAULT_REPEAT);
+        assert_eq!(options.role, Role::Measure);
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let words = "bench.repeat=3 bench.figures=ipi bench.ipi=wfi bench.repeat=5";
+        let options = Options::parse(words).unwrap();
+        assert_eq!(options.repeat, 5);
+        assert!(options.figures.contains(Figure::Ipi));
+        assert!(!options.figures.contains(Figure::Switch));
+        assert_eq!(options.waiting, Waiting::Wfi);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for word in [
+            "bench.figures=",
+            "bench.figure=ipi",
+            "bench.repeat=0",
+            "bench.repeat=100001",
+            "bench.repeat=x",
+            "bench.role=",
+            "bench.role",
+            "bench.ipi=sleep",
+        ] {
+            assert_eq!(Options::parse(word), Err(Mistake(word)));
+        }
+        let text = Mistake("bench.x").to_string();
+        assert!(text.starts_with("cannot understand 'bench.x'; "), "{text}");
+        assert!(text.contains(" smccc-version gicd-read "), "{text}");
+    }
+}

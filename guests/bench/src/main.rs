@@ -1,0 +1,82 @@
+//! The bench payload: a guest that measures what its hypervisor costs it, by the same code on
+//! QEMU itself, in a VM of Hanok, under KVM and as the first domain of Xen.
+//!
+//! Meant for `-icount shift=0`, where an instruction takes one nanosecond of the counter: what is
+//! printed as instructions is so there alone. It prints `bench: FIGURE VALUE UNIT` for each
+//! figure that there is on its machine, lines that begin with `bench-info:` for people, at the
+//! end `bench: done`, and powers off; `FAIL` and why where a measurement went wrong.
+//!
+//! Boot arguments: [`hanok_bench_plan::Options`]. Each measured stretch is between the marker
+//! instructions of [`measure`], for a tool that counts instructions from outside.
+
+#![no_std]
+#![no_main]
+
+#[macro_use]
+extern crate hanok_guest_runtime;
+
+mod calls;
+mod interrupt;
+mod ipi;
+mod measure;
+mod switch;
+
+use calls::Hypervisor;
+use hanok_bench_plan::{Figure, Options, Role};
+use hanok_guest_runtime::{boot, cpu, gic, psci, tree::Machine};
+
+/// Where the runtime hands over: `tree` is where the device tree lies.
+// SAFETY: the one function of this name; the runtime declares it so.
+#[unsafe(no_mangle)]
+fn guest_main(tree: u64) -> ! {
+    // SAFETY: the boot protocol passes the tree's address, in RAM that is mapped.
+    match unsafe { Machine::read(tree) } {
+        Ok(machine) => {
+            hanok_guest_runtime::install(&machine);
+            gic::init_distributor();
+            gic::init_cpu(0);
+            run(&machine);
+        }
+        Err(why) => println!("FAIL bench: {why}"),
+    }
+    psci::system_off()
+}
+
+fn run(machine: &Machine) {
+    println!(
+        "bench-info: {}, {} vCPUs, counter at {} Hz, loaded at {:#x}",
+        gic::name(),
+        machine.cpus,
+        measure::frequency(),
+        boot::load_address()
+    );
+    match Options::parse(machine.bootargs) {
+        Ok(options) => play(machine, &options),
+        Err(mistake) => println!("FAIL bench: {mistake}"),
+    }
+    println!("bench: done");
+}
+
+fn play(machine: &Machine, options: &Options) {
+    let hypervisor = Hypervisor::of(machine);
+    if options.role == Role::Yield {
+        return switch::partner(options.repeat);
+    }
+    let wanted = |figure: &Figure| options.figures.contains(*figure);
+    for figure in Figure::ALL.into_iter().filter(wanted) {
+        match figure {
+            Figure::Hypercall => hypervisor.null(options.repeat),
+            Figure::SmcccVersion => calls::smccc_version(options.repeat),
+            Figure::GicdRead => calls::distributor_read(options.repeat),
+            Figure::TimerInterrupt => interrupt::measure(options.repeat),
+            Figure::Switch => switch::measure(options.repeat),
+            Figure::Ipi => ipi::measure(machine.cpus.min(cpu::MAX_CPUS), options),
+        }
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    println!("FAIL bench: {info}");
+    psci::system_off()
+}

@@ -1,0 +1,92 @@
+//! From one VM to another on the same core and back, each by the hypercall that gives up the rest
+//! of a turn; no FP register is touched.
+//!
+//! Neither VM can see whether the other one is there: alone, a yield returns at once, and would
+//! pass for a fast switch. So the partner leaves a sign: before every [`PERIOD`]th yield it
+//! counts to [`SIGN_TURNS`], which the measuring VM notices as a yield that takes long. A stretch
+//! counts only where a sign comes right before it and one right behind it, so that each of its
+//! yields was answered by one of the partner's.
+
+use crate::calls::{hvc, nothing, understood};
+use crate::measure::{Stretch, frequency};
+use core::arch::asm;
+use hanok_bench_plan::{Figure, Least};
+use hanok_guest_runtime::timer;
+
+/// Hanok's hypercall that lets others run.
+const YIELD: u64 = 0xc600_0001;
+/// Yields from one sign to the next.
+const PERIOD: u64 = 256;
+/// Yields of a stretch; the rest of a period is looked at one by one.
+const ROUNDS: u64 = 240;
+/// How far the partner counts for a sign, two instructions a turn.
+const SIGN_TURNS: u64 = 50_000;
+/// A yield that takes so many microseconds is a sign.
+const SIGN_US: u64 = 50;
+/// How many yields may go by until the partner is found.
+const PATIENCE: u64 = 64 * PERIOD;
+/// How many periods the partner has for the measuring VM's other figures and the like.
+const MARGIN: u64 = 256;
+
+/// Yields until the measuring VM must be done.
+pub fn partner(repeat: u32) {
+    if !understood(YIELD) {
+        println!("FAIL switch: nobody knows the call");
+        return;
+    }
+    for _ in 0..u64::from(repeat) + MARGIN {
+        // SAFETY: counts.
+        unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) SIGN_TURNS => _) };
+        hvc(PERIOD, YIELD, 0);
+    }
+}
+
+/// Prints the figure: instructions of one switch.
+pub fn measure(repeat: u32) {
+    if !understood(YIELD) {
+        crate::measure::not_here(Figure::Switch, "nobody knows the call");
+        return;
+    }
+    if !find_rhythm() {
+        println!("FAIL switch: no other VM yields on this core");
+        return;
+    }
+    // Two switches a yield; of the loop, each VM has one.
+    let stretch = Stretch {
+        figure: Figure::Switch,
+        repeat,
+        rounds: 2 * ROUNDS,
+    };
+    let mut with = Least::NONE;
+    for _ in 0..repeat {
+        with.add(stretch.sample(|| hvc(ROUNDS, YIELD, 0)));
+        if find_sign(PERIOD) != Some(PERIOD - ROUNDS) {
+            println!("FAIL switch: the other VM is gone");
+            return;
+        }
+    }
+    let without = (0..repeat).map(|_| stretch.unmarked(|| nothing(2 * ROUNDS, YIELD, 0)));
+    stretch.print(with, without.collect());
+}
+
+/// Whether two signs come one period apart, before patience ends.
+fn find_rhythm() -> bool {
+    let mut yields = 0;
+    while let Some(count) = find_sign(PATIENCE - yields) {
+        if count == PERIOD {
+            return true;
+        }
+        yields += count;
+    }
+    false
+}
+
+/// How many yields it takes until one takes long; `None` where none of `most` does.
+fn find_sign(most: u64) -> Option<u64> {
+    let long = frequency() * SIGN_US / 1_000_000;
+    (1..=most).find(|_| {
+        let start = timer::now();
+        hvc(1, YIELD, 0);
+        timer::now().wrapping_sub(start) > long
+    })
+}

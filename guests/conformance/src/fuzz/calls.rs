@@ -1,0 +1,147 @@
+//! Calls: every known function and any other, by HVC, SMC, SVC and BRK with every immediate.
+
+use super::random::Random;
+use super::siblings;
+use super::trip::{End, Kind, Start};
+use super::{Fuzzer, code, repair, space};
+use crate::psci;
+
+/// HVC, SMC, SVC and BRK of immediate 0.
+const CALLS: [u32; 4] = [0xd400_0002, 0xd400_0003, 0xd400_0001, 0xd420_0000];
+const HVC: u32 = CALLS[0];
+
+const KNOWN: [u64; 24] = [
+    psci::VERSION,
+    psci::CPU_SUSPEND,
+    psci::CPU_SUSPEND & !WIDE,
+    psci::CPU_ON,
+    psci::CPU_ON_32,
+    psci::AFFINITY_INFO,
+    psci::AFFINITY_INFO & !WIDE,
+    psci::MIGRATE_INFO_TYPE,
+    psci::FEATURES,
+    psci::SMCCC_VERSION,
+    psci::SMCCC_ARCH_FEATURES,
+    // MIGRATE, CPU_FREEZE, SYSTEM_SUSPEND, SYSTEM_RESET2, MEM_PROTECT, CPU_DEFAULT_SUSPEND.
+    0x8400_0005,
+    0x8400_000b,
+    0xc400_000e,
+    0xc400_0012,
+    0x8400_0013,
+    0x8400_000c,
+    // SMCCC_ARCH_SOC_ID and workarounds, TRNG, the hypervisor's own owner.
+    0x8000_0002,
+    0x8000_8000,
+    0x8400_0050,
+    0xc400_0053,
+    0x8600_ff01,
+    0xc600_0000,
+    0xc600_0001,
+];
+/// SMC64 (DEN 0028, 2.5).
+const WIDE: u64 = 1 << 30;
+
+/// One call.
+pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    let mut start = Start::NOWHERE;
+    start.x.iter_mut().for_each(|x| *x = random.next());
+    (0..8).for_each(|number| start.x[number] = argument(random));
+    start.x[0] = function(random);
+    tame(fuzzer, &mut start);
+    let kind = match random.below(8) {
+        0 | 1 => CALLS[1],
+        2 => CALLS[2],
+        3 => CALLS[3],
+        _ => HVC,
+    };
+    let immediate = if random.once_in(2) {
+        0
+    } else {
+        random.next() as u32 & 0xffff
+    };
+    code::put([kind | immediate << 5]);
+    start.pc = space::CODE.address();
+    if kind == HVC
+        && start.x[0] as u32 & !(WIDE as u32) == psci::CPU_SUSPEND as u32 & !(WIDE as u32)
+    {
+        repair::wakeable();
+        repair::alarm(10);
+    }
+    // SAFETY: the call changes registers alone; `tame` saw to it that it neither ends the VM nor
+    // starts a vCPU where no code is.
+    let end = unsafe { fuzzer.travel(&start) };
+    repair::timers();
+    judge(fuzzer, kind, &start, end);
+}
+
+fn function(random: &mut Random) -> u64 {
+    match random.below(8) {
+        0 => random.value(),
+        1 => 0x8400_0000 + random.below(64) + (random.next() & WIDE),
+        // Any owner, any kind of call.
+        2 => random.next() & 0xff00_ffff,
+        // Upper halves are to be ignored.
+        3 => random.next() << 32 | random.pick(&KNOWN),
+        _ => random.pick(&KNOWN),
+    }
+}
+
+/// Targets, entries and contexts among them.
+fn argument(random: &mut Random) -> u64 {
+    match random.below(4) {
+        0 => random.below(10),
+        1 => space::CODE.address() + random.below(8),
+        2 => random.pick(&KNOWN),
+        _ => random.value(),
+    }
+}
+
+/// What ends the VM or this vCPU asks for the version instead, and a vCPU is started with a job.
+fn tame(fuzzer: &Fuzzer<'_>, start: &mut Start) {
+    let function = u64::from(start.x[0] as u32);
+    match function {
+        psci::CPU_OFF | psci::SYSTEM_OFF | psci::SYSTEM_RESET => start.x[0] = psci::VERSION,
+        psci::CPU_ON | psci::CPU_ON_32 => {
+            let target = start.x[1]
+                & if function & WIDE == 0 {
+                    0xffff_ffff
+                } else {
+                    u64::MAX
+                };
+            if let Some((entry, context)) = siblings::entry(fuzzer, target) {
+                (start.x[2], start.x[3]) = (entry, context);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn judge(fuzzer: &mut Fuzzer<'_>, kind: u32, start: &Start, end: &End) {
+    let expected = match kind {
+        HVC => end.arrived(),
+        // A VM has no EL3.
+        _ if kind == CALLS[1] => end.kind() == Kind::Synchronous(0),
+        _ if kind == CALLS[2] => end.kind() == Kind::Synchronous(0x15),
+        _ => end.kind() == Kind::Synchronous(0x3c),
+    };
+    let function = start.x[0];
+    if !expected {
+        let found = end.kind();
+        fuzzer.wrong(format_args!("call {kind:#x} of {function:#x}: {found:?}"));
+    }
+    // A call answers in X0 to X3 (DEN 0028, 2.7).
+    let kept = if kind == HVC { 4 } else { 0 };
+    if start.x[kept..] != end.x[kept..] {
+        fuzzer.wrong(format_args!(
+            "call {kind:#x} of {function:#x}: another register changed"
+        ));
+    }
+    let owner = function >> 24 & 0x3f;
+    let nobodys = !matches!(owner, 0 | 4 | 6);
+    if kind == HVC && nobodys && psci::status(end.x[0]) != psci::NOT_SUPPORTED {
+        let answer = end.x[0];
+        fuzzer.wrong(format_args!(
+            "function {function:#x} of nobody answers {answer:#x}"
+        ));
+    }
+}

@@ -1,0 +1,79 @@
+//! What the steps reached.
+
+use super::plan::Class;
+use super::trip::{End, Kind};
+
+/// Exceptions of each class, and the other kinds.
+pub struct Coverage {
+    /// Steps of each class.
+    pub steps: [u64; Class::ALL.len()],
+    classes: [u64; 64],
+    irqs: u64,
+    fiqs: u64,
+    system_errors: u64,
+    /// Faults found.
+    pub wrong: u64,
+}
+
+/// Exceptions that the guest itself sees, and must have seen: their class and a word for it
+/// (DDI 0487, ESR_EL1.EC).
+const WANTED: [(u8, &str); 9] = [
+    (0x00, "undefined"),
+    (0x11, "SVC of AArch32"),
+    (0x15, "SVC"),
+    (0x18, "register trapped"),
+    (0x20, "fetch abort of EL0"),
+    (0x21, "fetch abort"),
+    (0x22, "PC misaligned"),
+    (0x24, "data abort of EL0"),
+    (0x25, "data abort"),
+];
+
+/// How often each exception must have come.
+pub const LEAST: u64 = 100;
+
+impl Coverage {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self {
+            steps: [0; Class::ALL.len()],
+            classes: [0; 64],
+            irqs: 0,
+            fiqs: 0,
+            system_errors: 0,
+            wrong: 0,
+        }
+    }
+
+    /// A trip ended so.
+    pub fn note(&mut self, end: &End) {
+        match end.kind() {
+            Kind::Synchronous(class) => self.classes[usize::from(class)] += 1,
+            Kind::Irq => self.irqs += 1,
+            Kind::Fiq => self.fiqs += 1,
+            Kind::SystemError => self.system_errors += 1,
+        }
+    }
+
+    /// Prints all; whether everything that must have come did so.
+    pub fn print(&self, has_aarch32: bool) -> bool {
+        for (class, steps) in Class::ALL.into_iter().zip(self.steps) {
+            println!("fuzz: {:10} {steps:8} steps", class.word());
+        }
+        let mut enough = true;
+        for (class, count) in self.classes.iter().enumerate() {
+            let word = WANTED.iter().find(|wanted| usize::from(wanted.0) == class);
+            if *count > 0 || word.is_some() {
+                let word = word.map_or("", |wanted| wanted.1);
+                println!("fuzz: exception {class:#04x} {count:9} times {word}");
+            }
+            let needed = word.is_some_and(|wanted| wanted.0 != 0x11 || has_aarch32);
+            enough &= !needed || *count >= LEAST;
+        }
+        println!(
+            "fuzz: interrupts {} IRQ, {} FIQ, {} SError",
+            self.irqs, self.fiqs, self.system_errors
+        );
+        enough & (self.irqs >= LEAST)
+    }
+}

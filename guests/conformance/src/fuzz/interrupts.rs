@@ -1,0 +1,126 @@
+//! Interrupts: storms from CPU to CPU, timers with wild values, none for a while, waits.
+
+use super::random::Random;
+use super::trip::{self, EL1_MASKED, EL1_OPEN, Kind, Start};
+use super::{Fuzzer, code, repair, space};
+use crate::{gic, mmio, timer};
+use hanok_types::GicVersion;
+
+/// Interrupts taken in one go, at most.
+const TAKEN: u64 = 24;
+
+/// Runs for so many rounds with interrupts let in; each that comes is taken.
+fn open(fuzzer: &mut Fuzzer<'_>, rounds: u64) {
+    for _ in 0..TAKEN {
+        let mut start = Start::NOWHERE;
+        start.x[0] = rounds;
+        (start.pc, start.pstate) = (trip::spin(), EL1_OPEN);
+        // SAFETY: a loop that writes X0 alone.
+        let end = unsafe { fuzzer.travel(&start) };
+        match end.kind() {
+            Kind::Irq | Kind::Fiq => repair::take(),
+            Kind::SystemError => {}
+            Kind::Synchronous(_) if end.arrived() => break,
+            Kind::Synchronous(_) => {
+                let (esr, pc) = (end.esr, end.pc);
+                fuzzer.wrong(format_args!("a loop: ESR {esr:#x}, ELR {pc:#x}"));
+                break;
+            }
+        }
+    }
+    repair::drain();
+}
+
+/// SGIs to everybody, and to nobody.
+pub fn sgis(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    const SGIR: u64 = 0xf00;
+    repair::wakeable();
+    mmio::write32(gic::frame(0) + gic::ISENABLER, 0xffff);
+    if gic::version() == GicVersion::V3 {
+        // Those of group 0 come as FIQ.
+        mmio::write32(gic::frame(0) + gic::IGROUPR, random.next() as u32);
+    }
+    for _ in 0..1 + random.below(16) {
+        let value = random.value();
+        match gic::version() {
+            GicVersion::V2 => mmio::write32(gic::distributor() + SGIR, value as u32),
+            GicVersion::V3 => match random.below(4) {
+                0 => write_sysreg!("icc_sgi0r_el1", value),
+                1 => write_sysreg!("icc_asgi1r_el1", value),
+                _ => write_sysreg!("icc_sgi1r_el1", value),
+            },
+        }
+        gic::send_self(random.below(16) as u32);
+    }
+    open(fuzzer, 50);
+}
+
+/// Timers that fire now, never, or at a time of another age.
+pub fn timers(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    repair::wakeable();
+    mmio::write32(gic::frame(0) + gic::ISENABLER, 1 << 27 | 1 << 30);
+    for _ in 0..4 {
+        let soon = timer::now() + random.below(500);
+        let value = if random.once_in(2) {
+            soon
+        } else {
+            random.value()
+        };
+        match random.below(6) {
+            0 => write_sysreg!("cntv_cval_el0", value),
+            1 => write_sysreg!("cntv_tval_el0", value),
+            2 => write_sysreg!("cntp_cval_el0", value),
+            3 => write_sysreg!("cntp_tval_el0", value),
+            4 => write_sysreg!("cntv_ctl_el0", value),
+            _ => write_sysreg!("cntp_ctl_el0", value),
+        }
+        let _ = [read_sysreg!("cntp_tval_el0"), read_sysreg!("cntp_ctl_el0")];
+    }
+    write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+    write_sysreg!("cntv_cval_el0", timer::now() + random.below(200));
+    let rounds = random.below(1000);
+    open(fuzzer, rounds);
+}
+
+/// Interrupts come, and nobody looks for a while.
+pub fn masked(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    repair::wakeable();
+    repair::alarm(random.below(20));
+    gic::send_self(random.below(16) as u32);
+    let mut start = Start::NOWHERE;
+    start.x[0] = random.below(20_000);
+    (start.pc, start.pstate) = (trip::spin(), EL1_MASKED);
+    // SAFETY: a loop that writes X0 alone.
+    let end = unsafe { fuzzer.travel(&start) };
+    if !end.arrived() {
+        let kind = end.kind();
+        fuzzer.wrong(format_args!("masked, and {kind:?}"));
+    }
+    open(fuzzer, 10);
+}
+
+/// WFI and WFE, one after the other.
+pub fn waits(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    const WFI: u32 = 0xd503_207f;
+    const WFE: u32 = 0xd503_205f;
+    const YIELD: u32 = 0xd503_203f;
+    for _ in 0..1 + random.below(6) {
+        repair::wakeable();
+        repair::alarm(1 + random.below(30));
+        code::put([random.pick(&[WFI, WFI, WFE, YIELD]), WFI]);
+        let mut start = Start::NOWHERE;
+        start.x.iter_mut().for_each(|x| *x = random.next());
+        start.pc = space::CODE.address();
+        start.pstate = if random.once_in(2) {
+            EL1_OPEN
+        } else {
+            EL1_MASKED
+        };
+        // SAFETY: hints.
+        let end = unsafe { fuzzer.travel(&start) };
+        if start.x != end.x {
+            fuzzer.wrong(format_args!("a register changed over a wait"));
+        }
+        repair::drain();
+    }
+}

@@ -1,0 +1,172 @@
+//! Addresses to reach for.
+
+use super::random::Random;
+use super::space::{self, SCRATCH};
+use crate::machine::Machine;
+use crate::tree::Area;
+use hanok_types::platform;
+
+/// What is expected at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// No one answers.
+    Nothing,
+    /// Reads as erased.
+    Flash,
+    /// Registers that a device does not have: zero.
+    Quiet,
+    /// A device's registers, or its edge: anything may come.
+    Device,
+    /// Memory that is free.
+    Memory,
+}
+
+/// A physical address, and what is there.
+#[derive(Clone, Copy)]
+pub struct Spot {
+    /// The address.
+    pub physical: u64,
+    /// What is there.
+    pub place: Place,
+}
+
+const FLASH: Area = Area {
+    start: platform::FLASH.get(),
+    size: platform::FLASH_SIZE,
+};
+const VIRTIO: Area = Area {
+    start: platform::VIRTIO.get(),
+    size: platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE,
+};
+/// So far around an address an instruction may reach.
+const REACH: u64 = 1024;
+/// All addresses that stage 2 can have.
+const LIMIT: u64 = 1 << 40;
+
+/// Anywhere.
+pub fn spot(machine: &Machine, random: &mut Random) -> Spot {
+    match random.below(10) {
+        0 => memory(random),
+        1 => flash(random),
+        2 => quiet(random),
+        3..=5 => nothing(machine, random),
+        _ => device(machine, random),
+    }
+}
+
+/// Anywhere but memory.
+pub fn not_memory(machine: &Machine, random: &mut Random) -> Spot {
+    match random.below(4) {
+        0 => flash(random),
+        1 => device(machine, random),
+        _ => nothing(machine, random),
+    }
+}
+
+/// Most accesses are aligned.
+fn aligned(address: u64, random: &mut Random) -> u64 {
+    match random.below(4) {
+        0 => address,
+        1 => address & !3,
+        _ => address & !15,
+    }
+}
+
+fn memory(random: &mut Random) -> Spot {
+    let physical = SCRATCH.middle() - 256 + random.below(512);
+    Spot {
+        physical: aligned(physical, random),
+        place: Place::Memory,
+    }
+}
+
+fn flash(random: &mut Random) -> Spot {
+    let physical = REACH + random.below(FLASH.size - 2 * REACH);
+    Spot {
+        physical: aligned(physical, random),
+        place: Place::Flash,
+    }
+}
+
+/// Behind the registers of the serial port and the clock, before their identification; and
+/// behind those that a virtio transport without a device has.
+fn quiet(random: &mut Random) -> Spot {
+    let (start, size) = match random.below(3) {
+        0 => (platform::UART.get() + 0x400, 0x700),
+        1 => (platform::RTC.get() + 0x400, 0x700),
+        _ => {
+            let slot = random.below(platform::VIRTIO_SLOTS);
+            let start = platform::VIRTIO.get() + slot * platform::VIRTIO_STRIDE;
+            (start + 0x60, 0x140)
+        }
+    };
+    Spot {
+        physical: aligned(start + random.below(size), random),
+        place: Place::Quiet,
+    }
+}
+
+fn device(machine: &Machine, random: &mut Random) -> Spot {
+    let count = machine.devices.len() as u64;
+    let at = random.below(count + 1) as usize;
+    let area = machine.devices.get(at).unwrap_or(&VIRTIO);
+    let offset = match random.below(8) {
+        0..=3 => random.below(0x60),
+        4 => random.below(area.size.min(0x1000)),
+        5 => area.size - random.below(16),
+        6 => random.below(16).wrapping_neg(),
+        _ => random.below(area.size),
+    };
+    Spot {
+        physical: aligned(area.start.wrapping_add(offset), random) % LIMIT,
+        place: Place::Device,
+    }
+}
+
+fn nothing(machine: &Machine, random: &mut Random) -> Spot {
+    loop {
+        let physical = match random.below(8) {
+            0 => random.next() % LIMIT,
+            1 => machine.ram_end() + random.next() % (1 << 30),
+            2 => 0x0c00_0000 + random.below(0x3400_0000),
+            _ => 0x0801_0000 + random.below(0x0400_0000),
+        };
+        if REACH < physical && physical < LIMIT - REACH && !is_given(machine, physical) {
+            return Spot {
+                physical: aligned(physical, random),
+                place: Place::Nothing,
+            };
+        }
+    }
+}
+
+/// Whether the VM was given something about there.
+fn is_given(machine: &Machine, physical: u64) -> bool {
+    let others = [machine.memory(), FLASH, VIRTIO];
+    let mut all = others.iter().chain(&machine.devices);
+    all.any(|area| area.start < physical + REACH && physical < area.end() + REACH)
+}
+
+/// A virtual address for an instruction that may clear memory there.
+pub fn operand(random: &mut Random) -> u64 {
+    let value = match random.below(4) {
+        0 => SCRATCH.middle(),
+        1 => space::everywhere(random.next() % LIMIT),
+        2 => random.below(0x4000_0000),
+        _ => random.value(),
+    };
+    spare(value)
+}
+
+/// That address, or free memory where it is memory.
+fn spare(address: u64) -> u64 {
+    const SCRATCHED: u64 = REACH;
+    let physical = address % LIMIT;
+    let middle = SCRATCH.middle();
+    let ours = (0x4000_0000..0x40_0000_0000).contains(&physical);
+    let ours = ours || (space::USER_CODE..space::USER_DEVICES).contains(&physical);
+    if !ours || (middle - SCRATCHED / 2..middle + SCRATCHED / 2).contains(&address) {
+        return address;
+    }
+    middle
+}

@@ -1,0 +1,132 @@
+//! Which step is what.
+//!
+//! Five of six steps look at system registers, a row of eight encodings each, so that a million
+//! steps come to every one of them a hundred times and none is left to chance; the rows of each
+//! pass come in another order. The sixth step is of any other class.
+
+use super::random::Random;
+
+/// What a step does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A row of system registers, read and written.
+    Registers,
+    /// HVC, SMC, SVC, BRK.
+    Calls,
+    /// A load or store, to anywhere.
+    Access,
+    /// A jump to where no code is.
+    Jump,
+    /// Words that nobody thought about, as a program of EL0.
+    Program,
+    /// The same, of 32 bits.
+    Program32,
+    /// Stage 1 tables of garbage.
+    Tables,
+    /// Interrupts from CPU to CPU.
+    Sgi,
+    /// Timers with wild values.
+    Timer,
+    /// Interrupts masked for a while.
+    Masked,
+    /// WFI and WFE.
+    Wait,
+    /// Another vCPU on, off, or at work.
+    Sibling,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Registers,
+        Self::Calls,
+        Self::Access,
+        Self::Jump,
+        Self::Program,
+        Self::Program32,
+        Self::Tables,
+        Self::Sgi,
+        Self::Timer,
+        Self::Masked,
+        Self::Wait,
+        Self::Sibling,
+    ];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Registers => "registers",
+            Self::Calls => "calls",
+            Self::Access => "accesses",
+            Self::Jump => "jumps",
+            Self::Program => "programs",
+            Self::Program32 => "programs32",
+            Self::Tables => "tables",
+            Self::Sgi => "sgis",
+            Self::Timer => "timers",
+            Self::Masked => "masked",
+            Self::Wait => "waits",
+            Self::Sibling => "siblings",
+        }
+    }
+}
+
+/// How often each class comes among the steps that are not about registers.
+const WEIGHTS: [(Class, u64); 11] = [
+    (Class::Calls, 14),
+    (Class::Access, 40),
+    (Class::Jump, 10),
+    (Class::Program, 8),
+    (Class::Program32, 8),
+    (Class::Tables, 8),
+    (Class::Sgi, 3),
+    (Class::Timer, 3),
+    (Class::Masked, 2),
+    (Class::Wait, 2),
+    (Class::Sibling, 2),
+];
+
+/// Of so many steps one is not about registers.
+const GROUP: u64 = 6;
+/// Rows of system registers: op0, op1, CRn and CRm.
+pub const ROWS: u64 = 1 << 13;
+
+/// A step.
+pub enum Step {
+    /// A row of system registers.
+    Registers {
+        /// op0, op1, CRn and CRm.
+        row: u64,
+    },
+    /// Anything else.
+    Other(Class),
+}
+
+/// Step `index` under `seed`; what else it needs of chance comes from `random`.
+pub fn step(seed: u64, index: u64, random: &mut Random) -> Step {
+    let (group, member) = (index / GROUP, index % GROUP);
+    if member == GROUP - 1 {
+        return Step::Other(other(random));
+    }
+    let number = group * (GROUP - 1) + member;
+    let (pass, place) = (number / ROWS, number % ROWS);
+    // One to one, for each pass in another way: an odd factor, and a sum.
+    let mut order = Random::of(seed, u64::MAX - pass);
+    let row = place
+        .wrapping_mul(order.next() | 1)
+        .wrapping_add(order.next())
+        % ROWS;
+    Step::Registers { row }
+}
+
+fn other(random: &mut Random) -> Class {
+    let total = WEIGHTS.iter().map(|weight| weight.1).sum();
+    let mut at = random.below(total);
+    for (class, weight) in WEIGHTS {
+        if at < weight {
+            return class;
+        }
+        at -= weight;
+    }
+    Class::Calls
+}

@@ -1,0 +1,160 @@
+//! Putting in order what a step left behind, as far as the next one needs it: the console, the
+//! vCPU's own registers, its interrupts.
+
+use super::trip;
+use crate::{gic, mmio, timer};
+use hanok_types::{GicVersion, platform};
+
+const TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
+/// Interrupts that are taken at once, before all are disabled.
+const PATIENCE: u32 = 64;
+
+/// A console that can be heard, whatever a step wrote to its registers (DDI 0183, 3.3).
+pub fn console() {
+    const LCR_H: u64 = 0x2c;
+    const CR: u64 = 0x30;
+    const IMSC: u64 = 0x38;
+    const DMACR: u64 = 0x48;
+    let uart = platform::UART.get();
+    for (register, value) in [(CR, 0), (IMSC, 0), (DMACR, 0), (LCR_H, 0x70), (CR, 0x301)] {
+        mmio::write32(uart + register, value);
+    }
+}
+
+/// The vCPU's own registers, as the fuzzer wants them.
+pub fn registers(this: u64) {
+    write_sysreg!("vbar_el1", trip::vectors());
+    write_sysreg!("tpidr_el1", this);
+    write_sysreg!("cpacr_el1", 3 << 20);
+    write_sysreg!("cntkctl_el1", 3);
+    timers();
+    interface();
+}
+
+/// Both timers off.
+pub fn timers() {
+    write_sysreg!("cntv_ctl_el0", 0);
+    write_sysreg!("cntp_ctl_el0", 0);
+}
+
+/// The CPU interface lets everything through, and nothing is active in it.
+pub fn interface() {
+    if gic::version() == GicVersion::V3 {
+        write_sysreg!("icc_sre_el1", 7);
+        write_sysreg!("icc_ap0r0_el1", 0);
+        write_sysreg!("icc_ap1r0_el1", 0);
+        write_sysreg!("icc_igrpen0_el1", 1);
+        write_sysreg!("icc_igrpen1_el1", 1);
+    } else {
+        gic::v2::forget_active_priorities();
+    }
+    gic::reset_interface();
+}
+
+/// Sees to it that the virtual timer will wake this CPU: its interrupt is enabled and idle, and
+/// the way to the CPU open.
+pub fn wakeable() {
+    let frame = gic::frame(TIMER);
+    match gic::version() {
+        GicVersion::V3 => {
+            const GICR_WAKER: u64 = 0x14;
+            mmio::write32(gic::distributor(), 0x13);
+            mmio::write32(gic::v3::redistributor(0) + GICR_WAKER, 0);
+            mmio::write32(frame + gic::IGROUPR, u32::MAX);
+        }
+        GicVersion::V2 => {
+            mmio::write32(gic::distributor(), 3);
+            mmio::write32(frame + gic::IGROUPR, 0);
+        }
+    }
+    interface();
+    gic::set_bit(gic::ICACTIVER, TIMER);
+    gic::set_priority(TIMER, gic::PRIORITY);
+    gic::set_bit(gic::ISENABLER, TIMER);
+}
+
+/// Lets the virtual timer fire after so many microseconds.
+pub fn alarm(microseconds: u64) {
+    write_sysreg!(
+        "cntv_cval_el0",
+        timer::now() + timer::microseconds(microseconds)
+    );
+    write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+}
+
+/// Takes what interrupts there are; those that do not end are disabled. Gives how many.
+pub fn drain() -> u32 {
+    timers();
+    let mut taken = 0;
+    while signalled() && taken < PATIENCE {
+        take();
+        taken += 1;
+    }
+    if signalled() {
+        disable_all();
+    }
+    taken
+}
+
+/// ISR_EL1: IRQ or FIQ.
+fn signalled() -> bool {
+    // SAFETY: a barrier, so that earlier writes have taken effect.
+    unsafe { core::arch::asm!("dsb sy", "isb", options(nostack)) };
+    read_sysreg!("isr_el1") & 3 << 6 != 0
+}
+
+/// Takes one interrupt of either group, and silences it.
+pub fn take() {
+    if gic::version() == GicVersion::V3 {
+        let id = read_sysreg!("icc_iar0_el1");
+        if id < 1020 {
+            silence(id as u32);
+            write_sysreg!("icc_eoir0_el1", id);
+            return;
+        }
+    }
+    let id = gic::acknowledge();
+    if id < 1020 {
+        silence(id as u32);
+        gic::end(id);
+        return;
+    }
+    // Signalled, and not to be had: of a group that only the other way of asking gives.
+    if gic::version() == GicVersion::V2 {
+        const AIAR: u64 = 0x20;
+        const AEOIR: u64 = 0x24;
+        let id = gic::v2::read(AIAR);
+        if id & 0x3ff < 1020 {
+            silence(id & 0x3ff);
+            gic::v2::write(AEOIR, id);
+        }
+    }
+}
+
+fn silence(id: u32) {
+    match hanok_types::IntId::new(id) {
+        id if id == platform::UART_IRQ => console(),
+        id if id == platform::RTC_IRQ => mmio::write32(platform::RTC.get() + 0x10, 0),
+        _ => {}
+    }
+}
+
+/// No interrupt is enabled, pending or active.
+fn disable_all() {
+    interface();
+    for word in 0..9 {
+        for row in [gic::ICENABLER, gic::ICPENDR, gic::ICACTIVER] {
+            let frame = if word == 0 {
+                gic::frame(0)
+            } else {
+                gic::distributor()
+            };
+            mmio::write32(frame + row + word * 4, u32::MAX);
+        }
+    }
+    if gic::version() == GicVersion::V2 {
+        for word in 0..4 {
+            mmio::write32(gic::distributor() + gic::v2::CPENDSGIR + word * 4, u32::MAX);
+        }
+    }
+}

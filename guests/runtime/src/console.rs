@@ -1,0 +1,67 @@
+//! What the program says: over a PL011, or by Xen's console hypercall.
+
+use crate::{mmio, xen};
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use hanok_types::platform;
+
+const DR: u64 = 0x00;
+const FR: u64 = 0x18;
+const TXFF: u32 = 1 << 5;
+
+/// Where text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// The PL011 at this address.
+    Pl011(u64),
+    /// Xen's console.
+    Xen,
+}
+
+/// The PL011's address; zero for Xen's console. Until [`install`] it is the virtual platform's.
+static UART: AtomicU64 = AtomicU64::new(platform::UART.get());
+
+/// Text goes there from now on.
+pub fn install(sink: Sink) {
+    let uart = match sink {
+        Sink::Pl011(address) => address,
+        Sink::Xen => 0,
+    };
+    UART.store(uart, Relaxed);
+}
+
+/// The console, as a place to print to.
+pub struct Console;
+
+impl fmt::Write for Console {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if UART.load(Relaxed) == 0 {
+            xen::console_write(text);
+            return Ok(());
+        }
+        for byte in text.bytes() {
+            if byte == b'\n' {
+                send(b'\r');
+            }
+            send(byte);
+        }
+        Ok(())
+    }
+}
+
+/// Sends one byte over the PL011, once there is room.
+pub fn send(byte: u8) {
+    let uart = UART.load(Relaxed);
+    while mmio::read32(uart + FR) & TXFF != 0 {}
+    mmio::write32(uart + DR, byte.into());
+}
+
+/// Prints a line on the console.
+#[macro_export]
+macro_rules! println {
+    ($($argument:tt)*) => {{
+        use core::fmt::Write;
+        // The console never fails.
+        let _ = writeln!($crate::console::Console, $($argument)*);
+    }};
+}

@@ -1,0 +1,50 @@
+//! What the 64-bit programs of `guests/` that look at or measure their machine share: from the
+//! loader's jump to Rust with the MMU on, exceptions, interrupts, other CPUs, the console.
+//!
+//! An image on it boots by the Linux arm64 boot protocol, wherever it is loaded: on QEMU itself,
+//! in a VM of Hanok, under KVM, and as the first domain of Xen. It gives the function
+//! `guest_main`, a panic handler, and in `Cargo.toml` `build = "../runtime/link.rs"`; the
+//! devices' places come out of the device tree ([`tree::Machine`]), by [`install`].
+//!
+//! The real-time guest has a runtime of its own: it is an example of how to write a guest, runs
+//! on 32-bit CPUs too, and needs contexts and little of what is here.
+
+#![no_std]
+
+#[macro_use]
+pub mod sysreg;
+#[macro_use]
+pub mod console;
+#[macro_use]
+pub mod probe;
+
+pub mod boot;
+pub mod cpu;
+pub mod gic;
+pub mod mmio;
+pub mod mmu;
+pub mod psci;
+pub mod smp;
+pub mod timer;
+pub mod tree;
+pub mod vectors;
+pub mod xen;
+
+unsafe extern "Rust" {
+    /// The image's own part, on the primary CPU with the MMU on; `tree` is where the device
+    /// tree lies.
+    safe fn guest_main(tree: u64) -> !;
+}
+
+/// The primary CPU's Rust entry.
+extern "C" fn primary(tree: u64) -> ! {
+    cpu::install(0);
+    guest_main(tree)
+}
+
+/// Uses the devices of `machine`: the console speaks, the interrupt controller's places are
+/// known. The controller itself is turned on by [`gic::init_distributor`] and [`gic::init_cpu`].
+pub fn install(machine: &tree::Machine) {
+    console::install(machine.console);
+    gic::install(machine.gic);
+}

@@ -1,0 +1,129 @@
+//! One instruction under observation: does it fault, and how?
+
+use crate::cpu;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A synchronous exception that was caught.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// ESR_EL1.
+    pub esr: u64,
+    /// FAR_EL1; means something for aborts and PC alignment alone.
+    pub far: u64,
+    /// ELR_EL1: the instruction.
+    pub elr: u64,
+}
+
+impl Fault {
+    /// The exception class.
+    pub fn class(&self) -> u64 {
+        self.esr >> 26 & 0x3f
+    }
+
+    /// The fault status code of an abort.
+    pub fn status(&self) -> u64 {
+        self.esr & 0x3f
+    }
+
+    /// Whether an abort was a write's.
+    pub fn is_write(&self) -> bool {
+        self.esr & 1 << 6 != 0
+    }
+
+    /// The immediate of SVC, HVC, SMC and BRK.
+    pub fn immediate(&self) -> u64 {
+        self.esr & 0xffff
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "esr {:#x} far {:#x} elr {:#x}",
+            self.esr, self.far, self.elr
+        )
+    }
+}
+
+/// Exception classes (DDI 0487, ESR_EL1.EC).
+pub mod class {
+    /// Unknown reason: UNDEFINED.
+    pub const UNDEFINED: u64 = 0x00;
+    /// Access to FP/SIMD while disabled.
+    pub const FP_DISABLED: u64 = 0x07;
+    /// Access to SVE while disabled.
+    pub const SVE_DISABLED: u64 = 0x19;
+    /// SME, disabled by CPACR_EL1.SMEN.
+    pub const SME_DISABLED: u64 = 0x1d;
+    /// SVC of AArch64.
+    pub const SVC: u64 = 0x15;
+    /// Instruction abort, same level.
+    pub const FETCH: u64 = 0x21;
+    /// Misaligned PC.
+    pub const PC_ALIGNMENT: u64 = 0x22;
+    /// Data abort, same level.
+    pub const DATA: u64 = 0x25;
+    /// Misaligned stack pointer.
+    pub const SP_ALIGNMENT: u64 = 0x26;
+    /// Software step, same level.
+    pub const STEP: u64 = 0x33;
+    /// BRK of AArch64.
+    pub const BRK: u64 = 0x3c;
+}
+
+/// Fault status codes (DDI 0487, ESR_EL1.ISS.DFSC).
+pub mod status {
+    /// Translation fault, level 0; others follow.
+    pub const TRANSLATION: u64 = 0x04;
+    /// Permission fault, level 3.
+    pub const PERMISSION_3: u64 = 0x0f;
+    /// Synchronous external abort, not on a walk.
+    pub const EXTERNAL: u64 = 0x10;
+    /// Synchronous external abort on a walk, level 0; others follow.
+    pub const EXTERNAL_WALK: u64 = 0x14;
+    /// Misaligned access.
+    pub const ALIGNMENT: u64 = 0x21;
+}
+
+/// Gets ready to catch; for [`probe!`] alone. Returns where the address to go on at goes.
+pub fn begin() -> *mut u64 {
+    let cpu = cpu::this();
+    cpu.caught.store(false, Relaxed);
+    cpu.recover.as_ptr()
+}
+
+/// What was caught since [`begin`].
+pub fn end() -> Result<(), Fault> {
+    let cpu = cpu::this();
+    if !cpu.caught.swap(false, Relaxed) {
+        return Ok(());
+    }
+    Err(Fault {
+        esr: cpu.esr.load(Relaxed),
+        far: cpu.far.load(Relaxed),
+        elr: cpu.elr.load(Relaxed),
+    })
+}
+
+/// Runs instructions, and gives the exception that one of them took, if any. To be used in
+/// an unsafe block: the instructions may change registers only as their operands say, up to
+/// any point at which one may fault.
+#[macro_export]
+macro_rules! probe {
+    ($($code:literal),+ ; $($operands:tt)*) => {{
+        let cell = $crate::probe::begin();
+        core::arch::asm!(
+            "adr {recover}, 77f",
+            "str {recover}, [{cell}]",
+            $($code,)+
+            "77:",
+            "str xzr, [{cell}]",
+            recover = out(reg) _,
+            cell = in(reg) cell,
+            $($operands)*
+        );
+        $crate::probe::end()
+    }};
+}

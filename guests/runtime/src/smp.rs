@@ -1,0 +1,38 @@
+//! Work on the other CPUs: each job is a CPU_ON, and its end a CPU_OFF.
+
+use crate::cpu::MAX_CPUS;
+use crate::{boot, cpu, gic, psci, timer};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
+
+static JOBS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(0) }; MAX_CPUS];
+
+static DONE: [AtomicBool; MAX_CPUS] = [const { AtomicBool::new(false) }; MAX_CPUS];
+
+/// What another CPU does; it gets its number.
+pub type Job = fn(usize);
+
+/// The entry of every other CPU, with the MMU on.
+pub extern "C" fn secondary(index: usize) -> ! {
+    cpu::install(index);
+    gic::init_cpu(index);
+    let job = JOBS[index].load(Acquire);
+    // SAFETY: `start` alone stores here, and stores a `Job`, before this CPU runs.
+    let job = unsafe { core::mem::transmute::<usize, Job>(job) };
+    job(index);
+    DONE[index].store(true, Release);
+    psci::cpu_off()
+}
+
+/// Starts `job` on CPU `index`; gives what CPU_ON said.
+pub fn start(index: usize, job: Job) -> i64 {
+    DONE[index].store(false, Release);
+    JOBS[index].store(job as usize, Release);
+    psci::cpu_on(index as u64, boot::secondary_address(), index as u64)
+}
+
+/// Waits until CPU `index` has done its job and is off; `false` where that takes too long.
+/// AFFINITY_INFO alone would not do: QEMU says OFF until a CPU that was started runs.
+pub fn wait_off(index: usize) -> bool {
+    timer::wait_until(|| DONE[index].load(Acquire))
+        && timer::wait_until(|| psci::affinity_info(index as u64) == psci::OFF)
+}

@@ -1,0 +1,87 @@
+//! The generic timer.
+
+/// CNTx_CTL: enabled.
+pub const ENABLE: u64 = 1;
+/// CNTx_CTL: the interrupt is masked.
+pub const IMASK: u64 = 2;
+/// CNTx_CTL: the condition is met.
+pub const ISTATUS: u64 = 4;
+
+/// How long anything may take before it counts as lost. Long: an emulator may stand still
+/// for a while.
+pub const PATIENCE_MS: u64 = 10_000;
+
+/// The virtual counter.
+pub fn now() -> u64 {
+    // SAFETY: a barrier, so that the counter is not read too early.
+    unsafe { core::arch::asm!("isb", options(nostack)) };
+    read_sysreg!("cntvct_el0")
+}
+
+/// Ticks in so many microseconds.
+pub fn microseconds(count: u64) -> u64 {
+    read_sysreg!("cntfrq_el0").saturating_mul(count) / 1_000_000
+}
+
+/// How often a spinning CPU looks before it reads the clock: on an emulator the clock may
+/// be behind a lock that whoever is waited for needs.
+const LOOKS: usize = 64;
+
+/// Waits until `done`; `false` when patience is at its end.
+pub fn wait_until(done: impl FnMut() -> bool) -> bool {
+    wait_until_us(PATIENCE_MS * 1000, done)
+}
+
+/// Waits so many microseconds until `done`; `false` where it is not.
+pub fn wait_until_us(count: u64, mut done: impl FnMut() -> bool) -> bool {
+    let end = now() + microseconds(count);
+    while now() <= end {
+        for _ in 0..LOOKS {
+            if done() {
+                return true;
+            }
+            relax();
+        }
+    }
+    false
+}
+
+/// Sleeps until `done`, which only an interrupt can bring about, and takes interrupts
+/// meanwhile; `false` after so many milliseconds. Uses the virtual timer.
+pub fn sleep_until(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
+    let id = hanok_types::platform::TIMER_VIRTUAL_IRQ.get();
+    let end = now() + microseconds(milliseconds * 1000);
+    crate::gic::enable(id);
+    write_sysreg!("cntv_cval_el0", end);
+    write_sysreg!("cntv_ctl_el0", ENABLE);
+    // Masked between the look and WFI, which a pending interrupt ends nevertheless: none
+    // can come, and be taken, in between.
+    let came = loop {
+        if done() {
+            break true;
+        }
+        if now() >= end {
+            break false;
+        }
+        crate::cpu::wait_for_interrupt();
+        crate::cpu::with_interrupts(|| {});
+    };
+    write_sysreg!("cntv_ctl_el0", 0);
+    crate::gic::disable(id);
+    came
+}
+
+/// Lets others go first: YIELD, which an emulator heeds, unlike the ISB of
+/// `core::hint::spin_loop`.
+pub fn relax() {
+    // SAFETY: a hint.
+    unsafe { core::arch::asm!("yield", options(nostack)) };
+}
+
+/// Lets so many microseconds pass.
+pub fn spin(count: u64) {
+    let end = now() + microseconds(count);
+    while now() < end {
+        relax();
+    }
+}

@@ -1,0 +1,208 @@
+//! What the device tree says (Devicetree Specification 0.4): the devices, the CPUs, the command
+//! line. All that is looked for is right below the root, in every tree that we are given.
+
+use crate::console::Sink;
+use crate::gic::Layout;
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::{Node, Property};
+use heapless::Vec;
+
+/// How many register areas a tree may name.
+pub const MAX_AREAS: usize = 64;
+
+/// Addresses that something answers at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// The first.
+    pub start: u64,
+    /// How many bytes.
+    pub size: u64,
+}
+
+impl Area {
+    /// The first address behind it.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.size)
+    }
+
+    /// Whether `address` is in it.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end()).contains(&address)
+    }
+}
+
+/// What the tree said.
+pub struct Machine {
+    /// The command line.
+    pub bootargs: &'static str,
+    /// How many CPUs.
+    pub cpus: usize,
+    /// RAM.
+    pub ram: Area,
+    /// The interrupt controller.
+    pub gic: Layout,
+    /// Where to say something: Xen's console where Xen is, else the PL011.
+    pub console: Sink,
+    /// The registers of all devices.
+    pub devices: Vec<Area, MAX_AREAS>,
+    /// The tree itself.
+    pub tree: Area,
+}
+
+impl Machine {
+    /// Reads the tree.
+    ///
+    /// # Safety
+    ///
+    /// `tree` is the address of a device tree, mapped, that nobody changes.
+    pub unsafe fn read(tree: u64) -> Result<Self, &'static str> {
+        // SAFETY: the caller vouches for the header, so for its length too.
+        let blob = unsafe {
+            let header = tree as *const [u8; 8];
+            let [a, b, c, d] = (*header).last_chunk().copied().unwrap_or_default();
+            let size = u32::from_be_bytes([a, b, c, d]) as usize;
+            core::slice::from_raw_parts(tree as *const u8, size)
+        };
+        let fdt = Fdt::new(blob).map_err(|_| "x0 holds no device tree")?;
+        let root = Root::new(fdt.root()).ok_or("the tree's addresses have no 1 or 2 cells")?;
+        Ok(Self {
+            bootargs: root.bootargs().unwrap_or(""),
+            cpus: root.cpus(),
+            ram: root.ram().ok_or("the tree has no memory")?,
+            gic: root
+                .gic()
+                .ok_or("the tree has no interrupt controller that is known")?,
+            console: root.console().ok_or("the tree has no console")?,
+            devices: root.devices(),
+            tree: Area {
+                start: tree,
+                size: blob.len() as u64,
+            },
+        })
+    }
+
+    /// What the last word of the command line that begins so says: words that are added count
+    /// more.
+    pub fn value(&self, key: &str) -> Option<&'static str> {
+        let words = self.bootargs.split_ascii_whitespace();
+        words.filter_map(|word| word.strip_prefix(key)).next_back()
+    }
+}
+
+/// The root, and how its children's `reg` is written.
+struct Root {
+    node: FdtNode<'static>,
+    address_cells: usize,
+    size_cells: usize,
+}
+
+impl Root {
+    fn new(node: FdtNode<'static>) -> Option<Self> {
+        let cells = |name| {
+            let value = property(&node, name)?;
+            let count = number(value.first_chunk::<4>()?);
+            (1..=2).contains(&count).then_some(count as usize)
+        };
+        Some(Self {
+            address_cells: cells("#address-cells")?,
+            size_cells: cells("#size-cells")?,
+            node,
+        })
+    }
+
+    fn bootargs(&self) -> Option<&'static str> {
+        let chosen = self.node.children().find(|node| node.name() == "chosen")?;
+        let text = property(&chosen, "bootargs")?;
+        core::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()
+    }
+
+    fn cpus(&self) -> usize {
+        let cpus = self.node.children().find(|node| node.name() == "cpus");
+        cpus.map_or(1, |cpus| {
+            let named = cpus
+                .children()
+                .filter(|node| node.name().starts_with("cpu@"));
+            named.count()
+        })
+    }
+
+    fn ram(&self) -> Option<Area> {
+        let mut nodes = self.node.children();
+        let memory = nodes.find(|node| node.name().starts_with("memory"))?;
+        self.areas(property(&memory, "reg")?).next()
+    }
+
+    fn gic(&self) -> Option<Layout> {
+        if let Some(node) = self.compatible("arm,gic-v3") {
+            let [distributor, redistributors] = self.first_two(&node)?;
+            return Some(Layout::V3 {
+                distributor,
+                redistributors,
+            });
+        }
+        let names = ["arm,cortex-a15-gic", "arm,gic-400"];
+        let node = names.into_iter().find_map(|name| self.compatible(name))?;
+        let [distributor, cpu] = self.first_two(&node)?;
+        Some(Layout::V2 { distributor, cpu })
+    }
+
+    fn console(&self) -> Option<Sink> {
+        if self.compatible("xen,xen").is_some() {
+            return Some(Sink::Xen);
+        }
+        let node = self.compatible("arm,pl011")?;
+        let area = self.areas(property(&node, "reg")?).next()?;
+        Some(Sink::Pl011(area.start))
+    }
+
+    /// The registers of whatever is a device: it says what it is compatible with. A bus of
+    /// devices (`platform-bus`) has none of its own, and nobody gives us devices on it.
+    fn devices(&self) -> Vec<Area, MAX_AREAS> {
+        let nodes = self.node.children();
+        nodes
+            .filter(|node| property(node, "compatible").is_some())
+            .filter_map(|node| property(&node, "reg"))
+            .flat_map(|reg| self.areas(reg))
+            .take(MAX_AREAS)
+            .collect()
+    }
+
+    fn compatible(&self, name: &str) -> Option<FdtNode<'static>> {
+        self.node.children().find(|node| {
+            let names = property(node, "compatible").unwrap_or_default();
+            let mut names = names.split(|byte| *byte == 0);
+            names.any(|one| one == name.as_bytes())
+        })
+    }
+
+    /// Where the first two areas of a node's registers start.
+    fn first_two(&self, node: &FdtNode<'static>) -> Option<[u64; 2]> {
+        let mut areas = self.areas(property(node, "reg")?);
+        Some([areas.next()?.start, areas.next()?.start])
+    }
+
+    /// Starts and lengths.
+    fn areas(&self, reg: &'static [u8]) -> impl Iterator<Item = Area> + use<> {
+        let address = self.address_cells * 4;
+        let pairs = reg.chunks_exact(address + self.size_cells * 4);
+        pairs.map(move |pair| {
+            let (start, size) = pair.split_at(address);
+            Area {
+                start: number(start),
+                size: number(size),
+            }
+        })
+    }
+}
+
+fn property(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
+    let property = node.properties().find(|property| property.name() == name)?;
+    property.value_as::<&'static [u8]>().ok()
+}
+
+/// The number that these bytes are, the most significant first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,188 @@
+//! HTML and SVG, escaped by construction.
+//!
+//! A page is a tree of [`Element`]s, so that nothing can be left open, and text and
+//! attributes can only get in escaped: names of functions and a console's lines are whatever
+//! a guest or a compiler made of them. What comes out is HTML that is also well-formed XML.
+//!
+//! Why not a library: the plotting crates write fixed colours and no titles or
+//! descriptions, where the page needs one drawing for light, dark and print, and a text for
+//! whoever cannot see it; those that draw in the browser need a script. What is left to do
+//! here is small.
+
+use std::fmt::Write;
+
+/// Elements that have no content and no end tag.
+const VOID: [&str; 2] = ["meta", "br"];
+/// Elements whose content is not text to a reader of HTML.
+const RAW: &str = "style";
+
+/// An element with what is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Element {
+    name: &'static str,
+    attributes: Vec<(&'static str, String)>,
+    content: Vec<Content>,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Element(Element),
+    Text(String),
+    /// Ours alone, never from outside.
+    Raw(&'static str),
+}
+
+/// An empty element.
+pub(crate) fn el(name: &'static str) -> Element {
+    Element {
+        name,
+        attributes: Vec::new(),
+        content: Vec::new(),
+    }
+}
+
+/// An element with a text.
+pub(crate) fn tell(name: &'static str, text: impl Into<String>) -> Element {
+    el(name).text(text)
+}
+
+impl Element {
+    /// With an attribute.
+    pub(crate) fn attr(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.attributes.push((name, value.to_string()));
+        self
+    }
+
+    /// With a number as an attribute, to a tenth: as fine as a drawing needs.
+    pub(crate) fn at(self, name: &'static str, value: f64) -> Self {
+        let rounded = (value * 10.0).round() / 10.0;
+        // Plus zero: no drawing has a negative one.
+        self.attr(name, rounded + 0.0)
+    }
+
+    /// With classes.
+    pub(crate) fn class(self, value: impl ToString) -> Self {
+        self.attr("class", value)
+    }
+
+    /// With a text in it.
+    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
+        self.content.push(Content::Text(text.into()));
+        self
+    }
+
+    /// With an element in it.
+    pub(crate) fn child(mut self, child: Self) -> Self {
+        self.content.push(Content::Element(child));
+        self
+    }
+
+    /// With elements in it.
+    pub(crate) fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
+        let children = children.into_iter().map(Content::Element);
+        self.content.extend(children);
+        self
+    }
+
+    /// With a style sheet in it, which must hold neither `<` nor `&`.
+    pub(crate) fn style(mut self, sheet: &'static str) -> Self {
+        debug_assert!(self.name == RAW && !sheet.contains(['<', '&']));
+        self.content.push(Content::Raw(sheet));
+        self
+    }
+
+    /// As a document of HTML.
+    pub(crate) fn document(&self) -> String {
+        let mut page = "<!DOCTYPE html>\n".to_owned();
+        self.write(&mut page);
+        page.push('\n');
+        page
+    }
+
+    fn write(&self, page: &mut String) {
+        page.push('<');
+        page.push_str(self.name);
+        for (name, value) in &self.attributes {
+            // Writing to a string cannot fail.
+            let _ = write!(page, " {name}=\"{}\"", escaped(value));
+        }
+        if VOID.contains(&self.name) {
+            page.push_str("/>");
+            return;
+        }
+        page.push('>');
+        for content in &self.content {
+            match content {
+                Content::Element(element) => element.write(page),
+                Content::Text(text) => page.push_str(&escaped(text)),
+                Content::Raw(text) => page.push_str(text),
+            }
+        }
+        let _ = write!(page, "</{}>", self.name);
+        if BLOCKS.contains(&self.name) {
+            page.push('\n');
+        }
+    }
+}
+
+/// Elements after which the source has a new line.
+const BLOCKS: [&str; 12] = [
+    "head", "section", "header", "p", "tr", "table", "svg", "g", "h2", "h3", "li", "div",
+];
+
+/// `text` as it may stand in text and in attributes. What no version of XML can hold
+/// becomes the replacement character.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\n' | '\t' => safe.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever text and attribute, an independent parser finds both and no more.
+        #[test]
+        fn nothing_gets_out(text in any::<String>(), value in any::<String>()) {
+            let page = el("p").attr("title", &value).text(text.clone()).document();
+            let options = roxmltree::ParsingOptions {
+                allow_dtd: true,
+                ..Default::default()
+            };
+            let tree = roxmltree::Document::parse_with_options(&page, options).unwrap();
+            let root = tree.root_element();
+            prop_assert_eq!(root.children().filter(|node| node.is_element()).count(), 0);
+            prop_assert_eq!(root.attributes().count(), 1);
+            let shown = |text: &str| -> String {
+                let bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+                let never = |c| bad(c) || matches!(c, '\u{fffe}' | '\u{ffff}');
+                text.chars().map(|c| if never(c) { '\u{fffd}' } else { c }).collect()
+            };
+            prop_assert_eq!(root.text().unwrap_or_default(), shown(&text));
+            // A parser turns line ends of an attribute into blanks.
+            let value = shown(&value).replace(['\n', '\t'], " ");
+            prop_assert_eq!(root.attribute("title").unwrap_or_default(), value);
+        }
+    }
+
+    #[test]
+    fn void_elements_have_no_end() {
+        let page = el("p").child(el("br")).child(el("b")).document();
+        assert_eq!(page, "<!DOCTYPE html>\n<p><br/><b></b></p>\n\n");
+    }
+}

@@ -1,0 +1,158 @@
+//! `hanok bench`: native, Hanok, Xen and KVM side by side on the same emulated machine.
+//!
+//! Every side boots the same guest, with time as a count of instructions and every seed
+//! fixed, so that figures are the same on any PC and two runs of one side are alike to the
+//! last bit. Two boards run side by side: virtual time does not mind. A side that fails is
+//! told with its console's end, and the others go on.
+//!
+//! What a figure is, how it is judged and shown is [`hanok_bench`]'s; here it is measured.
+
+mod boards;
+mod gdb;
+mod history;
+mod job;
+mod materials;
+mod plan;
+pub mod profile;
+mod report;
+mod rows;
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context, Result};
+use hanok_bench::Style;
+use tempfile::TempDir;
+
+use crate::args::BenchArgs;
+use crate::artifacts::Store;
+use crate::exit::{Blame, Code, Outcome};
+use crate::{repo, ui};
+use boards::Boards;
+use job::{Given, Prepared};
+use materials::Materials;
+pub use materials::{fetch, wanted};
+use plan::Plan;
+use profile::{Counting, What};
+use report::Done;
+
+/// How many boards run at the same time.
+const BESIDE: usize = 2;
+
+/// `hanok bench`.
+pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
+    if let Some(figure) = args.profile {
+        return profile::run(root, args, figure, yes);
+    }
+    if let Some(dir) = &args.show {
+        return history::show(root, dir, args, style());
+    }
+    let plan = Plan::of(args);
+    let mut results = report::started(root);
+    history::check(root, args, &plan.gics, &results)?;
+    let store = Store::open(yes, false).blame(Code::Setup)?;
+    let dir = work_dir(root).blame(Code::Refused)?;
+    let materials = Materials::gather(root, &store, &plan, dir.path())?;
+    let counting = plan.counts().then(|| Counting::prepare(root));
+    let boards = Boards {
+        root,
+        store: &store,
+        plan: &plan,
+        materials: &materials,
+        counting: counting.transpose().blame(Code::Refused)?,
+        dir: dir.path(),
+    };
+    let consoles = args.output.join("consoles");
+    fresh(&consoles).blame(Code::Usage)?;
+    let done = boot_all(&boards, &consoles);
+    for gic in &plan.gics {
+        let run = report::run_of(*gic, &boards, &done, &consoles)?;
+        results.runs.push(run);
+    }
+    report::write(&results, &args.output).blame(Code::Refused)?;
+    history::finish(root, &results, &args.output, args, style())
+}
+
+/// Where images and initramfs files of all boards are while they run: they are large.
+fn work_dir(root: &Path) -> Result<TempDir> {
+    let parent = repo::target_dir(root).join("hanok");
+    fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    Ok(tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(parent)?)
+}
+
+/// An empty folder.
+fn fresh(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))
+}
+
+/// Boots every board of the plan, [`BESIDE`] of them at a time; in the plan's order.
+fn boot_all(boards: &Boards, consoles: &Path) -> Vec<Done> {
+    let jobs = boards.plan.jobs();
+    let (mut done, mut waiting) = (Vec::new(), Vec::new());
+    for (at, job) in jobs.iter().enumerate() {
+        // A socket's name must be short (108 bytes, unix(7)).
+        let socket = std::env::temp_dir().join(format!("hanok-{}-{at}", std::process::id()));
+        match boards.board(job, &socket) {
+            Ok(mut ready) => waiting.push(Prepared {
+                job: *job,
+                report: match job.counts() {
+                    true => boards.count(job, &mut ready, What::Stretches),
+                    false => None,
+                },
+                ready,
+                socket,
+                figures: boards.plan.of_boot(job.load, job.side),
+            }),
+            Err(failure) => done.push((*job, Err(format!("{:#}", failure.error)))),
+        }
+    }
+    eprintln!("{} boots, {BESIDE} side by side ...", jobs.len());
+    waiting.reverse();
+    let (waiting, done) = (Mutex::new(waiting), Mutex::new(done));
+    thread::scope(|scope| {
+        for _ in 0..BESIDE {
+            scope.spawn(|| work(&waiting, &done, consoles));
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(job, _)| jobs.iter().position(|other| other == job));
+    done
+}
+
+fn work(waiting: &Mutex<Vec<Prepared>>, done: &Mutex<Vec<Done>>, consoles: &Path) {
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    while let Some(prepared) = next() {
+        let (job, socket) = (prepared.job, prepared.socket.clone());
+        eprintln!("{} ...", job.name());
+        let given = job::run(prepared, consoles).map_err(|error| format!("{error:#}"));
+        let _ = fs::remove_file(socket);
+        eprintln!("{}: {}", job.name(), told(&given));
+        done.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((job, given));
+    }
+}
+
+fn told(given: &Result<Given, String>) -> String {
+    match given {
+        Ok(given) if given.lacking.is_empty() => ui::green("measured"),
+        Ok(given) => format!("{}: {}", ui::red("lacks"), given.lacking.join("; ")),
+        Err(why) => format!("{}: {why}", ui::red("failed")),
+    }
+}
+
+/// As wide as the terminal, coloured where that is allowed.
+fn style() -> Style {
+    let width = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    Style {
+        width: width.map(|size| size.ws_col).filter(|columns| *columns > 0),
+        colour: width.is_some() && ui::colour(),
+    }
+}

@@ -1,0 +1,218 @@
+//! What is measured, in which order.
+
+use hanok_bench::{FIGURES, Figure, Gic, Group, Side};
+
+use crate::args::{BenchArgs, Gics};
+
+/// What boots on a board; one boot gives several figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Load {
+    /// Linux with lmbench.
+    Linux,
+    /// The bare-metal payload on one vCPU.
+    Payload,
+    /// Two VMs with the payload that yield to each other; only Hanok has that.
+    Switch,
+    /// The payload on two cores.
+    Ipi,
+}
+
+impl Load {
+    const ALL: [Self; 4] = [Self::Linux, Self::Payload, Self::Switch, Self::Ipi];
+
+    /// A name for files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::Payload => "payload",
+            Self::Switch => "switch",
+            Self::Ipi => "ipi",
+        }
+    }
+
+    /// Whether a boot of this on `side` gives `figure`.
+    pub fn gives(self, figure: &Figure, side: Side) -> bool {
+        let (load, sides) = match (figure.id, figure.group) {
+            ("nanosleep" | "boot", _) | (_, Group::Lmbench) => (Self::Linux, &Side::ALL[..]),
+            // A hypercall that does nothing is not among KVM's, and on the machine itself
+            // nobody answers one.
+            ("hypercall", _) => (Self::Payload, &[Side::Hanok, Side::Xen][..]),
+            ("smccc-version", _) => (Self::Payload, &Side::HYPERVISORS[..]),
+            ("gicd-read" | "timer-interrupt", _) => (Self::Payload, &Side::ALL[..]),
+            ("switch", _) => (Self::Switch, &[Side::Hanok][..]),
+            // The plugin knows the instructions of our hypervisor alone.
+            ("ipi", _) => (Self::Ipi, &[Side::Hanok][..]),
+            _ => return false,
+        };
+        load == self && sides.contains(&side)
+    }
+}
+
+/// One boot of one board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The interrupt controller.
+    pub gic: Gic,
+    /// Who runs the guest.
+    pub side: Side,
+    /// What is booted.
+    pub load: Load,
+    /// Which repetition this is, from 0.
+    pub round: u32,
+}
+
+impl Job {
+    /// Whether the hypervisor's instructions are counted one by one, for the profile: where it
+    /// is ours. Linux would take too long.
+    pub fn counts(&self) -> bool {
+        self.side == Side::Hanok && self.load != Load::Linux
+    }
+
+    /// A name for files and people: `xen-gicv3-linux-1`.
+    pub fn name(&self) -> String {
+        let (side, gic, load) = (self.side.id(), self.gic.id(), self.load.name());
+        format!("{side}-{gic}-{load}-{}", self.round + 1)
+    }
+}
+
+/// Everything that is to be measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// One machine each.
+    pub gics: Vec<Gic>,
+    /// The CPU model of all machines.
+    pub cpu: String,
+    /// In the order in which they are shown.
+    pub sides: Vec<Side>,
+    /// In the order in which they are shown.
+    pub figures: Vec<&'static Figure>,
+    /// How often.
+    pub rounds: u32,
+    /// Of how many rounds lmbench itself takes the median: some of its programs make each of
+    /// them a second long.
+    pub inner_rounds: u32,
+}
+
+impl Plan {
+    /// What the command line asks for.
+    pub fn of(args: &BenchArgs) -> Self {
+        let gics = match (args.gic, args.quick) {
+            (Gics::Two, _) => vec![Gic::V2],
+            (Gics::Three, _) | (Gics::Both, true) => vec![Gic::V3],
+            (Gics::Both, false) => vec![Gic::V3, Gic::V2],
+        };
+        let sides: &[Side] = match (args.sides.is_empty(), args.quick) {
+            (false, _) => &args.sides,
+            (true, true) => &[Side::Native, Side::Hanok],
+            (true, false) => &Side::ALL,
+        };
+        let wanted = |id| args.figures.is_empty() || args.figures.iter().any(|one| one.id == id);
+        Self {
+            gics,
+            cpu: args.cpu.clone(),
+            sides: Side::ALL
+                .into_iter()
+                .filter(|side| sides.contains(side))
+                .collect(),
+            figures: FIGURES
+                .iter()
+                .copied()
+                .filter(|one| wanted(one.id))
+                .collect(),
+            rounds: args.repeat.unwrap_or(if args.quick { 1 } else { 2 }),
+            inner_rounds: if args.quick { 1 } else { 3 },
+        }
+    }
+
+    /// Whether `side` is measured.
+    pub fn wants(&self, side: Side) -> bool {
+        self.sides.contains(&side)
+    }
+
+    /// Whether any boot's instructions are counted one by one.
+    pub fn counts(&self) -> bool {
+        self.jobs().iter().any(Job::counts)
+    }
+
+    /// The figures that a boot of `load` on `side` is to give.
+    pub fn of_boot(&self, load: Load, side: Side) -> Vec<&'static Figure> {
+        let figures = self.figures.iter().copied();
+        figures.filter(|figure| load.gives(figure, side)).collect()
+    }
+
+    /// Whether the bare-metal payload is booted anywhere.
+    pub fn needs_payload(&self) -> bool {
+        self.jobs().iter().any(|job| job.load != Load::Linux)
+    }
+
+    /// Every boot, a machine after the other; the long ones of a machine first.
+    pub fn jobs(&self) -> Vec<Job> {
+        let mut all = Vec::new();
+        for gic in &self.gics {
+            for load in Load::ALL {
+                for side in self.sides.iter().rev() {
+                    let given = !self.of_boot(load, *side).is_empty();
+                    let rounds = if given { self.rounds } else { 0 };
+                    all.extend((0..rounds).map(|round| Job {
+                        gic: *gic,
+                        side: *side,
+                        load,
+                        round,
+                    }));
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    use crate::args::{Cli, Command};
+
+    fn plan(line: &str) -> Plan {
+        let words = format!("hanok bench {line}");
+        match Cli::try_parse_from(words.split_whitespace())
+            .unwrap()
+            .command
+        {
+            Command::Bench(args) => Plan::of(&args),
+            _ => panic!("not bench"),
+        }
+    }
+
+    #[test]
+    fn all_of_it_is_measured_twice_on_both() {
+        let jobs = plan("").jobs();
+        let linux = |job: &&Job| job.load == Load::Linux;
+        assert_eq!(jobs.iter().filter(linux).count(), 2 * 4 * 2);
+        let switch = |job: &&Job| job.load == Load::Switch;
+        assert!(
+            jobs.iter()
+                .filter(switch)
+                .all(|job| job.side == Side::Hanok)
+        );
+        assert!(jobs.iter().filter(switch).count() == 4);
+    }
+
+    #[test]
+    fn quick_yields_to_what_is_said() {
+        let quick = plan("--quick");
+        assert_eq!((quick.gics.as_slice(), quick.rounds), (&[Gic::V3][..], 1));
+        assert_eq!(quick.sides, [Side::Native, Side::Hanok]);
+        let more = plan("--quick --gic 2 --sides xen,native --repeat 3");
+        assert_eq!((more.gics.as_slice(), more.rounds), (&[Gic::V2][..], 3));
+        assert_eq!(more.sides, [Side::Native, Side::Xen]);
+    }
+
+    #[test]
+    fn nothing_boots_that_gives_nothing() {
+        let plan = plan("--figures hypercall --gic 3 --repeat 1");
+        let sides: Vec<_> = plan.jobs().iter().map(|job| job.side).collect();
+        assert_eq!(sides, [Side::Xen, Side::Hanok]);
+        assert!(plan.needs_payload());
+    }
+}

@@ -1,0 +1,261 @@
+//! A plugin of QEMU's that counts where the hypervisor's instructions go.
+//!
+//! QEMU loads it by `-plugin libhanok_plugin.so,elf=HYPERVISOR,out=FILE`. For every
+//! instruction of the hypervisor it makes the code that QEMU translates add one to a counter
+//! of that instruction and CPU. A guest's marker instructions ([`BEGIN`], [`END`]) say what
+//! is counted; with `what=boot` it is all from the reset to the first [`END`], with
+//! `what=run` all. What comes out is [`hanok_profile::report`]'s.
+//!
+//! This is the one tool with unsafe code: QEMU is C. [`qemu`] has all of it.
+
+mod counters;
+mod qemu;
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use counters::{Identities, Kept};
+use hanok_profile::code::{BEGIN, Code, END, ERET, Finder};
+use hanok_profile::record::{Counter, Counters, Recorder};
+use hanok_profile::report::{Finish, Line, Reason, VERSION};
+use qemu::{Block, Event, Instruction, Registers};
+
+/// All of the plugin's own state but the counters.
+static PLUGIN: OnceLock<Mutex<Plugin>> = OnceLock::new();
+/// The counters, which are added to without the lock.
+static COUNTERS: OnceLock<Kept> = OnceLock::new();
+
+struct Plugin {
+    finder: Finder,
+    recorder: Recorder,
+    registers: Registers,
+    identities: Identities,
+    out: File,
+    what: What,
+    failed: bool,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum What {
+    /// Each stretch between two markers.
+    #[default]
+    Stretches,
+    /// From the reset to the first marker that ends something.
+    Boot,
+    /// The whole run.
+    Run,
+}
+
+/// What the plugin was told.
+#[derive(Default)]
+struct Arguments {
+    elf: Option<String>,
+    out: Option<String>,
+    what: What,
+}
+
+impl Arguments {
+    fn parse(words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut arguments = Self::default();
+        for word in words {
+            match word.split_once('=') {
+                Some(("elf", path)) => arguments.elf = Some(path.to_owned()),
+                Some(("out", path)) => arguments.out = Some(path.to_owned()),
+                Some(("what", "stretches")) => arguments.what = What::Stretches,
+                Some(("what", "boot")) => arguments.what = What::Boot,
+                Some(("what", "run")) => arguments.what = What::Run,
+                _ => bail!(
+                    "the argument {word} is none of elf=FILE, out=FILE, what=stretches|boot|run"
+                ),
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+/// Called by [`qemu`] once, with the number of CPUs and the arguments.
+fn install(cpus: usize, words: impl Iterator<Item = String>) -> Result<()> {
+    let arguments = Arguments::parse(words)?;
+    let elf = arguments.elf.context("elf=FILE is missing")?;
+    let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {elf}"))?;
+    let code = Code::parse(&bytes).with_context(|| format!("in {elf}"))?;
+    let path = arguments.out.context("out=FILE is missing")?;
+    let out = File::create(&path).with_context(|| format!("cannot write {path}"))?;
+    let mut plugin = Plugin {
+        finder: Finder::new(code),
+        recorder: Recorder::default(),
+        registers: Registers::default(),
+        identities: Identities::default(),
+        out,
+        what: arguments.what,
+        failed: false,
+    };
+    plugin.write(&Line::Start { version: VERSION });
+    let number = Counter::number(plugin.finder.code());
+    let counters = COUNTERS.get_or_init(|| Kept::new(cpus, number));
+    if plugin.what != What::Stretches {
+        plugin.recorder.begin(counters);
+    }
+    let _ = PLUGIN.set(Mutex::new(plugin));
+    Ok(())
+}
+
+/// All there is, once the plugin is installed.
+fn installed() -> Option<(MutexGuard<'static, Plugin>, &'static Kept)> {
+    let plugin = PLUGIN.get()?.lock();
+    let plugin = plugin.unwrap_or_else(PoisonError::into_inner);
+    Some((plugin, COUNTERS.get()?))
+}
+
+/// A CPU of the board is there; this is its thread.
+fn on_cpu(cpu: usize) {
+    counters::runs(cpu);
+    if let Some((mut plugin, _)) = installed() {
+        plugin.registers.find();
+    }
+}
+
+/// What an instruction, or a block, tells us when it is executed.
+fn on_event(event: Event) {
+    if let Event::Count(counter) = event {
+        if let Some(counters) = COUNTERS.get() {
+            counters.add(counter);
+        }
+        return;
+    }
+    let Some((mut plugin, counters)) = installed() else {
+        return;
+    };
+    let plugin = &mut *plugin;
+    let cpu = counters::cpu();
+    match event {
+        Event::Block => plugin.identities.block(&plugin.registers),
+        Event::Entered(slot) => {
+            let reason = plugin.registers.reason(slot);
+            let total = counters.get(cpu, Counter::Hypervisor);
+            plugin.recorder.entered(cpu, reason, total);
+        }
+        Event::Left => {
+            // This `eret` counts, and is counted after this call.
+            let total = counters.get(cpu, Counter::Hypervisor) + 1;
+            plugin.recorder.left(cpu, total);
+        }
+        Event::Begin => plugin.recorder.begin(counters),
+        Event::End => plugin.end(counters),
+        Event::Count(_) => {}
+    }
+}
+
+/// Adds to a block that is being translated what counts its instructions.
+fn on_block(block: &Block) {
+    let Some((mut plugin, counters)) = installed() else {
+        return;
+    };
+    let plugin = &mut *plugin;
+    let instructions: Vec<_> = block.instructions().collect();
+    if !plugin.finder.is_found() {
+        let words: Vec<_> = instructions.iter().map(Instruction::word).collect();
+        if let Some(first) = instructions.first() {
+            plugin.finder.block(first.place(), &words);
+        }
+    }
+    if counters.wants_blocks() {
+        block.calls(Event::Block);
+    }
+    for instruction in &instructions {
+        plugin.instruction(instruction, counters);
+    }
+}
+
+/// QEMU ends.
+fn on_exit() {
+    let Some((mut plugin, counters)) = installed() else {
+        return;
+    };
+    let plugin = &mut *plugin;
+    let open = plugin.recorder.is_running() && plugin.what != What::Run;
+    if plugin.what == What::Run {
+        plugin.end(counters);
+    }
+    plugin.write(&Line::Finish(Finish { open }));
+}
+
+impl Plugin {
+    /// Adds what counts `instruction`. What is added first happens first.
+    fn instruction(&mut self, instruction: &Instruction, counters: &Kept) {
+        let word = instruction.word();
+        match self.finder.find(instruction.place(), word) {
+            Some(ours) => {
+                if let Some(slot) = self.finder.code().slot(ours) {
+                    instruction.calls(Event::Entered(slot));
+                }
+                if word == ERET {
+                    instruction.calls(Event::Left);
+                }
+                self.recorder.counts(ours);
+                counters.count(instruction, Counter::Word(ours));
+                counters.count(instruction, Counter::Hypervisor);
+            }
+            None => match word {
+                BEGIN if self.what == What::Stretches => instruction.calls(Event::Begin),
+                END if self.what != What::Run => instruction.calls(Event::End),
+                _ => counters.count(instruction, Counter::Others),
+            },
+        }
+    }
+
+    fn end(&mut self, counters: &Kept) {
+        let code = self.finder.code();
+        if let Some(mut stretch) = self.recorder.end(code, counters) {
+            stretch.found = self.finder.is_found();
+            stretch.differing = self.finder.differing();
+            self.write(&Line::Stretch(stretch));
+        }
+    }
+
+    /// Each line at once: QEMU may be killed.
+    fn write(&mut self, line: &Line) {
+        let text = line.text() + "\n";
+        if let Err(error) = self.out.write_all(text.as_bytes())
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            eprintln!("hanok-plugin: cannot write the report: {error}");
+        }
+    }
+}
+
+impl Registers {
+    /// Why the CPU that has just come through a vector did.
+    fn reason(&self, slot: u8) -> Reason {
+        let bare = Reason {
+            slot,
+            syndrome: None,
+            detail: None,
+        };
+        // Synchronous, from a lower exception level.
+        if !matches!(slot, 8 | 12) {
+            return bare;
+        }
+        let Some(syndrome) = self.read(qemu::ESR_EL2) else {
+            return bare;
+        };
+        let (kept, detail) = match syndrome >> 26 & 0x3f {
+            // HVC and SMC: what is called for.
+            0x12 | 0x13 | 0x16 | 0x17 => (!0, self.read(qemu::X0)),
+            // MSR, MRS: whichever general register it is.
+            0x18 => (!(0x1f << 5), None),
+            // An abort: the page, and whether it was written to.
+            0x20 => (!0, self.read(qemu::HPFAR_EL2)),
+            0x24 => (0xfc00_0040, self.read(qemu::HPFAR_EL2)),
+            _ => (!0, None),
+        };
+        Reason {
+            slot,
+            syndrome: Some(syndrome & kept),
+            detail,
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! QEMU's plugin interface (QEMU, docs/devel/tcg-plugins.rst; version 4, QEMU 10.0), as far as
+//! it is needed, with a safe face.
+//!
+//! Handles of blocks and instructions are QEMU's and live as long as the callback that got
+//! them; types with a lifetime keep them there.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use hanok_profile::code::SLOTS;
+
+/// The oldest version with all that is used here: reading registers and per-CPU counters.
+const API_VERSION: c_int = 4;
+
+/// QEMU's names of registers.
+pub const ESR_EL2: &CStr = c"ESR_EL2";
+/// The page of a stage 2 fault.
+pub const HPFAR_EL2: &CStr = c"HPFAR_EL2";
+/// A CPU's own place, of the hypervisor's choice.
+pub const TPIDR_EL2: &CStr = c"TPIDR_EL2";
+/// A guest's number of its CPU; the physical one after a reset.
+pub const VMPIDR_EL2: &CStr = c"VMPIDR_EL2";
+/// A call's number.
+pub const X0: &CStr = c"x0";
+
+/// The registers that are read.
+const REGISTERS: [&CStr; 5] = [ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0];
+
+/// What QEMU tells about itself.
+#[repr(C)]
+pub struct Info {
+    target: *const c_char,
+    oldest_api: c_int,
+    api: c_int,
+    system: bool,
+    cpus: c_int,
+    most_cpus: c_int,
+}
+
+#[repr(C)]
+struct RawBlock {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+struct RawInstruction {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+struct RawScoreboard {
+    _opaque: [u8; 0],
+}
+
+/// A counter in each CPU's entry of a scoreboard.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Entry {
+    scoreboard: *mut RawScoreboard,
+    offset: usize,
+}
+
+/// GLib's arrays: what both kinds begin with.
+#[repr(C)]
+struct GlibArray {
+    data: *mut u8,
+    len: c_uint,
+}
+
+#[repr(C)]
+struct RegisterDescriptor {
+    handle: *mut c_void,
+    name: *const c_char,
+    feature: *const c_char,
+}
+
+type BlockCallback = extern "C" fn(u64, *mut RawBlock);
+type CpuCallback = extern "C" fn(u64, c_uint);
+type ExitCallback = extern "C" fn(u64, *mut c_void);
+type ExecutionCallback = extern "C" fn(c_uint, *mut c_void);
+
+/// enum qemu_plugin_op: add to a counter.
+const ADD: c_int = 0;
+/// enum qemu_plugin_cb_flags: the callback touches no register, or reads some.
+const NO_REGISTERS: c_int = 0;
+const READS_REGISTERS: c_int = 1;
+
+// SAFETY: as declared in include/qemu/qemu-plugin.h and GLib's garray.h; C enums are ints.
+unsafe extern "C" {
+    fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: BlockCallback);
+    fn qemu_plugin_register_vcpu_init_cb(id: u64, callback: CpuCallback);
+    fn qemu_plugin_register_atexit_cb(id: u64, callback: ExitCallback, data: *mut c_void);
+    fn qemu_plugin_tb_n_insns(block: *const RawBlock) -> usize;
+    fn qemu_plugin_tb_get_insn(block: *const RawBlock, at: usize) -> *mut RawInstruction;
+    fn qemu_plugin_insn_data(
+        instruction: *const RawInstruction,
+        to: *mut c_void,
+        len: usize,
+    ) -> usize;
+    fn qemu_plugin_insn_haddr(instruction: *const RawInstruction) -> *mut c_void;
+    fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut RawBlock,
+        callback: ExecutionCallback,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut RawInstruction,
+        callback: ExecutionCallback,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+        instruction: *mut RawInstruction,
+        operation: c_int,
+        entry: Entry,
+        value: u64,
+    );
+    fn qemu_plugin_scoreboard_new(size: usize) -> *mut RawScoreboard;
+    fn qemu_plugin_u64_get(entry: Entry, cpu: c_uint) -> u64;
+    fn qemu_plugin_u64_set(entry: Entry, cpu: c_uint, value: u64);
+    fn qemu_plugin_num_vcpus() -> c_int;
+    fn qemu_plugin_get_registers() -> *mut GlibArray;
+    fn qemu_plugin_read_register(handle: *mut c_void, buffer: *mut GlibArray) -> c_int;
+    fn g_byte_array_new() -> *mut GlibArray;
+    fn g_byte_array_free(array: *mut GlibArray, with_data: c_int) -> *mut u8;
+    fn g_array_free(array: *mut GlibArray, with_data: c_int) -> *mut c_char;
+}
+
+/// QEMU refuses a plugin that needs another version of its interface.
+// SAFETY: nobody else has a symbol of this name; QEMU looks it up in this library.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = API_VERSION;
+
+/// Called by QEMU when it has loaded the library.
+///
+/// # Safety
+/// `arguments` points to `count` C strings.
+// SAFETY: nobody else has a symbol of this name; QEMU looks it up in this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const Info,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    // SAFETY: QEMU hands over its description of itself, for this call.
+    let info = unsafe { info.as_ref() }.filter(|info| info.system);
+    let cpus = info.map(|info| usize::try_from(info.most_cpus).unwrap_or(0));
+    let words = (0..usize::try_from(count).unwrap_or(0)).map(|at| {
+        // SAFETY: by this function's contract, below the count.
+        let word = unsafe { CStr::from_ptr(*arguments.add(at)) };
+        word.to_string_lossy().into_owned()
+    });
+    let Some(cpus) = cpus else {
+        eprintln!("hanok-plugin: it counts on whole machines alone");
+        return 1;
+    };
+    if let Err(error) = crate::install(cpus, words) {
+        eprintln!("hanok-plugin: {error:#}");
+        return 1;
+    }
+    // SAFETY: the callbacks are of the declared types and live as long as the library, which
+    // QEMU never unloads unless we ask.
+    unsafe {
+        qemu_plugin_register_vcpu_init_cb(id, on_cpu);
+        qemu_plugin_register_vcpu_tb_trans_cb(id, on_block);
+        qemu_plugin_register_atexit_cb(id, on_exit, ptr::null_mut());
+    }
+    0
+}
+
+extern "C" fn on_cpu(_: u64, cpu: c_uint) {
+    crate::on_cpu(cpu as usize);
+}
+
+extern "C" fn on_block(_: u64, block: *mut RawBlock) {
+    crate::on_block(&Block {
+        raw: block,
+        during: PhantomData,
+    });
+}
+
+extern "C" fn on_exit(_: u64, _: *mut c_void) {
+    crate::on_exit();
+}
+
+/// How many CPUs there are by now.
+pub fn cpus() -> usize {
+    // SAFETY: it has no conditions.
+    usize::try_from(unsafe { qemu_plugin_num_vcpus() }).unwrap_or(0)
+}
+
+/// A block that is being translated.
+pub struct Block<'a> {
+    raw: *const RawBlock,
+    during: PhantomData<&'a ()>,
+}
+
+impl Block<'_> {
+    /// Each time it is executed, before its first instruction, [`crate::on_event`] is called.
+    pub fn calls(&self, event: Event) {
+        let data = ptr::without_provenance_mut(event.number());
+        // SAFETY: the block is alive; the data is a number, not an address.
+        unsafe {
+            qemu_plugin_register_vcpu_tb_exec_cb(
+                self.raw.cast_mut(),
+                on_executed,
+                event.flags(),
+                data,
+            );
+        }
+    }
+
+    /// Its instructions.
+    pub fn instructions(&self) -> impl Iterator<Item = Instruction<'_>> {
+        // SAFETY: the block is alive, as it is being translated.
+        let number = unsafe { qemu_plugin_tb_n_insns(self.raw) };
+        (0..number).map(|at| Instruction {
+            // SAFETY: as above, and `at` is below the number.
+            raw: unsafe { qemu_plugin_tb_get_insn(self.raw, at) },
+            during: PhantomData,
+        })
+    }
+}
+
+/// One of its instructions.
+pub struct Instruction<'a> {
+    raw: *mut RawInstruction,
+    during: PhantomData<&'a ()>,
+}
+
+impl Instruction<'_> {
+    /// Its four bytes.
+    pub fn word(&self) -> u32 {
+        let mut bytes = [0; 4];
+        // SAFETY: the instruction is alive while its block is; at most four bytes are written.
+        unsafe { qemu_plugin_insn_data(self.raw, bytes.as_mut_ptr().cast(), bytes.len()) };
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Where it is in the board's memory: QEMU's own address of it, which stands for the
+    /// physical one. It is never followed; 0 for code that is in no memory.
+    pub fn place(&self) -> u64 {
+        // SAFETY: the instruction is alive while its block is.
+        unsafe { qemu_plugin_insn_haddr(self.raw) }.addr() as u64
+    }
+
+    /// Each time it is executed, before it, one is added to a counter of that CPU.
+    pub fn adds_one(&self, counters: &Scoreboard, counter: usize) {
+        let entry = counters.entry(counter);
+        // SAFETY: as above; the scoreboard is never freed.
+        unsafe { qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(self.raw, ADD, entry, 1) };
+    }
+
+    /// Each time it is executed, before it, [`crate::on_event`] is called.
+    pub fn calls(&self, event: Event) {
+        let (flags, data) = (event.flags(), ptr::without_provenance_mut(event.number()));
+        // SAFETY: as above; the data is a number, not an address.
+        unsafe { qemu_plugin_register_vcpu_insn_exec_cb(self.raw, on_executed, flags, data) };
+    }
+}
+
+/// What executing an instruction means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The measured stretch begins.
+    Begin,
+    /// It is over.
+    End,
+    /// The CPU is about to leave the hypervisor.
+    Left,
+    /// It came through this entry of the vector table.
+    Entered(u8),
+    /// A block begins.
+    Block,
+    /// An instruction that is counted without QEMU's help, by this counter.
+    Count(usize),
+}
+
+impl Event {
+    fn number(self) -> usize {
+        match self {
+            Self::Begin => 0,
+            Self::End => 1,
+            Self::Left => 2,
+            Self::Block => 3,
+            Self::Entered(slot) => 4 + usize::from(slot),
+            Self::Count(counter) => 4 + SLOTS + counter,
+        }
+    }
+
+    fn of(number: usize) -> Self {
+        match number {
+            0 => Self::Begin,
+            1 => Self::End,
+            2 => Self::Left,
+            3 => Self::Block,
+            slot if slot < 4 + SLOTS => Self::Entered((slot - 4) as u8),
+            counter => Self::Count(counter - 4 - SLOTS),
+        }
+    }
+
+    /// Whether the callback reads registers.
+    fn flags(self) -> c_int {
+        match self {
+            Self::Entered(_) | Self::Block => READS_REGISTERS,
+            _ => NO_REGISTERS,
+        }
+    }
+}
+
+/// The CPU's number that QEMU tells is not to be trusted: see [`crate::counters`].
+extern "C" fn on_executed(_: c_uint, data: *mut c_void) {
+    crate::on_event(Event::of(data.addr()));
+}
+
+/// Counters, as many for each CPU. QEMU adds room as CPUs come, and adds to them in the code
+/// that it makes.
+pub struct Scoreboard {
+    raw: *mut RawScoreboard,
+    counters: usize,
+}
+
+// SAFETY: a handle; what it stands for is reached through QEMU's functions, from any thread.
+unsafe impl Send for Scoreboard {}
+// SAFETY: likewise.
+unsafe impl Sync for Scoreboard {}
+
+impl Scoreboard {
+    /// With so many counters, all 0. It lives as long as QEMU.
+    pub fn new(counters: usize) -> Self {
+        // SAFETY: it has no conditions.
+        let raw = unsafe { qemu_plugin_scoreboard_new(counters * size_of::<u64>()) };
+        Self { raw, counters }
+    }
+
+    /// A counter's value.
+    pub fn value(&self, cpu: usize, counter: usize) -> u64 {
+        assert!(cpu < cpus());
+        // SAFETY: QEMU has room for every CPU there is; the counter is within it.
+        unsafe { qemu_plugin_u64_get(self.entry(counter), cpu as c_uint) }
+    }
+
+    /// Sets a counter.
+    pub fn set(&self, cpu: usize, counter: usize, value: u64) {
+        assert!(cpu < cpus());
+        // SAFETY: see `value`.
+        unsafe { qemu_plugin_u64_set(self.entry(counter), cpu as c_uint, value) };
+    }
+
+    fn entry(&self, counter: usize) -> Entry {
+        assert!(counter < self.counters);
+        Entry {
+            scoreboard: self.raw,
+            offset: counter * size_of::<u64>(),
+        }
+    }
+}
+
+/// The registers of a CPU that the plugin reads; all CPUs have the same.
+#[derive(Default)]
+pub struct Registers {
+    handles: Vec<(&'static CStr, Handle)>,
+}
+
+/// QEMU's name of a register.
+struct Handle(AtomicPtr<c_void>);
+
+impl Registers {
+    /// Finds them. To be called as QEMU introduces a CPU.
+    pub fn find(&mut self) {
+        if !self.handles.is_empty() {
+            return;
+        }
+        // SAFETY: on a CPU's own thread. The array is ours to free.
+        let array = unsafe { qemu_plugin_get_registers() };
+        // SAFETY: null, or an array as declared.
+        let Some(GlibArray { data, len }) = (unsafe { array.as_ref() }) else {
+            return;
+        };
+        let first: *const RegisterDescriptor = data.cast();
+        for at in 0..*len as usize {
+            // SAFETY: below the array's length; the name is a C string that lives as long.
+            let (handle, name) = unsafe {
+                let descriptor = &*first.add(at);
+                (descriptor.handle, CStr::from_ptr(descriptor.name))
+            };
+            let wanted = REGISTERS.into_iter().filter(|wanted| *wanted == name);
+            self.handles
+                .extend(wanted.map(|wanted| (wanted, Handle(AtomicPtr::new(handle)))));
+        }
+        // SAFETY: ours, and not used again.
+        unsafe { g_array_free(array, 1) };
+    }
+
+    /// The value of the register called `name`, on the CPU whose instruction is being told.
+    pub fn read(&self, name: &CStr) -> Option<u64> {
+        let (_, handle) = self.handles.iter().find(|(known, _)| *known == name)?;
+        // SAFETY: an array for this call alone.
+        let buffer = unsafe { g_byte_array_new() };
+        // SAFETY: QEMU's own handle; this is called from a callback that reads registers.
+        let size = unsafe { qemu_plugin_read_register(handle.0.load(Ordering::Relaxed), buffer) };
+        let value = match usize::try_from(size) {
+            Ok(size @ 1..=8) => {
+                let mut bytes = [0; 8];
+                // SAFETY: QEMU appended as many bytes to the array, which was empty.
+                unsafe { ptr::copy_nonoverlapping((*buffer).data, bytes.as_mut_ptr(), size) };
+                Some(u64::from_le_bytes(bytes))
+            }
+            _ => None,
+        };
+        // SAFETY: ours, and not used again.
+        unsafe { g_byte_array_free(buffer, 1) };
+        value
+    }
+}

@@ -1,0 +1,86 @@
+//! Why a guest was left, in words.
+
+use hanok_decode::{Syndrome, SystemRegister};
+use hanok_types::platform;
+
+use crate::report::Reason;
+
+/// `reason` in words. What a guest cannot tell apart has the same: pages of its memory.
+pub fn words(reason: &Reason) -> String {
+    match (reason.slot % 4, reason.syndrome) {
+        (0, Some(syndrome)) => synchronous(&Syndrome::decode(syndrome), reason.detail),
+        (0, None) => format!("vector {}", reason.slot),
+        (1 | 2, _) => "interrupt".to_owned(),
+        _ => "SError".to_owned(),
+    }
+}
+
+fn synchronous(syndrome: &Syndrome, detail: Option<u64>) -> String {
+    let number = || detail.map_or(String::new(), |number| format!(" {:#x}", number as u32));
+    match syndrome {
+        Syndrome::Hvc(_) => format!("HVC{}", number()),
+        Syndrome::Smc(_) => format!("SMC{}", number()),
+        Syndrome::Wait(_) => "WFI, WFE".to_owned(),
+        Syndrome::FpAccess => "FP and SIMD".to_owned(),
+        Syndrome::SystemRegister(access) => register(access),
+        Syndrome::DataAbort(abort) => {
+            format!(
+                "{} {}",
+                if abort.write { "write to" } else { "read of" },
+                page(detail)
+            )
+        }
+        Syndrome::InstructionAbort(_) => format!("fetch from {}", page(detail)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn register(access: &SystemRegister) -> String {
+    let kind = if access.read { "MRS" } else { "MSR" };
+    match access.register.name() {
+        Some(name) => format!("{kind} {name}"),
+        None => format!("{kind} {:?}", access.register),
+    }
+}
+
+/// HPFAR_EL2.FIPA is from bit 4 on, in pages of 4 KiB (DDI 0487, D24.2.57).
+fn page(detail: Option<u64>) -> String {
+    match detail.map(|hpfar| (hpfar & 0xfff_ffff_fff0) << 8) {
+        Some(page) if page >= platform::RAM.get() => "memory".to_owned(),
+        Some(page) => format!("{page:#010x}"),
+        None => "an unknown page".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(slot: u8, syndrome: u64, detail: Option<u64>) -> String {
+        words(&Reason {
+            slot,
+            syndrome: Some(syndrome),
+            detail,
+        })
+    }
+
+    #[test]
+    fn reasons_are_told_in_words() {
+        assert_eq!(said(8, 0x5a00_0000, Some(0xc600_0000)), "HVC 0xc6000000");
+        assert_eq!(said(8, 0x5a00_0000, None), "HVC");
+        assert_eq!(said(8, 0x0600_0000, None), "WFI, WFE");
+        // The CPU's pages of registers, and memory.
+        assert_eq!(said(8, 0x9000_0000, Some(0x8_0000)), "read of 0x08000000");
+        assert_eq!(said(8, 0x9000_0040, Some(0x8_0000)), "write to 0x08000000");
+        assert_eq!(said(8, 0x9000_0040, Some(0x40_0010)), "write to memory");
+        assert_eq!(said(8, 0x8200_0007, None), "fetch from an unknown page");
+        // As QEMU told it for MRS X3, ID_AA64PFR0_EL1, without the register.
+        assert_eq!(said(8, 1_647_312_905, None), "MRS ID_AA64PFR0_EL1");
+        let interrupt = Reason {
+            slot: 9,
+            syndrome: None,
+            detail: None,
+        };
+        assert_eq!(words(&interrupt), "interrupt");
+    }
+}

@@ -1,0 +1,163 @@
+//! What the plugin writes: JSON, one value a line, so that a run that is killed loses only
+//! what was not over yet.
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// Of the format.
+pub const VERSION: u32 = 1;
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Line {
+    /// The first one.
+    Start {
+        /// [`VERSION`].
+        version: u32,
+    },
+    /// A stretch that is over.
+    Stretch(Stretch),
+    /// The last one.
+    Finish(Finish),
+}
+
+/// What was counted between two markers, or in the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Whether the hypervisor had been recognized by its end.
+    pub found: bool,
+    /// How many of the hypervisor's instructions were others than in the ELF file by then, as
+    /// they were translated.
+    pub differing: u64,
+    /// By CPU of the board.
+    pub cpus: Vec<Cpu>,
+}
+
+/// What one CPU did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Instructions of the hypervisor.
+    pub hypervisor: u64,
+    /// All others: guests', and the boot loader's. The markers themselves are not counted.
+    pub others: u64,
+    /// Linked address and number, of each instruction of the hypervisor that ran.
+    pub counts: Vec<(u64, u64)>,
+    /// The exits that ended, by their reason.
+    pub exits: Vec<Exit>,
+}
+
+/// Exits of one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Why.
+    pub reason: Reason,
+    /// Instructions from the vector to `eret`, both included, and how many exits took as many.
+    pub costs: Vec<(u64, u64)>,
+}
+
+/// Why a guest was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reason {
+    /// The entry of the vector table (DDI 0487, D1.4.1): 8 synchronous, 9 IRQ.
+    pub slot: u8,
+    /// The syndrome, where there is one (ESR_EL2).
+    pub syndrome: Option<u64>,
+    /// What the syndrome does not say: a call's number (X0), a data abort's page (HPFAR_EL2).
+    pub detail: Option<u64>,
+}
+
+/// How the run went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finish {
+    /// Whether a stretch had begun that no marker ended.
+    pub open: bool,
+}
+
+/// A whole report.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The stretches.
+    pub stretches: Vec<Stretch>,
+    /// The end, unless the run was cut off.
+    pub finish: Option<Finish>,
+}
+
+impl Report {
+    /// From the text of a file.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut lines = text.lines().enumerate();
+        let first = lines.next().context("the plugin wrote nothing")?.1;
+        match serde_json::from_str(first).context("line 1")? {
+            Line::Start { version: VERSION } => {}
+            Line::Start { version } => bail!("the report has version {version}, not {VERSION}"),
+            _ => bail!("line 1 is not the first one of a report"),
+        }
+        let mut report = Self::default();
+        for (at, line) in lines {
+            match serde_json::from_str(line).with_context(|| format!("line {}", at + 1))? {
+                Line::Start { .. } => bail!("line {}: another start", at + 1),
+                Line::Stretch(stretch) => report.stretches.push(stretch),
+                Line::Finish(finish) => report.finish = Some(finish),
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Line {
+    /// As it is written, without the line's end.
+    pub fn text(&self) -> String {
+        // Plain data with string keys: nothing here can fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_come_back() {
+        let reason = Reason {
+            slot: 8,
+            syndrome: Some(0x5a00_0000),
+            detail: Some(!0),
+        };
+        let stretch = Stretch {
+            number: 3,
+            found: true,
+            differing: 1,
+            cpus: vec![Cpu {
+                hypervisor: 7,
+                others: 9,
+                counts: vec![(0x7f_c000_0000, 7)],
+                exits: vec![Exit {
+                    reason,
+                    costs: vec![(7, 1)],
+                }],
+            }],
+        };
+        let finish = Finish { open: true };
+        let lines = [
+            Line::Start { version: VERSION },
+            Line::Stretch(stretch.clone()),
+            Line::Finish(finish),
+        ];
+        let text = lines.map(|line| line.text()).join("\n");
+        let report = Report::parse(&text).unwrap();
+        assert_eq!(report.stretches, [stretch]);
+        assert_eq!(report.finish, Some(finish));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Report::parse("").is_err());
+        assert!(Report::parse("{\"start\":{\"version\":99}}").is_err());
+        assert!(Report::parse("{\"finish\":{\"open\":false}}").is_err());
+        let twice = "{\"start\":{\"version\":1}}\n{\"start\":{\"version\":1}}";
+        assert!(Report::parse(twice).is_err());
+    }
+}

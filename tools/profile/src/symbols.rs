@@ -1,0 +1,195 @@
+//! Names of addresses: functions, and the ones inlined into them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use addr2line::Context;
+use anyhow::{Context as _, Result};
+use gimli::{EndianRcSlice, RunTimeEndian};
+use object::{Object, ObjectSection, ObjectSymbol};
+
+type Reader = EndianRcSlice<RunTimeEndian>;
+
+/// A function at an address: the one whose instruction it is, or one that it is inlined into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    /// Its name, as a person reads it.
+    pub function: String,
+    /// The file and the line there: of the instruction, or of the call that was inlined.
+    pub line: Option<Line>,
+}
+
+/// A line of source.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Line {
+    /// From the repository on, or from the crate's own folder.
+    pub file: String,
+    /// From 1; 0 where the compiler knows none.
+    pub number: u32,
+}
+
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.number)
+    }
+}
+
+/// The names in an ELF file.
+pub struct Symbols {
+    lines: Context<Reader>,
+    labels: BTreeMap<u64, String>,
+    root: String,
+}
+
+impl Symbols {
+    /// Those of `elf`. Files below `root` are called by their path from there.
+    pub fn parse(elf: &[u8], root: &str) -> Result<Self> {
+        let file = object::File::parse(elf).context("the ELF file is damaged")?;
+        let endian = if file.is_little_endian() {
+            RunTimeEndian::Little
+        } else {
+            RunTimeEndian::Big
+        };
+        let section = |id: gimli::SectionId| -> Result<Reader> {
+            let data = match file.section_by_name(id.name()) {
+                Some(section) => section.uncompressed_data()?,
+                None => Cow::Borrowed(&[][..]),
+            };
+            Ok(EndianRcSlice::new(Rc::from(&*data), endian))
+        };
+        let dwarf = gimli::Dwarf::load(section)?;
+        Ok(Self {
+            lines: Context::from_dwarf(dwarf).context("the debug information is damaged")?,
+            labels: labels(&file),
+            root: format!("{}/", root.trim_end_matches('/')),
+        })
+    }
+
+    /// The functions at `address`, the innermost first; never none.
+    pub fn frames(&self, address: u64) -> Vec<Frame> {
+        let mut frames = self.inlined(address).unwrap_or_default();
+        if frames.is_empty() {
+            let function = self.label(address);
+            frames.push(Frame {
+                function,
+                line: None,
+            });
+        }
+        frames
+    }
+
+    fn inlined(&self, address: u64) -> Option<Vec<Frame>> {
+        let mut found = self.lines.find_frames(address).skip_all_loads().ok()?;
+        let mut frames = Vec::new();
+        while let Ok(Some(frame)) = found.next() {
+            let name = frame.function.as_ref();
+            let Some(name) = name.and_then(|name| name.raw_name().ok()) else {
+                continue;
+            };
+            let line = frame.location.as_ref().and_then(|place| {
+                Some(Line {
+                    file: self.file(place.file?),
+                    number: place.line.unwrap_or(0),
+                })
+            });
+            frames.push(Frame {
+                function: readable(&name),
+                line,
+            });
+        }
+        Some(frames)
+    }
+
+    /// The last label before `address`: what assembly has.
+    fn label(&self, address: u64) -> String {
+        match self.labels.range(..=address).next_back() {
+            Some((_, name)) => name.clone(),
+            None => format!("{address:#x}"),
+        }
+    }
+
+    fn file(&self, path: &str) -> String {
+        if let Some(own) = path.strip_prefix(&self.root) {
+            return own.to_owned();
+        }
+        let registry = path.split_once("/registry/src/");
+        let in_registry = registry.and_then(|(_, rest)| rest.split_once('/'));
+        let outside = in_registry.or_else(|| path.split_once("/library/"));
+        outside.map_or(path, |(_, rest)| rest).to_owned()
+    }
+}
+
+/// Every named place of the code; where several names are for one, the first global one.
+fn labels(file: &object::File) -> BTreeMap<u64, String> {
+    let text = file.section_by_name(".text").map(|section| section.index());
+    let mut labels = BTreeMap::new();
+    for global in [true, false] {
+        let symbols = file.symbols().filter(|symbol| {
+            symbol.section_index() == text && text.is_some() && symbol.is_global() == global
+        });
+        for symbol in symbols {
+            // Names such as $x tell code from data (AAELF64, 5.5.5).
+            let name = symbol.name().unwrap_or_default();
+            if !name.is_empty() && !name.starts_with('$') {
+                let readable = || readable(name);
+                labels.entry(symbol.address()).or_insert_with(readable);
+            }
+        }
+    }
+    labels
+}
+
+/// Without the compiler's hash and type parameters: a table has one line for each function.
+fn readable(name: &str) -> String {
+    let name = format!("{:#}", rustc_demangle::demangle(name));
+    match name.split_once('<') {
+        Some((start, _)) if !start.is_empty() => start.trim_end_matches("::").to_owned(),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::{Code, Word};
+    use crate::fake;
+
+    #[test]
+    fn assembly_has_the_last_label() {
+        let elf = fake::elf();
+        let symbols = Symbols::parse(&elf, "/repository").unwrap();
+        let name = |offset| symbols.frames(fake::BASE + offset)[0].function.clone();
+        assert_eq!(name(0), "start");
+        assert_eq!(name(60), "start");
+        assert_eq!(name(64), "hanok_vectors");
+        assert_eq!(symbols.frames(fake::BASE - 4)[0].function, "0x3ffc");
+        let code = Code::parse(&elf).unwrap();
+        assert_eq!(code.slot(Word(16)), Some(0));
+        assert_eq!(code.instruction(Word(3)), Some(3));
+    }
+
+    #[test]
+    fn names_and_paths_are_for_people() {
+        let name = "_ZN4core3ptr13read_volatile17h0123456789abcdefE";
+        assert_eq!(readable(name), "core::ptr::read_volatile");
+        assert_eq!(readable("call<u64, core::fmt::Error>"), "call");
+        assert_eq!(readable("<u64>::wrapping_add"), "<u64>::wrapping_add");
+        let symbols = Symbols::parse(&fake::elf(), "/repository/").unwrap();
+        let file = |path| symbols.file(path);
+        assert_eq!(file("/repository/core/vm/src/vm.rs"), "core/vm/src/vm.rs");
+        assert_eq!(
+            file("/rustc/59807/library/core/src/ptr/mod.rs"),
+            "core/src/ptr/mod.rs"
+        );
+        let registry = "/home/x/.cargo/registry/src/index-1/heapless-0.9.3/src/vec.rs";
+        assert_eq!(file(registry), "heapless-0.9.3/src/vec.rs");
+        assert_eq!(file("other.rs"), "other.rs");
+    }
+
+    #[test]
+    fn what_is_no_elf_file_is_refused() {
+        assert!(Symbols::parse(b"no ELF file", "/").is_err());
+        assert!(Code::parse(b"no ELF file").is_err());
+    }
+}

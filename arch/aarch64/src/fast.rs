@@ -11,8 +11,10 @@
 //! - the virtual timer's interrupt;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
+use crate::board::Board;
+use crate::cpu::Cpu;
 use crate::exits::{arrived, count, fault_ipa};
-use crate::interrupts::KICK;
+use crate::interrupts::{Interface, KICK};
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
@@ -119,23 +121,32 @@ fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> bool {
     let (vcpu, cpu, board) = arrived(vcpu);
-    let Some(taken) = board.gic.acknowledge() else {
+    // Once, so that each way is free of the question.
+    match board.gic {
+        Interface::V3 => interrupt(vcpu, cpu, board, Interface::V3),
+        Interface::V2(gic, lists) => interrupt(vcpu, cpu, board, Interface::V2(gic, lists)),
+    }
+}
+
+#[inline(always)]
+fn interrupt(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, gic: Interface) -> bool {
+    let Some(taken) = gic.acknowledge() else {
         count(vcpu, cpu, board, Cause::Interrupt);
         return true;
     };
-    board.gic.drop_priority(taken);
+    gic.drop_priority(taken);
     let id = taken.id();
+    let lists = &mut gic.lists();
     let cause = if id == board.interrupts.virtual_timer {
         // Deactivated by the guest, through the list register.
-        let lists = &mut board.gic.lists();
         let mut guest = guest(vcpu, board, lists);
         if !guest.virtual_timer_again(id) {
             guest.virtual_timer(id);
         }
         Cause::Timer
     } else if id == KICK && !cpu.is_shared() {
-        board.gic.end(taken);
-        if !guest(vcpu, board, &mut board.gic.lists()).kicked() {
+        gic.end(taken);
+        if !guest(vcpu, board, lists).kicked() {
             cpu.taken = None;
             return false;
         }

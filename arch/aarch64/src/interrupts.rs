@@ -79,7 +79,7 @@ impl Interface {
         crate::sysreg::dsb_ish();
         match self {
             Self::V3 => {
-                write!("icc_sgi1r_el1", sgi_to(to.mpidr));
+                write!("icc_sgi1r_el1", to.sgi);
                 crate::sysreg::isb();
             }
             Self::V2(gic, _) => gic.send_sgi(KICK, to.mask()),
@@ -99,8 +99,10 @@ impl Interface {
 /// How a CPU is named when an interrupt is sent to it.
 #[derive(Debug, Default)]
 pub struct Target {
-    /// By its affinity, on a GICv3.
+    /// Its affinity.
     mpidr: u64,
+    /// ICC_SGI1R_EL1 for the kick to it, on a GICv3.
+    sgi: u64,
     /// By its bit, on a GICv2, which the CPU itself alone can find out.
     mask: AtomicU8,
 }
@@ -110,6 +112,7 @@ impl Target {
     pub const fn new(mpidr: u64) -> Self {
         Self {
             mpidr,
+            sgi: sgi_to(mpidr),
             mask: AtomicU8::new(0),
         }
     }
@@ -125,13 +128,13 @@ impl Target {
 }
 
 /// ICC_SGI1R_EL1 for [`KICK`] to one CPU (IHI 0069H, 12.2).
-fn sgi_to(mpidr: u64) -> u64 {
-    let affinity = |level: u32| mpidr >> level & 0xff;
-    let (aff0, aff1, aff2, aff3) = (affinity(0), affinity(8), affinity(16), affinity(32));
+const fn sgi_to(mpidr: u64) -> u64 {
+    let (aff0, aff1) = (mpidr & 0xff, mpidr >> 8 & 0xff);
+    let (aff2, aff3) = (mpidr >> 16 & 0xff, mpidr >> 32 & 0xff);
     aff3 << 48
         | (aff0 >> 4) << 44
         | aff2 << 32
-        | u64::from(KICK.get()) << 24
+        | (KICK.get() as u64) << 24
         | aff1 << 16
         | 1 << (aff0 & 0xf)
 }

@@ -104,6 +104,7 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
         // It had work, and nobody asks anything of it.
         return;
     }
+    vm.requests(id).take_attention();
     if vm.requests(id).take_dump() {
         show::vcpu(vcpu, cpu, board);
     }

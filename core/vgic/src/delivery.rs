@@ -29,7 +29,7 @@ impl Vgic {
         if !self.needs_entry(vcpu) {
             return VcpuSet::EMPTY;
         }
-        if self.show_latched(vcpu.index(), lrs).is_none() {
+        if self.show_latched(vcpu, lrs).is_none() {
             self.bring_up_to_date(vcpu.index(), lrs);
         }
         self.take_kicks(vcpu)

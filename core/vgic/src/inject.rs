@@ -26,6 +26,22 @@ impl SgiRegister {
     const fn sends_group1(self) -> bool {
         matches!(self, Self::Sgi1)
     }
+
+    /// The SGI and the one vCPU that `value` names; `None` where it names several, none, all
+    /// others, or what has no such affinity.
+    #[inline(always)]
+    pub fn single_target(value: u64) -> Option<(u32, VcpuId)> {
+        let sgi = Sgi::from_bits(value);
+        let elsewhere = Sgi::new()
+            .with_aff1(u8::MAX)
+            .with_aff2(u8::MAX)
+            .with_aff3(u8::MAX)
+            .with_range(0xf)
+            .with_others(true);
+        let plain = value & elsewhere.into_bits() == 0;
+        let target = VcpuId::new(sgi.targets().trailing_zeros() as u8);
+        (plain && sgi.targets().is_power_of_two()).then_some((sgi.id(), target))
+    }
 }
 
 /// The value of the three registers (IHI 0069, ICC_SGI1R_EL1).

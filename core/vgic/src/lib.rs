@@ -133,5 +133,6 @@ pub use frame::{Frame, Read};
 pub use gich::GichLr;
 pub use inject::SgiRegister;
 pub use lr::{Lr, LrState};
+pub use sgi::Sgir;
 pub use snapshot::Snapshot;
 pub use state::Vgic;

@@ -47,6 +47,12 @@ impl Senders {
         }
     }
 
+    /// One more instance waits.
+    #[inline(always)]
+    pub fn add(&mut self, sgi: u32, sender: VcpuId) {
+        self.change_waiting(sgi, |waiting| waiting | only(sender.index() as u8));
+    }
+
     /// The current instance waits again.
     fn take_back(&mut self, sgi: u32) {
         let current = only(self.current(sgi));
@@ -70,18 +76,35 @@ fn only(sender: u8) -> u8 {
 
 /// GICD_SGIR (IHI 0048B, 4.3.15).
 #[bitfield(u32)]
-struct Sgir {
+pub struct Sgir {
+    /// Which.
     #[bits(4)]
-    id: u32,
+    pub id: u32,
     #[bits(11)]
     __: u32,
     /// Of what group, with two security states.
-    nsatt: bool,
-    targets: u8,
+    pub nsatt: bool,
+    /// A bit for each CPU interface it goes to, with filter 0.
+    pub targets: u8,
+    /// 0: to `targets`; 1: to all but the sender; 2: to the sender.
     #[bits(2)]
-    filter: u8,
+    pub filter: u8,
     #[bits(6)]
     __: u32,
+}
+
+impl Sgir {
+    /// Where the register is in the distributor.
+    pub const OFFSET: u64 = 0xf00;
+
+    /// The SGI and the one vCPU that `value` names; `None` where it names several or none.
+    #[inline(always)]
+    pub fn single_target(value: u32) -> Option<(u32, VcpuId)> {
+        let sgir = Self::from_bits(value);
+        let target = VcpuId::new(sgir.targets().trailing_zeros() as u8);
+        let single = sgir.filter() == 0 && sgir.targets().is_power_of_two();
+        single.then_some((sgir.id(), target))
+    }
 }
 
 impl Cpu {

@@ -7,28 +7,50 @@
 use crate::lr::LrState;
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
+use hanok_types::VcpuId;
 
 impl Vgic {
-    /// Shows the one interrupt that is new; `None`, and nothing is changed, where there is
-    /// more to do than that.
-    #[inline]
-    pub(crate) fn show_latched(&mut self, cpu: usize, lrs: &mut impl ListRegisters) -> Option<()> {
+    /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target;
+    /// whether that is to be told. `id` is below 16.
+    #[inline(always)]
+    pub fn send_sgi_to(&mut self, from: VcpuId, id: u32, target: VcpuId) -> bool {
         let groups = self.groups;
-        let cpu = self.cpus.get_mut(cpu)?;
+        let index = target.index();
+        let Some(cpu) = self.cpus.get_mut(index).filter(|_| index < self.vcpus) else {
+            return false;
+        };
+        let mask = 1u32 << (id % 16);
+        if cpu.private.sourced & mask != 0 {
+            cpu.senders.add(id, from);
+        } else if cpu.private.group1 & mask == 0 {
+            return false;
+        }
+        cpu.private.latch |= mask;
+        let due = mask & (cpu.private.listed | cpu.private.candidates(groups)) != 0;
+        if due {
+            cpu.attention = true;
+            cpu.words |= 1;
+        }
+        due
+    }
+
+    /// [`Self::enter`] in the most frequent case: shows the one interrupt that is new; `None`,
+    /// and nothing is changed, where there is more to do than that.
+    #[inline(always)]
+    pub fn show_latched(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
+        let groups = self.groups;
+        let cpu = self.cpus.get_mut(vcpu.index())?;
         if cpu.discard || cpu.refold || cpu.overflow || cpu.words != 1 {
             return None;
         }
         let bank = &cpu.private;
         let new = bank.latch;
         let levels = bank.line & !bank.edge | bank.hardware;
-        if !new.is_power_of_two() || levels != 0 || bank.delivered(groups) & new == 0 {
+        let lone = new.is_power_of_two() && levels | bank.stranded() == 0;
+        if !lone || bank.delivered(groups) & new == 0 {
             return None;
         }
-        if bank.stranded() != 0 {
-            return None;
-        }
-        let all = (1u32 << lrs.count().min(MAX_LRS)) - 1;
-        let slot = cpu.slot_for(new, lrs.empty() & all)?;
+        let slot = cpu.slot_for(new, lrs)?;
         let lr = cpu.relist(new, slot)?;
         lrs.write(slot, lr);
         cpu.used |= 1 << slot;
@@ -40,28 +62,30 @@ impl Vgic {
 
 impl Cpu {
     /// The list register for the interrupt of bit `new`: the one where it stood before and
-    /// has ended, or else a free one, both among the `empty` ones.
-    #[inline]
-    fn slot_for(&self, new: u32, empty: u32) -> Option<usize> {
+    /// has ended, or else a free one.
+    #[inline(always)]
+    fn slot_for(&self, new: u32, lrs: &impl ListRegisters) -> Option<usize> {
+        let empty = lrs.empty();
+        if self.private.listed & new == 0 {
+            let all = (1u32 << lrs.count().min(MAX_LRS)) - 1;
+            let free = empty & !self.used & all;
+            return (free != 0).then_some(free.trailing_zeros() as usize);
+        }
         let id = new.trailing_zeros();
-        let slot = if self.private.listed & new != 0 {
-            let mut used = self.used;
-            loop {
-                let slot = used.trailing_zeros();
-                used &= used.checked_sub(1)?;
-                if self.lr.get(slot as usize)?.virtual_id() == id {
-                    break slot;
-                }
+        let mut ended = empty & self.used;
+        while ended != 0 {
+            let slot = ended.trailing_zeros() as usize;
+            if self.lr.get(slot)?.virtual_id() == id {
+                return Some(slot);
             }
-        } else {
-            (empty & !self.used).trailing_zeros()
-        };
-        (empty >> slot.min(31) & 1 != 0).then_some(slot as usize)
+            ended &= ended - 1;
+        }
+        None
     }
 
     /// The value of list register `slot`, in which the interrupt of bit `new` stood and has
     /// ended, or nothing stood; and the bookkeeping of it.
-    #[inline]
+    #[inline(always)]
     fn relist(&mut self, new: u32, slot: usize) -> Option<u64> {
         let id = new.trailing_zeros();
         let bank = &mut self.private;
@@ -79,6 +103,14 @@ impl Cpu {
             bank.soft |= new;
             return Some(shadow.into_bits());
         }
+        self.list_new(id, slot)
+    }
+
+    /// Lists an SGI that is in no list register, or in one that it has left.
+    #[inline(never)]
+    fn list_new(&mut self, id: u32, slot: usize) -> Option<u64> {
+        let new = 1 << id;
+        let bank = &mut self.private;
         bank.shown &= !new;
         bank.soft &= !new;
         let lr = if bank.sourced & new != 0 {

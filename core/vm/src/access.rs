@@ -7,7 +7,7 @@ use hanok_decode::General;
 use hanok_devices::{Access, Device};
 use hanok_hal::ListRegisters;
 use hanok_types::{Deadline, Ipa, VcpuId, VcpuSet, Width, platform};
-use hanok_vgic::Frame;
+use hanok_vgic::{Frame, Sgir};
 
 /// Nanoseconds a second.
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -97,6 +97,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     #[inline(always)]
     fn interrupt_controller(&mut self, frame: Frame, offset: u64, access: Access) -> u64 {
+        if access.write && offset == Sgir::OFFSET && self.writes_sgir(frame, access) {
+            return 0;
+        }
         if !access.write {
             let mut gic = self.vm.gic.lock();
             if let Some(value) = gic.read_steady(frame, offset, access.width) {
@@ -104,6 +107,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             }
         }
         self.change_interrupts(frame, offset, access)
+    }
+
+    /// Whether a store to a GICv2's GICD_SGIR was done on the short way.
+    #[inline(always)]
+    fn writes_sgir(&mut self, frame: Frame, access: Access) -> bool {
+        let v2 = matches!(frame, Frame::V2(_)) && access.width == Width::Word;
+        v2 && self.send_sgir(access.value as u32)
     }
 
     #[inline(never)]

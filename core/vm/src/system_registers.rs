@@ -70,9 +70,18 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     fn write_register(&mut self, id: SysReg, value: u64) -> Action {
         match id {
-            SysReg::ICC_SGI1R_EL1 => self.send_sgi(SgiRegister::Sgi1, value),
-            SysReg::ICC_SGI0R_EL1 => self.send_sgi(SgiRegister::Sgi0, value),
-            SysReg::ICC_ASGI1R_EL1 => self.send_sgi(SgiRegister::Asgi1, value),
+            SysReg::ICC_SGI1R_EL1 => {
+                self.send_sgi(SgiRegister::Sgi1, value);
+                Action::Next
+            }
+            SysReg::ICC_SGI0R_EL1 => {
+                self.send_sgi(SgiRegister::Sgi0, value);
+                Action::Next
+            }
+            SysReg::ICC_ASGI1R_EL1 => {
+                self.send_sgi(SgiRegister::Asgi1, value);
+                Action::Next
+            }
             SysReg::CNTP_CTL_EL0 => self.set_timer(|timer, _| timer.set_control(value)),
             SysReg::CNTP_CVAL_EL0 => self.set_timer(|timer, _| timer.set_compare(value)),
             SysReg::CNTP_TVAL_EL0 => self.set_timer(|timer, now| timer.set_value(now, value)),
@@ -109,16 +118,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vcpu.debug == DebugAccess::Trapped
     }
 
-    /// The guest wrote `value` to ICC_SGI1R_EL1.
-    #[inline]
-    pub fn send_group1_sgi(&mut self, value: u64) {
-        self.send_sgi(SgiRegister::Sgi1, value);
-    }
-
-    fn send_sgi(&mut self, kind: SgiRegister, value: u64) -> Action {
+    /// Serves one of the three registers by which SGIs are sent.
+    #[inline(never)]
+    pub(crate) fn send_sgi(&mut self, kind: SgiRegister, value: u64) {
         let set = self.vm.gic.lock().send_sgi(self.vcpu.id, value, kind);
         self.attend(set);
-        Action::Next
     }
 
     fn set_timer(&mut self, change: impl FnOnce(&mut crate::PhysicalTimer, u64)) -> Action {

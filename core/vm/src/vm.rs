@@ -17,6 +17,7 @@ impl Requests {
     const INTERRUPTS: u32 = 1;
     const DUMP: u32 = 2;
     const TIMERS: u32 = 4;
+    const ATTENTION: u32 = 8;
 
     /// Somebody wants to see its state.
     pub fn ask_dump(&self) {
@@ -44,6 +45,16 @@ impl Requests {
     /// Whether somebody changed its timers since the last call.
     pub fn take_timers(&self) -> bool {
         self.take(Self::TIMERS)
+    }
+
+    /// Whether it may run on may have changed: its VM ends, stands still or goes on.
+    fn ask_attention(&self) {
+        self.0.fetch_or(Self::ATTENTION, Ordering::AcqRel);
+    }
+
+    /// Whether that was asked since the last call. Before the answer is looked for.
+    pub fn take_attention(&self) -> bool {
+        self.take(Self::ATTENTION)
     }
 
     /// Whether its interrupts changed since the last call, and nothing else is asked: then
@@ -298,8 +309,12 @@ impl Vm {
         }
     }
 
+    /// Makes every vCPU's pCPU look whether it may run on.
     fn kick_all(&self, machine: &impl Machine) {
-        self.config.cpus.iter().for_each(|cpu| machine.kick(*cpu));
+        for (requests, cpu) in self.requests.iter().zip(&self.config.cpus) {
+            requests.ask_attention();
+            machine.kick(*cpu);
+        }
     }
 
     /// Begins a life: devices and interrupts as after a reset, the first vCPU to be started
@@ -312,6 +327,7 @@ impl Vm {
             self.power(vcpu).turn_off();
             self.requests(vcpu).take_interrupts();
             self.requests(vcpu).take_timers();
+            self.requests(vcpu).take_attention();
         }
         let entry = Entry {
             pc: self.config.entry.get(),

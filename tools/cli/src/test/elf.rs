@@ -25,7 +25,7 @@ pub const STEPS: &[TestStep] = &[TestStep {
 }];
 
 /// The flat binary may have so many bytes.
-const LARGEST: usize = 327_680;
+const LARGEST: usize = 262_144;
 /// The functions whose work is with floating-point registers.
 const MAY_USE_FP: [&str; 2] = ["hanok_fp_save", "hanok_fp_load"];
 

@@ -12,6 +12,7 @@ mod sysreg;
 
 pub mod board;
 pub mod boot;
+mod bulk;
 mod command;
 mod console;
 pub mod cpu;

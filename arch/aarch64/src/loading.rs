@@ -5,7 +5,6 @@
 
 use crate::ram::{GuestRam, forget_instructions};
 use crate::unit::VmUnit;
-use core::ptr;
 use hanok_config::{Blob, Sum};
 use hanok_hal::GuestMemory;
 use hanok_types::{Ipa, Span};
@@ -38,8 +37,8 @@ enum Stage {
     Erase { at: u64 },
     /// The blobs before `blob`, and `done` bytes of it, are in place.
     Place { blob: usize, done: u64, sum: Sum },
-    /// RAM before `at` is clean to the point of coherency.
-    Clean { at: u64 },
+    /// The blobs before `blob`, and `done` bytes of it, are clean to the point of coherency.
+    Clean { blob: usize, done: u64 },
     /// Flash before `at` is, too.
     CleanFlash { at: u64 },
 }
@@ -64,7 +63,7 @@ impl Loading {
         match &mut self.stage {
             Stage::Zero { at } => match next_gap(unit, *at) {
                 Some(gap) => {
-                    unit.ram.fill(gap.start(), gap.len(), 0);
+                    unit.ram.zero(gap.start(), gap.len());
                     *at = gap.end().get();
                 }
                 None => self.stage = Stage::Erase { at: 0 },
@@ -81,8 +80,7 @@ impl Loading {
                 let index = *blob;
                 let damaged = Damaged { blob: index };
                 let Some(wanted) = unit.vm.config().blobs.get(index) else {
-                    let at = unit.ram.ipa().start().get();
-                    self.stage = Stage::Clean { at };
+                    self.stage = Stage::Clean { blob: 0, done: 0 };
                     return Ok(false);
                 };
                 if copy(unit, wanted, payload, done, sum).ok_or(damaged)? {
@@ -90,11 +88,9 @@ impl Loading {
                     self.stage = begin_blob(index + 1);
                 }
             }
-            Stage::Clean { at } => match next_piece(Some(&unit.ram), *at) {
-                Some(piece) => {
-                    unit.ram.clean_to_coherency(piece.start(), piece.len());
-                    *at = piece.end().get();
-                }
+            Stage::Clean { blob, done } => match unit.vm.config().blobs.get(*blob) {
+                Some(wanted) if *done < wanted.len => *done += clean(unit, wanted, *done),
+                Some(_) => (*blob, *done) = (*blob + 1, 0),
                 None => self.stage = Stage::CleanFlash { at: 0 },
             },
             Stage::CleanFlash { at } => match next_piece(unit.flash.as_ref(), *at) {
@@ -157,17 +153,25 @@ fn region<'a>(unit: &'a VmUnit, blob: &Blob) -> Option<&'a GuestRam> {
         .find(|region| region.ipa().covers(&span))
 }
 
+/// Cleans a piece of a blob that is in place, from `done` on; its length.
+fn clean(unit: &VmUnit, blob: &Blob, done: u64) -> u64 {
+    let len = PIECE.min(blob.len - done);
+    if let Some(region) = region(unit, blob) {
+        region.clean_to_coherency(Ipa::new(blob.load.get() + done), len);
+    }
+    len
+}
+
 /// Copies and sums a piece; whether the blob is whole.
 fn copy(unit: &VmUnit, blob: &Blob, payload: &[u8], done: &mut u64, sum: &mut Sum) -> Option<bool> {
     let from = usize::try_from(blob.offset.checked_add(*done)?).ok()?;
     let len = PIECE.min(blob.len.checked_sub(*done)?);
     let bytes = payload.get(from..from.checked_add(len as usize)?)?;
-    let to = region(unit, blob)?
-        .host_of(Ipa::new(blob.load.get().checked_add(*done)?), len)
-        .ok()?;
-    sum.update(bytes);
-    // SAFETY: `host_of` proved `len` bytes at `to`; the payload is elsewhere.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    let (region, at) = (region(unit, blob)?, blob.load.get().checked_add(*done)?);
+    // SAFETY: nobody is in the VM whose memory is made, its devices are not connected, and
+    // the payload is elsewhere.
+    let to = unsafe { region.bytes_mut(Ipa::new(at), len)? };
+    sum.update_copying(bytes, to);
     *done += len;
     Some(*done == blob.len)
 }

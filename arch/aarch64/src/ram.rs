@@ -1,5 +1,6 @@
 //! A VM's RAM, through the hypervisor's identity map.
 
+use crate::bulk;
 use core::ptr;
 use hanok_hal::{BadAddress, GuestMemory};
 use hanok_types::{Hpa, Ipa, Span};
@@ -49,22 +50,33 @@ impl GuestRam {
         }
     }
 
+    /// Sets `len` bytes at `at` to zero, also for a guest that starts with its caches off, as
+    /// [`Self::clean_to_coherency`]; nothing where they are not all inside.
+    pub(crate) fn zero(&self, at: Ipa, len: u64) {
+        let Ok(to) = self.host_of(at, len) else {
+            return;
+        };
+        // SAFETY: `host_of` proved the range, which is mapped and this VM's.
+        unsafe { bulk::zero(to, len) };
+        self.clean_to_coherency(at, len);
+    }
+
     /// What was written to `len` bytes at `at` through the cache becomes visible to a guest
     /// that starts with its caches off (docs/architecture-review.md, "Guest images").
     pub(crate) fn clean_to_coherency(&self, at: Ipa, len: u64) {
-        let Ok(from) = self.host_of(at, len) else {
-            return;
-        };
-        // CTR_EL0.DminLine: log2 of the words in the smallest line.
-        let line = 4 << (crate::read!("ctr_el0") >> 16 & 0xf);
-        let start = from as u64;
-        for at in (start..start + len).step_by(line) {
-            // SAFETY: cache maintenance on this VM's own mapped RAM changes no value.
-            unsafe {
-                core::arch::asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags))
-            };
+        if let Ok(from) = self.host_of(at, len) {
+            bulk::clean_to_coherency(from as u64, len);
         }
-        crate::sysreg::dsb_sy();
+    }
+
+    /// `len` bytes at `at`, while nobody is in the VM.
+    ///
+    /// # Safety
+    /// Nobody else has a reference to them, and no vCPU of the VM and no device writes there.
+    pub(crate) unsafe fn bytes_mut(&self, at: Ipa, len: u64) -> Option<&mut [u8]> {
+        let to = self.host_of(at, len).ok()?;
+        // SAFETY: `host_of` proved the range; the rest is this function's contract.
+        Some(unsafe { core::slice::from_raw_parts_mut(to, usize::try_from(len).ok()?) })
     }
 }
 

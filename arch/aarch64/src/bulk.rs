@@ -1,0 +1,60 @@
+//! Megabytes at a time: zeroing and cleaning, by the cache line.
+
+use crate::read;
+use core::arch::asm;
+use core::ptr;
+
+/// Sets `len` bytes at `to` to zero.
+///
+/// # Safety
+/// They are mapped as normal memory, and the caller's own.
+pub unsafe fn zero(to: *mut u8, len: u64) {
+    // DCZID_EL0: log2 of the words that DC ZVA clears, unless it is prohibited (D24.2.36).
+    let id = read!("dczid_el0");
+    let block = 4u64 << (id & 0xf);
+    let start = to as u64;
+    let end = start + len;
+    let (from, until) = (start.next_multiple_of(block), end & !(block - 1));
+    if id & 1 << 4 != 0 || from >= until {
+        // SAFETY: by this function's contract.
+        return unsafe { ptr::write_bytes(to, 0, len as usize) };
+    }
+    // SAFETY: by this function's contract; all three parts are inside.
+    unsafe {
+        ptr::write_bytes(to, 0, (from - start) as usize);
+        each_block(from, until, block, |at| {
+            asm!("dc zva, {}", in(reg) at, options(nostack, preserves_flags));
+        });
+        ptr::write_bytes(until as *mut u8, 0, (end - until) as usize);
+    }
+}
+
+/// Cleans and invalidates `len` bytes from `start` on to the point of coherency.
+pub fn clean_to_coherency(start: u64, len: u64) {
+    // CTR_EL0.DminLine: log2 of the words in the smallest line.
+    let line = 4u64 << (read!("ctr_el0") >> 16 & 0xf);
+    let (from, until) = (start & !(line - 1), (start + len).next_multiple_of(line));
+    each_block(from, until, line, |at| {
+        // SAFETY: cache maintenance changes no value; a line that is not mapped faults, and
+        // every caller gives mapped memory.
+        unsafe { asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags)) };
+    });
+    crate::sysreg::dsb_sy();
+}
+
+/// Calls `each` with the addresses from `from` to `until`, both multiples of `block`. Eight
+/// at a time, so that the loop costs little beside what is done.
+#[inline(always)]
+fn each_block(from: u64, until: u64, block: u64, each: impl Fn(u64)) {
+    let mut at = from;
+    while until - at >= 8 * block {
+        for _ in 0..8 {
+            each(at);
+            at += block;
+        }
+    }
+    while at < until {
+        each(at);
+        at += block;
+    }
+}

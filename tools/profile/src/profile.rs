@@ -74,12 +74,6 @@ pub struct Exits {
 impl Profile {
     /// Of all `stretches` together.
     pub fn of(stretches: &[Stretch], symbols: &Symbols) -> Self {
-        let mut addresses = BTreeMap::<u64, u64>::new();
-        for cpu in stretches.iter().flat_map(|stretch| &stretch.cpus) {
-            for (address, count) in &cpu.counts {
-                *addresses.entry(*address).or_default() += count;
-            }
-        }
         let mut profile = Self {
             cpus: totals(stretches),
             exits: exits(stretches),
@@ -87,7 +81,7 @@ impl Profile {
         };
         let mut functions = BTreeMap::new();
         let mut lines = BTreeMap::new();
-        for (address, count) in addresses {
+        for (address, count) in addresses(stretches) {
             let frames = symbols.frames(address);
             profile.tree.add(&frames, count);
             add_functions(&mut functions, &frames, count);
@@ -131,6 +125,17 @@ impl Node {
             node.or_default().add(inlined, count);
         }
     }
+}
+
+/// How often each instruction ran, whatever the CPU.
+fn addresses(stretches: &[Stretch]) -> BTreeMap<u64, u64> {
+    let mut addresses = BTreeMap::new();
+    for cpu in stretches.iter().flat_map(|stretch| &stretch.cpus) {
+        for (address, count) in &cpu.counts {
+            *addresses.entry(*address).or_default() += count;
+        }
+    }
+    addresses
 }
 
 fn totals(stretches: &[Stretch]) -> Vec<Total> {

@@ -83,7 +83,7 @@ const WEIGHTS: [(Class, u64); 11] = [
     (Class::Timer, 3),
     (Class::Masked, 2),
     (Class::Wait, 2),
-    (Class::Sibling, 2),
+    (Class::Sibling, 4),
 ];
 
 /// Of so many steps one is not about registers.

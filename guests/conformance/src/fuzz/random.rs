@@ -29,7 +29,7 @@ impl Random {
 
     /// A number below `limit`, which is not zero and well below 2^32.
     pub const fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 32) * limit >> 32
+        ((self.next() >> 32) * limit) >> 32
     }
 
     /// True once in `times` times.

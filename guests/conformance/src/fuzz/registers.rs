@@ -233,12 +233,14 @@ fn judge(fuzzer: &mut Fuzzer<'_>, register: Register, start: &Start, end: &End) 
             ));
         }
     }
-    let (op0, ..) = register.fields();
+    let (op0, _, crn, ..) = register.fields();
     let known = match end.kind() {
         _ if end.arrived() => true,
         // UNDEFINED, FP, SVE and SME disabled, 64-byte accesses disabled.
         Kind::Synchronous(0x00 | 0x07 | 0x19 | 0x1d | 0x0a) => true,
         Kind::Synchronous(0x25) => op0 == 1,
+        // FEAT_IDST: an identification register that is not there is trapped, not undefined.
+        Kind::Synchronous(0x18) => (op0, crn) == (3, 0),
         Kind::Irq | Kind::Fiq => register.waits() || op0 == 0 || op0 == 3,
         _ => false,
     };

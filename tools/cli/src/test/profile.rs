@@ -2,7 +2,7 @@
 //! instruction is written here, and the counter that a guest reads.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use hanok_profile::report::{Report, Stretch};
 use super::{Tally, TestStep};
 use crate::artifacts::Store;
 use crate::bench::profile::{Counting, What};
-use crate::board::Start;
+use crate::board::{Ready, Start};
 use crate::console::session::{self, Input, Request, Sink};
-use crate::exit::Failure;
+use crate::exit::{Blame, Code, Outcome, failure};
 use crate::overrides::Overrides;
 use crate::{cargo, repo, system};
 
@@ -150,36 +150,9 @@ fn names(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Result<Report, Failure> {
-    let made = || -> Result<PathBuf> {
-        fs::write(dir.join("payload"), payload())?;
-        let file = dir.join("system.toml");
-        fs::write(
-            &file,
-            format!(
-                "board = \"qemu-virt\"\ncores = {cores}\n[[vm]]\nname = \"payload\"\n\
-                 kernel = \"payload\"\nmemory = \"64M\"\ncpus = [0]\n"
-            ),
-        )?;
-        Ok(file)
-    };
-    let wrong = |error: anyhow::Error| Failure {
-        code: crate::exit::Code::Usage,
-        error,
-    };
-    let file = made().map_err(wrong)?;
-    let store = Store::open(true, false).map_err(wrong)?;
-    let system = system::load(root, &file, &Overrides::default())?;
-    let start = Start {
-        icount: true,
-        ..Start::default()
-    };
-    let tools = start.tools(&store, &system)?;
-    let resolved = system::resolve(root, &store, &system.artifacts(), cargo::TARGET)?;
-    let bytes = system::build(root, &system, &resolved, None)?;
-    let image = dir.join("image");
-    repo::write_whole(&image, &bytes).map_err(wrong)?;
-    let mut ready = tools.ready(&system, &image, &start);
+/// The payload in a VM on the first of `cores` cores, and what was counted of it.
+fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Report> {
+    let mut ready = board(root, dir, cores)?;
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, What::Stretches);
     let file = |name: &str| fs::File::create(dir.join(name)).map(Sink::File);
@@ -190,18 +163,40 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Result<Repor
         steps: ready.first,
         until: None,
         timeout: Some(PATIENCE),
-        consoles: vec![file("payload.console").map_err(|error| wrong(error.into()))?],
-        log: file("hanok.log").map_err(|error| wrong(error.into()))?,
+        consoles: vec![file("payload.console").blame(Code::Usage)?],
+        log: file("hanok.log").blame(Code::Usage)?,
         input: Input::None,
         before_end: None,
         vms: ready.vms,
     };
     let ended = session::run(request)?;
-    if ended.code != crate::exit::Code::Success {
-        return Err(wrong(anyhow::anyhow!("{}", ended.why)));
+    if ended.code != Code::Success {
+        return Err(failure(ended.code, ended.why));
     }
-    let text = fs::read_to_string(report).map_err(|error| wrong(error.into()))?;
-    Report::parse(&text).map_err(wrong)
+    let text = fs::read_to_string(report).blame(Code::TestsFailed)?;
+    Report::parse(&text).blame(Code::TestsFailed)
+}
+
+fn board(root: &Path, dir: &Path, cores: u64) -> Outcome<Ready> {
+    fs::write(dir.join("payload"), payload()).blame(Code::Usage)?;
+    let file = dir.join("system.toml");
+    let described = format!(
+        "board = \"qemu-virt\"\ncores = {cores}\n[[vm]]\nname = \"payload\"\n\
+         kernel = \"payload\"\nmemory = \"64M\"\ncpus = [0]\n"
+    );
+    fs::write(&file, described).blame(Code::Usage)?;
+    let store = Store::open(true, false).blame(Code::Setup)?;
+    let system = system::load(root, &file, &Overrides::default())?;
+    let start = Start {
+        icount: true,
+        ..Start::default()
+    };
+    let tools = start.tools(&store, &system)?;
+    let resolved = system::resolve(root, &store, &system.artifacts(), cargo::TARGET)?;
+    let bytes = system::build(root, &system, &resolved, None)?;
+    let image = dir.join("image");
+    repo::write_whole(&image, &bytes).blame(Code::Usage)?;
+    Ok(tools.ready(&system, &image, &start))
 }
 
 /// The hypervisor's instructions and the guest's own one are what the guest's counter says.

@@ -7,8 +7,8 @@ use hanok_types::{Hpa, Ipa, Span};
 
 /// One contiguous block of a VM's RAM.
 ///
-/// Its bytes are never borrowed: the guest may change them at any moment, so they are
-/// copied in and out by volatile or raw accesses alone.
+/// Its bytes are never borrowed while the VM lives: the guest may change them at any moment,
+/// so they are copied in and out by volatile or raw accesses alone.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestRam {
     ipa: Span<Ipa>,
@@ -72,8 +72,9 @@ impl GuestRam {
     /// `len` bytes at `at`, while nobody is in the VM.
     ///
     /// # Safety
-    /// Nobody else has a reference to them, and no vCPU of the VM and no device writes there.
-    pub(crate) unsafe fn bytes_mut(&self, at: Ipa, len: u64) -> Option<&mut [u8]> {
+    /// While the result lives nobody else has a reference to them, and no vCPU of the VM and
+    /// no device writes there.
+    pub(crate) unsafe fn bytes_mut<'a>(&self, at: Ipa, len: u64) -> Option<&'a mut [u8]> {
         let to = self.host_of(at, len).ok()?;
         // SAFETY: `host_of` proved the range; the rest is this function's contract.
         Some(unsafe { core::slice::from_raw_parts_mut(to, usize::try_from(len).ok()?) })

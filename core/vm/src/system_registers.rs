@@ -61,6 +61,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             | SysReg::OSDLR_EL1
             | SysReg::DBGPRCR_EL1
             | SysReg::DBGAUTHSTATUS_EL1
+            | SysReg::OSDTRRX_EL1
+            | SysReg::OSDTRTX_EL1
+            | SysReg::OSECCR_EL1
             | SysReg::DBGCLAIMCLR_EL1 => 0,
             SysReg::DBGCLAIMSET_EL1 => 0xff,
             _ if is_debug(id) => return Answer::Debug,
@@ -105,6 +108,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             | SysReg::MDCCINT_EL1
             | SysReg::OSDLR_EL1
             | SysReg::DBGPRCR_EL1
+            | SysReg::OSDTRRX_EL1
+            | SysReg::OSDTRTX_EL1
+            | SysReg::OSECCR_EL1
             | SysReg::DBGCLAIMSET_EL1
             | SysReg::DBGCLAIMCLR_EL1 => Action::Next,
             // Clearing one that was never set, likewise.

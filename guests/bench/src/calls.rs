@@ -2,13 +2,14 @@
 
 use crate::measure::{Stretch, not_here};
 use core::arch::asm;
+use hanok_abi::hypercall;
 use hanok_bench_plan::Figure;
 use hanok_guest_runtime::console::Sink;
 use hanok_guest_runtime::tree::Machine;
 use hanok_guest_runtime::{gic, psci, xen};
 
 /// Hanok's hypercall that does nothing, and answers zero.
-const HANOK_NULL: u64 = 0xc600_0000;
+const HANOK_NULL: u64 = hypercall::NULL as u64;
 
 const ROUNDS: u64 = 1024;
 

@@ -10,11 +10,12 @@
 use crate::calls::{hvc, nothing, understood};
 use crate::measure::{Stretch, frequency};
 use core::arch::asm;
+use hanok_abi::hypercall;
 use hanok_bench_plan::{Figure, Least};
 use hanok_guest_runtime::timer;
 
 /// Hanok's hypercall that lets others run.
-const YIELD: u64 = 0xc600_0001;
+const YIELD: u64 = hypercall::YIELD as u64;
 /// Yields from one sign to the next.
 const PERIOD: u64 = 256;
 /// Yields of a stretch; the rest of a period is looked at one by one.

@@ -49,6 +49,9 @@ fn what_there_is_nothing_of_reads_as_zero_and_ignores_writes() {
         SysReg::MDCCINT_EL1,
         SysReg::OSDLR_EL1,
         SysReg::DBGPRCR_EL1,
+        SysReg::OSDTRRX_EL1,
+        SysReg::OSDTRTX_EL1,
+        SysReg::OSECCR_EL1,
         SysReg::DBGCLAIMCLR_EL1,
     ] {
         assert_eq!(set(&mut vm, id, u64::MAX), Action::Next, "{id}");
@@ -197,6 +200,9 @@ fn everything_else_is_undefined() {
             SysReg::OSLSR_EL1,
             SysReg::OSDLR_EL1,
             SysReg::DBGPRCR_EL1,
+            SysReg::OSDTRRX_EL1,
+            SysReg::OSDTRTX_EL1,
+            SysReg::OSECCR_EL1,
             SysReg::DBGCLAIMSET_EL1,
             SysReg::DBGCLAIMCLR_EL1,
             SysReg::DBGAUTHSTATUS_EL1,

@@ -130,7 +130,10 @@ pub(super) fn unchanged(before: &Regs, after: &Regs, may_change: u32) {
 /// Whether an exit can lead to this.
 pub(super) fn fits(exit: Exit, action: Action) -> bool {
     match exit {
-        Exit::Hypercall => matches!(action, Action::Resume | Action::Sleep | Action::Reconsider),
+        Exit::Hypercall => matches!(
+            action,
+            Action::Resume | Action::Sleep | Action::Reconsider | Action::Yield
+        ),
         Exit::Data(_) => matches!(action, Action::Next | Action::Inject(_)),
         Exit::SystemRegister(_) => {
             matches!(action, Action::Next | Action::Inject(_) | Action::GiveDebug)

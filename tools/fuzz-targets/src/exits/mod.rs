@@ -154,7 +154,7 @@ impl World {
                 let (irq, physical) = (IntId::spi(112 + u32::from(number % 64)), number);
                 vm.device_interrupt(machine, irq, IntId::spi(physical.into()));
             }
-            30 => drop(vm.set_paused(machine, input.byte() % 8 == 0)),
+            30 => drop(vm.set_paused(machine, input.byte().is_multiple_of(8))),
             _ => match input.byte() % 16 {
                 0 => drop(vm.restart(machine)),
                 1 if vm.stop(machine) => self.carry_out(Ending::Off),

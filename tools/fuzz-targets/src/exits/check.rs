@@ -85,7 +85,8 @@ pub(super) fn empty(lists: &FakeListRegisters) {
 /// The registers that the exit's instruction may change, as a set of bits.
 pub(super) fn named(exit: Exit) -> u32 {
     match exit {
-        Exit::Hypercall => 1,
+        // The widest answer is CALL_UID's.
+        Exit::Hypercall => 0xf,
         Exit::SystemRegister(access) if !access.write => 1 << access.register,
         Exit::Data(DataAbort {
             access: Some(access),

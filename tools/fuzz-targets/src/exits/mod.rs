@@ -221,6 +221,7 @@ impl World {
 
     /// What a pCPU does with its vCPU when it is to look at it again.
     fn reconsider(&mut self, n: usize) {
+        self.vm.vm.requests(id(n)).take_attention();
         let running = self.vm.vm.life().is_running();
         let power = self.vm.vm.power(id(n));
         if self.present[n] && !(running && power.is_on()) {

@@ -8,7 +8,7 @@
 //! - a hypercall with a constant answer;
 //! - a load or store of one register to a device;
 //! - the sending of an SGI by a system register;
-//! - the virtual timer's interrupt;
+//! - the virtual timer's interrupt, and on a GICv2 the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::board::Board;
@@ -150,6 +150,9 @@ fn interrupt(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, gic: Interfa
             cpu.taken = None;
             return false;
         }
+        Cause::Interrupt
+    } else if id == board.interrupts.maintenance && guest(vcpu, board, lists).hardware_ended() {
+        gic.end(taken);
         Cause::Interrupt
     } else {
         cpu.taken = Some(taken);

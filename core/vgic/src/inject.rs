@@ -183,10 +183,7 @@ impl Vgic {
         physical: IntId,
         lrs: &mut impl ListRegisters,
     ) -> Option<()> {
-        if self.version == GicVersion::V2 {
-            return None;
-        }
-        let groups = self.groups;
+        let (groups, version) = (self.groups, self.version);
         let cpu = self.cpus.get_mut(vcpu.index())?;
         if cpu.attention || cpu.overflow || cpu.discard {
             return None;
@@ -200,7 +197,11 @@ impl Vgic {
         *shadow = if cpu.used & 1 << slot == 0 {
             let lr = cpu.private.show_hardware(id, physical, groups)?;
             cpu.used |= 1 << slot;
-            lr
+            match version {
+                // See the crate's documentation, "Interrupts of real devices".
+                GicVersion::V2 => lr.with_eoi(true),
+                GicVersion::V3 => lr,
+            }
         } else if shadow.virtual_id() == id.get()
             && shadow.hardware()
             && cpu.private.delivered(groups) & mask != 0

@@ -4,10 +4,10 @@
 //! single private interrupt without a level or a physical interrupt behind it, in practice
 //! an SGI, has become pending, and nothing else has changed. Its outcome is the same.
 
-use crate::lr::LrState;
+use crate::lr::{Lr, LrState};
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::VcpuId;
+use hanok_types::{IntId, VcpuId};
 
 impl Vgic {
     /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target;
@@ -32,6 +32,37 @@ impl Vgic {
             cpu.words |= 1;
         }
         due
+    }
+
+    /// [`Self::maintenance`] in the most frequent case: the guest has ended one private
+    /// interrupt with a physical one behind, and nothing else has changed. The physical one,
+    /// which is to be deactivated; `None`, and nothing is changed, in other cases.
+    #[inline(always)]
+    pub fn end_of_hardware(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<IntId> {
+        let cpu = self.cpus.get_mut(vcpu.index())?;
+        if cpu.discard || cpu.attention || cpu.overflow {
+            return None;
+        }
+        let slot = cpu.ended_slot(lrs)?;
+        let lr = cpu.lr.get_mut(slot)?;
+        let id = lr.virtual_id();
+        let mask = 1u32.checked_shl(id)?;
+        let bank = &mut cpu.private;
+        let due = bank.latch | bank.hardware | bank.line & !bank.edge;
+        if bank.hardware_listed & mask == 0 || due & mask != 0 {
+            return None;
+        }
+        bank.active &= !mask;
+        bank.forced &= !mask;
+        bank.shown &= !mask;
+        bank.soft &= !mask;
+        bank.hardware_listed &= !mask;
+        bank.listed &= !mask;
+        let physical = bank.physical(id);
+        cpu.used &= !(1 << slot);
+        *lr = Lr::new();
+        lrs.write(slot, 0);
+        Some(IntId::new(physical.into()))
     }
 
     /// [`Self::enter`] in the most frequent case: shows the one interrupt that is new; `None`,
@@ -81,6 +112,26 @@ impl Cpu {
             ended &= ended - 1;
         }
         None
+    }
+
+    /// The list register whose interrupt has ended, and the end of which was to be reported;
+    /// `None` where there is none, or several.
+    #[inline(always)]
+    fn ended_slot(&self, lrs: &impl ListRegisters) -> Option<usize> {
+        let mut ended = None;
+        let mut used = self.used;
+        while used != 0 {
+            let slot = used.trailing_zeros() as usize;
+            used &= used - 1;
+            let reported = self.lr.get(slot)?.eoi();
+            if reported && !Lr::from_bits(lrs.read(slot)).is_valid() {
+                if ended.is_some() {
+                    return None;
+                }
+                ended = Some(slot);
+            }
+        }
+        ended
     }
 
     /// The value of list register `slot`, in which the interrupt of bit `new` stood and has

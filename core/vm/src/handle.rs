@@ -62,6 +62,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
+    /// [`Self::maintenance`] in the most frequent case: the end of a private interrupt with
+    /// a physical one behind was reported. `false`, and nothing has been done, in others.
+    #[inline(always)]
+    pub fn hardware_ended(&mut self) -> bool {
+        let ended = self.vm.gic.lock().end_of_hardware(self.vcpu.id, self.lists);
+        if let Some(physical) = ended {
+            self.machine.deactivate(physical);
+        }
+        ended.is_some()
+    }
+
     /// The maintenance interrupt: list registers ran low while more was pending.
     pub fn maintenance(&mut self) {
         let mut gic = self.vm.gic.lock();

@@ -172,7 +172,7 @@ impl World {
         for _ in 0..20 {
             self.collect(cpu);
             if self.cpus[cpu].maintenance() {
-                self.vgic.maintenance(vcpu(cpu), &mut self.cpus[cpu]);
+                self.maintain(cpu);
             }
             self.vgic.enter(vcpu(cpu), &mut self.cpus[cpu]);
             assert!(!self.vgic.needs_entry(vcpu(cpu)));
@@ -183,6 +183,19 @@ impl World {
             }
         }
         panic!("storm of maintenance interrupts: {:?}", self.cpus[cpu]);
+    }
+
+    fn maintain(&mut self, cpu: usize) {
+        let lrs = &mut self.cpus[cpu];
+        if self.short_path
+            && let Some(id) = self.vgic.end_of_hardware(vcpu(cpu), lrs)
+        {
+            let plain = self.plain(cpu, id.get());
+            assert!(plain.physical_active, "{id} is deactivated twice");
+            plain.physical_active = false;
+            return;
+        }
+        self.vgic.maintenance(vcpu(cpu), lrs);
     }
 
     /// Deactivations of physical interrupts, by the CPU and by software.

@@ -35,6 +35,19 @@ impl Vgic {
         self.take_kicks(vcpu)
     }
 
+    /// [`Self::enter`] without its short way: what that is measured against.
+    #[cfg(test)]
+    pub(crate) fn enter_at_length(
+        &mut self,
+        vcpu: VcpuId,
+        lrs: &mut impl ListRegisters,
+    ) -> VcpuSet {
+        if self.needs_entry(vcpu) {
+            self.bring_up_to_date(vcpu.index(), lrs);
+        }
+        self.take_kicks(vcpu)
+    }
+
     /// After a maintenance interrupt: as [`Self::enter`], but looks at every list register.
     pub fn maintenance(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
         self.mark_refold(vcpu.index());

@@ -124,6 +124,8 @@ mod redist;
 mod register_tests;
 mod sgi;
 mod short;
+#[cfg(test)]
+mod short_tests;
 mod snapshot;
 mod state;
 #[cfg(test)]

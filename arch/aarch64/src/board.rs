@@ -106,6 +106,7 @@ impl SerialPort for VmPort<'_> {
 impl Machine for Board {
     type Port<'a> = VmPort<'a>;
 
+    #[inline(always)]
     fn kick(&self, cpu: CpuId) {
         if let Some(target) = self.cpus.get(cpu.index()) {
             self.gic.kick(target);

@@ -37,6 +37,8 @@ pub struct Cpu {
     /// The interrupt that was acknowledged at the exit, its priority dropped, and is to be
     /// served; `None` where it was ended already.
     pub taken: Option<Taken>,
+    /// Whether the CPU counts EL2's own instructions.
+    pub counts_instructions: bool,
     /// What the counter of EL2's own instructions showed when it was last looked at.
     pub instructions: u32,
 }
@@ -58,6 +60,7 @@ impl Cpu {
             timer: Cell::new(Deadline::NEVER),
             gic: None,
             taken: None,
+            counts_instructions: board.is_some_and(|board| board.counts_instructions),
             instructions: 0,
         }
     }

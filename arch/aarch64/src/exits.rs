@@ -11,7 +11,7 @@ use hanok_types::Ipa;
 use hanok_vm::{Action, Cause, DataAbort, Exit, MmioAccess, SystemRegister};
 
 /// PSTATE.M[4]: AArch32.
-const AARCH32: u64 = 1 << 4;
+pub(crate) const AARCH32: u64 = 1 << 4;
 
 /// How a vCPU goes on after its exit.
 enum After {
@@ -29,7 +29,9 @@ pub(crate) fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'stat
     // reference to either exists: the hypervisor keeps none across a guest's run, and the
     // handlers give theirs up before they go to the scheduler.
     let (vcpu, cpu) = unsafe { (&mut *vcpu, &mut *cpu::current()) };
-    let board = cpu.board.expect("a pCPU that ran a guest has its board");
+    debug_assert!(cpu.board.is_some());
+    // SAFETY: a pCPU that ran a guest has its board, for ever: `schedule` has asked for it.
+    let board = unsafe { cpu.board.unwrap_unchecked() };
     (vcpu, cpu, board)
 }
 
@@ -41,18 +43,17 @@ fn go_on(vcpu: *mut Vcpu, cause: Cause, after: After) -> *mut Vcpu {
         After::Reconsider => schedule::next(),
         After::Yield => schedule::give_way(),
     };
-    let (vcpu, cpu, board) = arrived(vcpu);
-    count(vcpu, cpu, board, cause);
+    let (vcpu, cpu, _) = arrived(vcpu);
+    count(vcpu, cpu, cause);
     next
 }
 
 /// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
 #[inline(always)]
-pub(crate) fn count(vcpu: &Vcpu, cpu: &mut Cpu, board: &Board, cause: Cause) {
-    let counters = vcpu.unit.vm.counters(vcpu.core.id);
-    counters.count(cause);
-    if board.counts_instructions {
-        counters.charge(cause, cpu.instructions_since());
+pub(crate) fn count(vcpu: &Vcpu, cpu: &mut Cpu, cause: Cause) {
+    vcpu.counters.count(cause);
+    if cpu.counts_instructions {
+        vcpu.counters.charge(cause, cpu.instructions_since());
     }
 }
 

@@ -11,33 +11,47 @@
 //! - the virtual timer's interrupt, and on a GICv2 the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::board::Board;
-use crate::cpu::Cpu;
-use crate::exits::{arrived, count, fault_ipa};
-use crate::interrupts::{Interface, KICK};
+use crate::exits::{AARCH32, arrived, count, fault_ipa};
+use crate::interrupts::{CpuInterface, Interface, KICK, SystemRegisters, Taken};
+use crate::lists::HardwareLists;
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
-use hanok_decode::{Class, Esr, Frequent, SysReg};
-use hanok_vm::{Cause, MmioAccess, constant_answer};
+use hanok_arm_common::{GichLists, HostGicV2};
+use hanok_decode::{Class, Esr, Frequent, SysReg, operand_of_write, register_of_word_store};
+use hanok_hal::ListRegisters;
+use hanok_types::{Regs, platform};
+use hanok_vgic::Sgir;
+use hanok_vm::{Cause, Mail, MmioAccess, constant_answer};
 
 /// Registers that the entry has saved: X0 to X18, X30, and the zero register.
 fn is_saved(register: u8) -> bool {
     register <= 18 || register >= 30
 }
 
-/// A synchronous exit; whether it is done with.
+/// What the trap entry is told: `vcpu`, and whether its exit is done with. A vCPU's address is
+/// even.
+#[inline(always)]
+fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
+    match done {
+        true => vcpu,
+        false => vcpu.wrapping_byte_add(1),
+    }
+}
+
+/// A synchronous exit.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> bool {
+extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
     const HYPERCALL: u64 = Class::Hvc64 as u64;
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
     const SYSTEM_REGISTER: u64 = Class::SystemRegister as u64;
     let esr = read!("esr_el2");
     match esr >> 26 & 0x3f {
-        HYPERCALL => hypercall(vcpu, esr),
+        HYPERCALL => answer(vcpu, hypercall(vcpu, esr)),
+        DATA_ABORT if sgir(vcpu, esr) => vcpu,
         DATA_ABORT => device(vcpu, esr),
-        SYSTEM_REGISTER => system_register(vcpu, esr),
-        _ => false,
+        SYSTEM_REGISTER => answer(vcpu, system_register(vcpu, esr)),
+        _ => answer(vcpu, false),
     }
 }
 
@@ -48,16 +62,21 @@ fn hypercall(vcpu: *mut Vcpu, esr: u64) -> bool {
     let Some(answer) = constant_answer(id) else {
         return false;
     };
-    let (vcpu, cpu, board) = arrived(vcpu);
+    let (vcpu, cpu, _) = arrived(vcpu);
     // HVC's return address is already that of the next instruction.
     vcpu.regs.x[0] = answer as u64;
     vcpu.trail.add(esr, read!("elr_el2"));
-    count(vcpu, cpu, board, Cause::Hypercall);
+    count(vcpu, cpu, Cause::Hypercall);
     true
 }
 
 #[inline(never)]
-fn device(vcpu: *mut Vcpu, esr: u64) -> bool {
+fn device(vcpu: *mut Vcpu, esr: u64) -> *mut Vcpu {
+    answer(vcpu, access_device(vcpu, esr))
+}
+
+#[inline(always)]
+fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
     let (vcpu, cpu, board) = arrived(vcpu);
     let Some(Frequent::Access { access, write }) = Frequent::decode(esr) else {
         return false;
@@ -84,25 +103,64 @@ fn device(vcpu: *mut Vcpu, esr: u64) -> bool {
     }
     let pc = advance(vcpu, esr);
     vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, board, Cause::Device);
+    count(vcpu, cpu, Cause::Device);
     true
 }
 
-#[inline(never)]
+/// An SGI to one other vCPU.
+#[inline(always)]
 fn system_register(vcpu: *mut Vcpu, esr: u64) -> bool {
-    let (vcpu, cpu, board) = arrived(vcpu);
-    let Some(Frequent::RegisterWrite { register, operand }) = Frequent::decode(esr) else {
+    let Some(operand) = operand_of_write(SysReg::ICC_SGI1R_EL1, esr) else {
         return false;
     };
-    if register != SysReg::ICC_SGI1R_EL1 || !is_saved(operand) {
+    // Not X30, for brevity.
+    if operand > 18 {
         return false;
     }
+    let (vcpu, cpu, board) = arrived(vcpu);
     let value = vcpu.regs.get(operand);
-    guest(vcpu, board, &mut board.gic.lists()).send_group1_sgi(value);
-    let pc = advance(vcpu, esr);
+    let sent = vcpu.unit.vm.post_group1_sgi(board, vcpu.core.id, value);
+    if !sent {
+        return false;
+    }
+    // Only AArch64 has the register by this exit.
+    let pc = advance_a64(read!("spsr_el2"));
     vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, board, Cause::SystemRegister);
+    count(vcpu, cpu, Cause::SystemRegister);
     true
+}
+
+/// An SGI to one other vCPU, on a GICv2.
+#[inline(always)]
+fn sgir(vcpu: *mut Vcpu, esr: u64) -> bool {
+    const PAGE: u64 = platform::GIC_DIST.get() >> 12 << 4;
+    let Some(register) = register_of_word_store(esr) else {
+        return false;
+    };
+    let pstate = read!("spsr_el2");
+    let there = read!("far_el2") & 0xfff == Sgir::OFFSET && read!("hpfar_el2") == PAGE;
+    if !there || register > 18 || pstate & AARCH32 != 0 {
+        return false;
+    }
+    let (vcpu, cpu, board) = arrived(vcpu);
+    let value = vcpu.regs.get(register) as u32;
+    let sent = vcpu.unit.vm.post_sgir(board, vcpu.core.id, value);
+    if !sent {
+        return false;
+    }
+    let pc = advance_a64(pstate);
+    vcpu.trail.add(esr, pc);
+    count(vcpu, cpu, Cause::Device);
+    true
+}
+
+/// Past the instruction of an AArch64 guest in this PSTATE that made the exit; where it was.
+#[inline(always)]
+fn advance_a64(pstate: u64) -> u64 {
+    let pc = read!("elr_el2");
+    write!("elr_el2", pc.wrapping_add(4));
+    write!("spsr_el2", Regs::advanced_pstate(pstate));
+    pc
 }
 
 /// Past the instruction that made the exit, by the CPU's own registers; where it was.
@@ -117,47 +175,110 @@ fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
     pc
 }
 
-/// A physical interrupt, which is acknowledged here in any case; whether it is done with.
+/// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> bool {
-    let (vcpu, cpu, board) = arrived(vcpu);
+extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
+    let (_, _, board) = arrived(vcpu);
     // Once, so that each way is free of the question.
     match board.gic {
-        Interface::V3 => interrupt(vcpu, cpu, board, Interface::V3),
-        Interface::V2(gic, lists) => interrupt(vcpu, cpu, board, Interface::V2(gic, lists)),
+        Interface::V3 => interrupt_v3(vcpu),
+        Interface::V2(gic, lists) => interrupt_v2(vcpu, gic, lists),
     }
 }
 
+#[inline(never)]
+fn interrupt_v3(vcpu: *mut Vcpu) -> *mut Vcpu {
+    interrupt(vcpu, SystemRegisters, HardwareLists)
+}
+
+#[inline(never)]
+fn interrupt_v2(vcpu: *mut Vcpu, gic: HostGicV2, lists: GichLists) -> *mut Vcpu {
+    interrupt(vcpu, gic, lists)
+}
+
 #[inline(always)]
-fn interrupt(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, gic: Interface) -> bool {
-    let Some(taken) = gic.acknowledge() else {
-        count(vcpu, cpu, board, Cause::Interrupt);
-        return true;
-    };
+fn interrupt(vcpu: *mut Vcpu, gic: impl CpuInterface, lists: impl ListRegisters) -> *mut Vcpu {
+    let (_, cpu, board) = arrived(vcpu);
+    let taken = gic.acknowledge();
+    if taken.is_none() {
+        return nothing(vcpu);
+    }
     gic.drop_priority(taken);
     let id = taken.id();
-    let lists = &mut gic.lists();
-    let cause = if id == board.interrupts.virtual_timer {
-        // Deactivated by the guest, through the list register.
-        let mut guest = guest(vcpu, board, lists);
-        if !guest.virtual_timer_again(id) {
-            guest.virtual_timer(id);
-        }
-        Cause::Timer
-    } else if id == KICK && !cpu.is_shared() {
+    if id == KICK && !cpu.is_shared() {
         gic.end(taken);
-        if !guest(vcpu, board, lists).kicked() {
-            cpu.taken = None;
-            return false;
-        }
-        Cause::Interrupt
-    } else if id == board.interrupts.maintenance && guest(vcpu, board, lists).hardware_ended() {
-        gic.end(taken);
-        Cause::Interrupt
-    } else {
-        cpu.taken = Some(taken);
-        return false;
+        return kick(vcpu, gic, lists);
+    }
+    if id == board.interrupts.virtual_timer {
+        return virtual_timer(vcpu, taken, lists);
+    }
+    if id == board.interrupts.maintenance {
+        return end_reported(vcpu, taken);
+    }
+    cpu.taken = Some(taken);
+    answer(vcpu, false)
+}
+
+/// It has gone again.
+#[inline(never)]
+fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
+    let (ours, cpu, _) = arrived(vcpu);
+    count(ours, cpu, Cause::Interrupt);
+    vcpu
+}
+
+#[inline(always)]
+fn kick<G: CpuInterface>(vcpu: *mut Vcpu, _: G, mut lists: impl ListRegisters) -> *mut Vcpu {
+    let (ours, cpu, _) = arrived(vcpu);
+    let (vm, id) = (&ours.unit.vm, ours.core.id);
+    // Whoever changes whether a vCPU may run asks for its attention, too.
+    let Some(mail) = vm.requests(id).take_interrupts_alone() else {
+        return answer(vcpu, false);
     };
-    count(vcpu, cpu, board, cause);
-    true
+    if !vm.show_mail(id, mail, G::VERSION, &mut lists) {
+        return interrupts_changed(vcpu, mail);
+    }
+    count(ours, cpu, Cause::Interrupt);
+    vcpu
+}
+
+#[inline(never)]
+fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    guest(ours, board, &mut board.gic.lists()).interrupts_changed(mail);
+    count(ours, cpu, Cause::Interrupt);
+    vcpu
+}
+
+/// It is deactivated by the guest, through the list register.
+#[inline(never)]
+fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: impl ListRegisters) -> *mut Vcpu {
+    let (ours, cpu, _) = arrived(vcpu);
+    let (vm, id) = (&ours.unit.vm, ours.core.id);
+    if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
+        return virtual_timer_at_length(vcpu, taken);
+    }
+    count(ours, cpu, Cause::Timer);
+    vcpu
+}
+
+#[inline(never)]
+fn virtual_timer_at_length(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    guest(ours, board, &mut board.gic.lists()).virtual_timer(taken.id());
+    count(ours, cpu, Cause::Timer);
+    vcpu
+}
+
+/// On a GICv2, the guest has ended its timer's interrupt.
+#[inline(never)]
+fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    if !guest(ours, board, &mut board.gic.lists()).hardware_ended() {
+        cpu.taken = Some(taken);
+        return answer(vcpu, false);
+    }
+    board.gic.end(taken);
+    count(ours, cpu, Cause::Interrupt);
+    vcpu
 }

@@ -9,7 +9,7 @@ use crate::lists::{HardwareLists, HostLists};
 use crate::{read, write};
 use core::sync::atomic::{AtomicU8, Ordering};
 use hanok_arm_common::{GichLists, HostGicV2, HostGicV3};
-use hanok_types::IntId;
+use hanok_types::{GicVersion, IntId};
 
 /// The SGI by which one pCPU makes another look up.
 pub const KICK: IntId = IntId::new(0);
@@ -28,6 +28,12 @@ pub enum Interface {
 pub struct Taken(u32);
 
 impl Taken {
+    /// Whether nothing was pending: the special ids (IHI 0069H, 2.2.1; IHI 0048B, 3.2.5).
+    #[inline(always)]
+    pub fn is_none(self) -> bool {
+        self.0 & 0x3ff >= 1020
+    }
+
     /// Which.
     #[inline(always)]
     pub fn id(self) -> IntId {
@@ -36,35 +42,96 @@ impl Taken {
     }
 }
 
+/// How interrupts are taken and ended on a GIC whose version is known.
+pub trait CpuInterface: Copy {
+    /// Which.
+    const VERSION: GicVersion;
+
+    /// Takes the pending interrupt of the highest priority; [`Taken::is_none`] where there is
+    /// none.
+    fn acknowledge(self) -> Taken;
+
+    /// Drops its priority.
+    fn drop_priority(self, taken: Taken);
+
+    /// Deactivates it, so that it can come again.
+    fn end(self, taken: Taken);
+}
+
+/// A GICv3's interface.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemRegisters;
+
+impl CpuInterface for SystemRegisters {
+    const VERSION: GicVersion = GicVersion::V3;
+
+    #[inline(always)]
+    fn acknowledge(self) -> Taken {
+        Taken(read!("icc_iar1_el1") as u32)
+    }
+
+    #[inline(always)]
+    fn drop_priority(self, taken: Taken) {
+        write!("icc_eoir1_el1", u64::from(taken.0));
+    }
+
+    #[inline(always)]
+    fn end(self, taken: Taken) {
+        write!("icc_dir_el1", u64::from(taken.0));
+    }
+}
+
+impl CpuInterface for HostGicV2 {
+    const VERSION: GicVersion = GicVersion::V2;
+
+    #[inline(always)]
+    fn acknowledge(self) -> Taken {
+        Taken(HostGicV2::acknowledge(&self))
+    }
+
+    #[inline(always)]
+    fn drop_priority(self, taken: Taken) {
+        HostGicV2::drop_priority(&self, taken.0);
+    }
+
+    #[inline(always)]
+    fn end(self, taken: Taken) {
+        self.deactivate(taken.0);
+    }
+}
+
+/// What either interface does.
+macro_rules! of_either {
+    ($self:ident, $gic:ident => $call:expr) => {
+        match $self {
+            Self::V3 => {
+                let $gic = SystemRegisters;
+                $call
+            }
+            Self::V2(gic, _) => {
+                let $gic = *gic;
+                $call
+            }
+        }
+    };
+}
+
 impl Interface {
     /// Takes the pending interrupt of the highest priority, if there is one.
-    #[inline(always)]
     pub fn acknowledge(&self) -> Option<Taken> {
-        match self {
-            Self::V3 => {
-                let id = read!("icc_iar1_el1") as u32;
-                (id < 1020).then_some(Taken(id))
-            }
-            Self::V2(gic, _) => gic.acknowledge().map(Taken),
-        }
+        let taken = of_either!(self, gic => CpuInterface::acknowledge(gic));
+        (!taken.is_none()).then_some(taken)
     }
 
     /// Drops its priority.
-    #[inline(always)]
     pub fn drop_priority(&self, taken: Taken) {
-        match self {
-            Self::V3 => write!("icc_eoir1_el1", u64::from(taken.0)),
-            Self::V2(gic, _) => gic.drop_priority(taken.0),
-        }
+        of_either!(self, gic => CpuInterface::drop_priority(gic, taken));
     }
 
     /// Deactivates it, so that it can come again.
     #[inline(always)]
     pub fn end(&self, taken: Taken) {
-        match self {
-            Self::V3 => write!("icc_dir_el1", u64::from(taken.0)),
-            Self::V2(gic, _) => gic.deactivate(taken.0),
-        }
+        of_either!(self, gic => CpuInterface::end(gic, taken));
     }
 
     /// Deactivates an interrupt that is no SGI; without effect where it is not active.
@@ -74,6 +141,7 @@ impl Interface {
     }
 
     /// Sends the kick to a CPU.
+    #[inline(always)]
     pub fn kick(&self, to: &Target) {
         // What was written for the other CPU is visible before it is woken.
         crate::sysreg::dsb_ish();

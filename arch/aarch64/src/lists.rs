@@ -132,11 +132,28 @@ macro_rules! each_active_priority {
 #[derive(Debug)]
 pub struct HardwareLists;
 
+/// One instruction for list register `$index`, below 16, whose number is part of the
+/// instruction's encoding: sixteen of them stand in a row, and one is jumped to.
 macro_rules! by_index {
-    ($index:expr, $one:ident, $none:expr, $($n:literal)*) => {
-        match $index {
-            $($n => $one!(concat!("ich_lr", $n, "_el2")),)*
-            _ => $none,
+    ($index:expr, $instruction:literal, $($value:tt)*) => {
+        // SAFETY: the index is masked, so the jump goes to one of the sixteen pairs below it;
+        // each moves between a list register and a general one, and goes to the end.
+        unsafe {
+            core::arch::asm!(
+                "adr {place}, 2f",
+                "add {place}, {place}, {index}, lsl #3",
+                "br {place}",
+                "2:",
+                ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+                $instruction,
+                "b 3f",
+                ".endr",
+                "3:",
+                index = in(reg) $index & 15,
+                place = out(reg) _,
+                $($value)*,
+                options(nostack, preserves_flags)
+            )
         }
     };
 }
@@ -193,22 +210,16 @@ impl ListRegisters for HardwareLists {
         (read!("ich_vtr_el2") & 0x1f) as usize + 1
     }
 
+    #[inline(always)]
     fn read(&self, index: usize) -> u64 {
-        macro_rules! get {
-            ($register:expr) => {
-                read!($register)
-            };
-        }
-        by_index!(index, get, 0, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+        let value: u64;
+        by_index!(index, r"mrs {value}, ich_lr\n\()_el2", value = out(reg) value);
+        value
     }
 
+    #[inline(always)]
     fn write(&mut self, index: usize, value: u64) {
-        macro_rules! set {
-            ($register:expr) => {
-                write!($register, value)
-            };
-        }
-        by_index!(index, set, (), 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        by_index!(index, r"msr ich_lr\n\()_el2, {value}", value = in(reg) value);
     }
 
     #[inline(always)]

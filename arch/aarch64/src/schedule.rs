@@ -53,13 +53,13 @@ pub fn next() -> *mut Vcpu {
         load_some(chosen, cpu, board);
         service::program_timer(cpu);
         serve_pending(cpu, board);
-        uncounted(cpu, board);
+        uncounted(cpu);
     }
 }
 
 /// What the hypervisor executed until now was for no exit.
-fn uncounted(cpu: &mut Cpu, board: &Board) {
-    if board.counts_instructions {
+fn uncounted(cpu: &mut Cpu) {
+    if cpu.counts_instructions {
         cpu.instructions_since();
     }
 }
@@ -344,7 +344,7 @@ fn idle(cpu: &mut Cpu, board: &'static Board) {
     service::program_timer(cpu);
     sysreg::wait_for_interrupt();
     serve_pending(cpu, board);
-    uncounted(cpu, board);
+    uncounted(cpu);
 }
 
 /// Serves what interrupts are pending.

@@ -10,6 +10,7 @@ use crate::traps::Hcr;
 use crate::unit::VmUnit;
 use hanok_sched::Entity;
 use hanok_types::{Deadline, Regs};
+use hanok_vm::Counters;
 
 /// PSTATE of a vCPU that starts: EL1h, D, A, I and F masked (arm64 boot protocol; DEN0022F
 /// 6.4 for CPU_ON).
@@ -25,6 +26,8 @@ pub struct Vcpu {
     pub stack: u64,
     /// Its VM.
     pub unit: &'static VmUnit,
+    /// Its counters, which are its VM's.
+    pub counters: &'static Counters,
     /// The core's part.
     pub core: hanok_vm::Vcpu,
     /// HCR_EL2 while it runs.
@@ -62,6 +65,7 @@ impl Vcpu {
             regs: Regs::default(),
             stack: 0,
             unit,
+            counters: unit.vm.counters(core.id),
             core,
             hcr,
             entity: Entity::FIRST,

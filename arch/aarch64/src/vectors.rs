@@ -16,8 +16,27 @@ core::arch::global_asm!(
     r#"
     .section .text.vectors, "ax"
 
+    // Back to the guest of the vCPU at SP: what a function may change, and go.
+    .macro leave
+    ldr     x18, [sp, #144]
+    ldp     x16, x17, [sp, #128]
+    ldp     x14, x15, [sp, #112]
+    ldp     x12, x13, [sp, #96]
+    ldp     x10, x11, [sp, #80]
+    ldp     x8, x9, [sp, #64]
+    ldp     x6, x7, [sp, #48]
+    ldp     x4, x5, [sp, #32]
+    ldp     x2, x3, [sp, #16]
+    ldp     x0, x1, [sp, #0]
+    eret
+    // Nothing may be speculated past the return (straight-line speculation).
+    dsb     nsh
+    isb
+    .endm
+
     // From the guest: what a function may change goes to the vCPU; what is frequent is done
-    // with by \fast, on the pCPU's stack, and leaves at once.
+    // with by \fast, on the pCPU's stack, and leaves at once. It answers with the vCPU, plus
+    // one if it is not done with.
     .macro from_guest fast, handler
     stp     x0, x1, [sp, #0]
     stp     x2, x3, [sp, #16]
@@ -34,15 +53,13 @@ core::arch::global_asm!(
     ldr     x1, [x0, #{stack}]
     mov     sp, x1
     .ifnb \fast
-    str     x0, [sp, #-16]!
     bl      \fast
-    mov     w1, w0
-    ldr     x0, [sp], #16
-    cbz     w1, 1f
+    tbnz    x0, #0, 1f
     mov     sp, x0
     ldr     x30, [sp, #240]
-    b       hanok_leave
+    leave
 1:
+    sub     x0, x0, #1
     .endif
     stp     x19, x20, [x0, #152]
     stp     x21, x22, [x0, #168]
@@ -121,22 +138,7 @@ hanok_enter:
     ldp     x25, x26, [sp, #200]
     ldp     x27, x28, [sp, #216]
     ldr     x29, [sp, #232]
-    // What a function may change; X30 has been restored.
-hanok_leave:
-    ldr     x18, [sp, #144]
-    ldp     x16, x17, [sp, #128]
-    ldp     x14, x15, [sp, #112]
-    ldp     x12, x13, [sp, #96]
-    ldp     x10, x11, [sp, #80]
-    ldp     x8, x9, [sp, #64]
-    ldp     x6, x7, [sp, #48]
-    ldp     x4, x5, [sp, #32]
-    ldp     x2, x3, [sp, #16]
-    ldp     x0, x1, [sp, #0]
-    eret
-    // Nothing may be speculated past the return (straight-line speculation).
-    dsb     nsh
-    isb
+    leave
 
     // x0 = vector, x1 = the stack pointer then, x0 of then in TPIDRRO_EL0 (the guest's
     // value is lost: this never returns), x1 and x2 of then on top of the stack.

@@ -150,13 +150,12 @@ impl HostGicV2 {
         }
     }
 
-    /// Takes the pending interrupt of the highest priority, if there is one: GICC_IAR as it
-    /// is read, with the id in bits 9:0 and an SGI's sender above.
+    /// Takes the pending interrupt of the highest priority: GICC_IAR as it is read, with the id
+    /// in bits 9:0 and an SGI's sender above; a special id, from 1020 on, where there is none.
     #[inline(always)]
-    pub fn acknowledge(&self) -> Option<u32> {
+    pub fn acknowledge(&self) -> u32 {
         let mut cpu = self.cpu();
-        let raw = field!(cpu, iar).read();
-        (raw & 0x3ff < 1020).then_some(raw)
+        field!(cpu, iar).read()
     }
 
     /// Drops the priority of what [`Self::acknowledge`] gave.
@@ -177,10 +176,9 @@ impl HostGicV2 {
     }
 
     /// Sends SGI `id` to the CPUs of `targets`, a bit each as [`Self::cpu_mask`] says; they
-    /// then see what was written before.
+    /// then see what the caller made visible before, by a barrier (DSB).
+    #[inline(always)]
     pub fn send_sgi(&self, id: IntId, targets: u8) {
-        // A barrier before the write that follows, which goes to the device in program order.
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
         let value = u32::from(targets) << 16 | id.get() & 0xf;
         let mut distributor = self.distributor();
         field!(distributor, sgir).write(value);

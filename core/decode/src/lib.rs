@@ -27,7 +27,7 @@ pub use a64::decode_load_store;
 pub use abort::{Access, DataAbort, Fault, InstructionAbort};
 pub use class::{Class, Esr};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
-pub use frequent::Frequent;
+pub use frequent::{Frequent, operand_of_write, register_of_word_store};
 pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,

@@ -300,19 +300,19 @@ impl From<WaitIss> for WaitTimeout {
 
 #[bitfield(u32)]
 pub(crate) struct SystemIss {
-    read: bool,
+    pub read: bool,
     #[bits(4)]
-    crm: u8,
+    pub crm: u8,
     #[bits(5)]
-    operand: u8,
+    pub operand: u8,
     #[bits(4)]
-    crn: u8,
+    pub crn: u8,
     #[bits(3)]
-    op1: u8,
+    pub op1: u8,
     #[bits(3)]
-    op2: u8,
+    pub op2: u8,
     #[bits(2)]
-    op0: u8,
+    pub op0: u8,
     #[bits(10)]
     __: u16,
 }

@@ -45,10 +45,17 @@ impl Regs {
         self.pc = self.pc.wrapping_add(bytes);
         self.pstate &= !SOFTWARE_STEP;
         if self.pstate & AARCH32 == 0 {
-            self.pstate &= !BRANCH_TYPE;
+            self.pstate = Self::advanced_pstate(self.pstate);
         } else {
             self.advance_it();
         }
+    }
+
+    /// The PSTATE of an AArch64 guest after an instruction that was done for it, by the one
+    /// before: as [`Self::advance`] has it.
+    #[inline(always)]
+    pub const fn advanced_pstate(pstate: u64) -> u64 {
+        pstate & !(SOFTWARE_STEP | BRANCH_TYPE)
     }
 
     /// The next state of a T32 IT block (DDI 0487, AArch32.ITAdvance). IT[7:2] is at bit 10
@@ -144,6 +151,7 @@ mod tests {
             pstate: 0x3c5 | BRANCH_TYPE | SOFTWARE_STEP | 1 << 25,
             ..Regs::default()
         };
+        assert_eq!(Regs::advanced_pstate(regs.pstate), 0x3c5 | 1 << 25);
         regs.advance(4);
         assert_eq!(regs.pstate, 0x3c5 | 1 << 25);
     }

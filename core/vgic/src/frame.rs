@@ -28,6 +28,14 @@ impl Frame {
             GicVersion::V3 => Self::Dist,
         }
     }
+
+    /// The vCPU whose private interrupts are in it, if one's are.
+    pub const fn vcpu(self) -> Option<VcpuId> {
+        match self {
+            Self::Dist => None,
+            Self::Redist(vcpu) | Self::V2(vcpu) => Some(vcpu),
+        }
+    }
 }
 
 /// What a read gives.

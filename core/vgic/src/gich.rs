@@ -35,7 +35,7 @@ const PRIORITY_SHIFT: u32 = 3;
 const ID: u16 = 0x3ff;
 
 impl From<Lr> for GichLr {
-    #[inline]
+    #[inline(always)]
     fn from(lr: Lr) -> Self {
         Self::new()
             .with_virtual_id(lr.virtual_id() & u32::from(ID))

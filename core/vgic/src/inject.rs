@@ -185,7 +185,7 @@ impl Vgic {
     ) -> Option<()> {
         let (groups, version) = (self.groups, self.version);
         let cpu = self.cpus.get_mut(vcpu.index())?;
-        if cpu.attention || cpu.overflow || cpu.discard {
+        if cpu.attention | cpu.overflow {
             return None;
         }
         let slot = usize::from(cpu.hardware_slot) % MAX_LRS;
@@ -193,7 +193,6 @@ impl Vgic {
         if lrs.empty() & 1 << slot == 0 {
             return None;
         }
-        let mask = 1 << (id.get() % 32);
         *shadow = if cpu.used & 1 << slot == 0 {
             let lr = cpu.private.show_hardware(id, physical, groups)?;
             cpu.used |= 1 << slot;
@@ -204,13 +203,11 @@ impl Vgic {
             }
         } else if shadow.virtual_id() == id.get()
             && shadow.hardware()
-            && cpu.private.delivered(groups) & mask != 0
+            && shadow.state() == LrState::Pending
         {
-            // It is still listed. Had its priority or group changed since, `attention` would
-            // be set; so all but the state still holds.
-            cpu.private.active &= !mask;
-            cpu.private.shown |= mask;
-            shadow.with_state(LrState::Pending)
+            // As it was listed: the guest has taken and ended it since it was last looked at,
+            // and had anything of it changed, `attention` would be set.
+            *shadow
         } else {
             return None;
         };

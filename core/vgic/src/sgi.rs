@@ -53,6 +53,14 @@ impl Senders {
         self.change_waiting(sgi, |waiting| waiting | only(sender.index() as u8));
     }
 
+    /// An instance goes where the last one stood in a list register.
+    #[inline(always)]
+    pub fn replace(&mut self, sgi: u32, sender: VcpuId) {
+        if let Some(current) = self.current.get_mut(sgi as usize) {
+            *current = sender.index() as u8;
+        }
+    }
+
     /// The current instance waits again.
     fn take_back(&mut self, sgi: u32) {
         let current = only(self.current(sgi));

@@ -7,7 +7,7 @@
 use crate::lr::{Lr, LrState};
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::{IntId, VcpuId};
+use hanok_types::{IntId, MAX_VCPUS, VcpuId};
 
 impl Vgic {
     /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target;
@@ -34,13 +34,45 @@ impl Vgic {
         due
     }
 
+    /// [`Self::send_sgi_to`] and then [`Self::enter`] in the most frequent case: nothing else
+    /// has changed, and the SGI stands in a list register, where the guest has taken and ended
+    /// it since it was last looked at. `None`, and nothing is changed, in other cases. `sgi` is
+    /// its bit; `from` says who sent it, where that matters, which it does for a GICv2.
+    #[inline(always)]
+    pub fn show_sgi_again(
+        &mut self,
+        from: Option<VcpuId>,
+        sgi: u32,
+        target: VcpuId,
+        lrs: &mut impl ListRegisters,
+    ) -> Option<()> {
+        let cpu = &mut self.cpus[target.index() % MAX_VCPUS];
+        if cpu.attention | cpu.overflow || cpu.private.latch & sgi != 0 {
+            return None;
+        }
+        let id = sgi.trailing_zeros();
+        let slot = cpu.ended_slot_of(id, lrs.empty())?;
+        let shadow = &mut cpu.lr[slot % MAX_LRS];
+        // As it was listed, and had anything of it changed since, `attention` would be set. A
+        // GICv3's is sent to those of group 1 alone.
+        if shadow.state() != LrState::Pending || from.is_none() && !shadow.group1() {
+            return None;
+        }
+        if let Some(from) = from {
+            *shadow = shadow.with_eoi(false).with_sender(from.index() as u8);
+            cpu.senders.replace(id, from);
+        }
+        lrs.write(slot, shadow.into_bits());
+        Some(())
+    }
+
     /// [`Self::maintenance`] in the most frequent case: the guest has ended one private
     /// interrupt with a physical one behind, and nothing else has changed. The physical one,
     /// which is to be deactivated; `None`, and nothing is changed, in other cases.
     #[inline(always)]
     pub fn end_of_hardware(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<IntId> {
         let cpu = self.cpus.get_mut(vcpu.index())?;
-        if cpu.discard || cpu.attention || cpu.overflow {
+        if cpu.attention || cpu.overflow {
             return None;
         }
         let slot = cpu.ended_slot(lrs)?;
@@ -102,11 +134,16 @@ impl Cpu {
             let free = empty & !self.used & all;
             return (free != 0).then_some(free.trailing_zeros() as usize);
         }
-        let id = new.trailing_zeros();
+        self.ended_slot_of(new.trailing_zeros(), empty)
+    }
+
+    /// The list register in which interrupt `id` stood and has ended, of those that are `empty`.
+    #[inline(always)]
+    fn ended_slot_of(&self, id: u32, empty: u32) -> Option<usize> {
         let mut ended = empty & self.used;
         while ended != 0 {
             let slot = ended.trailing_zeros() as usize;
-            if self.lr.get(slot)?.virtual_id() == id {
+            if self.lr[slot % MAX_LRS].virtual_id() == id {
                 return Some(slot);
             }
             ended &= ended - 1;
@@ -142,18 +179,19 @@ impl Cpu {
         let bank = &mut self.private;
         let shadow = self.lr.get_mut(slot)?;
         // What stood there has ended.
-        let again = bank.listed & new != 0;
-        bank.active &= !new;
-        bank.forced &= !new;
-        if again && bank.sourced & new == 0 {
+        if bank.listed & !bank.sourced & new != 0 {
             // Had its priority, group or enable changed since, `refold` would be set; so all
             // but the state still holds.
             *shadow = shadow.with_state(LrState::Pending);
             bank.latch &= !new;
+            bank.active &= !new;
+            bank.forced &= !new;
             bank.shown |= new;
             bank.soft |= new;
             return Some(shadow.into_bits());
         }
+        bank.active &= !new;
+        bank.forced &= !new;
         self.list_new(id, slot)
     }
 

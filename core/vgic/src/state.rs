@@ -113,7 +113,8 @@ pub(crate) struct Cpu {
     pub refold: bool,
     /// More waits than fits; the underflow interrupt or reports at each end are on.
     pub overflow: bool,
-    /// The list registers hold what is not ours: all of them are to be cleared first.
+    /// The list registers hold what is not ours: all of them are to be cleared first. Goes with
+    /// `attention`.
     pub discard: bool,
     /// GICR_WAKER.ProcessorSleep.
     pub asleep: bool,
@@ -129,7 +130,7 @@ impl Cpu {
             routed: [0; SPI_BANKS],
             lr: [Lr::new(); MAX_LRS],
             used: 0,
-            attention: false,
+            attention: true,
             words: 0,
             refold: false,
             overflow: false,
@@ -214,7 +215,6 @@ impl Vgic {
             private.reset(fresh);
             *cpu = Cpu {
                 private,
-                attention: true,
                 ..Cpu::new()
             };
         }

@@ -2,8 +2,8 @@
 
 use crate::{Action, DebugAccess, Exit, GuestFault, Machine, StopReason, Vcpu, Vm};
 use hanok_hal::ListRegisters;
-use hanok_types::{Deadline, IntId, Regs, VcpuId, VcpuSet, platform};
-use hanok_vgic::{SgiRegister, Sgir, Vgic};
+use hanok_types::{Deadline, IntId, Regs, VcpuSet, platform};
+use hanok_vgic::Vgic;
 
 /// A vCPU at an exit, with all that handling it may need.
 #[derive(Debug)]
@@ -37,16 +37,6 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Exit::SystemError => Action::Inject(GuestFault::SystemError),
             Exit::Unexpected { syndrome } => self.stop(StopReason::UnexpectedExit { syndrome }),
         }
-    }
-
-    /// [`Self::virtual_timer`] in the most frequent case; `false`, and nothing has been done,
-    /// in others.
-    #[inline(always)]
-    pub fn virtual_timer_again(&mut self, physical: IntId) -> bool {
-        let irq = platform::TIMER_VIRTUAL_IRQ;
-        let mut gic = self.vm.gic.lock();
-        gic.show_again(self.vcpu.id, irq, physical, self.lists)
-            .is_some()
     }
 
     /// The virtual timer's physical interrupt fired while this vCPU was in the CPU.
@@ -99,57 +89,6 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// After a kick: serves it where all that it was for is interrupts for this vCPU. `false`
-    /// where it was for something else, too: then nothing has been done.
-    #[inline(always)]
-    pub fn kicked(&mut self) -> bool {
-        // Whoever changes whether a vCPU may run asks for its attention.
-        let for_interrupts = self.vm.requests(self.vcpu.id).take_interrupts_alone();
-        if for_interrupts && !self.show_latched() {
-            self.sync_lists();
-        }
-        for_interrupts
-    }
-
-    /// [`Self::sync_lists`] in the most frequent case; `false`, and nothing has been done, in
-    /// others.
-    #[inline(always)]
-    fn show_latched(&mut self) -> bool {
-        let mut gic = self.vm.gic.lock();
-        gic.show_latched(self.vcpu.id, self.lists).is_some()
-    }
-
-    /// Sends SGI `id` of group 1 to one other vCPU.
-    #[inline(always)]
-    fn send_to_one(&mut self, id: u32, target: VcpuId) {
-        let from = self.vcpu.id;
-        let told = self.vm.gic.lock().send_sgi_to(from, id, target);
-        if told && target != from {
-            self.vm.attract(self.machine, target);
-        } else if told {
-            self.sync_lists();
-        }
-    }
-
-    /// The guest wrote `value` to ICC_SGI1R_EL1.
-    #[inline(always)]
-    pub fn send_group1_sgi(&mut self, value: u64) {
-        match SgiRegister::single_target(value) {
-            Some((id, target)) => self.send_to_one(id, target),
-            None => self.send_sgi(SgiRegister::Sgi1, value),
-        }
-    }
-
-    /// The guest wrote `value` to a GICv2's GICD_SGIR.
-    #[inline(always)]
-    pub(crate) fn send_sgir(&mut self, value: u32) -> bool {
-        let single = Sgir::single_target(value);
-        if let Some((id, target)) = single {
-            self.send_to_one(id, target);
-        }
-        single.is_some()
-    }
-
     /// When [`Self::refresh`] is next needed, in counter ticks.
     pub fn deadline(&self) -> Option<u64> {
         self.vm.deadline(self.vcpu).ticks()
@@ -183,6 +122,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// [`Self::sync_lists`] under the interrupt controller's lock: the other vCPUs that are
     /// to be told once it is let go.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
+        self.vm.deliver_mail(gic, self.vcpu.id);
         let freed = gic.enter(self.vcpu.id, self.lists);
         self.vm.release(self.machine, gic, self.vcpu.id);
         freed

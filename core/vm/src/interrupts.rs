@@ -70,6 +70,7 @@ impl Vm {
         lists: &mut impl ListRegisters,
     ) -> bool {
         let mut gic = self.gic.lock();
+        self.deliver_mail(&mut gic, vcpu);
         let freed = gic.fold(vcpu, lists).union(gic.enter(vcpu, lists));
         self.release(machine, &mut gic, vcpu);
         let waits = gic.has_pending(vcpu);
@@ -80,7 +81,9 @@ impl Vm {
 
     /// Whether an interrupt waits for a vCPU that is in no pCPU.
     pub fn interrupt_waits_absent(&self, vcpu: VcpuId) -> bool {
-        self.gic.lock().has_pending(vcpu)
+        let mut gic = self.gic.lock();
+        self.deliver_mail(&mut gic, vcpu);
+        gic.has_pending(vcpu)
     }
 
     /// A vCPU makes room for another one in its pCPU: its interrupts go back from `lists`
@@ -111,6 +114,20 @@ impl Vm {
             self.requests(vcpu).ask_interrupts();
         }
         gic.holds_hardware(vcpu, irq)
+    }
+
+    /// [`Guest::virtual_timer`](crate::Guest::virtual_timer) in the most frequent case; `false`,
+    /// and nothing has been done, in others.
+    #[inline(always)]
+    pub fn virtual_timer_again(
+        &self,
+        vcpu: VcpuId,
+        physical: IntId,
+        lists: &mut impl ListRegisters,
+    ) -> bool {
+        let irq = platform::TIMER_VIRTUAL_IRQ;
+        let mut gic = self.gic.lock();
+        gic.show_again(vcpu, irq, physical, lists).is_some()
     }
 
     /// Whether the virtual timer's interrupt is pending or active for a vCPU with the

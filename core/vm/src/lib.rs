@@ -29,6 +29,8 @@ mod life;
 mod machine;
 mod power;
 mod report;
+mod requests;
+mod sgi;
 mod system_registers;
 mod timer;
 mod vm;
@@ -44,8 +46,9 @@ pub use life::{Ending, Life, Wish};
 pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
 pub use report::{Pending, Places, State};
+pub use requests::{Mail, Requests};
 pub use timer::PhysicalTimer;
-pub use vm::{DebugAccess, Requests, Vcpu, Vm};
+pub use vm::{DebugAccess, Vcpu, Vm};
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

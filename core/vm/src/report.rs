@@ -93,7 +93,8 @@ impl Vm {
     /// The interrupts of a vCPU that are not idle, as of their last fold; the lowest ids
     /// where they are more than fit.
     pub fn pending_interrupts(&self, vcpu: VcpuId) -> Pending {
-        let gic = self.gic.lock();
+        let mut gic = self.gic.lock();
+        self.deliver_mail(&mut gic, vcpu);
         gic.snapshot()
             .filter(|one| one.vcpu == Some(vcpu))
             .take(Pending::new().capacity())

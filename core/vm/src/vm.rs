@@ -1,87 +1,15 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
 use crate::call::{affinity_of, index_of};
-use crate::{Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, StopReason, Wish};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::{
+    Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, Requests, StopReason, Wish,
+};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_config::VmConfig;
 use hanok_devices::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
 use hanok_hal::Mutex;
 use hanok_types::{CpuId, GicVersion, Ipa, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::Vgic;
-
-/// What other pCPUs ask a vCPU's own pCPU to look at.
-#[derive(Debug, Default)]
-pub struct Requests(AtomicU32);
-
-impl Requests {
-    const INTERRUPTS: u32 = 1;
-    const DUMP: u32 = 2;
-    const TIMERS: u32 = 4;
-    const ATTENTION: u32 = 8;
-
-    /// Somebody wants to see its state.
-    pub fn ask_dump(&self) {
-        self.0.fetch_or(Self::DUMP, Ordering::Release);
-    }
-
-    /// Whether somebody asked to see its state since the last call.
-    pub fn take_dump(&self) -> bool {
-        self.take(Self::DUMP)
-    }
-
-    /// Its interrupts changed: the list registers must be looked at again. Returns whether
-    /// that is news: if it was asked already, a kick is on its way and another one is waste.
-    pub fn ask_interrupts(&self) -> bool {
-        self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::INTERRUPTS == 0
-    }
-
-    /// One of its timers changed: when it is due must be looked at again. Returns whether
-    /// that is news.
-    pub fn ask_timers(&self) -> bool {
-        let both = Self::INTERRUPTS | Self::TIMERS;
-        self.0.fetch_or(both, Ordering::AcqRel) & both != both
-    }
-
-    /// Whether somebody changed its timers since the last call.
-    pub fn take_timers(&self) -> bool {
-        self.take(Self::TIMERS)
-    }
-
-    /// Whether it may run on may have changed: its VM ends, stands still or goes on.
-    fn ask_attention(&self) {
-        self.0.fetch_or(Self::ATTENTION, Ordering::AcqRel);
-    }
-
-    /// Whether that was asked since the last call. Before the answer is looked for.
-    pub fn take_attention(&self) -> bool {
-        self.take(Self::ATTENTION)
-    }
-
-    /// Whether its interrupts changed since the last call, and nothing else is asked: then
-    /// the request is taken.
-    #[inline(always)]
-    pub fn take_interrupts_alone(&self) -> bool {
-        let order = (Ordering::Acquire, Ordering::Relaxed);
-        self.0
-            .compare_exchange(Self::INTERRUPTS, 0, order.0, order.1)
-            .is_ok()
-    }
-
-    /// Whether its interrupts changed since the last call.
-    pub fn take_interrupts(&self) -> bool {
-        self.take(Self::INTERRUPTS)
-    }
-
-    /// Whether there is anything to look at.
-    pub fn any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
-    }
-
-    fn take(&self, which: u32) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
-            && self.0.fetch_and(!which, Ordering::Acquire) & which != 0
-    }
-}
 
 /// The devices of a VM that have state of their own beyond the interrupt controller.
 #[derive(Debug)]
@@ -325,9 +253,7 @@ impl Vm {
         self.reset_devices();
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
             self.power(vcpu).turn_off();
-            self.requests(vcpu).take_interrupts();
-            self.requests(vcpu).take_timers();
-            self.requests(vcpu).take_attention();
+            self.requests(vcpu).forget();
         }
         let entry = Entry {
             pc: self.config.entry.get(),

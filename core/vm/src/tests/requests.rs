@@ -4,7 +4,7 @@ use super::{load, store, write};
 use crate::fake::{ENTRY, Fixture};
 use crate::{Action, Entry, Exit, GuestFault, function};
 use hanok_decode::SysReg;
-use hanok_types::{IntId, Ipa, VcpuId, Width, platform};
+use hanok_types::{GicVersion, IntId, Ipa, VcpuId, Width, platform};
 
 const GICD: u64 = platform::GIC_DIST.get();
 const GICR: u64 = platform::GIC_REDIST.get();
@@ -402,4 +402,92 @@ fn a_timer_that_fired_before_cpu_off_is_gone_after_cpu_on() {
     vm.come_in(1);
     vm.guest(1).refresh();
     assert!(vm.shown(1).is_empty());
+}
+
+/// GICR_ISPENDR0 or another register of the private interrupts of vCPU `n`.
+fn private(n: u64, offset: u64) -> u64 {
+    GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE + offset
+}
+
+/// As [`sgi`], the short way, which leaves it as mail.
+fn post(vm: &Fixture, from: u8, value: u64) {
+    let from = VcpuId::new(from);
+    assert!(vm.vm.post_group1_sgi(&vm.machine, from, value));
+}
+
+#[test]
+fn what_is_no_sgi_to_one_other_is_not_posted() {
+    let vm = running(2);
+    for value in [
+        0,
+        1,
+        0b11,
+        0b1_0000,
+        1 << 16 | 0b10,
+        1 << 32 | 0b10,
+        1 << 40,
+        1 << 44 | 0b10,
+    ] {
+        let posted = vm.vm.post_group1_sgi(&vm.machine, VcpuId::new(0), value);
+        assert!(!posted, "{value:#x}");
+    }
+    assert!(vm.machine.kicked().is_empty());
+}
+
+#[test]
+fn an_sgi_on_its_way_is_pending_to_whoever_looks() {
+    let mut vm = running(3);
+    post(&vm, 1, 5 << 24 | 0b100);
+    for n in [0, 2, 1] {
+        assert_eq!(get(&mut vm, n, private(2, 0x200)), 1 << 5, "vCPU {n}");
+    }
+    put(&mut vm, 0, private(2, 0x280), 1 << 5);
+    vm.guest(2).refresh();
+    assert_eq!(vm.shown(2), [], "it was cleared");
+}
+
+#[test]
+fn an_sgi_is_for_the_group_that_its_target_had_when_it_was_sent() {
+    let mut vm = running(2);
+    post(&vm, 1, 5 << 24 | 1);
+    put(&mut vm, 1, private(0, 0x080), 0);
+    assert_eq!(get(&mut vm, 1, private(0, 0x200)), 1 << 5);
+    post(&vm, 1, 6 << 24 | 1);
+    put(&mut vm, 1, private(0, 0x080), u32::MAX);
+    assert_eq!(get(&mut vm, 1, private(0, 0x200)), 1 << 5);
+}
+
+#[test]
+fn a_kick_for_one_sgi_shows_it_where_it_stood_before() {
+    let mut vm = running(2);
+    for round in 0..3 {
+        post(&vm, 0, 9 << 24 | 0b10);
+        assert_eq!(vm.machine.kicked(), [1], "round {round}");
+        let requests = vm.vm.requests(VcpuId::new(1));
+        let mail = requests.take_interrupts_alone().unwrap();
+        let version = vm.vm.gic_version();
+        let shown = vm
+            .vm
+            .show_mail(VcpuId::new(1), mail, version, &mut vm.lists[1]);
+        assert_eq!(shown, round > 0, "the first time, the long way");
+        if !shown {
+            vm.guest(1).interrupts_changed(mail);
+        }
+        assert_eq!(vm.shown(1), [9]);
+        // The guest takes and ends it.
+        let lr = vm.lists[1].lr.iter_mut().find(|lr| **lr >> 62 != 0);
+        *lr.unwrap() &= !(3 << 62);
+    }
+}
+
+#[test]
+fn a_gicv2_tells_who_sent_an_sgi_that_was_on_its_way() {
+    let mut vm = Fixture::with_gic(5, GicVersion::V2);
+    put(&mut vm, 0, GICD, 3);
+    for from in [1, 4, 2] {
+        vm.regs[from].x[9] = 1 << 16 | 7;
+        let sgir = store(GICD + 0xf00, Width::Word, 9);
+        assert_eq!(vm.handle(from, sgir), Action::Next);
+    }
+    assert_eq!(get(&mut vm, 0, GICD + 0xf24), 0b1_0110 << 24);
 }

@@ -1,0 +1,240 @@
+//! What other pCPUs ask a vCPU's own pCPU to look at.
+//!
+//! One word for each vCPU, so that whoever asks needs no lock, and knows at once whether a
+//! kick is on its way already. It also carries *mail*: software generated interrupts (SGIs)
+//! that were sent to the vCPU and are not in its VM's interrupt controller yet. Who sends one
+//! leaves it here; the vCPU's own pCPU, or whoever looks at the vCPU's private interrupts
+//! first, puts it in.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use hanok_types::VcpuId;
+
+/// SGIs that exist.
+const SGIS: u32 = 16;
+
+/// What other pCPUs ask a vCPU's own pCPU to look at.
+#[derive(Debug, Default)]
+pub struct Requests(AtomicU64);
+
+impl Requests {
+    const INTERRUPTS: u64 = 1;
+    const DUMP: u64 = 2;
+    const TIMERS: u64 = 4;
+    const ATTENTION: u64 = 8;
+    /// The requests; the bits from here on are mail.
+    const FLAGS: u64 = 0xffff;
+
+    /// Somebody wants to see its state.
+    pub fn ask_dump(&self) {
+        self.0.fetch_or(Self::DUMP, Ordering::Release);
+    }
+
+    /// Whether somebody asked to see its state since the last call.
+    pub fn take_dump(&self) -> bool {
+        self.take(Self::DUMP)
+    }
+
+    /// Its interrupts changed: the list registers must be looked at again. Returns whether
+    /// that is news: if it was asked already, a kick is on its way and another one is waste.
+    pub fn ask_interrupts(&self) -> bool {
+        self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::INTERRUPTS == 0
+    }
+
+    /// Leaves mail, which is a change of its interrupts; whether that is news, as in
+    /// [`Self::ask_interrupts`].
+    #[inline(always)]
+    pub(crate) fn post(&self, mail: Mail) -> bool {
+        let bits = mail.0 << SGIS | Self::INTERRUPTS;
+        self.0.fetch_or(bits, Ordering::AcqRel) & Self::INTERRUPTS == 0
+    }
+
+    /// The mail, which the caller now has to deliver.
+    pub(crate) fn take_mail(&self) -> Mail {
+        if self.0.load(Ordering::Relaxed) <= Self::FLAGS {
+            return Mail::default();
+        }
+        Mail(self.0.fetch_and(Self::FLAGS, Ordering::Acquire) >> SGIS)
+    }
+
+    /// One of its timers changed: when it is due must be looked at again. Returns whether
+    /// that is news.
+    pub fn ask_timers(&self) -> bool {
+        let both = Self::INTERRUPTS | Self::TIMERS;
+        self.0.fetch_or(both, Ordering::AcqRel) & both != both
+    }
+
+    /// Whether somebody changed its timers since the last call.
+    pub fn take_timers(&self) -> bool {
+        self.take(Self::TIMERS)
+    }
+
+    /// Whether it may run on may have changed: its VM ends, stands still or goes on.
+    pub(crate) fn ask_attention(&self) {
+        self.0.fetch_or(Self::ATTENTION, Ordering::AcqRel);
+    }
+
+    /// Whether that was asked since the last call. Before the answer is looked for.
+    pub fn take_attention(&self) -> bool {
+        self.take(Self::ATTENTION)
+    }
+
+    /// Where its interrupts changed since the last call and nothing else is asked, that
+    /// request, with its mail; `None`, and all stays as it is, otherwise.
+    #[inline(always)]
+    pub fn take_interrupts_alone(&self) -> Option<Mail> {
+        // Nobody but the caller takes anything meanwhile.
+        let all = self.0.swap(0, Ordering::AcqRel);
+        if all & Self::FLAGS == Self::INTERRUPTS {
+            return Some(Mail(all >> SGIS));
+        }
+        self.0.fetch_or(all, Ordering::AcqRel);
+        None
+    }
+
+    /// Whether its interrupts changed since the last call.
+    pub fn take_interrupts(&self) -> bool {
+        self.take(Self::INTERRUPTS)
+    }
+
+    /// A new life begins: what was asked in the former one is void, but for a look at it.
+    pub(crate) fn forget(&self) {
+        self.0.fetch_and(Self::DUMP, Ordering::Acquire);
+    }
+
+    /// Whether there is anything to look at.
+    pub fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & Self::FLAGS != 0
+    }
+
+    fn take(&self, which: u64) -> bool {
+        self.0.load(Ordering::Relaxed) & which != 0
+            && self.0.fetch_and(!which, Ordering::Acquire) & which != 0
+    }
+}
+
+/// SGIs on their way to one vCPU, a bit each, in one set of sixteen for each *lane*. A lane is
+/// who sent it, by its place among the VM's other vCPUs, which a GICv2's SGI tells; a GICv3's
+/// do not, and all take lane 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mail(u64);
+
+impl Mail {
+    /// How many lanes there are.
+    const LANES: u32 = 3;
+
+    /// SGI `id`, below 16, to a GICv3's vCPU.
+    #[inline(always)]
+    pub(crate) const fn anonymous(id: u32) -> Self {
+        Self(1 << (id % SGIS))
+    }
+
+    /// SGI `id`, below 16, of a GICv2 to `to`; `None` where there is no lane for its sender.
+    #[inline(always)]
+    pub(crate) fn signed(id: u32, from: VcpuId, to: VcpuId) -> Option<Self> {
+        let lane = lane(from, to);
+        (lane < Self::LANES).then(|| Self(1 << (id % SGIS + lane * SGIS)))
+    }
+
+    /// The only one there is, with who sent it, should that matter; `None` where there is none,
+    /// or several. `to` is the receiver.
+    #[inline(always)]
+    pub(crate) fn single(self, to: VcpuId) -> Option<(u32, VcpuId)> {
+        self.0.is_power_of_two().then(|| self.first(to))
+    }
+
+    /// The bit of the only one there is, of a GICv3; `None` where there is none, or several.
+    #[inline(always)]
+    pub(crate) fn single_anonymous(self) -> Option<u32> {
+        self.0.is_power_of_two().then_some(self.0 as u32)
+    }
+
+    /// Each, with who sent it, should that matter.
+    pub(crate) fn each(mut self, to: VcpuId) -> impl Iterator<Item = (u32, VcpuId)> {
+        core::iter::from_fn(move || {
+            let first = (self.0 != 0).then(|| self.first(to));
+            self.0 &= self.0.wrapping_sub(1);
+            first
+        })
+    }
+
+    #[inline(always)]
+    fn first(self, to: VcpuId) -> (u32, VcpuId) {
+        let bit = self.0.trailing_zeros();
+        (bit % SGIS, sender(bit / SGIS, to))
+    }
+}
+
+#[inline(always)]
+fn lane(from: VcpuId, to: VcpuId) -> u32 {
+    let (from, to) = (from.index() as u32, to.index() as u32);
+    from - u32::from(from > to)
+}
+
+/// Whose lane it is.
+#[inline(always)]
+fn sender(lane: u32, to: VcpuId) -> VcpuId {
+    let skipped = lane >= to.index() as u32;
+    VcpuId::new((lane + u32::from(skipped)) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanok_types::MAX_VCPUS;
+    use std::vec::Vec;
+
+    fn vcpu(index: u32) -> VcpuId {
+        VcpuId::new(index as u8)
+    }
+
+    #[test]
+    fn a_lane_tells_who_sent_it() {
+        for to in 0..MAX_VCPUS as u32 {
+            let senders = (0..MAX_VCPUS as u32).filter(|from| *from != to);
+            let lanes: Vec<_> = senders
+                .clone()
+                .map(|from| lane(vcpu(from), vcpu(to)))
+                .collect();
+            for (from, lane) in senders.zip(&lanes) {
+                assert_eq!(sender(*lane, vcpu(to)), vcpu(from));
+                let mail = Mail::signed(9, vcpu(from), vcpu(to));
+                let expected = (*lane < 3).then_some((9, vcpu(from)));
+                assert_eq!(mail.and_then(|mail| mail.single(vcpu(to))), expected);
+            }
+            assert_eq!(lanes.iter().sum::<u32>(), (0..7).sum(), "each its own");
+        }
+    }
+
+    #[test]
+    fn mail_is_taken_once_and_whole() {
+        let requests = Requests::default();
+        assert!(requests.post(Mail::anonymous(3)));
+        assert!(!requests.post(Mail::anonymous(15)), "a kick is on its way");
+        assert!(!requests.ask_interrupts());
+        let mail = requests.take_interrupts_alone().unwrap();
+        let ids: Vec<_> = mail.each(vcpu(0)).map(|(id, _)| id).collect();
+        assert_eq!((ids, mail.single(vcpu(0))), (std::vec![3, 15], None));
+        assert!(!requests.any() && requests.take_mail() == Mail::default());
+    }
+
+    #[test]
+    fn what_else_is_asked_leaves_the_mail_where_it_is() {
+        let requests = Requests::default();
+        requests.post(Mail::anonymous(1));
+        requests.ask_timers();
+        assert_eq!(requests.take_interrupts_alone(), None);
+        assert!(requests.take_timers() && requests.take_interrupts());
+        assert!(!requests.any(), "mail alone is no request");
+        assert_eq!(requests.take_interrupts_alone(), None);
+        assert_eq!(requests.take_mail(), Mail::anonymous(1));
+    }
+
+    #[test]
+    fn a_new_life_has_no_old_mail() {
+        let requests = Requests::default();
+        requests.post(Mail::anonymous(1));
+        requests.ask_dump();
+        requests.forget();
+        assert!(requests.take_mail() == Mail::default() && requests.take_dump() && !requests.any());
+    }
+}

@@ -1,0 +1,125 @@
+//! Software generated interrupts, from vCPU to vCPU.
+//!
+//! The frequent one goes to a single other vCPU. It is left as mail ([`Mail`]) for the pCPU
+//! of that vCPU, which is kicked: the sender takes no lock, and the receiver takes the one of
+//! the interrupt controller once. All others are put in by the sender.
+//!
+//! Mail is delivered before anybody looks at its vCPU's private interrupts, or changes what
+//! becomes of them, so that nobody can tell when it was.
+
+use crate::{Guest, Machine, Mail, Vm};
+use hanok_hal::ListRegisters;
+use hanok_types::{GicVersion, VcpuId};
+use hanok_vgic::{SgiRegister, Sgir, Vgic};
+
+impl Vm {
+    /// The guest's vCPU `from` wrote `value` to ICC_SGI1R_EL1: sends the SGI, if it is for one
+    /// other vCPU. Otherwise `false`, and nothing has been done.
+    #[inline(always)]
+    pub fn post_group1_sgi(&self, machine: &impl Machine, from: VcpuId, value: u64) -> bool {
+        SgiRegister::single_target(value)
+            .is_some_and(|(id, target)| self.post(machine, from, id, target))
+    }
+
+    /// The same of what was written to GICD_SGIR, which only a GICv2 has.
+    #[inline(always)]
+    pub fn post_sgir(&self, machine: &impl Machine, from: VcpuId, value: u32) -> bool {
+        let v2 = self.gic_version() == GicVersion::V2;
+        v2 && Sgir::single_target(value)
+            .is_some_and(|(id, target)| self.post(machine, from, id, target))
+    }
+
+    /// Sends SGI `id`, below 16, from one vCPU to another; `false`, and nothing has been done,
+    /// where that is none, or itself, or needs more than mail can carry.
+    #[inline(always)]
+    fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> bool {
+        let Some(cpu) = self.cpu_of(target).filter(|_| target != from) else {
+            return false;
+        };
+        let mail = match self.gic_version() {
+            GicVersion::V3 => Some(Mail::anonymous(id)),
+            GicVersion::V2 => Mail::signed(id, from, target),
+        };
+        let Some(mail) = mail else {
+            return false;
+        };
+        if self.requests(target).post(mail) {
+            machine.kick(cpu);
+        }
+        true
+    }
+
+    /// Puts a vCPU's mail into the interrupt controller.
+    pub(crate) fn deliver_mail(&self, gic: &mut Vgic, to: VcpuId) {
+        for (id, from) in self.requests(to).take_mail().each(to) {
+            gic.send_sgi_to(from, id, to);
+        }
+    }
+
+    /// Shows mail that was taken at once, where it is a single SGI that was shown before and
+    /// nothing else is new; `false`, and nothing has been done, otherwise. `version` is
+    /// [`Self::gic_version`], which the caller may know beforehand.
+    #[inline(always)]
+    pub fn show_mail(
+        &self,
+        to: VcpuId,
+        mail: Mail,
+        version: GicVersion,
+        lists: &mut impl ListRegisters,
+    ) -> bool {
+        let (sgi, from) = match version {
+            GicVersion::V3 => (mail.single_anonymous(), None),
+            GicVersion::V2 => match mail.single(to) {
+                Some((id, from)) => (Some(1 << id), Some(from)),
+                None => (None, None),
+            },
+        };
+        let Some(sgi) = sgi else {
+            return false;
+        };
+        let mut gic = self.gic.lock();
+        gic.show_sgi_again(from, sgi, to, lists).is_some()
+    }
+}
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    /// Serves a request to look at its interrupts, which was taken with its mail.
+    pub fn interrupts_changed(&mut self, mail: Mail) {
+        let mut gic = self.vm.gic.lock();
+        for (id, from) in mail.each(self.vcpu.id) {
+            gic.send_sgi_to(from, id, self.vcpu.id);
+        }
+        drop(gic);
+        self.sync_lists();
+    }
+
+    /// The guest wrote `value` to a GICv2's GICD_SGIR: sends the SGI, if it is for one vCPU.
+    /// Otherwise `false`, and nothing has been done.
+    #[inline(always)]
+    pub(crate) fn send_sgir(&mut self, value: u32) -> bool {
+        let single = Sgir::single_target(value);
+        if let Some((id, target)) = single {
+            self.send_to_one(id, target);
+        }
+        single.is_some()
+    }
+
+    /// Sends SGI `id` of group 1 to one vCPU.
+    #[inline(always)]
+    fn send_to_one(&mut self, id: u32, target: VcpuId) {
+        if !self.vm.post(self.machine, self.vcpu.id, id, target) {
+            self.put_in(id, target);
+        }
+    }
+
+    #[inline(never)]
+    fn put_in(&mut self, id: u32, target: VcpuId) {
+        let from = self.vcpu.id;
+        let told = self.vm.gic.lock().send_sgi_to(from, id, target);
+        if told && target != from {
+            self.vm.attract(self.machine, target);
+        } else if told {
+            self.sync_lists();
+        }
+    }
+}

@@ -88,7 +88,7 @@ impl Boards<'_> {
         if job.load == Load::Linux {
             return Ok(Guest {
                 kernel: found.kernel.image.clone(),
-                initramfs: Some(found.userland.clone()),
+                initramfs: found.userland.clone(),
                 cmdline: format!("console={console} {CMDLINE} {}", self.rows(job)),
             });
         }
@@ -166,7 +166,7 @@ impl Boards<'_> {
         let artifacts = system.artifacts();
         let mut resolved = system::resolve(self.root, self.store, &artifacts, cargo::TARGET)?;
         if let (Load::Linux, Some(first)) = (job.load, resolved.first_mut()) {
-            first.initramfs = Some(self.materials.userland.clone());
+            first.initramfs = self.materials.userland.clone();
         }
         let tree = board::tree(self.store, &system)?;
         let bytes = system::build(self.root, &system, &resolved, tree.as_deref())?;

@@ -45,8 +45,8 @@ pub struct Materials {
     pub qemu: Qemu,
     /// The guests' kernel.
     pub kernel: Kernel,
-    /// The guests' initramfs.
-    pub userland: PathBuf,
+    /// The guests' initramfs, where Linux is one.
+    pub userland: Option<PathBuf>,
     /// The bare-metal payload, where a figure needs it.
     pub payload: Option<PathBuf>,
     /// Xen's image, where Xen is measured.
@@ -70,21 +70,24 @@ pub struct Versions {
     pub vmm: Option<String>,
 }
 
-/// References in the cache for all that `sides` need, and words about them.
-pub fn wanted(sides: &[Side]) -> Vec<(String, String)> {
+/// References in the cache for all that `sides` need, with Linux as a guest or without, and
+/// words about them.
+pub fn wanted(sides: &[Side], linux: bool) -> Vec<(String, String)> {
     let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
     let kernel = KernelSpec::parse(KERNEL);
     all.extend(kernel.map(|spec| (spec.reference(), system::kernel_words(&spec))));
     let mut add = |reference: String, words: &str| all.push((reference, words.to_owned()));
     add(Store::BUSYBOX.to_owned(), system::BUSYBOX_WORDS);
-    add(
-        runnable::reference(LMBENCH),
-        "lmbench, from Debian's non-free, with its libraries (5 MB)",
-    );
-    add(
-        runnable::reference(RT_TESTS),
-        "cyclictest with its libraries (2 MB)",
-    );
+    if linux {
+        add(
+            runnable::reference(LMBENCH),
+            "lmbench, from Debian's non-free, with its libraries (5 MB)",
+        );
+        add(
+            runnable::reference(RT_TESTS),
+            "cyclictest with its libraries (2 MB)",
+        );
+    }
     if sides.contains(&Side::Xen) {
         add(XEN.to_owned(), "Xen 4.17 for arm64 (1 MB)");
     }
@@ -108,8 +111,11 @@ pub fn fetch(store: &Store) -> Result<()> {
 impl Materials {
     /// Asks for what is missing, fetches it, and builds the rest into `dir`.
     pub fn gather(root: &Path, store: &Store, plan: &Plan, dir: &Path) -> Outcome<Self> {
-        store.want_non_free();
-        system::agree(store, &wanted(&plan.sides))?;
+        let linux = plan.needs_linux();
+        if linux {
+            store.want_non_free();
+        }
+        system::agree(store, &wanted(&plan.sides, linux))?;
         let found = Self::found(root, store, plan, dir).blame(Code::Setup)?;
         if plan.wants(Side::Hanok) {
             cargo::hypervisor(root).blame(Code::Refused)?;
@@ -127,11 +133,14 @@ impl Materials {
             .transpose()?;
         let payload = plan.needs_payload();
         let payload = payload.then(|| cargo::guest(root, "bench", cargo::TARGET));
-        let userland = dir.join("userland");
-        repo::write_whole(&userland, &userland_of(root, store)?)?;
+        let userland = plan.needs_linux().then(|| {
+            let path = dir.join("userland");
+            repo::write_whole(&path, &userland_of(root, store)?)?;
+            anyhow::Ok(path)
+        });
         Ok(Self {
             qemu: store.qemu()?,
-            userland,
+            userland: userland.transpose()?,
             payload: payload.transpose()?,
             versions: versions(store, &kernel, plan),
             kernel,

@@ -145,6 +145,11 @@ impl Plan {
         self.jobs().iter().any(|job| job.load != Load::Linux)
     }
 
+    /// Whether Linux is booted anywhere, with lmbench and the rest.
+    pub fn needs_linux(&self) -> bool {
+        self.jobs().iter().any(|job| job.load == Load::Linux)
+    }
+
     /// Every boot, a machine after the other; the long ones of a machine first.
     pub fn jobs(&self) -> Vec<Job> {
         let mut all = Vec::new();
@@ -213,6 +218,6 @@ mod tests {
         let plan = plan("--figures hypercall --gic 3 --repeat 1");
         let sides: Vec<_> = plan.jobs().iter().map(|job| job.side).collect();
         assert_eq!(sides, [Side::Xen, Side::Hanok]);
-        assert!(plan.needs_payload());
+        assert!(plan.needs_payload() && !plan.needs_linux());
     }
 }

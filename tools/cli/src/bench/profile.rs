@@ -19,7 +19,7 @@ use hanok_profile::table::{self, By, Shown};
 use super::boards::Boards;
 use super::job::{self, Prepared};
 use super::materials::Materials;
-use super::plan::{Job, Load, Plan};
+use super::plan::{Job, Plan};
 use crate::args::BenchArgs;
 use crate::artifacts::Store;
 use crate::exit::{Blame, Code, Outcome, failure};
@@ -213,8 +213,8 @@ pub fn run(root: &Path, args: &BenchArgs, figure: &'static Figure, yes: bool) ->
     let dir = repo::target_dir(root).join("hanok/profile");
     super::fresh(&dir).blame(Code::Refused)?;
     let materials = Materials::gather(root, &store, &plan, &dir)?;
-    if what(figure) == What::Stretches && jobs.iter().any(|job| job.load == Load::Linux) {
-        add_markers(&materials.userland).blame(Code::Refused)?;
+    if let (What::Stretches, Some(userland)) = (what(figure), &materials.userland) {
+        add_markers(userland).blame(Code::Refused)?;
     }
     let boards = Boards {
         root,

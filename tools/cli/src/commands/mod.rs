@@ -146,7 +146,7 @@ fn everything() -> Vec<(String, String)> {
     let program = system::program_words(TEST_PROGRAM);
     all.push((runnable::reference(TEST_PROGRAM), program));
     all.push((TEST_PACKAGE.to_owned(), system::package_words(TEST_PACKAGE)));
-    all.extend(bench::wanted(&Side::ALL));
+    all.extend(bench::wanted(&Side::ALL, true));
     all.sort();
     all.dedup();
     all

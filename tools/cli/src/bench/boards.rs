@@ -49,6 +49,8 @@ pub struct Boards<'a> {
     pub materials: &'a Materials,
     /// What counts the hypervisor's instructions, where that is wanted.
     pub counting: Option<Counting>,
+    /// Bytes of the hypervisors' images.
+    pub images: Vec<(Side, u64)>,
     /// Where images are put.
     pub dir: &'a Path,
 }

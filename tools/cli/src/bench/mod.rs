@@ -19,6 +19,7 @@ mod rows;
 
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -62,16 +63,16 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         plan: &plan,
         materials: &materials,
         counting: counting.transpose().blame(Code::Refused)?,
+        images: report::images(root, &plan, &materials).blame(Code::Refused)?,
         dir: dir.path(),
     };
-    let consoles = args.output.join("consoles");
+    let consoles = args.output.join(report::CONSOLES);
     fresh(&consoles).blame(Code::Usage)?;
-    let done = boot_all(&boards, &consoles);
-    for gic in &plan.gics {
-        let run = report::run_of(*gic, &boards, &done, &consoles)?;
-        results.runs.push(run);
-    }
-    report::write(&results, &args.output).blame(Code::Refused)?;
+    let done = boot_all(&boards, &consoles, |done| {
+        // What goes wrong with it is told at the end.
+        let _ = report::write_so_far(&mut results, &boards, done, &args.output);
+    });
+    report::write_so_far(&mut results, &boards, &done, &args.output)?;
     history::finish(root, &results, &args.output, args, style())
 }
 
@@ -92,8 +93,9 @@ fn fresh(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))
 }
 
-/// Boots every board of the plan, [`BESIDE`] of them at a time; in the plan's order.
-fn boot_all(boards: &Boards, consoles: &Path) -> Vec<Done> {
+/// Boots every board of the plan, [`BESIDE`] of them at a time; in the plan's order. `progress`
+/// gets all that is done whenever that is more.
+fn boot_all(boards: &Boards, consoles: &Path, mut progress: impl FnMut(&[Done])) -> Vec<Done> {
     let jobs = boards.plan.jobs();
     let (mut done, mut waiting) = (Vec::new(), Vec::new());
     for (at, job) in jobs.iter().enumerate() {
@@ -115,18 +117,24 @@ fn boot_all(boards: &Boards, consoles: &Path) -> Vec<Done> {
     }
     eprintln!("{} boots, {BESIDE} side by side ...", jobs.len());
     waiting.reverse();
-    let (waiting, done) = (Mutex::new(waiting), Mutex::new(done));
+    let waiting = Mutex::new(waiting);
     thread::scope(|scope| {
+        let (tell, told) = mpsc::channel();
         for _ in 0..BESIDE {
-            scope.spawn(|| work(&waiting, &done, consoles));
+            let (tell, waiting) = (tell.clone(), &waiting);
+            scope.spawn(move || work(waiting, &tell, consoles));
+        }
+        drop(tell);
+        for one in told {
+            done.push(one);
+            progress(&done);
         }
     });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(job, _)| jobs.iter().position(|other| other == job));
     done
 }
 
-fn work(waiting: &Mutex<Vec<Prepared>>, done: &Mutex<Vec<Done>>, consoles: &Path) {
+fn work(waiting: &Mutex<Vec<Prepared>>, tell: &Sender<Done>, consoles: &Path) {
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
     while let Some(prepared) = next() {
         let (job, socket) = (prepared.job, prepared.socket.clone());
@@ -134,9 +142,7 @@ fn work(waiting: &Mutex<Vec<Prepared>>, done: &Mutex<Vec<Done>>, consoles: &Path
         let given = job::run(prepared, consoles).map_err(|error| format!("{error:#}"));
         let _ = fs::remove_file(socket);
         eprintln!("{}: {}", job.name(), told(&given));
-        done.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((job, given));
+        let _ = tell.send((job, given));
     }
 }
 

@@ -222,6 +222,7 @@ pub fn run(root: &Path, args: &BenchArgs, figure: &'static Figure, yes: bool) ->
         plan: &plan,
         materials: &materials,
         counting: Some(Counting::prepare(root).blame(Code::Refused)?),
+        images: Vec::new(),
         dir: &dir,
     };
     for job in jobs {

@@ -10,11 +10,14 @@ use hanok_bench::{Failure, Gic, Machine, Profile, Results, Run, Side};
 
 use super::boards::{Boards, GUEST_MEMORY};
 use super::job::{self, Given};
+use super::materials::Materials;
 use super::plan::{Job, Plan};
 use crate::exit::{Blame, Code, Outcome};
 use crate::test::tail;
 use crate::{cargo, process};
 
+/// Where, beside the results, each board's console is.
+pub const CONSOLES: &str = "consoles";
 /// How much of a failing side's console is kept.
 const SHOWN: usize = 25;
 
@@ -41,8 +44,26 @@ pub fn started(root: &Path) -> Results {
     }
 }
 
+/// What the boots gave until now, written for programs and for `--show`: a run that is cut
+/// short is not lost.
+pub fn write_so_far(
+    results: &mut Results,
+    boards: &Boards,
+    done: &[Done],
+    output: &Path,
+) -> Outcome<()> {
+    results.runs.clear();
+    let consoles = output.join(CONSOLES);
+    for gic in &boards.plan.gics {
+        if done.iter().any(|(job, _)| job.gic == *gic) {
+            results.runs.push(run_of(*gic, boards, done, &consoles)?);
+        }
+    }
+    write(results, output).blame(Code::Refused)
+}
+
 /// Everything about one machine.
-pub fn run_of(gic: Gic, boards: &Boards, done: &[Done], consoles: &Path) -> Outcome<Run> {
+fn run_of(gic: Gic, boards: &Boards, done: &[Done], consoles: &Path) -> Outcome<Run> {
     let mut run = Run::new(machine(gic, boards));
     for (job, given) in done.iter().filter(|(job, _)| job.gic == gic) {
         match given {
@@ -59,8 +80,9 @@ pub fn run_of(gic: Gic, boards: &Boards, done: &[Done], consoles: &Path) -> Outc
         }
     }
     run.profiles = profiles(gic, boards, done).blame(Code::Refused)?;
-    for (side, bytes) in images(boards).blame(Code::Refused)? {
-        run.add("image", side, bytes as f64).blame(Code::Refused)?;
+    for (side, bytes) in &boards.images {
+        run.add("image", *side, *bytes as f64)
+            .blame(Code::Refused)?;
     }
     Ok(run)
 }
@@ -78,20 +100,15 @@ fn profiles(gic: Gic, boards: &Boards, done: &[Done]) -> Result<Vec<Profile>> {
 }
 
 /// Bytes of the hypervisors' images, as they are loaded.
-fn images(boards: &Boards) -> Result<Vec<(Side, u64)>> {
+pub fn images(root: &Path, plan: &Plan, materials: &Materials) -> Result<Vec<(Side, u64)>> {
     let mut all = Vec::new();
-    if !boards
-        .plan
-        .figures
-        .iter()
-        .any(|figure| figure.id == "image")
-    {
+    if !plan.figures.iter().any(|figure| figure.id == "image") {
         return Ok(all);
     }
-    if boards.plan.wants(Side::Hanok) {
-        all.push((Side::Hanok, cargo::hypervisor(boards.root)?.len() as u64));
+    if plan.wants(Side::Hanok) {
+        all.push((Side::Hanok, cargo::hypervisor(root)?.len() as u64));
     }
-    if let Some(xen) = &boards.materials.xen {
+    if let Some(xen) = &materials.xen {
         all.push((Side::Xen, fs::metadata(xen)?.len()));
     }
     Ok(all)
@@ -122,7 +139,7 @@ fn machine(gic: Gic, boards: &Boards) -> Machine {
 
 fn settings(plan: &Plan) -> Vec<String> {
     let lmbench = format!(
-        "lmbench: ENOUGH=2000 TIMING_O=0 LOOP_O=0, -P 1 -W 0 -N {}",
+        "lmbench: ENOUGH=20000 TIMING_O=0 LOOP_O=0, -P 1 -W 0 -N {}",
         plan.inner_rounds
     );
     let rest = SETTINGS.into_iter().map(str::to_owned);
@@ -155,7 +172,7 @@ fn failure(job: &Job, why: &str, consoles: &Path) -> Failure {
 }
 
 /// Writes the results for programs, the page's source.
-pub fn write(results: &Results, dir: &Path) -> Result<()> {
+fn write(results: &Results, dir: &Path) -> Result<()> {
     let json = dir.join("results.json");
     fs::write(&json, results.to_json()?).with_context(|| format!("cannot write {}", json.display()))
 }

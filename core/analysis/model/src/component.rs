@@ -1,0 +1,105 @@
+//! Components: VMs, and groups of VMs.
+
+use crate::{CoreId, Home, Nanos, Policy, Priority};
+use alloc::string::String;
+
+/// A promise of CPU time: `budget` within `deadline` of the start of each period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Interface {
+    /// How often the budget is full again.
+    pub period: Nanos,
+    /// How much CPU time there is in each period; with several CPUs, of all together.
+    pub budget: Nanos,
+    /// How long after the start of a period the budget has been given at the latest.
+    pub deadline: Nanos,
+}
+
+impl Interface {
+    /// The periodic resource: the deadline is the period.
+    pub const fn periodic(period: Nanos, budget: Nanos) -> Self {
+        let deadline = period;
+        Self {
+            period,
+            budget,
+            deadline,
+        }
+    }
+}
+
+/// The periods among which one is to be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Periods {
+    /// This one.
+    One(Nanos),
+    /// The cheapest of these, ends included, where switching is taken into account.
+    Range {
+        /// The shortest.
+        least: Nanos,
+        /// The longest.
+        most: Nanos,
+    },
+}
+
+/// What deadline an interface gets that is to be found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Window {
+    /// The period: the periodic resource.
+    #[default]
+    Period,
+    /// The budget itself: the least budget there can be, and the most urgent one.
+    Budget,
+    /// First the budget that [`Self::Budget`] leads to, then the longest deadline with which
+    /// it still does.
+    Longest,
+}
+
+/// A component's interface, or what is asked about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Plan {
+    /// It has this one; does it do?
+    Given(Interface),
+    /// It has none yet: the least is wanted.
+    Find {
+        /// The periods that come into question.
+        periods: Periods,
+        /// The deadline.
+        window: Window,
+    },
+}
+
+/// A VM, or a group of VMs, that is promised CPU time and gives it to its members: tasks,
+/// other components, or both.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Component {
+    /// Its name, unique in the model.
+    pub name: String,
+    /// Who gives it its CPU time.
+    pub home: Home,
+    /// How it chooses among its members.
+    pub policy: Policy,
+    /// Its interface.
+    pub plan: Plan,
+    /// How many CPUs it may use at the same time (its vCPUs). With more than one, its tasks
+    /// are scheduled by global EDF among them.
+    pub cpus: u32,
+    /// The core it must be on, in a pool that is partitioned.
+    pub core: Option<CoreId>,
+    /// Its priority among the members of its home; counts, and must be there, where that
+    /// schedules by [`Policy::FixedPriority`] alone.
+    pub priority: Option<Priority>,
+}
+
+impl Component {
+    /// A component on one CPU under EDF, with no wish for a core.
+    pub fn new(name: impl Into<String>, home: Home, plan: Plan) -> Self {
+        Self {
+            name: name.into(),
+            home,
+            policy: Policy::Edf,
+            plan,
+            cpus: 1,
+            core: None,
+            priority: None,
+        }
+    }
+}

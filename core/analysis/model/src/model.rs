@@ -1,0 +1,146 @@
+//! The model as a whole, and ways through it.
+
+use crate::{Component, Nanos, Pool, SwitchCost, Task};
+use alloc::vec::Vec;
+
+/// How many pools, components or tasks a model may have, each.
+pub const MAX_MEMBERS: usize = 1 << 16;
+
+/// The place of a pool in [`Model::pools`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub u32);
+
+/// The place of a component in [`Model::components`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComponentId(pub u32);
+
+/// The place of a task in [`Model::tasks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+/// Who gives a component its CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Home {
+    /// The cores themselves.
+    Pool(PoolId),
+    /// Another component: a group.
+    Component(ComponentId),
+}
+
+/// What a component schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Member {
+    /// A task of its own.
+    Task(TaskId),
+    /// A component inside it.
+    Component(ComponentId),
+}
+
+/// Everything that wants CPU time, and the cores that give it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Model {
+    /// The timer's resolution: periods, budgets and deadlines of interfaces are whole numbers
+    /// of it.
+    pub tick: Nanos,
+    /// What a switch from one component to another costs.
+    pub cost: SwitchCost,
+    /// The cores.
+    pub pools: Vec<Pool>,
+    /// VMs and groups.
+    pub components: Vec<Component>,
+    /// All components' tasks.
+    pub tasks: Vec<Task>,
+}
+
+impl Model {
+    /// A model without components, with free switches.
+    pub fn new(tick: Nanos, pools: Vec<Pool>) -> Self {
+        Self {
+            tick,
+            cost: SwitchCost::default(),
+            pools,
+            components: Vec::new(),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// Adds a component and says where it is now.
+    pub fn add(&mut self, component: Component) -> ComponentId {
+        self.components.push(component);
+        ComponentId(self.components.len().saturating_sub(1) as u32)
+    }
+
+    /// Adds a task and says where it is now.
+    pub fn add_task(&mut self, task: Task) -> TaskId {
+        self.tasks.push(task);
+        TaskId(self.tasks.len().saturating_sub(1) as u32)
+    }
+
+    /// The pool with this id.
+    pub fn pool(&self, id: PoolId) -> Option<&Pool> {
+        self.pools.get(id.0 as usize)
+    }
+
+    /// The component with this id.
+    pub fn component(&self, id: ComponentId) -> Option<&Component> {
+        self.components.get(id.0 as usize)
+    }
+
+    /// The task with this id.
+    pub fn task(&self, id: TaskId) -> Option<&Task> {
+        self.tasks.get(id.0 as usize)
+    }
+
+    /// Every component with its id.
+    pub fn ids(&self) -> impl Iterator<Item = (ComponentId, &Component)> {
+        (0..).map(ComponentId).zip(&self.components)
+    }
+
+    /// What each component schedules, in the order of [`Self::components`]: its tasks in the
+    /// order of the model, then the components inside it. This order breaks ties between equal
+    /// priorities: the earlier member goes first. One walk over the model for all of them.
+    pub fn members(&self) -> Vec<Vec<Member>> {
+        let mut all: Vec<Vec<Member>> = Vec::new();
+        all.resize_with(self.components.len(), Vec::new);
+        for (id, task) in (0..).map(TaskId).zip(&self.tasks) {
+            if let Some(members) = all.get_mut(task.component.0 as usize) {
+                members.push(Member::Task(id));
+            }
+        }
+        for (id, component) in self.ids() {
+            if let Home::Component(home) = component.home
+                && let Some(members) = all.get_mut(home.0 as usize)
+            {
+                members.push(Member::Component(id));
+            }
+        }
+        all
+    }
+
+    /// The components that the pool `id` itself schedules, in the order of the model.
+    pub fn roots(&self, id: PoolId) -> impl Iterator<Item = ComponentId> {
+        let of_pool = move |component: &Component| component.home == Home::Pool(id);
+        self.ids()
+            .filter(move |(_, component)| of_pool(component))
+            .map(|(id, _)| id)
+    }
+
+    /// Every component, those inside another one before it; a component whose chain of homes
+    /// never comes to a pool is left out.
+    pub fn bottom_up(&self) -> Vec<ComponentId> {
+        let members = self.members();
+        let roots = self.ids().filter(|(_, c)| matches!(c.home, Home::Pool(_)));
+        let mut order: Vec<ComponentId> = roots.map(|(id, _)| id).collect();
+        let mut next = 0;
+        while let Some(id) = order.get(next).copied() {
+            let inside = members.get(id.0 as usize).into_iter().flatten();
+            order.extend(inside.filter_map(|member| match member {
+                Member::Component(inner) => Some(*inner),
+                Member::Task(_) => None,
+            }));
+            next += 1;
+        }
+        order.reverse();
+        order
+    }
+}

@@ -1,0 +1,71 @@
+//! What there is to be shared.
+
+use crate::{Nanos, Policy};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A core of the board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoreId(pub u8);
+
+impl fmt::Display for CoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How the cores of a pool are shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Each component stays on one core.
+    #[default]
+    Partitioned,
+    /// A component runs on whichever core is free, on one at a time.
+    Global,
+}
+
+/// Cores that are scheduled together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pool {
+    /// Its name, unique among the pools.
+    pub name: String,
+    /// Its cores; none of them is in another pool.
+    pub cores: Vec<CoreId>,
+    /// How they are shared.
+    pub mode: Mode,
+    /// How a core (or the pool, if it is global) chooses among its components.
+    pub policy: Policy,
+}
+
+impl Pool {
+    /// A partitioned pool under EDF.
+    pub fn new(name: impl Into<String>, cores: impl IntoIterator<Item = CoreId>) -> Self {
+        Self {
+            name: name.into(),
+            cores: cores.into_iter().collect(),
+            mode: Mode::Partitioned,
+            policy: Policy::Edf,
+        }
+    }
+}
+
+/// What it costs to go from one component to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SwitchCost {
+    /// The switch itself: registers, interrupt controller, timers.
+    pub switch: Nanos,
+    /// What the caches and TLBs then take to be warm again, at most.
+    pub refill: Nanos,
+}
+
+impl SwitchCost {
+    /// What a component costs in each of its periods, beyond its budget: one switch to it, and
+    /// one back to whom it preempted, each with the refill that follows. That a preemption is
+    /// charged to who preempts is the usual account (Burns, Tindell & Wellings, IEEE TSE
+    /// 21(5) 1995).
+    pub fn per_period(self) -> Nanos {
+        let once = self.switch.saturating_add(self.refill);
+        once.saturating_add(once)
+    }
+}

@@ -1,0 +1,71 @@
+//! Tasks, and the policies that order them.
+
+use crate::{ComponentId, Nanos};
+use alloc::string::String;
+
+/// How a component chooses among its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// The job whose absolute deadline is earliest.
+    #[default]
+    Edf,
+    /// The member whose period is shortest.
+    RateMonotonic,
+    /// The member whose relative deadline is shortest.
+    DeadlineMonotonic,
+    /// The member whose [`Priority`] is highest.
+    FixedPriority,
+}
+
+impl Policy {
+    /// Whether a member's rank never changes.
+    pub fn is_fixed(self) -> bool {
+        self != Self::Edf
+    }
+}
+
+/// A fixed priority: 0 is the highest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(pub u32);
+
+/// A task of a component: an endless row of jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Its name, unique in its component.
+    pub name: String,
+    /// Whose it is.
+    pub component: ComponentId,
+    /// The least time between two arrivals of jobs.
+    pub period: Nanos,
+    /// The longest time that a job takes on a CPU for itself.
+    pub execution: Nanos,
+    /// By when after its arrival a job must be complete. It may be longer than the period.
+    pub deadline: Nanos,
+    /// When the first job arrives.
+    pub offset: Nanos,
+    /// For how long an arrived job may be held back before it is released.
+    pub jitter: Nanos,
+    /// Its priority; counts, and must be there, under [`Policy::FixedPriority`] alone.
+    pub priority: Option<Priority>,
+}
+
+impl Task {
+    /// A task whose deadline is its period, without offset, jitter and priority.
+    pub fn new(
+        name: impl Into<String>,
+        component: ComponentId,
+        period: Nanos,
+        execution: Nanos,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            component,
+            period,
+            execution,
+            deadline: period,
+            offset: Nanos::ZERO,
+            jitter: Nanos::ZERO,
+            priority: None,
+        }
+    }
+}

@@ -5,6 +5,11 @@ use alloc::string::String;
 
 /// A promise of CPU time: `budget` within `deadline` of the start of each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Interface {
     /// How often the budget is full again.
     pub period: Nanos,
@@ -23,6 +28,19 @@ impl Interface {
             budget,
             deadline,
         }
+    }
+
+    /// The budget of CPU `cpu` of `cpus`: the whole ticks are dealt out evenly, those that are
+    /// left to the first CPUs, one each. What is no whole tick is lost.
+    pub fn share(&self, tick: Nanos, cpu: u32, cpus: u32) -> Nanos {
+        let cpus = u64::from(cpus.max(1));
+        let ticks = self.budget.get() / tick.get().max(1);
+        let more = u64::from(u64::from(cpu) < ticks % cpus);
+        Nanos::new(
+            (ticks / cpus)
+                .saturating_add(more)
+                .saturating_mul(tick.get()),
+        )
     }
 }
 

@@ -32,6 +32,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod certificate;
 mod component;
 mod error;
 mod model;
@@ -40,6 +41,9 @@ mod task;
 mod time;
 mod validate;
 
+pub use certificate::{
+    Against, Certificate, ComponentProof, CoreProof, Descent, Exact, Fraction, Proof, Tail, Vcpu,
+};
 pub use component::{Component, Interface, Periods, Plan, Window};
 pub use error::{Fault, ModelError, Subject};
 pub use model::{ComponentId, Home, MAX_MEMBERS, Member, Model, PoolId, TaskId};

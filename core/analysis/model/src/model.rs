@@ -8,14 +8,29 @@ pub const MAX_MEMBERS: usize = 1 << 16;
 
 /// The place of a pool in [`Model::pools`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
+)]
 pub struct PoolId(pub u32);
 
 /// The place of a component in [`Model::components`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
+)]
 pub struct ComponentId(pub u32);
 
 /// The place of a task in [`Model::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
+)]
 pub struct TaskId(pub u32);
 
 /// Who gives a component its CPU time.
@@ -29,6 +44,11 @@ pub enum Home {
 
 /// What a component schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Member {
     /// A task of its own.
     Task(TaskId),

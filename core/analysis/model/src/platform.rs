@@ -7,6 +7,11 @@ use core::fmt;
 
 /// A core of the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
+)]
 pub struct CoreId(pub u8);
 
 impl fmt::Display for CoreId {

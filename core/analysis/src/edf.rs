@@ -1,0 +1,189 @@
+//! EDF on one CPU: whether the demand stays below the supply at every instant.
+//!
+//! The test goes down from an instant after which nothing can happen, by the step of QPA
+//! (Zhang & Burns, IEEE TC 58(9) 2009) with a supply in the place of the whole CPU; what one
+//! step covers is said at [`Descent`]. Where the demand's rate equals the supply's, lines never
+//! cross, and the descent begins after one common multiple of all periods.
+
+use crate::load::{self, FRACTION, Load};
+use crate::supply::{Rational, Supply};
+use crate::work::{Undecided, Work};
+use alloc::vec::Vec;
+use hanok_task_model::{Descent, Tail};
+use num_traits::{CheckedAdd, CheckedDiv};
+
+/// What came out of a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<P> {
+    /// All deadlines are kept, and this shows it.
+    Kept(P),
+    /// There is a deadline that is missed.
+    Missed(Miss),
+}
+
+/// Where a test found a deadline missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// At this deadline after all were released together, the demand is more than the supply.
+    At(i128),
+    /// The members need more than there is in the long run.
+    Rate,
+    /// The member at this place of the ranking can be late.
+    Member(usize),
+}
+
+/// Whether `loads` keep their deadlines under EDF upon `supply`.
+pub fn test(
+    loads: &[Load],
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<Outcome<Descent>, Undecided> {
+    let Some((tail, harmless)) = horizon(loads, supply, 0)? else {
+        return Ok(Outcome::Missed(Miss::Rate));
+    };
+    let first = after_a_deadline(loads, harmless)?;
+    let demand = |t| load::due(loads, t);
+    descend(demand, first, i128::MIN, supply, (loads.len(), work)).map(|outcome| match outcome {
+        Ok(instants) => Outcome::Kept(Descent { instants, tail }),
+        Err(at) => Outcome::Missed(Miss::At(last_deadline(loads, at))),
+    })
+}
+
+/// Goes down from `first` until there is no demand, or until the instant `end`. The instants,
+/// or one at which the demand is more than the supply.
+pub(crate) fn descend(
+    demand: impl Fn(i128) -> i128,
+    first: i128,
+    end: i128,
+    supply: &Supply,
+    (cost, work): (usize, &mut Work),
+) -> Result<Result<Vec<u64>, i128>, Undecided> {
+    let mut instants = Vec::new();
+    let mut at = first;
+    loop {
+        work.spend(cost)?;
+        instants.push(u64::try_from(at).map_err(|_| Undecided::TooLarge)?);
+        if at <= end {
+            return Ok(Ok(instants));
+        }
+        let needed = demand(at - 1);
+        if needed == 0 {
+            return Ok(Ok(instants));
+        }
+        let next = supply.time_for(needed)?;
+        if next >= at {
+            return Ok(Err(at - 1));
+        }
+        at = next;
+    }
+}
+
+/// One more than the first deadline from `harmless` on.
+pub(crate) fn after_a_deadline(loads: &[Load], harmless: i128) -> Result<i128, Undecided> {
+    let next = loads.iter().map(|load| load.next_due(harmless)).min();
+    let first = next.unwrap_or(0).max(0).saturating_add(1);
+    match u64::try_from(first) {
+        Ok(_) => Ok(first),
+        Err(_) => Err(Undecided::TooLarge),
+    }
+}
+
+/// The last deadline until `t`.
+fn last_deadline(loads: &[Load], t: i128) -> i128 {
+    let last = |load: &Load| {
+        let jobs = load.jobs_due(t);
+        (jobs > 0).then(|| load.window() + (jobs - 1) * load.period)
+    };
+    loads.iter().filter_map(last).max().unwrap_or(t).max(0)
+}
+
+/// From when on nothing can happen, and why; `None` where the demand grows faster than the
+/// supply. `more` is demand that comes on top, once.
+pub(crate) fn horizon(
+    loads: &[Load],
+    supply: &Supply,
+    more: i128,
+) -> Result<Option<(Tail, i128)>, Undecided> {
+    let (needs, gets) = (load::rate(loads), supply.rate()?);
+    if needs.low > gets.high {
+        return Ok(None);
+    }
+    if needs.high >= gets.low {
+        return match exceeds(loads, supply) {
+            Some(true) => Ok(None),
+            Some(false) => repetition(loads, supply).map(Some),
+            None => Err(Undecided::TooLarge),
+        };
+    }
+    let ahead = load::head_start(loads).saturating_add(more);
+    let ahead = ahead.checked_mul(1 << FRACTION);
+    let distance = ahead.and_then(|ahead| ahead.checked_add(supply.deficit().ok()?));
+    let distance = distance.ok_or(Undecided::TooLarge)?;
+    let gain = gets.low - needs.high;
+    let crossing = distance / gain + 1;
+    Ok(Some((Tail::Lines, crossing)))
+}
+
+/// The rate at which `loads` need CPU time, exactly; `None` beyond 128 bits.
+pub fn exact_rate(loads: &[Load]) -> Option<Rational> {
+    let mut sum = Rational::from(0);
+    for load in loads {
+        let own = Rational::from(load.execution).checked_div(&Rational::from(load.period))?;
+        sum = sum.checked_add(&own)?;
+    }
+    Some(sum)
+}
+
+fn exceeds(loads: &[Load], supply: &Supply) -> Option<bool> {
+    Some(exact_rate(loads)? > supply.exact_rate().ok()?)
+}
+
+/// One common multiple of all periods, after everything has begun to repeat itself.
+fn repetition(loads: &[Load], supply: &Supply) -> Result<(Tail, i128), Undecided> {
+    let mut common = supply.period();
+    let mut settled = supply.settled();
+    for load in loads {
+        let step = load.period / num_integer::gcd(common, load.period);
+        common = common.checked_mul(step).ok_or(Undecided::TooLarge)?;
+        settled = settled.max(load.window() - load.period);
+    }
+    let end = common.checked_add(settled).ok_or(Undecided::TooLarge)?;
+    Ok((Tail::Repeats, end))
+}
+
+/// The first deadline that is missed, if one is among the first `most`: what a person wants to
+/// see of a refusal.
+pub fn first_miss(
+    loads: &[Load],
+    supply: &Supply,
+    most: usize,
+    work: &mut Work,
+) -> Result<Option<i128>, Undecided> {
+    let mut at = 0;
+    for _ in 0..most {
+        work.spend(2 * loads.len())?;
+        let next = loads.iter().map(|load| load.next_due(at)).min();
+        let Some(next) = next.map(|next| next.max(0)) else {
+            return Ok(None);
+        };
+        if !supply.gives(load::due(loads, next), next)? {
+            return Ok(Some(next));
+        }
+        at = next + 1;
+    }
+    Ok(None)
+}
+
+/// Some deadline that is missed where the demand's rate is more than the supply's: later and
+/// later ones are tried, each twice as far.
+pub fn late_miss(loads: &[Load], supply: &Supply) -> Result<i128, Undecided> {
+    let mut at = loads.iter().map(Load::window).max().unwrap_or(1).max(1);
+    loop {
+        let due = loads.iter().map(|load| load.next_due(at)).min();
+        let due = due.unwrap_or(at);
+        if !supply.gives(load::due(loads, due), due)? {
+            return Ok(due);
+        }
+        at = at.checked_mul(2).ok_or(Undecided::TooLarge)?;
+    }
+}

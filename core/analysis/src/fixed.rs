@@ -1,0 +1,89 @@
+//! Fixed priorities on one CPU: by when each member's job is complete at the latest.
+//!
+//! A member keeps its deadlines if at some instant within its window the supply since the
+//! worst release has reached what it and all higher ones asked for until then (Shin & Lee,
+//! RTSS 2003, for a supply; Lehoczky, Sha & Ding, RTSS 1989, for a whole CPU). Only its first
+//! job needs to be looked at, as that one must be complete before the next arrives: a deadline
+//! beyond the period counts as the period, which is on the safe side.
+
+use crate::edf::{Miss, Outcome};
+use crate::load::{self, Load};
+use crate::supply::Supply;
+use crate::work::{Undecided, Work};
+use alloc::vec::Vec;
+use hanok_task_model::Member;
+
+/// Whether `loads`, the highest priority first, keep their deadlines upon `supply`; and if so,
+/// when each is complete at the latest.
+pub fn test(
+    loads: &[Load],
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<Outcome<Vec<u64>>, Undecided> {
+    let mut ends = Vec::with_capacity(loads.len());
+    // The lowest priority is the likeliest to be late: it decides quickly most of the time.
+    if response(loads, supply, work)?.is_none() {
+        return Ok(Outcome::Missed(Miss::Member(loads.len().saturating_sub(1))));
+    }
+    for place in 0..loads.len() {
+        let until = loads.get(..=place).unwrap_or_default();
+        match response(until, supply, work)? {
+            Some(end) => ends.push(u64::try_from(end).map_err(|_| Undecided::TooLarge)?),
+            None => return Ok(Outcome::Missed(Miss::Member(place))),
+        }
+    }
+    Ok(Outcome::Kept(ends))
+}
+
+/// By when the last one of `loads`, to which the others are preferred, is complete at the
+/// latest; `None` if that is after its window.
+pub fn response(
+    loads: &[Load],
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<Option<i128>, Undecided> {
+    let Some(own) = loads.last() else {
+        return Ok(Some(0));
+    };
+    let mut at = 0;
+    loop {
+        work.spend(loads.len())?;
+        let next = supply.time_for(load::requested(loads, at.max(1)))?;
+        if next > own.fixed_window() {
+            return Ok(None);
+        }
+        if next <= at {
+            return Ok(Some(at));
+        }
+        at = next;
+    }
+}
+
+/// The instants that show that the last one of `loads` can be late upon `supply`, as
+/// [`hanok_task_model::Against::Late`] has them; `or_equal`: upon any lesser supply. `None` if
+/// they do not reach the end of its window.
+pub fn lateness(
+    loads: &[Load],
+    supply: &Supply,
+    or_equal: bool,
+    work: &mut Work,
+) -> Result<Option<(Member, Vec<u64>)>, Undecided> {
+    let Some(own) = loads.last() else {
+        return Ok(None);
+    };
+    let (mut at, mut instants) = (0, Vec::new());
+    while at < own.fixed_window() {
+        work.spend(loads.len())?;
+        let demand = load::requested(loads, at + 1);
+        let next = match or_equal {
+            true => supply.time_until_more(demand)?,
+            false => supply.time_for(demand)? - 1,
+        };
+        if next <= at {
+            return Ok(None);
+        }
+        instants.push(u64::try_from(next).map_err(|_| Undecided::TooLarge)?);
+        at = next;
+    }
+    Ok(Some((own.member, instants)))
+}

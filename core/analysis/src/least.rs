@@ -1,0 +1,286 @@
+//! The least budget, as an exact rational.
+//!
+//! For a demand d that must be met within t there is a least budget B(t, d) in closed form
+//! (docs/scheduling.md). Under EDF the least budget is the greatest of these over all
+//! deadlines; here the test itself finds the deadlines that matter: each miss raises the
+//! budget to what that deadline needs, and the first budget without a miss is the least, for
+//! every deadline it was raised to is necessary. Under fixed priorities it is, over all
+//! members, the greatest of the least that one instant within the window needs.
+
+use crate::edf::{self, Miss, Outcome};
+use crate::fixed;
+use crate::load::{self, FRACTION, Load};
+use crate::supply::{Rational, Start, Supply};
+use crate::work::{Undecided, Work};
+
+/// What stays the same while a budget is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The interface's period.
+    pub period: i128,
+    /// `None`: the interface's deadline is its period. Else it is the budget and this.
+    pub slack: Option<i128>,
+    /// From when the supply counts.
+    pub start: Start,
+}
+
+impl Shape {
+    /// The supply with the budget `budget`.
+    pub fn supply(&self, budget: Rational) -> Result<Supply, Undecided> {
+        Supply::rational(self.period, budget, self.slack, self.start)
+    }
+
+    /// The largest budget there is.
+    pub fn most(&self) -> i128 {
+        self.period - self.slack.unwrap_or(0)
+    }
+
+    /// With n budgets needed, the last of them ends in time if `B (n + y) >= n P + x + d - t`:
+    /// the x and y.
+    fn terms(&self) -> (i128, i128) {
+        match (self.slack, self.start) {
+            (None, Start::Anywhere) => (self.period, 1),
+            (None, Start::Period) => (0, 0),
+            (Some(slack), Start::Anywhere) => (slack, 0),
+            (Some(slack), Start::Period) => (slack - self.period, -1),
+        }
+    }
+
+    /// The least budget that meets `demand` within `t`, at least 0; `None` if no budget does.
+    ///
+    /// It is the least over n >= 1 of `max(d / n, (n P + x + d - t) / (n + y))`. The first
+    /// falls with n and the second rises, so that only the two n beside their crossing matter.
+    pub fn budget_for(&self, t: i128, demand: i128) -> Result<Option<Rational>, Undecided> {
+        if demand <= 0 {
+            return Ok(Some(Rational::from(0)));
+        }
+        if demand + self.settled() > t {
+            return Ok(None);
+        }
+        let crossing = self.crossing(t, demand).ok_or(Undecided::TooLarge)?;
+        let low = crossing.max(1);
+        let one = self.with_budgets(low, t, demand)?;
+        let other = self.with_budgets(low + 1, t, demand)?;
+        Ok(one.into_iter().chain(other).min())
+    }
+
+    /// How long even a budget of the whole period can be away.
+    fn settled(&self) -> i128 {
+        match self.start {
+            Start::Anywhere => 0,
+            Start::Period => self.slack.unwrap_or(0),
+        }
+    }
+
+    /// The n, rounded down, at which both terms of [`Self::budget_for`] are equal: the larger
+    /// root of `P n^2 - (t - x) n - d y = 0`.
+    fn crossing(&self, t: i128, demand: i128) -> Option<i128> {
+        let (x, y) = self.terms();
+        let middle = t - x;
+        let product = self.period.checked_mul(demand)?.checked_mul(4 * y)?;
+        let discriminant = middle.checked_mul(middle)?.checked_add(product)?;
+        let root = discriminant.max(0).isqrt();
+        Some((middle + root) / (2 * self.period))
+    }
+
+    /// The least budget of which exactly `n` meet the demand.
+    fn with_budgets(&self, n: i128, t: i128, demand: i128) -> Result<Option<Rational>, Undecided> {
+        let (x, y) = self.terms();
+        let needed = n.checked_mul(self.period).ok_or(Undecided::TooLarge)? + x + demand - t;
+        let each = Rational::new(demand, n);
+        match n + y {
+            0 => Ok((needed <= 0).then_some(each)),
+            budgets => Ok(Some(each.max(Rational::new(needed, budgets)))),
+        }
+    }
+}
+
+/// A budget below which there is none: 1 ns, or what the rate needs where that is known
+/// exactly.
+fn floor(loads: &[Load], shape: &Shape) -> Rational {
+    let low = load::rate(loads).low;
+    let scaled = low.checked_mul(shape.period);
+    let whole = scaled.map_or(0, |scaled| scaled >> FRACTION);
+    Rational::from(whole)
+}
+
+/// The rate of `loads` as a budget.
+fn by_rate(loads: &[Load], shape: &Shape) -> Result<Rational, Undecided> {
+    let rate = edf::exact_rate(loads).ok_or(Undecided::TooLarge)?;
+    let product = num_traits::CheckedMul::checked_mul(&rate, &Rational::from(shape.period));
+    product.ok_or(Undecided::TooLarge)
+}
+
+/// How often a budget is raised at most.
+const RAISES: usize = 10_000;
+/// How many deadlines are looked at before the first test.
+const FIRST: usize = 64;
+
+/// The least budget under EDF, or `None` if the largest is too small.
+pub fn edf(loads: &[Load], shape: &Shape, work: &mut Work) -> Result<Option<Rational>, Undecided> {
+    let Some(mut budget) = first_deadlines(loads, shape, work)? else {
+        return Ok(None);
+    };
+    for _ in 0..RAISES {
+        if budget > Rational::from(shape.most()) {
+            return Ok(None);
+        }
+        budget = match test_or_rate(loads, shape, budget, work)? {
+            None => return Ok(Some(budget)),
+            Some(Miss::At(t)) => match shape.budget_for(t, load::due(loads, t))? {
+                Some(more) if more > budget => more,
+                _ => return Ok(None),
+            },
+            Some(_) => {
+                let rate = by_rate(loads, shape)?;
+                match rate > budget {
+                    true => rate,
+                    false => return Ok(None),
+                }
+            }
+        };
+    }
+    Err(Undecided::TooLong)
+}
+
+fn test_or_rate(
+    loads: &[Load],
+    shape: &Shape,
+    budget: Rational,
+    work: &mut Work,
+) -> Result<Option<Miss>, Undecided> {
+    if budget <= Rational::from(0) {
+        return Ok(Some(Miss::Rate));
+    }
+    let supply = shape.supply(budget)?;
+    match edf::test(loads, &supply, work)? {
+        Outcome::Kept(_) => Ok(None),
+        Outcome::Missed(miss) => Ok(Some(miss)),
+    }
+}
+
+/// What the first few deadlines need, so that the first test is one with a budget that is
+/// nearly right, whose horizon is near.
+fn first_deadlines(
+    loads: &[Load],
+    shape: &Shape,
+    work: &mut Work,
+) -> Result<Option<Rational>, Undecided> {
+    let (mut at, mut budget) = (0, floor(loads, shape));
+    for _ in 0..FIRST {
+        work.spend(2 * loads.len())?;
+        let next = loads.iter().map(|load| load.next_due(at)).min();
+        let next = next.unwrap_or(0).max(0);
+        match shape.budget_for(next, load::due(loads, next))? {
+            Some(needed) => budget = budget.max(needed),
+            None => return Ok(None),
+        }
+        at = next + 1;
+    }
+    Ok(Some(budget))
+}
+
+/// The least budget under fixed priorities for `loads`, the highest first, or `None` if the
+/// largest is too small.
+pub fn fixed(
+    loads: &[Load],
+    shape: &Shape,
+    work: &mut Work,
+) -> Result<Option<Rational>, Undecided> {
+    let mut budget = Rational::from(0);
+    for place in (0..loads.len()).rev() {
+        let until = loads.get(..=place).unwrap_or_default();
+        if budget > Rational::from(0) {
+            let supply = shape.supply(budget)?;
+            if fixed::response(until, &supply, work)?.is_some() {
+                continue;
+            }
+        }
+        match of_member(until, shape, work)? {
+            Some(needed) if needed <= Rational::from(shape.most()) => budget = budget.max(needed),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(budget))
+}
+
+/// The least budget that the last one of `loads` needs. Between two arrivals of higher ones
+/// the demand is constant, so that only the ends of these times matter.
+fn of_member(
+    loads: &[Load],
+    shape: &Shape,
+    work: &mut Work,
+) -> Result<Option<Rational>, Undecided> {
+    let Some((own, higher)) = loads.split_last() else {
+        return Ok(Some(Rational::from(0)));
+    };
+    let window = own.fixed_window();
+    let mut best = None;
+    look_at(loads, shape, window, &mut best, work)?;
+    for load in higher {
+        let mut at = load.period - load.jitter;
+        while at < window {
+            if at > 0 {
+                look_at(loads, shape, at, &mut best, work)?;
+            }
+            at += load.period;
+            work.spend(1)?;
+        }
+    }
+    Ok(best)
+}
+
+/// Lowers `best` to what the instant `t` needs, where that is less.
+fn look_at(
+    loads: &[Load],
+    shape: &Shape,
+    t: i128,
+    best: &mut Option<Rational>,
+    work: &mut Work,
+) -> Result<(), Undecided> {
+    work.spend(loads.len())?;
+    let demand = load::requested(loads, t);
+    if let Some(best) = best
+        && *best > Rational::from(0)
+        && !shape.supply(*best)?.gives(demand, t)?
+    {
+        return Ok(());
+    }
+    if let Some(needed) = shape.budget_for(t, demand)? {
+        *best = Some(best.map_or(needed, |best| best.min(needed)));
+    }
+    Ok(())
+}
+
+/// The longest deadline with which `budget` in each `period` still does under EDF, at most the
+/// period; `None` if no deadline is short enough.
+///
+/// At each deadline t with the demand d, `n = ceil(d / B)` budgets are needed, and the last of
+/// them ends in time if `L <= t - d - n (P - B) + B`.
+pub fn longest_deadline(
+    loads: &[Load],
+    period: i128,
+    budget: i128,
+    work: &mut Work,
+) -> Result<Option<i128>, Undecided> {
+    let mut longest = period;
+    for _ in 0..RAISES {
+        if longest < budget {
+            return Ok(None);
+        }
+        let supply = Supply::new(period, budget, longest, Start::Anywhere);
+        let at = match edf::test(loads, &supply, work)? {
+            Outcome::Kept(_) => return Ok(Some(longest)),
+            Outcome::Missed(Miss::At(at)) => at,
+            Outcome::Missed(_) => return Ok(None),
+        };
+        let demand = load::due(loads, at);
+        let budgets = (demand + budget - 1) / budget;
+        let most = at - demand - budgets * (period - budget) + budget;
+        if most >= longest {
+            return Ok(None);
+        }
+        longest = most;
+    }
+    Err(Undecided::TooLong)
+}

@@ -1,0 +1,135 @@
+//! What the members of a component need within a time: the left-hand side of every test.
+//!
+//! A [`Load`] is a task, or the interface of a component inside, which to its parent is a task
+//! as well. Jitter and offsets are treated so that an answer of yes is always right:
+//!
+//! - *Jitter* `J`: a job that arrived up to `J` ago may be released together with others, with
+//!   `J` less until its deadline. Deadlines stay `T` apart. So a load counts with the window
+//!   `D - J` in the place of its deadline; under fixed priorities, higher ones interfere with
+//!   `ceil((t + J) / T)` jobs (Audsley et al., Software Engineering Journal 8(5) 1993).
+//! - *Offsets* are not used: all members may be released at once, which is the worst case, as
+//!   nothing keeps the clocks of guests together.
+//!
+//! Sums saturate: a demand beyond 128 bits is more than any supply.
+
+use hanok_task_model::{Member, Policy, Priority};
+
+/// One member of a component, as the tests see it. Times in nanoseconds; in 128 bits, so that
+/// the product of any two is exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Who it is.
+    pub member: Member,
+    /// The least time between arrivals.
+    pub period: i128,
+    /// What a job needs.
+    pub execution: i128,
+    /// By when after its arrival a job must be complete.
+    pub deadline: i128,
+    /// For how long a job may be held back.
+    pub jitter: i128,
+    /// Its fixed priority.
+    pub priority: Option<Priority>,
+}
+
+impl Load {
+    /// By when after its release a job must be complete at the latest.
+    pub fn window(&self) -> i128 {
+        self.deadline - self.jitter
+    }
+
+    /// What jobs can need that are released and due within `t` (Baruah, Mok & Rosier, RTSS
+    /// 1990).
+    pub fn due(&self, t: i128) -> i128 {
+        self.jobs_due(t).saturating_mul(self.execution)
+    }
+
+    /// How many such jobs there can be.
+    pub fn jobs_due(&self, t: i128) -> i128 {
+        let after = t - self.window();
+        match after < 0 {
+            true => 0,
+            false => after / self.period + 1,
+        }
+    }
+
+    /// What jobs can need that are released within `t` (before its end).
+    pub fn released(&self, t: i128) -> i128 {
+        let jobs = (t + self.jitter + self.period - 1) / self.period;
+        jobs.saturating_mul(self.execution)
+    }
+
+    /// The first instant from `t` on at which a job can be due.
+    pub fn next_due(&self, t: i128) -> i128 {
+        let jobs = (t - self.window() + self.period - 1).div_euclid(self.period);
+        self.window()
+            .saturating_add(jobs.max(0).saturating_mul(self.period))
+    }
+
+    /// The window under fixed priorities, where a job must be complete before the next one
+    /// arrives: a deadline beyond the period counts as the period.
+    pub fn fixed_window(&self) -> i128 {
+        self.deadline.min(self.period) - self.jitter
+    }
+}
+
+/// What all `loads` can need within `t` under EDF.
+pub fn due(loads: &[Load], t: i128) -> i128 {
+    let each = loads.iter().map(|load| load.due(t));
+    each.fold(0, i128::saturating_add)
+}
+
+/// What a job of `loads`' last one competes with until `t` after its release, itself included,
+/// where all the others have higher priorities.
+pub fn requested(loads: &[Load], t: i128) -> i128 {
+    let Some((own, higher)) = loads.split_last() else {
+        return 0;
+    };
+    let each = higher.iter().map(|load| load.released(t));
+    each.fold(own.execution, i128::saturating_add)
+}
+
+/// Puts `loads` in the order of their priorities, the highest first. Equals keep their order.
+pub fn rank(loads: &mut [Load], policy: Policy) {
+    match policy {
+        Policy::Edf => {}
+        Policy::RateMonotonic => loads.sort_by_key(|load| load.period),
+        Policy::DeadlineMonotonic => loads.sort_by_key(|load| load.deadline),
+        Policy::FixedPriority => loads.sort_by_key(|load| load.priority),
+    }
+}
+
+/// Bits behind the point in [`Rate`].
+pub const FRACTION: u32 = 62;
+
+/// Bounds of a rate of CPU time, in units of 2^-62.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// It is at least this.
+    pub low: i128,
+    /// It is at most this.
+    pub high: i128,
+}
+
+/// The rate at which `loads` need CPU time in the long run.
+pub fn rate(loads: &[Load]) -> Rate {
+    let mut sum = Rate { low: 0, high: 0 };
+    for load in loads {
+        let scaled = load.execution.saturating_mul(1 << FRACTION);
+        let (whole, rest) = (scaled / load.period, scaled % load.period);
+        sum.low = sum.low.saturating_add(whole);
+        let up = whole.saturating_add(i128::from(rest > 0));
+        sum.high = sum.high.saturating_add(up);
+    }
+    sum
+}
+
+/// The least constant such that `due(t) <= rate * t + constant`, rounded up member by member.
+pub fn head_start(loads: &[Load]) -> i128 {
+    let of = |load: &Load| {
+        let early = (load.period - load.window()).max(0);
+        let product = load.execution.saturating_mul(early);
+        product.saturating_add(load.period - 1) / load.period
+    };
+    loads.iter().map(of).fold(0, i128::saturating_add)
+}

@@ -1,0 +1,222 @@
+//! What an interface gives at least within a time: the right-hand side of every test.
+//!
+//! All supplies are one shape with different parameters. A periodic resource (P, B) is an
+//! explicit-deadline one with L = P. One whose periods begin together with its members' is
+//! asked only from the start of a period on (*aligned*), and so lacks the first of the two
+//! gaps. Several CPUs together (the MPR of Shin, Easwaran & Lee) are as good as as many
+//! periodic resources with an equal share each; why, is at [`Supply::parallel`]. A whole core is
+//! an aligned supply of 1 in 1.
+//!
+//! Budgets may be rational: times are scaled by the budget's denominator, so that all
+//! arithmetic stays in integers. A value beyond 128 bits is an error, never a wrong answer.
+
+use crate::Undecided;
+use crate::load::{FRACTION, Rate};
+use num_rational::Ratio;
+
+/// An exact rational.
+pub type Rational = Ratio<i128>;
+
+/// A promise of CPU time, as the tests see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supply {
+    /// Period, budget and deadline, multiplied by `scale`.
+    period: i128,
+    budget: i128,
+    deadline: i128,
+    scale: i128,
+    /// On how many CPUs at the same time.
+    lanes: i128,
+    aligned: bool,
+}
+
+/// Which supply bound holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// From any instant on.
+    #[default]
+    Anywhere,
+    /// From the start of a period on.
+    Period,
+}
+
+impl Supply {
+    /// `cores` whole cores.
+    pub fn cores(cores: u32) -> Self {
+        Self {
+            period: 1,
+            budget: 1,
+            deadline: 1,
+            scale: 1,
+            lanes: i128::from(cores.max(1)),
+            aligned: true,
+        }
+    }
+
+    /// `budget` within `deadline` of the start of each `period`.
+    pub fn new(period: i128, budget: i128, deadline: i128, start: Start) -> Self {
+        Self {
+            period,
+            budget,
+            deadline,
+            scale: 1,
+            lanes: 1,
+            aligned: start == Start::Period,
+        }
+    }
+
+    /// As [`Self::new`] with a rational budget; the deadline is the period, or the budget and
+    /// `slack`.
+    pub fn rational(
+        period: i128,
+        budget: Rational,
+        slack: Option<i128>,
+        start: Start,
+    ) -> Result<Self, Undecided> {
+        let scale = *budget.denom();
+        let scaled = |time: i128| time.checked_mul(scale).ok_or(Undecided::TooLarge);
+        let numer = *budget.numer();
+        let deadline = match slack {
+            None => scaled(period)?,
+            Some(slack) => scaled(slack)?
+                .checked_add(numer)
+                .ok_or(Undecided::TooLarge)?,
+        };
+        Ok(Self {
+            scale,
+            ..Self::new(scaled(period)?, numer, deadline, start)
+        })
+    }
+
+    /// `budget` in each `period` on at most `cpus` CPUs at the same time.
+    ///
+    /// The least supply, derived from the definition alone: within a period, an interval of
+    /// length x misses at most `cpus (P - x)` of the budget, so gets at least
+    /// `f(x) = max(0, budget - cpus (P - x))`. An interval consists of the end of one period, k
+    /// whole ones and the beginning of another; f is convex, so that the worst is where both
+    /// ends are equally long. That is `cpus` times the supply of a periodic resource with the
+    /// budget `budget / cpus`. The bound published first (Shin, Easwaran & Lee, ECRTS 2008) was
+    /// mended in Burmyakov, Bini & Tovar (Real-Time Systems 50, 2014); this one holds however
+    /// the budget is spread over the CPUs.
+    pub fn parallel(period: i128, budget: i128, cpus: u32) -> Result<Self, Undecided> {
+        let cpus = i128::from(cpus.max(1));
+        let scaled = period.checked_mul(cpus).ok_or(Undecided::TooLarge)?;
+        Ok(Self {
+            scale: cpus,
+            lanes: cpus,
+            ..Self::new(scaled, budget, scaled, Start::Anywhere)
+        })
+    }
+
+    /// The longest time without any supply, scaled: what a straight line below the supply
+    /// begins with.
+    fn gap(&self) -> i128 {
+        let late = self.deadline - self.budget;
+        match self.aligned {
+            true => late,
+            false => late + (self.period - self.budget),
+        }
+    }
+
+    /// The supply of one lane within `t`, scaled.
+    fn lane(&self, t: i128) -> Option<i128> {
+        let t = t.checked_mul(self.scale)?;
+        let late = self.deadline - self.budget;
+        let from = if self.aligned { t } else { t - late };
+        if from < 0 {
+            return Some(0);
+        }
+        let (periods, rest) = (from / self.period, from % self.period);
+        let gap = self.gap() - if self.aligned { 0 } else { late };
+        let begun = (rest - gap).clamp(0, self.budget);
+        periods.checked_mul(self.budget)?.checked_add(begun)
+    }
+
+    /// Whether at least `demand` is supplied within `t`.
+    pub fn gives(&self, demand: i128, t: i128) -> Result<bool, Undecided> {
+        let lane = self.lane(t).ok_or(Undecided::TooLarge)?;
+        Ok(lane >= self.per_lane(demand)?)
+    }
+
+    /// What is supplied within `t` at least.
+    pub fn within(&self, t: i128) -> Result<Rational, Undecided> {
+        let lane = self.lane(t).ok_or(Undecided::TooLarge)?;
+        let all = lane.checked_mul(self.lanes).ok_or(Undecided::TooLarge)?;
+        Ok(Rational::new(all, self.scale))
+    }
+
+    /// `demand`'s share of a lane, scaled and rounded up.
+    fn per_lane(&self, demand: i128) -> Result<i128, Undecided> {
+        let scaled = demand.checked_mul(self.scale).ok_or(Undecided::TooLarge)?;
+        Ok(scaled.div_euclid(self.lanes) + i128::from(scaled.rem_euclid(self.lanes) > 0))
+    }
+
+    /// The least whole instant by which `demand` is supplied.
+    pub fn time_for(&self, demand: i128) -> Result<i128, Undecided> {
+        self.time_for_scaled(self.per_lane(demand)?)
+    }
+
+    /// The last whole instant until which no more than `demand` is supplied.
+    pub fn time_until_more(&self, demand: i128) -> Result<i128, Undecided> {
+        let scaled = demand.checked_mul(self.scale).ok_or(Undecided::TooLarge)?;
+        let more = scaled.div_euclid(self.lanes) + 1;
+        Ok(self.time_for_scaled(more)? - 1)
+    }
+
+    /// The least whole instant by which a lane has supplied `demand`, scaled: so many whole
+    /// budgets, and then a rest, each after its gap.
+    fn time_for_scaled(&self, demand: i128) -> Result<i128, Undecided> {
+        if demand <= 0 {
+            return Ok(0);
+        }
+        let before = (demand - 1) / self.budget;
+        let rest = demand - before * self.budget;
+        let time = before
+            .checked_mul(self.period)
+            .and_then(|time| time.checked_add(self.gap())?.checked_add(rest))
+            .ok_or(Undecided::TooLarge)?;
+        Ok(time / self.scale + i128::from(time % self.scale > 0))
+    }
+
+    /// The rate of the supply in the long run.
+    pub fn rate(&self) -> Result<Rate, Undecided> {
+        let scaled = self
+            .budget
+            .checked_mul(self.lanes)
+            .and_then(|all| all.checked_mul(1 << FRACTION));
+        let scaled = scaled.ok_or(Undecided::TooLarge)?;
+        let low = scaled / self.period;
+        let high = low + i128::from(scaled % self.period > 0);
+        Ok(Rate { low, high })
+    }
+
+    /// The rate, exactly.
+    pub fn exact_rate(&self) -> Result<Rational, Undecided> {
+        let all = self.budget.checked_mul(self.lanes);
+        Ok(Rational::new(all.ok_or(Undecided::TooLarge)?, self.period))
+    }
+
+    /// What a straight line below the supply is short of one through the origin, in
+    /// nanoseconds of CPU time and units of 2^-62, rounded up.
+    pub fn deficit(&self) -> Result<i128, Undecided> {
+        let gap = self.gap();
+        let gap = gap / self.scale + i128::from(gap % self.scale > 0);
+        let product = self.rate()?.high.checked_mul(gap);
+        product.ok_or(Undecided::TooLarge)
+    }
+
+    /// The period in nanoseconds.
+    pub fn period(&self) -> i128 {
+        self.period / self.scale
+    }
+
+    /// From when on the supply repeats itself every period.
+    pub fn settled(&self) -> i128 {
+        let late = self.deadline - self.budget;
+        late / self.scale + i128::from(late % self.scale > 0)
+    }
+}
+
+#[cfg(test)]
+#[path = "supply_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ use crate::load::{self, FRACTION, Load};
 use crate::supply::{Rational, Supply};
 use crate::work::{Undecided, Work};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use hanok_task_model::{Descent, Tail};
 use num_traits::{CheckedAdd, CheckedDiv};
 
@@ -88,8 +89,8 @@ pub(crate) fn after_a_deadline(loads: &[Load], harmless: i128) -> Result<i128, U
     }
 }
 
-/// The last deadline until `t`.
-fn last_deadline(loads: &[Load], t: i128) -> i128 {
+/// The last deadline until `t`, or `t` where there is none.
+pub(crate) fn last_deadline(loads: &[Load], t: i128) -> i128 {
     let last = |load: &Load| {
         let jobs = load.jobs_due(t);
         (jobs > 0).then(|| load.window() + (jobs - 1) * load.period)
@@ -109,10 +110,12 @@ pub(crate) fn horizon(
         return Ok(None);
     }
     if needs.high >= gets.low {
-        return match exceeds(loads, supply) {
-            Some(true) => Ok(None),
-            Some(false) => repetition(loads, supply).map(Some),
-            None => Err(Undecided::TooLarge),
+        let exact = exact_rate(loads).ok_or(Undecided::TooLarge)?;
+        return match exact.cmp(&supply.exact_rate()?) {
+            Ordering::Greater => Ok(None),
+            Ordering::Equal => repetition(loads, supply).map(Some),
+            // Lines would cross, but beyond all bounds.
+            Ordering::Less => Err(Undecided::TooLong),
         };
     }
     let ahead = load::head_start(loads).saturating_add(more);
@@ -132,10 +135,6 @@ pub fn exact_rate(loads: &[Load]) -> Option<Rational> {
         sum = sum.checked_add(&own)?;
     }
     Some(sum)
-}
-
-fn exceeds(loads: &[Load], supply: &Supply) -> Option<bool> {
-    Some(exact_rate(loads)? > supply.exact_rate().ok()?)
 }
 
 /// One common multiple of all periods, after everything has begun to repeat itself.

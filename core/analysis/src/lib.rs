@@ -1,4 +1,21 @@
 //! Whether all deadlines are kept, before anything runs.
+//!
+//! [`analyse`] takes a model (hanok-task-model) and answers, for every component and every
+//! core, with a proof or with what refutes it; proofs for all of them are a [`Certificate`],
+//! which hanok-certificate-checker verifies without any of this code. docs/scheduling.md has
+//! the formulas, their sources, and how jitter, offsets and switches are treated.
+//!
+//! Kept true throughout:
+//!
+//! - **No floating point.** Budgets are rationals, all else integers of 128 bits; what would
+//!   need more is [`Undecided::TooLarge`], never a wrong answer.
+//! - **An answer of yes is right** for every arrival of jobs that the model allows. An answer
+//!   of no is exact for components on one CPU; for several CPUs the tests known are sufficient
+//!   ones, and a placement that was not found may exist. [`Refutation::certain`] tells them
+//!   apart.
+//! - **Work is bounded**: [`Work::TEST`] steps for a component or a pool, [`Work::MODEL`] for a
+//!   model, and [`Undecided::TooLong`] beyond, whatever periods a file holds.
+
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -6,11 +23,160 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod compose;
 pub mod edf;
 pub mod fixed;
+pub mod global;
 pub mod least;
 pub mod load;
+mod period;
+mod place;
+mod refute;
 pub mod supply;
+mod test;
+mod ticks;
 mod work;
 
+pub use compose::{Refused, Verdict, Workload, of_interface, of_task, shape, upon};
+pub use period::{Price, price};
+pub use place::{Crowded, Placement};
+pub use refute::{Change, Place, Refutation};
+pub use ticks::Wanted;
 pub use work::{Undecided, Work};
+
+use alloc::vec::Vec;
+use hanok_task_model::{
+    Certificate, ComponentId, ComponentProof, Interface, Member, Model, ModelError, Plan, PoolId,
+};
+
+/// What is known about a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Analysis {
+    /// Of each component, in the order of the model.
+    pub components: Vec<Verdict<ComponentProof>>,
+    /// Of each pool, in the order of the model.
+    pub pools: Vec<Placement>,
+    /// What is refused, in the order in which it was found: components from the inside out,
+    /// then pools.
+    pub refutations: Vec<Refutation>,
+    order: Vec<ComponentId>,
+}
+
+/// Analyses `model`; a model that has no meaning is refused with all its faults.
+pub fn analyse(model: &Model) -> Result<Analysis, Vec<ModelError>> {
+    model.validate()?;
+    let mut work = Work::new(Work::MODEL);
+    let members = model.members();
+    let order = model.bottom_up();
+    let mut known = Vec::new();
+    known.resize_with(model.components.len(), || None);
+    let mut refutations = Vec::new();
+    for id in &order {
+        let verdict = one(model, *id, &members, &known, &mut work);
+        if let Verdict::Refuted(refused) = &verdict {
+            let found = refute::of_component(model, *id, refused, &mut work);
+            refutations.extend(found.ok());
+        }
+        if let Some(slot) = known.get_mut(id.0 as usize) {
+            *slot = Some(verdict);
+        }
+    }
+    let mut pools = Vec::with_capacity(model.pools.len());
+    for (id, pool) in (0..).map(PoolId).zip(&model.pools) {
+        let placement = place::pool(model, id, pool, &known, &mut work);
+        if let Placement::Refused(crowded) = &placement {
+            refutations.extend(refute::of_pool(model, crowded, &mut work).ok());
+        }
+        pools.push(placement);
+    }
+    // A sound model's components are all reached.
+    let lost = || Verdict::Undecided(Undecided::TooLong);
+    Ok(Analysis {
+        components: known
+            .into_iter()
+            .map(|found| found.unwrap_or_else(lost))
+            .collect(),
+        pools,
+        refutations,
+        order,
+    })
+}
+
+/// What is known about the component `id` once all inside it are.
+fn one(
+    model: &Model,
+    id: ComponentId,
+    members: &[Vec<Member>],
+    known: &compose::Known,
+    work: &mut Work,
+) -> Verdict<ComponentProof> {
+    let Some(component) = model.component(id) else {
+        return Verdict::Undecided(Undecided::TooLong);
+    };
+    let inside = members.get(id.0 as usize).map(Vec::as_slice);
+    match compose::workload(model, component, inside.unwrap_or_default(), known) {
+        Ok(workload) => compose::component(model, id, component, workload, work),
+        Err(inner) => Verdict::Waits(inner),
+    }
+}
+
+impl Analysis {
+    /// The certificate, if everything is proven.
+    pub fn certificate(&self) -> Option<Certificate> {
+        let proof = |id: &ComponentId| match self.components.get(id.0 as usize) {
+            Some(Verdict::Proven(proof)) => Some(proof.clone()),
+            _ => None,
+        };
+        let mut cores = Vec::new();
+        for pool in &self.pools {
+            match pool {
+                Placement::Placed(proofs) => cores.extend(proofs.iter().cloned()),
+                _ => return None,
+            }
+        }
+        Some(Certificate {
+            components: self.order.iter().map(proof).collect::<Option<_>>()?,
+            cores,
+        })
+    }
+
+    /// The interface of the component `id`, where it has one.
+    pub fn interface(&self, id: ComponentId) -> Option<Interface> {
+        match self.components.get(id.0 as usize)? {
+            Verdict::Proven(proof) => Some(proof.interface),
+            _ => None,
+        }
+    }
+
+    /// The members of the component `id` as its test sees them; `None` where one of them has
+    /// no interface.
+    pub fn workload(&self, model: &Model, id: ComponentId) -> Option<Workload> {
+        let members = model.members();
+        let known = self.components.iter().cloned().map(Some).collect();
+        let component = model.component(id)?;
+        let inside = members.get(id.0 as usize)?;
+        compose::workload(model, component, inside, &known).ok()
+    }
+
+    /// What is asked of an interface for the component `id`, so that a report can ask it for
+    /// other periods; `None` where nothing is to be found.
+    pub fn wanted<'a>(
+        &self,
+        model: &Model,
+        id: ComponentId,
+        workload: &'a Workload,
+    ) -> Option<Wanted<'a>> {
+        let component = model.component(id)?;
+        let window = match component.plan {
+            Plan::Find { window, .. } => window,
+            Plan::Given(_) => hanok_task_model::Window::Period,
+        };
+        (component.cpus == 1).then(|| Wanted {
+            loads: &workload.loads,
+            policy: workload.policy,
+            window,
+            tick: compose::wide(model.tick),
+            cost: compose::whole_ticks(model),
+        })
+    }
+}

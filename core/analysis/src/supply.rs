@@ -205,6 +205,11 @@ impl Supply {
         product.ok_or(Undecided::TooLarge)
     }
 
+    /// Whether it counts from the start of a period on.
+    pub fn is_aligned(&self) -> bool {
+        self.aligned
+    }
+
     /// The period in nanoseconds.
     pub fn period(&self) -> i128 {
         self.period / self.scale

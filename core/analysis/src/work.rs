@@ -26,6 +26,9 @@ impl Work {
     /// What one test may take: less than a second on a PC.
     pub const TEST: u64 = 20_000_000;
 
+    /// What one model may take: some seconds on a PC.
+    pub const MODEL: u64 = 1_000_000_000;
+
     /// So many steps.
     pub const fn new(steps: u64) -> Self {
         Self(steps)

@@ -1,3 +1,312 @@
 //! Whether a certificate of the analysis is true.
+//!
+//! Nothing here is shared with the analysis but the model's data. The analysis is fast and
+//! therefore intricate: scaled integers, fixed-point rates, searches. This program is plain and
+//! slow: demand and supply are written down as the literature has them, in rationals of any
+//! size, and each claim is compared with its definition. It searches for nothing, so that its
+//! work is bounded by the certificate's length.
+//!
+//! What a proof must show is said at its type in hanok-task-model; where a proof could be
+//! written in several ways, one alone is accepted.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod bounds;
+mod cores;
+mod proofs;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use bounds::{Job, R, Supply, int, whole};
+use hanok_task_model::{
+    Against, Certificate, Component, ComponentId, ComponentProof, Exact, Home, Interface, Member,
+    Model, Nanos, Plan, Policy, PoolId, Proof, Window,
+};
+use num_traits::Zero;
+use thiserror::Error;
+
+/// Why a certificate is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{place}: {fault}")]
+pub struct Rejection {
+    /// What of the model it is about.
+    pub place: Place,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What a rejection is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Place {
+    /// The certificate as a whole.
+    #[error("the certificate")]
+    Whole,
+    /// A component, by its place in the model.
+    #[error("component {0:?}")]
+    Component(ComponentId),
+    /// The cores of a pool.
+    #[error("pool {0:?}")]
+    Pool(PoolId),
+}
+
+/// What can be wrong with a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// The model itself has no meaning.
+    #[error("the model is not sound")]
+    Model,
+    /// A component or core is missing, comes twice, or before what it needs.
+    #[error("components or cores are missing, twice or out of order")]
+    Incomplete,
+    /// An interface is not one that the model asks for.
+    #[error("the interface is not what the model asks for")]
+    Interface,
+    /// The supply is said to begin with the members' periods, and does not, or the reverse.
+    #[error("the supply's start is not the members'")]
+    Aligned,
+    /// A proof is of another kind than the policy needs.
+    #[error("the proof is of another kind")]
+    Kind,
+    /// A proof has not one part for each member.
+    #[error("the proof does not cover each member once")]
+    Members,
+    /// A descent's instants do not follow from each other.
+    #[error("an instant does not follow from the one before")]
+    Step,
+    /// A descent's first instant is not one, or too early for what it says of the rest.
+    #[error("what comes after the first instant is not shown")]
+    Tail,
+    /// A job is not complete when it is said to be.
+    #[error("a job is not complete when it is said to be")]
+    Late,
+    /// What is said against a smaller budget is not so.
+    #[error("a smaller budget is not shown to be too small")]
+    Least,
+    /// A vCPU is on a core that it may not be on.
+    #[error("a vCPU is where it may not be, twice or nowhere")]
+    Placement,
+}
+
+/// Whether `certificate` shows that every deadline of `model` is kept.
+pub fn check(model: &Model, certificate: &Certificate) -> Result<(), Rejection> {
+    let whole = |fault| Rejection {
+        place: Place::Whole,
+        fault,
+    };
+    model.validate().map_err(|_| whole(Fault::Model))?;
+    let mut interfaces = BTreeMap::new();
+    for proof in &certificate.components {
+        let id = proof.component;
+        let place = Place::Component(id);
+        component(model, proof, &interfaces).map_err(|fault| Rejection { place, fault })?;
+        if interfaces.insert(id, proof.interface).is_some() {
+            let fault = Fault::Incomplete;
+            return Err(Rejection { place, fault });
+        }
+    }
+    if interfaces.len() != model.components.len() {
+        return Err(whole(Fault::Incomplete));
+    }
+    cores::check(model, &certificate.cores, &interfaces)
+}
+
+/// What is known of components that were looked at already.
+type Interfaces = BTreeMap<ComponentId, Interface>;
+
+fn component(model: &Model, proof: &ComponentProof, interfaces: &Interfaces) -> Result<(), Fault> {
+    let id = proof.component;
+    let component = model.component(id).ok_or(Fault::Incomplete)?;
+    let jobs = jobs(model, id, component, interfaces)?;
+    planned(model, component, &proof.interface)?;
+    let together = together(&jobs, &proof.interface);
+    if proof.aligned != together || component.cpus > 1 && proof.aligned {
+        return Err(Fault::Aligned);
+    }
+    let question = Question {
+        model,
+        component,
+        jobs,
+        aligned: proof.aligned,
+    };
+    question.proof(&proof.interface, &proof.proof)?;
+    let Plan::Find { window, .. } = component.plan else {
+        return match (&proof.least, &proof.exact) {
+            (None, None) => Ok(()),
+            _ => Err(Fault::Least),
+        };
+    };
+    if component.cpus > 1 && (proof.least.is_some() || proof.exact.is_some()) {
+        return Err(Fault::Least);
+    }
+    if let Some(against) = &proof.least {
+        question.least(&proof.interface, window, against)?;
+    }
+    match &proof.exact {
+        Some(exact) => question.exact(proof.interface, window, exact),
+        None => Ok(()),
+    }
+}
+
+/// The members of a component as jobs: tasks first, then components, by rank where there is
+/// one.
+fn jobs(
+    model: &Model,
+    id: ComponentId,
+    component: &Component,
+    interfaces: &Interfaces,
+) -> Result<Vec<Job>, Fault> {
+    let mut jobs = Vec::new();
+    for (task_id, task) in (0..).zip(&model.tasks) {
+        if task.component == id {
+            jobs.push(Job::of_task(task_id, task));
+        }
+    }
+    for (inner_id, inner) in model.ids() {
+        if inner.home == Home::Component(id) {
+            let interface = interfaces.get(&inner_id).ok_or(Fault::Incomplete)?;
+            let budget = interface.budget;
+            jobs.push(Job::of_interface(
+                model,
+                (inner_id, inner),
+                interface,
+                budget,
+            ));
+        }
+    }
+    rank(&mut jobs, component.policy);
+    Ok(jobs)
+}
+
+fn rank(jobs: &mut [Job], policy: Policy) {
+    jobs.sort_by(|a, b| match policy {
+        Policy::Edf => core::cmp::Ordering::Equal,
+        Policy::RateMonotonic => a.period.cmp(&b.period),
+        Policy::DeadlineMonotonic => a.deadline.cmp(&b.deadline),
+        Policy::FixedPriority => a.priority.cmp(&b.priority),
+    });
+}
+
+/// Whether a component's members are components alone, each of whose periods begins with one
+/// of its own.
+fn together(jobs: &[Job], interface: &Interface) -> bool {
+    let whole = |job: &Job| (&job.period / whole(interface.period)).is_integer();
+    let inner = |job: &Job| matches!(job.member, Member::Component(_)) && whole(job);
+    !jobs.is_empty() && jobs.iter().all(inner)
+}
+
+/// Whether an interface is one that the model asks for.
+fn planned(model: &Model, component: &Component, interface: &Interface) -> Result<(), Fault> {
+    let (period, budget, deadline) = (interface.period, interface.budget, interface.deadline);
+    let (periods, window) = match component.plan {
+        Plan::Given(given) if given == *interface => return Ok(()),
+        Plan::Given(_) => return Err(Fault::Interface),
+        Plan::Find { periods, window } => (periods, window),
+    };
+    let (least, most) = match periods {
+        hanok_task_model::Periods::One(period) => (period, period),
+        hanok_task_model::Periods::Range { least, most } => (least, most),
+    };
+    let cpus = u128::from(component.cpus);
+    let all = u128::from(period.get()) * cpus;
+    let in_ticks = [period, budget, deadline]
+        .iter()
+        .all(|time| time.is_whole(model.tick) && !time.is_zero());
+    let tight = budget.saturating_add(cost(model));
+    let fits = match window {
+        Window::Period => deadline == period,
+        Window::Budget => deadline == tight,
+        Window::Longest => deadline >= tight,
+    };
+    let sound = (least..=most).contains(&period)
+        && in_ticks
+        && u128::from(budget.get()) <= all
+        && deadline <= period
+        && fits;
+    match sound {
+        true => Ok(()),
+        false => Err(Fault::Interface),
+    }
+}
+
+/// What switching costs in a period, in whole ticks.
+fn cost(model: &Model) -> Nanos {
+    let (cost, tick) = (model.cost.per_period().get(), model.tick.get());
+    Nanos::new(cost.div_ceil(tick).saturating_mul(tick))
+}
+
+/// A component's members and what is asked about them.
+struct Question<'a> {
+    model: &'a Model,
+    component: &'a Component,
+    jobs: Vec<Job>,
+    aligned: bool,
+}
+
+impl Question<'_> {
+    fn supply(&self, period: R, budget: R, deadline: R) -> Supply {
+        Supply {
+            period,
+            budget,
+            deadline,
+            cpus: int(self.component.cpus.into()),
+            aligned: self.aligned,
+        }
+    }
+
+    /// Whether `proof` shows that `interface` does.
+    fn proof(&self, interface: &Interface, proof: &Proof) -> Result<(), Fault> {
+        let supply = self.supply(
+            whole(interface.period),
+            whole(interface.budget),
+            whole(interface.deadline),
+        );
+        let cpus = self.component.cpus;
+        proofs::check(&self.jobs, self.component.policy, cpus, &supply, proof)
+    }
+
+    /// The deadline that belongs to `budget` while the least one is looked for.
+    fn deadline(&self, interface: &Interface, window: Window, budget: &R) -> R {
+        match window {
+            Window::Period => whole(interface.period),
+            Window::Budget | Window::Longest => budget + whole(cost(self.model)),
+        }
+    }
+
+    /// Whether `against` shows that a tick less than the budget of `interface` is too little.
+    fn least(&self, interface: &Interface, window: Window, against: &Against) -> Result<(), Fault> {
+        if *against == Against::Nothing {
+            return match interface.budget == self.model.tick {
+                true => Ok(()),
+                false => Err(Fault::Least),
+            };
+        }
+        let budget = whole(interface.budget) - whole(self.model.tick);
+        if budget <= R::zero() {
+            return Err(Fault::Least);
+        }
+        let deadline = self.deadline(interface, window, &budget);
+        let supply = self.supply(whole(interface.period), budget, deadline);
+        proofs::against(&self.jobs, self.component.policy, &supply, false, against)
+    }
+
+    /// Whether `exact` is the least budget of all, and the interface's the next whole tick.
+    fn exact(&self, interface: Interface, window: Window, exact: &Exact) -> Result<(), Fault> {
+        let (numerator, denominator) = (exact.budget.numerator, exact.budget.denominator);
+        if numerator == 0 || denominator == 0 || num_integer::gcd(numerator, denominator) != 1 {
+            return Err(Fault::Least);
+        }
+        let budget = int(numerator.into()) / int(denominator.into());
+        let ticks = (&budget / whole(self.model.tick)).ceil();
+        if ticks * whole(self.model.tick) != whole(interface.budget) {
+            return Err(Fault::Least);
+        }
+        let deadline = self.deadline(&interface, window, &budget);
+        let supply = self.supply(whole(interface.period), budget, deadline);
+        let policy = self.component.policy;
+        proofs::check(&self.jobs, policy, 1, &supply, &exact.proof)?;
+        proofs::against(&self.jobs, policy, &supply, true, &exact.against)
+    }
+}

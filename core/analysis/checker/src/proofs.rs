@@ -1,0 +1,251 @@
+//! The proofs, each against its definition.
+
+use crate::Fault;
+use crate::bounds::{Job, R, Supply, int};
+use alloc::vec::Vec;
+use hanok_task_model::{Against, Descent, Policy, Proof, Tail};
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_traits::{One, Zero};
+
+fn at(instant: u64) -> R {
+    int(instant.into())
+}
+
+/// Whether `proof` shows that `jobs`, by rank, are complete in time upon `supply`.
+pub fn check(
+    jobs: &[Job],
+    policy: Policy,
+    cpus: u32,
+    supply: &Supply,
+    proof: &Proof,
+) -> Result<(), Fault> {
+    match (proof, jobs.is_empty(), cpus > 1, policy.is_fixed()) {
+        (Proof::Idle, true, _, _) => Ok(()),
+        (Proof::Edf(descent), false, false, false) => edf(jobs, supply, descent),
+        (Proof::Fixed(ends), false, false, true) => fixed(jobs, supply, ends),
+        (Proof::Global(descents), false, true, false) => global(jobs, supply, descents),
+        _ => Err(Fault::Kind),
+    }
+}
+
+fn dbf(jobs: &[Job], t: &R) -> R {
+    jobs.iter().map(|job| job.dbf(t)).sum()
+}
+
+fn rate(jobs: &[Job]) -> R {
+    jobs.iter().map(Job::rate).sum()
+}
+
+/// What the last one of `jobs` and all before it ask for until `t`.
+fn rbf(jobs: &[Job], t: &R) -> R {
+    let Some((own, higher)) = jobs.split_last() else {
+        return R::zero();
+    };
+    let others: R = higher.iter().map(|job| job.interference(t)).sum();
+    others + &own.execution
+}
+
+fn edf(jobs: &[Job], supply: &Supply, descent: &Descent) -> Result<(), Fault> {
+    tail(jobs, supply, &R::zero(), descent)?;
+    let last = steps(supply, descent, |t| dbf(jobs, t))?;
+    // Before the last instant nothing is due; before all others something is.
+    let needed = |instant: u64| dbf(jobs, &(at(instant) - R::one())) > R::zero();
+    let mut earlier = descent.instants.iter().rev().skip(1);
+    match !needed(last) && earlier.all(|instant| needed(*instant)) {
+        true => Ok(()),
+        false => Err(Fault::Step),
+    }
+}
+
+/// Whether each instant is the least by which the supply has what is demanded right before the
+/// one before; the last one.
+fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&R) -> R) -> Result<u64, Fault> {
+    let mut instants = descent.instants.iter().copied();
+    let mut before = instants.next().ok_or(Fault::Step)?;
+    for next in instants {
+        let demand = demand(&(at(before) - R::one()));
+        let enough = supply.sbf(&at(next)) >= demand;
+        let least = supply.sbf(&(at(next) - R::one())) < demand;
+        if next == 0 || next >= before || !enough || !least {
+            return Err(Fault::Step);
+        }
+        before = next;
+    }
+    match before {
+        0 => Err(Fault::Step),
+        last => Ok(last),
+    }
+}
+
+/// Whether nothing can happen from the descent's first instant on. `more` comes on top of the
+/// demand, once.
+fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Result<(), Fault> {
+    let first = descent.instants.first().ok_or(Fault::Tail)?;
+    let first = at(*first) - R::one();
+    if !jobs.iter().any(|job| job.is_due(&first)) {
+        return Err(Fault::Tail);
+    }
+    let (needs, gets) = (rate(jobs), supply.rate());
+    let shown = match descent.tail {
+        Tail::Lines => {
+            let ahead: R = jobs.iter().map(Job::ahead).sum();
+            let above = &needs * &first + ahead + more;
+            let below = &gets * (&first - supply.gap());
+            needs < gets && above <= below
+        }
+        Tail::Repeats => needs == gets && first >= repetition(jobs, supply)?,
+    };
+    match shown {
+        true => Ok(()),
+        false => Err(Fault::Tail),
+    }
+}
+
+/// One common multiple of all periods after everything has begun to repeat itself.
+fn repetition(jobs: &[Job], supply: &Supply) -> Result<R, Fault> {
+    let mut common = supply.period.to_integer();
+    let mut settled = supply.settled();
+    for job in jobs {
+        common = common.lcm(&job.period.to_integer());
+        settled = settled.max(job.window() - &job.period);
+    }
+    match supply.period.is_integer() {
+        true => Ok(R::from_integer(common) + settled),
+        false => Err(Fault::Tail),
+    }
+}
+
+fn fixed(jobs: &[Job], supply: &Supply, ends: &[u64]) -> Result<(), Fault> {
+    if ends.len() != jobs.len() {
+        return Err(Fault::Members);
+    }
+    for (place, (job, end)) in jobs.iter().zip(ends).enumerate() {
+        let end = at(*end);
+        let demand = rbf(jobs.get(..=place).unwrap_or_default(), &end);
+        let complete = supply.sbf(&end) >= demand;
+        let least = supply.sbf(&(&end - R::one())) < demand;
+        if !complete || !least || end > job.fixed_window() {
+            return Err(Fault::Late);
+        }
+    }
+    Ok(())
+}
+
+fn global(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), Fault> {
+    if descents.len() != jobs.len() {
+        return Err(Fault::Members);
+    }
+    if jobs.iter().any(|job| job.deadline > job.period) {
+        return Err(Fault::Kind);
+    }
+    let mut executions: Vec<&R> = jobs.iter().map(|job| &job.execution).collect();
+    executions.sort();
+    let carriers = carriers(supply);
+    let carried: R = executions.into_iter().rev().take(carriers).sum();
+    for (place, (job, descent)) in jobs.iter().zip(descents).enumerate() {
+        let more = &carried + &job.execution * &supply.cpus;
+        tail(jobs, supply, &more, descent)?;
+        if descent.tail != Tail::Lines {
+            return Err(Fault::Tail);
+        }
+        let last = steps(supply, descent, |t| competing(jobs, place, supply, t))?;
+        let mut earlier = descent.instants.iter().rev().skip(1);
+        let window = job.window();
+        if at(last) > window || !earlier.all(|instant| at(*instant) > window) {
+            return Err(Fault::Step);
+        }
+    }
+    Ok(())
+}
+
+/// How many members can carry work in: one less than CPUs.
+fn carriers(supply: &Supply) -> usize {
+    let cpus = supply.cpus.to_integer() - BigInt::one();
+    usize::try_from(cpus).unwrap_or(0)
+}
+
+/// What must be supplied within `t` for a job of the member at `place` to be complete at its
+/// end (Easwaran, Shin & Lee, Real-Time Systems 43, 2009).
+fn competing(jobs: &[Job], place: usize, supply: &Supply, t: &R) -> R {
+    let Some(own) = jobs.get(place) else {
+        return R::zero();
+    };
+    let mut sum = &own.execution * &supply.cpus;
+    let mut differences = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let (subtracted, cap) = match index == place {
+            true => (own.execution.clone(), t - own.window()),
+            false => (R::zero(), t - &own.execution),
+        };
+        let bound = |work: R| (work - &subtracted).min(cap.clone()).max(R::zero());
+        let without = bound(job.dbf(t));
+        let with = bound(carrying(job, t));
+        differences.push(with - &without);
+        sum += without;
+    }
+    differences.sort();
+    let carried: R = differences.into_iter().rev().take(carriers(supply)).sum();
+    sum + carried
+}
+
+/// What a member can do within `t` if it carries work in.
+fn carrying(job: &Job, t: &R) -> R {
+    let whole = job.dbf(t);
+    let jobs = &whole / &job.execution;
+    let rest = (t - jobs * &job.period).max(R::zero());
+    whole + rest.min(job.execution.clone())
+}
+
+/// Whether `against` shows that `supply` is too little, or with `or_equal` that any less is.
+pub fn against(
+    jobs: &[Job],
+    policy: Policy,
+    supply: &Supply,
+    or_equal: bool,
+    against: &Against,
+) -> Result<(), Fault> {
+    let beats = |demand: &R, given: &R| demand > given || or_equal && demand == given;
+    let shown = match against {
+        Against::Nothing => false,
+        Against::Rate => beats(&rate(jobs), &supply.rate()),
+        Against::Instant(instant) if !policy.is_fixed() => {
+            let t = at(*instant);
+            let demand = dbf(jobs, &t);
+            let due = jobs.iter().any(|job| job.is_due(&t));
+            due && demand > R::zero() && beats(&demand, &supply.sbf(&t))
+        }
+        Against::Late { member, instants } if policy.is_fixed() => {
+            let place = jobs.iter().position(|job| job.member == *member);
+            let place = place.ok_or(Fault::Least)?;
+            let until = jobs.get(..=place).unwrap_or_default();
+            late(until, supply, instants, beats)
+        }
+        Against::Instant(_) | Against::Late { .. } => false,
+    };
+    match shown {
+        true => Ok(()),
+        false => Err(Fault::Least),
+    }
+}
+
+/// Whether the last one of `jobs` has more to wait for than the supply gives, from one instant
+/// to the next until the end of its window; each instant is the last for which that is so.
+fn late(jobs: &[Job], supply: &Supply, instants: &[u64], beats: impl Fn(&R, &R) -> bool) -> bool {
+    let mut before = 0;
+    for instant in instants {
+        let demand = rbf(jobs, &(at(before) + R::one()));
+        let covered = beats(&demand, &supply.sbf(&at(*instant)));
+        let last = !beats(&demand, &supply.sbf(&(at(*instant) + R::one())));
+        if *instant <= before || !covered || !last {
+            return false;
+        }
+        before = *instant;
+    }
+    let reached = |job: &Job| at(before) >= job.fixed_window();
+    let needed = |job: &Job| {
+        let previous = instants.iter().rev().nth(1).copied().unwrap_or(0);
+        at(previous) < job.fixed_window()
+    };
+    !instants.is_empty() && jobs.last().is_some_and(|job| reached(job) && needed(job))
+}

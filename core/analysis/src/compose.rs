@@ -1,0 +1,409 @@
+//! Up the tree: each component from its members' tasks and interfaces.
+//!
+//! To its parent an interface (P, B, L) is a task that needs B, and what switching to it costs,
+//! within L of each period's start: that is what the interface promises, no more and no less.
+//! (A task with the longer deadline P + L - B, which has been proposed for EDF, has the same
+//! demand as the interface has supply; but it may be served at the start of one period and at
+//! the end of the next, 2 P + L - 3 B apart, where the promise is a gap of P + L - 2 B at most.
+//! `tests/compose.rs` shows a task that is missed so.)
+//!
+//! Where a group holds components alone, with periods that are multiples of its own, all of
+//! them begin with a period of the group. Then the group's supply counts from there, and a
+//! group around one component has that component's interface: composing costs nothing.
+
+use crate::edf::{Miss, Outcome};
+use crate::global;
+use crate::least::Shape;
+use crate::load::{self, Load};
+use crate::period;
+use crate::supply::Supply;
+use crate::test;
+use crate::ticks::Wanted;
+use crate::work::{Undecided, Work};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use hanok_task_model::{
+    Component, ComponentId, ComponentProof, Interface, Member, Model, Nanos, Periods, Plan, Policy,
+    Task,
+};
+
+/// Whom a question is about: a component's members, as its tests see them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// The members, ranked by `policy`.
+    pub loads: Vec<Load>,
+    /// How they are chosen among.
+    pub policy: Policy,
+    /// On how many CPUs.
+    pub cpus: u32,
+}
+
+/// What is known about a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<T> {
+    /// Its members keep their deadlines.
+    Proven(T),
+    /// They do not.
+    Refuted(Box<Refused>),
+    /// The test could not decide.
+    Undecided(Undecided),
+    /// It holds a component without an interface.
+    Waits(ComponentId),
+}
+
+/// A refusal as the tests see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The members.
+    pub workload: Workload,
+    /// Upon what: the interface that is too little, or a whole CPU where none can do.
+    pub supply: Supply,
+    /// The interface, if there is one.
+    pub interface: Option<Interface>,
+    /// Where the test saw it.
+    pub miss: Miss,
+}
+
+/// A time of the model in 128 bits.
+pub(crate) fn wide(time: Nanos) -> i128 {
+    i128::from(time.get())
+}
+
+/// A result within 64 bits again.
+pub(crate) fn narrow(time: i128) -> Result<Nanos, Undecided> {
+    let nanos = u64::try_from(time).map_err(|_| Undecided::TooLarge)?;
+    Ok(Nanos::new(nanos))
+}
+
+/// A task as a load.
+pub fn of_task(member: Member, task: &Task) -> Load {
+    Load {
+        member,
+        period: wide(task.period),
+        execution: wide(task.execution),
+        deadline: wide(task.deadline),
+        jitter: wide(task.jitter),
+        priority: task.priority,
+    }
+}
+
+/// An interface as a load of its parent; `budget` is that of one CPU.
+pub fn of_interface(
+    id: ComponentId,
+    component: &Component,
+    interface: &Interface,
+    budget: Nanos,
+    cost: Nanos,
+) -> Load {
+    Load {
+        member: Member::Component(id),
+        period: wide(interface.period),
+        execution: wide(budget) + wide(cost),
+        deadline: wide(interface.deadline),
+        jitter: 0,
+        priority: component.priority,
+    }
+}
+
+/// What is known so far, in the order of the model's components.
+pub(crate) type Known = Vec<Option<Verdict<ComponentProof>>>;
+
+/// The interface of a component that has one.
+pub(crate) fn interface_of(known: &Known, id: ComponentId) -> Option<Interface> {
+    match known.get(id.0 as usize) {
+        Some(Some(Verdict::Proven(proof))) => Some(proof.interface),
+        _ => None,
+    }
+}
+
+/// The members of a component as loads, or the one that has no interface.
+pub(crate) fn workload(
+    model: &Model,
+    component: &Component,
+    members: &[Member],
+    known: &Known,
+) -> Result<Workload, ComponentId> {
+    let mut loads = Vec::with_capacity(members.len());
+    for member in members {
+        match member {
+            Member::Task(id) => loads.extend(model.task(*id).map(|task| of_task(*member, task))),
+            Member::Component(id) => {
+                let interface = interface_of(known, *id).ok_or(*id)?;
+                let cost = model.cost.per_period();
+                let inner = model.component(*id).ok_or(*id)?;
+                let budget = interface.budget;
+                loads.push(of_interface(*id, inner, &interface, budget, cost));
+            }
+        }
+    }
+    load::rank(&mut loads, component.policy);
+    Ok(Workload {
+        loads,
+        policy: component.policy,
+        cpus: component.cpus,
+    })
+}
+
+/// What the analysis says of one component.
+pub(crate) fn component(
+    model: &Model,
+    id: ComponentId,
+    component: &Component,
+    workload: Workload,
+    work: &mut Work,
+) -> Verdict<ComponentProof> {
+    let mut part = work.part(Work::TEST);
+    let began = part;
+    let found = match component.plan {
+        Plan::Given(interface) => given(id, &interface, workload, &mut part),
+        Plan::Find { periods, .. } if workload.cpus > 1 => {
+            parallel(model, id, periods, workload, &mut part)
+        }
+        Plan::Find { periods, window } => {
+            let wanted = Wanted {
+                loads: &workload.loads,
+                policy: workload.policy,
+                window,
+                tick: wide(model.tick),
+                cost: whole_ticks(model),
+            };
+            match search(id, periods, &wanted, &mut part) {
+                Ok(None) => nothing_does(&workload, &wanted, periods, &mut part).map(Err),
+                Ok(Some(proof)) => Ok(Ok(proof)),
+                Err(why) => Err(why),
+            }
+        }
+    };
+    work.settle(began, part);
+    match found {
+        Ok(Ok(proof)) => Verdict::Proven(proof),
+        Ok(Err(refused)) => Verdict::Refuted(refused),
+        Err(why) => Verdict::Undecided(why),
+    }
+}
+
+/// What switching to a component costs in each of its periods, in whole ticks.
+pub(crate) fn whole_ticks(model: &Model) -> i128 {
+    let (cost, tick) = (wide(model.cost.per_period()), wide(model.tick));
+    (cost + tick - 1) / tick * tick
+}
+
+/// Whether a component's given interface does.
+fn given(
+    id: ComponentId,
+    interface: &Interface,
+    workload: Workload,
+    work: &mut Work,
+) -> Result<Result<ComponentProof, Box<Refused>>, Undecided> {
+    let supply = upon(interface, &workload)?;
+    let outcome = match workload.cpus > 1 {
+        true => global::test(&workload.loads, workload.cpus, &supply, work)?,
+        false => test::keeps(&workload.loads, workload.policy, &supply, work)?,
+    };
+    Ok(match outcome {
+        Outcome::Kept(proof) => Ok(ComponentProof {
+            component: id,
+            interface: *interface,
+            aligned: supply.is_aligned(),
+            proof,
+            least: None,
+            exact: None,
+        }),
+        Outcome::Missed(miss) => Err(Box::new(Refused {
+            workload,
+            supply,
+            interface: Some(*interface),
+            miss,
+        })),
+    })
+}
+
+/// What `interface` supplies to the members of `workload`.
+pub fn upon(interface: &Interface, workload: &Workload) -> Result<Supply, Undecided> {
+    let [period, budget, deadline] =
+        [interface.period, interface.budget, interface.deadline].map(wide);
+    match workload.cpus > 1 {
+        true => Supply::parallel(period, budget, workload.cpus),
+        false => {
+            let start = period::start(&workload.loads, period);
+            Ok(Supply::new(period, budget, deadline, start))
+        }
+    }
+}
+
+/// The refusal of a workload that no interface can serve: upon a whole CPU, or where that
+/// would do, upon the most that an interface with the longest period gives.
+fn nothing_does(
+    workload: &Workload,
+    wanted: &Wanted<'_>,
+    periods: Periods,
+    work: &mut Work,
+) -> Result<Box<Refused>, Undecided> {
+    let supply = Supply::cores(1);
+    if let Outcome::Missed(miss) = test::keeps(wanted.loads, wanted.policy, &supply, work)? {
+        return Ok(alone(workload, supply, miss));
+    }
+    let (Periods::One(period) | Periods::Range { most: period, .. }) = periods;
+    let ticks = wide(period) / wanted.tick * wanted.tick;
+    let shape = shape(wanted, ticks);
+    let supply = shape.supply(shape.most().max(1).into())?;
+    match test::keeps(wanted.loads, wanted.policy, &supply, work)? {
+        Outcome::Missed(miss) => Ok(alone(workload, supply, miss)),
+        Outcome::Kept(_) => Err(Undecided::TooLong),
+    }
+}
+
+fn alone(workload: &Workload, supply: Supply, miss: Miss) -> Box<Refused> {
+    Box::new(Refused {
+        workload: workload.clone(),
+        supply,
+        interface: None,
+        miss,
+    })
+}
+
+fn search(
+    id: ComponentId,
+    periods: Periods,
+    wanted: &Wanted<'_>,
+    work: &mut Work,
+) -> Result<Option<ComponentProof>, Undecided> {
+    let period = match periods {
+        Periods::One(period) => wide(period),
+        Periods::Range { least, most } => {
+            let range = (wide(least), wide(most));
+            match period::cheapest(wanted, range, work)? {
+                Some(price) => price.period,
+                None => return Ok(None),
+            }
+        }
+    };
+    let start = period::start(wanted.loads, period);
+    let Some(found) = wanted.find(period, start, work)? else {
+        return Ok(None);
+    };
+    let [period, budget, deadline] = found.interface;
+    Ok(Some(ComponentProof {
+        component: id,
+        interface: Interface {
+            period: narrow(period)?,
+            budget: narrow(budget)?,
+            deadline: narrow(deadline)?,
+        },
+        aligned: found.start == crate::supply::Start::Period,
+        proof: found.proof,
+        least: found.least,
+        exact: found.exact,
+    }))
+}
+
+/// The interface of a component on several CPUs; of a range of periods, a grid is looked at.
+fn parallel(
+    model: &Model,
+    id: ComponentId,
+    periods: Periods,
+    workload: Workload,
+    work: &mut Work,
+) -> Result<Result<ComponentProof, Box<Refused>>, Undecided> {
+    let tick = wide(model.tick);
+    let mut best: Option<(i128, i128, hanok_task_model::Proof)> = None;
+    let cost = whole_ticks(model) * i128::from(workload.cpus);
+    for period in of_range(periods, tick) {
+        let mut part = work.part(Work::TEST / 4);
+        let began = part;
+        let found = global::least(&workload.loads, workload.cpus, (period, tick), &mut part);
+        work.settle(began, part);
+        let Some((budget, proof)) = found? else {
+            continue;
+        };
+        let cheaper = best.as_ref().is_none_or(|(other, least, _)| {
+            (budget + cost).saturating_mul(*other) < (least + cost).saturating_mul(period)
+        });
+        if cheaper {
+            best = Some((period, budget, proof));
+        }
+    }
+    let Some((period, budget, proof)) = best else {
+        let supply = Supply::cores(workload.cpus);
+        return Ok(Err(alone(&workload, supply, Miss::Rate)));
+    };
+    Ok(Ok(ComponentProof {
+        component: id,
+        interface: Interface::periodic(narrow(period)?, narrow(budget)?),
+        aligned: false,
+        proof,
+        least: None,
+        exact: None,
+    }))
+}
+
+/// How many periods are tried for a component on several CPUs.
+const PARALLEL_PERIODS: i128 = 8;
+
+/// The periods to try, in whole ticks.
+fn of_range(periods: Periods, tick: i128) -> Vec<i128> {
+    match periods {
+        Periods::One(period) => Vec::from([wide(period)]),
+        Periods::Range { least, most } => {
+            let first = (wide(least) + tick - 1) / tick;
+            let last = wide(most) / tick;
+            let at = |index| first + (last - first) * index / PARALLEL_PERIODS;
+            let mut all: Vec<i128> = (0..=PARALLEL_PERIODS).map(at).collect();
+            all.dedup();
+            all.into_iter().map(|ticks| ticks * tick).collect()
+        }
+    }
+}
+
+/// The least budget of `workload` with the deadline of `interface` left as it is, in whole
+/// ticks, at least `above`; `None` if no budget does.
+pub(crate) fn larger_budget(
+    workload: &Workload,
+    interface: &Interface,
+    tick: Nanos,
+    work: &mut Work,
+) -> Option<Nanos> {
+    let tick = wide(tick);
+    let most = match workload.cpus {
+        0 | 1 => wide(interface.deadline),
+        cpus => wide(interface.period) * i128::from(cpus),
+    };
+    let does = |ticks: i128, work: &mut Work| {
+        let budget = narrow(ticks * tick).ok()?;
+        let supply = upon(
+            &Interface {
+                budget,
+                ..*interface
+            },
+            workload,
+        );
+        kept(workload, &supply.ok()?, work).then_some(budget)
+    };
+    let (mut low, mut high) = (wide(interface.budget) / tick, most / tick);
+    let mut found = does(high, work)?;
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match does(middle, work) {
+            Some(budget) => (high, found) = (middle, budget),
+            None => low = middle,
+        }
+    }
+    Some(found)
+}
+
+/// Whether the test passes.
+pub(crate) fn kept(workload: &Workload, supply: &Supply, work: &mut Work) -> bool {
+    let mut part = work.part(Work::TEST / 64);
+    let began = part;
+    let outcome = match workload.cpus > 1 {
+        true => global::test(&workload.loads, workload.cpus, supply, &mut part),
+        false => test::keeps(&workload.loads, workload.policy, supply, &mut part),
+    };
+    work.settle(began, part);
+    matches!(outcome, Ok(Outcome::Kept(_)))
+}
+
+/// The shape of the budgets that a report draws over periods.
+pub fn shape(wanted: &Wanted<'_>, period: i128) -> Shape {
+    wanted.shape(period, period::start(wanted.loads, period))
+}

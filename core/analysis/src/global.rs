@@ -1,0 +1,153 @@
+//! Global EDF on several CPUs.
+//!
+//! A sufficient test: Baruah's (RTSS 2007) in the form that Shin, Easwaran & Lee (ECRTS 2008;
+//! Easwaran, Shin & Lee, Real-Time Systems 43, 2009) gave it for a supply of `m` CPUs together.
+//! A job of member k that misses its deadline, t after some CPU was last idle, leaves one of
+//! these true, so that none of them may be: at most m - 1 members carry work in from before;
+//! what the others and k's earlier jobs do within t, and m times k's execution, is more than
+//! the supply within t. As under EDF on one CPU, jitter shortens a member's window.
+//!
+//! All instants are whole nanoseconds. The demand only grows with t, whichever members carry
+//! in (it is the greatest of sums that grow), so that a descent covers all t as for one CPU.
+
+use crate::edf::{self, Miss, Outcome};
+use crate::load::Load;
+use crate::supply::Supply;
+use crate::work::{Undecided, Work};
+use alloc::vec::Vec;
+use hanok_task_model::{Descent, Proof, Tail};
+
+/// Whether `loads` keep their deadlines under global EDF on `cpus` CPUs that give `supply`
+/// together. [`Outcome::Missed`] says here that the test does not show it.
+pub fn test(
+    loads: &[Load],
+    cpus: u32,
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<Outcome<Proof>, Undecided> {
+    if loads.is_empty() {
+        return Ok(Outcome::Kept(Proof::Idle));
+    }
+    if loads.iter().any(|load| load.deadline > load.period) {
+        return Err(Undecided::Unconstrained);
+    }
+    let carried = most_carried(loads, cpus);
+    let mut descents = Vec::with_capacity(loads.len());
+    for place in 0..loads.len() {
+        match member(loads, place, (cpus, carried), supply, work)? {
+            Ok(descent) => descents.push(descent),
+            Err(miss) => return Ok(Outcome::Missed(miss)),
+        }
+    }
+    Ok(Outcome::Kept(Proof::Global(descents)))
+}
+
+/// The most that can be carried in: the largest executions, of one member less than CPUs.
+fn most_carried(loads: &[Load], cpus: u32) -> i128 {
+    let mut all: Vec<i128> = loads.iter().map(|load| load.execution).collect();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    let carriers = cpus.saturating_sub(1) as usize;
+    all.iter()
+        .take(carriers)
+        .fold(0, |sum, one| sum.saturating_add(*one))
+}
+
+fn member(
+    loads: &[Load],
+    place: usize,
+    (cpus, carried): (u32, i128),
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<Result<Descent, Miss>, Undecided> {
+    let Some(own) = loads.get(place) else {
+        return Err(Undecided::TooLong);
+    };
+    let own_part = own.execution.saturating_mul(cpus.into());
+    let more = carried.saturating_add(own_part);
+    let Some((tail, harmless)) = edf::horizon(loads, supply, more)? else {
+        return Ok(Err(Miss::Rate));
+    };
+    if tail == Tail::Repeats {
+        // Full to the last: carried work leaves no room for that.
+        return Ok(Err(Miss::Rate));
+    }
+    let first = edf::after_a_deadline(loads, harmless.max(own.window()))?;
+    let demand = |t| competing(loads, place, cpus, t);
+    let cost = (loads.len(), work);
+    let outcome = edf::descend(demand, first, own.window(), supply, cost)?;
+    Ok(match outcome {
+        Ok(instants) => Ok(Descent { instants, tail }),
+        Err(at) => Err(Miss::At(at)),
+    })
+}
+
+/// What must be supplied within `t` so that a job of the member at `place`, due at its end,
+/// is complete.
+pub fn competing(loads: &[Load], place: usize, cpus: u32, t: i128) -> i128 {
+    let Some(own) = loads.get(place) else {
+        return 0;
+    };
+    let mut carried = Vec::with_capacity(loads.len());
+    let mut sum = own.execution.saturating_mul(cpus.into());
+    for (index, load) in loads.iter().enumerate() {
+        let (without, with) = match index == place {
+            false => (
+                load.due(t).min(t - own.execution),
+                workload(load, t).min(t - own.execution),
+            ),
+            true => (
+                (load.due(t) - own.execution).min(t - own.window()),
+                (workload(load, t) - own.execution).min(t - own.window()),
+            ),
+        };
+        let (without, with) = (without.max(0), with.max(0));
+        sum = sum.saturating_add(without);
+        carried.push(with - without);
+    }
+    carried.sort_unstable_by(|a, b| b.cmp(a));
+    let carriers = cpus.saturating_sub(1) as usize;
+    carried
+        .iter()
+        .take(carriers)
+        .fold(sum, |sum, one| sum.saturating_add(*one))
+}
+
+/// What a member that carries work in can do within `t`.
+fn workload(load: &Load, t: i128) -> i128 {
+    let jobs = load.jobs_due(t);
+    let rest = (t - jobs.saturating_mul(load.period)).max(0);
+    let whole = jobs.saturating_mul(load.execution);
+    whole.saturating_add(load.execution.min(rest))
+}
+
+/// The least budget in whole ticks with which `loads` keep their deadlines on `cpus` CPUs, by
+/// halving, with its proof; `None` if the test does not pass with all of the CPUs' time. What
+/// the test does not decide counts as too small.
+pub fn least(
+    loads: &[Load],
+    cpus: u32,
+    (period, tick): (i128, i128),
+    work: &mut Work,
+) -> Result<Option<(i128, Proof)>, Undecided> {
+    let try_ticks = |ticks: i128, work: &mut Work| {
+        let supply = Supply::parallel(period, ticks * tick, cpus)?;
+        let mut part = work.part(Work::TEST / 32);
+        let began = part;
+        let outcome = test(loads, cpus, &supply, &mut part);
+        work.settle(began, part);
+        outcome
+    };
+    let all = period.saturating_mul(cpus.into()) / tick;
+    let Outcome::Kept(mut proof) = try_ticks(all, work)? else {
+        return Ok(None);
+    };
+    let (mut low, mut high) = (0, all);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match try_ticks(middle, work) {
+            Ok(Outcome::Kept(better)) => (high, proof) = (middle, better),
+            _ => low = middle,
+        }
+    }
+    Ok(Some((high * tick, proof)))
+}

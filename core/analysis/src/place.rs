@@ -1,0 +1,375 @@
+//! Which vCPU goes to which core, and whether all of them get their budgets there.
+//!
+//! A partitioned pool: vCPUs that wish for a core first, then the others, the largest share of
+//! a core first, each to the first core whose test still passes with it (first fit
+//! decreasing). Where that fails, other choices are tried, going back a bounded number of
+//! times. A vCPU that found no place is no proof that none exists; the refusal says so, unless
+//! the vCPUs together are more than the cores.
+//!
+//! A global pool is tested as a whole ([`crate::global`]).
+
+use crate::compose::{self, Known, Workload};
+use crate::edf::{Miss, Outcome};
+use crate::global;
+use crate::load::{self, Load};
+use crate::supply::Supply;
+use crate::test;
+use crate::work::{Undecided, Work};
+use alloc::vec::Vec;
+use hanok_task_model::{
+    ComponentId, CoreId, CoreProof, Mode, Model, Nanos, Pool, PoolId, Proof, Vcpu,
+};
+
+/// How many tests of a core a placement may take.
+const TRIES: usize = 20_000;
+
+/// What is known about the cores of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Every vCPU gets its budgets: a proof for each core, or one for a global pool.
+    Placed(Vec<CoreProof>),
+    /// A vCPU found no place, or the pool's test does not pass.
+    Refused(Crowded),
+    /// A test could not decide.
+    Undecided(Undecided),
+    /// A component on these cores has no interface.
+    Waits(ComponentId),
+}
+
+/// A refusal of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crowded {
+    /// Whose cores.
+    pub pool: PoolId,
+    /// The vCPU that found no place; `None` for a global pool.
+    pub vcpu: Option<Vcpu>,
+    /// The core where it would have done best; the workload below is that core's.
+    pub core: Option<CoreId>,
+    /// All vCPUs of that core or pool, the one without a place included.
+    pub workload: Workload,
+    /// What the core or the pool supplies.
+    pub supply: Supply,
+    /// Where the test saw it.
+    pub miss: Miss,
+    /// Whether no other placement could do either.
+    pub certain: bool,
+}
+
+/// A vCPU on its way to a core.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    vcpu: Vcpu,
+    load: Load,
+    core: Option<CoreId>,
+}
+
+/// The vCPUs of `pool`, in the order of the model.
+fn items(model: &Model, pool: PoolId, known: &Known) -> Result<Vec<Item>, ComponentId> {
+    let mut all = Vec::new();
+    for id in model.roots(pool) {
+        let component = model.component(id).ok_or(id)?;
+        let interface = compose::interface_of(known, id).ok_or(id)?;
+        for cpu in 0..component.cpus {
+            let budget = match component.cpus {
+                1 => interface.budget,
+                cpus => interface.share(model.tick, cpu, cpus),
+            };
+            if budget.is_zero() {
+                continue;
+            }
+            let cost = model.cost.per_period();
+            let load = compose::of_interface(id, component, &interface, budget, cost);
+            all.push(Item {
+                vcpu: Vcpu { component: id, cpu },
+                load,
+                core: component.core,
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// What is known about `pool`.
+pub(crate) fn pool(
+    model: &Model,
+    id: PoolId,
+    pool: &Pool,
+    known: &Known,
+    work: &mut Work,
+) -> Placement {
+    let items = match items(model, id, known) {
+        Ok(items) => items,
+        Err(waits) => return Placement::Waits(waits),
+    };
+    let mut part = work.part(Work::TEST);
+    let began = part;
+    let found = match pool.mode {
+        Mode::Global => whole(id, pool, &items, &mut part),
+        Mode::Partitioned => partition(id, pool, items, &mut part),
+    };
+    work.settle(began, part);
+    found.unwrap_or_else(Placement::Undecided)
+}
+
+/// All cores together, under global EDF.
+fn whole(id: PoolId, pool: &Pool, items: &[Item], work: &mut Work) -> Result<Placement, Undecided> {
+    let cpus = u32::try_from(pool.cores.len()).unwrap_or(u32::MAX);
+    let supply = Supply::cores(cpus);
+    let loads: Vec<Load> = items.iter().map(|item| item.load).collect();
+    let outcome = match cpus {
+        1 => test::keeps(&loads, pool.policy, &supply, work)?,
+        _ => global::test(&loads, cpus, &supply, work)?,
+    };
+    Ok(match outcome {
+        Outcome::Kept(proof) => Placement::Placed(Vec::from([CoreProof {
+            pool: id,
+            cores: pool.cores.clone(),
+            vcpus: items.iter().map(|item| item.vcpu).collect(),
+            proof,
+        }])),
+        Outcome::Missed(miss) => Placement::Refused(Crowded {
+            pool: id,
+            vcpu: None,
+            core: None,
+            workload: Workload {
+                loads,
+                policy: pool.policy,
+                cpus,
+            },
+            supply,
+            certain: miss == Miss::Rate,
+            miss,
+        }),
+    })
+}
+
+/// Whose vCPUs a core runs, as indices into the items.
+type Chosen = Vec<Vec<usize>>;
+
+fn partition(
+    id: PoolId,
+    pool: &Pool,
+    mut items: Vec<Item>,
+    work: &mut Work,
+) -> Result<Placement, Undecided> {
+    // Wishes first, then the largest share of a core; equals in the order of the model.
+    items.sort_by(|a, b| {
+        let wishes = b.core.is_some().cmp(&a.core.is_some());
+        let ours = b.load.execution.saturating_mul(a.load.period);
+        let theirs = a.load.execution.saturating_mul(b.load.period);
+        wishes.then(ours.cmp(&theirs))
+    });
+    let mut search = Search {
+        pool,
+        items: &items,
+        chosen: pool.cores.iter().map(|_| Vec::new()).collect(),
+        tries: TRIES,
+        furthest: 0,
+    };
+    if search.run(work)? {
+        let chosen = search.chosen;
+        return proofs(id, pool, &items, chosen, work).map(Placement::Placed);
+    }
+    let furthest = search.furthest;
+    crowded(id, pool, &items, furthest, work).map(Placement::Refused)
+}
+
+/// A search through placements, without recursion: `places[k]` is the core that item k is on.
+struct Search<'a> {
+    pool: &'a Pool,
+    items: &'a [Item],
+    chosen: Chosen,
+    tries: usize,
+    /// The first item that never found a place.
+    furthest: usize,
+}
+
+impl Search<'_> {
+    /// Whether all found a place; then they are in `chosen`.
+    fn run(&mut self, work: &mut Work) -> Result<bool, Undecided> {
+        let mut places: Vec<usize> = Vec::new();
+        let mut from = 0;
+        while places.len() < self.items.len() {
+            let item = places.len();
+            match self.next_core(item, from, work)? {
+                Some(core) => {
+                    if let Some(chosen) = self.chosen.get_mut(core) {
+                        chosen.push(item);
+                    }
+                    places.push(core);
+                    from = 0;
+                }
+                None => {
+                    self.furthest = self.furthest.max(item);
+                    let Some(core) = places.pop() else {
+                        return Ok(false);
+                    };
+                    if let Some(chosen) = self.chosen.get_mut(core) {
+                        chosen.pop();
+                    }
+                    from = core + 1;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first core from `from` on that still passes with `item`. Of cores that are empty,
+    /// the first stands for all.
+    fn next_core(
+        &mut self,
+        item: usize,
+        from: usize,
+        work: &mut Work,
+    ) -> Result<Option<usize>, Undecided> {
+        let Some(new) = self.items.get(item) else {
+            return Ok(None);
+        };
+        let wished = self.items.iter().any(|item| item.core.is_some());
+        for (index, core) in self.pool.cores.iter().enumerate().skip(from) {
+            if new.core.is_some_and(|wish| wish != *core) {
+                continue;
+            }
+            let empty = |index: usize| self.chosen.get(index).is_some_and(Vec::is_empty);
+            if !wished && empty(index) && (0..index).any(empty) {
+                continue;
+            }
+            if self.tries == 0 {
+                return Ok(None);
+            }
+            self.tries -= 1;
+            let mut with = self.chosen.get(index).cloned().unwrap_or_default();
+            with.push(item);
+            let workload = workload(self.pool, self.items, &with);
+            if compose::kept(&workload, &Supply::cores(1), work) {
+                return Ok(Some(index));
+            }
+            work.spend(1)?;
+        }
+        Ok(None)
+    }
+}
+
+/// The vCPUs `indices` of `items` as one core's workload, in the order of the model before
+/// they are ranked.
+fn workload(pool: &Pool, items: &[Item], indices: &[usize]) -> Workload {
+    let mut chosen: Vec<&Item> = indices.iter().filter_map(|i| items.get(*i)).collect();
+    chosen.sort_by_key(|item| item.vcpu);
+    let mut loads: Vec<Load> = chosen.iter().map(|item| item.load).collect();
+    load::rank(&mut loads, pool.policy);
+    Workload {
+        loads,
+        policy: pool.policy,
+        cpus: 1,
+    }
+}
+
+fn proofs(
+    id: PoolId,
+    pool: &Pool,
+    items: &[Item],
+    chosen: Chosen,
+    work: &mut Work,
+) -> Result<Vec<CoreProof>, Undecided> {
+    let mut all = Vec::with_capacity(chosen.len());
+    for (core, indices) in pool.cores.iter().zip(chosen) {
+        let workload = workload(pool, items, &indices);
+        let supply = Supply::cores(1);
+        let proof = match test::keeps(&workload.loads, pool.policy, &supply, work)? {
+            Outcome::Kept(proof) => proof,
+            Outcome::Missed(_) => Proof::Idle,
+        };
+        let mut vcpus: Vec<Vcpu> = indices
+            .iter()
+            .filter_map(|index| items.get(*index))
+            .map(|item| item.vcpu)
+            .collect();
+        vcpus.sort_unstable();
+        all.push(CoreProof {
+            pool: id,
+            cores: Vec::from([*core]),
+            vcpus,
+            proof,
+        });
+    }
+    Ok(all)
+}
+
+/// Why the item `furthest` has no place: the core on which first fit leaves it the most room.
+fn crowded(
+    id: PoolId,
+    pool: &Pool,
+    items: &[Item],
+    furthest: usize,
+    work: &mut Work,
+) -> Result<Crowded, Undecided> {
+    let before = items.get(..furthest).unwrap_or_default();
+    let mut search = Search {
+        pool,
+        items: before,
+        chosen: pool.cores.iter().map(|_| Vec::new()).collect(),
+        tries: TRIES,
+        furthest: 0,
+    };
+    search.run(work)?;
+    let new = items.get(furthest);
+    let wish = new.and_then(|item| item.core);
+    let allowed = |core: &&(usize, &CoreId)| wish.is_none_or(|wish| wish == *core.1);
+    let cores: Vec<(usize, &CoreId)> = pool.cores.iter().enumerate().collect();
+    let with = |core: usize| {
+        let mut indices = search.chosen.get(core).cloned().unwrap_or_default();
+        indices.push(furthest);
+        workload(pool, items, &indices)
+    };
+    let emptiest = cores
+        .iter()
+        .filter(allowed)
+        .min_by_key(|(index, _)| load::rate(&with(*index).loads).high);
+    let (index, core) = emptiest.ok_or(Undecided::TooLong)?;
+    let workload = with(*index);
+    let supply = Supply::cores(1);
+    let miss = match test::keeps(&workload.loads, pool.policy, &supply, work)? {
+        Outcome::Missed(miss) => miss,
+        Outcome::Kept(_) => return Err(Undecided::TooLong),
+    };
+    let all: Vec<Load> = items.iter().map(|item| item.load).collect();
+    let cpus = pool.cores.len() as i128;
+    let too_many = load::rate(&all).low > cpus << load::FRACTION;
+    let one = pool.cores.len() == 1 || items.len() == 1 || wish.is_some() && furthest == 0;
+    Ok(Crowded {
+        pool: id,
+        vcpu: new.map(|item| item.vcpu),
+        core: Some(**core),
+        workload,
+        supply,
+        miss,
+        certain: too_many || one,
+    })
+}
+
+/// The largest budget, in whole ticks, with which the vCPU that has no place would have one
+/// on the core where it does best.
+pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work) -> Option<Nanos> {
+    let tick = compose::wide(model.tick);
+    let member = hanok_task_model::Member::Component(vcpu.component);
+    let own = crowded
+        .workload
+        .loads
+        .iter()
+        .position(|load| load.member == member)?;
+    let cost = compose::wide(model.cost.per_period());
+    let now = crowded.workload.loads.get(own)?.execution - cost;
+    let (mut low, mut high) = (0, now / tick);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let mut workload = crowded.workload.clone();
+        if let Some(load) = workload.loads.get_mut(own) {
+            load.execution = middle * tick + cost;
+        }
+        match compose::kept(&workload, &crowded.supply, work) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    (low > 0).then(|| compose::narrow(low * tick).ok())?
+}

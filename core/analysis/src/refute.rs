@@ -1,0 +1,349 @@
+//! A refusal for whoever has to do something about it: who is late, when, by how much, and what
+//! would help.
+
+use crate::compose::{self, Refused, Workload};
+use crate::edf::{self, Miss};
+use crate::load::{self, Load};
+use crate::place::{self, Crowded};
+use crate::supply::Supply;
+use crate::work::{Undecided, Work};
+use crate::{fixed, global};
+use alloc::vec::Vec;
+use hanok_task_model::{
+    ComponentId, CoreId, Interface, Member, Model, Nanos, PoolId, TaskId, Vcpu,
+};
+
+/// Where a deadline cannot be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Inside a component, upon its interface.
+    Component(ComponentId),
+    /// Inside a component that would be too much for a CPU of its own.
+    Alone(ComponentId),
+    /// On a core, or where there is none, on all of a global pool's.
+    Cores(PoolId, Option<CoreId>),
+}
+
+/// A deadline that cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refutation {
+    /// Where.
+    pub place: Place,
+    /// Who misses it.
+    pub member: Member,
+    /// The vCPU that found no place.
+    pub vcpu: Option<Vcpu>,
+    /// How long after the worst release.
+    pub at: Nanos,
+    /// What is needed until then.
+    pub demand: i128,
+    /// What there is until then at least, rounded down to nanoseconds.
+    pub supply: i128,
+    /// Whether it is certain that the worst case can come; else the test is one that may
+    /// refuse what would do (several CPUs, placement).
+    pub certain: bool,
+    /// What would help, the least change first.
+    pub changes: Vec<Change>,
+}
+
+impl Refutation {
+    /// By how much it is missed.
+    pub fn shortfall(&self) -> i128 {
+        self.demand - self.supply
+    }
+}
+
+/// One change with which the refused would be admitted where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// This budget for the component.
+    Budget(ComponentId, Nanos),
+    /// This period for the component, with its budget.
+    Period(ComponentId, Nanos),
+    /// This execution time of the task.
+    Execution(TaskId, Nanos),
+    /// This period of the task.
+    TaskPeriod(TaskId, Nanos),
+    /// One more core for the pool.
+    Core(PoolId),
+}
+
+/// How many deadlines are looked at for the first that is missed.
+const LOOKED_AT: usize = 100_000;
+
+/// What a component's refusal means.
+pub(crate) fn of_component(
+    model: &Model,
+    id: ComponentId,
+    refused: &Refused,
+    work: &mut Work,
+) -> Result<Refutation, Undecided> {
+    let mut found = look(&refused.workload, &refused.supply, refused.miss, work)?;
+    found.place = match refused.interface {
+        Some(_) => Place::Component(id),
+        None => Place::Alone(id),
+    };
+    found.changes = changes(model, id, refused, found.member, work);
+    Ok(found)
+}
+
+/// What a pool's refusal means.
+pub(crate) fn of_pool(
+    model: &Model,
+    crowded: &Crowded,
+    work: &mut Work,
+) -> Result<Refutation, Undecided> {
+    let mut found = look(&crowded.workload, &crowded.supply, crowded.miss, work)?;
+    found.place = Place::Cores(crowded.pool, crowded.core);
+    found.vcpu = crowded.vcpu;
+    found.certain = crowded.certain;
+    if let Some(vcpu) = crowded.vcpu {
+        let room = place::room(model, crowded, vcpu, work);
+        found
+            .changes
+            .extend(room.map(|room| Change::Budget(vcpu.component, room)));
+    }
+    found.changes.push(Change::Core(crowded.pool));
+    Ok(found)
+}
+
+/// Who is late, when and by how much.
+fn look(
+    workload: &Workload,
+    supply: &Supply,
+    miss: Miss,
+    work: &mut Work,
+) -> Result<Refutation, Undecided> {
+    let loads = &workload.loads;
+    let (member, at, demand) = if workload.cpus > 1 {
+        several(workload, supply, work)?
+    } else if workload.policy.is_fixed() {
+        let place = late_member(loads, supply, miss, work)?;
+        let until = loads.get(..=place).unwrap_or_default();
+        let own = until.last().ok_or(Undecided::TooLong)?;
+        let at = own.fixed_window().max(0);
+        (own.member, at, load::requested(until, at.max(1)))
+    } else {
+        let at = match edf::first_miss(loads, supply, LOOKED_AT, work)? {
+            Some(at) => at,
+            None => match miss {
+                Miss::At(at) => at,
+                _ => edf::late_miss(loads, supply)?,
+            },
+        };
+        let own = loads.iter().find(|load| load.next_due(at) == at);
+        let own = own.or(loads.first()).ok_or(Undecided::TooLong)?;
+        (own.member, at, load::due(loads, at))
+    };
+    Ok(Refutation {
+        place: Place::Component(ComponentId(0)),
+        member,
+        vcpu: None,
+        at: compose::narrow(at)?,
+        demand,
+        supply: supply.within(at)?.to_integer(),
+        certain: workload.cpus <= 1,
+        changes: Vec::new(),
+    })
+}
+
+/// The highest priority that can be late.
+fn late_member(
+    loads: &[Load],
+    supply: &Supply,
+    miss: Miss,
+    work: &mut Work,
+) -> Result<usize, Undecided> {
+    for place in 0..loads.len() {
+        let until = loads.get(..=place).unwrap_or_default();
+        if fixed::response(until, supply, work)?.is_none() {
+            return Ok(place);
+        }
+    }
+    match miss {
+        Miss::Member(place) => Ok(place),
+        _ => Err(Undecided::TooLong),
+    }
+}
+
+/// On several CPUs: the first member whose test does not pass at its first deadline, or at
+/// whichever the test ended.
+fn several(
+    workload: &Workload,
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<(Member, i128, i128), Undecided> {
+    let loads = &workload.loads;
+    let mut horizon = loads
+        .iter()
+        .map(|load| load.window())
+        .max()
+        .unwrap_or(1)
+        .max(1);
+    // Later and later deadlines of each member: where the sum is too much, one of them is.
+    for _ in 0..64 {
+        for (place, own) in loads.iter().enumerate() {
+            work.spend(4 * loads.len())?;
+            for at in [own.window().max(0), own.next_due(horizon)] {
+                let demand = global::competing(loads, place, workload.cpus, at);
+                if !supply.gives(demand, at)? {
+                    return Ok((own.member, at, demand));
+                }
+            }
+        }
+        horizon = horizon.checked_mul(2).ok_or(Undecided::TooLarge)?;
+    }
+    Err(Undecided::TooLong)
+}
+
+/// What would help inside a component.
+fn changes(
+    model: &Model,
+    id: ComponentId,
+    refused: &Refused,
+    member: Member,
+    work: &mut Work,
+) -> Vec<Change> {
+    let mut found: Vec<(i128, Change)> = Vec::new();
+    if let Some(interface) = &refused.interface {
+        let budget = compose::larger_budget(&refused.workload, interface, model.tick, work);
+        if let Some(budget) = budget {
+            let change = Change::Budget(id, budget);
+            found.push((relative(interface.budget, budget), change));
+        }
+        if let Some(period) = shorter_period(refused, interface, model.tick, work) {
+            let change = Change::Period(id, period);
+            found.push((relative(interface.period, period), change));
+        }
+    }
+    if let Member::Task(task) = member
+        && let Some(now) = model.task(task)
+    {
+        if let Some(least) = less_execution(refused, member, work) {
+            found.push((
+                relative(now.execution, least),
+                Change::Execution(task, least),
+            ));
+        }
+        if let Some(longer) = longer_period(refused, member, work) {
+            let change = Change::TaskPeriod(task, longer);
+            found.push((relative(now.period, longer), change));
+        }
+    }
+    found.sort_by_key(|(size, _)| *size);
+    found.into_iter().map(|(_, change)| change).collect()
+}
+
+/// How large a change is, in millionths of the larger value.
+fn relative(from: Nanos, to: Nanos) -> i128 {
+    let (from, to) = (compose::wide(from), compose::wide(to));
+    (from - to).abs() * 1_000_000 / from.max(to).max(1)
+}
+
+/// The longest period, in whole ticks, with which the budget does.
+fn shorter_period(
+    refused: &Refused,
+    interface: &Interface,
+    tick: Nanos,
+    work: &mut Work,
+) -> Option<Nanos> {
+    let tick = compose::wide(tick);
+    let cpus = i128::from(refused.workload.cpus.max(1));
+    let least = (compose::wide(interface.budget) + cpus - 1) / cpus;
+    let own_deadline = interface.deadline < interface.period;
+    let least = match own_deadline {
+        true => compose::wide(interface.deadline),
+        false => least,
+    };
+    let with = |ticks: i128, work: &mut Work| {
+        let period = compose::narrow(ticks * tick).ok()?;
+        let deadline = if own_deadline {
+            interface.deadline
+        } else {
+            period
+        };
+        let changed = Interface {
+            period,
+            deadline,
+            ..*interface
+        };
+        let supply = compose::upon(&changed, &refused.workload).ok()?;
+        compose::kept(&refused.workload, &supply, work).then_some(period)
+    };
+    let (mut low, mut high) = (
+        (least + tick - 1) / tick,
+        compose::wide(interface.period) / tick,
+    );
+    let mut found = with(low, work)?;
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match with(middle, work) {
+            Some(period) => (low, found) = (middle, period),
+            None => high = middle,
+        }
+    }
+    Some(found)
+}
+
+/// Whether all would be kept after `change` of the member's load.
+fn with_load(
+    refused: &Refused,
+    member: Member,
+    change: impl Fn(&mut Load),
+    work: &mut Work,
+) -> bool {
+    let mut workload = refused.workload.clone();
+    let own = workload.loads.iter_mut().find(|load| load.member == member);
+    if let Some(load) = own {
+        change(load);
+    }
+    load::rank(&mut workload.loads, workload.policy);
+    compose::kept(&workload, &refused.supply, work)
+}
+
+fn load_of(refused: &Refused, member: Member) -> Option<&Load> {
+    refused
+        .workload
+        .loads
+        .iter()
+        .find(|load| load.member == member)
+}
+
+/// The longest execution time of the member with which all would be kept.
+fn less_execution(refused: &Refused, member: Member, work: &mut Work) -> Option<Nanos> {
+    let (mut low, mut high) = (0, load_of(refused, member)?.execution);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match with_load(refused, member, |load| load.execution = middle, work) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    (low > 0).then(|| compose::narrow(low).ok())?
+}
+
+/// The shortest period of the member, up to 64 times its own, with which all would be kept;
+/// a deadline that is the period goes with it.
+fn longer_period(refused: &Refused, member: Member, work: &mut Work) -> Option<Nanos> {
+    let own = load_of(refused, member)?;
+    let implicit = own.deadline == own.period;
+    let with = |period: i128, work: &mut Work| {
+        let change = |load: &mut Load| {
+            load.period = period;
+            load.deadline = if implicit { period } else { load.deadline };
+        };
+        with_load(refused, member, change, work)
+    };
+    let (mut low, mut high) = (own.period, own.period * 64);
+    if high > compose::wide(Nanos::MAX) || !with(high, work) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match with(middle, work) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    compose::narrow(high).ok()
+}

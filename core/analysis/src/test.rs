@@ -1,0 +1,87 @@
+//! One test for whatever policy a component has, and the two sides of a claim: that a budget
+//! does, and that a lesser one does not.
+
+use crate::edf::{self, Miss, Outcome};
+use crate::fixed;
+use crate::load::{self, Load};
+use crate::supply::Supply;
+use crate::work::{Undecided, Work};
+use hanok_task_model::{Against, Policy, Proof};
+
+/// Whether `loads`, ranked by `policy`, keep their deadlines upon `supply`.
+pub fn keeps(
+    loads: &[Load],
+    policy: Policy,
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<Outcome<Proof>, Undecided> {
+    if loads.is_empty() {
+        return Ok(Outcome::Kept(Proof::Idle));
+    }
+    Ok(match policy.is_fixed() {
+        false => match edf::test(loads, supply, work)? {
+            Outcome::Kept(descent) => Outcome::Kept(Proof::Edf(descent)),
+            Outcome::Missed(miss) => Outcome::Missed(miss),
+        },
+        true => match fixed::test(loads, supply, work)? {
+            Outcome::Kept(ends) => Outcome::Kept(Proof::Fixed(ends)),
+            Outcome::Missed(miss) => Outcome::Missed(miss),
+        },
+    })
+}
+
+/// What shows that `loads` miss deadlines upon `supply`; with `or_equal`, upon any lesser one,
+/// although they may keep them upon this one. `None` if nothing is found that does.
+pub fn misses(
+    loads: &[Load],
+    policy: Policy,
+    supply: &Supply,
+    or_equal: bool,
+    work: &mut Work,
+) -> Result<Option<Against>, Undecided> {
+    if policy.is_fixed() {
+        for place in (0..loads.len()).rev() {
+            let until = loads.get(..=place).unwrap_or_default();
+            if let Some((member, instants)) = fixed::lateness(until, supply, or_equal, work)? {
+                return Ok(Some(Against::Late { member, instants }));
+            }
+        }
+        return Ok(None);
+    }
+    let rates = (edf::exact_rate(loads), supply.exact_rate()?);
+    if let (Some(needed), given) = rates
+        && (needed > given || or_equal && needed == given)
+    {
+        return Ok(Some(Against::Rate));
+    }
+    if or_equal {
+        return tight(loads, supply, work);
+    }
+    match edf::test(loads, supply, work)? {
+        Outcome::Kept(_) => Ok(None),
+        Outcome::Missed(Miss::At(at)) => instant(at).map(Some),
+        Outcome::Missed(_) => instant(edf::late_miss(loads, supply)?).map(Some),
+    }
+}
+
+fn instant(at: i128) -> Result<Against, Undecided> {
+    let at = u64::try_from(at).map_err(|_| Undecided::TooLarge)?;
+    Ok(Against::Instant(at))
+}
+
+/// A deadline at which all of the supply is needed: any less would be too little. The descent
+/// passes it, or stops right after it.
+fn tight(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<Option<Against>, Undecided> {
+    let Outcome::Kept(descent) = edf::test(loads, supply, work)? else {
+        return Ok(None);
+    };
+    for at in descent.instants {
+        work.spend(3 * loads.len())?;
+        let due = edf::last_deadline(loads, i128::from(at) - 1);
+        let demand = load::due(loads, due);
+        if demand > 0 && supply.within(due)? <= demand.into() {
+            return instant(due).map(Some);
+        }
+    }
+    Ok(None)
+}

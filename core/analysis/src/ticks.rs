@@ -1,0 +1,213 @@
+//! From the least budget to an interface that a timer can keep.
+//!
+//! A tool that rounds the exact budget up, then the deadline, then its parent's budget, gives
+//! away a little at each step. Here the exact budget only says where to begin: the answer is
+//! the least whole number of ticks that passes the exact test, with a proof that it passes and
+//! one that a tick less would not.
+
+use crate::edf::Outcome;
+use crate::least::{self, Shape};
+use crate::load::{self, FRACTION, Load};
+use crate::supply::{Rational, Start, Supply};
+use crate::test;
+use crate::work::{Undecided, Work};
+use hanok_task_model::{Against, Exact, Fraction, Policy, Proof, Window};
+
+/// What an interface is wanted for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The members, ranked by `policy`.
+    pub loads: &'a [Load],
+    /// How they are chosen among.
+    pub policy: Policy,
+    /// What deadline the interface gets.
+    pub window: Window,
+    /// The timer's tick.
+    pub tick: i128,
+    /// What a component costs beyond its budget in each period, in whole ticks: the least that
+    /// an interface's deadline is beyond its budget.
+    pub cost: i128,
+}
+
+/// An interface in whole ticks, and why it is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The period, budget and deadline.
+    pub interface: [i128; 3],
+    /// Where the supply counts from.
+    pub start: Start,
+    /// That it does.
+    pub proof: Proof,
+    /// That a tick less does not.
+    pub least: Option<Against>,
+    /// The least budget in rational numbers.
+    pub exact: Option<Exact>,
+}
+
+impl Wanted<'_> {
+    /// What is looked for with this period.
+    pub fn shape(&self, period: i128, start: Start) -> Shape {
+        Shape {
+            period,
+            slack: (self.window != Window::Period).then_some(self.cost),
+            start,
+        }
+    }
+
+    /// The least budget as a rational.
+    pub fn exact(&self, shape: &Shape, work: &mut Work) -> Result<Option<Rational>, Undecided> {
+        match self.policy.is_fixed() {
+            false => least::edf(self.loads, shape, work),
+            true => least::fixed(self.loads, shape, work),
+        }
+    }
+
+    /// The least budget in whole ticks; `None` if the whole period is too little.
+    pub fn budget(&self, shape: &Shape, work: &mut Work) -> Result<Option<i128>, Undecided> {
+        match self.exact(shape, work) {
+            Ok(Some(exact)) => {
+                let budget = self.up(exact);
+                Ok((budget <= shape.most()).then_some(budget))
+            }
+            Ok(None) => Ok(None),
+            Err(_) => self.by_trying(shape, work),
+        }
+    }
+
+    /// `time` rounded up to ticks, at least one.
+    fn up(&self, time: Rational) -> i128 {
+        let ticks = (time / Rational::from(self.tick)).ceil().to_integer();
+        ticks.max(1) * self.tick
+    }
+
+    fn supply(&self, shape: &Shape, budget: i128) -> Result<Supply, Undecided> {
+        shape.supply(Rational::from(budget))
+    }
+
+    fn does(&self, shape: &Shape, budget: i128, work: &mut Work) -> bool {
+        let Ok(supply) = self.supply(shape, budget) else {
+            return false;
+        };
+        let mut part = work.part(Work::TEST / 64);
+        let began = part;
+        let outcome = test::keeps(self.loads, self.policy, &supply, &mut part);
+        work.settle(began, part);
+        matches!(outcome, Ok(Outcome::Kept(_)))
+    }
+
+    /// By halving, where the exact budget could not be found: budgets that the test does not
+    /// decide count as too small, so that the answer is safe, and perhaps not the least.
+    fn by_trying(&self, shape: &Shape, work: &mut Work) -> Result<Option<i128>, Undecided> {
+        let rate = load::rate(self.loads).low;
+        let scaled = rate.checked_mul(shape.period).ok_or(Undecided::TooLarge)?;
+        let mut low = (scaled >> FRACTION) / self.tick;
+        let mut high = shape.most() / self.tick;
+        if high < 1 || low > high {
+            return Ok(None);
+        }
+        if !self.does(shape, high * self.tick, work) {
+            return Err(Undecided::TooLong);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match self.does(shape, middle * self.tick, work) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        Ok(Some(high * self.tick))
+    }
+
+    /// The least interface with this period; `None` if the whole period is too little.
+    pub fn find(
+        &self,
+        period: i128,
+        start: Start,
+        work: &mut Work,
+    ) -> Result<Option<Found>, Undecided> {
+        let shape = self.shape(period, start);
+        let exact = match self.exact(&shape, work) {
+            Ok(None) => return Ok(None),
+            Ok(Some(exact)) => Some(exact),
+            Err(_) => None,
+        };
+        let budget = match exact {
+            Some(exact) => Some(self.up(exact)).filter(|budget| *budget <= shape.most()),
+            None => self.by_trying(&shape, work)?,
+        };
+        let Some(budget) = budget else {
+            return Ok(None);
+        };
+        let deadline = match self.window {
+            Window::Period => period,
+            Window::Budget => budget + self.cost,
+            Window::Longest => self.longest(period, budget, start, work)?,
+        };
+        let supply = Supply::new(period, budget, deadline, start);
+        let Outcome::Kept(proof) = test::keeps(self.loads, self.policy, &supply, work)? else {
+            return Err(Undecided::TooLong);
+        };
+        Ok(Some(Found {
+            interface: [period, budget, deadline],
+            start,
+            proof,
+            least: self.less(&shape, budget, work),
+            exact: exact.and_then(|exact| self.claim(&shape, exact, work)),
+        }))
+    }
+
+    /// Why a tick less than `budget` does not do.
+    fn less(&self, shape: &Shape, budget: i128, work: &mut Work) -> Option<Against> {
+        let less = budget - self.tick;
+        if less <= 0 {
+            return Some(Against::Nothing);
+        }
+        let supply = self.supply(shape, less).ok()?;
+        let found = test::misses(self.loads, self.policy, &supply, false, work);
+        found.ok().flatten()
+    }
+
+    /// The exact budget with its proofs, where it fits into the certificate.
+    fn claim(&self, shape: &Shape, budget: Rational, work: &mut Work) -> Option<Exact> {
+        let supply = shape.supply(budget).ok()?;
+        let kept = test::keeps(self.loads, self.policy, &supply, work).ok()?;
+        let Outcome::Kept(proof) = kept else {
+            return None;
+        };
+        let against = test::misses(self.loads, self.policy, &supply, true, work).ok()??;
+        Some(Exact {
+            budget: Fraction {
+                numerator: u64::try_from(*budget.numer()).ok()?,
+                denominator: u64::try_from(*budget.denom()).ok()?,
+            },
+            proof,
+            against,
+        })
+    }
+
+    /// The longest deadline in whole ticks with which `budget` still does, by halving: a longer
+    /// deadline is never better.
+    fn longest(
+        &self,
+        period: i128,
+        budget: i128,
+        start: Start,
+        work: &mut Work,
+    ) -> Result<i128, Undecided> {
+        let does = |ticks: i128, work: &mut Work| {
+            let supply = Supply::new(period, budget, ticks * self.tick, start);
+            let outcome = test::keeps(self.loads, self.policy, &supply, work)?;
+            Ok(matches!(outcome, Outcome::Kept(_)))
+        };
+        let mut low = (budget + self.cost) / self.tick;
+        let mut high = period / self.tick + 1;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match does(middle, work)? {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        Ok(low * self.tick)
+    }
+}

@@ -58,6 +58,8 @@ pub struct Refused {
     pub workload: Workload,
     /// Upon what: the interface that is too little, or a whole CPU where none can do.
     pub supply: Supply,
+    /// The most that the component could have: what would help is tried upon it.
+    pub upon: Supply,
     /// The interface, if there is one.
     pub interface: Option<Interface>,
     /// Where the test saw it.
@@ -212,6 +214,7 @@ fn given(
         Outcome::Missed(miss) => Err(Box::new(Refused {
             workload,
             supply,
+            upon: supply,
             interface: Some(*interface),
             miss,
         })),
@@ -232,31 +235,30 @@ pub fn upon(interface: &Interface, workload: &Workload) -> Result<Supply, Undeci
 }
 
 /// The refusal of a workload that no interface can serve: upon a whole CPU, or where that
-/// would do, upon the most that an interface with the longest period gives.
+/// would do, upon the most that an interface with the shortest period gives.
 fn nothing_does(
     workload: &Workload,
     wanted: &Wanted<'_>,
     periods: Periods,
     work: &mut Work,
 ) -> Result<Box<Refused>, Undecided> {
-    let supply = Supply::cores(1);
-    if let Outcome::Missed(miss) = test::keeps(wanted.loads, wanted.policy, &supply, work)? {
-        return Ok(alone(workload, supply, miss));
+    let (Periods::One(period) | Periods::Range { least: period, .. }) = periods;
+    let period = (wide(period) + wanted.tick - 1) / wanted.tick * wanted.tick;
+    let shape = shape(wanted, period);
+    let upon = shape.supply(shape.most().max(1).into())?;
+    for supply in [Supply::cores(1), upon] {
+        if let Outcome::Missed(miss) = test::keeps(wanted.loads, wanted.policy, &supply, work)? {
+            return Ok(alone(workload, supply, upon, miss));
+        }
     }
-    let (Periods::One(period) | Periods::Range { most: period, .. }) = periods;
-    let ticks = wide(period) / wanted.tick * wanted.tick;
-    let shape = shape(wanted, ticks);
-    let supply = shape.supply(shape.most().max(1).into())?;
-    match test::keeps(wanted.loads, wanted.policy, &supply, work)? {
-        Outcome::Missed(miss) => Ok(alone(workload, supply, miss)),
-        Outcome::Kept(_) => Err(Undecided::TooLong),
-    }
+    Err(Undecided::TooLong)
 }
 
-fn alone(workload: &Workload, supply: Supply, miss: Miss) -> Box<Refused> {
+fn alone(workload: &Workload, supply: Supply, upon: Supply, miss: Miss) -> Box<Refused> {
     Box::new(Refused {
         workload: workload.clone(),
         supply,
+        upon,
         interface: None,
         miss,
     })
@@ -325,7 +327,7 @@ fn parallel(
     }
     let Some((period, budget, proof)) = best else {
         let supply = Supply::cores(workload.cpus);
-        return Ok(Err(alone(&workload, supply, Miss::Rate)));
+        return Ok(Err(alone(&workload, supply, supply, Miss::Rate)));
     };
     Ok(Ok(ComponentProof {
         component: id,

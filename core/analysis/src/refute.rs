@@ -58,7 +58,12 @@ impl Refutation {
 pub enum Change {
     /// This budget for the component.
     Budget(ComponentId, Nanos),
-    /// This period for the component, with its budget.
+    /// At most this budget for the component, inside the one or on the core that is refused:
+    /// what there is room for, whether or not the component's own members do with it.
+    Room(ComponentId, Nanos),
+    /// No component inside another one, but in a place of its own.
+    Apart(ComponentId),
+    /// This period for the component, with its budget, or with the least that does.
     Period(ComponentId, Nanos),
     /// This execution time of the task.
     Execution(TaskId, Nanos),
@@ -101,7 +106,7 @@ pub(crate) fn of_pool(
         let room = place::room(model, crowded, vcpu, work);
         found
             .changes
-            .extend(room.map(|room| Change::Budget(vcpu.component, room)));
+            .extend(room.map(|room| Change::Room(vcpu.component, room)));
     }
     found.changes.push(Change::Core(crowded.pool));
     Ok(found)
@@ -131,7 +136,9 @@ fn look(
                 _ => edf::late_miss(loads, supply)?,
             },
         };
-        let own = loads.iter().find(|load| load.next_due(at) == at);
+        // Of those that are due together, the one that needs most.
+        let due = loads.iter().filter(|load| load.next_due(at) == at);
+        let own = due.max_by_key(|load| load.execution);
         let own = own.or(loads.first()).ok_or(Undecided::TooLong)?;
         (own.member, at, load::due(loads, at))
     };
@@ -216,6 +223,14 @@ fn changes(
             found.push((relative(interface.period, period), change));
         }
     }
+    if refused.interface.is_none()
+        && let Some(period) = any_period(model, refused, work)
+    {
+        found.push((0, Change::Period(id, period)));
+    }
+    if let Member::Component(inner) = member {
+        found.extend(less_inside(model, refused, inner, work));
+    }
     if let Member::Task(task) = member
         && let Some(now) = model.task(task)
     {
@@ -232,6 +247,57 @@ fn changes(
     }
     found.sort_by_key(|(size, _)| *size);
     found.into_iter().map(|(_, change)| change).collect()
+}
+
+/// A shorter period, half as long each time, with which some budget does where none does with
+/// the one that was asked for.
+fn any_period(model: &Model, refused: &Refused, work: &mut Work) -> Option<Nanos> {
+    let tick = compose::wide(model.tick);
+    let cost = compose::whole_ticks(model);
+    let mut period = refused.upon.period();
+    loop {
+        period = period / 2 / tick * tick;
+        if period <= cost {
+            return None;
+        }
+        let start = crate::period::start(&refused.workload.loads, period);
+        let supply = Supply::new(period, period - cost, period, start);
+        if refused.workload.cpus == 1 && compose::kept(&refused.workload, &supply, work) {
+            return compose::narrow(period).ok();
+        }
+    }
+}
+
+/// The largest budget of the component `inner` with which its home would do, in whole ticks;
+/// where none is small enough, it must go elsewhere.
+fn less_inside(
+    model: &Model,
+    refused: &Refused,
+    inner: ComponentId,
+    work: &mut Work,
+) -> Option<(i128, Change)> {
+    let member = Member::Component(inner);
+    let tick = compose::wide(model.tick);
+    let cost = compose::wide(model.cost.per_period());
+    let now = load_of(refused, member)?.execution - cost;
+    let (mut low, mut high) = (0, now / tick);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let change = |load: &mut Load| load.execution = middle * tick + cost;
+        match with_load(refused, member, change, work) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    if low == 0 {
+        let mut without = refused.workload.clone();
+        without.loads.retain(|load| load.member != member);
+        let does = !without.loads.is_empty() && compose::kept(&without, &refused.upon, work);
+        return does.then_some((1_000_000, Change::Apart(inner)));
+    }
+    let budget = compose::narrow(low * tick).ok()?;
+    let size = relative(compose::narrow(now).ok()?, budget);
+    Some((size, Change::Room(inner, budget)))
 }
 
 /// How large a change is, in millionths of the larger value.
@@ -298,7 +364,7 @@ fn with_load(
         change(load);
     }
     load::rank(&mut workload.loads, workload.policy);
-    compose::kept(&workload, &refused.supply, work)
+    compose::kept(&workload, &refused.upon, work)
 }
 
 fn load_of(refused: &Refused, member: Member) -> Option<&Load> {

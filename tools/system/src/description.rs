@@ -1,8 +1,10 @@
 //! The description of a system: its model, and reading it from `systems/NAME.toml`.
 
 use crate::board::{self, Board};
-use crate::diagnostic::{Diagnostic, Mark, Report, read};
+use crate::diagnostic::{Diagnostic, Mark, Report, Words, read};
 use crate::draft::Draft;
+use crate::schedule::draft::Whole;
+use crate::schedule::{self, Schedule};
 use crate::source::{Boot, InitramfsRef};
 use crate::table::{self, Reader};
 use crate::{cores, rules};
@@ -95,23 +97,38 @@ pub fn load(path: &Path, boards_dir: &Path) -> Result<Description, Vec<Diagnosti
 /// As [`load`], of a `text` that `path` is said to hold.
 pub fn parse(path: &Path, text: &str, boards_dir: &Path) -> Result<Description, Vec<Diagnostic>> {
     let mut report = Report::new(path, text);
-    let description = table::document(text, &mut report, |reader, report| {
-        system(reader, report, boards_dir)
+    let found = table::document(text, &mut report, |reader, report| {
+        system(reader, report, boards_dir, Asked::System)
     });
-    report
-        .found
-        .sort_by_key(|found| (found.file != path, found.line, found.column));
-    match description {
-        Some(description) if report.found.is_empty() => Ok(description),
+    sort(&mut report, path);
+    match found {
+        Some((description, _)) if report.found.is_empty() => Ok(description),
         _ => Err(report.found),
     }
 }
 
-fn system(
+/// Puts what was found in the order of the lines, what is in other files last.
+pub(crate) fn sort(report: &mut Report, path: &Path) {
+    report
+        .found
+        .sort_by_key(|found| (found.file != path, found.line, found.column));
+}
+
+/// What somebody wants of a description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A system that can run: it has a VM.
+    System,
+    /// Its schedule, which may be of groups alone, and must be there.
+    Schedule,
+}
+
+pub(crate) fn system(
     reader: &mut Reader<'_, '_>,
     report: &mut Report,
     boards_dir: &Path,
-) -> Option<Description> {
+    asked: Asked,
+) -> Option<(Description, Option<Schedule>)> {
     let board = reader.require(report, "board", "a board's name", table::word);
     let board = board.and_then(|name| match board::find(boards_dir, &name, report) {
         Ok(board) => board,
@@ -126,7 +143,10 @@ fn system(
     let slice = reader.get(report, "slice", table::A_TIME, table::time);
     let whole = reader.span.clone();
     let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
-    if let Some(drafts) = &drafts {
+    let schedule = reader.optional_table(report, "schedule", Whole::read);
+    if let Some(drafts) = &drafts
+        && (asked == Asked::System || !drafts.is_empty())
+    {
         rules::count(report, &whole, drafts);
     }
     let (board, drafts) = (board?, drafts?);
@@ -143,12 +163,23 @@ fn system(
     rules::total(report, description.usable_memory(), &drafts);
     rules::devices(report, &drafts);
     let cores = cores::assign(report, description.cores, &drafts);
+    let model = schedule::build(report, schedule.as_ref(), &drafts, description.cores);
+    if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
+        report.refuse(&whole, no_schedule());
+    }
     for (draft, cpus) in drafts.into_iter().zip(cores) {
         rules::files(report, &draft);
         rules::guest(report, boards_dir, &draft);
         description.vms.extend(draft.finish(cpus, report));
     }
-    Some(description)
+    Some((description, model))
+}
+
+fn no_schedule() -> Words {
+    let what = "the system has no schedule";
+    let why = "no VM has a [vm.schedule], and there is no [[schedule.group]]";
+    let remedy = "say what a VM is promised and which tasks it has: docs/scheduling.md";
+    Words::new(what, why, remedy)
 }
 
 impl Description {

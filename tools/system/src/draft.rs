@@ -2,6 +2,7 @@
 
 use crate::description::{Marks, Vm};
 use crate::diagnostic::{Report, Words};
+use crate::schedule::draft::Placed;
 use crate::source::{Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
 use std::ops::Range;
@@ -19,6 +20,7 @@ pub(crate) struct Draft {
     pub(crate) vcpus: Option<At<u64>>,
     pub(crate) cpus: Option<At<Vec<u64>>>,
     pub(crate) devices: Vec<At<String>>,
+    pub(crate) schedule: Option<Placed>,
     trusted: bool,
     autostart: bool,
 }
@@ -54,6 +56,7 @@ impl Draft {
         });
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
+        let schedule = reader.optional_table(report, "schedule", Placed::read);
         Self {
             span: reader.span.clone(),
             name,
@@ -64,6 +67,7 @@ impl Draft {
             vcpus,
             cpus,
             devices: devices.map(|at| at.value).unwrap_or_default(),
+            schedule,
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),
         }

@@ -3,7 +3,9 @@
 //!
 //! [`load`] reads a description and its board; [`Description::artifacts`] says which
 //! kernels and initramfs it needs; whoever resolved those hands their bytes to
-//! [`Description::build`]. The keys of both files are in docs/describe-a-system.md.
+//! [`Description::build`]. [`load_schedule`] reads the tasks of a system and what its VMs are
+//! promised.
+//! The keys of both files are in docs/describe-a-system.md.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +19,7 @@ mod image;
 mod kernel;
 mod layout;
 mod rules;
+mod schedule;
 mod size;
 mod source;
 mod table;
@@ -26,4 +29,5 @@ pub use board::{Board, Limits, Qemu, boards};
 pub use description::{Artifacts, Description, Files, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
+pub use schedule::{Schedule, load_schedule, parse_schedule};
 pub use source::{Boot, DtbRef, FirmwareRef, InitramfsRef, KernelRef, Modules};

@@ -119,6 +119,22 @@ impl<'t, 'i> Reader<'t, 'i> {
         Some(value)
     }
 
+    /// As [`Self::table`], where the key may be missing.
+    pub(crate) fn optional_table<T>(
+        &mut self,
+        report: &mut Report,
+        key: &'static str,
+        body: impl FnOnce(&mut Reader<'t, 'i>, &mut Report) -> T,
+    ) -> Option<T> {
+        match self.has(key) {
+            true => self.table(report, key, body),
+            false => {
+                self.known.push(key);
+                None
+            }
+        }
+    }
+
     /// Each table of the array `key`, through `body`; `None` where it is something else.
     pub(crate) fn tables<T>(
         &mut self,
@@ -209,6 +225,11 @@ pub(crate) fn time(value: &DeValue<'_>) -> Option<u64> {
     crate::time::parse(&text(value)?)
 }
 
+/// A time such as `"250us"`, in nanoseconds, of a schedule: zero is allowed here.
+pub(crate) fn nanos(value: &DeValue<'_>) -> Option<u64> {
+    crate::time::parse_nanos(&text(value)?)
+}
+
 /// A size such as `"512M"`.
 pub(crate) fn size(value: &DeValue<'_>) -> Option<u64> {
     crate::size::parse(&text(value)?)
@@ -244,6 +265,9 @@ pub(crate) fn places<T>(
 
 /// How sizes are asked for.
 pub(crate) const A_SIZE: &str = "a size such as \"512M\" or \"2G\"";
+
+/// How the times of a schedule are asked for.
+pub(crate) const NANOS: &str = "a time such as \"800ns\", \"250us\", \"10ms\" or \"1s\"";
 
 /// How times are asked for.
 pub(crate) const A_TIME: &str = "a time such as \"500us\", \"10ms\" or \"1s\"";

@@ -17,6 +17,23 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     number.checked_mul(factor).filter(|time| *time > 0)
 }
 
+/// The nanoseconds that `text` means: a number and `ns`, `us`, `ms` or `s`. `None` for
+/// anything else, or too much for 64 bits.
+pub(crate) fn parse_nanos(text: &str) -> Option<u64> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim_start() {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
 /// `micros` in the largest unit that leaves a whole number.
 pub(crate) fn show(micros: u64) -> String {
     let units = [(1_000_000, "s"), (1_000, "ms"), (1, "us")];
@@ -47,6 +64,17 @@ mod tests {
             "99999999999999999999s",
         ] {
             assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_s_times_go_down_to_nanoseconds() {
+        assert_eq!(parse_nanos("0ns"), Some(0));
+        assert_eq!(parse_nanos("800 ns"), Some(800));
+        assert_eq!(parse_nanos("250us"), Some(250_000));
+        assert_eq!(parse_nanos("18446744073709551615ns"), Some(u64::MAX));
+        for bad in ["", "7", "ns", "-1ns", "1.5us", "99999999999s", "1h"] {
+            assert_eq!(parse_nanos(bad), None, "{bad}");
         }
     }
 

@@ -1,0 +1,189 @@
+//! A schedule as it was written, before the rules have seen it.
+
+use crate::diagnostic::Report;
+use crate::table::{self, At, Reader};
+use hanok_task_model::{Mode, Policy, Window};
+use std::ops::Range;
+use toml::de::DeValue;
+
+const A_POLICY: &str = "\"edf\", \"rm\", \"dm\" or \"fixed\"";
+const A_MODE: &str = "\"partitioned\" or \"global\"";
+const A_WINDOW: &str = "\"period\", \"budget\" or \"longest\"";
+const A_PERIOD: &str =
+    "a time such as \"10ms\", or the shortest and the longest, such as [\"1ms\", \"20ms\"]";
+const A_NAME: &str = "a name";
+const A_PRIORITY: &str = "a number from 0, the highest";
+const CORES: &str = "a list of core numbers";
+
+/// `[schedule]`.
+pub(crate) struct Whole {
+    pub(crate) span: Range<usize>,
+    pub(crate) tick: Option<At<u64>>,
+    pub(crate) switch: Option<At<u64>>,
+    pub(crate) refill: Option<At<u64>>,
+    pub(crate) pools: Vec<PoolDraft>,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// `[[schedule.pool]]`.
+pub(crate) struct PoolDraft {
+    pub(crate) span: Range<usize>,
+    pub(crate) name: Option<At<String>>,
+    pub(crate) cores: Option<At<Vec<u64>>>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) policy: Option<Policy>,
+}
+
+/// `[[schedule.group]]`: a component that is no VM.
+pub(crate) struct Group {
+    pub(crate) name: Option<At<String>>,
+    pub(crate) placed: Placed,
+}
+
+/// What groups and VMs have in common: `[vm.schedule]` is this alone.
+pub(crate) struct Placed {
+    pub(crate) pool: Option<At<String>>,
+    pub(crate) group: Option<At<String>>,
+    pub(crate) core: Option<At<u64>>,
+    pub(crate) policy: Option<Policy>,
+    pub(crate) period: Option<At<PeriodDraft>>,
+    pub(crate) budget: Option<At<u64>>,
+    pub(crate) deadline: Option<At<u64>>,
+    pub(crate) window: Option<At<Window>>,
+    pub(crate) priority: Option<At<u64>>,
+    pub(crate) tasks: Vec<TaskDraft>,
+}
+
+/// One period, or the ends of a range.
+#[derive(Clone, Copy)]
+pub(crate) enum PeriodDraft {
+    One(u64),
+    Range(u64, u64),
+}
+
+/// A task.
+pub(crate) struct TaskDraft {
+    pub(crate) span: Range<usize>,
+    pub(crate) name: Option<At<String>>,
+    pub(crate) vcpu: Option<At<u64>>,
+    pub(crate) period: Option<At<u64>>,
+    pub(crate) execution: Option<At<u64>>,
+    pub(crate) deadline: Option<At<u64>>,
+    pub(crate) offset: Option<At<u64>>,
+    pub(crate) jitter: Option<At<u64>>,
+    pub(crate) priority: Option<At<u64>>,
+}
+
+impl Whole {
+    pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        Self {
+            span: reader.span.clone(),
+            tick: reader.get(report, "tick", table::NANOS, table::nanos),
+            switch: reader.get(report, "switch", table::NANOS, table::nanos),
+            refill: reader.get(report, "refill", table::NANOS, table::nanos),
+            pools: reader
+                .tables(report, "pool", PoolDraft::read)
+                .unwrap_or_default(),
+            groups: reader
+                .tables(report, "group", Group::read)
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl PoolDraft {
+    fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        Self {
+            span: reader.span.clone(),
+            name: reader.require(report, "name", A_NAME, table::word),
+            cores: reader.require(report, "cores", CORES, |value| {
+                table::list(value, table::number)
+            }),
+            mode: reader.get(report, "mode", A_MODE, mode).map(|at| at.value),
+            policy: policy(reader, report),
+        }
+    }
+}
+
+impl Group {
+    fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        Self {
+            name: reader.require(report, "name", A_NAME, table::word),
+            placed: Placed::read(reader, report),
+        }
+    }
+}
+
+impl Placed {
+    pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        Self {
+            pool: reader.get(report, "pool", A_NAME, table::word),
+            group: reader.get(report, "group", A_NAME, table::word),
+            core: reader.get(report, "core", "a core number", table::number),
+            policy: policy(reader, report),
+            period: reader.require(report, "period", A_PERIOD, period),
+            budget: reader.get(report, "budget", table::NANOS, table::nanos),
+            deadline: reader.get(report, "deadline", table::NANOS, table::nanos),
+            window: reader.get(report, "window", A_WINDOW, window),
+            priority: reader.get(report, "priority", A_PRIORITY, table::number),
+            tasks: reader
+                .tables(report, "task", TaskDraft::read)
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl TaskDraft {
+    fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
+        Self {
+            span: reader.span.clone(),
+            name: reader.require(report, "name", A_NAME, table::word),
+            vcpu: reader.get(report, "vcpu", "a vCPU number", table::number),
+            period: reader.require(report, "period", table::NANOS, table::nanos),
+            execution: reader.require(report, "execution", table::NANOS, table::nanos),
+            deadline: reader.get(report, "deadline", table::NANOS, table::nanos),
+            offset: reader.get(report, "offset", table::NANOS, table::nanos),
+            jitter: reader.get(report, "jitter", table::NANOS, table::nanos),
+            priority: reader.get(report, "priority", A_PRIORITY, table::number),
+        }
+    }
+}
+
+fn policy(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Policy> {
+    let form = |value: &DeValue<'_>| match table::text(value)?.as_str() {
+        "edf" => Some(Policy::Edf),
+        "rm" => Some(Policy::RateMonotonic),
+        "dm" => Some(Policy::DeadlineMonotonic),
+        "fixed" => Some(Policy::FixedPriority),
+        _ => None,
+    };
+    let found = reader.get(report, "policy", A_POLICY, form);
+    found.map(|at| at.value)
+}
+
+fn mode(value: &DeValue<'_>) -> Option<Mode> {
+    match table::text(value)?.as_str() {
+        "partitioned" => Some(Mode::Partitioned),
+        "global" => Some(Mode::Global),
+        _ => None,
+    }
+}
+
+fn window(value: &DeValue<'_>) -> Option<Window> {
+    match table::text(value)?.as_str() {
+        "period" => Some(Window::Period),
+        "budget" => Some(Window::Budget),
+        "longest" => Some(Window::Longest),
+        _ => None,
+    }
+}
+
+fn period(value: &DeValue<'_>) -> Option<PeriodDraft> {
+    if let Some(one) = table::nanos(value) {
+        return Some(PeriodDraft::One(one));
+    }
+    match table::list(value, table::nanos)?.as_slice() {
+        [least, most] => Some(PeriodDraft::Range(*least, *most)),
+        _ => None,
+    }
+}

@@ -2,7 +2,7 @@
 
 /// How values lie along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Evenly.
     Linear,
     /// By their logarithm; for values above zero.
@@ -14,7 +14,7 @@ pub(crate) enum Scale {
 
 /// An axis between two places.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
@@ -24,7 +24,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// From the value `low` at `from` to the value `high` at `to`.
-    pub(crate) fn new(scale: Scale, (low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
+    pub fn new(scale: Scale, (low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
         Self {
             scale,
             low,
@@ -43,7 +43,7 @@ impl Axis {
     }
 
     /// Where `value` is; a value outside of the axis is at its end.
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let (low, high) = (self.bent(self.low), self.bent(self.high));
         let part = match high > low {
             true => ((self.bent(value) - low) / (high - low)).clamp(0.0, 1.0),
@@ -53,7 +53,7 @@ impl Axis {
     }
 
     /// Values to mark, at least `apart` from each other.
-    pub(crate) fn ticks(&self, apart: f64) -> Vec<f64> {
+    pub fn ticks(&self, apart: f64) -> Vec<f64> {
         let mut ticks: Vec<f64> = Vec::new();
         for tick in self.candidates(apart) {
             let far = |other: &f64| (self.place(*other) - self.place(tick)).abs() >= apart;
@@ -94,7 +94,7 @@ impl Axis {
 }
 
 /// The least of 1, 2 and 5 times a power of ten that is not below `least`.
-pub(crate) fn round_above(least: f64) -> Option<f64> {
+pub fn round_above(least: f64) -> Option<f64> {
     if !(least.is_finite() && least > 0.0) {
         return None;
     }

@@ -6,12 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-mod axis;
+pub mod axis;
 mod compare;
 mod figures;
 mod format;
 mod history;
-mod markup;
+pub mod markup;
 mod model;
 mod plot;
 mod report;

@@ -18,7 +18,7 @@ const RAW: &str = "style";
 
 /// An element with what is in it.
 #[derive(Clone, Debug)]
-pub(crate) struct Element {
+pub struct Element {
     name: &'static str,
     attributes: Vec<(&'static str, String)>,
     content: Vec<Content>,
@@ -33,7 +33,7 @@ enum Content {
 }
 
 /// An empty element.
-pub(crate) fn el(name: &'static str) -> Element {
+pub fn el(name: &'static str) -> Element {
     Element {
         name,
         attributes: Vec::new(),
@@ -42,57 +42,57 @@ pub(crate) fn el(name: &'static str) -> Element {
 }
 
 /// An element with a text.
-pub(crate) fn tell(name: &'static str, text: impl Into<String>) -> Element {
+pub fn tell(name: &'static str, text: impl Into<String>) -> Element {
     el(name).text(text)
 }
 
 impl Element {
     /// With an attribute.
-    pub(crate) fn attr(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub fn attr(mut self, name: &'static str, value: impl ToString) -> Self {
         self.attributes.push((name, value.to_string()));
         self
     }
 
     /// With a number as an attribute, to a tenth: as fine as a drawing needs.
-    pub(crate) fn at(self, name: &'static str, value: f64) -> Self {
+    pub fn at(self, name: &'static str, value: f64) -> Self {
         let rounded = (value * 10.0).round() / 10.0;
         // Plus zero: no drawing has a negative one.
         self.attr(name, rounded + 0.0)
     }
 
     /// With classes.
-    pub(crate) fn class(self, value: impl ToString) -> Self {
+    pub fn class(self, value: impl ToString) -> Self {
         self.attr("class", value)
     }
 
     /// With a text in it.
-    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
+    pub fn text(mut self, text: impl Into<String>) -> Self {
         self.content.push(Content::Text(text.into()));
         self
     }
 
     /// With an element in it.
-    pub(crate) fn child(mut self, child: Self) -> Self {
+    pub fn child(mut self, child: Self) -> Self {
         self.content.push(Content::Element(child));
         self
     }
 
     /// With elements in it.
-    pub(crate) fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
+    pub fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         let children = children.into_iter().map(Content::Element);
         self.content.extend(children);
         self
     }
 
     /// With a style sheet in it, which must hold neither `<` nor `&`.
-    pub(crate) fn style(mut self, sheet: &'static str) -> Self {
+    pub fn style(mut self, sheet: &'static str) -> Self {
         debug_assert!(self.name == RAW && !sheet.contains(['<', '&']));
         self.content.push(Content::Raw(sheet));
         self
     }
 
     /// As a document of HTML.
-    pub(crate) fn document(&self) -> String {
+    pub fn document(&self) -> String {
         let mut page = "<!DOCTYPE html>\n".to_owned();
         self.write(&mut page);
         page.push('\n');

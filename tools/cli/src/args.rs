@@ -63,6 +63,9 @@ pub enum Command {
     /// Measure native, Hanok, Xen and KVM side by side on the same emulated machine.
     #[command(after_help = BENCH_HELP)]
     Bench(BenchArgs),
+    /// Know beforehand whether all deadlines are kept.
+    #[command(subcommand, after_help = SCHED_HELP)]
+    Sched(SchedCommand),
     /// Write a completion script for a shell.
     #[command(
         after_help = "Example:\n  hanok completions bash > ~/.local/share/bash-completion/completions/hanok"
@@ -117,6 +120,46 @@ Examples:
   hanok test unit linux 'damaged [kernel'
   hanok test --all
   hanok test --list";
+
+const SCHED_HELP: &str = "\
+docs/scheduling.md says how tasks and budgets are described, and what is reckoned.
+
+Example:
+  hanok sched check systems/schedule.toml";
+
+const SCHED_CHECK_HELP: &str = "\
+Every answer of yes has a certificate, which a checker that shares no code with the analysis
+has believed.
+
+Examples:
+  hanok sched check systems/schedule.toml
+  hanok sched check systems/schedule.toml --html schedule.html
+  hanok sched check systems/schedule.toml --json >schedule.json
+
+Exit codes:
+  0  all deadlines are kept           3  the description is refused, or a deadline
+  2  wrong usage                         is not shown to be kept: it says which";
+
+/// The subcommands of `sched`.
+#[derive(Debug, Subcommand)]
+pub enum SchedCommand {
+    /// Find the budgets of VMs and groups, and check every deadline, by analysis.
+    #[command(after_help = SCHED_CHECK_HELP)]
+    Check(SchedCheckArgs),
+}
+
+/// Arguments of `sched check`.
+#[derive(Debug, Args)]
+pub struct SchedCheckArgs {
+    /// The description.
+    pub file: PathBuf,
+    /// Print everything as JSON, the certificate too.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with drawings of demand, supply and bandwidth.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
 
 const BENCH_HELP: &str = "\
 Runs the same Linux, lmbench and bare-metal payload on every side, with time as a count of

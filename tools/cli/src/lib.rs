@@ -70,6 +70,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Setup { update } => commands::setup(&root, update, cli.yes),
         Command::Test(args) => test::run(&root, &args, cli.yes),
         Command::Bench(args) => bench::run(&root, &args, cli.yes),
+        Command::Sched(command) => commands::sched::run(&root, &command),
         Command::Completions { .. } => Ok(Code::Success),
     }
 }

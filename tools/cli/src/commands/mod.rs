@@ -1,6 +1,7 @@
 //! The shorter subcommands.
 
 pub mod run;
+pub mod sched;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,405 @@
+//! Drawings of the page: demand against supply, bandwidth over period, what cores are taken by.
+//!
+//! Whatever is drawn was reckoned exactly; only places on paper are floating point.
+
+use hanok_analysis::supply::Supply;
+use hanok_analysis::{Verdict, Wanted};
+use hanok_analysis::{Work, Workload, global, load, price, upon};
+use hanok_bench::axis::{Axis, Scale};
+use hanok_bench::markup::{Element, el, tell};
+use hanok_task_model::{ComponentId, CoreProof, Nanos, Periods, Plan};
+
+use super::found::{Found, percent};
+
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 250.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 546.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 212.0;
+/// How many instants a curve has.
+const SAMPLES: i128 = 480;
+/// How many periods are tried for a drawing.
+const PERIODS: u32 = 90;
+
+/// A unit that makes the numbers of an axis short.
+fn unit(most: f64) -> (f64, &'static str) {
+    match most {
+        most if most >= 2e9 => (1e9, "s"),
+        most if most >= 2e6 => (1e6, "ms"),
+        most if most >= 2e3 => (1e3, "us"),
+        _ => (1.0, "ns"),
+    }
+}
+
+fn drawing(title: &str) -> Element {
+    el("svg")
+        .attr("viewBox", format!("0 0 {WIDTH} {HEIGHT}"))
+        .attr("role", "img")
+        .child(tell("title", title))
+}
+
+fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> Element {
+    let from = el("line").at("x1", x1).at("y1", y1);
+    from.at("x2", x2).at("y2", y2)
+}
+
+fn text(x: f64, y: f64, text: impl Into<String>) -> Element {
+    el("text").at("x", x).at("y", y).text(text)
+}
+
+fn path(places: &[(f64, f64)]) -> Element {
+    let points = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
+    el("polyline").attr("points", points.collect::<Vec<_>>().join(" "))
+}
+
+/// The two axes of a drawing, with their marks in units.
+struct Frame {
+    across: Axis,
+    up: Axis,
+}
+
+impl Frame {
+    fn new(scale: Scale, across: (f64, f64), up: (f64, f64)) -> Self {
+        Self {
+            across: Axis::new(scale, across, (LEFT, RIGHT)),
+            up: Axis::new(Scale::Linear, up, (BOTTOM, TOP)),
+        }
+    }
+
+    fn place(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.across.place(x), self.up.place(y))
+    }
+
+    /// Grid, marks and what the axes are.
+    fn ground(&self, across: (f64, &str), up: (f64, &str)) -> Element {
+        let mut group = el("g");
+        for tick in self.up.ticks(26.0) {
+            let y = self.up.place(tick);
+            let label = text(LEFT - 6.0, y + 4.0, number(tick / up.0));
+            group = group.child(line((LEFT, y), (RIGHT, y)).class("grid"));
+            group = group.child(label.class("tick end"));
+        }
+        for tick in self.across.ticks(52.0) {
+            let x = self.across.place(tick);
+            let label = text(x, BOTTOM + 16.0, number(tick / across.0));
+            group = group.child(line((x, TOP), (x, BOTTOM)).class("grid"));
+            group = group.child(label.class("tick middle"));
+        }
+        let below = text(RIGHT, BOTTOM + 33.0, across.1).class("tick end");
+        let above = text(LEFT, TOP - 3.0, up.1).class("tick");
+        group.child(below).child(above)
+    }
+}
+
+/// A number without needless digits.
+fn number(value: f64) -> String {
+    let rounded = (value * 1e6).round() / 1e6;
+    format!("{rounded}")
+}
+
+/// What is drawn of a component: its members, what they get, and the instant that matters.
+struct Scene {
+    workload: Workload,
+    supply: Supply,
+    mark: Option<i128>,
+}
+
+fn scene(found: &Found<'_>, id: ComponentId) -> Option<Scene> {
+    match found.analysis.components.get(id.0 as usize)? {
+        Verdict::Refuted(refused) => {
+            let member = found.analysis.refutations.iter().find(|refuted| {
+                let inside = refused.workload.loads.iter();
+                refuted.vcpu.is_none() && inside.clone().any(|load| load.member == refuted.member)
+            });
+            Some(Scene {
+                workload: refused.workload.clone(),
+                supply: refused.supply,
+                mark: member.map(|refuted| i128::from(refuted.at.get())),
+            })
+        }
+        Verdict::Proven(proof) => {
+            let workload = found.analysis.workload(found.model(), id)?;
+            let supply = upon(&proof.interface, &workload).ok()?;
+            let mark = None;
+            Some(Scene {
+                workload,
+                supply,
+                mark,
+            })
+        }
+        _ => None,
+    }
+}
+
+impl Scene {
+    /// The demand at `t`: of all members under EDF, of the lowest one with all above it under
+    /// fixed priorities, of the neediest member on several CPUs.
+    fn demand(&self, t: i128) -> i128 {
+        let loads = &self.workload.loads;
+        if self.workload.cpus > 1 {
+            let places = (0..loads.len()).filter(|place| t >= loads[*place].window());
+            let each = places.map(|place| global::competing(loads, place, self.workload.cpus, t));
+            return each.max().unwrap_or(0);
+        }
+        match self.workload.policy.is_fixed() {
+            true if t > 0 => load::requested(loads, t),
+            true => 0,
+            false => load::due(loads, t),
+        }
+    }
+
+    /// How far the drawing goes.
+    fn end(&self) -> i128 {
+        let windows = self.workload.loads.iter().map(|load| load.window().max(1));
+        let longest = windows.clone().max().unwrap_or(1);
+        let shortest = windows.min().unwrap_or(1);
+        let fixed = self.workload.policy.is_fixed();
+        let lowest = self
+            .workload
+            .loads
+            .last()
+            .map_or(1, |load| load.fixed_window());
+        let far = if fixed { lowest } else { longest * 3 / 2 };
+        // A drawing with hundreds of periods would be grey.
+        let visible = (self.supply.period() * 40).max(shortest * 3 / 2);
+        far.min(visible).max(self.mark.unwrap_or(0) * 9 / 8).max(1)
+    }
+
+    /// The instant with the least to spare, until `end`.
+    fn tightest(&self, end: i128) -> Option<i128> {
+        if let Some(mark) = self.mark {
+            return Some(mark);
+        }
+        let loads = &self.workload.loads;
+        let mut best: Option<(f64, i128)> = None;
+        let mut at = 0;
+        for _ in 0..2_000 {
+            let next = loads.iter().map(|load| load.next_due(at)).min()?;
+            if next > end {
+                break;
+            }
+            let given = self.supply.within(next).ok()?.to_integer();
+            let spare = (given - self.demand(next)) as f64;
+            let better = best.is_none_or(|(least, _)| spare < least);
+            if self.demand(next) > 0 && better {
+                best = Some((spare, next));
+            }
+            at = next + 1;
+        }
+        best.map(|(_, at)| at)
+    }
+}
+
+/// Demand against supply of a component.
+pub fn demand(found: &Found<'_>, id: ComponentId) -> Option<Element> {
+    let scene = scene(found, id)?;
+    if scene.workload.loads.is_empty() {
+        return None;
+    }
+    let end = scene.end();
+    let at = |index: i128| end * index / SAMPLES;
+    let given = |t: i128| scene.supply.within(t).ok().map(|r| r.to_integer() as f64);
+    let top = given(end)?.max(scene.demand(end) as f64).max(1.0) * 1.06;
+    let frame = Frame::new(Scale::Linear, (0.0, end as f64), (0.0, top));
+    let (across, up) = (unit(end as f64), unit(top));
+    let mut supplied = Vec::new();
+    let mut demanded = Vec::new();
+    let mut last = 0.0;
+    for t in (0..=SAMPLES).map(at) {
+        supplied.push(frame.place(t as f64, given(t)?));
+        let now = scene.demand(t) as f64;
+        // A step is upright.
+        demanded.push(frame.place(t as f64, last));
+        demanded.push(frame.place(t as f64, now));
+        last = now;
+    }
+    let title = format!("Demand and least supply of {}", found.component(id));
+    let mut svg = drawing(&title).child(frame.ground(
+        (across.0, &format!("{} after the worst release", across.1)),
+        (up.0, &format!("{} of CPU time", up.1)),
+    ));
+    svg = svg.child(path(&supplied).class("course supply"));
+    svg = svg.child(path(&demanded).class("course demand"));
+    if let Some(mark) = scene.tightest(end) {
+        svg = svg.child(marked(&scene, &frame, mark));
+    }
+    Some(svg)
+}
+
+/// The instant with the least to spare, or the one where too little is there.
+fn marked(scene: &Scene, frame: &Frame, mark: i128) -> Element {
+    let demand = scene.demand(mark.max(1));
+    let given = scene
+        .supply
+        .within(mark)
+        .map_or(0, |given| given.to_integer());
+    let (x, y) = frame.place(mark as f64, demand as f64);
+    let (_, there) = frame.place(mark as f64, given as f64);
+    let at = super::found::time(mark);
+    let short = demand > given;
+    let words = match short {
+        true => format!("{at}: {} short", super::found::time(demand - given)),
+        false => format!("{at}: {} to spare", super::found::time(given - demand)),
+    };
+    let class = if short { "short" } else { "reached" };
+    let room = x < (LEFT + RIGHT) / 2.0;
+    let place = if room { x + 8.0 } else { x - 8.0 };
+    let label = text(place, (y.max(there) + 16.0).min(BOTTOM - 6.0), words);
+    let label = label.class(format!("{class} halo{}", if room { "" } else { " end" }));
+    el("g")
+        .child(line((x, TOP), (x, BOTTOM)).class("instant"))
+        .child(line((x, y), (x, there)).class(format!("gap {class}")))
+        .child(
+            el("circle")
+                .at("cx", x)
+                .at("cy", y)
+                .at("r", 3.4)
+                .class("demand"),
+        )
+        .child(label)
+}
+
+/// The share of a CPU that a component takes, over its period.
+pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
+    let component = found.model().component(id)?;
+    let workload = found.analysis.workload(found.model(), id)?;
+    let wanted = found.analysis.wanted(found.model(), id, &workload)?;
+    let chosen = found.proof(id).map(|proof| proof.interface);
+    let (least, most) = match component.plan {
+        Plan::Find {
+            periods: Periods::Range { least, most },
+            ..
+        } => (least, most),
+        Plan::Find {
+            periods: Periods::One(period),
+            ..
+        } => around(period),
+        Plan::Given(interface) => around(interface.period),
+    };
+    let points = sampled(&wanted, least, most);
+    let first = points.first()?;
+    let top = points
+        .iter()
+        .map(|point| point.2)
+        .fold(first.2, f64::max)
+        .min(1.2)
+        * 1.05;
+    let low = points.iter().map(|point| point.1).fold(first.1, f64::min);
+    let rate: f64 = workload
+        .loads
+        .iter()
+        .map(|load| load.execution as f64 / load.period as f64)
+        .sum();
+    let bottom = (low.min(rate) * 0.92).max(0.0);
+    let ends = (least.get().max(1) as f64, most.get() as f64);
+    let frame = Frame::new(Scale::Log, ends, (bottom * 100.0, top * 100.0));
+    let across = unit(ends.1);
+    let title = format!(
+        "Share of a CPU that {} takes, over its period",
+        found.component(id)
+    );
+    let place = |period: f64, share: f64| frame.place(period, share * 100.0);
+    let own: Vec<_> = points.iter().map(|point| place(point.0, point.1)).collect();
+    let all: Vec<_> = points.iter().map(|point| place(point.0, point.2)).collect();
+    let (_, y) = place(ends.0, rate);
+    let ground = frame.ground(
+        (across.0, &format!("period in {}", across.1)),
+        (1.0, "% of a CPU"),
+    );
+    let mut svg = drawing(&title)
+        .child(ground)
+        .child(line((LEFT, y), (RIGHT, y)).class("limit"))
+        .child(path(&own).class("course supply"))
+        .child(path(&all).class("course cost"));
+    if let Some(interface) = chosen {
+        let period = interface.period.get() as f64;
+        let cost = found.model().cost.per_period().get() as f64;
+        let share = (interface.budget.get() as f64 + cost) / period;
+        let (x, y) = place(period, share);
+        let dot = el("circle")
+            .at("cx", x)
+            .at("cy", y)
+            .at("r", 4.2)
+            .class("chosen");
+        let room = x < (LEFT + RIGHT) / 2.0;
+        let words = format!("{}: {}", interface.period, percent(share));
+        let label = text(if room { x + 8.0 } else { x - 8.0 }, y - 8.0, words);
+        let label = label.class(if room {
+            "strong halo"
+        } else {
+            "strong halo end"
+        });
+        svg = svg.child(dot).child(label);
+    }
+    Some(svg)
+}
+
+/// A quarter to four times the period.
+fn around(period: Nanos) -> (Nanos, Nanos) {
+    let quarter = (period.get() / 4).max(1);
+    (
+        Nanos::new(quarter),
+        Nanos::new(period.get().saturating_mul(4)),
+    )
+}
+
+/// Periods, evenly by their logarithm, each with the share of the budget alone and with what
+/// switching costs.
+fn sampled(wanted: &Wanted<'_>, least: Nanos, most: Nanos) -> Vec<(f64, f64, f64)> {
+    let mut work = Work::new(Work::TEST);
+    let (low, high) = (least.get().max(1) as f64, most.get().max(1) as f64);
+    let mut points: Vec<(f64, f64, f64)> = Vec::new();
+    let mut before = 0;
+    for index in 0..=PERIODS {
+        let part = f64::from(index) / f64::from(PERIODS);
+        let period = low * (high / low).powf(part);
+        let ticks = (period as i128 / wanted.tick).max(1);
+        if ticks == before {
+            continue;
+        }
+        before = ticks;
+        if let Some(found) = price(wanted, ticks * wanted.tick, &mut work) {
+            let period = found.period as f64;
+            let with = found.budget as f64 + wanted.cost as f64;
+            points.push((period, found.budget as f64 / period, with / period));
+        }
+    }
+    points
+}
+
+/// What a core, or a pool's cores, are taken by.
+pub fn core(found: &Found<'_>, core: &CoreProof) -> Element {
+    let cores = core.cores.len().max(1) as f64;
+    let across = Axis::new(Scale::Linear, (0.0, 1.0), (0.0, 1100.0));
+    let mut bar = el("svg")
+        .attr("viewBox", "0 0 1100 34")
+        .attr("role", "img")
+        .child(tell("title", "Shares of the core"))
+        .child(
+            el("rect")
+                .at("x", 0.0)
+                .at("y", 2.0)
+                .at("width", 1100.0)
+                .at("height", 30.0)
+                .class("free"),
+        );
+    let mut from = 0.0;
+    for (index, vcpu) in core.vcpus.iter().enumerate() {
+        let share = found.share(*vcpu) / cores;
+        let (x, end) = (across.place(from), across.place(from + share));
+        let name = format!("{} {}", found.vcpu(*vcpu), percent(share * cores));
+        let class = if index % 2 == 0 { "part" } else { "part other" };
+        let part = el("rect")
+            .at("x", x)
+            .at("y", 2.0)
+            .at("width", (end - x).max(1.0))
+            .at("height", 30.0);
+        bar = bar.child(part.class(class).child(tell("title", name.clone())));
+        if end - x > 7.5 * name.chars().count() as f64 {
+            bar = bar.child(text(x + 8.0, 22.0, name).class("on-part"));
+        }
+        from += share;
+    }
+    bar
+}

@@ -1,0 +1,45 @@
+//! `hanok sched check`: the analysis, its certificate checked, and the answer shown.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use hanok_certificate_checker as checker;
+
+use super::found::Found;
+use super::{json, report, table};
+use crate::args::SchedCheckArgs;
+use crate::exit::{Blame, Code, Outcome, failure};
+use crate::{commands, system, ui};
+
+/// `hanok sched check`.
+pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
+    let file = commands::find(root, &args.file);
+    let schedule = hanok_system::load_schedule(&file, &system::boards_dir(root));
+    let schedule = schedule.map_err(system::refused)?;
+    let analysis = hanok_analysis::analyse(&schedule.model).map_err(|faults| {
+        let texts: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        failure(Code::Refused, texts.join("\n"))
+    })?;
+    let found = Found::new(&schedule, &analysis);
+    if let Some(certificate) = &found.certificate
+        && let Err(why) = checker::check(&schedule.model, certificate)
+    {
+        let text = "the analysis made a certificate that its checker does not believe; that is \
+                    a fault of Hanok, please report it";
+        return Err(failure(Code::Refused, format!("{text}: {why}")));
+    }
+    if let Some(page) = &args.html {
+        fs::write(page, report::html(&found))
+            .with_context(|| format!("cannot write {}", page.display()))
+            .blame(Code::Usage)?;
+    }
+    match args.json {
+        true => ui::line(format_args!("{}", json::text(&found).blame(Code::Refused)?)),
+        false => table::show(&found),
+    }
+    Ok(match found.certificate.is_some() {
+        true => Code::Success,
+        false => Code::Refused,
+    })
+}

@@ -1,0 +1,261 @@
+//! What the analysis found, in the words of whoever reads it: names in the place of ids.
+
+use hanok_analysis::{Analysis, Change, Place, Placement, Refutation, Undecided, Verdict};
+use hanok_system::Schedule;
+use hanok_task_model::{
+    Certificate, Component, ComponentId, ComponentProof, CoreProof, Fraction, Home, Interface,
+    Member, Mode, Model, Nanos, Plan, Policy, PoolId, TaskId, Vcpu,
+};
+
+/// An analysis with its model.
+pub struct Found<'a> {
+    /// The schedule.
+    pub schedule: &'a Schedule,
+    /// What was found about it.
+    pub analysis: &'a Analysis,
+    /// The certificate, where everything is proven.
+    pub certificate: Option<Certificate>,
+}
+
+impl<'a> Found<'a> {
+    /// What `analysis` found about `schedule`.
+    pub fn new(schedule: &'a Schedule, analysis: &'a Analysis) -> Self {
+        Self {
+            schedule,
+            analysis,
+            certificate: analysis.certificate(),
+        }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'a Model {
+        &self.schedule.model
+    }
+
+    /// The name of a component.
+    pub fn component(&self, id: ComponentId) -> &'a str {
+        let found = self.model().component(id);
+        found.map_or("?", |component| component.name.as_str())
+    }
+
+    /// The name of a task.
+    pub fn task(&self, id: TaskId) -> &'a str {
+        self.model().task(id).map_or("?", |task| task.name.as_str())
+    }
+
+    /// The name of a pool.
+    pub fn pool(&self, id: PoolId) -> &'a str {
+        self.model().pool(id).map_or("?", |pool| pool.name.as_str())
+    }
+
+    /// The name of a vCPU: its number only where there are several.
+    pub fn vcpu(&self, vcpu: Vcpu) -> String {
+        let name = self.component(vcpu.component);
+        let component = self.model().component(vcpu.component);
+        match component.is_some_and(|component| component.cpus > 1) {
+            true => format!("{name} vCPU {}", vcpu.cpu),
+            false => name.to_owned(),
+        }
+    }
+
+    /// A member with what it is.
+    pub fn member(&self, member: Member) -> String {
+        match member {
+            Member::Task(id) => {
+                let home = self
+                    .model()
+                    .task(id)
+                    .map(|task| self.component(task.component));
+                format!("task {} of {}", self.task(id), home.unwrap_or("?"))
+            }
+            Member::Component(id) => format!("component {}", self.component(id)),
+        }
+    }
+
+    /// Where a component gets its CPU time.
+    pub fn home(&self, component: &Component) -> String {
+        match component.home {
+            Home::Pool(id) => format!("pool {}", self.pool(id)),
+            Home::Component(id) => self.component(id).to_owned(),
+        }
+    }
+
+    /// The proof of a component that has one.
+    pub fn proof(&self, id: ComponentId) -> Option<&'a ComponentProof> {
+        match self.analysis.components.get(id.0 as usize)? {
+            Verdict::Proven(proof) => Some(proof),
+            _ => None,
+        }
+    }
+
+    /// Why a component has no answer, where it has none and is not refused itself.
+    pub fn open(&self, id: ComponentId) -> Option<String> {
+        match self.analysis.components.get(id.0 as usize)? {
+            Verdict::Proven(_) | Verdict::Refuted(_) => None,
+            Verdict::Undecided(why) => Some(undecided(*why)),
+            Verdict::Waits(other) => Some(format!(
+                "waits for {}, which has no interface",
+                self.component(*other)
+            )),
+        }
+    }
+
+    /// Why a pool has no answer, likewise.
+    pub fn open_pool(&self, id: PoolId) -> Option<String> {
+        match self.analysis.pools.get(id.0 as usize)? {
+            Placement::Placed(_) | Placement::Refused(_) => None,
+            Placement::Undecided(why) => Some(undecided(*why)),
+            Placement::Waits(other) => Some(format!(
+                "waits for {}, which has no interface",
+                self.component(*other)
+            )),
+        }
+    }
+
+    /// All cores that are proven.
+    pub fn cores(&self) -> impl Iterator<Item = &'a CoreProof> {
+        self.analysis.pools.iter().flat_map(|pool| match pool {
+            Placement::Placed(proofs) => proofs.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// What a vCPU takes of a core, its switches included.
+    pub fn share(&self, vcpu: Vcpu) -> f64 {
+        let model = self.model();
+        let component = model.component(vcpu.component);
+        let (Some(component), Some(proof)) = (component, self.proof(vcpu.component)) else {
+            return 0.0;
+        };
+        let budget = proof.interface.share(model.tick, vcpu.cpu, component.cpus);
+        let all = budget.saturating_add(model.cost.per_period());
+        all.get() as f64 / proof.interface.period.get() as f64
+    }
+
+    /// The sentence of a refutation.
+    pub fn sentence(&self, refuted: &Refutation) -> String {
+        let who = match refuted.vcpu {
+            Some(vcpu) => format!("{} has no place", self.vcpu(vcpu)),
+            None => match refuted.certain {
+                true => format!("{} misses its deadline", self.member(refuted.member)),
+                false => format!(
+                    "{} is not shown to keep its deadline",
+                    self.member(refuted.member)
+                ),
+            },
+        };
+        let upon = match refuted.place {
+            Place::Component(id) => match self.model().component(id).map(|one| one.plan) {
+                Some(Plan::Given(interface)) => {
+                    format!("{} gives {}", self.component(id), promise(&interface))
+                }
+                _ => format!("in {}", self.component(id)),
+            },
+            Place::Alone(id) => {
+                format!(
+                    "{} would be too much for a CPU of its own",
+                    self.component(id)
+                )
+            }
+            Place::Cores(pool, Some(core)) => {
+                format!(
+                    "core {core} of pool {} is the one with the most room",
+                    self.pool(pool)
+                )
+            }
+            Place::Cores(pool, None) => {
+                format!("on the cores of pool {} together", self.pool(pool))
+            }
+        };
+        let [needed, there, short] =
+            [refuted.demand, refuted.supply, refuted.shortfall()].map(time);
+        format!(
+            "{who}: {} after the worst release, {needed} of CPU time are needed and {there} \
+             there, {short} short ({upon})",
+            refuted.at
+        )
+    }
+
+    /// The sentence of a change.
+    pub fn change(&self, change: Change) -> String {
+        match change {
+            Change::Budget(id, to) => format!("budget {to} for {}", self.component(id)),
+            Change::Room(id, to) => {
+                format!(
+                    "there is room for {}, where it needs a budget of {to} at most",
+                    self.component(id)
+                )
+            }
+            Change::Apart(id) => format!("{} in a place of its own", self.component(id)),
+            Change::Period(id, to) => format!("period {to} for {}", self.component(id)),
+            Change::Execution(id, to) => format!("execution {to} for task {}", self.task(id)),
+            Change::TaskPeriod(id, to) => format!("period {to} for task {}", self.task(id)),
+            Change::Core(id) => format!("one more core for pool {}", self.pool(id)),
+        }
+    }
+
+    /// The line of the file that a refutation is about.
+    pub fn line(&self, refuted: &Refutation) -> Option<usize> {
+        match (refuted.vcpu, refuted.member) {
+            (Some(vcpu), _) => self.schedule.line_of(vcpu.component),
+            (None, Member::Task(id)) => self.schedule.line_of_task(id),
+            (None, Member::Component(id)) => self.schedule.line_of(id),
+        }
+    }
+}
+
+fn undecided(why: Undecided) -> String {
+    why.to_string()
+}
+
+/// A time that may be beyond 64 bits.
+pub fn time(nanos: i128) -> String {
+    match u64::try_from(nanos) {
+        Ok(nanos) => Nanos::new(nanos).to_string(),
+        Err(_) => format!("{nanos}ns"),
+    }
+}
+
+/// An interface as words.
+pub fn promise(interface: &Interface) -> String {
+    let Interface {
+        period,
+        budget,
+        deadline,
+    } = interface;
+    match deadline == period {
+        true => format!("{budget} in {period}"),
+        false => format!("{budget} within {deadline} in {period}"),
+    }
+}
+
+/// A policy as in the description.
+pub fn policy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Edf => "edf",
+        Policy::RateMonotonic => "rm",
+        Policy::DeadlineMonotonic => "dm",
+        Policy::FixedPriority => "fixed",
+    }
+}
+
+/// A mode as in the description.
+pub fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Partitioned => "partitioned",
+        Mode::Global => "global",
+    }
+}
+
+/// A fraction of nanoseconds in microseconds, exactly where that is short.
+pub fn exact(budget: Fraction) -> String {
+    match budget.denominator {
+        1 => Nanos::new(budget.numerator).to_string(),
+        below => format!("{}/{below} ns", budget.numerator),
+    }
+}
+
+/// A share of a CPU.
+pub fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}

@@ -1,0 +1,125 @@
+//! The answer for programs. Times are whole nanoseconds.
+
+use hanok_task_model::{Certificate, Fraction, Interface};
+use serde::Serialize;
+
+use super::found::{Found, mode, policy};
+
+/// The version of what is printed; it grows when a field changes its meaning or goes.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    version: u32,
+    file: String,
+    admitted: bool,
+    tick: u64,
+    switch: u64,
+    refill: u64,
+    components: Vec<OfComponent<'a>>,
+    cores: Vec<OfCore<'a>>,
+    refutations: Vec<Refuted>,
+    certificate: &'a Option<Certificate>,
+}
+
+#[derive(Serialize)]
+struct OfComponent<'a> {
+    name: &'a str,
+    home: String,
+    policy: &'static str,
+    cpus: u32,
+    interface: Option<Interface>,
+    exact_budget: Option<Fraction>,
+    open: Option<String>,
+}
+
+#[derive(Serialize)]
+struct OfCore<'a> {
+    pool: &'a str,
+    mode: &'static str,
+    cores: Vec<u8>,
+    vcpus: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Refuted {
+    line: Option<usize>,
+    text: String,
+    member: String,
+    at: u64,
+    demand: String,
+    supply: String,
+    shortfall: String,
+    certain: bool,
+    changes: Vec<String>,
+}
+
+/// The answer as JSON.
+pub fn text(found: &Found<'_>) -> serde_json::Result<String> {
+    let model = found.model();
+    let answer = Answer {
+        version: VERSION,
+        file: found.schedule.path.display().to_string(),
+        admitted: found.certificate.is_some(),
+        tick: model.tick.get(),
+        switch: model.cost.switch.get(),
+        refill: model.cost.refill.get(),
+        components: components(found),
+        cores: cores(found),
+        refutations: refutations(found),
+        certificate: &found.certificate,
+    };
+    serde_json::to_string_pretty(&answer)
+}
+
+fn components<'a>(found: &Found<'a>) -> Vec<OfComponent<'a>> {
+    let of = |(id, component): (_, &'a hanok_task_model::Component)| {
+        let proof = found.proof(id);
+        OfComponent {
+            name: &component.name,
+            home: found.home(component),
+            policy: policy(component.policy),
+            cpus: component.cpus,
+            interface: proof.map(|proof| proof.interface),
+            exact_budget: proof.and_then(|proof| proof.exact.as_ref().map(|exact| exact.budget)),
+            open: found.open(id),
+        }
+    };
+    found.model().ids().map(of).collect()
+}
+
+fn cores<'a>(found: &Found<'a>) -> Vec<OfCore<'a>> {
+    let of = |core: &hanok_task_model::CoreProof| OfCore {
+        pool: found.pool(core.pool),
+        mode: mode(
+            found
+                .model()
+                .pool(core.pool)
+                .map(|pool| pool.mode)
+                .unwrap_or_default(),
+        ),
+        cores: core.cores.iter().map(|core| core.0).collect(),
+        vcpus: core.vcpus.iter().map(|vcpu| found.vcpu(*vcpu)).collect(),
+    };
+    found.cores().map(of).collect()
+}
+
+fn refutations(found: &Found<'_>) -> Vec<Refuted> {
+    let of = |refuted: &hanok_analysis::Refutation| Refuted {
+        line: found.line(refuted),
+        text: found.sentence(refuted),
+        member: found.member(refuted.member),
+        at: refuted.at.get(),
+        // Beyond 64 bits at the edges: as text, which every reader of JSON keeps exact.
+        demand: refuted.demand.to_string(),
+        supply: refuted.supply.to_string(),
+        shortfall: refuted.shortfall().to_string(),
+        certain: refuted.certain,
+        changes: refuted
+            .changes
+            .iter()
+            .map(|change| found.change(*change))
+            .collect(),
+    };
+    found.analysis.refutations.iter().map(of).collect()
+}

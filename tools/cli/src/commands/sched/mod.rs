@@ -1,0 +1,20 @@
+//! `hanok sched`: what can be known of a system's deadlines before it runs.
+
+mod charts;
+mod check;
+mod found;
+mod json;
+mod report;
+mod table;
+
+use std::path::Path;
+
+use crate::args::SchedCommand;
+use crate::exit::Outcome;
+
+/// `hanok sched ...`.
+pub fn run(root: &Path, command: &SchedCommand) -> Outcome {
+    match command {
+        SchedCommand::Check(args) => check::run(root, args),
+    }
+}

@@ -1,0 +1,136 @@
+//! The answer as text.
+
+use super::found::{Found, exact, percent, policy, promise};
+use crate::ui;
+use hanok_task_model::{ComponentId, PoolId};
+
+/// Prints the tables, and what is refused.
+pub fn show(found: &Found<'_>) {
+    for line in components(found).into_iter().chain(cores(found)) {
+        ui::line(format_args!("{line}"));
+    }
+    ui::line(format_args!(""));
+    for line in verdict(found) {
+        ui::line(format_args!("{line}"));
+    }
+}
+
+/// Rows with their columns as wide as needed; the first row is the heading.
+fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths);
+        let text: String = cells
+            .map(|(cell, width)| format!("{cell:<width$}  "))
+            .collect();
+        text.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+fn components(found: &Found<'_>) -> Vec<String> {
+    let heading = [
+        "component",
+        "in",
+        "policy",
+        "interface",
+        "share",
+        "least budget",
+        "members",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let members = found.model().members();
+    for (id, component) in found.model().ids() {
+        let inside = members.get(id.0 as usize).map_or(0, Vec::len);
+        let (interface, share, least) = columns(found, id, component.cpus);
+        rows.push(vec![
+            component.name.clone(),
+            found.home(component),
+            policy(component.policy).to_owned(),
+            interface,
+            share,
+            least,
+            inside.to_string(),
+        ]);
+    }
+    aligned(&rows)
+}
+
+/// Interface, share and exact budget of a component.
+fn columns(found: &Found<'_>, id: ComponentId, cpus: u32) -> (String, String, String) {
+    let Some(proof) = found.proof(id) else {
+        let why = match found.open(id) {
+            Some(_) => "open",
+            None => "refused",
+        };
+        return (why.to_owned(), String::new(), String::new());
+    };
+    let interface = &proof.interface;
+    let share = interface.budget.get() as f64 / interface.period.get() as f64;
+    let mut text = promise(interface);
+    if cpus > 1 {
+        text += &format!(" on {cpus} CPUs");
+    }
+    let least = proof.exact.as_ref().map(|found| exact(found.budget));
+    (text, percent(share), least.unwrap_or_default())
+}
+
+fn cores(found: &Found<'_>) -> Vec<String> {
+    let mut rows = vec![
+        ["core", "pool", "share", "vCPUs"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for core in found.cores() {
+        let ids: Vec<String> = core.cores.iter().map(ToString::to_string).collect();
+        let share: f64 = core.vcpus.iter().map(|vcpu| found.share(*vcpu)).sum();
+        let names: Vec<String> = core.vcpus.iter().map(|vcpu| found.vcpu(*vcpu)).collect();
+        rows.push(vec![
+            ids.join(", "),
+            found.pool(core.pool).to_owned(),
+            percent(share),
+            names.join(", "),
+        ]);
+    }
+    match rows.len() {
+        1 => Vec::new(),
+        _ => std::iter::once(String::new())
+            .chain(aligned(&rows))
+            .collect(),
+    }
+}
+
+/// What is refused or open, or that nothing is.
+fn verdict(found: &Found<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for refuted in &found.analysis.refutations {
+        let path = found.schedule.path.display();
+        let place = match found.line(refuted) {
+            Some(line) if line > 0 => format!("{path}:{line}"),
+            _ => path.to_string(),
+        };
+        lines.push(format!("{place}: {}", found.sentence(refuted)));
+        for change in &refuted.changes {
+            lines.push(format!("  would do: {}", found.change(*change)));
+        }
+    }
+    for (id, component) in found.model().ids() {
+        if let Some(why) = found.open(id) {
+            lines.push(format!("{}: no answer: {why}", component.name));
+        }
+    }
+    for (id, pool) in (0..).map(PoolId).zip(&found.model().pools) {
+        if let Some(why) = found.open_pool(id) {
+            lines.push(format!("pool {}: no answer: {why}", pool.name));
+        }
+    }
+    if found.certificate.is_some() {
+        lines.push("All deadlines are kept; the certificate was checked.".to_owned());
+    }
+    lines
+}

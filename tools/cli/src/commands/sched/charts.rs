@@ -7,7 +7,7 @@ use hanok_analysis::{Verdict, Wanted};
 use hanok_analysis::{Work, Workload, global, load, price, upon};
 use hanok_bench::axis::{Axis, Scale};
 use hanok_bench::markup::{Element, el, tell};
-use hanok_task_model::{ComponentId, CoreProof, Nanos, Periods, Plan};
+use hanok_task_model::{ComponentId, CoreProof, Nanos, Periods, Plan, Proof};
 
 use super::found::{Found, percent};
 
@@ -112,8 +112,18 @@ fn scene(found: &Found<'_>, id: ComponentId) -> Option<Scene> {
                 let inside = refused.workload.loads.iter();
                 refuted.vcpu.is_none() && inside.clone().any(|load| load.member == refuted.member)
             });
+            let mut workload = refused.workload.clone();
+            let late = member.map(|refuted| refuted.member);
+            let place = workload
+                .loads
+                .iter()
+                .position(|load| Some(load.member) == late);
+            if let (true, Some(place)) = (workload.policy.is_fixed(), place) {
+                // Lower priorities do not disturb it.
+                workload.loads.truncate(place + 1);
+            }
             Some(Scene {
-                workload: refused.workload.clone(),
+                workload,
                 supply: refused.supply,
                 mark: member.map(|refuted| i128::from(refuted.at.get())),
             })
@@ -121,7 +131,10 @@ fn scene(found: &Found<'_>, id: ComponentId) -> Option<Scene> {
         Verdict::Proven(proof) => {
             let workload = found.analysis.workload(found.model(), id)?;
             let supply = upon(&proof.interface, &workload).ok()?;
-            let mark = None;
+            let mark = match &proof.proof {
+                Proof::Fixed(ends) => ends.last().map(|end| i128::from(*end)),
+                _ => None,
+            };
             Some(Scene {
                 workload,
                 supply,
@@ -240,6 +253,14 @@ fn marked(scene: &Scene, frame: &Frame, mark: i128) -> Element {
     let short = demand > given;
     let words = match short {
         true => format!("{at}: {} short", super::found::time(demand - given)),
+        false if scene.workload.policy.is_fixed() => {
+            let due = scene
+                .workload
+                .loads
+                .last()
+                .map_or(0, |load| load.fixed_window());
+            format!("complete at {at}, due at {}", super::found::time(due))
+        }
         false => format!("{at}: {} to spare", super::found::time(given - demand)),
     };
     let class = if short { "short" } else { "reached" };

@@ -4,28 +4,35 @@ use hanok_task_model::{
     Component, ComponentId, Interface, Member, Model, Nanos, Priority, Task, TaskId,
 };
 use num_bigint::BigInt;
+use num_integer::Integer;
 use num_rational::BigRational;
 use num_traits::Zero;
 
 /// A rational of any size.
 pub type R = BigRational;
+/// An integer of any size.
+pub type Z = BigInt;
 
 pub fn int(value: i128) -> R {
-    R::from_integer(BigInt::from(value))
+    R::from_integer(Z::from(value))
 }
 
 pub fn whole(time: Nanos) -> R {
-    int(time.get().into())
+    R::from_integer(nanos(time))
 }
 
-/// One member: a task, or a component by its interface.
+pub fn nanos(time: Nanos) -> Z {
+    Z::from(time.get())
+}
+
+/// One member: a task, or a component by its interface. Times in whole nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Job {
     pub member: Member,
-    pub period: R,
-    pub execution: R,
-    pub deadline: R,
-    pub jitter: R,
+    pub period: Z,
+    pub execution: Z,
+    pub deadline: Z,
+    pub jitter: Z,
     pub priority: Option<Priority>,
 }
 
@@ -33,10 +40,10 @@ impl Job {
     pub fn of_task(id: u32, task: &Task) -> Self {
         Self {
             member: Member::Task(TaskId(id)),
-            period: whole(task.period),
-            execution: whole(task.execution),
-            deadline: whole(task.deadline),
-            jitter: whole(task.jitter),
+            period: nanos(task.period),
+            execution: nanos(task.execution),
+            deadline: nanos(task.deadline),
+            jitter: nanos(task.jitter),
             priority: task.priority,
         }
     }
@@ -50,48 +57,54 @@ impl Job {
     ) -> Self {
         Self {
             member: Member::Component(id),
-            period: whole(interface.period),
-            execution: whole(budget) + whole(model.cost.per_period()),
-            deadline: whole(interface.deadline),
-            jitter: R::zero(),
+            period: nanos(interface.period),
+            execution: nanos(budget) + nanos(model.cost.per_period()),
+            deadline: nanos(interface.deadline),
+            jitter: Z::zero(),
             priority: component.priority,
         }
     }
 
     /// The time from a release to the deadline, where the release came late.
-    pub fn window(&self) -> R {
+    pub fn window(&self) -> Z {
         &self.deadline - &self.jitter
     }
 
     /// As [`Self::window`] under fixed priorities: complete before the next arrival.
-    pub fn fixed_window(&self) -> R {
+    pub fn fixed_window(&self) -> Z {
         (&self.deadline).min(&self.period) - &self.jitter
     }
 
-    /// `C max(0, floor((t + T - W) / T))`.
-    pub fn dbf(&self, t: &R) -> R {
-        let jobs = ((t + &self.period - self.window()) / &self.period).floor();
-        jobs.max(R::zero()) * &self.execution
+    /// `max(0, floor((t + T - W) / T))`.
+    pub fn jobs_due(&self, t: &Z) -> Z {
+        let jobs = (t + &self.period - self.window()).div_floor(&self.period);
+        jobs.max(Z::zero())
+    }
+
+    /// Their demand.
+    pub fn dbf(&self, t: &Z) -> Z {
+        self.jobs_due(t) * &self.execution
     }
 
     /// `ceil((t + J) / T) C`.
-    pub fn interference(&self, t: &R) -> R {
-        ((t + &self.jitter) / &self.period).ceil() * &self.execution
+    pub fn interference(&self, t: &Z) -> Z {
+        (t + &self.jitter).div_ceil(&self.period) * &self.execution
     }
 
     pub fn rate(&self) -> R {
-        &self.execution / &self.period
+        R::new(self.execution.clone(), self.period.clone())
     }
 
     /// What the demand can be ahead of its rate: `U max(0, T - W)`.
     pub fn ahead(&self) -> R {
-        self.rate() * (&self.period - self.window()).max(R::zero())
+        let early = (&self.period - self.window()).max(Z::zero());
+        R::new(&self.execution * early, self.period.clone())
     }
 
     /// Whether a job can be due at `t`.
-    pub fn is_due(&self, t: &R) -> bool {
-        let jobs = (t - self.window()) / &self.period;
-        jobs >= R::zero() && jobs.is_integer()
+    pub fn is_due(&self, t: &Z) -> bool {
+        let after = t - self.window();
+        after >= Z::zero() && after.is_multiple_of(&self.period)
     }
 }
 
@@ -120,7 +133,8 @@ impl Supply {
 
     /// What is supplied within `t` at least: on several CPUs, as many times what one CPU with
     /// an equal share gives.
-    pub fn sbf(&self, t: &R) -> R {
+    pub fn sbf(&self, t: &Z) -> R {
+        let t = &R::from_integer(t.clone());
         let (period, budget) = (&self.period, &self.budget / &self.cpus);
         let late = &self.deadline - &budget;
         let one = match self.aligned {

@@ -20,11 +20,12 @@ mod proofs;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use bounds::{Job, R, Supply, int, whole};
+use bounds::{Job, R, Supply, int, nanos, whole};
 use hanok_task_model::{
     Against, Certificate, Component, ComponentId, ComponentProof, Exact, Home, Interface, Member,
     Model, Nanos, Plan, Policy, PoolId, Proof, Window,
 };
+use num_integer::Integer;
 use num_traits::Zero;
 use thiserror::Error;
 
@@ -192,7 +193,7 @@ fn rank(jobs: &mut [Job], policy: Policy) {
 /// Whether a component's members are components alone, each of whose periods begins with one
 /// of its own.
 fn together(jobs: &[Job], interface: &Interface) -> bool {
-    let whole = |job: &Job| (&job.period / whole(interface.period)).is_integer();
+    let whole = |job: &Job| job.period.is_multiple_of(&nanos(interface.period));
     let inner = |job: &Job| matches!(job.member, Member::Component(_)) && whole(job);
     !jobs.is_empty() && jobs.iter().all(inner)
 }

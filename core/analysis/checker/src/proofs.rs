@@ -1,15 +1,18 @@
 //! The proofs, each against its definition.
 
 use crate::Fault;
-use crate::bounds::{Job, R, Supply, int};
+use crate::bounds::{Job, R, Supply, Z};
 use alloc::vec::Vec;
 use hanok_task_model::{Against, Descent, Policy, Proof, Tail};
-use num_bigint::BigInt;
 use num_integer::Integer;
 use num_traits::{One, Zero};
 
-fn at(instant: u64) -> R {
-    int(instant.into())
+fn at(instant: u64) -> Z {
+    Z::from(instant)
+}
+
+fn rational(value: Z) -> R {
+    R::from_integer(value)
 }
 
 /// Whether `proof` shows that `jobs`, by rank, are complete in time upon `supply`.
@@ -29,7 +32,7 @@ pub fn check(
     }
 }
 
-fn dbf(jobs: &[Job], t: &R) -> R {
+fn dbf(jobs: &[Job], t: &Z) -> Z {
     jobs.iter().map(|job| job.dbf(t)).sum()
 }
 
@@ -38,11 +41,11 @@ fn rate(jobs: &[Job]) -> R {
 }
 
 /// What the last one of `jobs` and all before it ask for until `t`.
-fn rbf(jobs: &[Job], t: &R) -> R {
+fn rbf(jobs: &[Job], t: &Z) -> Z {
     let Some((own, higher)) = jobs.split_last() else {
-        return R::zero();
+        return Z::zero();
     };
-    let others: R = higher.iter().map(|job| job.interference(t)).sum();
+    let others: Z = higher.iter().map(|job| job.interference(t)).sum();
     others + &own.execution
 }
 
@@ -50,7 +53,7 @@ fn edf(jobs: &[Job], supply: &Supply, descent: &Descent) -> Result<(), Fault> {
     tail(jobs, supply, &R::zero(), descent)?;
     let last = steps(supply, descent, |t| dbf(jobs, t))?;
     // Before the last instant nothing is due; before all others something is.
-    let needed = |instant: u64| dbf(jobs, &(at(instant) - R::one())) > R::zero();
+    let needed = |instant: u64| dbf(jobs, &(at(instant) - Z::one())) > Z::zero();
     let mut earlier = descent.instants.iter().rev().skip(1);
     match !needed(last) && earlier.all(|instant| needed(*instant)) {
         true => Ok(()),
@@ -60,13 +63,13 @@ fn edf(jobs: &[Job], supply: &Supply, descent: &Descent) -> Result<(), Fault> {
 
 /// Whether each instant is the least by which the supply has what is demanded right before the
 /// one before; the last one.
-fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&R) -> R) -> Result<u64, Fault> {
+fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&Z) -> Z) -> Result<u64, Fault> {
     let mut instants = descent.instants.iter().copied();
     let mut before = instants.next().ok_or(Fault::Step)?;
     for next in instants {
-        let demand = demand(&(at(before) - R::one()));
+        let demand = rational(demand(&(at(before) - Z::one())));
         let enough = supply.sbf(&at(next)) >= demand;
-        let least = supply.sbf(&(at(next) - R::one())) < demand;
+        let least = supply.sbf(&(at(next) - Z::one())) < demand;
         if next == 0 || next >= before || !enough || !least {
             return Err(Fault::Step);
         }
@@ -82,11 +85,12 @@ fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&R) -> R) -> Result
 /// demand, once.
 fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Result<(), Fault> {
     let first = descent.instants.first().ok_or(Fault::Tail)?;
-    let first = at(*first) - R::one();
+    let first = at(*first) - Z::one();
     if !jobs.iter().any(|job| job.is_due(&first)) {
         return Err(Fault::Tail);
     }
     let (needs, gets) = (rate(jobs), supply.rate());
+    let first = rational(first);
     let shown = match descent.tail {
         Tail::Lines => {
             let ahead: R = jobs.iter().map(Job::ahead).sum();
@@ -107,8 +111,8 @@ fn repetition(jobs: &[Job], supply: &Supply) -> Result<R, Fault> {
     let mut common = supply.period.to_integer();
     let mut settled = supply.settled();
     for job in jobs {
-        common = common.lcm(&job.period.to_integer());
-        settled = settled.max(job.window() - &job.period);
+        common = common.lcm(&job.period);
+        settled = settled.max(rational(job.window() - &job.period));
     }
     match supply.period.is_integer() {
         true => Ok(R::from_integer(common) + settled),
@@ -122,9 +126,9 @@ fn fixed(jobs: &[Job], supply: &Supply, ends: &[u64]) -> Result<(), Fault> {
     }
     for (place, (job, end)) in jobs.iter().zip(ends).enumerate() {
         let end = at(*end);
-        let demand = rbf(jobs.get(..=place).unwrap_or_default(), &end);
+        let demand = rational(rbf(jobs.get(..=place).unwrap_or_default(), &end));
         let complete = supply.sbf(&end) >= demand;
-        let least = supply.sbf(&(&end - R::one())) < demand;
+        let least = supply.sbf(&(&end - Z::one())) < demand;
         if !complete || !least || end > job.fixed_window() {
             return Err(Fault::Late);
         }
@@ -139,12 +143,13 @@ fn global(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), Fau
     if jobs.iter().any(|job| job.deadline > job.period) {
         return Err(Fault::Kind);
     }
-    let mut executions: Vec<&R> = jobs.iter().map(|job| &job.execution).collect();
+    let mut executions: Vec<&Z> = jobs.iter().map(|job| &job.execution).collect();
     executions.sort();
     let carriers = carriers(supply);
-    let carried: R = executions.into_iter().rev().take(carriers).sum();
+    let carried: Z = executions.into_iter().rev().take(carriers).sum();
+    let cpus = supply.cpus.to_integer();
     for (place, (job, descent)) in jobs.iter().zip(descents).enumerate() {
-        let more = &carried + &job.execution * &supply.cpus;
+        let more = rational(&carried + &job.execution * &cpus);
         tail(jobs, supply, &more, descent)?;
         if descent.tail != Tail::Lines {
             return Err(Fault::Tail);
@@ -161,39 +166,38 @@ fn global(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), Fau
 
 /// How many members can carry work in: one less than CPUs.
 fn carriers(supply: &Supply) -> usize {
-    let cpus = supply.cpus.to_integer() - BigInt::one();
+    let cpus = supply.cpus.to_integer() - Z::one();
     usize::try_from(cpus).unwrap_or(0)
 }
 
 /// What must be supplied within `t` for a job of the member at `place` to be complete at its
 /// end (Easwaran, Shin & Lee, Real-Time Systems 43, 2009).
-fn competing(jobs: &[Job], place: usize, supply: &Supply, t: &R) -> R {
+fn competing(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
     let Some(own) = jobs.get(place) else {
-        return R::zero();
+        return Z::zero();
     };
-    let mut sum = &own.execution * &supply.cpus;
+    let mut sum = &own.execution * supply.cpus.to_integer();
     let mut differences = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let (subtracted, cap) = match index == place {
             true => (own.execution.clone(), t - own.window()),
-            false => (R::zero(), t - &own.execution),
+            false => (Z::zero(), t - &own.execution),
         };
-        let bound = |work: R| (work - &subtracted).min(cap.clone()).max(R::zero());
+        let bound = |work: Z| (work - &subtracted).min(cap.clone()).max(Z::zero());
         let without = bound(job.dbf(t));
         let with = bound(carrying(job, t));
         differences.push(with - &without);
         sum += without;
     }
     differences.sort();
-    let carried: R = differences.into_iter().rev().take(carriers(supply)).sum();
+    let carried: Z = differences.into_iter().rev().take(carriers(supply)).sum();
     sum + carried
 }
 
 /// What a member can do within `t` if it carries work in.
-fn carrying(job: &Job, t: &R) -> R {
+fn carrying(job: &Job, t: &Z) -> Z {
     let whole = job.dbf(t);
-    let jobs = &whole / &job.execution;
-    let rest = (t - jobs * &job.period).max(R::zero());
+    let rest = (t - job.jobs_due(t) * &job.period).max(Z::zero());
     whole + rest.min(job.execution.clone())
 }
 
@@ -211,7 +215,7 @@ pub fn against(
         Against::Rate => beats(&rate(jobs), &supply.rate()),
         Against::Instant(instant) if !policy.is_fixed() => {
             let t = at(*instant);
-            let demand = dbf(jobs, &t);
+            let demand = rational(dbf(jobs, &t));
             let due = jobs.iter().any(|job| job.is_due(&t));
             due && demand > R::zero() && beats(&demand, &supply.sbf(&t))
         }
@@ -234,9 +238,9 @@ pub fn against(
 fn late(jobs: &[Job], supply: &Supply, instants: &[u64], beats: impl Fn(&R, &R) -> bool) -> bool {
     let mut before = 0;
     for instant in instants {
-        let demand = rbf(jobs, &(at(before) + R::one()));
+        let demand = rational(rbf(jobs, &(at(before) + Z::one())));
         let covered = beats(&demand, &supply.sbf(&at(*instant)));
-        let last = !beats(&demand, &supply.sbf(&(at(*instant) + R::one())));
+        let last = !beats(&demand, &supply.sbf(&(at(*instant) + Z::one())));
         if *instant <= before || !covered || !last {
             return false;
         }

@@ -298,7 +298,7 @@ pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
         } => around(period),
         Plan::Given(interface) => around(interface.period),
     };
-    let points = sampled(&wanted, least, most);
+    let points = sampled(&wanted, least, most, chosen.map(|found| found.period));
     let first = points.first()?;
     let top = points
         .iter()
@@ -365,21 +365,33 @@ fn around(period: Nanos) -> (Nanos, Nanos) {
     )
 }
 
-/// Periods, evenly by their logarithm, each with the share of the budget alone and with what
-/// switching costs.
-fn sampled(wanted: &Wanted<'_>, least: Nanos, most: Nanos) -> Vec<(f64, f64, f64)> {
+/// Periods, evenly by their logarithm and whole parts of the members', each with the share of
+/// the budget alone and with what switching costs.
+fn sampled(
+    wanted: &Wanted<'_>,
+    least: Nanos,
+    most: Nanos,
+    chosen: Option<Nanos>,
+) -> Vec<(f64, f64, f64)> {
     let mut work = Work::new(Work::TEST);
     let (low, high) = (least.get().max(1) as f64, most.get().max(1) as f64);
     let mut points: Vec<(f64, f64, f64)> = Vec::new();
-    let mut before = 0;
-    for index in 0..=PERIODS {
+    let even = |index: u32| {
         let part = f64::from(index) / f64::from(PERIODS);
-        let period = low * (high / low).powf(part);
-        let ticks = (period as i128 / wanted.tick).max(1);
-        if ticks == before {
-            continue;
-        }
-        before = ticks;
+        (low * (high / low).powf(part)) as i128
+    };
+    let mut periods: Vec<i128> = (0..=PERIODS).map(even).collect();
+    let members = wanted.loads.iter().take(12);
+    periods.extend(members.flat_map(|load| (1..=12).map(|part| load.period / part)));
+    periods.extend(chosen.map(|period| i128::from(period.get())));
+    periods.retain(|period| (low as i128..=high as i128).contains(period));
+    let mut ticks: Vec<i128> = periods
+        .iter()
+        .map(|period| (period / wanted.tick).max(1))
+        .collect();
+    ticks.sort_unstable();
+    ticks.dedup();
+    for ticks in ticks {
         if let Some(found) = price(wanted, ticks * wanted.tick, &mut work) {
             let period = found.period as f64;
             let with = found.budget as f64 + wanted.cost as f64;

@@ -257,5 +257,6 @@ pub fn exact(budget: Fraction) -> String {
 
 /// A share of a CPU.
 pub fn percent(share: f64) -> String {
-    format!("{:.2} %", share * 100.0)
+    // Plus zero: an empty sum is a negative one.
+    format!("{:.2} %", share * 100.0 + 0.0)
 }

@@ -6,6 +6,8 @@ mod found;
 mod json;
 mod report;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 

@@ -6,13 +6,18 @@ use hanok_task_model::{ComponentId, PoolId};
 
 /// Prints the tables, and what is refused.
 pub fn show(found: &Found<'_>) {
-    for line in components(found).into_iter().chain(cores(found)) {
+    for line in lines(found) {
         ui::line(format_args!("{line}"));
     }
-    ui::line(format_args!(""));
-    for line in verdict(found) {
-        ui::line(format_args!("{line}"));
-    }
+}
+
+/// The tables, and what is refused.
+pub fn lines(found: &Found<'_>) -> Vec<String> {
+    let mut lines = components(found);
+    lines.extend(cores(found));
+    lines.push(String::new());
+    lines.extend(verdict(found));
+    lines
 }
 
 /// Rows with their columns as wide as needed; the first row is the heading.

@@ -1,0 +1,102 @@
+//! The example as every form of the answer shows it, and a refused one.
+
+use std::path::{Path, PathBuf};
+
+use hanok_analysis::{Analysis, analyse};
+use hanok_certificate_checker::check;
+use hanok_system::Schedule;
+use hanok_task_model::Certificate;
+
+use super::found::Found;
+use super::{json, report, table};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The repository's example with `from` replaced by `to`.
+fn example(from: &str, to: &str) -> (Schedule, Analysis) {
+    let path = root().join("systems/schedule.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{from}");
+    let text = text.replacen(from, to, 1);
+    let boards = root().join("boards");
+    let schedule = hanok_system::parse_schedule(Path::new("systems/schedule.toml"), &text, &boards);
+    let schedule = schedule.unwrap();
+    let analysis = analyse(&schedule.model).unwrap();
+    (schedule, analysis)
+}
+
+#[test]
+fn the_example_is_admitted_in_every_form() {
+    let (schedule, analysis) = example("", "");
+    let found = Found::new(&schedule, &analysis);
+    let text = table::lines(&found).join("\n");
+    assert!(text.contains("All deadlines are kept"), "{text}");
+    assert!(text.contains("2     real-time  "), "{text}");
+    let page = report::html(&found);
+    // Five components, two drawings each but for Linux, whose periods have none; three bars.
+    assert_eq!(page.matches("<svg").count(), 2 * 5 - 1 + 3);
+    assert!(
+        !page.contains("NaN") && !page.contains("inf"),
+        "a place is no number"
+    );
+    assert!(page.contains("All deadlines are kept"));
+}
+
+#[test]
+fn the_certificate_survives_json() {
+    let (schedule, analysis) = example("", "");
+    let found = Found::new(&schedule, &analysis);
+    let text = json::text(&found).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["admitted"], true);
+    let certificate: Certificate = serde_json::from_value(answer["certificate"].clone()).unwrap();
+    assert_eq!(check(&schedule.model, &certificate), Ok(()));
+    assert_eq!(Some(certificate), found.certificate);
+}
+
+#[test]
+fn a_refusal_says_who_when_how_much_and_what_helps() {
+    let (schedule, analysis) = example("execution = \"14ms\"", "execution = \"46ms\"");
+    let found = Found::new(&schedule, &analysis);
+    assert!(found.certificate.is_none());
+    let text = table::lines(&found).join("\n");
+    let sentence = "systems/schedule.toml:103: task frame of display misses its deadline: 100ms \
+                    after the worst release, 102ms of CPU time are needed and 100ms there, 2ms \
+                    short (display would be too much for a CPU of its own)";
+    assert!(text.contains(sentence), "{text}");
+    assert!(text.contains("would do: execution"), "{text}");
+    assert!(
+        text.contains("pool real-time: no answer: waits for display"),
+        "{text}"
+    );
+    let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+    assert_eq!(answer["admitted"], false);
+    assert_eq!(answer["refutations"][0]["shortfall"], "2000000");
+    let page = report::html(&found);
+    assert!(
+        page.contains("Not all deadlines are kept") && page.contains("2ms short"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_given_budget_that_is_too_small_is_told_the_least() {
+    let (schedule, analysis) = example(
+        "period = [\"2ms\", \"30ms\"]",
+        "period = \"10ms\"\nbudget = \"3ms\"",
+    );
+    let found = Found::new(&schedule, &analysis);
+    let text = table::lines(&found).join("\n");
+    assert!(text.contains("display gives 3ms in 10ms"), "{text}");
+    let change = text.split("would do: budget ").nth(1).unwrap();
+    let budget = change.split(' ').next().unwrap();
+    // With what is proposed, it is admitted.
+    let given = format!("period = \"10ms\"\nbudget = \"{budget}\"");
+    let (schedule, analysis) = example("period = [\"2ms\", \"30ms\"]", &given);
+    assert!(
+        Found::new(&schedule, &analysis).certificate.is_some(),
+        "{budget}"
+    );
+}

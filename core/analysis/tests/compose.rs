@@ -3,6 +3,7 @@
 mod common;
 
 use common::{ROOT, Random, find, given, model, ns, random, range, vm};
+use hanok_analysis::supply::Start;
 use hanok_analysis::{Analysis, Change, Place, Placement, Refutation, Undecided, Verdict, analyse};
 use hanok_certificate_checker::check;
 use hanok_task_model::{
@@ -94,28 +95,34 @@ fn the_longest_deadline_is_taken_where_a_published_tool_is_wrong() {
 }
 
 /// The task (P, B, P + L - B) has the demand that the interface (P, B, L) has as supply, and
-/// has been proposed for it. But a server with that deadline is not the interface: here it is
-/// served at 0, and again at 7, while the member released at 1 is due at 5.
+/// has been proposed for it under EDF. But a server with that deadline is not the interface:
+/// with (4, 1, 1) it may be served at 0 and then at 7, in a schedule that keeps all of its
+/// deadlines, and a task (4, 1) that comes at 1 is missed.
 #[test]
 fn an_interface_is_a_task_with_its_own_deadline() {
+    // Who runs when: servers (4, 1) with the deadline 4 + 1 - 1 and (4, 3) with the deadline 4,
+    // which are equal under EDF.
+    let schedule = [0, 1, 1, 1, 1, 1, 1, 0];
+    for (server, budget) in [(0, 1), (1, 3)] {
+        for period in schedule.chunks(4) {
+            let served = period.iter().filter(|who| **who == server).count();
+            assert_eq!(served, budget);
+        }
+    }
+    // What the task that comes at 1 has until 5, and what the interface promises.
+    let had = schedule[1..5].iter().filter(|who| **who == 0).count();
+    let promise = hanok_analysis::supply::Supply::new(4, 1, 1, Start::Anywhere);
+    assert_eq!((had, promise.within(4)), (0, Ok(1.into())));
+    // The analysis accepts the interface for the task, and so must refuse it beside (4, 3, 3).
     let mut model = model(1);
-    let inner = vm(&mut model, ROOT, given(4, 1, 1), Policy::Edf, &[(4, 1, 4)]);
-    let other = vm(&mut model, ROOT, given(4, 3, 4), Policy::Edf, &[]);
-    // On one core (4, 1, 4) and (4, 3, 4) fit, as they need all of it.
+    vm(&mut model, ROOT, given(4, 1, 1), Policy::Edf, &[(4, 1, 4)]);
+    let other = vm(&mut model, ROOT, given(4, 3, 3), Policy::Edf, &[]);
     let analysis = analysed(&model);
-    assert!(matches!(
-        analysis.components[inner.0 as usize],
-        Verdict::Proven(_)
-    ));
-    // EDF with the earlier deadline first: 0..1 inner, 1..4 other; all is well.
-    assert!(analysis.certificate().is_some());
-    // With the longer deadline, 4, both are equal, and inner may be served last: 3..4, or
-    // first, 0..1; from 1 on, when the member comes, until 7 there can be nothing.
-    let served = |instant: u64| instant == 0 || instant == 7;
-    let supplied = (1..5).filter(|instant| served(*instant)).count();
-    let promised = hanok_analysis::supply::Supply::new(4, 1, 1, Default::default());
-    assert!(promised.within(4).unwrap() > (supplied as i128).into());
-    let _ = other;
+    assert!(analysis.interface(ComponentId(0)).is_some());
+    assert_eq!(analysis.refutations[0].at, ns(3));
+    // With (4, 3, 4) each has its own deadline kept: 0 at 1, and the other at 4.
+    model.components[other.0 as usize].plan = given(4, 3, 4);
+    assert!(analysed(&model).certificate().is_some());
 }
 
 #[test]

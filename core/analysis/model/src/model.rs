@@ -111,6 +111,12 @@ impl Model {
         self.tasks.get(id.0 as usize)
     }
 
+    /// The component called `name`.
+    pub fn find(&self, name: &str) -> Option<ComponentId> {
+        let found = self.ids().find(|(_, component)| component.name == name);
+        found.map(|(id, _)| id)
+    }
+
     /// Every component with its id.
     pub fn ids(&self) -> impl Iterator<Item = (ComponentId, &Component)> {
         (0..).map(ComponentId).zip(&self.components)

@@ -4,8 +4,8 @@
 //! than its deadline is a model like any other, and its refutation the analysis's answer.
 
 use crate::{
-    Component, ComponentId, Fault, Home, Interface, MAX_MEMBERS, Mode, Model, ModelError, Nanos,
-    Periods, Plan, Policy, Pool, PoolId, Subject, Task, TaskId, Window,
+    Component, Fault, Home, Interface, MAX_MEMBERS, Mode, Model, ModelError, Nanos, Periods, Plan,
+    Policy, Pool, PoolId, Subject, Task, TaskId, Window,
 };
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -295,15 +295,6 @@ fn of_task(task: &Task, policy: Option<Policy>) -> [Result<(), Fault>; 7] {
             false => Ok(()),
         },
     ]
-}
-
-/// So that tests and callers can name a component by what it is called.
-impl Model {
-    /// The component called `name`.
-    pub fn find(&self, name: &str) -> Option<ComponentId> {
-        let found = self.ids().find(|(_, component)| component.name == name);
-        found.map(|(id, _)| id)
-    }
 }
 
 #[cfg(test)]

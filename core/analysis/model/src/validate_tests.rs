@@ -1,5 +1,5 @@
 use super::*;
-use crate::{CoreId, Priority};
+use crate::{ComponentId, CoreId, Priority};
 use std::string::ToString;
 use std::vec;
 

@@ -1,34 +1,46 @@
-//! What is scheduled: an entity of one pCPU, by its index there.
+//! What is scheduled: an entity of one policy, by its index there.
+//!
+//! The index is below the capacity by its type, so that a policy for four entities and one
+//! for thousands share their code, and no policy meets an index that it has no room for.
 
 /// How many entities one pCPU has at most.
 pub const MAX_ENTITIES: usize = 64;
 
-/// One of a pCPU's vCPUs, by its place among them.
+/// One of what a policy chooses among, by its place there, which is below `N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Entity(u8);
+pub struct Entity<const N: usize = MAX_ENTITIES>(u16);
 
-impl Entity {
+impl<const N: usize> Entity<N> {
+    /// Checked where a capacity is first used.
+    const CAPACITY_FITS: () = assert!(N > 0 && N <= 1 << 15);
     /// The first one.
     pub const FIRST: Self = Self(0);
     /// The last there can be.
-    pub(crate) const LAST: Self = Self(MAX_ENTITIES as u8 - 1);
+    pub(crate) const LAST: Self = Self(N as u16 - 1);
 
-    /// The entity at `index`; `None` from [`MAX_ENTITIES`] on.
+    /// The entity at `index`; `None` from the capacity on.
     pub const fn new(index: usize) -> Option<Self> {
-        if index < MAX_ENTITIES {
-            Some(Self(index as u8))
+        const { Self::CAPACITY_FITS };
+        if index < N {
+            Some(Self(index as u16))
         } else {
             None
         }
     }
 
-    /// Its place, below [`MAX_ENTITIES`].
+    /// The entity at `index` of a table that is as long as the capacity, going round.
+    pub(crate) const fn wrapping(index: u16) -> Self {
+        const { assert!(N.is_power_of_two()) };
+        Self(index & (N as u16 - 1))
+    }
+
+    /// Its place, below the capacity.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A set of entities, a bit each.
+/// A set of a pCPU's entities, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntitySet(u64);
 
@@ -68,8 +80,8 @@ impl EntitySet {
         if turned == 0 {
             return None;
         }
-        let steps = turned.trailing_zeros() as u8 + 1;
-        Some(Entity((entity.0 + steps) % MAX_ENTITIES as u8))
+        let steps = turned.trailing_zeros() as u16 + 1;
+        Some(Entity((entity.0 + steps) % MAX_ENTITIES as u16))
     }
 }
 
@@ -95,6 +107,6 @@ mod tests {
         set.remove(entity(63));
         assert_eq!(set.after(entity(5)), Some(entity(0)));
         assert_eq!((set.len(), set.contains(entity(63))), (2, false));
-        assert_eq!(Entity::new(MAX_ENTITIES), None);
+        assert_eq!(Entity::<MAX_ENTITIES>::new(MAX_ENTITIES), None);
     }
 }

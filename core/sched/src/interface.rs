@@ -1,0 +1,80 @@
+//! What a server is promised: so much of a CPU, in every period, within a deadline.
+
+/// `budget` ticks of a CPU in every `period`, within `deadline` of the period's start: the
+/// explicit deadline periodic resource model of Easwaran, Anand and Lee (RTSS 2007). With
+/// the deadline at the period's end it is the periodic resource model of Shin and Lee
+/// (RTSS 2003).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Interface {
+    period: u64,
+    budget: u64,
+    deadline: u64,
+}
+
+/// Why there is no such interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterfaceError {
+    /// No budget, so no promise.
+    #[error("the budget is zero")]
+    NoBudget,
+    /// More is promised than the deadline leaves time for.
+    #[error("the budget is larger than the deadline")]
+    BudgetOverDeadline,
+    /// The deadline is after the next period's start.
+    #[error("the deadline is larger than the period")]
+    DeadlineOverPeriod,
+    /// A kind of server whose budget outlives idleness cannot keep a deadline inside the
+    /// period (see [`Kind`](crate::Kind)).
+    #[error("this kind of server needs its deadline at the end of the period")]
+    DeadlineBeforePeriod,
+}
+
+impl Interface {
+    /// A promise with a deadline; 0 < `budget` <= `deadline` <= `period`.
+    pub const fn new(period: u64, budget: u64, deadline: u64) -> Result<Self, InterfaceError> {
+        if budget == 0 {
+            Err(InterfaceError::NoBudget)
+        } else if budget > deadline {
+            Err(InterfaceError::BudgetOverDeadline)
+        } else if deadline > period {
+            Err(InterfaceError::DeadlineOverPeriod)
+        } else {
+            Ok(Self {
+                period,
+                budget,
+                deadline,
+            })
+        }
+    }
+
+    /// A promise until the period's end.
+    pub const fn periodic(period: u64, budget: u64) -> Result<Self, InterfaceError> {
+        Self::new(period, budget, period)
+    }
+
+    /// How often the budget comes, in ticks.
+    pub const fn period(self) -> u64 {
+        self.period
+    }
+
+    /// What comes in each period, in ticks.
+    pub const fn budget(self) -> u64 {
+        self.budget
+    }
+
+    /// Until when after the period's start it has come, in ticks.
+    pub const fn deadline(self) -> u64 {
+        self.deadline
+    }
+
+    /// Whether the promise is for the period's end.
+    pub const fn is_implicit(self) -> bool {
+        self.deadline == self.period
+    }
+
+    /// Whether this is less of a CPU, in the long run, than `other`.
+    pub const fn is_less_than(self, other: Self) -> bool {
+        (self.budget as u128) * (other.period as u128)
+            < (other.budget as u128) * (self.period as u128)
+    }
+}

@@ -1,0 +1,255 @@
+//! One server: its budget, when that comes again, and by which key it is chosen.
+
+use crate::arith::{FRACTION_BITS, WHOLE, fraction, mul_div};
+use crate::{Interface, InterfaceError};
+
+/// How a server treats its budget.
+///
+/// The promise of an [`Interface`] to whoever has work all the time is kept by all of them.
+/// They differ in what becomes of the budget of one who waits:
+///
+/// - `Periodic` spends it nevertheless. To the others it looks like a periodic task in every
+///   case, so that it alone may have a deadline inside its period and the exact supply of
+///   the model. What it spends on nothing, others may use ([`Slack`](crate::Slack)).
+/// - `Polling` loses it, and everything until the next period's start: short answers wait
+///   for up to a period. (Sprunt, Sha and Lehoczky 1989 compare these.)
+/// - `Deferrable` keeps it until the period's end (Strosnider, Lehoczky and Sha 1995). Under
+///   fixed priorities it can so run twice in a row, which the analysis of the others counts
+///   as release jitter of period - budget. Under EDF who wakes inside a period would break
+///   the others' promises (Ghazalie and Baker 1995); the budget is cut to what the remaining
+///   time is worth then, by the revised wake-up rule of Abeni and others.
+/// - `ConstantBandwidth` moves its deadline at the wake-up (Abeni and Buttazzo 1998). Hard:
+///   out of budget, it waits for its deadline. Soft: it goes on with a later deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Spends its budget whether it has work or not.
+    Periodic,
+    /// Loses its budget when it has no work.
+    Polling,
+    /// Keeps its budget until the period's end.
+    Deferrable,
+    /// Keeps a bandwidth by moving its deadline; out of budget it waits.
+    ConstantBandwidth,
+    /// The same, but out of budget it goes on with a later deadline.
+    SoftBandwidth,
+    /// A task without a server: runs as long as it has work. What it may use is the
+    /// interface's budget only to the analysis.
+    Task,
+}
+
+impl Kind {
+    /// Whether deadlines move with wake-ups.
+    pub(crate) const fn moves_deadline(self) -> bool {
+        matches!(self, Self::ConstantBandwidth | Self::SoftBandwidth)
+    }
+
+    /// Whether this kind can keep `interface`.
+    pub(crate) const fn suits(self, interface: Interface) -> Result<(), InterfaceError> {
+        let any = matches!(self, Self::Periodic | Self::Polling | Self::Task);
+        if any || interface.is_implicit() {
+            Ok(())
+        } else {
+            Err(InterfaceError::DeadlineBeforePeriod)
+        }
+    }
+}
+
+/// Where a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In no queue.
+    Idle,
+    /// May run.
+    Ready,
+    /// Out of budget until its next period.
+    Spent,
+    /// Waits for work, and its bandwidth counts as used until its 0-lag time.
+    Fading,
+}
+
+/// A new interface, and since when others have room for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub interface: Interface,
+    pub not_before: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub interface: Interface,
+    pub kind: Kind,
+    pub state: State,
+    pub work: bool,
+    /// Whether its bandwidth is in the sum of those that are used.
+    pub active: bool,
+    /// Fractions of a tick that were used beyond whole ones.
+    carry: u32,
+    pub priority: u64,
+    pub budget: u64,
+    /// What it ran beyond its budget, because the timer came late.
+    debt: u64,
+    /// The start of the period whose budget it has or had.
+    pub release: u64,
+    /// Until when that budget is promised.
+    pub deadline: u64,
+    /// Its part of a CPU.
+    pub bandwidth: u64,
+    pub change: Option<Change>,
+}
+
+impl Server {
+    /// Whose first period begins at `now`.
+    pub fn new(kind: Kind, interface: Interface, priority: u64, now: u64) -> Self {
+        let mut server = Self {
+            interface,
+            kind,
+            state: State::Idle,
+            work: false,
+            active: false,
+            carry: 0,
+            priority,
+            budget: 0,
+            debt: 0,
+            release: now,
+            deadline: now,
+            bandwidth: fraction(interface.budget(), interface.period()),
+            change: None,
+        };
+        server.begin(now);
+        server
+    }
+
+    /// The budget of the period that begins at `release`.
+    pub fn begin(&mut self, release: u64) {
+        self.release = release;
+        self.deadline = release.saturating_add(self.interface.deadline());
+        self.budget = self.interface.budget().saturating_sub(self.debt);
+        self.debt = self.debt.saturating_sub(self.interface.budget());
+    }
+
+    /// When the next period begins.
+    pub fn next_release(&self) -> u64 {
+        self.release.saturating_add(self.interface.period())
+    }
+
+    /// Brings periods up to date: `true` where a new one has begun by `now`.
+    pub fn advance(&mut self, now: u64) -> bool {
+        let next = self.next_release();
+        if now < next || next == self.release {
+            return false;
+        }
+        if self.change.is_some() {
+            self.advance_to_change(now);
+        }
+        let passed = now.saturating_sub(self.release) / self.interface.period();
+        if let Some(missed @ 1..) = passed.checked_sub(1) {
+            let forgiven = self.interface.budget().saturating_mul(missed);
+            self.debt = self.debt.saturating_sub(forgiven);
+        }
+        let whole = passed.saturating_mul(self.interface.period());
+        self.begin(self.release.saturating_add(whole));
+        true
+    }
+
+    /// Takes up a new interface at the first period's end at which it may.
+    #[cold]
+    fn advance_to_change(&mut self, now: u64) {
+        let Some(change) = self.change else { return };
+        let period = self.interface.period();
+        let wait = change.not_before.saturating_sub(self.release);
+        let periods = wait.div_ceil(period).max(1);
+        let at = self.release.saturating_add(periods.saturating_mul(period));
+        if at <= now {
+            self.release = at;
+            self.adopt(change.interface);
+        }
+    }
+
+    /// A period that begins with a wake-up, by the constant bandwidth server's rule.
+    pub fn begin_moved(&mut self, now: u64) {
+        if let Some(change) = self.change
+            && change.not_before.max(self.deadline) <= now
+        {
+            self.adopt(change.interface);
+        }
+        self.begin(now);
+    }
+
+    /// The period after the one whose budget is gone begins now, however early or late: by
+    /// the constant bandwidth server's rule the deadline moves on by one period.
+    pub fn postpone(&mut self) {
+        let next = self.next_release();
+        if let Some(change) = self.change
+            && change.not_before <= next
+        {
+            self.adopt(change.interface);
+        }
+        // Whole budgets that were overrun cost a period each.
+        let periods = self.debt / self.interface.budget();
+        self.debt %= self.interface.budget();
+        self.begin(next.saturating_add(periods.saturating_mul(self.interface.period())));
+    }
+
+    /// Has another interface from its next period on.
+    pub fn adopt(&mut self, interface: Interface) {
+        self.interface = interface;
+        self.bandwidth = fraction(interface.budget(), interface.period());
+        self.change = None;
+    }
+
+    /// Takes `spent` ticks from the budget, scaled by `rate`, a fraction of a CPU; `false`
+    /// where nothing is left.
+    pub fn spend(&mut self, spent: u64, rate: u64) -> bool {
+        let cost = match rate {
+            WHOLE => spent,
+            _ => self.scaled(spent, rate),
+        };
+        if cost < self.budget {
+            self.budget -= cost;
+            return true;
+        }
+        self.debt = self.debt.saturating_add(cost - self.budget);
+        self.budget = 0;
+        false
+    }
+
+    fn scaled(&mut self, spent: u64, rate: u64) -> u64 {
+        let Some(product) = spent.checked_mul(rate) else {
+            return spent;
+        };
+        let product = product.saturating_add(u64::from(self.carry));
+        self.carry = (product & (WHOLE - 1)) as u32;
+        product >> FRACTION_BITS
+    }
+
+    /// For how long the budget lasts at `rate`. Never too long: who asks earlier asks again.
+    pub fn lasts(&self, rate: u64) -> u64 {
+        if rate == WHOLE || rate == 0 || self.budget >> (64 - FRACTION_BITS) != 0 {
+            return self.budget;
+        }
+        let product = self.budget << FRACTION_BITS;
+        product.saturating_sub(u64::from(self.carry)).div_ceil(rate)
+    }
+
+    /// By the rule for who wakes under EDF: the budget is what the time that is left is worth.
+    pub fn cut(&mut self, now: u64) {
+        let left = self.deadline.saturating_sub(now);
+        let worth = mul_div(left, self.interface.budget(), self.interface.period());
+        self.budget = self.budget.min(worth);
+    }
+
+    /// Whether budget and deadline, kept, would be more than its bandwidth.
+    pub fn is_beyond_bandwidth(&self, now: u64) -> bool {
+        let left = self.deadline.saturating_sub(now);
+        let has = u128::from(self.budget) * u128::from(self.interface.period());
+        has > u128::from(left) * u128::from(self.interface.budget())
+    }
+
+    /// When it would have used up its bandwidth, had it run in proportion: from then on its
+    /// bandwidth is free (Lipari and Baruah 2000).
+    pub fn zero_lag(&self) -> u64 {
+        let (budget, period) = (self.interface.budget(), self.interface.period());
+        self.deadline
+            .saturating_sub(mul_div(self.budget, period, budget))
+    }
+}

@@ -127,7 +127,11 @@ impl<const N: usize> Bank<N> {
         if server.kind == Kind::Task {
             return None;
         }
-        let end = now.saturating_add(server.lasts(self.rate(server)));
+        let lasts = match self.rate(server) {
+            WHOLE if !server.has_fraction() => server.budget,
+            rate => server.lasts(rate),
+        };
+        let end = now.saturating_add(lasts);
         match server.kind.moves_deadline() {
             true => Some(end),
             false => Some(end.min(server.next_release())),
@@ -147,7 +151,11 @@ impl<const N: usize> Bank<N> {
         let Some(server) = self.server_mut(entity) else {
             return Queue::Out;
         };
-        match server.spend(spent, rate) {
+        let left = match rate {
+            WHOLE if !server.has_fraction() => server.spend(spent),
+            rate => server.spend_slowly(spent, rate),
+        };
+        match left {
             true => Queue::Same,
             false => self.exhausted(entity),
         }
@@ -162,6 +170,7 @@ impl<const N: usize> Bank<N> {
         if server.kind == Kind::SoftBandwidth {
             return self.postpone(entity);
         }
+        server.budget = 0;
         server.state = State::Spent;
         self.timers.set(entity, next);
         Queue::Out
@@ -361,16 +370,21 @@ impl<const N: usize> Bank<N> {
         self.ready(entity)
     }
 
-    /// `entity` is first among the ready ones: where it belongs, if a new period of it has
-    /// begun meanwhile.
+    /// `entity` is first among the ready ones: where it belongs, if it cannot stay there: a
+    /// new period of it has begun meanwhile, or its budget is too small for a tick by now.
     #[inline]
     pub fn refresh(&mut self, entity: Entity<N>, now: u64) -> Option<Queue> {
         let server = self.server(entity)?;
-        let fixed = !server.kind.moves_deadline() && server.kind != Kind::Task;
-        if !fixed || now < server.next_release() || !self.advance(entity, now) {
-            return None;
+        let next = server.next_release();
+        match server.kind {
+            Kind::Task => None,
+            Kind::ConstantBandwidth | Kind::SoftBandwidth => {
+                let over = server.has_fraction() && server.lasts(self.rate(server)) == 0;
+                over.then(|| self.exhausted(entity))
+            }
+            _ if now < next => None,
+            _ => self.advance(entity, now).then(|| self.ready(entity)),
         }
-        Some(self.ready(entity))
     }
 
     /// When the next timer comes.

@@ -121,6 +121,7 @@ impl Server {
 
     /// The budget of the period that begins at `release`.
     pub fn begin(&mut self, release: u64) {
+        self.carry = 0;
         self.release = release;
         self.deadline = release.saturating_add(self.interface.deadline());
         self.budget = self.interface.budget().saturating_sub(self.debt);
@@ -197,38 +198,40 @@ impl Server {
         self.change = None;
     }
 
-    /// Takes `spent` ticks from the budget, scaled by `rate`, a fraction of a CPU; `false`
-    /// where nothing is left.
-    pub fn spend(&mut self, spent: u64, rate: u64) -> bool {
-        let cost = match rate {
-            WHOLE => spent,
-            _ => self.scaled(spent, rate),
-        };
-        if cost < self.budget {
-            self.budget -= cost;
+    /// Takes `spent` ticks from the budget; `false` where nothing is left.
+    pub fn spend(&mut self, spent: u64) -> bool {
+        if spent < self.budget {
+            self.budget -= spent;
             return true;
         }
-        self.debt = self.debt.saturating_add(cost - self.budget);
+        self.debt = self.debt.saturating_add(spent - self.budget);
         self.budget = 0;
         false
     }
 
-    fn scaled(&mut self, spent: u64, rate: u64) -> u64 {
+    /// The same, where a tick costs `rate`, a fraction of one. What is not enough for a tick
+    /// more is nothing: all that is promised was given by then, since the rate is at most one.
+    pub fn spend_slowly(&mut self, spent: u64, rate: u64) -> bool {
         let Some(product) = spent.checked_mul(rate) else {
-            return spent;
+            return self.spend(spent);
         };
         let product = product.saturating_add(u64::from(self.carry));
         self.carry = (product & (WHOLE - 1)) as u32;
-        product >> FRACTION_BITS
+        self.spend(product >> FRACTION_BITS) && self.lasts(rate) > 0
     }
 
     /// For how long the budget lasts at `rate`. Never too long: who asks earlier asks again.
     pub fn lasts(&self, rate: u64) -> u64 {
-        if rate == WHOLE || rate == 0 || self.budget >> (64 - FRACTION_BITS) != 0 {
+        if rate == 0 || self.budget >> (64 - FRACTION_BITS) != 0 {
             return self.budget;
         }
-        let product = self.budget << FRACTION_BITS;
-        product.saturating_sub(u64::from(self.carry)).div_ceil(rate)
+        let scaled = self.budget << FRACTION_BITS;
+        scaled.saturating_sub(u64::from(self.carry)) / rate
+    }
+
+    /// Whether a part of a tick was used.
+    pub fn has_fraction(&self) -> bool {
+        self.carry != 0
     }
 
     /// By the rule for who wakes under EDF: the budget is what the time that is left is worth.

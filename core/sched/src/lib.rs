@@ -30,12 +30,14 @@ extern crate std;
 mod arith;
 mod entity;
 mod interface;
+mod pool;
 mod round_robin;
 mod servers;
 mod tournament;
 
 pub use entity::{Entity, EntitySet, MAX_ENTITIES};
 pub use interface::{Interface, InterfaceError};
+pub use pool::{Global, Partitioned, Pool};
 pub use round_robin::RoundRobin;
 pub use servers::{Kind, Order, Reservation, Servers, Slack};
 

@@ -1,0 +1,120 @@
+//! The policies of `core/sched`, in whatever capacity is needed.
+
+use alloc::boxed::Box;
+use hanok_sched::{
+    Entity, Global, InterfaceError, Order, Policy, Pool, Reservation, Servers, Slack,
+};
+
+/// The most members that one component or core can have.
+pub const MAX_MEMBERS: usize = 4096;
+
+/// The most cores that one queue can serve.
+pub const MAX_LANES: usize = 32;
+
+/// Somebody who chooses among members, for one CPU (lane 0) or several.
+pub trait Chooser {
+    /// A member's promise.
+    fn reserve(&mut self, member: usize, what: Reservation) -> Result<(), InterfaceError>;
+    /// It has work, a task a job with this deadline.
+    fn wake(&mut self, member: usize, now: u64, deadline: Option<u64>);
+    /// It has none.
+    fn block(&mut self, member: usize, now: u64);
+    /// Who runs on a lane, and until when that holds.
+    fn pick(&mut self, lane: usize, now: u64) -> (Option<usize>, Option<u64>);
+    /// Nobody runs on a lane.
+    fn suspend(&mut self, lane: usize, now: u64);
+    /// Whether some lane should be asked again.
+    fn kicks(&self) -> bool;
+}
+
+/// A chooser for `members` on `lanes`; `None` where there is no queue as large.
+pub fn new(order: Order, slack: Slack, members: usize, lanes: usize) -> Option<Box<dyn Chooser>> {
+    if lanes > 1 {
+        return match (members, lanes) {
+            (0..=64, 0..=8) => Some(Box::new(Global::<64, 8>::new(order, lanes))),
+            (0..=1024, 0..=MAX_LANES) => {
+                Some(Box::new(Global::<1024, MAX_LANES>::new(order, lanes)))
+            }
+            _ => None,
+        };
+    }
+    match members {
+        0..=8 => Some(Box::new(Servers::<8>::new(order, slack))),
+        9..=64 => Some(Box::new(Servers::<64>::new(order, slack))),
+        65..=512 => Some(Box::new(Servers::<512>::new(order, slack))),
+        513..=MAX_MEMBERS => Some(Box::new(Servers::<MAX_MEMBERS>::new(order, slack))),
+        _ => None,
+    }
+}
+
+impl<const N: usize> Chooser for Servers<N> {
+    fn reserve(&mut self, member: usize, what: Reservation) -> Result<(), InterfaceError> {
+        match Entity::new(member) {
+            Some(entity) => Servers::reserve(self, entity, what, 0),
+            None => Ok(()),
+        }
+    }
+
+    fn wake(&mut self, member: usize, now: u64, deadline: Option<u64>) {
+        match (Entity::new(member), deadline) {
+            (Some(entity), Some(deadline)) => self.wake_until(entity, now, deadline),
+            (Some(entity), None) => Policy::wake(self, entity, now),
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, member: usize, now: u64) {
+        if let Some(entity) = Entity::new(member) {
+            Policy::block(self, entity, now);
+        }
+    }
+
+    fn pick(&mut self, _lane: usize, now: u64) -> (Option<usize>, Option<u64>) {
+        let decision = Policy::pick(self, now);
+        (decision.run.map(Entity::index), decision.until)
+    }
+
+    fn suspend(&mut self, _lane: usize, now: u64) {
+        Policy::suspend(self, now);
+    }
+
+    fn kicks(&self) -> bool {
+        false
+    }
+}
+
+impl<const N: usize, const C: usize> Chooser for Global<N, C> {
+    fn reserve(&mut self, member: usize, what: Reservation) -> Result<(), InterfaceError> {
+        match Entity::new(member) {
+            Some(entity) => Global::reserve(self, entity, what, 0),
+            None => Ok(()),
+        }
+    }
+
+    fn wake(&mut self, member: usize, now: u64, deadline: Option<u64>) {
+        match (Entity::new(member), deadline) {
+            (Some(entity), Some(deadline)) => self.wake_until(entity, now, deadline),
+            (Some(entity), None) => Pool::wake(self, entity, now),
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, member: usize, now: u64) {
+        if let Some(entity) = Entity::new(member) {
+            Pool::block(self, entity, now);
+        }
+    }
+
+    fn pick(&mut self, lane: usize, now: u64) -> (Option<usize>, Option<u64>) {
+        let decision = Pool::pick(self, lane, now);
+        (decision.run.map(Entity::index), decision.until)
+    }
+
+    fn suspend(&mut self, lane: usize, now: u64) {
+        Pool::suspend(self, lane, now);
+    }
+
+    fn kicks(&self) -> bool {
+        self.kick().is_some()
+    }
+}

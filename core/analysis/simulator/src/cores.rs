@@ -1,0 +1,179 @@
+//! Who runs on each core: from its root down to a task.
+
+use crate::engine::Engine;
+use crate::scene::{Choice, NodeId};
+use alloc::vec::Vec;
+use hanok_task_model::TaskId;
+
+/// What a core does.
+#[derive(Debug, Default)]
+pub struct Core {
+    /// What it runs.
+    pub runs: Option<TaskId>,
+    /// Until when that holds.
+    pub until: Option<u64>,
+    /// How long it is still busy with the switch.
+    pub delay: u64,
+    /// The CPUs of choosers by which it came to what it runs.
+    path: Vec<(NodeId, usize)>,
+    /// The component that it ran last.
+    last: Option<NodeId>,
+}
+
+/// What the way down led to.
+#[derive(Default)]
+struct Found {
+    task: Option<TaskId>,
+    until: Option<u64>,
+    path: Vec<(NodeId, usize)>,
+}
+
+impl Engine {
+    /// Lets every core choose.
+    pub fn choose(&mut self) {
+        // A round for each core that another one's choice may have displaced somebody from.
+        for _ in 0..=self.cores.len() {
+            for core in 0..self.cores.len() {
+                self.choose_on(core);
+            }
+            let kicks = |node: &crate::scene::Node| node.chooser.kicks();
+            if !self.scene.nodes.iter().any(kicks) {
+                break;
+            }
+        }
+    }
+
+    fn choose_on(&mut self, index: usize) {
+        let Some(place) = self.scene.cores.get(index) else {
+            return;
+        };
+        let (root, lane) = (place.root, place.lane);
+        let (supplied, change) = place.supply.at(self.now);
+        let mut found = match supplied {
+            true => self.descend(root, lane),
+            false => Found::default(),
+        };
+        found.until = earliest(found.until, change);
+        let Some(core) = self.cores.get_mut(index) else {
+            return;
+        };
+        let left = core::mem::replace(&mut core.path, found.path);
+        let stays = core.path.clone();
+        for (node, lane) in left {
+            if !stays.contains(&(node, lane)) {
+                self.suspend(node, lane);
+            }
+        }
+        self.take_up(index, found.task, found.until);
+    }
+
+    fn suspend(&mut self, node: NodeId, lane: usize) {
+        let now = self.now;
+        // Another core may have taken it up meanwhile.
+        let elsewhere = self
+            .cores
+            .iter()
+            .any(|core| core.path.contains(&(node, lane)));
+        if let Some(node) = self.scene.nodes.get_mut(node.0)
+            && !elsewhere
+        {
+            node.chooser.suspend(lane, now);
+        }
+    }
+
+    /// `task` runs on the core, after the switch to its component.
+    fn take_up(&mut self, index: usize, task: Option<TaskId>, until: Option<u64>) {
+        let home = task.and_then(|task| self.scene.tasks.home(task));
+        let remaining = task.and_then(|task| Some(self.scene.tasks.current(task)?.remaining));
+        let (now, cost) = (self.now, self.cost);
+        let Some(core) = self.cores.get_mut(index) else {
+            return;
+        };
+        core.runs = task;
+        if let Some((home, _)) = home
+            && core.last != Some(home)
+        {
+            // The first one ever finds a core that is as cold.
+            core.last = Some(home);
+            core.delay = cost;
+        }
+        let end =
+            remaining.map(|remaining| now.saturating_add(core.delay).saturating_add(remaining));
+        core.until = earliest(until, end);
+    }
+
+    /// From a root down to a task. Where a component has nobody who may run now, its CPU waits
+    /// until somebody may, and its home chooses anew.
+    fn descend(&mut self, root: NodeId, lane: usize) -> Found {
+        let mut waits = None;
+        loop {
+            let mut found = Found::default();
+            let (mut node, mut lane) = (root, lane);
+            let stuck = loop {
+                found.path.push((node, lane));
+                let now = self.now;
+                let Some(at) = self.scene.nodes.get_mut(node.0) else {
+                    break None;
+                };
+                let (member, until) = at.chooser.pick(lane, now);
+                found.until = earliest(found.until, until);
+                let Some(member) = member else {
+                    break Some(until);
+                };
+                match self.choice(node, member) {
+                    Some(Choice::Task(task)) => {
+                        found.task = Some(task);
+                        break None;
+                    }
+                    Some(Choice::Node(inner, cpu)) => (node, lane) = (inner, cpu),
+                    None => break None,
+                }
+            };
+            match stuck {
+                // Nobody at the root, or in one that spends its budget on nothing.
+                Some(until) if node != root && self.park(node, lane, until) => {
+                    waits = earliest(waits, until);
+                    self.leave(&found.path);
+                }
+                _ => {
+                    found.until = earliest(found.until, waits);
+                    return found;
+                }
+            }
+        }
+    }
+
+    /// The CPU `lane` of `node` has no work until `until`. `false` where that was so already.
+    fn park(&mut self, node: NodeId, lane: usize, until: Option<u64>) -> bool {
+        let now = self.now;
+        let Some((home, member)) = self.home(node, lane) else {
+            return false;
+        };
+        if self.parked.iter().any(|(_, n, l)| (*n, *l) == (node, lane)) {
+            return false;
+        }
+        self.parked.insert((until.unwrap_or(u64::MAX), node, lane));
+        if let Some(home) = self.scene.nodes.get_mut(home.0) {
+            home.chooser.block(member, now);
+        }
+        true
+    }
+
+    /// A way down that led nowhere is given up.
+    fn leave(&mut self, path: &[(NodeId, usize)]) {
+        for (node, lane) in path.iter().skip(1) {
+            let now = self.now;
+            if let Some(node) = self.scene.nodes.get_mut(node.0) {
+                node.chooser.suspend(*lane, now);
+            }
+        }
+    }
+}
+
+/// The earlier of two instants, of which either may be never.
+fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

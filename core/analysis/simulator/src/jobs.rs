@@ -1,0 +1,200 @@
+//! Tasks and their jobs.
+
+use crate::scene::NodeId;
+use crate::timeline::Job;
+use crate::{Execution, Jitter, Options};
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use hanok_task_model::{Model, Task, TaskId};
+
+/// A job that is not complete.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    /// Its place among all jobs that were released.
+    pub record: usize,
+    pub deadline: u64,
+    pub remaining: u64,
+}
+
+struct State {
+    period: u64,
+    execution: u64,
+    deadline: u64,
+    jitter: u64,
+    priority: u64,
+    /// Where it is chosen; none: it is not simulated.
+    home: Option<(NodeId, usize)>,
+    arrival: u64,
+    release: u64,
+    number: u64,
+    pending: VecDeque<Pending>,
+}
+
+/// All tasks.
+pub struct Tasks {
+    states: Vec<State>,
+    releases: BinaryHeap<Reverse<(u64, usize)>>,
+    jitter: Jitter,
+    execution: Execution,
+    random: u64,
+    pub jobs: Vec<Job>,
+}
+
+impl Tasks {
+    pub fn new(model: &Model, options: &Options) -> Self {
+        let seed = match (options.jitter, options.execution) {
+            (Jitter::Random(seed), _) | (_, Execution::Random(seed)) => seed,
+            _ => 0,
+        };
+        let mut tasks = Self {
+            states: model.tasks.iter().map(State::new).collect(),
+            releases: BinaryHeap::new(),
+            jitter: options.jitter,
+            execution: options.execution,
+            // Any number but zero.
+            random: seed | 1 << 63,
+            jobs: Vec::new(),
+        };
+        for index in 0..tasks.states.len() {
+            tasks.delay(index);
+        }
+        tasks
+    }
+
+    /// Period, deadline and priority: what a task may be ordered by.
+    pub fn order(&self, task: TaskId) -> (u64, u64, u64) {
+        let state = self.states.get(task.0 as usize);
+        state.map_or((0, 0, 0), |s| (s.period, s.deadline, s.priority))
+    }
+
+    /// `task` is chosen by `node`, and its jobs begin to come.
+    pub fn set_home(&mut self, task: TaskId, node: NodeId, member: usize) {
+        if let Some(state) = self.states.get_mut(task.0 as usize) {
+            state.home = Some((node, member));
+            self.releases
+                .push(Reverse((state.release, task.0 as usize)));
+        }
+    }
+
+    pub fn home(&self, task: TaskId) -> Option<(NodeId, usize)> {
+        self.states.get(task.0 as usize)?.home
+    }
+
+    /// When the next job is released.
+    pub fn next_release(&self) -> Option<u64> {
+        self.releases.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Releases one job that is due; its task, and its deadline where it is the first one
+    /// pending.
+    pub fn release(&mut self, now: u64) -> Option<(TaskId, Option<u64>)> {
+        let Reverse((_, index)) = *self.releases.peek().filter(|Reverse((at, _))| *at <= now)?;
+        self.releases.pop();
+        let remaining = self.execution_of(index);
+        let state = self.states.get_mut(index)?;
+        let task = TaskId(index as u32);
+        let deadline = state.arrival.saturating_add(state.deadline);
+        let pending = Pending {
+            record: self.jobs.len(),
+            deadline,
+            remaining,
+        };
+        self.jobs.push(Job {
+            task,
+            number: state.number,
+            arrival: state.arrival,
+            release: state.release,
+            deadline,
+            finish: None,
+        });
+        let first = state.pending.is_empty();
+        state.pending.push_back(pending);
+        self.follow(index);
+        Some((task, first.then_some(deadline)))
+    }
+
+    /// Prepares the job after the one that was released.
+    fn follow(&mut self, index: usize) {
+        let Some(state) = self.states.get_mut(index) else {
+            return;
+        };
+        state.number += 1;
+        let Some(arrival) = state.arrival.checked_add(state.period) else {
+            return;
+        };
+        state.arrival = arrival;
+        self.delay(index);
+        if let Some(state) = self.states.get(index) {
+            self.releases.push(Reverse((state.release, index)));
+        }
+    }
+
+    /// By how much the next job is held back after its arrival.
+    fn delay(&mut self, index: usize) {
+        let Some((most, number)) = self.states.get(index).map(|s| (s.jitter, s.number)) else {
+            return;
+        };
+        let late = match self.jitter {
+            Jitter::None => 0,
+            Jitter::First if number == 0 => most,
+            Jitter::First => 0,
+            Jitter::Random(_) => self.random_to(most),
+        };
+        if let Some(state) = self.states.get_mut(index) {
+            // Jobs of one task do not overtake one another.
+            state.release = state.arrival.saturating_add(late).max(state.release);
+        }
+    }
+
+    fn execution_of(&mut self, index: usize) -> u64 {
+        let most = self.states.get(index).map_or(1, |state| state.execution);
+        match self.execution {
+            Execution::Worst => most,
+            Execution::Random(_) => self.random_to(most.saturating_sub(1)).saturating_add(1),
+        }
+    }
+
+    /// From 0 to `most`, by xorshift (Marsaglia 2003).
+    fn random_to(&mut self, most: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        match most.checked_add(1) {
+            Some(number) => self.random % number,
+            None => self.random,
+        }
+    }
+
+    /// The job that `task` is at.
+    pub fn current(&mut self, task: TaskId) -> Option<&mut Pending> {
+        self.states.get_mut(task.0 as usize)?.pending.front_mut()
+    }
+
+    /// The job that `task` is at is complete at `now`; the next one's deadline, if one waits.
+    pub fn complete(&mut self, task: TaskId, now: u64) -> Option<u64> {
+        let state = self.states.get_mut(task.0 as usize)?;
+        let done = state.pending.pop_front()?;
+        if let Some(job) = self.jobs.get_mut(done.record) {
+            job.finish = Some(now);
+        }
+        state.pending.front().map(|next| next.deadline)
+    }
+}
+
+impl State {
+    fn new(task: &Task) -> Self {
+        Self {
+            period: task.period.get(),
+            execution: task.execution.get(),
+            deadline: task.deadline.get(),
+            jitter: task.jitter.get(),
+            priority: task.priority.map_or(u64::MAX, |priority| priority.0.into()),
+            home: None,
+            arrival: task.offset.get(),
+            release: 0,
+            number: 0,
+            pending: VecDeque::new(),
+        }
+    }
+}

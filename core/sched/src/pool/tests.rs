@@ -1,0 +1,143 @@
+//! Pools against plain models.
+
+use super::*;
+use crate::{Interface, Kind, Servers};
+use proptest::prelude::*;
+use std::vec::Vec;
+
+const N: usize = 8;
+type E = Entity<N>;
+
+fn entity(index: usize) -> E {
+    E::new(index).unwrap()
+}
+
+fn task(priority: u64) -> Reservation {
+    Reservation {
+        kind: Kind::Task,
+        interface: Interface::periodic(100, 1).unwrap(),
+        priority,
+    }
+}
+
+/// Who runs where, once every core that should be asked again was.
+fn settle<P: Pool<N>, const C: usize>(pool: &mut P, runs: &mut [Option<E>; C], now: u64) -> u32 {
+    let mut asked = 0;
+    while let Some(core) = pool.kick() {
+        runs[core] = pool.pick(core, now).run;
+        asked += 1;
+        assert!(asked < 20, "it never settles");
+    }
+    asked
+}
+
+proptest! {
+    /// Whatever happens, those with the smallest keys run; nobody runs twice; and nobody who
+    /// goes on running changes the core.
+    #[test]
+    fn the_first_ones_run_and_stay_where_they_are(
+        events in proptest::collection::vec((0..N, any::<bool>()), 1..80),
+        priorities in proptest::collection::vec(0..5u64, N),
+    ) {
+        let mut pool = Global::<N, 3>::new(Order::Priority, 3);
+        for (index, priority) in priorities.iter().enumerate() {
+            pool.reserve(entity(index), task(*priority), 0).unwrap();
+        }
+        let mut runs = [None; 3];
+        for (core, slot) in runs.iter_mut().enumerate() { *slot = pool.pick(core, 0).run; }
+        let mut ready = [false; N];
+        for (now, (who, wakes)) in (1..).zip(events) {
+            let before = runs;
+            ready[who] = wakes;
+            match wakes {
+                true => pool.wake(entity(who), now),
+                false => {
+                    pool.block(entity(who), now);
+                    for (core, slot) in runs.iter_mut().enumerate() {
+                        if *slot == Some(entity(who)) { *slot = pool.pick(core, now).run; }
+                    }
+                }
+            }
+            settle(&mut pool, &mut runs, now);
+            let mut keys: Vec<_> = (0..N).filter(|i| ready[*i]).map(|i| priorities[i]).collect();
+            keys.sort();
+            keys.truncate(3);
+            let mut running: Vec<_> = runs.iter().flatten().map(|e| priorities[e.index()]).collect();
+            running.sort();
+            prop_assert_eq!(&running, &keys);
+            for (core, run) in runs.iter().enumerate() {
+                let Some(run) = run else { continue };
+                prop_assert!(ready[run.index()]);
+                prop_assert!(runs.iter().filter(|other| *other == &Some(*run)).count() == 1);
+                if let Some(at) = before.iter().position(|b| b == &Some(*run)) {
+                    prop_assert_eq!(at, core, "moved without need");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn budgets_are_spent_on_every_core() {
+    let mut pool = Global::<N, 2>::new(Order::EarliestDeadline, 2);
+    for index in 0..3 {
+        let interface = Interface::periodic(6, 4).unwrap();
+        let server = Reservation {
+            kind: Kind::Deferrable,
+            interface,
+            priority: 0,
+        };
+        pool.reserve(entity(index), server, 0).unwrap();
+        pool.wake(entity(index), 0);
+    }
+    let mut got = [0u64; 3];
+    let mut until = [0; 2];
+    let mut runs = [None; 2];
+    for now in 0..60u64 {
+        for core in 0..2 {
+            if until[core] <= now {
+                let decision = pool.pick(core, now);
+                runs[core] = decision.run;
+                until[core] = decision.until.unwrap_or(u64::MAX);
+            }
+        }
+        while let Some(core) = pool.kick() {
+            let decision = pool.pick(core, now);
+            (runs[core], until[core]) = (decision.run, decision.until.unwrap_or(u64::MAX));
+        }
+        assert!(runs[0].is_none() || runs[0] != runs[1]);
+        for run in runs.into_iter().flatten() {
+            got[run.index()] += 1;
+        }
+    }
+    // Three times 2/3 of a CPU on two CPUs leave nothing over, but global EDF cannot use it
+    // all: 4 + 4 in parallel, then 4 in the 2 + 2 that are left, one at a time.
+    let all: u64 = got.iter().sum();
+    assert!(got.iter().all(|got| *got <= 40), "{got:?}");
+    assert!(all >= 100, "{got:?}");
+}
+
+#[test]
+fn partitions_do_not_mix() {
+    let servers = || Servers::<N>::new(Order::Priority, crate::Slack::Idle);
+    let mut pool = Partitioned::<_, N, 2>::new([servers(), servers()]);
+    for index in 0..4 {
+        assert!(pool.place(entity(index), index % 2));
+        let core = pool.core(index % 2).unwrap();
+        core.reserve(entity(index), task(index as u64), 0).unwrap();
+    }
+    assert!(!pool.place(entity(0), 2));
+    let mut runs = [None; 2];
+    pool.wake(entity(2), 0);
+    assert_eq!(settle(&mut pool, &mut runs, 0), 1);
+    assert_eq!(runs, [Some(entity(2)), None]);
+    pool.wake(entity(0), 1);
+    pool.wake(entity(3), 1);
+    settle(&mut pool, &mut runs, 1);
+    assert_eq!(runs, [Some(entity(0)), Some(entity(3))]);
+    pool.block(entity(0), 2);
+    pool.suspend(1, 2);
+    settle(&mut pool, &mut runs, 2);
+    assert_eq!(runs[0], Some(entity(2)));
+    assert_eq!(pool.pick(7, 3).run, None);
+}

@@ -27,6 +27,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod admission;
 mod arith;
 mod entity;
 mod interface;

@@ -1,0 +1,216 @@
+//! What tasks ask for: demand in windows of time.
+
+use super::Refusal;
+
+/// Fractions of a CPU are counted in parts of 2^-64 here, rounded up.
+pub(super) const ONE: u128 = 1 << 64;
+
+/// A sporadic task, or a component as its home sees it: `execution` in each `period`, by
+/// `deadline` after the arrival, released up to `jitter` after it. All in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    period: u64,
+    execution: u64,
+    /// From the latest release, not from the arrival.
+    window: u64,
+    jitter: u64,
+    priority: u64,
+    /// `execution / period`.
+    bandwidth: u128,
+    /// By how much its demand is ahead of its bandwidth, at most.
+    ahead: u64,
+}
+
+impl Demand {
+    /// A task; what can never be kept, or is beyond [`MAX_TIME`](super::MAX_TIME), is refused.
+    /// `priority` counts where priorities decide; the smallest number is the highest.
+    pub fn new(
+        period: u64,
+        execution: u64,
+        deadline: u64,
+        jitter: u64,
+        priority: u64,
+    ) -> Result<Self, Refusal> {
+        let longest = period.max(deadline).max(execution).max(jitter);
+        if period == 0 || execution == 0 || longest > super::MAX_TIME {
+            return Err(Refusal::Time);
+        }
+        let window = deadline.checked_sub(jitter).filter(|w| *w >= execution);
+        let window = window.ok_or(Refusal::Hopeless)?;
+        // execution * (period - window) / period, rounded up.
+        let early = u128::from(period.saturating_sub(window));
+        let ahead = (u128::from(execution) * early).div_ceil(period.into());
+        Ok(Self {
+            period,
+            execution,
+            window,
+            jitter,
+            priority,
+            bandwidth: (u128::from(execution) << 64).div_ceil(period.into()),
+            // No more than the execution time.
+            ahead: u64::try_from(ahead).unwrap_or(execution),
+        })
+    }
+
+    /// Nothing: a free place in a table.
+    pub const NONE: Self = Self {
+        period: 1,
+        execution: 0,
+        window: u64::MAX,
+        jitter: 0,
+        priority: u64::MAX,
+        bandwidth: 0,
+        ahead: 0,
+    };
+
+    /// That may run its execution late in one period and early in the next, so that the others
+    /// see it `jitter` apart from its period; its own deadline is not touched by that. So do
+    /// deferrable servers under fixed priorities, by period - budget.
+    pub const fn back_to_back(self, jitter: u64) -> Self {
+        Self { jitter, ..self }
+    }
+
+    /// From one arrival to the next, at least.
+    pub const fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// How long it takes, at most.
+    pub const fn execution(&self) -> u64 {
+        self.execution
+    }
+
+    /// Its priority's number.
+    pub const fn priority(&self) -> u64 {
+        self.priority
+    }
+
+    /// The time from its latest release to its deadline.
+    pub(super) const fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// What it must be given in a window of `length` that begins with its release.
+    #[inline]
+    fn within(&self, length: u64) -> u64 {
+        match length.checked_sub(self.window) {
+            None => 0,
+            Some(rest) => (rest / self.period + 1).saturating_mul(self.execution),
+        }
+    }
+
+    /// What it can ask for from its release on, in `length`.
+    #[inline]
+    pub(super) fn requested(&self, length: u64) -> u64 {
+        let arrivals = length.saturating_add(self.jitter).div_ceil(self.period);
+        arrivals.saturating_mul(self.execution)
+    }
+
+    /// The last instant at or before `at` at which a deadline of it can be.
+    fn last_deadline(&self, at: u64) -> Option<u64> {
+        let rest = at.checked_sub(self.window)?;
+        Some(at - rest % self.period)
+    }
+}
+
+/// Tasks in a table, with one of them replaced, left out or added: what would be, without a
+/// copy. Where priorities are equal, who is earlier in the table goes first.
+#[derive(Clone, Copy, Debug)]
+pub struct Set<'a> {
+    tasks: &'a [Demand],
+    at: usize,
+    with: Demand,
+}
+
+impl<'a> Set<'a> {
+    /// The table as it is.
+    pub const fn new(tasks: &'a [Demand]) -> Self {
+        Self {
+            tasks,
+            at: usize::MAX,
+            with: Demand::NONE,
+        }
+    }
+
+    /// With `task` in place of the one at `index`; from the table's length on, after all.
+    pub const fn with(self, index: usize, task: Demand) -> Self {
+        Self {
+            at: index,
+            with: task,
+            ..self
+        }
+    }
+
+    /// Without the one at `index`.
+    pub const fn without(self, index: usize) -> Self {
+        self.with(index, Demand::NONE)
+    }
+
+    /// Its tasks.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Demand> {
+        let (before, after) = match self.tasks.split_at_checked(self.at) {
+            Some((before, after)) => (before, after.get(1..).unwrap_or_default()),
+            None => (self.tasks, &[][..]),
+        };
+        let all = before
+            .iter()
+            .chain(core::iter::once(&self.with))
+            .chain(after);
+        all.filter(|task| task.execution != 0)
+    }
+
+    /// How many there can be.
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.tasks.len()).map_or(u32::MAX, |len| len.saturating_add(1))
+    }
+
+    /// The demand bound function: what deadlines ask for within `length` (Baruah, Rosier and
+    /// Howell 1990).
+    pub(super) fn demand(&self, length: u64) -> u64 {
+        self.iter()
+            .fold(0, |sum: u64, task| sum.saturating_add(task.within(length)))
+    }
+
+    /// The last instant at or before `at` at which a deadline can be.
+    pub(super) fn last_deadline(&self, at: u64) -> Option<u64> {
+        self.iter().filter_map(|task| task.last_deadline(at)).max()
+    }
+
+    /// The sum of bandwidths, in parts of [`ONE`]; too much by less than a part for each task.
+    pub(super) fn bandwidth(&self) -> u128 {
+        self.iter().map(|task| task.bandwidth).sum()
+    }
+
+    /// By how much demand is ahead of bandwidth at most.
+    pub(super) fn ahead(&self) -> u64 {
+        self.iter()
+            .fold(0, |sum: u64, task| sum.saturating_add(task.ahead))
+    }
+
+    /// The longest time from a release to its deadline.
+    pub(super) fn longest_window(&self) -> u64 {
+        self.iter().map(|task| task.window).max().unwrap_or(0)
+    }
+
+    /// The least common multiple of the periods and `first`, where it is no more than `limit`.
+    pub(super) fn hyperperiod(&self, first: u64, limit: u64) -> Option<u64> {
+        self.iter().try_fold(first.max(1), |all, task| {
+            let multiple = (all / gcd(all, task.period)).checked_mul(task.period)?;
+            (multiple <= limit).then_some(multiple)
+        })
+    }
+
+    /// Exactly the execution in a multiple of all periods.
+    pub(super) fn execution_in(&self, hyperperiod: u64) -> u128 {
+        let each =
+            |task: &Demand| u128::from(hyperperiod / task.period) * u128::from(task.execution);
+        self.iter().map(each).sum()
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.max(1)
+}

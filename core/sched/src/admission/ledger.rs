@@ -1,0 +1,212 @@
+//! What was admitted to a core: its components, and the tasks in them.
+
+use super::{Demand, Plan, Refusal, Set, Window, Work, checked, holds_alone, least_budget};
+use crate::{Interface, Kind, Order};
+
+/// A component that was admitted.
+#[derive(Clone, Debug)]
+struct Component<const T: usize> {
+    plan: Plan,
+    order: Order,
+    kind: Kind,
+    priority: u64,
+    tasks: [Demand; T],
+}
+
+/// What is to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A component comes, without tasks, or changes how it is served; its tasks stay.
+    Component {
+        /// Its period and deadline; the budget follows from its tasks.
+        plan: Plan,
+        /// How it chooses among its tasks.
+        order: Order,
+        /// How it is served.
+        kind: Kind,
+        /// Its priority on the core, where these decide.
+        priority: u64,
+    },
+    /// A component's task comes, or changes.
+    Task {
+        /// Its place in the component.
+        place: usize,
+        /// What it asks for.
+        demand: Demand,
+    },
+    /// A component's task goes.
+    NoTask {
+        /// Its place in the component.
+        place: usize,
+    },
+}
+
+/// What a component has after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Its interface, the least one; none: it has no tasks.
+    pub interface: Option<Interface>,
+}
+
+/// What one core has admitted: up to `C` components with up to `T` tasks each.
+#[derive(Clone, Debug)]
+pub struct Ledger<const C: usize, const T: usize> {
+    order: Order,
+    components: [Option<Component<T>>; C],
+    /// What the core sees of each component.
+    demands: [Demand; C],
+}
+
+impl<const C: usize, const T: usize> Ledger<C, T> {
+    /// A core that has admitted nothing and chooses by `order`.
+    pub const fn new(order: Order) -> Self {
+        Self {
+            order,
+            components: [const { None }; C],
+            demands: [Demand::NONE; C],
+        }
+    }
+
+    /// What `component` would have after `change`, which is not made.
+    pub fn check(
+        &self,
+        component: usize,
+        change: Change,
+        work: &mut Work,
+    ) -> Result<Admitted, Refusal> {
+        self.consider(component, change, work)
+            .map(|(admitted, _)| admitted)
+    }
+
+    /// Makes `change` to `component`, if every deadline of every component holds after it;
+    /// else nothing changes.
+    pub fn admit(
+        &mut self,
+        component: usize,
+        change: Change,
+        work: &mut Work,
+    ) -> Result<Admitted, Refusal> {
+        let (admitted, demand) = self.consider(component, change, work)?;
+        let slot = self.components.get_mut(component);
+        let slot = slot.ok_or(Refusal::NoPlace)?;
+        match (change, slot) {
+            (
+                Change::Component {
+                    plan,
+                    order,
+                    kind,
+                    priority,
+                },
+                slot,
+            ) => {
+                let tasks = slot.as_ref().map_or([Demand::NONE; T], |old| old.tasks);
+                *slot = Some(Component {
+                    plan,
+                    order,
+                    kind,
+                    priority,
+                    tasks,
+                });
+            }
+            (Change::Task { place, demand }, Some(slot)) => put(&mut slot.tasks, place, demand),
+            (Change::NoTask { place }, Some(slot)) => put(&mut slot.tasks, place, Demand::NONE),
+            (_, None) => return Err(Refusal::NothingThere),
+        }
+        put(&mut self.demands, component, demand);
+        Ok(admitted)
+    }
+
+    /// A component goes, with all its tasks.
+    pub fn remove(&mut self, component: usize) {
+        if let Some(slot) = self.components.get_mut(component) {
+            *slot = None;
+            put(&mut self.demands, component, Demand::NONE);
+        }
+    }
+
+    /// The interface of `component`.
+    pub fn interface(&self, component: usize) -> Option<Interface> {
+        let demand = self.demands.get(component)?;
+        let window = self.components.get(component)?.as_ref()?.plan.window;
+        let (period, budget) = (demand.period(), demand.execution());
+        let plan = Plan { period, window };
+        plan.interface(budget).ok()
+    }
+
+    fn consider(
+        &self,
+        component: usize,
+        change: Change,
+        work: &mut Work,
+    ) -> Result<(Admitted, Demand), Refusal> {
+        let slot = self.components.get(component).ok_or(Refusal::NoPlace)?;
+        let there = slot.as_ref();
+        let here = || there.ok_or(Refusal::NothingThere);
+        let set = |tasks| Set::new(tasks);
+        let (plan, order, kind, priority, set) = match change {
+            Change::Component {
+                plan,
+                order,
+                kind,
+                priority,
+            } => {
+                let tasks = there.map_or(&[][..], |component| &component.tasks);
+                (plan, order, kind, priority, set(tasks))
+            }
+            Change::Task { place, demand } => {
+                let old = here()?;
+                old.tasks.get(place).ok_or(Refusal::NoPlace)?;
+                let set = set(&old.tasks).with(place, demand);
+                (old.plan, old.order, old.kind, old.priority, set)
+            }
+            Change::NoTask { place } => {
+                let old = here()?;
+                old.tasks.get(place).ok_or(Refusal::NoPlace)?;
+                let set = set(&old.tasks).without(place);
+                (old.plan, old.order, old.kind, old.priority, set)
+            }
+        };
+        checked(plan)?;
+        if set.iter().next().is_none() {
+            return Ok((Admitted { interface: None }, Demand::NONE));
+        }
+        let budget = least_budget(&set, order, plan, work)?;
+        let interface = plan.interface(budget)?;
+        kind.suits(interface)?;
+        let demand = self.demand(interface, kind, priority)?;
+        let all = Set::new(&self.demands).with(component, demand);
+        holds_alone(&all, self.order, work)?;
+        let interface = Some(interface);
+        Ok((Admitted { interface }, demand))
+    }
+
+    /// A component as the core sees it.
+    fn demand(&self, interface: Interface, kind: Kind, priority: u64) -> Result<Demand, Refusal> {
+        let (period, budget) = (interface.period(), interface.budget());
+        let demand = Demand::new(period, budget, interface.deadline(), 0, priority)?;
+        Ok(match (self.order, kind) {
+            (Order::Priority, Kind::Deferrable) => demand.back_to_back(period - budget),
+            _ => demand,
+        })
+    }
+}
+
+fn put(table: &mut [Demand], place: usize, demand: Demand) {
+    if let Some(slot) = table.get_mut(place) {
+        *slot = demand;
+    }
+}
+
+/// So that a plan for an interface that is given needs no window of its own.
+impl From<Interface> for Plan {
+    fn from(interface: Interface) -> Self {
+        let window = match interface.is_implicit() {
+            true => Window::Period,
+            false => Window::Deadline(interface.deadline()),
+        };
+        Self {
+            period: interface.period(),
+            window,
+        }
+    }
+}

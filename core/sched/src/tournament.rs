@@ -33,16 +33,15 @@ pub(crate) struct Tournament<const N: usize> {
 
 impl<const N: usize> Tournament<N> {
     /// Nobody takes part.
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         const { assert!(N.is_power_of_two() && N >= 2 && N <= 1 << 14) };
-        let mut tree = Self {
+        // Of two leaves, the only round's halves are themselves.
+        Self {
             keys: [ABSENT; N],
-            rounds: [[0; 2]; N],
+            rounds: [[0, 1]; N],
             leaves: 2,
             top: 0,
-        };
-        tree.rebuild();
-        tree
+        }
     }
 
     /// Who has the smallest key, and the key.

@@ -111,7 +111,7 @@ fn interface(random: &mut Random, tasks: &[One], policy: Policy) -> Interface {
     let set = Set::new(&demands);
     let least = admission::least_budget(&set, order(policy), plan, &mut Work::new(1 << 24));
     let budget = match least {
-        Ok(least) => (least + random.below(3)).saturating_sub(1),
+        Ok(least) => (least.budget + random.below(3)).saturating_sub(1),
         Err(_) => 1 + random.below(period),
     };
     let deadline = match window {

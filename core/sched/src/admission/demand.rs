@@ -35,6 +35,9 @@ impl Demand {
         if period == 0 || execution == 0 || longest > super::MAX_TIME {
             return Err(Refusal::Time);
         }
+        if execution > period {
+            return Err(Refusal::Overload);
+        }
         let window = deadline.checked_sub(jitter).filter(|w| *w >= execution);
         let window = window.ok_or(Refusal::Hopeless)?;
         // execution * (period - window) / period, rounded up.
@@ -164,21 +167,45 @@ impl<'a> Set<'a> {
         u32::try_from(self.tasks.len()).map_or(u32::MAX, |len| len.saturating_add(1))
     }
 
+    /// The three stretches of the table, free places included: they ask for nothing.
+    #[inline]
+    fn stretches(&self) -> [&[Demand]; 3] {
+        let with = core::slice::from_ref(&self.with);
+        match self.tasks.split_at_checked(self.at) {
+            Some((before, after)) => [before, with, after.get(1..).unwrap_or_default()],
+            None => [self.tasks, with, &[]],
+        }
+    }
+
     /// The demand bound function: what deadlines ask for within `length` (Baruah, Rosier and
     /// Howell 1990).
     pub(super) fn demand(&self, length: u64) -> u64 {
-        self.iter()
-            .fold(0, |sum: u64, task| sum.saturating_add(task.within(length)))
+        let mut sum: u64 = 0;
+        for stretch in self.stretches() {
+            for task in stretch {
+                sum = sum.saturating_add(task.within(length));
+            }
+        }
+        sum
     }
 
     /// The last instant at or before `at` at which a deadline can be.
     pub(super) fn last_deadline(&self, at: u64) -> Option<u64> {
-        self.iter().filter_map(|task| task.last_deadline(at)).max()
+        let mut last = None;
+        for stretch in self.stretches() {
+            for task in stretch {
+                last = last.max(task.last_deadline(at));
+            }
+        }
+        last
     }
 
-    /// The sum of bandwidths, in parts of [`ONE`]; too much by less than a part for each task.
-    pub(super) fn bandwidth(&self) -> u128 {
-        self.iter().map(|task| task.bandwidth).sum()
+    /// The sum of bandwidths times `period`, in parts of [`ONE`]; too much by less than `period`
+    /// for each task. None where it is more than the whole.
+    pub(super) fn bandwidth(&self, period: u64) -> Option<u128> {
+        let sum: u128 = self.iter().map(|task| task.bandwidth).sum();
+        // What each task is rounded up by is no more than a part.
+        (sum <= ONE + u128::from(self.len())).then(|| sum * u128::from(period))
     }
 
     /// By how much demand is ahead of bandwidth at most.

@@ -8,7 +8,8 @@
 
 use super::demand::{ONE, Set};
 use super::supply::Supply;
-use super::{Plan, Refusal, Shortfall, Work};
+use super::{Least, Plan, Refusal, Shortfall, Work};
+use core::ops::Range;
 
 /// What is beyond no bound can be told for.
 const ENDLESS: u64 = u64::MAX;
@@ -16,7 +17,7 @@ const ENDLESS: u64 = u64::MAX;
 /// Whether `set` holds its deadlines with `supply`.
 pub(super) fn holds(set: &Set<'_>, supply: &Supply, work: &mut Work) -> Result<(), Refusal> {
     let bound = bound(set, supply)?;
-    backwards(set, bound, work, |at, demand, _| {
+    backwards(set, 0..bound, work, |at, demand| {
         let given = supply.time_for(demand).filter(|time| *time <= at);
         given.ok_or_else(|| {
             Refusal::Late(Shortfall {
@@ -31,40 +32,52 @@ pub(super) fn holds(set: &Set<'_>, supply: &Supply, work: &mut Work) -> Result<(
 /// The least whole budget with which `set` holds its deadlines, in the period of `plan`.
 ///
 /// Each instant at which a budget is not enough says which one is, and no smaller one would
-/// do; with a larger budget, all that was enough before still is. So one way through the
-/// instants finds the least, if it begins with a budget for which there is a bound: first the
-/// earliest deadlines raise it, where most sets have their worst, then all of them.
-pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result<u64, Refusal> {
+/// do; with a larger budget, all that was enough before still is. So whatever way leads through
+/// the instants finds the least. This one looks at ever longer stretches from zero: most sets
+/// have their worst early, and the larger the budget, the earlier the bound.
+///
+/// Where the bound is so far away that half of the work is done, because the budget is hardly
+/// more than the bandwidth, the budget grows by 1/256, and the bound comes near.
+pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result<Least, Refusal> {
     let mut budget = least_by_bandwidth(set, plan.period)?;
-    for task in set.iter() {
-        let mut at = task.window();
-        for _ in 0..EARLY {
-            work.spend(set.len())?;
-            budget = plan.raise(budget, at, set.demand(at))?;
-            at = at.saturating_add(task.period());
+    let mut exact = true;
+    let enough = work.left / 2;
+    let mut horizon = set.longest_window().saturating_add(plan.period);
+    let mut seen = 0;
+    loop {
+        backwards(set, seen..horizon, work, |at, demand| {
+            budget = plan.raise(budget, at, demand)?;
+            let met = plan.supply(budget).time_for(demand);
+            Ok(met.unwrap_or(at).min(at))
+        })?;
+        work.spend(set.len())?;
+        let bound = match bound(set, &plan.supply(budget)) {
+            Err(Refusal::Undecided) => ENDLESS,
+            bound => bound?,
+        };
+        if bound <= horizon {
+            return Ok(Least { budget, exact });
         }
+        if exact && work.left < enough {
+            exact = false;
+            budget = budget.saturating_add(budget / 256 + 1);
+            if budget > plan.most() {
+                return Err(Refusal::Undecided);
+            }
+        }
+        seen = horizon;
+        horizon = horizon.saturating_mul(2).min(bound);
     }
-    let supply = |budget| plan.supply(budget);
-    let bound = bound(set, &supply(budget))?;
-    backwards(set, bound, work, |at, demand, _| {
-        budget = plan.raise(budget, at, demand)?;
-        Ok(supply(budget).time_for(demand).unwrap_or(at).min(at))
-    })?;
-    Ok(budget)
 }
-
-/// How many deadlines of each task are looked at first.
-const EARLY: u32 = 3;
 
 /// The least budget of `period` that is no less than the bandwidth of `set`.
 pub(super) fn least_by_bandwidth(set: &Set<'_>, period: u64) -> Result<u64, Refusal> {
-    // Both below 2^65 by what is a valid time.
-    let product = set.bandwidth() * u128::from(period);
+    let product = set.bandwidth(period).ok_or(Refusal::Overload)?;
     let up = u64::try_from(product.div_ceil(ONE)).map_err(|_| Refusal::Overload)?;
-    let error = u128::from(set.len()) * u128::from(period);
-    // The sum is too much by less than `error`: one less may be exactly enough.
+    // The sum is too much by less than the error: one less may be exactly enough.
     let below = up.saturating_sub(1);
-    let least = match product - (u128::from(below) << 64) <= error && below > 0 {
+    let near = product - (u128::from(below) << 64) <= error(set, period);
+    let least = match near && below > 0 {
         true => match exactly(set, below, period) {
             true => below,
             false => up,
@@ -75,6 +88,11 @@ pub(super) fn least_by_bandwidth(set: &Set<'_>, period: u64) -> Result<u64, Refu
         true => Ok(least.max(1)),
         false => Err(Refusal::Overload),
     }
+}
+
+/// By how much the bandwidth of `set` times `period` is too large at most.
+fn error(set: &Set<'_>, period: u64) -> u128 {
+    u128::from(set.len()) * u128::from(period)
 }
 
 /// Whether the bandwidth of `set` is at most `budget / period`, exactly; `false` where no
@@ -100,17 +118,22 @@ fn bound(set: &Set<'_>, supply: &Supply) -> Result<u64, Refusal> {
         Some(hyperperiod) => Ok(linear.min(first.saturating_add(hyperperiod))),
         None if linear < ENDLESS => Ok(linear),
         // Either more is asked for than given, or nobody can tell.
-        None => match set.bandwidth() * u128::from(period) > u128::from(supply.budget) << 64 {
-            true => Err(Refusal::Overload),
-            false => Err(Refusal::Undecided),
+        None => match set.bandwidth(period) {
+            Some(asked)
+                if asked.saturating_sub(error(set, period)) <= u128::from(supply.budget) << 64 =>
+            {
+                Err(Refusal::Undecided)
+            }
+            _ => Err(Refusal::Overload),
         },
     }
 }
 
 /// (ahead + starved * budget / period) / (budget / period - bandwidth), all times the period.
 fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
-    let asked = set.bandwidth() * u128::from(supply.period);
-    let Some(margin) = (u128::from(supply.budget) << 64).checked_sub(asked) else {
+    let given = u128::from(supply.budget) << 64;
+    let asked = set.bandwidth(supply.period);
+    let Some(margin) = asked.and_then(|asked| given.checked_sub(asked)) else {
         return ENDLESS;
     };
     let above = u128::from(set.ahead()) * u128::from(supply.period)
@@ -124,22 +147,23 @@ fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
     }
 }
 
-/// Visits the instants up to `bound`. `enough` says of an instant and its demand from when on
-/// that demand is met, at or before the instant.
+/// Visits the instants of `span`, from its end on, which is among them, down to its start.
+/// `enough` says of an instant and its demand from when on that demand is met, at or before
+/// the instant.
 fn backwards(
     set: &Set<'_>,
-    bound: u64,
+    span: Range<u64>,
     work: &mut Work,
-    mut enough: impl FnMut(u64, u64, &mut Work) -> Result<u64, Refusal>,
+    mut enough: impl FnMut(u64, u64) -> Result<u64, Refusal>,
 ) -> Result<(), Refusal> {
-    let mut at = bound;
-    loop {
+    let mut at = span.end;
+    while at > span.start {
         work.spend(set.len())?;
         let demand = set.demand(at);
         if demand == 0 {
             return Ok(());
         }
-        let met = enough(at, demand, work)?;
+        let met = enough(at, demand)?;
         if met < at {
             at = met;
             continue;
@@ -150,4 +174,5 @@ fn backwards(
         };
         at = before;
     }
+    Ok(())
 }

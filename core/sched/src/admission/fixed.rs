@@ -9,7 +9,7 @@
 use super::demand::{Demand, Set};
 use super::edf::least_by_bandwidth;
 use super::supply::Supply;
-use super::{Plan, Refusal, Shortfall, Work};
+use super::{Least, Plan, Refusal, Shortfall, Work};
 
 /// What `task`, and all that go before it, can ask for in `length` after its release.
 fn requested(set: &Set<'_>, task: &Demand, length: u64) -> u64 {
@@ -64,7 +64,7 @@ pub(super) fn holds(set: &Set<'_>, supply: &Supply, work: &mut Work) -> Result<(
 
 /// The least whole budget with which `set` holds its deadlines, in the period of `plan`: for
 /// each task in turn, what it needs beyond what those before it need.
-pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result<u64, Refusal> {
+pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result<Least, Refusal> {
     let mut budget = least_by_bandwidth(set, plan.period)?;
     for task in set.iter() {
         budget = plan.search(budget, |budget| {
@@ -75,5 +75,8 @@ pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result
             }
         })?;
     }
-    Ok(budget)
+    Ok(Least {
+        budget,
+        exact: true,
+    })
 }

@@ -1,6 +1,6 @@
 //! What was admitted to a core: its components, and the tasks in them.
 
-use super::{Demand, Plan, Refusal, Set, Window, Work, checked, holds_alone, least_budget};
+use super::{Demand, Least, Plan, Refusal, Set, Window, Work, checked, holds_alone, least_budget};
 use crate::{Interface, Kind, Order};
 
 /// A component that was admitted.
@@ -46,6 +46,8 @@ pub enum Change {
 pub struct Admitted {
     /// Its interface, the least one; none: it has no tasks.
     pub interface: Option<Interface>,
+    /// Whether its budget is the least to the tick ([`Least::exact`]).
+    pub exact: bool,
 }
 
 /// What one core has admitted: up to `C` components with up to `T` tasks each.
@@ -168,16 +170,20 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
         };
         checked(plan)?;
         if set.iter().next().is_none() {
-            return Ok((Admitted { interface: None }, Demand::NONE));
+            let nothing = Admitted {
+                interface: None,
+                exact: true,
+            };
+            return Ok((nothing, Demand::NONE));
         }
-        let budget = least_budget(&set, order, plan, work)?;
+        let Least { budget, exact } = least_budget(&set, order, plan, work)?;
         let interface = plan.interface(budget)?;
         kind.suits(interface)?;
         let demand = self.demand(interface, kind, priority)?;
         let all = Set::new(&self.demands).with(component, demand);
         holds_alone(&all, self.order, work)?;
         let interface = Some(interface);
-        Ok((Admitted { interface }, demand))
+        Ok((Admitted { interface, exact }, demand))
     }
 
     /// A component as the core sees it.

@@ -5,8 +5,9 @@
 //! against what was admitted before, in whole ticks, without memory of its own, in a bounded
 //! number of steps ([`Work`]). The answer is exact, not a sufficient test: where these find a
 //! budget, one tick less would miss a deadline at the worst supply; where they refuse, the
-//! [`Shortfall`] says at which instant. What cannot be decided within the bound is refused as
-//! [`Refusal::Undecided`], and is never let in.
+//! [`Shortfall`] says at which instant. Where half of the steps do not suffice for that, a
+//! budget that is a little larger may ([`Least::exact`]); what cannot be decided even so is
+//! refused as [`Refusal::Undecided`], and is never let in.
 //!
 //! [`Ledger`] keeps what was admitted for one core. A component's demand, in whatever tasks it
 //! has, becomes a budget by [`Plan`]; the core then sees a task of that period, budget and
@@ -85,7 +86,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// So many visits; each is about twenty instructions.
+    /// So many visits; each is about 25 instructions.
     pub const fn new(visits: u32) -> Self {
         Self { left: visits }
     }
@@ -200,6 +201,16 @@ fn checked(plan: Plan) -> Result<(), Refusal> {
     }
 }
 
+/// A budget that is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Least {
+    /// In ticks.
+    pub budget: u64,
+    /// Whether one tick less would not be enough. Else that was not to be decided with the
+    /// work allowed, and this is up to 1/128 more than the least.
+    pub exact: bool,
+}
+
 /// The least whole budget with which `set` holds all deadlines, in periods and with the
 /// deadline of `plan`.
 pub fn least_budget(
@@ -207,7 +218,7 @@ pub fn least_budget(
     order: Order,
     plan: Plan,
     work: &mut Work,
-) -> Result<u64, Refusal> {
+) -> Result<Least, Refusal> {
     checked(plan)?;
     match order {
         Order::EarliestDeadline => edf::least_budget(set, plan, work),

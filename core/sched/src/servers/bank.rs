@@ -39,7 +39,7 @@ pub(crate) struct Bank<const N: usize> {
 }
 
 impl<const N: usize> Bank<N> {
-    pub fn new(rules: Rules) -> Self {
+    pub const fn new(rules: Rules) -> Self {
         Self {
             servers: [const { None }; N],
             timers: Tournament::new(),

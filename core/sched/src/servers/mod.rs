@@ -89,7 +89,7 @@ pub struct Servers<const N: usize = { crate::MAX_ENTITIES }> {
 
 impl<const N: usize> Servers<N> {
     /// Without servers.
-    pub fn new(order: Order, slack: Slack) -> Self {
+    pub const fn new(order: Order, slack: Slack) -> Self {
         Self {
             bank: Bank::new(Rules { order, slack }),
             ready: Tournament::new(),

@@ -1,0 +1,83 @@
+//! Counts what the scheduler's decisions and its admission cost on the target, instruction by
+//! instruction: `core/sched` as the hypervisor has it, built with the same options, driven
+//! through random loads.
+//!
+//! It runs on QEMU's board itself with `-icount shift=0`, where the performance monitors count
+//! every instruction exactly. It prints `sched: FIGURE VALUE` and lines that begin with
+//! `sched-info:` for people, at the end `sched: done`; `FAIL` and why where something is wrong.
+
+#![no_std]
+#![no_main]
+
+#[macro_use]
+extern crate hanok_guest_runtime;
+
+mod admission;
+mod counter;
+mod decisions;
+
+use hanok_guest_runtime::{psci, tree::Machine};
+
+/// Where the runtime hands over: `tree` is where the device tree lies.
+// SAFETY: the one function of this name; the runtime declares it so.
+#[unsafe(no_mangle)]
+fn guest_main(tree: u64) -> ! {
+    // SAFETY: the boot protocol passes the tree's address, in RAM that is mapped.
+    match unsafe { Machine::read(tree) } {
+        Ok(machine) => {
+            hanok_guest_runtime::install(&machine);
+            measure();
+        }
+        Err(why) => println!("FAIL sched: {why}"),
+    }
+    psci::system_off()
+}
+
+fn measure() {
+    match counter::start() {
+        true => {
+            decisions::measure();
+            admission::measure();
+        }
+        false => println!("FAIL sched: this CPU counts no instructions here"),
+    }
+    println!("sched: done");
+}
+
+/// Numbers that are the same in every run, by xorshift (Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit.max(1)
+    }
+}
+
+/// The mean and the most of what was counted.
+#[derive(Default)]
+struct Costs {
+    number: u64,
+    sum: u64,
+    most: u64,
+}
+
+impl Costs {
+    fn add(&mut self, cost: u64) {
+        self.number += 1;
+        self.sum += cost;
+        self.most = self.most.max(cost);
+    }
+
+    fn mean(&self) -> u64 {
+        self.sum / self.number.max(1)
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    println!("FAIL sched: {info}");
+    psci::system_off()
+}

@@ -52,6 +52,13 @@ impl Interface {
         Self::new(period, budget, period)
     }
 
+    /// The shortest one there is.
+    pub(crate) const LEAST: Self = Self {
+        period: 1,
+        budget: 1,
+        deadline: 1,
+    };
+
     /// How often the budget comes, in ticks.
     pub const fn period(self) -> u64 {
         self.period

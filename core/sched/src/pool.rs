@@ -1,6 +1,6 @@
 //! Several pCPUs: each with its own, or all from one queue.
 
-use crate::servers::{Bank, Queue, Rules, Server};
+use crate::servers::{Bank, Queue, Rules};
 use crate::tournament::Tournament;
 use crate::{Decision, Entity, InterfaceError, Order, Policy, Reservation, Slack};
 
@@ -168,16 +168,11 @@ impl<const N: usize, const C: usize> Global<N, C> {
         reservation: Reservation,
         now: u64,
     ) -> Result<(), InterfaceError> {
-        let Reservation {
-            kind,
-            interface,
-            priority,
-        } = reservation;
-        kind.suits(interface)?;
+        reservation.kind.suits(reservation.interface)?;
         self.settle(now);
         self.out(entity);
-        let server = Server::new(kind, interface, priority, now);
-        let queue = self.bank.insert(entity, server);
+        self.ready.make_room(entity);
+        let queue = self.bank.insert(entity, reservation, now);
         self.place(entity, queue);
         Ok(())
     }
@@ -237,7 +232,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
         };
         let since = core::mem::replace(&mut lane.since, now);
         if let Some((entity, _)) = lane.runs {
-            let queue = self.bank.charge(entity, since, now);
+            let queue = self.bank.charge(entity, now.saturating_sub(since));
             self.place(entity, queue);
         }
     }
@@ -320,12 +315,9 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
             lane.present = true;
         }
         let chosen = self.choose(core, now);
-        let own = chosen.and_then(|entity| self.bank.lasts_until(entity, now));
-        let timer = self.bank.next_timer();
-        let until = match (own, timer) {
-            (Some(own), Some(timer)) => Some(own.min(timer)),
-            (own, timer) => own.or(timer),
-        };
+        let own = chosen.map_or(u64::MAX, |entity| self.bank.lasts_until(entity, now));
+        let until = own.min(self.bank.next_timer());
+        let until = (until != u64::MAX).then_some(until);
         let run = chosen.filter(|entity| self.bank.has_work(*entity));
         Decision { run, until }
     }

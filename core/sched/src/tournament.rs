@@ -8,13 +8,13 @@
 //! grow, but its deletion goes down with two comparisons a level; balanced trees cost a
 //! multiple of both.
 //!
-//! Kept true: each round of the tree holds the winners of its two halves; between equal keys
-//! the lower index wins, so that the order is total and runs can be repeated.
+//! Kept true: each inner node holds the winner of its two halves; between equal keys the
+//! lower index wins, so that the order is total and runs can be repeated.
 
 use crate::Entity;
 
-/// The key of those that do not take part.
-const ABSENT: u64 = u64::MAX;
+/// The key of those that do not take part. There is one above it: see [`Tournament::change`].
+const ABSENT: u64 = u64::MAX - 1;
 
 /// The largest key there can be; what is larger counts as this.
 const LAST_KEY: u64 = ABSENT - 1;
@@ -23,46 +23,53 @@ const LAST_KEY: u64 = ABSENT - 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Tournament<const N: usize> {
     keys: [u64; N],
-    /// For each inner node, from 1 on, the winners of its halves. Node n has the halves 2n
-    /// and 2n + 1; from `leaves` on they are entities.
-    rounds: [[u16; 2]; N],
+    /// For each inner node, from 1 on, who wins below it. Node n has the halves 2n and 2n + 1;
+    /// from `leaves` on they are entities.
+    winners: [u16; N],
     /// A power of two, above every index in use.
     leaves: u16,
-    top: u16,
 }
 
 impl<const N: usize> Tournament<N> {
     /// Nobody takes part.
     pub const fn new() -> Self {
         const { assert!(N.is_power_of_two() && N >= 2 && N <= 1 << 14) };
-        // Of two leaves, the only round's halves are themselves.
+        // Of two leaves, either may win as long as nobody takes part.
         Self {
             keys: [ABSENT; N],
-            rounds: [[0, 1]; N],
+            winners: [0; N],
             leaves: 2,
-            top: 0,
         }
     }
 
     /// Who has the smallest key, and the key.
     #[inline]
     pub fn first(&self) -> Option<(Entity<N>, u64)> {
-        let key = self.key_of(self.top);
-        (key != ABSENT).then_some((Entity::wrapping(self.top), key))
+        let top = self.winners[1];
+        let key = self.key_of(top);
+        (key != ABSENT).then_some((Entity::wrapping(top), key))
+    }
+
+    /// The smallest key; [`u64::MAX`]: there is none.
+    #[inline]
+    pub fn first_key(&self) -> u64 {
+        match self.key_of(self.winners[1]) {
+            ABSENT => u64::MAX,
+            key => key,
+        }
     }
 
     /// Who comes next after the first one.
     pub fn second(&self) -> Option<(Entity<N>, u64)> {
-        let mut node = self.leaves + self.top;
+        let mut node = self.leaves + self.winners[1];
         let (mut best, mut best_key) = (0, ABSENT);
         while node > 1 {
-            let side = node & 1;
-            node >>= 1;
-            let rival = self.rounds[usize::from(node) & (N - 1)][usize::from(side ^ 1)];
+            let rival = self.winner(node ^ 1);
             let key = self.key_of(rival);
             if key < best_key || (key == best_key && rival < best) {
                 (best, best_key) = (rival, key);
             }
+            node >>= 1;
         }
         (best_key != ABSENT).then_some((Entity::wrapping(best), best_key))
     }
@@ -70,19 +77,26 @@ impl<const N: usize> Tournament<N> {
     /// `entity` takes part with `key`.
     #[inline]
     pub fn set(&mut self, entity: Entity<N>, key: u64) {
-        let index = entity.index() as u16;
-        if index >= self.leaves {
-            self.grow(index);
-        }
-        self.change(index, key.min(LAST_KEY));
+        self.make_room(entity);
+        self.change(entity.index() as u16, key.min(LAST_KEY));
     }
 
     /// `entity` takes part no more.
     #[inline]
     pub fn remove(&mut self, entity: Entity<N>) {
         let index = entity.index() as u16;
-        if index < self.leaves {
+        if self.key_of(index) != ABSENT {
             self.change(index, ABSENT);
+        }
+    }
+
+    /// Makes room for `entity`, which takes a rebuild for each doubling: better at once than
+    /// when it first takes part.
+    #[inline]
+    pub fn make_room(&mut self, entity: Entity<N>) {
+        let index = entity.index() as u16;
+        if index >= self.leaves {
+            self.grow(index);
         }
     }
 
@@ -91,54 +105,61 @@ impl<const N: usize> Tournament<N> {
         self.keys[usize::from(index) & (N - 1)]
     }
 
+    /// From the leaf up: first while `index` itself wins, then for whoever beat it, up to a
+    /// node that he had won before.
     fn change(&mut self, index: u16, key: u64) {
         self.keys[usize::from(index) & (N - 1)] = key;
-        let (mut winner, mut best) = (index, key);
-        let mut node = usize::from(self.leaves) + usize::from(index);
-        while node > 1 {
-            let side = node & 1;
+        let mut node = usize::from(self.leaves + index);
+        let mut rival = index ^ 1;
+        let (mut winner, mut best) = loop {
+            // Between equal keys the left half wins: no key is so large that it has no next.
+            let limit = key.wrapping_add((node & 1) as u64);
+            let rival_key = self.key_of(rival);
             node >>= 1;
-            let round = &mut self.rounds[node & (N - 1)];
-            if round[side] == winner && winner != index {
-                // The same winner with the same key as before: nothing changes further up.
+            if rival_key < limit {
+                break (rival, rival_key);
+            }
+            self.winners[node & (N - 1)] = index;
+            if node == 1 {
                 return;
             }
-            round[side] = winner;
-            let rival = round[side ^ 1];
-            let rival_key = self.keys[usize::from(rival) & (N - 1)];
-            if rival_key < best || (rival_key == best && side == 1) {
+            rival = self.winners[(node ^ 1) & (N - 1)];
+        };
+        while self.winners[node & (N - 1)] != winner {
+            self.winners[node & (N - 1)] = winner;
+            if node == 1 {
+                return;
+            }
+            let rival = self.winners[(node ^ 1) & (N - 1)];
+            let rival_key = self.key_of(rival);
+            if rival_key < best.wrapping_add((node & 1) as u64) {
                 (winner, best) = (rival, rival_key);
             }
+            node >>= 1;
         }
-        self.top = winner;
     }
 
-    /// Makes room for `index`, once for each doubling.
+    /// Makes room for `index`.
     #[cold]
     fn grow(&mut self, index: u16) {
         while self.leaves <= index {
             self.leaves *= 2;
         }
-        self.rebuild();
+        for node in (1..self.leaves).rev() {
+            let [left, right] = [2 * node, 2 * node + 1].map(|half| self.winner(half));
+            let winner = match self.key_of(right) < self.key_of(left) {
+                true => right,
+                false => left,
+            };
+            self.winners[usize::from(node) & (N - 1)] = winner;
+        }
     }
 
-    fn rebuild(&mut self) {
-        for node in (1..usize::from(self.leaves)).rev() {
-            let halves = [2 * node, 2 * node + 1].map(|half| self.winner(half));
-            self.rounds[node & (N - 1)] = halves;
-        }
-        self.top = self.winner(1);
-    }
-
-    /// Who wins below `node`, of which the rounds are up to date.
-    fn winner(&self, node: usize) -> u16 {
-        if node >= usize::from(self.leaves) {
-            return node as u16 - self.leaves;
-        }
-        let [left, right] = self.rounds[node & (N - 1)];
-        match self.key_of(right) < self.key_of(left) {
-            true => right,
-            false => left,
+    /// Who wins at `node`.
+    fn winner(&self, node: u16) -> u16 {
+        match node.checked_sub(self.leaves) {
+            Some(leaf) => leaf,
+            None => self.winners[usize::from(node) & (N - 1)],
         }
     }
 }
@@ -177,7 +198,7 @@ mod tests {
     fn the_largest_key_still_takes_part() {
         let mut tree = Tournament::<4>::new();
         tree.set(Entity::LAST, u64::MAX);
-        assert_eq!(tree.first(), Some((Entity::LAST, u64::MAX - 1)));
+        assert_eq!(tree.first(), Some((Entity::LAST, LAST_KEY)));
         tree.remove(Entity::LAST);
         assert_eq!(tree.first(), None);
     }

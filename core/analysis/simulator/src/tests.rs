@@ -284,8 +284,14 @@ fn edges_of_time_are_no_edges() {
     assert_eq!(timeline.jobs.len(), 15);
 }
 
+/// A queue for thousands is made on the stack, and more than once in a debug build.
 #[test]
 fn thousands_of_tasks_are_simulated() {
+    let stack = std::thread::Builder::new().stack_size(32 << 20);
+    stack.spawn(thousands_of_tasks).unwrap().join().unwrap();
+}
+
+fn thousands_of_tasks() {
     let mut model = system(1);
     let id = vm(&mut model, "vm", interface(1, 1, 1), Policy::Edf);
     tasks(&mut model, id, &vec![(8000, 2, 8000); 4000]);

@@ -3,10 +3,10 @@
 //! What is ready is in the queue of the policy that has the bank, by the key that the bank
 //! tells ([`Queue`]); who is out of budget, or has a bandwidth that fades, is in the bank's
 //! tournament by its instant. Who merely waits for work is in none of them: its periods are
-//! brought up to date when it wakes, by one division, so that idle servers cost nothing.
+//! brought up to date when it wakes, so that idle servers cost nothing.
 
 use super::server::{Change, Kind, Server, State};
-use super::{Order, Slack};
+use super::{Order, Reservation, Slack};
 use crate::arith::WHOLE;
 use crate::tournament::Tournament;
 use crate::{Entity, Interface, InterfaceError};
@@ -31,7 +31,7 @@ pub(crate) struct Rules {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bank<const N: usize> {
-    servers: [Option<Server>; N],
+    servers: [Server; N],
     timers: Tournament<N>,
     /// The sum of the bandwidths that are in use.
     active: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Bank<const N: usize> {
 impl<const N: usize> Bank<N> {
     pub const fn new(rules: Rules) -> Self {
         Self {
-            servers: [const { None }; N],
+            servers: [const { Server::VACANT }; N],
             timers: Tournament::new(),
             active: 0,
             rules,
@@ -49,29 +49,28 @@ impl<const N: usize> Bank<N> {
     }
 
     #[inline]
+    fn at(&self, entity: Entity<N>) -> &Server {
+        &self.servers[entity.index() & (N - 1)]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, entity: Entity<N>) -> &mut Server {
+        &mut self.servers[entity.index() & (N - 1)]
+    }
+
+    /// The server of `entity`, if it has one.
     pub fn server(&self, entity: Entity<N>) -> Option<&Server> {
-        self.servers[entity.index() & (N - 1)].as_ref()
-    }
-
-    #[inline]
-    fn server_mut(&mut self, entity: Entity<N>) -> Option<&mut Server> {
-        self.servers[entity.index() & (N - 1)].as_mut()
-    }
-
-    #[inline]
-    fn key(&self, server: &Server) -> u64 {
-        match self.rules.order {
-            Order::EarliestDeadline => server.deadline,
-            Order::Priority => server.priority,
-        }
+        Some(self.at(entity)).filter(|server| server.state != State::Vacant)
     }
 
     /// A server from `now` on, in place of what was there. Where it belongs.
-    pub fn insert(&mut self, entity: Entity<N>, server: Server) -> Queue {
+    pub fn insert(&mut self, entity: Entity<N>, what: Reservation, now: u64) -> Queue {
         self.take(entity);
+        self.timers.make_room(entity);
+        let server = Server::new(self.rules.order, what, now);
         let begins = server.kind == Kind::Periodic;
         let moves = server.kind.moves_deadline();
-        self.servers[entity.index() & (N - 1)] = Some(server);
+        *self.at_mut(entity) = server;
         if !moves {
             // Nothing tells when its bandwidth is free: it never is.
             self.activate(entity);
@@ -83,15 +82,10 @@ impl<const N: usize> Bank<N> {
     }
 
     /// Takes a server away.
-    pub fn take(&mut self, entity: Entity<N>) -> bool {
+    pub fn take(&mut self, entity: Entity<N>) {
         self.timers.remove(entity);
-        let taken = self.servers[entity.index() & (N - 1)].take();
-        if let Some(server) = &taken
-            && server.active
-        {
-            self.active = self.active.saturating_sub(server.bandwidth);
-        }
-        taken.is_some()
+        self.deactivate(entity);
+        *self.at_mut(entity) = Server::VACANT;
     }
 
     /// A new interface from the first period's end at or after `not_before` on.
@@ -101,9 +95,10 @@ impl<const N: usize> Bank<N> {
         interface: Interface,
         not_before: u64,
     ) -> Result<bool, InterfaceError> {
-        let Some(server) = self.server_mut(entity) else {
+        let server = self.at_mut(entity);
+        if server.state == State::Vacant {
             return Ok(false);
-        };
+        }
         server.kind.suits(interface)?;
         server.change = Some(Change {
             interface,
@@ -112,48 +107,49 @@ impl<const N: usize> Bank<N> {
         Ok(true)
     }
 
-    /// How fast a budget of this kind is spent: the sum of the active bandwidths.
+    /// How fast a budget is spent where what is not used is given away: the sum of the active
+    /// bandwidths. `None`: as time passes.
     #[inline]
-    fn rate(&self, server: &Server) -> u64 {
-        match self.rules.slack {
-            Slack::Reclaim if server.kind.moves_deadline() => self.active.clamp(1, WHOLE),
-            _ => WHOLE,
-        }
+    fn rate(&self, server: &Server) -> Option<u64> {
+        let slow = self.rules.slack == Slack::Reclaim && server.kind.moves_deadline();
+        slow.then(|| self.active.clamp(1, WHOLE))
     }
 
-    /// For how long `entity`, which begins to run, may do so by its own budget.
-    pub fn lasts_until(&self, entity: Entity<N>, now: u64) -> Option<u64> {
-        let server = self.server(entity)?;
+    /// Until when `entity`, which begins to run, may do so by its own budget; [`u64::MAX`]: as
+    /// long as it likes.
+    #[inline]
+    pub fn lasts_until(&self, entity: Entity<N>, now: u64) -> u64 {
+        let server = self.at(entity);
         if server.kind == Kind::Task {
-            return None;
+            return u64::MAX;
         }
         let lasts = match self.rate(server) {
-            WHOLE if !server.has_fraction() => server.budget,
-            rate => server.lasts(rate),
+            None => server.budget,
+            Some(rate) => server.lasts(rate),
         };
-        let end = now.saturating_add(lasts);
-        match server.kind.moves_deadline() {
-            true => Some(end),
-            false => Some(end.min(server.next_release())),
-        }
+        now.saturating_add(lasts).min(server.stale)
     }
 
-    /// `entity` ran from `since` to `now` at its own expense.
-    pub fn charge(&mut self, entity: Entity<N>, since: u64, now: u64) -> Queue {
-        let Some(server) = self.server(entity) else {
-            return Queue::Out;
-        };
-        let spent = now.saturating_sub(since);
-        if spent == 0 || server.kind == Kind::Task {
-            return Queue::Same;
+    /// Takes `spent` ticks from the budget of `entity`, where nothing else is to be done;
+    /// `false` where [`Self::charge`] is.
+    #[inline]
+    pub fn spend(&mut self, entity: Entity<N>, spent: u64) -> bool {
+        let plain = self.rules.slack != Slack::Reclaim;
+        let server = self.at_mut(entity);
+        let left = plain && spent < server.budget;
+        if left {
+            server.budget -= spent;
         }
-        let rate = self.rate(server);
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
+        left
+    }
+
+    /// `entity` ran for `spent` at its own expense.
+    pub fn charge(&mut self, entity: Entity<N>, spent: u64) -> Queue {
+        let rate = self.rate(self.at(entity));
+        let server = self.at_mut(entity);
         let left = match rate {
-            WHOLE if !server.has_fraction() => server.spend(spent),
-            rate => server.spend_slowly(spent, rate),
+            None => server.spend(spent),
+            Some(rate) => server.spend_slowly(spent, rate),
         };
         match left {
             true => Queue::Same,
@@ -163,112 +159,113 @@ impl<const N: usize> Bank<N> {
 
     /// Its budget is gone.
     fn exhausted(&mut self, entity: Entity<N>) -> Queue {
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
-        let next = server.next_release();
+        let server = self.at_mut(entity);
         if server.kind == Kind::SoftBandwidth {
-            return self.postpone(entity);
+            self.postpone(entity);
+            return self.ready(entity);
         }
         server.budget = 0;
+        self.spent(entity)
+    }
+
+    /// It waits for its next period.
+    #[inline]
+    fn spent(&mut self, entity: Entity<N>) -> Queue {
+        let server = self.at_mut(entity);
         server.state = State::Spent;
+        let next = server.next;
         self.timers.set(entity, next);
         Queue::Out
     }
 
     /// The next deadline, and a new budget at once.
-    fn postpone(&mut self, entity: Entity<N>) -> Queue {
+    fn postpone(&mut self, entity: Entity<N>) {
         self.count_anew(entity, |server| {
             server.postpone();
             true
         });
-        self.ready(entity)
     }
 
     /// Lets `then` change a server, and keeps the sum of bandwidths.
+    #[inline(never)]
     fn count_anew(&mut self, entity: Entity<N>, then: impl FnOnce(&mut Server) -> bool) -> bool {
-        let Some(server) = self.servers[entity.index() & (N - 1)].as_mut() else {
-            return false;
-        };
+        let server = self.at_mut(entity);
         let before = server.bandwidth;
         let changed = then(server);
-        if server.active && server.bandwidth != before {
-            self.active = self.active.saturating_sub(before) + server.bandwidth;
+        let (after, active) = (server.bandwidth, server.active);
+        if active && after != before {
+            self.active = self.active.saturating_sub(before).saturating_add(after);
         }
         changed
     }
 
     /// Among the ready ones, where it has a budget.
+    #[inline]
     fn ready(&mut self, entity: Entity<N>) -> Queue {
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
-        if server.budget == 0 && server.kind != Kind::Task {
-            server.state = State::Spent;
-            let next = server.next_release();
-            self.timers.set(entity, next);
-            return Queue::Out;
+        let server = self.at_mut(entity);
+        if server.budget == 0 {
+            return self.spent(entity);
         }
         server.state = State::Ready;
-        match self.server(entity) {
-            Some(server) => Queue::Ready(self.key(server)),
-            None => Queue::Out,
-        }
+        Queue::Ready(server.key)
     }
 
     /// Periods up to date.
+    #[inline]
     fn advance(&mut self, entity: Entity<N>, now: u64) -> bool {
-        self.count_anew(entity, |server| server.advance(now))
+        let server = self.at_mut(entity);
+        if now < server.next {
+            return false;
+        }
+        match server.change {
+            None => server.advance(now),
+            Some(_) => self.count_anew(entity, |server| server.advance(now)),
+        }
     }
 
     /// `entity` has work from `now` on; a task's deadline is `deadline` where that is given.
+    #[inline]
     pub fn wake(&mut self, entity: Entity<N>, now: u64, deadline: Option<u64>) -> Queue {
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
-        if server.work {
+        let server = self.at_mut(entity);
+        if server.work || server.state == State::Vacant {
             return Queue::Same;
         }
         server.work = true;
         match (server.kind, server.state) {
             (Kind::Task, _) => {
                 let usual = now.saturating_add(server.interface.deadline());
-                server.deadline = deadline.unwrap_or(usual);
-                self.ready(entity)
+                server.set_deadline(deadline.unwrap_or(usual));
+                // No time uses that up.
+                server.budget = u64::MAX;
             }
-            (Kind::Periodic, _) | (_, State::Spent) => Queue::Same,
+            (Kind::Periodic, _) | (_, State::Spent) => return Queue::Same,
             (Kind::Polling, _) => self.wake_polling(entity, now),
             (Kind::Deferrable, _) => self.wake_deferrable(entity, now),
             (Kind::ConstantBandwidth | Kind::SoftBandwidth, _) => self.wake_moving(entity, now),
         }
+        self.ready(entity)
     }
 
     /// It gets the budget of a period that begins now; that of one that has begun is lost.
-    fn wake_polling(&mut self, entity: Entity<N>, now: u64) -> Queue {
+    fn wake_polling(&mut self, entity: Entity<N>, now: u64) {
         self.advance(entity, now);
-        if let Some(server) = self.server_mut(entity)
-            && server.release != now
-        {
+        let server = self.at_mut(entity);
+        if server.release != now {
             server.budget = 0;
         }
-        self.ready(entity)
     }
 
-    fn wake_deferrable(&mut self, entity: Entity<N>, now: u64) -> Queue {
+    #[inline]
+    fn wake_deferrable(&mut self, entity: Entity<N>, now: u64) {
         self.advance(entity, now);
-        if self.rules.order == Order::EarliestDeadline
-            && let Some(server) = self.server_mut(entity)
-        {
-            server.cut(now);
+        if self.rules.order == Order::EarliestDeadline {
+            self.at_mut(entity).cut(now);
         }
-        self.ready(entity)
     }
 
-    fn wake_moving(&mut self, entity: Entity<N>, now: u64) -> Queue {
+    fn wake_moving(&mut self, entity: Entity<N>, now: u64) {
         self.timers.remove(entity);
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
+        let server = self.at_mut(entity);
         if now >= server.deadline || server.is_beyond_bandwidth(now) {
             self.count_anew(entity, |server| {
                 server.begin_moved(now);
@@ -276,32 +273,28 @@ impl<const N: usize> Bank<N> {
             });
         }
         self.activate(entity);
-        self.ready(entity)
     }
 
     fn activate(&mut self, entity: Entity<N>) {
-        let active = &mut self.active;
-        if let Some(server) = &mut self.servers[entity.index() & (N - 1)]
-            && !core::mem::replace(&mut server.active, true)
-        {
-            *active = active.saturating_add(server.bandwidth);
+        let server = self.at_mut(entity);
+        if !core::mem::replace(&mut server.active, true) {
+            let bandwidth = server.bandwidth;
+            self.active = self.active.saturating_add(bandwidth);
         }
     }
 
     fn deactivate(&mut self, entity: Entity<N>) {
-        let active = &mut self.active;
-        if let Some(server) = &mut self.servers[entity.index() & (N - 1)]
-            && core::mem::replace(&mut server.active, false)
-        {
-            *active = active.saturating_sub(server.bandwidth);
+        let server = self.at_mut(entity);
+        if core::mem::replace(&mut server.active, false) {
+            let bandwidth = server.bandwidth;
+            self.active = self.active.saturating_sub(bandwidth);
         }
     }
 
     /// `entity` has no work any more; what it used is charged already.
+    #[inline]
     pub fn block(&mut self, entity: Entity<N>, now: u64) -> Queue {
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
+        let server = self.at_mut(entity);
         if !core::mem::replace(&mut server.work, false) {
             return Queue::Same;
         }
@@ -318,12 +311,11 @@ impl<const N: usize> Bank<N> {
         Queue::Out
     }
 
-    /// Its bandwidth counts until its 0-lag time.
+    /// Its bandwidth counts until its 0-lag time, where that matters.
     fn fade(&mut self, entity: Entity<N>, now: u64) -> Queue {
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
-        let free = server.zero_lag();
+        let reclaims = self.rules.slack == Slack::Reclaim;
+        let server = self.at_mut(entity);
+        let free = if reclaims { server.zero_lag() } else { now };
         if free > now {
             server.state = State::Fading;
             self.timers.set(entity, free);
@@ -337,12 +329,10 @@ impl<const N: usize> Bank<N> {
 
     /// `entity` gives up what is left of its budget, and has work.
     pub fn give_way(&mut self, entity: Entity<N>) -> Queue {
-        match self.server_mut(entity) {
-            Some(server) if server.state == State::Ready && server.kind != Kind::Task => {
-                server.budget = 0;
-                self.exhausted(entity)
-            }
-            _ => Queue::Same,
+        let server = self.at_mut(entity);
+        match server.state == State::Ready && server.kind != Kind::Task {
+            true => self.exhausted(entity),
+            false => Queue::Same,
         }
     }
 
@@ -354,50 +344,56 @@ impl<const N: usize> Bank<N> {
     }
 
     fn expire(&mut self, entity: Entity<N>, now: u64) -> Queue {
-        self.timers.remove(entity);
-        let Some(server) = self.server_mut(entity) else {
-            return Queue::Out;
-        };
+        let server = self.at_mut(entity);
         if server.state == State::Fading {
             server.state = State::Idle;
+            self.timers.remove(entity);
             self.deactivate(entity);
             return Queue::Out;
         }
         if server.kind.moves_deadline() {
-            return self.postpone(entity);
+            self.postpone(entity);
+        } else {
+            self.advance(entity, now);
         }
-        self.advance(entity, now);
-        self.ready(entity)
+        let queue = self.ready(entity);
+        if queue != Queue::Out {
+            self.timers.remove(entity);
+        }
+        queue
+    }
+
+    /// Whether `entity`, first among the ready ones, can run as it is.
+    #[inline]
+    pub fn is_fresh(&self, entity: Entity<N>, now: u64) -> bool {
+        now < self.at(entity).stale && self.rules.slack != Slack::Reclaim
     }
 
     /// `entity` is first among the ready ones: where it belongs, if it cannot stay there: a
     /// new period of it has begun meanwhile, or its budget is too small for a tick by now.
     #[inline]
     pub fn refresh(&mut self, entity: Entity<N>, now: u64) -> Option<Queue> {
-        let server = self.server(entity)?;
-        let next = server.next_release();
-        match server.kind {
-            Kind::Task => None,
-            Kind::ConstantBandwidth | Kind::SoftBandwidth => {
-                let over = server.has_fraction() && server.lasts(self.rate(server)) == 0;
-                over.then(|| self.exhausted(entity))
-            }
-            _ if now < next => None,
-            _ => self.advance(entity, now).then(|| self.ready(entity)),
+        let server = self.at(entity);
+        if now >= server.stale {
+            return self.advance(entity, now).then(|| self.ready(entity));
+        }
+        match self.rate(server) {
+            Some(rate) if server.lasts(rate) == 0 => Some(self.exhausted(entity)),
+            _ => None,
         }
     }
 
-    /// When the next timer comes.
+    /// When the next timer comes; [`u64::MAX`]: none will.
     #[inline]
-    pub fn next_timer(&self) -> Option<u64> {
-        self.timers.first().map(|(_, at)| at)
+    pub fn next_timer(&self) -> u64 {
+        self.timers.first_key()
     }
 
     /// Who is out of budget, has work, and gets its budget next or next but one.
     pub fn next_spent(&self) -> Option<Entity<N>> {
         let spent = |entity: &Entity<N>| {
-            let server = self.server(*entity);
-            server.is_some_and(|server| server.state == State::Spent && server.work)
+            let server = self.at(*entity);
+            server.state == State::Spent && server.work
         };
         let (first, _) = self.timers.first()?;
         let second = || self.timers.second().map(|(second, _)| second);
@@ -407,6 +403,6 @@ impl<const N: usize> Bank<N> {
     /// Whether `entity` has work.
     #[inline]
     pub fn has_work(&self, entity: Entity<N>) -> bool {
-        self.server(entity).is_some_and(|server| server.work)
+        self.at(entity).work
     }
 }

@@ -17,7 +17,6 @@ mod tests;
 
 pub(crate) use bank::{Bank, Queue, Rules};
 pub use server::Kind;
-pub(crate) use server::Server;
 
 use crate::tournament::Tournament;
 use crate::{Decision, Entity, Interface, InterfaceError, Policy};
@@ -105,17 +104,11 @@ impl<const N: usize> Servers<N> {
         reservation: Reservation,
         now: u64,
     ) -> Result<(), InterfaceError> {
-        let Reservation {
-            kind,
-            interface,
-            priority,
-        } = reservation;
-        kind.suits(interface)?;
+        reservation.kind.suits(reservation.interface)?;
         self.settle(now);
         self.forget(entity);
-        let queue = self
-            .bank
-            .insert(entity, Server::new(kind, interface, priority, now));
+        self.ready.make_room(entity);
+        let queue = self.bank.insert(entity, reservation, now);
         self.place(entity, queue);
         Ok(())
     }
@@ -184,16 +177,45 @@ impl<const N: usize> Servers<N> {
     }
 
     /// Takes what was used since the last look from the budget of the one that pays.
+    #[inline]
     fn settle(&mut self, now: u64) {
         let since = core::mem::replace(&mut self.since, now);
-        if let Some(charged) = self.charged {
-            let queue = self.bank.charge(charged, since, now);
-            self.place(charged, queue);
+        if let Some(charged) = self.charged
+            && now > since
+            && !self.bank.spend(charged, now - since)
+        {
+            self.charge(charged, now - since);
+        }
+    }
+
+    /// The same, where that is more than a subtraction.
+    #[inline(never)]
+    fn charge(&mut self, charged: Entity<N>, spent: u64) {
+        let queue = self.bank.charge(charged, spent);
+        self.place(charged, queue);
+    }
+
+    /// Gives those their budgets for which the time has come.
+    #[inline(never)]
+    fn replenish(&mut self, now: u64) {
+        while let Some((entity, queue)) = self.bank.due(now) {
+            self.place(entity, queue);
         }
     }
 
     /// Who is first among the ready ones, periods up to date.
+    #[inline]
     fn first(&mut self, now: u64) -> Option<Entity<N>> {
+        let (entity, _) = self.ready.first()?;
+        match self.bank.is_fresh(entity, now) {
+            true => Some(entity),
+            false => self.refresh(now),
+        }
+    }
+
+    /// The same, where the first one cannot stay as it is.
+    #[inline(never)]
+    fn refresh(&mut self, now: u64) -> Option<Entity<N>> {
         // Each server is refreshed once at most: its next period is later than now then.
         loop {
             let (entity, _) = self.ready.first()?;
@@ -206,6 +228,7 @@ impl<const N: usize> Servers<N> {
 
     /// Who runs at the expense of a server that has no work.
     #[cold]
+    #[inline(never)]
     fn in_place_of(&self) -> Option<Entity<N>> {
         if self.bank.rules.slack == Slack::Idle {
             return None;
@@ -213,6 +236,12 @@ impl<const N: usize> Servers<N> {
         let second = self.ready.second().map(|(second, _)| second);
         let works = second.filter(|second| self.bank.has_work(*second));
         works.or_else(|| self.background())
+    }
+
+    /// What there is to do where nobody has work and budget.
+    #[inline(never)]
+    fn idle(&self, timer: u64) -> Decision<N> {
+        decision(self.background(), timer)
     }
 
     /// Who runs where nobody has work and budget.
@@ -248,30 +277,29 @@ impl<const N: usize> Policy<N> for Servers<N> {
 
     fn pick(&mut self, now: u64) -> Decision<N> {
         self.settle(now);
-        while let Some((entity, queue)) = self.bank.due(now) {
-            self.place(entity, queue);
+        if self.bank.next_timer() <= now {
+            self.replenish(now);
         }
         self.charged = self.first(now);
         let timer = self.bank.next_timer();
         let Some(first) = self.charged else {
-            return Decision {
-                run: self.background(),
-                until: timer,
-            };
+            return self.idle(timer);
         };
         let run = match self.bank.has_work(first) {
             true => Some(first),
             false => self.in_place_of(),
         };
-        let until = match (self.bank.lasts_until(first, now), timer) {
-            (Some(own), Some(timer)) => Some(own.min(timer)),
-            (own, timer) => own.or(timer),
-        };
-        Decision { run, until }
+        decision(run, self.bank.lasts_until(first, now).min(timer))
     }
 
     fn suspend(&mut self, now: u64) {
         self.settle(now);
         self.charged = None;
     }
+}
+
+#[inline]
+fn decision<const N: usize>(run: Option<Entity<N>>, until: u64) -> Decision<N> {
+    let until = (until != u64::MAX).then_some(until);
+    Decision { run, until }
 }

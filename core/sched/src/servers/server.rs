@@ -1,7 +1,7 @@
 //! One server: its budget, when that comes again, and by which key it is chosen.
 
 use crate::arith::{FRACTION_BITS, WHOLE, fraction, mul_div};
-use crate::{Interface, InterfaceError};
+use crate::{Interface, InterfaceError, Order, Reservation};
 
 /// How a server treats its budget.
 ///
@@ -57,6 +57,8 @@ impl Kind {
 /// Where a server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
+    /// There is no server at this place.
+    Vacant,
     /// In no queue.
     Idle,
     /// May run.
@@ -84,12 +86,20 @@ pub(crate) struct Server {
     pub active: bool,
     /// Fractions of a tick that were used beyond whole ones.
     carry: u32,
-    pub priority: u64,
+    /// Whether its key is its deadline; else it is its priority.
+    dynamic: bool,
+    /// By which it is chosen: the smallest first.
+    pub key: u64,
     pub budget: u64,
     /// What it ran beyond its budget, because the timer came late.
     debt: u64,
     /// The start of the period whose budget it has or had.
     pub release: u64,
+    /// When the next period begins.
+    pub next: u64,
+    /// When it has to be looked at again before it runs: at the next period, where that
+    /// comes by itself.
+    pub stale: u64,
     /// Until when that budget is promised.
     pub deadline: u64,
     /// Its part of a CPU.
@@ -98,57 +108,94 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// None.
+    pub const VACANT: Self = Self {
+        interface: Interface::LEAST,
+        kind: Kind::Task,
+        state: State::Vacant,
+        work: false,
+        active: false,
+        carry: 0,
+        dynamic: false,
+        key: u64::MAX,
+        budget: 0,
+        debt: 0,
+        release: 0,
+        next: u64::MAX,
+        stale: u64::MAX,
+        deadline: 0,
+        bandwidth: 0,
+        change: None,
+    };
+
     /// Whose first period begins at `now`.
-    pub fn new(kind: Kind, interface: Interface, priority: u64, now: u64) -> Self {
+    pub fn new(order: Order, reservation: Reservation, now: u64) -> Self {
+        let interface = reservation.interface;
         let mut server = Self {
             interface,
-            kind,
+            kind: reservation.kind,
             state: State::Idle,
-            work: false,
-            active: false,
-            carry: 0,
-            priority,
-            budget: 0,
-            debt: 0,
-            release: now,
-            deadline: now,
+            dynamic: order == Order::EarliestDeadline,
+            key: reservation.priority,
             bandwidth: fraction(interface.budget(), interface.period()),
-            change: None,
+            ..Self::VACANT
         };
         server.begin(now);
         server
     }
 
     /// The budget of the period that begins at `release`.
+    #[inline]
     pub fn begin(&mut self, release: u64) {
         self.carry = 0;
         self.release = release;
-        self.deadline = release.saturating_add(self.interface.deadline());
-        self.budget = self.interface.budget().saturating_sub(self.debt);
-        self.debt = self.debt.saturating_sub(self.interface.budget());
+        self.next = release.saturating_add(self.interface.period());
+        if !self.kind.moves_deadline() && self.kind != Kind::Task {
+            self.stale = self.next;
+        }
+        self.set_deadline(release.saturating_add(self.interface.deadline()));
+        self.budget = self.interface.budget();
+        if self.debt != 0 {
+            self.pay_back();
+        }
     }
 
-    /// When the next period begins.
-    pub fn next_release(&self) -> u64 {
-        self.release.saturating_add(self.interface.period())
+    #[cold]
+    fn pay_back(&mut self) {
+        let paid = self.debt.min(self.budget);
+        self.budget -= paid;
+        self.debt -= paid;
+    }
+
+    /// By when what it has now is promised.
+    #[inline]
+    pub fn set_deadline(&mut self, deadline: u64) {
+        self.deadline = deadline;
+        if self.dynamic {
+            self.key = deadline;
+        }
     }
 
     /// Brings periods up to date: `true` where a new one has begun by `now`.
+    #[inline]
     pub fn advance(&mut self, now: u64) -> bool {
-        let next = self.next_release();
-        if now < next || next == self.release {
+        if now < self.next || self.next == self.release {
             return false;
         }
         if self.change.is_some() {
             self.advance_to_change(now);
         }
-        let passed = now.saturating_sub(self.release) / self.interface.period();
-        if let Some(missed @ 1..) = passed.checked_sub(1) {
-            let forgiven = self.interface.budget().saturating_mul(missed);
-            self.debt = self.debt.saturating_sub(forgiven);
+        let period = self.interface.period();
+        let late = now - self.next.min(now);
+        if late < period {
+            self.begin(self.next);
+            return true;
         }
-        let whole = passed.saturating_mul(self.interface.period());
-        self.begin(self.release.saturating_add(whole));
+        let missed = late / period;
+        let forgiven = self.interface.budget().saturating_mul(missed);
+        self.debt = self.debt.saturating_sub(forgiven);
+        let ahead = missed.saturating_mul(period);
+        self.begin(self.next.saturating_add(ahead));
         true
     }
 
@@ -161,8 +208,9 @@ impl Server {
         let periods = wait.div_ceil(period).max(1);
         let at = self.release.saturating_add(periods.saturating_mul(period));
         if at <= now {
-            self.release = at;
             self.adopt(change.interface);
+            // The next period is the first with it.
+            self.next = at;
         }
     }
 
@@ -179,7 +227,7 @@ impl Server {
     /// The period after the one whose budget is gone begins now, however early or late: by
     /// the constant bandwidth server's rule the deadline moves on by one period.
     pub fn postpone(&mut self) {
-        let next = self.next_release();
+        let next = self.next;
         if let Some(change) = self.change
             && change.not_before <= next
         {
@@ -227,11 +275,6 @@ impl Server {
         }
         let scaled = self.budget << FRACTION_BITS;
         scaled.saturating_sub(u64::from(self.carry)) / rate
-    }
-
-    /// Whether a part of a tick was used.
-    pub fn has_fraction(&self) -> bool {
-        self.carry != 0
     }
 
     /// By the rule for who wakes under EDF: the budget is what the time that is left is worth.

@@ -142,7 +142,7 @@ impl Engine {
 
     /// Where the CPU `lane` of `node` is chosen.
     pub fn home(&self, node: NodeId, lane: usize) -> Option<(NodeId, usize)> {
-        self.scene.nodes.get(node.0)?.homes.get(lane).copied()
+        *self.scene.nodes.get(node.0)?.homes.get(lane)?
     }
 
     fn unpark_due(&mut self) {

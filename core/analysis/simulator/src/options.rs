@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use hanok_sched::{InterfaceError, Kind, Slack};
-use hanok_task_model::{ComponentId, Interface, ModelError};
+use hanok_task_model::{ComponentId, CoreId, Interface, ModelError};
 
 /// Interfaces of components: those that the model gives, and those that were found for it.
 pub type Interfaces = BTreeMap<ComponentId, Interface>;
@@ -52,6 +52,10 @@ pub struct Options {
     pub horizon: u64,
     /// Interfaces for the components to which the model gives none; they go before its own.
     pub interfaces: Interfaces,
+    /// Cores for vCPUs in partitioned pools: of a component, and which of its CPUs. They go
+    /// before the model's wishes; where neither says, the largest go first to the first core
+    /// with room.
+    pub placement: BTreeMap<(ComponentId, u32), CoreId>,
     /// What kind of server gives components their interface.
     pub kind: Kind,
     /// What becomes of promised time that nobody uses.
@@ -71,6 +75,7 @@ impl Options {
             what,
             horizon,
             interfaces: Interfaces::new(),
+            placement: BTreeMap::new(),
             kind: Kind::Periodic,
             slack: Slack::Idle,
             jitter: Jitter::default(),

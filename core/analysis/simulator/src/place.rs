@@ -1,30 +1,27 @@
-//! Which core of a partitioned pool a component is on.
+//! Which core of a partitioned pool a vCPU is on, where nobody has said.
 
-use crate::{Interfaces, SimError};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use hanok_task_model::{ComponentId, Interface, Model, Pool};
+use hanok_sched::Interface;
 
-/// So much of a core is the whole of it. Only where a component is put is decided by these
-/// fractions, whether it fits there is the simulation's own finding.
+/// So much of a core is the whole of it. By these fractions it is decided where a vCPU is put;
+/// whether it fits there is for the simulation to find out.
 const WHOLE: u128 = 1 << 64;
 
-/// A core, by its place in the pool, for each of `members`: the one that a component wishes for, else the
-/// first one with room, the largest components first.
+/// A core for each promise: the one that is wished for, else the first one with room, the
+/// largest promises first. The promise that has no room, where there is one.
 pub fn place(
-    model: &Model,
-    pool: &Pool,
-    members: &[ComponentId],
-    interfaces: &Interfaces,
-) -> Result<Vec<usize>, SimError> {
-    let mut used = vec![0u128; pool.cores.len()];
-    let mut placed = vec![None; members.len()];
+    promises: &[Interface],
+    wishes: &[Option<usize>],
+    cores: usize,
+) -> Result<Vec<usize>, usize> {
+    let mut used = vec![0u128; cores];
+    let mut placed = vec![0; promises.len()];
     let mut free = Vec::new();
-    for (index, id) in members.iter().enumerate() {
-        let size = size(interfaces.get(id));
-        let wish = model.component(*id).and_then(|component| component.core);
-        let wish = wish.and_then(|wish| pool.cores.iter().position(|core| *core == wish));
+    let wishes = wishes.iter().copied().chain(core::iter::repeat(None));
+    for ((index, promise), wish) in promises.iter().enumerate().zip(wishes) {
+        let size = size(*promise);
         match wish.and_then(|core| Some((core, used.get_mut(core)?))) {
             Some((core, used)) => {
                 *used += size;
@@ -35,29 +32,22 @@ pub fn place(
     }
     free.sort();
     for (Reverse(size), index) in free {
-        let core = used.iter().position(|used| used + size <= WHOLE);
-        let name = || members.get(index).and_then(|id| model.component(*id));
-        let Some(core) = core else {
-            let name = name().map(|component| component.name.clone());
-            return Err(SimError::NoCore(name.unwrap_or_default()));
-        };
+        let room = used.iter().position(|used| used + size <= WHOLE);
+        let core = room.ok_or(index)?;
         if let Some(used) = used.get_mut(core) {
             *used += size;
         }
         put(&mut placed, index, core);
     }
-    Ok(placed.into_iter().map(Option::unwrap_or_default).collect())
+    Ok(placed)
 }
 
-fn put(placed: &mut [Option<usize>], index: usize, core: usize) {
+fn put(placed: &mut [usize], index: usize, core: usize) {
     if let Some(place) = placed.get_mut(index) {
-        *place = Some(core);
+        *place = core;
     }
 }
 
-fn size(interface: Option<&Interface>) -> u128 {
-    interface.map_or(0, |interface| {
-        let budget = u128::from(interface.budget.get()) << 64;
-        budget / u128::from(interface.period.get().max(1))
-    })
+fn size(promise: Interface) -> u128 {
+    (u128::from(promise.budget()) << 64) / u128::from(promise.period())
 }

@@ -30,7 +30,7 @@ pub struct Node {
     pub chooser: Box<dyn Chooser>,
     pub choices: Vec<Choice>,
     /// Its place among its home's choices, one for each of its CPUs; none at a root.
-    pub homes: Vec<(NodeId, usize)>,
+    pub homes: Vec<Option<(NodeId, usize)>>,
     /// How many of its choices have work.
     pub awake: usize,
 }
@@ -164,16 +164,18 @@ impl Builder<'_> {
         let interface = self.interfaces.get(&id);
         let interface = interface.ok_or_else(|| SimError::NoInterface(self.name(id)))?;
         let mut cpus = Vec::new();
-        let mut left = interface.budget.get();
-        for lane in 0..component.cpus as usize {
-            // Whole CPUs first, and a part of the last: the fewest CPUs at a time, which is
-            // the worst that a promise for several allows to tasks that run in parallel.
-            let budget = left.min(interface.deadline.get());
-            left -= budget;
-            if budget == 0 {
+        for cpu in 0..component.cpus {
+            let budget = match component.cpus {
+                1 => interface.budget,
+                all => interface.share(self.model.tick, cpu, all),
+            };
+            if budget.is_zero() {
                 continue;
             }
-            let promise = Interface::new(interface.period.get(), budget, interface.deadline.get());
+            // What switching costs comes on top, and must fit before the deadline, too.
+            let budget = budget.saturating_add(self.model.cost.per_period()).get();
+            let deadline = interface.deadline.get().max(budget);
+            let promise = Interface::new(interface.period.get(), budget, deadline);
             let promise = promise.map_err(|error| SimError::Interface(self.name(id), error))?;
             let priority = self.priority(component, promise);
             let reservation = Reservation {
@@ -181,7 +183,7 @@ impl Builder<'_> {
                 interface: promise,
                 priority,
             };
-            cpus.push((Choice::Node(*node, lane), Some(reservation)));
+            cpus.push((Choice::Node(*node, cpu as usize), Some(reservation)));
         }
         Ok(cpus)
     }
@@ -210,27 +212,43 @@ impl Builder<'_> {
             }
             return Ok(());
         }
-        let (whole, several) = members.into_iter().partition::<Vec<_>, _>(|id| {
-            let component = self.model.component(*id);
-            component.is_some_and(|component| component.cpus == 1)
-        });
-        let homes = place::place(self.model, pool, &whole, &self.interfaces)?;
+        let vcpus = self.all_cpus(&members)?;
+        let promises = vcpus
+            .iter()
+            .filter_map(|(_, promise)| Some(promise.as_ref()?.interface));
+        let promises: Vec<_> = promises.collect();
+        let owners = vcpus.iter().map(|(choice, _)| self.owner(*choice));
+        let owners: Vec<_> = owners.collect();
+        let wishes: Vec<_> = owners.iter().map(|owner| self.wish(*owner, pool)).collect();
+        let homes = place::place(&promises, &wishes, pool.cores.len()).map_err(|index| {
+            let owner = owners.get(index).copied().flatten();
+            SimError::NoCore(owner.map_or_else(String::new, |(id, _)| self.name(id)))
+        })?;
         for core in 0..pool.cores.len() {
-            let here = whole.iter().zip(&homes).filter(|(_, home)| **home == core);
-            let here: Vec<_> = here.map(|(id, _)| *id).collect();
-            let mut choices = self.all_cpus(&here)?;
-            for id in &several {
-                // The first of its CPUs is on the pool's first core, and so on.
-                let cpus = self.cpus(*id)?.into_iter();
-                choices.extend(cpus.filter(|(choice, _)| match choice {
-                    Choice::Node(_, lane) => *lane == core,
-                    Choice::Task(_) => false,
-                }));
-            }
+            let here = vcpus.iter().zip(&homes).filter(|(_, home)| **home == core);
+            let choices = here.map(|(vcpu, _)| *vcpu).collect();
             let root = self.node(pool.policy, choices, 1, None)?;
             self.core(root, 0);
         }
         Ok(())
+    }
+
+    /// Whose CPU a choice is, and which of them.
+    fn owner(&self, choice: Choice) -> Option<(ComponentId, u32)> {
+        let Choice::Node(node, lane) = choice else {
+            return None;
+        };
+        let mut built = self.built.iter();
+        let (id, _) = built.find(|(_, built)| **built == node)?;
+        Some((*id, lane as u32))
+    }
+
+    /// On which of the pool's cores a vCPU is to be, where somebody has said.
+    fn wish(&self, owner: Option<(ComponentId, u32)>, pool: &model::Pool) -> Option<usize> {
+        let owner = owner?;
+        let given = self.options.placement.get(&owner).copied();
+        let core = given.or(self.model.component(owner.0)?.core)?;
+        pool.cores.iter().position(|other| *other == core)
     }
 
     fn all_cpus(
@@ -313,9 +331,13 @@ impl Builder<'_> {
         for (member, choice) in choices.iter().enumerate() {
             match choice {
                 Choice::Task(task) => self.scene.tasks.set_home(*task, id, member),
-                Choice::Node(inner, _) => {
+                Choice::Node(inner, lane) => {
                     if let Some(inner) = self.scene.nodes.get_mut(inner.0) {
-                        inner.homes.push((id, member));
+                        let lanes = inner.homes.len().max(lane + 1);
+                        inner.homes.resize(lanes, None);
+                        if let Some(home) = inner.homes.get_mut(*lane) {
+                            *home = Some((id, member));
+                        }
                     }
                 }
             }

@@ -152,8 +152,11 @@ fn two_vms_share_a_core() {
 fn a_switch_costs_what_it_costs() {
     let mut model = two_vms();
     model.cost.switch = NS(1);
+    model.components[0].plan = Plan::Given(interface(8, 2, 8));
+    model.components[1].plan = Plan::Given(interface(8, 2, 8));
     let timeline = simulate(&model, &Options::new(What::System, 8)).unwrap();
-    assert_eq!(line(&timeline, 0), "-a-b-a-b");
+    // Each budget has room for a switch there and one back.
+    assert_eq!(line(&timeline, 0), "-aaa-bbb");
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn a_vm_with_two_cpus_runs_two_tasks() {
         model.pools[0].mode = mode;
         let id = vm(&mut model, "wide", interface(10, 15, 10), Policy::Edf);
         model.components[0].cpus = 2;
-        tasks(&mut model, id, &[(10, 5, 10), (10, 5, 10), (10, 4, 10)]);
+        tasks(&mut model, id, &[(10, 5, 10), (10, 5, 10), (10, 3, 10)]);
         let timeline = simulate(&model, &Options::new(What::System, 100)).unwrap();
         assert!(
             timeline.misses().is_empty(),

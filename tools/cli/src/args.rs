@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use hanok_bench::{FIGURES, Figure, Side};
 
 use crate::board::Loader;
+use crate::commands::sched::simulate::args::{self as simulate, SimulateArgs};
 
 /// Builds, checks, runs and tests systems of virtual machines on Hanok, a small real-time
 /// hypervisor for ARM.
@@ -125,7 +126,8 @@ const SCHED_HELP: &str = "\
 docs/scheduling.md says how tasks and budgets are described, and what is reckoned.
 
 Example:
-  hanok sched check systems/schedule.toml";
+  hanok sched check systems/schedule.toml
+  hanok sched simulate systems/schedule.toml";
 
 const SCHED_CHECK_HELP: &str = "\
 Every answer of yes has a certificate, which a checker that shares no code with the analysis
@@ -146,6 +148,9 @@ pub enum SchedCommand {
     /// Find the budgets of VMs and groups, and check every deadline, by analysis.
     #[command(after_help = SCHED_CHECK_HELP)]
     Check(SchedCheckArgs),
+    /// Simulate a system's schedule: who runs when, and what is late.
+    #[command(after_help = simulate::HELP)]
+    Simulate(SimulateArgs),
 }
 
 /// Arguments of `sched check`.

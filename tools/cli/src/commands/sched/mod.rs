@@ -5,6 +5,7 @@ mod check;
 mod found;
 mod json;
 mod report;
+pub mod simulate;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -18,5 +19,6 @@ use crate::exit::Outcome;
 pub fn run(root: &Path, command: &SchedCommand) -> Outcome {
     match command {
         SchedCommand::Check(args) => check::run(root, args),
+        SchedCommand::Simulate(args) => simulate::run(root, args),
     }
 }

@@ -1,0 +1,180 @@
+//! The command line of `hanok sched simulate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use hanok_simulator::{Kind, Slack};
+
+/// What is shown below the options.
+pub const HELP: &str = "\
+Runs core/sched, the code that decides on the board, event by event in whole nanoseconds.
+Interfaces that the description leaves to be found are those that `hanok sched check` finds.
+The case is the worst there is to simulate: jobs take their longest time, the first of each
+task is as late as its jitter allows. With --component alone, the CPU time comes as late as
+the component's interface allows.
+
+Times are written as 500us, 10ms, 1s.
+
+Examples:
+  hanok sched simulate systems/schedule.toml
+  hanok sched simulate systems/schedule.toml --until 1s --html timeline.html
+  hanok sched simulate systems/schedule.toml --component axes --json
+  hanok sched simulate systems/schedule.toml --server deferrable --slack share
+
+Exit codes:
+  0  no deadline was missed           2  wrong usage
+  1  one was                          3  the description is refused, a component has
+                                         no interface, or it would take too long";
+
+/// Arguments of `sched simulate`.
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    /// The description.
+    pub file: PathBuf,
+    /// Until when; by default until all begins anew, or for a few hundred periods.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub until: Option<u64>,
+    /// Only this component with all that is in it.
+    #[arg(long, value_name = "NAME")]
+    pub component: Option<String>,
+    /// With --component: when there is CPU time.
+    #[arg(long, value_enum, default_value_t = Source::Worst, requires = "component")]
+    pub supply: Source,
+    /// What kind of server gives components their budget.
+    #[arg(long, value_enum, default_value_t = Server::Periodic)]
+    pub server: Server,
+    /// What becomes of promised time that nobody uses.
+    #[arg(long, value_enum, default_value_t = Unused::Idle)]
+    pub slack: Unused,
+    /// When jobs are released after they arrived.
+    #[arg(long, value_enum, default_value_t = Release::First)]
+    pub jitter: Release,
+    /// How long jobs take.
+    #[arg(long, value_enum, default_value_t = Length::Worst)]
+    pub execution: Length,
+    /// Where random numbers begin.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How many events are too many.
+    #[arg(long, default_value_t = 2_000_000)]
+    pub events: u64,
+    /// The part of the time that is shown, from here.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub from: Option<u64>,
+    /// To here.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub to: Option<u64>,
+    /// Print everything that happened as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the timeline.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write a page with the timeline and the tables.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+fn time(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let factor: u64 = match unit.trim() {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err("write it as 500us, 10ms or 1s".to_owned()),
+    };
+    let nanos = number.parse().ok().and_then(|n: u64| n.checked_mul(factor));
+    nanos.ok_or_else(|| "that is too long".to_owned())
+}
+
+/// When there is CPU time for one component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Source {
+    /// As late as its interface allows.
+    Worst,
+    /// Always.
+    Full,
+}
+
+/// How a component's budget is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Server {
+    /// Spent whether there is work or not.
+    Periodic,
+    /// Kept until the period's end.
+    Deferrable,
+    /// Lost when there is no work.
+    Polling,
+    /// The deadline moves with the wake-up.
+    Bandwidth,
+    /// The same, and out of budget it goes on with a later deadline.
+    SoftBandwidth,
+}
+
+impl From<Server> for Kind {
+    fn from(server: Server) -> Self {
+        match server {
+            Server::Periodic => Self::Periodic,
+            Server::Deferrable => Self::Deferrable,
+            Server::Polling => Self::Polling,
+            Server::Bandwidth => Self::ConstantBandwidth,
+            Server::SoftBandwidth => Self::SoftBandwidth,
+        }
+    }
+}
+
+/// What becomes of time that is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Unused {
+    /// Nobody has it.
+    Idle,
+    /// Whoever has work has it.
+    Share,
+    /// The same, and bandwidth servers divide what is free (GRUB).
+    Reclaim,
+}
+
+impl From<Unused> for Slack {
+    fn from(unused: Unused) -> Self {
+        match unused {
+            Unused::Idle => Self::Idle,
+            Unused::Share => Self::Share,
+            Unused::Reclaim => Self::Reclaim,
+        }
+    }
+}
+
+/// When jobs are released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Release {
+    /// When they arrive.
+    None,
+    /// The first as late as can be.
+    First,
+    /// At random.
+    Random,
+}
+
+/// How long jobs take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Length {
+    /// As long as they may.
+    Worst,
+    /// At random, up to that.
+    Random,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("10ms"), Ok(10_000_000));
+        assert_eq!(time("3 us"), Ok(3_000));
+        assert!(time("10").is_err() && time("ms").is_err());
+        assert!(time("99999999999s").is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! `hanok sched simulate`: who runs when.
+
+pub mod args;
+mod json;
+mod page;
+mod picture;
+mod plan;
+mod terminal;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use hanok_simulator::{Timeline, simulate};
+use hanok_system::load_schedule;
+use hanok_task_model::{ComponentId, Model, Nanos, TaskId};
+
+use super::super::find;
+use crate::exit::{Blame, Code, Outcome, failure};
+use crate::{system, ui};
+use args::SimulateArgs;
+
+/// What there is to show.
+pub struct Shown<'a> {
+    model: &'a Model,
+    timeline: &'a Timeline,
+    /// What each core of the timeline is called.
+    cores: Vec<String>,
+    /// The tasks that were simulated, by component.
+    rows: Vec<TaskId>,
+    /// The part that is drawn.
+    from: u64,
+    to: u64,
+    /// What was simulated, in a sentence.
+    title: String,
+}
+
+impl Shown<'_> {
+    fn name(&self, task: TaskId) -> String {
+        let Some(task) = self.model.task(task) else {
+            return String::new();
+        };
+        format!("{}.{}", self.component(task.component), task.name)
+    }
+
+    fn component(&self, id: ComponentId) -> &str {
+        let component = self.model.component(id);
+        component.map_or("", |component| component.name.as_str())
+    }
+}
+
+/// `hanok sched simulate`.
+pub fn run(root: &Path, args: &SimulateArgs) -> Outcome {
+    let file = find(root, &args.file);
+    let schedule = load_schedule(&file, &system::boards_dir(root)).map_err(system::refused)?;
+    let model = &schedule.model;
+    let plan = plan::plan(model, args)?;
+    let timeline = simulate(model, &plan.options).map_err(|error| plan::refused(&error))?;
+    let (from, to) = window(args, model, &timeline)?;
+    let shown = Shown {
+        model,
+        timeline: &timeline,
+        cores: plan.cores,
+        rows: rows(model, &timeline),
+        from,
+        to,
+        title: plan.title,
+    };
+    show(args, &shown)?;
+    match timeline.misses().is_empty() {
+        true => Ok(Code::Success),
+        false => Ok(Code::TestsFailed),
+    }
+}
+
+fn show(args: &SimulateArgs, shown: &Shown) -> Outcome<()> {
+    if let Some(path) = &args.svg {
+        write(path, &picture::draw(shown))?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &page::write(shown))?;
+    }
+    let text = match args.json {
+        true => json::write(shown).blame(Code::Refused)?,
+        false => terminal::write(shown),
+    };
+    ui::line(format_args!("{text}"));
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Outcome<()> {
+    fs::write(path, text)
+        .with_context(|| format!("cannot write {}", path.display()))
+        .blame(Code::Refused)
+}
+
+/// The tasks with jobs, component by component.
+fn rows(model: &Model, timeline: &Timeline) -> Vec<TaskId> {
+    let summaries = timeline.summaries(model.tasks.len());
+    let all = (0..).map(TaskId).zip(&model.tasks).zip(&summaries);
+    let simulated = all.filter(|(_, summary)| summary.jobs > 0);
+    let mut rows: Vec<_> = simulated
+        .map(|((id, task), _)| (task.component, id))
+        .collect();
+    rows.sort();
+    rows.into_iter().map(|(_, id)| id).collect()
+}
+
+/// The part that is drawn: what was asked for, else so much that jobs can be told apart.
+fn window(args: &SimulateArgs, model: &Model, timeline: &Timeline) -> Outcome<(u64, u64)> {
+    let periods = model.tasks.iter().map(|task| task.period.get());
+    let shortest = periods.clone().min().unwrap_or(1);
+    let longest = periods.max().unwrap_or(1);
+    let from = args.from.unwrap_or(0);
+    let length = longest.saturating_mul(2).min(shortest.saturating_mul(20));
+    let to = args.to.unwrap_or(from.saturating_add(length.max(1)));
+    let to = to.min(timeline.horizon);
+    match from < to {
+        true => Ok((from, to)),
+        false => Err(failure(
+            Code::Usage,
+            format!(
+                "nothing can be shown from {} to {}",
+                Nanos::new(from),
+                Nanos::new(to)
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! The timeline as a drawing: cores above, tasks below, jobs' releases and deadlines at them.
+
+use std::fmt::Write;
+
+use hanok_simulator::{Job, Segment};
+use hanok_task_model::{ComponentId, Nanos, TaskId};
+
+use super::Shown;
+
+/// Where time begins, after the names, and how wide it is.
+const LEFT: f64 = 170.0;
+const WIDTH: f64 = 1000.0;
+const RIGHT: f64 = 30.0;
+/// From one row to the next, and the bar in it.
+const ROW: f64 = 34.0;
+const BAR: f64 = 18.0;
+/// Above the first row.
+const TOP: f64 = 76.0;
+/// Between the cores and the tasks of one component, and of the next.
+const GAP: f64 = 16.0;
+
+/// One for each component, again from the first after the last; told apart by lightness, too.
+const COLOURS: [&str; 8] = [
+    "#2f6f9f", "#d08c2f", "#4f9a6a", "#a0527d", "#7a8f2a", "#6a5aa8", "#b3583f", "#3f9a9a",
+];
+const INK: &str = "#22272e";
+const FAINT: &str = "#8a929c";
+const GRID: &str = "#e4e7eb";
+const WRONG: &str = "#c9252d";
+
+/// The drawing, as an SVG file.
+pub fn draw(shown: &Shown) -> String {
+    let mut picture = Picture::new(shown);
+    let rows = picture.rows();
+    let bottom = rows.last().map_or(TOP, |row| row.y + ROW);
+    picture.axis(bottom);
+    for row in &rows {
+        picture.row(row);
+    }
+    picture.legend(bottom);
+    let width = LEFT + WIDTH + RIGHT;
+    let height = bottom + 56.0;
+    let title = escape(&shown.title);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" font-family=\"DejaVu Sans, Segoe UI, sans-serif\" \
+         font-size=\"12\" fill=\"{INK}\" role=\"img\" aria-label=\"{title}\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <text x=\"20\" y=\"28\" font-size=\"16\" font-weight=\"bold\">{title}</text>\n{}</svg>\n",
+        picture.out
+    )
+}
+
+/// What a row is of.
+#[derive(Clone, Copy)]
+enum Of {
+    Core(usize),
+    Task(TaskId),
+}
+
+struct Row {
+    of: Of,
+    name: String,
+    y: f64,
+}
+
+struct Picture<'a> {
+    shown: &'a Shown<'a>,
+    out: String,
+}
+
+impl<'a> Picture<'a> {
+    fn new(shown: &'a Shown<'a>) -> Self {
+        let out = String::new();
+        Self { shown, out }
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut y = TOP;
+        for (core, name) in self.shown.cores.iter().enumerate() {
+            let (of, name) = (Of::Core(core), name.clone());
+            rows.push(Row { of, name, y });
+            y += ROW;
+        }
+        let mut last = None;
+        for task in &self.shown.rows {
+            let component = self.shown.model.task(*task).map(|task| task.component);
+            if last != component {
+                y += GAP;
+                last = component;
+            }
+            let (of, name) = (Of::Task(*task), self.shown.name(*task));
+            rows.push(Row { of, name, y });
+            y += ROW;
+        }
+        rows
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "pixels")]
+    fn x(&self, at: u64) -> f64 {
+        let at = at.clamp(self.shown.from, self.shown.to);
+        let (since, length) = (at - self.shown.from, self.shown.to - self.shown.from);
+        LEFT + WIDTH * since as f64 / length as f64
+    }
+
+    fn axis(&mut self, bottom: f64) {
+        let step = step(self.shown.to - self.shown.from);
+        let first = self.shown.from.div_ceil(step).saturating_mul(step);
+        let mut at = first;
+        while at <= self.shown.to {
+            let x = self.x(at);
+            let label = Nanos::new(at);
+            let _ = writeln!(
+                self.out,
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\" \
+                 stroke=\"{GRID}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
+                 fill=\"{FAINT}\">{label}</text>",
+                TOP - 10.0,
+                TOP - 16.0,
+            );
+            let Some(next) = at.checked_add(step) else {
+                break;
+            };
+            at = next;
+        }
+    }
+
+    fn row(&mut self, row: &Row) {
+        let y = row.y;
+        let base = y + BAR + 6.0;
+        let _ = writeln!(
+            self.out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+             <line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{base:.1}\" y2=\"{base:.1}\" stroke=\"{FAINT}\" \
+             stroke-width=\"0.6\"/>",
+            LEFT - 12.0,
+            y + BAR + 1.0,
+            escape(&row.name),
+            LEFT + WIDTH,
+        );
+        let of = row.of;
+        let mine = |segment: &&Segment| match of {
+            Of::Core(core) => segment.core == core,
+            Of::Task(task) => segment.task == task,
+        };
+        let timeline = self.shown.timeline;
+        let seen = |start: u64, end: u64| end > self.shown.from && start < self.shown.to;
+        let segments = timeline.segments.iter().filter(mine);
+        let segments: Vec<_> = segments.filter(|s| seen(s.start, s.end)).collect();
+        for segment in segments {
+            self.segment(segment, base);
+        }
+        if let Of::Task(task) = row.of {
+            let jobs = timeline.jobs.iter().filter(|job| job.task == task);
+            let jobs: Vec<_> = jobs
+                .filter(|job| job.arrival < self.shown.to && job.deadline >= self.shown.from)
+                .collect();
+            for job in jobs {
+                self.job(job, y, base);
+            }
+        }
+    }
+
+    fn segment(&mut self, segment: &Segment, base: f64) {
+        let (x, end) = (self.x(segment.start), self.x(segment.end));
+        let width = (end - x).max(0.7);
+        let what = match segment.switching {
+            true => "switch to ",
+            false => "",
+        };
+        let (height, colour) = match segment.switching {
+            true => (BAR / 2.0, FAINT),
+            false => (BAR, self.colour(segment.task)),
+        };
+        let _ = writeln!(
+            self.out,
+            "<rect x=\"{x:.2}\" y=\"{:.1}\" width=\"{width:.2}\" height=\"{height}\" \
+             fill=\"{colour}\"><title>{what}{}: {} to {}</title></rect>",
+            base - height,
+            escape(&self.shown.name(segment.task)),
+            Nanos::new(segment.start),
+            Nanos::new(segment.end),
+        );
+    }
+
+    /// An arrow up at the release, one down at the deadline; red where it was missed.
+    fn job(&mut self, job: &Job, top: f64, base: f64) {
+        let top = top - 1.0;
+        if job.release >= self.shown.from && job.release < self.shown.to {
+            let x = self.x(job.release);
+            let _ = writeln!(
+                self.out,
+                "<path d=\"M{x:.1} {base:.1}V{top:.1}m-3 5l3 -5l3 5\" fill=\"none\" \
+                 stroke=\"{INK}\" stroke-width=\"1\"/>"
+            );
+        }
+        if job.deadline > self.shown.to {
+            return;
+        }
+        let x = self.x(job.deadline);
+        let missed = job.is_missed(self.shown.timeline.horizon);
+        let (colour, thick) = if missed { (WRONG, 2.4) } else { (FAINT, 1.0) };
+        let head = base - 5.0;
+        let _ = writeln!(
+            self.out,
+            "<path d=\"M{x:.1} {top:.1}V{base:.1}M{:.1} {head:.1}L{x:.1} {base:.1}L{:.1} {head:.1}\" \
+             fill=\"none\" stroke=\"{colour}\" stroke-width=\"{thick}\"/>",
+            x - 3.0,
+            x + 3.0,
+        );
+        if missed {
+            let _ = writeln!(
+                self.out,
+                "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"6.5\" fill=\"{WRONG}\"><title>missed: due \
+                 at {}</title></circle><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
+                 font-size=\"10\" font-weight=\"bold\" fill=\"#ffffff\">!</text>",
+                top,
+                Nanos::new(job.deadline),
+                top + 3.6,
+            );
+        }
+    }
+
+    fn legend(&mut self, bottom: f64) {
+        let mut x = LEFT;
+        let y = bottom + 30.0;
+        let mut seen: Vec<ComponentId> = Vec::new();
+        for task in &self.shown.rows {
+            let Some(component) = self.shown.model.task(*task).map(|task| task.component) else {
+                continue;
+            };
+            if seen.contains(&component) {
+                continue;
+            }
+            seen.push(component);
+            let name = self.shown.component(component).to_owned();
+            let _ = writeln!(
+                self.out,
+                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/>\
+                 <text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                y - 10.5,
+                self.colour(*task),
+                x + 18.0,
+                escape(&name),
+            );
+            x += 40.0 + 7.5 * text_length(&name);
+        }
+        let _ = writeln!(
+            self.out,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{FAINT}\">\u{2191} release   \u{2193} deadline\
+             {}</text>",
+            match self.shown.timeline.segments.iter().any(|s| s.switching) {
+                true => "   low and grey: a switch",
+                false => "",
+            }
+        );
+    }
+
+    fn colour(&self, task: TaskId) -> &'static str {
+        let component = self.shown.model.task(task).map(|task| task.component);
+        let mut seen: Vec<_> = Vec::new();
+        for row in &self.shown.rows {
+            let of = self.shown.model.task(*row).map(|task| task.component);
+            if !seen.contains(&of) {
+                seen.push(of);
+            }
+        }
+        let place = seen.iter().position(|of| *of == component).unwrap_or(0);
+        COLOURS[place % COLOURS.len()]
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "pixels")]
+fn text_length(text: &str) -> f64 {
+    text.chars().count() as f64
+}
+
+/// Between two marks of the axis: 1, 2 or 5 times a power of ten, eight to twenty of them.
+fn step(length: u64) -> u64 {
+    let mut step = 1u64;
+    loop {
+        for factor in [1, 2, 5] {
+            let step = step.saturating_mul(factor);
+            if length / step <= 16 {
+                return step;
+            }
+        }
+        step = step.saturating_mul(10);
+    }
+}
+
+/// `text` where markup would be read.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_has_a_readable_number_of_marks() {
+        for length in [1, 7, 99, 1_000, 123_456_789, 1 << 60, u64::MAX] {
+            let step = step(length);
+            assert!(length / step <= 16, "{length}");
+            assert!(length < 10 || length / step >= 3, "{length}");
+        }
+        assert_eq!(escape("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
+    }
+}

@@ -65,6 +65,12 @@ pub trait Policy<const N: usize = MAX_ENTITIES> {
     /// Who runs from `now` on.
     fn pick(&mut self, now: u64) -> Decision<N>;
 
+    /// Whether the last [`Self::pick`], which named nobody, keeps the CPU nevertheless: it is
+    /// spent on nothing, at the expense of one of these. Otherwise somebody else may have it.
+    fn spends(&self) -> bool {
+        false
+    }
+
     /// Nobody of these runs from `now` on, until the next [`Self::pick`]: the CPU does
     /// something else, which is at nobody's expense.
     fn suspend(&mut self, _now: u64) {}

@@ -21,6 +21,10 @@ pub trait Pool<const N: usize> {
     /// Who runs on `core` from `now` on. Nobody on a core that there is not.
     fn pick(&mut self, core: usize, now: u64) -> Decision<N>;
 
+    /// Whether `core`, on which the last [`Self::pick`] let nobody run, is spent on nothing at
+    /// the expense of one of these ([`Policy::spends`]).
+    fn spends(&self, core: usize) -> bool;
+
     /// Nobody runs on `core` from `now` on.
     fn suspend(&mut self, core: usize, now: u64);
 
@@ -104,6 +108,10 @@ impl<P: Policy<N>, const N: usize, const C: usize> Pool<N> for Partitioned<P, N,
         }
     }
 
+    fn spends(&self, core: usize) -> bool {
+        self.cores.get(core).is_some_and(Policy::spends)
+    }
+
     fn suspend(&mut self, core: usize, now: u64) {
         if let Some(policy) = self.cores.get_mut(core) {
             policy.suspend(now);
@@ -175,6 +183,11 @@ impl<const N: usize, const C: usize> Global<N, C> {
         let queue = self.bank.insert(entity, reservation, now);
         self.place(entity, queue);
         Ok(())
+    }
+
+    /// Whether somebody could run and does not: a core that is suspended could have him.
+    pub fn has_waiting(&self) -> bool {
+        self.ready.first().is_some()
     }
 
     /// A task's job with a deadline of its own; else as [`Pool::wake`].
@@ -320,6 +333,12 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         let until = (until != u64::MAX).then_some(until);
         let run = chosen.filter(|entity| self.bank.has_work(*entity));
         Decision { run, until }
+    }
+
+    fn spends(&self, core: usize) -> bool {
+        self.lanes()
+            .get(core)
+            .is_some_and(|lane| lane.runs.is_some())
     }
 
     fn suspend(&mut self, core: usize, now: u64) {

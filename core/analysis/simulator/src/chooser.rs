@@ -21,10 +21,14 @@ pub trait Chooser {
     fn block(&mut self, member: usize, now: u64);
     /// Who runs on a lane, and until when that holds.
     fn pick(&mut self, lane: usize, now: u64) -> (Option<usize>, Option<u64>);
+    /// Whether a lane on which nobody runs is spent on nothing.
+    fn spends(&self, lane: usize) -> bool;
     /// Nobody runs on a lane.
     fn suspend(&mut self, lane: usize, now: u64);
     /// Whether some lane should be asked again.
     fn kicks(&self) -> bool;
+    /// Whether a lane that is suspended could have somebody.
+    fn has_waiting(&self) -> bool;
 }
 
 /// A chooser for `members` on `lanes`; `None` where there is no queue as large.
@@ -74,11 +78,19 @@ impl<const N: usize> Chooser for Servers<N> {
         (decision.run.map(Entity::index), decision.until)
     }
 
+    fn spends(&self, _lane: usize) -> bool {
+        Policy::spends(self)
+    }
+
     fn suspend(&mut self, _lane: usize, now: u64) {
         Policy::suspend(self, now);
     }
 
     fn kicks(&self) -> bool {
+        false
+    }
+
+    fn has_waiting(&self) -> bool {
         false
     }
 }
@@ -110,11 +122,19 @@ impl<const N: usize, const C: usize> Chooser for Global<N, C> {
         (decision.run.map(Entity::index), decision.until)
     }
 
+    fn spends(&self, lane: usize) -> bool {
+        Pool::spends(self, lane)
+    }
+
     fn suspend(&mut self, lane: usize, now: u64) {
         Pool::suspend(self, lane, now);
     }
 
     fn kicks(&self) -> bool {
         self.kick().is_some()
+    }
+
+    fn has_waiting(&self) -> bool {
+        Global::has_waiting(self)
     }
 }

@@ -31,14 +31,23 @@ struct Found {
 impl Engine {
     /// Lets every core choose.
     pub fn choose(&mut self) {
-        // A round for each core that another one's choice may have displaced somebody from.
-        for _ in 0..=self.cores.len() {
+        // A round for each core that another one's choice may have displaced somebody from, and
+        // another one for those that he may displace in turn.
+        for _ in 0..2 * self.cores.len() + 1 {
             for core in 0..self.cores.len() {
                 self.choose_on(core);
             }
-            let kicks = |node: &crate::scene::Node| node.chooser.kicks();
-            if !self.scene.nodes.iter().any(kicks) {
+            let nodes = (0..).map(NodeId).zip(&self.scene.nodes);
+            let kicks = nodes.filter(|(id, node)| {
+                let parked = self.parked.iter().any(|(_, parked, _)| parked == id);
+                node.chooser.kicks() || (parked && node.chooser.has_waiting())
+            });
+            let kicks: Vec<_> = kicks.map(|(id, _)| id).collect();
+            if kicks.is_empty() {
                 break;
+            }
+            for node in kicks {
+                self.unpark(node);
             }
         }
     }
@@ -118,7 +127,8 @@ impl Engine {
                 let (member, until) = at.chooser.pick(lane, now);
                 found.until = earliest(found.until, until);
                 let Some(member) = member else {
-                    break Some(until);
+                    // Who spends his budget on nothing spends that of his home, too.
+                    break (!at.chooser.spends(lane)).then_some(until);
                 };
                 match self.choice(node, member) {
                     Some(Choice::Task(task)) => {
@@ -130,7 +140,6 @@ impl Engine {
                 }
             };
             match stuck {
-                // Nobody at the root, or in one that spends its budget on nothing.
                 Some(until) if node != root && self.park(node, lane, until) => {
                     waits = earliest(waits, until);
                     self.leave(&found.path);

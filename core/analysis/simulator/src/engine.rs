@@ -156,7 +156,7 @@ impl Engine {
     }
 
     /// Something changed in `node`: its CPUs are worth a look.
-    fn unpark(&mut self, node: NodeId) {
+    pub fn unpark(&mut self, node: NodeId) {
         let here: Vec<_> = self
             .parked
             .iter()

@@ -181,6 +181,52 @@ fn groups_give_their_time_to_those_in_them() {
 }
 
 #[test]
+fn what_one_of_a_group_leaves_unused_is_spent_and_the_next_one_runs() {
+    let mut model = system(1);
+    let group = vm(
+        &mut model,
+        "group",
+        interface(10, 8, 10),
+        Policy::DeadlineMonotonic,
+    );
+    for (name, promise, task) in [
+        ("first", interface(10, 4, 4), (20, 1, 20)),
+        ("second", interface(10, 3, 10), (20, 3, 20)),
+    ] {
+        let plan = Plan::Given(promise);
+        let id = model.add(Component::new(name, Home::Component(group), plan));
+        tasks(&mut model, id, &[task]);
+    }
+    let mut options = Options::new(What::System, 20);
+    let timeline = simulate(&model, &options).unwrap();
+    assert_eq!(line(&timeline, 0), "a...bbb.............");
+    options.kind = Kind::Deferrable;
+    model.components[1].plan = Plan::Given(interface(10, 4, 10));
+    let timeline = simulate(&model, &options).unwrap();
+    assert_eq!(line(&timeline, 0), "abbb................");
+}
+
+/// A task that goes on alone goes on, whichever CPU of its VM it was on.
+#[test]
+fn a_vm_with_two_cpus_goes_on_with_one() {
+    for swap in [false, true] {
+        let mut model = system(2);
+        model.pools[0].mode = Mode::Global;
+        let id = vm(&mut model, "wide", interface(10, 20, 10), Policy::Edf);
+        model.components[0].cpus = 2;
+        let mut set = [(20, 3, 20), (20, 18, 20)];
+        if swap {
+            set.reverse();
+        }
+        tasks(&mut model, id, &set);
+        let timeline = simulate(&model, &Options::new(What::System, 100)).unwrap();
+        assert!(timeline.misses().is_empty(), "{:?}", timeline.misses());
+        let longest = timeline.summaries(2).into_iter().map(|s| s.longest).max();
+        assert_eq!(longest, Some(18));
+    }
+}
+
+#[test]
 fn a_global_pool_runs_two_at_a_time_and_never_one_twice() {
     let mut model = system(2);
     model.pools[0].mode = Mode::Global;

@@ -292,6 +292,10 @@ impl<const N: usize> Policy<N> for Servers<N> {
         decision(run, self.bank.lasts_until(first, now).min(timer))
     }
 
+    fn spends(&self) -> bool {
+        self.charged.is_some()
+    }
+
     fn suspend(&mut self, now: u64) {
         self.settle(now);
         self.charged = None;

@@ -18,6 +18,8 @@ pub struct Core {
     path: Vec<(NodeId, usize)>,
     /// The component that it ran last.
     last: Option<NodeId>,
+    /// Its last stretch in the timeline.
+    pub recorded: Option<usize>,
 }
 
 /// What the way down led to.

@@ -224,15 +224,16 @@ impl Engine {
     }
 
     fn record(&mut self, segment: Segment) {
-        // With several cores, the last stretch of this one is among the last few.
-        let recent = self.segments.iter_mut().rev().take(2 * self.cores.len());
-        let mut here = recent.filter(|last| last.core == segment.core);
-        if let Some(last) = here.next()
+        let last = self.cores.get(segment.core).and_then(|core| core.recorded);
+        if let Some(last) = last.and_then(|last| self.segments.get_mut(last))
             && (last.task, last.switching, last.end)
                 == (segment.task, segment.switching, segment.start)
         {
             last.end = segment.end;
             return;
+        }
+        if let Some(core) = self.cores.get_mut(segment.core) {
+            core.recorded = Some(self.segments.len());
         }
         self.segments.push(segment);
     }

@@ -34,10 +34,16 @@ pub const STEPS: &[TestStep] = &[
 ];
 
 /// What only `--all` runs, or its name.
-pub const SLOW_STEPS: &[TestStep] = &[TestStep {
-    name: "decoder-whole",
-    run: decoder_whole,
-}];
+pub const SLOW_STEPS: &[TestStep] = &[
+    TestStep {
+        name: "decoder-whole",
+        run: decoder_whole,
+    },
+    TestStep {
+        name: "sched-whole",
+        run: sched_whole,
+    },
+];
 
 /// How much of a failing program's output is shown.
 const SHOWN: usize = 80;
@@ -99,16 +105,19 @@ fn unit(root: &Path) -> Tally {
 
 /// Every load and store there is, against two other decoders.
 fn decoder_whole(root: &Path) -> Tally {
+    ignored(root, "hanok-decode", "oracles")
+}
+
+/// Ten thousand random sets of tasks, by admission, simulation and plain ticks.
+fn sched_whole(root: &Path) -> Tally {
+    ignored(root, "hanok-simulator", "random_sets")
+}
+
+/// The tests in `file` of `package` that are too slow for every run.
+fn ignored(root: &Path, package: &str, file: &str) -> Tally {
     let mut command = cargo(root);
-    command.args([
-        "test",
-        "--release",
-        "--color",
-        "never",
-        "-p",
-        "hanok-decode",
-    ]);
-    let tally = tests(command.args(["--test", "oracles", "--", "--ignored"]));
+    command.args(["test", "--release", "--color", "never", "-p", package]);
+    let tally = tests(command.args(["--test", file, "--", "--ignored"]));
     match tally.passed + tally.failed {
         0 => Tally::fail("no test was run"),
         _ => tally,

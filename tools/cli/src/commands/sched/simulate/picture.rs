@@ -248,10 +248,10 @@ impl<'a> Picture<'a> {
         }
         let _ = writeln!(
             self.out,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{FAINT}\">\u{2191} release   \u{2193} deadline\
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{FAINT}\">\u{2191} release, \u{2193} deadline\
              {}</text>",
             match self.shown.timeline.segments.iter().any(|s| s.switching) {
-                true => "   low and grey: a switch",
+                true => "; low and grey: a switch",
                 false => "",
             }
         );

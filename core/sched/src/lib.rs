@@ -29,14 +29,19 @@ extern crate std;
 
 pub mod admission;
 mod arith;
+mod credit;
 mod entity;
+mod hierarchy;
 mod interface;
+pub mod mode;
 mod pool;
 mod round_robin;
 mod servers;
 mod tournament;
 
+pub use credit::{Credit, Share};
 pub use entity::{Entity, EntitySet, MAX_ENTITIES};
+pub use hierarchy::Hierarchy;
 pub use interface::{Interface, InterfaceError};
 pub use pool::{Global, Partitioned, Pool};
 pub use round_robin::RoundRobin;

@@ -74,6 +74,11 @@ impl<const N: usize> Tournament<N> {
         (best_key != ABSENT).then_some((Entity::wrapping(best), best_key))
     }
 
+    /// Whether `entity` takes part.
+    pub fn contains(&self, entity: Entity<N>) -> bool {
+        self.key_of(entity.index() as u16) != ABSENT
+    }
+
     /// `entity` takes part with `key`.
     #[inline]
     pub fn set(&mut self, entity: Entity<N>, key: u64) {

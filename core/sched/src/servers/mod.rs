@@ -141,6 +141,14 @@ impl<const N: usize> Servers<N> {
         self.bank.change(entity, interface, not_before)
     }
 
+    /// Whether the server of `entity`, if it has one, could keep `interface`.
+    pub fn allows(&self, entity: Entity<N>, interface: Interface) -> Result<(), InterfaceError> {
+        match self.bank.server(entity) {
+            Some(server) => server.kind.suits(interface),
+            None => Ok(()),
+        }
+    }
+
     /// What `entity` was promised.
     pub fn interface(&self, entity: Entity<N>) -> Option<Interface> {
         self.bank.server(entity).map(|server| server.interface)

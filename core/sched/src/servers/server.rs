@@ -216,8 +216,10 @@ impl Server {
 
     /// A period that begins with a wake-up, by the constant bandwidth server's rule.
     pub fn begin_moved(&mut self, now: u64) {
+        // It has used less than its bandwidth up to here, so that nothing of the old one is
+        // left to wait for.
         if let Some(change) = self.change
-            && change.not_before.max(self.deadline) <= now
+            && change.not_before <= now
         {
             self.adopt(change.interface);
         }

@@ -1,0 +1,145 @@
+//! What shares promise.
+
+use super::*;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+fn entity(index: usize) -> Entity {
+    Entity::new(index).unwrap()
+}
+
+/// What each of six gets in so many ticks, asked only when it must be.
+fn run(policy: &mut Credit, from: u64, to: u64) -> [u64; 6] {
+    let mut got = [0; 6];
+    let mut now = from;
+    while now < to {
+        let decision = policy.pick(now);
+        let next = decision.until.unwrap_or(to).min(to).max(now + 1);
+        if let Some(run) = decision.run {
+            got[run.index()] += next - now;
+        }
+        now = next;
+    }
+    got
+}
+
+fn share(weight: u16, cap: Option<u8>) -> Share {
+    Share { weight, cap }
+}
+
+#[test]
+fn time_goes_by_weight() {
+    let mut policy = Credit::new(3000, 1000, 0);
+    for (index, weight) in [256, 512, 768].into_iter().enumerate() {
+        policy.set_share(entity(index), share(weight, None));
+        policy.wake(entity(index), 0);
+    }
+    let got = run(&mut policy, 0, 600_000);
+    for (index, part) in [1, 2, 3].into_iter().enumerate() {
+        let fair = 100_000 * part;
+        assert!(got[index].abs_diff(fair) <= 6000, "{got:?}");
+    }
+}
+
+#[test]
+fn a_cap_holds_even_where_nobody_else_wants_the_cpu() {
+    let mut policy = Credit::new(3000, 1000, 0);
+    policy.set_share(entity(0), share(256, Some(25)));
+    policy.wake(entity(0), 0);
+    let got = run(&mut policy, 0, 300_000);
+    assert_eq!(got[0], 75_000);
+    policy.wake(entity(1), 300_000);
+    let got = run(&mut policy, 300_000, 600_000);
+    assert!(got[0] <= 75_000 && got[0] + got[1] == 300_000, "{got:?}");
+}
+
+#[test]
+fn who_wakes_with_credit_goes_first_and_who_has_none_last() {
+    let mut policy = Credit::new(3000, 1000, 0);
+    policy.wake(entity(0), 0);
+    policy.wake(entity(1), 0);
+    let _ = run(&mut policy, 0, 3000);
+    let _ = policy.pick(3000);
+    policy.block(entity(1), 3000);
+    assert!(policy.credit(entity(1)) > 0);
+    assert_eq!(policy.pick(3000).run, Some(entity(0)));
+    policy.wake(entity(2), 3200);
+    assert_eq!(policy.pick(3200).run, Some(entity(0)), "no credit yet");
+    policy.wake(entity(1), 3500);
+    assert_eq!(
+        policy.pick(3500).run,
+        Some(entity(1)),
+        "before the slice's end"
+    );
+}
+
+#[test]
+fn any_time_and_share_is_taken() {
+    for (period, slice) in [(0, 0), (u64::MAX, u64::MAX), (1, u64::MAX)] {
+        let mut policy = Credit::new(period, slice, u64::MAX - 10);
+        policy.set_share(entity(63), share(0, Some(255)));
+        for now in [u64::MAX - 10, u64::MAX - 1, u64::MAX] {
+            policy.wake(entity(63), now);
+            policy.wake(entity(0), now);
+            assert!(policy.pick(now).run.is_some());
+            policy.give_way(entity(0), now);
+            let _ = policy.pick(now);
+            policy.suspend(now);
+            policy.block(entity(0), now);
+        }
+    }
+}
+
+proptest! {
+    /// Only who has work runs; nobody is idle while somebody without a cap has work; caps hold
+    /// in every period; and whoever has work all the time gets his weight's part of all that is
+    /// given, but for the two periods that credit may be ahead or behind.
+    #[test]
+    fn shares_are_kept(
+        shares in proptest::collection::vec((1..1000u16, proptest::option::of(1..100u8)), 2..6),
+        events in proptest::collection::vec((0..2500u64, 1..6usize, any::<bool>()), 0..60),
+    ) {
+        const PERIOD: u64 = 3000;
+        let mut policy = Credit::new(PERIOD, 1000, 0);
+        for (index, (weight, cap)) in shares.iter().enumerate() {
+            let cap = cap.filter(|_| index > 0);
+            policy.set_share(entity(index), share(*weight, cap));
+        }
+        let mut ready = [false; 6];
+        ready[0] = true;
+        policy.wake(entity(0), 0);
+        let (mut now, mut got) = (0, [0u64; 6]);
+        let mut spent = [0u64; 6];
+        let mut events: Vec<_> = events;
+        events.push((200_000, 0, true));
+        for (wait, who, wakes) in events {
+            let until = now + wait;
+            while now < until {
+                let decision = policy.pick(now);
+                prop_assert!(decision.run.is_some());
+                let run = decision.run.unwrap().index();
+                prop_assert!(ready[run]);
+                let edge = (now / PERIOD + 1) * PERIOD;
+                let next = decision.until.unwrap_or(until).min(until).min(edge);
+                prop_assert!(next > now);
+                got[run] += next - now;
+                spent[run] += next - now;
+                if let Some(cap) = shares[run].1.filter(|_| run > 0) {
+                    prop_assert!(spent[run] <= PERIOD * u64::from(cap) / 100 + 1);
+                }
+                now = next;
+                if now == edge { spent = [0; 6]; }
+            }
+            if who > 0 && who < shares.len() {
+                ready[who] = wakes;
+                match wakes {
+                    true => policy.wake(entity(who), now),
+                    false => policy.block(entity(who), now),
+                }
+            }
+        }
+        let all: u64 = shares.iter().map(|(weight, _)| u64::from(*weight)).sum();
+        let fair = now * u64::from(shares[0].0) / all;
+        prop_assert!(got[0] + 4 * PERIOD >= fair, "{} of {}", got[0], fair);
+    }
+}

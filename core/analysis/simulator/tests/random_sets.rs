@@ -1,8 +1,9 @@
 //! Random sets of tasks: what is admitted and misses, what is refused and would not have.
 //!
-//! Three judges that share nothing but the question: admission (`core/sched`, which counts
-//! demand against supply), the simulator (which runs `core/sched`'s policies event by event),
-//! and the plainest program there is, below, which looks at every tick. The last two run what
+//! Four judges that share nothing but the question: the analysis, which the tools use, in
+//! rationals; admission, which the board uses (`core/sched`), in integers; the simulator, which
+//! runs `core/sched`'s policies event by event; and the plainest program there is, below, which
+//! looks at every tick. The last two run what
 //! is the worst case on one CPU: all first jobs released at once, as late as their jitter
 //! allows, when the supply of the interface has just ended for as long as it can.
 //!
@@ -12,11 +13,14 @@
 //! cargo test --release -p hanok-simulator --test random_sets -- --ignored --nocapture
 //! ```
 
+use hanok_analysis::{Verdict, analyse};
 use hanok_sched::admission::{self, Demand, Plan, Refusal, Set, Window, Work};
 use hanok_sched::{Interface, Order};
 use hanok_simulator::{Options, Supply, What, simulate};
 use hanok_task_model as model;
-use model::{Component, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task};
+use model::{
+    Component, ComponentId, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task,
+};
 
 /// Divisors of 120: hyperperiods stay short enough for a look at every tick.
 const PERIODS: [u64; 12] = [4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60];
@@ -222,16 +226,19 @@ fn plainly_holds(case: &Case) -> bool {
     true
 }
 
-/// Whether no deadline is missed in the simulation.
-fn simulated(case: &Case) -> bool {
+fn promise(case: &Case) -> model::Interface {
+    model::Interface {
+        period: Nanos::new(case.interface.period()),
+        budget: Nanos::new(case.interface.budget()),
+        deadline: Nanos::new(case.interface.deadline()),
+    }
+}
+
+/// The case as a model of one component.
+fn system(case: &Case) -> (Model, ComponentId) {
     let ns = Nanos::new;
-    let promise = model::Interface {
-        period: ns(case.interface.period()),
-        budget: ns(case.interface.budget()),
-        deadline: ns(case.interface.deadline()),
-    };
     let mut system = Model::new(ns(1), vec![Pool::new("one", [CoreId(0)])]);
-    let plan = model::Plan::Given(promise);
+    let plan = model::Plan::Given(promise(case));
     let mut component = Component::new("vm", Home::Pool(PoolId(0)), plan);
     component.policy = case.policy;
     let vm = system.add(component);
@@ -244,11 +251,29 @@ fn simulated(case: &Case) -> bool {
         task.priority = Some(Priority(one.priority as u32));
         system.add_task(task);
     }
+    (system, vm)
+}
+
+/// What the analysis says; none: it could not decide.
+fn analysed(case: &Case) -> Option<bool> {
+    let (system, vm) = system(case);
+    let analysis = analyse(&system).unwrap();
+    match &analysis.components[vm.0 as usize] {
+        Verdict::Proven(_) => Some(true),
+        Verdict::Refuted(_) => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether no deadline is missed in the simulation.
+fn simulated(case: &Case) -> bool {
+    let (system, vm) = system(case);
+    let together = latest_jitter(case);
     let Supply::Periodic {
         first,
         length,
         period,
-    } = Supply::worst(promise)
+    } = Supply::worst(promise(case))
     else {
         panic!("the worst supply is periodic");
     };
@@ -269,6 +294,7 @@ struct Counts {
     refused_and_schedulable: u32,
     judges_disagree: u32,
     undecided: u32,
+    analysis_disagrees: u32,
 }
 
 fn judge(number: u32, seed: u64) -> Counts {
@@ -285,7 +311,11 @@ fn judge(number: u32, seed: u64) -> Counts {
             (admitted(&case), plainly_holds(&case), simulated(&case));
         counts.admitted += u32::from(admitted.is_ok());
         counts.undecided += u32::from(admitted == Err(Refusal::Undecided));
+        let analysed = analysed(&case);
+        counts.undecided += u32::from(analysed.is_none());
+        let differs = analysed.is_some_and(|analysed| analysed != admitted.is_ok());
         let wrong = [
+            (differs, &mut counts.analysis_disagrees),
             (
                 admitted.is_ok() && !simulated,
                 &mut counts.admitted_and_missed,
@@ -298,7 +328,9 @@ fn judge(number: u32, seed: u64) -> Counts {
         ];
         for (wrong, count) in wrong {
             if wrong {
-                println!("{case:?}: {admitted:?}, by ticks {plainly}, simulated {simulated}");
+                println!(
+                    "{case:?}: {admitted:?}, analysed {analysed:?}, by ticks {plainly}, simulated {simulated}"
+                );
                 *count += 1;
             }
         }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod a64;
+pub mod aarch32;
 mod abort;
 mod class;
 mod coprocessor;

@@ -1,0 +1,501 @@
+//! Sensitive A32 words (DDI 0406C A5).
+
+use super::operation::{
+    Banked, Block, ChangeState, DataOperation, Direction, Fields, Hint, Index, Operand, Operation,
+    Pair, Preload, Return, ReturnFrom, Shift, Status, Store, Unprivileged,
+};
+use super::{Sensitive, coprocessor};
+use crate::aarch32::condition::Condition;
+use crate::aarch32::encoding::Encoding;
+use crate::aarch32::registers::{Register, Registers};
+use bitfield_struct::bitfield;
+use hanok_types::Width;
+
+/// The sensitive instruction that the A32 `word` is, if it is one.
+pub fn sensitive_a32(word: u32) -> Option<Sensitive> {
+    let group = Group::from_bits(word);
+    let found = match (group.condition(), group.kind()) {
+        (0b1111, 0b000 | 0b010 | 0b011 | 0b100) => unconditional(word),
+        (0b1111, 0b110 | 0b111) => coprocessor(word, true),
+        (0b1111, _) => None,
+        (_, 0b000) => miscellaneous(word),
+        (_, 0b001) => immediate(word),
+        (_, 0b010 | 0b011) => unprivileged(TransferWord::from_bits(word)),
+        (_, 0b100) => block(BlockWord::from_bits(word)),
+        (_, 0b110 | 0b111) => coprocessor(word, false),
+        _ => None,
+    };
+    let condition = Condition::from_bits(group.condition());
+    found.map(|found| Sensitive::new(Encoding::A32(word), condition, found))
+}
+
+/// What an encoding is, and whether its fixed fields and operands are as they should be.
+type Found = Option<(Operation, bool)>;
+
+/// What tells the groups apart.
+#[bitfield(u32)]
+struct Group {
+    #[bits(25)]
+    __: u32,
+    #[bits(3)]
+    kind: u8,
+    #[bits(4)]
+    condition: u8,
+}
+
+fn coprocessor(word: u32, second_kind: bool) -> Found {
+    let (found, right) = coprocessor::decode(word, second_kind)?;
+    Some((Operation::Coprocessor(found), right))
+}
+
+/// Data processing, and what stands between it (A5.2).
+#[bitfield(u32)]
+struct DataWord {
+    #[bits(4)]
+    rm: Register,
+    by_register: bool,
+    #[bits(2)]
+    shift: u8,
+    bit7: bool,
+    #[bits(4)]
+    rs: u8,
+    #[bits(4)]
+    rd: Register,
+    #[bits(4)]
+    rn: Register,
+    set_flags: bool,
+    #[bits(4)]
+    operation: u8,
+    immediate: bool,
+    #[bits(6)]
+    __: u8,
+}
+
+impl DataWord {
+    /// imm5 of a shift by a constant.
+    fn amount(self) -> u8 {
+        self.rs() << 1 | u8::from(self.bit7())
+    }
+
+    fn shift_by_constant(self) -> Shift {
+        Shift::from_bits(self.shift(), self.amount())
+    }
+
+    /// The constant of an immediate form (A5.2.4).
+    fn constant(self) -> u32 {
+        (self.into_bits() & 0xff).rotate_right(u32::from(self.rs()) * 2)
+    }
+}
+
+fn miscellaneous(word: u32) -> Found {
+    let data = DataWord::from_bits(word);
+    match (data.operation(), data.set_flags()) {
+        (0b1000..=0b1011, false) if !data.bit7() => status(StatusWord::from_bits(word)),
+        _ if data.bit7() && data.by_register() => extra(TransferWord::from_bits(word)),
+        (_, true) if !data.by_register() => {
+            returns(data, Operand::Register(data.rm(), data.shift_by_constant()))
+        }
+        _ => None,
+    }
+}
+
+fn immediate(word: u32) -> Found {
+    let data = DataWord::from_bits(word);
+    match (data.operation(), data.set_flags()) {
+        (0b1001, false) if data.rn().number() == 0 => hint(word),
+        (0b1001 | 0b1011, false) => {
+            let (right, fields) = (data.rd() == Register::PC, fields(data.rn().number()));
+            let operand = Operand::Immediate(data.constant());
+            let operation = Operation::Msr(saved(data.operation() & 0b10 != 0), fields, operand);
+            Some((operation, right && fields.into_bits() != 0))
+        }
+        (_, true) => returns(data, Operand::Immediate(data.constant())),
+        _ => None,
+    }
+}
+
+/// "SUBS PC, LR and related instructions" (B9.3.20).
+fn returns(data: DataWord, second: Operand) -> Found {
+    if data.rd() != Register::PC {
+        return None;
+    }
+    let operation = DataOperation::from_bits(data.operation())?;
+    let from = ReturnFrom::Data {
+        operation,
+        first: data.rn(),
+        second,
+    };
+    let right = operation.has_first() || data.rn().number() == 0;
+    Some((Operation::Return(Return { from }), right))
+}
+
+const fn saved(saved: bool) -> Status {
+    if saved {
+        Status::Saved
+    } else {
+        Status::Current
+    }
+}
+
+const fn fields(mask: u8) -> Fields {
+    Fields::from_bits(mask & 0xf)
+}
+
+/// A5.2.11.
+fn hint(word: u32) -> Found {
+    let hint = match word as u8 {
+        1 => Hint::Yield,
+        2 => Hint::Wfe,
+        3 => Hint::Wfi,
+        4 => Hint::Sev,
+        _ => return None,
+    };
+    Some((Operation::Hint(hint), word & 0xff00 == 0xf000))
+}
+
+/// "Miscellaneous instructions" (A5.2.12).
+#[bitfield(u32)]
+struct StatusWord {
+    #[bits(4)]
+    rn: Register,
+    #[bits(3)]
+    kind: u8,
+    __: bool,
+    high: bool,
+    banked: bool,
+    #[bits(2)]
+    zero: u8,
+    #[bits(4)]
+    rd: Register,
+    #[bits(4)]
+    mask: u8,
+    __: bool,
+    write: bool,
+    saved: bool,
+    #[bits(5)]
+    __: u8,
+    #[bits(4)]
+    condition: u8,
+}
+
+impl StatusWord {
+    fn banked_register(self) -> Banked {
+        let system_mode = u8::from(self.high()) << 4 | self.mask();
+        Banked {
+            saved_status: self.saved(),
+            system_mode,
+        }
+    }
+}
+
+fn status(word: StatusWord) -> Found {
+    match (word.kind(), word.saved(), word.write()) {
+        (0b000, _, false) => Some(mrs(word)),
+        (0b000, _, true) => Some(msr(word)),
+        (0b110, true, true) => {
+            let right = word.into_bits() & 0x000f_ff0f == 0x0000_000e;
+            Some((
+                Operation::Return(Return {
+                    from: ReturnFrom::Eret,
+                }),
+                right,
+            ))
+        }
+        (0b111, true, false) => {
+            let (middle, low) = (word.into_bits() >> 4 & 0xfff0, word.rn().number());
+            let right = word.condition() == Condition::Always.into_bits();
+            Some((Operation::Hvc(middle as u16 | u16::from(low)), right))
+        }
+        (0b111, true, true) => {
+            let right = word.into_bits() & 0x000f_ff00 == 0;
+            Some((Operation::Smc(word.rn().number()), right))
+        }
+        _ => None,
+    }
+}
+
+fn mrs(word: StatusWord) -> (Operation, bool) {
+    let right = word.rn().number() == 0 && word.zero() == 0 && word.rd() != Register::PC;
+    if word.banked() {
+        (
+            Operation::MrsBanked(word.banked_register(), word.rd()),
+            right,
+        )
+    } else {
+        let right = right && !word.high() && word.mask() == 0xf;
+        (Operation::Mrs(saved(word.saved()), word.rd()), right)
+    }
+}
+
+fn msr(word: StatusWord) -> (Operation, bool) {
+    let right = word.rn() != Register::PC && word.zero() == 0 && word.rd() == Register::PC;
+    if word.banked() {
+        (
+            Operation::MsrBanked(word.banked_register(), word.rn()),
+            right,
+        )
+    } else {
+        let from = Operand::Register(word.rn(), Shift::NONE);
+        let right = right && !word.high() && word.mask() != 0;
+        (
+            Operation::Msr(saved(word.saved()), fields(word.mask()), from),
+            right,
+        )
+    }
+}
+
+/// Loads and stores of one register (A5.3), and the extra ones (A5.2.8), whose fields stand in
+/// the same places.
+#[bitfield(u32)]
+struct TransferWord {
+    #[bits(4)]
+    rm: Register,
+    bit4: bool,
+    #[bits(2)]
+    kind: u8,
+    #[bits(5)]
+    amount: u8,
+    #[bits(4)]
+    rt: Register,
+    #[bits(4)]
+    rn: Register,
+    load: bool,
+    write_back: bool,
+    /// Of the extra ones: whether the offset is a constant.
+    byte: bool,
+    add: bool,
+    before: bool,
+    by_register: bool,
+    #[bits(6)]
+    __: u8,
+}
+
+impl TransferWord {
+    fn access(self, width: Width, sign_extend: bool, index: Index) -> Unprivileged {
+        Unprivileged {
+            load: self.load(),
+            width,
+            sign_extend,
+            register: self.rt(),
+            base: self.rn(),
+            add: self.add(),
+            index,
+            post_index: true,
+        }
+    }
+}
+
+/// No operands that the instructions' sections call UNPREDICTABLE; a word that is stored may
+/// be the PC.
+fn allowed(access: &Unprivileged) -> bool {
+    let word = !access.load && access.width == Width::Word;
+    let index = match access.index {
+        Index::Register(register, _) => register != Register::PC,
+        Index::Immediate(_) => true,
+    };
+    let (base, register) = (access.base, access.register);
+    index && base != Register::PC && base != register && (word || register != Register::PC)
+}
+
+/// LDRT, LDRBT, STRT, STRBT; PLDW has a function of its own.
+fn unprivileged(word: TransferWord) -> Found {
+    if word.before() || !word.write_back() || word.by_register() && word.bit4() {
+        return None;
+    }
+    let index = single_index(word);
+    let width = if word.byte() {
+        Width::Byte
+    } else {
+        Width::Word
+    };
+    let access = word.access(width, false, index);
+    Some((Operation::Unprivileged(access), allowed(&access)))
+}
+
+fn single_index(word: TransferWord) -> Index {
+    if word.by_register() {
+        Index::Register(word.rm(), Shift::from_bits(word.kind(), word.amount()))
+    } else {
+        Index::Immediate(word.into_bits() as u16 & 0xfff)
+    }
+}
+
+/// LDRHT, LDRSBT, LDRSHT, STRHT (A5.2.9).
+fn extra(word: TransferWord) -> Found {
+    if word.before() || !word.write_back() {
+        return None;
+    }
+    let (width, sign_extend) = match (word.load(), word.kind()) {
+        (_, 0b01) => (Width::Half, false),
+        (true, 0b10) => (Width::Byte, true),
+        (true, 0b11) => (Width::Half, true),
+        _ => return None,
+    };
+    // Bits 11 to 8, of which the lowest of `amount` is bit 7.
+    let high = word.amount() >> 1;
+    let index = match word.byte() {
+        true => Index::Immediate(u16::from(high << 4 | word.rm().number())),
+        false => Index::Register(word.rm(), Shift::NONE),
+    };
+    let access = word.access(width, sign_extend, index);
+    Some((
+        Operation::Unprivileged(access),
+        allowed(&access) && (word.byte() || high == 0),
+    ))
+}
+
+/// LDM, STM, RFE and SRS.
+#[bitfield(u32)]
+struct BlockWord {
+    #[bits(16)]
+    list: u16,
+    #[bits(4)]
+    rn: Register,
+    load: bool,
+    write_back: bool,
+    caret: bool,
+    up: bool,
+    before: bool,
+    #[bits(7)]
+    __: u8,
+}
+
+impl BlockWord {
+    fn direction(self) -> Direction {
+        Direction {
+            up: self.up(),
+            before: self.before(),
+        }
+    }
+}
+
+/// LDM and STM with a caret (B9.3.5, B9.3.6, B9.3.17).
+fn block(word: BlockWord) -> Found {
+    if !word.caret() {
+        return None;
+    }
+    let block = Block {
+        load: word.load(),
+        base: word.rn(),
+        direction: word.direction(),
+        write_back: word.write_back(),
+        registers: Registers::from_bits(word.list()),
+    };
+    let moved = match block.is_return() {
+        true => !block.write_back || !block.registers.contains(block.base),
+        false => !block.write_back && !block.registers.is_empty(),
+    };
+    Some((Operation::Block(block), moved && block.base != Register::PC))
+}
+
+/// The unconditional space but for coprocessors (A5.7).
+fn unconditional(word: u32) -> Found {
+    match word >> 20 & 0xff {
+        0x10 => change(word),
+        0x51 | 0x59 | 0x71 | 0x79 => preload(TransferWord::from_bits(word)),
+        0x80..=0x9f => exception(BlockWord::from_bits(word)),
+        _ => None,
+    }
+}
+
+/// CPS.
+#[bitfield(u32)]
+struct ChangeWord {
+    #[bits(5)]
+    mode: u8,
+    bit5: bool,
+    fiqs: bool,
+    irqs: bool,
+    aborts: bool,
+    big: bool,
+    #[bits(6)]
+    zero: u8,
+    bit16: bool,
+    changes_mode: bool,
+    #[bits(2)]
+    enable: u8,
+    #[bits(12)]
+    __: u16,
+}
+
+/// CPS and SETEND (B9.3.2, A8.8.165).
+fn change(word: u32) -> Found {
+    let fields = ChangeWord::from_bits(word);
+    if fields.bit16() {
+        let right = word & 0x000e_fd0f == 0;
+        let found = word & 0xf0 == 0;
+        return found.then_some((Operation::SetEndianness(fields.big()), right));
+    }
+    let right = fields.zero() == 0 && !fields.big();
+    (!fields.bit5()).then(|| {
+        let (change, defined) = change_state(fields.enable(), fields.changes_mode(), word);
+        (Operation::Cps(change), right && defined)
+    })
+}
+
+/// CPS of imod and M, A, I, F and the mode standing in the low bits of `rest`: A at bit 8.
+pub(super) fn change_state(enable: u8, with_mode: bool, rest: u32) -> (ChangeState, bool) {
+    let fields = ChangeWord::from_bits(rest);
+    let (aborts, irqs, fiqs) = (fields.aborts(), fields.irqs(), fields.fiqs());
+    let change = ChangeState {
+        enable: (enable & 0b10 != 0).then_some(enable == 0b10),
+        aborts,
+        irqs,
+        fiqs,
+        mode: with_mode.then_some(fields.mode()),
+    };
+    let any = aborts || irqs || fiqs;
+    let defined = match enable {
+        0b00 => with_mode && !any,
+        0b01 => false,
+        _ => any && (with_mode || fields.mode() == 0),
+    };
+    (change, defined)
+}
+
+/// PLDW, by a constant or a register (A8.8.127, A8.8.128).
+fn preload(word: TransferWord) -> Found {
+    if word.by_register() && word.bit4() {
+        return None;
+    }
+    let index = single_index(word);
+    let preload = Preload {
+        base: word.rn(),
+        add: word.add(),
+        index,
+    };
+    let right = word.rt() == Register::PC && word.rn() != Register::PC;
+    let register = !matches!(index, Index::Register(Register::PC, _));
+    Some((Operation::PreloadWrite(preload), right && register))
+}
+
+/// RFE and SRS (B9.3.13, B9.3.16).
+fn exception(word: BlockWord) -> Found {
+    let (direction, write_back) = (word.direction(), word.write_back());
+    match (word.load(), word.caret()) {
+        (true, false) => {
+            let right = word.list() == 0x0a00 && word.rn() != Register::PC;
+            Some((
+                Operation::Rfe(Pair {
+                    base: word.rn(),
+                    direction,
+                    write_back,
+                }),
+                right,
+            ))
+        }
+        (false, true) => {
+            let right = word.list() & !0x1f == 0x0500 && word.rn() == Register::SP;
+            let mode = word.list() as u8 & 0x1f;
+            Some((
+                Operation::Srs(Store {
+                    mode,
+                    direction,
+                    write_back,
+                }),
+                right,
+            ))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,158 @@
+//! Sensitive instructions: those whose outcome depends on the mode, or which reach what a
+//! guest must not reach.
+//!
+//! The list begins with the 48 of the published systems (DDI 0406C B9.3 and A8.8 have their
+//! sections) and adds what ARMv7-A has beyond them: waiting, hints, SETEND, the Virtualization
+//! Extensions' own, VMRS of system registers, and PLDW, which some CPUs lack. What is legal in
+//! User mode is listed all the same where its neighbours are not ([`UserMode::Legal`]): a
+//! caller looks at [`Sensitive::user`], not only at whether there is an answer.
+//!
+//! Not listed: SVC, BKPT and UDF, which raise their exception in every mode; barriers and
+//! CLREX, legal everywhere; VFP and Advanced SIMD, which a hypervisor turns on and off as a
+//! whole; data processing into the PC with a shift by a register, which is UNPREDICTABLE in
+//! every mode (A5.2.2).
+
+mod a32;
+mod coprocessor;
+mod name;
+mod operation;
+mod t32;
+mod touches;
+mod user;
+
+pub use a32::sensitive_a32;
+pub use coprocessor::{Access, Coprocessor, Facility, Transfer};
+pub use operation::{
+    Banked, Block, ChangeState, DataOperation, Direction, Fields, Hint, Index, Operand, Operation,
+    Pair, Preload, Return, ReturnFrom, Shift, ShiftKind, Status, Store, Unprivileged,
+};
+pub use t32::sensitive_t32;
+pub use user::UserMode;
+
+use super::condition::{Condition, ItState};
+use super::effects::Effects;
+use super::encoding::Encoding;
+
+/// A sensitive instruction: what it is, and what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sensitive {
+    /// Its bits.
+    pub encoding: Encoding,
+    /// When it is executed.
+    pub condition: Condition,
+    /// Which, with its operands.
+    pub operation: Operation,
+    /// Whether the manual defines it: its fixed fields are as they should be, and its operands
+    /// and its place in an IT block are none that make it UNPREDICTABLE in every mode. A
+    /// compiler or assembler makes no other, so one that is not is data more often than code.
+    pub as_it_should_be: bool,
+    /// What it does in User mode; [`UserMode::Unpredictable`] if it is not as it should be.
+    pub user: UserMode,
+    /// What it reads and writes in a privileged mode.
+    pub effects: Effects,
+}
+
+/// The published classes of sensitive instructions, and what came after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Data processing with the PC as destination, and flags; ERET.
+    DataProcessing,
+    /// Shifts with the PC as destination, and flags.
+    Shift,
+    /// CPS, MRS, MSR.
+    StatusRegister,
+    /// LDRT, STRT and their kind.
+    Unprivileged,
+    /// LDM and STM with a caret.
+    Block,
+    /// RFE, SRS, SMC; HVC.
+    Exception,
+    /// Coprocessor instructions.
+    Coprocessor,
+    /// WFI, WFE, SEV, YIELD.
+    Hint,
+    /// SETEND.
+    Endianness,
+    /// PLDW.
+    Preload,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: [Self; 10] = [
+        Self::DataProcessing,
+        Self::Shift,
+        Self::StatusRegister,
+        Self::Unprivileged,
+        Self::Block,
+        Self::Exception,
+        Self::Coprocessor,
+        Self::Hint,
+        Self::Endianness,
+        Self::Preload,
+    ];
+}
+
+impl Sensitive {
+    fn new(
+        encoding: Encoding,
+        condition: Condition,
+        (operation, as_it_should_be): (Operation, bool),
+    ) -> Self {
+        let user = match as_it_should_be {
+            true => operation.user(),
+            false => UserMode::Unpredictable,
+        };
+        let effects = operation.effects().reading_flags(condition.reads());
+        Self {
+            encoding,
+            condition,
+            operation,
+            as_it_should_be,
+            user,
+            effects,
+        }
+    }
+
+    /// Its class.
+    pub const fn class(&self) -> Class {
+        match self.operation {
+            Operation::Cps(_)
+            | Operation::Mrs(..)
+            | Operation::Msr(..)
+            | Operation::MrsBanked(..)
+            | Operation::MsrBanked(..) => Class::StatusRegister,
+            Operation::Unprivileged(_) => Class::Unprivileged,
+            Operation::Return(back) => match back.from {
+                ReturnFrom::Data {
+                    operation: DataOperation::Mov,
+                    second: Operand::Register(_, shift),
+                    ..
+                } if !shift.is_none() => Class::Shift,
+                _ => Class::DataProcessing,
+            },
+            Operation::Block(_) => Class::Block,
+            Operation::Rfe(_) | Operation::Srs(_) | Operation::Smc(_) | Operation::Hvc(_) => {
+                Class::Exception
+            }
+            Operation::Coprocessor(_) => Class::Coprocessor,
+            Operation::Hint(_) => Class::Hint,
+            Operation::SetEndianness(_) => Class::Endianness,
+            Operation::PreloadWrite(_) => Class::Preload,
+        }
+    }
+
+    /// The mnemonic, in capitals and without the condition.
+    pub const fn mnemonic(&self) -> &'static str {
+        self.operation.mnemonic()
+    }
+}
+
+/// The sensitive instruction with this encoding; `it` counts for T32 alone.
+pub fn sensitive(encoding: Encoding, it: ItState) -> Option<Sensitive> {
+    match encoding {
+        Encoding::A32(word) => sensitive_a32(word),
+        Encoding::Narrow(half) => sensitive_t32(half, 0, it),
+        Encoding::Wide(both) => sensitive_t32((both >> 16) as u16, both as u16, it),
+    }
+}

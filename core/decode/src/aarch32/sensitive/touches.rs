@@ -1,0 +1,161 @@
+//! What a sensitive instruction reads and writes.
+
+use super::operation::{
+    Block, Index, Operand, Operation, Return, ReturnFrom, ShiftKind, Status, Unprivileged,
+};
+use crate::aarch32::effects::{Effects, Flags};
+use crate::aarch32::registers::{Register, Registers};
+
+/// R8 to R14, which another mode may have for itself (DDI 0406C B1.3.2).
+const BANKED: Registers = Registers::from_bits(0x7f00);
+/// R0 to R7, which all modes share.
+const SHARED: Registers = Registers::from_bits(0x00ff);
+
+impl Operation {
+    /// What it reads and writes in a privileged mode, but for the flags of its condition.
+    pub(super) fn effects(&self) -> Effects {
+        let none = Effects::NONE;
+        let control = Flags::new().with_control(true);
+        match self {
+            Self::Cps(change) if change.mode.is_some() => {
+                none.perhaps_writing_flags(control).perhaps_writing(BANKED)
+            }
+            Self::Cps(_) => none.perhaps_writing_flags(control),
+            Self::Mrs(Status::Current, to) => none.reading_flags(Flags::ALL).setting(to.set()),
+            Self::Mrs(Status::Saved, to) | Self::MrsBanked(_, to) => none.setting(to.set()),
+            Self::Msr(Status::Saved, _, from) => operand(*from),
+            Self::Msr(Status::Current, fields, from) => {
+                let mut all = operand(*from);
+                if fields.flags() {
+                    all = all.setting_flags(Flags::NZCV.with_q(true));
+                }
+                if fields.status() {
+                    all = all.setting_flags(Flags::new().with_ge(true));
+                }
+                if fields.extension() {
+                    all = all.perhaps_writing_flags(control.with_e(true));
+                }
+                if fields.control() {
+                    all = all.perhaps_writing_flags(control).perhaps_writing(BANKED);
+                }
+                all
+            }
+            Self::MsrBanked(_, from) => none.reading(from.set()),
+            Self::Unprivileged(access) => unprivileged(access),
+            Self::Return(back) => returns(back),
+            Self::Block(transfer) => block(transfer),
+            Self::Rfe(pair) => {
+                let base = pair.base.set();
+                let moved = if pair.write_back {
+                    base
+                } else {
+                    Registers::NONE
+                };
+                leaving(none.reading(base).setting(moved))
+            }
+            Self::Srs(store) => {
+                let stack = Register::SP.set();
+                let moved = if store.write_back {
+                    stack
+                } else {
+                    Registers::NONE
+                };
+                none.reading(Register::LR.set().with(stack))
+                    .perhaps_writing(moved)
+            }
+            Self::Smc(_) | Self::Hvc(_) => Effects::UNKNOWN,
+            Self::Coprocessor(coprocessor) => coprocessor.effects(),
+            Self::Hint(_) => none,
+            Self::SetEndianness(_) => none.setting_flags(Flags::new().with_e(true)),
+            Self::PreloadWrite(preload) => none
+                .reading(preload.base.set())
+                .reading(index(preload.index)),
+        }
+    }
+}
+
+/// Goes on in another mode, with another CPSR.
+fn leaving(effects: Effects) -> Effects {
+    effects
+        .setting(Register::PC.set())
+        .perhaps_writing(BANKED)
+        .setting_flags(Flags::ALL)
+}
+
+fn operand(operand: Operand) -> Effects {
+    match operand {
+        Operand::Immediate(_) => Effects::NONE,
+        Operand::Register(register, shift) => {
+            let carry = Flags::new().with_c(matches!(shift.kind, ShiftKind::Rrx));
+            Effects::NONE.reading(register.set()).reading_flags(carry)
+        }
+    }
+}
+
+fn index(index: Index) -> Registers {
+    match index {
+        Index::Immediate(_) => Registers::NONE,
+        Index::Register(register, _) => register.set(),
+    }
+}
+
+fn unprivileged(access: &Unprivileged) -> Effects {
+    let base = access.base.set();
+    let moved = if access.post_index {
+        base
+    } else {
+        Registers::NONE
+    };
+    let carry = match access.index {
+        Index::Register(_, shift) => matches!(shift.kind, ShiftKind::Rrx),
+        Index::Immediate(_) => false,
+    };
+    let address = Effects::NONE
+        .reading(base)
+        .reading(index(access.index))
+        .reading_flags(Flags::new().with_c(carry))
+        .setting(moved);
+    match access.load {
+        true => address.setting(access.register.set()),
+        false => address.reading(access.register.set()),
+    }
+}
+
+fn returns(back: &Return) -> Effects {
+    let ReturnFrom::Data {
+        operation,
+        first,
+        second,
+    } = back.from
+    else {
+        // Without the Virtualization Extensions' ELR_hyp, LR (DDI 0406C B9.3.3).
+        return leaving(Effects::NONE.reading(Register::LR.set()));
+    };
+    let mut all = operand(second);
+    if operation.has_first() {
+        all = all.reading(first.set());
+    }
+    if operation.reads_carry() {
+        all = all.reading_flags(Flags::new().with_c(true));
+    }
+    leaving(all)
+}
+
+/// Those of User mode that another mode has for itself are not this mode's; which those are
+/// the mode says, which is not known here.
+fn block(block: &Block) -> Effects {
+    let base = block.base.set();
+    let moved = if block.write_back {
+        base
+    } else {
+        Registers::NONE
+    };
+    let all = Effects::NONE.reading(base).setting(moved);
+    match (block.load, block.is_return()) {
+        (true, true) => leaving(all.setting(block.registers)),
+        (true, false) => all
+            .setting(block.registers.common(SHARED))
+            .perhaps_writing(block.registers),
+        (false, _) => all.reading(block.registers),
+    }
+}

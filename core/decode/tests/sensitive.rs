@@ -1,0 +1,336 @@
+//! The published sensitive instructions, each with an encoding of it as an assembler makes it.
+
+use hanok_decode::aarch32::{Class, ItState, Sensitive, UserMode, sensitive_a32, sensitive_t32};
+
+/// Name, class, what User mode makes of it, its A32 word and its T32 halfwords, where it has
+/// such an encoding.
+type Row = (&'static str, Class, UserMode, Option<u32>, Option<u32>);
+
+use Class::{Block, Coprocessor, DataProcessing, Exception, Shift, StatusRegister, Unprivileged};
+use UserMode::{Different, Undefined, Unpredictable};
+
+/// The 48, in the order in which they were published.
+const PUBLISHED: [Row; 48] = [
+    (
+        "ADCS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe2b1_f004),
+        None,
+    ),
+    (
+        "ADDS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe29e_f004),
+        None,
+    ),
+    (
+        "ANDS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe21e_f004),
+        None,
+    ),
+    (
+        "BICS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe3de_f003),
+        None,
+    ),
+    (
+        "EORS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe03e_f001),
+        None,
+    ),
+    (
+        "ORRS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe19e_f001),
+        None,
+    ),
+    (
+        "RSBS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe07e_f001),
+        None,
+    ),
+    (
+        "RSCS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe2fe_f001),
+        None,
+    ),
+    (
+        "SBCS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe2de_f001),
+        None,
+    ),
+    (
+        "SUBS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe25e_f004),
+        Some(0xf3de_8f04),
+    ),
+    (
+        "MOVS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe1b0_f00e),
+        None,
+    ),
+    (
+        "MVNS",
+        DataProcessing,
+        Unpredictable,
+        Some(0xe1f0_f00e),
+        None,
+    ),
+    ("ASRS", Shift, Unpredictable, Some(0xe1b0_f0ce), None),
+    ("LSLS", Shift, Unpredictable, Some(0xe1b0_f08e), None),
+    ("LSRS", Shift, Unpredictable, Some(0xe1b0_f0ae), None),
+    ("RORS", Shift, Unpredictable, Some(0xe1b0_f0ee), None),
+    ("RRXS", Shift, Unpredictable, Some(0xe1b0_f06e), None),
+    (
+        "CPS",
+        StatusRegister,
+        Different,
+        Some(0xf10c_0080),
+        Some(0xb672),
+    ),
+    (
+        "MRS",
+        StatusRegister,
+        Different,
+        Some(0xe10f_0000),
+        Some(0xf3ef_8000),
+    ),
+    (
+        "MSR",
+        StatusRegister,
+        Different,
+        Some(0xe121_f000),
+        Some(0xf380_8100),
+    ),
+    (
+        "LDRT",
+        Unprivileged,
+        Different,
+        Some(0xe4b1_0004),
+        Some(0xf851_0e04),
+    ),
+    (
+        "LDRHT",
+        Unprivileged,
+        Different,
+        Some(0xe0f1_00b4),
+        Some(0xf831_0e04),
+    ),
+    (
+        "LDRSHT",
+        Unprivileged,
+        Different,
+        Some(0xe0f1_00f4),
+        Some(0xf931_0e04),
+    ),
+    (
+        "LDRBT",
+        Unprivileged,
+        Different,
+        Some(0xe4f1_0004),
+        Some(0xf811_0e04),
+    ),
+    (
+        "LDRSBT",
+        Unprivileged,
+        Different,
+        Some(0xe0b1_00d2),
+        Some(0xf911_0e04),
+    ),
+    (
+        "STRT",
+        Unprivileged,
+        Different,
+        Some(0xe4a1_0004),
+        Some(0xf841_0e04),
+    ),
+    (
+        "STRHT",
+        Unprivileged,
+        Different,
+        Some(0xe0e1_00b4),
+        Some(0xf821_0e04),
+    ),
+    (
+        "STRBT",
+        Unprivileged,
+        Different,
+        Some(0xe6e1_0002),
+        Some(0xf801_0e04),
+    ),
+    ("LDM", Block, Unpredictable, Some(0xe8fd_8001), None),
+    ("LDM", Block, Unpredictable, Some(0xe8dd_7fff), None),
+    ("STM", Block, Unpredictable, Some(0xe8cd_7fff), None),
+    (
+        "RFE",
+        Exception,
+        Unpredictable,
+        Some(0xf8bd_0a00),
+        Some(0xe9bd_c000),
+    ),
+    (
+        "SMC",
+        Exception,
+        Undefined,
+        Some(0xe160_0070),
+        Some(0xf7f0_8000),
+    ),
+    (
+        "SRS",
+        Exception,
+        Unpredictable,
+        Some(0xf96d_0513),
+        Some(0xe82d_c013),
+    ),
+    (
+        "CDP",
+        Coprocessor,
+        Undefined,
+        Some(0xee12_3f84),
+        Some(0xee12_3f84),
+    ),
+    (
+        "CDP2",
+        Coprocessor,
+        Undefined,
+        Some(0xfe12_3784),
+        Some(0xfe12_3784),
+    ),
+    (
+        "MCR",
+        Coprocessor,
+        Undefined,
+        Some(0xee01_0f10),
+        Some(0xee01_0f10),
+    ),
+    (
+        "MCR2",
+        Coprocessor,
+        Undefined,
+        Some(0xfe01_0710),
+        Some(0xfe01_0710),
+    ),
+    (
+        "MCRR",
+        Coprocessor,
+        Undefined,
+        Some(0xec41_0f02),
+        Some(0xec41_0f02),
+    ),
+    (
+        "MCRR2",
+        Coprocessor,
+        Undefined,
+        Some(0xfc41_0702),
+        Some(0xfc41_0702),
+    ),
+    (
+        "MRC",
+        Coprocessor,
+        Undefined,
+        Some(0xee11_0f10),
+        Some(0xee11_0f10),
+    ),
+    (
+        "MRC2",
+        Coprocessor,
+        Undefined,
+        Some(0xfe11_0710),
+        Some(0xfe11_0710),
+    ),
+    (
+        "MRRC",
+        Coprocessor,
+        Undefined,
+        Some(0xec51_0f02),
+        Some(0xec51_0f02),
+    ),
+    (
+        "MRRC2",
+        Coprocessor,
+        Undefined,
+        Some(0xfc51_0702),
+        Some(0xfc51_0702),
+    ),
+    (
+        "LDC",
+        Coprocessor,
+        Undefined,
+        Some(0xed91_0f01),
+        Some(0xed91_0f01),
+    ),
+    (
+        "LDC2",
+        Coprocessor,
+        Undefined,
+        Some(0xfd91_0701),
+        Some(0xfd91_0701),
+    ),
+    (
+        "STC",
+        Coprocessor,
+        Undefined,
+        Some(0xed81_0f01),
+        Some(0xed81_0f01),
+    ),
+    (
+        "STC2",
+        Coprocessor,
+        Undefined,
+        Some(0xfd81_0701),
+        Some(0xfd81_0701),
+    ),
+];
+
+fn t32(bits: u32) -> Option<Sensitive> {
+    let (first, second) = match bits >> 16 {
+        0 => (bits as u16, 0),
+        first => (first as u16, bits as u16),
+    };
+    sensitive_t32(first, second, ItState::NONE)
+}
+
+#[test]
+fn all_48_are_known() {
+    for (name, class, user, a32, thumb) in PUBLISHED {
+        let found = [a32.and_then(sensitive_a32), thumb.and_then(t32)];
+        assert_eq!(
+            found.map(|one| one.is_some()),
+            [a32, thumb].map(|one| one.is_some()),
+            "{name}"
+        );
+        for one in found.into_iter().flatten() {
+            assert_eq!(
+                (one.mnemonic(), one.class(), one.user),
+                (name, class, user),
+                "{one:?}"
+            );
+            assert!(one.as_it_should_be, "{one:?}");
+        }
+    }
+}
+
+#[test]
+fn each_published_class_has_as_many_as_were_published() {
+    let counted = Class::ALL.map(|class| PUBLISHED.iter().filter(|row| row.1 == class).count());
+    assert_eq!(counted, [12, 5, 3, 8, 3, 3, 14, 0, 0, 0]);
+}

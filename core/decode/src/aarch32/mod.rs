@@ -10,6 +10,8 @@
 //!
 //! - [`sensitive_a32`] and [`sensitive_t32`]: is it one of those, which, and what does it do in
 //!   User mode?
+//! - [`decode_a32`] and [`decode_t32`]: how long, where does it go on, which registers and flags
+//!   does it read and write, what does it refer to by the PC?
 //! - [`Encoding`]: the bits, and how many they are.
 //!
 //! The architecture is ARMv7-A with all of its extensions (DDI 0406C); T32 is what the manual
@@ -21,15 +23,24 @@
 //! ([`Sensitive::as_it_should_be`]), because a word that looks like an instruction and is not
 //! quite one is more often data.
 
+mod a32;
 mod condition;
 mod effects;
 mod encoding;
+mod instruction;
+mod parts;
 mod registers;
 mod sensitive;
+mod simd;
+mod t32;
 
+pub use a32::decode_a32;
 pub use condition::{Condition, ItState};
 pub use effects::{Effects, Flags};
 pub use encoding::{Encoding, Isa, is_wide};
+pub use instruction::{
+    Definition, Exception, Flow, Instruction, Reference, Relative, Table, TableKind, Use,
+};
 pub use registers::{Register, Registers};
 pub use sensitive::{
     Access, Banked, Block, ChangeState, Class, Coprocessor, DataOperation, Direction, Facility,
@@ -37,3 +48,4 @@ pub use sensitive::{
     ShiftKind, Status, Store, Transfer, Unprivileged, UserMode, sensitive, sensitive_a32,
     sensitive_t32,
 };
+pub use t32::decode_t32;

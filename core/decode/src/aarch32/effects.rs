@@ -4,7 +4,7 @@ use super::registers::Registers;
 use bitfield_struct::bitfield;
 
 /// Parts of the CPSR that an instruction reads or writes.
-#[bitfield(u8)]
+#[bitfield(u8, debug = false)]
 #[derive(PartialEq, Eq, Hash)]
 pub struct Flags {
     /// Negative.
@@ -57,6 +57,15 @@ impl Flags {
     /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.into_bits() == 0
+    }
+}
+
+impl core::fmt::Debug for Flags {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let names = ["N", "Z", "C", "V", "Q", "GE", "E", "control"];
+        let set = (0..8u8).filter(|bit| self.into_bits() >> bit & 1 == 1);
+        let named = set.filter_map(|bit| names.get(usize::from(bit)));
+        f.debug_set().entries(named).finish()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::effects::{Effects, Flags};
 use super::instruction::{Definition, Exception, Flow, Reference, Relative, Table, TableKind, Use};
 use super::registers::{Register, Registers};
-use super::sensitive::{Operation, Sensitive, Shift, ShiftKind};
+use super::sensitive::{Access, Operation, Sensitive, Shift, ShiftKind};
 
 /// An instruction but for its bits and its condition.
 #[derive(Clone, Copy)]
@@ -87,8 +87,8 @@ impl Parts {
         }
     }
 
-    /// As a sensitive instruction says.
-    pub fn sensitive(found: &Sensitive) -> Self {
+    /// As a sensitive instruction says; `pipeline` is how far the PC is ahead.
+    pub fn sensitive(found: &Sensitive, pipeline: i32) -> Self {
         let flow = match found.operation {
             Operation::Return(_) | Operation::Rfe(_) => Flow::Return,
             Operation::Block(block) if block.is_return() => Flow::Return,
@@ -96,10 +96,41 @@ impl Parts {
             Operation::Hvc(_) => Flow::Exception(Exception::Hypervisor),
             _ => Flow::Next,
         };
-        Self::of(found.effects)
+        let parts = Self::of(found.effects)
             .going(flow)
-            .provided(found.as_it_should_be)
+            .provided(found.as_it_should_be);
+        match transfer_place(found, pipeline) {
+            Some((used, at)) => parts.naming(used, at),
+            None => parts,
+        }
     }
+}
+
+/// The word that LDC or STC names by the PC.
+fn transfer_place(found: &Sensitive, pipeline: i32) -> Option<(Use, Relative)> {
+    let Operation::Coprocessor(coprocessor) = found.operation else {
+        return None;
+    };
+    let Access::Memory(transfer) = coprocessor.access else {
+        return None;
+    };
+    if transfer.base != Register::PC || transfer.write_back || !transfer.before {
+        return None;
+    }
+    let distance = i32::from(transfer.words) * 4;
+    let offset = pipeline + if transfer.add { distance } else { -distance };
+    let used = if transfer.load {
+        Use::Load(4)
+    } else {
+        Use::Store(4)
+    };
+    Some((
+        used,
+        Relative {
+            offset,
+            aligned: true,
+        },
+    ))
 }
 
 /// What becomes of the carry in a shift or a constant (DDI 0406C A5.2.4, A8.4.3).

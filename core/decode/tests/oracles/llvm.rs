@@ -30,30 +30,52 @@ fn run(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
+/// What llvm-objdump is to take bytes for.
+pub struct Machine {
+    /// The object's format.
+    pub format: &'static str,
+    /// The instruction set.
+    pub triple: &'static str,
+    /// The extensions.
+    pub extensions: &'static str,
+}
+
+const A64: Machine = Machine {
+    format: "elf64-littleaarch64",
+    triple: "aarch64",
+    extensions: "+all",
+};
+
+/// What llvm-objdump prints of `bytes`, which stand at address 0.
+pub fn dump(bytes: &[u8], machine: &Machine) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let id = std::process::id();
+    let stem = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("words-{id}-{number}"));
+    let (binary, object) = (stem.with_extension("bin"), stem.with_extension("o"));
+    std::fs::write(&binary, bytes).expect("a place for the words");
+    let mut command = Command::new(program("llvm-objcopy"));
+    command.args(["-I", "binary", "-O", machine.format]);
+    run(command.arg(&binary).arg(&object));
+    let mut command = Command::new(program("llvm-objdump"));
+    command.args(["--section=.data", "-D", "-z", "--no-show-raw-insn"]);
+    command.arg(format!("--triple={}", machine.triple));
+    command.arg(format!("--mattr={}", machine.extensions));
+    let text = String::from_utf8(run(command.arg(&object))).expect("ASCII");
+    for file in [binary, object] {
+        std::fs::remove_file(file).expect("it was there");
+    }
+    text
+}
+
 /// The text of each word, mnemonic and operands with a tab between; `None` where there is no
 /// such instruction. The word at index `n` stands at address `4 * n`.
 ///
 /// Names are those that the manual prefers. With `-M no-aliases` a register offset that is not
 /// shifted would be printed as one that is: bit 12 is not looked at then.
 pub fn disassemble(words: &[u32]) -> Vec<Option<String>> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let id = std::process::id();
-    let stem = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("words-{id}-{number}"));
-    let (binary, object) = (stem.with_extension("bin"), stem.with_extension("o"));
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    std::fs::write(&binary, bytes).expect("a place for the words");
-    let mut command = Command::new(program("llvm-objcopy"));
-    command.args(["-I", "binary", "-O", "elf64-littleaarch64"]);
-    run(command.arg(&binary).arg(&object));
-    let mut command = Command::new(program("llvm-objdump"));
-    command.args(["--section=.data", "-D", "-z", "--no-show-raw-insn"]);
-    command.args(["--triple=aarch64", "--mattr=+all"]);
-    let text = String::from_utf8(run(command.arg(&object))).expect("ASCII");
-    for file in [binary, object] {
-        std::fs::remove_file(file).expect("it was there");
-    }
-    sort(&text, words.len())
+    sort(&dump(&bytes, &A64), words.len())
 }
 
 /// Brings the lines to their words, and makes sure that there is one for each.

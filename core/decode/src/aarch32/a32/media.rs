@@ -63,33 +63,37 @@ fn parallel(word: MediaWord) -> Parts {
 fn pack(word: MediaWord) -> Parts {
     let (to, from) = (word.rd(), word.rn().set());
     let with_first = from.with(word.first().set());
-    let parts = match (word.op1() & 0b111, word.op2()) {
+    let middle = word.rm() == Register::PC;
+    let (parts, fixed) = match (word.op1() & 0b111, word.op2()) {
         // PKHBT, PKHTB.
-        (0b000, op2) if op2 & 1 == 0 => Parts::compute(to, with_first),
+        (0b000, op2) if op2 & 1 == 0 => (Parts::compute(to, with_first), true),
         // SEL.
         (0b000, 0b101) => {
             let parts = Parts::compute(to, with_first);
             let ge = Flags::new().with_ge(true);
-            Parts {
-                effects: parts.effects.reading_flags(ge),
-                ..parts
-            }
+            let effects = parts.effects.reading_flags(ge);
+            (Parts { effects, ..parts }, middle)
         }
-        // SSAT, USAT, SSAT16, USAT16.
+        // SSAT, USAT.
         (0b010 | 0b011 | 0b110 | 0b111, op2) if op2 & 1 == 0 => {
-            Parts::compute(to, from).perhaps_saturating()
+            (Parts::compute(to, from).perhaps_saturating(), true)
         }
-        (0b010 | 0b110, 0b001) => Parts::compute(to, from).perhaps_saturating(),
+        // SSAT16, USAT16.
+        (0b010 | 0b110, 0b001) => (Parts::compute(to, from).perhaps_saturating(), middle),
         // Extension, with an addition unless the first operand is the PC.
         (0b000 | 0b010 | 0b011 | 0b100 | 0b110 | 0b111, 0b011) => {
             let alone = word.first() == Register::PC;
-            Parts::compute(to, if alone { from } else { with_first })
+            let reads = if alone { from } else { with_first };
+            (Parts::compute(to, reads), word.rm().number() & 0b11 == 0)
         }
         // REV, RBIT, REV16, REVSH.
-        (0b011 | 0b111, 0b001 | 0b101) => Parts::compute(to, from),
+        (0b011 | 0b111, 0b001 | 0b101) => (
+            Parts::compute(to, from),
+            middle && word.first() == Register::PC,
+        ),
         _ => return Parts::UNDEFINED,
     };
-    parts.provided(to != Register::PC && word.rn() != Register::PC)
+    parts.provided(fixed && to != Register::PC && word.rn() != Register::PC)
 }
 
 /// Signed multiplication and division (A5.4.4).
@@ -103,6 +107,8 @@ fn multiply(word: MediaWord) -> Parts {
         factors.with(added.set())
     };
     let parts = match (word.op1() & 0b111, word.op2() >> 1) {
+        // SMUSD alone cannot overflow.
+        (0b000, 0b01) if alone => Parts::compute(to, reads),
         (0b000, 0b00 | 0b01) => Parts::compute(to, reads).perhaps_saturating(),
         (0b001 | 0b011, 0b00) if word.op2() == 0 => Parts::compute(to, factors).provided(alone),
         (0b100, 0b00 | 0b01) => {
@@ -110,7 +116,7 @@ fn multiply(word: MediaWord) -> Parts {
             Parts::of(Effects::NONE.reading(factors.with(both)).setting(both)).provided(!alone)
         }
         (0b101, 0b00) => Parts::compute(to, reads),
-        (0b101, 0b11) => Parts::compute(to, reads).provided(!alone),
+        (0b101, 0b11) => Parts::compute(to, factors.with(added.set())).provided(!alone),
         _ => return Parts::UNDEFINED,
     };
     parts.provided(!factors.with(to.set()).contains(Register::PC))

@@ -183,11 +183,16 @@ struct ExclusiveWord {
 pub(super) fn synchronize(word: u32) -> Parts {
     let word = ExclusiveWord::from_bits(word);
     let (to, base, value) = (word.rd(), word.rn().set(), word.value());
-    let pair = |first: Register| first.set().with(first.next().set());
     let double = word.size() == 0b01;
+    let pair = |first: Register| first.set().with(first.next().set());
+    let pairs = if word.load() { to } else { value };
+    let even = !double || !word.exclusive() || pairs.number() & 1 == 0;
+    let fixed = even && (!word.load() || value == Register::PC);
     let parts = match (word.exclusive(), word.load(), word.one()) {
         // SWP, SWPB.
-        (false, false, 0) if word.size() & 1 == 0 => Parts::compute(to, base.with(value.set())),
+        (false, false, fixed) if word.size() & 1 == 0 => {
+            Parts::compute(to, base.with(value.set())).provided(fixed == 0)
+        }
         (true, true, 0b1111) if double => Parts::of(Effects::NONE.reading(base).setting(pair(to))),
         (true, true, 0b1111) => Parts::compute(to, base),
         (true, false, 0b1111) if double => Parts::compute(to, base.with(pair(value))),
@@ -196,13 +201,12 @@ pub(super) fn synchronize(word: u32) -> Parts {
         (true, ..) => return Parts::UNPREDICTABLE,
         _ => return Parts::UNDEFINED,
     };
-    parts.provided(
-        !parts
-            .effects
-            .reads
-            .with(parts.effects.writes)
-            .contains(Register::PC),
-    )
+    let general = !parts
+        .effects
+        .reads
+        .with(parts.effects.writes)
+        .contains(Register::PC);
+    parts.provided(fixed && general)
 }
 
 /// LDM and STM without a caret.

@@ -22,7 +22,7 @@ pub fn decode_a32(word: u32) -> Instruction {
     let group = Group::from_bits(word);
     let sensitive = sensitive_a32(word);
     let parts = match &sensitive {
-        Some(found) => Parts::sensitive(found),
+        Some(found) => Parts::sensitive(found, PIPELINE),
         None if group.condition() == 0b1111 => unconditional::decode(word),
         None => conditional(group),
     };

@@ -217,9 +217,10 @@ fn status(word: StatusWord) -> Found {
 fn mrs(word: StatusWord) -> (Operation, bool) {
     let right = word.rn().number() == 0 && word.zero() == 0 && word.rd() != Register::PC;
     if word.banked() {
+        let banked = word.banked_register();
         (
-            Operation::MrsBanked(word.banked_register(), word.rd()),
-            right,
+            Operation::MrsBanked(banked, word.rd()),
+            right && banked.is_defined(),
         )
     } else {
         let right = right && !word.high() && word.mask() == 0xf;
@@ -230,9 +231,10 @@ fn mrs(word: StatusWord) -> (Operation, bool) {
 fn msr(word: StatusWord) -> (Operation, bool) {
     let right = word.rn() != Register::PC && word.zero() == 0 && word.rd() == Register::PC;
     if word.banked() {
+        let banked = word.banked_register();
         (
-            Operation::MsrBanked(word.banked_register(), word.rn()),
-            right,
+            Operation::MsrBanked(banked, word.rn()),
+            right && banked.is_defined(),
         )
     } else {
         let from = Operand::Register(word.rn(), Shift::NONE);

@@ -55,6 +55,16 @@ pub struct Banked {
     pub system_mode: u8,
 }
 
+impl Banked {
+    /// Whether there is such a register (B9.2.3, tables B9-1 and B9-2).
+    pub const fn is_defined(self) -> bool {
+        match (self.saved_status, self.system_mode) {
+            (false, mode) => matches!(mode, 0..=6 | 8..=14 | 16..=23 | 28..=31),
+            (true, mode) => matches!(mode, 14 | 16 | 18 | 20 | 22 | 28 | 30),
+        }
+    }
+}
+
 /// How a register's value is shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShiftKind {

@@ -280,9 +280,10 @@ fn fixed(word: WideWord) -> bool {
 fn msr(word: WideWord) -> (Operation, bool) {
     let right = fixed(word) && usual(word.rn());
     if word.bit5() {
+        let banked = banked(word, word.middle());
         return (
-            Operation::MsrBanked(banked(word, word.middle()), word.rn()),
-            right,
+            Operation::MsrBanked(banked, word.rn()),
+            right && banked.is_defined(),
         );
     }
     let from = Operand::Register(word.rn(), Shift::NONE);
@@ -297,9 +298,10 @@ fn mrs(word: WideWord) -> (Operation, bool) {
     let to = Register::from_bits(word.middle());
     let right = fixed(word) && usual(to);
     if word.bit5() {
+        let banked = banked(word, word.rn().number());
         return (
-            Operation::MrsBanked(banked(word, word.rn().number()), to),
-            right,
+            Operation::MrsBanked(banked, to),
+            right && banked.is_defined(),
         );
     }
     (

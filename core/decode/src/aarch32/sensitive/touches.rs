@@ -67,9 +67,7 @@ impl Operation {
             Self::Coprocessor(coprocessor) => coprocessor.effects(),
             Self::Hint(_) => none,
             Self::SetEndianness(_) => none.setting_flags(Flags::new().with_e(true)),
-            Self::PreloadWrite(preload) => none
-                .reading(preload.base.set())
-                .reading(index(preload.index)),
+            Self::PreloadWrite(preload) => index(preload.index).reading(preload.base.set()),
         }
     }
 }
@@ -92,10 +90,11 @@ fn operand(operand: Operand) -> Effects {
     }
 }
 
-fn index(index: Index) -> Registers {
+/// The register in an address, and the carry if that is shifted in.
+fn index(index: Index) -> Effects {
     match index {
-        Index::Immediate(_) => Registers::NONE,
-        Index::Register(register, _) => register.set(),
+        Index::Immediate(_) => Effects::NONE,
+        Index::Register(register, shift) => operand(Operand::Register(register, shift)),
     }
 }
 
@@ -106,15 +105,7 @@ fn unprivileged(access: &Unprivileged) -> Effects {
     } else {
         Registers::NONE
     };
-    let carry = match access.index {
-        Index::Register(_, shift) => matches!(shift.kind, ShiftKind::Rrx),
-        Index::Immediate(_) => false,
-    };
-    let address = Effects::NONE
-        .reading(base)
-        .reading(index(access.index))
-        .reading_flags(Flags::new().with_c(carry))
-        .setting(moved);
+    let address = index(access.index).reading(base).setting(moved);
     match access.load {
         true => address.setting(access.register.set()),
         false => address.reading(access.register.set()),

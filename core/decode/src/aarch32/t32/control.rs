@@ -86,7 +86,7 @@ fn miscellaneous(both: u32) -> Parts {
     let system = both & 0x5000 == 0;
     match both >> 20 & 0x7f {
         // Those hints that do nothing that matters here.
-        0b0111010 if system => none.provided(both & 0xf_2f00 == 0xf_0000 || both & 0x700 == 0),
+        0b0111010 if system => none.provided(both & 0xf_2f00 == 0xf_0000),
         0b0111011 if system => barrier(both),
         0b0111100 if system => {
             let register = Register::from_bits((both >> 16) as u8);

@@ -121,7 +121,12 @@ pub(super) fn plain(both: u32) -> Parts {
         0b10110 => Parts::compute(rd, rd.set().with(from)),
         _ => return Parts::UNDEFINED,
     };
-    parts.provided(usual(parts.effects.reads.with(parts.effects.writes)))
+    // Of bit fields and saturation, bits 26 and 5 should be zero; of both halves' saturation,
+    // bit 4.
+    let moves = both & 1 << 24 == 0;
+    let halves = both >> 20 & 0x17 == 0b10010 && both & 0x70d0 == 0x10;
+    let fixed = moves || both & (1 << 26 | 1 << 5) == 0 && !halves;
+    parts.provided(fixed && usual(parts.effects.reads.with(parts.effects.writes)))
 }
 
 /// ADR.
@@ -209,7 +214,7 @@ fn parallel(word: DataWord) -> Parts {
         (0b000, 0b1000..=0b1011) => Parts::compute(rd, operands).perhaps_saturating(),
         // REV and its kind, CLZ: the operand is there twice.
         (0b001, 0b1000..=0b1011) | (0b011, 0b1000) => {
-            Parts::compute(rd, operands).provided(rn == rm)
+            Parts::compute(rd, rm.set()).provided(rn == rm)
         }
         (0b010, 0b1000) => {
             let parts = Parts::compute(rd, operands);
@@ -234,13 +239,15 @@ fn multiply(word: DataWord) -> Parts {
     };
     let parts = Parts::compute(rd, reads);
     let parts = match (op1(word) & 0b111, word.op2()) {
-        (0b000, 0) => parts,
-        (0b000, 1) | (0b110, 0 | 1) => parts.provided(!alone),
+        (0b000, 0) | (0b101, 0 | 1) | (0b111, 0) => parts,
+        // MLS and SMMLS always have something to subtract from.
+        (0b000, 1) | (0b110, 0 | 1) => Parts::compute(rd, factors.with(ra.set())).provided(!alone),
+        // Without an addition only SMUAD can overflow.
+        (0b001, 0..=3) | (0b011 | 0b100, 0 | 1) if alone => parts,
         (0b001, 0..=3) | (0b010..=0b100, 0 | 1) => parts.perhaps_saturating(),
-        (0b101, 0 | 1) | (0b111, 0) => parts,
         _ => return Parts::UNDEFINED,
     };
-    parts.provided(usual(reads.with(rd.set())))
+    parts.provided(usual(parts.effects.reads.with(rd.set())))
 }
 
 /// "Long multiply, long multiply accumulate, and divide".

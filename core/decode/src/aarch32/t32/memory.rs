@@ -285,7 +285,10 @@ fn literal(word: MemoryWord, bytes: u8, hint: bool) -> Parts {
     let distance = (word.into_bits() & 0xfff).cast_signed();
     let at = place(word.up(), distance);
     if hint {
-        return Parts::of(Effects::NONE.reading(Register::PC.set())).naming(Use::Preload, at);
+        // PLD and PLI; the bit that makes PLDW of one with a base should be zero.
+        let plain = bytes == 1 || word.before();
+        let parts = Parts::of(Effects::NONE.reading(Register::PC.set()));
+        return parts.naming(Use::Preload, at).provided(plain);
     }
     let access = Memory {
         load: true,

@@ -22,7 +22,7 @@ pub fn decode_t32(first: u16, second: u16, it: ItState) -> Instruction {
     let encoding = Encoding::t32(first, second);
     let sensitive = sensitive_t32(first, second, it);
     let (parts, own) = match (&sensitive, encoding) {
-        (Some(found), _) => (Parts::sensitive(found), None),
+        (Some(found), _) => (Parts::sensitive(found, PIPELINE), None),
         (None, Encoding::Wide(both)) => wide::decode(both),
         (None, _) => narrow::decode(first, it),
     };

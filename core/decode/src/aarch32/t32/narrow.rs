@@ -17,10 +17,8 @@ struct NarrowWord {
     middle: u8,
     #[bits(3)]
     high: u8,
-    #[bits(2)]
-    operation: u8,
-    #[bits(5)]
-    group: u8,
+    #[bits(7)]
+    __: u8,
 }
 
 impl NarrowWord {
@@ -49,7 +47,7 @@ pub(super) fn decode(half: u16, it: ItState) -> Decoded {
         0b01001 => literal(half),
         0b01010..=0b10011 => memory(word),
         0b10100 | 0b10101 => address(half),
-        0b10110 | 0b10111 => return miscellaneous(half),
+        0b10110 | 0b10111 => return miscellaneous(half, it),
         0b11000 | 0b11001 => multiple(half),
         0b11010 | 0b11011 => return conditional(half),
         0b11100 => jump(signed(half, 11), it),
@@ -98,8 +96,7 @@ fn plain(registers: Registers) -> Source {
 
 /// LSL, LSR, ASR by a constant; LSL by none is MOVS.
 fn shift(word: NarrowWord, sets: bool) -> Parts {
-    let amount = word.into_bits() >> 6 & 0x1f;
-    let moves = word.operation() == 0 && amount == 0;
+    let moves = word.into_bits() >> 6 == 0;
     let carry = if moves { Carry::Stays } else { Carry::Written };
     let source = Source {
         carry,
@@ -305,11 +302,13 @@ fn address(half: u16) -> Parts {
 }
 
 /// A6.2.5.
-fn miscellaneous(half: u16) -> Decoded {
+fn miscellaneous(half: u16, it: ItState) -> Decoded {
     let word = NarrowWord::from_bits(half);
     let parts = match half >> 8 & 0xf {
         0b0000 => Parts::compute(Register::SP, Register::SP.set()),
-        0b0001 | 0b0011 | 0b1001 | 0b1011 => return (compare_and_branch(half), None),
+        0b0001 | 0b0011 | 0b1001 | 0b1011 => {
+            return (compare_and_branch(half).provided(!it.is_inside()), None);
+        }
         // SXTH, SXTB, UXTH, UXTB.
         0b0010 => Parts::compute(word.rd(), word.rn().set()),
         // REV, REV16, REVSH.

@@ -12,6 +12,7 @@
 //!   User mode?
 //! - [`decode_a32`] and [`decode_t32`]: how long, where does it go on, which registers and flags
 //!   does it read and write, what does it refer to by the PC?
+//! - [`live`]: which registers and flags are free at a place?
 //! - [`Encoding`]: the bits, and how many they are.
 //!
 //! The architecture is ARMv7-A with all of its extensions (DDI 0406C); T32 is what the manual
@@ -28,6 +29,7 @@ mod condition;
 mod effects;
 mod encoding;
 mod instruction;
+mod live;
 mod parts;
 mod registers;
 mod sensitive;
@@ -41,6 +43,7 @@ pub use encoding::{Encoding, Isa, is_wide};
 pub use instruction::{
     Definition, Exception, Flow, Instruction, Reference, Relative, Table, TableKind, Use,
 };
+pub use live::{Calls, Live, Place, Reach, live};
 pub use registers::{Register, Registers};
 pub use sensitive::{
     Access, Banked, Block, ChangeState, Class, Coprocessor, DataOperation, Direction, Facility,

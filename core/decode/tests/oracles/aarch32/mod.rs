@@ -5,3 +5,4 @@ mod compare;
 mod roles;
 mod sample;
 mod text;
+mod yaxpeax;

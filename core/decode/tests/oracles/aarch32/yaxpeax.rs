@@ -1,0 +1,250 @@
+//! Sensitive instructions as the crate yaxpeax-arm reads them, over all words.
+//!
+//! It knows nothing of VFP, Advanced SIMD and CPS of A32, and takes more for UNPREDICTABLE than we do: what
+//! it does not decode is not compared. What is compared is which of them an encoding is, and
+//! which core registers it names.
+
+use super::compare::decode;
+use super::sample;
+use hanok_decode::aarch32::{
+    Definition, Encoding, Instruction, ItState, Operation, Registers, Sensitive, is_wide,
+};
+use yaxpeax_arch::{Decoder, U8Reader};
+use yaxpeax_arm::armv7::{self, InstDecoder, Opcode, Operand, Reg};
+
+type Theirs = armv7::Instruction;
+
+fn read(encoding: Encoding) -> Option<Theirs> {
+    let (bytes, thumb) = match encoding {
+        Encoding::A32(word) => (word.to_le_bytes(), false),
+        Encoding::Narrow(half) => (u32::from(half).to_le_bytes(), true),
+        Encoding::Wide(both) => (both.rotate_right(16).to_le_bytes(), true),
+    };
+    let decoder = InstDecoder::default().with_thumb_mode(thumb);
+    decoder.decode(&mut U8Reader::new(&bytes)).ok()
+}
+
+/// The name, if it is a sensitive one.
+fn name(theirs: &Theirs) -> Option<&'static str> {
+    let to_pc = matches!(theirs.operands[0], Operand::Reg(register) if register.number() == 15);
+    Some(match theirs.opcode {
+        Opcode::CPS(_) | Opcode::CPS_modeonly => "CPS",
+        Opcode::MRS => "MRS",
+        Opcode::MSR => "MSR",
+        Opcode::LDRT => "LDRT",
+        Opcode::LDRHT => "LDRHT",
+        Opcode::LDRSHT => "LDRSHT",
+        Opcode::LDRBT => "LDRBT",
+        Opcode::LDRSBT => "LDRSBT",
+        Opcode::STRT => "STRT",
+        Opcode::STRHT => "STRHT",
+        Opcode::STRBT => "STRBT",
+        Opcode::RFE(..) => "RFE",
+        Opcode::SRS(..) => "SRS",
+        Opcode::SMC => "SMC",
+        Opcode::HVC => "HVC",
+        Opcode::ERET => "ERET",
+        Opcode::WFI => "WFI",
+        Opcode::WFE => "WFE",
+        Opcode::SEV => "SEV",
+        Opcode::YIELD => "YIELD",
+        Opcode::SETEND => "SETEND",
+        Opcode::CDP(_, _, _, second) => pick(second, "CDP", "CDP2"),
+        Opcode::MCR(_, _, _, second) => pick(second, "MCR", "MCR2"),
+        Opcode::MRC(_, _, _, second) => pick(second, "MRC", "MRC2"),
+        Opcode::MCRR(_, _, second) => pick(second, "MCRR", "MCRR2"),
+        Opcode::MRRC(_, _, second) => pick(second, "MRRC", "MRRC2"),
+        Opcode::LDC(_, second) | Opcode::LDCL(_, second) => pick(second, "LDC", "LDC2"),
+        Opcode::STC(_, second) | Opcode::STCL(_, second) => pick(second, "STC", "STC2"),
+        _ if theirs.s && to_pc => return returns(theirs.opcode),
+        _ => return None,
+    })
+}
+
+fn pick(second: bool, one: &'static str, two: &'static str) -> &'static str {
+    if second { two } else { one }
+}
+
+fn returns(opcode: Opcode) -> Option<&'static str> {
+    Some(match opcode {
+        Opcode::AND => "ANDS",
+        Opcode::EOR => "EORS",
+        Opcode::SUB => "SUBS",
+        Opcode::RSB => "RSBS",
+        Opcode::ADD => "ADDS",
+        Opcode::ADC => "ADCS",
+        Opcode::SBC => "SBCS",
+        Opcode::RSC => "RSCS",
+        Opcode::ORR => "ORRS",
+        Opcode::MOV => "MOVS",
+        Opcode::BIC => "BICS",
+        Opcode::MVN => "MVNS",
+        Opcode::LSL => "LSLS",
+        Opcode::LSR => "LSRS",
+        Opcode::ASR => "ASRS",
+        Opcode::ROR => "RORS",
+        Opcode::RRX => "RRXS",
+        _ => return None,
+    })
+}
+
+/// The coprocessor in the opcode.
+fn coprocessor(theirs: &Theirs) -> Option<u8> {
+    match theirs.opcode {
+        Opcode::CDP(number, ..)
+        | Opcode::MCR(number, ..)
+        | Opcode::MRC(number, ..)
+        | Opcode::MCRR(number, ..)
+        | Opcode::MRRC(number, ..)
+        | Opcode::LDC(number, _)
+        | Opcode::LDCL(number, _)
+        | Opcode::STC(number, _)
+        | Opcode::STCL(number, _) => Some(number),
+        _ => None,
+    }
+}
+
+/// Ours.
+fn number(found: &Sensitive) -> Option<u8> {
+    match found.operation {
+        Operation::Coprocessor(coprocessor) => Some(coprocessor.number),
+        _ => None,
+    }
+}
+
+/// Core registers that the operands name.
+fn registers(theirs: &Theirs) -> Registers {
+    let one = |register: Reg| Registers::from_bits(1 << register.number());
+    let of = |operand: &Operand| match *operand {
+        Operand::Reg(register)
+        | Operand::RegDeref(register)
+        | Operand::RegWBack(register, _)
+        | Operand::RegDerefPostindexOffset(register, ..)
+        | Operand::RegDerefPreindexOffset(register, ..) => one(register),
+        Operand::RegDerefPostindexReg(base, index, ..)
+        | Operand::RegDerefPreindexReg(base, index, ..) => one(base).with(one(index)),
+        Operand::RegDerefPostindexRegShift(base, shift, ..)
+        | Operand::RegDerefPreindexRegShift(base, shift, ..) => one(base).with(shifted(shift)),
+        Operand::RegShift(shift) => shifted(shift),
+        Operand::RegList(list) => Registers::from_bits(list),
+        _ => Registers::NONE,
+    };
+    theirs
+        .operands
+        .iter()
+        .map(of)
+        .fold(Registers::NONE, Registers::with)
+}
+
+fn shifted(shift: armv7::RegShift) -> Registers {
+    use armv7::RegShiftStyle::{RegImm, RegReg};
+    let number = match shift.into_shift() {
+        RegImm(shift) => shift.shiftee().number(),
+        RegReg(shift) => shift.shiftee().number(),
+    };
+    Registers::from_bits(1 << number)
+}
+
+/// Ours.
+fn named(found: &Sensitive) -> Registers {
+    let effects = found.effects;
+    match found.operation {
+        // The stack of a mode is not an operand here.
+        Operation::Srs(_) | Operation::Smc(_) | Operation::Hvc(_) => Registers::NONE,
+        Operation::Rfe(pair) => pair.base.set(),
+        _ => effects.reads.with(effects.sets),
+    }
+}
+
+fn difference(ours: &Instruction, theirs: &Theirs) -> Option<String> {
+    let expected = name(theirs);
+    match (&ours.sensitive, expected) {
+        (None, None) => None,
+        // T32 with the PC where it may not stand.
+        (None, Some(_)) if ours.definition != Definition::Defined => None,
+        // It calls PLDW a PLD.
+        (Some(found), None) if matches!(found.operation, Operation::PreloadWrite(_)) => None,
+        (Some(found), Some(expected)) if same_name(found.mnemonic(), expected) => {
+            let (mine, their) = (named(found), registers(theirs));
+            // SUBS PC, LR is so called whatever stands in LR's place.
+            let compared = found.as_it_should_be && expected != "SRS" && expected != "ERET";
+            let numbers = (number(found), coprocessor(theirs));
+            let same = mine == their && numbers.0 == numbers.1;
+            (compared && !same).then(|| format!("{mine:?}, not {their:?}; {numbers:?}"))
+        }
+        (found, expected) => {
+            let mine = found.map(|found| found.mnemonic());
+            Some(format!("{mine:?}, not {expected:?}"))
+        }
+    }
+}
+
+/// ERET of T32 is SUBS PC, LR, #0 (DDI 0406C B9.3.3).
+fn same_name(ours: &str, theirs: &str) -> bool {
+    ours == theirs || (ours, theirs) == ("SUBS", "ERET")
+}
+
+fn compare(encoding: Encoding) -> Result<bool, String> {
+    let ours = decode(encoding, ItState::NONE);
+    let Some(theirs) = read(encoding) else {
+        return Ok(false);
+    };
+    match difference(&ours, &theirs) {
+        None => Ok(ours.sensitive.is_some()),
+        Some(why) => Err(format!("{encoding:x?} {theirs}: {why}")),
+    }
+}
+
+fn agree(encodings: impl Iterator<Item = Encoding>) -> usize {
+    let mut known = 0;
+    let mut different = 0;
+    for encoding in encodings {
+        match compare(encoding) {
+            Ok(sensitive) => known += usize::from(sensitive),
+            Err(error) if std::env::var_os("ALL_DIFFERENCES").is_some() => {
+                println!("{error}");
+                different += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(different, 0);
+    known
+}
+
+#[test]
+fn sensitive_a32_is_yaxpeax_s() {
+    let known = agree(sample::a32(40, 4).into_iter());
+    assert!(known > 30_000, "{known}");
+}
+
+#[test]
+fn sensitive_t32_is_yaxpeax_s() {
+    let known = agree(sample::narrow().into_iter().chain(sample::wide(40, 5)));
+    assert!(known > 30_000, "{known}");
+}
+
+/// All A32 words, by two threads.
+#[test]
+#[ignore = "four billion words: minutes, and an optimized build"]
+fn whole_a32_is_yaxpeax_s() {
+    let sweep = |first: u32| agree((first..=!0).step_by(2).map(Encoding::A32));
+    let known = std::thread::scope(|scope| {
+        let other = scope.spawn(|| sweep(1));
+        sweep(0) + other.join().expect("no panic")
+    });
+    assert!(known > 100_000_000, "{known}");
+}
+
+/// All T32 instructions of two halfwords, by two threads.
+#[test]
+#[ignore = "four hundred million instructions: a minute, and an optimized build"]
+fn whole_t32_is_yaxpeax_s() {
+    assert!(is_wide(0xe800) && !is_wide(0xe7ff));
+    let sweep = |first: u32| agree((0xe800_0000 + first..=!0).step_by(2).map(Encoding::Wide));
+    let known = std::thread::scope(|scope| {
+        let other = scope.spawn(|| sweep(1));
+        sweep(0) + other.join().expect("no panic")
+    });
+    assert!(known > 10_000_000, "{known}");
+}

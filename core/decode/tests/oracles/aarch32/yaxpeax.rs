@@ -14,7 +14,22 @@ use yaxpeax_arm::armv7::{self, InstDecoder, Opcode, Operand, Reg};
 
 type Theirs = armv7::Instruction;
 
+/// A pair whose second register would be R16, at which it panics: LDRD, STRD, LDREXD and STREXD
+/// of A32.
+fn panics(encoding: Encoding) -> bool {
+    let Encoding::A32(word) = encoding else {
+        return false;
+    };
+    let dual = word & 0x0e10_00d0 == 0x0000_00d0 && word >> 12 & 0xf == 0xf;
+    let exclusive = word & 0x0fe0_00f0 == 0x01a0_0090;
+    let pair = exclusive && (word >> 12 & 0xf == 0xf || word & 0xf == 0xf);
+    dual || pair
+}
+
 fn read(encoding: Encoding) -> Option<Theirs> {
+    if panics(encoding) {
+        return None;
+    }
     let (bytes, thumb) = match encoding {
         Encoding::A32(word) => (word.to_le_bytes(), false),
         Encoding::Narrow(half) => (u32::from(half).to_le_bytes(), true),
@@ -152,36 +167,62 @@ fn named(found: &Sensitive) -> Registers {
         // The stack of a mode is not an operand here.
         Operation::Srs(_) | Operation::Smc(_) | Operation::Hvc(_) => Registers::NONE,
         Operation::Rfe(pair) => pair.base.set(),
+        // Some of them are another mode's.
+        Operation::Block(block) => block.registers.with(block.base.set()),
         _ => effects.reads.with(effects.sets),
     }
 }
 
 fn difference(ours: &Instruction, theirs: &Theirs) -> Option<String> {
-    let expected = name(theirs);
-    match (&ours.sensitive, expected) {
-        (None, None) => None,
+    let Some(found) = &ours.sensitive else {
         // T32 with the PC where it may not stand.
-        (None, Some(_)) if ours.definition != Definition::Defined => None,
-        // It calls PLDW a PLD.
-        (Some(found), None) if matches!(found.operation, Operation::PreloadWrite(_)) => None,
-        (Some(found), Some(expected)) if same_name(found.mnemonic(), expected) => {
-            let (mine, their) = (named(found), registers(theirs));
-            // SUBS PC, LR is so called whatever stands in LR's place.
-            let compared = found.as_it_should_be && expected != "SRS" && expected != "ERET";
-            let numbers = (number(found), coprocessor(theirs));
-            let same = mine == their && numbers.0 == numbers.1;
-            (compared && !same).then(|| format!("{mine:?}, not {their:?}; {numbers:?}"))
-        }
-        (found, expected) => {
-            let mine = found.map(|found| found.mnemonic());
-            Some(format!("{mine:?}, not {expected:?}"))
-        }
+        let expected = name(theirs).filter(|_| ours.definition == Definition::Defined);
+        return expected.map(|expected| format!("None, not {expected}"));
+    };
+    let expected = name(theirs).or_else(|| unnamed(found, theirs.opcode));
+    if !expected.is_some_and(|expected| same_name(found.mnemonic(), expected)) {
+        return Some(format!("{}, not {expected:?}", found.mnemonic()));
     }
+    let (mine, their) = (named(found), registers(theirs));
+    let numbers = (number(found), coprocessor(theirs));
+    let same = mine == their && numbers.0 == numbers.1;
+    let compared = found.as_it_should_be && names_registers(found, theirs);
+    (compared && !same).then(|| format!("{mine:?}, not {their:?}; {numbers:?}"))
 }
 
-/// ERET of T32 is SUBS PC, LR, #0 (DDI 0406C B9.3.3).
+/// What it has no name for: carets, PLDW, ADDS and SUBS of PC and PC.
+fn unnamed(found: &Sensitive, opcode: Opcode) -> Option<&'static str> {
+    let mnemonic = found.mnemonic();
+    let known = match opcode {
+        Opcode::LDM(..) | Opcode::POP => mnemonic == "LDM",
+        Opcode::STM(..) | Opcode::PUSH => mnemonic == "STM",
+        Opcode::PLD => mnemonic == "PLDW",
+        Opcode::ADR => matches!(mnemonic, "ADDS" | "SUBS"),
+        _ => false,
+    };
+    known.then_some(mnemonic)
+}
+
+/// ERET of T32 is SUBS PC, LR, #0 (DDI 0406C B9.3.3), and a shift of A32 is a MOV (A8.4.1).
 fn same_name(ours: &str, theirs: &str) -> bool {
-    ours == theirs || (ours, theirs) == ("SUBS", "ERET")
+    let shift = ["ASRS", "LSLS", "LSRS", "RORS", "RRXS"].contains(&ours);
+    ours == theirs || (ours, theirs) == ("SUBS", "ERET") || shift && theirs == "MOVS"
+}
+
+/// Whether the operands that it prints name the registers: not the stack pointer of PUSH, POP
+/// and SRS and what ERET implies; the PC of MRC stands for the flags; and it prints a first
+/// operand of MVN, which has none.
+fn names_registers(found: &Sensitive, theirs: &Theirs) -> bool {
+    let flags = matches!(theirs.opcode, Opcode::MRC(..)) && registers(theirs).into_bits() == 0x8000;
+    let implied = [
+        Opcode::PUSH,
+        Opcode::POP,
+        Opcode::ERET,
+        Opcode::ADR,
+        Opcode::MVN,
+    ];
+    let stack = matches!(found.operation, Operation::Srs(_));
+    !flags && !stack && !implied.contains(&theirs.opcode)
 }
 
 fn compare(encoding: Encoding) -> Result<bool, String> {

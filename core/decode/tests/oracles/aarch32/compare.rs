@@ -109,7 +109,10 @@ fn vectors(encoding: Encoding) -> bool {
 /// imply the second of a pair, and VMRS where the PC stands for the flags of another register
 /// than FPSCR: LLVM shows another of the two there.
 fn either(said: &Text) -> bool {
-    ["rev", "rev16", "revsh", "rbit", "clz", "strexd", "vmrs"].contains(&said.name.as_str())
+    [
+        "rev", "rev16", "revsh", "rbit", "clz", "strexd", "ldrexd", "vmrs",
+    ]
+    .contains(&said.name.as_str())
 }
 
 /// LDC2 and its kind of coprocessors 10 and 11, which LLVM prints: there are none (DDI 0406C

@@ -1,6 +1,6 @@
 //! Sensitive instructions as the crate yaxpeax-arm reads them, over all words.
 //!
-//! It knows nothing of VFP, Advanced SIMD and CPS of A32, and takes more for UNPREDICTABLE than we do: what
+//! It knows nothing of VFP, Advanced SIMD and A32's CPS and hints, and takes more for UNPREDICTABLE than we do: what
 //! it does not decode is not compared. What is compared is which of them an encoding is, and
 //! which core registers it names.
 
@@ -36,7 +36,9 @@ fn read(encoding: Encoding) -> Option<Theirs> {
         Encoding::Wide(both) => (both.rotate_right(16).to_le_bytes(), true),
     };
     let decoder = InstDecoder::default().with_thumb_mode(thumb);
-    decoder.decode(&mut U8Reader::new(&bytes)).ok()
+    let theirs = decoder.decode(&mut U8Reader::new(&bytes)).ok();
+    // Hints of A32.
+    theirs.filter(|theirs| theirs.opcode != Opcode::Invalid)
 }
 
 /// The name, if it is a sensitive one.
@@ -236,20 +238,17 @@ fn compare(encoding: Encoding) -> Result<bool, String> {
     }
 }
 
+/// How many sensitive ones both know.
 fn agree(encodings: impl Iterator<Item = Encoding>) -> usize {
-    let mut known = 0;
-    let mut different = 0;
+    let (mut known, mut different) = (0, Vec::new());
     for encoding in encodings {
         match compare(encoding) {
             Ok(sensitive) => known += usize::from(sensitive),
-            Err(error) if std::env::var_os("ALL_DIFFERENCES").is_some() => {
-                println!("{error}");
-                different += 1;
-            }
-            Err(error) => panic!("{error}"),
+            Err(error) if different.len() < 100 => different.push(error),
+            Err(_) => {}
         }
     }
-    assert_eq!(different, 0);
+    assert_eq!(different, Vec::<String>::new());
     known
 }
 

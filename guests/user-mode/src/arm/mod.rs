@@ -1,0 +1,28 @@
+//! The program.
+
+mod board;
+mod boot;
+mod cases;
+mod judge;
+mod mmu;
+mod run;
+
+use board::Console;
+use core::fmt::Write;
+use judge::Judge;
+
+/// Where `boot` goes on, in Supervisor mode, with exceptions masked and the MMU on.
+extern "C" fn main() -> ! {
+    let mut console = Console::new();
+    let _ = writeln!(console, "user-mode: {}", board::name());
+    let mut judge = Judge::new(&mut console);
+    cases::all(&mut judge);
+    judge.finish();
+    board::off()
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    let _ = writeln!(Console::new(), "FAIL: {info}");
+    board::off()
+}

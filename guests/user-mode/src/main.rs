@@ -1,0 +1,25 @@
+//! Runs sensitive instructions in User mode and compares what they do with what the decoder
+//! says: the manual's word (`hanok_decode::aarch32`) against a CPU.
+//!
+//! It needs a board without a hypervisor: QEMU's `virt` with a Cortex-A15, or `vexpress-a9`. Each
+//! instruction is put into a page of its own, followed by an SVC, and entered in User mode by an
+//! exception return; which exception comes first says what it did. What the decoder calls
+//! different is run in System mode, too, which is privileged and has the same registers, and has
+//! to come out differently there. What is UNPREDICTABLE is left out, and counted.
+//!
+//! The decoder that is tested runs here as it would on a board: without an allocator.
+
+#![no_std]
+#![no_main]
+
+#[cfg(target_arch = "arm")]
+mod arm;
+
+/// Another CPU has no such User mode: for its target there is nothing here.
+#[cfg(not(target_arch = "arm"))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aarch32;
 mod bytes;
 mod cli;
 mod console;
@@ -24,6 +25,7 @@ mod system;
 mod trees;
 mod vgic;
 
+pub use aarch32::aarch32;
 pub use cli::{apt_packages, apt_sources, demultiplexer, run_script, scenario};
 pub use console::console;
 pub use decode::{load_store, syndrome};
@@ -51,7 +53,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 }
 
 /// Every target.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     target("system_tree", system_tree, trees::system_seeds),
     target("board_tree", board_tree, trees::board_seeds),
     target("guest_tree", guest_tree, mutate::noise),
@@ -61,6 +63,7 @@ pub const TARGETS: [Target; 22] = [
     target("hypervisor_binary", hypervisor_binary, system::binary_seeds),
     target("syndrome", syndrome, decode::syndrome_seeds),
     target("load_store", load_store, decode::load_store_seeds),
+    target("aarch32", aarch32, aarch32::seeds),
     target("vgic", vgic, mutate::noise),
     target("pl011", pl011, mutate::noise),
     target("pl031", pl031, mutate::noise),

@@ -52,6 +52,7 @@ tests! {
     hypervisor_binary 5_000
     syndrome 20_000
     load_store 20_000
+    aarch32 10_000
     vgic 20_000
     pl011 20_000
     pl031 20_000

@@ -1,10 +1,10 @@
 //! Sensitive A32 words (DDI 0406C A5).
 
 use super::operation::{
-    Banked, Block, ChangeState, DataOperation, Direction, Fields, Hint, Index, Operand, Operation,
-    Pair, Preload, Return, ReturnFrom, Shift, Status, Store, Unprivileged,
+    Banked, Block, DataOperation, Direction, Fields, Hint, Index, Operand, Operation, Return,
+    ReturnFrom, Shift, Status, Unprivileged,
 };
-use super::{Sensitive, coprocessor};
+use super::{Sensitive, coprocessor, unconditional};
 use crate::aarch32::condition::Condition;
 use crate::aarch32::encoding::Encoding;
 use crate::aarch32::registers::{Register, Registers};
@@ -15,7 +15,7 @@ use hanok_types::Width;
 pub fn sensitive_a32(word: u32) -> Option<Sensitive> {
     let group = Group::from_bits(word);
     let found = match (group.condition(), group.kind()) {
-        (0b1111, 0b000 | 0b010 | 0b011 | 0b100) => unconditional(word),
+        (0b1111, 0b000 | 0b010 | 0b011 | 0b100) => unconditional::decode(word),
         (0b1111, 0b110 | 0b111) => coprocessor(word, true),
         (0b1111, _) => None,
         (_, 0b000) => miscellaneous(word),
@@ -30,7 +30,7 @@ pub fn sensitive_a32(word: u32) -> Option<Sensitive> {
 }
 
 /// What an encoding is, and whether its fixed fields and operands are as they should be.
-type Found = Option<(Operation, bool)>;
+pub(super) type Found = Option<(Operation, bool)>;
 
 /// What tells the groups apart.
 #[bitfield(u32)]
@@ -249,25 +249,25 @@ fn msr(word: StatusWord) -> (Operation, bool) {
 /// Loads and stores of one register (A5.3), and the extra ones (A5.2.8), whose fields stand in
 /// the same places.
 #[bitfield(u32)]
-struct TransferWord {
+pub(super) struct TransferWord {
     #[bits(4)]
     rm: Register,
-    bit4: bool,
+    pub(super) bit4: bool,
     #[bits(2)]
     kind: u8,
     #[bits(5)]
     amount: u8,
     #[bits(4)]
-    rt: Register,
+    pub(super) rt: Register,
     #[bits(4)]
-    rn: Register,
+    pub(super) rn: Register,
     load: bool,
     write_back: bool,
     /// Of the extra ones: whether the offset is a constant.
     byte: bool,
-    add: bool,
+    pub(super) add: bool,
     before: bool,
-    by_register: bool,
+    pub(super) by_register: bool,
     #[bits(6)]
     __: u8,
 }
@@ -314,7 +314,7 @@ fn unprivileged(word: TransferWord) -> Found {
     Some((Operation::Unprivileged(access), allowed(&access)))
 }
 
-fn single_index(word: TransferWord) -> Index {
+pub(super) fn single_index(word: TransferWord) -> Index {
     if word.by_register() {
         Index::Register(word.rm(), Shift::from_bits(word.kind(), word.amount()))
     } else {
@@ -348,14 +348,14 @@ fn extra(word: TransferWord) -> Found {
 
 /// LDM, STM, RFE and SRS.
 #[bitfield(u32)]
-struct BlockWord {
+pub(super) struct BlockWord {
     #[bits(16)]
-    list: u16,
+    pub(super) list: u16,
     #[bits(4)]
-    rn: Register,
-    load: bool,
-    write_back: bool,
-    caret: bool,
+    pub(super) rn: Register,
+    pub(super) load: bool,
+    pub(super) write_back: bool,
+    pub(super) caret: bool,
     up: bool,
     before: bool,
     #[bits(7)]
@@ -363,7 +363,7 @@ struct BlockWord {
 }
 
 impl BlockWord {
-    fn direction(self) -> Direction {
+    pub(super) fn direction(self) -> Direction {
         Direction {
             up: self.up(),
             before: self.before(),
@@ -388,116 +388,4 @@ fn block(word: BlockWord) -> Found {
         false => !block.write_back && !block.registers.is_empty(),
     };
     Some((Operation::Block(block), moved && block.base != Register::PC))
-}
-
-/// The unconditional space but for coprocessors (A5.7).
-fn unconditional(word: u32) -> Found {
-    match word >> 20 & 0xff {
-        0x10 => change(word),
-        0x51 | 0x59 | 0x71 | 0x79 => preload(TransferWord::from_bits(word)),
-        0x80..=0x9f => exception(BlockWord::from_bits(word)),
-        _ => None,
-    }
-}
-
-/// CPS.
-#[bitfield(u32)]
-struct ChangeWord {
-    #[bits(5)]
-    mode: u8,
-    bit5: bool,
-    fiqs: bool,
-    irqs: bool,
-    aborts: bool,
-    big: bool,
-    #[bits(6)]
-    zero: u8,
-    bit16: bool,
-    changes_mode: bool,
-    #[bits(2)]
-    enable: u8,
-    #[bits(12)]
-    __: u16,
-}
-
-/// CPS and SETEND (B9.3.2, A8.8.165).
-fn change(word: u32) -> Found {
-    let fields = ChangeWord::from_bits(word);
-    if fields.bit16() {
-        let right = word & 0x000e_fd0f == 0;
-        let found = word & 0xf0 == 0;
-        return found.then_some((Operation::SetEndianness(fields.big()), right));
-    }
-    let right = fields.zero() == 0 && !fields.big();
-    (!fields.bit5()).then(|| {
-        let (change, defined) = change_state(fields.enable(), fields.changes_mode(), word);
-        (Operation::Cps(change), right && defined)
-    })
-}
-
-/// CPS of imod and M, A, I, F and the mode standing in the low bits of `rest`: A at bit 8.
-pub(super) fn change_state(enable: u8, with_mode: bool, rest: u32) -> (ChangeState, bool) {
-    let fields = ChangeWord::from_bits(rest);
-    let (aborts, irqs, fiqs) = (fields.aborts(), fields.irqs(), fields.fiqs());
-    let change = ChangeState {
-        enable: (enable & 0b10 != 0).then_some(enable == 0b10),
-        aborts,
-        irqs,
-        fiqs,
-        mode: with_mode.then_some(fields.mode()),
-    };
-    let any = aborts || irqs || fiqs;
-    let defined = match enable {
-        0b00 => with_mode && !any,
-        0b01 => false,
-        _ => any && (with_mode || fields.mode() == 0),
-    };
-    (change, defined)
-}
-
-/// PLDW, by a constant or a register (A8.8.127, A8.8.128).
-fn preload(word: TransferWord) -> Found {
-    if word.by_register() && word.bit4() {
-        return None;
-    }
-    let index = single_index(word);
-    let preload = Preload {
-        base: word.rn(),
-        add: word.add(),
-        index,
-    };
-    let right = word.rt() == Register::PC && word.rn() != Register::PC;
-    let register = !matches!(index, Index::Register(Register::PC, _));
-    Some((Operation::PreloadWrite(preload), right && register))
-}
-
-/// RFE and SRS (B9.3.13, B9.3.16).
-fn exception(word: BlockWord) -> Found {
-    let (direction, write_back) = (word.direction(), word.write_back());
-    match (word.load(), word.caret()) {
-        (true, false) => {
-            let right = word.list() == 0x0a00 && word.rn() != Register::PC;
-            Some((
-                Operation::Rfe(Pair {
-                    base: word.rn(),
-                    direction,
-                    write_back,
-                }),
-                right,
-            ))
-        }
-        (false, true) => {
-            let right = word.list() & !0x1f == 0x0500 && word.rn() == Register::SP;
-            let mode = word.list() as u8 & 0x1f;
-            Some((
-                Operation::Srs(Store {
-                    mode,
-                    direction,
-                    write_back,
-                }),
-                right,
-            ))
-        }
-        _ => None,
-    }
 }

@@ -16,16 +16,19 @@ mod a32;
 mod coprocessor;
 mod name;
 mod operation;
+mod rights;
 mod t32;
 mod touches;
+mod unconditional;
 mod user;
 
 pub use a32::sensitive_a32;
-pub use coprocessor::{Access, Coprocessor, Facility, Transfer};
+pub use coprocessor::{Access, Coprocessor, Transfer};
 pub use operation::{
     Banked, Block, ChangeState, DataOperation, Direction, Fields, Hint, Index, Operand, Operation,
     Pair, Preload, Return, ReturnFrom, Shift, ShiftKind, Status, Store, Unprivileged,
 };
+pub use rights::Facility;
 pub use t32::sensitive_t32;
 pub use user::UserMode;
 

@@ -1,10 +1,10 @@
 //! Sensitive T32 instructions (DDI 0406C A6).
 
-use super::a32::change_state;
 use super::operation::{
     Banked, DataOperation, Direction, Fields, Hint, Index, Operand, Operation, Pair, Preload,
     Return, ReturnFrom, Shift, Status, Store, Unprivileged,
 };
+use super::unconditional::change_state;
 use super::{Sensitive, coprocessor};
 use crate::aarch32::condition::ItState;
 use crate::aarch32::encoding::Encoding;

@@ -1,0 +1,118 @@
+//! Sensitive A32 words of the unconditional space (DDI 0406C A5.7), and CPS of both sets.
+
+use super::a32::{BlockWord, Found, TransferWord, single_index};
+use super::operation::{ChangeState, Index, Operation, Pair, Preload, Store};
+use crate::aarch32::registers::Register;
+use bitfield_struct::bitfield;
+
+/// The unconditional space but for coprocessors (A5.7).
+pub(super) fn decode(word: u32) -> Found {
+    match word >> 20 & 0xff {
+        0x10 => change(word),
+        0x51 | 0x59 | 0x71 | 0x79 => preload(TransferWord::from_bits(word)),
+        0x80..=0x9f => exception(BlockWord::from_bits(word)),
+        _ => None,
+    }
+}
+
+/// CPS.
+#[bitfield(u32)]
+struct ChangeWord {
+    #[bits(5)]
+    mode: u8,
+    bit5: bool,
+    fiqs: bool,
+    irqs: bool,
+    aborts: bool,
+    big: bool,
+    #[bits(6)]
+    zero: u8,
+    bit16: bool,
+    changes_mode: bool,
+    #[bits(2)]
+    enable: u8,
+    #[bits(12)]
+    __: u16,
+}
+
+/// CPS and SETEND (B9.3.2, A8.8.165).
+fn change(word: u32) -> Found {
+    let fields = ChangeWord::from_bits(word);
+    if fields.bit16() {
+        let right = word & 0x000e_fd0f == 0;
+        let found = word & 0xf0 == 0;
+        return found.then_some((Operation::SetEndianness(fields.big()), right));
+    }
+    let right = fields.zero() == 0 && !fields.big();
+    (!fields.bit5()).then(|| {
+        let (change, defined) = change_state(fields.enable(), fields.changes_mode(), word);
+        (Operation::Cps(change), right && defined)
+    })
+}
+
+/// CPS of imod and M, A, I, F and the mode standing in the low bits of `rest`: A at bit 8.
+pub(super) fn change_state(enable: u8, with_mode: bool, rest: u32) -> (ChangeState, bool) {
+    let fields = ChangeWord::from_bits(rest);
+    let (aborts, irqs, fiqs) = (fields.aborts(), fields.irqs(), fields.fiqs());
+    let change = ChangeState {
+        enable: (enable & 0b10 != 0).then_some(enable == 0b10),
+        aborts,
+        irqs,
+        fiqs,
+        mode: with_mode.then_some(fields.mode()),
+    };
+    let any = aborts || irqs || fiqs;
+    let defined = match enable {
+        0b00 => with_mode && !any,
+        0b01 => false,
+        _ => any && (with_mode || fields.mode() == 0),
+    };
+    (change, defined)
+}
+
+/// PLDW, by a constant or a register (A8.8.127, A8.8.128).
+fn preload(word: TransferWord) -> Found {
+    if word.by_register() && word.bit4() {
+        return None;
+    }
+    let index = single_index(word);
+    let preload = Preload {
+        base: word.rn(),
+        add: word.add(),
+        index,
+    };
+    let right = word.rt() == Register::PC && word.rn() != Register::PC;
+    let register = !matches!(index, Index::Register(Register::PC, _));
+    Some((Operation::PreloadWrite(preload), right && register))
+}
+
+/// RFE and SRS (B9.3.13, B9.3.16).
+fn exception(word: BlockWord) -> Found {
+    let (direction, write_back) = (word.direction(), word.write_back());
+    match (word.load(), word.caret()) {
+        (true, false) => {
+            let right = word.list() == 0x0a00 && word.rn() != Register::PC;
+            Some((
+                Operation::Rfe(Pair {
+                    base: word.rn(),
+                    direction,
+                    write_back,
+                }),
+                right,
+            ))
+        }
+        (false, true) => {
+            let right = word.list() & !0x1f == 0x0500 && word.rn() == Register::SP;
+            let mode = word.list() as u8 & 0x1f;
+            Some((
+                Operation::Srs(Store {
+                    mode,
+                    direction,
+                    write_back,
+                }),
+                right,
+            ))
+        }
+        _ => None,
+    }
+}

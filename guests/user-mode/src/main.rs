@@ -7,6 +7,9 @@
 //! different is run in System mode, too, which is privileged and has the same registers, and has
 //! to come out differently there. What is UNPREDICTABLE is left out, and counted.
 //!
+//! Then ordinary instructions, in states of chance: whether they read and write no other registers
+//! and flags than the decoder says.
+//!
 //! The decoder that is tested runs here as it would on a board: without an allocator.
 
 #![no_std]

@@ -1,5 +1,6 @@
-//! A flat translation by sections (DDI 0406C B3.5.1): everybody may do everything, but in one
-//! megabyte that is for privileged modes.
+//! A flat translation by sections (DDI 0406C B3.5.1): User mode has two megabytes, one to run in
+//! and one for data; all others are for privileged modes, so that no access of chance reaches a
+//! device.
 
 use bitfield_struct::bitfield;
 use core::arch::asm;
@@ -8,6 +9,9 @@ use core::arch::asm;
 pub const PRIVILEGED: u32 = 0x6100_0000;
 /// One that it can.
 pub const OPEN: u32 = 0x6120_0000;
+
+/// One for the instruction that is run.
+pub const CODE: u32 = 0x6140_0000;
 
 /// A first-level descriptor of a section.
 #[bitfield(u32)]
@@ -36,8 +40,8 @@ static mut TABLE: Table = Table([0; 4096]);
 pub extern "C" fn enable() {
     let table = &raw mut TABLE;
     for base in 0..4096u16 {
-        let closed = u32::from(base) == PRIVILEGED >> 20;
-        let permission = if closed { PRIVILEGED_ONLY } else { EVERYBODY };
+        let open = [OPEN, CODE].contains(&(u32::from(base) << 20));
+        let permission = if open { EVERYBODY } else { PRIVILEGED_ONLY };
         let section = Section::new().with_base(base).with_permission(permission);
         // SAFETY: one CPU runs, nobody else has the table, and the index is below its size.
         unsafe { (*table).0[usize::from(base)] = section.into_bits() };

@@ -3,6 +3,7 @@
 mod board;
 mod boot;
 mod cases;
+mod effects;
 mod judge;
 mod mmu;
 mod run;
@@ -18,6 +19,7 @@ extern "C" fn main() -> ! {
     let mut judge = Judge::new(&mut console);
     cases::all(&mut judge);
     judge.finish();
+    effects::all(&mut console);
     board::off()
 }
 

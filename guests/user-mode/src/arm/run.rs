@@ -1,8 +1,10 @@
 //! Runs one instruction in a mode of choice, up to the exception that it ends with.
 
+use super::mmu::CODE;
 use core::arch::global_asm;
 use core::mem::offset_of;
-use core::ptr::{addr_of, addr_of_mut};
+use core::ptr::addr_of_mut;
+
 use hanok_decode::aarch32::Encoding;
 
 /// CPSR: User mode, and System mode, which is privileged.
@@ -60,12 +62,6 @@ static mut FRAME: Frame = Frame {
     pc: 0,
 };
 
-/// The instruction and the SVC behind it.
-#[repr(align(64))]
-struct Code(#[expect(dead_code, reason = "the CPU alone reads it")] [u16; 8]);
-
-static mut CODE: Code = Code([0; 8]);
-
 const SVC_T32: u16 = 0xdf00;
 const SVC_A32: [u16; 2] = [0x0000, 0xef00];
 
@@ -89,14 +85,13 @@ pub fn run(encoding: Encoding, mut before: State) -> (Exception, State) {
     if !matches!(encoding, Encoding::A32(_)) {
         before.status |= THUMB;
     }
-    let pc = addr_of!(CODE) as u32;
-    // SAFETY: one CPU runs, and nothing else uses the frame and the code; both are written whole
+    // SAFETY: one CPU runs, and nothing else uses the frame and the memory for code; both are written whole
     // before the assembly reads them, and it gives the CPU back in the mode it was in.
     unsafe {
-        addr_of_mut!(CODE).write_volatile(Code(code(encoding)));
+        (CODE as *mut [u16; 8]).write_volatile(code(encoding));
         let frame = addr_of_mut!(FRAME);
         (*frame).before = before;
-        (*frame).pc = pc;
+        (*frame).pc = CODE;
         enter(frame);
         ((*frame).exception(), (*frame).after)
     }

@@ -334,3 +334,27 @@ fn each_published_class_has_as_many_as_were_published() {
     let counted = Class::ALL.map(|class| PUBLISHED.iter().filter(|row| row.1 == class).count());
     assert_eq!(counted, [12, 5, 3, 8, 3, 3, 14, 0, 0, 0]);
 }
+
+#[test]
+fn they_are_written_as_an_assembler_reads_them() {
+    let texts = [
+        (0xe25e_f004, "subs pc, lr, #4"),
+        (0x11b0_f0ce, "asrsne pc, lr, #1"),
+        (0xf10e_0093, "cpsid i, #19"),
+        (0xe129_f002, "msr cpsr_fc, r2"),
+        (0xe106_0200, "mrs r0, lr_usr"),
+        (0xe6b1_0002, "ldrt r0, [r1], r2"),
+        (0xe8fd_8001, "ldm sp!, {r0, pc} ^"),
+        (0xf96d_0513, "srsdb sp!, #19"),
+        (0xee1d_0f90, "mrc p15, #0, r0, c13, c0, #4"),
+        (0xed91_0f01, "ldc p15, c0, [r1, #4]"),
+    ];
+    for (word, text) in texts {
+        assert_eq!(
+            sensitive_a32(word)
+                .map(|found| found.to_string())
+                .as_deref(),
+            Some(text)
+        );
+    }
+}

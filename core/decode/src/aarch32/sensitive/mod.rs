@@ -18,6 +18,7 @@ mod name;
 mod operation;
 mod rights;
 mod t32;
+mod text;
 mod touches;
 mod unconditional;
 mod user;

@@ -2,7 +2,7 @@
 
 use super::roles::{Roles, roles};
 use super::sample;
-use super::text::{self, Place, Text};
+use super::text::{self, Place, Text, plain};
 use hanok_decode::aarch32::{
     Definition, Encoding, Flags, Flow, Instruction, ItState, Register, Registers, decode_a32,
     decode_t32,
@@ -41,6 +41,12 @@ fn difference(ours: &Instruction, text: &str, address: u32) -> Option<String> {
     let none = named.is_none() && !defined && said.sets_flags;
     if named != said.sensitive() && !none {
         return Some(format!("sensitive {named:?}, not {:?}", said.sensitive()));
+    }
+    if let Some(found) = ours.sensitive.filter(|found| found.as_it_should_be) {
+        let (mine, their) = (found.to_string(), plain(text));
+        if mine != their {
+            return Some(format!("text {mine:?}, not {their:?}"));
+        }
     }
     if let Some(expected) = roles(&said) {
         let found = found(ours, &expected);

@@ -184,6 +184,50 @@ impl Text {
     }
 }
 
+/// LLVM's text in our words: small letters, decimal numbers, no width, CPSR for APSR.
+pub fn plain(text: &str) -> String {
+    let text = text.split('@').next().unwrap_or(text).trim().to_lowercase();
+    let text = text.replace(['\t'], " ").replace(".w ", " ");
+    let text = text.strip_suffix(".w").unwrap_or(&text);
+    let status = [
+        (", apsr", ", cpsr"),
+        ("apsr_nzcvqg,", "cpsr_fs,"),
+        ("apsr_nzcvq,", "cpsr_f,"),
+        ("apsr_g,", "cpsr_s,"),
+        (", cpsr_nzcv", ", apsr_nzcv"),
+    ];
+    let text = status
+        .iter()
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    let mut all = String::new();
+    for (index, part) in text.split("0x").enumerate() {
+        let end = part
+            .find(|letter: char| !letter.is_ascii_hexdigit())
+            .unwrap_or(part.len());
+        match u32::from_str_radix(&part[..end], 16) {
+            Ok(number) if index > 0 => all += &format!("{number}{}", &part[end..]),
+            _ => all += part,
+        }
+    }
+    constant(&all)
+}
+
+/// A constant of data processing or MSR as what it is: LLVM prints it signed, and where it is
+/// not encoded in the shortest way, as its eight bits and how far they are rotated.
+fn constant(text: &str) -> String {
+    if text.contains('[') || text.contains(", c") {
+        return text.to_owned();
+    }
+    let mut parts = text.split(", #");
+    let front = parts.next().unwrap_or("");
+    let numbers: Vec<i64> = parts.map(|number| number.parse().unwrap_or(0)).collect();
+    match numbers[..] {
+        [value] => format!("{front}, #{}", value as u32),
+        [value, rotation] => format!("{front}, #{}", (value as u32).rotate_right(rotation as u32)),
+        _ => text.to_owned(),
+    }
+}
+
 /// `0x38 <symbol>`.
 fn address(text: &str) -> Option<u32> {
     let number = text.trim().strip_prefix("0x")?;

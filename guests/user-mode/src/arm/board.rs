@@ -23,7 +23,7 @@ const VEXPRESS: Board = Board {
     distributor: 0x1e00_1000,
     interface: 0x1e00_0100,
 };
-/// Part numbers in MIDR (DDI 0388I 4.3.1).
+/// Part numbers in MIDR (DDI 0388, MIDR).
 const CORTEX_A9: u32 = 0xc09;
 
 fn board() -> &'static Board {
@@ -45,6 +45,17 @@ pub fn name() -> &'static str {
 fn write(address: usize, value: u32) {
     // SAFETY: the callers give registers of the board's devices, which are mapped.
     unsafe { (address as *mut u32).write_volatile(value) };
+}
+
+/// Opens to User mode what can be: the performance monitors (PMUSERENR) and, where there is one,
+/// the generic timer (CNTKCTL).
+pub fn open() {
+    // SAFETY: this lets User mode read counters, and write those that nothing here uses.
+    unsafe { asm!("mcr p15, 0, {0}, c9, c14, 0", "isb", in(reg) 1) };
+    if board().name == VIRT.name {
+        // SAFETY: as above; timers that User mode starts interrupt nobody, IRQs being masked.
+        unsafe { asm!("mcr p15, 0, {0}, c14, c1, 0", "isb", in(reg) 0x303) };
+    }
 }
 
 /// The serial port: a PL011 on both.

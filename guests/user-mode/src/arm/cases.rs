@@ -1,5 +1,6 @@
 //! Which instructions are run: of each class all that differ in what selects them.
 
+use super::board;
 use super::judge::Judge;
 use hanok_decode::aarch32::Encoding;
 
@@ -9,6 +10,7 @@ pub fn all(judge: &mut Judge<'_>) {
     unprivileged(judge);
     others(judge);
     coprocessors(judge);
+    opened(judge);
 }
 
 /// A wide instruction whose second kind has the number that A32's condition is: the lower 28
@@ -141,6 +143,28 @@ fn others(judge: &mut Judge<'_>) {
         .for_each(|word| judge.run(Encoding::A32(word)));
     judge.run(Encoding::Wide(0xe9bd_c000));
     judge.run(Encoding::Wide(0xe82d_c013));
+}
+
+/// What a register opens and closes, once more when it is open: each of the performance monitors
+/// and the timer is as it was or executed now, and some are.
+fn opened(judge: &mut Judge<'_>) {
+    let executed = judge.coprocessors_executed();
+    let run = |judge: &mut Judge<'_>| {
+        for selected in 0..1u32 << 7 {
+            let (crm, opc2) = (selected >> 3, selected & 7);
+            for crn in [9, 14] {
+                let bits = 0xee00_0f10 | crn << 16 | opc2 << 5 | crm;
+                judge.run(Encoding::A32(bits | 1 << 20));
+                judge.run(Encoding::Wide(bits | 1 << 20));
+            }
+        }
+    };
+    run(judge);
+    let closed = judge.coprocessors_executed() - executed;
+    board::open();
+    run(judge);
+    let open = judge.coprocessors_executed() - executed - closed;
+    judge.opens(closed, open);
 }
 
 /// Every MRC and MCR of CP14 and CP15, every pair, and of all coprocessors some of each.

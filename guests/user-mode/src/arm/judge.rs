@@ -76,6 +76,23 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// How many of coprocessors were executed.
+    pub fn coprocessors_executed(&self) -> u32 {
+        self.counts[Class::Coprocessor as usize].executed
+    }
+
+    /// That more of the same are executed when User mode is let.
+    pub fn opens(&mut self, closed: u32, open: u32) {
+        let _ = writeln!(
+            self.console,
+            "user-mode: counters and timers: {closed} executed, {open} when opened"
+        );
+        if open <= closed {
+            self.wrong += 1;
+            let _ = writeln!(self.console, "FAIL: nothing was opened");
+        }
+    }
+
     fn count(&mut self, found: &Sensitive) -> &mut Count {
         &mut self.counts[found.class() as usize]
     }

@@ -289,7 +289,7 @@ impl Coprocessor {
         match self.access {
             Access::Operation { .. } => true,
             Access::Register { read, register, .. } => {
-                // The flags can be read from CP14 alone (C6.4.1, A8.8.108).
+                // The flags can be read from CP14 alone (C6, and A8.8, MRC).
                 register != Register::PC || read && self.number != 15
             }
             Access::Pair {

@@ -1,5 +1,5 @@
 //! To what coprocessor instructions belong, and what User mode may do with them (DDI 0406C
-//! B3.15, B8.1, C6.4).
+//! B3.15, B8.1, C6).
 
 use super::coprocessor::{Access, Coprocessor};
 use super::user::UserMode;
@@ -62,7 +62,7 @@ impl Coprocessor {
                 (7, 10) if opc1 == 0 && (opc2 == 4 || opc2 == 5) => Facility::Barrier,
                 (7, _) => Facility::Cache,
                 (8, _) => Facility::Tlb,
-                (9, 12..=14) if opc1 == 0 => Facility::PerformanceMonitor,
+                (9, 12..=14) | (14, 8..=15) if opc1 == 0 => Facility::PerformanceMonitor,
                 (10, 2..=3) => Facility::System,
                 (9..=11 | 15, _) => Facility::Implementation,
                 (13, _) => Facility::ThreadRegister,
@@ -91,7 +91,7 @@ impl Coprocessor {
     /// What it does in User mode.
     pub(super) fn user(&self) -> UserMode {
         match self.number {
-            // MCR, MRC, MCRR and MRRC are all that CP15 has (B3.15.2).
+            // MCR, MRC, MCRR and MRRC are all that CP15 has (B3.15).
             14 | 15 if self.second_kind => UserMode::Undefined,
             15 => self.user_15(),
             14 => self.user_14(),
@@ -110,7 +110,7 @@ impl Coprocessor {
                 ..
             } => user_register(read, crn, crm, opc2),
             Access::Register { crn: 15, .. } => UserMode::Configured,
-            // CNTPCT and CNTVCT; CNTP_CVAL and CNTV_CVAL (B8.1.2).
+            // CNTPCT and CNTVCT; CNTP_CVAL and CNTV_CVAL (B8.1).
             Access::Pair {
                 read: true,
                 opc1: 0..=3,
@@ -129,7 +129,7 @@ impl Coprocessor {
     }
 
     /// The debug communications channel and the ID registers are open to User mode unless
-    /// DBGDSCR.UDCCdis says otherwise (C6.4, C11.11.20); ThumbEE's handler base is unless
+    /// DBGDSCR.UDCCdis says otherwise (C6, and C11.11, DBGDSCR); ThumbEE's handler base is unless
     /// TEECR.XED does (A2.10); Jazelle's registers, but JOSCR, unless JOSCR.CD does (A2.9).
     fn user_14(&self) -> UserMode {
         let open = match self.access {
@@ -193,19 +193,21 @@ impl Coprocessor {
 /// MRC and MCR of CP15 with opc1 zero (DDI 0406C B3.17, B4.1).
 fn user_register(read: bool, crn: u8, crm: u8, opc2: u8) -> UserMode {
     match (crn, crm, opc2) {
-        // CP15ISB, CP15DSB, CP15DMB (B4.2.5).
+        // CP15ISB, CP15DSB, CP15DMB (B4.2).
         (7, 5, 4) | (7, 10, 4 | 5) if !read => UserMode::Legal,
-        // TPIDRURW, and TPIDRURO to read (B4.1.150).
+        // TPIDRURW, and TPIDRURO to read (B4.1).
         (13, 0, 2) => UserMode::Legal,
         (13, 0, 3) if read => UserMode::Legal,
         // PMUSERENR can be read; it opens the others, of which none that concerns interrupts
-        // (B4.1.123).
+        // (B4.1, PMUSERENR).
         (9, 14, 0) if read => UserMode::Legal,
         (9, 14, 0..=2) => UserMode::Undefined,
         (9, 12..=14, _) => UserMode::Configured,
-        // CNTFRQ to read; the timers' TVAL and CTL, by CNTKCTL (B8.1.3).
+        // CNTFRQ to read; the timers' TVAL and CTL, by CNTKCTL (B8.1).
         (14, 0, 0) if read => UserMode::Configured,
         (14, 2 | 3, 0 | 1) => UserMode::Configured,
+        // PMEVCNTR, PMEVTYPER and PMCCFILTR, which PMUv3 of ARMv8 adds.
+        (14, 8..=15, _) => UserMode::Configured,
         // Preload engines and what else the CPU's manual says.
         (11 | 15, _, _) => UserMode::Configured,
         _ => UserMode::Undefined,

@@ -35,7 +35,7 @@ struct ChangeWord {
     __: u16,
 }
 
-/// CPS and SETEND (B9.3.2, A8.8.165).
+/// CPS and SETEND (B9.3.2; A8.8, SETEND).
 fn change(word: u32) -> Found {
     let fields = ChangeWord::from_bits(word);
     if fields.bit16() {
@@ -70,7 +70,7 @@ pub(super) fn change_state(enable: u8, with_mode: bool, rest: u32) -> (ChangeSta
     (change, defined)
 }
 
-/// PLDW, by a constant or a register (A8.8.127, A8.8.128).
+/// PLDW, by a constant or a register (A8.8, PLD).
 fn preload(word: TransferWord) -> Found {
     if word.by_register() && word.bit4() {
         return None;

@@ -50,7 +50,7 @@ impl Operation {
             Self::Msr(Status::Current, ..) => UserMode::Legal,
             Self::Mrs(Status::Saved, _) | Self::Msr(Status::Saved, ..) => UserMode::Unpredictable,
             Self::MrsBanked(..) | Self::MsrBanked(..) => UserMode::Unpredictable,
-            // The access has the rights that all accesses of User mode have (A8.8.92).
+            // The access has the rights that all accesses of User mode have (A8.8, LDRT).
             Self::Unprivileged(_) => UserMode::Different,
             Self::Return(_) | Self::Block(_) | Self::Rfe(_) | Self::Srs(_) => {
                 UserMode::Unpredictable

@@ -122,7 +122,7 @@ fn either(said: &Text) -> bool {
 }
 
 /// LDC2 and its kind of coprocessors 10 and 11, which LLVM prints: there are none (DDI 0406C
-/// A8.8.56 and so on: "SEE Advanced SIMD and Floating-point").
+/// A8.8, LDC and so on: "SEE Advanced SIMD and Floating-point").
 fn second_kind(encoding: Encoding) -> bool {
     let unconditional = match encoding {
         Encoding::A32(word) => word >> 28 == 0xf,

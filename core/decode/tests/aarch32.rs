@@ -1,0 +1,181 @@
+//! Properties of the A32 and T32 decoder, and encodings made here whose meaning is known.
+
+use hanok_decode::aarch32::{
+    Condition, Definition, Flow, Isa, ItState, Reference, Register, Registers, TableKind, Use,
+    decode_a32, decode_t32, sensitive_a32, sensitive_t32,
+};
+use proptest::prelude::*;
+
+fn wide(bits: u32) -> hanok_decode::aarch32::Instruction {
+    decode_t32((bits >> 16) as u16, bits as u16, ItState::NONE)
+}
+
+/// B.W (encoding T4) and BL, put together by the manual's own description (DDI 0406C A8.8.18).
+fn far(link: bool, exchange: bool, offset: i32) -> u32 {
+    let bits = offset as u32;
+    let (s, i1, i2) = (bits >> 24 & 1, bits >> 23 & 1, bits >> 22 & 1);
+    let (j1, j2) = ((i1 ^ 1) ^ s, (i2 ^ 1) ^ s);
+    let middle = if link { 0xd000 } else { 0x9000 } & if exchange { !0x1000 } else { !0 };
+    let first = 0xf000 | s << 10 | bits >> 12 & 0x3ff;
+    let second = middle | j1 << 13 | j2 << 11 | bits >> 1 & 0x7ff;
+    first << 16 | second
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a32_branches_go_where_they_were_sent(words in -0x80_0000i32..0x80_0000, address: u32) {
+        let (offset, address) = (words * 4, address & !3);
+        let target = address.wrapping_add_signed(offset);
+        let field = (words.wrapping_sub(2) as u32) & 0xff_ffff;
+        for (bits, isa) in [(0xea00_0000, None), (0xeb00_0000, Some(Isa::A32))] {
+            let found = decode_a32(bits | field);
+            prop_assert_eq!(found.target(address), Some(target), "{:x?}", bits);
+            prop_assert_eq!(called(found.flow), isa);
+            prop_assert_eq!(found.falls_through(), false);
+        }
+        for half in [0, 1] {
+            let found = decode_a32(0xfa00_0000 | half << 24 | field);
+            prop_assert_eq!(found.target(address), Some(target.wrapping_add(half * 2)));
+            prop_assert_eq!(called(found.flow), Some(Isa::T32));
+        }
+    }
+
+    #[test]
+    fn t32_branches_go_where_they_were_sent(halves in -0x80_0000i32..0x80_0000, address: u32) {
+        let (offset, address) = (halves * 2, address & !1);
+        let target = address.wrapping_add_signed(offset).wrapping_add(4);
+        let jump = wide(far(false, false, offset));
+        prop_assert_eq!(jump.target(address), Some(target));
+        let plain = matches!(jump.flow, Flow::Jump { by_register: false, .. });
+        prop_assert!(plain);
+        let call = wide(far(true, false, offset));
+        prop_assert_eq!(call.target(address), Some(target));
+        prop_assert_eq!(called(call.flow), Some(Isa::T32));
+        let exchange = wide(far(true, true, offset & !3));
+        let aligned = (address & !3).wrapping_add_signed(offset & !3).wrapping_add(4);
+        prop_assert_eq!(exchange.target(address), Some(aligned));
+        prop_assert_eq!(called(exchange.flow), Some(Isa::A32));
+    }
+
+    #[test]
+    fn narrow_branches_go_where_they_were_sent(halves in -0x80i32..0x80, condition in 0u16..14) {
+        let found = decode_t32(0xd000 | condition << 8 | halves as u16 & 0xff, 0, ItState::NONE);
+        prop_assert_eq!(found.target(0x1000), Some(0x1004u32.wrapping_add_signed(halves * 2)));
+        prop_assert_eq!(found.condition, Condition::from_bits(condition as u8));
+        prop_assert!(found.falls_through());
+        let half = (halves as u16 & 0x3f) << 3;
+        let test = decode_t32(0xb100 | half & 0xf8 | (half & 0x100) << 1, 0, ItState::NONE);
+        prop_assert_eq!(test.target(0x1000), Some(0x1004 + u32::from(halves as u16 & 0x3f) * 2));
+        prop_assert!(test.falls_through() && test.effects.reads == Register::from_bits(0).set());
+    }
+
+    #[test]
+    fn both_ways_of_asking_agree(word: u32, it: u8) {
+        let it = ItState::from_bits(it);
+        prop_assert_eq!(decode_a32(word).sensitive, sensitive_a32(word));
+        let (first, second) = ((word >> 16) as u16, word as u16);
+        prop_assert_eq!(decode_t32(first, second, it).sensitive, sensitive_t32(first, second, it));
+    }
+
+    #[test]
+    fn a_block_gives_its_conditions(first in 0u8..14, mask in 1u8..16) {
+        let it = decode_t32(0xbf00 | u16::from(first) << 4 | u16::from(mask), 0, ItState::NONE);
+        let mut state = it.it_after(ItState::NONE);
+        let length = 4 - mask.trailing_zeros();
+        for place in 0..length {
+            prop_assert_eq!(state.is_last(), place + 1 == length);
+            let lowest = if place == 0 { first & 1 } else { mask >> (4 - place) & 1 };
+            prop_assert_eq!(state.condition(), Condition::from_bits(first & !1 | lowest));
+            // nop
+            state = decode_t32(0xbf00, 0, state).it_after(state);
+        }
+        prop_assert_eq!(state, ItState::NONE);
+    }
+}
+
+fn called(flow: Flow) -> Option<Isa> {
+    match flow {
+        Flow::Call { isa, .. } => Some(isa),
+        _ => None,
+    }
+}
+
+#[test]
+fn tables_are_found() {
+    let table = |flow| match flow {
+        Flow::Table(table) => (table.kind, table.index.number(), table.shift, table.at),
+        other => panic!("{other:?}"),
+    };
+    // addls pc, pc, r3, lsl #2; ldrls pc, [pc, r3, lsl #2]
+    let (kind, index, shift, at) = table(decode_a32(0x908f_f103).flow);
+    assert_eq!((kind, index, shift), (TableKind::Code, 3, 2));
+    assert_eq!(at.map(|at| at.from(0x1000)), Some(0x1008));
+    let (kind, _, _, at) = table(decode_a32(0x979f_f103).flow);
+    assert_eq!(
+        (kind, at.map(|at| at.from(0x1000))),
+        (TableKind::Addresses, Some(0x1008))
+    );
+    // tbb [pc, r0]; tbh [pc, r1, lsl #1], at an address that is no multiple of four
+    let (kind, _, _, at) = table(wide(0xe8df_f000).flow);
+    assert_eq!(
+        (kind, at.map(|at| at.from(0x1002))),
+        (TableKind::Bytes, Some(0x1006))
+    );
+    let (kind, index, _, _) = table(wide(0xe8df_f011).flow);
+    assert_eq!((kind, index), (TableKind::Halfwords, 1));
+    // ldr.w pc, [r2, r3, lsl #2]
+    let (kind, index, _, at) = table(wide(0xf852_f023).flow);
+    assert_eq!((kind, index, at), (TableKind::Addresses, 3, None));
+}
+
+#[test]
+fn literals_are_found() {
+    let place =
+        |found: Option<Reference>, address| found.map(|found| (found.used, found.at.from(address)));
+    // ldr r0, [pc, #-8]; ldrd r0, r1, [pc, #8]; vldr d0, [pc, #16]; add r0, pc, #4
+    let a32 = |word| place(decode_a32(word).reference, 0x1000);
+    assert_eq!(a32(0xe51f_0008), Some((Use::Load(4), 0x1000)));
+    assert_eq!(a32(0xe1cf_00d8), Some((Use::Load(8), 0x1010)));
+    assert_eq!(a32(0xed9f_0b04), Some((Use::Load(8), 0x1018)));
+    assert_eq!(a32(0xe28f_0004), Some((Use::Address, 0x100c)));
+    // ldr r0, [pc, #4]; adr r0, #4; ldr.w r0, [pc, #-4], all at an odd halfword
+    let narrow = |half| place(decode_t32(half, 0, ItState::NONE).reference, 0x1002);
+    assert_eq!(narrow(0x4801), Some((Use::Load(4), 0x1008)));
+    assert_eq!(narrow(0xa001), Some((Use::Address, 0x1008)));
+    assert_eq!(
+        place(wide(0xf85f_0004).reference, 0x1002),
+        Some((Use::Load(4), 0x1000))
+    );
+}
+
+#[test]
+fn returns_are_told_from_jumps() {
+    // bx lr; mov pc, lr; pop {pc}; ldr pc, [r0]
+    for (word, flow) in [
+        (0xe12f_ff1e, Flow::Register(Register::LR)),
+        (0xe1a0_f00e, Flow::Register(Register::LR)),
+        (0xe8bd_8000, Flow::Loaded),
+        (0xe590_f000, Flow::Loaded),
+        (0xe8fd_8000, Flow::Return),
+    ] {
+        let found = decode_a32(word);
+        assert_eq!((found.flow, found.falls_through()), (flow, false));
+    }
+    assert!(decode_a32(0x012f_ff1e).falls_through());
+}
+
+#[test]
+fn of_what_is_not_defined_nothing_is_known() {
+    // UDF; an A32 word and a T32 pair that ARMv7-A leaves free
+    for found in [
+        decode_a32(0xe7f0_00f0),
+        decode_a32(0xf100_0010 | 1 << 27),
+        wide(0xfb00_00f0),
+    ] {
+        assert_eq!(found.definition, Definition::Undefined);
+        assert_eq!(found.effects.reads, Registers::ALL);
+        assert_eq!(found.kills(), Registers::NONE);
+    }
+}

@@ -1,6 +1,9 @@
 //! What is live, in code of a few lines.
 
-use hanok_decode::aarch32::{Calls, Flags, Isa, Live, Place, Reach, Register, Registers, live};
+use hanok_decode::aarch32::{
+    Calls, Flags, Isa, Live, Place, Reach, Register, Registers, decode_a32, live,
+};
+use proptest::prelude::*;
 
 fn at(words: &[u32], calls: Calls) -> Live {
     let reach = Reach {
@@ -145,4 +148,111 @@ fn more_ways_than_there_is_room_for_are_live() {
     let found = at(&code, Calls::Unknown);
     assert!(found.registers.contains(Register::from_bits(5)));
     assert_eq!(dead(found), all_but(&(0..16).collect::<Vec<_>>()));
+}
+
+/// What is live at each instruction by the textbook: equations solved backwards until nothing
+/// changes. Behind the last one all is live.
+fn textbook(words: &[u32]) -> Vec<Live> {
+    let none = Live {
+        registers: Registers::NONE,
+        flags: Flags::NONE,
+    };
+    let all = Live {
+        registers: Registers::ALL,
+        flags: Flags::APPLICATION,
+    };
+    let mut states = vec![none; words.len()];
+    loop {
+        let before = states.clone();
+        for (index, word) in words.iter().enumerate().rev() {
+            let found = decode_a32(*word);
+            let at = |address: Option<u32>| {
+                let index = address.map(|address| address as usize / 4);
+                index.map_or(all, |index| states.get(index).copied().unwrap_or(all))
+            };
+            let address = index as u32 * 4;
+            let next = found
+                .falls_through()
+                .then_some(address + 4)
+                .map(|next| at(Some(next)));
+            let target = found.target(address).map(|target| at(Some(target)));
+            let after = match (next, target) {
+                (None, None) => all,
+                (one, other) => union(one.unwrap_or(none), other.unwrap_or(none)),
+            };
+            let kept = Live {
+                registers: after.registers.without(found.kills()),
+                flags: after.flags.without(found.kills_flags()),
+            };
+            let reads = found.effects.flags_read.common(Flags::APPLICATION);
+            states[index] = union(
+                kept,
+                Live {
+                    registers: found.effects.reads,
+                    flags: reads,
+                },
+            );
+        }
+        if states == before {
+            return states;
+        }
+    }
+}
+
+fn union(one: Live, other: Live) -> Live {
+    Live {
+        registers: one.registers.with(other.registers),
+        flags: one.flags.and(other.flags),
+    }
+}
+
+/// An instruction of a few kinds, some of them branches within `length`.
+fn word(length: usize) -> impl Strategy<Value = u32> {
+    let condition = prop_oneof![3 => Just(14u32), 1 => 0u32..14];
+    let registers = (0u32..13, 0u32..13, 0u32..13);
+    (condition, registers, 0u32..8, -4i32..length as i32).prop_map(
+        |(condition, (d, n, m), kind, distance)| {
+            condition << 28
+                | match kind {
+                    0 => 0x03a0_0000 | d << 12,                           // mov d, #0
+                    1 => 0x01a0_0000 | d << 12 | m,                       // mov d, m
+                    2 => 0x0090_0000 | n << 16 | d << 12 | m,             // adds d, n, m
+                    3 => 0x00a0_0000 | n << 16 | d << 12 | m,             // adc d, n, m
+                    4 => 0x0150_0000 | n << 16 | m,                       // cmp n, m
+                    5 => 0x0590_0000 | n << 16 | d << 12,                 // ldr d, [n]
+                    6 => 0x0580_0000 | n << 16 | d << 12,                 // str d, [n]
+                    _ => 0x0a00_0000 | (distance - 2) as u32 & 0xff_ffff, // b
+                }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2_000, ..ProptestConfig::default() })]
+
+    /// Never less than the textbook's; and the same, where there are few branches.
+    #[test]
+    fn it_is_the_textbook_s(words in proptest::collection::vec(word(10), 1..14)) {
+        // A branch before the beginning has no place here.
+        let inside = |(index, word): (usize, &u32)| {
+            decode_a32(*word).target(index as u32 * 4).is_none_or(|target| target < 0x1000)
+        };
+        prop_assume!(words.iter().enumerate().all(inside));
+        let expected = textbook(&words)[0];
+        let reach = Reach { instructions: 2_000, calls: Calls::Unknown };
+        let found = live(Place::new(0, Isa::A32), reach, |address| {
+            let word = *words.get(address as usize / 4)?;
+            Some(if address & 2 == 0 { word as u16 } else { (word >> 16) as u16 })
+        });
+        let expected = union(expected, Live { registers: fixed(), flags: Flags::NONE });
+        prop_assert_eq!(union(found, expected), found);
+        let branches = words.iter().filter(|word| *word >> 25 & 7 == 5).count();
+        if branches <= 8 {
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
+
+fn fixed() -> Registers {
+    Register::SP.set().with(Register::PC.set())
 }

@@ -1,7 +1,9 @@
 //! Runs sensitive instructions in User mode and compares what they do with what the decoder
 //! says: the manual's word (`hanok_decode::aarch32`) against a CPU.
 //!
-//! It needs a board without a hypervisor: QEMU's `virt` with a Cortex-A15, or `vexpress-a9`. Each
+//! It needs a board without a hypervisor: QEMU's `virt` with a Cortex-A15, on which
+//! `hanok test user-mode` runs it, or `vexpress-a9`: `qemu-system-arm -M vexpress-a9 -m 1G
+//! -nographic -kernel target/hanok/guests/user-mode-arm.bin`. Each
 //! instruction is put into a page of its own, followed by an SVC, and entered in User mode by an
 //! exception return; which exception comes first says what it did. What the decoder calls
 //! different is run in System mode, too, which is privileged and has the same registers, and has

@@ -103,7 +103,8 @@ fn unit(root: &Path) -> Tally {
     tests(cargo(root).args(["test", "--no-fail-fast", "--color", "never"]))
 }
 
-/// Every load and store there is, against two other decoders.
+/// Every load and store of A64 and every sensitive instruction of A32 and T32, against two other
+/// decoders.
 fn decoder_whole(root: &Path) -> Tally {
     ignored(root, "hanok-decode", "oracles")
 }

@@ -150,8 +150,8 @@ pub struct Instruction {
     pub flow: Flow,
     /// A place that it names.
     pub reference: Option<Reference>,
-    /// What it reads and writes. Of what is not defined nothing is known
-    /// ([`Effects::UNKNOWN`]).
+    /// What it reads and writes: of what is undefined everything ([`Effects::UNKNOWN`]), of what
+    /// is UNPREDICTABLE what its form says, on which nobody can rely.
     pub effects: Effects,
     /// The block that it opens, of IT; else none.
     pub opens: ItState,
@@ -204,21 +204,26 @@ impl Instruction {
         }
     }
 
-    /// Registers of which nothing of the old value is left behind it.
+    /// Registers of which nothing of the old value is left behind it, for certain.
     pub const fn kills(&self) -> Registers {
-        if self.condition.is_always() {
+        if self.is_certain() {
             self.effects.sets
         } else {
             Registers::NONE
         }
     }
 
-    /// Flags of which nothing of the old value is left behind it.
+    /// Flags of which nothing of the old value is left behind it, for certain.
     pub const fn kills_flags(&self) -> Flags {
-        if self.condition.is_always() {
+        if self.is_certain() {
             self.effects.flags_set
         } else {
             Flags::NONE
         }
+    }
+
+    /// Whether it is executed, and as the manual says.
+    const fn is_certain(&self) -> bool {
+        self.condition.is_always() && matches!(self.definition, Definition::Defined)
     }
 }

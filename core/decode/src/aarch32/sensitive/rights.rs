@@ -133,52 +133,23 @@ impl Coprocessor {
     /// TEECR.XED does (A2.10); Jazelle's registers, but JOSCR, unless JOSCR.CD does (A2.9).
     fn user_14(&self) -> UserMode {
         let open = match self.access {
+            Access::Register { opc1: 1, .. } => true,
             Access::Register {
-                opc1: 0,
-                crn: 0,
-                crm: 5,
-                opc2: 0,
-                ..
-            } => true,
-            Access::Register {
-                opc1: 0,
+                opc1,
                 crn,
                 crm,
                 opc2: 0,
-                read: true,
-                ..
-            } => {
-                matches!((crn, crm), (0, 0 | 1) | (1 | 2, 0))
-            }
-            Access::Register { opc1: 1, .. } => true,
-            Access::Register {
-                opc1: 6,
-                crn: 0,
-                crm: 0,
-                opc2: 0,
                 read,
                 ..
-            } => read,
-            Access::Register {
-                opc1: 6,
-                crn: 1,
-                crm: 0,
-                opc2: 0,
-                ..
-            } => true,
-            Access::Register {
-                opc1: 7,
-                crn,
-                crm: 0,
-                opc2: 0,
-                ..
-            } => crn != 1,
+            } => match (opc1, crn, crm) {
+                (0, 0, 5) | (6, 1, 0) => true,
+                (0, 0, 0 | 1) | (0, 1 | 2, 0) | (6, 0, 0) => read,
+                (7, _, 0) => crn != 1,
+                _ => false,
+            },
             Access::Pair {
-                opc1: 0,
-                crm: 1 | 2,
-                read: true,
-                ..
-            } => true,
+                opc1, crm, read, ..
+            } => read && opc1 == 0 && matches!(crm, 1 | 2),
             Access::Memory(transfer) => transfer.crd == 5 && !transfer.long,
             _ => false,
         };

@@ -149,9 +149,16 @@ fn look(
         at: compose::narrow(at)?,
         demand,
         supply: supply.within(at)?.to_integer(),
-        certain: workload.cpus <= 1,
+        certain: workload.cpus <= 1 && !shortened(workload, member),
         changes: Vec::new(),
     })
+}
+
+/// Whether the member's deadline counts as shorter than it is: beyond the period under fixed
+/// priorities.
+fn shortened(workload: &Workload, member: Member) -> bool {
+    let own = workload.loads.iter().find(|load| load.member == member);
+    workload.policy.is_fixed() && own.is_some_and(|load| load.deadline > load.period)
 }
 
 /// The highest priority that can be late.

@@ -481,6 +481,24 @@ fn the_edges_of_64_bits_are_answered() {
     assert_eq!(analyse(&model).unwrap_err().len(), 3);
 }
 
+/// Under fixed priorities a deadline beyond the period counts as the period: a refusal for that
+/// is not certain. Under EDF it counts as it is.
+#[test]
+fn deadlines_beyond_periods() {
+    let tasks = [(10, 5, 10), (14, 7, 40)];
+    let mut model = model(1);
+    let plan = find(1, Window::Period);
+    let id = vm(&mut model, ROOT, plan, Policy::RateMonotonic, &tasks);
+    let analysis = analysed(&model);
+    assert!(
+        !analysis.refutations[0].certain,
+        "{:?}",
+        analysis.refutations
+    );
+    model.components[id.0 as usize].policy = Policy::Edf;
+    assert!(analysed(&model).certificate().is_some());
+}
+
 #[test]
 fn thousands_of_tasks_are_no_trouble() {
     let mut random = Random(77);

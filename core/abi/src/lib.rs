@@ -5,6 +5,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod trap;
+
 /// The hypervisor's own calls: by HVC, the function in W0, arguments from X1 on, the answer
 /// in X0, all other registers kept. They are in SMCCC's range for a vendor's hypervisor
 /// (DEN0028G, table 6-1: owner 6), so that under another hypervisor, or where a call is not

@@ -1,0 +1,21 @@
+//! Little-endian numbers at places that a file named: read if they are there.
+
+/// The bytes `at..at + N`.
+pub fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+/// Sixteen bits.
+pub fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    array(bytes, at).map(u16::from_le_bytes)
+}
+
+/// Thirty-two bits.
+pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_le_bytes)
+}
+
+/// Whether `magic` is at `at`.
+pub fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
+    bytes.get(at..).is_some_and(|rest| rest.starts_with(magic))
+}

@@ -1,0 +1,250 @@
+//! ELF for 32-bit ARM: objects, modules, executables.
+//!
+//! What is code and what is data inside a section, mapping symbols say: `$a` begins A32, `$t`
+//! T32 and `$d` data (ELF for the Arm Architecture, 5.5.5). The assembler writes them, so
+//! that they know what no disassembler could tell. Files that are not for ARMv7-A and
+//! little-endian are refused here.
+
+use super::attributes;
+use crate::refusal::{Refusal, Result};
+use hanok_decode::aarch32::Isa;
+use object::LittleEndian;
+use object::elf::{self, FileHeader32};
+use object::read::elf::{ElfFile, FileHeader as _, SectionHeader as _, Sym as _};
+
+type Elf<'a> = ElfFile<'a, FileHeader32<LittleEndian>>;
+
+/// What a mapping symbol says of the bytes from it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// Instructions.
+    Code(Isa),
+    /// Anything else.
+    Data,
+}
+
+/// A symbol in a section: where in it, and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Bytes from the section's start.
+    pub at: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A section with bytes that a program has in memory.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Its name.
+    pub name: String,
+    /// Its number in the file.
+    pub index: usize,
+    /// Its address; zero in objects and modules.
+    pub address: u32,
+    /// Where its bytes are in the file.
+    pub offset: usize,
+    /// How many.
+    pub len: usize,
+    /// Whether they may be executed.
+    pub executable: bool,
+    /// Mapping symbols, by place.
+    pub mapping: Vec<(u32, Mapping)>,
+    /// Functions, by place.
+    pub functions: Vec<Label>,
+}
+
+/// What sort of ELF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// To be linked: objects and modules.
+    Relocatable,
+    /// A program, or a shared library.
+    Linked,
+}
+
+/// An ELF file for a 32-bit ARM.
+#[derive(Clone, Debug)]
+pub struct ElfImage {
+    /// What sort.
+    pub sort: Sort,
+    /// Where it starts; bit 0 is set for T32.
+    pub entry: u32,
+    /// Sections that are in memory and have bytes.
+    pub sections: Vec<Section>,
+}
+
+/// Whether `bytes` are an ELF file.
+pub fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(&elf::ELFMAG)
+}
+
+/// Reads what is needed of an ELF file, or says why it is none for a VM.
+pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
+    check_ident(bytes)?;
+    let file = Elf::parse(bytes).map_err(broken)?;
+    let header = file.elf_header();
+    let endian = LittleEndian;
+    let sort = match header.e_type(endian) {
+        elf::ET_REL => Sort::Relocatable,
+        elf::ET_EXEC | elf::ET_DYN => Sort::Linked,
+        _ => {
+            return Err(Refusal::damaged(
+                "it is an ELF file of no kind that holds code",
+            ));
+        }
+    };
+    let mut sections = sections(bytes, &file)?;
+    labels(&file, sort, &mut sections)?;
+    Ok(ElfImage {
+        sort,
+        entry: header.e_entry(endian),
+        sections,
+    })
+}
+
+fn broken(error: object::Error) -> Refusal {
+    Refusal::damaged(format!("its ELF structure is broken ({error})"))
+}
+
+fn wrong(what: &str) -> Refusal {
+    Refusal::new(
+        format!("this file is {what}"),
+        "the guests whose instructions are rewritten are little-endian ARMv7-A",
+        "give a file that was built for arm-linux-gnueabihf or arm-none-eabi, ARMv7-A",
+    )
+}
+
+/// Class, byte order and machine, before anything else is believed.
+fn check_ident(bytes: &[u8]) -> Result<()> {
+    let ident: [u8; 20] = crate::bytes::array(bytes, 0)
+        .ok_or_else(|| Refusal::damaged("it ends within its ELF header"))?;
+    let [_, _, _, _, class, order, .., low, high] = ident;
+    let big = elf::DataEncoding(order) == elf::ELFDATA2MSB;
+    let [low, high] = if big { [high, low] } else { [low, high] };
+    let machine = elf::Machine(u16::from_le_bytes([low, high]));
+    match (machine, elf::FileClass(class), big) {
+        (elf::EM_ARM, elf::ELFCLASS32, false) => Ok(()),
+        (elf::EM_ARM, _, true) => Err(wrong("big-endian")),
+        (elf::EM_AARCH64, ..) => Err(wrong("for 64-bit ARM")),
+        (elf::EM_386 | elf::EM_X86_64, ..) => Err(wrong("for x86")),
+        (elf::Machine(number), ..) => Err(wrong(&format!(
+            "for another processor (ELF machine {number})"
+        ))),
+    }
+}
+
+fn sections(bytes: &[u8], file: &Elf<'_>) -> Result<Vec<Section>> {
+    let endian = LittleEndian;
+    let table = file.elf_section_table();
+    let mut sections = Vec::new();
+    for (index, header) in table.enumerate() {
+        let flags = header.sh_flags(endian);
+        let kind = header.sh_type(endian);
+        if kind == elf::SHT_ARM_ATTRIBUTES {
+            let content = header.data(endian, bytes).map_err(broken)?;
+            attributes::check(content)?;
+        }
+        if !flags.contains(elf::SHF_ALLOC) || kind != elf::SHT_PROGBITS {
+            continue;
+        }
+        let content = header.data(endian, bytes).map_err(broken)?;
+        let name = table.section_name(endian, header).map_err(broken)?;
+        sections.push(Section {
+            name: String::from_utf8_lossy(name).into_owned(),
+            index: index.0,
+            address: header.sh_addr(endian),
+            offset: header.sh_offset(endian) as usize,
+            len: content.len(),
+            executable: flags.contains(elf::SHF_EXECINSTR),
+            mapping: Vec::new(),
+            functions: Vec::new(),
+        });
+    }
+    Ok(sections)
+}
+
+/// Gives each section its mapping symbols and functions.
+fn labels(file: &Elf<'_>, sort: Sort, sections: &mut [Section]) -> Result<()> {
+    let endian = LittleEndian;
+    let symbols = file.elf_symbol_table();
+    let index_of = |number: usize, sections: &[Section]| {
+        sections
+            .binary_search_by_key(&number, |section| section.index)
+            .ok()
+    };
+    for (index, symbol) in symbols.enumerate() {
+        let section = symbols
+            .symbol_section(endian, symbol, index)
+            .map_err(broken)?;
+        let Some(at) = section.and_then(|section| index_of(section.0, sections)) else {
+            continue;
+        };
+        let name = symbols.symbol_name(endian, symbol).map_err(broken)?;
+        if let Some(section) = sections.get_mut(at) {
+            let base = if sort == Sort::Relocatable {
+                0
+            } else {
+                section.address
+            };
+            let place = symbol.st_value(endian).wrapping_sub(base);
+            label(section, place, name, symbol.st_type());
+        }
+    }
+    for section in sections {
+        section.mapping.sort_by_key(|(at, _)| *at);
+        section
+            .functions
+            .sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
+        section.functions.dedup_by_key(|label| label.at);
+    }
+    Ok(())
+}
+
+fn label(section: &mut Section, place: u32, name: &[u8], kind: elf::SymbolType) {
+    if let Some(mapping) = mapping(name) {
+        section.mapping.push((place, mapping));
+    } else if !name.is_empty()
+        && (kind == elf::STT_FUNC || section.executable && kind == elf::STT_NOTYPE)
+    {
+        let name = String::from_utf8_lossy(name).into_owned();
+        section.functions.push(Label {
+            at: place & !1,
+            name,
+        });
+    }
+}
+
+/// `$a`, `$t`, `$d`, each perhaps with a dot and more behind it.
+fn mapping(name: &[u8]) -> Option<Mapping> {
+    let (kind, rest) = name.split_first_chunk::<2>()?;
+    if !matches!(rest.first(), None | Some(b'.')) {
+        return None;
+    }
+    match kind {
+        b"$a" => Some(Mapping::Code(Isa::A32)),
+        b"$t" => Some(Mapping::Code(Isa::T32)),
+        b"$d" => Some(Mapping::Data),
+        _ => None,
+    }
+}
+
+impl Section {
+    /// The pieces into which the mapping symbols divide it: from, to, and what they say.
+    pub fn pieces(&self) -> impl Iterator<Item = (u32, u32, Mapping)> {
+        let len = u32::try_from(self.len).unwrap_or(u32::MAX);
+        let ends = self.mapping.iter().skip(1).map(|(at, _)| *at).chain([len]);
+        self.mapping
+            .iter()
+            .zip(ends)
+            .map(move |((from, mapping), to)| (*from, to.min(len), *mapping))
+            .filter(|(from, to, _)| from < to)
+    }
+
+    /// The function in which the byte at `at` lies.
+    pub fn function(&self, at: u32) -> Option<&str> {
+        let after = self.functions.partition_point(|label| label.at <= at);
+        self.functions
+            .get(after.checked_sub(1)?)
+            .map(|label| label.name.as_str())
+    }
+}

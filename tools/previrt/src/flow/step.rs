@@ -1,0 +1,173 @@
+//! What one instruction says about where the code goes on, and where there is data.
+//!
+//! The decoder of `hanok_decode` knows most of it; here it is put in terms of addresses, and
+//! two things are added that only this use needs: with what a register is compared, which is
+//! how long a jump table is, and that a return address is made by hand.
+
+use hanok_decode::aarch32::{
+    Encoding, Exception, Flow, Instruction, Isa, ItState, Register, Registers, Table, TableKind,
+    Use, decode_a32, decode_t32,
+};
+
+/// Where the code goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At the next instruction.
+    Falls,
+    /// At another place, and at the next instruction if a condition fails.
+    Branch {
+        /// Where.
+        to: u32,
+        /// Whether there is a condition.
+        conditional: bool,
+    },
+    /// At the next instruction if the function that is called comes back.
+    Call(Option<(u32, Isa)>),
+    /// Somewhere that the instruction alone does not tell, and at the next instruction if a
+    /// condition fails.
+    Away {
+        /// Whether there is a condition.
+        conditional: bool,
+        /// What may tell where.
+        by: Jump,
+    },
+    /// Nowhere: it is undefined.
+    Stops,
+}
+
+/// How an indirect branch finds its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jump {
+    /// By what was on the stack, or otherwise.
+    Unknown,
+    /// By this register.
+    Register(Register),
+    /// By a table.
+    Table(Table),
+    /// By the word at this address.
+    Literal(u32),
+    /// To A32 code at this address.
+    Switch(u32),
+    /// By something that is added to this address, where code is, too.
+    Near(u32),
+}
+
+/// One instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How many bytes.
+    pub len: u32,
+    /// Where the code goes on.
+    pub next: Next,
+    /// Data that it loads by the PC: address and bytes.
+    pub literal: Option<(u32, u32)>,
+    /// A register that gets the address of something near.
+    pub address: Option<(Register, u32)>,
+    /// A register that is compared with a constant.
+    pub compare: Option<(Register, u32)>,
+    /// The link register gets the PC: what branches next comes back.
+    pub links: bool,
+    /// Registers that it may write.
+    pub writes: Registers,
+}
+
+/// The instruction `encoding`, at `it`.
+pub fn decode(encoding: Encoding, it: ItState) -> Instruction {
+    match encoding {
+        Encoding::A32(word) => decode_a32(word),
+        Encoding::Narrow(half) => decode_t32(half, 0, it),
+        Encoding::Wide(both) => decode_t32((both >> 16) as u16, both as u16, it),
+    }
+}
+
+/// What the instruction `encoding` at `at` says about the flow.
+pub fn step(encoding: Encoding, at: u32, it: ItState) -> Step {
+    let found = decode(encoding, it);
+    let reference = found
+        .reference
+        .map(|reference| (reference.used, reference.at.from(at)));
+    Step {
+        len: found.bytes(),
+        next: next(&found, at),
+        literal: match reference {
+            Some((Use::Load(len), place)) => Some((place, u32::from(len))),
+            _ => None,
+        },
+        address: match reference {
+            Some((Use::Address, place)) => found
+                .effects
+                .writes
+                .iter()
+                .next()
+                .map(|register| (register, place)),
+            _ => None,
+        },
+        compare: compare(encoding),
+        writes: found.effects.writes,
+        links: matches!(
+            encoding,
+            Encoding::A32(0xe1a0_e00f) | Encoding::Narrow(0x46fe)
+        ),
+    }
+}
+
+fn next(found: &Instruction, at: u32) -> Next {
+    let conditional = !found.condition.is_always();
+    let away = |by| Next::Away { conditional, by };
+    match found.flow {
+        Flow::Next => Next::Falls,
+        Flow::Jump {
+            target,
+            by_register,
+        } => Next::Branch {
+            to: target.from(at),
+            conditional: conditional || by_register,
+        },
+        Flow::Call { target, isa } => Next::Call(Some((target.from(at), isa))),
+        Flow::CallRegister(_) => Next::Call(None),
+        // The PC is even, so that BX pc of T32 goes to A32 behind it.
+        Flow::Register(Register::PC) if found.encoding.isa() == Isa::T32 => {
+            away(Jump::Switch(at.wrapping_add(4) & !3))
+        }
+        Flow::Register(register) => away(Jump::Register(register)),
+        Flow::Loaded => away(match found.reference {
+            Some(reference) => Jump::Literal(reference.at.from(at)),
+            None => Jump::Unknown,
+        }),
+        Flow::Table(table) => away(Jump::Table(table)),
+        // Into the code behind: as in a copy loop that was unrolled.
+        Flow::Computed if found.effects.reads.contains(Register::PC) => {
+            away(Jump::Near(at.wrapping_add(2 * found.bytes())))
+        }
+        Flow::Computed | Flow::Return => away(Jump::Unknown),
+        Flow::Exception(Exception::Undefined) => Next::Stops,
+        Flow::Exception(_) => Next::Falls,
+    }
+}
+
+/// CMP of a register with a constant (DDI 0406C A8.8.37), of T32 with one below 256.
+fn compare(encoding: Encoding) -> Option<(Register, u32)> {
+    let register = |bits: u32| Register::from_bits(bits as u8);
+    match encoding {
+        Encoding::A32(word) if word & 0x0ff0_f000 == 0x0350_0000 => {
+            let constant = (word & 0xff).rotate_right((word >> 8 & 0xf) * 2);
+            Some((register(word >> 16), constant))
+        }
+        Encoding::Narrow(half) if half & 0xf800 == 0x2800 => {
+            Some((register(u32::from(half) >> 8 & 7), u32::from(half) & 0xff))
+        }
+        Encoding::Wide(word) if word & 0xfff0_ff00 == 0xf1b0_0f00 => {
+            Some((register(word >> 16), word & 0xff))
+        }
+        _ => None,
+    }
+}
+
+/// How many bytes an entry of a table takes.
+pub const fn entry_size(kind: TableKind) -> u32 {
+    match kind {
+        TableKind::Bytes => 1,
+        TableKind::Halfwords => 2,
+        TableKind::Addresses | TableKind::Code => 4,
+    }
+}

@@ -1,0 +1,88 @@
+//! The names of functions, out of a kernel image that has lost its symbol table.
+//!
+//! A kernel keeps its function's names for its own use (kallsyms), compressed: 256 tokens, each
+//! byte of a name standing for one; a list of names; a marker for each 256th name; and addresses,
+//! since 4.6 as offsets from the lowest. Nothing points to them that would be known from
+//! outside, so they are found by their own form, which leaves no doubt: an index of 256
+//! growing numbers, each of which is the start of a string in the table before it
+//! ([`tokens`]); and a list of names whose every 256th starts where the markers say
+//! ([`names`]). Two orders are known: up to 6.3 the addresses come first, since 6.4 last
+//! (scripts/kallsyms.c of Linux).
+
+mod addresses;
+mod names;
+mod tokens;
+
+use crate::refusal::{Refusal, Result};
+
+/// A symbol of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its address. Of a Thumb function, too, bit 0 is clear.
+    pub address: u32,
+    /// Its kind, as `nm` writes it: `T`, `t`, `W` for code.
+    pub kind: char,
+    /// Its name.
+    pub name: String,
+}
+
+impl Symbol {
+    /// Whether it is code, as far as the kind tells.
+    pub fn is_text(&self) -> bool {
+        matches!(self.kind, 't' | 'T' | 'w' | 'W')
+    }
+}
+
+/// What kallsyms said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kallsyms {
+    /// All symbols, by address.
+    pub symbols: Vec<Symbol>,
+    /// Where in the image its tables begin and end.
+    pub range: (usize, usize),
+}
+
+/// The kallsyms of an uncompressed kernel image.
+pub fn recover(image: &[u8]) -> Result<Kallsyms> {
+    tokens::find_all(image)
+        .into_iter()
+        .find_map(|tokens| {
+            let names = names::find(image, &tokens)?;
+            let addresses = addresses::find(image, &tokens, &names)?;
+            Some(join(&tokens, names, addresses))
+        })
+        .ok_or_else(missing)
+}
+
+fn join(tokens: &tokens::Tokens, names: names::Names, addresses: addresses::Addresses) -> Kallsyms {
+    let start = names.range.0.min(addresses.range.0);
+    let end = tokens.range.1.max(addresses.range.1);
+    let mut symbols: Vec<_> = names
+        .list
+        .into_iter()
+        .zip(addresses.list)
+        .map(|((kind, name), address)| Symbol {
+            address,
+            kind,
+            name,
+        })
+        .collect();
+    symbols.sort_by_key(|symbol| symbol.address);
+    Kallsyms {
+        symbols,
+        range: (start, end),
+    }
+}
+
+fn missing() -> Refusal {
+    Refusal::new(
+        "this image has no symbols",
+        "its functions are found by the kernel's own list of names (kallsyms), which is not there",
+        "give the vmlinux of the same build, or build the kernel with CONFIG_KALLSYMS=y",
+    )
+}
+
+/// `at` and what is left to a multiple of four.
+const fn align(at: usize) -> usize {
+    at.next_multiple_of(4)
+}

@@ -1,0 +1,81 @@
+//! The token table and its index.
+
+use super::align;
+use crate::bytes::half;
+
+const TOKENS: usize = 256;
+/// The index: 256 halfwords.
+const INDEX_LEN: usize = 2 * TOKENS;
+/// A token is shorter (KSYM_NAME_LEN is 512).
+const MAX_TOKEN: u16 = 512;
+
+/// The tokens.
+#[derive(Debug)]
+pub struct Tokens {
+    /// What each byte stands for.
+    list: Vec<Vec<u8>>,
+    /// Where table and index are in the image.
+    pub range: (usize, usize),
+}
+
+impl Tokens {
+    /// What a byte of a name stands for.
+    pub fn get(&self, byte: u8) -> &[u8] {
+        self.list.get(usize::from(byte)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// All that look like it; there is one in any kernel.
+pub fn find_all(image: &[u8]) -> Vec<Tokens> {
+    (0..image.len().saturating_sub(INDEX_LEN))
+        .step_by(4)
+        .filter_map(|at| read(image, at))
+        .collect()
+}
+
+/// The table whose index is at `at`.
+fn read(image: &[u8], at: usize) -> Option<Tokens> {
+    // Most places fail at the first two numbers.
+    if half(image, at)? != 0 || !(2..MAX_TOKEN).contains(&half(image, at + 2)?) {
+        return None;
+    }
+    let index: Vec<u16> = (0..TOKENS).map_while(|n| half(image, at + 2 * n)).collect();
+    let grows = |pair: &[u16]| match pair {
+        [first, second] => first < second && second - first <= MAX_TOKEN,
+        _ => false,
+    };
+    if index.len() != TOKENS || !index.windows(2).all(grows) {
+        return None;
+    }
+    let last = usize::from(*index.last()?);
+    // The last token's length is unknown, and up to three bytes of padding follow it.
+    let first = at.saturating_sub(last + usize::from(MAX_TOKEN)) & !3;
+    let mut starts = (first..at.saturating_sub(last))
+        .rev()
+        .filter(|start| start % 4 == 0);
+    starts.find_map(|start| table(image, start, at, &index))
+}
+
+fn table(image: &[u8], start: usize, end: usize, index: &[u16]) -> Option<Tokens> {
+    let token = |from: u16| {
+        let from = start.checked_add(usize::from(from))?;
+        // The byte before each token ends the one before it.
+        let alone = from == start || image.get(from - 1) == Some(&0);
+        let rest = image.get(from..end)?;
+        let len = rest.iter().position(|byte| *byte == 0)?;
+        (alone && len > 0)
+            .then(|| rest.get(..len).map(<[u8]>::to_vec))
+            .flatten()
+    };
+    let list: Vec<Vec<u8>> = index.iter().map_while(|from| token(*from)).collect();
+    let last = list.last()?.len() + usize::from(*index.last()?) + 1;
+    let whole = list.len() == TOKENS && align(start + last) == end;
+    let printable = list
+        .iter()
+        .flatten()
+        .all(|byte| (0x20..0x7f).contains(byte));
+    (whole && printable).then_some(Tokens {
+        list,
+        range: (start, end + INDEX_LEN),
+    })
+}

@@ -1,0 +1,53 @@
+//! Jump labels: a place that is a NOP or a branch, as a switch of the kernel says; where the
+//! branch goes; and the switch (`struct jump_entry` of arch/arm: three addresses, the lowest
+//! bits of the last of which are flags). The branch's target is often reached by nothing else, and neither
+//! is what stands behind a branch.
+
+use super::exceptions::note;
+use super::runs::longest;
+use super::{Tables, Text};
+use crate::flow::Root;
+use crate::flow::memory::Memory;
+use hanok_decode::aarch32::{Encoding, Isa};
+
+/// Both are in one function.
+const NEAR: u32 = 1 << 18;
+
+pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Tables) {
+    let field = |at: u32, n: u32| memory.word(at.wrapping_add(4 * n));
+    let entry = |at: u32, _: Option<u32>| {
+        let (Some(code), Some(target), Some(key)) = (field(at, 0), field(at, 1), field(at, 2))
+        else {
+            return false;
+        };
+        let near = text.contains(code) && text.contains(target) && code.abs_diff(target) < NEAR;
+        near && !text.contains(key) && key >= memory.base && switches(memory, code, isa)
+    };
+    if let Some(run) = longest(memory, 12, entry) {
+        note(tables, "__jump_table", run, 12);
+        let root = |address: u32| Root {
+            address: address & !1,
+            isa,
+        };
+        let targets = run.each(12).filter_map(|at| field(at, 1)).map(root);
+        tables.roots.extend(targets);
+        // What is a branch now may become a NOP, and the code goes on behind it.
+        let behind = run
+            .each(12)
+            .filter_map(|at| field(at, 0)?.checked_add(4))
+            .map(root);
+        tables.roots.extend(behind);
+    }
+}
+
+/// Whether a NOP or a branch is at `code`: the kernel takes the NOP of ARMv7, the one before
+/// it, MOV r0, r0, or in T32 NOP.W; and B, which in T32 is B.W.
+fn switches(memory: Memory<'_>, code: u32, isa: Isa) -> bool {
+    match memory.fetch(code, isa) {
+        Some(Encoding::A32(word)) => {
+            matches!(word, 0xe320_f000 | 0xe1a0_0000) || word >> 24 == 0xea
+        }
+        Some(Encoding::Wide(word)) => word == 0xf3af_8000 || word & 0xf800_d000 == 0xf000_9000,
+        _ => false,
+    }
+}

@@ -1,0 +1,252 @@
+//! A file, whatever it is, to the sensitive instructions in it.
+
+use crate::container::elf::{self, ElfImage, Sort};
+use crate::container::unpack::Compression;
+use crate::container::{archive, zimage};
+use crate::image::{self, Image};
+use crate::kallsyms::Symbol;
+use crate::linux::Found;
+use crate::mapped;
+use crate::refusal::{Refusal, Result};
+use crate::site::Site;
+use hanok_decode::aarch32::Isa;
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// An ELF file to be linked: an object or a module.
+    Object,
+    /// An ELF file that is linked.
+    Executable,
+    /// An archive of objects.
+    Archive,
+    /// A kernel's raw image.
+    Image,
+}
+
+/// Where sites are: a section of an ELF file, of a member of an archive, or a whole image.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The archive's member.
+    pub member: Option<String>,
+    /// The section's name.
+    pub section: String,
+    /// Where its addresses begin.
+    pub address: u32,
+    /// Functions, by address.
+    functions: Vec<(u32, String)>,
+}
+
+impl Place {
+    /// The function in which `address` lies.
+    pub fn function(&self, address: u32) -> Option<&str> {
+        let after = self.functions.partition_point(|(at, _)| *at <= address);
+        self.functions
+            .get(after.checked_sub(1)?)
+            .map(|(_, name)| name.as_str())
+    }
+}
+
+/// What was found in a file.
+#[derive(Debug)]
+pub struct Scan {
+    /// What it is.
+    pub kind: Kind,
+    /// How it was packed.
+    pub packed: Option<Compression>,
+    /// Its bytes, unpacked.
+    pub content: Vec<u8>,
+    /// Where sites are.
+    pub places: Vec<Place>,
+    /// What must change, in the order of the file.
+    pub sites: Vec<Site>,
+    /// Linux's own tables, of an image.
+    pub tables: Vec<Found>,
+    /// Of an image: where it is linked.
+    pub base: Option<u32>,
+    /// Its instruction set, of an image.
+    pub isa: Option<Isa>,
+    /// How many instructions only a rewritten file has.
+    pub trapped: usize,
+    /// Where ELF headers are, of the file or of its members.
+    pub headers: Vec<usize>,
+}
+
+/// Finds every sensitive instruction of a file.
+pub fn scan(bytes: &[u8]) -> Result<Scan> {
+    if zimage::is_zimage(bytes) {
+        let payload = zimage::unpack(bytes)?;
+        return raw(payload.image, Some(payload.compression));
+    }
+    if elf::is_elf(bytes) {
+        return single(bytes.to_vec(), None);
+    }
+    if archive::is_archive(bytes) {
+        return members(bytes);
+    }
+    if let Some(compression) = Compression::of(bytes) {
+        let content = compression.unpack(bytes)?;
+        return match elf::is_elf(&content) {
+            true => single(content, Some(compression)),
+            false => raw(content, Some(compression)),
+        };
+    }
+    foreign(bytes)?;
+    raw(bytes.to_vec(), None)
+}
+
+/// Refuses what is known to be something else.
+fn foreign(bytes: &[u8]) -> Result<()> {
+    let what = if bytes.is_empty() {
+        "empty"
+    } else if crate::bytes::has(bytes, 56, b"ARM\x64") {
+        "a kernel for 64-bit ARM"
+    } else if crate::bytes::has(bytes, 514, b"HdrS") {
+        "a kernel for x86"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(
+        format!("this file is {what}"),
+        "the guests whose instructions are rewritten are little-endian ARMv7-A",
+        "give a zImage, an Image or an ELF file of 32-bit ARM",
+    ))
+}
+
+fn single(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
+    let elf = elf::parse(&content)?;
+    has_mapping(&content, &elf)?;
+    let (sites, trapped) = mapped::scan(&content, &elf);
+    let kind = match elf.sort {
+        Sort::Relocatable => Kind::Object,
+        Sort::Linked => Kind::Executable,
+    };
+    let places = places(&elf, None);
+    let (tables, headers) = (Vec::new(), vec![0]);
+    Ok(Scan {
+        kind,
+        packed,
+        content,
+        places,
+        sites,
+        tables,
+        base: None,
+        isa: None,
+        trapped,
+        headers,
+    })
+}
+
+/// Without mapping symbols nobody knows what is code. A section of zeros is none: the kernel
+/// fills a module's `.plt` when it loads it.
+fn has_mapping(content: &[u8], elf: &ElfImage) -> Result<()> {
+    let blind = elf.sections.iter().find(|section| {
+        let end = section.offset.saturating_add(section.len);
+        let bytes = content.get(section.offset..end).unwrap_or(&[]);
+        section.executable && section.mapping.is_empty() && bytes.iter().any(|byte| *byte != 0)
+    });
+    match blind {
+        Some(section) => Err(Refusal::new(
+            format!("section {} has no mapping symbols", section.name),
+            "nothing in it tells code from data",
+            "give the file as it was before `strip`, or strip with --strip-debug alone",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn places(elf: &ElfImage, member: Option<&str>) -> Vec<Place> {
+    let place = |section: &elf::Section| Place {
+        member: member.map(str::to_owned),
+        section: section.name.clone(),
+        address: section.address,
+        functions: section
+            .functions
+            .iter()
+            .map(|label| (section.address.wrapping_add(label.at), label.name.clone()))
+            .collect(),
+    };
+    elf.sections.iter().map(place).collect()
+}
+
+fn members(bytes: &[u8]) -> Result<Scan> {
+    let (mut all, mut sites, mut trapped) = (Vec::new(), Vec::new(), 0);
+    let mut headers = Vec::new();
+    for member in archive::members(bytes)? {
+        let end = member.offset.saturating_add(member.len);
+        let Some(content) = bytes
+            .get(member.offset..end)
+            .filter(|content| elf::is_elf(content))
+        else {
+            continue;
+        };
+        let named = |refusal: Refusal| Refusal {
+            what: format!("member {}: {}", member.name, refusal.what),
+            ..refusal
+        };
+        let elf = elf::parse(content).map_err(named)?;
+        has_mapping(content, &elf).map_err(named)?;
+        let first = all.len();
+        let (found, traps) = mapped::scan(content, &elf);
+        trapped += traps;
+        headers.push(member.offset);
+        sites.extend(found.into_iter().map(|site| Site {
+            offset: site.offset + member.offset,
+            section: site.section + first,
+            ..site
+        }));
+        all.extend(places(&elf, Some(&member.name)));
+    }
+    sites.sort_by_key(|site: &Site| site.offset);
+    let content = bytes.to_vec();
+    Ok(Scan {
+        kind: Kind::Archive,
+        packed: None,
+        content,
+        places: all,
+        sites,
+        tables: Vec::new(),
+        base: None,
+        isa: None,
+        trapped,
+        headers,
+    })
+}
+
+fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
+    let Image {
+        base,
+        kallsyms,
+        tables,
+        sites,
+        trapped,
+        ..
+    } = image::scan(&content)?;
+    let text = kallsyms.symbols.into_iter().filter(Symbol::is_text);
+    let place = Place {
+        member: None,
+        section: "Image".to_owned(),
+        address: base.address,
+        functions: text.map(|symbol| (symbol.address, symbol.name)).collect(),
+    };
+    Ok(Scan {
+        kind: Kind::Image,
+        packed,
+        content,
+        places: vec![place],
+        sites,
+        tables: tables.found,
+        base: Some(base.address),
+        isa: Some(base.isa),
+        trapped,
+        headers: Vec::new(),
+    })
+}
+
+impl Scan {
+    /// The function in which a site lies.
+    pub fn function(&self, site: &Site) -> Option<&str> {
+        self.places.get(site.section)?.function(site.address)
+    }
+}

@@ -67,6 +67,9 @@ pub enum Command {
     /// Know beforehand whether all deadlines are kept.
     #[command(subcommand, after_help = SCHED_HELP)]
     Sched(SchedCommand),
+    /// Find and rewrite sensitive instructions of guests for processors without virtualization.
+    #[command(subcommand, after_help = crate::commands::previrt::HELP)]
+    Previrt(crate::commands::previrt::Previrt),
     /// Write a completion script for a shell.
     #[command(
         after_help = "Example:\n  hanok completions bash > ~/.local/share/bash-completion/completions/hanok"

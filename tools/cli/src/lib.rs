@@ -71,6 +71,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Test(args) => test::run(&root, &args, cli.yes),
         Command::Bench(args) => bench::run(&root, &args, cli.yes),
         Command::Sched(command) => commands::sched::run(&root, &command),
+        Command::Previrt(command) => commands::previrt::run(&command),
         Command::Completions { .. } => Ok(Code::Success),
     }
 }

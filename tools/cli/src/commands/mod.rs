@@ -1,5 +1,6 @@
 //! The shorter subcommands.
 
+pub mod previrt;
 pub mod run;
 pub mod sched;
 

@@ -20,6 +20,7 @@ mod exits;
 mod memory;
 pub mod mutate;
 mod paging;
+mod previrt;
 mod runs;
 mod system;
 mod trees;
@@ -33,6 +34,7 @@ pub use devices::{bus, pl011, pl031};
 pub use exits::exits;
 pub use memory::memory;
 pub use paging::paging;
+pub use previrt::{previrt_file, previrt_side, previrt_unpack};
 pub use system::{board_file, description, hypervisor_binary, kernel_image};
 pub use trees::{board_tree, guest_tree, system_tree};
 pub use vgic::vgic;
@@ -53,7 +55,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 }
 
 /// Every target.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 26] = [
     target("system_tree", system_tree, trees::system_seeds),
     target("board_tree", board_tree, trees::board_seeds),
     target("guest_tree", guest_tree, mutate::noise),
@@ -77,4 +79,7 @@ pub const TARGETS: [Target; 23] = [
     target("run_script", run_script, cli::script_seeds),
     target("scenario", scenario, cli::scenario_seeds),
     target("demultiplexer", demultiplexer, mutate::noise),
+    target("previrt_file", previrt_file, previrt::file_seeds),
+    target("previrt_side", previrt_side, previrt::side_seeds),
+    target("previrt_unpack", previrt_unpack, previrt::unpack_seeds),
 ];

@@ -66,4 +66,7 @@ tests! {
     run_script 20_000
     scenario 2_000
     demultiplexer 20_000
+    previrt_file 300
+    previrt_side 5_000
+    previrt_unpack 5_000
 }

@@ -1,0 +1,97 @@
+//! Files whose sensitive instructions are found and rewritten.
+
+use hanok_previrt::site::Certainty;
+use hanok_previrt::{Compression, Patched, SideFile, patch, revert, sample, scan};
+
+/// What is scanned is rewritten in its certain sites alone, and undone; what is refused says
+/// why. What was rewritten is not taken for an original.
+pub fn previrt_file(data: &[u8]) {
+    let scan = match scan(data) {
+        Ok(scan) => scan,
+        Err(refusal) => {
+            assert!(!refusal.what.is_empty() && !refusal.why.is_empty());
+            return assert!(!refusal.remedy.is_empty());
+        }
+    };
+    let Ok(Patched { bytes, side }) = patch(&scan) else {
+        return;
+    };
+    assert_eq!(bytes.len(), scan.content.len());
+    let sure = scan
+        .sites
+        .iter()
+        .filter(|site| site.certainty == Certainty::Sure);
+    assert_eq!(side.changes.len() + side.left.len(), sure.count());
+    assert_eq!(
+        side.doubtful.len() + side.changes.len() + side.left.len(),
+        scan.sites.len()
+    );
+    let mut may_change = vec![false; bytes.len()];
+    for change in &side.changes {
+        let len = if change.narrow { 2 } else { 4 };
+        may_change[change.offset..][..len].fill(true);
+    }
+    for header in &side.headers {
+        may_change[header + 14..][..2].fill(true);
+    }
+    let same = bytes
+        .iter()
+        .zip(&scan.content)
+        .map(|(after, before)| after == before);
+    assert!(same.zip(may_change).all(|(same, may)| same || may));
+    assert!(revert(&bytes, &side).expect("what was done is undone") == scan.content);
+}
+
+/// Anything is a side file or is not; none makes another file of one that is not its own.
+pub fn previrt_side(data: &[u8]) {
+    if let Ok(side) = SideFile::parse(data) {
+        let again = SideFile::parse(side.to_json().as_bytes()).expect("its own form");
+        assert!(again == side);
+        assert!(revert(data, &side).is_err());
+    }
+}
+
+/// Whatever unpacks is no larger than is allowed.
+pub fn previrt_unpack(data: &[u8]) {
+    for compression in Compression::ALL {
+        if let Ok(content) = compression.unpack(data) {
+            assert!(content.len() <= hanok_previrt::container::unpack::MAX_CONTENT);
+        }
+    }
+}
+
+pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
+    let image = sample::image(true);
+    vec![
+        sample::zimage(&image),
+        image,
+        sample::image(false),
+        sample::object(1, 1, 40),
+        sample::archive(),
+    ]
+}
+
+pub(crate) fn side_seeds() -> Vec<Vec<u8>> {
+    let side = |file: &[u8]| {
+        let scan = scan(file).expect("a sound file");
+        patch(&scan)
+            .expect("it can be rewritten")
+            .side
+            .to_json()
+            .into_bytes()
+    };
+    vec![side(&sample::object(1, 1, 40)), side(&sample::archive())]
+}
+
+pub(crate) fn unpack_seeds() -> Vec<Vec<u8>> {
+    // seeds/text by each program.
+    let packed: [&[u8]; 6] = [
+        include_bytes!("../seeds/text.gz"),
+        include_bytes!("../seeds/text.xz"),
+        include_bytes!("../seeds/text.lzma"),
+        include_bytes!("../seeds/text.lz4"),
+        include_bytes!("../seeds/text.lzo"),
+        include_bytes!("../seeds/text.zst"),
+    ];
+    packed.map(<[u8]>::to_vec).into()
+}

@@ -52,7 +52,8 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     let text = text(memory, &kallsyms.symbols);
     let tables = linux::find(memory, &text, base.isa);
     let certain_roots = roots(memory, &kallsyms.symbols, &tables, base.isa);
-    let likely = named(memory, &kallsyms.symbols, base.isa);
+    let mut likely = named(memory, &kallsyms.symbols, base.isa);
+    likely.extend(&tables.functions);
     let mut known = Marks::new(bytes.len());
     known.data(kallsyms.range.0, kallsyms.range.1 - kallsyms.range.0);
     let follow = follow(memory, &certain_roots, &likely, &known);

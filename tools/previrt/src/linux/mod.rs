@@ -55,6 +55,8 @@ pub struct Tables {
     pub found: Vec<Found>,
     /// Where they say that code begins.
     pub roots: Vec<Root>,
+    /// Where the unwinder has a function: code, but of the other instruction set for once.
+    pub functions: Vec<Root>,
     /// Places whose instruction is exchanged on a uniprocessor.
     pub alternatives: Vec<alternatives::Alternative>,
 }

@@ -33,7 +33,7 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
         for at in run.each(8) {
             let known = memory.word(at.wrapping_add(4)) != Some(CANNOT_UNWIND);
             if let (Some(address), true) = (function(at), known) {
-                tables.roots.push(Root { address, isa });
+                tables.functions.push(Root { address, isa });
             }
         }
     }

@@ -11,7 +11,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 mod a64;
+mod aarch32;
 mod abort;
 mod class;
 mod coprocessor;
@@ -24,6 +28,7 @@ mod sysreg;
 mod sysreg_names;
 
 pub use a64::decode_load_store;
+pub use aarch32::{Psr, banked_register, mode};
 pub use abort::{Access, DataAbort, Fault, InstructionAbort};
 pub use class::{Class, Esr};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};

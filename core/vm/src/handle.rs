@@ -27,6 +27,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Exit::Hypercall => self.hypercall(),
             Exit::Data(abort) => self.data_abort(abort),
             Exit::SystemRegister(access) => self.system_register(access),
+            Exit::Coprocessor(access) => self.coprocessor(access),
             Exit::Wait => Action::Wait,
             Exit::Refused { write } => {
                 Action::Inject(GuestFault::ExternalData { write, walk: false })

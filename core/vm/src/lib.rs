@@ -16,6 +16,7 @@
 #[cfg(any(test, feature = "fake"))]
 extern crate std;
 
+mod aarch32;
 mod access;
 mod call;
 mod console;
@@ -36,7 +37,9 @@ mod vm;
 pub use call::{constant_answer, function};
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
-pub use exit::{Action, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister};
+pub use exit::{
+    Action, CoprocessorAccess, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister,
+};
 pub use handle::Guest;
 pub use id_registers::id_register;
 pub use interrupts::NoLists;

@@ -1,0 +1,355 @@
+//! Which vCPU a pCPU runs, and what becomes of its VM.
+//!
+//! Each pCPU decides about its own vCPUs alone. Others ask through the VM's atomics
+//! (requests, power, life, paused) and a kick; here that is looked at, vCPU by vCPU, and
+//! told to the policy, which answers whose turn it is. A vCPU that waits or lost its turn
+//! stays in the CPU until another one needs it.
+//!
+//! Here, too, a vCPU comes into its VM and leaves it; the last one to leave carries the VM's
+//! ending out, and the first vCPU's turn makes the memory of the next life.
+
+use crate::board::Board;
+use crate::cpu::{self, Cpu};
+use crate::loading::{Damaged, Loading};
+use crate::unit::VmUnit;
+use crate::vcpu::Vcpu;
+use crate::{devices, fp, mmu, service, show, switch, sysreg, write};
+use core::sync::atomic::Ordering;
+use hanok_paging::{Vmid, vttbr_el2};
+use hanok_sched::Policy;
+use hanok_types::Deadline;
+use hanok_vm::{Ending, Machine, NoLists, StopReason};
+
+/// This pCPU's record and the board. Callers hold no reference to the record.
+fn here<'a>() -> (&'a mut Cpu, &'static Board) {
+    // SAFETY: this pCPU's own record, which lives for ever and which nobody else touches; the
+    // callers give the reference up before they ask again.
+    let cpu = unsafe { &mut *cpu::current() };
+    let board = cpu.board.expect("a pCPU that schedules has its board");
+    (cpu, board)
+}
+
+/// The vCPU to run next on this pCPU; sleeps while there is none. The caller holds no
+/// reference to the pCPU's record or to a vCPU.
+pub fn next() -> *mut Vcpu {
+    loop {
+        let (cpu, board) = here();
+        let now = board.counter();
+        settle_all(cpu, board, now);
+        let decision = cpu.policy.pick(now);
+        cpu.deadline = absent_deadline(cpu).or(decision.until.into());
+        let chosen = decision.run.and_then(|run| cpu.vcpus.get(run.index()));
+        let Some(vcpu) = chosen.copied() else {
+            idle(cpu, board);
+            continue;
+        };
+        // SAFETY: this pCPU's own vCPU, which nobody else touches; the reference ends with
+        // this turn of the loop.
+        let chosen = unsafe { &mut *vcpu };
+        if chosen.on {
+            switch::to(chosen, cpu, board);
+            return vcpu;
+        }
+        load_some(chosen, cpu, board);
+        service::program_timer(cpu);
+        serve_pending(cpu, board);
+        uncounted(cpu, board);
+    }
+}
+
+/// What the hypervisor executed until now was for no exit.
+fn uncounted(cpu: &mut Cpu, board: &Board) {
+    if board.counts_instructions {
+        cpu.instructions_since();
+    }
+}
+
+/// The resident vCPU waits for an interrupt from now on.
+pub fn wait() -> *mut Vcpu {
+    let (cpu, _) = here();
+    if !cpu.resident.is_null() {
+        // SAFETY: this pCPU's own vCPU; the reference ends here.
+        unsafe { (*cpu.resident).waiting = true };
+    }
+    next()
+}
+
+/// The resident vCPU gives up the rest of its turn.
+pub fn give_way() -> *mut Vcpu {
+    let (cpu, board) = here();
+    if !cpu.resident.is_null() {
+        // SAFETY: this pCPU's own vCPU; the reference ends here.
+        let entity = unsafe { (*cpu.resident).entity };
+        cpu.policy.give_way(entity, board.counter());
+    }
+    next()
+}
+
+/// Brings what is known of every vCPU of this pCPU up to date.
+fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) {
+    for index in 0..cpu.vcpus.len() {
+        if let Some(vcpu) = cpu.vcpus.get(index).copied() {
+            // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
+            settle(unsafe { &mut *vcpu }, cpu, board, now);
+        }
+    }
+}
+
+/// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and
+/// tells the policy whether it has work.
+fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    if vcpu.on && vcpu.ready && !vcpu.waiting && vm.may_run(id) {
+        // It had work, and nobody asks anything of it.
+        return;
+    }
+    vm.requests(id).take_attention();
+    if vm.requests(id).take_dump() {
+        show::vcpu(vcpu, cpu, board);
+    }
+    if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
+        go_out(vcpu, cpu, board);
+        leave(vcpu.unit, cpu, board);
+    }
+    if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
+        come_in(vcpu, cpu, board);
+    }
+    let ready = if vcpu.on {
+        !waits(vcpu, cpu, board, now) && !vm.is_paused()
+    } else {
+        id.index() == 0 && vm.life().is_loading()
+    };
+    if ready != core::mem::replace(&mut vcpu.ready, ready) {
+        match ready {
+            true => cpu.policy.wake(vcpu.entity, now),
+            false => cpu.policy.block(vcpu.entity, now),
+        }
+    }
+}
+
+/// Whether a vCPU waits still.
+fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
+    if !vcpu.waiting {
+        return false;
+    }
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    // Before its interrupts are looked at: who asks later kicks again.
+    let requests = vm.requests(id);
+    let asked = requests.take_timers() | requests.take_interrupts();
+    let woken = if core::ptr::eq(cpu.resident, vcpu) {
+        vm.interrupt_waits(board, id, &mut board.gic.lists())
+    } else {
+        let look = asked || vcpu.wake_at.has_come(now);
+        if look {
+            switch::timers_due(vcpu, board, now);
+        }
+        look && vm.interrupt_waits_absent(id)
+    };
+    vcpu.waiting = !(woken || switch::system_error_waits(vcpu, cpu));
+    vcpu.waiting
+}
+
+/// When the first of the vCPUs that wait, and are in no CPU, is due.
+fn absent_deadline(cpu: &Cpu) -> Deadline {
+    cpu.vcpus.iter().fold(Deadline::NEVER, |first, vcpu| {
+        // SAFETY: this pCPU's own vCPUs; each reference ends at once.
+        let vcpu = unsafe { &**vcpu };
+        first.or(vcpu.wake_at.when(vcpu.on && vcpu.waiting))
+    })
+}
+
+/// A vCPU whose start was asked for comes into its VM, unless the wish is gone.
+fn come_in(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+    let unit = vcpu.unit;
+    let Some(entry) = unit.vm.power(vcpu.core.id).take_start() else {
+        return leave(unit, cpu, board);
+    };
+    if core::ptr::eq(cpu.fp_owner, vcpu) {
+        cpu.fp_owner = core::ptr::null_mut();
+    }
+    vcpu.reset(entry);
+    // What its former life here left in the TLB is not its own.
+    if let Some(last) = unit.last_here.get(cpu.id.index()) {
+        last.store(0, Ordering::Relaxed);
+    }
+    vcpu.on = true;
+}
+
+/// Takes a vCPU that is off, or whose VM ends, out of this CPU. Its state is of no use any
+/// more; its physical interrupts are let go.
+fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+    let vm = &vcpu.unit.vm;
+    vcpu.on = false;
+    vcpu.waiting = false;
+    if !core::ptr::eq(cpu.resident, vcpu) {
+        vm.take_back_interrupts(board, vcpu.core.id, &mut NoLists);
+        return;
+    }
+    cpu.resident = core::ptr::null_mut();
+    write!("cntv_ctl_el0", 0);
+    vm.take_back_interrupts(board, vcpu.core.id, &mut board.gic.lists());
+    board.gic.lists().stop();
+    // Active or not: deactivating one that is not changes nothing.
+    board.gic.deactivate(board.interrupts.virtual_timer);
+    fp::close();
+    // Nothing is speculated into the VMID that may be another VM's soon.
+    write!("vttbr_el2", board.nobody);
+    sysreg::isb();
+}
+
+/// A vCPU is out of its VM; if it was the last, it does what is to be done then.
+fn leave(unit: &'static VmUnit, cpu: &Cpu, board: &'static Board) {
+    let ending = match unit.vm.life().leave() {
+        (0, None) if unit.vm.stop_if_all_off() => Ending::Stopped,
+        (0, Some(ending)) => ending,
+        _ => return,
+    };
+    devices::disconnect(unit, cpu);
+    carry_out(unit, ending, board);
+}
+
+/// Does what the VM's end asks for; nobody is in the VM.
+pub fn carry_out(unit: &'static VmUnit, ending: Ending, board: &'static Board) {
+    let name = &unit.vm.config().name;
+    // What was typed for this life is not for the next.
+    board.console.lock().clear_input(unit.vm.id());
+    match ending {
+        Ending::Reset => {
+            board.notice(unit, format_args!("reset"));
+            unit.vm.life().begin_again();
+            unit.vm.kick_first(board);
+            return;
+        }
+        Ending::Off => board.say(format_args!("vm {name}: off")),
+        Ending::Stopped => stopped(unit, board),
+    }
+    unit.vm.end();
+    end_if_over(board);
+}
+
+fn stopped(unit: &'static VmUnit, board: &'static Board) {
+    board.any_stopped.store(true, Ordering::Relaxed);
+    let name = &unit.vm.config().name;
+    match unit.vm.stop_reason() {
+        Some(reason) => board.say(format_args!("vm {name}: stopped: {reason}")),
+        None => board.say(format_args!("vm {name}: stopped: no reason was given")),
+    }
+}
+
+/// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last.
+fn load_some(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
+    let unit = vcpu.unit;
+    let life = unit.vm.life().number();
+    let loading = match &mut vcpu.loading {
+        Some(loading) if loading.life == life => loading,
+        other => {
+            new_vmid(unit, board);
+            other.insert(Loading::new(unit, life))
+        }
+    };
+    let mut seed = |bytes: &mut [u8]| board.random.lock().fill(bytes);
+    match loading.step(unit, board.payload, &mut seed) {
+        Ok(false) => {}
+        Ok(true) => {
+            vcpu.loading = None;
+            devices::connect(unit, cpu, board);
+            match unit.vm.begin() {
+                true if life == 1 => {
+                    board.say(format_args!("vm {}: started", unit.vm.config().name));
+                }
+                true => {}
+                // Given up meanwhile.
+                false => devices::disconnect(unit, cpu),
+            }
+        }
+        Err(damaged) => {
+            vcpu.loading = None;
+            damaged_image(unit, damaged, board);
+        }
+    }
+}
+
+/// A VM whose images are damaged in memory does not begin.
+fn damaged_image(unit: &'static VmUnit, damaged: Damaged, board: &'static Board) {
+    if !unit.vm.life().give_up() {
+        return;
+    }
+    let blob = unit.vm.config().blobs.get(damaged.blob);
+    let kind = blob.map_or("image", |blob| blob.kind.word());
+    unit.vm.set_stop_reason(StopReason::Damaged { kind });
+    stopped(unit, board);
+    end_if_over(board);
+}
+
+/// A VMID for a new life; that of the former one is nobody's any more.
+fn new_vmid(unit: &VmUnit, board: &Board) {
+    let former = unit.vttbr.load(Ordering::Relaxed);
+    let mut pool = board.vmids.lock();
+    if former != 0 {
+        pool.free(Vmid::new((former >> 48) as u8));
+    }
+    // There are more of them than VMs.
+    let fresh = pool.allocate().expect("a VMID for each VM");
+    if fresh.rollover {
+        mmu::forget_all_vmids();
+    }
+    unit.vttbr
+        .store(vttbr_el2(unit.root, fresh.vmid), Ordering::Release);
+}
+
+/// Ends the run once every VM has ended.
+pub fn end_if_over(board: &'static Board) {
+    if !board.vms.iter().all(|unit| unit.vm.life().is_ended()) {
+        return;
+    }
+    let how = if board.any_stopped.load(Ordering::Relaxed) {
+        "stopped"
+    } else {
+        "off"
+    };
+    board.say(format_args!("end: {how}"));
+    power_off(board);
+}
+
+/// Turns the board off, once all that was said is on the line. Comes back where the board
+/// has no firmware that can.
+pub fn power_off(board: &'static Board) {
+    board.console.lock().flush_blocking();
+    if let Some(firmware) = board.firmware {
+        firmware.system_off();
+    }
+}
+
+/// Sleeps until a physical interrupt, and serves what is pending.
+fn idle(cpu: &mut Cpu, board: &'static Board) {
+    // SAFETY: this pCPU's own vCPU; the reference ends at once.
+    if unsafe { cpu.resident.as_ref() }.is_some_and(|vcpu| !vcpu.waiting) {
+        // It is paused: a virtual interrupt that is pending would not let the CPU sleep.
+        switch::away(cpu, board);
+        // Its life may end while it is away: see `go_out`.
+        write!("vttbr_el2", board.nobody);
+        sysreg::isb();
+    }
+    service::program_timer(cpu);
+    sysreg::wait_for_interrupt();
+    serve_pending(cpu, board);
+    uncounted(cpu, board);
+}
+
+/// Serves what interrupts are pending.
+fn serve_pending(cpu: &mut Cpu, board: &'static Board) {
+    while let Some(taken) = board.gic.acknowledge() {
+        board.gic.drop_priority(taken);
+        service::serve(cpu, board, taken);
+    }
+}
+
+/// Lets every VM begin that begins by itself, and wakes their pCPUs.
+pub fn begin_all(board: &'static Board) {
+    for unit in board.vms.iter().filter(|unit| unit.vm.config().autostart) {
+        unit.vm.life().begin();
+        unit.vm.kick_first(board);
+    }
+}

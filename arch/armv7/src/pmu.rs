@@ -21,9 +21,17 @@ pub fn event_counters() -> u64 {
     }
 }
 
-/// Whether this CPU counts instructions.
+/// Whether this CPU counts instructions: found by trying, as not every CPU with a PMU has
+/// PMCEID0, which tells of the event (QEMU's models of Cortex-A7 and A15 do not).
 pub fn counts() -> bool {
-    event_counters() > 0 && read!("pmceid0_el0") >> EVENT & 1 != 0
+    if event_counters() == 0 {
+        return false;
+    }
+    write!("mdcr_el2", crate::traps::Features::detect().mdcr());
+    start();
+    let before = read_instructions();
+    crate::sysreg::isb();
+    before != read_instructions()
 }
 
 /// Starts Hyp mode's counter on this CPU; HDCR has been set.

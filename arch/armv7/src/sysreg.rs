@@ -42,7 +42,6 @@ macro_rules! encoding {
     ("pmcr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 12 0 $($more)*) };
     ("pmcntenset_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 12 1 $($more)*) };
     ("pmselr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 12 5 $($more)*) };
-    ("pmceid0_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 12 6 $($more)*) };
     ("pmxevtyper_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 13 1 $($more)*) };
     ("pmxevcntr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 13 2 $($more)*) };
     ("pmintenclr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 9 14 2 $($more)*) };

@@ -144,7 +144,7 @@ fn system(
     rules::devices(report, &drafts);
     let cores = cores::assign(report, description.cores, &drafts);
     for (draft, cpus) in drafts.into_iter().zip(cores) {
-        rules::files(report, &draft);
+        rules::files(report, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
         description.vms.extend(draft.finish(cpus, report));
     }

@@ -61,7 +61,12 @@ pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
-    let resolved = system::resolve(root, &store, &system.artifacts(), cargo::TARGET)?;
+    let resolved = system::resolve(
+        root,
+        &store,
+        &system.artifacts(),
+        system.board.architecture(),
+    )?;
     let image = system::build(root, &system, &resolved, tree.as_deref())?;
     fs::write(output, &image)
         .with_context(|| format!("cannot write {}", output.display()))
@@ -121,7 +126,9 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
         ));
         kernels.push(kernel);
     }
-    store.busybox().blame(Code::Setup)?;
+    store
+        .busybox(hanok_system::Architecture::Arm64)
+        .blame(Code::Setup)?;
     store.debian(TEST_PACKAGE).blame(Code::Setup)?;
     store.runnable(TEST_PROGRAM).blame(Code::Setup)?;
     store.u_boot(u_boot::ARM64).blame(Code::Setup)?;

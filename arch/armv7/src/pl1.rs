@@ -1,7 +1,7 @@
 //! The PL1 and PL0 state that stays in the CPU while its vCPU does.
 //!
 //! Saved and loaded only when a pCPU changes its vCPU. Banked general registers travel with each
-//! exit (`vcpu.rs`); what is hidden from a guest by a trap (PMU, debug, ThumbEE) is not here, and
+//! exit (`vcpu.rs`); what is hidden from a guest by a trap (PMU, debug, Jazelle) is not here, and
 //! FP has a module of its own.
 
 use crate::{read, write};
@@ -16,6 +16,8 @@ macro_rules! pl1_state {
             pub tcr: u64,
             #[doc = "SCTLR"]
             pub sctlr: u64,
+            /// TEECR and TEEHBR, where the CPU has them.
+            pub thumbee: (u64, u64),
         }
 
         impl Pl1State {
@@ -85,8 +87,11 @@ impl Pl1State {
     }
 
     /// Takes the state out of the CPU.
-    pub fn save(&mut self) {
+    pub fn save(&mut self, thumbee: bool) {
         self.save_registers();
+        if thumbee {
+            self.thumbee = (read!("teecr32_el1"), read!("teehbr32_el1"));
+        }
         self.tcr = read!("tcr_el1");
         self.sctlr = read!("sctlr_el1");
     }
@@ -97,7 +102,7 @@ impl Pl1State {
     /// Between the first and the last write the CPU holds parts of two vCPUs; until all is in
     /// place, stage 1 is on, that nothing is translated flat, and its walks are off, as in the
     /// 64-bit backend.
-    pub fn load(&self, vttbr: u64) {
+    pub fn load(&self, vttbr: u64, thumbee: bool) {
         let closed = if self.tcr & LONG != 0 {
             NO_LONG_WALKS
         } else {
@@ -111,6 +116,10 @@ impl Pl1State {
         // The timer off while its compare value changes, so that it does not fire between.
         write!("cntv_ctl_el0", 0);
         self.load_registers();
+        if thumbee {
+            write!("teecr32_el1", self.thumbee.0);
+            write!("teehbr32_el1", self.thumbee.1);
+        }
         crate::sysreg::isb();
         write!("sctlr_el1", self.sctlr);
         crate::sysreg::isb();

@@ -15,7 +15,7 @@ pub fn vcpu(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board) {
     }
     let resident = ptr::eq(cpu.resident, vcpu);
     if resident {
-        vcpu.pl1.save();
+        vcpu.pl1.save(board.features.thumbee);
     }
     let state = match (vcpu.waiting, resident) {
         (true, _) => "waits for an interrupt",

@@ -34,7 +34,7 @@ pub fn away(cpu: &mut Cpu, board: &'static Board) {
 
 /// Takes the state of a vCPU out of the CPU. FP registers stay.
 fn out(vcpu: &mut Vcpu, board: &'static Board) {
-    vcpu.pl1.save();
+    vcpu.pl1.save(board.features.thumbee);
     write!("cntv_ctl_el0", 0);
     // A virtual SError that the guest has taken meanwhile is no longer pending.
     vcpu.hcr
@@ -91,7 +91,7 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
         sysreg::dsb_sy();
     }
     let vttbr = unit.vttbr.load(Ordering::Acquire);
-    vcpu.pl1.load(vttbr);
+    vcpu.pl1.load(vttbr, board.features.thumbee);
     forget_sibling(vcpu, cpu);
     write!("hcr_el2", vcpu.hcr.bits());
     match ptr::eq(cpu.fp_owner, vcpu) {

@@ -12,6 +12,7 @@ macro_rules! encoding {
     ("midr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 0 0 $($more)*) };
     ("ctr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 0 1 $($more)*) };
     ("mpidr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 0 5 $($more)*) };
+    ("id_pfr0_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 1 0 $($more)*) };
     ("id_pfr1_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 1 1 $($more)*) };
     ("id_dfr0_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 1 2 $($more)*) };
     ("csselr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 2 0 0 0 $($more)*) };
@@ -71,6 +72,9 @@ macro_rules! encoding {
     ("cntv_cval_el0", $do:ident $($more:tt)*) => { $crate::$do!(pair 3 14 $($more)*) };
     ("cntvoff_el2", $do:ident $($more:tt)*) => { $crate::$do!(pair 4 14 $($more)*) };
     ("cnthp_cval_el2", $do:ident $($more:tt)*) => { $crate::$do!(pair 6 14 $($more)*) };
+    // ThumbEE's, of coprocessor 14.
+    ("teecr32_el1", $do:ident $($more:tt)*) => { $crate::$do!(fourteen 6 0 0 0 $($more)*) };
+    ("teehbr32_el1", $do:ident $($more:tt)*) => { $crate::$do!(fourteen 6 1 0 0 $($more)*) };
     // X13, X15 to X17 and so on of an AArch64 hypervisor: what a mode has for itself.
     ("elr_el2", $do:ident $($more:tt)*) => { $crate::$do!(banked "ELR_hyp" $($more)*) };
     ("spsr_el2", $do:ident $($more:tt)*) => { $crate::$do!(banked "SPSR_hyp" $($more)*) };
@@ -117,6 +121,12 @@ macro_rules! read_encoded {
         unsafe { core::arch::asm!(concat!("mrrc p15, ", $opc1, ", {}, {}, c", $crm), out(reg) low, out(reg) high, options(nostack, preserves_flags)) };
         u64::from(low) | u64::from(high) << 32
     }};
+    (fourteen $opc1:literal $crn:literal $crm:literal $opc2:literal) => {{
+        let value: u32;
+        // SAFETY: as above.
+        unsafe { core::arch::asm!(concat!("mrc p14, ", $opc1, ", {}, c", $crn, ", c", $crm, ", ", $opc2), out(reg) value, options(nostack, preserves_flags)) };
+        u64::from(value)
+    }};
     (banked $name:literal) => {{
         let value: u32;
         // SAFETY: as above.
@@ -137,6 +147,10 @@ macro_rules! write_encoded {
     (pair $opc1:literal $crm:literal $value:ident) => {
         // SAFETY: as above.
         unsafe { core::arch::asm!(concat!("mcrr p15, ", $opc1, ", {}, {}, c", $crm), in(reg) $value as u32, in(reg) ($value >> 32) as u32, options(nostack, preserves_flags)) }
+    };
+    (fourteen $opc1:literal $crn:literal $crm:literal $opc2:literal $value:ident) => {
+        // SAFETY: as above.
+        unsafe { core::arch::asm!(concat!("mcr p14, ", $opc1, ", {}, c", $crn, ", c", $crm, ", ", $opc2), in(reg) $value as u32, options(nostack, preserves_flags)) }
     };
     (banked $name:literal $value:ident) => {
         // SAFETY: as above; none of them is Hyp mode's own stack pointer.

@@ -55,19 +55,25 @@ bitflags! {
     }
 }
 
-/// HSTR (B4.1.72): ThumbEE (TTEE) and Jazelle (TJDBX) exit, as no switch saves them.
-const HSTR: u64 = 1 << 16 | 1 << 17;
+/// HSTR (B4.1.72): Jazelle (TJDBX) exits, as no switch saves it.
+const HSTR: u64 = 1 << 17;
 
 /// What the hypervisor must know of the CPUs, read once.
 #[derive(Clone, Copy, Debug)]
 pub struct Features {
+    /// ThumbEE: the guest has it, and its registers are switched.
+    pub thumbee: bool,
     mdcr: Mdcr,
 }
 
 impl Features {
     /// From this CPU's ID registers.
     pub fn detect() -> Self {
-        Self { mdcr: guest_mdcr() }
+        Self {
+            // ID_PFR0.State3.
+            thumbee: read!("id_pfr0_el1") >> 12 & 0xf == 1,
+            mdcr: guest_mdcr(),
+        }
     }
 
     /// HDCR of a guest.

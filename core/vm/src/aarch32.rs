@@ -5,7 +5,7 @@
 //!
 //! A VM whose EL1 is AArch32 has no self-hosted debug: ID_DFR0 and DBGDIDR say so, and the
 //! registers of coprocessor 14 read as zero and ignore writes, since kernels probe them before
-//! they look whether there are any (DDI 0406C, C11.11). Nor has it ThumbEE or Jazelle, whose
+//! they look whether there are any (DDI 0406C, C11.11). Nor has it Jazelle, whose
 //! registers no switch saves.
 
 use crate::exit::CoprocessorAccess;
@@ -13,8 +13,8 @@ use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
 use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
 use hanok_hal::ListRegisters;
 
-/// ID_PFR0: State0 (A32) and State1 (T32), without Jazelle and ThumbEE.
-const INSTRUCTION_SETS: u64 = 0xff;
+/// ID_PFR0: A32, T32 and ThumbEE (State0, 1 and 3), without Jazelle (State2).
+const INSTRUCTION_SETS: u64 = 0xf0ff;
 /// Bits of a general register.
 const WORD: u32 = 32;
 

@@ -1,7 +1,7 @@
 //! 32-bit ARM kernels: a zImage, which unpacks itself (Documentation/arch/arm/booting.rst).
 //!
-//! It is loaded where QEMU's `-kernel` puts it, 64 KiB into RAM, and unpacks the kernel to 32 KiB
-//! from the start of RAM, having brought itself out of the way first. The initramfs and the tree
+//! It is loaded where QEMU's `-kernel` puts it, 64 KiB into RAM, and unpacks the kernel to a little
+//! behind the start of RAM, having brought itself out of the way first. The initramfs and the tree
 //! lie behind all that: how much it is, newer zImages say in a table of tags, of which the one of
 //! the kernel's size is read here (arch/arm/boot/compressed/vmlinux.lds.S).
 
@@ -17,14 +17,14 @@ const TAGS_MAGIC_AT: usize = 0x34;
 const TAGS_AT: usize = 0x38;
 const MAGIC: u32 = 0x016f_2818;
 const TAGS_MAGIC: u32 = 0x4545_4545;
-/// The tag of the kernel's size, "KRNL" with a Z: where in the file the size of the unpacked
-/// kernel is, and the size of its bss.
+/// The tag of the kernel's size: where in the file the size of the unpacked kernel is, the size
+/// of its bss, and, since Linux 5.8, TEXT_OFFSET and the size of the unpacker's heap.
 const KERNEL_SIZE: u32 = 0x5a53_4c4b;
 /// Where the kernel is loaded, from the start of RAM.
 const OFFSET: u64 = 0x1_0000;
-/// Where the kernel runs: TEXT_OFFSET.
-const RUNS_AT: u64 = 0x8000;
-/// Room for the unpacker's own copy, its stack and its heap.
+/// Where the kernel runs, from the start of RAM, where it does not say: TEXT_OFFSET.
+const TEXT_OFFSET: u32 = 0x8000;
+/// Room for the unpacker's stack, its heap, and what else it has.
 const SLACK: u64 = 1 << 20;
 /// What a program gets that does not say how much it takes.
 const ASSUMED: u64 = 32 << 20;
@@ -56,7 +56,7 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
             "download or build the kernel again",
         ));
     }
-    let unpacked = unpacked(bytes).map_or(ASSUMED, |unpacked| RUNS_AT + unpacked);
+    let unpacked = unpacked(bytes).unwrap_or(ASSUMED);
     if unpacked > MOST {
         return Err(Words::new(
             "this zImage's table of tags makes no sense",
@@ -73,7 +73,7 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
     })
 }
 
-/// Bytes of the unpacked kernel and its bss, where the file says.
+/// Where the unpacked kernel and its bss end, from the start of RAM, where the file says.
 fn unpacked(bytes: &[u8]) -> Option<u64> {
     let word = |at: usize| u32_at(bytes, at);
     if word(TAGS_MAGIC_AT)? != TAGS_MAGIC {
@@ -85,7 +85,8 @@ fn unpacked(bytes: &[u8]) -> Option<u64> {
         let field = |index: usize| word(at.checked_add(4 * index)?);
         if field(1)? == KERNEL_SIZE {
             let size = word(field(2)? as usize)?;
-            return Some(u64::from(size) + u64::from(field(3)?));
+            let offset = field(4).filter(|_| words >= 6).unwrap_or(TEXT_OFFSET);
+            return Some(u64::from(offset) + u64::from(size) + u64::from(field(3)?));
         }
         at = at.checked_add(words as usize * 4)?;
     }
@@ -117,11 +118,15 @@ mod tests {
         // A tag of another kind, then that of the size: the unpacked size is in the last word.
         let mut bytes = zimage(0x1000, &[3, 1, 7, 4, KERNEL_SIZE, 0xffc, 0x10_0000, 0]);
         bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
-        assert_eq!(unpacked(&bytes), Some(0x50_0000));
+        assert_eq!(unpacked(&bytes), Some(0x50_8000));
         let kernel = recognise(&bytes).unwrap();
         assert_eq!(kernel.text_offset, OFFSET);
         let end = kernel.text_offset + kernel.image_size;
-        assert_eq!(end, RUNS_AT + 0x50_0000 + 0x1000 + SLACK);
+        assert_eq!(end, 0x50_8000 + 0x1000 + SLACK);
+        let tag = [6, KERNEL_SIZE, 0xffc, 0x10_0000, 0x20_8000, 0x1_0000, 0];
+        let mut bytes = zimage(0x1000, &tag);
+        bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
+        assert_eq!(unpacked(&bytes), Some(0x70_8000));
     }
 
     #[test]

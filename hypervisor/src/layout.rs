@@ -306,12 +306,12 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMap
     }
 }
 
-/// The pages in which CPUs of a spin table look for where to start; reserved, so that they
-/// are nobody's RAM.
+/// The pages in which CPUs look for where to start: of a spin table, which are reserved, so that
+/// they are nobody's RAM; or of the board's system registers.
 fn release_pages(board: &BoardTree<'_>) -> heapless::Vec<Span<Hpa>, MAX_CPUS> {
     let mut pages: heapless::Vec<Span<Hpa>, MAX_CPUS> = heapless::Vec::new();
     for cpu in &board.cpus {
-        if let Enable::SpinTable(at) = cpu.enable {
+        if let Enable::SpinTable(at) | Enable::SystemFlags(at) = cpu.enable {
             let page = span(at.align_down(PAGE_SIZE).get(), PAGE_SIZE);
             if !pages.contains(&page) {
                 // As many as CPUs at most.

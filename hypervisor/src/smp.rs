@@ -252,11 +252,32 @@ fn start(
             unsafe { (release.get() as *mut u64).write_volatile(entry) };
             hanok_arch::wake_all();
         }
+        #[cfg(target_arch = "arm")]
+        (Enable::SystemFlags(registers), _) => {
+            let entry = image.get() + released_entry_offset();
+            image::released_record().store(physical(&start, image), Ordering::Release);
+            clean(image::released_record());
+            set_flags(registers, entry as u32);
+            board.gic.wake_others();
+        }
         _ => refuse(format_args!(
             "CPU {id} cannot be started: its device tree node names no way that is known"
         )),
     }
     wait_for(state, id, cpu.mpidr);
+}
+
+/// Sets SYS_FLAGS of a Versatile Express (DUI 0447, 4.3.6): clears all bits, then sets those of
+/// `value`.
+#[cfg(target_arch = "arm")]
+fn set_flags(registers: Hpa, value: u32) {
+    const SET: u64 = 0x30;
+    const CLEAR: u64 = 0x34;
+    for (offset, bits) in [(CLEAR, u32::MAX), (SET, value)] {
+        let at = (registers.get() + offset) as *mut u32;
+        // SAFETY: the board's system registers, mapped as a device by the layout.
+        unsafe { at.write_volatile(bits) };
+    }
 }
 
 /// Physical address of a value on the boot stack, which is in the image.

@@ -286,6 +286,9 @@ to_hyp:
 11: str     r3, [r5], #4
     subs    r6, r6, #1
     bpl     11b
+    add     r5, r4, #0x1000
+    mov     r3, #3
+    str     r3, [r5]                // GICD_CTLR: both groups, for CPUs that wait for one of 0
     add     r5, r4, #0x2000         // GICC
     mov     r3, #0xff
     str     r3, [r5, #4]            // GICC_PMR

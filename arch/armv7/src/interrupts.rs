@@ -68,6 +68,12 @@ impl Interface {
         self.gic().send_sgi(KICK, to.mask());
     }
 
+    /// Wakes CPUs that sleep before they have started.
+    pub fn wake_others(&self) {
+        crate::sysreg::dsb_sy();
+        self.gic().send_sgi_to_others(KICK);
+    }
+
     /// This CPU's list registers.
     #[inline(always)]
     pub fn lists(&self) -> HostLists {

@@ -27,6 +27,14 @@ fn is_v2(at: &At<'_>) -> bool {
     GIC_V2.iter().any(|name| tree::compatible(at.node(), name))
 }
 
+/// The system registers of a Versatile Express, where its CPUs look for their entry.
+pub(super) fn system_flags(root: &At<'_>) -> Option<Hpa> {
+    const SYSTEM_REGISTERS: &str = "arm,vexpress-sysreg";
+    let at = root.find(&|at| tree::compatible(at.node(), SYSTEM_REGISTERS))?;
+    let span = at.spans().next()??;
+    Some(span.start())
+}
+
 pub(super) fn gic(at: &At<'_>) -> Result<Gic, BoardError> {
     let mut spans = at.spans().map(|span| span.ok_or(BoardError::Gic));
     let distributor = spans.next().ok_or(BoardError::Gic)??;

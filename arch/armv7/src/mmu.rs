@@ -16,7 +16,7 @@ use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
 /// Where stacks are.
 pub const STACKS: u64 = 0xfd00_0000;
 /// Where nothing is ever mapped, for a test.
-pub const HOLE: u64 = STACKS;
+pub const HOLE: u64 = 0xfff0_0000;
 /// From one CPU's stacks to the next one's.
 const STRIDE: u64 = 0x4_0000;
 /// Bytes of the normal stack; below it nothing is mapped.

@@ -27,7 +27,7 @@ const TEXT_OFFSET: u32 = 0x8000;
 /// Room for the unpacker's stack, its heap, and what else it has.
 const SLACK: u64 = 1 << 20;
 /// What a program gets that does not say how much it takes.
-const ASSUMED: u64 = 32 << 20;
+const ASSUMED: u64 = 16 << 20;
 /// More than that is a damaged header.
 const MOST: u64 = 256 << 20;
 

@@ -256,6 +256,8 @@ fn entries_of_file(file: &Path) -> Vec<Entry> {
 
 /// Architectures that the release is wanted for, and newer versions: backports have kernels.
 const ARCHITECTURES: &str = "arm64,armhf";
+/// Those that security updates are wanted for: 32-bit guests' kernels are for trying out.
+const SECURITY: &str = "arm64";
 
 fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     let line = |architectures: &str, uri: &str, suite: &str| {
@@ -268,7 +270,7 @@ fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
         text += &line(ARCHITECTURES, &archives.main, suite);
     }
     if let Some(security) = &archives.security {
-        text += &line(ARCHITECTURES, security, "bookworm-security");
+        text += &line(SECURITY, security, "bookworm-security");
     }
     if non_free {
         text += &format!(

@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::cpu::{self, Cpu};
 use crate::service::{self, guest};
 use crate::vcpu::Vcpu;
-use crate::{fp, inject, maintain, read, schedule, write};
+use crate::{fast, fp, inject, maintain, read, schedule, write};
 use hanok_decode::{
     Condition, Coprocessor, CoprocessorPair, Esr, Fault, Psr, Syndrome, banked_register,
 };
@@ -25,7 +25,7 @@ enum After {
 
 /// The vCPU that left the guest, its pCPU and the board.
 #[inline(always)]
-fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
+pub(crate) fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
     // SAFETY: the trap entry passes the vCPU that ran, which belongs to this pCPU alone and
     // lives for ever; so does the pCPU's own record, which is distinct memory. No other
     // reference to either exists: the hypervisor keeps none across a guest's run, and the
@@ -51,7 +51,8 @@ fn go_on(vcpu: *mut Vcpu, cause: Cause, after: After) -> *mut Vcpu {
 }
 
 /// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
-fn count(vcpu: &Vcpu, cpu: &mut Cpu, board: &Board, cause: Cause) {
+#[inline(always)]
+pub(crate) fn count(vcpu: &Vcpu, cpu: &mut Cpu, board: &Board, cause: Cause) {
     let counters = vcpu.unit.vm.counters(vcpu.core.id);
     counters.count(cause);
     if board.counts_instructions {
@@ -61,6 +62,9 @@ fn count(vcpu: &Vcpu, cpu: &mut Cpu, board: &Board, cause: Cause) {
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
+    if fast::sync(vcpu) {
+        return vcpu;
+    }
     let (cause, after) = on_sync(vcpu);
     go_on(vcpu, cause, after)
 }
@@ -243,7 +247,7 @@ fn data_exit(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> Option<Exit> {
 
 /// HPFAR's page, and the offset of the virtual address in it (which a walk's fault does not
 /// give).
-fn fault_ipa(address: u64, walk: bool) -> Ipa {
+pub(crate) fn fault_ipa(address: u64, walk: bool) -> Ipa {
     let page = (read!("hpfar_el2") >> 4) << 12;
     let offset = if walk { 0 } else { address & 0xfff };
     Ipa::new(page | offset)
@@ -286,6 +290,9 @@ fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
+    if fast::interrupt(vcpu) {
+        return vcpu;
+    }
     let (cause, after) = on_irq(vcpu);
     go_on(vcpu, cause, after)
 }
@@ -295,14 +302,10 @@ fn on_irq(vcpu: *mut Vcpu) -> (Cause, After) {
     vcpu.arrive();
     // The vCPU is the resident one, which `serve` reaches through `cpu`.
     let (unit, id) = (vcpu.unit, vcpu.core.id);
-    let Some(taken) = board.gic.acknowledge() else {
-        return (Cause::Interrupt, After::Resume);
-    };
-    board.gic.drop_priority(taken);
-    let timer = taken.id() == board.interrupts.virtual_timer;
-    service::serve(cpu, board, taken);
-    if timer {
-        return (Cause::Timer, After::Resume);
+    match cpu.taken.take() {
+        Some(taken) => service::serve(cpu, board, taken),
+        // A kick, which has been ended.
+        None => service::refresh(vcpu, cpu, board),
     }
     // Whoever is kicked, or has come to its time, may be another vCPU of this pCPU.
     let stays = !cpu.is_shared() && unit.vm.may_run(id);

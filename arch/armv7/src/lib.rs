@@ -31,6 +31,7 @@ mod debug;
 #[path = "../../aarch64/src/devices.rs"]
 pub mod devices;
 pub mod exits;
+mod fast;
 mod fp;
 #[path = "../../aarch64/src/frames.rs"]
 pub mod frames;

@@ -77,7 +77,11 @@ fn timeout(seconds: Option<f64>) -> Result<Option<Duration>> {
 
 fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
     if args.gdb {
-        let elf = cargo::hypervisor_elf(root);
+        let architecture = match ready.command.get_program().to_str() {
+            Some(program) if program.ends_with(qemu::PROGRAM_32) => Architecture::Arm,
+            _ => Architecture::Arm64,
+        };
+        let elf = cargo::hypervisor_elf_of(root, architecture);
         eprintln!(
             "Waiting for a debugger: gdb-multiarch {} -ex 'target remote :1234'",
             elf.display()

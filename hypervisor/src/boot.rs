@@ -5,13 +5,13 @@ use crate::layout::{self, Image, Layout};
 use crate::place::Place;
 use crate::{selftest, smp, system};
 use core::sync::atomic::{AtomicBool, AtomicU32};
-use hanok_aarch64::board::{Board, BoardInterrupts};
-use hanok_aarch64::boot::{self, BootArguments};
-use hanok_aarch64::cpu::{self, Cpu};
-use hanok_aarch64::interrupts::Target;
-use hanok_aarch64::random::Random;
-use hanok_aarch64::traps::Features;
-use hanok_aarch64::{devices, pmu, read, vectors};
+use hanok_arch::board::{Board, BoardInterrupts};
+use hanok_arch::cpu::{self, Cpu};
+use hanok_arch::image::{self, BootArguments};
+use hanok_arch::interrupts::Target;
+use hanok_arch::random::Random;
+use hanok_arch::traps::Features;
+use hanok_arch::{devices, pmu, read, traps, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, Gic, PsciMethod};
 use hanok_hal::Mutex;
@@ -29,21 +29,18 @@ static mut BOOT_EMERGENCY_STACK: [u64; 1024] = [0; 1024];
 #[unsafe(no_mangle)]
 extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     let boot = BootArguments { tree, image };
-    let info = boot::image_info();
+    let info = image::image_info();
     fatal::set_console(info.early_console);
     vectors::install();
     let emergency = (&raw const BOOT_EMERGENCY_STACK) as u64 + 8192;
     let mut first = Cpu::new(CpuId::new(0), None, (0, emergency), 0);
     // SAFETY: this frame lives until this CPU installs its final record, and is its own.
     unsafe { cpu::install(&mut first) };
-    if read!("hcr_el2") >> 34 & 1 != 0 {
-        refuse(format_args!(
-            "this CPU runs EL2 with virtualization host extensions alone (no FEAT_E2H0), which \
-             is not supported"
-        ));
+    if let Some(why) = traps::unsuitable() {
+        refuse(format_args!("{why}"));
     }
     let image = Image::new(&boot, &info);
-    if !image.payload.is_empty() && !boot::is_whole(&info) {
+    if !image.payload.is_empty() && !image::is_whole(&info) {
         refuse(format_args!(
             "the hypervisor itself is damaged (its checksum is not that of the image tool): load \
              the image again, or build it anew"
@@ -65,7 +62,7 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
 fn tree_bytes(at: u64) -> &'static [u8] {
     if at == 0 || !at.is_multiple_of(8) {
         refuse(format_args!(
-            "the boot loader gave no device tree (x0 is {at:#x})"
+            "the boot loader gave no device tree (at {at:#x})"
         ));
     }
     let mapped = (at & !(TREE_MAX - 1)) + 2 * TREE_MAX - at;
@@ -194,7 +191,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     let mut cpus = smp::prepare(tree, board, slice, &mut place);
     system::place_vcpus(board, &mut cpus, &mut place);
     smp::set_up_first(board, &mut cpus);
-    boot::check_boot_stack();
+    image::check_boot_stack();
     let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());
     smp::enter_first(cpus)
 }

@@ -7,9 +7,10 @@
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use hanok_aarch64::cpu::{self, Cpu};
-use hanok_aarch64::vcpu::Vcpu;
-use hanok_aarch64::vectors::FaultFrame;
+use hanok_arch::cpu::{self, Cpu};
+use hanok_arch::last_words;
+use hanok_arch::vcpu::Vcpu;
+use hanok_arch::vectors::FaultFrame;
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_types::{Hva, VcpuSet};
 
@@ -87,7 +88,7 @@ fn power_off() -> ! {
         _ => {}
     }
     loop {
-        hanok_aarch64::wait_for_interrupt();
+        hanok_arch::wait_for_interrupt();
     }
 }
 
@@ -102,13 +103,13 @@ pub fn refuse(reason: fmt::Arguments<'_>) -> ! {
 
 /// Lets the first CPU that fails have its say; others wait for the end.
 fn claim_failure() {
-    let me = hanok_aarch64::read!("mpidr_el1") | 1 << 63;
+    let me = hanok_arch::read!("mpidr_el1") | 1 << 63;
     match FATAL.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {}
         // Telling it failed.
         Err(first) if first == me => power_off(),
         Err(_) => loop {
-            hanok_aarch64::wait_for_interrupt();
+            hanok_arch::wait_for_interrupt();
         },
     }
 }
@@ -126,70 +127,22 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
         )),
         None => line.say(format_args!("panic: {}", info.message())),
     }
-    show_registers(&mut line);
+    last_words::cpu(|text| line.say(text));
     show_state(&mut line);
     line.say(format_args!("end: panic"));
     power_off()
 }
 
-const VECTORS: [&str; 4] = ["synchronous exception", "IRQ", "FIQ", "SError"];
-
-/// An exception that EL2 itself took: `vector` counts the entries of its own two quarters of
+/// An exception that the hypervisor itself took: `vector` counts the entries of its own part of
 /// the table.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
     claim_failure();
-    let kind = VECTORS[(vector % 4) as usize];
-    let esr = hanok_aarch64::read!("esr_el2");
-    let far = hanok_aarch64::read!("far_el2");
-    let elr = hanok_aarch64::read!("elr_el2");
     let mut line = Line::open();
-    let why = if is_stack_guard(far) {
-        " (a stack ran over)"
-    } else {
-        ""
-    };
-    line.say(format_args!(
-        "panic: {kind} in the hypervisor at {elr:#x}{why}: ESR_EL2 {esr:#x} FAR_EL2 {far:#x}"
-    ));
-    for (index, values) in frame.x.chunks(4).enumerate() {
-        line.say(format_args!("  x{:<2} {values:x?}", index * 4));
-    }
-    line.say(format_args!("  sp  {:#x}", frame.sp));
+    last_words::fault(vector, frame, |text| line.say(text));
     show_state(&mut line);
     line.say(format_args!("end: panic"));
     power_off()
-}
-
-/// Whether an address is in the window of stacks: what is mapped there does not fault.
-fn is_stack_guard(far: u64) -> bool {
-    (hanok_aarch64::mmu::STACKS..hanok_aarch64::boot::IMAGE_BASE).contains(&far)
-}
-
-/// What tells how this CPU came here: the exit that it served last, and its own state.
-fn show_registers(line: &mut Line) {
-    let sp: u64;
-    // SAFETY: reads the stack pointer.
-    unsafe {
-        core::arch::asm!("mov {}, sp", out(reg) sp, options(nomem, nostack, preserves_flags))
-    };
-    line.say(format_args!(
-        "  sp {sp:#x} esr {:#x} elr {:#x} far {:#x} hpfar {:#x} spsr {:#x}",
-        hanok_aarch64::read!("esr_el2"),
-        hanok_aarch64::read!("elr_el2"),
-        hanok_aarch64::read!("far_el2"),
-        hanok_aarch64::read!("hpfar_el2"),
-        hanok_aarch64::read!("spsr_el2"),
-    ));
-    line.say(format_args!(
-        "  hcr {:#x} vttbr {:#x} vtcr {:#x} sctlr {:#x} ttbr0 {:#x} mpidr {:#x}",
-        hanok_aarch64::read!("hcr_el2"),
-        hanok_aarch64::read!("vttbr_el2"),
-        hanok_aarch64::read!("vtcr_el2"),
-        hanok_aarch64::read!("sctlr_el2"),
-        hanok_aarch64::read!("ttbr0_el2"),
-        hanok_aarch64::read!("mpidr_el1"),
-    ));
 }
 
 /// The registers of the vCPU that this CPU ran, and each VM's state.
@@ -237,7 +190,5 @@ fn show_vcpu(line: &mut Line, vcpu: &Vcpu) {
         "  its vCPU {id} of vm {name}, as it left the guest: pc {:#x} pstate {:#x}",
         regs.pc, regs.pstate
     ));
-    for (index, values) in regs.x.chunks(4).enumerate() {
-        line.say(format_args!("    x{:<2} {values:x?}", index * 4));
-    }
+    last_words::registers(regs, |text| line.say(text));
 }

@@ -3,9 +3,9 @@
 
 use crate::selftest;
 use core::fmt::Write;
-use hanok_aarch64::board::Board;
-use hanok_aarch64::unit::VmUnit;
-use hanok_aarch64::{exits, schedule, vectors};
+use hanok_arch::board::Board;
+use hanok_arch::unit::VmUnit;
+use hanok_arch::{exits, schedule, vectors};
 
 /// Says what a VM was given.
 fn introduce(unit: &VmUnit, board: &Board) {

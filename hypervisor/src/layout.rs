@@ -1,10 +1,10 @@
 //! Where everything is on the board, and the hypervisor's final translation.
 
 use crate::fatal::refuse;
-use hanok_aarch64::boot::{BootArguments, IMAGE_BASE, ImageInfo};
-use hanok_aarch64::frames::Frames;
-use hanok_aarch64::mmu::{self, OwnMapError, OwnTable};
-use hanok_config::{BoardTree, Enable, Gic};
+use hanok_arch::frames::Frames;
+use hanok_arch::image::{BootArguments, IMAGE_BASE, ImageInfo};
+use hanok_arch::mmu::{self, OwnMapError, OwnTable};
+use hanok_config::{BoardTree, Enable, Gic, MAX_RAM_SPANS};
 use hanok_memory::FrameMap;
 use hanok_paging::Stage1Attributes;
 use hanok_types::{Address, CpuId, Hpa, MAX_CPUS, PAGE_SIZE, Span};
@@ -128,6 +128,15 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
     Layout { free, table, place }
 }
 
+/// The board's RAM, as far as the hypervisor can map it.
+fn reachable<'a>(board: &'a BoardTree<'_>) -> impl Iterator<Item = Span<Hpa>> + 'a {
+    let window = mmu::reachable();
+    board.ram.iter().map(move |ram| {
+        let end = ram.end().get().min(window.end().get());
+        span(ram.start().get(), end.saturating_sub(ram.start().get()))
+    })
+}
+
 fn free_memory(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> FrameMap {
     let whole = span(
         image.start,
@@ -137,7 +146,9 @@ fn free_memory(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> FrameMa
     // Room for two more than a tree can have.
     let _ = reserved.push(whole);
     let _ = reserved.push(tree);
-    match FrameMap::new(&board.ram, &reserved) {
+    let ram: heapless::Vec<_, MAX_RAM_SPANS> =
+        reachable(board).filter(|ram| !ram.is_empty()).collect();
+    match FrameMap::new(&ram, &reserved) {
         Ok(free) => free,
         Err(error) => refuse(format_args!("the board's memory: {error}")),
     }
@@ -160,8 +171,8 @@ fn map_all(
 ) -> Result<(), OwnMapError> {
     map_image(table, image)?;
     let pieces = pieces(board, image, tree);
-    for ram in &board.ram {
-        map_ram(table, *ram, &pieces)?;
+    for ram in reachable(board) {
+        map_ram(table, ram, &pieces)?;
     }
     map_devices(table, board)?;
     for cpu in 0..board.cpus.len() as u8 {
@@ -295,12 +306,12 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMap
     }
 }
 
-/// The pages in which CPUs of a spin table look for where to start; reserved, so that they
-/// are nobody's RAM.
+/// The pages in which CPUs look for where to start: of a spin table, which are reserved, so that
+/// they are nobody's RAM; or of the board's system registers.
 fn release_pages(board: &BoardTree<'_>) -> heapless::Vec<Span<Hpa>, MAX_CPUS> {
     let mut pages: heapless::Vec<Span<Hpa>, MAX_CPUS> = heapless::Vec::new();
     for cpu in &board.cpus {
-        if let Enable::SpinTable(at) = cpu.enable {
+        if let Enable::SpinTable(at) | Enable::SystemFlags(at) = cpu.enable {
             let page = span(at.align_down(PAGE_SIZE).get(), PAGE_SIZE);
             if !pages.contains(&page) {
                 // As many as CPUs at most.

@@ -1,4 +1,4 @@
-//! The 64-bit image: from the boot loader to the first guest.
+//! The image: from the boot loader to the first guest.
 //!
 //! This crate is wiring. It reads the board's device tree and the system's, puts memory,
 //! interrupts and VMs in place, starts the other CPUs, and hands each CPU to its vCPU.
@@ -6,6 +6,12 @@
 
 #![no_std]
 #![no_main]
+
+// The backend of the target, by one name.
+#[cfg(target_arch = "aarch64")]
+extern crate hanok_aarch64 as hanok_arch;
+#[cfg(target_arch = "arm")]
+extern crate hanok_armv7 as hanok_arch;
 
 mod boot;
 mod fatal;

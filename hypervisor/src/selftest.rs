@@ -4,6 +4,13 @@
 
 use core::hint::black_box;
 
+/// The instruction that returns: RET, and BX LR.
+const RETURN_INSTRUCTION: u32 = if cfg!(target_arch = "arm") {
+    0xe12f_ff1e
+} else {
+    0xd65f_03c0
+};
+
 fn wanted(bootargs: &str) -> Option<&str> {
     bootargs
         .split_whitespace()
@@ -54,14 +61,14 @@ pub fn late(bootargs: &str) {
             panic!("hanok.selftest: code could be written");
         }
         Some("run-data") => {
-            static mut RETURN: [u32; 4] = [0xd65f_03c0; 4];
+            static mut RETURN: [u32; 4] = [RETURN_INSTRUCTION; 4];
             // SAFETY: none: it must fault, as data is not executable.
             let data: extern "C" fn() = unsafe { core::mem::transmute(&raw const RETURN) };
             data();
             panic!("hanok.selftest: data could be run");
         }
         Some("hole") => {
-            let hole = 0x7f_0000_0000 as *const u32;
+            let hole = hanok_arch::mmu::HOLE as *const u32;
             // SAFETY: none: it must fault, as nothing is mapped there.
             black_box(unsafe { hole.read_volatile() });
             panic!("hanok.selftest: a hole could be read");
@@ -81,7 +88,7 @@ pub fn late(bootargs: &str) {
 /// Recursion without an end, that no optimizer may turn into a loop.
 #[inline(never)]
 #[expect(unconditional_recursion, reason = "it is to run over its stack")]
-fn run_over(depth: u64) -> u64 {
+fn run_over(depth: usize) -> usize {
     let frame = black_box([depth; 32]);
-    black_box(run_over(depth + 1)) + frame[(depth % 32) as usize]
+    black_box(run_over(depth + 1)) + frame[depth % 32]
 }

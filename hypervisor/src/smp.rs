@@ -4,12 +4,14 @@ use crate::fatal::refuse;
 use crate::first;
 use crate::place::Place;
 use core::sync::atomic::{AtomicU32, Ordering};
-use hanok_aarch64::board::Board;
-use hanok_aarch64::boot::{self, SecondaryStart, released_entry_offset, secondary_entry_offset};
-use hanok_aarch64::cpu::{self, Cpu};
-use hanok_aarch64::interrupts::{self, CpuGic, Interface};
-use hanok_aarch64::{devices, mmu, read, schedule, traps, vectors, yield_now};
-use hanok_arm_common::{GicError, HostGicV2, HostGicV3};
+use hanok_arch::board::Board;
+use hanok_arch::cpu::{self, Cpu};
+use hanok_arch::image::{self, SecondaryStart, released_entry_offset, secondary_entry_offset};
+use hanok_arch::interrupts::{self, CpuGic, Interface};
+use hanok_arch::{devices, mmu, read, schedule, traps, vectors, yield_now};
+#[cfg(target_arch = "aarch64")]
+use hanok_arm_common::HostGicV3;
+use hanok_arm_common::{GicError, HostGicV2};
 use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
 use hanok_types::{Address, CpuId, Hpa, Hva, MAX_CPUS, PAGE_SIZE, Span, platform};
 
@@ -27,6 +29,7 @@ pub struct Starting {
 /// Where the interrupt controller is.
 #[derive(Clone, Debug)]
 enum GicFrames {
+    #[cfg(target_arch = "aarch64")]
     V3 {
         distributor: Hva,
         redistributors: heapless::Vec<(Hva, u64), 8>,
@@ -44,12 +47,24 @@ const FAILED: u32 = 2;
 /// How CPUs take their interrupts on this board.
 pub fn interface(tree: &BoardTree<'_>) -> Interface {
     match &tree.gic {
+        #[cfg(target_arch = "aarch64")]
         Gic::V3 { .. } => Interface::V3,
+        #[cfg(not(target_arch = "aarch64"))]
+        Gic::V3 { .. } => no_gicv3(),
         Gic::V2 { .. } => {
             let gic = gicv2(tree);
             Interface::V2(gic, gic.lists())
         }
     }
+}
+
+/// A GICv3 is system registers, of which no CPU of ARMv7 has any.
+#[cfg(not(target_arch = "aarch64"))]
+fn no_gicv3() -> ! {
+    refuse(format_args!(
+        "the board's interrupt controller is a GICv3, whose registers a 32-bit hypervisor does \
+         not have: give the board a GICv2 (QEMU: -M virt,gic-version=2)"
+    ))
 }
 
 fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
@@ -102,6 +117,9 @@ pub fn virtual_cpu_interface(tree: &BoardTree<'_>) -> Option<Hpa> {
 
 fn frames(tree: &BoardTree<'_>) -> GicFrames {
     match &tree.gic {
+        #[cfg(not(target_arch = "aarch64"))]
+        Gic::V3 { .. } => no_gicv3(),
+        #[cfg(target_arch = "aarch64")]
         Gic::V3 {
             distributor,
             redistributors,
@@ -148,6 +166,7 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
     // SAFETY: the record lives for ever and is this CPU's.
     unsafe { cpu::install(&mut starting.cpu) };
     let gic = match &starting.gic {
+        #[cfg(target_arch = "aarch64")]
         GicFrames::V3 {
             distributor,
             redistributors,
@@ -227,11 +246,19 @@ fn start(
         }
         (Enable::SpinTable(release), _) => {
             let entry = image.get() + released_entry_offset();
-            boot::released_record().store(physical(&start, image), Ordering::Release);
-            clean(boot::released_record());
+            image::released_record().store(physical(&start, image), Ordering::Release);
+            clean(image::released_record());
             // SAFETY: the CPU's release address, mapped as a device by the layout.
             unsafe { (release.get() as *mut u64).write_volatile(entry) };
-            hanok_aarch64::wake_all();
+            hanok_arch::wake_all();
+        }
+        #[cfg(target_arch = "arm")]
+        (Enable::SystemFlags(registers), _) => {
+            let entry = image.get() + released_entry_offset();
+            image::released_record().store(physical(&start, image), Ordering::Release);
+            clean(image::released_record());
+            set_flags(registers, entry as u32);
+            board.gic.wake_others();
         }
         _ => refuse(format_args!(
             "CPU {id} cannot be started: its device tree node names no way that is known"
@@ -240,20 +267,28 @@ fn start(
     wait_for(state, id, cpu.mpidr);
 }
 
+/// Sets SYS_FLAGS of a Versatile Express (DUI 0447, 4.3.6): clears all bits, then sets those of
+/// `value`.
+#[cfg(target_arch = "arm")]
+fn set_flags(registers: Hpa, value: u32) {
+    const SET: u64 = 0x30;
+    const CLEAR: u64 = 0x34;
+    for (offset, bits) in [(CLEAR, u32::MAX), (SET, value)] {
+        let at = (registers.get() + offset) as *mut u32;
+        // SAFETY: the board's system registers, mapped as a device by the layout.
+        unsafe { at.write_volatile(bits) };
+    }
+}
+
 /// Physical address of a value on the boot stack, which is in the image.
 fn physical<T>(value: &T, image: Hpa) -> u64 {
-    core::ptr::from_ref(value) as u64 - hanok_aarch64::boot::IMAGE_BASE + image.get()
+    core::ptr::from_ref(value) as u64 - image::IMAGE_BASE + image.get()
 }
 
 /// Makes a value visible to a CPU whose caches are off.
 fn clean<T>(value: &T) {
     let start = core::ptr::from_ref(value) as u64;
-    for at in (start & !15..start + size_of::<T>() as u64).step_by(16) {
-        // SAFETY: cache maintenance changes no value.
-        unsafe { core::arch::asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags)) };
-    }
-    // SAFETY: a barrier.
-    unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
+    hanok_arch::clean_to_coherency(start, size_of::<T>() as u64);
 }
 
 /// Waits until a CPU answers, at most about ten seconds of the system counter: on an emulator
@@ -289,7 +324,7 @@ extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
         .store(if up { ONLINE } else { FAILED }, Ordering::Release);
     if !up {
         loop {
-            hanok_aarch64::wait_for_interrupt();
+            hanok_arch::wait_for_interrupt();
         }
     }
     let vcpu = schedule::next();
@@ -320,20 +355,8 @@ pub fn enter_first(mut cpus: Records) -> ! {
     };
     let stack = first.cpu.stack;
     let argument = core::ptr::from_mut(&mut first.cpu);
-    // SAFETY: the stack is mapped, and this CPU's; the call never returns, so nothing of the
-    // boot stack is needed again.
-    unsafe {
-        core::arch::asm!(
-            "mov sp, {stack}",
-            "mov x29, xzr",
-            "mov x30, xzr",
-            "b {next}",
-            stack = in(reg) stack,
-            next = sym on_own_stack,
-            in("x0") argument,
-            options(noreturn)
-        )
-    }
+    // SAFETY: the stack is mapped, and this CPU's; nothing of the boot stack is needed again.
+    unsafe { hanok_arch::go_on_stack(stack, argument, on_own_stack) }
 }
 
 extern "C" fn on_own_stack(cpu: *mut Cpu) -> ! {

@@ -5,18 +5,17 @@ use crate::layout::take;
 use crate::place::Place;
 use crate::smp::Records;
 use core::sync::atomic::AtomicU64;
-use hanok_aarch64::board::Board;
-use hanok_aarch64::frames::Frames;
-use hanok_aarch64::mmu::Stage2Tlb;
-use hanok_aarch64::notices::Notices;
-use hanok_aarch64::ram::GuestRam;
-use hanok_aarch64::read;
-use hanok_aarch64::traps::guest_hcr;
-use hanok_aarch64::unit::VmUnit;
-use hanok_aarch64::vcpu::Vcpu;
+use hanok_arch::board::Board;
+use hanok_arch::frames::Frames;
+use hanok_arch::mmu::Stage2Tlb;
+use hanok_arch::notices::Notices;
+use hanok_arch::ram::GuestRam;
+use hanok_arch::traps::{self, guest_hcr};
+use hanok_arch::unit::VmUnit;
+use hanok_arch::vcpu::Vcpu;
 use hanok_config::{System, VmConfig};
 use hanok_memory::FrameMap;
-use hanok_paging::{Geometry, PaRange, Stage2, Stage2Attributes, Table, Vmid, vtcr_el2, vttbr_el2};
+use hanok_paging::{Geometry, Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
 use hanok_types::{CpuId, Hpa, Ipa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
@@ -25,7 +24,7 @@ const STAGE_2: Geometry = Geometry::BITS_40;
 
 /// VTCR_EL2 for it on this CPU.
 pub fn vtcr() -> u64 {
-    vtcr_el2(&STAGE_2, PaRange::from_mmfr0(read!("id_aa64mmfr0_el1")))
+    traps::vtcr(&STAGE_2)
 }
 
 /// The system in the image's payload.

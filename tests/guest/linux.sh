@@ -1,6 +1,8 @@
 # What every Linux must show, started by hanok.test=linux: want.release, want.cpus and
-# want.rt on the command line say what is wanted; want.clock=no that the board has no clock.
+# want.rt on the command line say what is wanted; want.clock=no that the board has no clock,
+# want.build=armmp that the kernel is one for 32 bits.
 failed=0
+build=arm64
 fail() { echo "FAIL $*"; failed=1; }
 
 for word in $(cat /proc/cmdline); do
@@ -9,12 +11,13 @@ for word in $(cat /proc/cmdline); do
     want.cpus=*) cpus=${word#*=} ;;
     want.rt=*) rt=${word#*=} ;;
     want.clock=*) clock=${word#*=} ;;
+    want.build=*) build=${word#*=} ;;
     esac
 done
 
 # The kernel that was asked for. Without want.release the pattern matches nothing.
 case $(uname -r) in
-"${release:-none}".*-arm64) echo "ok release" ;;
+"${release:-none}".*-"$build") echo "ok release" ;;
 *) fail "release: $(uname -r), wanted $release" ;;
 esac
 case "$(uname -v)" in *PREEMPT_RT*) real=yes ;; *) real=no ;; esac

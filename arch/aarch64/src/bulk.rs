@@ -1,4 +1,4 @@
-//! Megabytes at a time: zeroing and cleaning, by the cache line.
+//! Megabytes at a time: zeroing and cleaning, by the cache line; and the instruction cache.
 
 use crate::read;
 use core::arch::asm;
@@ -57,4 +57,17 @@ fn each_block(from: u64, until: u64, block: u64, each: impl Fn(u64)) {
         each(at);
         at += block;
     }
+}
+
+/// Code may have been written: no CPU fetches what was there before.
+pub fn forget_instructions() {
+    // SAFETY: instruction cache maintenance changes no value.
+    unsafe {
+        asm!(
+            "ic ialluis",
+            "dsb sy",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
 }

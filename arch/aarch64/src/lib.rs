@@ -24,8 +24,10 @@ mod fast;
 mod fp;
 pub mod frames;
 mod host_id;
+pub mod image;
 mod inject;
 pub mod interrupts;
+pub mod last_words;
 pub mod lists;
 mod loading;
 pub mod mmu;
@@ -43,4 +45,5 @@ pub mod unit;
 pub mod vcpu;
 pub mod vectors;
 
-pub use sysreg::{isb, wait_for_interrupt, wake_all, yield_now};
+pub use bulk::clean_to_coherency;
+pub use sysreg::{go_on_stack, isb, wait_for_interrupt, wake_all, yield_now};

@@ -3,7 +3,8 @@
 //! That is millions of instructions, so it is done in pieces, between which other vCPUs of
 //! the same pCPU have their turn; it is the first vCPU's work, in the first vCPU's time.
 
-use crate::ram::{GuestRam, forget_instructions};
+use crate::bulk::forget_instructions;
+use crate::ram::GuestRam;
 use crate::unit::VmUnit;
 use hanok_config::{Blob, Sum};
 use hanok_hal::GuestMemory;

@@ -1,7 +1,7 @@
 //! The hypervisor's own translation, and TLB maintenance for it and for stage 2.
 //!
 //! Address space of EL2 (39 bits): physical addresses one to one from 0, stacks at
-//! [`STACKS`], the image at [`crate::boot::IMAGE_BASE`]. Code is read-only, data is never
+//! [`STACKS`], the image at [`crate::image::IMAGE_BASE`]. Code is read-only, data is never
 //! executable, the image's own frames have no second mapping, and every stack ends in
 //! addresses where nothing is mapped.
 
@@ -14,12 +14,19 @@ use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
 
 /// Where stacks are.
 pub const STACKS: u64 = 0x7f_8000_0000;
+/// Where nothing is ever mapped, for a test.
+pub const HOLE: u64 = 0x7f_0000_0000;
 /// From one CPU's stacks to the next one's.
 const STRIDE: u64 = 0x4_0000;
 /// Bytes of the normal stack; below it nothing is mapped.
 pub const STACK: u64 = 0x8000;
 /// Bytes of the emergency stack; around it nothing is mapped.
 pub const EMERGENCY_STACK: u64 = 0x2000;
+
+/// What of physical memory the hypervisor reaches.
+pub fn reachable() -> Span<Hpa> {
+    Span::new(Hpa::new(0), HOLE).unwrap_or_default()
+}
 
 /// Tops of a CPU's two stacks: normal, emergency.
 pub fn stack_tops(cpu: CpuId) -> (u64, u64) {
@@ -163,4 +170,18 @@ impl Tlb<Ipa> for Stage2Tlb {
         write!("vttbr_el2", current);
         crate::sysreg::isb();
     }
+}
+
+/// Forgets what all CPUs' TLBs hold of any guest.
+pub fn forget_all_vmids() {
+    crate::sysreg::dsb_ish();
+    // SAFETY: TLB maintenance changes no translation.
+    unsafe {
+        asm!(
+            "tlbi alle1is",
+            "dsb ish",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
 }

@@ -81,19 +81,6 @@ impl GuestRam {
     }
 }
 
-/// Code may have been written: no CPU fetches what was there before.
-pub fn forget_instructions() {
-    // SAFETY: instruction cache maintenance changes no value.
-    unsafe {
-        core::arch::asm!(
-            "ic ialluis",
-            "dsb sy",
-            "isb",
-            options(nostack, preserves_flags)
-        )
-    };
-}
-
 impl GuestMemory for GuestRam {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
         let from = self.host_of(at, into.len() as u64)?;

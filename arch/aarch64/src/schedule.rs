@@ -13,7 +13,7 @@ use crate::cpu::{self, Cpu};
 use crate::loading::{Damaged, Loading};
 use crate::unit::VmUnit;
 use crate::vcpu::Vcpu;
-use crate::{devices, fp, service, show, switch, sysreg, write};
+use crate::{devices, fp, mmu, service, show, switch, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Policy;
@@ -293,16 +293,7 @@ fn new_vmid(unit: &VmUnit, board: &Board) {
     // There are more of them than VMs.
     let fresh = pool.allocate().expect("a VMID for each VM");
     if fresh.rollover {
-        sysreg::dsb_ish();
-        // SAFETY: TLB maintenance changes no translation.
-        unsafe {
-            core::arch::asm!(
-                "tlbi alle1is",
-                "dsb ish",
-                "isb",
-                options(nostack, preserves_flags)
-            )
-        };
+        mmu::forget_all_vmids();
     }
     unit.vttbr
         .store(vttbr_el2(unit.root, fresh.vmid), Ordering::Release);

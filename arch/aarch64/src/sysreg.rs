@@ -65,3 +65,23 @@ pub fn yield_now() {
     // SAFETY: a hint.
     unsafe { core::arch::asm!("yield", options(nostack, preserves_flags, nomem)) };
 }
+
+/// Goes on at `next`, on another stack.
+///
+/// # Safety
+/// `stack` is the top of a mapped stack, and this CPU's; nothing of the caller's is needed again.
+pub unsafe fn go_on_stack<T>(stack: u64, argument: *mut T, next: extern "C" fn(*mut T) -> !) -> ! {
+    // SAFETY: by this function's contract.
+    unsafe {
+        core::arch::asm!(
+            "mov sp, {stack}",
+            "mov x29, xzr",
+            "mov x30, xzr",
+            "br {next}",
+            stack = in(reg) stack,
+            next = in(reg) next,
+            in("x0") argument,
+            options(noreturn)
+        )
+    }
+}

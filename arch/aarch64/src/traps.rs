@@ -2,6 +2,7 @@
 
 use crate::{pmu, read, write};
 use bitflags::bitflags;
+use hanok_paging::{Geometry, PaRange, vtcr_el2};
 
 bitflags! {
     /// HCR_EL2 (DDI 0487, D24.2.47), the bits used here.
@@ -219,4 +220,17 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
     crate::fp::close();
     pmu::start();
     crate::sysreg::isb();
+}
+
+/// VTCR_EL2 for stage 2 tables of this shape on this CPU.
+pub fn vtcr(geometry: &Geometry) -> u64 {
+    vtcr_el2(geometry, PaRange::from_mmfr0(read!("id_aa64mmfr0_el1")))
+}
+
+/// Why this CPU cannot run the hypervisor although it was started at EL2, if so.
+pub fn unsuitable() -> Option<&'static str> {
+    (read!("hcr_el2") >> 34 & 1 != 0).then_some(
+        "this CPU runs EL2 with virtualization host extensions alone (no FEAT_E2H0), which is \
+         not supported",
+    )
 }

@@ -184,6 +184,14 @@ impl HostGicV2 {
         field!(distributor, sgir).write(value);
     }
 
+    /// Sends SGI `id` to all CPUs but this one, whatever they are called.
+    pub fn send_sgi_to_others(&self, id: IntId) {
+        const ALL_BUT_THIS: u32 = 1 << 24;
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        let mut distributor = self.distributor();
+        field!(distributor, sgir).write(ALL_BUT_THIS | id.get() & 0xf);
+    }
+
     /// Lets an interrupt through, or not. A private one: this CPU's.
     pub fn enable(&self, interrupt: IntId, on: bool) {
         let mut distributor = self.distributor();

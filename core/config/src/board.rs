@@ -76,6 +76,9 @@ pub enum Enable {
     Psci,
     /// By writing its entry address here.
     SpinTable(Hpa),
+    /// By the flags of a Versatile Express's system registers, which begin here, and an
+    /// interrupt: the CPU waits until they hold its entry address (DUI 0447, SYS_FLAGS).
+    SystemFlags(Hpa),
     /// The tree names no way, or one we do not know.
     Unknown,
 }
@@ -265,12 +268,16 @@ fn reserved(fdt: &Fdt<'_>, root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RESERVED>
 fn cpus(root: &At<'_>) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
     let mut cpus = Vec::new();
     let mut left_out = 0;
+    let flags = devices::system_flags(root);
     for group in root.named("cpus") {
         let (cells, _) = group.cells();
         for at in group.named("cpu").filter(|at| !at.has_failed()) {
             let reg = tree::value(at.node(), "reg").unwrap_or_default();
             let mpidr = Cells(reg).number(cells.max(1)).ok_or(BoardError::Cpu)?;
-            let enable = enable(&at);
+            let enable = match (enable(&at), flags) {
+                (Enable::Unknown, Some(at)) => Enable::SystemFlags(at),
+                (known, _) => known,
+            };
             if cpus.push(BoardCpu { mpidr, enable }).is_err() {
                 left_out += 1;
             }

@@ -11,6 +11,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 mod a64;
 pub mod aarch32;
 mod abort;
@@ -19,12 +22,14 @@ mod coprocessor;
 mod frequent;
 mod inject;
 mod loadstore;
+mod psr;
 mod structures;
 mod syndrome;
 mod sysreg;
 mod sysreg_names;
 
 pub use a64::decode_load_store;
+
 pub use abort::{Access, DataAbort, Fault, InstructionAbort};
 pub use class::{Class, Esr};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
@@ -33,6 +38,7 @@ pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,
 };
+pub use psr::{Psr, banked_register, mode};
 pub use syndrome::{
     Condition, Debug, Eret, Origin, SError, Syndrome, SystemRegister, Wait, WaitTimeout,
 };

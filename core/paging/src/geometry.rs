@@ -57,6 +57,10 @@ const fn level(number: u8, shift: u8, index_bits: u8, leaf: bool) -> Level {
 }
 
 impl Geometry {
+    /// 32 bits from level 1, four descriptors: Hyp mode of ARMv7 (DDI 0406C, B3.6.6, T0SZ 0).
+    pub const BITS_32: Self = Self {
+        levels: &[level(1, 30, 2, true), MIB2, PAGES],
+    };
     /// 39 bits from level 1, one root table (DDI 0487 D8.2, 4 KiB granule).
     pub const BITS_39: Self = Self {
         levels: &[GIB, MIB2, PAGES],
@@ -103,7 +107,12 @@ mod tests {
 
     #[test]
     fn levels_meet_without_gap() {
-        for geometry in [Geometry::BITS_39, Geometry::BITS_40, Geometry::BITS_48] {
+        for geometry in [
+            Geometry::BITS_32,
+            Geometry::BITS_39,
+            Geometry::BITS_40,
+            Geometry::BITS_48,
+        ] {
             for pair in geometry.levels().windows(2) {
                 assert_eq!(pair[0].shift, pair[1].shift + pair[1].index_bits);
             }
@@ -113,6 +122,8 @@ mod tests {
 
     #[test]
     fn two_root_tables_for_forty_bits() {
+        assert_eq!(Geometry::BITS_32.input_bits(), 32);
+        assert_eq!(Geometry::BITS_32.root().frames(), 1);
         assert_eq!(Geometry::BITS_39.input_bits(), 39);
         assert_eq!(Geometry::BITS_40.input_bits(), 40);
         assert_eq!(Geometry::BITS_48.input_bits(), 48);

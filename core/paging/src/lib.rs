@@ -17,7 +17,8 @@
 //! contiguous hint (the 2 MiB and 1 GiB blocks already cover a guest's RAM).
 //!
 //! The formats here are VMSAv8-64 with 4 KiB granule: EL2 stage 1 without VHE, and stage 2.
-//! A further format (ARMv7's LPAE, the short descriptors) adds a `Format` and a `Geometry`.
+//! ARMv7's LPAE has the same descriptors for Hyp mode and stage 2 (DDI 0406C, B3.6), so that a
+//! `Geometry` is all it adds. A further format (the short descriptors) adds a `Format` too.
 //! Tables are read and written in units of 64 bits, as [`hanok_hal::TableMemory`] does.
 
 #![no_std]
@@ -40,7 +41,7 @@ pub use format::{Entry, Format};
 pub use geometry::{Geometry, Level};
 pub use guest::GuestRegime;
 pub use mapping::{MapError, Mapping, Mappings};
-pub use registers::{MAIR_EL2, PaRange, Vmid, tcr_el2, vtcr_el2, vttbr_el2};
+pub use registers::{MAIR_EL2, PaRange, Vmid, tcr_el2, vtcr, vtcr_el2, vttbr_el2};
 pub use stage1::{El2Stage1, Stage1Access, Stage1Attributes, Stage1Memory};
 pub use stage2::{Stage2, Stage2Access, Stage2Attributes, Stage2Execute, Stage2Memory};
 pub use table::Table;

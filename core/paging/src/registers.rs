@@ -134,6 +134,45 @@ pub fn vtcr_el2(geometry: &Geometry, range: PaRange) -> u64 {
         .into_bits()
 }
 
+/// VTCR of ARMv7 (DDI 0406C, B4.1.161).
+#[bitfield(u32)]
+struct Vtcr {
+    /// T0SZ: 32 less the bits of an input address, signed.
+    #[bits(4)]
+    t0sz: u8,
+    /// S: T0SZ's sign once more.
+    sign: bool,
+    __: bool,
+    #[bits(2)]
+    sl0: u8,
+    #[bits(2)]
+    irgn0: u8,
+    #[bits(2)]
+    orgn0: u8,
+    #[bits(2)]
+    sh0: u8,
+    #[bits(17)]
+    __: u32,
+    res1: bool,
+}
+
+/// VTCR for a table of this shape, of 25 to 40 bits.
+///
+/// SL0 counts from the other end: 0 starts at level 2, 1 at level 1.
+pub fn vtcr(geometry: &Geometry) -> u64 {
+    let size = (32 - geometry.input_bits() as i8) as u8;
+    Vtcr::new()
+        .with_t0sz(size & 0xf)
+        .with_sign(size & 8 != 0)
+        .with_sl0(2u8.saturating_sub(geometry.root().number) & 3)
+        .with_irgn0(WRITE_BACK)
+        .with_orgn0(WRITE_BACK)
+        .with_sh0(INNER)
+        .with_res1(true)
+        .into_bits()
+        .into()
+}
+
 /// Names a VM's entries in the TLB. Eight bits, which every CPU has; 0 is as good as any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Vmid(u8);
@@ -184,6 +223,13 @@ mod tests {
         assert_eq!(value >> 6 & 3, 1, "starts at level 1");
         let deep = vtcr_el2(&Geometry::BITS_48, PaRange::from_mmfr0(5));
         assert_eq!(deep >> 6 & 3, 2, "starts at level 0");
+    }
+
+    #[test]
+    fn stage_2_control_of_armv7_from_its_parts() {
+        // T0SZ -8 with its sign, SL0 1, write-back inner shareable walks, RES1 bit 31.
+        assert_eq!(vtcr(&Geometry::BITS_40), 0x8000_3558);
+        assert_eq!(vtcr(&Geometry::BITS_32), 0x8000_3540);
     }
 
     #[test]

@@ -38,6 +38,12 @@ const BRANCH_TYPE: u64 = 3 << 10;
 const AARCH32: u64 = 1 << 4;
 
 impl Regs {
+    /// Whether the vCPU runs AArch32 code.
+    #[inline]
+    pub fn is_aarch32(&self) -> bool {
+        self.pstate & AARCH32 != 0
+    }
+
     /// Moves on past an instruction of `bytes` bytes (2 or 4) that was done for the guest,
     /// with all that the CPU would have changed on the way but the instruction's own result.
     #[inline]

@@ -151,6 +151,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Action::Sleep
     }
 
+    /// Whether a CPU can start at `pc`: a word's address; from AArch32 also Thumb code, by bit 0
+    /// (DEN0022F 5.6, "entry_point_address").
+    fn is_start(&self, pc: u64) -> bool {
+        pc & 3 == 0 || pc & 1 != 0 && self.regs.is_aarch32()
+    }
+
     fn cpu_on(&mut self, id: u32) -> i64 {
         let Some(target) = self.vm.vcpu_with_affinity(self.argument(id, 1)) else {
             return INVALID_PARAMETERS;
@@ -159,7 +165,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             pc: self.argument(id, 2),
             argument: self.argument(id, 3),
         };
-        if entry.pc & 3 != 0
+        if !self.is_start(entry.pc)
             || !self
                 .vm
                 .config()

@@ -84,7 +84,7 @@ impl From<&Exit> for Cause {
             Exit::Wait => Self::Wait,
             Exit::Data(_) | Exit::Refused { .. } => Self::Device,
             Exit::Fetch { .. } => Self::Fetch,
-            Exit::SystemRegister(_) => Self::SystemRegister,
+            Exit::SystemRegister(_) | Exit::Coprocessor(_) => Self::SystemRegister,
             Exit::Denied => Self::Denied,
             Exit::SystemError => Self::SystemError,
             Exit::Unexpected { .. } => Self::Unexpected,

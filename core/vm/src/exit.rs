@@ -1,7 +1,7 @@
 //! What a guest did, and what follows.
 
 use core::fmt;
-use hanok_decode::SysReg;
+use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
 use hanok_types::{Ipa, Width};
 
 /// Why a vCPU left its guest, free of the architecture's encoding.
@@ -30,6 +30,8 @@ pub enum Exit {
     },
     /// A read or write of a trapped system register.
     SystemRegister(SystemRegister),
+    /// A trapped coprocessor instruction of AArch32 code, its condition passed.
+    Coprocessor(CoprocessorAccess),
     /// An instruction that the VM does not have.
     Denied,
     /// A physical SError taken while the guest ran.
@@ -78,6 +80,22 @@ pub struct SystemRegister {
     pub register: u8,
     /// Whether it was MSR.
     pub write: bool,
+}
+
+/// A trapped MCR, MRC, MCRR, MRRC or VMRS, by the coprocessor; the general registers in it are
+/// AArch64's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoprocessorAccess {
+    /// System control: a register of 32 bits.
+    Cp15(Coprocessor),
+    /// System control: a register of 64 bits.
+    Cp15Pair(CoprocessorPair),
+    /// Debug, trace and execution environments: a register of 32 bits.
+    Cp14(Coprocessor),
+    /// The same: a register of 64 bits.
+    Cp14Pair(CoprocessorPair),
+    /// VMRS of an ID register.
+    Vmrs(Coprocessor),
 }
 
 /// What the backend does next with the vCPU.

@@ -16,6 +16,8 @@
 #[cfg(any(test, feature = "fake"))]
 extern crate std;
 
+#[cfg(any(test, feature = "aarch32"))]
+mod aarch32;
 mod access;
 mod call;
 mod console;
@@ -38,7 +40,9 @@ mod vm;
 pub use call::{constant_answer, function};
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
-pub use exit::{Action, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister};
+pub use exit::{
+    Action, CoprocessorAccess, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister,
+};
 pub use handle::Guest;
 pub use id_registers::id_register;
 pub use interrupts::NoLists;

@@ -71,7 +71,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         })
     }
 
-    fn write_register(&mut self, id: SysReg, value: u64) -> Action {
+    pub(crate) fn write_register(&mut self, id: SysReg, value: u64) -> Action {
         match id {
             SysReg::ICC_SGI1R_EL1 => {
                 self.send_sgi(SgiRegister::Sgi1, value);

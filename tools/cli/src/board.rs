@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use hanok_system::{Description, DtbRef};
+use hanok_system::{Architecture, Description, DtbRef, Flavour};
 use serde::Deserialize;
 
 use crate::artifacts::kernel::KernelSpec;
@@ -72,7 +72,7 @@ impl Start {
     /// Asks for what is missing for `system`, and fetches it.
     pub fn tools(&self, store: &Store, system: &Description) -> Outcome<Tools> {
         self.check(system)?;
-        let mut wanted = system::wanted(&system.artifacts());
+        let mut wanted = system::wanted(&system.artifacts(), system.board.architecture());
         wanted.extend(self.wanted());
         wanted.extend(wanted_tree(system));
         wanted.extend(system::wanted_qemu());
@@ -109,9 +109,11 @@ impl Start {
 
     fn check(&self, system: &Description) -> Outcome<()> {
         let board = &system.board;
-        if self.loader == Loader::UBoot && !board.qemu.machine.starts_with("virt") {
+        let known =
+            board.qemu.machine.starts_with("virt") && board.architecture() == Architecture::Arm64;
+        if self.loader == Loader::UBoot && !known {
             let what = format!(
-                "U-Boot cannot start on the board {}: Debian's build is for QEMU's virt",
+                "U-Boot cannot start on the board {}: Debian's build is for QEMU's 64-bit virt",
                 board.name
             );
             return Err(failure(Code::Usage, what));
@@ -156,15 +158,16 @@ impl Tools {
 
 /// The package that the board's tree comes from, and words about it.
 pub fn wanted_tree(system: &Description) -> Option<(String, String)> {
-    let spec = kernel_of(system.board.qemu.dtb.as_ref()?)?;
+    let spec = kernel_of(system.board.qemu.dtb.as_ref()?, system.board.architecture())?;
     Some((spec.reference(), system::kernel_words(&spec)))
 }
 
-fn kernel_of(tree: &DtbRef) -> Option<KernelSpec> {
+fn kernel_of(tree: &DtbRef, architecture: Architecture) -> Option<KernelSpec> {
     match tree {
         DtbRef::Debian { version, .. } => Some(KernelSpec {
             version: version.clone(),
-            rt: false,
+            flavour: Flavour::Stock,
+            architecture,
         }),
         DtbRef::Path(_) => None,
     }
@@ -175,7 +178,7 @@ fn given_tree(store: &Store, system: &Description) -> Result<Option<PathBuf>> {
     let Some(tree) = &system.board.qemu.dtb else {
         return Ok(None);
     };
-    let path = match (tree, kernel_of(tree)) {
+    let path = match (tree, kernel_of(tree, system.board.architecture())) {
         (DtbRef::Debian { file, .. }, Some(spec)) => store.kernel(&spec)?.tree(file)?,
         (DtbRef::Path(path), _) => path.clone(),
         (DtbRef::Debian { .. }, None) => bail!("no kernel has this tree"),

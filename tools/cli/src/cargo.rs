@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
+use hanok_system::Architecture;
 
 use crate::ui::Step;
 use crate::{image, process, repo};
@@ -27,16 +28,33 @@ pub fn cargo(root: &Path) -> Command {
     command
 }
 
-/// The hypervisor's flat binary, built if its sources changed; once in this process.
+/// The target of programs for an architecture.
+pub const fn target(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Arm64 => TARGET,
+        Architecture::Arm => TARGET_32,
+    }
+}
+
+/// The 64-bit hypervisor's flat binary, built if its sources changed; once in this process.
 pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
-    static BUILT: OnceLock<Vec<u8>> = OnceLock::new();
-    if let Some(built) = BUILT.get() {
+    hypervisor_of(root, Architecture::Arm64)
+}
+
+/// The hypervisor's flat binary for boards whose guests are of this architecture.
+pub fn hypervisor_of(root: &Path, architecture: Architecture) -> Result<&'static [u8]> {
+    static BUILT: [OnceLock<Vec<u8>>; 2] = [const { OnceLock::new() }; 2];
+    let built = match architecture {
+        Architecture::Arm64 => &BUILT[0],
+        Architecture::Arm => &BUILT[1],
+    };
+    if let Some(built) = built.get() {
         return Ok(built);
     }
     let step = Step::new("Building the hypervisor");
-    let flat = flat(root, HYPERVISOR, TARGET)?;
+    let flat = flat(root, HYPERVISOR, target(architecture))?;
     step.done();
-    Ok(BUILT.get_or_init(|| flat))
+    Ok(built.get_or_init(|| flat))
 }
 
 /// The flat binary of the program in `guests/NAME` for `target`, as a file; built once in
@@ -87,9 +105,14 @@ pub fn elf(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
     std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))
 }
 
-/// The hypervisor as a debugger wants it, as it was built last.
+/// The 64-bit hypervisor as a debugger wants it, as it was built last.
 pub fn hypervisor_elf(root: &Path) -> PathBuf {
-    elf_path(root, HYPERVISOR, TARGET)
+    hypervisor_elf_of(root, Architecture::Arm64)
+}
+
+/// The hypervisor as a debugger wants it, as it was built last.
+pub fn hypervisor_elf_of(root: &Path, architecture: Architecture) -> PathBuf {
+    elf_path(root, HYPERVISOR, target(architecture))
 }
 
 fn elf_path(root: &Path, package: &str, target: &str) -> PathBuf {

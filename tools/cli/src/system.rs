@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use hanok_system::{
-    Artifacts, Boot, Description, Diagnostic, Files, FirmwareRef, InitramfsRef, KernelRef, Modules,
+    Architecture, Artifacts, Boot, Description, Diagnostic, Files, FirmwareRef, InitramfsRef,
+    KernelRef, Modules,
 };
 
 use crate::artifacts::kernel::KernelSpec;
@@ -80,8 +81,12 @@ pub fn kernel_words(spec: &KernelSpec) -> String {
 }
 
 /// Asks for all that is missing, and finds or fetches QEMU.
-pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
-    let mut all = wanted(artifacts);
+pub fn prepare(
+    store: &Store,
+    artifacts: &[Artifacts],
+    architecture: Architecture,
+) -> Outcome<Qemu> {
+    let mut all = wanted(artifacts, architecture);
     all.extend(wanted_qemu());
     agree(store, &all)?;
     store.qemu().blame(Code::Setup)
@@ -98,18 +103,18 @@ pub fn wanted_u_boot() -> (String, String) {
     (u_boot::PACKAGE.to_owned(), "U-Boot (2 MB)".to_owned())
 }
 
-/// Finds or fetches everything that `artifacts` name, in their order; programs of the
-/// repository are built for `target`.
+/// Finds or fetches everything that `artifacts` name, in their order, for guests of this
+/// architecture.
 pub fn resolve(
     root: &Path,
     store: &Store,
     artifacts: &[Artifacts],
-    target: &'static str,
+    architecture: Architecture,
 ) -> Outcome<Vec<Resolved>> {
-    agree(store, &wanted(artifacts))?;
+    agree(store, &wanted(artifacts, architecture))?;
     artifacts
         .iter()
-        .map(|of_vm| resolve_vm(root, store, of_vm, target))
+        .map(|of_vm| resolve_vm(root, store, of_vm, architecture))
         .collect()
 }
 
@@ -125,28 +130,30 @@ pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
 }
 
 /// References in the cache and words about them.
-pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
+pub fn wanted(artifacts: &[Artifacts], architecture: Architecture) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for of_vm in artifacts {
-        if let Some(spec) = stock(&of_vm.boot) {
+        if let Some(spec) = stock(&of_vm.boot, architecture) {
             all.push((spec.reference(), kernel_words(&spec)));
         }
         if matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBoot(_))) {
             all.push(wanted_u_boot());
         }
         if matches!(of_vm.initramfs, Some(InitramfsRef::Busybox { .. })) {
-            all.push((Store::BUSYBOX.to_owned(), BUSYBOX_WORDS.to_owned()));
+            let busybox = Store::busybox_of(architecture);
+            all.push((busybox.to_owned(), BUSYBOX_WORDS.to_owned()));
         }
     }
     all.dedup();
     all
 }
 
-fn stock(boot: &Boot) -> Option<KernelSpec> {
+fn stock(boot: &Boot, architecture: Architecture) -> Option<KernelSpec> {
     match boot {
-        Boot::Kernel(KernelRef::Debian { version, rt }) => Some(KernelSpec {
+        Boot::Kernel(KernelRef::Debian { version, flavour }) => Some(KernelSpec {
             version: version.clone(),
-            rt: *rt,
+            flavour: *flavour,
+            architecture,
         }),
         Boot::Kernel(KernelRef::Guest(_) | KernelRef::Path(_)) | Boot::Firmware(_) => None,
     }
@@ -156,9 +163,9 @@ fn resolve_vm(
     root: &Path,
     store: &Store,
     artifacts: &Artifacts,
-    target: &'static str,
+    architecture: Architecture,
 ) -> Outcome<Resolved> {
-    let kernel = stock(&artifacts.boot)
+    let kernel = stock(&artifacts.boot, architecture)
         .map(|spec| store.kernel(&spec))
         .transpose();
     let kernel = kernel.blame(Code::Setup)?;
@@ -171,7 +178,7 @@ fn resolve_vm(
                 .blame(Code::Refused)?,
         ),
         (Some(InitramfsRef::Busybox { .. }), None) => {
-            Some(store.bare_initramfs().blame(Code::Refused)?)
+            Some(store.bare_initramfs(architecture).blame(Code::Refused)?)
         }
     };
     let image = match (&artifacts.boot, kernel) {
@@ -182,7 +189,7 @@ fn resolve_vm(
             store.u_boot(machine).blame(Code::Setup)?
         }
         (Boot::Kernel(KernelRef::Guest(name)), _) => {
-            cargo::guest(root, name, target).blame(Code::Refused)?
+            cargo::guest(root, name, cargo::target(architecture)).blame(Code::Refused)?
         }
         (Boot::Kernel(KernelRef::Debian { .. }), Some(kernel)) => kernel.image,
         (Boot::Kernel(KernelRef::Debian { .. }), None) => {
@@ -212,7 +219,8 @@ pub fn build(
     resolved: &[Resolved],
     tree: Option<&[u8]>,
 ) -> Outcome<Vec<u8>> {
-    let hypervisor = cargo::hypervisor(root).blame(Code::Refused)?;
+    let hypervisor = cargo::hypervisor_of(root, system.board.architecture());
+    let hypervisor = hypervisor.blame(Code::Refused)?;
     let files = resolved
         .iter()
         .map(read)

@@ -39,6 +39,19 @@ pub struct Qemu {
     pub poweroff: bool,
 }
 
+/// What a CPU backend's guests are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// AArch64.
+    Arm64,
+    /// AArch32, ARMv7-A.
+    Arm,
+}
+
+/// The CPU backends, and what their guests are.
+const BACKENDS: [(&str, Architecture); 2] =
+    [("el2", Architecture::Arm64), ("hyp", Architecture::Arm)];
+
 /// A board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Board {
@@ -46,7 +59,7 @@ pub struct Board {
     pub name: String,
     /// One line for people.
     pub description: String,
-    /// Which CPU backend runs on it: `el2`.
+    /// Which CPU backend runs on it: `el2` or `hyp`.
     pub backend: String,
     /// The CPU model where the description says nothing.
     pub cpu: String,
@@ -142,6 +155,12 @@ fn load(boards_dir: &Path, name: &str) -> Result<Board, Vec<Diagnostic>> {
 }
 
 impl Board {
+    /// What its guests are.
+    pub fn architecture(&self) -> Architecture {
+        let of = BACKENDS.iter().find(|(name, _)| *name == self.backend);
+        of.map_or(Architecture::Arm64, |(_, architecture)| *architecture)
+    }
+
     /// How much of `memory` bytes a system can use.
     pub fn usable(&self, memory: u64) -> u64 {
         self.usable.map_or(memory, |usable| usable.min(memory))
@@ -163,8 +182,8 @@ impl Board {
 
 fn board(name: &str, reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Board> {
     let description = reader.require(report, "description", "one line of text", table::word);
-    let backend = reader.require(report, "backend", "\"el2\"", |value| {
-        table::word(value).filter(|backend| backend == "el2")
+    let backend = reader.require(report, "backend", "\"el2\" or \"hyp\"", |value| {
+        table::word(value).filter(|backend| BACKENDS.iter().any(|(name, _)| name == backend))
     });
     let an_address = "an address such as 0x4000_0000";
     let ram = reader.require(report, "ram", an_address, table::number);

@@ -168,7 +168,7 @@ pub(crate) fn system(
         report.refuse(&whole, no_schedule());
     }
     for (draft, cpus) in drafts.into_iter().zip(cores) {
-        rules::files(report, &draft);
+        rules::files(report, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
         description.vms.extend(draft.finish(cpus, report));
     }

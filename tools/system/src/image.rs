@@ -2,13 +2,15 @@
 //! needs, then the payload: the system's tree, and each blob at a multiple of 4 KiB.
 //!
 //! The binary begins with the header of an arm64 Linux Image (Documentation/arch/arm64/
-//! booting.rst), of which `image_size` is set to the whole, so that boot loaders keep
-//! their hands off the payload; behind it, the information block says where it is.
+//! booting.rst) or of a 32-bit zImage (Documentation/arch/arm/booting.rst), of which the size is
+//! set to the whole, so that boot loaders keep their hands off the payload; behind it, the
+//! information block says where it is.
 
+use crate::board::Architecture;
 use crate::description::{Description, Files, Vm};
 use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
-use crate::kernel::{self, u64_at};
+use crate::kernel::{self, u32_at, u64_at};
 use crate::layout::{self, Layout};
 use crate::source::Boot;
 use crate::{rules, size};
@@ -18,8 +20,17 @@ use hanok_types::{CpuId, Ipa, PAGE_SIZE};
 use std::borrow::Cow;
 use std::path::Path;
 
-const IMAGE_SIZE: usize = 16;
-const IMAGE_MAGIC: usize = 56;
+/// The two headers: where the magic number is and what, and where the size is, in how many bytes.
+const HEADERS: [Header; 2] = [
+    Header {
+        magic: (56, b"ARM\x64"),
+        size: (16, 8),
+    },
+    Header {
+        magic: (36, b"\x18\x28\x6f\x01"),
+        size: (44, 4),
+    },
+];
 const INFO_MAGIC: usize = 64;
 const PAYLOAD_OFFSET: usize = 72;
 const PAYLOAD_LEN: usize = 80;
@@ -37,7 +48,8 @@ impl Description {
         files: &[Files],
         board_tree: Option<&[u8]>,
     ) -> Result<Vec<u8>, Vec<Diagnostic>> {
-        let room = hypervisor_size(hypervisor).map_err(|words| vec![self.whole(words)])?;
+        let sound = hypervisor_size(hypervisor).map_err(|words| vec![self.whole(words)]);
+        let (header, room) = sound?;
         if files.len() != self.vms.len() {
             let what = format!("{} sets of files for {} VMs", files.len(), self.vms.len());
             return Err(vec![self.whole(Words::new(
@@ -54,8 +66,9 @@ impl Description {
         let mut image = Vec::with_capacity(total as usize);
         image.extend_from_slice(hypervisor);
         image.resize(room as usize, 0);
+        let (at, bytes) = header.size;
+        image[at..at + bytes].copy_from_slice(&total.to_le_bytes()[..bytes]);
         let fields = [
-            (IMAGE_SIZE, total),
             (PAYLOAD_OFFSET, room),
             (PAYLOAD_LEN, payload.len),
             (CONSOLE, self.board.console),
@@ -121,26 +134,36 @@ impl Description {
     }
 }
 
-/// The memory that the hypervisor's binary needs, rounded up to a page.
-fn hypervisor_size(hypervisor: &[u8]) -> Result<u64, Words> {
+/// The header of a kernel's format.
+struct Header {
+    magic: (usize, &'static [u8]),
+    size: (usize, usize),
+}
+
+/// The hypervisor's header, and the memory that its binary needs, rounded up to a page.
+fn hypervisor_size(hypervisor: &[u8]) -> Result<(&'static Header, u64), Words> {
     let remedy = "build the hypervisor again, and pass its flat binary";
     let magic = |at: usize, magic: &[u8]| {
         hypervisor
             .get(at..)
             .is_some_and(|rest| rest.starts_with(magic))
     };
-    let sound = hypervisor.len() >= INFO_END
-        && magic(IMAGE_MAGIC, b"ARM\x64")
-        && magic(INFO_MAGIC, b"HANOKIMG");
-    if !sound {
+    let whole = hypervisor.len() >= INFO_END && magic(INFO_MAGIC, b"HANOKIMG");
+    let header = HEADERS
+        .iter()
+        .find(|header| whole && magic(header.magic.0, header.magic.1));
+    let Some(header) = header else {
         let why = "it lacks the Image header or the information block behind it";
         return Err(Words::new(
             "this is not the hypervisor's binary",
             why,
             remedy,
         ));
-    }
-    let size = u64_at(hypervisor, IMAGE_SIZE).unwrap_or(0);
+    };
+    let size = match header.size {
+        (at, 4) => u32_at(hypervisor, at).map_or(0, u64::from),
+        (at, _) => u64_at(hypervisor, at).unwrap_or(0),
+    };
     if size < hypervisor.len() as u64 || size > 1 << 30 {
         let why = format!("its header claims {size:#x} bytes of memory");
         return Err(Words::new(
@@ -149,7 +172,7 @@ fn hypervisor_size(hypervisor: &[u8]) -> Result<u64, Words> {
             remedy,
         ));
     }
-    Ok(size.next_multiple_of(PAGE_SIZE))
+    Ok((header, size.next_multiple_of(PAGE_SIZE)))
 }
 
 /// A VM's configuration and the bytes of its blobs, in the same order.
@@ -169,9 +192,15 @@ struct Boots<'a> {
 }
 
 impl<'a> Boots<'a> {
-    fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
+    fn kernel(
+        vm: &Vm,
+        files: &'a Files,
+        path: &Path,
+        architecture: Architecture,
+    ) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
-        let kernel = kernel::recognise(&files.boot).map_err(|words| at(vm.marks.boot, words))?;
+        let kernel = kernel::recognise(&files.boot, architecture);
+        let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref();
         if initramfs.is_some_and(<[u8]>::is_empty) {
             let words = Words::new("the initramfs is an empty file", "", "make it again");
@@ -218,7 +247,10 @@ impl<'a> Guest<'a> {
         devices: &VmDevices,
     ) -> Result<Self, Diagnostic> {
         let boots = match vm.boot {
-            Boot::Kernel(_) => Boots::kernel(vm, files, &system.path),
+            Boot::Kernel(_) => {
+                let architecture = system.board.architecture();
+                Boots::kernel(vm, files, &system.path, architecture)
+            }
             Boot::Firmware(_) => Boots::firmware(vm, files, &system.path),
         };
         Ok(Self::laid_out(system, vm, boots?, devices))

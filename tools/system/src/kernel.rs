@@ -1,10 +1,13 @@
-//! Kernels: what a file is, by its magic numbers, and the arm64 Image inside it.
+//! Kernels: what a file is, by its magic numbers, and what a VM boots of it: the arm64 Image
+//! inside, or a zImage for 32-bit ARM as it is (`zimage.rs`).
 //!
 //! The formats are those of the Linux kernel's documentation: arch/arm64/booting.rst for the
 //! Image's header, arch/x86/boot.rst, arch/arm/boot for zImage, and the EFI zboot header;
 //! ELF from the gABI.
 
+use crate::board::Architecture;
 use crate::diagnostic::Words;
+use crate::zimage;
 use std::borrow::Cow;
 use std::io::Read;
 
@@ -14,7 +17,7 @@ const MAX_IMAGE: u64 = 512 << 20;
 /// Of the Image header's flags, bit 0: the kernel is big-endian.
 const BIG_ENDIAN: u64 = 1;
 
-/// An arm64 kernel, uncompressed.
+/// A kernel: an uncompressed one for arm64, or a zImage.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kernel<'a> {
     /// The file's bytes.
@@ -25,9 +28,12 @@ pub(crate) struct Kernel<'a> {
     pub(crate) image_size: u64,
 }
 
-/// The kernel in a file's `bytes`, or why it cannot be one for a 64-bit VM.
-pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
-    recognise_nested(Cow::Borrowed(bytes), 0)
+/// The kernel in a file's `bytes`, or why it cannot be one for a VM of this `architecture`.
+pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kernel<'_>, Words> {
+    match architecture {
+        Architecture::Arm64 => recognise_nested(Cow::Borrowed(bytes), 0),
+        Architecture::Arm => zimage::recognise(bytes),
+    }
 }
 
 fn recognise_nested(bytes: Cow<'_, [u8]>, depth: u32) -> Result<Kernel<'_>, Words> {
@@ -117,8 +123,20 @@ fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
 
 /// What a file is that is no arm64 kernel.
 fn other(bytes: &[u8]) -> Words {
-    let what = if u32_at(bytes, 36) == Some(0x016f_2818) {
+    let what = said(bytes);
+    Words::new(
+        what,
+        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte 56",
+        "give an arm64 kernel, such as \"debian:6.1\" or a build's arch/arm64/boot/Image",
+    )
+}
+
+/// What a file is that is not what the VM boots, in words.
+pub(crate) fn said(bytes: &[u8]) -> String {
+    if zimage::is_one(bytes) {
         "this kernel is a zImage for 32-bit ARM".to_owned()
+    } else if has(bytes, 56, b"ARM\x64") {
+        "this kernel is an Image for arm64".to_owned()
     } else if has(bytes, 514, b"HdrS") {
         "this kernel is a bzImage for x86".to_owned()
     } else if has(bytes, 0, b"\x7fELF") {
@@ -127,12 +145,7 @@ fn other(bytes: &[u8]) -> Words {
         "this kernel is an empty file".to_owned()
     } else {
         "this file is no kernel that is known here".to_owned()
-    };
-    Words::new(
-        what,
-        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte 56",
-        "give an arm64 kernel, such as \"debian:6.1\" or a build's arch/arm64/boot/Image",
-    )
+    }
 }
 
 fn elf(bytes: &[u8]) -> String {

@@ -24,10 +24,11 @@ mod size;
 mod source;
 mod table;
 mod time;
+mod zimage;
 
-pub use board::{Board, Limits, Qemu, boards};
+pub use board::{Architecture, Board, Limits, Qemu, boards};
 pub use description::{Artifacts, Description, Files, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
 pub use schedule::{Schedule, load_schedule, parse_schedule};
-pub use source::{Boot, DtbRef, FirmwareRef, InitramfsRef, KernelRef, Modules};
+pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};

@@ -1,9 +1,10 @@
 //! The rules of a description that go beyond the form of its values.
 
-use crate::board::Board;
+use crate::board::{Architecture, Board};
+
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
-use crate::source::{Boot, FirmwareRef, InitramfsRef, KernelRef};
+use crate::source::{Boot, FirmwareRef, Flavour, InitramfsRef, KernelRef};
 use crate::table::At;
 use crate::{kernel, layout, size, time};
 use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
@@ -185,7 +186,7 @@ pub(crate) fn total(report: &mut Report, board: u64, drafts: &[Draft]) {
 }
 
 /// Files that are named by path, and what can be said of the VM from them.
-pub(crate) fn files(report: &mut Report, draft: &Draft) {
+pub(crate) fn files(report: &mut Report, draft: &Draft, architecture: Architecture) {
     if let Some(cmdline) = &draft.cmdline
         && (cmdline.value.len() >= COMMAND_LINE || cmdline.value.contains('\0'))
     {
@@ -203,8 +204,18 @@ pub(crate) fn files(report: &mut Report, draft: &Draft) {
     match &boot.value {
         Boot::Kernel(KernelRef::Path(path)) => {
             if let Some(kernel) = bytes(report, &boot.span, "kernel", path) {
-                kernel_file(report, draft, boot, &kernel, len);
+                let recognised = kernel::recognise(&kernel, architecture);
+                kernel_file(report, draft, boot, recognised, len);
             }
+        }
+        Boot::Kernel(KernelRef::Debian {
+            flavour: Flavour::LongDescriptors,
+            ..
+        }) if architecture != Architecture::Arm => {
+            let what = "the -lpae kernels are for 32-bit ARM";
+            let why = "the guests of this board are 64-bit";
+            let remedy = "leave -lpae out, or choose a 32-bit board";
+            report.refuse(&boot.span, Words::new(what, why, remedy));
         }
         Boot::Kernel(KernelRef::Debian { .. } | KernelRef::Guest(_)) => {}
         Boot::Firmware(firmware) => {
@@ -224,10 +235,10 @@ fn kernel_file(
     report: &mut Report,
     draft: &Draft,
     boot: &At<Boot>,
-    kernel: &[u8],
+    kernel: Result<kernel::Kernel<'_>, Words>,
     initramfs: Option<u64>,
 ) {
-    match kernel::recognise(kernel) {
+    match kernel {
         Err(words) => report.refuse(&boot.span, words),
         Ok(kernel) => {
             if let Some(memory) = &draft.memory

@@ -2,15 +2,51 @@
 
 use std::path::{Path, PathBuf};
 
+/// Which build of a stock kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flavour {
+    /// The usual one; for 32 bits that with short descriptors.
+    #[default]
+    Stock,
+    /// PREEMPT_RT: `-rt`.
+    Realtime,
+    /// For 32 bits, with long descriptors: `-lpae`.
+    LongDescriptors,
+}
+
+impl Flavour {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Stock, Self::Realtime, Self::LongDescriptors];
+
+    /// What a reference to it ends with.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Stock => "",
+            Self::Realtime => "-rt",
+            Self::LongDescriptors => "-lpae",
+        }
+    }
+
+    /// The version and the flavour of `name`, which is a version and a suffix.
+    pub fn split(name: &str) -> (&str, Self) {
+        let suffixed = [Self::Realtime, Self::LongDescriptors].into_iter();
+        let found = suffixed
+            .filter_map(|flavour| Some((name.strip_suffix(flavour.suffix())?, flavour)))
+            .next();
+        found.unwrap_or((name, Self::Stock))
+    }
+}
+
 /// Where a VM's kernel comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelRef {
-    /// `"debian:6.1"`, `"debian:6.12-rt"`: the stock kernel of the distribution.
+    /// `"debian:6.1"`, `"debian:6.12-rt"`: the stock kernel of the distribution for the
+    /// board's architecture.
     Debian {
         /// `6.1` or `6.12`.
         version: String,
-        /// Whether it is the PREEMPT_RT build.
-        rt: bool,
+        /// Which of its builds.
+        flavour: Flavour,
     },
     /// `"guest:conformance"`: the program of this repository in `guests/conformance`, built
     /// when it is needed.
@@ -34,13 +70,10 @@ impl KernelRef {
         let Some(debian) = text.strip_prefix("debian:") else {
             return Some(Self::Path(folder.join(text)));
         };
-        let (version, rt) = match debian.strip_suffix("-rt") {
-            Some(version) => (version, true),
-            None => (debian, false),
-        };
+        let (version, flavour) = Flavour::split(debian);
         let known = DEBIAN_VERSIONS.contains(&version);
         let version = version.to_owned();
-        known.then_some(Self::Debian { version, rt })
+        known.then_some(Self::Debian { version, flavour })
     }
 }
 

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{SOUND, boards, gzip, kernel, load, load_in};
-use hanok_system::{Boot, Diagnostic, DtbRef, FirmwareRef, InitramfsRef, KernelRef, Modules};
+use hanok_system::{
+    Boot, Diagnostic, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules,
+};
 use hanok_types::GicVersion;
 use proptest::prelude::*;
 use std::path::Path;
@@ -36,7 +38,10 @@ fn a_sound_description_is_read() {
     );
     let artifacts = description.artifacts();
     let version = "6.1".to_owned();
-    let kernel = KernelRef::Debian { version, rt: false };
+    let kernel = KernelRef::Debian {
+        version,
+        flavour: Flavour::Stock,
+    };
     assert_eq!(artifacts[0].boot, Boot::Kernel(kernel));
     assert!(vm.autostart && !vm.trusted && vm.devices.is_empty());
     assert_eq!(description.slice, 10_000);
@@ -60,7 +65,10 @@ fn overrides_reach_qemu() {
 fn all_sources_are_read() {
     let text = with("debian:6.1", "debian:6.12-rt");
     let version = "6.12".to_owned();
-    let kernel = KernelRef::Debian { version, rt: true };
+    let kernel = KernelRef::Debian {
+        version,
+        flavour: Flavour::Realtime,
+    };
     assert_eq!(load(&text).unwrap().vms[0].boot, Boot::Kernel(kernel));
     let modules = [
         ("\"all\"", Modules::All),
@@ -444,7 +452,7 @@ fn a_board_s_file_is_checked_too() {
         (
             "backend = \"el2\"",
             "backend = \"x\"",
-            "2:11 the value of `backend` is not \"el2\"",
+            "2:11 the value of `backend` is not \"el2\" or \"hyp\"",
         ),
         (
             "gic = \"v3\"",

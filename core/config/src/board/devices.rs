@@ -4,6 +4,7 @@ use super::place::At;
 use super::{BoardError, Console, Gic, MAX_REDISTRIBUTORS, PsciMethod, Timer};
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
+use dtoolkit::fdt::FdtNode;
 use hanok_types::{Hpa, IntId, Span};
 use heapless::Vec;
 
@@ -25,6 +26,14 @@ fn is_v3(at: &At<'_>) -> bool {
 
 fn is_v2(at: &At<'_>) -> bool {
     GIC_V2.iter().any(|name| tree::compatible(at.node(), name))
+}
+
+/// The system registers of a Versatile Express, where its CPUs look for their entry.
+pub(super) fn system_flags(root: &At<'_>) -> Option<Hpa> {
+    const SYSTEM_REGISTERS: &str = "arm,vexpress-sysreg";
+    let at = root.find(&|at| tree::compatible(at.node(), SYSTEM_REGISTERS))?;
+    let span = at.spans().next()??;
+    Some(span.start())
 }
 
 pub(super) fn gic(at: &At<'_>) -> Result<Gic, BoardError> {
@@ -190,6 +199,9 @@ pub(super) enum Line {
 
 /// The interrupt at `index` of the node.
 pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
+    if let Some(nexus) = nexus(at) {
+        return through_nexus(at, nexus, gic, index).unwrap_or(Line::Other);
+    }
     let width = tree::cell(gic.node(), "#interrupt-cells");
     let (value, extended) = match tree::value(at.node(), "interrupts-extended") {
         Some(value) => (value, 1),
@@ -225,6 +237,62 @@ fn parent(at: &At<'_>, gic: &At<'_>) -> Option<u32> {
     }
     at.upwards()
         .find_map(|node| tree::cell(node, "interrupt-parent"))
+}
+
+/// The bus above a node that has a map for the interrupts of what sits on it, where that bus is
+/// the node's interrupt parent (Devicetree Specification v0.4, 2.4): it is, if nothing on the way
+/// to it names another.
+fn nexus<'a, 'b>(at: &'b At<'a>) -> Option<&'b FdtNode<'a>> {
+    let names_another = |node: &FdtNode<'_>| {
+        ["interrupt-parent", "interrupts-extended"]
+            .iter()
+            .any(|name| tree::value(node, name).is_some())
+    };
+    let mut below = at.node();
+    for node in at.upwards().skip(1) {
+        if names_another(below) {
+            return None;
+        }
+        if tree::cell(node, "#interrupt-cells").is_some() {
+            return tree::value(node, "interrupt-map").map(|_| node);
+        }
+        below = node;
+    }
+    None
+}
+
+/// The interrupt at `index` of a node, by the map of a nexus (2.4.3). Maps that ask for the
+/// device's address, or that lead elsewhere than to the GIC, are not read.
+fn through_nexus(at: &At<'_>, nexus: &FdtNode<'_>, gic: &At<'_>, index: usize) -> Option<Line> {
+    let cells = |node: &FdtNode<'_>, name| tree::cell(node, name).unwrap_or(0).min(4);
+    let width = cells(nexus, "#interrupt-cells");
+    let wanted = tree::value(at.node(), "interrupts").unwrap_or_default();
+    let start = index.checked_mul(width as usize * 4)?;
+    let rest = wanted.get(start..).filter(|rest| !rest.is_empty());
+    let Some(rest) = rest else {
+        return Some(Line::None);
+    };
+    let wanted = Cells(rest).number(width)?;
+    let address = cells(nexus, "#address-cells");
+    let mut mask = Cells(tree::value(nexus, "interrupt-map-mask")?);
+    if mask.number(address)? != 0 {
+        return None;
+    }
+    let mask = mask.number(width)?;
+    let mut map = Cells(tree::value(nexus, "interrupt-map")?);
+    while !map.is_empty() {
+        map.number(address)?;
+        let child = map.number(width)?;
+        if map.one() != tree::cell(gic.node(), "phandle") {
+            return None;
+        }
+        map.number(cells(gic.node(), "#address-cells"))?;
+        let line = specifier(&mut map)?;
+        if child & mask == wanted & mask {
+            return Some(line);
+        }
+    }
+    None
 }
 
 /// An interrupt in the GIC's binding: type, number, flags.

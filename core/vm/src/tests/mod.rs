@@ -1,5 +1,6 @@
 //! A guest's doings, against a fake machine.
 
+mod aarch32;
 mod devices;
 mod hypercalls;
 mod instructions;

@@ -254,10 +254,10 @@ fn entries_of_file(file: &Path) -> Vec<Entry> {
     }
 }
 
-/// Architectures that the release itself is wanted for: 32-bit programs come from there.
-const RELEASE: &str = "arm64,armhf";
-/// Those that newer versions are wanted for.
-const NEWER: &str = "arm64";
+/// Architectures that the release is wanted for, and newer versions: backports have kernels.
+const ARCHITECTURES: &str = "arm64,armhf";
+/// Those that security updates are wanted for: 32-bit guests' kernels are for trying out.
+const SECURITY: &str = "arm64";
 
 fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     let line = |architectures: &str, uri: &str, suite: &str| {
@@ -265,16 +265,16 @@ fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
             "deb [arch={native},{architectures} signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
         )
     };
-    let mut text = line(RELEASE, &archives.main, "bookworm");
+    let mut text = line(ARCHITECTURES, &archives.main, "bookworm");
     for suite in ["bookworm-updates", "bookworm-backports"] {
-        text += &line(NEWER, &archives.main, suite);
+        text += &line(ARCHITECTURES, &archives.main, suite);
     }
     if let Some(security) = &archives.security {
-        text += &line(NEWER, security, "bookworm-security");
+        text += &line(SECURITY, security, "bookworm-security");
     }
     if non_free {
         text += &format!(
-            "deb [arch={NEWER} signed-by={KEYRING} target=Packages] {} bookworm non-free\n",
+            "deb [arch=arm64 signed-by={KEYRING} target=Packages] {} bookworm non-free\n",
             archives.main
         );
     }

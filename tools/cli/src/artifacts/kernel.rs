@@ -4,17 +4,24 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
+use hanok_system::{Architecture, Flavour};
+
 use super::{Store, entry_starting};
 use crate::apt::{Apt, Package, newest};
 use crate::cache::Resolved;
+
+/// What a reference to a kernel for 32 bits ends with.
+const ARMHF: &str = ":armhf";
 
 /// A stock kernel: a line of versions of Debian, real-time or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSpec {
     /// `6.1` or `6.12`.
     pub version: String,
-    /// The PREEMPT_RT flavour.
-    pub rt: bool,
+    /// Which of its builds.
+    pub flavour: Flavour,
+    /// For which architecture.
+    pub architecture: Architecture,
 }
 
 /// A kernel in the cache.
@@ -22,6 +29,8 @@ pub struct KernelSpec {
 pub struct Kernel {
     /// Its package.
     pub resolved: Resolved,
+    /// What it is for.
+    pub architecture: Architecture,
     /// Its boot/vmlinuz file.
     pub image: PathBuf,
     /// Its lib/modules/VERSION folder.
@@ -42,35 +51,44 @@ impl Kernel {
 }
 
 impl KernelSpec {
-    /// From `debian:6.12-rt` and the like.
+    /// From `debian:6.12-rt`, `debian:6.1-lpae:armhf` and the like.
     pub fn parse(reference: &str) -> Option<Self> {
         let name = reference.strip_prefix("debian:")?;
-        let (version, rt) = match name.strip_suffix("-rt") {
-            Some(version) => (version, true),
-            None => (name, false),
+        let (name, architecture) = match name.strip_suffix(ARMHF) {
+            Some(name) => (name, Architecture::Arm),
+            None => (name, Architecture::Arm64),
         };
+        let (version, flavour) = Flavour::split(name);
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         let well = version.split('.').count() == 2 && version.split('.').all(digits);
-        well.then(|| Self {
+        let exists = flavour != Flavour::LongDescriptors || architecture == Architecture::Arm;
+        (well && exists).then(|| Self {
             version: version.to_owned(),
-            rt,
+            flavour,
+            architecture,
         })
     }
 
-    /// `debian:VERSION` or `debian:VERSION-rt`.
+    /// `debian:VERSION`, with the flavour's suffix, and `:armhf` for 32 bits.
     pub fn reference(&self) -> String {
+        let architecture = match self.architecture {
+            Architecture::Arm64 => "",
+            Architecture::Arm => ARMHF,
+        };
         format!(
-            "debian:{}{}",
+            "debian:{}{}{architecture}",
             self.version,
-            if self.rt { "-rt" } else { "" }
+            self.flavour.suffix()
         )
     }
 
     fn meta_package(&self) -> &'static str {
-        if self.rt {
-            "linux-image-rt-arm64:arm64"
-        } else {
-            "linux-image-arm64:arm64"
+        match (self.architecture, self.flavour) {
+            (Architecture::Arm64, Flavour::Realtime) => "linux-image-rt-arm64:arm64",
+            (Architecture::Arm64, _) => "linux-image-arm64:arm64",
+            (Architecture::Arm, Flavour::Stock) => "linux-image-armmp:armhf",
+            (Architecture::Arm, Flavour::Realtime) => "linux-image-rt-armmp:armhf",
+            (Architecture::Arm, Flavour::LongDescriptors) => "linux-image-armmp-lpae:armhf",
         }
     }
 
@@ -93,7 +111,11 @@ impl KernelSpec {
         let name = meta
             .dependency("linux-image-")
             .context("the meta package names no kernel")?;
-        let real = apt.show(&format!("{name}:arm64"))?;
+        let architecture = match self.architecture {
+            Architecture::Arm64 => "arm64",
+            Architecture::Arm => "armhf",
+        };
+        let real = apt.show(&format!("{name}:{architecture}"))?;
         newest(real).with_context(|| format!("Debian's lists have no {name}"))
     }
 }
@@ -114,6 +136,7 @@ impl Store {
         let trees = tree.join("usr/lib").join(&resolved.package);
         Ok(Kernel {
             resolved,
+            architecture: spec.architecture,
             image,
             modules,
             trees,
@@ -128,13 +151,20 @@ mod tests {
     #[test]
     fn references_are_read_and_written() {
         let rt = KernelSpec::parse("debian:6.12-rt").unwrap();
-        assert_eq!((rt.version.as_str(), rt.rt), ("6.12", true));
+        assert_eq!(
+            (rt.version.as_str(), rt.flavour),
+            ("6.12", Flavour::Realtime)
+        );
+        let long = KernelSpec::parse("debian:6.1-lpae:armhf").unwrap();
+        assert_eq!(long.flavour, Flavour::LongDescriptors);
+        assert_eq!(long.reference(), "debian:6.1-lpae:armhf");
         assert_eq!(rt.reference(), "debian:6.12-rt");
         for bad in [
             "debian:",
             "debian:6",
             "debian:6.1.2",
             "debian:6.x",
+            "debian:6.1-lpae",
             "fedora:6.1",
         ] {
             assert_eq!(KernelSpec::parse(bad), None, "{bad}");

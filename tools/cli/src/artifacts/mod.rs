@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use hanok_system::Architecture;
 
 use crate::apt::{self, Apt, Package, newest};
 use crate::cache::{Cache, Resolved};
@@ -70,10 +71,25 @@ impl Store {
             .flatten()
     }
 
+    /// The same for 32-bit guests.
+    pub const BUSYBOX_32: &str = "busybox:armhf";
+
+    /// The reference of the busybox for guests of an architecture.
+    pub const fn busybox_of(architecture: Architecture) -> &'static str {
+        match architecture {
+            Architecture::Arm64 => Self::BUSYBOX,
+            Architecture::Arm => Self::BUSYBOX_32,
+        }
+    }
+
     /// The static busybox for guests: its resolved package.
-    pub fn busybox(&self) -> Result<Resolved> {
-        self.package(Self::BUSYBOX, |apt| {
-            newest(apt.show("busybox-static:arm64")?).context("Debian has no busybox-static:arm64")
+    pub fn busybox(&self, architecture: Architecture) -> Result<Resolved> {
+        let name = match architecture {
+            Architecture::Arm64 => "busybox-static:arm64",
+            Architecture::Arm => "busybox-static:armhf",
+        };
+        self.package(Self::busybox_of(architecture), |apt| {
+            newest(apt.show(name)?).with_context(|| format!("Debian has no {name}"))
         })
     }
 

@@ -20,7 +20,7 @@ use crate::board::{self, Ready, Start};
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
 use crate::overrides::{Overrides, VmOverrides};
-use crate::{cargo, initramfs, repo, system};
+use crate::{initramfs, repo, system};
 
 /// The guest's memory.
 pub const GUEST_MEMORY: u64 = 256 << 20;
@@ -166,7 +166,12 @@ impl Boards<'_> {
         };
         let tools = start.tools(self.store, &system)?;
         let artifacts = system.artifacts();
-        let mut resolved = system::resolve(self.root, self.store, &artifacts, cargo::TARGET)?;
+        let mut resolved = system::resolve(
+            self.root,
+            self.store,
+            &artifacts,
+            hanok_system::Architecture::Arm64,
+        )?;
         if let (Load::Linux, Some(first)) = (job.load, resolved.first_mut()) {
             first.initramfs = self.materials.userland.clone();
         }

@@ -192,7 +192,7 @@ fn userland_of(root: &Path, store: &Store) -> Result<Vec<u8>> {
     files.extend(runnable::programs(&store.runnable(RT_TESTS)?, &cyclictest)?);
     files.push(script("bench/run", include_str!("../../guest/bench")));
     files.push(init(root)?);
-    let mut bytes = fs::read(store.bare_initramfs()?)?;
+    let mut bytes = fs::read(store.bare_initramfs(hanok_system::Architecture::Arm64)?)?;
     bytes.extend(initramfs::archive_of(&files));
     Ok(bytes)
 }
@@ -204,7 +204,7 @@ fn host(root: &Path, store: &Store) -> Result<Vec<u8>> {
     let mut files = runnable::programs(&vmm, &program)?;
     files.push(script("bench/host", include_str!("../../guest/bench-host")));
     files.push(init(root)?);
-    let mut bytes = fs::read(store.bare_initramfs()?)?;
+    let mut bytes = fs::read(store.bare_initramfs(hanok_system::Architecture::Arm64)?)?;
     bytes.extend(initramfs::archive_of(&files));
     Ok(bytes)
 }

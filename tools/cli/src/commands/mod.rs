@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use hanok_bench::Side;
+use hanok_system::Architecture;
 
 use crate::artifacts::kernel::KernelSpec;
 use crate::artifacts::{Store, runnable, u_boot};
@@ -19,11 +20,13 @@ use crate::overrides::Overrides;
 use crate::{bench, board, system, ui};
 
 /// The stock kernels that `setup` fetches: those that the systems and tests name.
-const KERNELS: [&str; 4] = [
+const KERNELS: [&str; 6] = [
     "debian:6.1",
     "debian:6.12",
     "debian:6.1-rt",
     "debian:6.12-rt",
+    "debian:6.1:armhf",
+    "debian:6.12-lpae:armhf",
 ];
 
 /// A 32-bit userland for the tests.
@@ -63,7 +66,12 @@ pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
-    let resolved = system::resolve(root, &store, &system.artifacts(), cargo::TARGET)?;
+    let resolved = system::resolve(
+        root,
+        &store,
+        &system.artifacts(),
+        system.board.architecture(),
+    )?;
     let image = system::build(root, &system, &resolved, tree.as_deref())?;
     fs::write(output, &image)
         .with_context(|| format!("cannot write {}", output.display()))
@@ -123,7 +131,9 @@ pub fn setup(root: &Path, update: bool, yes: bool) -> Outcome {
         ));
         kernels.push(kernel);
     }
-    store.busybox().blame(Code::Setup)?;
+    for architecture in [Architecture::Arm64, Architecture::Arm] {
+        store.busybox(architecture).blame(Code::Setup)?;
+    }
     store.debian(TEST_PACKAGE).blame(Code::Setup)?;
     store.runnable(TEST_PROGRAM).blame(Code::Setup)?;
     store.u_boot(u_boot::ARM64).blame(Code::Setup)?;
@@ -143,7 +153,9 @@ fn everything() -> Vec<(String, String)> {
     let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
     let kernels = KERNELS.iter().filter_map(|name| KernelSpec::parse(name));
     all.extend(kernels.map(|spec| (spec.reference(), system::kernel_words(&spec))));
-    all.push((Store::BUSYBOX.to_owned(), system::BUSYBOX_WORDS.to_owned()));
+    for busybox in [Store::BUSYBOX, Store::BUSYBOX_32] {
+        all.push((busybox.to_owned(), system::BUSYBOX_WORDS.to_owned()));
+    }
     all.push(system::wanted_u_boot());
     let program = system::program_words(TEST_PROGRAM);
     all.push((runnable::reference(TEST_PROGRAM), program));

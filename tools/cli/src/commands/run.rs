@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hanok_system::{Artifacts, Boot, Description, InitramfsRef, KernelRef, Modules};
+use hanok_system::{Architecture, Artifacts, Boot, Description, InitramfsRef, KernelRef, Modules};
 
 use super::find;
 use crate::args::RunArgs;
@@ -77,7 +77,11 @@ fn timeout(seconds: Option<f64>) -> Result<Option<Duration>> {
 
 fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
     if args.gdb {
-        let elf = cargo::hypervisor_elf(root);
+        let architecture = match ready.command.get_program().to_str() {
+            Some(program) if program.ends_with(qemu::PROGRAM_32) => Architecture::Arm,
+            _ => Architecture::Arm64,
+        };
+        let elf = cargo::hypervisor_elf_of(root, architecture);
         eprintln!(
             "Waiting for a debugger: gdb-multiarch {} -ex 'target remote :1234'",
             elf.display()
@@ -127,7 +131,12 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     }
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
-    let resolved = system::resolve(root, store, &system.artifacts(), cargo::TARGET)?;
+    let resolved = system::resolve(
+        root,
+        store,
+        &system.artifacts(),
+        system.board.architecture(),
+    )?;
     let bytes = system::build(root, &system, &resolved, tree.as_deref())?;
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;
     Ok(tools.ready(&system, &image, &start))
@@ -170,20 +179,24 @@ impl Guest {
             vm: "linux".to_owned(),
             boot: Boot::Kernel(KernelRef::Debian {
                 version: spec.version,
-                rt: spec.rt,
+                flavour: spec.flavour,
             }),
             initramfs: Some(InitramfsRef::Busybox {
                 modules: Modules::Default,
             }),
         };
-        let (cmdline, cpu) = (NATIVE_CMDLINE.to_owned(), NATIVE_CPU.to_owned());
+        let (cpu, binary) = match spec.architecture {
+            Architecture::Arm64 => (NATIVE_CPU, qemu::PROGRAM),
+            Architecture::Arm => (NATIVE_CPU_32, qemu::PROGRAM_32),
+        };
+        let (cmdline, cpu) = (NATIVE_CMDLINE.to_owned(), cpu.to_owned());
         Self {
             artifacts,
             cmdline,
             cores: 1,
             memory: NATIVE_MEMORY,
             cpu,
-            binary: qemu::PROGRAM.to_owned(),
+            binary: binary.to_owned(),
         }
     }
 
@@ -202,16 +215,19 @@ impl Guest {
             cores: vm.cpus.len() as u64,
             memory: vm.memory,
             cpu: system.cpu.clone(),
-            binary: qemu::PROGRAM.to_owned(),
+            binary: match system.board.architecture() {
+                Architecture::Arm64 => qemu::PROGRAM.to_owned(),
+                Architecture::Arm => qemu::PROGRAM_32.to_owned(),
+            },
         })
     }
 
     /// QEMU as this guest's own machine; `more` is put behind the initramfs.
     fn board(&self, root: &Path, store: &Store, more: Option<&More>) -> Outcome<Ready> {
         let artifacts = std::slice::from_ref(&self.artifacts);
-        let qemu = system::prepare(store, artifacts)?;
-        let (machine, target) = self.machine();
-        let mut resolved = system::resolve(root, store, artifacts, target)?;
+        let (machine, architecture) = self.machine();
+        let qemu = system::prepare(store, artifacts, architecture)?;
+        let mut resolved = system::resolve(root, store, artifacts, architecture)?;
         if let (Some(first), Some(more)) = (resolved.first_mut(), more) {
             more.add_to(first).blame(Code::Refused)?;
         }
@@ -239,12 +255,12 @@ impl Guest {
         })
     }
 
-    /// What the guest's own machine is, and the target of programs for it.
-    fn machine(&self) -> (&'static str, &'static str) {
+    /// What the guest's own machine is, and what it runs.
+    fn machine(&self) -> (&'static str, Architecture) {
         if self.binary == qemu::PROGRAM_32 {
-            ("virt,gic-version=2", cargo::TARGET_32)
+            ("virt,gic-version=2", Architecture::Arm)
         } else {
-            ("virt,gic-version=3,its=off", cargo::TARGET)
+            ("virt,gic-version=3,its=off", Architecture::Arm64)
         }
     }
 }

@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use hanok_system::Architecture;
 use sha2::{Digest, Sha256};
 
 use crate::artifacts::Store;
@@ -63,16 +64,20 @@ const FOLDERS: &[&str] = &[
 impl Store {
     /// The busybox initramfs with modules of `kernel`, from the cache or made now.
     pub fn initramfs(&self, kernel: &Kernel, selection: &Selection) -> Result<PathBuf> {
-        self.make_initramfs(Some((kernel, selection)))
+        self.make_initramfs(kernel.architecture, Some((kernel, selection)))
     }
 
     /// The busybox initramfs without modules, for a kernel that is not Debian's.
-    pub fn bare_initramfs(&self) -> Result<PathBuf> {
-        self.make_initramfs(None)
+    pub fn bare_initramfs(&self, architecture: Architecture) -> Result<PathBuf> {
+        self.make_initramfs(architecture, None)
     }
 
-    fn make_initramfs(&self, modules: Option<(&Kernel, &Selection)>) -> Result<PathBuf> {
-        let busybox = self.busybox()?;
+    fn make_initramfs(
+        &self,
+        architecture: Architecture,
+        modules: Option<(&Kernel, &Selection)>,
+    ) -> Result<PathBuf> {
+        let busybox = self.busybox(architecture)?;
         let name = format!("initramfs/{}.cpio", key(&busybox.sha256, modules));
         let path = self.cache.path(&name);
         if path.exists() {

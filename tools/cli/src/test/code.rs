@@ -59,18 +59,25 @@ fn clippy_host(root: &Path) -> Tally {
     one(command.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Every core crate as the board has it: on the bare-metal target, without std.
+/// Every core crate as boards have it: on the bare-metal targets, without std.
 fn clippy_core(root: &Path) -> Tally {
-    let mut command = cargo(root);
-    command.args(["clippy", "--quiet", "--target", TARGET]);
-    match packages(root, &["core/"]) {
-        Ok(packages) => one(on(&mut command, &packages)),
-        Err(error) => Tally::fail(format!("{error:#}")),
+    let packages = match packages(root, &["core/"]) {
+        Ok(packages) => packages,
+        Err(error) => return Tally::fail(format!("{error:#}")),
+    };
+    let mut total = Tally::default();
+    for target in [TARGET, TARGET_32] {
+        let mut command = cargo(root);
+        command.args(["clippy", "--quiet", "--target", target]);
+        let tally = one(on(&mut command, &packages));
+        total.add(&tally);
+        total.details += &tally.details;
     }
+    total
 }
 
-/// The linker script of a guest that is there for 32 bit, too.
-const SCRIPT_32: &str = "image-arm.ld";
+/// The linker script of an image that is there for 32 bit, too: a guest's, the hypervisor's.
+const SCRIPTS_32: [&str; 2] = ["image-arm.ld", "linker-arm.ld"];
 
 /// Each image alone, since features unify across a workspace.
 fn clippy_images(root: &Path) -> Tally {
@@ -80,7 +87,9 @@ fn clippy_images(root: &Path) -> Tally {
     };
     let mut total = Tally::default();
     for (folder, package) in images {
-        let both = folder.join(SCRIPT_32).is_file();
+        let both = SCRIPTS_32
+            .iter()
+            .any(|script| folder.join(script).is_file());
         for target in [TARGET, TARGET_32].iter().take(1 + usize::from(both)) {
             let mut command = cargo(root);
             command.args(["clippy", "--quiet", "--release", "--target", target]);

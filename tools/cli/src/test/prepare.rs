@@ -16,7 +16,7 @@ use crate::board::{self, Ready, Start};
 use crate::commands::run::{self, More};
 use crate::exit::{Blame, Code, Outcome};
 use crate::machine::{self, Placed};
-use crate::{cargo, initramfs, process, repo, system};
+use crate::{initramfs, process, repo, system};
 
 /// A case whose board is ready.
 pub struct Prepared<'a> {
@@ -112,7 +112,7 @@ fn virtual_board(
     let start = start(case);
     let tools = start.tools(store, description)?;
     let artifacts = description.artifacts();
-    let mut resolved = system::resolve(root, store, &artifacts, cargo::TARGET)?;
+    let mut resolved = system::resolve(root, store, &artifacts, description.board.architecture())?;
     for (vm, more) in more {
         if let Some(resolved) = resolved.get_mut(*vm) {
             more.add_to(resolved).blame(Code::Refused)?;

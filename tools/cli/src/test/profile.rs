@@ -18,7 +18,7 @@ use crate::board::{Ready, Start};
 use crate::console::session::{self, Input, Request, Sink};
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::overrides::Overrides;
-use crate::{cargo, repo, system};
+use crate::{repo, system};
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
@@ -192,7 +192,12 @@ fn board(root: &Path, dir: &Path, cores: u64) -> Outcome<Ready> {
         ..Start::default()
     };
     let tools = start.tools(&store, &system)?;
-    let resolved = system::resolve(root, &store, &system.artifacts(), cargo::TARGET)?;
+    let resolved = system::resolve(
+        root,
+        &store,
+        &system.artifacts(),
+        system.board.architecture(),
+    )?;
     let bytes = system::build(root, &system, &resolved, None)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Usage)?;

@@ -1,0 +1,62 @@
+//! What a panic shows of this CPU.
+
+use crate::image::IMAGE_BASE;
+use crate::mmu::STACKS;
+use crate::read;
+use crate::vectors::FaultFrame;
+use core::fmt::Arguments;
+use hanok_types::Regs;
+
+const VECTORS: [&str; 4] = ["synchronous exception", "IRQ", "FIQ", "SError"];
+
+/// An exception that EL2 itself took; `vector` counts the entries of its own two quarters of
+/// the table. The first line is said with "panic: " before it.
+pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)) {
+    let kind = VECTORS[(vector % 4) as usize];
+    let (esr, far, elr) = (read!("esr_el2"), read!("far_el2"), read!("elr_el2"));
+    // What is mapped in the window of stacks does not fault.
+    let why = match (STACKS..IMAGE_BASE).contains(&far) {
+        true => " (a stack ran over)",
+        false => "",
+    };
+    say(format_args!(
+        "panic: {kind} in the hypervisor at {elr:#x}{why}: ESR_EL2 {esr:#x} FAR_EL2 {far:#x}"
+    ));
+    for (index, values) in frame.x.chunks(4).enumerate() {
+        say(format_args!("  x{:<2} {values:x?}", index * 4));
+    }
+    say(format_args!("  sp  {:#x}", frame.sp));
+}
+
+/// What tells how this CPU came here: the exit that it served last, and its own state.
+pub fn cpu(mut say: impl FnMut(Arguments<'_>)) {
+    let sp: u64;
+    // SAFETY: reads the stack pointer.
+    unsafe {
+        core::arch::asm!("mov {}, sp", out(reg) sp, options(nomem, nostack, preserves_flags))
+    };
+    say(format_args!(
+        "  sp {sp:#x} esr {:#x} elr {:#x} far {:#x} hpfar {:#x} spsr {:#x}",
+        read!("esr_el2"),
+        read!("elr_el2"),
+        read!("far_el2"),
+        read!("hpfar_el2"),
+        read!("spsr_el2"),
+    ));
+    say(format_args!(
+        "  hcr {:#x} vttbr {:#x} vtcr {:#x} sctlr {:#x} ttbr0 {:#x} mpidr {:#x}",
+        read!("hcr_el2"),
+        read!("vttbr_el2"),
+        read!("vtcr_el2"),
+        read!("sctlr_el2"),
+        read!("ttbr0_el2"),
+        read!("mpidr_el1"),
+    ));
+}
+
+/// A vCPU's general registers.
+pub fn registers(regs: &Regs, mut say: impl FnMut(Arguments<'_>)) {
+    for (index, values) in regs.x.chunks(4).enumerate() {
+        say(format_args!("    x{:<2} {values:x?}", index * 4));
+    }
+}

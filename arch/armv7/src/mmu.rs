@@ -1,0 +1,178 @@
+//! The hypervisor's own translation, and TLB maintenance for it and for stage 2.
+//!
+//! Address space of Hyp mode (32 bits): physical addresses one to one from 0 up to [`STACKS`],
+//! there the stacks, and the image at [`crate::image::IMAGE_BASE`]. RAM and devices of a board
+//! from [`STACKS`] on are out of reach, and so is what lies beyond 4 GiB. Code is read-only,
+//! data is never executable, the image's own frames have no second mapping, and every stack ends
+//! in addresses where nothing is mapped. Format: LPAE (DDI 0406C, B3.6), whose descriptors for
+//! Hyp mode are those of VMSAv8-64 for an EL2 without VHE.
+
+use crate::frames::Frames;
+use crate::{maintain, write};
+use hanok_hal::Tlb;
+use hanok_paging::{El2Stage1, Geometry, MapError, Stage1Attributes, Table};
+use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
+
+/// Where stacks are.
+pub const STACKS: u64 = 0xfd00_0000;
+/// Where nothing is ever mapped, for a test.
+pub const HOLE: u64 = 0xfff0_0000;
+/// From one CPU's stacks to the next one's.
+const STRIDE: u64 = 0x4_0000;
+/// Bytes of the normal stack; below it nothing is mapped.
+pub const STACK: u64 = 0x8000;
+/// Bytes of the emergency stack; around it nothing is mapped.
+pub const EMERGENCY_STACK: u64 = 0x2000;
+
+/// What of physical memory the hypervisor reaches.
+pub fn reachable() -> Span<Hpa> {
+    Span::new(Hpa::new(0), STACKS).unwrap_or_default()
+}
+
+/// Tops of a CPU's two stacks: normal, emergency.
+pub fn stack_tops(cpu: CpuId) -> (u64, u64) {
+    let base = STACKS + cpu.index() as u64 * STRIDE;
+    (base + 0x2_0000, base + 0x3_0000)
+}
+
+/// The hypervisor's table while it is being made.
+#[derive(Debug)]
+pub struct OwnTable(Table<El2Stage1, Frames>);
+
+/// Why the hypervisor's table could not be made.
+pub type OwnMapError = MapError<Hva>;
+
+impl OwnTable {
+    /// An empty one; `None` where `frames` has none left.
+    pub fn new(frames: Frames) -> Option<Self> {
+        Table::new(Geometry::BITS_32, frames).map(Self)
+    }
+
+    /// Maps `len` bytes, whole pages, at `at`.
+    pub fn map(
+        &mut self,
+        at: u64,
+        to: Hpa,
+        len: u64,
+        rights: Stage1Attributes,
+    ) -> Result<(), OwnMapError> {
+        if len == 0 {
+            return Ok(());
+        }
+        let span = Span::new(Hva::new(at), len).ok_or(MapError::OutOfRange)?;
+        self.0.map(&mut HypTlb, span, to, rights)
+    }
+
+    /// Maps a range where it is; partial pages count whole.
+    pub fn map_in_place(
+        &mut self,
+        range: Span<Hpa>,
+        rights: Stage1Attributes,
+    ) -> Result<(), OwnMapError> {
+        let start = range.start().align_down(PAGE_SIZE);
+        let end = range
+            .end()
+            .align_up(PAGE_SIZE)
+            .ok_or(MapError::OutOfRange)?;
+        self.map(start.get(), start, end.get() - start.get(), rights)
+    }
+
+    /// Maps a CPU's stacks to frames at `frames`: first the normal one, then the other.
+    pub fn map_stacks(&mut self, cpu: CpuId, frames: Hpa) -> Result<(), OwnMapError> {
+        let (normal, emergency) = stack_tops(cpu);
+        self.map(normal - STACK, frames, STACK, Stage1Attributes::DATA)?;
+        let second = Hpa::new(frames.get() + STACK);
+        self.map(
+            emergency - EMERGENCY_STACK,
+            second,
+            EMERGENCY_STACK,
+            Stage1Attributes::DATA,
+        )
+    }
+
+    /// Physical address of the table.
+    pub fn root(&self) -> Hpa {
+        self.0.root()
+    }
+
+    /// Makes it this CPU's translation, for good.
+    ///
+    /// # Safety
+    /// Everything in use, this code and its stack included, is mapped where it is now.
+    pub unsafe fn activate(&self) {
+        crate::sysreg::dsb_sy();
+        write!("ttbr0_el2", self.root().get());
+        crate::sysreg::isb();
+        flush_own_tlb();
+        forbid_writable_code();
+    }
+}
+
+/// A writable page is never executed, whatever its descriptor says (HSCTLR.WXN).
+pub fn forbid_writable_code() {
+    const WXN: u64 = 1 << 19;
+    // With the final tables no code page is writable, so nothing in use changes.
+    write!("sctlr_el2", crate::read!("sctlr_el2") | WXN);
+    crate::sysreg::isb();
+    flush_own_tlb();
+}
+
+fn flush_own_tlb() {
+    // TLBIALLH.
+    maintain!(4 8 7 0, 0);
+    crate::sysreg::dsb_sy();
+    crate::sysreg::isb();
+}
+
+/// TLBs of the hypervisor's own translation, on all CPUs.
+#[derive(Debug)]
+pub struct HypTlb;
+
+impl Tlb<Hva> for HypTlb {
+    fn invalidate(&mut self, range: Span<Hva>) {
+        crate::sysreg::dsb_ish();
+        for page in (range.start().get()..range.end().get()).step_by(PAGE_SIZE as usize) {
+            // TLBIMVAHIS.
+            maintain!(4 8 3 1, page as u32);
+        }
+        crate::sysreg::dsb_ish();
+        crate::sysreg::isb();
+    }
+}
+
+/// TLBs of the stage 2 whose VTTBR value this is, on all CPUs.
+#[derive(Debug)]
+pub struct Stage2Tlb(pub u64);
+
+impl Tlb<Ipa> for Stage2Tlb {
+    fn invalidate(&mut self, _range: Span<Ipa>) {
+        crate::sysreg::dsb_ish();
+        let current = crate::read!("vttbr_el2");
+        write!("vttbr_el2", self.0);
+        crate::sysreg::isb();
+        // TLBIALLIS: in Hyp mode all entries of the current VMID, of either stage (DDI 0406C,
+        // B3.10.5).
+        maintain!(0 8 3 0, 0);
+        crate::sysreg::dsb_ish();
+        crate::sysreg::isb();
+        write!("vttbr_el2", current);
+        crate::sysreg::isb();
+    }
+}
+
+/// Forgets what this CPU's TLBs hold of the guest whose VMID is set.
+pub fn forget_this_vmid() {
+    // TLBIALL.
+    maintain!(0 8 7 0, 0);
+    crate::sysreg::dsb_sy();
+    crate::sysreg::isb();
+}
+
+/// Forgets what all CPUs' TLBs hold of any guest.
+pub fn forget_all_vmids() {
+    crate::sysreg::dsb_ish();
+    // TLBIALLNSNHIS.
+    maintain!(4 8 3 4, 0);
+    crate::sysreg::dsb_ish();
+    crate::sysreg::isb();
+}

@@ -1,0 +1,160 @@
+//! Trap entry and return.
+//!
+//! While a guest runs, SP_hyp points at its [`Vcpu`], whose first field is the trap frame: an
+//! exit stores registers without needing a free one, then takes the pCPU's stack. Hyp mode uses
+//! LR_usr and the User bank of R8 to R12 (DDI 0406C, B1.3.2), so these are what is stored; the
+//! banked registers of the guest's other modes stay in the CPU until Rust asks for them. The
+//! handler gets the vCPU that ran and answers with the vCPU to resume; nothing of the
+//! hypervisor's own survives between two exits, so there is nothing else to save.
+//!
+//! An exception taken from Hyp mode itself is our own fault and ends in a panic, on a stack of
+//! its own: the reason may be that the normal one ran over.
+
+use crate::vcpu::Vcpu;
+use core::mem::offset_of;
+
+core::arch::global_asm!(
+    r#"
+    .section .text.vectors, "ax"
+    .arm
+    .arch_extension virt
+
+    // From the guest: R0 to R12 and LR_usr to the frame, and on to the handler.
+    .macro from_guest handler
+    stmia   sp, {{r0-r12, lr}}
+    mov     r0, sp
+    ldr     sp, [r0, #{stack}]
+    mov     r11, #0
+    bl      \handler
+    b       hanok_enter
+    .endm
+
+    // From Hyp mode: everything to the emergency stack, then the panic that shows it. TPIDRURO,
+    // the guest's, is lost: this never returns.
+    .macro from_hypervisor kind
+    mcr     p15, 0, r0, c13, c0, 3
+    mrc     p15, 4, r0, c13, c0, 2
+    ldr     r0, [r0, #{emergency}]
+    stmdb   r0!, {{r1, lr}}
+    mov     r1, #\kind
+    b       hanok_hyp_fault_entry
+    .endm
+
+    .balign 32
+    .global hanok_vectors
+hanok_vectors:
+    b       .                       // the reset of a PL2 that does not exist
+    b       hyp_undefined
+    b       hyp_call
+    b       hyp_prefetch
+    b       hyp_data
+    b       guest_sync
+    b       guest_irq
+    b       guest_irq
+
+hyp_undefined:
+    from_hypervisor 1
+hyp_call:
+    from_hypervisor 2
+hyp_prefetch:
+    from_hypervisor 3
+hyp_data:
+    from_hypervisor 4
+guest_sync:
+    from_guest hanok_on_sync
+guest_irq:
+    from_guest hanok_on_irq
+
+    // To the guest: r0 = the vCPU.
+    .global hanok_enter
+hanok_enter:
+    mov     sp, r0
+    ldmia   sp, {{r0-r12, lr}}
+    eret
+    // Nothing may be speculated past the return (straight-line speculation).
+    dsb     nsh
+    isb
+
+    // r0 = the emergency stack, r1 and lr of then on it; r1 = vector; r0 of then in TPIDRURO.
+hanok_hyp_fault_entry:
+    str     sp, [r0, #-8]!
+    mov     sp, r0
+    sub     sp, sp, #52
+    str     r2, [sp, #8]
+    add     r0, sp, #12
+    stmia   r0, {{r3-r12}}
+    mrc     p15, 0, r2, c13, c0, 3
+    str     r2, [sp, #0]
+    ldr     r2, [sp, #60]
+    str     r2, [sp, #4]
+    ldr     r2, [sp, #64]
+    str     r2, [sp, #56]
+    // The frame: r0 to r12 at 0 to 48, sp at 52, lr at 56.
+    mov     r2, sp
+    mov     r0, r1
+    mov     r1, #0
+    bic     sp, sp, #7
+    mov     r11, #0
+    bl      hanok_on_el2_fault
+    b       .
+
+    // r0: a stack's top, r1: its argument, r2: where to go, for good.
+    .global hanok_go_on_stack
+hanok_go_on_stack:
+    mov     sp, r0
+    mov     r0, r1
+    mov     r11, #0
+    mov     lr, #0
+    bx      r2
+"#,
+    stack = const offset_of!(Vcpu, stack),
+    emergency = const offset_of!(crate::cpu::Cpu, emergency_stack),
+);
+
+const _: () = assert!(offset_of!(Vcpu, frame) == 0);
+
+/// What was in the registers when Hyp mode itself faulted.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FaultFrame {
+    /// R0 to R12.
+    pub r: [u32; 13],
+    /// The stack pointer.
+    pub sp: u32,
+    /// The link register.
+    pub lr: u32,
+}
+
+unsafe extern "C" {
+    static hanok_vectors: u8;
+    fn hanok_enter(vcpu: *mut u8) -> !;
+    fn hanok_go_on_stack(stack: usize, argument: *mut u8, next: usize) -> !;
+}
+
+/// Points this CPU at the vectors.
+pub fn install() {
+    // HVBAR gets the linked address of a table that is 32-byte aligned and never freed.
+    crate::write!("vbar_el2", &raw const hanok_vectors as u64);
+    crate::sysreg::isb();
+}
+
+/// Leaves for the guest of `vcpu`, for the first time on this stack.
+///
+/// # Safety
+/// `vcpu` is this pCPU's current vCPU, loaded; nothing of the caller's stack is needed again.
+pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
+    // SAFETY: by this function's contract.
+    unsafe {
+        (*vcpu).depart();
+        hanok_enter(vcpu.cast())
+    }
+}
+
+/// Goes on at `next`, on another stack.
+///
+/// # Safety
+/// `stack` is the top of a mapped stack, and this CPU's; nothing of the caller's is needed again.
+pub unsafe fn go_on_stack<T>(stack: u64, argument: *mut T, next: extern "C" fn(*mut T) -> !) -> ! {
+    // SAFETY: by this function's contract.
+    unsafe { hanok_go_on_stack(stack as usize, argument.cast(), next as usize) }
+}

@@ -1,0 +1,119 @@
+//! Trapped coprocessor instructions of AArch32 code.
+//!
+//! Most registers are views of AArch64 ones (`hanok_decode::Coprocessor::counterpart`), which
+//! `system_registers.rs` answers; here is what AArch32 alone has. Closed by default, as there.
+//!
+//! A VM whose EL1 is AArch32 has no self-hosted debug: ID_DFR0 and DBGDIDR say so, and the
+//! registers of coprocessor 14 read as zero and ignore writes, since kernels probe them before
+//! they look whether there are any (DDI 0406C, C11.11). Nor has it Jazelle, whose
+//! registers no switch saves.
+
+use crate::exit::CoprocessorAccess;
+use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
+use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
+use hanok_hal::ListRegisters;
+
+/// ID_PFR0: A32, T32 and ThumbEE (State0, 1 and 3), without Jazelle (State2).
+const INSTRUCTION_SETS: u64 = 0xf0ff;
+/// Bits of a general register.
+const WORD: u32 = 32;
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    pub(crate) fn coprocessor(&mut self, access: CoprocessorAccess) -> Action {
+        match access {
+            CoprocessorAccess::Cp15(one) => self.system_control(one),
+            CoprocessorAccess::Cp15Pair(pair) => self.system_control_pair(pair),
+            CoprocessorAccess::Cp14(one) => self.debug_channel(one),
+            CoprocessorAccess::Cp14Pair(pair) => self.debug_address(pair),
+            CoprocessorAccess::Vmrs(one) => match one.vmrs_counterpart() {
+                Some(id) => self.by_counterpart(id, one),
+                None => undefined(),
+            },
+        }
+    }
+
+    fn by_counterpart(&mut self, id: SysReg, one: Coprocessor) -> Action {
+        self.system_register(SystemRegister {
+            id,
+            register: one.register,
+            write: !one.read,
+        })
+    }
+
+    fn system_control(&mut self, one: Coprocessor) -> Action {
+        match one.counterpart() {
+            Some(SysReg::ID_DFR0_EL1) if one.read => self.give(one, 0),
+            Some(SysReg::ID_PFR0_EL1) if one.read => {
+                let action = self.by_counterpart(SysReg::ID_PFR0_EL1, one);
+                let sets = self.regs.get(one.register) & INSTRUCTION_SETS;
+                self.regs.set(one.register, sets);
+                action
+            }
+            Some(id) => self.by_counterpart(id, one),
+            None if is_l2ctlr(&one) && one.read => {
+                // Bits 25:24: the number of CPUs less one (DDI 0438, 4.3.57). More than four
+                // CPUs have several such caches.
+                let others = self.vm.vcpus().clamp(1, 4) as u64 - 1;
+                self.give(one, others << 24)
+            }
+            None => undefined(),
+        }
+    }
+
+    fn system_control_pair(&mut self, pair: CoprocessorPair) -> Action {
+        match pair.counterpart() {
+            Some(SysReg::CNTP_CVAL_EL0) if pair.read => {
+                let value = self.vcpu.timer.compare();
+                self.give_pair(pair, value)
+            }
+            Some(id) if !pair.read => self.write_register(id, self.pair(pair)),
+            _ => undefined(),
+        }
+    }
+
+    /// Coprocessor 14: debug is opc1 0.
+    fn debug_channel(&mut self, one: Coprocessor) -> Action {
+        match (one.opc1, one.read) {
+            (0, true) => self.give(one, 0),
+            (0, false) => Action::Next,
+            _ => undefined(),
+        }
+    }
+
+    /// DBGDRAR and DBGDSAR: zero says that there is nothing in memory.
+    fn debug_address(&mut self, pair: CoprocessorPair) -> Action {
+        match (pair.opc1, pair.read) {
+            (0, true) => self.give_pair(pair, 0),
+            _ => undefined(),
+        }
+    }
+
+    fn give(&mut self, one: Coprocessor, value: u64) -> Action {
+        self.regs.set(one.register, value);
+        Action::Next
+    }
+
+    fn give_pair(&mut self, pair: CoprocessorPair, value: u64) -> Action {
+        let [low, high] = pair.registers;
+        self.regs.set(low, value & u64::from(u32::MAX));
+        self.regs.set(high, value >> WORD);
+        Action::Next
+    }
+
+    fn pair(&self, pair: CoprocessorPair) -> u64 {
+        let [low, high] = pair
+            .registers
+            .map(|register| self.regs.get(register) & u64::from(u32::MAX));
+        low | high << WORD
+    }
+}
+
+fn undefined() -> Action {
+    Action::Inject(GuestFault::Undefined)
+}
+
+/// The L2 control register of Cortex-A7 and A15 (CRn 9, opc1 1, CRm 0, opc2 2), by which
+/// kernels count the CPUs of a cluster.
+fn is_l2ctlr(one: &Coprocessor) -> bool {
+    (one.crn, one.opc1, one.crm, one.opc2) == (9, 1, 0, 2)
+}

@@ -1,0 +1,145 @@
+//! Trapped coprocessor instructions, and what AArch32 code may ask of PSCI.
+
+use crate::exit::CoprocessorAccess;
+use crate::fake::Fixture;
+use crate::{Action, Exit, GuestFault, function, id_register};
+use hanok_decode::{Condition, Coprocessor, CoprocessorPair, SysReg};
+
+const UNDEFINED: Action = Action::Inject(GuestFault::Undefined);
+/// A CPSR: Supervisor mode, all masked.
+const SUPERVISOR: u64 = 0x1d3;
+
+fn register(opc1: u8, crn: u8, crm: u8, opc2: u8, read: bool) -> Coprocessor {
+    Coprocessor {
+        condition: Condition::Unknown,
+        opc1,
+        opc2,
+        crn,
+        crm,
+        register: 5,
+        read,
+    }
+}
+
+fn pair(opc1: u8, crm: u8, read: bool) -> CoprocessorPair {
+    CoprocessorPair {
+        condition: Condition::Unknown,
+        opc1,
+        crm,
+        registers: [5, 6],
+        read,
+    }
+}
+
+fn get(vm: &mut Fixture, access: CoprocessorAccess) -> (Action, u64) {
+    vm.regs[0].x[5] = 0x5555_5555;
+    let action = vm.handle(0, Exit::Coprocessor(access));
+    (action, vm.regs[0].x[5])
+}
+
+fn cp15(vm: &mut Fixture, opc1: u8, crn: u8, crm: u8, opc2: u8) -> (Action, u64) {
+    let access = register(opc1, crn, crm, opc2, true);
+    get(vm, CoprocessorAccess::Cp15(access))
+}
+
+#[test]
+fn id_registers_are_those_of_aarch64_without_debug_and_jazelle() {
+    let mut vm = Fixture::new(1);
+    for (crm, opc2) in [(1, 1), (1, 4), (1, 7), (2, 0), (2, 5)] {
+        let id = SysReg::from_fields(3, 0, 0, crm, opc2);
+        let wanted = id_register(id, u64::MAX);
+        assert_eq!(cp15(&mut vm, 0, 0, crm, opc2), (Action::Next, wanted));
+        let write = CoprocessorAccess::Cp15(register(0, 0, crm, opc2, false));
+        assert_eq!(get(&mut vm, write).0, UNDEFINED, "{id} is read-only");
+    }
+    assert_eq!(cp15(&mut vm, 0, 0, 1, 2), (Action::Next, 0), "ID_DFR0");
+    let (action, pfr0) = cp15(&mut vm, 0, 0, 1, 0);
+    assert_eq!((action, pfr0 >> 8 & 0xf), (Action::Next, 0), "Jazelle");
+    let pfr1 = cp15(&mut vm, 0, 0, 1, 1).1;
+    assert_eq!(pfr1 & 0xf0f0, 0, "Security, Virtualization");
+    let mvfr0 = register(0, 7, 0, 0, true);
+    let (action, value) = get(&mut vm, CoprocessorAccess::Vmrs(mvfr0));
+    let wanted = id_register(SysReg::MVFR0_EL1, u64::MAX);
+    assert_eq!((action, value), (Action::Next, wanted));
+}
+
+#[test]
+fn a_cluster_has_as_many_cpus_as_the_vm() {
+    for (vcpus, field) in [(1, 0), (3, 2), (8, 3)] {
+        let mut vm = Fixture::new(vcpus);
+        let l2ctlr = cp15(&mut vm, 1, 9, 0, 2);
+        assert_eq!(l2ctlr, (Action::Next, field << 24), "{vcpus} vCPUs");
+    }
+}
+
+#[test]
+fn the_physical_timer_is_the_core_s() {
+    let mut vm = Fixture::new(1);
+    (vm.regs[0].x[5], vm.regs[0].x[6]) = (0xffff_ffff_0000_1000, 7);
+    let write = Exit::Coprocessor(CoprocessorAccess::Cp15Pair(pair(2, 14, false)));
+    assert_eq!(vm.handle(0, write), Action::Next);
+    let (action, low) = get(&mut vm, CoprocessorAccess::Cp15Pair(pair(2, 14, true)));
+    assert_eq!((action, low, vm.regs[0].x[6]), (Action::Next, 0x1000, 7));
+    vm.regs[0].x[5] = 1;
+    let enable = register(0, 14, 2, 1, false);
+    let enable = Exit::Coprocessor(CoprocessorAccess::Cp15(enable));
+    assert_eq!(vm.handle(0, enable), Action::Next);
+    assert_eq!(cp15(&mut vm, 0, 14, 2, 1).1 & 1, 1);
+}
+
+#[test]
+fn debug_reads_as_absent_and_the_rest_is_undefined() {
+    let mut vm = Fixture::new(1);
+    let cp14 = |opc1, read| CoprocessorAccess::Cp14(register(opc1, 0, 0, 0, read));
+    assert_eq!(get(&mut vm, cp14(0, true)), (Action::Next, 0), "DBGDIDR");
+    assert_eq!(get(&mut vm, cp14(0, false)).0, Action::Next);
+    let rom = CoprocessorAccess::Cp14Pair(pair(0, 1, true));
+    assert_eq!(get(&mut vm, rom), (Action::Next, 0), "DBGDRAR");
+    for opc1 in [1, 6, 7] {
+        assert_eq!(get(&mut vm, cp14(opc1, true)).0, UNDEFINED, "opc1 {opc1}");
+    }
+    // The performance monitors, and an implementation's own.
+    assert_eq!(cp15(&mut vm, 0, 9, 12, 0).0, UNDEFINED);
+    assert_eq!(cp15(&mut vm, 0, 15, 0, 1).0, UNDEFINED);
+    let unknown = CoprocessorAccess::Cp15Pair(pair(0, 15, true));
+    assert_eq!(get(&mut vm, unknown).0, UNDEFINED);
+}
+
+#[test]
+fn any_coprocessor_access_has_an_answer() {
+    let mut vm = Fixture::new(2);
+    for fields in 0..1u32 << 14 {
+        let part = |at: u32, bits: u32| (fields >> at & ((1 << bits) - 1)) as u8;
+        let one = register(
+            part(0, 3),
+            part(3, 4),
+            part(7, 4),
+            part(11, 3),
+            part(0, 1) != 0,
+        );
+        vm.handle(0, Exit::Coprocessor(CoprocessorAccess::Cp15(one)));
+        vm.handle(0, Exit::Coprocessor(CoprocessorAccess::Cp14(one)));
+        vm.handle(0, Exit::Coprocessor(CoprocessorAccess::Vmrs(one)));
+        let two = pair(part(0, 4), part(4, 4), part(8, 1) != 0);
+        vm.handle(0, Exit::Coprocessor(CoprocessorAccess::Cp15Pair(two)));
+        vm.handle(0, Exit::Coprocessor(CoprocessorAccess::Cp14Pair(two)));
+    }
+}
+
+#[test]
+fn a_cpu_starts_in_thumb_state_only_from_aarch32() {
+    let start = |pstate: u64, pc: u64| {
+        let mut vm = Fixture::new(2);
+        let regs = &mut vm.regs[0];
+        regs.pstate = pstate;
+        (regs.x[0], regs.x[1]) = (function::CPU_ON.into(), 1);
+        (regs.x[2], regs.x[3]) = (pc, 0);
+        vm.handle(0, Exit::Hypercall);
+        vm.regs[0].x[0] as i64
+    };
+    const INVALID_ADDRESS: i64 = -9;
+    assert_eq!(start(SUPERVISOR, 0x4000_0001), 0);
+    assert_eq!(start(SUPERVISOR, 0x4000_0000), 0);
+    assert_eq!(start(SUPERVISOR, 0x4000_0002), INVALID_ADDRESS);
+    assert_eq!(start(0x3c5, 0x4000_0001), INVALID_ADDRESS);
+}

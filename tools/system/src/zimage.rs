@@ -1,0 +1,156 @@
+//! 32-bit ARM kernels: a zImage, which unpacks itself (Documentation/arch/arm/booting.rst).
+//!
+//! It is loaded where QEMU's `-kernel` puts it, 64 KiB into RAM, and unpacks the kernel to a little
+//! behind the start of RAM, having brought itself out of the way first. The initramfs and the tree
+//! lie behind all that: how much it is, newer zImages say in a table of tags, of which the one of
+//! the kernel's size is read here (arch/arm/boot/compressed/vmlinux.lds.S).
+
+use crate::diagnostic::Words;
+use crate::kernel::{Kernel, said, u32_at};
+use std::borrow::Cow;
+
+/// Where the header's fields are.
+const MAGIC_AT: usize = 0x24;
+const START_AT: usize = 0x28;
+const END_AT: usize = 0x2c;
+const TAGS_MAGIC_AT: usize = 0x34;
+const TAGS_AT: usize = 0x38;
+const MAGIC: u32 = 0x016f_2818;
+const TAGS_MAGIC: u32 = 0x4545_4545;
+/// The tag of the kernel's size: where in the file the size of the unpacked kernel is, the size
+/// of its bss, and, since Linux 5.8, TEXT_OFFSET and the size of the unpacker's heap.
+const KERNEL_SIZE: u32 = 0x5a53_4c4b;
+/// Where the kernel is loaded, from the start of RAM.
+const OFFSET: u64 = 0x1_0000;
+/// Where the kernel runs, from the start of RAM, where it does not say: TEXT_OFFSET.
+const TEXT_OFFSET: u32 = 0x8000;
+/// Room for the unpacker's stack, its heap, and what else it has.
+const SLACK: u64 = 1 << 20;
+/// What a program gets that does not say how much it takes.
+const ASSUMED: u64 = 16 << 20;
+/// More than that is a damaged header.
+const MOST: u64 = 256 << 20;
+
+/// Whether these bytes begin as a zImage does.
+pub(crate) fn is_one(bytes: &[u8]) -> bool {
+    u32_at(bytes, MAGIC_AT) == Some(MAGIC)
+}
+
+/// The zImage in a file's `bytes`, or why it cannot be one.
+pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
+    if !is_one(bytes) {
+        return Err(Words::new(
+            said(bytes),
+            "the VM boots a zImage for 32-bit ARM, which has 0x016f2818 at byte 36",
+            "give a 32-bit kernel, such as \"debian:6.1\" or a build's arch/arm/boot/zImage",
+        ));
+    }
+    let [start, end] = [START_AT, END_AT].map(|at| u64::from(u32_at(bytes, at).unwrap_or(0)));
+    let len = bytes.len() as u64;
+    // A program may need more memory than it has bytes; a kernel's tail may be padding.
+    let size = end.saturating_sub(start).max(len);
+    if end <= start || size > MOST {
+        return Err(Words::new(
+            "this zImage's header makes no sense",
+            format!("start {start:#x}, end {end:#x}, file {len:#x}"),
+            "download or build the kernel again",
+        ));
+    }
+    let unpacked = unpacked(bytes).unwrap_or(ASSUMED);
+    if unpacked > MOST {
+        return Err(Words::new(
+            "this zImage's table of tags makes no sense",
+            format!("it claims {unpacked:#x} bytes of memory"),
+            "download or build the kernel again",
+        ));
+    }
+    // Unpacked from the start of RAM on, with the packed one behind it.
+    let image_size = (unpacked.max(OFFSET + size) + size + SLACK) - OFFSET;
+    Ok(Kernel {
+        image: Cow::Borrowed(bytes),
+        text_offset: OFFSET,
+        image_size,
+    })
+}
+
+/// Where the unpacked kernel and its bss end, from the start of RAM, where the file says.
+fn unpacked(bytes: &[u8]) -> Option<u64> {
+    let word = |at: usize| u32_at(bytes, at);
+    if word(TAGS_MAGIC_AT)? != TAGS_MAGIC {
+        return None;
+    }
+    let mut at = word(TAGS_AT)? as usize;
+    // Each tag: its length in words, its kind, its data. A length of zero ends them.
+    while let Some(words) = word(at).filter(|words| *words >= 2) {
+        let field = |index: usize| word(at.checked_add(4 * index)?);
+        if field(1)? == KERNEL_SIZE {
+            let size = word(field(2)? as usize)?;
+            let offset = field(4).filter(|_| words >= 6).unwrap_or(TEXT_OFFSET);
+            return Some(u64::from(offset) + u64::from(size) + u64::from(field(3)?));
+        }
+        at = at.checked_add(words as usize * 4)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zimage(len: usize, tags: &[u32]) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let mut put = |at: usize, value: u32| {
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        };
+        put(MAGIC_AT, MAGIC);
+        put(END_AT, len as u32);
+        if !tags.is_empty() {
+            put(TAGS_MAGIC_AT, TAGS_MAGIC);
+            put(TAGS_AT, 0x40);
+            let places = (0x40..).step_by(4);
+            places.zip(tags).for_each(|(at, tag)| put(at, *tag));
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_table_says_how_much_is_needed() {
+        // A tag of another kind, then that of the size: the unpacked size is in the last word.
+        let mut bytes = zimage(0x1000, &[3, 1, 7, 4, KERNEL_SIZE, 0xffc, 0x10_0000, 0]);
+        bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
+        assert_eq!(unpacked(&bytes), Some(0x50_8000));
+        let kernel = recognise(&bytes).unwrap();
+        assert_eq!(kernel.text_offset, OFFSET);
+        let end = kernel.text_offset + kernel.image_size;
+        assert_eq!(end, 0x50_8000 + 0x1000 + SLACK);
+        let tag = [6, KERNEL_SIZE, 0xffc, 0x10_0000, 0x20_8000, 0x1_0000, 0];
+        let mut bytes = zimage(0x1000, &tag);
+        bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
+        assert_eq!(unpacked(&bytes), Some(0x70_8000));
+    }
+
+    #[test]
+    fn without_a_table_there_is_room_enough() {
+        let bytes = zimage(0x100, &[]);
+        let kernel = recognise(&bytes).unwrap();
+        assert!(kernel.image_size > ASSUMED - OFFSET);
+        assert_eq!(unpacked(&zimage(0x100, &[0])), None);
+    }
+
+    #[test]
+    fn damaged_ones_are_refused() {
+        assert!(recognise(b"").is_err());
+        assert!(recognise(&[0; 0x100]).is_err());
+        let mut bytes = zimage(0x100, &[4, KERNEL_SIZE, 0xfc, 0, 0]);
+        bytes[0xfc..].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(recognise(&bytes).is_err(), "too large");
+        let endless = zimage(0x100, &[0x3fff_ffff, 1, 0]);
+        assert!(
+            recognise(&endless).is_ok(),
+            "tags that lead out of the file"
+        );
+        let mut backwards = zimage(0x100, &[]);
+        backwards[START_AT..START_AT + 4].copy_from_slice(&0x200_u32.to_le_bytes());
+        assert!(recognise(&backwards).is_err());
+    }
+}

@@ -139,8 +139,9 @@ fn machine(gic: Gic, boards: &Boards) -> Machine {
 
 fn settings(plan: &Plan) -> Vec<String> {
     let lmbench = format!(
-        "lmbench: ENOUGH=20000 TIMING_O=0 LOOP_O=0, -P 1 -W 0 -N {}",
-        plan.inner_rounds
+        "lmbench: ENOUGH=20000 TIMING_O=0 LOOP_O=0, -P 1 -W 0 -N {} (ctx-2: -N {})",
+        plan.inner_rounds,
+        25 * plan.inner_rounds
     );
     let rest = SETTINGS.into_iter().map(str::to_owned);
     rest.chain([lmbench]).collect()

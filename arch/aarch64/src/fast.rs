@@ -7,7 +7,7 @@
 //!
 //! - a hypercall with a constant answer;
 //! - a load or store of one register to a device;
-//! - the sending of an SGI by a system register;
+//! - the sending of an SGI to one other vCPU, by a system register or a GICv2's GICD_SGIR;
 //! - the virtual timer's interrupt, and on a GICv2 the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 

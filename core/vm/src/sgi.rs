@@ -5,7 +5,10 @@
 //! the interrupt controller once. All others are put in by the sender.
 //!
 //! Mail is delivered before anybody looks at its vCPU's private interrupts, or changes what
-//! becomes of them, so that nobody can tell when it was.
+//! becomes of them. There is one moment in which it is neither mail nor in the interrupt
+//! controller: between the receiver's taking it and the lock. Who looks then sees the SGI not
+//! pending, as if it had been acknowledged; and who clears it then (GICR_ICPENDR0) comes
+//! before it, as one does who clears what a list register shows already.
 
 use crate::{Guest, Machine, Mail, Vm};
 use hanok_hal::ListRegisters;

@@ -22,6 +22,7 @@ pub mod mutate;
 mod paging;
 mod previrt;
 mod runs;
+mod schedule;
 mod system;
 mod trees;
 mod vgic;
@@ -35,6 +36,7 @@ pub use exits::exits;
 pub use memory::memory;
 pub use paging::paging;
 pub use previrt::{previrt_file, previrt_side, previrt_unpack};
+pub use schedule::schedule;
 pub use system::{board_file, description, hypervisor_binary, kernel_image};
 pub use trees::{board_tree, guest_tree, system_tree};
 pub use vgic::vgic;
@@ -55,11 +57,12 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 }
 
 /// Every target.
-pub const TARGETS: [Target; 26] = [
+pub const TARGETS: [Target; 27] = [
     target("system_tree", system_tree, trees::system_seeds),
     target("board_tree", board_tree, trees::board_seeds),
     target("guest_tree", guest_tree, mutate::noise),
     target("description", description, system::description_seeds),
+    target("schedule", schedule, schedule::seeds),
     target("board_file", board_file, system::board_seeds),
     target("kernel_image", kernel_image, system::kernel_seeds),
     target("hypervisor_binary", hypervisor_binary, system::binary_seeds),

@@ -20,7 +20,7 @@ memory = "900M"
 vcpus = 2
 "#;
 
-fn boards() -> PathBuf {
+pub(crate) fn boards() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards")
 }
 
@@ -59,7 +59,7 @@ fn sane(description: &Description) {
     assert!(description.qemu_args().iter().all(|arg| !arg.is_empty()));
 }
 
-fn refused(found: &[Diagnostic], text: &str) {
+pub(crate) fn refused(found: &[Diagnostic], text: &str) {
     assert!(!found.is_empty());
     for diagnostic in found {
         assert!(

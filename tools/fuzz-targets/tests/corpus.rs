@@ -47,6 +47,7 @@ tests! {
     board_tree 10_000
     guest_tree 2_000
     description 20_000
+    schedule 5_000
     board_file 20_000
     kernel_image 10_000
     hypervisor_binary 5_000

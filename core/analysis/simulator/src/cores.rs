@@ -1,26 +1,10 @@
 //! Who runs on each core: from its root down to a task.
 
-use crate::engine::Engine;
-use crate::scene::{Choice, NodeId};
+use crate::node::NodeId;
+use crate::scene::Choice;
+use crate::state::State;
 use alloc::vec::Vec;
 use hanok_task_model::TaskId;
-
-/// What a core does.
-#[derive(Debug, Default)]
-pub struct Core {
-    /// What it runs.
-    pub runs: Option<TaskId>,
-    /// Until when that holds.
-    pub until: Option<u64>,
-    /// How long it is still busy with the switch.
-    pub delay: u64,
-    /// The CPUs of choosers by which it came to what it runs.
-    path: Vec<(NodeId, usize)>,
-    /// The component that it ran last.
-    last: Option<NodeId>,
-    /// Its last stretch in the timeline.
-    pub recorded: Option<usize>,
-}
 
 /// What the way down led to.
 #[derive(Default)]
@@ -30,7 +14,7 @@ struct Found {
     path: Vec<(NodeId, usize)>,
 }
 
-impl Engine {
+impl State {
     /// Lets every core choose.
     pub fn choose(&mut self) {
         // A round for each core that another one's choice may have displaced somebody from, and

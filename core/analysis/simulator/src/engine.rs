@@ -1,7 +1,8 @@
 //! From one event to the next.
 
-use crate::cores::Core;
-use crate::scene::{Choice, NodeId, Scene};
+use crate::node::NodeId;
+use crate::scene::{Choice, Scene};
+use crate::state::{Core, State};
 use crate::timeline::{Segment, Timeline};
 use crate::{Options, SimError, What};
 use alloc::collections::BTreeSet;
@@ -17,7 +18,7 @@ pub fn simulate(model: &Model, options: &Options) -> Result<Timeline, SimError> 
         What::Component(..) => 0,
     };
     let cores = scene.cores.iter().map(|_| Core::default()).collect();
-    let mut engine = Engine {
+    let mut state = State {
         now: 0,
         scene,
         cores,
@@ -25,21 +26,10 @@ pub fn simulate(model: &Model, options: &Options) -> Result<Timeline, SimError> 
         segments: Vec::new(),
         cost,
     };
-    engine.run(options)
+    state.run(options)
 }
 
-pub struct Engine {
-    pub now: u64,
-    pub scene: Scene,
-    pub cores: Vec<Core>,
-    /// CPUs of components whose choices all wait for something in time, and until when.
-    pub parked: BTreeSet<(u64, NodeId, usize)>,
-    pub segments: Vec<Segment>,
-    /// Of a switch from one component to another.
-    pub cost: u64,
-}
-
-impl Engine {
+impl State {
     fn run(&mut self, options: &Options) -> Result<Timeline, SimError> {
         let mut events = 0;
         while self.now < options.horizon {

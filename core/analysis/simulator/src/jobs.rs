@@ -1,6 +1,6 @@
 //! Tasks and their jobs.
 
-use crate::scene::NodeId;
+use crate::node::NodeId;
 use crate::timeline::Job;
 use crate::{Execution, Jitter, Options};
 use alloc::collections::{BinaryHeap, VecDeque};

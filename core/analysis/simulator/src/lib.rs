@@ -27,9 +27,11 @@ mod chooser;
 mod cores;
 mod engine;
 mod jobs;
+mod node;
 mod options;
 mod place;
 mod scene;
+mod state;
 mod supply;
 mod timeline;
 

@@ -2,6 +2,7 @@
 
 use crate::chooser::{self, Chooser, MAX_MEMBERS};
 use crate::jobs::Tasks;
+use crate::node::NodeId;
 use crate::{Interfaces, Options, SimError, Supply, What, place};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,10 +12,6 @@ use alloc::vec::Vec;
 use hanok_sched::{Interface, Kind, Order, Reservation, Slack};
 use hanok_task_model as model;
 use model::{ComponentId, Home, Member, Mode, Model, Plan, Policy, PoolId, TaskId};
-
-/// A chooser by its place in the scene.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeId(pub usize);
 
 /// What a chooser chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

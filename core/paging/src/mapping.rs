@@ -1,8 +1,6 @@
 //! What a table says of an address, and why it would not change.
 
 use crate::format::Format;
-use crate::table::Table;
-use hanok_hal::TableMemory;
 use hanok_types::{Address, Hpa, Span};
 use thiserror::Error;
 
@@ -37,21 +35,4 @@ pub struct Mapping<F: Format> {
     pub level: u8,
     /// What the leaf allows.
     pub attributes: F::Attributes,
-}
-
-/// The leaves of a table, lowest address first.
-#[derive(Debug)]
-pub struct Mappings<'a, F, M> {
-    pub(crate) table: &'a Table<F, M>,
-    pub(crate) at: u64,
-}
-
-impl<F: Format, M: TableMemory> Iterator for Mappings<'_, F, M> {
-    type Item = Mapping<F>;
-
-    fn next(&mut self) -> Option<Mapping<F>> {
-        let mapping = self.table.next_leaf(self.at)?;
-        self.at = mapping.input.end().get();
-        Some(mapping)
-    }
 }

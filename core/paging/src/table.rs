@@ -2,7 +2,7 @@
 
 use crate::format::{Entry, Format};
 use crate::geometry::{Geometry, Level};
-use crate::mapping::{MapError, Mapping, Mappings};
+use crate::mapping::{MapError, Mapping};
 use core::marker::PhantomData;
 use hanok_hal::{TableMemory, Tlb};
 use hanok_types::{Address, Hpa, PAGE_SIZE, Span};
@@ -211,7 +211,7 @@ impl<F: Format, M: TableMemory> Table<F, M> {
     }
 
     /// The first leaf that ends after `address`.
-    pub(crate) fn next_leaf(&self, address: u64) -> Option<Mapping<F>> {
+    fn next_leaf(&self, address: u64) -> Option<Mapping<F>> {
         let mut at = address;
         while at < self.geometry.input_size() {
             let (slot, entry) = self.locate(at);
@@ -446,5 +446,22 @@ fn check_output<F: Format>(output: Hpa, len: u64) -> Result<(), MapError<F::Inpu
     match output.get().checked_add(len) {
         Some(end) if end <= 1 << F::OUTPUT_BITS => Ok(()),
         _ => Err(MapError::OutOfRange),
+    }
+}
+
+/// The leaves of a table, lowest address first.
+#[derive(Debug)]
+pub struct Mappings<'a, F, M> {
+    table: &'a Table<F, M>,
+    at: u64,
+}
+
+impl<F: Format, M: TableMemory> Iterator for Mappings<'_, F, M> {
+    type Item = Mapping<F>;
+
+    fn next(&mut self) -> Option<Mapping<F>> {
+        let mapping = self.table.next_leaf(self.at)?;
+        self.at = mapping.input.end().get();
+        Some(mapping)
     }
 }

@@ -1,9 +1,10 @@
 //! Sensitive A32 words (DDI 0406C A5).
 
 use super::operation::{
-    Banked, Block, DataOperation, Direction, Fields, Hint, Index, Operand, Operation, Return,
-    ReturnFrom, Shift, Status, Unprivileged,
+    Banked, Block, DataOperation, Fields, Hint, Index, Operand, Operation, Return, ReturnFrom,
+    Shift, Status, Unprivileged,
 };
+use super::words::{BlockWord, Found, TransferWord};
 use super::{Sensitive, coprocessor, unconditional};
 use crate::aarch32::condition::Condition;
 use crate::aarch32::encoding::Encoding;
@@ -28,9 +29,6 @@ pub fn sensitive_a32(word: u32) -> Option<Sensitive> {
     let condition = Condition::from_bits(group.condition());
     found.map(|found| Sensitive::new(Encoding::A32(word), condition, found))
 }
-
-/// What an encoding is, and whether its fixed fields and operands are as they should be.
-pub(super) type Found = Option<(Operation, bool)>;
 
 /// What tells the groups apart.
 #[bitfield(u32)]
@@ -246,47 +244,6 @@ fn msr(word: StatusWord) -> (Operation, bool) {
     }
 }
 
-/// Loads and stores of one register (A5.3), and the extra ones (A5.2.8), whose fields stand in
-/// the same places.
-#[bitfield(u32)]
-pub(super) struct TransferWord {
-    #[bits(4)]
-    rm: Register,
-    pub(super) bit4: bool,
-    #[bits(2)]
-    kind: u8,
-    #[bits(5)]
-    amount: u8,
-    #[bits(4)]
-    pub(super) rt: Register,
-    #[bits(4)]
-    pub(super) rn: Register,
-    load: bool,
-    write_back: bool,
-    /// Of the extra ones: whether the offset is a constant.
-    byte: bool,
-    pub(super) add: bool,
-    before: bool,
-    pub(super) by_register: bool,
-    #[bits(6)]
-    __: u8,
-}
-
-impl TransferWord {
-    fn access(self, width: Width, sign_extend: bool, index: Index) -> Unprivileged {
-        Unprivileged {
-            load: self.load(),
-            width,
-            sign_extend,
-            register: self.rt(),
-            base: self.rn(),
-            add: self.add(),
-            index,
-            post_index: true,
-        }
-    }
-}
-
 /// No operands that the instructions' sections call UNPREDICTABLE; a word that is stored may
 /// be the PC.
 fn allowed(access: &Unprivileged) -> bool {
@@ -304,7 +261,7 @@ fn unprivileged(word: TransferWord) -> Found {
     if word.before() || !word.write_back() || word.by_register() && word.bit4() {
         return None;
     }
-    let index = single_index(word);
+    let index = word.single_index();
     let width = if word.byte() {
         Width::Byte
     } else {
@@ -312,14 +269,6 @@ fn unprivileged(word: TransferWord) -> Found {
     };
     let access = word.access(width, false, index);
     Some((Operation::Unprivileged(access), allowed(&access)))
-}
-
-pub(super) fn single_index(word: TransferWord) -> Index {
-    if word.by_register() {
-        Index::Register(word.rm(), Shift::from_bits(word.kind(), word.amount()))
-    } else {
-        Index::Immediate(word.into_bits() as u16 & 0xfff)
-    }
 }
 
 /// LDRHT, LDRSBT, LDRSHT, STRHT (A5.2.9).
@@ -344,31 +293,6 @@ fn extra(word: TransferWord) -> Found {
         Operation::Unprivileged(access),
         allowed(&access) && (word.byte() || high == 0),
     ))
-}
-
-/// LDM, STM, RFE and SRS.
-#[bitfield(u32)]
-pub(super) struct BlockWord {
-    #[bits(16)]
-    pub(super) list: u16,
-    #[bits(4)]
-    pub(super) rn: Register,
-    pub(super) load: bool,
-    pub(super) write_back: bool,
-    pub(super) caret: bool,
-    up: bool,
-    before: bool,
-    #[bits(7)]
-    __: u8,
-}
-
-impl BlockWord {
-    pub(super) fn direction(self) -> Direction {
-        Direction {
-            up: self.up(),
-            before: self.before(),
-        }
-    }
 }
 
 /// LDM and STM with a caret (B9.3.5, B9.3.6, B9.3.17).

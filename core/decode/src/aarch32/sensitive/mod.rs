@@ -22,6 +22,7 @@ mod text;
 mod touches;
 mod unconditional;
 mod user;
+mod words;
 
 pub use a32::sensitive_a32;
 pub use coprocessor::{Access, Coprocessor, Transfer};

@@ -1,7 +1,7 @@
 //! Sensitive A32 words of the unconditional space (DDI 0406C A5.7), and CPS of both sets.
 
-use super::a32::{BlockWord, Found, TransferWord, single_index};
 use super::operation::{ChangeState, Index, Operation, Pair, Preload, Store};
+use super::words::{BlockWord, Found, TransferWord};
 use crate::aarch32::registers::Register;
 use bitfield_struct::bitfield;
 
@@ -75,7 +75,7 @@ fn preload(word: TransferWord) -> Found {
     if word.by_register() && word.bit4() {
         return None;
     }
-    let index = single_index(word);
+    let index = word.single_index();
     let preload = Preload {
         base: word.rn(),
         add: word.add(),

@@ -1,11 +1,32 @@
 //! The state of 32 interrupts, a bit or a byte each, so that "pending, enabled and not yet
 //! listed" is a few operations on words for all 32 together.
 
-use crate::state::Groups;
 use hanok_types::GicVersion;
 
 /// The SGIs among the private interrupts.
 const SGIS: u32 = 0xffff;
+
+/// Which groups GICD_CTLR forwards, as masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Groups {
+    pub group0: u32,
+    pub group1: u32,
+}
+
+impl Groups {
+    pub fn new(group0: bool, group1: bool) -> Self {
+        let mask = |on| if on { u32::MAX } else { 0 };
+        Self {
+            group0: mask(group0),
+            group1: mask(group1),
+        }
+    }
+
+    /// Those of 32 interrupts, of which `group1` are of group 1, that are forwarded.
+    pub fn forwarded(self, group1: u32) -> u32 {
+        group1 & self.group1 | !group1 & self.group0
+    }
+}
 
 /// State of the 32 interrupts of one register word (`INTID / 32`).
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! The distributor's own registers (IHI 0069, chapter 12, GICD_*).
 
+use crate::bank::Groups;
 use crate::frame::{INTERRUPTS, Read, Shared};
-use crate::state::{Groups, IDS, Place, Route, SPI_BANKS, Vgic, spi_index};
+use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic, spi_index};
 use bitfield_struct::bitfield;
 use hanok_types::{MAX_VCPUS, VcpuSet, Width};
 

@@ -5,9 +5,10 @@
 //! of group 0. The CPU interface is not here: the guest has the CPU's own virtual one, of the
 //! same registers, mapped in its place.
 
+use crate::bank::Groups;
 use crate::dist::IIDR_VALUE;
 use crate::frame::{Read, Shared};
-use crate::state::{Groups, IDS, Place, Route, SPI_BANKS, Vgic};
+use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuId, VcpuSet, Width};
 

@@ -122,6 +122,7 @@ mod model_test;
 mod redist;
 #[cfg(test)]
 mod register_tests;
+mod senders;
 mod sgi;
 mod short;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! How an interrupt's bits move between its bank and the list register that shows it.
 
 use crate::bank::Bank;
+use crate::bank::Groups;
 use crate::lr::{Lr, LrState};
-use crate::state::Groups;
 use hanok_types::IntId;
 
 impl Bank {

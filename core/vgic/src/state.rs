@@ -1,8 +1,8 @@
 //! What one VM's interrupt controller consists of, and how the parts are reached.
 
-use crate::bank::{Bank, bits};
+use crate::bank::{Bank, Groups, bits};
 use crate::lr::Lr;
-use crate::sgi::Senders;
+use crate::senders::Senders;
 use bitfield_struct::bitfield;
 use hanok_types::platform::SPIS;
 use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, VcpuSet};
@@ -13,28 +13,6 @@ pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
 pub(crate) const IDS: u32 = 32 + SPIS;
 /// How many list registers are used at most (IHI 0069, 12.4: ICH_LR0 to ICH_LR15).
 pub(crate) const MAX_LRS: usize = 16;
-
-/// Which groups GICD_CTLR forwards, as masks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Groups {
-    pub group0: u32,
-    pub group1: u32,
-}
-
-impl Groups {
-    pub fn new(group0: bool, group1: bool) -> Self {
-        let mask = |on| if on { u32::MAX } else { 0 };
-        Self {
-            group0: mask(group0),
-            group1: mask(group1),
-        }
-    }
-
-    /// Those of 32 interrupts, of which `group1` are of group 1, that are forwarded.
-    pub fn forwarded(self, group1: u32) -> u32 {
-        group1 & self.group1 | !group1 & self.group0
-    }
-}
 
 /// GICD_IROUTER<n>. What a GICv2's GICD_ITARGETSR says is kept as the route that follows
 /// from it, so that whoever looks for a target need not know the version.

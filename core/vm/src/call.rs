@@ -235,9 +235,10 @@ pub(crate) fn affinity_of(vcpu: VcpuId) -> u64 {
     vcpu.index() as u64
 }
 
-/// The index that an MPIDR's affinity names, below 256; `None` where a higher level is set.
-pub(crate) fn index_of(mpidr: u64) -> Option<u8> {
-    u8::try_from(mpidr & AFFINITY).ok()
+/// The index that a call's target names, below 256; `None` where a higher level is set, or a bit
+/// that is no affinity and must be zero (DEN0022F 5.1.4, "target_cpu").
+pub(crate) fn index_of(target: u64) -> Option<u8> {
+    u8::try_from(target).ok()
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {

@@ -152,9 +152,9 @@ impl Vm {
         locate(ipa, bytes, self.vcpus(), self.gic_version)
     }
 
-    /// The vCPU that an MPIDR names.
-    pub fn vcpu_with_affinity(&self, mpidr: u64) -> Option<VcpuId> {
-        index_of(mpidr)
+    /// The vCPU that a PSCI call's target names.
+    pub fn vcpu_with_affinity(&self, target: u64) -> Option<VcpuId> {
+        index_of(target)
             .filter(|index| usize::from(*index) < self.vcpus())
             .map(VcpuId::new)
     }

@@ -217,19 +217,22 @@ fn a_32_bit_cpu_on_ignores_upper_halves() {
         argument: 5,
     };
     assert_eq!(vm.vm.power(VcpuId::new(1)).take_start(), Some(entry));
-    // Reserved bits of an MPIDR do not count; 64 bits do.
-    let info = [1 | 1 << 31 | 1 << 24, 0, 0];
-    assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, info), 0);
-    assert_eq!(
-        answer(&mut vm, function::AFFINITY_INFO | WIDE, [1 | 1 << 32, 0, 0]),
-        minus(2)
-    );
+    // A 64-bit one has no upper half, and no bit beside the affinity may be set.
+    for target in [1 | 1 << 31, 1 | 1 << 24, 1 | 1 << 32] {
+        let info = [target, 0, 0];
+        assert_eq!(
+            answer(&mut vm, function::AFFINITY_INFO | WIDE, info),
+            minus(2)
+        );
+    }
 }
 
 #[test]
 fn cpu_on_refuses_targets_and_entries_that_are_not_there() {
     let mut vm = Fixture::new(2);
-    for target in [2, 8, 0xff, 0x100, 0x101, 1 << 16, 1 << 32 | 1, u64::MAX] {
+    let stray = [24, 31, 32, 40, 63].map(|bit| 1 << bit | 1);
+    let absent = [2, 8, 0xff, 0x100, 0x101, 1 << 16, u64::MAX];
+    for target in absent.into_iter().chain(stray) {
         let on = [target, ENTRY, 0];
         assert_eq!(
             answer(&mut vm, function::CPU_ON | WIDE, on),

@@ -11,6 +11,8 @@ pub struct Coverage {
     irqs: u64,
     fiqs: u64,
     system_errors: u64,
+    /// Other vCPUs that waited for an interrupt a step had taken from them.
+    pub rescued: u64,
     /// Faults found.
     pub wrong: u64,
 }
@@ -41,6 +43,7 @@ impl Coverage {
             irqs: 0,
             fiqs: 0,
             system_errors: 0,
+            rescued: 0,
             wrong: 0,
         }
     }
@@ -73,6 +76,10 @@ impl Coverage {
         println!(
             "fuzz: interrupts {} IRQ, {} FIQ, {} SError",
             self.irqs, self.fiqs, self.system_errors
+        );
+        println!(
+            "fuzz: vCPUs that were given back their timer {}",
+            self.rescued
         );
         enough & (self.irqs >= LEAST)
     }

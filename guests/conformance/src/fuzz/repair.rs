@@ -57,13 +57,12 @@ pub fn wakeable() {
     let frame = gic::frame(TIMER);
     match gic::version() {
         GicVersion::V3 => {
-            const GICR_WAKER: u64 = 0x14;
-            mmio::write32(gic::distributor(), 0x13);
+            mmio::write32(gic::distributor(), FORWARD_V3);
             mmio::write32(gic::v3::redistributor(0) + GICR_WAKER, 0);
             mmio::write32(frame + gic::IGROUPR, u32::MAX);
         }
         GicVersion::V2 => {
-            mmio::write32(gic::distributor(), 3);
+            mmio::write32(gic::distributor(), FORWARD_V2);
             mmio::write32(frame + gic::IGROUPR, 0);
         }
     }
@@ -71,6 +70,49 @@ pub fn wakeable() {
     gic::set_bit(gic::ICACTIVER, TIMER);
     gic::set_priority(TIMER, gic::PRIORITY);
     gic::set_bit(gic::ISENABLER, TIMER);
+}
+
+/// GICR_CTLR's neighbour that lets a CPU's interface sleep (IHI 0069, 12.11).
+const GICR_WAKER: u64 = 0x14;
+/// What [`wakeable`] and [`give_timer`] write to GICD_CTLR.
+const FORWARD_V3: u32 = 0x13;
+const FORWARD_V2: u32 = 3;
+
+/// Whether CPU `index`, which was started and has its interface as a start leaves it, could be
+/// signalled its own virtual timer's interrupt. A GICv2's private interrupts are out of every
+/// other CPU's reach.
+pub fn hears_timer(index: usize) -> bool {
+    const PROCESSOR_SLEEP: u32 = 2;
+    let forwards = mmio::read32(gic::distributor());
+    if gic::version() == GicVersion::V2 {
+        return forwards & 1 != 0;
+    }
+    let base = gic::v3::redistributor(index);
+    let frame = gic::v3::private_frame(index);
+    let has = |row: u64| mmio::read32(frame + row) & 1 << TIMER != 0;
+    let priority = mmio::read32(frame + gic::IPRIORITYR + u64::from(TIMER & !3)) >> (TIMER % 4 * 8);
+    forwards & 2 != 0
+        && mmio::read32(base + GICR_WAKER) & PROCESSOR_SLEEP == 0
+        && has(gic::IGROUPR)
+        && has(gic::ISENABLER)
+        && !has(gic::ISACTIVER)
+        && u64::from(priority & 0xff) < gic::IDLE & 0xf8
+}
+
+/// Gives CPU `index` its own virtual timer's interrupt back.
+pub fn give_timer(index: usize) {
+    if gic::version() == GicVersion::V2 {
+        mmio::write32(gic::distributor(), FORWARD_V2);
+        return;
+    }
+    mmio::write32(gic::distributor(), FORWARD_V3);
+    mmio::write32(gic::v3::redistributor(index) + GICR_WAKER, 0);
+    let frame = gic::v3::private_frame(index);
+    mmio::write32(frame + gic::IGROUPR, u32::MAX);
+    mmio::write32(frame + gic::ICACTIVER, u32::MAX);
+    let priorities = frame + gic::IPRIORITYR + u64::from(TIMER & !3);
+    mmio::write32(priorities, u32::from_ne_bytes([gic::PRIORITY; 4]));
+    mmio::write32(frame + gic::ISENABLER, 1 << TIMER);
 }
 
 /// Lets the virtual timer fire after so many microseconds.

@@ -2,6 +2,7 @@
 
 use super::Fuzzer;
 use super::random::Random;
+use super::repair;
 use crate::cpu::MAX_CPUS;
 use crate::{boot, fp, gic, mmio, psci, smp, timer};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -42,7 +43,23 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
         fuzzer.wrong(format_args!("AFFINITY_INFO of vCPU {index}: {info}"));
     }
     if random.once_in(2) && !smp::wait_off(index) {
+        rescue(fuzzer, index);
+    }
+}
+
+/// Who waits for an interrupt that a step has taken from it waits with reason, until it is given
+/// back.
+fn rescue(fuzzer: &mut Fuzzer<'_>, index: usize) {
+    let could_hear = repair::hears_timer(index);
+    repair::give_timer(index);
+    if could_hear {
         fuzzer.wrong(format_args!("vCPU {index} does not go off"));
+    } else if !smp::wait_off(index) {
+        fuzzer.wrong(format_args!(
+            "vCPU {index} does not go off even with its timer"
+        ));
+    } else {
+        fuzzer.coverage.rescued += 1;
     }
 }
 

@@ -10,7 +10,7 @@
 //! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
 //! for ever, `conformance.run=off-all` to turn every CPU off, `conformance.run=sweep` to look at
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
-//! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
+//! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`arch::fuzz`]),
 //! or one of the hostile things of [`hostile`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
 
@@ -22,10 +22,8 @@ extern crate hanok_guest_runtime;
 #[macro_use]
 mod case;
 
+mod arch;
 mod cases;
-mod code;
-mod fp;
-mod fuzz;
 mod hostile;
 mod machine;
 mod sweep;
@@ -76,8 +74,8 @@ fn run(arguments: &tree::Arguments) {
         }
         Selection::Hostile(hostile) => hostile.run(&machine),
         Selection::Fuzz => {
-            let options = fuzz::Options::new(|key| arguments.value(key));
-            fuzz::run(&machine, &options)
+            let options = arch::fuzz::Options::new(|key| arguments.value(key));
+            arch::fuzz::run(&machine, &options)
         }
         Selection::OffAll => off_all(machine.cpus),
         Selection::Cases(names) => {

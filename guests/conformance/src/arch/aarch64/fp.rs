@@ -1,5 +1,6 @@
 //! The FP/SIMD registers, which the compiler leaves alone: this build is soft-float.
 
+use crate::probe::{Fault, class};
 use core::arch::global_asm;
 
 /// Q0 to Q31, FPCR and FPSR.
@@ -45,6 +46,11 @@ impl State {
         unsafe { fp_load(self) };
     }
 
+    /// The first of Q0 to Q31 that another state has otherwise.
+    pub fn first_difference(&self, other: &Self) -> Option<usize> {
+        (0..32).find(|index| self.q[*index] != other.q[*index])
+    }
+
     /// What is in the registers.
     pub fn stored() -> Self {
         let mut state = Self::ZERO;
@@ -52,6 +58,15 @@ impl State {
         unsafe { fp_store(&mut state) };
         state
     }
+}
+
+/// What an FP/SIMD instruction ends in while they are disabled.
+pub const DISABLED: u64 = class::FP_DISABLED;
+
+/// Changes an FP/SIMD register.
+pub fn use_one() -> Result<(), Fault> {
+    // SAFETY: the compiler uses no FP/SIMD register.
+    unsafe { probe!(".arch_extension fp", "fmov d0, xzr"; ) }
 }
 
 /// Lets FP/SIMD instructions run (CPACR_EL1.FPEN), or trap.

@@ -21,6 +21,8 @@ const _: () = assert!(SIZE >= size_of::<Frame>() && SIZE.is_multiple_of(16));
 const EL1H: u64 = 0b0101;
 /// PSTATE.M with the stack's selection.
 const MODE: u64 = 0b1111;
+/// SVC of AArch64 (ESR_EL1.EC).
+pub const SVC: u64 = 0x15;
 /// PSTATE.D: debug exceptions masked.
 const DEBUG_MASKED: u64 = 1 << 9;
 /// PSTATE.SS and PSTATE.IL.
@@ -120,11 +122,9 @@ fn catch(frame: &mut Frame) -> bool {
     if recover == 0 {
         return false;
     }
-    cpu.esr.store(read_sysreg!("esr_el1"), Relaxed);
-    cpu.far.store(read_sysreg!("far_el1"), Relaxed);
-    cpu.elr.store(frame.elr, Relaxed);
-    cpu.caught.store(true, Relaxed);
-    frame.elr = recover;
+    cpu.note(read_sysreg!("esr_el1"), read_sysreg!("far_el1"), frame.elr);
+    cpu.state.store(frame.spsr as usize, Relaxed);
+    frame.elr = recover as u64;
     frame.spsr = frame.spsr & !(MODE | STEP_AND_ILLEGAL) | EL1H | DEBUG_MASKED;
     true
 }

@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Instructions that fit, the return included.
 const WORDS: usize = 16;
+/// UDF: no instruction, now or ever (DDI 0487, C6.2).
+pub const UNDEFINED: u32 = 0x0000_ffff;
 const RET: u32 = 0xd65f_03c0;
 
 #[repr(C, align(64))]

@@ -1,7 +1,7 @@
 //! System registers (DDI 0487, D19): what is there, what is hidden, what is undefined.
 
+use crate::arch::code::{execute, mrs, msr};
 use crate::case::{Case, Failure, Outcome, case, hanok_case};
-use crate::code::{execute, mrs, msr};
 use crate::machine::{Host, Machine};
 use crate::mmu::{self, Kind};
 use crate::probe::{Fault, class, status};

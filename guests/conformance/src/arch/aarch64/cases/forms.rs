@@ -2,8 +2,8 @@
 //! no syndrome (DDI 0487, ISS encoding for an exception from a Data Abort, ISV), so a
 //! hypervisor decodes the instruction itself; what the guest sees must not tell.
 
+use crate::arch::fp;
 use crate::case::{Case, Failure, Outcome, case};
-use crate::fp;
 use crate::gic;
 use crate::machine::Machine;
 use crate::mmio::{read32, write32};

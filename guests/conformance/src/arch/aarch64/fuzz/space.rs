@@ -24,7 +24,13 @@ pub const TCR: u64 = LOWER | 16 << 16 | 1 << 23 | 2 << 30;
 pub const LOWER: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12 | 2 << 32;
 /// SCTLR_EL1: the runtime's, and what lets EL0 do more: CP15 barriers, DC ZVA, CTR_EL0, WFI, WFE
 /// and cache maintenance.
-pub const SCTLR: u64 = crate::mmu::SCTLR | 1 << 5 | 1 << 14 | 1 << 15 | 1 << 16 | 1 << 18 | 1 << 26;
+pub const SCTLR: u64 = hanok_guest_runtime::arch::mmu::SCTLR
+    | 1 << 5
+    | 1 << 14
+    | 1 << 15
+    | 1 << 16
+    | 1 << 18
+    | 1 << 26;
 /// Attribute 0 is Normal memory, attribute 1 a device.
 pub const MEMORY_KINDS: u64 = MAIR;
 

@@ -200,7 +200,9 @@ fn edges(machine: &Machine, report: &mut Report) {
     for area in all.iter().chain(&machine.devices) {
         for width in WIDTHS {
             // A GICv2's CPU interface is the real one's, which takes words (IHI 0048B, 4.1.4).
-            if area.start != platform::GIC_V2_CPU.get() || width == 4 {
+            let words_alone = area.start == platform::GIC_V2_CPU.get() && width != 4;
+            let memory = area == &machine.memory();
+            if !words_alone && (memory || access::DEVICE_WIDTHS.contains(&width)) {
                 inside(area, width, report);
             }
             if let Some(before) = area.start.checked_sub(width) {

@@ -2,6 +2,9 @@
 
 use crate::probe::Fault;
 
+/// The widths in which a device's registers are looked at.
+pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4, 8];
+
 /// Reads `width` bytes.
 ///
 /// # Safety

@@ -2,6 +2,10 @@
 
 use crate::probe::Fault;
 
+/// The widths in which a device's registers are looked at: not 8, as LDRD and STRD are not
+/// described to a hypervisor.
+pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4];
+
 /// Reads `width` bytes.
 ///
 /// # Safety

@@ -1,9 +1,24 @@
 //! Cases about instructions and registers of ARMv7-A.
 
+mod debug;
 mod exceptions;
+mod forms;
+mod fp;
 mod holes;
+mod modes;
+mod short;
+mod sysregs;
 
 use crate::case::Case;
 
 /// All of them.
-pub const TOPICS: [&[Case]; 2] = [holes::CASES, exceptions::CASES];
+pub const TOPICS: [&[Case]; 8] = [
+    holes::CASES,
+    exceptions::CASES,
+    short::CASES,
+    modes::CASES,
+    forms::CASES,
+    sysregs::CASES,
+    debug::CASES,
+    fp::CASES,
+];

@@ -10,7 +10,7 @@
 //! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
 //! for ever, `conformance.run=off-all` to turn every CPU off, `conformance.run=sweep` to look at
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
-//! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`arch::fuzz`]),
+//! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
 //! or one of the hostile things of [`hostile`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
 
@@ -24,6 +24,7 @@ mod case;
 
 mod arch;
 mod cases;
+mod fuzz;
 mod hostile;
 mod machine;
 mod sweep;
@@ -74,8 +75,8 @@ fn run(arguments: &tree::Arguments) {
         }
         Selection::Hostile(hostile) => hostile.run(&machine),
         Selection::Fuzz => {
-            let options = arch::fuzz::Options::new(|key| arguments.value(key));
-            arch::fuzz::run(&machine, &options)
+            let options = fuzz::Options::new(|key| arguments.value(key));
+            fuzz::run(&machine, &options)
         }
         Selection::OffAll => off_all(machine.cpus),
         Selection::Cases(names) => {

@@ -2,10 +2,11 @@
 //! write-back, unprivileged, at EL1 and EL0, aligned or not.
 
 use super::forms::{self, Flags, Form};
-use super::places::{self, Place, Spot};
-use super::random::Random;
 use super::trip::{EL1_MASKED, EL1_ON_SP0, End, Kind, Start};
-use super::{Fuzzer, code, space};
+use super::{code, space};
+use crate::fuzz::Fuzzer;
+use crate::fuzz::places::{self, Place, Spot};
+use crate::fuzz::random::Random;
 
 /// EL0, everything masked.
 const EL0_MASKED: u64 = 0x3c0;

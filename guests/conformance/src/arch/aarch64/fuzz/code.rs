@@ -1,18 +1,26 @@
 //! Code that is made for one step.
 
 use super::space::CODE;
-use super::trip::SVC;
-use core::sync::atomic::Ordering::Relaxed;
+use crate::fuzz::Call;
 
-/// Puts these words where EL1 and EL0 can run them, with the way back behind them.
-pub fn put(words: impl IntoIterator<Item = u32>) {
-    let mut words = words.into_iter().chain([SVC, SVC, SVC]);
-    for cell in &CODE.0 {
-        let Some(low) = words.next() else { break };
-        let high = words.next().unwrap_or(SVC);
-        cell.store(u64::from(high) << 32 | u64::from(low), Relaxed);
-    }
-    synchronize_all();
+pub use crate::fuzz::memory::put_code as put;
+
+/// WFI.
+pub const WFI: u32 = 0xd503_207f;
+/// WFE.
+pub const WFE: u32 = 0xd503_205f;
+/// YIELD.
+pub const YIELD: u32 = 0xd503_203f;
+
+/// HVC, SMC, SVC or BRK with this immediate.
+pub fn call(way: Call, immediate: u32) -> u32 {
+    let word = match way {
+        Call::Hypervisor => 0xd400_0002,
+        Call::Monitor => 0xd400_0003,
+        Call::Supervisor => 0xd400_0001,
+        Call::Breakpoint => 0xd420_0000,
+    };
+    word | immediate << 5
 }
 
 /// Makes new instructions visible (DDI 0487, B2.4.4), whatever CTR_EL0 says of the lines: this is

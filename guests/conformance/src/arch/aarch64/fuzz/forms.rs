@@ -2,7 +2,7 @@
 //! in.
 
 use super::access::Operands;
-use super::random::Random;
+use crate::fuzz::random::Random;
 use core::arch::global_asm;
 
 /// What a form does.

@@ -1,9 +1,10 @@
 //! Jumps to where no code is.
 
-use super::places;
-use super::random::Random;
+use super::space;
 use super::trip::{EL0_32_OPEN, EL0_OPEN, EL1_MASKED, EL1_ON_SP0, Kind, Start, THUMB};
-use super::{Fuzzer, space};
+use crate::fuzz::Fuzzer;
+use crate::fuzz::places;
+use crate::fuzz::random::Random;
 
 /// PSTATE.I and F.
 const MASKED: u64 = 0xc0;

@@ -3,13 +3,22 @@
 
 use super::access::Operands;
 use super::forms;
-use super::places;
-use super::random::Random;
 use super::trip::{EL0_32_OPEN, EL0_OPEN, End, Kind, SVC, Start, THUMB};
-use super::{Fuzzer, code, repair, space};
+use super::{code, space};
+use crate::fuzz::places;
+use crate::fuzz::random::Random;
+use crate::fuzz::{Fuzzer, repair};
+
+/// What programs are called, of 64 and of 32 bits.
+pub const WORDS: [&str; 2] = ["programs", "programs32"];
+
+/// Whether EL0 may run A32 and T32 (ID_AA64PFR0_EL1.EL0).
+pub fn has_aarch32() -> bool {
+    read_sysreg!("id_aa64pfr0_el1") & 0xf == 2
+}
 
 /// Words of a program.
-const WORDS: usize = 96;
+const LENGTH: usize = 96;
 /// How often it may go on behind an exception.
 const ROUNDS: usize = 16;
 /// Microseconds that it gets at a time.
@@ -20,7 +29,7 @@ const SVC_32: u32 = 0xef00_0000 | super::trip::ARRIVED as u32;
 
 /// One program of 64 bits.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
-    let words: [u32; WORDS] = core::array::from_fn(|_| word(random));
+    let words: [u32; LENGTH] = core::array::from_fn(|_| word(random));
     code::put(words);
     let start = Start {
         pstate: EL0_OPEN | random.next() & FLAGS,
@@ -35,7 +44,7 @@ pub fn step_32(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
         return step(fuzzer, random);
     }
     let thumb = random.once_in(3);
-    let words: [u32; WORDS] = core::array::from_fn(|_| match thumb {
+    let words: [u32; LENGTH] = core::array::from_fn(|_| match thumb {
         true => spare_thumb(word_thumb(random)),
         false => spare(word_32(random)),
     });
@@ -56,7 +65,7 @@ pub fn step_32(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
 const FLAGS: u64 = 0xf << 28;
 
 fn run(fuzzer: &mut Fuzzer<'_>, random: &mut Random, mut start: Start, width: u64) {
-    let end_of_code = space::USER_CODE + WORDS as u64 * 4;
+    let end_of_code = space::USER_CODE + LENGTH as u64 * 4;
     repair::wakeable();
     start.pc = space::USER_CODE;
     start.x.iter_mut().for_each(|x| *x = random.next());
@@ -77,7 +86,7 @@ fn run(fuzzer: &mut Fuzzer<'_>, random: &mut Random, mut start: Start, width: u6
         start.pc = if (space::USER_CODE..end_of_code).contains(&behind) {
             behind
         } else {
-            space::USER_CODE + random.below(WORDS as u64) * 4
+            space::USER_CODE + random.below(LENGTH as u64) * 4
         };
     }
     repair::drain();

@@ -13,13 +13,16 @@
 //! - WFI and WFE have a timer ready to wake them.
 //! - DC ZVA and its like hit memory only where that is free.
 
-use super::Fuzzer;
-use super::places;
-use super::random::Random;
+use super::space;
 use super::trip::{self, End, Kind, SVC, Start};
-use super::{repair, space};
+use crate::fuzz::memory::SCRATCH;
+use crate::fuzz::places::{LIMIT, REACH};
+use crate::fuzz::random::Random;
+use crate::fuzz::{Fuzzer, repair};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// Rows of system registers: op0, op1, CRn and CRm.
+pub const ROWS: u64 = 1 << 13;
 /// Encodings: op0, op1, CRn, CRm and op2.
 const ENCODINGS: usize = 1 << 16;
 /// Each read and written.
@@ -160,7 +163,7 @@ fn begin(register: Register, random: &mut Random) -> Start {
     start.sp = random.next();
     let (op0, op1, crn, crm, op2) = register.fields();
     start.x[0] = match (op0, op1, crn, crm, op2) {
-        (1, ..) => places::operand(random),
+        (1, ..) => operand(random),
         (3, 0, 1, 0, 0) => control(random.value()),
         _ => random.value(),
     };
@@ -308,4 +311,28 @@ pub fn print(least: u16) -> bool {
         there(&OUTCOMES[..ENCODINGS]),
     );
     fewest_reads.min(fewest_writes) >= Some(least)
+}
+
+/// A virtual address for an instruction that may clear memory there.
+fn operand(random: &mut Random) -> u64 {
+    let value = match random.below(4) {
+        0 => SCRATCH.middle(),
+        1 => space::everywhere(random.next() % LIMIT),
+        2 => random.below(0x4000_0000),
+        _ => random.value(),
+    };
+    spare(value)
+}
+
+/// That address, or free memory where it is memory.
+fn spare(address: u64) -> u64 {
+    const SCRATCHED: u64 = REACH;
+    let physical = address % LIMIT;
+    let middle = SCRATCH.middle();
+    let ours = (0x4000_0000..0x40_0000_0000).contains(&physical);
+    let ours = ours || (space::USER_CODE..space::USER_DEVICES).contains(&physical);
+    if !ours || (middle - SCRATCHED / 2..middle + SCRATCHED / 2).contains(&address) {
+        return address;
+    }
+    middle
 }

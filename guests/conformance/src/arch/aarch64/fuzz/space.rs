@@ -11,6 +11,7 @@
 //! Code and data of the fuzzer itself are mapped one to one, so that it goes on whether the
 //! MMU is on or off.
 
+pub use crate::fuzz::memory::{CODE, DATA, GARBAGE, ZEROS};
 use crate::mmu::MAIR;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -67,66 +68,6 @@ static USER_2: Table = Table::new();
 static USER_3: Table = Table::new();
 static EVERYTHING_1: [Table; 2] = [Table::new(), Table::new()];
 
-/// A page of words, which is code or data for whoever maps it.
-#[repr(C, align(4096))]
-pub struct Words(pub [AtomicU64; 512]);
-
-/// What is run: seen by EL1 at its own address, and by EL0 at [`USER_CODE`].
-pub static CODE: Words = Words([const { AtomicU64::new(0) }; 512]);
-/// EL0's data.
-pub static DATA: Words = Words([const { AtomicU64::new(0) }; 512]);
-/// A table full of garbage.
-pub static GARBAGE: Words = Words([const { AtomicU64::new(0) }; 512]);
-
-/// Nothing but zero, which is no instruction.
-pub static ZEROS: Words = Words([const { AtomicU64::new(0) }; 512]);
-
-impl Words {
-    /// Its physical address, which is its virtual one for EL1.
-    pub fn address(&self) -> u64 {
-        core::ptr::from_ref(self) as u64
-    }
-}
-
-/// Memory that a step may write to, in the middle of memory that nobody may.
-#[repr(C, align(4096))]
-pub struct Scratch {
-    before: [AtomicU64; 512],
-    free: [AtomicU64; 512],
-    behind: [AtomicU64; 512],
-}
-
-/// The one.
-pub static SCRATCH: Scratch = Scratch {
-    before: [const { AtomicU64::new(0) }; 512],
-    free: [const { AtomicU64::new(0) }; 512],
-    behind: [const { AtomicU64::new(0) }; 512],
-};
-
-impl Scratch {
-    /// The middle of what is free; 1 KiB on either side is, too.
-    pub fn middle(&self) -> u64 {
-        core::ptr::from_ref(&self.free) as u64 + PAGE / 2
-    }
-
-    fn fence(&self) -> impl Iterator<Item = (u64, &AtomicU64)> {
-        let pattern = (1..).map(|index: u64| index.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        pattern.zip(self.before.iter().chain(&self.behind))
-    }
-
-    /// Puts a pattern before and behind.
-    pub fn build_fence(&self) {
-        self.fence()
-            .for_each(|(pattern, word)| word.store(pattern, Relaxed));
-    }
-
-    /// How many words before and behind are not what they were.
-    pub fn breaches(&self) -> usize {
-        let wrong = |(pattern, word): &(u64, &AtomicU64)| word.load(Relaxed) != *pattern;
-        self.fence().filter(wrong).count()
-    }
-}
-
 const VALID: u64 = 1;
 const TABLE: u64 = 3;
 const BLOCK: u64 = 1;
@@ -166,6 +107,14 @@ pub fn install(ram: crate::tree::Area) {
         block.store(start | BLOCK | ACCESS | NOT_CODE | kind, Relaxed);
     }
     switch();
+}
+
+/// The registers that are the fuzzer's and the runtime's own; `this` is TPIDR_EL1.
+pub fn own_registers(this: u64) {
+    write_sysreg!("vbar_el1", super::trip::vectors());
+    write_sysreg!("tpidr_el1", this);
+    write_sysreg!("cpacr_el1", 3 << 20);
+    write_sysreg!("cntkctl_el1", 3);
 }
 
 /// Lets EL1 or EL0 fetch from the page of `physical`, and gives where they see it.

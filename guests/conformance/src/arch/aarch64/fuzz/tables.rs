@@ -1,9 +1,10 @@
 //! Stage 1 tables of garbage: the upper half's, anywhere, with any geometry.
 
-use super::places;
-use super::random::Random;
 use super::trip::{EL1_MASKED, Kind, Start};
-use super::{Fuzzer, code, space};
+use super::{code, space};
+use crate::fuzz::Fuzzer;
+use crate::fuzz::places;
+use crate::fuzz::random::Random;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Accesses that read alone, of X0 by X1: loads, AT, cache maintenance.

@@ -8,6 +8,7 @@
 
 use super::space;
 use crate::cpu::MAX_CPUS;
+use crate::fuzz::Call;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -48,6 +49,13 @@ pub struct End {
     pub vector: u64,
 }
 
+impl core::fmt::Debug for End {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (kind, esr, far, pc) = (self.kind(), self.esr, self.far, self.pc);
+        write!(f, "{kind:?}, ESR {esr:#x}, FAR {far:#x}, ELR {pc:#x}")
+    }
+}
+
 /// What kind of exception ended a trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -86,21 +94,60 @@ impl End {
         self.esr & 0x3f
     }
 
+    /// Whether it is what this call is to end in, of a VM without EL3.
+    pub fn is_answer_to(&self, way: Call) -> bool {
+        match way {
+            Call::Hypervisor => self.arrived(),
+            Call::Monitor => self.kind() == Kind::Synchronous(0),
+            Call::Supervisor => self.kind() == Kind::Synchronous(0x15),
+            Call::Breakpoint => self.kind() == Kind::Synchronous(0x3c),
+        }
+    }
+
     /// Whether an abort's, by the class.
     pub fn is_abort(&self) -> bool {
         self.vector & 3 == 0 && matches!(self.class(), 0x20 | 0x21 | 0x24 | 0x25)
     }
 }
 
+/// Exceptions that the guest itself sees, and must have seen: their class and a word for it
+/// (DDI 0487, ESR_EL1.EC).
+pub const WANTED: &[(u8, &str)] = &[
+    (0x00, "undefined"),
+    (0x11, "SVC of AArch32"),
+    (0x15, "SVC"),
+    (0x18, "register trapped"),
+    (0x20, "fetch abort of EL0"),
+    (0x21, "fetch abort"),
+    (0x22, "PC misaligned"),
+    (0x24, "data abort of EL0"),
+    (0x25, "data abort"),
+];
+
 /// The immediate of the SVC at a trip's end.
 pub const ARRIVED: u64 = 0x7ea;
 /// That SVC.
 pub const SVC: u32 = 0xd400_0001 | (ARRIVED as u32) << 5;
 
+/// The instruction at a trip's end.
+pub const ARRIVE: u32 = SVC;
+
+/// What a general register holds.
+pub type Word = u64;
+
+/// As 64 bits.
+pub fn wide(word: Word) -> u64 {
+    word
+}
+
 /// EL1 with its own stack pointer, everything masked.
 pub const EL1_MASKED: u64 = 0x3c5;
 /// EL1 with its own stack pointer, interrupts let in.
 pub const EL1_OPEN: u64 = 0x205;
+/// The same, by the names of both architectures.
+pub const MASKED: Word = EL1_MASKED;
+/// The same.
+pub const OPEN: Word = EL1_OPEN;
 /// EL1 on SP_EL0, everything masked.
 pub const EL1_ON_SP0: u64 = 0x3c4;
 /// EL0, interrupts let in.

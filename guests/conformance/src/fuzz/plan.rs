@@ -110,13 +110,23 @@ pub fn step(seed: u64, index: u64, random: &mut Random) -> Step {
     }
     let number = group * (GROUP - 1) + member;
     let (pass, place) = (number / ROWS, number % ROWS);
-    // One to one, for each pass in another way: an odd factor, and a sum.
+    // One to one, for each pass in another way: a factor that has no divisor with the number of
+    // rows in common, and a sum.
     let mut order = Random::of(seed, u64::MAX - pass);
-    let row = place
-        .wrapping_mul(order.next() | 1)
-        .wrapping_add(order.next())
-        % ROWS;
+    let mut factor = (order.next() | 1) % ROWS;
+    while common_divisor(factor, ROWS) != 1 {
+        factor += 2;
+    }
+    let row = (place * factor + order.next() % ROWS) % ROWS;
     Step::Registers { row }
+}
+
+/// The greatest one (Euclid).
+fn common_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => common_divisor(b, a % b),
+    }
 }
 
 fn other(random: &mut Random) -> Class {

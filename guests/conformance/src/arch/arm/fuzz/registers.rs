@@ -8,7 +8,8 @@
 //! - TTBR0, TTBCR, MAIR and FCSEIDR are written while the MMU is off; the way back puts them in
 //!   order before it is on again.
 //! - SCTLR gets anything, but neither V nor TE, by which the vectors would be elsewhere or in T32,
-//!   and with M set no WXN or UWXN, as our code is writable.
+//!   and with M set neither EE, which turns the tables' bytes around, nor WXN or UWXN, as our code
+//!   is writable.
 //! - VBAR is put back by the next instruction.
 
 use super::space;
@@ -213,10 +214,10 @@ fn begin(register: Register, random: &mut Random) -> Start {
 fn control(value: u32) -> u32 {
     const M: u32 = 1;
     const V_AND_TE: u32 = 1 << 13 | 1 << 30;
-    const WXN_AND_UWXN: u32 = 3 << 19;
+    const EE_WXN_AND_UWXN: u32 = 1 << 25 | 3 << 19;
     let value = value & !V_AND_TE;
     if value & M != 0 {
-        value & !WXN_AND_UWXN
+        value & !EE_WXN_AND_UWXN
     } else {
         value
     }

@@ -34,9 +34,14 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
     let topics = TOPICS.iter().chain(&crate::arch::cases::TOPICS);
     let all = topics.flat_map(|topic| topic.iter());
     let all = all.filter(|case| selected(case.name, names));
-    // About what few VMs have: by its full name alone.
-    let named = |case: &&Case| names.split(',').any(|name| name == case.name);
-    let extra = pass_through::CASES.iter().filter(named);
+    // About what few VMs have: by its name alone.
+    let named = |case: &&Case| {
+        names
+            .split(',')
+            .any(|name| name != "all" && selected(case.name, name))
+    };
+    let extra = pass_through::CASES.iter().chain(crate::arch::cases::EXTRA);
+    let extra = extra.filter(named);
     for case in all.chain(extra) {
         match run_one(machine, case) {
             Some(true) => passed += 1,

@@ -8,6 +8,7 @@ mod holes;
 mod modes;
 mod short;
 mod sysregs;
+mod undescribed;
 
 use crate::case::Case;
 
@@ -22,3 +23,6 @@ pub const TOPICS: [&[Case]; 8] = [
     debug::CASES,
     fp::CASES,
 ];
+
+/// Those that are run by name alone.
+pub const EXTRA: &[Case] = undescribed::CASES;

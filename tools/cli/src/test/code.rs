@@ -76,7 +76,8 @@ fn clippy_core(root: &Path) -> Tally {
     total
 }
 
-/// The linker script of an image that is there for 32 bit, too: a guest's, the hypervisor's.
+/// What an image has that is there for 32 bit, too: a linker script, a guest's or the hypervisor's,
+/// or code of its own for it.
 const SIGNS_32: [&str; 3] = ["image-arm.ld", "linker-arm.ld", "src/arch/arm"];
 
 /// Each image alone, since features unify across a workspace.

@@ -2,19 +2,19 @@
 //! it is built for a bare machine.
 
 fn main() {
-    let manifest = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    let script = format!("{manifest}/../runtime/image.ld");
+    let of = |name: &str| std::env::var(name).unwrap_or_default();
+    let arch = of("CARGO_CFG_TARGET_ARCH");
+    if of("CARGO_CFG_TARGET_OS") != "none" {
+        return;
+    }
+    let script = format!("{}/../runtime/image-{arch}.ld", of("CARGO_MANIFEST_DIR"));
     println!("cargo:rerun-if-changed={script}");
-    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
-        println!("cargo:rustc-link-arg-bins=-T{script}");
-        for argument in [
-            "-pie",
-            "--no-dynamic-linker",
-            "-z",
-            "notext",
-            "--build-id=none",
-        ] {
-            println!("cargo:rustc-link-arg-bins={argument}");
-        }
+    println!("cargo:rustc-link-arg-bins=-T{script}");
+    let relocatable: &[&str] = match arch.as_str() {
+        "aarch64" => &["-pie", "--no-dynamic-linker", "-z", "notext"],
+        _ => &[],
+    };
+    for argument in relocatable.iter().chain(&["--build-id=none"]) {
+        println!("cargo:rustc-link-arg-bins={argument}");
     }
 }

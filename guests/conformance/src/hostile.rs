@@ -1,10 +1,10 @@
 //! What a guest may do to harm others: each of these goes on for ever, on all vCPUs.
 
+use crate::arch::{access, hostile as arch};
 use crate::cpu::{self, MAX_CPUS};
 use crate::machine::Machine;
 use crate::mmio::{read32, write8, write32};
 use crate::{gic, psci, smp, timer};
-use core::arch::asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hanok_types::platform;
 
@@ -54,8 +54,7 @@ static CPUS: AtomicUsize = AtomicUsize::new(1);
 
 /// Masks everything that can be masked, and never looks again.
 pub fn mask(_: usize) {
-    // SAFETY: nothing is awaited any more.
-    unsafe { asm!("msr daifset, #0xf", "2: b 2b", options(noreturn)) }
+    arch::mask()
 }
 
 /// Each vCPU sends every SGI to every vCPU, and takes what comes.
@@ -132,8 +131,8 @@ fn mmio_storm(index: usize) {
 }
 
 fn nothing(address: u64) {
-    // SAFETY: nothing is there; the abort is caught.
-    let result = unsafe { probe!("str wzr, [{at}]"; at = in(reg) address) };
+    // SAFETY: nothing is there.
+    let result = unsafe { access::store(address, 4, 0) };
     if result.is_ok() {
         println!("FAIL hostile: something is at {address:#x}");
     }
@@ -146,22 +145,9 @@ fn console_storm(index: usize) {
     }
 }
 
-/// Goes to where no instruction is, with the vectors there too. The MMU is off, so that it is
-/// not the guest's own translation that stops it.
+/// Goes to where no instruction is, with the vectors there too.
 fn crash(_: usize) {
-    // SAFETY: there is no way back.
-    unsafe {
-        asm!(
-            "msr vbar_el1, {nowhere}",
-            "mrs x0, sctlr_el1",
-            "bic x0, x0, #1",
-            "msr sctlr_el1, x0",
-            "isb",
-            "br {nowhere}",
-            nowhere = in(reg) 0x0b00_0000_u64,
-            options(noreturn)
-        )
-    }
+    arch::crash(0x0b00_0000)
 }
 
 /// Sleeps: the control, which harms nobody.

@@ -1,9 +1,9 @@
-//! The conformance payload: a guest that looks at its machine from EL1 and says what it
+//! The conformance payload: a guest that looks at its machine from EL1 or PL1 and says what it
 //! finds different from what the architecture and the virtual platform promise.
 //!
-//! It boots by the Linux arm64 boot protocol, on `qemu-system-aarch64 -M
-//! virt,gic-version=3,its=off -kernel` (or `gic-version=2`) as well as in a VM, so that QEMU is the oracle: a
-//! case that fails there is itself wrong. It prints `ok NAME`, `skip NAME: why` or `FAIL
+//! It boots by the Linux boot protocol of arm64 or ARM, on `qemu-system-aarch64 -M
+//! virt,gic-version=3,its=off -kernel` (or `gic-version=2`, or `qemu-system-arm`) as well as in a
+//! VM, so that QEMU is the oracle: a case that fails there is itself wrong. It prints `ok NAME`, `skip NAME: why` or `FAIL
 //! NAME: detail` a case, then `conformance: N passed, N failed`, and powers off.
 //!
 //! Boot arguments: `conformance.run=all` or names separated by commas (a name ending in
@@ -22,9 +22,8 @@ extern crate hanok_guest_runtime;
 #[macro_use]
 mod case;
 
+mod arch;
 mod cases;
-mod code;
-mod fp;
 mod fuzz;
 mod hostile;
 mod machine;

@@ -9,6 +9,7 @@
 //! reaches another place than it should is found: here, or by another VM that holds a pattern
 //! of its own ([`hold`]).
 
+use crate::arch::access;
 use crate::machine::Machine;
 use crate::probe::{Fault, class, status};
 use crate::tree::Area;
@@ -100,33 +101,14 @@ impl Report {
 }
 
 fn read(address: u64, width: u64) -> Result<u64, Fault> {
-    let at = mmu::everywhere(address);
-    let value: u64;
-    // SAFETY: a load, of which nothing but the value is used; an abort is caught.
-    let end = unsafe {
-        match width {
-            1 => probe!("ldrb {value:w}, [{at}]"; value = out(reg) value, at = in(reg) at),
-            2 => probe!("ldrh {value:w}, [{at}]"; value = out(reg) value, at = in(reg) at),
-            4 => probe!("ldr {value:w}, [{at}]"; value = out(reg) value, at = in(reg) at),
-            _ => probe!("ldr {value:x}, [{at}]"; value = out(reg) value, at = in(reg) at),
-        }
-    };
-    end.map(|()| value)
+    // SAFETY: a load, of which nothing but the value is used.
+    unsafe { access::load(mmu::everywhere(address), width) }
 }
 
 fn write(address: u64, width: u64, value: u64) -> Result<u64, Fault> {
-    let at = mmu::everywhere(address);
     // SAFETY: to where nothing is, to memory that nobody uses, or to registers that ignore
-    // it, as the callers see to; an abort is caught.
-    let end = unsafe {
-        match width {
-            1 => probe!("strb {value:w}, [{at}]"; value = in(reg) value, at = in(reg) at),
-            2 => probe!("strh {value:w}, [{at}]"; value = in(reg) value, at = in(reg) at),
-            4 => probe!("str {value:w}, [{at}]"; value = in(reg) value, at = in(reg) at),
-            _ => probe!("str {value:x}, [{at}]"; value = in(reg) value, at = in(reg) at),
-        }
-    };
-    end.map(|()| value)
+    // it, as the callers see to.
+    unsafe { access::store(mmu::everywhere(address), width, value) }.map(|()| value)
 }
 
 /// Looks everywhere, and says what came of it.
@@ -218,7 +200,9 @@ fn edges(machine: &Machine, report: &mut Report) {
     for area in all.iter().chain(&machine.devices) {
         for width in WIDTHS {
             // A GICv2's CPU interface is the real one's, which takes words (IHI 0048B, 4.1.4).
-            if area.start != platform::GIC_V2_CPU.get() || width == 4 {
+            let words_alone = area.start == platform::GIC_V2_CPU.get() && width != 4;
+            let memory = area == &machine.memory();
+            if !words_alone && (memory || access::DEVICE_WIDTHS.contains(&width)) {
                 inside(area, width, report);
             }
             if let Some(before) = area.start.checked_sub(width) {
@@ -319,7 +303,7 @@ impl Pattern<'_> {
 
 /// The words of a page of memory that nobody uses otherwise.
 fn words(page: u64) -> &'static [AtomicU64; 512] {
-    let address = mmu::everywhere(page) as *const [AtomicU64; 512];
+    let address = mmu::everywhere(page) as usize as *const [AtomicU64; 512];
     // SAFETY: `Pattern::covers` chose the page: memory that is mapped, and that neither the
     // image nor the tree is in; all use of it is by atomics or by `read` and `write`.
     unsafe { &*address }

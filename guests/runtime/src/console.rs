@@ -2,7 +2,7 @@
 
 use crate::{mmio, xen};
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hanok_types::platform;
 
 const DR: u64 = 0x00;
@@ -19,7 +19,7 @@ pub enum Sink {
 }
 
 /// The PL011's address; zero for Xen's console. Until [`install`] it is the virtual platform's.
-static UART: AtomicU64 = AtomicU64::new(platform::UART.get());
+static UART: AtomicUsize = AtomicUsize::new(platform::UART.get() as usize);
 
 /// Text goes there from now on.
 pub fn install(sink: Sink) {
@@ -27,7 +27,7 @@ pub fn install(sink: Sink) {
         Sink::Pl011(address) => address,
         Sink::Xen => 0,
     };
-    UART.store(uart, Relaxed);
+    UART.store(uart as usize, Relaxed);
 }
 
 /// The console, as a place to print to.
@@ -51,7 +51,7 @@ impl fmt::Write for Console {
 
 /// Sends one byte over the PL011, once there is room.
 pub fn send(byte: u8) {
-    let uart = UART.load(Relaxed);
+    let uart = UART.load(Relaxed) as u64;
     while mmio::read32(uart + FR) & TXFF != 0 {}
     mmio::write32(uart + DR, byte.into());
 }

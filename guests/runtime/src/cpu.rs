@@ -1,6 +1,7 @@
 //! What each CPU keeps for itself, reached through TPIDR_EL1.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::arch::cpu::{mask, unmask};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// How many CPUs the program can use.
 pub const MAX_CPUS: usize = 8;
@@ -14,13 +15,15 @@ pub const COUNTED: usize = 96;
 #[repr(C)]
 pub struct Cpu {
     /// Where to go on after a synchronous exception; zero where none is expected.
-    pub recover: AtomicU64,
-    /// The exception that was caught.
-    pub esr: AtomicU64,
-    /// Its FAR_EL1.
-    pub far: AtomicU64,
-    /// Its ELR_EL1.
-    pub elr: AtomicU64,
+    pub recover: AtomicUsize,
+    /// The exception that was caught, as ESR_EL1 says it.
+    pub esr: AtomicUsize,
+    /// The address that it was about.
+    pub far: AtomicUsize,
+    /// The instruction.
+    pub elr: AtomicUsize,
+    /// The CPU's state then: SPSR.
+    pub state: AtomicUsize,
     /// Whether one was caught.
     pub caught: AtomicBool,
     /// How often each interrupt was taken.
@@ -33,10 +36,11 @@ pub struct Cpu {
 impl Cpu {
     const fn new() -> Self {
         Self {
-            recover: AtomicU64::new(0),
-            esr: AtomicU64::new(0),
-            far: AtomicU64::new(0),
-            elr: AtomicU64::new(0),
+            recover: AtomicUsize::new(0),
+            esr: AtomicUsize::new(0),
+            far: AtomicUsize::new(0),
+            elr: AtomicUsize::new(0),
+            state: AtomicUsize::new(0),
             caught: AtomicBool::new(false),
             taken: [const { AtomicU32::new(0) }; COUNTED],
             hook: AtomicUsize::new(0),
@@ -47,6 +51,14 @@ impl Cpu {
     /// This CPU's number.
     pub fn index(&self) -> usize {
         self.index.load(Relaxed)
+    }
+
+    /// Notes the exception that was caught.
+    pub fn note(&self, esr: u64, far: u64, elr: u64) {
+        self.esr.store(esr as usize, Relaxed);
+        self.far.store(far as usize, Relaxed);
+        self.elr.store(elr as usize, Relaxed);
+        self.caught.store(true, Relaxed);
     }
 
     /// How often interrupt `id` was taken.
@@ -81,13 +93,13 @@ static CPUS: [Cpu; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
 pub fn install(index: usize) {
     let cpu = &CPUS[index];
     cpu.index.store(index, Relaxed);
-    write_sysreg!("tpidr_el1", core::ptr::from_ref(cpu) as u64);
-    write_sysreg!("vbar_el1", crate::vectors::address());
+    write_sysreg!("tpidr_el1", core::ptr::from_ref(cpu).addr() as u64);
+    write_sysreg!("vbar_el1", crate::arch::vectors::address());
 }
 
 /// This CPU.
 pub fn this() -> &'static Cpu {
-    let cpu = read_sysreg!("tpidr_el1") as *const Cpu;
+    let cpu = read_sysreg!("tpidr_el1") as usize as *const Cpu;
     // SAFETY: `install` put a static's address there, before anything else runs.
     unsafe { &*cpu }
 }
@@ -99,11 +111,9 @@ pub fn of(index: usize) -> &'static Cpu {
 
 /// Lets interrupts in while `f` runs.
 pub fn with_interrupts<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: the handler keeps all registers.
-    unsafe { core::arch::asm!("msr daifclr, #2", "isb") };
+    unmask();
     let result = f();
-    // SAFETY: masking an interrupt changes nothing else.
-    unsafe { core::arch::asm!("msr daifset, #2") };
+    mask();
     result
 }
 

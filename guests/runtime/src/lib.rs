@@ -1,34 +1,34 @@
-//! What the 64-bit programs of `guests/` that look at or measure their machine share: from the
-//! loader's jump to Rust with the MMU on, exceptions, interrupts, other CPUs, the console.
+//! What the programs of `guests/` that look at or measure their machine share: from the loader's
+//! jump to Rust with the MMU on, exceptions, interrupts, other CPUs, the console.
 //!
-//! An image on it boots by the Linux arm64 boot protocol, wherever it is loaded: on QEMU itself,
-//! in a VM of Hanok, under KVM, and as the first domain of Xen. It gives the function
+//! An image on it boots by the Linux boot protocol of arm64 or ARM, wherever it is loaded: on QEMU
+//! itself, in a VM of Hanok, under KVM, and as the first domain of Xen. What 32 bit has otherwise
+//! is in `arch`; numbers that are addresses or registers have 64 bits everywhere. It gives the function
 //! `guest_main`, a panic handler, and in `Cargo.toml` `build = "../runtime/link.rs"`; the
 //! devices' places come out of the device tree ([`tree::Machine`]), by [`install`].
 //!
-//! The real-time guest has a runtime of its own: it is an example of how to write a guest, runs
-//! on 32-bit CPUs too, and needs contexts and little of what is here.
+//! The real-time guest has a runtime of its own: it is an example of how to write a guest, and
+//! needs contexts and little of what is here.
 
 #![no_std]
 
 #[macro_use]
-pub mod sysreg;
+pub mod arch;
 #[macro_use]
 pub mod console;
-#[macro_use]
-pub mod probe;
 
 pub mod boot;
 pub mod cpu;
 pub mod gic;
-pub mod mmio;
 pub mod mmu;
+pub mod probe;
 pub mod psci;
 pub mod smp;
 pub mod timer;
 pub mod tree;
-pub mod vectors;
 pub mod xen;
+
+pub use arch::mmio;
 
 unsafe extern "Rust" {
     /// The image's own part, on the primary CPU with the MMU on; `tree` is where the device

@@ -47,8 +47,9 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// Exception classes (DDI 0487, ESR_EL1.EC).
+/// Exception classes (DDI 0487, ESR_EL1.EC); on 32 bit what the vectors make of their kind.
 pub mod class {
+    pub use crate::arch::vectors::SVC;
     /// Unknown reason: UNDEFINED.
     pub const UNDEFINED: u64 = 0x00;
     /// Access to FP/SIMD while disabled.
@@ -57,8 +58,6 @@ pub mod class {
     pub const SVE_DISABLED: u64 = 0x19;
     /// SME, disabled by CPACR_EL1.SMEN.
     pub const SME_DISABLED: u64 = 0x1d;
-    /// SVC of AArch64.
-    pub const SVC: u64 = 0x15;
     /// Instruction abort, same level.
     pub const FETCH: u64 = 0x21;
     /// Misaligned PC.
@@ -88,7 +87,7 @@ pub mod status {
 }
 
 /// Gets ready to catch; for [`probe!`] alone. Returns where the address to go on at goes.
-pub fn begin() -> *mut u64 {
+pub fn begin() -> *mut usize {
     let cpu = cpu::this();
     cpu.caught.store(false, Relaxed);
     cpu.recover.as_ptr()
@@ -101,29 +100,8 @@ pub fn end() -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault {
-        esr: cpu.esr.load(Relaxed),
-        far: cpu.far.load(Relaxed),
-        elr: cpu.elr.load(Relaxed),
+        esr: cpu.esr.load(Relaxed) as u64,
+        far: cpu.far.load(Relaxed) as u64,
+        elr: cpu.elr.load(Relaxed) as u64,
     })
-}
-
-/// Runs instructions, and gives the exception that one of them took, if any. To be used in
-/// an unsafe block: the instructions may change registers only as their operands say, up to
-/// any point at which one may fault.
-#[macro_export]
-macro_rules! probe {
-    ($($code:literal),+ ; $($operands:tt)*) => {{
-        let cell = $crate::probe::begin();
-        core::arch::asm!(
-            "adr {recover}, 77f",
-            "str {recover}, [{cell}]",
-            $($code,)+
-            "77:",
-            "str xzr, [{cell}]",
-            recover = out(reg) _,
-            cell = in(reg) cell,
-            $($operands)*
-        );
-        $crate::probe::end()
-    }};
 }

@@ -1,19 +1,20 @@
 //! Calls by HVC: PSCI (DEN 0022F) and the SMC calling convention (DEN 0028).
 
-use core::arch::asm;
+use crate::arch::calls::NATIVE;
+pub use crate::arch::calls::call_all;
 
 /// PSCI_VERSION.
 pub const VERSION: u64 = 0x8400_0000;
-/// CPU_SUSPEND, 64-bit.
-pub const CPU_SUSPEND: u64 = 0xc400_0001;
+/// CPU_SUSPEND, as wide as the CPU.
+pub const CPU_SUSPEND: u64 = 0x8400_0001 | NATIVE;
 /// CPU_OFF.
 pub const CPU_OFF: u64 = 0x8400_0002;
-/// CPU_ON, 64-bit.
-pub const CPU_ON: u64 = 0xc400_0003;
+/// CPU_ON, as wide as the CPU.
+pub const CPU_ON: u64 = 0x8400_0003 | NATIVE;
 /// CPU_ON, 32-bit.
 pub const CPU_ON_32: u64 = 0x8400_0003;
-/// AFFINITY_INFO, 64-bit.
-pub const AFFINITY_INFO: u64 = 0xc400_0004;
+/// AFFINITY_INFO, as wide as the CPU.
+pub const AFFINITY_INFO: u64 = 0x8400_0004 | NATIVE;
 /// MIGRATE_INFO_TYPE.
 pub const MIGRATE_INFO_TYPE: u64 = 0x8400_0006;
 /// SYSTEM_OFF.
@@ -45,26 +46,11 @@ pub const OFF: i64 = 1;
 /// AFFINITY_INFO: was started and does not run yet.
 pub const ON_PENDING: i64 = 2;
 
-/// HVC with these in X0 to X3; gives X0 back.
+/// HVC with these in the first four registers; gives the first back.
 pub fn call(function: u64, a: u64, b: u64, c: u64) -> u64 {
     let mut x = [function, a, b, c, 0, 0, 0, 0];
     call_all(&mut x);
     x[0]
-}
-
-/// HVC with X0 to X7, which come back as the callee left them.
-pub fn call_all(x: &mut [u64; 8]) {
-    let [x0, x1, x2, x3, x4, x5, x6, x7] = x;
-    // SAFETY: the callee may change X0 to X17 (DEN 0028, 2.6), and no memory of ours.
-    unsafe {
-        asm!(
-            "hvc #0",
-            inout("x0") *x0, inout("x1") *x1, inout("x2") *x2, inout("x3") *x3,
-            inout("x4") *x4, inout("x5") *x5, inout("x6") *x6, inout("x7") *x7,
-            out("x8") _, out("x9") _, out("x10") _, out("x11") _, out("x12") _,
-            out("x13") _, out("x14") _, out("x15") _, out("x16") _, out("x17") _,
-        );
-    }
 }
 
 /// The 32-bit result of a call, with its sign.

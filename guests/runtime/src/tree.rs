@@ -58,12 +58,13 @@ impl Machine {
     pub unsafe fn read(tree: u64) -> Result<Self, &'static str> {
         // SAFETY: the caller vouches for the header, so for its length too.
         let blob = unsafe {
-            let header = tree as *const [u8; 8];
+            let header = tree as usize as *const [u8; 8];
             let [a, b, c, d] = (*header).last_chunk().copied().unwrap_or_default();
             let size = u32::from_be_bytes([a, b, c, d]) as usize;
-            core::slice::from_raw_parts(tree as *const u8, size)
+            core::slice::from_raw_parts(tree as usize as *const u8, size)
         };
-        let fdt = Fdt::new(blob).map_err(|_| "x0 holds no device tree")?;
+        let fdt =
+            Fdt::new(blob).map_err(|_| "the boot protocol's register holds no device tree")?;
         let root = Root::new(fdt.root()).ok_or("the tree's addresses have no 1 or 2 cells")?;
         Ok(Self {
             bootargs: root.bootargs().unwrap_or(""),

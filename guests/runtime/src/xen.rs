@@ -1,7 +1,5 @@
 //! Hypercalls of Xen (public/arch-arm.h of its interface): HVC with this immediate, the number in
-//! X16, arguments from X0 on.
-
-use core::arch::asm;
+//! X16 (R12), arguments from X0 (R0) on.
 
 /// The hypercall that answers with Xen's version: the cheapest there is.
 pub const XEN_VERSION: u64 = 17;
@@ -10,22 +8,14 @@ const CONSOLE_IO: u64 = 18;
 pub const VERSION: u64 = 0;
 const CONSOLE_WRITE: u64 = 0;
 
-/// Calls hypercall `number`; gives X0 back.
+/// Calls hypercall `number`; gives the first register back.
 ///
 /// # Safety
 ///
 /// What the arguments point to is memory that Xen may use as the hypercall does.
 pub unsafe fn hypercall(number: u64, arguments: [u64; 3]) -> u64 {
-    let [mut x0, x1, x2] = arguments;
-    // SAFETY: the caller vouches for the memory; Xen keeps all registers but X0 and X16.
-    unsafe {
-        asm!(
-            "hvc #0xea1",
-            inout("x0") x0, inout("x1") x1 => _, inout("x2") x2 => _,
-            inout("x16") number => _, out("x3") _, out("x4") _,
-        );
-    }
-    x0
+    // SAFETY: the caller's promise.
+    unsafe { crate::arch::calls::xen(number, arguments) }
 }
 
 /// Puts `text` on Xen's console.
@@ -34,7 +24,11 @@ pub fn console_write(text: &str) {
     unsafe {
         hypercall(
             CONSOLE_IO,
-            [CONSOLE_WRITE, text.len() as u64, text.as_ptr() as u64],
+            [
+                CONSOLE_WRITE,
+                text.len() as u64,
+                text.as_ptr().addr() as u64,
+            ],
         )
     };
 }

@@ -67,14 +67,14 @@ fn page(machine: &Machine) -> &'static mut [u64] {
     let address = machine.ram + mapped - 16 * PAGE;
     // SAFETY: RAM that is mapped (a VM's first GiB is) and that nothing else uses; one
     // caller at a time.
-    unsafe { core::slice::from_raw_parts_mut(address as *mut u64, PAGE as usize / 8) }
+    unsafe { core::slice::from_raw_parts_mut(address as usize as *mut u64, PAGE as usize / 8) }
 }
 
 /// The first word of each page that nobody uses.
 fn first_words(machine: &Machine) -> impl Iterator<Item = &'static AtomicU64> + '_ {
     let mapped = sweep::free_pages(machine).filter(|page| page - machine.ram < 1 << 30);
     // SAFETY: a page of RAM that is mapped, and that neither the image nor the tree is in.
-    mapped.map(|page| unsafe { &*(page as *const AtomicU64) })
+    mapped.map(|page| unsafe { &*(page as usize as *const AtomicU64) })
 }
 
 fn clean(machine: &Machine) -> Outcome {

@@ -1,9 +1,9 @@
 //! FP/SIMD: registers stay the guest's over exits, interrupts and other vCPUs' use.
 
+use crate::arch::fp::{self, State};
 use crate::case::{Case, Failure, Outcome, case};
-use crate::fp::{self, State};
+
 use crate::machine::Machine;
-use crate::probe::class;
 use crate::{cpu, gic, mmio, psci, smp, timer};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use hanok_types::platform;
@@ -15,13 +15,12 @@ pub const CASES: &[Case] = &[
     case("fp-each-cpu", 2, each_cpu),
 ];
 
-/// CPACR_EL1.FPEN: the guest's own trap comes to the guest.
+/// CPACR_EL1.FPEN, CPACR: the guest's own trap comes to the guest.
 fn trap(_: &Machine) -> Outcome {
     for (enabled, expected) in [(false, true), (true, false), (false, true)] {
         fp::enable(enabled);
-        // SAFETY: the compiler uses no FP/SIMD register.
-        let result = unsafe { probe!(".arch_extension fp", "fmov d0, xzr"; ) };
-        let trapped = matches!(result, Err(fault) if fault.class() == class::FP_DISABLED);
+        let result = fp::use_one();
+        let trapped = matches!(result, Err(fault) if fault.class() == fp::DISABLED);
         check!(
             trapped == expected && trapped == result.is_err(),
             "enabled {enabled}: {result:?}"
@@ -48,10 +47,10 @@ fn keeps(seed: u64, rounds: u64) -> Outcome {
         exit(round);
         let after = State::stored();
         if after != pattern {
-            let register = (0..32).find(|index| after.q[*index] != pattern.q[*index]);
+            let register = pattern.first_difference(&after);
             fp::enable(false);
             return Err(Failure::wrong(format_args!(
-                "round {round}: Q{register:?} changed"
+                "round {round}: register {register:?} changed"
             )));
         }
     }

@@ -1,14 +1,23 @@
 //! Calls: every known function and any other, by HVC, SMC, SVC and BRK with every immediate.
 
 use super::random::Random;
-use super::siblings;
-use super::trip::{End, Kind, Start};
-use super::{Fuzzer, code, repair, space};
+use super::{Fuzzer, memory, repair, siblings};
+use crate::arch::fuzz::code;
+use crate::arch::fuzz::trip::{End, Start, Word, wide};
 use crate::psci;
 
-/// HVC, SMC, SVC and BRK of immediate 0.
-const CALLS: [u32; 4] = [0xd400_0002, 0xd400_0003, 0xd400_0001, 0xd420_0000];
-const HVC: u32 = CALLS[0];
+/// By which instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// HVC.
+    Hypervisor,
+    /// SMC.
+    Monitor,
+    /// SVC.
+    Supervisor,
+    /// BRK or BKPT.
+    Breakpoint,
+}
 
 const KNOWN: [u64; 24] = [
     psci::VERSION,
@@ -44,25 +53,25 @@ const WIDE: u64 = 1 << 30;
 /// One call.
 pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let mut start = Start::NOWHERE;
-    start.x.iter_mut().for_each(|x| *x = random.next());
-    (0..8).for_each(|number| start.x[number] = argument(random));
-    start.x[0] = function(random);
+    start.x.iter_mut().for_each(|x| *x = random.next() as Word);
+    (0..8).for_each(|number| start.x[number] = argument(random) as Word);
+    start.x[0] = function(random) as Word;
     tame(fuzzer, &mut start);
-    let kind = match random.below(8) {
-        0 | 1 => CALLS[1],
-        2 => CALLS[2],
-        3 => CALLS[3],
-        _ => HVC,
+    let way = match random.below(8) {
+        0 | 1 => Call::Monitor,
+        2 => Call::Supervisor,
+        3 => Call::Breakpoint,
+        _ => Call::Hypervisor,
     };
     let immediate = if random.once_in(2) {
         0
     } else {
         random.next() as u32 & 0xffff
     };
-    code::put([kind | immediate << 5]);
-    start.pc = space::CODE.address();
-    if kind == HVC
-        && start.x[0] as u32 & !(WIDE as u32) == psci::CPU_SUSPEND as u32 & !(WIDE as u32)
+    memory::put_code([code::call(way, immediate)]);
+    start.pc = memory::CODE.address() as Word;
+    if way == Call::Hypervisor
+        && wide(start.x[0]) & 0xffff_ffff & !WIDE == psci::CPU_SUSPEND & !WIDE
     {
         repair::wakeable();
         repair::alarm(10);
@@ -71,7 +80,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     // starts a vCPU where no code is.
     let end = unsafe { fuzzer.travel(&start) };
     repair::timers();
-    judge(fuzzer, kind, &start, end);
+    judge(fuzzer, way, &start, end);
 }
 
 fn function(random: &mut Random) -> u64 {
@@ -90,7 +99,7 @@ fn function(random: &mut Random) -> u64 {
 fn argument(random: &mut Random) -> u64 {
     match random.below(4) {
         0 => random.below(10),
-        1 => space::CODE.address() + random.below(8),
+        1 => memory::CODE.address() + random.below(8),
         2 => random.pick(&KNOWN),
         _ => random.value(),
     }
@@ -98,48 +107,42 @@ fn argument(random: &mut Random) -> u64 {
 
 /// What ends the VM or this vCPU asks for the version instead, and a vCPU is started with a job.
 fn tame(fuzzer: &Fuzzer<'_>, start: &mut Start) {
-    let function = u64::from(start.x[0] as u32);
+    let function = wide(start.x[0]) & 0xffff_ffff;
     match function {
-        psci::CPU_OFF | psci::SYSTEM_OFF | psci::SYSTEM_RESET => start.x[0] = psci::VERSION,
-        psci::CPU_ON | psci::CPU_ON_32 => {
-            let target = start.x[1]
+        psci::CPU_OFF | psci::SYSTEM_OFF | psci::SYSTEM_RESET => {
+            start.x[0] = psci::VERSION as Word;
+        }
+        _ if function & !WIDE == psci::CPU_ON_32 => {
+            let target = wide(start.x[1])
                 & if function & WIDE == 0 {
                     0xffff_ffff
                 } else {
                     u64::MAX
                 };
             if let Some((entry, context)) = siblings::entry(fuzzer, target) {
-                (start.x[2], start.x[3]) = (entry, context);
+                (start.x[2], start.x[3]) = (entry as Word, context as Word);
             }
         }
         _ => {}
     }
 }
 
-fn judge(fuzzer: &mut Fuzzer<'_>, kind: u32, start: &Start, end: &End) {
-    let expected = match kind {
-        HVC => end.arrived(),
-        // A VM has no EL3.
-        _ if kind == CALLS[1] => end.kind() == Kind::Synchronous(0),
-        _ if kind == CALLS[2] => end.kind() == Kind::Synchronous(0x15),
-        _ => end.kind() == Kind::Synchronous(0x3c),
-    };
-    let function = start.x[0];
-    if !expected {
-        let found = end.kind();
-        fuzzer.wrong(format_args!("call {kind:#x} of {function:#x}: {found:?}"));
+fn judge(fuzzer: &mut Fuzzer<'_>, way: Call, start: &Start, end: &End) {
+    let function = wide(start.x[0]);
+    if !end.is_answer_to(way) {
+        fuzzer.wrong(format_args!("{way:?} call of {function:#x}: {end:?}"));
     }
     // A call answers in X0 to X3 (DEN 0028, 2.7).
-    let kept = if kind == HVC { 4 } else { 0 };
+    let kept = if way == Call::Hypervisor { 4 } else { 0 };
     if start.x[kept..] != end.x[kept..] {
         fuzzer.wrong(format_args!(
-            "call {kind:#x} of {function:#x}: another register changed"
+            "{way:?} call of {function:#x}: another register changed"
         ));
     }
     let owner = function >> 24 & 0x3f;
     let nobodys = !matches!(owner, 0 | 4 | 6);
-    if kind == HVC && nobodys && psci::status(end.x[0]) != psci::NOT_SUPPORTED {
-        let answer = end.x[0];
+    let answer = wide(end.x[0]);
+    if way == Call::Hypervisor && nobodys && psci::status(answer) != psci::NOT_SUPPORTED {
         fuzzer.wrong(format_args!(
             "function {function:#x} of nobody answers {answer:#x}"
         ));

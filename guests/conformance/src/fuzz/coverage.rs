@@ -1,7 +1,7 @@
 //! What the steps reached.
 
 use super::plan::Class;
-use super::trip::{End, Kind};
+use crate::arch::fuzz::trip::{End, Kind, WANTED};
 
 /// Exceptions of each class, and the other kinds.
 pub struct Coverage {
@@ -16,20 +16,6 @@ pub struct Coverage {
     /// Faults found.
     pub wrong: u64,
 }
-
-/// Exceptions that the guest itself sees, and must have seen: their class and a word for it
-/// (DDI 0487, ESR_EL1.EC).
-const WANTED: [(u8, &str); 9] = [
-    (0x00, "undefined"),
-    (0x11, "SVC of AArch32"),
-    (0x15, "SVC"),
-    (0x18, "register trapped"),
-    (0x20, "fetch abort of EL0"),
-    (0x21, "fetch abort"),
-    (0x22, "PC misaligned"),
-    (0x24, "data abort of EL0"),
-    (0x25, "data abort"),
-];
 
 /// How often each exception must have come.
 pub const LEAST: u64 = 100;

@@ -1,8 +1,9 @@
 //! Interrupts: storms from CPU to CPU, timers with wild values, none for a while, waits.
 
 use super::random::Random;
-use super::trip::{self, EL1_MASKED, EL1_OPEN, Kind, Start};
-use super::{Fuzzer, code, repair, space};
+use super::{Fuzzer, memory, repair};
+use crate::arch::fuzz::code::{WFE, WFI, YIELD};
+use crate::arch::fuzz::trip::{self, Kind, MASKED, OPEN, Start, Word};
 use crate::{gic, mmio, timer};
 use hanok_types::GicVersion;
 
@@ -13,8 +14,8 @@ const TAKEN: u64 = 24;
 fn open(fuzzer: &mut Fuzzer<'_>, rounds: u64) {
     for _ in 0..TAKEN {
         let mut start = Start::NOWHERE;
-        start.x[0] = rounds;
-        (start.pc, start.pstate) = (trip::spin(), EL1_OPEN);
+        start.x[0] = rounds as Word;
+        (start.pc, start.pstate) = (trip::spin() as Word, OPEN);
         // SAFETY: a loop that writes X0 alone.
         let end = unsafe { fuzzer.travel(&start) };
         match end.kind() {
@@ -22,8 +23,7 @@ fn open(fuzzer: &mut Fuzzer<'_>, rounds: u64) {
             Kind::SystemError => {}
             Kind::Synchronous(_) if end.arrived() => break,
             Kind::Synchronous(_) => {
-                let (esr, pc) = (end.esr, end.pc);
-                fuzzer.wrong(format_args!("a loop: ESR {esr:#x}, ELR {pc:#x}"));
+                fuzzer.wrong(format_args!("a loop: {end:?}"));
                 break;
             }
         }
@@ -88,8 +88,8 @@ pub fn masked(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     repair::alarm(random.below(20));
     gic::send_self(random.below(16) as u32);
     let mut start = Start::NOWHERE;
-    start.x[0] = random.below(20_000);
-    (start.pc, start.pstate) = (trip::spin(), EL1_MASKED);
+    start.x[0] = random.below(20_000) as Word;
+    (start.pc, start.pstate) = (trip::spin() as Word, MASKED);
     // SAFETY: a loop that writes X0 alone.
     let end = unsafe { fuzzer.travel(&start) };
     if !end.arrived() {
@@ -101,21 +101,14 @@ pub fn masked(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
 
 /// WFI and WFE, one after the other.
 pub fn waits(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
-    const WFI: u32 = 0xd503_207f;
-    const WFE: u32 = 0xd503_205f;
-    const YIELD: u32 = 0xd503_203f;
     for _ in 0..1 + random.below(6) {
         repair::wakeable();
         repair::alarm(1 + random.below(30));
-        code::put([random.pick(&[WFI, WFI, WFE, YIELD]), WFI]);
+        memory::put_code([random.pick(&[WFI, WFI, WFE, YIELD]), WFI]);
         let mut start = Start::NOWHERE;
-        start.x.iter_mut().for_each(|x| *x = random.next());
-        start.pc = space::CODE.address();
-        start.pstate = if random.once_in(2) {
-            EL1_OPEN
-        } else {
-            EL1_MASKED
-        };
+        start.x.iter_mut().for_each(|x| *x = random.next() as Word);
+        start.pc = memory::CODE.address() as Word;
+        start.pstate = if random.once_in(2) { OPEN } else { MASKED };
         // SAFETY: hints.
         let end = unsafe { fuzzer.travel(&start) };
         if start.x != end.x {

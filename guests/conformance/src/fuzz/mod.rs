@@ -1,5 +1,6 @@
 //! A guest that tries everything: a million steps, chosen by chance, of which each follows from
-//! the seed and its number alone.
+//! the seed and its number alone. What is made of instructions and registers is the
+//! architecture's (`arch::fuzz`), the rest is here.
 //!
 //! What it looks for: a hypervisor that stops, and one that answers wrong. So each step knows
 //! what must not happen: a register that the instruction does not name has changed, an address
@@ -15,30 +16,25 @@
 //! (after its steps the VM is reset in the middle of a mess; the seed of each life is another
 //! one, which it says, so that `fuzz.seed=` without `fuzz.lives` does it again).
 
-mod access;
 mod calls;
-mod code;
 mod coverage;
-mod forms;
 mod interrupts;
-mod jumps;
-mod places;
+pub mod memory;
+pub mod places;
 mod plan;
-mod programs;
-mod random;
-mod registers;
-mod repair;
+pub mod random;
+pub mod repair;
 mod siblings;
-mod space;
-mod tables;
-mod trip;
 
+pub use calls::Call;
+
+use crate::arch::fuzz::trip::{self, End, Start};
+use crate::arch::fuzz::{access, jumps, programs, registers, space, tables};
 use crate::machine::Machine;
 use crate::{psci, timer};
 use coverage::Coverage;
 use plan::{Class, Step};
 use random::Random;
-use trip::{End, Start};
 
 /// What the boot arguments ask for.
 pub struct Options {
@@ -82,15 +78,17 @@ const PARTS: u64 = 20;
 
 /// What all steps share.
 pub struct Fuzzer<'a> {
-    machine: &'a Machine,
+    /// The machine.
+    pub machine: &'a Machine,
     coverage: Coverage,
     /// The step that is under way.
     step: u64,
     /// TPIDR_EL1, which is the runtime's.
-    this: u64,
-    has_aarch32: bool,
+    pub this: u64,
+    /// EL0 may run A32 and T32.
+    pub has_aarch32: bool,
     /// A device was written to: its interrupts may be anything.
-    touched: bool,
+    pub touched: bool,
 }
 
 impl Fuzzer<'_> {
@@ -99,7 +97,7 @@ impl Fuzzer<'_> {
     /// # Safety
     ///
     /// As [`trip::travel`].
-    unsafe fn travel(&mut self, start: &Start) -> &'static End {
+    pub unsafe fn travel(&mut self, start: &Start) -> &'static End {
         // SAFETY: by this function's contract.
         let end = unsafe { trip::travel(start) };
         self.coverage.note(end);
@@ -107,7 +105,7 @@ impl Fuzzer<'_> {
     }
 
     /// Something that must not be.
-    fn wrong(&mut self, what: core::fmt::Arguments<'_>) {
+    pub fn wrong(&mut self, what: core::fmt::Arguments<'_>) {
         self.coverage.wrong += 1;
         if self.coverage.wrong <= TOLD {
             repair::console();
@@ -175,10 +173,10 @@ impl Fuzzer<'_> {
     /// Memory around what may be written is as it was.
     fn look_after(&mut self) {
         repair::console();
-        let breaches = space::SCRATCH.breaches();
+        let breaches = memory::SCRATCH.breaches();
         if breaches != 0 {
             self.wrong(format_args!("{breaches} words of memory changed"));
-            space::SCRATCH.build_fence();
+            memory::SCRATCH.build_fence();
         }
     }
 }
@@ -200,12 +198,12 @@ pub fn run(machine: &Machine, options: &Options) -> ! {
         coverage: Coverage::new(),
         step: options.from,
         this: read_sysreg!("tpidr_el1"),
-        has_aarch32: read_sysreg!("id_aa64pfr0_el1") & 0xf == 2,
+        has_aarch32: programs::has_aarch32(),
         touched: false,
     };
     siblings::prepare(&mut fuzzer);
     space::install(machine.memory());
-    space::SCRATCH.build_fence();
+    memory::SCRATCH.build_fence();
     registers::prepare();
     repair::registers(fuzzer.this);
     fuzzer.run(seed, options);

@@ -1,7 +1,7 @@
 //! Addresses to reach for.
 
+use super::memory::SCRATCH;
 use super::random::Random;
-use super::space::{self, SCRATCH};
 use crate::machine::Machine;
 use crate::tree::Area;
 use hanok_types::platform;
@@ -39,9 +39,9 @@ const VIRTIO: Area = Area {
     size: platform::VIRTIO_SLOTS * platform::VIRTIO_STRIDE,
 };
 /// So far around an address an instruction may reach.
-const REACH: u64 = 1024;
+pub const REACH: u64 = 1024;
 /// All addresses that stage 2 can have.
-const LIMIT: u64 = 1 << 40;
+pub const LIMIT: u64 = 1 << 40;
 
 /// Anywhere.
 pub fn spot(machine: &Machine, random: &mut Random) -> Spot {
@@ -145,28 +145,4 @@ fn is_given(machine: &Machine, physical: u64) -> bool {
     let others = [machine.memory(), FLASH, VIRTIO];
     let mut all = others.iter().chain(&machine.devices);
     all.any(|area| area.start < physical + REACH && physical < area.end() + REACH)
-}
-
-/// A virtual address for an instruction that may clear memory there.
-pub fn operand(random: &mut Random) -> u64 {
-    let value = match random.below(4) {
-        0 => SCRATCH.middle(),
-        1 => space::everywhere(random.next() % LIMIT),
-        2 => random.below(0x4000_0000),
-        _ => random.value(),
-    };
-    spare(value)
-}
-
-/// That address, or free memory where it is memory.
-fn spare(address: u64) -> u64 {
-    const SCRATCHED: u64 = REACH;
-    let physical = address % LIMIT;
-    let middle = SCRATCH.middle();
-    let ours = (0x4000_0000..0x40_0000_0000).contains(&physical);
-    let ours = ours || (space::USER_CODE..space::USER_DEVICES).contains(&physical);
-    if !ours || (middle - SCRATCHED / 2..middle + SCRATCHED / 2).contains(&address) {
-        return address;
-    }
-    middle
 }

@@ -5,13 +5,15 @@
 //! pass come in another order. The sixth step is of any other class.
 
 use super::random::Random;
+use crate::arch::fuzz::programs::WORDS;
+use crate::arch::fuzz::registers::ROWS;
 
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// A row of system registers, read and written.
     Registers,
-    /// HVC, SMC, SVC, BRK.
+    /// HVC, SMC, SVC, BRK or BKPT.
     Calls,
     /// A load or store, to anywhere.
     Access,
@@ -19,7 +21,7 @@ pub enum Class {
     Jump,
     /// Words that nobody thought about, as a program of EL0.
     Program,
-    /// The same, of 32 bits.
+    /// The same, in another instruction set.
     Program32,
     /// Stage 1 tables of garbage.
     Tables,
@@ -59,8 +61,8 @@ impl Class {
             Self::Calls => "calls",
             Self::Access => "accesses",
             Self::Jump => "jumps",
-            Self::Program => "programs",
-            Self::Program32 => "programs32",
+            Self::Program => WORDS[0],
+            Self::Program32 => WORDS[1],
             Self::Tables => "tables",
             Self::Sgi => "sgis",
             Self::Timer => "timers",
@@ -88,14 +90,12 @@ const WEIGHTS: [(Class, u64); 11] = [
 
 /// Of so many steps one is not about registers.
 const GROUP: u64 = 6;
-/// Rows of system registers: op0, op1, CRn and CRm.
-pub const ROWS: u64 = 1 << 13;
 
 /// A step.
 pub enum Step {
     /// A row of system registers.
     Registers {
-        /// op0, op1, CRn and CRm.
+        /// Which one.
         row: u64,
     },
     /// Anything else.
@@ -110,13 +110,23 @@ pub fn step(seed: u64, index: u64, random: &mut Random) -> Step {
     }
     let number = group * (GROUP - 1) + member;
     let (pass, place) = (number / ROWS, number % ROWS);
-    // One to one, for each pass in another way: an odd factor, and a sum.
+    // One to one, for each pass in another way: a factor that has no divisor with the number of
+    // rows in common, and a sum.
     let mut order = Random::of(seed, u64::MAX - pass);
-    let row = place
-        .wrapping_mul(order.next() | 1)
-        .wrapping_add(order.next())
-        % ROWS;
+    let mut factor = (order.next() | 1) % ROWS;
+    while common_divisor(factor, ROWS) != 1 {
+        factor += 2;
+    }
+    let row = (place * factor + order.next() % ROWS) % ROWS;
     Step::Registers { row }
+}
+
+/// The greatest one (Euclid).
+fn common_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => common_divisor(b, a % b),
+    }
 }
 
 fn other(random: &mut Random) -> Class {

@@ -1,7 +1,7 @@
 //! Putting in order what a step left behind, as far as the next one needs it: the console, the
 //! vCPU's own registers, its interrupts.
 
-use super::trip;
+use crate::arch::fuzz::space;
 use crate::{gic, mmio, timer};
 use hanok_types::{GicVersion, platform};
 
@@ -23,10 +23,7 @@ pub fn console() {
 
 /// The vCPU's own registers, as the fuzzer wants them.
 pub fn registers(this: u64) {
-    write_sysreg!("vbar_el1", trip::vectors());
-    write_sysreg!("tpidr_el1", this);
-    write_sysreg!("cpacr_el1", 3 << 20);
-    write_sysreg!("cntkctl_el1", 3);
+    space::own_registers(this);
     timers();
     interface();
 }

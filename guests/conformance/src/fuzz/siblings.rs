@@ -3,8 +3,9 @@
 use super::Fuzzer;
 use super::random::Random;
 use super::repair;
+use crate::arch::fp;
 use crate::cpu::MAX_CPUS;
-use crate::{boot, fp, gic, mmio, psci, smp, timer};
+use crate::{boot, gic, mmio, psci, smp, timer};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hanok_types::platform;
 

@@ -5,7 +5,7 @@ pub mod v2;
 pub mod v3;
 
 use crate::{cpu, mmio, timer};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hanok_types::{GicVersion, platform};
 
 /// Where the virtual platform has the distributor.
@@ -68,24 +68,24 @@ impl Layout {
     }
 }
 
-static DISTRIBUTOR: AtomicU64 = AtomicU64::new(DIST);
+static DISTRIBUTOR: AtomicUsize = AtomicUsize::new(DIST as usize);
 /// A GICv2's CPU interface; zero with a GICv3.
-static CPU_INTERFACE: AtomicU64 = AtomicU64::new(0);
-static REDISTRIBUTORS: AtomicU64 = AtomicU64::new(platform::GIC_REDIST.get());
+static CPU_INTERFACE: AtomicUsize = AtomicUsize::new(0);
+static REDISTRIBUTORS: AtomicUsize = AtomicUsize::new(platform::GIC_REDIST.get() as usize);
 
 /// The controller is this one from now on.
 pub fn install(layout: Layout) {
     match layout {
         Layout::V2 { distributor, cpu } => {
-            DISTRIBUTOR.store(distributor, Relaxed);
-            CPU_INTERFACE.store(cpu, Relaxed);
+            DISTRIBUTOR.store(distributor as usize, Relaxed);
+            CPU_INTERFACE.store(cpu as usize, Relaxed);
         }
         Layout::V3 {
             distributor,
             redistributors,
         } => {
-            DISTRIBUTOR.store(distributor, Relaxed);
-            REDISTRIBUTORS.store(redistributors, Relaxed);
+            DISTRIBUTOR.store(distributor as usize, Relaxed);
+            REDISTRIBUTORS.store(redistributors as usize, Relaxed);
             CPU_INTERFACE.store(0, Relaxed);
         }
     }
@@ -101,7 +101,7 @@ pub fn version() -> GicVersion {
 
 /// Where the distributor is.
 pub fn distributor() -> u64 {
-    DISTRIBUTOR.load(Relaxed)
+    DISTRIBUTOR.load(Relaxed) as u64
 }
 
 /// Its name.

@@ -92,12 +92,12 @@ pub fn forget_active_priorities() {
 
 /// Reads a register of this CPU's interface.
 pub fn read(register: u64) -> u32 {
-    mmio::read32(super::CPU_INTERFACE.load(Relaxed) + register)
+    mmio::read32(super::CPU_INTERFACE.load(Relaxed) as u64 + register)
 }
 
 /// Writes a register of this CPU's interface.
 pub fn write(register: u64, value: u32) {
-    mmio::write32(super::CPU_INTERFACE.load(Relaxed) + register, value);
+    mmio::write32(super::CPU_INTERFACE.load(Relaxed) as u64 + register, value);
 }
 
 /// Sends an interrupt to one CPU.

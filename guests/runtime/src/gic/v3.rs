@@ -17,7 +17,7 @@ const SGI_FRAME: u64 = 0x1_0000;
 
 /// The RD_base frame of CPU `index`.
 pub fn redistributor(index: usize) -> u64 {
-    REDISTRIBUTORS.load(Relaxed) + index as u64 * platform::GIC_REDIST_STRIDE
+    REDISTRIBUTORS.load(Relaxed) as u64 + index as u64 * platform::GIC_REDIST_STRIDE
 }
 
 /// The SGI_base frame of CPU `index`, which has the registers of its private interrupts.

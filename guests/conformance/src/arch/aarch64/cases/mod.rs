@@ -1,0 +1,21 @@
+//! Cases about instructions and registers of AArch64.
+
+mod debug;
+mod exceptions;
+mod forms;
+mod holes;
+mod sysregs;
+
+use crate::case::Case;
+
+/// All of them.
+pub const TOPICS: [&[Case]; 5] = [
+    holes::CASES,
+    exceptions::CASES,
+    forms::CASES,
+    sysregs::CASES,
+    debug::CASES,
+];
+
+/// Those that are run by name alone: none.
+pub const EXTRA: &[Case] = &[];

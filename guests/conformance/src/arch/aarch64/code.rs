@@ -1,0 +1,60 @@
+//! Instructions that are made at run time: encodings an assembler would refuse.
+
+use crate::cpu::{self, MAX_CPUS};
+use crate::probe::Fault;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Instructions that fit, the return included.
+const WORDS: usize = 16;
+/// UDF: no instruction, now or ever (DDI 0487, C6.2).
+pub const UNDEFINED: u32 = 0x0000_ffff;
+const RET: u32 = 0xd65f_03c0;
+
+#[repr(C, align(64))]
+struct Buffer([AtomicU32; WORDS]);
+
+static BUFFERS: [Buffer; MAX_CPUS] =
+    [const { Buffer([const { AtomicU32::new(0) }; WORDS]) }; MAX_CPUS];
+
+/// MRS X0, the system register with this encoding.
+pub fn mrs(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
+    0xd530_0000 | (op0 & 1) << 19 | op1 << 16 | crn << 12 | crm << 8 | op2 << 5
+}
+
+/// MSR of X0 to the system register with this encoding.
+pub fn msr(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
+    mrs(op0, op1, crn, crm, op2) & !(1 << 21)
+}
+
+/// Runs `words` with `x0`, and gives X0 after it.
+///
+/// # Safety
+///
+/// The instructions change X0 to X17, or memory and system state that nobody relies on.
+pub unsafe fn execute(words: &[u32], x0: u64) -> Result<u64, Fault> {
+    let buffer = &BUFFERS[cpu::this().index()];
+    for (cell, word) in buffer.0.iter().zip(words.iter().chain(&[RET])) {
+        cell.store(*word, Relaxed);
+    }
+    let address = core::ptr::from_ref(buffer) as u64;
+    synchronize(address);
+    let result: u64;
+    // SAFETY: the caller vouches for the instructions; a return follows them.
+    let end = unsafe {
+        probe!("blr {code}";
+            code = in(reg) address, inout("x0") x0 => result,
+            out("x1") _, out("x2") _, out("x3") _, out("x4") _, out("x5") _, out("x6") _,
+            out("x7") _, out("x8") _, out("x9") _, out("x10") _, out("x11") _, out("x12") _,
+            out("x13") _, out("x14") _, out("x15") _, out("x16") _, out("x17") _, out("x30") _,
+        )
+    };
+    end.map(|()| result)
+}
+
+/// Makes new instructions at `address` visible (DDI 0487, B2.4.4).
+fn synchronize(address: u64) {
+    // SAFETY: cache maintenance of a line of ours.
+    unsafe {
+        core::arch::asm!("dc cvau, {0}", "dsb ish", "ic ivau, {0}", "dsb ish", "isb", in(reg) address);
+    }
+}

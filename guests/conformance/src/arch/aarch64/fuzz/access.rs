@@ -1,0 +1,232 @@
+//! Loads and stores of every form, to everywhere: each width, pairs, SIMD, exclusives, atomics,
+//! write-back, unprivileged, at EL1 and EL0, aligned or not.
+
+use super::forms::{self, Flags, Form};
+use super::trip::{EL1_MASKED, EL1_ON_SP0, End, Kind, Start};
+use super::{code, space};
+use crate::fuzz::Fuzzer;
+use crate::fuzz::places::{self, Place, Spot};
+use crate::fuzz::random::Random;
+
+/// EL0, everything masked.
+const EL0_MASKED: u64 = 0x3c0;
+/// Register 31: the stack pointer as a base, the zero register as data.
+const SP: u8 = 31;
+
+/// The registers of an instruction; no two are the same.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    /// Rt.
+    pub data: u8,
+    /// Rn.
+    pub base: u8,
+    /// Rt2.
+    pub second: u8,
+    /// Rs or Rm.
+    pub other: u8,
+}
+
+impl Operands {
+    fn new(random: &mut Random, simd: bool) -> Self {
+        let first = random.below(31) as u8;
+        let next = |step: u8| (first + step) % 31;
+        let base = if random.once_in(8) { SP } else { next(7) };
+        let data = if !simd && random.once_in(8) {
+            SP
+        } else {
+            first
+        };
+        Self {
+            data,
+            base,
+            second: next(13),
+            other: next(21),
+        }
+    }
+
+    /// Any, for code of which nothing is expected.
+    pub fn any(random: &mut Random) -> Self {
+        Self::new(random, false)
+    }
+}
+
+/// Where it runs, and how it sees the address.
+struct View {
+    base: u64,
+    pc: u64,
+    pstate: u64,
+}
+
+fn view(spot: Spot, operands: &Operands, random: &mut Random) -> View {
+    let at_el0 = random.once_in(4);
+    if at_el0 && spot.place == Place::Memory {
+        return View {
+            base: space::USER_DATA + 0x800 + spot.physical % 64,
+            pc: space::USER_CODE,
+            pstate: EL0_MASKED,
+        };
+    }
+    if at_el0 && spot.physical < 0x4000_0000 {
+        return View {
+            base: space::USER_DEVICES + spot.physical,
+            pc: space::USER_CODE,
+            pstate: EL0_MASKED,
+        };
+    }
+    let low = spot.physical < 0x4000_0000 && random.once_in(2);
+    View {
+        base: match spot.place {
+            Place::Memory => spot.physical,
+            _ if low => spot.physical,
+            _ => space::everywhere(spot.physical),
+        },
+        pc: space::CODE.address(),
+        pstate: if operands.base == SP {
+            EL1_ON_SP0
+        } else {
+            EL1_MASKED
+        },
+    }
+}
+
+/// One access.
+pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    let form = forms::pick(random);
+    let mut operands = Operands::new(random, form.flags.contains(Flags::SIMD));
+    if form.flags.contains(Flags::CACHE) && operands.base == SP {
+        // By the zero register it would be about address zero.
+        operands.base = operands.other;
+    }
+    let spot = places::spot(fuzzer.machine, random);
+    let view = view(spot, &operands, random);
+    code::put([form.instruction(&operands)]);
+    let mut start = Start::NOWHERE;
+    start.x.iter_mut().for_each(|x| *x = random.next());
+    if form.flags.contains(Flags::INDEX) {
+        start.x[usize::from(operands.other)] = random.below(9);
+    }
+    match operands.base {
+        SP => start.sp = view.base,
+        base => start.x[usize::from(base)] = view.base,
+    }
+    (start.pc, start.pstate) = (view.pc, view.pstate);
+    // SAFETY: a store reaches devices, nothing, or free memory alone; no register that matters
+    // to the way back is written.
+    let end = unsafe { fuzzer.travel(&start) };
+    let seen = Seen {
+        form,
+        operands,
+        spot,
+        start: &start,
+        end,
+    };
+    if let Err(what) = seen.judge() {
+        let (word, kind) = (form.instruction(&operands), end.kind());
+        fuzzer.wrong(format_args!(
+            "{what}: {word:#010x} at {:#x} ({:?}, PSTATE {:#x}): {kind:?}, ESR {:#x}, value {:#x}",
+            spot.physical,
+            spot.place,
+            start.pstate,
+            end.esr,
+            end.x[usize::from(operands.data.min(30))],
+        ));
+    }
+    if spot.place == Place::Device && end.arrived() && form.flags.contains(Flags::STORE) {
+        fuzzer.touched = true;
+    }
+}
+
+struct Seen<'a> {
+    form: Form,
+    operands: Operands,
+    spot: Spot,
+    start: &'a Start,
+    end: &'a End,
+}
+
+impl Seen<'_> {
+    fn judge(&self) -> Result<(), &'static str> {
+        self.others_unchanged()?;
+        let flags = self.form.flags;
+        let known = match self.end.kind() {
+            _ if self.end.arrived() => true,
+            // UNDEFINED: not of this CPU.
+            Kind::Synchronous(0) => flags.contains(Flags::LATER),
+            Kind::Synchronous(0x26) => self.operands.base == SP,
+            Kind::Synchronous(_) if self.end.is_abort() => self.is_known_abort(),
+            _ => false,
+        };
+        if !known {
+            return Err("an exception that cannot be");
+        }
+        if !self.end.arrived() && self.end.pc != self.start.pc {
+            return Err("an exception of another instruction");
+        }
+        match self.spot.place {
+            Place::Nothing if self.end.arrived() && flags.must_abort() => Err("something answers"),
+            Place::Flash => self.loaded(self.form.ones, "not erased"),
+            Place::Quiet => self.loaded(0, "not zero"),
+            Place::Memory if self.end.is_abort() => self.memory_aborts(),
+            _ => Ok(()),
+        }
+    }
+
+    /// External, misaligned, or an exclusive where there can be none (DDI 0487, ESR_EL1, DFSC);
+    /// a permission fault where EL1 looks as EL0 would.
+    fn is_known_abort(&self) -> bool {
+        match self.end.status() {
+            0x10 | 0x21 | 0x35 => true,
+            0x0c..=0x0f => self.form.flags.contains(Flags::UNPRIVILEGED),
+            _ => false,
+        }
+    }
+
+    /// Free memory takes every access that is aligned.
+    fn memory_aborts(&self) -> Result<(), &'static str> {
+        match self.end.status() {
+            0x10 | 0x35 => Err("memory does not answer"),
+            _ => Ok(()),
+        }
+    }
+
+    /// A load's registers hold this.
+    fn loaded(&self, value: u64, what: &'static str) -> Result<(), &'static str> {
+        let flags = self.form.flags;
+        if !self.end.arrived() || !flags.is_plain_load() {
+            return Ok(());
+        }
+        let second = flags.contains(Flags::PAIR).then_some(self.operands.second);
+        let data = Some(self.operands.data).filter(|data| *data != SP);
+        let wrong = |number: u8| self.end.x[usize::from(number)] != value;
+        match data.into_iter().chain(second).any(wrong) {
+            true => Err(what),
+            false => Ok(()),
+        }
+    }
+
+    /// Registers that the instruction does not name, and all of them after an exception, are as
+    /// they were.
+    fn others_unchanged(&self) -> Result<(), &'static str> {
+        let flags = self.form.flags;
+        let both = self.start.x.iter().zip(&self.end.x);
+        for (number, (before, after)) in (0_u8..).zip(both) {
+            let data = number == self.operands.data && flags.loads_general();
+            let second = number == self.operands.second && data_pair(flags);
+            let base = number == self.operands.base && flags.contains(Flags::WRITE_BACK);
+            let other = number == self.operands.other && flags.contains(Flags::STATUS);
+            let named = self.end.arrived() && (data || second || base || other);
+            if before != after && !named {
+                return Err("another register changed");
+            }
+        }
+        let sp = self.operands.base == SP && flags.contains(Flags::WRITE_BACK);
+        if self.end.sp != self.start.sp && !(sp && self.end.arrived()) {
+            return Err("the stack pointer changed");
+        }
+        Ok(())
+    }
+}
+
+fn data_pair(flags: Flags) -> bool {
+    flags.contains(Flags::PAIR) && flags.loads_general()
+}

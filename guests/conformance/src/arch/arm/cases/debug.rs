@@ -1,0 +1,110 @@
+//! Coprocessor 14: debug (DDI 0406C, C11.11), ThumbEE and Jazelle (A2.10, B8).
+
+use crate::arch::code::{Register, cp14, execute};
+use crate::case::{Case, Failure, Outcome, case, hanok_case};
+use crate::machine::Machine;
+use crate::probe::{Fault, class};
+use crate::psci;
+
+pub const CASES: &[Case] = &[
+    case("debug-bkpt", 1, breakpoint),
+    case("debug-os-lock", 1, os_lock),
+    hanok_case("debug-none", 1, none),
+    case("debug-thumb-ee", 1, thumb_ee),
+    case("debug-jazelle", 1, jazelle),
+];
+
+fn read(register: Register) -> Result<u32, Fault> {
+    // SAFETY: MRC changes R0 alone.
+    unsafe { execute(&[register.read()], 0) }
+}
+
+fn write(register: Register, value: u32) -> Result<u32, Fault> {
+    // SAFETY: the callers write what this program does not rely on.
+    unsafe { execute(&[register.write()], value) }
+}
+
+/// BKPT without a debugger is a prefetch abort of its own status (B3.13.3).
+fn breakpoint(_: &Machine) -> Outcome {
+    const DEBUG_EVENT: u64 = 0x22;
+    // SAFETY: the vector catches it.
+    let Err(fault) = (unsafe { execute(&[0xe124_3271], 0) }) else {
+        return Err(Failure::wrong(format_args!("no exception")));
+    };
+    check_eq!(
+        (fault.class(), fault.status()),
+        (class::FETCH, DEBUG_EVENT),
+        "BKPT"
+    );
+    check_eq!(fault.elr, crate::arch::code::address(), "LR");
+    Ok(())
+}
+
+/// As an operating system does at its start: DBGOSLAR, DBGOSDLR.
+fn os_lock(_: &Machine) -> Outcome {
+    for register in [cp14(0, 1, 0, 4), cp14(0, 1, 3, 4)] {
+        let written = write(register, 0);
+        check!(written.is_ok(), "{register:?}: {written:?}");
+    }
+    Ok(())
+}
+
+/// A VM's debug registers read as zero and ignore writes: DBGDIDR, DBGDSCRint, DBGBVR0, DBGBCR0,
+/// DBGWVR0, DBGDSCRext, DBGVCR (docs/differences.md).
+fn none(_: &Machine) -> Outcome {
+    let registers = [
+        cp14(0, 0, 0, 0),
+        cp14(0, 0, 1, 0),
+        cp14(0, 0, 0, 4),
+        cp14(0, 0, 0, 5),
+        cp14(0, 0, 0, 6),
+        cp14(0, 0, 2, 2),
+        cp14(0, 0, 7, 0),
+    ];
+    for (number, register) in (0..).zip(registers) {
+        // The first two are read-only.
+        let written = if number < 2 {
+            Ok(0)
+        } else {
+            write(register, u32::MAX)
+        };
+        let value = read(register);
+        check!(
+            written.is_ok() && matches!(value, Ok(0)),
+            "{register:?}: {written:?}, {value:x?}"
+        );
+    }
+    Ok(())
+}
+
+/// TEEHBR, where there is one, is the guest's own.
+fn thumb_ee(_: &Machine) -> Outcome {
+    const TEEHBR: Register = cp14(6, 1, 0, 0);
+    let before = match read(TEEHBR) {
+        Ok(before) => before,
+        Err(fault) if fault.class() == class::UNDEFINED => return Ok(()),
+        Err(fault) => return Err(Failure::wrong(format_args!("{fault:?}"))),
+    };
+    let written = write(TEEHBR, 0x1357_9bc0);
+    psci::call(psci::VERSION, 0, 0, 0);
+    let after = read(TEEHBR);
+    let _ = write(TEEHBR, before);
+    check!(
+        written.is_ok() && matches!(after, Ok(0x1357_9bc0)),
+        "{written:?}, {after:x?}"
+    );
+    Ok(())
+}
+
+/// JIDR, JOSCR and JMCR are undefined; or, where the CPU does not let them be trapped, zero, which
+/// says that there is no Jazelle (A2.10.1).
+fn jazelle(_: &Machine) -> Outcome {
+    for crn in 0..3 {
+        match read(cp14(7, crn, 0, 0)) {
+            Ok(0) => {}
+            Err(fault) if fault.class() == class::UNDEFINED => {}
+            other => return Err(Failure::wrong(format_args!("c{crn}: {other:x?}"))),
+        }
+    }
+    Ok(())
+}

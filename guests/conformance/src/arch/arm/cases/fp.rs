@@ -1,0 +1,113 @@
+//! VFP's and Advanced SIMD's own switches (DDI 0406C, B1.11): CPACR, FPEXC, identification.
+
+use crate::arch::code::{Register, cp15, execute};
+use crate::arch::fp;
+use crate::case::{Case, Failure, Outcome, case};
+use crate::machine::Machine;
+use crate::probe::{Fault, class};
+use crate::{gic, mmio, psci};
+use hanok_types::platform;
+
+pub const CASES: &[Case] = &[
+    case("fp-exception-enable", 1, exception_enable),
+    case("fp-switches-stay", 1, switches_stay),
+    case("fp-identification", 1, identification),
+    case("fp-coprocessor-11", 1, coprocessor_11),
+];
+
+/// FPEXC.EN: without it an instruction is undefined, though CPACR lets it, and FPEXC itself can be
+/// reached.
+fn exception_enable(_: &Machine) -> Outcome {
+    fp::enable(true);
+    fp::set_enabled(false);
+    let off = (fp::is_enabled(), fp::use_one());
+    psci::call(psci::VERSION, 0, 0, 0);
+    let still = (fp::is_enabled(), fp::use_one());
+    fp::set_enabled(true);
+    let on = (fp::is_enabled(), fp::use_one());
+    fp::enable(false);
+    for (enabled, result) in [off, still] {
+        let undefined = matches!(result, Err(fault) if fault.class() == class::UNDEFINED);
+        check!(!enabled && undefined, "off: {enabled}, {result:?}");
+    }
+    check!(on.0 && on.1.is_ok(), "on: {on:?}");
+    Ok(())
+}
+
+/// CPACR and FPEXC are as they were after each kind of exit.
+fn switches_stay(_: &Machine) -> Outcome {
+    let outcome = (0..40).try_for_each(|round| {
+        let on = round % 3 == 0;
+        fp::enable(true);
+        fp::set_enabled(on);
+        match round % 4 {
+            0 => drop(psci::call(psci::VERSION, 0, 0, 0)),
+            1 => drop(mmio::read32(platform::UART.get() + 0x18)),
+            2 => drop(mmio::read32(gic::DIST + gic::TYPER)),
+            _ => drop(psci::call(psci::AFFINITY_INFO, 0, 0, 0)),
+        }
+        check_eq!(read_sysreg!("cpacr_el1") >> 20 & 0xf, 0xf, "CPACR");
+        check_eq!(fp::is_enabled(), on, "FPEXC.EN in round {round}");
+        check_eq!(fp::use_one().is_ok(), on, "an instruction in round {round}");
+        Ok(())
+    });
+    fp::enable(true);
+    fp::set_enabled(true);
+    fp::enable(false);
+    outcome
+}
+
+/// FPSID, MVFR1 and MVFR0.
+const IDENTIFICATION: [u32; 3] = [0, 6, 7];
+
+fn read(number: u32) -> Result<u32, Fault> {
+    let register = Register {
+        coprocessor: 10,
+        ..cp15(7, number, 0, 0)
+    };
+    // SAFETY: VMRS changes R0 alone.
+    unsafe { execute(&[register.read()], 0) }
+}
+
+/// They read alike each time, and are undefined where CPACR says no.
+fn identification(_: &Machine) -> Outcome {
+    for number in IDENTIFICATION {
+        fp::enable(true);
+        let first = read(number);
+        psci::call(psci::VERSION, 0, 0, 0);
+        let again = read(number);
+        fp::enable(false);
+        let disabled = read(number);
+        check!(
+            matches!((first, again), (Ok(first), Ok(again)) if first == again && first != 0),
+            "{number}: {first:x?}, {again:x?}"
+        );
+        match disabled {
+            Err(fault) if fault.class() == class::UNDEFINED => {}
+            other => {
+                return Err(Failure::wrong(format_args!(
+                    "{number} disabled: {other:x?}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A double word goes by coprocessor 11: VMOV D0, R0, R1 and back.
+fn coprocessor_11(_: &Machine) -> Outcome {
+    fp::enable(true);
+    // MOV R1, #7; VMOV D0, R0, R1; MOV R0, #0; VMOV R0, R1, D0; ADD R0, R0, R1.
+    let words = [
+        0xe3a0_1007,
+        0xec41_0b10,
+        0xe3a0_0000,
+        0xec51_0b10,
+        0xe080_0001,
+    ];
+    // SAFETY: the compiler uses no FP/SIMD register; R0 and R1 may change.
+    let result = unsafe { execute(&words, 35) };
+    fp::enable(false);
+    check!(matches!(result, Ok(42)), "{result:x?}");
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Instructions that are made at run time: encodings an assembler would refuse.
+
+use crate::cpu::{self, MAX_CPUS};
+use crate::probe::Fault;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Words that fit, the return included.
+const WORDS: usize = 16;
+/// UDF: no instruction, now or ever (DDI 0406C, A8.8.247).
+pub const UNDEFINED: u32 = 0xe7f0_00f0;
+/// BX LR, in A32 and in T32.
+const RETURN: u32 = 0xe12f_ff1e;
+const RETURN_THUMB: u16 = 0x4770;
+
+#[repr(C, align(64))]
+struct Buffer([AtomicU32; WORDS]);
+
+static BUFFERS: [Buffer; MAX_CPUS] =
+    [const { Buffer([const { AtomicU32::new(0) }; WORDS]) }; MAX_CPUS];
+
+/// A register of a coprocessor (DDI 0406C, A8.8.98 and A8.8.99).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// The coprocessor.
+    pub coprocessor: u32,
+    /// opc1.
+    pub opc1: u32,
+    /// CRn.
+    pub crn: u32,
+    /// CRm.
+    pub crm: u32,
+    /// opc2.
+    pub opc2: u32,
+}
+
+impl Register {
+    /// MRC to R0.
+    pub fn read(self) -> u32 {
+        self.write() | 1 << 20
+    }
+
+    /// MCR of R0.
+    pub fn write(self) -> u32 {
+        0xee00_0010
+            | self.opc1 << 21
+            | self.crn << 16
+            | self.coprocessor << 8
+            | self.opc2 << 5
+            | self.crm
+    }
+}
+
+/// A register of the system control coprocessor.
+pub const fn cp15(opc1: u32, crn: u32, crm: u32, opc2: u32) -> Register {
+    Register {
+        coprocessor: 15,
+        opc1,
+        crn,
+        crm,
+        opc2,
+    }
+}
+
+/// A register of the debug, trace and Jazelle coprocessor.
+pub const fn cp14(opc1: u32, crn: u32, crm: u32, opc2: u32) -> Register {
+    Register {
+        coprocessor: 14,
+        ..cp15(opc1, crn, crm, opc2)
+    }
+}
+
+/// MRRC of R0 and R1, from coprocessor 15.
+pub fn mrrc(opc1: u32, crm: u32) -> u32 {
+    0xec51_0f00 | opc1 << 4 | crm
+}
+
+/// MCRR of R0 and R1, to coprocessor 15.
+pub fn mcrr(opc1: u32, crm: u32) -> u32 {
+    mrrc(opc1, crm) & !(1 << 20)
+}
+
+/// Runs `words` with `r0`, and gives R0 after it.
+///
+/// # Safety
+///
+/// The instructions change R0 to R3 and R12, or memory and system state that nobody relies on.
+pub unsafe fn execute(words: &[u32], r0: u32) -> Result<u32, Fault> {
+    let buffer = &BUFFERS[cpu::this().index()];
+    for (cell, word) in buffer.0.iter().zip(words.iter().chain(&[RETURN])) {
+        cell.store(*word, Relaxed);
+    }
+    // SAFETY: the caller vouches for the instructions; a return follows them.
+    unsafe { run(buffer, 0, r0) }
+}
+
+/// The same with instructions of T32, halfword by halfword.
+///
+/// # Safety
+///
+/// As [`execute`].
+pub unsafe fn execute_thumb(halves: &[u16], r0: u32) -> Result<u32, Fault> {
+    let buffer = &BUFFERS[cpu::this().index()];
+    let mut halves = halves.iter().chain(&[RETURN_THUMB, RETURN_THUMB]);
+    for cell in &buffer.0 {
+        let mut next = || u32::from(*halves.next().unwrap_or(&RETURN_THUMB));
+        cell.store(next() | next() << 16, Relaxed);
+    }
+    // SAFETY: as above.
+    unsafe { run(buffer, 1, r0) }
+}
+
+/// Where this CPU's instructions are made.
+pub fn address() -> u64 {
+    core::ptr::from_ref(&BUFFERS[cpu::this().index()]).addr() as u64
+}
+
+/// `state` is the lowest bit of the address: T32 or not.
+unsafe fn run(buffer: &Buffer, state: u32, r0: u32) -> Result<u32, Fault> {
+    let address = core::ptr::from_ref(buffer).addr() as u32;
+    synchronize(address);
+    let mut result = r0;
+    // SAFETY: the caller vouches for the instructions.
+    let end = unsafe {
+        probe!("blx {code}";
+            code = in(reg) address | state, inout("r0") result,
+            out("r1") _, out("r2") _, out("r3") _, out("r12") _, out("lr") _,
+        )
+    };
+    end.map(|()| result)
+}
+
+/// Makes new instructions at `address` visible (DDI 0406C, A3.9.3): DCCMVAU, ICIMVAU, BPIALL.
+fn synchronize(address: u32) {
+    // SAFETY: cache maintenance of a line of ours.
+    unsafe {
+        core::arch::asm!(
+            "mcr p15, 0, {0}, c7, c11, 1",
+            "dsb",
+            "mcr p15, 0, {0}, c7, c5, 1",
+            "mcr p15, 0, {0}, c7, c5, 6",
+            "dsb",
+            "isb",
+            in(reg) address
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! Loads and stores of every form, to everywhere: each width, pairs, lists, SIMD, exclusives,
+//! write-back, unprivileged, by System and User mode, in A32 and T32, aligned or not.
+
+use super::forms::{self, Flags, Form};
+use super::trip::{End, Kind, MASKED, Start, THUMB, UNDEFINED, USER_MASKED};
+use super::{code, space};
+use crate::fuzz::Fuzzer;
+use crate::fuzz::places::{self, Place, REACH, Spot};
+use crate::fuzz::random::Random;
+
+/// The registers of an instruction; no two are the same.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    /// Rt.
+    pub data: u8,
+    /// The one behind it, or Rt2.
+    pub second: u8,
+    /// Rn.
+    pub base: u8,
+    /// Rm or Rd.
+    pub other: u8,
+}
+
+impl Operands {
+    /// Data in an even register and the next, the others elsewhere among R0 to R12; now and then
+    /// SP as the base.
+    pub fn any(random: &mut Random) -> Self {
+        let data = 2 * random.below(6) as u8;
+        let next = |step: u8| (data + 2 + step) % 13;
+        let free = |step: u8| match next(step) {
+            taken if taken == data || taken == data + 1 => 12,
+            free => free,
+        };
+        let base = random.below(4) as u8;
+        Self {
+            data,
+            second: data + 1,
+            base: if random.once_in(8) { SP } else { free(base) },
+            other: free(base + 5),
+        }
+    }
+}
+
+const SP: u8 = 13;
+/// Registers of 1 KiB around an address that a window of addresses must have.
+const GIGABYTE: u64 = 1 << 30;
+
+/// Where it runs, and how it sees the address.
+struct View {
+    base: u32,
+    pc: u32,
+    pstate: u32,
+}
+
+fn view(spot: Spot, random: &mut Random) -> View {
+    let user = random.once_in(4);
+    let seen = |base| View {
+        base,
+        pc: space::USER_CODE,
+        pstate: USER_MASKED,
+    };
+    if user && spot.place == Place::Memory {
+        return seen(space::USER_DATA + 0x800 + (spot.physical % 64) as u32);
+    }
+    if user && (REACH..space::USER_REACH - REACH).contains(&spot.physical) {
+        return seen(space::USER_DEVICES + spot.physical as u32);
+    }
+    let identity = spot.place == Place::Memory || spot.physical < GIGABYTE && random.once_in(2);
+    View {
+        base: match identity {
+            true => spot.physical as u32,
+            false => space::everywhere(spot.physical),
+        },
+        pc: space::CODE.address() as u32,
+        pstate: MASKED,
+    }
+}
+
+/// One access.
+pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    let form = forms::pick(random);
+    let mut operands = Operands::any(random);
+    if operands.base == SP && form.flags.contains(Flags::CACHE) {
+        operands.base = operands.other;
+    }
+    let mut spot = places::spot(fuzzer.machine, random);
+    let within = spot.physical % GIGABYTE;
+    if !(REACH..GIGABYTE - REACH).contains(&within) {
+        // A list could go from the end of a window to what is seen beside it.
+        spot.place = Place::Device;
+    }
+    let view = view(spot, random);
+    code::put([form.instruction(&operands)]);
+    let mut start = Start::NOWHERE;
+    start.x.iter_mut().for_each(|x| *x = random.next() as u32);
+    if form.flags.contains(Flags::INDEX) {
+        start.x[usize::from(operands.other)] = random.below(9) as u32;
+    }
+    start.x[usize::from(operands.base)] = view.base;
+    let thumb = form.flags.contains(Flags::THUMB);
+    (start.pc, start.pstate) = (view.pc, view.pstate | if thumb { THUMB } else { 0 });
+    // SAFETY: a store reaches devices, nothing, or free memory alone; no register that matters
+    // to the way back is written.
+    let end = unsafe { fuzzer.travel(&start) };
+    let seen = Seen {
+        form,
+        operands,
+        spot,
+        start: &start,
+        end,
+    };
+    if let Err(what) = seen.judge() {
+        let word = form.instruction(&operands);
+        fuzzer.wrong(format_args!(
+            "{what}: {word:#010x} at {:#x} ({:?}): {end:?}, value {:#x}",
+            spot.physical,
+            spot.place,
+            end.x[usize::from(operands.data)],
+        ));
+    }
+    if spot.place == Place::Device && end.arrived() && form.flags.contains(Flags::STORE) {
+        fuzzer.touched = true;
+    }
+}
+
+struct Seen<'a> {
+    form: Form,
+    operands: Operands,
+    spot: Spot,
+    start: &'a Start,
+    end: &'a End,
+}
+
+impl Seen<'_> {
+    fn judge(&self) -> Result<(), &'static str> {
+        self.others_unchanged()?;
+        let known = match self.end.kind() {
+            _ if self.end.arrived() => true,
+            // Maintenance is not User mode's.
+            Kind::Synchronous(UNDEFINED) => {
+                self.form.flags.contains(Flags::CACHE) && self.end.was_user()
+            }
+            Kind::Synchronous(_) if self.end.is_abort() => self.is_known_abort(),
+            _ => false,
+        };
+        if !known {
+            return Err("an exception that cannot be");
+        }
+        if !self.end.arrived() && self.end.pc() != self.start.pc {
+            return Err("an exception of another instruction");
+        }
+        let must_abort = self.form.flags.must_abort();
+        match self.spot.place {
+            Place::Nothing if self.end.arrived() && must_abort => Err("something answers"),
+            Place::Flash => self.loaded(self.form.ones, "not erased"),
+            Place::Quiet => self.loaded(0, "not zero"),
+            Place::Memory if self.end.is_abort() => self.memory_aborts(),
+            _ => Ok(()),
+        }
+    }
+
+    /// External, misaligned, or an exclusive where there can be none (DDI 0406C, B3.13.3, long
+    /// descriptors); a permission fault where System mode looks as User mode would.
+    fn is_known_abort(&self) -> bool {
+        match self.end.status() {
+            0x10 | 0x21 | 0x35 => true,
+            0x0c..=0x0f => self.form.flags.contains(Flags::UNPRIVILEGED),
+            _ => false,
+        }
+    }
+
+    /// Free memory takes every access that is aligned.
+    fn memory_aborts(&self) -> Result<(), &'static str> {
+        match self.end.status() {
+            0x10 | 0x35 => Err("memory does not answer"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Registers that hold what was loaded.
+    fn is_data(&self, number: u8) -> bool {
+        let flags = self.form.flags;
+        let second = flags.contains(Flags::PAIR) && number == self.operands.second;
+        let listed = flags.contains(Flags::LIST) && number == self.operands.other;
+        flags.loads_general() && (number == self.operands.data || second || listed)
+    }
+
+    /// A load's registers hold this.
+    fn loaded(&self, value: u32, what: &'static str) -> Result<(), &'static str> {
+        if !self.end.arrived() || !self.form.flags.is_plain_load() {
+            return Ok(());
+        }
+        let mut data = (0..13).filter(|number| self.is_data(*number));
+        match data.any(|number| self.end.x[usize::from(number)] != value) {
+            true => Err(what),
+            false => Ok(()),
+        }
+    }
+
+    /// Registers that the instruction does not name, and all of them after an exception, are as
+    /// they were.
+    fn others_unchanged(&self) -> Result<(), &'static str> {
+        let flags = self.form.flags;
+        let both = self.start.x.iter().zip(&self.end.x);
+        for (number, (before, after)) in (0_u8..).zip(both) {
+            let base = number == self.operands.base && flags.contains(Flags::WRITE_BACK);
+            let status = number == self.operands.other && flags.contains(Flags::STATUS);
+            let named = self.end.arrived() && (self.is_data(number) || base || status);
+            if before != after && !named {
+                return Err("another register changed");
+            }
+        }
+        Ok(())
+    }
+}

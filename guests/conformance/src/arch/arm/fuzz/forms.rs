@@ -1,0 +1,258 @@
+//! The forms of loads and stores: the assembler makes each once, and a step puts its registers
+//! in.
+
+use super::access::Operands;
+use crate::fuzz::random::Random;
+use core::arch::global_asm;
+
+/// What a form does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// It reads.
+    pub const LOAD: Self = Self(1);
+    /// It writes.
+    pub const STORE: Self = Self(2);
+    /// It has a second data register, the one behind the first.
+    pub const PAIR: Self = Self(4);
+    /// Rd gets a status.
+    pub const STATUS: Self = Self(8);
+    /// The base gets the new address.
+    pub const WRITE_BACK: Self = Self(16);
+    /// The data registers are SIMD registers.
+    pub const SIMD: Self = Self(32);
+    /// An exclusive access.
+    pub const ATOMIC: Self = Self(64);
+    /// Rt is the address: cache maintenance.
+    pub const CACHE: Self = Self(128);
+    /// No access, only a hint.
+    pub const HINT: Self = Self(256);
+    /// Rm is an operand, a small one.
+    pub const INDEX: Self = Self(512);
+    /// Two registers by a list.
+    pub const LIST: Self = Self(1024);
+    /// As User mode would.
+    pub const UNPRIVILEGED: Self = Self(2048);
+    /// Of T32.
+    pub const THUMB: Self = Self(4096);
+
+    /// Whether all of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether it must abort where nobody answers. Without a monitor an exclusive store does
+    /// nothing; hints and maintenance by address need no answer.
+    pub const fn must_abort(self) -> bool {
+        self.0 & (Self::ATOMIC.0 | Self::CACHE.0 | Self::HINT.0) == 0
+    }
+
+    /// Whether its data registers hold what was read, and nothing else does.
+    pub const fn is_plain_load(self) -> bool {
+        self.contains(Self::LOAD) && self.must_abort() && !self.contains(Self::SIMD)
+    }
+
+    /// Whether its data registers are general ones that it may change.
+    pub const fn loads_general(self) -> bool {
+        self.contains(Self::LOAD) && !self.contains(Self::SIMD)
+    }
+}
+
+/// One form.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Form {
+    word: u32,
+    /// What it does.
+    pub flags: Flags,
+    /// What it reads from where all bits are set.
+    pub ones: u32,
+}
+
+/// Fields of the instructions as they are assembled.
+const ASSEMBLED: Operands = Operands {
+    data: 0,
+    second: 1,
+    base: 4,
+    other: 6,
+};
+
+impl Form {
+    /// The instruction with these registers, as it lies in memory.
+    pub fn instruction(&self, operands: &Operands) -> u32 {
+        let thumb = self.flags.contains(Flags::THUMB);
+        let word = if thumb {
+            self.word.rotate_left(16)
+        } else {
+            self.word
+        };
+        let word = word ^ self.changes(operands);
+        if thumb { word.rotate_left(16) } else { word }
+    }
+
+    /// Where it differs from how it was assembled: Rn at bit 16, Rt at 12, Rm at 0.
+    fn changes(&self, operands: &Operands) -> u32 {
+        let flags = self.flags;
+        let field = |now: u8, then: u8, at: u32| u32::from(now ^ then) << at;
+        let data = |at| field(operands.data, ASSEMBLED.data, at);
+        let other = |at| field(operands.other, ASSEMBLED.other, at);
+        let list = |first: u8, second: u8| 1 << first | 1 << second;
+        if flags.contains(Flags::CACHE) {
+            return field(operands.base, ASSEMBLED.base, 12);
+        }
+        let base = field(operands.base, ASSEMBLED.base, 16);
+        base | match flags {
+            _ if flags.contains(Flags::HINT) || flags.contains(Flags::SIMD) => 0,
+            _ if flags.contains(Flags::LIST) => {
+                list(operands.data, operands.other) ^ list(ASSEMBLED.data, ASSEMBLED.other)
+            }
+            // STREX has its data at 0 and the status at 12.
+            _ if flags.contains(Flags::STATUS) => data(0) | other(12),
+            _ if flags.contains(Flags::INDEX) => data(12) | other(0),
+            _ if flags.contains(Flags::PAIR) && flags.contains(Flags::THUMB) => {
+                data(12) | field(operands.second, ASSEMBLED.second, 8)
+            }
+            _ => data(12),
+        }
+    }
+}
+
+unsafe extern "C" {
+    static fuzz_forms: Form;
+    static fuzz_forms_thumb: Form;
+    static fuzz_forms_end: Form;
+}
+
+/// How many there are from one to another.
+fn count(from: *const Form, to: *const Form) -> u64 {
+    (to.addr() - from.addr()) as u64 / size_of::<Form>() as u64
+}
+
+/// One of them.
+pub fn pick(random: &mut Random) -> Form {
+    let start = &raw const fuzz_forms;
+    let count = count(start, &raw const fuzz_forms_end);
+    // SAFETY: the table has so many entries, all of them initialized.
+    unsafe { *start.add(random.below(count) as usize) }
+}
+
+/// One of A32.
+pub fn pick_arm(random: &mut Random) -> Form {
+    let start = &raw const fuzz_forms;
+    let count = count(start, &raw const fuzz_forms_thumb);
+    // SAFETY: as above.
+    unsafe { *start.add(random.below(count) as usize) }
+}
+
+global_asm!(
+    r#"
+    .macro form flags, ones, code:vararg
+    \code
+    .word   \flags
+    .word   \ones
+    .endm
+    .macro wide flags, ones, code:vararg
+    \code
+    .word   \flags | 4096
+    .word   \ones
+    .endm
+
+    .section .rodata.fuzz, "a"
+    .balign 4
+    .arm
+    .fpu    neon
+    .set    W, 0xffffffff
+    .global fuzz_forms
+fuzz_forms:
+    form    1, 0xff, ldrb r0, [r4]
+    form    1, 0xffff, ldrh r0, [r4]
+    form    1, W, ldr r0, [r4]
+    form    1, W, ldr r0, [r4, #4]
+    form    1, W, ldr r0, [r4, #-8]
+    form    1, W, ldrsb r0, [r4]
+    form    1, W, ldrsh r0, [r4, #2]
+    form    1 | 512, W, ldr r0, [r4, r6]
+    form    1 | 512, W, ldr r0, [r4, r6, lsl #2]
+    form    1 | 512, 0xff, ldrb r0, [r4, -r6]
+    form    1 | 512, W, ldrsh r0, [r4, r6]
+    form    1 | 16, W, ldr r0, [r4], #4
+    form    1 | 16, W, ldr r0, [r4, #-4]!
+    form    1 | 16, 0xff, ldrb r0, [r4], #1
+    form    1 | 16, W, ldrsb r0, [r4, #1]!
+    form    1 | 16, 0xffff, ldrh r0, [r4], #-2
+    form    1 | 2048, 0xff, ldrbt r0, [r4], #0
+    form    1 | 2048, W, ldrt r0, [r4], #0
+    form    1 | 2048, 0xffff, ldrht r0, [r4], #0
+    form    5, W, ldrd r0, r1, [r4]
+    form    5, W, ldrd r0, r1, [r4, #-16]
+    form    5 | 16, W, ldrd r0, r1, [r4], #8
+    form    1 | 1024, W, ldmia r4, {{r0, r6}}
+    form    1 | 1024, W, ldmdb r4, {{r0, r6}}
+    form    1 | 1024 | 16, W, ldmia r4!, {{r0, r6}}
+    form    1 | 1024 | 16, W, ldmib r4!, {{r0, r6}}
+
+    form    2, 0, strb r0, [r4]
+    form    2, 0, strh r0, [r4]
+    form    2, 0, str r0, [r4]
+    form    2, 0, str r0, [r4, #-5]
+    form    2 | 512, 0, str r0, [r4, r6]
+    form    2 | 512, 0, strh r0, [r4, r6]
+    form    2 | 16, 0, str r0, [r4], #4
+    form    2 | 16, 0, strb r0, [r4, #-1]!
+    form    2 | 2048, 0, strt r0, [r4], #0
+    form    2 | 2048, 0, strbt r0, [r4], #0
+    form    6, 0, strd r0, r1, [r4]
+    form    6 | 16, 0, strd r0, r1, [r4, #8]!
+    form    2 | 1024, 0, stmia r4, {{r0, r6}}
+    form    2 | 1024 | 16, 0, stmdb r4!, {{r0, r6}}
+
+    form    1 | 32, 0, vldr s0, [r4]
+    form    1 | 32, 0, vldr d0, [r4, #8]
+    form    1 | 32, 0, vldmia r4, {{d0, d1}}
+    form    1 | 32 | 16, 0, vldmia r4!, {{s0-s3}}
+    form    1 | 32, 0, vld1.8 {{d0}}, [r4]
+    form    1 | 32, 0, vld4.16 {{d0, d1, d2, d3}}, [r4]
+    form    2 | 32, 0, vstr s0, [r4]
+    form    2 | 32, 0, vstr d0, [r4, #-8]
+    form    2 | 32 | 16, 0, vstmdb r4!, {{d0, d1}}
+    form    2 | 32, 0, vst1.32 {{d0[1]}}, [r4]
+
+    form    1 | 64, 0, ldrex r0, [r4]
+    form    1 | 64, 0, ldrexb r0, [r4]
+    form    5 | 64, 0, ldrexd r0, r1, [r4]
+    form    2 | 8 | 64, 0, strex r6, r0, [r4]
+    form    2 | 8 | 64, 0, strexh r6, r0, [r4]
+
+    form    128, 0, mcr p15, 0, r4, c7, c14, 1
+    form    128, 0, mcr p15, 0, r4, c7, c10, 1
+    form    128, 0, mcr p15, 0, r4, c7, c11, 1
+    form    128, 0, mcr p15, 0, r4, c7, c5, 1
+    form    256, 0, pld [r4]
+    form    256, 0, pld [r4, #64]
+
+    .thumb
+    .global fuzz_forms_thumb
+fuzz_forms_thumb:
+    wide    1, 0xff, ldrb.w r0, [r4]
+    wide    1, 0xffff, ldrh.w r0, [r4, #6]
+    wide    1, W, ldr.w r0, [r4]
+    wide    1, W, ldr r0, [r4, #-4]
+    wide    1, W, ldrsb.w r0, [r4]
+    wide    1 | 16, W, ldr r0, [r4], #4
+    wide    1 | 16, 0xffff, ldrh r0, [r4, #-2]!
+    wide    1 | 2048, W, ldrt r0, [r4, #4]
+    wide    5, W, ldrd r0, r1, [r4]
+    wide    5 | 16, W, ldrd r0, r1, [r4], #8
+    wide    2, 0, strb.w r0, [r4]
+    wide    2, 0, strh.w r0, [r4]
+    wide    2, 0, str.w r0, [r4, #12]
+    wide    2 | 16, 0, str r0, [r4, #-4]!
+    wide    6, 0, strd r0, r1, [r4]
+    wide    256, 0, pld [r4]
+    .global fuzz_forms_end
+fuzz_forms_end:
+    .arm
+    "#
+);

@@ -1,0 +1,184 @@
+//! The translation under which the fuzzer lives, by long descriptors.
+//!
+//! | virtual | what |
+//! |---|---|
+//! | 0 to 2 GiB | devices and the first gigabyte of RAM, at their own addresses |
+//! | 2 GiB | a page of code that User mode may run, a page of data for it, two pages that move |
+//! | 2.25 GiB | the first 256 MiB, where the devices are, once more, for User mode |
+//! | 3 GiB | whichever gigabyte was last asked for |
+//! | the upper half, under [`with_upper`] | whatever a step says: TTBR1 is the garbage's |
+//!
+//! Code and data of the fuzzer itself are mapped one to one, so that it goes on whether the
+//! MMU is on or off.
+
+pub use crate::fuzz::memory::{CODE, DATA, GARBAGE, ZEROS};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const PAGE: u64 = 4096;
+const MEGABYTES_2: u64 = 2 << 20;
+const GIGABYTE: u64 = 1 << 30;
+
+/// TTBCR: as the runtime's.
+pub const TCR: u64 = hanok_guest_runtime::arch::mmu::TCR;
+/// TTBCR with TTBR0's half alone: half of the addresses.
+const LOWER: u64 = TCR & !(1 << 23) | 1;
+/// SCTLR, with its bits that are one in ARMv7 and in the virtualization extensions (DDI 0406C,
+/// B4.1.130): MMU, caches, branch prediction, CP15 barriers. Read at [`install`] and checked.
+pub const SCTLR: u32 = 0x00c5_187d;
+
+/// Where User mode's code is, for User mode.
+pub const USER_CODE: u32 = 2 << 30;
+/// Where its data is.
+pub const USER_DATA: u32 = USER_CODE + PAGE as u32;
+/// Where it sees physical address 0; [`USER_REACH`] bytes follow.
+pub const USER_DEVICES: u32 = USER_CODE + (256 << 20);
+/// How much it sees of devices.
+pub const USER_REACH: u64 = 256 << 20;
+/// Where the gigabyte is seen that was last asked for.
+const EVERYTHING: u64 = 3 << 30;
+
+/// No instruction of A32, in each half none of T32, seen as words.
+const NO_CODE: u64 = 0xe7f0_00f0_e7f0_00f0;
+
+#[repr(C, align(4096))]
+pub struct Table([AtomicU64; 512]);
+
+impl Table {
+    const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; 512])
+    }
+
+    fn set(&self, index: usize, descriptor: u64) {
+        self.0[index].store(descriptor, Relaxed);
+    }
+
+    fn address(&self) -> u64 {
+        core::ptr::from_ref(self).addr() as u64
+    }
+}
+
+/// Level 1.
+pub static ROOT: Table = Table::new();
+static USER_2: Table = Table::new();
+static USER_3: Table = Table::new();
+
+const VALID: u64 = 1;
+const TABLE: u64 = 3;
+const BLOCK: u64 = 1;
+const ACCESS: u64 = 1 << 10;
+const SHARED: u64 = 3 << 8;
+const DEVICE: u64 = 1 << 2;
+const FOR_USER: u64 = 1 << 6;
+const READ_ONLY: u64 = 1 << 7;
+const NOT_AT_PL1: u64 = 1 << 53;
+const NOT_CODE: u64 = 1 << 54;
+
+/// Fills the tables, and goes over to them.
+pub fn install(ram: crate::tree::Area) {
+    assert!(ram.end() <= 2 * GIGABYTE, "RAM beyond 2 GiB");
+    let device = BLOCK | ACCESS | DEVICE | NOT_CODE;
+    ROOT.set(0, device);
+    ROOT.set(1, GIGABYTE | BLOCK | ACCESS | SHARED);
+    ROOT.set(2, USER_2.address() | TABLE);
+    USER_2.set(0, USER_3.address() | TABLE);
+    let page = ACCESS | SHARED | TABLE | FOR_USER;
+    USER_3.set(0, CODE.address() | page | READ_ONLY | NOT_AT_PL1);
+    USER_3.set(1, DATA.address() | page | NOT_CODE);
+    for (index, start) in (128..).zip((0..USER_REACH).step_by(MEGABYTES_2 as usize)) {
+        USER_2.set(index, start | device | FOR_USER);
+    }
+    ZEROS.0.iter().for_each(|word| word.store(NO_CODE, Relaxed));
+    super::code::synchronize_all();
+    switch();
+    let found = read_sysreg!("sctlr_el1");
+    assert!(found == u64::from(SCTLR), "SCTLR is {found:#x}");
+}
+
+/// The registers that are the fuzzer's and the runtime's own; `this` is TPIDRPRW.
+pub fn own_registers(this: u64) {
+    write_sysreg!("vbar_el1", super::trip::vectors().into());
+    write_sysreg!("tpidr_el1", this);
+    write_sysreg!("cntkctl_el1", 3);
+    crate::arch::fp::enable(true);
+}
+
+/// Whether User mode's code is there.
+pub fn is_user_code(address: u32) -> bool {
+    (USER_CODE..USER_DATA).contains(&address)
+}
+
+/// Lets PL1 or User mode fetch from the page of `physical`, and gives where they see it.
+pub fn window(physical: u64, for_user: bool) -> u32 {
+    const PL1: usize = 2;
+    const USER: usize = 3;
+    let page = physical & !(PAGE - 1) | ACCESS | TABLE | SHARED | READ_ONLY;
+    let (slot, descriptor) = match for_user {
+        true => (USER, page | FOR_USER | NOT_AT_PL1),
+        false => (PL1, page),
+    };
+    replace(&USER_3, slot, descriptor);
+    USER_CODE + slot as u32 * PAGE as u32
+}
+
+/// Break before make (DDI 0406C, B3.10.1).
+fn replace(table: &Table, slot: usize, descriptor: u64) {
+    table.set(slot, 0);
+    flush();
+    table.set(slot, descriptor);
+    flush();
+}
+
+fn flush() {
+    // SAFETY: what the translation of used memory says did not change. TLBIALL.
+    unsafe {
+        core::arch::asm!(
+            "dsb", "mcr p15, 0, {0}, c8, c7, 0", "dsb", "isb",
+            in(reg) 0, options(nostack)
+        )
+    };
+}
+
+/// Where PL1 sees `physical`, of 40 bits, until the next one is asked for.
+pub fn everywhere(physical: u64) -> u32 {
+    let block = physical / GIGABYTE * GIGABYTE;
+    if block == GIGABYTE {
+        return physical as u32;
+    }
+    let descriptor = block | BLOCK | ACCESS | DEVICE | NOT_CODE;
+    if ROOT.0[3].load(Relaxed) != descriptor {
+        replace(&ROOT, 3, descriptor);
+    }
+    (EVERYTHING + physical % GIGABYTE) as u32
+}
+
+fn switch() {
+    write_sysreg!("ttbr0_el1", ROOT.address());
+    write_sysreg!("tcr_el1", TCR);
+    flush();
+    write_sysreg!("sctlr_el1", SCTLR.into());
+}
+
+/// Makes TTBR1 and its half of TTBCR what a step says, while `work` runs.
+pub fn with_upper<T>(ttbr1: u64, control: u64, work: impl FnOnce() -> T) -> T {
+    set_upper(ttbr1, LOWER | control & UPPER);
+    let result = work();
+    set_upper(0, TCR);
+    result
+}
+
+/// The fields of TTBCR that are about TTBR1 (DDI 0406C, B4.1.153): T1SZ, IRGN1, ORGN1, SH1. Not
+/// A1, nor EPD1, which stays clear.
+const UPPER: u64 = 7 << 16 | 0x3f << 24;
+
+fn set_upper(ttbr1: u64, control: u64) {
+    write_sysreg!("ttbr1_el1", ttbr1);
+    write_sysreg!("tcr_el1", control);
+    flush();
+}
+
+/// A descriptor with these low and high attributes that leads to `address`, and from where
+/// nothing is run.
+pub fn descriptor(address: u64, attributes: u64) -> u64 {
+    const ADDRESS: u64 = 0x00ff_ffff_f000;
+    address & ADDRESS | attributes & !ADDRESS & !FOR_USER | VALID | NOT_CODE | NOT_AT_PL1
+}

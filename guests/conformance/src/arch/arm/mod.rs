@@ -1,0 +1,8 @@
+//! ARMv7-A at PL1 (DDI 0406C).
+
+pub mod access;
+pub mod cases;
+pub mod code;
+pub mod fp;
+pub mod fuzz;
+pub mod hostile;

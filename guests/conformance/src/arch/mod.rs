@@ -1,0 +1,19 @@
+//! What differs between 64 and 32 bit, under the same names.
+//!
+//! | | |
+//! |---|---|
+//! | `access` | one load, store or jump that may fault |
+//! | `code` | instructions that are made at run time |
+//! | `fp` | the FP/SIMD registers |
+//! | `hostile` | what takes instructions of its own to harm others |
+//! | `cases` | cases about instructions and registers |
+//! | `fuzz` | the guest that tries everything |
+
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64/mod.rs"]
+mod this;
+#[cfg(target_arch = "arm")]
+#[path = "arm/mod.rs"]
+mod this;
+
+pub use this::*;

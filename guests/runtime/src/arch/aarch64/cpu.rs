@@ -1,0 +1,13 @@
+//! The interrupt mask.
+
+/// Lets interrupts in.
+pub fn unmask() {
+    // SAFETY: the handler keeps all registers.
+    unsafe { core::arch::asm!("msr daifclr, #2", "isb") };
+}
+
+/// Keeps interrupts out.
+pub fn mask() {
+    // SAFETY: masking an interrupt changes nothing else.
+    unsafe { core::arch::asm!("msr daifset, #2") };
+}

@@ -1,0 +1,110 @@
+//! From the loader's jump to Rust: the right place, zeroed memory, stacks, the MMU.
+//!
+//! The Linux ARM boot protocol: r2 is the device tree's address, the MMU and the data cache are
+//! off, the CPU is in Supervisor mode. The image begins as a zImage does, and as one it first
+//! copies itself to where it was linked: the compiler's code for this target holds absolute
+//! addresses. It runs in System mode, so that no exception's mode is the one that it runs in.
+//! Until the MMU is on, all memory is Strongly-ordered to the CPU; the code up to there makes
+//! aligned accesses alone.
+
+use crate::boot::STACKS;
+use crate::cpu::STACK_SIZE;
+use core::arch::global_asm;
+
+global_asm!(
+    r#"
+    .arm
+    .section .text.entry, "ax"
+    .global primary_entry
+primary_entry:
+    .rept   8
+    mov     r0, r0
+    .endr
+    b       entry
+    .word   0x016f2818              // a zImage
+    .word   0                       // that may be loaded anywhere
+    .word   _end - primary_entry
+
+entry:
+    cpsid   aif, #0x1f
+    mov     r10, r2
+    adr     r9, primary_entry
+    ldr     r0, =_start
+    ldr     r1, =_data_end
+    cmp     r9, r0
+    beq     3f
+2:  cmp     r0, r1
+    ldmialo r9!, {{r3-r6}}          // _data_end is a multiple of 16
+    stmialo r0!, {{r3-r6}}
+    blo     2b
+    mov     r3, #0
+    mcr     p15, 0, r3, c7, c5, 0   // ICIALLU
+    dsb
+    isb
+    ldr     pc, =3f
+3:  ldr     r1, =_bss_start
+    ldr     r2, =_bss_end
+    mov     r3, #0
+4:  cmp     r1, r2
+    strlo   r3, [r1], #4
+    blo     4b
+    mov     r11, #0
+    bl      set_stack
+    mov     r0, r10
+    bl      {build_tables}
+    bl      mmu_on
+    mov     r0, r10
+    mov     r1, #0                  // the upper half of what Rust takes as 64 bits
+    b       {primary}
+
+    .global secondary_entry
+secondary_entry:
+    cpsid   aif, #0x1f
+    mov     r11, r0
+    bl      set_stack
+    bl      mmu_on
+    mov     r0, r11
+    b       {secondary}
+
+// The stack of CPU r11.
+set_stack:
+    ldr     r1, ={stacks}
+    mov     r2, #{stack_size}
+    add     r3, r11, #1
+    mla     sp, r2, r3, r1
+    bx      lr
+
+mmu_on:
+    mov     r1, #0
+    mcr     p15, 0, r1, c8, c7, 0   // TLBIALL
+    mcr     p15, 0, r1, c7, c5, 0   // ICIALLU
+    mcr     p15, 0, r1, c7, c5, 6   // BPIALL
+    ldr     r2, ={mair}
+    mcr     p15, 0, r2, c10, c2, 0  // MAIR0
+    mcr     p15, 0, r1, c10, c2, 1  // MAIR1
+    ldr     r2, ={tcr}
+    mcr     p15, 0, r2, c2, c0, 2   // TTBCR
+    ldr     r2, ={root}
+    mcrr    p15, 0, r2, r1, c2      // TTBR0
+    dsb
+    isb
+    mrc     p15, 0, r2, c1, c0, 0   // SCTLR
+    bic     r2, r2, #0x2000         // V: vectors by VBAR
+    bic     r2, r2, #0x40000000     // TE: exceptions are taken in A32
+    bic     r2, r2, #2              // A: unaligned accesses are allowed
+    orr     r2, r2, #0x1800         // I, Z
+    orr     r2, r2, #5              // C, M
+    mcr     p15, 0, r2, c1, c0, 0
+    isb
+    bx      lr
+    .ltorg
+    "#,
+    build_tables = sym super::mmu::build_tables,
+    primary = sym crate::primary,
+    secondary = sym crate::smp::secondary,
+    stacks = sym STACKS,
+    stack_size = const STACK_SIZE,
+    root = sym super::mmu::ROOT,
+    mair = const crate::mmu::MAIR,
+    tcr = const super::mmu::TCR,
+);

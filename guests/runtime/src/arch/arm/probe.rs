@@ -1,0 +1,26 @@
+//! `probe!`: instructions under observation.
+
+/// Runs instructions, and gives the exception that one of them took, if any. To be used in
+/// an unsafe block: the instructions may change registers only as their operands say, up to
+/// any point at which one may fault; they begin in A32, and end there unless one faults.
+#[macro_export]
+macro_rules! probe {
+    ($($code:literal),+ ; $($operands:tt)*) => {{
+        let cell = $crate::probe::begin();
+        core::arch::asm!(
+            ".arm",
+            "adr {recover}, 77f",
+            "str {recover}, [{cell}]",
+            $($code,)+
+            ".arm",
+            ".p2align 2",
+            "77:",
+            "mov {recover}, #0",
+            "str {recover}, [{cell}]",
+            recover = out(reg) _,
+            cell = in(reg) cell,
+            $($operands)*
+        );
+        $crate::probe::end()
+    }};
+}

@@ -1,0 +1,216 @@
+//! The exception vectors: what is expected is caught, interrupts are counted, and anything
+//! else ends the run with the registers on the console.
+//!
+//! All exceptions are handled in System mode on its own stack, so the other modes need none. What
+//! an exception was is told as ESR_EL1 would tell it: with long descriptors the fault status
+//! registers use the same codes (DDI 0406C, B3.13.3; DDI 0487, ESR_EL1).
+
+use crate::cpu;
+use crate::gic;
+use crate::probe::class;
+use core::arch::global_asm;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What the entry code saves, in its order.
+#[repr(C)]
+pub struct Frame {
+    r: [u32; 13],
+    lr: u32,
+    pc: u32,
+    cpsr: u32,
+}
+
+const _: () = assert!(size_of::<Frame>() == 64);
+
+/// CPSR: System mode.
+const SYSTEM: u32 = 0x1f;
+/// CPSR.A, I and F.
+const MASKS: u32 = 7 << 6;
+/// CPSR.T.
+const THUMB: u32 = 1 << 5;
+/// FSR: the fault status with long descriptors, and the bit that says that it is so.
+const STATUS: u64 = 0x3f;
+const LONG: u64 = 1 << 9;
+/// DFSR: a cache maintenance operation or a write; which of them bit 13 tells.
+const WRITE: u64 = 1 << 11;
+
+unsafe extern "C" {
+    fn vector_table();
+}
+
+/// Where the table lies, for VBAR.
+pub fn address() -> u64 {
+    (vector_table as *const ()).addr() as u64
+}
+
+global_asm!(
+    r#"
+    .arm
+    .macro vector kind, after
+    .if \after
+    sub     lr, lr, #\after         // LR is that much behind where to go on
+    .endif
+    srsdb   sp!, #0x1f
+    cps     #0x1f
+    push    {{r0-r12, lr}}
+    mov     r1, #\kind
+    b       save_and_handle
+    .endm
+
+    .section .text.vectors, "ax"
+    .balign 32
+    .global vector_table
+vector_table:
+    b       reset
+    b       undefined
+    b       call
+    b       fetch
+    b       data
+    b       reserved
+    b       interrupt
+    b       fast
+reset:
+    vector  0, 0
+undefined:
+    vector  1, 0
+call:
+    vector  2, 0
+fetch:
+    vector  3, 4
+data:
+    vector  4, 8
+reserved:
+    vector  5, 0
+interrupt:
+    vector  6, 4
+fast:
+    vector  7, 4
+
+save_and_handle:
+    mov     r0, sp
+    mov     r4, sp
+    bic     sp, sp, #7              // as the procedure call standard has it
+    bl      {handle}
+    mov     sp, r4
+    clrex
+    pop     {{r0-r12, lr}}
+    rfeia   sp!
+    "#,
+    handle = sym handle,
+);
+
+/// What happened, as ESR_EL1 and FAR_EL1 would say it.
+struct Syndrome {
+    esr: u64,
+    far: u64,
+}
+
+const fn classed(class: u64, rest: u64) -> u64 {
+    class << 26 | 1 << 25 | rest
+}
+
+/// What exception `kind` of the table was; `None` for an interrupt. The fault status without the
+/// long format's bit is none that a table of long descriptors leads to, and gets no class.
+fn syndrome(frame: &Frame, kind: u32) -> Option<Syndrome> {
+    let no_address = |esr| Some(Syndrome { esr, far: 0 });
+    match kind {
+        1 => no_address(classed(class::UNDEFINED, 0)),
+        2 => no_address(classed(SVC, immediate(frame))),
+        3 => {
+            let status = read_sysreg!("ifsr32_el2");
+            let class = if status & LONG == 0 {
+                NO_CLASS
+            } else {
+                class::FETCH
+            };
+            let esr = classed(class, status & STATUS);
+            let far = read_sysreg!("ifar_el1");
+            Some(Syndrome { esr, far })
+        }
+        4 => {
+            let status = read_sysreg!("esr_el1");
+            let class = if status & LONG == 0 {
+                NO_CLASS
+            } else {
+                class::DATA
+            };
+            let write = (status & WRITE) >> 5;
+            let esr = classed(class, status & STATUS | write);
+            let far = read_sysreg!("dfar_el1");
+            Some(Syndrome { esr, far })
+        }
+        _ => None,
+    }
+}
+
+/// SVC of AArch32 (ESR_EL1.EC).
+pub const SVC: u64 = 0x11;
+/// An exception class that is none.
+const NO_CLASS: u64 = 0x3f;
+
+/// The immediate of the SVC before `frame`: 24 bits in A32, 8 in T32.
+fn immediate(frame: &Frame) -> u64 {
+    if frame.cpsr & THUMB != 0 {
+        let at = frame.pc.wrapping_sub(2) as *const u16;
+        // SAFETY: the CPU has just run the instruction there.
+        return u64::from(unsafe { at.read_volatile() }) & 0xff;
+    }
+    let at = frame.pc.wrapping_sub(4) as *const u32;
+    // SAFETY: as above.
+    u64::from(unsafe { at.read_volatile() }) & 0xffff
+}
+
+/// The instruction that took the exception: after UNDEFINED the saved address is behind
+/// it (DDI 0406C, B1.8.3).
+fn instruction(frame: &Frame, kind: u32) -> u32 {
+    match kind {
+        1 if frame.cpsr & THUMB != 0 => frame.pc.wrapping_sub(2),
+        1 => frame.pc.wrapping_sub(4),
+        // Of SVC the next one, as ELR_EL1 has it.
+        _ => frame.pc,
+    }
+}
+
+extern "C" fn handle(frame: &mut Frame, kind: u32) {
+    let handled = match kind {
+        6 => gic::take_interrupt(),
+        _ => catch(frame, kind),
+    };
+    if !handled {
+        unexpected(frame, kind);
+    }
+}
+
+/// Notes an expected exception, and goes on where the probe said.
+fn catch(frame: &mut Frame, kind: u32) -> bool {
+    let Some(syndrome) = syndrome(frame, kind) else {
+        return false;
+    };
+    let cpu = cpu::this();
+    let recover = cpu.recover.swap(0, Relaxed);
+    if recover == 0 {
+        return false;
+    }
+    cpu.note(syndrome.esr, syndrome.far, instruction(frame, kind).into());
+    cpu.state.store(frame.cpsr as usize, Relaxed);
+    frame.pc = recover as u32;
+    frame.cpsr = frame.cpsr & MASKS | SYSTEM;
+    true
+}
+
+fn unexpected(frame: &Frame, kind: u32) -> ! {
+    let from = |address: u32| u64::from(address).wrapping_sub(crate::boot::load_address());
+    panic!(
+        "exception: entry {kind}, dfsr {:#x}, dfar {:#x}, ifsr {:#x}, ifar {:#x}, pc {:#x} (+{:#x}), lr +{:#x}, cpsr {:#x}, r0 {:#x}, cpu {}",
+        read_sysreg!("esr_el1"),
+        read_sysreg!("dfar_el1"),
+        read_sysreg!("ifsr32_el2"),
+        read_sysreg!("ifar_el1"),
+        frame.pc,
+        from(frame.pc),
+        from(frame.lr),
+        frame.cpsr,
+        frame.r[0],
+        cpu::this().index(),
+    )
+}

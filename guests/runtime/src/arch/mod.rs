@@ -1,0 +1,23 @@
+//! The CPU: all that differs between 64 and 32 bit, under the same names.
+//!
+//! | | |
+//! |---|---|
+//! | `boot` | from the loader's jump to [`crate::primary`] with the MMU on, and where the image is |
+//! | `vectors` | what is expected is caught, interrupts go to [`crate::gic`], all else ends the run |
+//! | `sysreg` | system registers by their AArch64 names, `read_sysreg!` and `write_sysreg!` |
+//! | `probe` | `probe!`, instructions that may fault |
+//! | `mmio` | plain accesses to devices |
+//! | `mmu` | what of the translation is the architecture's: registers, the tables' shape, TLBs |
+//! | `cpu` | the interrupt mask |
+//! | `calls` | calls to whoever is above: PSCI's and Xen's |
+
+#[cfg(target_arch = "aarch64")]
+#[macro_use]
+#[path = "aarch64/mod.rs"]
+mod this;
+#[cfg(target_arch = "arm")]
+#[macro_use]
+#[path = "arm/mod.rs"]
+mod this;
+
+pub use this::*;

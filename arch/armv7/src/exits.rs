@@ -82,8 +82,7 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
         advance(vcpu, esr);
         return (Cause::Denied, After::Resume);
     }
-    if syndrome == Syndrome::FpAccess && is_fp(esr) {
-        load_fp(vcpu, cpu);
+    if syndrome == Syndrome::FpAccess && is_fp(esr) && load_fp(vcpu, cpu) {
         return (Cause::Fp, After::Resume);
     }
     let Some(exit) = exit_of(vcpu, esr, syndrome) else {
@@ -168,12 +167,15 @@ fn advance(vcpu: &mut Vcpu, esr: u64) {
     vcpu.regs.advance(Esr::from_bits(esr).instruction_length());
 }
 
-/// FP registers to the CPU, at the guest's first use since it came.
-fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) {
+/// FP registers to the CPU, at the guest's first use since it came; `false` where there are none.
+fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) -> bool {
     // SAFETY: another of this pCPU's own vCPUs: `vcpu`'s own would not be closed.
     let owner = unsafe { cpu.fp_owner.as_mut() };
-    fp::hand_over(owner.map(|owner| &mut owner.fp), &vcpu.fp);
-    cpu.fp_owner = vcpu;
+    let given = fp::hand_over(owner.map(|owner| &mut owner.fp), &vcpu.fp);
+    if given {
+        cpu.fp_owner = vcpu;
+    }
+    given
 }
 
 /// The exit in the core's words; `None` where the guest is to try again.

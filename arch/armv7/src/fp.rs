@@ -8,7 +8,7 @@
 //! FPEXC is among them: a guest that turned its FPU off must find it off. But it is never left in
 //! the CPU while the trap is closed. With FPEXC.EN clear an FP instruction at PL1 is undefined, and
 //! a CPU may find that before it finds the trap (DDI 0406C, B1.11.3, and the pseudocode
-//! CheckAdvSIMDOrVFPEnabled, A2.6 and B1.11.4): a vCPU would then see that a former owner, another
+//! CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a former owner, another
 //! VM's perhaps, had its FPU off. So whoever closes the trap takes FPEXC out and sets EN, which
 //! leaves each FP instruction, VMRS and VMSR of FPEXC among them, to the trap; and FPEXC comes back
 //! as the trap is opened, with the other registers or, where they have stayed, alone.
@@ -131,13 +131,19 @@ pub fn close() {
 }
 
 /// Gives the FP registers to `next`, whose first access since it came was trapped. `owner` is
-/// whose registers are in the CPU.
-pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) {
+/// whose registers are in the CPU. `false`, and nothing is done, where there is no FP to give.
+pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> bool {
     open_trap();
+    if is_closed() {
+        return false;
+    }
+    // Not to be seen otherwise where the emulator finds the trap first.
+    assert!(control() & ENABLE != 0, "FP was closed with FPEXC.EN clear");
     if let Some(owner) = owner {
         owner.save();
     }
     next.load();
+    true
 }
 
 /// MVFR0 or, where `second`, MVFR1, whatever the trap is.

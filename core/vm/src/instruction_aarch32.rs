@@ -12,7 +12,7 @@
 //! - VLD1 to VLD4, VST1 to VST4, RFE, SRS, LDM as an exception return, TBB and TBH, and what
 //!   crosses a page: an external abort, as from an address where nothing is. To Device memory
 //!   the number and order of the accesses of the first, and all of the last, are nothing that a
-//!   driver can count on (A3.5.4 and A3.5.7).
+//!   driver can count on (A3.5.6 and A3.5.7).
 //!
 //! The instruction need not be the one that trapped, which `instruction.rs` says more about. It
 //! is believed as far as it agrees with what the CPU reported: the condition holds, the direction

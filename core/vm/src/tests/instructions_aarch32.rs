@@ -4,7 +4,8 @@
 use super::{access, by_word, data};
 use crate::fake::Fixture;
 use crate::{Action, GuestFault, MmioAccess};
-use hanok_decode::{Psr, mode};
+use hanok_decode::aarch32::{ItState, decode_a32, decode_t32};
+use hanok_decode::{Psr, banked_register, mode};
 use hanok_types::{Width, platform};
 use proptest::prelude::*;
 use std::format;
@@ -343,6 +344,24 @@ fn a_word_that_is_not_what_trapped_does_nothing() {
     assert_eq!((vm.regs[0], sent(&vm).len()), (before, 0));
 }
 
+/// Registers that the other decoder, which follows code, says are written: those of the mode, and
+/// of User mode, whose some LDM load.
+fn may_change(word: u32, psr: Psr) -> u32 {
+    let it = ItState::from_bits(psr.it());
+    let writes = match psr.thumb() {
+        true => {
+            decode_t32((word >> 16) as u16, word as u16, it)
+                .effects
+                .writes
+        }
+        false => decode_a32(word).effects.writes,
+    };
+    let places = writes.iter().flat_map(|register| {
+        [psr.mode(), mode::USER].map(|mode| banked_register(register.number(), mode))
+    });
+    places.fold(0, |set, place| set | 1 << place)
+}
+
 /// A load or store that both ways can describe.
 #[derive(Clone, Copy, Debug)]
 struct Both {
@@ -358,7 +377,7 @@ impl Both {
     fn access(&self, mode: u8) -> MmioAccess {
         MmioAccess {
             width: self.width,
-            register: hanok_decode::banked_register(self.register, mode),
+            register: banked_register(self.register, mode),
             sign_extend: self.signed,
             wide: false,
         }
@@ -453,7 +472,14 @@ proptest! {
         let before = vm.regs[0];
         let action = vm.handle(0, by_word(at + offset, write, word));
         match action {
-            Action::Resume => prop_assert_ne!(vm.regs[0].pc, before.pc),
+            Action::Resume => {
+                prop_assert_ne!(vm.regs[0].pc, before.pc);
+                let psr = Psr::from_bits(before.pstate as u32);
+                let may = may_change(word, psr);
+                for (n, (old, new)) in (0..).zip(before.x.iter().zip(&vm.regs[0].x)) {
+                    prop_assert!(old == new || may >> n & 1 != 0, "X{} of {:#x}", n, may);
+                }
+            }
             Action::Inject(_) => prop_assert_eq!(vm.regs[0], before),
             other => prop_assert!(false, "{:?}", other),
         }

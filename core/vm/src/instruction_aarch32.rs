@@ -132,21 +132,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         access: &LoadStore,
         psr: Psr,
     ) -> Option<Action> {
-        let resolved = self.resolve(access, psr);
-        let first = u64::from(resolved.address) % PAGE_SIZE;
-        let end = first + u64::from(access.bytes());
-        let reported = abort.ipa.get() % PAGE_SIZE;
-        // Beyond the page, stage 1 may lead anywhere.
-        let agrees = access.load != abort.write && (first..end).contains(&reported);
-        if !agrees || end > PAGE_SIZE {
-            return None;
-        }
-        let transfer = Transfer {
-            access,
-            psr,
-            ipa: Ipa::new(abort.ipa.get() - reported + first),
-            resolved,
-        };
+        let transfer = self.place(abort, access, psr)?;
         let mut pieces = transfer.pieces().peekable();
         pieces.peek()?;
         if !pieces.all(|(piece, at)| self.answers(&piece, at)) {
@@ -164,6 +150,22 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.write_back(&transfer);
         }
         Some(Action::Resume)
+    }
+
+    /// Where it goes, as far as the instruction agrees with what the CPU reported.
+    fn place<'a>(&self, abort: DataAbort, access: &'a LoadStore, psr: Psr) -> Option<Transfer<'a>> {
+        let resolved = self.resolve(access, psr);
+        let first = u64::from(resolved.address) % PAGE_SIZE;
+        let end = first + u64::from(access.bytes());
+        let reported = abort.ipa.get() % PAGE_SIZE;
+        // Beyond the page, stage 1 may lead anywhere.
+        let inside = end <= PAGE_SIZE && (first..end).contains(&reported);
+        (inside && access.load != abort.write).then(|| Transfer {
+            access,
+            psr,
+            ipa: Ipa::new(abort.ipa.get() - reported + first),
+            resolved,
+        })
     }
 
     /// Whether a device is there for a piece, and a register, which can be what trapped.

@@ -417,7 +417,7 @@ fn both() -> impl Strategy<Value = Both> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 600, ..ProptestConfig::default() })]
 
     #[test]
     fn the_instruction_and_the_syndrome_say_the_same(

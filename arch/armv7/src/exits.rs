@@ -5,9 +5,11 @@ use crate::cpu::{self, Cpu};
 use crate::service::{self, guest};
 use crate::vcpu::Vcpu;
 use crate::{fast, fp, inject, maintain, read, schedule, write};
+use hanok_decode::aarch32::is_wide;
 use hanok_decode::{
     Condition, Coprocessor, CoprocessorPair, Esr, Fault, Psr, Syndrome, banked_register,
 };
+use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
 use hanok_vm::{Action, Cause, CoprocessorAccess, DataAbort, Exit, MmioAccess};
 
@@ -80,8 +82,7 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
         advance(vcpu, esr);
         return (Cause::Denied, After::Resume);
     }
-    if syndrome == Syndrome::FpAccess && is_fp(esr) {
-        load_fp(vcpu, cpu);
+    if syndrome == Syndrome::FpAccess && is_fp(esr) && load_fp(vcpu, cpu) {
         return (Cause::Fp, After::Resume);
     }
     let Some(exit) = exit_of(vcpu, esr, syndrome) else {
@@ -166,15 +167,15 @@ fn advance(vcpu: &mut Vcpu, esr: u64) {
     vcpu.regs.advance(Esr::from_bits(esr).instruction_length());
 }
 
-/// FP registers to the CPU, at the guest's first use since it came.
-fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) {
-    fp::open();
-    if !cpu.fp_owner.is_null() {
-        // SAFETY: another of this pCPU's own vCPUs: `vcpu`'s own would not be closed.
-        unsafe { (*cpu.fp_owner).fp.save() };
+/// FP registers to the CPU, at the guest's first use since it came; `false` where there are none.
+fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) -> bool {
+    // SAFETY: another of this pCPU's own vCPUs: `vcpu`'s own would not be closed.
+    let owner = unsafe { cpu.fp_owner.as_mut() };
+    let given = fp::hand_over(owner.map(|owner| &mut owner.fp), &vcpu.fp);
+    if given {
+        cpu.fp_owner = vcpu;
     }
-    vcpu.fp.load();
-    cpu.fp_owner = vcpu;
+    given
 }
 
 /// The exit in the core's words; `None` where the guest is to try again.
@@ -268,9 +269,50 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort {
         write: abort.write,
         walk: abort.on_walk,
         access,
-        // The core decodes A64 alone: what the syndrome does not describe is refused.
-        instruction: None,
+        instruction: if access.is_none() && !abort.on_walk {
+            instruction(vcpu)
+        } else {
+            None
+        },
     }
+}
+
+/// The instruction at the vCPU's program counter, through its own stage 1. It may be another one
+/// by now than that which trapped, and the core does not trust it.
+fn instruction(vcpu: &Vcpu) -> Option<u32> {
+    let psr = vcpu.psr();
+    match (psr.thumb(), psr.jazelle()) {
+        (false, false) => fetch(vcpu, vcpu.regs.pc).map(u32::from_le_bytes),
+        (true, false) => {
+            let half = |at| fetch(vcpu, at).map(u16::from_le_bytes);
+            let first = half(vcpu.regs.pc)?;
+            // Of two halfwords the second may lie in another page.
+            let second = if is_wide(first) {
+                half(vcpu.regs.pc.wrapping_add(2) & u64::from(u32::MAX))?
+            } else {
+                0
+            };
+            Some(u32::from(first) << 16 | u32::from(second))
+        }
+        // ThumbEE, whose loads and stores are others; Jazelle, which there is not.
+        (_, true) => None,
+    }
+}
+
+/// `N` bytes of code at `at`, a multiple of as many, in RAM or in the firmware's flash.
+fn fetch<const N: usize>(vcpu: &Vcpu, at: u64) -> Option<[u8; N]> {
+    let ipa = translate(vcpu, at)?;
+    let ipa = Ipa::new(ipa.get() & !(N as u64 - 1));
+    let mut bytes = [0; N];
+    let unit = vcpu.unit;
+    let found = unit.ram.read(ipa, &mut bytes);
+    found
+        .or_else(|bad| match &unit.flash {
+            Some(flash) => flash.read(ipa, &mut bytes),
+            None => Err(bad),
+        })
+        .ok()?;
+    Some(bytes)
 }
 
 /// The intermediate physical address of `at` for a read, through the vCPU's own stage 1

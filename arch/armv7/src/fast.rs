@@ -6,7 +6,7 @@
 //! here, as in the 64-bit backend:
 //!
 //! - a hypercall with a constant answer;
-//! - a load or store of one register to a device;
+//! - a load or store of one register to a device, of little-endian data;
 //! - the virtual timer's interrupt, and the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
@@ -63,7 +63,11 @@ fn device(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> bo
         return false;
     };
     let psr = read!("spsr_el2");
-    let place = place(access.register, Psr::from_bits(psr as u32));
+    let state = Psr::from_bits(psr as u32);
+    if state.big_endian() {
+        return false;
+    }
+    let place = place(access.register, state);
     let Some(value) = place.and_then(|place| vcpu.frame.get(place)).copied() else {
         return false;
     };

@@ -5,8 +5,18 @@
 //! are saved only when that one touches them, too. The hypervisor itself is built for a
 //! soft-float target and never touches them outside this file.
 //!
-//! FPEXC is among them: a guest that turned its FPU off must find it off, and while it is off,
-//! the other registers cannot be reached in any mode (DDI 0406C, B1.11.3).
+//! FPEXC is among them: a guest that turned its FPU off must find it off. But it is never left in
+//! the CPU while the trap is closed. With FPEXC.EN clear an FP instruction at PL1 is undefined, and
+//! a CPU may find that before it finds the trap (DDI 0406C, B1.11.3, and the pseudocode
+//! CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a former owner, another
+//! VM's perhaps, had its FPU off. So whoever closes the trap takes FPEXC out and sets EN, which
+//! leaves each FP instruction, VMRS and VMSR of FPEXC among them, to the trap; and FPEXC comes back
+//! as the trap is opened, with the other registers or, where they have stayed, alone.
+//!
+//! | trap | FPEXC in the CPU | the owner's FPEXC |
+//! |---|---|---|
+//! | closed | EN and nothing else | in its [`FpState`] |
+//! | open | the owner's, who runs | there |
 
 use crate::{read, write};
 
@@ -27,10 +37,6 @@ core::arch::global_asm!(
     // r0: the state; r1: not zero where there are D16 to D31.
     .global hanok_fp_save
 hanok_fp_save:
-    vmrs    r2, fpexc
-    str     r2, [r0, #{fpexc}]
-    mov     r2, #(1 << 30)          // FPEXC.EN
-    vmsr    fpexc, r2
     vmrs    r2, fpscr
     str     r2, [r0, #{fpscr}]
     vstmia  r0!, {{d0-d15}}
@@ -40,15 +46,19 @@ hanok_fp_save:
     bx      lr
     .global hanok_fp_load
 hanok_fp_load:
-    mov     r2, #(1 << 30)
-    vmsr    fpexc, r2
     ldr     r2, [r0, #{fpscr}]
     vmsr    fpscr, r2
-    ldr     r2, [r0, #{fpexc}]
     vldmia  r0!, {{d0-d15}}
     cmp     r1, #0
     vldmiane r0!, {{d16-d31}}
-    vmsr    fpexc, r2
+    bx      lr
+    .global hanok_fp_control
+hanok_fp_control:
+    vmrs    r0, fpexc
+    bx      lr
+    .global hanok_fp_set_control
+hanok_fp_set_control:
+    vmsr    fpexc, r0
     bx      lr
     .global hanok_fp_features
 hanok_fp_features:
@@ -58,12 +68,13 @@ hanok_fp_features:
     bx      lr
 "#,
     fpscr = const core::mem::offset_of!(FpState, fpscr),
-    fpexc = const core::mem::offset_of!(FpState, fpexc),
 );
 
 unsafe extern "C" {
     fn hanok_fp_save(state: *mut FpState, upper: u32);
     fn hanok_fp_load(state: *const FpState, upper: u32);
+    fn hanok_fp_control() -> u32;
+    fn hanok_fp_set_control(value: u32);
     fn hanok_fp_features(which: u32) -> u32;
 }
 
@@ -73,21 +84,72 @@ const CPTR_ALWAYS: u64 = 0x33ff | 1 << 20;
 /// TCP10 and TCP11.
 const CPTR_TFP: u64 = 3 << 10;
 
-/// Makes the guest's next access to FP or SIMD an exit.
-pub fn close() {
+/// FPEXC.EN (B6.1.38).
+const ENABLE: u32 = 1 << 30;
+
+/// Whether the trap is closed.
+fn is_closed() -> bool {
+    read!("cptr_el2") & CPTR_TFP != 0
+}
+
+/// Lets Hyp mode and the guest reach the registers; FPEXC is as it was.
+fn open_trap() {
+    write!("cptr_el2", CPTR_ALWAYS);
+    crate::sysreg::isb();
+}
+
+/// FPEXC. The trap must be open.
+fn control() -> u32 {
+    // SAFETY: reads a register of the guest's; the callers have opened the trap.
+    unsafe { hanok_fp_control() }
+}
+
+/// Sets FPEXC. The trap must be open.
+fn set_control(value: u32) {
+    // SAFETY: turns on and off what Hyp mode uses in this file alone, and there after it was
+    // turned on; the callers have opened the trap.
+    unsafe { hanok_fp_set_control(value) };
+}
+
+/// Closes the trap on a CPU that starts. One without FP, or whose Secure side keeps it to itself
+/// (NSACR), is closed for ever, and FPEXC cannot be reached (B4.1.49, HCPTR).
+pub fn install() {
+    open_trap();
+    if !is_closed() {
+        set_control(ENABLE);
+    }
     write!("cptr_el2", CPTR_ALWAYS | CPTR_TFP);
 }
 
-/// Lets Hyp mode and the guest reach the registers.
-pub fn open() {
-    write!("cptr_el2", CPTR_ALWAYS);
-    crate::sysreg::isb();
+/// Makes the next guest's first access to FP or SIMD an exit, where nobody wants the registers
+/// back that are in the CPU. Of a vCPU that may, [`FpState::close`] is to be asked.
+pub fn close() {
+    if !is_closed() {
+        set_control(ENABLE);
+        write!("cptr_el2", CPTR_ALWAYS | CPTR_TFP);
+    }
+}
+
+/// Gives the FP registers to `next`, whose first access since it came was trapped. `owner` is
+/// whose registers are in the CPU. `false`, and nothing is done, where there is no FP to give.
+pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> bool {
+    open_trap();
+    if is_closed() {
+        return false;
+    }
+    // Not to be seen otherwise where the emulator finds the trap first.
+    assert!(control() & ENABLE != 0, "FP was closed with FPEXC.EN clear");
+    if let Some(owner) = owner {
+        owner.save();
+    }
+    next.load();
+    true
 }
 
 /// MVFR0 or, where `second`, MVFR1, whatever the trap is.
 pub fn feature_register(second: bool) -> u64 {
     let trap = read!("cptr_el2");
-    open();
+    open_trap();
     // SAFETY: reads an ID register; the trap is open.
     let value = unsafe { hanok_fp_features(second.into()) };
     write!("cptr_el2", trap);
@@ -102,16 +164,35 @@ fn upper() -> u32 {
 }
 
 impl FpState {
+    /// Takes FPEXC out of the CPU and closes the trap, where it is open: this is then the state of
+    /// the vCPU that was in the CPU. Its other registers stay.
+    pub fn close(&mut self) {
+        if !is_closed() {
+            self.fpexc = control();
+            close();
+        }
+    }
+
+    /// Opens the trap for the vCPU whose registers have stayed in the CPU, and gives it its FPEXC.
+    pub fn open(&self) {
+        open_trap();
+        set_control(self.fpexc);
+    }
+
     /// A copy of what is in the CPU; `None` while the trap is closed, as the registers are
     /// nobody's then.
     pub fn of_this_cpu() -> Option<Self> {
-        if read!("cptr_el2") & CPTR_TFP != 0 {
+        if is_closed() {
             return None;
         }
-        let mut state = Self::default();
+        let mut state = Self {
+            fpexc: control(),
+            ..Self::default()
+        };
+        // The guest may have its FPU off.
+        set_control(ENABLE);
         state.save();
-        // Saving turned the FPU on: it is the guest's to say.
-        state.load();
+        set_control(state.fpexc);
         Some(state)
     }
 
@@ -127,15 +208,17 @@ impl FpState {
         }
     }
 
-    /// Takes the registers out of the CPU; the trap must be open.
-    pub fn save(&mut self) {
+    /// Takes all but FPEXC out of the CPU; the trap must be open, and the FPU on.
+    fn save(&mut self) {
         // SAFETY: stores within `self`, whose layout the assembly follows.
         unsafe { hanok_fp_save(self, upper()) };
     }
 
     /// Puts the registers into the CPU; the trap must be open.
     pub fn load(&self) {
+        set_control(ENABLE);
         // SAFETY: loads within `self`; the hypervisor keeps nothing in FP registers.
         unsafe { hanok_fp_load(self, upper()) };
+        set_control(self.fpexc);
     }
 }

@@ -39,7 +39,7 @@ fn out(vcpu: &mut Vcpu, board: &'static Board) {
     // A virtual SError that the guest has taken meanwhile is no longer pending.
     vcpu.hcr
         .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
-    fp::close();
+    vcpu.fp.close();
     let vm = &vcpu.unit.vm;
     let mut lists = board.gic.lists();
     if vm.switch_out(board, vcpu.core.id, &mut lists) {
@@ -95,7 +95,7 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     forget_sibling(vcpu, cpu);
     write!("hcr_el2", vcpu.hcr.bits());
     match ptr::eq(cpu.fp_owner, vcpu) {
-        true => fp::open(),
+        true => vcpu.fp.open(),
         false => fp::close(),
     }
     board.gic.lists().enter(&vcpu.interface);

@@ -129,7 +129,7 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
     write!("hstr_el2", HSTR);
     write!("mdcr_el2", features.mdcr());
     write!("vpidr_el2", read!("midr_el1"));
-    crate::fp::close();
+    crate::fp::install();
     pmu::start();
     crate::sysreg::isb();
 }

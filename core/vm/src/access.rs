@@ -15,7 +15,7 @@ const NANOSECONDS: u64 = 1_000_000_000;
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub(crate) fn data_abort(&mut self, abort: DataAbort) -> Action {
         match self.finish(abort) {
-            Ok(()) => Action::Next,
+            Ok(action) => action,
             Err(fault) => {
                 self.vm.devices.lock().holes += 1;
                 Action::Inject(fault)
@@ -24,12 +24,15 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     /// Does what the instruction asks for, or says what the guest gets instead.
-    fn finish(&mut self, abort: DataAbort) -> Result<(), GuestFault> {
+    fn finish(&mut self, abort: DataAbort) -> Result<Action, GuestFault> {
         let DataAbort { write, walk, .. } = abort;
         let nothing = GuestFault::ExternalData { write, walk };
         match (abort.access, abort.instruction) {
             _ if walk => Err(nothing),
-            (Some(access), _) => self.single(abort, access).ok_or(nothing),
+            (Some(access), _) => self
+                .single(abort, access)
+                .ok_or(nothing)
+                .map(|()| Action::Next),
             (None, Some(word)) => self.by_instruction(abort, word),
             (None, None) => Err(nothing),
         }
@@ -38,11 +41,15 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// [`Self::by_register`], for those who are in no hurry.
     #[inline(never)]
     fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {
+        #[cfg(any(test, feature = "aarch32"))]
+        if self.is_big_endian() {
+            return self.by_register_big_endian(abort.ipa, abort.write, access);
+        }
         self.by_register(abort.ipa, abort.write, access)
     }
 
-    /// A load or store of one register, as the syndrome describes it; `None`, and nothing is
-    /// changed, where nothing answers.
+    /// A load or store of one register, as the syndrome describes it, data being little-endian;
+    /// `None`, and nothing is changed, where nothing answers.
     #[inline(always)]
     pub fn by_register(&mut self, ipa: Ipa, write: bool, access: MmioAccess) -> Option<()> {
         let MmioAccess {

@@ -54,7 +54,9 @@ pub struct DataAbort {
     pub walk: bool,
     /// What the CPU says of the access, where it does.
     pub access: Option<MmioAccess>,
-    /// The instruction, where the CPU says nothing and it could be read.
+    /// The instruction, where the CPU says nothing and it could be read. Of T32 the first
+    /// halfword is the upper half, and the lower one is what follows it, or anything where the
+    /// instruction is of one halfword.
     pub instruction: Option<u32>,
 }
 

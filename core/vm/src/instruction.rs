@@ -20,7 +20,7 @@
 //! page. Whatever it says beyond that moves values between the guest's own registers and a
 //! device that it may reach anyway. The address itself is always the CPU's.
 
-use crate::{DataAbort, Guest, GuestFault, Machine, StackPointer};
+use crate::{Action, DataAbort, Guest, GuestFault, Machine, StackPointer};
 use hanok_decode::{Data, LoadStore, SysReg, Transfer, decode_load_store};
 use hanok_hal::ListRegisters;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Width};
@@ -90,16 +90,29 @@ impl Pieces {
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Finishes the access that `word` describes, or says what the guest gets instead.
-    pub(crate) fn by_instruction(&mut self, abort: DataAbort, word: u32) -> Result<(), GuestFault> {
+    pub(crate) fn by_instruction(
+        &mut self,
+        abort: DataAbort,
+        word: u32,
+    ) -> Result<Action, GuestFault> {
         let nothing = GuestFault::ExternalData {
             write: abort.write,
             walk: false,
         };
+        if self.regs.is_aarch32() {
+            #[cfg(any(test, feature = "aarch32"))]
+            return self.by_aarch32_instruction(abort, word);
+            #[cfg(not(any(test, feature = "aarch32")))]
+            return Err(nothing);
+        }
         if is_cache_maintenance(word) {
-            return Ok(());
+            return Ok(Action::Next);
         }
         match decode_load_store(word) {
-            Some(LoadStore::Transfer(transfer)) => self.transfer(abort, &transfer).ok_or(nothing),
+            Some(LoadStore::Transfer(transfer)) => self
+                .transfer(abort, &transfer)
+                .ok_or(nothing)
+                .map(|()| Action::Next),
             // Where there is a device at all; where nothing is, nothing answers.
             Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_))
                 if self.vm.device_at(abort.ipa, 1).is_some() =>

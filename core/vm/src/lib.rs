@@ -26,6 +26,8 @@ mod exit;
 mod handle;
 mod id_registers;
 mod instruction;
+#[cfg(any(test, feature = "aarch32"))]
+mod instruction_aarch32;
 mod interrupts;
 mod life;
 mod machine;

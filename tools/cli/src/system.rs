@@ -136,10 +136,11 @@ pub fn wanted(artifacts: &[Artifacts], architecture: Architecture) -> Vec<(Strin
         if let Some(spec) = stock(&of_vm.boot, architecture) {
             all.push((spec.reference(), kernel_words(&spec)));
         }
-        if matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBoot(_))) {
+        let u_boot_with = matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBootWith { .. }));
+        if u_boot_with || matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBoot(_))) {
             all.push(wanted_u_boot());
         }
-        if matches!(of_vm.initramfs, Some(InitramfsRef::Busybox { .. })) {
+        if u_boot_with || matches!(of_vm.initramfs, Some(InitramfsRef::Busybox { .. })) {
             let busybox = Store::busybox_of(architecture);
             all.push((busybox.to_owned(), BUSYBOX_WORDS.to_owned()));
         }
@@ -150,7 +151,11 @@ pub fn wanted(artifacts: &[Artifacts], architecture: Architecture) -> Vec<(Strin
 
 fn stock(boot: &Boot, architecture: Architecture) -> Option<KernelSpec> {
     match boot {
-        Boot::Kernel(KernelRef::Debian { version, flavour }) => Some(KernelSpec {
+        Boot::Kernel(KernelRef::Debian { version, flavour })
+        | Boot::Firmware(FirmwareRef::UBootWith {
+            kernel: KernelRef::Debian { version, flavour },
+            ..
+        }) => Some(KernelSpec {
             version: version.clone(),
             flavour: *flavour,
             architecture,
@@ -188,11 +193,18 @@ fn resolve_vm(
         (Boot::Firmware(FirmwareRef::UBoot(machine)), _) => {
             store.u_boot(machine).blame(Code::Setup)?
         }
+        (Boot::Firmware(FirmwareRef::UBootWith { machine, .. }), Some(kernel)) => {
+            let initramfs = store.initramfs(&kernel, &Selection::Default);
+            let initramfs = initramfs.blame(Code::Refused)?;
+            let flash = store.u_boot_with(machine, &kernel.image, &initramfs);
+            flash.blame(Code::Setup)?
+        }
         (Boot::Kernel(KernelRef::Guest(name)), _) => {
             cargo::guest(root, name, cargo::target(architecture)).blame(Code::Refused)?
         }
         (Boot::Kernel(KernelRef::Debian { .. }), Some(kernel)) => kernel.image,
-        (Boot::Kernel(KernelRef::Debian { .. }), None) => {
+        (Boot::Kernel(KernelRef::Debian { .. }), None)
+        | (Boot::Firmware(FirmwareRef::UBootWith { .. }), None) => {
             return Err(failure(Code::Setup, "no kernel"));
         }
     };

@@ -2,8 +2,8 @@
 
 use crate::bytes::Bytes;
 use hanok_decode::aarch32::{
-    Calls, Definition, Effects, Encoding, Exception, Flow, Instruction, Isa, ItState, Place, Reach,
-    Register, Registers, decode_a32, decode_t32, live, sensitive,
+    Calls, Contents, Definition, Effects, Encoding, Exception, Flow, Instruction, Isa, ItState,
+    LoadStore, Place, Reach, Register, Registers, Slot, decode_a32, decode_t32, live, sensitive,
 };
 
 /// Every encoding has an answer that holds together, and so has what is live at any place of
@@ -27,6 +27,51 @@ pub fn aarch32(data: &[u8]) {
     for isa in [Isa::A32, Isa::T32] {
         code(data, isa);
     }
+}
+
+/// A load or store's description is in its ranges, and no instruction has one that the other
+/// decoder says reads and writes nothing.
+pub(crate) fn load_store(word: u32, it: u8) {
+    let it = ItState::from_bits(it);
+    let [first, second] = [(word >> 16) as u16, word as u16];
+    let a32 = (decode_a32(word), ItState::NONE);
+    for (whole, it) in [a32, (decode_t32(first, second, it), it)] {
+        if let Some(access) = hanok_decode::aarch32::load_store(whole.encoding, it) {
+            described(&access, &whole);
+        }
+    }
+}
+
+fn described(access: &LoadStore, whole: &Instruction) {
+    let mut pieces = 0;
+    for (piece, offset) in access.pieces(true).zip((0..).step_by(4)) {
+        assert_eq!(piece.offset, offset, "{access:x?}");
+        assert!(u64::from(piece.offset) + piece.general.width.bytes() <= access.bytes().into());
+        if let Slot::Extension(word) = piece.slot {
+            assert!(word < 64, "{access:x?}");
+        }
+        pieces += 1;
+    }
+    assert!(pieces <= 32 && access.bytes() <= 128, "{access:x?}");
+    if whole.definition != Definition::Defined {
+        return;
+    }
+    let base = access.address.base.set();
+    // The stack of SRS is another mode's.
+    let state = matches!(access.contents, Contents::State(_));
+    assert!(
+        state || whole.effects.reads.common(base) == base,
+        "{access:x?}"
+    );
+    let writes = access.address.write_back.map_or(Registers::NONE, |_| base);
+    let written = whole.effects.writes.common(writes);
+    assert!(state || written == writes, "{access:x?}");
+    let index = access
+        .address
+        .index()
+        .map_or(Registers::NONE, Register::set);
+    assert_eq!(whole.effects.reads.common(index), index, "{access:x?}");
+    assert_eq!(access.condition, whole.condition);
 }
 
 /// A block is of at most four instructions.
@@ -113,6 +158,23 @@ fn code(data: &[u8], isa: Isa) {
         assert!(found.flags.without(none.flags).is_empty());
     }
 }
+
+/// LDR by a register, LDRD, STM, VLDM, VLD2, LDREXD, SWP, RFE; T32's LDRD, LDM, LDRT, TBH, VSTR.
+pub(crate) const ACCESSES: [u32; 13] = [
+    0xe793_2101,
+    0xe1c3_20d8,
+    0xe92d_4010,
+    0xecb1_2b04,
+    0xf421_088d,
+    0xe1b1_2f9f,
+    0xe101_2093,
+    0xf891_0a00,
+    0xe9f3_2304,
+    0xe8b3_0014,
+    0xf853_2e04,
+    0xe8d1_f012,
+    0xed81_2b02,
+];
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     // cmp, bne, ldr literal, mrs, cpsid, mcr, ldm^, blx, pop; and T32: it, push, bl, tbb, pop.

@@ -1,5 +1,6 @@
 //! Syndromes, and instructions that a guest had at its PC.
 
+use crate::aarch32::load_store as aarch32_load_store;
 use crate::bytes::Bytes;
 use hanok_decode::{
     Data, Fault, LoadStore, Origin, Syndrome, Transfer, data_abort, decode_load_store,
@@ -60,11 +61,14 @@ fn passed_on(fault: Fault, write: bool) {
     }
 }
 
-/// Every word decodes to nothing or to an access whose numbers are in their ranges.
+/// Every word decodes to nothing or to an access whose numbers are in their ranges, in each
+/// instruction set.
 pub fn load_store(data: &[u8]) {
     let mut input = Bytes(data);
     while !input.is_empty() {
-        match decode_load_store(input.word()) {
+        let word = input.word();
+        aarch32_load_store(word, input.byte());
+        match decode_load_store(word) {
             None => {}
             Some(LoadStore::Transfer(transfer)) => check(&transfer, &mut input),
             Some(LoadStore::Exclusive(access)) => {
@@ -137,5 +141,9 @@ pub(crate) fn load_store_seeds() -> Vec<Vec<u8>> {
         0x4c40_7020,
         0x3822_6820,
     ];
-    vec![words.iter().flat_map(|word| word.to_le_bytes()).collect()]
+    // Each is followed by the state of an IT block.
+    let bytes = |word: &u32| word.to_le_bytes().into_iter().chain([0x18]);
+    let mut seeds = vec![words.iter().flat_map(bytes).collect()];
+    seeds.push(crate::aarch32::ACCESSES.iter().flat_map(bytes).collect());
+    seeds
 }

@@ -239,6 +239,20 @@ impl<'a> Boots<'a> {
     }
 }
 
+/// Bytes that are free behind the tree of a firmware.
+const ROOM: usize = 0x1_0000;
+
+/// A firmware hands its tree on to a kernel, and on the way it adds to it in place, so that it
+/// must not end where it does. QEMU leaves 1 MiB.
+fn leave_room(tree: &mut Vec<u8>) {
+    tree.resize(tree.len() + ROOM, 0);
+    let total = (tree.len() as u32).to_be_bytes();
+    // Devicetree Specification 0.4, 5.2: totalsize.
+    if let Some(field) = tree.get_mut(4..8) {
+        field.copy_from_slice(&total);
+    }
+}
+
 impl<'a> Guest<'a> {
     fn new(
         system: &Description,
@@ -270,7 +284,10 @@ impl<'a> Guest<'a> {
             gic: system.board.gic,
             devices: &pairs,
         };
-        let tree = tree.write();
+        let mut tree = tree.write();
+        if boots.kind == BlobKind::Firmware {
+            leave_room(&mut tree.bytes);
+        }
         let mut guest = Self {
             config: VmConfig {
                 name: vm.name.as_str().try_into().unwrap_or_default(),

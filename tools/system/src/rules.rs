@@ -221,6 +221,9 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, architecture: Architectu
         Boot::Firmware(firmware) => {
             no_initramfs(report, draft);
             firmware_fits(report, draft);
+            if let FirmwareRef::UBoot(machine) | FirmwareRef::UBootWith { machine, .. } = firmware {
+                u_boot_is_for(report, &boot.span, machine, architecture);
+            }
             if let FirmwareRef::Path(path) = firmware
                 && let Some(bytes) = bytes(report, &boot.span, "firmware", path)
                 && let Err(words) = layout::firmware(&bytes)
@@ -247,6 +250,25 @@ fn kernel_file(
                 report.refuse(&memory.span, too_small.words());
             }
         }
+    }
+}
+
+/// A U-Boot is for one of the two instruction sets.
+fn u_boot_is_for(
+    report: &mut Report,
+    span: &Range<usize>,
+    machine: &str,
+    architecture: Architecture,
+) {
+    let (wanted, bits) = match architecture {
+        Architecture::Arm => ("qemu_arm", 32),
+        Architecture::Arm64 => ("qemu_arm64", 64),
+    };
+    if machine != wanted {
+        let what = format!("U-Boot for {machine} in a {bits}-bit VM");
+        let why = "a firmware's first instruction must be one of the CPU's";
+        let remedy = format!("write \"u-boot:{wanted}\"");
+        report.refuse(span, Words::new(what, why, remedy));
     }
 }
 

@@ -80,23 +80,39 @@ impl KernelRef {
 /// Where a VM's firmware comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FirmwareRef {
-    /// `"u-boot:qemu_arm64"`: the distribution's U-Boot for this machine.
+    /// `"u-boot:qemu_arm64"`, on a 32-bit board `"u-boot:qemu_arm"`: the distribution's U-Boot
+    /// for this machine.
     UBoot(String),
+    /// `"u-boot:qemu_arm+debian:6.1"`: the same, with a stock kernel and a busybox initramfs
+    /// behind it in flash, for it to boot.
+    UBootWith {
+        /// For which machine U-Boot is.
+        machine: String,
+        /// The kernel, Debian's.
+        kernel: KernelRef,
+    },
     /// A file.
     Path(PathBuf),
 }
 
 /// The distribution's U-Boots for the virtual platform.
-const U_BOOTS: [&str; 1] = ["qemu_arm64"];
+const U_BOOTS: [&str; 2] = ["qemu_arm64", "qemu_arm"];
 
 impl FirmwareRef {
     /// From its text; a path is relative to `folder`. `None` for a U-Boot that is not known.
     pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
-        match text.strip_prefix("u-boot:") {
-            Some(machine) => U_BOOTS
-                .contains(&machine)
-                .then(|| Self::UBoot(machine.to_owned())),
-            None => Some(Self::Path(folder.join(text))),
+        let Some(name) = text.strip_prefix("u-boot:") else {
+            return Some(Self::Path(folder.join(text)));
+        };
+        let (machine, kernel) = match name.split_once('+') {
+            Some((machine, kernel)) => (machine, Some(KernelRef::parse(kernel, folder)?)),
+            None => (name, None),
+        };
+        let machine = U_BOOTS.iter().find(|known| **known == machine)?.to_string();
+        match kernel {
+            None => Some(Self::UBoot(machine)),
+            Some(kernel @ KernelRef::Debian { .. }) => Some(Self::UBootWith { machine, kernel }),
+            Some(KernelRef::Guest(_) | KernelRef::Path(_)) => None,
         }
     }
 }

@@ -177,7 +177,15 @@ fn a_firmware_is_put_into_flash() {
     let vm = &system.vms[0];
     assert_eq!((vm.entry.get(), vm.argument, vm.autostart), (0, 0, false));
     assert_eq!(vm.firmware().unwrap().len, 99);
-    assert_eq!(vm.blobs[1].load.get(), 0x4000_0000);
+    let tree = &vm.blobs[1];
+    assert_eq!(tree.load.get(), 0x4000_0000);
+    // With room for what the firmware adds to it in place.
+    let bytes = &payload[tree.offset as usize..][..tree.len as usize];
+    let total = u32::from_be_bytes(bytes[4..8].try_into().unwrap());
+    assert_eq!(u64::from(total), tree.len);
+    let room = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+    assert!(room >= 0x1_0000, "{room}");
+    assert!(Fdt::new(bytes).is_ok());
 }
 
 /// `virt` with a second GPIO controller, which shares the first one's interrupt.

@@ -261,7 +261,22 @@ fn a_firmware_takes_the_kernel_s_place() {
     let boot = &load(&firmware).unwrap().vms[0].boot;
     let machine = "qemu_arm64".to_owned();
     assert_eq!(*boot, Boot::Firmware(FirmwareRef::UBoot(machine)));
+    let with_kernel = firmware.replace("qemu_arm64", "qemu_arm64+debian:6.1-rt");
+    let kernel = KernelRef::Debian {
+        version: "6.1".to_owned(),
+        flavour: Flavour::Realtime,
+    };
+    let machine = "qemu_arm64".to_owned();
+    let boot = &load(&with_kernel).unwrap().vms[0].boot;
+    assert_eq!(
+        *boot,
+        Boot::Firmware(FirmwareRef::UBootWith { machine, kernel })
+    );
     let cases = [
+        (
+            firmware.replace("qemu_arm64", "qemu_arm64+guest:rtos"),
+            "5:12 the value of `firmware` is not \"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path",
+        ),
         (
             with("kernel = ", "firmware = \"u-boot:qemu_arm64\"\nkernel = ")
                 .replace("initramfs = \"busybox\"\n", ""),
@@ -275,8 +290,12 @@ fn a_firmware_takes_the_kernel_s_place() {
             "6:13 `initramfs` beside `firmware`",
         ),
         (
+            firmware.replace("qemu_arm64", "qemu_arm32"),
+            "5:12 the value of `firmware` is not \"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path",
+        ),
+        (
             firmware.replace("qemu_arm64", "qemu_arm"),
-            "5:12 the value of `firmware` is not \"u-boot:qemu_arm64\" or a path",
+            "5:12 U-Boot for qemu_arm in a 64-bit VM",
         ),
         (
             firmware.replace("u-boot:qemu_arm64", "nowhere/u-boot.bin"),

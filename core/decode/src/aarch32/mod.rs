@@ -13,6 +13,8 @@
 //! - [`decode_a32`] and [`decode_t32`]: how long, where does it go on, which registers and flags
 //!   does it read and write, what does it refer to by the PC?
 //! - [`live`]: which registers and flags are free at a place?
+//! - [`load_store`]: what does a load or store move, and where to? That is asked with
+//!   virtualization hardware, too: of an access to a device that the syndrome does not describe.
 //! - [`Encoding`]: the bits, and how many they are.
 //!
 //! The architecture is ARMv7-A with all of its extensions (DDI 0406C); T32 is what the manual
@@ -30,6 +32,7 @@ mod effects;
 mod encoding;
 mod instruction;
 mod live;
+mod load_store;
 mod parts;
 mod registers;
 mod sensitive;
@@ -44,6 +47,10 @@ pub use instruction::{
     Definition, Exception, Flow, Instruction, Reference, Relative, Table, TableKind, Use,
 };
 pub use live::{Calls, Live, Place, Reach, live};
+pub use load_store::{
+    Addressing, Contents, Displacement, Exclusive, Lanes, LoadStore, Piece, Resolved, Single, Slot,
+    StateTransfer, Structures, Swap, load_store,
+};
 pub use registers::{Register, Registers};
 pub use sensitive::{
     Access, Banked, Block, ChangeState, Class, Coprocessor, DataOperation, Direction, Facility,

@@ -4,6 +4,7 @@ mod aarch32;
 mod devices;
 mod hypercalls;
 mod instructions;
+mod instructions_aarch32;
 mod life;
 mod properties;
 mod registers;

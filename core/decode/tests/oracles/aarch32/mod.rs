@@ -2,6 +2,7 @@
 //! what the decoder says; and the sensitive ones beside yaxpeax-arm's reading.
 
 mod compare;
+mod memory;
 mod roles;
 mod sample;
 mod text;

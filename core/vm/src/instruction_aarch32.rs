@@ -1,0 +1,325 @@
+//! What `instruction.rs` does, in AArch32 code.
+//!
+//! The CPU describes a load or store of one core register without write-back that is not the PC
+//! (DDI 0406C, B3.13.6, HSR.ISV = 1). The rest is finished from the instruction: write-back,
+//! LDRD and STRD, LDM and STM, PUSH and POP, the PC as what is moved, VFP registers. The pieces
+//! are words at most, as the architecture's own pseudocode has them, lowest address first, and
+//! each is an access to the device for itself. Cache maintenance by address is done at once.
+//!
+//! What the guest gets for the rest is what a 64-bit guest gets:
+//!
+//! - exclusives, SWP: "unsupported exclusive or atomic access" where a device is;
+//! - VLD1 to VLD4, VST1 to VST4, RFE, SRS, LDM as an exception return, TBB and TBH, and what
+//!   crosses a page: an external abort, as from an address where nothing is. To Device memory
+//!   the number and order of the accesses of the first, and all of the last, are nothing that a
+//!   driver can count on (A3.5.6 and A3.5.7).
+//!
+//! The instruction need not be the one that trapped, which `instruction.rs` says more about. It
+//! is believed as far as it agrees with what the CPU reported: the condition holds, the direction
+//! is right, and what it moves contains the address within the page. Which of several words the
+//! CPU reports is its affair; all lie in the page that the guest reached.
+//!
+//! The syndrome does not tell the instruction's length either (HSR.IL is not valid), so that the
+//! program counter is moved here.
+
+use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
+use hanok_decode::aarch32::{
+    Access, Contents, Coprocessor, Encoding, ItState, LoadStore, Operation, Piece, Register,
+    Resolved, Slot, load_store, sensitive,
+};
+use hanok_decode::{Condition, General, Psr, banked_register, mode};
+use hanok_hal::ListRegisters;
+use hanok_types::{Ipa, PAGE_SIZE, Width};
+
+/// Words in the largest transfer, 16 D registers.
+const MAX_PIECES: usize = 32;
+/// Words in a Q register.
+const LANES: u8 = 4;
+
+/// A transfer that is to be done.
+struct Transfer<'a> {
+    access: &'a LoadStore,
+    psr: Psr,
+    /// Of its first byte.
+    ipa: Ipa,
+    resolved: Resolved,
+}
+
+/// A transfer's values, in the order of its pieces.
+type Values = [u32; MAX_PIECES];
+
+/// As the bus has `value`, where a register has it so, and the other way round.
+fn swapped(big_endian: bool, width: Width, value: u64) -> u64 {
+    match big_endian {
+        true => value.swap_bytes() >> (u64::BITS - width.bits()),
+        false => value,
+    }
+}
+
+/// The encoding, `word` being in the form of [`DataAbort::instruction`].
+fn encoding(psr: Psr, word: u32) -> Encoding {
+    match psr.thumb() {
+        true => Encoding::t32((word >> 16) as u16, word as u16),
+        false => Encoding::A32(word),
+    }
+}
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    fn psr(&self) -> Psr {
+        Psr::from_bits(self.regs.pstate as u32)
+    }
+
+    /// Whether it is AArch32 code with big-endian data.
+    pub(crate) fn is_big_endian(&self) -> bool {
+        self.regs.is_aarch32() && self.psr().big_endian()
+    }
+
+    /// [`Self::by_register`] with big-endian data.
+    pub(crate) fn by_register_big_endian(
+        &mut self,
+        ipa: Ipa,
+        write: bool,
+        access: MmioAccess,
+    ) -> Option<()> {
+        let (general, register) = (access.general(), access.register);
+        let width = general.width;
+        if write {
+            let value = general.stored(self.regs.get(register));
+            return self
+                .store(ipa, width, swapped(true, width, value))
+                .then_some(());
+        }
+        let value = swapped(true, width, self.load(ipa, width)? & width.mask());
+        self.regs.set(register, general.loaded(value));
+        Some(())
+    }
+
+    /// As [`Self::by_instruction`]; the program counter has moved.
+    pub(crate) fn by_aarch32_instruction(
+        &mut self,
+        abort: DataAbort,
+        word: u32,
+    ) -> Result<Action, GuestFault> {
+        let nothing = GuestFault::ExternalData {
+            write: abort.write,
+            walk: false,
+        };
+        let psr = self.psr();
+        let (encoding, it) = (encoding(psr, word), ItState::from_bits(psr.it()));
+        if is_cache_maintenance(encoding, it) {
+            self.regs.advance(encoding.bytes().into());
+            return Ok(Action::Resume);
+        }
+        let access = load_store(encoding, it)
+            .filter(|access| psr.passes(Condition::Code(access.condition.into_bits())))
+            .ok_or(nothing)?;
+        match access.contents {
+            // Where there is a device at all; where nothing is, nothing answers.
+            Contents::Exclusive(_) | Contents::Swap(_)
+                if self.vm.device_at(abort.ipa, 1).is_some() =>
+            {
+                Err(GuestFault::UnsupportedAtomic { write: abort.write })
+            }
+            _ => self.aarch32_transfer(abort, &access, psr).ok_or(nothing),
+        }
+    }
+
+    /// `None`, and nothing is changed, where nothing answers, or the instruction is not the one
+    /// that trapped.
+    fn aarch32_transfer(
+        &mut self,
+        abort: DataAbort,
+        access: &LoadStore,
+        psr: Psr,
+    ) -> Option<Action> {
+        let transfer = self.place(abort, access, psr)?;
+        let mut pieces = transfer.pieces().peekable();
+        pieces.peek()?;
+        if !pieces.all(|(piece, at)| self.answers(&piece, at)) {
+            return None;
+        }
+        let bytes = u64::from(access.encoding.bytes());
+        if access.load {
+            let values = self.load_all(&transfer)?;
+            self.regs.advance(bytes);
+            self.write_back(&transfer);
+            self.fill_all(&transfer, &values);
+        } else {
+            self.store_all(&transfer)?;
+            self.regs.advance(bytes);
+            self.write_back(&transfer);
+        }
+        Some(Action::Resume)
+    }
+
+    /// Where it goes, as far as the instruction agrees with what the CPU reported.
+    fn place<'a>(&self, abort: DataAbort, access: &'a LoadStore, psr: Psr) -> Option<Transfer<'a>> {
+        let resolved = self.resolve(access, psr);
+        let first = u64::from(resolved.address) % PAGE_SIZE;
+        let end = first + u64::from(access.bytes());
+        let reported = abort.ipa.get() % PAGE_SIZE;
+        // Beyond the page, stage 1 may lead anywhere.
+        let inside = end <= PAGE_SIZE && (first..end).contains(&reported);
+        (inside && access.load != abort.write).then(|| Transfer {
+            access,
+            psr,
+            ipa: Ipa::new(abort.ipa.get() - reported + first),
+            resolved,
+        })
+    }
+
+    /// Whether a device is there for a piece, and a register, which can be what trapped.
+    fn answers(&self, piece: &Piece, at: Ipa) -> bool {
+        let register = match piece.slot {
+            Slot::Core(register) => register != Register::PC || piece.general.width == Width::Word,
+            Slot::Extension(word) => self.machine.vector(word / LANES).is_some(),
+        };
+        let bytes = piece.general.width.bytes();
+        register && self.vm.device_at(at, bytes).is_some()
+    }
+
+    fn resolve(&self, access: &LoadStore, psr: Psr) -> Resolved {
+        let address = &access.address;
+        let base = match address.base {
+            Register::PC => access.pc_base(self.regs.pc as u32),
+            register => self.core_register(register, psr.mode()),
+        };
+        let index = address
+            .index()
+            .map_or(0, |register| self.core_register(register, psr.mode()));
+        address.resolve(base, index, psr.c())
+    }
+
+    fn core_register(&self, register: Register, mode: u8) -> u32 {
+        self.regs.get(banked_register(register.number(), mode)) as u32
+    }
+
+    fn write_back(&mut self, transfer: &Transfer<'_>) {
+        if let Some((register, value)) = transfer.resolved.write_back {
+            let place = banked_register(register.number(), transfer.psr.mode());
+            self.regs.set(place, value.into());
+        }
+    }
+
+    fn load_all(&mut self, transfer: &Transfer<'_>) -> Option<Values> {
+        let mut values = [0; MAX_PIECES];
+        for ((piece, at), value) in transfer.pieces().zip(&mut values) {
+            let width = piece.general.width;
+            let raw = self.load(at, width)? & width.mask();
+            *value = swapped(transfer.psr.big_endian(), width, raw) as u32;
+        }
+        Some(values)
+    }
+
+    fn fill_all(&mut self, transfer: &Transfer<'_>, values: &Values) {
+        for ((piece, _), value) in transfer.pieces().zip(values) {
+            let value = piece.general.loaded((*value).into()) as u32;
+            match piece.slot {
+                Slot::Core(Register::PC) => self.branch(value),
+                Slot::Core(register) => {
+                    let place = banked_register(register.number(), transfer.mode());
+                    self.regs.set(place, value.into());
+                }
+                Slot::Extension(word) => self.set_extension(word, value),
+            }
+        }
+    }
+
+    fn store_all(&mut self, transfer: &Transfer<'_>) -> Option<()> {
+        for (piece, at) in transfer.pieces() {
+            let value = match piece.slot {
+                Slot::Core(Register::PC) => transfer.access.pc_stored(self.regs.pc as u32),
+                Slot::Core(register) => self.core_register(register, transfer.mode()),
+                Slot::Extension(word) => self.extension(word)?,
+            };
+            let width = piece.general.width;
+            let value = piece.general.stored(value.into());
+            let value = swapped(transfer.psr.big_endian(), width, value);
+            self.store(at, width, value).then_some(())?;
+        }
+        Some(())
+    }
+
+    /// A word of the extension registers, of which Q registers are the machine's vectors.
+    fn extension(&self, word: u8) -> Option<u32> {
+        let vector = self.machine.vector(word / LANES)?;
+        Some((vector >> lane(word)) as u32)
+    }
+
+    fn set_extension(&mut self, word: u8, value: u32) {
+        let Some(vector) = self.machine.vector(word / LANES) else {
+            return;
+        };
+        let cleared = vector & !(u128::from(u32::MAX) << lane(word));
+        let vector = cleared | u128::from(value) << lane(word);
+        self.machine.set_vector(word / LANES, vector);
+    }
+
+    /// LoadWritePC (A2.3): bit 0 says which instruction set. A branch ends an IT block.
+    fn branch(&mut self, target: u32) {
+        let thumb = target & 1 != 0;
+        let psr = self.psr().with_thumb(thumb).with_it_high(0).with_it_low(0);
+        self.regs.pstate = psr.into_bits().into();
+        self.regs.pc = u64::from(target & if thumb { !1 } else { !3 });
+    }
+}
+
+impl Transfer<'_> {
+    /// Each access, and where it goes.
+    fn pieces(&self) -> impl Iterator<Item = (Piece, Ipa)> + use<> {
+        let start = self.ipa.get();
+        let pieces = self.access.pieces(self.psr.big_endian());
+        // All of them lie in one page.
+        pieces.map(move |piece| {
+            let at = start.wrapping_add(piece.offset.into());
+            (piece, Ipa::new(at))
+        })
+    }
+
+    /// Whose registers are moved.
+    fn mode(&self) -> u8 {
+        match self.access.contents {
+            Contents::Block { user: true, .. } => mode::USER,
+            _ => self.psr.mode(),
+        }
+    }
+}
+
+/// How far a word is shifted in its Q register.
+fn lane(word: u8) -> u32 {
+    u32::from(word % LANES) * u32::BITS
+}
+
+impl MmioAccess {
+    /// How the register is filled or emptied.
+    pub(crate) const fn general(&self) -> General {
+        General {
+            width: self.width,
+            sign_extend: self.sign_extend,
+            wide: self.wide,
+        }
+    }
+}
+
+/// Whether it is a cache operation by address: ICIMVAU, DCIMVAC, DCCMVAC, DCCMVAU and DCCIMVAC
+/// (B4.2.1, B4.2.2).
+fn is_cache_maintenance(encoding: Encoding, it: ItState) -> bool {
+    let Some(found) = sensitive(encoding, it) else {
+        return false;
+    };
+    matches!(
+        found.operation,
+        Operation::Coprocessor(Coprocessor {
+            number: 15,
+            second_kind: false,
+            access: Access::Register {
+                read: false,
+                opc1: 0,
+                crn: 7,
+                crm: 5 | 6 | 10 | 11 | 14,
+                opc2: 1,
+                ..
+            },
+        })
+    )
+}

@@ -16,7 +16,6 @@
 #[cfg(any(test, feature = "fake"))]
 extern crate std;
 
-#[cfg(any(test, feature = "aarch32"))]
 mod aarch32;
 mod access;
 mod call;

@@ -59,8 +59,12 @@ impl Aarch32State {
 
     /// Puts the state into the CPU. The trap of FP registers is open afterwards, for the caller
     /// to set.
-    pub fn load(&self) {
+    ///
+    /// On Cortex-A57 and A72, DACR32_EL2 is not synchronized by what follows it but for a write
+    /// of CONTEXTIDR_EL1 (errata 852523 and 853709): the vCPU's own value is written again.
+    pub fn load(&self, contextidr: u64) {
         write!("dacr32_el2", self.dacr);
+        write!("contextidr_el1", contextidr);
         write!("ifsr32_el2", self.ifsr);
         write!("spsr_abt", self.spsr_abt);
         write!("spsr_und", self.spsr_und);

@@ -101,7 +101,7 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     vcpu.el1.load(vttbr, vcpu.hcr, keys);
     forget_sibling(vcpu, cpu);
     if vcpu.is_aarch32() {
-        vcpu.aarch32.load();
+        vcpu.aarch32.load(vcpu.el1.contextidr);
     }
     write!("mdcr_el2", board.features.mdcr(vcpu.debug.given));
     if vcpu.debug.given {

@@ -27,7 +27,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Exit::Hypercall => self.hypercall(),
             Exit::Data(abort) => self.data_abort(abort),
             Exit::SystemRegister(access) => self.system_register(access),
+            #[cfg(any(test, feature = "aarch32"))]
             Exit::Coprocessor(access) => self.coprocessor(access),
+            // A backend whose guests have AArch64 at EL1 gives none of these.
+            #[cfg(not(any(test, feature = "aarch32")))]
+            Exit::Coprocessor(_) => Action::Inject(GuestFault::Undefined),
             Exit::Wait => Action::Wait,
             Exit::Refused { write } => {
                 Action::Inject(GuestFault::ExternalData { write, walk: false })

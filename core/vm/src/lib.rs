@@ -16,6 +16,7 @@
 #[cfg(any(test, feature = "fake"))]
 extern crate std;
 
+#[cfg(any(test, feature = "aarch32"))]
 mod aarch32;
 mod access;
 mod call;

@@ -79,6 +79,9 @@ fn unit(
     free: &mut FrameMap,
 ) -> VmUnit {
     let name = &config.name;
+    if let Some(why) = other_state(config) {
+        refuse(format_args!("vm {name}: {why}"));
+    }
     let memory = config.memory;
     let host = match free.allocate_for_guest(memory.len(), memory.start()) {
         Ok(block) => block,
@@ -107,6 +110,23 @@ fn unit(
         notices: Notices::default(),
         blocks: count_blocks(&stage_2),
     }
+}
+
+/// Why the CPU cannot be in the VM's Execution state, if so.
+#[cfg(target_arch = "aarch64")]
+fn other_state(config: &VmConfig) -> Option<&'static str> {
+    (config.aarch32 && !traps::has_aarch32_guests()).then_some(
+        "its kernel is a 32-bit one, and this CPU has no AArch32 at EL1 (ID_AA64PFR0_EL1): give it \
+         a 64-bit kernel, or the board another CPU",
+    )
+}
+
+/// Why the CPU cannot be in the VM's Execution state, if so.
+#[cfg(target_arch = "arm")]
+fn other_state(config: &VmConfig) -> Option<&'static str> {
+    (!config.aarch32).then_some(
+        "its kernel is a 64-bit one, and this CPU is a 32-bit one: give it a 32-bit kernel",
+    )
 }
 
 /// Memory for a VM's firmware, which it sees as its first bank of flash.

@@ -4,6 +4,7 @@
 //! trap hides it (PMU, SVE, MTE, ...) is not here; what is trapped lazily (FP, debug) has
 //! modules of its own.
 
+use crate::traps::Hcr;
 use crate::{read, write};
 
 macro_rules! el1_state {
@@ -78,12 +79,11 @@ macro_rules! each_key {
 
 impl El1State {
     /// A vCPU as it comes out of reset (DDI 0487, D1.9.2 and the registers' own reset
-    /// values), with this affinity. The boot protocol wants MMU and caches off.
-    pub fn reset(vmpidr: u64) -> Self {
+    /// values), with this affinity and SCTLR_EL1. The boot protocol wants MMU and caches off.
+    pub fn reset(vmpidr: u64, sctlr: u64) -> Self {
         Self {
             vmpidr,
-            // RES1 bits of SCTLR_EL1 for a CPU without the later features.
-            sctlr: 0x30d0_0800,
+            sctlr,
             ..Self::default()
         }
     }
@@ -109,13 +109,15 @@ impl El1State {
     /// Between the first and the last write the CPU holds parts of two vCPUs. A translation
     /// that it speculates then (also by an AT instruction it only guesses, errata 1319367
     /// and 1319537) would put a mixture of both into its TLB. So until all is in place,
-    /// stage 1 is on, that nothing is translated flat, and its walks are off.
-    pub fn load(&self, vttbr: u64, pointer_authentication: bool) {
+    /// stage 1 is on, that nothing is translated flat, and its walks are off. HCR_EL2 comes
+    /// between, too: its RW says how the rest is read.
+    pub fn load(&self, vttbr: u64, hcr: Hcr, pointer_authentication: bool) {
         write!("tcr_el1", self.tcr | NO_WALKS);
         crate::sysreg::isb();
         write!("sctlr_el1", self.sctlr | STAGE_1);
         crate::sysreg::isb();
         write!("vttbr_el2", vttbr);
+        write!("hcr_el2", hcr.bits());
         // The timer off while its compare value changes, so that it does not fire between.
         write!("cntv_ctl_el0", 0);
         self.load_registers();
@@ -134,8 +136,13 @@ impl El1State {
     }
 }
 
+/// SCTLR_EL1 out of reset: its RES1 bits for a CPU without the later features.
+pub const SCTLR_RESET: u64 = 0x30d0_0800;
+
 /// SCTLR_EL1.M.
 const STAGE_1: u64 = 1;
 
-/// TCR_EL1.EPD0 and EPD1: a TLB miss is a fault, not a walk.
-const NO_WALKS: u64 = 1 << 7 | 1 << 23;
+/// A TLB miss is a fault, not a walk, whichever vCPU's HCR_EL2.RW reads it: TCR_EL1.EPD0 and
+/// EPD1, which are also those of TTBCR with long descriptors; and PD0 and PD1 of TTBCR with short
+/// ones, which lie in TCR_EL1.T0SZ.
+const NO_WALKS: u64 = 1 << 7 | 1 << 23 | 3 << 4;

@@ -5,10 +5,10 @@ use crate::cpu::{self, Cpu};
 use crate::service::{self, guest};
 use crate::vcpu::Vcpu;
 use crate::{fp, inject, read, schedule, write};
-use hanok_decode::{Class, Esr, Fault, Syndrome};
+use hanok_decode::{Class, Esr, Fault, Psr, Syndrome, syndrome_register};
 use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
-use hanok_vm::{Action, Cause, DataAbort, Exit, MmioAccess, SystemRegister};
+use hanok_vm::{Action, Cause, CoprocessorAccess, DataAbort, Exit, MmioAccess, SystemRegister};
 
 /// PSTATE.M[4]: AArch32.
 pub(crate) const AARCH32: u64 = 1 << 4;
@@ -77,6 +77,11 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
 #[inline(never)]
 fn on_other(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> (Cause, After) {
     let syndrome = Syndrome::decode(esr);
+    if vcpu.regs.is_aarch32() && !psr(vcpu).passes(syndrome.condition(esr)) {
+        // The CPU may trap what its condition lets do nothing (DDI 0487, G1.20.2).
+        advance(vcpu, esr);
+        return (Cause::Denied, After::Resume);
+    }
     if syndrome == Syndrome::FpAccess {
         load_fp(vcpu, cpu);
         return (Cause::Fp, After::Resume);
@@ -125,8 +130,7 @@ fn give_debug(vcpu: &mut Vcpu, board: &Board) {
 /// That is its right, but nobody is to wonder why nothing happens: said once a life.
 fn notice_fault_loop(vcpu: &mut Vcpu, board: &Board, ipa: Ipa) {
     let pc = vcpu.regs.pc;
-    let vector = inject::vector(vcpu.regs.pstate);
-    if pc != vector || core::mem::replace(&mut vcpu.loop_noticed, true) {
+    if pc != inject::fetch_vector(vcpu) || core::mem::replace(&mut vcpu.loop_noticed, true) {
         return;
     }
     let id = vcpu.core.id;
@@ -137,6 +141,11 @@ fn notice_fault_loop(vcpu: &mut Vcpu, board: &Board, ipa: Ipa) {
              the first fault came before the guest had set VBAR_EL1, or that is wrong"
         ),
     );
+}
+
+/// The status of an AArch32 vCPU.
+fn psr(vcpu: &Vcpu) -> Psr {
+    Psr::from_bits(vcpu.regs.pstate as u32)
 }
 
 /// Past the instruction that made the exit.
@@ -157,6 +166,13 @@ fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) {
 
 /// The exit in the core's words; `None` where the guest is to try again.
 fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
+    if let Some(access) = coprocessor(syndrome) {
+        // A 64-bit kernel's 32-bit program has nothing there.
+        return Some(match vcpu.is_aarch32() {
+            true => Exit::Coprocessor(access),
+            false => Exit::Denied,
+        });
+    }
     Some(match syndrome {
         Syndrome::Hvc(_) => Exit::Hypercall,
         Syndrome::Smc(_) => Exit::MonitorCall,
@@ -181,14 +197,29 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
         | Syndrome::PointerAuthentication
         | Syndrome::OtherInstruction(_)
         | Syndrome::Unknown
-        | Syndrome::Cp14(_)
-        | Syndrome::Cp14Pair(_)
-        | Syndrome::Cp14Transfer(_)
-        | Syndrome::Cp15(_)
-        | Syndrome::Cp15Pair(_)
-        | Syndrome::Vmrs(_) => Exit::Denied,
+        | Syndrome::Cp14Transfer(_) => Exit::Denied,
         _ => Exit::Unexpected { syndrome: esr },
     })
+}
+
+/// A trapped coprocessor instruction; its general registers are AArch64's.
+fn coprocessor(syndrome: Syndrome) -> Option<CoprocessorAccess> {
+    Some(match syndrome {
+        Syndrome::Cp15(one) => CoprocessorAccess::Cp15(one),
+        Syndrome::Cp15Pair(pair) => CoprocessorAccess::Cp15Pair(pair),
+        Syndrome::Cp14(one) => CoprocessorAccess::Cp14(one),
+        Syndrome::Cp14Pair(pair) => CoprocessorAccess::Cp14Pair(pair),
+        Syndrome::Vmrs(one) => CoprocessorAccess::Vmrs(one),
+        _ => return None,
+    })
+}
+
+/// The general register that the syndrome of a data abort means.
+fn register(vcpu: &Vcpu, register: u8) -> u8 {
+    match vcpu.regs.is_aarch32() {
+        true => syndrome_register(register, psr(vcpu).mode()),
+        false => register,
+    }
 }
 
 /// A load's or store's exit. After a permission fault HPFAR_EL2 is unknown, and the address
@@ -219,7 +250,7 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort {
         .filter(|_| !abort.cache_maintenance)
         .map(|access| MmioAccess {
             width: access.width,
-            register: access.register,
+            register: register(vcpu, access.register),
             sign_extend: access.sign_extend,
             wide: access.wide,
         });
@@ -255,7 +286,8 @@ fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
     let saved = read!("par_el1");
     // SAFETY: address translation changes PAR_EL1 alone, which is put back.
     unsafe {
-        if vcpu.regs.pstate & 0xc == 0 {
+        // EL0t, or User mode.
+        if vcpu.regs.pstate & 0xf == 0 {
             core::arch::asm!("at s1e0r, {}", "isb", in(reg) at, options(nostack, preserves_flags));
         } else {
             core::arch::asm!("at s1e1r, {}", "isb", in(reg) at, options(nostack, preserves_flags));

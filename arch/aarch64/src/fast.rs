@@ -39,7 +39,16 @@ fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
     }
 }
 
-/// A synchronous exit.
+/// A synchronous exit of AArch32 code.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_fast_sync_aarch32(vcpu: *mut Vcpu) -> *mut Vcpu {
+    const HYPERCALL: u64 = Class::Hvc32 as u64;
+    let esr = read!("esr_el2");
+    let done = esr >> 26 & 0x3f == HYPERCALL && hypercall(vcpu, esr);
+    answer(vcpu, done)
+}
+
+/// A synchronous exit of AArch64 code.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
     const HYPERCALL: u64 = Class::Hvc64 as u64;

@@ -1,6 +1,7 @@
 //! Giving a guest an exception: what the CPU does on taking one to EL1 (DDI 0487, D1.3.1
 //! and the pseudocode AArch64.TakeException).
 
+use crate::aarch32::{self, has_pan};
 use crate::traps::Hcr;
 use crate::vcpu::Vcpu;
 use crate::{read, write};
@@ -33,8 +34,16 @@ fn vector_offset(pstate: u64) -> u64 {
     }
 }
 
+/// Where the vCPU, which is in this CPU, has its handler of a fetch that fails.
+pub fn fetch_vector(vcpu: &Vcpu) -> u64 {
+    match vcpu.is_aarch32() {
+        true => aarch32::prefetch_vector(),
+        false => vector(vcpu.regs.pstate),
+    }
+}
+
 /// Where the guest's handler of a synchronous exception is, from where PSTATE was.
-pub fn vector(pstate: u64) -> u64 {
+fn vector(pstate: u64) -> u64 {
     read!("vbar_el1").wrapping_add(vector_offset(pstate))
 }
 
@@ -48,12 +57,12 @@ fn origin(pstate: u64) -> Origin {
 
 /// Gives the vCPU, which is in this CPU, the exception `fault`.
 pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
+    if vcpu.is_aarch32() {
+        return inject_aarch32(vcpu, fault);
+    }
     let from = origin(vcpu.regs.pstate);
     match fault {
-        GuestFault::SystemError => {
-            vcpu.hcr.insert(Hcr::VSE);
-            write!("hcr_el2", vcpu.hcr.bits());
-        }
+        GuestFault::SystemError => system_error(vcpu),
         GuestFault::Undefined => synchronous(vcpu, undefined().into_bits(), None),
         GuestFault::ExternalData { write, walk } => {
             let esr = data_abort(from, external(vcpu, walk), write).into_bits();
@@ -68,6 +77,30 @@ pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
             synchronous(vcpu, esr, Some(read!("far_el2")));
         }
     }
+}
+
+fn inject_aarch32(vcpu: &mut Vcpu, fault: GuestFault) {
+    // On a walk the last level is named, whichever table was not there.
+    let external = |walk| match walk {
+        true => Fault::ExternalOnWalk(3),
+        false => Fault::External,
+    };
+    match fault {
+        GuestFault::SystemError => system_error(vcpu),
+        GuestFault::Undefined => aarch32::undefined(vcpu),
+        GuestFault::ExternalData { write, walk } => {
+            aarch32::data_abort(vcpu, external(walk), write);
+        }
+        GuestFault::UnsupportedAtomic { write } => {
+            aarch32::data_abort(vcpu, Fault::ExclusiveOrAtomic, write);
+        }
+        GuestFault::ExternalFetch { walk } => aarch32::prefetch_abort(vcpu, external(walk)),
+    }
+}
+
+fn system_error(vcpu: &mut Vcpu) {
+    vcpu.hcr.insert(Hcr::VSE);
+    write!("hcr_el2", vcpu.hcr.bits());
 }
 
 /// The status code: on a walk, with the level whose table was not there.
@@ -111,9 +144,4 @@ fn synchronous(vcpu: &mut Vcpu, esr: u64, far: Option<u64>) {
     }
     vcpu.regs.pstate = new;
     vcpu.regs.pc = vector(pstate);
-}
-
-/// FEAT_PAN.
-fn has_pan() -> bool {
-    read!("id_aa64mmfr1_el1") >> 20 & 0xf != 0
 }

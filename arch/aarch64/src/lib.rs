@@ -1,4 +1,5 @@
-//! The 64-bit backend `el2`: Armv8-A with EL2, without VHE.
+//! The 64-bit backend `el2`: Armv8-A with EL2, without VHE. Its guests have AArch64 or, where the
+//! CPU can, AArch32 at EL1.
 //!
 //! It does four things: enters and leaves a guest, gives it its view of memory, decodes an
 //! exit into the core's [`hanok_vm::Exit`], and injects exceptions and interrupts. What an
@@ -10,6 +11,7 @@
 
 mod sysreg;
 
+mod aarch32;
 pub mod board;
 pub mod boot;
 mod bulk;

@@ -16,6 +16,9 @@ pub fn vcpu(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board) {
     let resident = ptr::eq(cpu.resident, vcpu);
     if resident {
         vcpu.el1.save(board.features.pointer_authentication);
+        if vcpu.is_aarch32() {
+            vcpu.aarch32.save();
+        }
     }
     let state = match (vcpu.waiting, resident) {
         (true, _) => "waits for an interrupt",
@@ -53,6 +56,13 @@ fn registers(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {
         "ttbr0_el1 {:x} ttbr1_el1 {:x} tcr_el1 {:x} cntv_ctl_el0 {:x} cntv_cval_el0 {:x}",
         el1.ttbr0, el1.ttbr1, el1.tcr, el1.cntv_ctl, el1.cntv_cval
     ));
+    if vcpu.is_aarch32() {
+        let own = &vcpu.aarch32;
+        say(format_args!(
+            "AArch32: dacr {:x} ifsr {:x} spsr_abt {:x} spsr_und {:x} spsr_irq {:x} spsr_fiq {:x}",
+            own.dacr, own.ifsr, own.spsr_abt, own.spsr_und, own.spsr_irq, own.spsr_fiq
+        ));
+    }
 }
 
 fn exits(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {

@@ -35,6 +35,9 @@ pub fn away(cpu: &mut Cpu, board: &'static Board) {
 /// Takes the state of a vCPU out of the CPU. FP registers stay.
 fn out(vcpu: &mut Vcpu, board: &'static Board) {
     vcpu.el1.save(board.features.pointer_authentication);
+    if vcpu.is_aarch32() {
+        vcpu.aarch32.save_all();
+    }
     write!("cntv_ctl_el0", 0);
     // A virtual SError that the guest has taken meanwhile is no longer pending.
     vcpu.hcr
@@ -94,9 +97,12 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
         sysreg::dsb_sy();
     }
     let vttbr = unit.vttbr.load(Ordering::Acquire);
-    vcpu.el1.load(vttbr, board.features.pointer_authentication);
+    let keys = board.features.pointer_authentication;
+    vcpu.el1.load(vttbr, vcpu.hcr, keys);
     forget_sibling(vcpu, cpu);
-    write!("hcr_el2", vcpu.hcr.bits());
+    if vcpu.is_aarch32() {
+        vcpu.aarch32.load(vcpu.el1.contextidr);
+    }
     write!("mdcr_el2", board.features.mdcr(vcpu.debug.given));
     if vcpu.debug.given {
         vcpu.debug.load();

@@ -35,7 +35,7 @@ bitflags! {
         const TIDCP = 1 << 20;
         /// ACTLR_EL1 exits.
         const TACR = 1 << 21;
-        /// EL1 is AArch64.
+        /// EL1 is AArch64; it is AArch32 without.
         const RW = 1 << 31;
         /// LORegion registers exit.
         const TLOR = 1 << 35;
@@ -225,6 +225,11 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
 /// VTCR_EL2 for stage 2 tables of this shape on this CPU.
 pub fn vtcr(geometry: &Geometry) -> u64 {
     vtcr_el2(geometry, PaRange::from_mmfr0(read!("id_aa64mmfr0_el1")))
+}
+
+/// Whether this CPU can run guests with AArch32 at EL1 (ID_AA64PFR0_EL1.EL1).
+pub fn has_aarch32_guests() -> bool {
+    field(read!("id_aa64pfr0_el1"), 4) == 2
 }
 
 /// Why this CPU cannot run the hypervisor although it was started at EL2, if so.

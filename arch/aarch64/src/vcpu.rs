@@ -1,7 +1,8 @@
 //! A vCPU as this backend keeps it.
 
+use crate::aarch32::{self, Aarch32State};
 use crate::debug::DebugState;
-use crate::el1::El1State;
+use crate::el1::{self, El1State};
 use crate::fp::FpState;
 use crate::lists::InterfaceState;
 use crate::loading::Loading;
@@ -46,10 +47,14 @@ pub struct Vcpu {
     pub loading: Option<Loading>,
     /// Whether it was said in this life that its exception vector cannot be fetched.
     pub loop_noticed: bool,
+    /// The VM's life in which it was last started.
+    life: u32,
     /// Its latest exits.
     pub trail: Trail,
     /// EL1 registers while it is not in a CPU.
     pub el1: El1State,
+    /// Those of AArch32 alone, where its EL1 is AArch32.
+    pub aarch32: Aarch32State,
     /// The interrupt interface while it is not in a CPU.
     pub interface: InterfaceState,
     /// FP registers while they are not in a CPU.
@@ -61,6 +66,10 @@ pub struct Vcpu {
 impl Vcpu {
     /// A vCPU that is off.
     pub fn new(unit: &'static VmUnit, core: hanok_vm::Vcpu, hcr: Hcr) -> Self {
+        let hcr = match unit.vm.config().aarch32 {
+            true => hcr - Hcr::RW,
+            false => hcr,
+        };
         Self {
             regs: Regs::default(),
             stack: 0,
@@ -75,12 +84,20 @@ impl Vcpu {
             wake_at: Deadline::NEVER,
             loading: None,
             loop_noticed: false,
+            life: 0,
             trail: Trail::new(),
             el1: El1State::default(),
+            aarch32: Aarch32State::default(),
             interface: InterfaceState::default(),
             fp: FpState::default(),
             debug: DebugState::default(),
         }
+    }
+
+    /// Whether its EL1 is AArch32.
+    #[inline(always)]
+    pub fn is_aarch32(&self) -> bool {
+        !self.hcr.contains(Hcr::RW)
     }
 
     /// When the virtual timer is to interrupt, by the registers as they were saved.
@@ -93,14 +110,26 @@ impl Vcpu {
     /// The state of a vCPU that starts at `entry`.
     pub fn reset(&mut self, entry: hanok_vm::Entry) {
         self.core = hanok_vm::Vcpu::new(self.core.id);
-        self.regs = Regs {
-            pc: entry.pc,
-            pstate: START_PSTATE,
-            ..Regs::default()
-        };
-        self.regs.x[0] = entry.argument;
+        let life = self.unit.vm.life().number();
+        let boots = self.core.id.index() == 0 && self.life != life;
+        self.life = life;
         self.hcr.remove(Hcr::VSE);
-        self.el1 = El1State::reset(self.core.mpidr());
+        self.regs = Regs::default();
+        if self.is_aarch32() {
+            self.regs.pc = entry.pc & !1;
+            self.regs.pstate = aarch32::start_pstate(entry.pc);
+            aarch32::start_registers(&mut self.regs.x, boots, entry.argument);
+        } else {
+            self.regs.pc = entry.pc;
+            self.regs.pstate = START_PSTATE;
+            self.regs.x[0] = entry.argument;
+        }
+        let mpidr = self.core.mpidr();
+        self.el1 = match self.is_aarch32() {
+            true => El1State::reset(mpidr, aarch32::SCTLR_RESET),
+            false => El1State::reset(mpidr, el1::SCTLR_RESET),
+        };
+        self.aarch32 = Aarch32State::default();
         self.interface = InterfaceState::default();
         self.fp = FpState::default();
         self.loop_noticed = false;

@@ -111,14 +111,16 @@ hanok_vectors:
     vector b guest_irq
     vector b guest_irq
     vector b guest_serror
-    // Lower EL, AArch32 (a 32-bit program under a 64-bit kernel).
-    vector b guest_sync
+    // Lower EL, AArch32: a 32-bit guest, or a 32-bit program under a 64-bit kernel.
+    vector b guest_sync_aarch32
     vector b guest_irq
     vector b guest_irq
     vector b guest_serror
 
 guest_sync:
     from_guest hanok_fast_sync, hanok_on_sync
+guest_sync_aarch32:
+    from_guest hanok_fast_sync_aarch32, hanok_on_sync
 guest_irq:
     from_guest hanok_fast_irq, hanok_on_irq
 guest_serror:

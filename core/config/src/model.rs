@@ -68,6 +68,8 @@ pub struct VmConfig {
     pub trusted: bool,
     /// Whether it begins by itself, or waits until somebody restarts it.
     pub autostart: bool,
+    /// Whether its EL1 is AArch32: it begins as a 32-bit board does.
+    pub aarch32: bool,
 }
 
 /// A device of the board that one VM has for itself.

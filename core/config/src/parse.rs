@@ -12,7 +12,7 @@ use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS};
 use heapless::{String, Vec};
 
 /// The binding's version that is read and written.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 impl System {
     /// Reads the system's tree from the start of `tree` (bytes after it are left alone) and
@@ -80,6 +80,7 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
         devices: Vec::new(),
         trusted: vm.truth("trusted")?,
         autostart: vm.truth("autostart")?,
+        aarch32: vm.truth("aarch32")?,
     };
     for (number, blob) in named(&node, "blob").enumerate() {
         let blob = parse_blob(&Reader::new(blob, Place::Blob(index, number)))?;

@@ -37,7 +37,8 @@ impl VmConfig {
             .with("entry", self.entry.get())
             .with("argument", self.argument)
             .with("trusted", u32::from(self.trusted))
-            .with("autostart", u32::from(self.autostart));
+            .with("autostart", u32::from(self.autostart))
+            .with("aarch32", u32::from(self.aarch32));
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }

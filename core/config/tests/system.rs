@@ -41,6 +41,7 @@ fn vm() -> VmConfig {
         devices: Default::default(),
         trusted: false,
         autostart: true,
+        aarch32: false,
     }
 }
 
@@ -53,6 +54,7 @@ fn pair() -> System {
     second.name = "second".try_into().unwrap();
     second.autostart = false;
     second.trusted = true;
+    second.aarch32 = true;
     second.entry = platform::FLASH;
     second.blobs[0].kind = BlobKind::Firmware;
     second.blobs[0].load = platform::FLASH;

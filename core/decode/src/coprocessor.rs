@@ -68,7 +68,7 @@ pub(crate) struct SingleIss {
     #[bits(3)]
     opc2: u8,
     #[bits(5)]
-    condition: u8,
+    pub condition: u8,
     #[bits(7)]
     _upper: u8,
 }

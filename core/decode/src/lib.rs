@@ -19,6 +19,7 @@ pub mod aarch32;
 mod abort;
 mod class;
 mod coprocessor;
+mod exception;
 mod frequent;
 mod inject;
 mod loadstore;
@@ -33,12 +34,13 @@ pub use a64::decode_load_store;
 pub use abort::{Access, DataAbort, Fault, InstructionAbort};
 pub use class::{Class, Esr};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
+pub use exception::{Control, fault_status, offset};
 pub use frequent::{Frequent, operand_of_write, register_of_word_store};
 pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,
 };
-pub use psr::{Psr, banked_register, mode};
+pub use psr::{Psr, banked_register, mode, syndrome_register};
 pub use syndrome::{
     Condition, Debug, Eret, Origin, SError, Syndrome, SystemRegister, Wait, WaitTimeout,
 };

@@ -9,7 +9,8 @@ use crate::syndrome::Condition;
 use crate::sysreg::SysReg;
 use bitfield_struct::bitfield;
 
-/// CPSR, in the format of SPSR_hyp (DDI 0406C, B1.3.3).
+/// CPSR, in the format of SPSR_hyp (DDI 0406C, B1.3.3) and, for the bits that Armv8 added, of
+/// SPSR_EL2 (DDI 0487, C5.2.19 "When exception taken from AArch32 state").
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct Psr {
@@ -32,9 +33,15 @@ pub struct Psr {
     /// GE.
     #[bits(4)]
     pub ge: u8,
-    #[bits(4)]
-    __: u8,
-    /// J: Jazelle.
+    /// IL: the state is illegal. From here on to [`Self::ssbs`], Armv8 alone.
+    pub illegal: bool,
+    /// SS: software step.
+    pub software_step: bool,
+    /// PAN: EL1 may not reach what EL0 may.
+    pub pan: bool,
+    /// SSBS: speculative store bypass is safe.
+    pub ssbs: bool,
+    /// J: Jazelle. In SPSR_EL2, DIT: timing does not depend on data.
     pub jazelle: bool,
     /// IT\[1:0\].
     #[bits(2)]
@@ -120,6 +127,19 @@ pub const fn banked_register(register: u8, mode: u8) -> u8 {
         (13, mode::HYP) => 15,
         (13 | 14, _) => register,
         _ => 31,
+    }
+}
+
+/// The AArch64 register that a syndrome of an AArch64 hypervisor means by `register`, of an
+/// instruction that was executed in `mode`.
+///
+/// The architecture wants the AArch64 register there (DDI 0487, D24.2, ESR_EL2, under SRT and
+/// Rt). QEMU 10 leaves AArch32's number in that of a data abort; the two cannot be taken for each
+/// other, since no mode sees by its own names what another mode's banked names have.
+pub const fn syndrome_register(register: u8, mode: u8) -> u8 {
+    match register {
+        0..=14 => banked_register(register, mode),
+        _ => register,
     }
 }
 
@@ -232,6 +252,27 @@ mod tests {
             for mode in 0..32 {
                 assert!(banked_register(register, mode) < 32);
             }
+        }
+    }
+
+    #[test]
+    fn a_syndrome_s_register_is_understood_in_both_forms() {
+        let modes = [
+            mode::USER,
+            mode::FIQ,
+            mode::IRQ,
+            mode::SUPERVISOR,
+            mode::ABORT,
+            mode::UNDEFINED,
+            mode::SYSTEM,
+        ];
+        for mode in modes {
+            for register in 0..=14 {
+                let meant = banked_register(register, mode);
+                assert_eq!(syndrome_register(register, mode), meant);
+                assert_eq!(syndrome_register(meant, mode), meant);
+            }
+            assert_eq!(syndrome_register(31, mode), 31);
         }
     }
 

@@ -161,7 +161,8 @@ pub enum Syndrome {
     /// HVC, with its immediate.
     Hvc(u16),
     /// SMC, with its immediate, which AArch32 does not tell. The PC is that of the SMC
-    /// itself, unlike that of an HVC.
+    /// itself, unlike that of an HVC. Whether one of AArch32 was to execute:
+    /// [`Syndrome::condition`].
     Smc(u16),
     /// MSR, MRS or a system instruction.
     SystemRegister(SystemRegister),
@@ -196,6 +197,31 @@ impl Syndrome {
             .or_else(|| abort(value.class(), iss))
             .or_else(|| debug(value.class(), iss).map(Self::Debug))
             .unwrap_or(Self::Other((esr >> 26) as u8 & 0x3f))
+    }
+}
+
+impl Syndrome {
+    /// The condition of the AArch32 instruction that exited, where the syndrome has one: a CPU
+    /// may trap what its condition lets do nothing (DDI 0487, G1.20.2). `esr` is what was decoded.
+    pub fn condition(&self, esr: u64) -> Condition {
+        /// An instruction that has none, or is known to have passed it.
+        const ALWAYS: Condition = Condition::Code(0b1110);
+        let iss = Esr::from_bits(esr).iss();
+        match (self, Esr::from_bits(esr).class()) {
+            (Self::Wait(wait), _) => wait.condition,
+            (Self::Cp15(one) | Self::Cp14(one) | Self::Vmrs(one), _) => one.condition,
+            (Self::Cp15Pair(pair) | Self::Cp14Pair(pair), _) => pair.condition,
+            (Self::Cp14Transfer(transfer), _) => transfer.condition,
+            (Self::FpAccess, _) => Condition::from_bits(SingleIss::from_bits(iss).condition()),
+            (Self::Smc(_), Class::Smc32) => {
+                let smc = SmcIss::from_bits(iss);
+                match smc.may_have_failed() {
+                    true => Condition::from_bits(smc.condition()),
+                    false => ALWAYS,
+                }
+            }
+            _ => ALWAYS,
+        }
     }
 }
 
@@ -269,6 +295,19 @@ fn debug(class: Class, iss: u32) -> Option<Debug> {
         Class::Brk64 => Debug::Brk(iss as u16),
         _ => return None,
     })
+}
+
+/// SMC of AArch32.
+#[bitfield(u32)]
+struct SmcIss {
+    #[bits(19)]
+    __: u32,
+    /// CCKNOWNPASS: set where the rest is valid.
+    may_have_failed: bool,
+    #[bits(5)]
+    condition: u8,
+    #[bits(7)]
+    __: u8,
 }
 
 #[bitfield(u32)]

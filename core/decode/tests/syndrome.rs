@@ -106,6 +106,31 @@ fn an_aarch32_coprocessor_access() {
 }
 
 #[test]
+fn the_condition_of_an_aarch32_instruction() {
+    let condition = |class, iss| {
+        let value = esr(class, iss);
+        Syndrome::decode(value).condition(value)
+    };
+    const NE: u64 = 1 << 20;
+    const VALID: u64 = 1 << 24;
+    // WFX, MCR and MRC, MCRR and MRRC, LDC and STC, FP, VMRS.
+    for class in [0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x0c] {
+        let found = condition(class, VALID | NE);
+        assert_eq!(found, Condition::Code(1), "class {class:#x}");
+        assert_eq!(condition(class, NE), Condition::Unknown, "class {class:#x}");
+    }
+    // SMC says whether it is known to have passed; HVC has no condition.
+    const MAY_HAVE_FAILED: u64 = 1 << 19;
+    let smc = |iss| condition(0x13, iss);
+    assert_eq!(smc(VALID | NE | MAY_HAVE_FAILED), Condition::Code(1));
+    assert_eq!(smc(NE | MAY_HAVE_FAILED), Condition::Unknown);
+    assert_eq!(smc(VALID | NE), Condition::Code(14));
+    assert_eq!(condition(0x12, VALID | NE), Condition::Code(14));
+    assert_eq!(condition(0x17, VALID | NE), Condition::Code(14));
+    assert_eq!(condition(0x24, VALID | NE), Condition::Code(14));
+}
+
+#[test]
 fn classes_without_operands() {
     let decode = |class| Syndrome::decode(esr(class, 0));
     assert_eq!(decode(0x00), Syndrome::Unknown);
@@ -135,7 +160,7 @@ fn a_permission_fault_has_no_ipa_but_on_a_walk() {
 proptest! {
     #[test]
     fn any_value_has_an_answer(value: u64) {
-        let _ = Syndrome::decode(value);
+        let _ = Syndrome::decode(value).condition(value);
     }
 
     #[test]

@@ -33,10 +33,14 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn by_counterpart(&mut self, id: SysReg, one: Coprocessor) -> Action {
+        if !one.read {
+            // What is above it, on a CPU that has that, is not the guest's word.
+            return self.write_register(id, self.word(one.register));
+        }
         self.system_register(SystemRegister {
             id,
             register: one.register,
-            write: !one.read,
+            write: false,
         })
     }
 
@@ -56,6 +60,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 let others = self.vm.vcpus().clamp(1, 4) as u64 - 1;
                 self.give(one, others << 24)
             }
+            // ID registers to come (DDI 0406C, B3.17.1; DDI 0487, D24.3.1).
+            None if is_reserved_id(&one) && one.read => self.give(one, 0),
             None => undefined(),
         }
     }
@@ -101,15 +107,22 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn pair(&self, pair: CoprocessorPair) -> u64 {
-        let [low, high] = pair
-            .registers
-            .map(|register| self.regs.get(register) & u64::from(u32::MAX));
+        let [low, high] = pair.registers.map(|register| self.word(register));
         low | high << WORD
+    }
+
+    fn word(&self, register: u8) -> u64 {
+        self.regs.get(register) & u64::from(u32::MAX)
     }
 }
 
 fn undefined() -> Action {
     Action::Inject(GuestFault::Undefined)
+}
+
+/// Whether in the part of the ID registers that is reserved, and reads as zero.
+fn is_reserved_id(one: &Coprocessor) -> bool {
+    (one.crn, one.opc1) == (0, 0) && matches!(one.crm, 3..=7)
 }
 
 /// The L2 control register of Cortex-A7 and A15 (CRn 9, opc1 1, CRm 0, opc2 2), by which

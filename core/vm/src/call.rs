@@ -72,7 +72,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub fn hypercall(&mut self) -> Action {
         let id = self.regs.x[0] as u32;
         match id & !function::SMC64 {
-            function::CPU_SUSPEND => return self.cpu_suspend(id),
+            function::CPU_SUSPEND if self.may_call(id) => return self.cpu_suspend(id),
             function::CPU_OFF if id == function::CPU_OFF => {
                 self.vm.power(self.vcpu.id).turn_off();
                 return Action::Reconsider;
@@ -100,7 +100,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         let answer = match id {
             function::SMCCC_ARCH_FEATURES => arch_features(self.argument(id, 1) as u32),
-            function::PSCI_FEATURES => psci_features(self.argument(id, 1) as u32),
+            function::PSCI_FEATURES => match self.argument(id, 1) as u32 {
+                asked if self.may_call(asked) => psci_features(asked),
+                _ => NOT_SUPPORTED,
+            },
+            _ if !self.may_call(id) => NOT_SUPPORTED,
             _ => match id & !function::SMC64 {
                 function::CPU_ON => self.cpu_on(id),
                 function::AFFINITY_INFO => self.affinity_info(id),
@@ -108,6 +112,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             },
         };
         self.answer(answer)
+    }
+
+    /// Whether the caller has PSCI's call of this number: those with 64-bit arguments are
+    /// unknown to AArch32 (DEN0028G 2.5).
+    fn may_call(&self, id: u32) -> bool {
+        id & function::SMC64 == 0 || !self.regs.is_aarch32()
     }
 
     /// Argument `index` of call `id`: a call with 32-bit arguments ignores the upper halves.

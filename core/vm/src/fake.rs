@@ -178,6 +178,7 @@ pub fn config(vcpus: u8) -> VmConfig {
         devices: Default::default(),
         trusted: false,
         autostart: true,
+        aarch32: false,
     }
 }
 

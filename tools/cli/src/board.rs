@@ -72,7 +72,7 @@ impl Start {
     /// Asks for what is missing for `system`, and fetches it.
     pub fn tools(&self, store: &Store, system: &Description) -> Outcome<Tools> {
         self.check(system)?;
-        let mut wanted = system::wanted(&system.artifacts(), system.board.architecture());
+        let mut wanted = system::wanted(&system.artifacts());
         wanted.extend(self.wanted());
         wanted.extend(wanted_tree(system));
         wanted.extend(system::wanted_qemu());

@@ -81,12 +81,8 @@ pub fn kernel_words(spec: &KernelSpec) -> String {
 }
 
 /// Asks for all that is missing, and finds or fetches QEMU.
-pub fn prepare(
-    store: &Store,
-    artifacts: &[Artifacts],
-    architecture: Architecture,
-) -> Outcome<Qemu> {
-    let mut all = wanted(artifacts, architecture);
+pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
+    let mut all = wanted(artifacts);
     all.extend(wanted_qemu());
     agree(store, &all)?;
     store.qemu().blame(Code::Setup)
@@ -103,18 +99,12 @@ pub fn wanted_u_boot() -> (String, String) {
     (u_boot::PACKAGE.to_owned(), "U-Boot (2 MB)".to_owned())
 }
 
-/// Finds or fetches everything that `artifacts` name, in their order, for guests of this
-/// architecture.
-pub fn resolve(
-    root: &Path,
-    store: &Store,
-    artifacts: &[Artifacts],
-    architecture: Architecture,
-) -> Outcome<Vec<Resolved>> {
-    agree(store, &wanted(artifacts, architecture))?;
+/// Finds or fetches everything that `artifacts` name, in their order.
+pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
+    agree(store, &wanted(artifacts))?;
     artifacts
         .iter()
-        .map(|of_vm| resolve_vm(root, store, of_vm, architecture))
+        .map(|of_vm| resolve_vm(root, store, of_vm))
         .collect()
 }
 
@@ -130,10 +120,10 @@ pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
 }
 
 /// References in the cache and words about them.
-pub fn wanted(artifacts: &[Artifacts], architecture: Architecture) -> Vec<(String, String)> {
+pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for of_vm in artifacts {
-        if let Some(spec) = stock(&of_vm.boot, architecture) {
+        if let Some(spec) = stock(&of_vm.boot, of_vm.architecture) {
             all.push((spec.reference(), kernel_words(&spec)));
         }
         let u_boot_with = matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBootWith { .. }));
@@ -141,7 +131,7 @@ pub fn wanted(artifacts: &[Artifacts], architecture: Architecture) -> Vec<(Strin
             all.push(wanted_u_boot());
         }
         if u_boot_with || matches!(of_vm.initramfs, Some(InitramfsRef::Busybox { .. })) {
-            let busybox = Store::busybox_of(architecture);
+            let busybox = Store::busybox_of(of_vm.architecture);
             all.push((busybox.to_owned(), BUSYBOX_WORDS.to_owned()));
         }
     }
@@ -164,12 +154,8 @@ fn stock(boot: &Boot, architecture: Architecture) -> Option<KernelSpec> {
     }
 }
 
-fn resolve_vm(
-    root: &Path,
-    store: &Store,
-    artifacts: &Artifacts,
-    architecture: Architecture,
-) -> Outcome<Resolved> {
+fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
+    let architecture = artifacts.architecture;
     let kernel = stock(&artifacts.boot, architecture)
         .map(|spec| store.kernel(&spec))
         .transpose();

@@ -261,6 +261,7 @@ fn vm(number: u8) -> VmConfig {
         devices: [device(number)].into_iter().collect(),
         trusted: number == 1,
         autostart: number != 2,
+        aarch32: number == 2,
     }
 }
 

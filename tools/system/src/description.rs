@@ -1,6 +1,6 @@
 //! The description of a system: its model, and reading it from `systems/NAME.toml`.
 
-use crate::board::{self, Board};
+use crate::board::{self, Architecture, Board};
 use crate::diagnostic::{Diagnostic, Mark, Report, Words, read};
 use crate::draft::Draft;
 use crate::schedule::draft::Whole;
@@ -17,6 +17,8 @@ pub struct Artifacts {
     pub vm: String,
     /// Its kernel or firmware.
     pub boot: Boot,
+    /// What its CPUs execute.
+    pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
 }
@@ -38,6 +40,8 @@ pub struct Vm {
     pub name: String,
     /// Its kernel or firmware.
     pub boot: Boot,
+    /// What its CPUs execute: the board's own, or 32-bit code on a 64-bit board.
+    pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
     /// The kernel's command line.
@@ -168,9 +172,10 @@ pub(crate) fn system(
         report.refuse(&whole, no_schedule());
     }
     for (draft, cpus) in drafts.into_iter().zip(cores) {
-        rules::files(report, &draft, description.board.architecture());
+        let architecture = rules::files(report, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
-        description.vms.extend(draft.finish(cpus, report));
+        let vm = draft.finish(cpus, architecture, report);
+        description.vms.extend(vm);
     }
     Some((description, model))
 }
@@ -199,6 +204,7 @@ impl Description {
         let of = |vm: &Vm| Artifacts {
             vm: vm.name.clone(),
             boot: vm.boot.clone(),
+            architecture: vm.architecture,
             initramfs: vm.initramfs.clone(),
         };
         self.vms.iter().map(of).collect()

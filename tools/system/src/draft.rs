@@ -1,5 +1,6 @@
 //! A VM as it was written, before the rules have seen it.
 
+use crate::board::Architecture;
 use crate::description::{Marks, Vm};
 use crate::diagnostic::{Report, Words};
 use crate::schedule::draft::Placed;
@@ -14,6 +15,8 @@ pub(crate) struct Draft {
     pub(crate) span: Range<usize>,
     pub(crate) name: Option<At<String>>,
     pub(crate) boot: Option<At<Boot>>,
+    /// Whether the kernel's name says that it is for 32 bits.
+    pub(crate) aarch32: bool,
     pub(crate) initramfs: Option<At<InitramfsRef>>,
     pub(crate) cmdline: Option<At<String>>,
     pub(crate) memory: Option<At<u64>>,
@@ -26,8 +29,7 @@ pub(crate) struct Draft {
 }
 
 const A_NAME: &str = "a name of up to 31 letters, digits and dashes";
-const A_KERNEL: &str =
-    "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", or a path";
+const A_KERNEL: &str = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", each also with \":armhf\", or a path";
 const A_FIRMWARE: &str = "\"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path";
 const SOME_MODULES: &str = "\"default\", \"all\" or a list of modules";
 const SOME_DEVICES: &str = "a list of devices in the board's tree, such as [\"pl061@9030000\"]";
@@ -37,7 +39,7 @@ impl Draft {
     pub(crate) fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
         let folder = report.path.parent().unwrap_or(Path::new("")).to_path_buf();
         let name = reader.require(report, "name", A_NAME, vm_name);
-        let boot = boot(reader, report, &folder);
+        let (boot, aarch32) = boot(reader, report, &folder);
         let initramfs = {
             let text = reader.get(report, "initramfs", "\"busybox\" or a path", table::word);
             let modules = reader.get(report, "initramfs-modules", SOME_MODULES, modules_of);
@@ -61,6 +63,7 @@ impl Draft {
             span: reader.span.clone(),
             name,
             boot,
+            aarch32,
             initramfs,
             cmdline,
             memory,
@@ -74,7 +77,12 @@ impl Draft {
     }
 
     /// The VM, if everything it must have is there.
-    pub(crate) fn finish(self, cpus: Vec<u8>, report: &Report) -> Option<Vm> {
+    pub(crate) fn finish(
+        self,
+        cpus: Vec<u8>,
+        architecture: Architecture,
+        report: &Report,
+    ) -> Option<Vm> {
         let (boot, memory) = (self.boot?, self.memory?);
         let initramfs_mark = self.initramfs.as_ref().map(|at| report.mark(&at.span));
         let devices = self.devices.iter().map(|at| report.mark(&at.span));
@@ -87,6 +95,7 @@ impl Draft {
                 devices: devices.collect(),
             },
             boot: boot.value,
+            architecture,
             initramfs: self.initramfs.map(|at| at.value),
             cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
             memory: memory.value,
@@ -98,15 +107,25 @@ impl Draft {
     }
 }
 
-/// The kernel or the firmware: one of them must be there.
-fn boot(reader: &mut Reader<'_, '_>, report: &mut Report, folder: &Path) -> Option<At<Boot>> {
+/// The kernel or the firmware, of which one must be there; and whether the kernel's name says
+/// that it is for 32 bits.
+fn boot(
+    reader: &mut Reader<'_, '_>,
+    report: &mut Report,
+    folder: &Path,
+) -> (Option<At<Boot>>, bool) {
     let firmware = reader.get(report, "firmware", A_FIRMWARE, |value| {
         FirmwareRef::parse(&table::word(value)?, folder)
     });
-    let form = |value: &DeValue<'_>| KernelRef::parse(&table::word(value)?, folder);
+    let mut aarch32 = false;
+    let form = |value: &DeValue<'_>| {
+        let word = table::word(value)?;
+        aarch32 = KernelRef::is_for_32_bits(&word);
+        KernelRef::parse(&word, folder)
+    };
     if !reader.has("firmware") {
         let kernel = reader.require(report, "kernel", A_KERNEL, form);
-        return kernel.map(|at| at.map(Boot::Kernel));
+        return (kernel.map(|at| at.map(Boot::Kernel)), aarch32);
     }
     let kernel = reader.get(report, "kernel", A_KERNEL, form);
     if let (Some(_), Some(firmware)) = (&kernel, &firmware) {
@@ -115,7 +134,7 @@ fn boot(reader: &mut Reader<'_, '_>, report: &mut Report, folder: &Path) -> Opti
         let remedy = "remove one of them; a firmware loads its kernel by itself";
         report.refuse(&firmware.span, Words::new(what, why, remedy));
     }
-    firmware.map(|at| at.map(Boot::Firmware))
+    (firmware.map(|at| at.map(Boot::Firmware)), false)
 }
 
 fn vm_name(value: &DeValue<'_>) -> Option<String> {

@@ -192,14 +192,9 @@ struct Boots<'a> {
 }
 
 impl<'a> Boots<'a> {
-    fn kernel(
-        vm: &Vm,
-        files: &'a Files,
-        path: &Path,
-        architecture: Architecture,
-    ) -> Result<Self, Diagnostic> {
+    fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
-        let kernel = kernel::recognise(&files.boot, architecture);
+        let kernel = kernel::recognise(&files.boot, vm.architecture);
         let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref();
         if initramfs.is_some_and(<[u8]>::is_empty) {
@@ -261,10 +256,7 @@ impl<'a> Guest<'a> {
         devices: &VmDevices,
     ) -> Result<Self, Diagnostic> {
         let boots = match vm.boot {
-            Boot::Kernel(_) => {
-                let architecture = system.board.architecture();
-                Boots::kernel(vm, files, &system.path, architecture)
-            }
+            Boot::Kernel(_) => Boots::kernel(vm, files, &system.path),
             Boot::Firmware(_) => Boots::firmware(vm, files, &system.path),
         };
         Ok(Self::laid_out(system, vm, boots?, devices))
@@ -299,6 +291,7 @@ impl<'a> Guest<'a> {
                 devices: devices.given.clone(),
                 trusted: vm.trusted,
                 autostart: vm.autostart,
+                aarch32: vm.architecture == Architecture::Arm,
             },
             bytes: Vec::new(),
         };

@@ -28,6 +28,15 @@ pub(crate) struct Kernel<'a> {
     pub(crate) image_size: u64,
 }
 
+/// What executes the kernel in a file's `bytes` on a board of this architecture: a 64-bit one
+/// runs 32-bit kernels, too.
+pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
+    match zimage::is_one(bytes) {
+        true => Architecture::Arm,
+        false => board,
+    }
+}
+
 /// The kernel in a file's `bytes`, or why it cannot be one for a VM of this `architecture`.
 pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kernel<'_>, Words> {
     match architecture {
@@ -126,7 +135,8 @@ fn other(bytes: &[u8]) -> Words {
     let what = said(bytes);
     Words::new(
         what,
-        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte 56",
+        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte 56, \
+         or a zImage for 32-bit ARM",
         "give an arm64 kernel, such as \"debian:6.1\" or a build's arch/arm64/boot/Image",
     )
 }

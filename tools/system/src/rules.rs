@@ -4,7 +4,7 @@ use crate::board::{Architecture, Board};
 
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
-use crate::source::{Boot, FirmwareRef, Flavour, InitramfsRef, KernelRef};
+use crate::source::{Boot, FirmwareRef, InitramfsRef, KernelRef};
 use crate::table::At;
 use crate::{kernel, layout, size, time};
 use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
@@ -185,8 +185,13 @@ pub(crate) fn total(report: &mut Report, board: u64, drafts: &[Draft]) {
     }
 }
 
-/// Files that are named by path, and what can be said of the VM from them.
-pub(crate) fn files(report: &mut Report, draft: &Draft, architecture: Architecture) {
+/// Files that are named by path, and what can be said of the VM from them: what its CPUs
+/// execute, on a board of this architecture.
+pub(crate) fn files(report: &mut Report, draft: &Draft, board: Architecture) -> Architecture {
+    let mut architecture = match draft.aarch32 {
+        true => Architecture::Arm,
+        false => board,
+    };
     if let Some(cmdline) = &draft.cmdline
         && (cmdline.value.len() >= COMMAND_LINE || cmdline.value.contains('\0'))
     {
@@ -200,22 +205,16 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, architecture: Architectu
         InitramfsRef::Busybox { .. } => None,
     });
     let len = len.map(|bytes| bytes.len() as u64);
-    let Some(boot) = &draft.boot else { return };
+    let Some(boot) = &draft.boot else {
+        return architecture;
+    };
     match &boot.value {
         Boot::Kernel(KernelRef::Path(path)) => {
             if let Some(kernel) = bytes(report, &boot.span, "kernel", path) {
+                architecture = kernel::architecture(&kernel, board);
                 let recognised = kernel::recognise(&kernel, architecture);
                 kernel_file(report, draft, boot, recognised, len);
             }
-        }
-        Boot::Kernel(KernelRef::Debian {
-            flavour: Flavour::LongDescriptors,
-            ..
-        }) if architecture != Architecture::Arm => {
-            let what = "the -lpae kernels are for 32-bit ARM";
-            let why = "the guests of this board are 64-bit";
-            let remedy = "leave -lpae out, or choose a 32-bit board";
-            report.refuse(&boot.span, Words::new(what, why, remedy));
         }
         Boot::Kernel(KernelRef::Debian { .. } | KernelRef::Guest(_)) => {}
         Boot::Firmware(firmware) => {
@@ -232,6 +231,7 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, architecture: Architectu
             }
         }
     }
+    architecture
 }
 
 fn kernel_file(

@@ -37,11 +37,14 @@ impl Flavour {
     }
 }
 
+/// What a reference to a guest for 32 bits ends with, where its board's own are for 64.
+const ARMHF: &str = ":armhf";
+
 /// Where a VM's kernel comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelRef {
     /// `"debian:6.1"`, `"debian:6.12-rt"`: the stock kernel of the distribution for the
-    /// board's architecture.
+    /// VM's architecture.
     Debian {
         /// `6.1` or `6.12`.
         version: String,
@@ -62,6 +65,7 @@ impl KernelRef {
     /// From its text; a path is relative to `folder`. `None` for a Debian kernel that is
     /// not known, and for a guest without a name.
     pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
+        let (text, _) = Self::split(text);
         if let Some(name) = text.strip_prefix("guest:") {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             let sound = !name.is_empty() && name.chars().all(plain);
@@ -74,6 +78,24 @@ impl KernelRef {
         let known = DEBIAN_VERSIONS.contains(&version);
         let version = version.to_owned();
         known.then_some(Self::Debian { version, flavour })
+    }
+}
+
+impl KernelRef {
+    /// A reference's text without its architecture, and whether it says 32 bits. A path says
+    /// nothing.
+    fn split(text: &str) -> (&str, bool) {
+        let named = text.starts_with("guest:") || text.starts_with("debian:");
+        let without = text.strip_suffix(ARMHF).filter(|_| named);
+        let long = Flavour::LongDescriptors.suffix();
+        let said = without.is_some() || text.starts_with("debian:") && text.ends_with(long);
+        (without.unwrap_or(text), said)
+    }
+
+    /// Whether a reference of this text is for 32 bits on any board: it ends with `:armhf`, or
+    /// there is no other build.
+    pub(crate) fn is_for_32_bits(text: &str) -> bool {
+        Self::split(text).1
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SOUND, gzip, hypervisor, kernel, load};
+use common::{SOUND, gzip, hypervisor, kernel, load, zimage};
 use dtoolkit::Node;
 use hanok_config::{BlobKind, System, sum};
 use hanok_system::Files;
@@ -65,6 +65,29 @@ fn the_board_finds_every_blob_as_it_was() {
     assert_eq!(bytes[1], files.initramfs.unwrap());
     assert_eq!(vm.argument, vm.blobs[2].load.get());
     assert_eq!(vm.blobs[2].seeds.len(), 2);
+}
+
+#[test]
+fn the_board_is_told_which_vm_is_aarch32() {
+    let second = SOUND.replace("debian:6.1", "debian:6.1:armhf");
+    let second = second.replace("linux", "small").replace("512M", "128M");
+    let second = second.replace("board = \"qemu-virt\"\n", "");
+    let both = SOUND.replace("512M", "256M") + &second;
+    let arm = Files {
+        boot: zimage(4096),
+        initramfs: None,
+    };
+    let image = load(&both)
+        .unwrap()
+        .build(&hypervisor(5000, 0x3_0123), &[files(0), arm], None)
+        .unwrap();
+    let payload = payload(&image);
+    let system = System::parse(payload, payload.len() as u64).unwrap();
+    let [first, second] = &system.vms[..] else {
+        panic!("{system:?}")
+    };
+    assert!(!first.aarch32 && second.aarch32);
+    assert_eq!(second.entry, Ipa::new(platform::RAM.get() + 0x1_0000));
 }
 
 #[test]

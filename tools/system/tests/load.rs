@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{SOUND, boards, gzip, kernel, load, load_in};
+use common::{SOUND, boards, gzip, kernel, load, load_in, zimage};
 use hanok_system::{
-    Boot, Diagnostic, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules,
+    Architecture, Boot, Diagnostic, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules,
 };
 use hanok_types::GicVersion;
 use proptest::prelude::*;
@@ -85,6 +85,37 @@ fn all_sources_are_read() {
 }
 
 #[test]
+fn a_kernel_s_name_says_whether_it_is_for_32_bits() {
+    use Architecture::{Arm, Arm64};
+    let cases = [
+        ("debian:6.1", Arm64),
+        ("debian:6.1-rt", Arm64),
+        ("debian:6.1:armhf", Arm),
+        ("debian:6.12-rt:armhf", Arm),
+        ("debian:6.12-lpae:armhf", Arm),
+        ("debian:6.12-lpae", Arm),
+        ("guest:rtos", Arm64),
+        ("guest:rtos:armhf", Arm),
+    ];
+    for (kernel, wanted) in cases {
+        let description = load(&with("debian:6.1", kernel)).unwrap();
+        let architectures = (
+            description.vms[0].architecture,
+            description.artifacts()[0].architecture,
+        );
+        assert_eq!(architectures, (wanted, wanted), "{kernel}");
+        let text = with("debian:6.1", kernel).replace("qemu-virt", "qemu-virt-arm");
+        assert_eq!(load(&text).unwrap().vms[0].architecture, Arm, "{kernel}");
+    }
+    let plain = load(&with("debian:6.1", "guest:rtos")).unwrap();
+    let named = load(&with("debian:6.1", "guest:rtos:armhf")).unwrap();
+    assert_eq!(plain.vms[0].boot, named.vms[0].boot);
+    for bad in ["debian:6.1:arm64", "guest::armhf", "debian::armhf"] {
+        assert_eq!(refusals(&with("debian:6.1", bad)).len(), 1, "{bad}");
+    }
+}
+
+#[test]
 fn the_repository_s_own_guests_are_known() {
     let text = with("debian:6.1", "guest:conformance");
     let kernel = KernelRef::Guest("conformance".to_owned());
@@ -136,7 +167,7 @@ fn every_mistake_is_found_at_once() {
         "1:1 `board` is missing in the file",
         "1:1 unknown key `bord` in the file",
         "3:8 the value of `name` is not a name of up to 31 letters, digits and dashes",
-        "4:10 the value of `kernel` is not \"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", or a path",
+        "4:10 the value of `kernel` is not \"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", each also with \":armhf\", or a path",
         "5:10 the value of `memory` is not a size such as \"512M\" or \"2G\"",
     ];
     assert_eq!(refusals(text), expected);
@@ -385,7 +416,7 @@ fn kernels_of_other_machines_are_refused() {
     let cases = [
         (
             with_magic(36, &0x016f_2818u32.to_le_bytes()),
-            "this kernel is a zImage for 32-bit ARM",
+            "this zImage's header makes no sense",
         ),
         (with_magic(514, b"HdrS"), "this kernel is a bzImage for x86"),
         (
@@ -416,7 +447,9 @@ fn kernels_of_other_machines_are_refused() {
         assert_eq!(short(&found[0]), format!("5:10 {what}"));
         assert!(!found[0].why.is_empty() && !found[0].remedy.is_empty());
     }
-    assert!(check(&kernel(4096, 8192)).is_ok());
+    let architecture = |bytes: &[u8]| check(bytes).unwrap().vms[0].architecture;
+    assert_eq!(architecture(&kernel(4096, 8192)), Architecture::Arm64);
+    assert_eq!(architecture(&zimage(4096)), Architecture::Arm);
     assert!(check(&gzip(&kernel(4096, 8192))).is_ok());
     let found = check(&kernel(4096, 500 << 20)).unwrap_err();
     assert_eq!(

@@ -127,6 +127,52 @@ fn any_coprocessor_access_has_an_answer() {
 }
 
 #[test]
+fn the_part_of_the_ids_that_is_reserved_is_zero() {
+    let mut vm = Fixture::new(1);
+    for (crm, opc2) in [(3, 0), (3, 3), (4, 0), (7, 7)] {
+        assert_eq!(cp15(&mut vm, 0, 0, crm, opc2), (Action::Next, 0));
+    }
+    let write = CoprocessorAccess::Cp15(register(0, 0, 4, 0, false));
+    assert_eq!(get(&mut vm, write).0, UNDEFINED);
+}
+
+#[test]
+fn what_is_above_a_word_is_not_written() {
+    let mut vm = Fixture::new(1);
+    vm.regs[0].x[5] = 0xffff_ffff_0000_0002;
+    let control = register(0, 14, 2, 1, false);
+    let write = Exit::Coprocessor(CoprocessorAccess::Cp15(control));
+    assert_eq!(vm.handle(0, write), Action::Next);
+    assert_eq!(cp15(&mut vm, 0, 14, 2, 1).1, 2);
+}
+
+#[test]
+fn calls_with_64_bit_arguments_are_aarch64_s() {
+    let call = |pstate: u64, id: u32, argument: u32| {
+        let mut vm = Fixture::new(2);
+        let regs = &mut vm.regs[0];
+        regs.pstate = pstate;
+        (regs.x[0], regs.x[1]) = (id.into(), argument.into());
+        let action = vm.handle(0, Exit::Hypercall);
+        (action, vm.regs[0].x[0] as i64)
+    };
+    const NOT_SUPPORTED: (Action, i64) = (Action::Resume, -1);
+    let wide = [
+        function::CPU_SUSPEND,
+        function::CPU_ON,
+        function::AFFINITY_INFO,
+    ];
+    for id in wide.map(|id| id | function::SMC64) {
+        assert_ne!(call(0x3c5, id, 0), NOT_SUPPORTED, "{id:#x}");
+        assert_eq!(call(SUPERVISOR, id, 0), NOT_SUPPORTED, "{id:#x}");
+        let features = function::PSCI_FEATURES;
+        assert_eq!(call(0x3c5, features, id), (Action::Resume, 0));
+        assert_eq!(call(SUPERVISOR, features, id), NOT_SUPPORTED);
+    }
+    assert_ne!(call(SUPERVISOR, function::AFFINITY_INFO, 0), NOT_SUPPORTED);
+}
+
+#[test]
 fn a_cpu_starts_in_thumb_state_only_from_aarch32() {
     let start = |pstate: u64, pc: u64| {
         let mut vm = Fixture::new(2);

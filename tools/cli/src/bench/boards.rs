@@ -166,12 +166,7 @@ impl Boards<'_> {
         };
         let tools = start.tools(self.store, &system)?;
         let artifacts = system.artifacts();
-        let mut resolved = system::resolve(
-            self.root,
-            self.store,
-            &artifacts,
-            hanok_system::Architecture::Arm64,
-        )?;
+        let mut resolved = system::resolve(self.root, self.store, &artifacts)?;
         if let (Load::Linux, Some(first)) = (job.load, resolved.first_mut()) {
             first.initramfs = self.materials.userland.clone();
         }

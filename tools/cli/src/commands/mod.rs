@@ -66,12 +66,7 @@ pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
-    let resolved = system::resolve(
-        root,
-        &store,
-        &system.artifacts(),
-        system.board.architecture(),
-    )?;
+    let resolved = system::resolve(root, &store, &system.artifacts())?;
     let image = system::build(root, &system, &resolved, tree.as_deref())?;
     fs::write(output, &image)
         .with_context(|| format!("cannot write {}", output.display()))

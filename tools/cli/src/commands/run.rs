@@ -131,12 +131,7 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     }
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
-    let resolved = system::resolve(
-        root,
-        store,
-        &system.artifacts(),
-        system.board.architecture(),
-    )?;
+    let resolved = system::resolve(root, store, &system.artifacts())?;
     let bytes = system::build(root, &system, &resolved, tree.as_deref())?;
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;
     Ok(tools.ready(&system, &image, &start))
@@ -181,6 +176,7 @@ impl Guest {
                 version: spec.version,
                 flavour: spec.flavour,
             }),
+            architecture: spec.architecture,
             initramfs: Some(InitramfsRef::Busybox {
                 modules: Modules::Default,
             }),
@@ -214,8 +210,11 @@ impl Guest {
             cmdline: vm.cmdline.clone(),
             cores: vm.cpus.len() as u64,
             memory: vm.memory,
-            cpu: system.cpu.clone(),
-            binary: match system.board.architecture() {
+            cpu: match vm.architecture == system.board.architecture() {
+                true => system.cpu.clone(),
+                false => NATIVE_CPU_32.to_owned(),
+            },
+            binary: match vm.architecture {
                 Architecture::Arm64 => qemu::PROGRAM.to_owned(),
                 Architecture::Arm => qemu::PROGRAM_32.to_owned(),
             },
@@ -224,10 +223,14 @@ impl Guest {
 
     /// QEMU as this guest's own machine; `more` is put behind the initramfs.
     fn board(&self, root: &Path, store: &Store, more: Option<&More>) -> Outcome<Ready> {
-        let artifacts = std::slice::from_ref(&self.artifacts);
         let (machine, architecture) = self.machine();
-        let qemu = system::prepare(store, artifacts, architecture)?;
-        let mut resolved = system::resolve(root, store, artifacts, architecture)?;
+        // A guest of a 64-bit board may be measured as a 32-bit one, on that machine.
+        let artifacts = [Artifacts {
+            architecture,
+            ..self.artifacts.clone()
+        }];
+        let qemu = system::prepare(store, &artifacts)?;
+        let mut resolved = system::resolve(root, store, &artifacts)?;
         if let (Some(first), Some(more)) = (resolved.first_mut(), more) {
             more.add_to(first).blame(Code::Refused)?;
         }

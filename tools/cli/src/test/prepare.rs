@@ -112,7 +112,7 @@ fn virtual_board(
     let start = start(case);
     let tools = start.tools(store, description)?;
     let artifacts = description.artifacts();
-    let mut resolved = system::resolve(root, store, &artifacts, description.board.architecture())?;
+    let mut resolved = system::resolve(root, store, &artifacts)?;
     for (vm, more) in more {
         if let Some(resolved) = resolved.get_mut(*vm) {
             more.add_to(resolved).blame(Code::Refused)?;

@@ -192,12 +192,7 @@ fn board(root: &Path, dir: &Path, cores: u64) -> Outcome<Ready> {
         ..Start::default()
     };
     let tools = start.tools(&store, &system)?;
-    let resolved = system::resolve(
-        root,
-        &store,
-        &system.artifacts(),
-        system.board.architecture(),
-    )?;
+    let resolved = system::resolve(root, &store, &system.artifacts())?;
     let bytes = system::build(root, &system, &resolved, None)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Usage)?;

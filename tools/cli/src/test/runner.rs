@@ -38,10 +38,7 @@ pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
     for case in cases {
         // A description that is refused is told when its case's turn comes.
         if let Ok(described) = system::load(root, &root.join(&case.system), &case.overrides) {
-            all.extend(system::wanted(
-                &described.artifacts(),
-                described.board.architecture(),
-            ));
+            all.extend(system::wanted(&described.artifacts()));
             all.extend(start(case).wanted());
         }
         for (_, more) in case.scenario.more() {

@@ -40,6 +40,14 @@ pub fn kernel(len: usize, size: u64) -> Vec<u8> {
     image
 }
 
+/// A zImage of `len` bytes (Documentation/arch/arm/booting.rst).
+pub fn zimage(len: usize) -> Vec<u8> {
+    let mut image = vec![0; len];
+    image[36..40].copy_from_slice(&0x016f_2818u32.to_le_bytes());
+    image[44..48].copy_from_slice(&(len as u32).to_le_bytes());
+    image
+}
+
 /// A binary such as the hypervisor's, of `len` bytes, that needs `size` bytes of memory.
 pub fn hypervisor(len: usize, size: u64) -> Vec<u8> {
     let mut image = kernel(len, size);

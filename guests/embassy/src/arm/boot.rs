@@ -69,6 +69,15 @@ pub fn tree() -> usize {
     unsafe { TREE.0.get().read().assume_init() }
 }
 
+/// CBAR of Cortex-A7 and A15 (DDI 0438, "Configuration Base Address Register"), from which drivers of such boards find their
+/// interrupt controller where there is no tree.
+pub fn peripherals() -> u32 {
+    let value: u32;
+    // SAFETY: a read without effect.
+    unsafe { asm!("mrc p15, 4, {}, c15, c0, 0", out(reg) value, options(nomem, nostack)) };
+    value
+}
+
 /// RAM begins there; below are devices.
 const RAM: u32 = 0x4000_0000;
 const SECTION: u32 = 1 << 20;

@@ -48,6 +48,10 @@ fn run(machine: &Machine, options: Options) -> ! {
         },
         clock::frequency(),
     );
+    println!(
+        "embassy: the CPU names {:#x} as its peripherals (CBAR)",
+        boot::peripherals()
+    );
     tasks::calibrate();
     // SAFETY: as in `main`.
     unsafe { devices::install_gic(machine) };

@@ -292,6 +292,15 @@ to_hyp:
     mcr     p15, 0, r3, c12, c0, 0  // VBAR
     isb
     mrc     p15, 0, r3, c1, c1, 0   // SCR
+    // ACTLR.SMP of Arm's own, which the Non-secure state may not set: the CPU is coherent with
+    // others, which it must be before its caches are on (DDI 0438, DDI 0464, "Auxiliary Control
+    // Register").
+    mrc     p15, 0, r3, c0, c0, 0   // MIDR
+    lsr     r3, r3, #24
+    cmp     r3, #0x41
+    mrceq   p15, 0, r3, c1, c0, 1
+    orreq   r3, r3, #(1 << 6)
+    mcreq   p15, 0, r3, c1, c0, 1
     // FP for the Non-secure state.
     mrc     p15, 0, r4, c1, c1, 2   // NSACR
     orr     r4, r4, #(3 << 10)

@@ -39,6 +39,10 @@ fn scale(value: u64, from: u64, to: u64) -> u64 {
         .saturating_add(rest.div_ceil(from))
 }
 
+/// A time at which nobody is woken. Who asks for one that is past is woken by the interrupt, too:
+/// the executor in interrupts looks after each of them, and not while it polls.
+const NOBODY: u64 = 0;
+
 struct Clock {
     queue: Mutex<RefCell<Queue>>,
 }
@@ -56,16 +60,16 @@ impl Driver for Clock {
     fn schedule_wake(&self, at: u64, waker: &Waker) {
         critical_section::with(|token| {
             if self.queue.borrow_ref_mut(token).schedule_wake(at, waker) {
-                self.set(token);
+                self.set(token, NOBODY);
             }
         });
     }
 }
 
 impl Clock {
-    /// Wakes whom it is time for, and sets the timer to the next.
-    fn set(&self, token: CriticalSection<'_>) {
-        let next = self.queue.borrow_ref_mut(token).next_expiration(self.now());
+    /// Wakes whose time has come at `now`, and sets the timer to the next.
+    fn set(&self, token: CriticalSection<'_>, now: u64) {
+        let next = self.queue.borrow_ref_mut(token).next_expiration(now);
         // SAFETY: there is one at a time: interrupts are masked, and nobody else has any.
         let mut timer = unsafe { El1VirtualTimer::new() };
         if next == u64::MAX {
@@ -80,5 +84,5 @@ impl Clock {
 
 /// The timer's interrupt came.
 pub fn alarm() {
-    critical_section::with(|token| CLOCK.set(token));
+    critical_section::with(|token| CLOCK.set(token, CLOCK.now()));
 }

@@ -245,26 +245,40 @@ fn start(
             }
         }
         (Enable::SpinTable(release), _) => {
-            let entry = image.get() + released_entry_offset();
-            image::released_record().store(physical(&start, image), Ordering::Release);
-            clean(image::released_record());
+            let entry = name_record(&start, cpu, image);
             // SAFETY: the CPU's release address, mapped as a device by the layout.
             unsafe { (release.get() as *mut u64).write_volatile(entry) };
             hanok_arch::wake_all();
         }
         #[cfg(target_arch = "arm")]
         (Enable::SystemFlags(registers), _) => {
-            let entry = image.get() + released_entry_offset();
-            image::released_record().store(physical(&start, image), Ordering::Release);
-            clean(image::released_record());
+            let entry = name_record(&start, cpu, image);
+            // All CPUs wait for the same word: those that are not named go on waiting in the image.
             set_flags(registers, entry as u32);
             board.gic.wake_others();
+            hanok_arch::wake_all();
         }
         _ => refuse(format_args!(
             "CPU {id} cannot be started: its device tree node names no way that is known"
         )),
     }
     wait_for(state, id, cpu.mpidr);
+}
+
+/// Leaves word in the image of who is released and with which record; its entry.
+fn name_record(start: &SecondaryStart, cpu: &BoardCpu, image: Hpa) -> u64 {
+    image::released_record().store(physical(start, image), Ordering::Release);
+    clean(image::released_record());
+    #[cfg(target_arch = "arm")]
+    {
+        const NAMED: u32 = 1 << 31;
+        let named = hanok_arch::boot::released_cpu();
+        named.store(cpu.mpidr as u32 | NAMED, Ordering::Release);
+        clean(named);
+    }
+    #[cfg(not(target_arch = "arm"))]
+    let _ = cpu;
+    image.get() + released_entry_offset()
 }
 
 /// Sets SYS_FLAGS of a Versatile Express (DUI 0447, 4.3.6): clears all bits, then sets those of

@@ -17,6 +17,19 @@
 //!   is where the backend for such CPUs begins.
 
 use crate::image::BOOT_STACK;
+use core::sync::atomic::AtomicU32;
+
+unsafe extern "C" {
+    static hanok_released_cpu: AtomicU32;
+}
+
+/// The word in which CPUs that were released from a pen look for who of them may start, by its
+/// affinity with bit 31 set (nobody's is 0); to be cleaned to the point of coherency after
+/// [`crate::image::released_record`].
+pub fn released_cpu() -> &'static AtomicU32 {
+    // SAFETY: an aligned word of the image's bss, which only these CPUs' assembly reads.
+    unsafe { &hanok_released_cpu }
+}
 
 /// Where the image is linked: the last 32 MiB of the address space.
 pub const IMAGE_BASE: u64 = 0xfe00_0000;
@@ -209,12 +222,22 @@ mmu_on:
     isb
     bx      lr
 
-    // A CPU that was released from a pen starts here (MMU off), with nothing to tell it who it
-    // is: one starts at a time, and its record's address waits in the image.
+    // A CPU that was released from a pen starts here (MMU off). A pen may release all of its CPUs
+    // at once: each waits until the image names it, and there is one record, which is its own
+    // until it has answered.
     .global hanok_released_boot
 hanok_released_boot:
     bl      to_hyp
     bl      hyp_basics
+    mrc     p15, 0, r1, c0, c0, 5   // MPIDR
+    bic     r1, r1, #0x7f000000     // bit 31 and the affinity
+    orr     r1, r1, #0x80000000
+    place   hanok_released_cpu
+25: ldr     r2, [r0]
+    cmp     r2, r1
+    wfene
+    bne     25b
+    dmb     sy
     place   hanok_released_record
     ldr     r0, [r0]
     b       9f
@@ -269,6 +292,15 @@ to_hyp:
     mcr     p15, 0, r3, c12, c0, 0  // VBAR
     isb
     mrc     p15, 0, r3, c1, c1, 0   // SCR
+    // ACTLR.SMP of Arm's own, which the Non-secure state may not set: the CPU is coherent with
+    // others, which it must be before its caches are on (DDI 0438, DDI 0464, "Auxiliary Control
+    // Register").
+    mrc     p15, 0, r3, c0, c0, 0   // MIDR
+    lsr     r3, r3, #24
+    cmp     r3, #0x41
+    mrceq   p15, 0, r3, c1, c0, 1
+    orreq   r3, r3, #(1 << 6)
+    mcreq   p15, 0, r3, c1, c0, 1
     // FP for the Non-secure state.
     mrc     p15, 0, r4, c1, c1, 2   // NSACR
     orr     r4, r4, #(3 << 10)
@@ -367,6 +399,10 @@ hanok_boot_tables:
     .balign 8
 hanok_released_record:
     .quad   0
+    // The affinity of the CPU that may start, and bit 31.
+    .global hanok_released_cpu
+hanok_released_cpu:
+    .long   0
     .balign 16
     .global hanok_boot_stack
 hanok_boot_stack:

@@ -93,6 +93,7 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     let vttbr = unit.vttbr.load(Ordering::Acquire);
     vcpu.pl1.load(vttbr, board.features.thumbee);
     forget_sibling(vcpu, cpu);
+    sysreg::clear_exclusive();
     write!("hcr_el2", vcpu.hcr.bits());
     match ptr::eq(cpu.fp_owner, vcpu) {
         true => vcpu.fp.open(),

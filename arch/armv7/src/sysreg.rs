@@ -212,6 +212,14 @@ pub fn dsb_ish() {
     unsafe { core::arch::asm!("dsb ish", options(nostack, preserves_flags)) };
 }
 
+/// Ends what a load-exclusive began: another context must not store by it (DDI 0406C, A3.4.4;
+/// unlike AArch64's, an exception return does not do it).
+#[inline(always)]
+pub fn clear_exclusive() {
+    // SAFETY: the local monitor alone is changed.
+    unsafe { core::arch::asm!("clrex", options(nostack, preserves_flags)) };
+}
+
 /// Sleeps until an interrupt is pending for this CPU, masked or not.
 pub fn wait_for_interrupt() {
     dsb_sy();

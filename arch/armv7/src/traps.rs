@@ -55,8 +55,10 @@ bitflags! {
     }
 }
 
-/// HSTR (B4.1.72): Jazelle (TJDBX) exits, as no switch saves it.
-const HSTR: u64 = 1 << 17;
+/// HSTR (B4.1.72): Jazelle (TJDBX) exits, as no switch saves it, and so does what an
+/// implementation adds to coprocessor 15 at CRn 15 (T15), which HCR.TIDCP leaves out: CBAR, the
+/// board's own, and contents and errors of caches that guests share.
+const HSTR: u64 = 1 << 17 | 1 << 15;
 
 /// What the hypervisor must know of the CPUs, read once.
 #[derive(Clone, Copy, Debug)]

@@ -6,12 +6,14 @@
 //! A VM whose EL1 is AArch32 has no self-hosted debug: ID_DFR0 and DBGDIDR say so, and the
 //! registers of coprocessor 14 read as zero and ignore writes, since kernels probe them before
 //! they look whether there are any (DDI 0406C, C11.11). Nor has it Jazelle, whose
-//! registers no switch saves.
+//! registers no switch saves. Of what an implementation adds to coprocessor 15 it sees as much as
+//! the platform's Cortex-A15 has on QEMU, with the platform's values, whatever the board has.
 
 use crate::exit::CoprocessorAccess;
 use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
-use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
+use hanok_decode::{Coprocessor, CoprocessorPair, Psr, SysReg, mode};
 use hanok_hal::ListRegisters;
+use hanok_types::platform;
 
 /// ID_PFR0: A32, T32 and ThumbEE (State0, 1 and 3), without Jazelle (State2).
 const INSTRUCTION_SETS: u64 = 0xf0ff;
@@ -54,6 +56,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 action
             }
             Some(id) => self.by_counterpart(id, one),
+            // What Cortex-A7 and A15 add is for PL1 alone; from PL0 a CPU may trap it, too.
+            None if self.is_user() => undefined(),
+            // Non-secure writes are ignored.
+            None if is_l2ctlr(&one) && !one.read => Action::Next,
+            None if is_l2ectlr(&one) => self.give_or_ignore(one),
+            None if is_cbar(&one) && one.read => self.give(one, platform::GIC_DIST.get()),
             None if is_l2ctlr(&one) && one.read => {
                 // Bits 25:24: the number of CPUs less one (DDI 0438, 4.3.57). More than four
                 // CPUs have several such caches.
@@ -99,6 +107,18 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         Action::Next
     }
 
+    /// A register that is zero whatever is written.
+    fn give_or_ignore(&mut self, one: Coprocessor) -> Action {
+        match one.read {
+            true => self.give(one, 0),
+            false => Action::Next,
+        }
+    }
+
+    fn is_user(&self) -> bool {
+        Psr::from_bits(self.regs.pstate as u32).mode() == mode::USER
+    }
+
     fn give_pair(&mut self, pair: CoprocessorPair, value: u64) -> Action {
         let [low, high] = pair.registers;
         self.regs.set(low, value & u64::from(u32::MAX));
@@ -123,6 +143,17 @@ fn undefined() -> Action {
 /// Whether in the part of the ID registers that is reserved, and reads as zero.
 fn is_reserved_id(one: &Coprocessor) -> bool {
     (one.crn, one.opc1) == (0, 0) && matches!(one.crm, 3..=7)
+}
+
+/// The configuration base address register of Cortex-A7 and A15 (CRn 15, opc1 4, CRm 0, opc2 0;
+/// DDI 0438): where the interrupt controller's registers begin.
+fn is_cbar(one: &Coprocessor) -> bool {
+    (one.crn, one.opc1, one.crm, one.opc2) == (15, 4, 0, 0)
+}
+
+/// Their L2 extended control register (CRn 9, opc1 1, CRm 0, opc2 3).
+fn is_l2ectlr(one: &Coprocessor) -> bool {
+    (one.crn, one.opc1, one.crm, one.opc2) == (9, 1, 0, 3)
 }
 
 /// The L2 control register of Cortex-A7 and A15 (CRn 9, opc1 1, CRm 0, opc2 2), by which

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use hanok_system::{Architecture, Description, DtbRef, Flavour};
 use serde::Deserialize;
@@ -183,7 +183,28 @@ fn given_tree(store: &Store, system: &Description) -> Result<Option<PathBuf>> {
         (DtbRef::Path(path), _) => path.clone(),
         (DtbRef::Debian { .. }, None) => bail!("no kernel has this tree"),
     };
+    let path = match system.board.qemu.dtb_cpus {
+        true => with_cores(store, &path, system.cores)?,
+        false => path,
+    };
     Ok(Some(path))
+}
+
+/// The tree at `path` with so many CPUs, kept in the cache.
+fn with_cores(store: &Store, path: &Path, cores: u64) -> Result<PathBuf> {
+    let given = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let made = hanok_system::with_cores(&given, cores)
+        .with_context(|| format!("{} is no device tree with CPUs", path.display()))?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("trees/{stem}-{cores}-{}.dtb", cache::digest(&made));
+    if !store.cache.path(&name).exists() {
+        let _lock = store.cache.lock()?;
+        let folder = store.cache.temporary()?;
+        let draft = folder.path().join("tree");
+        fs::write(&draft, made)?;
+        store.cache.publish(&draft, &name)?;
+    }
+    Ok(store.cache.path(&name))
 }
 
 /// The board's own tree as it is handed to the hypervisor, where the description needs it;

@@ -128,7 +128,7 @@ impl Cache {
 }
 
 /// A short name for `text`: the start of its SHA-256.
-pub fn digest(text: &str) -> String {
+pub fn digest(text: impl AsRef<[u8]>) -> String {
     let digest = Sha256::digest(text);
     digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
 }

@@ -35,6 +35,8 @@ pub struct Qemu {
     pub args: Vec<String>,
     /// The board's tree, where QEMU makes none by itself.
     pub dtb: Option<DtbRef>,
+    /// Whether that tree gets as many CPUs as the board has cores, whatever it had.
+    pub dtb_cpus: bool,
     /// Whether the hypervisor can switch it off; otherwise QEMU goes on until it is ended.
     pub poweroff: bool,
 }
@@ -281,12 +283,14 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
     let dtb = reader.get(report, "dtb", tree, |value| {
         DtbRef::parse(&table::word(value)?, &folder)
     });
+    let cpus = reader.get(report, "dtb-cpus", "true or false", table::truth);
     let poweroff = reader.get(report, "poweroff", "true or false", table::truth);
     Some(Qemu {
         binary: binary?.value,
         machine: machine?.value,
         args: args.map(|at| at.value).unwrap_or_default(),
         dtb: dtb.map(|at| at.value),
+        dtb_cpus: cpus.is_some_and(|at| at.value),
         poweroff: poweroff.is_none_or(|at| at.value),
     })
 }

@@ -24,6 +24,7 @@ mod size;
 mod source;
 mod table;
 mod time;
+mod tree_cores;
 mod zimage;
 
 pub use board::{Architecture, Board, Limits, Qemu, boards};
@@ -32,3 +33,4 @@ pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
 pub use schedule::{Schedule, load_schedule, parse_schedule};
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
+pub use tree_cores::with_cores;

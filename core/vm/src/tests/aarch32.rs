@@ -73,6 +73,28 @@ fn a_cluster_has_as_many_cpus_as_the_vm() {
 }
 
 #[test]
+fn what_an_implementation_adds_is_the_platform_s() {
+    let mut vm = Fixture::new(2);
+    let cbar = hanok_types::platform::GIC_DIST;
+    let wanted = hanok_types::Address::get(cbar);
+    assert_eq!(cp15(&mut vm, 4, 15, 0, 0), (Action::Next, wanted), "CBAR");
+    assert_eq!(cp15(&mut vm, 1, 9, 0, 3), (Action::Next, 0), "L2ECTLR");
+    let mut write = |opc1, crn, opc2| {
+        let access = register(opc1, crn, 0, opc2, false);
+        get(&mut vm, CoprocessorAccess::Cp15(access)).0
+    };
+    assert_eq!(write(4, 15, 0), UNDEFINED, "CBAR is read-only");
+    assert_eq!(write(1, 9, 2), Action::Next, "L2CTLR");
+    assert_eq!(write(1, 9, 3), Action::Next, "L2ECTLR");
+    // Its neighbours are the board's own affair, and nothing of PL0's.
+    assert_eq!(cp15(&mut vm, 4, 15, 0, 1).0, UNDEFINED);
+    vm.regs[0].pstate = 0x1d0;
+    for (opc1, crn, opc2) in [(4, 15, 0), (1, 9, 2), (1, 9, 3)] {
+        assert_eq!(cp15(&mut vm, opc1, crn, 0, opc2).0, UNDEFINED);
+    }
+}
+
+#[test]
 fn the_physical_timer_is_the_core_s() {
     let mut vm = Fixture::new(1);
     (vm.regs[0].x[5], vm.regs[0].x[6]) = (0xffff_ffff_0000_1000, 7);

@@ -1,0 +1,99 @@
+//! The program, on 32-bit ARM.
+
+mod account;
+mod boot;
+mod clock;
+mod devices;
+mod options;
+mod tasks;
+mod tree;
+mod urgent;
+
+use aarch32_cpu::interrupt;
+use aarch32_rt::{entry, exception, irq};
+use devices::{println, system_off};
+use embassy_executor::Executor;
+use options::Options;
+use static_cell::StaticCell;
+use tree::Machine;
+
+static EXECUTOR: StaticCell<Executor> = StaticCell::new();
+
+/// The run time comes here, in System mode with interrupts masked.
+#[entry]
+fn main() -> ! {
+    boot::translate();
+    // SAFETY: the boot protocol passes the tree's address, and nobody writes there.
+    let machine = match unsafe { Machine::read(boot::tree()) } {
+        Ok(machine) => machine,
+        Err(why) => panic!("{why}"),
+    };
+    // SAFETY: the tree describes this machine; once, here.
+    unsafe { devices::install(&machine) };
+    match Options::parse(machine.bootargs) {
+        Ok(options) => run(&machine, options),
+        Err(mistake) => println!("embassy: {mistake}"),
+    }
+    system_off()
+}
+
+fn run(machine: &Machine, options: Options) -> ! {
+    println!(
+        "embassy: {} ms, urgent tasks {}, counter at {} Hz",
+        options.milliseconds,
+        if options.urgent {
+            "in interrupts"
+        } else {
+            "among the others"
+        },
+        clock::frequency(),
+    );
+    println!(
+        "embassy: the CPU names {:#x} as its peripherals (CBAR)",
+        boot::peripherals()
+    );
+    tasks::calibrate();
+    // SAFETY: as in `main`.
+    unsafe { devices::install_gic(machine) };
+    let urgent = urgent::install();
+    EXECUTOR.init(Executor::new()).run(|thread| {
+        if let Err(error) = tasks::spawn(options, thread, urgent) {
+            panic!("a task cannot be spawned: {error:?}");
+        }
+        // SAFETY: no lock is held, and whoever an interrupt may meet is installed.
+        unsafe { interrupt::enable() };
+        urgent::poll();
+    })
+}
+
+/// The timer's is the only one. Ended before the tasks run: the next may come meanwhile.
+#[irq]
+fn interrupt_came() {
+    if let Some(id) = devices::acknowledge() {
+        clock::alarm();
+        devices::end(id);
+    }
+    urgent::poll();
+}
+
+#[exception(Undefined)]
+fn undefined(addr: usize) -> ! {
+    panic!("an undefined instruction at {addr:#x}");
+}
+
+#[exception(PrefetchAbort)]
+fn prefetch_abort(addr: usize) -> ! {
+    panic!("no instruction can be fetched at {addr:#x}");
+}
+
+#[exception(DataAbort)]
+fn data_abort(addr: usize) -> ! {
+    panic!("a data abort at {addr:#x}");
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    interrupt::disable();
+    println!("embassy: FAIL {info}");
+    system_off()
+}

@@ -1,0 +1,115 @@
+//! What the device tree says (Devicetree Specification 0.4). The platform has all of its devices
+//! right below the root.
+
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::{Node, Property};
+
+/// What is there.
+pub struct Machine {
+    /// The serial port, a PL011.
+    pub uart: usize,
+    /// GICD of the GICv2.
+    pub distributor: usize,
+    /// GICC of the GICv2.
+    pub interface: usize,
+    /// The virtual timer's interrupt.
+    pub timer: u32,
+    /// Whether PSCI is called by SMC.
+    pub psci_by_smc: bool,
+    /// The command line.
+    pub bootargs: &'static str,
+}
+
+impl Machine {
+    /// Reads the tree.
+    ///
+    /// # Safety
+    ///
+    /// `tree` is the address of a device tree that nobody changes.
+    pub unsafe fn read(tree: usize) -> Result<Self, &'static str> {
+        // SAFETY: the caller vouches for the header, so for its length too.
+        let blob = unsafe {
+            let header = &*(tree as *const [u8; 8]);
+            let size = header.last_chunk().copied().unwrap_or_default();
+            core::slice::from_raw_parts(tree as *const u8, u32::from_be_bytes(size) as usize)
+        };
+        let fdt = Fdt::new(blob).map_err(|_| "the boot loader gave no device tree")?;
+        let root = Root(fdt.root());
+        let gic = ["arm,cortex-a15-gic", "arm,gic-400"];
+        let gic = gic.into_iter().find_map(|name| root.compatible(name));
+        let gic = gic.ok_or("no GICv2")?;
+        let uart = root.compatible("arm,pl011").ok_or("no PL011")?;
+        Ok(Self {
+            uart: root.registers(&uart, 0).ok_or("no PL011")?,
+            distributor: root.registers(&gic, 0).ok_or("no GICD")?,
+            interface: root.registers(&gic, 1).ok_or("no GICC")?,
+            timer: root.timer().ok_or("no timer")?,
+            psci_by_smc: root.psci_by_smc(),
+            bootargs: root.bootargs().unwrap_or(""),
+        })
+    }
+}
+
+struct Root(FdtNode<'static>);
+
+impl Root {
+    fn compatible(&self, name: &str) -> Option<FdtNode<'static>> {
+        let is = |node: &FdtNode<'static>| {
+            let names = value(node, "compatible").unwrap_or_default();
+            let mut names = names.split(|byte| *byte == 0);
+            names.any(|one| one == name.as_bytes())
+        };
+        self.0.children().find(is)
+    }
+
+    /// Where the node's range of registers number `index` begins. Devices below 1 GiB are mapped
+    /// as such.
+    fn registers(&self, node: &FdtNode<'static>, index: usize) -> Option<usize> {
+        let address = cells(value(&self.0, "#address-cells")?, 0, 1)? as usize;
+        let size = cells(value(&self.0, "#size-cells")?, 0, 1)? as usize;
+        let at = index * (address + size);
+        let base = usize::try_from(cells(value(node, "reg")?, at, address)?).ok()?;
+        (0 < base && base < 1 << 30).then_some(base)
+    }
+
+    /// The third of the timer's interrupts is the virtual one; each has three cells, the first 1
+    /// for one that is private to a CPU, the second its number from 16 on.
+    fn timer(&self) -> Option<u32> {
+        let names = ["arm,armv7-timer", "arm,armv8-timer"];
+        let node = names.into_iter().find_map(|name| self.compatible(name))?;
+        let interrupts = value(&node, "interrupts")?;
+        let private = cells(interrupts, 6, 1)? == 1;
+        let number = u32::try_from(cells(interrupts, 7, 1)?).ok()?;
+        (private && number < 16).then_some(number)
+    }
+
+    fn psci_by_smc(&self) -> bool {
+        let names = ["arm,psci-1.0", "arm,psci-0.2"];
+        let node = names.into_iter().find_map(|name| self.compatible(name));
+        node.and_then(|node| value(&node, "method")) == Some(b"smc\0")
+    }
+
+    fn bootargs(&self) -> Option<&'static str> {
+        let chosen = self.0.children().find(|node| node.name() == "chosen")?;
+        let text = value(&chosen, "bootargs")?;
+        core::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()
+    }
+}
+
+fn value(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
+    let property = node.properties().find(|property| property.name() == name)?;
+    property.value_as::<&'static [u8]>().ok()
+}
+
+/// The number of `count` cells, 1 or 2, from cell `at` on.
+fn cells(value: &[u8], at: usize, count: usize) -> Option<u64> {
+    let cell = |index: usize| {
+        let bytes = value.get(index * 4..)?.first_chunk()?;
+        Some(u64::from(u32::from_be_bytes(*bytes)))
+    };
+    match count {
+        1 => cell(at),
+        2 => Some(cell(at)? << 32 | cell(at + 1)?),
+        _ => None,
+    }
+}

@@ -7,36 +7,23 @@
 //! started by anyone else it ends.
 //!
 //! A static ELF without a C library, so that it needs no other target than the images do:
-//! system calls by hand, with Linux's numbers for arm64 (include/uapi/asm-generic/unistd.h).
+//! system calls by hand, for 64 bits and for 32.
 
 #![no_std]
 #![no_main]
 
-use core::arch::{asm, global_asm};
+#[cfg(target_arch = "arm")]
+mod arm;
+#[cfg(target_arch = "aarch64")]
+mod arm64;
 
-const WRITE: usize = 64;
-const EXIT: usize = 93;
-const GETPID: usize = 172;
-const EXECVE: usize = 221;
+#[cfg(target_arch = "arm")]
+use arm::{EXECVE, EXIT, GETPID, WRITE, call};
+#[cfg(target_arch = "aarch64")]
+use arm64::{EXECVE, EXIT, GETPID, WRITE, call};
+
 /// Lines go where the kernel's console is.
 const STDOUT: usize = 1;
-
-// The kernel starts a program with the stack pointer at argc, then argv and envp. The counter
-// is read before anything else; a read may otherwise be done ahead of time (Arm ARM D12.2.2).
-// The hint is a NOP: it tells a tool that counts instructions from outside that the boot is over.
-global_asm!(
-    r#"
-    .globl _start
-_start:
-    hint    #0x41
-    isb
-    mrs     x1, cntvct_el0
-    mrs     x2, cntfrq_el0
-    mov     x0, sp
-    bl      {main}
-    "#,
-    main = sym main,
-);
 
 /// What the kernel put on the stack.
 struct Arguments {
@@ -75,7 +62,10 @@ impl Arguments {
 /// The longest label, its zero included.
 const LABEL: usize = 16;
 
-extern "C" fn main(stack: *const usize, count: u64, frequency: u64) -> ! {
+/// Called by `_start`, with which the program begins: the kernel starts it with the stack pointer
+/// at argc, then argv and envp. A marker stands before the counter is read: a NOP, which tells a
+/// tool that counts instructions from outside that the boot is over.
+extern "C" fn main(stack: *const usize, frequency: usize, count: u64) -> ! {
     // SAFETY: `_start` passes the stack pointer as it was at the start.
     let arguments = unsafe { Arguments::at(stack) };
     let first = call(GETPID, [0; 3]) == 1;
@@ -89,7 +79,7 @@ extern "C" fn main(stack: *const usize, count: u64, frequency: u64) -> ! {
     line.text(b" ");
     line.number(count);
     line.text(b" ");
-    line.number(frequency);
+    line.number(frequency as u64);
     line.text(b"\n");
     line.write();
     if first {
@@ -144,25 +134,6 @@ impl Line {
         let text = self.bytes.get(..self.length).unwrap_or_default();
         call(WRITE, [STDOUT, text.as_ptr() as usize, text.len()]);
     }
-}
-
-/// Calls Linux; gives back its answer, negative for an error.
-fn call(number: usize, arguments: [usize; 3]) -> isize {
-    let [first, second, third] = arguments;
-    let answer;
-    // SAFETY: a system call changes x0 alone; memory that it reads is the caller's, alive
-    // and unchanged during the call.
-    unsafe {
-        asm!(
-            "svc #0",
-            inlateout("x0") first => answer,
-            in("x1") second,
-            in("x2") third,
-            in("x8") number,
-            options(nostack),
-        );
-    }
-    answer
 }
 
 #[panic_handler]

@@ -178,6 +178,7 @@ Examples:
   hanok bench --quick
   hanok bench --sides native,hanok --figures pipe,ctx-2 --gic 3
   hanok bench --cpu cortex-a72 --repeat 3 -o results
+  hanok bench --board qemu-virt-arm --cpu cortex-a15
   hanok bench --profile hypercall --gic 3 --tree
 
 Exit codes:
@@ -193,10 +194,15 @@ pub struct BenchArgs {
     /// The interrupt controller of the emulated machine: 2, 3 or both.
     #[arg(long, value_enum, default_value_t, hide_default_value = true)]
     pub gic: Gics,
-    /// The CPU model of the emulated machine.
-    #[arg(long, default_value = "cortex-a57")]
-    pub cpu: String,
-    /// Only these sides, of native, hanok, xen and kvm.
+    /// The board, instead of QEMU's 64-bit virt with either interrupt controller; qemu-virt-arm
+    /// is the 32-bit one.
+    #[arg(long, value_enum, value_name = "BOARD", conflicts_with = "gic")]
+    pub board: Option<BenchBoard>,
+    /// The CPU model of the emulated machine: cortex-a57, or cortex-a15 on a 32-bit board, where
+    /// nothing is said.
+    #[arg(long)]
+    pub cpu: Option<String>,
+    /// Only these sides, of native, hanok, xen and kvm. Linux has no KVM for 32-bit hosts.
     #[arg(long, value_delimiter = ',', value_parser = side)]
     pub sides: Vec<Side>,
     /// Only these figures.
@@ -240,6 +246,17 @@ pub struct BenchArgs {
     /// Where results.json, report.html and the consoles go.
     #[arg(short, long, default_value = "bench-results")]
     pub output: PathBuf,
+}
+
+/// A board that can be measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchBoard {
+    /// 64 bit, GICv3.
+    QemuVirt,
+    /// 64 bit, GICv2.
+    QemuVirtGicv2,
+    /// 32 bit, GICv2.
+    QemuVirtArm,
 }
 
 /// Which interrupt controllers are measured with.

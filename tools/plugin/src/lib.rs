@@ -2,9 +2,9 @@
 //!
 //! QEMU loads it by `-plugin libhanok_plugin.so,elf=HYPERVISOR,out=FILE`. For every
 //! instruction of the hypervisor it makes the code that QEMU translates add one to a counter
-//! of that instruction and CPU. A guest's marker instructions ([`BEGIN`], [`END`]) say what
-//! is counted; with `what=boot` it is all from the reset to the first [`END`], with
-//! `what=run` all. What comes out is [`hanok_profile::report`]'s.
+//! of that instruction and CPU. A guest's marker instructions
+//! ([`hanok_profile::code::Instructions`]) say what is counted; with `what=boot` it is all from
+//! the reset to the first one that ends a stretch, with `what=run` all. What comes out is [`hanok_profile::report`]'s.
 //!
 //! This is the one tool with unsafe code: QEMU is C. [`qemu`] has all of it.
 
@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use counters::{Identities, Kept};
-use hanok_profile::code::{BEGIN, Code, END, ERET, Finder};
+use hanok_profile::code::{Code, Entry, Finder};
 use hanok_profile::record::{Counter, Counters, Recorder};
 use hanok_profile::report::{Finish, Line, Reason, VERSION};
 use qemu::{Block, Event, Instruction, Registers};
@@ -133,8 +133,8 @@ fn on_event(event: Event) {
     let cpu = counters::cpu();
     match event {
         Event::Block => plugin.identities.block(&plugin.registers),
-        Event::Entered(slot) => {
-            let reason = plugin.registers.reason(slot);
+        Event::Entered(entry) => {
+            let reason = plugin.registers.reason(entry);
             let total = counters.get(cpu, Counter::Hypervisor);
             plugin.recorder.entered(cpu, reason, total);
         }
@@ -186,13 +186,13 @@ fn on_exit() {
 impl Plugin {
     /// Adds what counts `instruction`. What is added first happens first.
     fn instruction(&mut self, instruction: &Instruction, counters: &Kept) {
-        let word = instruction.word();
+        let (word, set) = (instruction.word(), self.finder.code().set());
         match self.finder.find(instruction.place(), word) {
             Some(ours) => {
-                if let Some(slot) = self.finder.code().slot(ours) {
-                    instruction.calls(Event::Entered(slot));
+                if let Some(entry) = self.finder.code().entry(ours) {
+                    instruction.calls(Event::Entered(entry));
                 }
-                if word == ERET {
+                if word == set.eret {
                     instruction.calls(Event::Left);
                 }
                 self.recorder.counts(ours);
@@ -200,8 +200,10 @@ impl Plugin {
                 counters.count(instruction, Counter::Hypervisor);
             }
             None => match word {
-                BEGIN if self.what == What::Stretches => instruction.calls(Event::Begin),
-                END if self.what != What::Run => instruction.calls(Event::End),
+                _ if word == set.begin && self.what == What::Stretches => {
+                    instruction.calls(Event::Begin);
+                }
+                _ if word == set.end && self.what != What::Run => instruction.calls(Event::End),
                 _ => counters.count(instruction, Counter::Others),
             },
         }
@@ -229,14 +231,13 @@ impl Plugin {
 
 impl Registers {
     /// Why the CPU that has just come through a vector did.
-    fn reason(&self, slot: u8) -> Reason {
+    fn reason(&self, entry: Entry) -> Reason {
         let bare = Reason {
-            slot,
+            entry,
             syndrome: None,
             detail: None,
         };
-        // Synchronous, from a lower exception level.
-        if !matches!(slot, 8 | 12) {
+        if entry != Entry::Synchronous {
             return bare;
         }
         let Some(syndrome) = self.read(qemu::ESR_EL2) else {
@@ -245,15 +246,18 @@ impl Registers {
         let (kept, detail) = match syndrome >> 26 & 0x3f {
             // HVC and SMC: what is called for.
             0x12 | 0x13 | 0x16 | 0x17 => (!0, self.read(qemu::X0)),
-            // MSR, MRS: whichever general register it is.
+            // MSR, MRS, MCR, MRC: whichever general register it is.
             0x18 => (!(0x1f << 5), None),
+            0x03 | 0x05 => (!(0xf << 5), None),
+            // MCRR, MRRC: two of them.
+            0x04 | 0x0c => (!(0xf << 5 | 0xf << 10), None),
             // An abort: the page, and whether it was written to.
             0x20 => (!0, self.read(qemu::HPFAR_EL2)),
             0x24 => (0xfc00_0040, self.read(qemu::HPFAR_EL2)),
             _ => (!0, None),
         };
         Reason {
-            slot,
+            entry,
             syndrome: Some(syndrome & kept),
             detail,
         }

@@ -9,24 +9,28 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use hanok_profile::code::SLOTS;
+use hanok_profile::code::Entry as VectorEntry;
 
 /// The oldest version with all that is used here: reading registers and per-CPU counters.
 const API_VERSION: c_int = 4;
 
-/// QEMU's names of registers.
-pub const ESR_EL2: &CStr = c"ESR_EL2";
+/// A register that is read: QEMU's name of it on a 64-bit CPU, and the one on a 32-bit CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Register([&'static CStr; 2]);
+
+/// Why the hypervisor was entered; HSR.
+pub const ESR_EL2: Register = Register([c"ESR_EL2", c"ESR_EL2"]);
 /// The page of a stage 2 fault.
-pub const HPFAR_EL2: &CStr = c"HPFAR_EL2";
-/// A CPU's own place, of the hypervisor's choice.
-pub const TPIDR_EL2: &CStr = c"TPIDR_EL2";
+pub const HPFAR_EL2: Register = Register([c"HPFAR_EL2", c"HPFAR"]);
+/// A CPU's own place, of the hypervisor's choice; HTPIDR.
+pub const TPIDR_EL2: Register = Register([c"TPIDR_EL2", c"TPIDR_EL2"]);
 /// A guest's number of its CPU; the physical one after a reset.
-pub const VMPIDR_EL2: &CStr = c"VMPIDR_EL2";
+pub const VMPIDR_EL2: Register = Register([c"VMPIDR_EL2", c"VMPIDR"]);
 /// A call's number.
-pub const X0: &CStr = c"x0";
+pub const X0: Register = Register([c"x0", c"r0"]);
 
 /// The registers that are read.
-const REGISTERS: [&CStr; 5] = [ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0];
+const REGISTERS: [Register; 5] = [ESR_EL2, HPFAR_EL2, TPIDR_EL2, VMPIDR_EL2, X0];
 
 /// What QEMU tells about itself.
 #[repr(C)]
@@ -272,8 +276,8 @@ pub enum Event {
     End,
     /// The CPU is about to leave the hypervisor.
     Left,
-    /// It came through this entry of the vector table.
-    Entered(u8),
+    /// It came through an entry of the vector table that is for this.
+    Entered(VectorEntry),
     /// A block begins.
     Block,
     /// An instruction that is counted without QEMU's help, by this counter.
@@ -281,25 +285,33 @@ pub enum Event {
 }
 
 impl Event {
+    /// All that have no number of their own, in the order of their numbers.
+    const PLAIN: [Self; 8] = [
+        Self::Begin,
+        Self::End,
+        Self::Left,
+        Self::Block,
+        Self::Entered(VectorEntry::Own),
+        Self::Entered(VectorEntry::Synchronous),
+        Self::Entered(VectorEntry::Interrupt),
+        Self::Entered(VectorEntry::SystemError),
+    ];
+
     fn number(self) -> usize {
+        let count = Self::PLAIN.len();
         match self {
-            Self::Begin => 0,
-            Self::End => 1,
-            Self::Left => 2,
-            Self::Block => 3,
-            Self::Entered(slot) => 4 + usize::from(slot),
-            Self::Count(counter) => 4 + SLOTS + counter,
+            Self::Count(counter) => count + counter,
+            plain => {
+                let mut all = Self::PLAIN.iter();
+                all.position(|one| *one == plain).unwrap_or(count)
+            }
         }
     }
 
     fn of(number: usize) -> Self {
-        match number {
-            0 => Self::Begin,
-            1 => Self::End,
-            2 => Self::Left,
-            3 => Self::Block,
-            slot if slot < 4 + SLOTS => Self::Entered((slot - 4) as u8),
-            counter => Self::Count(counter - 4 - SLOTS),
+        match Self::PLAIN.get(number) {
+            Some(plain) => *plain,
+            None => Self::Count(number - Self::PLAIN.len()),
         }
     }
 
@@ -363,7 +375,7 @@ impl Scoreboard {
 /// The registers of a CPU that the plugin reads; all CPUs have the same.
 #[derive(Default)]
 pub struct Registers {
-    handles: Vec<(&'static CStr, Handle)>,
+    handles: Vec<(Register, Handle)>,
 }
 
 /// QEMU's name of a register.
@@ -388,7 +400,7 @@ impl Registers {
                 let descriptor = &*first.add(at);
                 (descriptor.handle, CStr::from_ptr(descriptor.name))
             };
-            let wanted = REGISTERS.into_iter().filter(|wanted| *wanted == name);
+            let wanted = REGISTERS.into_iter().filter(|one| one.0.contains(&name));
             self.handles
                 .extend(wanted.map(|wanted| (wanted, Handle(AtomicPtr::new(handle)))));
         }
@@ -396,9 +408,9 @@ impl Registers {
         unsafe { g_array_free(array, 1) };
     }
 
-    /// The value of the register called `name`, on the CPU whose instruction is being told.
-    pub fn read(&self, name: &CStr) -> Option<u64> {
-        let (_, handle) = self.handles.iter().find(|(known, _)| *known == name)?;
+    /// The value of `register`, on the CPU whose instruction is being told.
+    pub fn read(&self, register: Register) -> Option<u64> {
+        let (_, handle) = self.handles.iter().find(|(known, _)| *known == register)?;
         // SAFETY: an array for this call alone.
         let buffer = unsafe { g_byte_array_new() };
         // SAFETY: QEMU's own handle; this is called from a callback that reads registers.

@@ -8,29 +8,71 @@
 //! instructions that run before the MMU is on, at other addresses.
 
 use anyhow::{Context, Result, bail};
-use object::{Object, ObjectSection, ObjectSymbol};
+use object::{Architecture, Object, ObjectSection, ObjectSymbol};
+use serde::{Deserialize, Serialize};
 
-/// `hint #0x40`: the measured stretch begins. A guest executes it; the architecture lets
-/// unallocated hints be NOPs (DDI 0487, C6.2.133, HINT).
-pub const BEGIN: u32 = hint(0x40);
-/// `hint #0x41`: the measured stretch is over.
-pub const END: u32 = hint(0x41);
-/// `eret`: the way out of the hypervisor.
-pub const ERET: u32 = 0xd69f_03e0;
+/// The instructions of a set that mean something here, and what its vector table looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instructions {
+    /// `hint #0x40`: the measured stretch begins. A guest executes it; the architecture lets
+    /// unallocated hints be NOPs (DDI 0487, C6.2.133, HINT; DDI 0406C, A5.2.11).
+    pub begin: u32,
+    /// `hint #0x41`: the measured stretch is over.
+    pub end: u32,
+    /// `eret`: the way out of the hypervisor.
+    pub eret: u32,
+    /// Bytes of an entry of the vector table.
+    slot_bytes: u64,
+    /// What each entry of the vector table is for.
+    slots: &'static [Entry],
+}
+
+/// What comes through an entry of a vector table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entry {
+    /// From the hypervisor itself, or never.
+    Own,
+    /// A guest's synchronous exception.
+    Synchronous,
+    /// An interrupt while a guest ran.
+    Interrupt,
+    /// An asynchronous abort while a guest ran, where it has an entry of its own.
+    SystemError,
+}
+
+/// A64, of a 64-bit hypervisor (the table: DDI 0487, D1.4.1).
+pub const A64: Instructions = Instructions {
+    begin: 0xd503_201f | 0x40 << 5,
+    end: 0xd503_201f | 0x41 << 5,
+    eret: 0xd69f_03e0,
+    slot_bytes: 128,
+    slots: &{
+        use Entry::{Interrupt as Irq, Own, Synchronous as Sync, SystemError as Error};
+        [
+            Own, Own, Own, Own, Own, Own, Own, Own, Sync, Irq, Irq, Error, Sync, Irq, Irq, Error,
+        ]
+    },
+};
+
+/// A32, of a 32-bit hypervisor (the table of Hyp mode: DDI 0406C, B1.8.1).
+pub const A32: Instructions = Instructions {
+    begin: 0xe320_f000 | 0x40,
+    end: 0xe320_f000 | 0x41,
+    eret: 0xe160_006e,
+    slot_bytes: 4,
+    slots: &{
+        use Entry::{Interrupt as Irq, Own, Synchronous as Sync};
+        [Own, Own, Own, Own, Own, Sync, Irq, Irq]
+    },
+};
 
 /// The symbol of the exception vectors.
 const VECTORS: &str = "hanok_vectors";
-/// Entries of a vector table, and bytes of each (DDI 0487, D1.4.1).
-pub const SLOTS: usize = 16;
-const SLOT_BYTES: u64 = 128;
 /// So many instructions, the same in one place alone, are no accident.
 const CERTAIN: usize = 6;
 const WORD: u64 = 4;
 const PAGE: u64 = 4096;
-
-const fn hint(number: u32) -> u32 {
-    0xd503_201f | number << 5
-}
 
 /// One of the hypervisor's instructions, counted from the start of its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +90,7 @@ pub struct Code {
     base: u64,
     words: Vec<u32>,
     vectors: u64,
+    set: &'static Instructions,
 }
 
 impl Code {
@@ -62,20 +105,36 @@ impl Code {
             .find(|symbol| symbol.name() == Ok(VECTORS))
             .with_context(|| format!("the ELF file has no symbol {VECTORS}"))?;
         let words = text.data()?.chunks_exact(4).filter_map(word).collect();
-        Self::new(text.address(), words, vectors.address())
+        let set = match file.architecture() {
+            Architecture::Aarch64 => &A64,
+            Architecture::Arm => &A32,
+            other => bail!("the ELF file is for {other:?}"),
+        };
+        Self::new(set, text.address(), words, vectors.address())
     }
 
-    /// Code at `base`, with the exception vectors at `vectors`.
-    pub fn new(base: u64, words: Vec<u32>, vectors: u64) -> Result<Self> {
+    /// Code of `set` at `base`, with the exception vectors at `vectors`.
+    pub fn new(
+        set: &'static Instructions,
+        base: u64,
+        words: Vec<u32>,
+        vectors: u64,
+    ) -> Result<Self> {
         let code = Self {
             base,
             words,
             vectors,
+            set,
         };
         if !base.is_multiple_of(PAGE) || code.word(vectors).is_none() {
             bail!("the code at {base:#x} does not hold the vectors at {vectors:#x}");
         }
         Ok(code)
+    }
+
+    /// The set that it is of.
+    pub fn set(&self) -> &'static Instructions {
+        self.set
     }
 
     /// How many instructions there are.
@@ -106,11 +165,11 @@ impl Code {
     }
 
     /// The entry of the vector table that `word` is the first instruction of.
-    pub fn slot(&self, word: Word) -> Option<u8> {
+    pub fn entry(&self, word: Word) -> Option<Entry> {
         let distance = self.address(word).checked_sub(self.vectors)?;
-        let slot = distance / SLOT_BYTES;
-        let first = distance.is_multiple_of(SLOT_BYTES) && slot < SLOTS as u64;
-        first.then_some(slot as u8)
+        let first = distance.is_multiple_of(self.set.slot_bytes);
+        let slot = usize::try_from(distance / self.set.slot_bytes).ok()?;
+        self.set.slots.get(slot).filter(|_| first).copied()
     }
 
     /// Where the code starts, if `block`, executed at `place`, is certain to be a part of it.
@@ -193,26 +252,39 @@ mod tests {
 
     fn code() -> Code {
         let words = (0..2048).map(|number| number / 8 * 3 + number).collect();
-        Code::new(BASE, words, BASE + 4096).unwrap()
+        Code::new(&A64, BASE, words, BASE + 4096).unwrap()
     }
 
     #[test]
     fn markers_are_unallocated_hints() {
-        assert_eq!((BEGIN, END), (0xd503_281f, 0xd503_283f));
+        assert_eq!((A64.begin, A64.end), (0xd503_281f, 0xd503_283f));
+        assert_eq!((A32.begin, A32.end), (0xe320_f040, 0xe320_f041));
     }
 
     #[test]
     fn addresses_and_slots() {
         let code = code();
         let word = code.word(BASE + 4096 + 128).unwrap();
-        assert_eq!(code.slot(word), Some(1));
-        assert_eq!(code.slot(Word(word.0 + 1)), None);
-        assert_eq!(code.slot(code.word(BASE + 4096 + 2048).unwrap()), None);
-        assert_eq!(code.slot(Word(0)), None);
+        assert_eq!(code.entry(word), Some(Entry::Own));
+        assert_eq!(code.entry(Word(word.0 + 1)), None);
+        let guests = code.word(BASE + 4096 + 8 * 128).unwrap();
+        assert_eq!(code.entry(guests), Some(Entry::Synchronous));
+        assert_eq!(code.entry(code.word(BASE + 4096 + 2048).unwrap()), None);
+        assert_eq!(code.entry(Word(0)), None);
         assert_eq!(code.word(BASE + 2), None);
         assert_eq!(code.word(BASE + 8192), None);
         assert_eq!(code.word(BASE - 4), None);
-        assert!(Code::new(BASE, vec![0; 4], BASE + 16).is_err());
+        assert!(Code::new(&A64, BASE, vec![0; 4], BASE + 16).is_err());
+    }
+
+    #[test]
+    fn the_table_of_hyp_mode_has_an_instruction_for_each_entry() {
+        let code = Code::new(&A32, BASE, vec![0; 64], BASE + 32).unwrap();
+        let entry = |slot| code.entry(Word(8 + slot));
+        assert_eq!(entry(4), Some(Entry::Own));
+        assert_eq!(entry(5), Some(Entry::Synchronous));
+        assert_eq!(entry(6), Some(Entry::Interrupt));
+        assert_eq!(entry(8), None);
     }
 
     #[test]
@@ -243,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_block_that_is_there_twice_proves_nothing() {
-        let code = Code::new(BASE, [7; 64].to_vec(), BASE).unwrap();
+        let code = Code::new(&A64, BASE, [7; 64].to_vec(), BASE).unwrap();
         let mut finder = Finder::new(code);
         finder.block(0x1000, &[7; 8]);
         assert!(!finder.is_found());

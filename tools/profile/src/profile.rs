@@ -235,7 +235,7 @@ mod tests {
 
     fn stretch(counts: &[(u64, u64)], costs: &[(u64, u64)]) -> Stretch {
         let reason = Reason {
-            slot: 9,
+            entry: crate::code::Entry::Interrupt,
             syndrome: None,
             detail: None,
         };

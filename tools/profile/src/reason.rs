@@ -3,15 +3,19 @@
 use hanok_decode::{Syndrome, SystemRegister};
 use hanok_types::platform;
 
+use crate::code::Entry;
 use crate::report::Reason;
 
 /// `reason` in words. What a guest cannot tell apart has the same: pages of its memory.
 pub fn words(reason: &Reason) -> String {
-    match (reason.slot % 4, reason.syndrome) {
-        (0, Some(syndrome)) => synchronous(&Syndrome::decode(syndrome), reason.detail),
-        (0, None) => format!("vector {}", reason.slot),
-        (1 | 2, _) => "interrupt".to_owned(),
-        _ => "SError".to_owned(),
+    match (reason.entry, reason.syndrome) {
+        (Entry::Synchronous, Some(syndrome)) => {
+            synchronous(&Syndrome::decode(syndrome), reason.detail)
+        }
+        (Entry::Synchronous, None) => "a synchronous exception".to_owned(),
+        (Entry::Interrupt, _) => "interrupt".to_owned(),
+        (Entry::SystemError, _) => "SError".to_owned(),
+        (Entry::Own, _) => "an exception of the hypervisor itself".to_owned(),
     }
 }
 
@@ -56,9 +60,9 @@ fn page(detail: Option<u64>) -> String {
 mod tests {
     use super::*;
 
-    fn said(slot: u8, syndrome: u64, detail: Option<u64>) -> String {
+    fn said(syndrome: u64, detail: Option<u64>) -> String {
         words(&Reason {
-            slot,
+            entry: Entry::Synchronous,
             syndrome: Some(syndrome),
             detail,
         })
@@ -66,18 +70,18 @@ mod tests {
 
     #[test]
     fn reasons_are_told_in_words() {
-        assert_eq!(said(8, 0x5a00_0000, Some(0xc600_0000)), "HVC 0xc6000000");
-        assert_eq!(said(8, 0x5a00_0000, None), "HVC");
-        assert_eq!(said(8, 0x0600_0000, None), "WFI, WFE");
+        assert_eq!(said(0x5a00_0000, Some(0xc600_0000)), "HVC 0xc6000000");
+        assert_eq!(said(0x5a00_0000, None), "HVC");
+        assert_eq!(said(0x0600_0000, None), "WFI, WFE");
         // The CPU's pages of registers, and memory.
-        assert_eq!(said(8, 0x9000_0000, Some(0x8_0000)), "read of 0x08000000");
-        assert_eq!(said(8, 0x9000_0040, Some(0x8_0000)), "write to 0x08000000");
-        assert_eq!(said(8, 0x9000_0040, Some(0x40_0010)), "write to memory");
-        assert_eq!(said(8, 0x8200_0007, None), "fetch from an unknown page");
+        assert_eq!(said(0x9000_0000, Some(0x8_0000)), "read of 0x08000000");
+        assert_eq!(said(0x9000_0040, Some(0x8_0000)), "write to 0x08000000");
+        assert_eq!(said(0x9000_0040, Some(0x40_0010)), "write to memory");
+        assert_eq!(said(0x8200_0007, None), "fetch from an unknown page");
         // As QEMU told it for MRS X3, ID_AA64PFR0_EL1, without the register.
-        assert_eq!(said(8, 1_647_312_905, None), "MRS ID_AA64PFR0_EL1");
+        assert_eq!(said(1_647_312_905, None), "MRS ID_AA64PFR0_EL1");
         let interrupt = Reason {
-            slot: 9,
+            entry: Entry::Interrupt,
             syndrome: None,
             detail: None,
         };

@@ -149,6 +149,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::code::{A64, Entry};
 
     /// A board that runs what it is told.
     struct Board {
@@ -179,7 +180,7 @@ mod tests {
 
     impl Board {
         fn new(cpus: usize) -> Self {
-            let code = Code::new(0x4000, vec![0; 1024], 0x4000).unwrap();
+            let code = Code::new(&A64, 0x4000, vec![0; 1024], 0x4000).unwrap();
             let counters = Fake(vec![vec![Cell::new(0); Counter::number(&code)]; cpus]);
             let recorder = Recorder::default();
             Self {
@@ -202,16 +203,21 @@ mod tests {
             }
         }
 
-        fn exit(&mut self, cpu: usize, slot: u8, count: u32) {
+        fn exit(&mut self, cpu: usize, entry: Entry, count: u32) {
             let total = |board: &Self| board.counters.get(cpu, Counter::Hypervisor);
+            let first = if entry == Entry::Synchronous {
+                256
+            } else {
+                288
+            };
             let reason = Reason {
-                slot,
+                entry,
                 syndrome: None,
                 detail: None,
             };
             let before = total(self);
             self.recorder.entered(cpu, reason, before);
-            self.hypervisor(cpu, u32::from(slot) * 32, count);
+            self.hypervisor(cpu, first, count);
             let after = total(self);
             self.recorder.left(cpu, after);
         }
@@ -229,12 +235,12 @@ mod tests {
     fn only_what_is_between_the_markers_counts() {
         let mut board = Board::new(2);
         board.guest(0, 1000);
-        board.exit(0, 8, 30);
+        board.exit(0, Entry::Synchronous, 30);
         board.begin();
         board.guest(0, 5);
-        board.exit(0, 8, 20);
-        board.exit(0, 8, 20);
-        board.exit(0, 9, 10);
+        board.exit(0, Entry::Synchronous, 20);
+        board.exit(0, Entry::Synchronous, 20);
+        board.exit(0, Entry::Interrupt, 10);
         board.guest(1, 7);
         let stretch = board.end().unwrap();
         board.guest(0, 100);
@@ -270,7 +276,7 @@ mod tests {
     fn an_exit_that_began_before_the_stretch_has_no_cost() {
         let mut board = Board::new(1);
         let reason = Reason {
-            slot: 9,
+            entry: Entry::Interrupt,
             syndrome: None,
             detail: None,
         };

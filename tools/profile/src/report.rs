@@ -4,8 +4,10 @@
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::code::Entry;
+
 /// Of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,8 +63,8 @@ pub struct Exit {
 /// Why a guest was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reason {
-    /// The entry of the vector table (DDI 0487, D1.4.1): 8 synchronous, 9 IRQ.
-    pub slot: u8,
+    /// The entry of the vector table.
+    pub entry: Entry,
     /// The syndrome, where there is one (ESR_EL2).
     pub syndrome: Option<u64>,
     /// What the syndrome does not say: a call's number (X0), a data abort's page (HPFAR_EL2).
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn reports_come_back() {
         let reason = Reason {
-            slot: 8,
+            entry: Entry::Synchronous,
             syndrome: Some(0x5a00_0000),
             detail: Some(!0),
         };

@@ -152,7 +152,7 @@ fn readable(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::{Code, Word};
+    use crate::code::{Code, Entry, Word};
     use crate::fake;
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(name(64), "hanok_vectors");
         assert_eq!(symbols.frames(fake::BASE - 4)[0].function, "0x3ffc");
         let code = Code::parse(&elf).unwrap();
-        assert_eq!(code.slot(Word(16)), Some(0));
+        assert_eq!(code.entry(Word(16)), Some(Entry::Own));
         assert_eq!(code.instruction(Word(3)), Some(3));
     }
 

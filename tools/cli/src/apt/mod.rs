@@ -274,7 +274,7 @@ fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     }
     if non_free {
         text += &format!(
-            "deb [arch=arm64 signed-by={KEYRING} target=Packages] {} bookworm non-free\n",
+            "deb [arch={ARCHITECTURES} signed-by={KEYRING} target=Packages] {} bookworm non-free\n",
             archives.main
         );
     }

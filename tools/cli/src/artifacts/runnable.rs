@@ -140,7 +140,7 @@ impl Search {
         };
         // The loader is the C library's; compilers and interpreters, which some packages
         // depend on too, are large and seldom have what is missing.
-        let loader = stem.starts_with("ld-linux");
+        let loader = stem.starts_with(LOADER);
         let at = place(&|name| name.starts_with(&stem) || (loader && name == "libc6"))
             .or_else(|| place(&|name| name.starts_with("lib") && !name.ends_with("-dev")))
             .or_else(|| place(&|_| true))?;
@@ -209,10 +209,8 @@ impl Search {
     }
 }
 
-/// Where [`programs`] puts the libraries, and the loader looks for them.
-const LIBRARIES: &str = "lib/aarch64-linux-gnu";
-/// The loader, where arm64 programs name it.
-const LOADER: &str = "lib/ld-linux-aarch64.so.1";
+/// How the loader's file is called, on any architecture; programs look for it in `lib`.
+const LOADER: &str = "ld-linux";
 
 /// Programs out of `tree`, which [`Store::runnable`] made, as files for an initramfs: each
 /// under the name given with it, and the libraries that these alone need.
@@ -240,13 +238,21 @@ pub fn programs(tree: &Path, wanted: &[(&str, &str)]) -> Result<Vec<(String, Vec
         let bytes = read(path.with_context(|| format!("{name} is missing"))?)?;
         open.extend(needs(&bytes));
         open.extend((name == C_LIBRARY).then(|| UNWINDER.to_owned()));
-        let to = match LOADER.ends_with(&name) {
-            true => LOADER.to_owned(),
-            false => format!("{LIBRARIES}/{name}"),
-        };
-        files.push((to, bytes));
+        let inside = path.and_then(|path| path.strip_prefix(tree).ok());
+        files.push((place_of(&name, inside.unwrap_or(Path::new(""))), bytes));
     }
     Ok(files)
+}
+
+/// Where the library `name`, which is `inside` its package, is looked for in a file system where
+/// `lib` is no link to `usr/lib`.
+fn place_of(name: &str, inside: &Path) -> String {
+    let folder = inside.parent().unwrap_or(Path::new(""));
+    let folder = folder.strip_prefix("usr").unwrap_or(folder);
+    match name.starts_with(LOADER) {
+        true => format!("lib/{name}"),
+        false => format!("{}/{name}", folder.display()),
+    }
 }
 
 /// Whether the dynamic loader looks for libraries in this file's folder by itself (ld.so(8),
@@ -355,6 +361,25 @@ mod tests {
         ] {
             assert!(!is_searched(Path::new(path)), "{path}");
         }
+    }
+
+    #[test]
+    fn libraries_stay_in_their_folder_and_the_loader_has_its_own() {
+        let place = |name: &str, folder: &str| place_of(name, &Path::new(folder).join(name));
+        let (arm64, armhf) = ("usr/lib/aarch64-linux-gnu", "lib/arm-linux-gnueabihf");
+        assert_eq!(place("libc.so.6", arm64), "lib/aarch64-linux-gnu/libc.so.6");
+        assert_eq!(
+            place("libc.so.6", armhf),
+            "lib/arm-linux-gnueabihf/libc.so.6"
+        );
+        assert_eq!(
+            place("ld-linux-armhf.so.3", armhf),
+            "lib/ld-linux-armhf.so.3"
+        );
+        assert_eq!(
+            place("ld-linux-aarch64.so.1", "lib"),
+            "lib/ld-linux-aarch64.so.1"
+        );
     }
 
     #[test]

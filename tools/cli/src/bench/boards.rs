@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hanok_bench::{Gic, Side};
+use hanok_system::Architecture;
 
-use super::materials::{Materials, VMM_PROGRAM};
+use super::materials::{self, Materials, VMM_PROGRAM};
 use super::plan::{Job, Load, Plan};
 use super::profile::{Counting, What};
 use crate::artifacts::Store;
-use crate::artifacts::qemu::PROGRAM;
+use crate::artifacts::qemu::{PROGRAM, PROGRAM_32};
 use crate::board::{self, Ready, Start};
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
@@ -121,10 +122,31 @@ impl Boards<'_> {
 
     fn native(&self, job: &Job) -> Outcome<Ready> {
         let guest = self.guest(job, "ttyAMA0")?;
-        let machine = format!("virt,its=off,virtualization=off,{}", version(job.gic));
-        let mut command = self.materials.qemu.command(PROGRAM);
+        let machine = self.machine("off", job.gic);
+        let mut command = self.qemu();
         machine::native(&mut command, &self.of(&guest, &machine, GUEST_MEMORY));
         Ok(plain(command))
+    }
+
+    /// QEMU for the machines of this plan, without arguments.
+    fn qemu(&self) -> Command {
+        let program = match self.plan.architecture {
+            Architecture::Arm64 => PROGRAM,
+            Architecture::Arm => PROGRAM_32,
+        };
+        self.materials.qemu.command(program)
+    }
+
+    /// The machine for the guest itself, or for a hypervisor that is not ours, as `boards/` has
+    /// it for ours.
+    fn machine(&self, virtualization: &str, gic: Gic) -> String {
+        let below = match self.plan.architecture {
+            Architecture::Arm64 => "",
+            // Xen for armhf says nothing at all where devices lie above 4 GiB.
+            Architecture::Arm => "highmem=off,",
+        };
+        let version = version(gic);
+        format!("virt,its=off,{below}virtualization={virtualization},{version}")
     }
 
     fn of<'a>(&'a self, guest: &'a Guest, machine: &'a str, memory: u64) -> Native<'a> {
@@ -148,11 +170,13 @@ impl Boards<'_> {
             Load::Ipi => ("bench-ipi", self.figures(job)),
         };
         let overrides = Overrides {
-            board: Some(board_of(job.gic).to_owned()),
+            board: Some(self.board_of(job.gic).to_owned()),
             cpu: Some(self.plan.cpu.clone()),
             cores: Some(if job.load == Load::Ipi { 2 } else { 1 }),
             memory: Some(BOARD_MEMORY),
             vm: VmOverrides {
+                kernel: (job.load == Load::Linux)
+                    .then(|| materials::kernel(self.plan.architecture).to_owned()),
                 cmdline: words,
                 ..VmOverrides::default()
             },
@@ -187,8 +211,8 @@ impl Boards<'_> {
             initramfs: None,
             cmdline: format!("dom0_mem={}M dom0_max_vcpus=1", GUEST_MEMORY >> 20),
         };
-        let mut command = self.materials.qemu.command(PROGRAM);
-        let machine = host_machine(job.gic);
+        let mut command = self.qemu();
+        let machine = self.machine("on", job.gic);
         machine::native(&mut command, &self.of(&xen, &machine, BOARD_MEMORY));
         let kernel = machine::escaped(&guest.kernel);
         let words = guest.cmdline.replace(',', ",,");
@@ -211,8 +235,8 @@ impl Boards<'_> {
             initramfs: Some(self.host_initramfs(job)?),
             cmdline: format!("console=ttyAMA0 {CMDLINE} rdinit=/bench/host"),
         };
-        let mut command = self.materials.qemu.command(PROGRAM);
-        let machine = host_machine(job.gic);
+        let mut command = self.qemu();
+        let machine = self.machine("on", job.gic);
         machine::native(&mut command, &self.of(&host, &machine, BOARD_MEMORY));
         Ok(plain(command))
     }
@@ -251,6 +275,14 @@ impl Boards<'_> {
         repo::write_whole(&path, &bytes).blame(Code::Refused)?;
         Ok(path)
     }
+
+    fn board_of(&self, gic: Gic) -> &'static str {
+        match (self.plan.architecture, gic) {
+            (Architecture::Arm, _) => "qemu-virt-arm",
+            (Architecture::Arm64, Gic::V2) => "qemu-virt-gicv2",
+            (Architecture::Arm64, Gic::V3) => "qemu-virt",
+        }
+    }
 }
 
 /// A board that our hypervisor is not on, with time as a count of instructions.
@@ -265,21 +297,9 @@ fn plain(mut command: Command) -> Ready {
     }
 }
 
-/// The machine for a hypervisor that is not ours: as `boards/` has it for ours.
-fn host_machine(gic: Gic) -> String {
-    format!("virt,its=off,virtualization=on,{}", version(gic))
-}
-
 fn version(gic: Gic) -> &'static str {
     match gic {
         Gic::V2 => "gic-version=2",
         Gic::V3 => "gic-version=3",
-    }
-}
-
-fn board_of(gic: Gic) -> &'static str {
-    match gic {
-        Gic::V2 => "qemu-virt-gicv2",
-        Gic::V3 => "qemu-virt",
     }
 }

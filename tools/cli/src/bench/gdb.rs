@@ -15,6 +15,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// How long an answer may take on a busy PC.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What it is called on a 64-bit and on a 32-bit CPU.
+const OFFSETS: [&str; 2] = ["CNTVOFF_EL2", "CNTVOFF"];
 /// How often the machine goes on for a while, before its offset counts as zero.
 const LOOKS: u32 = 200;
 
@@ -24,7 +26,7 @@ const LOOKS: u32 = 200;
 /// while the guest runs, so that `expected` says whether to look again while it is zero.
 pub fn counter_offset(socket: &Path, expected: bool) -> Result<u64> {
     let mut stub = Stub::connect(socket)?;
-    let register = stub.register("CNTVOFF_EL2")?;
+    let register = stub.register(OFFSETS)?;
     for _ in 0..LOOKS {
         let offset = stub.read_register(register)?;
         if offset != 0 || !expected {
@@ -89,16 +91,17 @@ impl Stub {
         Ok(byte[0])
     }
 
-    /// The number of the register called `name`.
-    fn register(&mut self, name: &str) -> Result<u64> {
+    /// The number of the register that has one of these names.
+    fn register(&mut self, names: [&str; 2]) -> Result<u64> {
         let target = self.document("target.xml")?;
         for file in values(&target, "href") {
-            let found = number_of(&self.document(&file)?, name);
-            if let Some(number) = found {
+            let document = self.document(&file)?;
+            let mut found = names.iter().filter_map(|name| number_of(&document, name));
+            if let Some(number) = found.next() {
                 return Ok(number);
             }
         }
-        bail!("QEMU's gdb stub knows no register {name}")
+        bail!("QEMU's gdb stub knows no register {}", names.join(" or "))
     }
 
     /// A file of the target's description, piece by piece (appendix E.8.3).

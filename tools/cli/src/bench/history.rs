@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use hanok_bench::{Comparison, Entry, Gic, History, HistoryError, Machine, Results, Style};
+use hanok_bench::{Comparison, Entry, History, HistoryError, Machine, Results, Style};
 
+use super::plan::Plan;
 use crate::args::BenchArgs;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::ui;
@@ -18,12 +19,13 @@ fn folder(root: &Path) -> PathBuf {
     root.join("bench/history")
 }
 
-/// Refuses what could not be done with the results of `gics`, known before they are.
-pub fn check(root: &Path, args: &BenchArgs, gics: &[Gic], now: &Results) -> Outcome<()> {
+/// Refuses what could not be done with the results of `plan`, known before they are.
+pub fn check(root: &Path, args: &BenchArgs, plan: &Plan, now: &Results) -> Outcome<()> {
     keepable(args, now)?;
     if let Some(commit) = &args.compare {
         let history = History::load(&folder(root)).blame(Code::Refused)?;
-        let machines = gics.iter().map(|gic| Machine::id_of(&args.cpu, *gic));
+        let machines = plan.gics.iter();
+        let machines = machines.map(|gic| Machine::id_of(&plan.cpu, *gic));
         entries(&history, commit, machines).blame(Code::Usage)?;
     }
     Ok(())
@@ -134,7 +136,7 @@ fn compared(
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use hanok_bench::{Run, Side};
+    use hanok_bench::{Gic, Run, Side};
 
     use super::*;
     use crate::args::{Cli, Command};
@@ -175,7 +177,8 @@ mod tests {
         let mut now = results("abc", 100.0);
         History::append(&folder(root.path()), &now).unwrap();
         let check = |line: &[&str], now: &Results| {
-            check(root.path(), &args(line), &[Gic::V3, Gic::V2], now)
+            let args = args(line);
+            check(root.path(), &args, &Plan::of(&args)?, now)
         };
         assert!(check(&["--compare", "abc", "--keep"], &now).is_ok());
         let unknown = check(&["--compare", "fff"], &now).unwrap_err();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hanok_bench::Side;
+use hanok_system::Architecture;
 
 use super::plan::Plan;
 use crate::artifacts::kernel::{Kernel, KernelSpec};
@@ -13,15 +14,57 @@ use crate::artifacts::{Store, runnable};
 use crate::exit::{Blame, Code, Outcome};
 use crate::{cargo, initramfs, repo, system};
 
-/// The kernel of every guest, and of KVM's host.
-const KERNEL: &str = "debian:6.1";
-/// From Debian's non-free: its licence binds what may be published of its results.
-const LMBENCH: &str = "lmbench:arm64";
-/// For cyclictest.
-const RT_TESTS: &str = "rt-tests:arm64";
-const XEN: &str = "xen-hypervisor-4.17-arm64:arm64";
+/// What is fetched for an architecture.
+struct Names {
+    /// The kernel of every guest, and of KVM's host.
+    kernel: &'static str,
+    /// From Debian's non-free: its licence binds what may be published of its results.
+    lmbench: &'static str,
+    /// Where the package has its programs.
+    rows: &'static str,
+    /// For cyclictest.
+    rt_tests: &'static str,
+    xen: &'static str,
+    /// What the name of Xen's image ends with.
+    xen_image: &'static str,
+    busybox: &'static str,
+}
+
+const ARM64: Names = Names {
+    kernel: "debian:6.1",
+    lmbench: "lmbench:arm64",
+    rows: "usr/lib/lmbench/bin",
+    rt_tests: "rt-tests:arm64",
+    xen: "xen-hypervisor-4.17-arm64:arm64",
+    xen_image: "arm64",
+    busybox: Store::BUSYBOX,
+};
+/// The kernel is the one with long descriptors: of Debian's for armhf, it alone can be Xen's
+/// first domain.
+const ARMHF: Names = Names {
+    kernel: "debian:6.1-lpae:armhf",
+    lmbench: "lmbench:armhf",
+    rows: "usr/lib/lmbench/bin/armv7l-linux-gnu",
+    rt_tests: "rt-tests:armhf",
+    xen: "xen-hypervisor-4.17-armhf:armhf",
+    xen_image: "armhf",
+    busybox: Store::BUSYBOX_32,
+};
 /// KVM's other half.
 const VMM: &str = "qemu-system-arm:arm64";
+
+const fn names(architecture: Architecture) -> &'static Names {
+    match architecture {
+        Architecture::Arm64 => &ARM64,
+        Architecture::Arm => &ARMHF,
+    }
+}
+
+/// The kernel of every guest, as a description names it: the board says for which architecture.
+pub fn kernel(architecture: Architecture) -> &'static str {
+    let reference = names(architecture).kernel;
+    reference.strip_suffix(":armhf").unwrap_or(reference)
+}
 
 /// The programs of lmbench that the script runs, and the one that they run.
 const ROWS: [&str; 12] = [
@@ -70,26 +113,27 @@ pub struct Versions {
     pub vmm: Option<String>,
 }
 
-/// References in the cache for all that `sides` need, with Linux as a guest or without, and
-/// words about them.
-pub fn wanted(sides: &[Side], linux: bool) -> Vec<(String, String)> {
+/// References in the cache for all that `sides` need on an architecture, with Linux as a guest
+/// or without, and words about them.
+pub fn wanted(architecture: Architecture, sides: &[Side], linux: bool) -> Vec<(String, String)> {
+    let names = names(architecture);
     let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
-    let kernel = KernelSpec::parse(KERNEL);
+    let kernel = KernelSpec::parse(names.kernel);
     all.extend(kernel.map(|spec| (spec.reference(), system::kernel_words(&spec))));
     let mut add = |reference: String, words: &str| all.push((reference, words.to_owned()));
-    add(Store::BUSYBOX.to_owned(), system::BUSYBOX_WORDS);
+    add(names.busybox.to_owned(), system::BUSYBOX_WORDS);
     if linux {
         add(
-            runnable::reference(LMBENCH),
+            runnable::reference(names.lmbench),
             "lmbench, from Debian's non-free, with its libraries (5 MB)",
         );
         add(
-            runnable::reference(RT_TESTS),
+            runnable::reference(names.rt_tests),
             "cyclictest with its libraries (2 MB)",
         );
     }
     if sides.contains(&Side::Xen) {
-        add(XEN.to_owned(), "Xen 4.17 for arm64 (1 MB)");
+        add(names.xen.to_owned(), "Xen 4.17 (1 MB)");
     }
     if sides.contains(&Side::Kvm) {
         add(
@@ -102,10 +146,12 @@ pub fn wanted(sides: &[Side], linux: bool) -> Vec<(String, String)> {
 
 /// Fetches all that any side needs.
 pub fn fetch(store: &Store) -> Result<()> {
-    for program in [LMBENCH, RT_TESTS, VMM] {
-        store.runnable(program)?;
+    for names in [&ARM64, &ARMHF] {
+        store.runnable(names.lmbench)?;
+        store.runnable(names.rt_tests)?;
+        store.debian(names.xen)?;
     }
-    store.debian(XEN).map(drop)
+    store.runnable(VMM).map(drop)
 }
 
 impl Materials {
@@ -115,27 +161,30 @@ impl Materials {
         if linux {
             store.want_non_free();
         }
-        system::agree(store, &wanted(&plan.sides, linux))?;
+        system::agree(store, &wanted(plan.architecture, &plan.sides, linux))?;
         let found = Self::found(root, store, plan, dir).blame(Code::Setup)?;
         if plan.wants(Side::Hanok) {
-            cargo::hypervisor(root).blame(Code::Refused)?;
+            cargo::hypervisor_of(root, plan.architecture).blame(Code::Refused)?;
         }
         Ok(found)
     }
 
     fn found(root: &Path, store: &Store, plan: &Plan, dir: &Path) -> Result<Self> {
-        let spec = KernelSpec::parse(KERNEL).context("no reference of a kernel")?;
+        let architecture = plan.architecture;
+        let names = names(architecture);
+        let spec = KernelSpec::parse(names.kernel).context("no reference of a kernel")?;
         let kernel = store.kernel(&spec)?;
-        let xen = plan.wants(Side::Xen).then(|| xen(store)).transpose()?;
+        let xen = plan.wants(Side::Xen).then(|| xen(store, names));
+        let xen = xen.transpose()?;
         let host = plan
             .wants(Side::Kvm)
             .then(|| host(root, store))
             .transpose()?;
         let payload = plan.needs_payload();
-        let payload = payload.then(|| cargo::guest(root, "bench", cargo::TARGET));
+        let payload = payload.then(|| cargo::guest(root, "bench", cargo::target(architecture)));
         let userland = plan.needs_linux().then(|| {
             let path = dir.join("userland");
-            repo::write_whole(&path, &userland_of(root, store)?)?;
+            repo::write_whole(&path, &userland_of(root, store, architecture)?)?;
             anyhow::Ok(path)
         });
         Ok(Self {
@@ -152,36 +201,38 @@ impl Materials {
 
 /// Only those of the sides that are measured.
 fn versions(store: &Store, kernel: &Kernel, plan: &Plan) -> Versions {
+    let names = names(plan.architecture);
     let of = |reference: &str| store.cache.resolved(reference).map(|found| found.version);
     let of_side = |side, reference: &str| plan.wants(side).then(|| of(reference)).flatten();
     Versions {
         kernel: kernel.resolved.version.clone(),
-        lmbench: of(&runnable::reference(LMBENCH)).unwrap_or_default(),
-        xen: of_side(Side::Xen, XEN),
+        lmbench: of(&runnable::reference(names.lmbench)).unwrap_or_default(),
+        xen: of_side(Side::Xen, names.xen),
         vmm: of_side(Side::Kvm, &runnable::reference(VMM)),
     }
 }
 
 /// Xen's image, as Debian's package has it.
-fn xen(store: &Store) -> Result<PathBuf> {
-    let boot = store.debian(XEN)?.join("boot");
-    let names = fs::read_dir(&boot).with_context(|| format!("no {}", boot.display()))?;
-    let mut images = names.filter_map(Result::ok).map(|entry| entry.path());
+fn xen(store: &Store, names: &Names) -> Result<PathBuf> {
+    let boot = store.debian(names.xen)?.join("boot");
+    let files = fs::read_dir(&boot).with_context(|| format!("no {}", boot.display()))?;
+    let mut images = files.filter_map(Result::ok).map(|entry| entry.path());
     let image = images.find(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("xen-") && name.ends_with("arm64")
+        name.starts_with("xen-") && name.ends_with(names.xen_image)
     });
-    image.with_context(|| format!("{XEN} has no image"))
+    image.with_context(|| format!("{} has no image", names.xen))
 }
 
 /// The initramfs that is measured, equal on all sides.
-fn userland_of(root: &Path, store: &Store) -> Result<Vec<u8>> {
-    let lmbench = store.runnable(LMBENCH)?;
+fn userland_of(root: &Path, store: &Store, architecture: Architecture) -> Result<Vec<u8>> {
+    let packages = names(architecture);
+    let lmbench = store.runnable(packages.lmbench)?;
     let names: Vec<_> = ROWS
         .iter()
         .map(|name| {
             (
-                format!("usr/lib/lmbench/bin/{name}"),
+                format!("{}/{name}", packages.rows),
                 format!("bench/bin/{name}"),
             )
         })
@@ -189,10 +240,11 @@ fn userland_of(root: &Path, store: &Store) -> Result<Vec<u8>> {
     let names: Vec<_> = names.iter().map(|(a, b)| (&a[..], &b[..])).collect();
     let mut files = runnable::programs(&lmbench, &names)?;
     let cyclictest = [("usr/bin/cyclictest", "bench/bin/cyclictest")];
-    files.extend(runnable::programs(&store.runnable(RT_TESTS)?, &cyclictest)?);
+    let rt_tests = store.runnable(packages.rt_tests)?;
+    files.extend(runnable::programs(&rt_tests, &cyclictest)?);
     files.push(script("bench/run", include_str!("../../guest/bench")));
-    files.push(init(root)?);
-    let mut bytes = fs::read(store.bare_initramfs(hanok_system::Architecture::Arm64)?)?;
+    files.push(init(root, architecture)?);
+    let mut bytes = fs::read(store.bare_initramfs(architecture)?)?;
     bytes.extend(initramfs::archive_of(&files));
     Ok(bytes)
 }
@@ -203,8 +255,8 @@ fn host(root: &Path, store: &Store) -> Result<Vec<u8>> {
     let program = [("usr/bin/qemu-system-aarch64", VMM_PROGRAM)];
     let mut files = runnable::programs(&vmm, &program)?;
     files.push(script("bench/host", include_str!("../../guest/bench-host")));
-    files.push(init(root)?);
-    let mut bytes = fs::read(store.bare_initramfs(hanok_system::Architecture::Arm64)?)?;
+    files.push(init(root, Architecture::Arm64)?);
+    let mut bytes = fs::read(store.bare_initramfs(Architecture::Arm64)?)?;
     bytes.extend(initramfs::archive_of(&files));
     Ok(bytes)
 }
@@ -217,7 +269,7 @@ fn script(name: &str, text: &str) -> (String, Vec<u8>) {
 }
 
 /// The program that reads the counter, first of all.
-fn init(root: &Path) -> Result<(String, Vec<u8>)> {
-    let elf = cargo::elf(root, "hanok-init-clock", cargo::TARGET)?;
+fn init(root: &Path, architecture: Architecture) -> Result<(String, Vec<u8>)> {
+    let elf = cargo::elf(root, "hanok-init-clock", cargo::target(architecture))?;
     Ok(("bench/init".to_owned(), elf))
 }

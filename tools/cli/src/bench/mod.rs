@@ -36,6 +36,7 @@ use job::{Given, Prepared};
 use materials::Materials;
 pub use materials::{fetch, wanted};
 use plan::Plan;
+pub use plan::sides_on;
 use profile::{Counting, What};
 use report::Done;
 
@@ -50,13 +51,14 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     if let Some(dir) = &args.show {
         return history::show(root, dir, args, style());
     }
-    let plan = Plan::of(args);
+    let plan = Plan::of(args)?;
     let mut results = report::started(root);
-    history::check(root, args, &plan.gics, &results)?;
+    history::check(root, args, &plan, &results)?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let dir = work_dir(root).blame(Code::Refused)?;
     let materials = Materials::gather(root, &store, &plan, dir.path())?;
-    let counting = plan.counts().then(|| Counting::prepare(root));
+    let counting = plan.counts();
+    let counting = counting.then(|| Counting::prepare(root, plan.architecture));
     let boards = Boards {
         root,
         store: &store,

@@ -1,8 +1,10 @@
 //! What is measured, in which order.
 
 use hanok_bench::{FIGURES, Figure, Gic, Group, Side};
+use hanok_system::Architecture;
 
-use crate::args::{BenchArgs, Gics};
+use crate::args::{BenchArgs, BenchBoard, Gics};
+use crate::exit::{Code, Outcome, failure};
 
 /// What boots on a board; one boot gives several figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +80,8 @@ impl Job {
 /// Everything that is to be measured.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Of every machine, and of what runs on it.
+    pub architecture: Architecture,
     /// One machine each.
     pub gics: Vec<Gic>,
     /// The CPU model of all machines.
@@ -95,21 +99,34 @@ pub struct Plan {
 
 impl Plan {
     /// What the command line asks for.
-    pub fn of(args: &BenchArgs) -> Self {
-        let gics = match (args.gic, args.quick) {
-            (Gics::Two, _) => vec![Gic::V2],
-            (Gics::Three, _) | (Gics::Both, true) => vec![Gic::V3],
-            (Gics::Both, false) => vec![Gic::V3, Gic::V2],
+    ///
+    /// # Errors
+    ///
+    /// A side that does not exist on the board.
+    pub fn of(args: &BenchArgs) -> Outcome<Self> {
+        let architecture = match args.board {
+            Some(BenchBoard::QemuVirtArm) => Architecture::Arm,
+            _ => Architecture::Arm64,
         };
+        let there = sides_on(architecture);
+        if let Some(side) = args.sides.iter().find(|side| !there.contains(side)) {
+            let why = format!(
+                "there is no {} on a 32-bit board: Linux gave it up for 32-bit hosts in 5.7",
+                side.title()
+            );
+            return Err(failure(Code::Usage, why));
+        }
         let sides: &[Side] = match (args.sides.is_empty(), args.quick) {
             (false, _) => &args.sides,
             (true, true) => &[Side::Native, Side::Hanok],
-            (true, false) => &Side::ALL,
+            (true, false) => there,
         };
         let wanted = |id| args.figures.is_empty() || args.figures.iter().any(|one| one.id == id);
-        Self {
-            gics,
-            cpu: args.cpu.clone(),
+        let cpu = args.cpu.as_deref().unwrap_or(default_cpu(architecture));
+        Ok(Self {
+            architecture,
+            gics: gics(args),
+            cpu: cpu.to_owned(),
             sides: Side::ALL
                 .into_iter()
                 .filter(|side| sides.contains(side))
@@ -121,7 +138,7 @@ impl Plan {
                 .collect(),
             rounds: args.repeat.unwrap_or(if args.quick { 1 } else { 2 }),
             inner_rounds: if args.quick { 1 } else { 3 },
-        }
+        })
     }
 
     /// Whether `side` is measured.
@@ -171,6 +188,33 @@ impl Plan {
     }
 }
 
+/// The interrupt controllers of the machines, one each.
+fn gics(args: &BenchArgs) -> Vec<Gic> {
+    match (args.board, args.gic, args.quick) {
+        (Some(BenchBoard::QemuVirt), ..) => vec![Gic::V3],
+        (Some(BenchBoard::QemuVirtGicv2 | BenchBoard::QemuVirtArm), ..) => vec![Gic::V2],
+        (None, Gics::Two, _) => vec![Gic::V2],
+        (None, Gics::Three, _) | (None, Gics::Both, true) => vec![Gic::V3],
+        (None, Gics::Both, false) => vec![Gic::V3, Gic::V2],
+    }
+}
+
+/// The sides that there are: Linux 5.7 took KVM's 32-bit host out (its commit "arm: Remove 32bit
+/// KVM host support"), and Debian's armhf kernels have none.
+pub fn sides_on(architecture: Architecture) -> &'static [Side] {
+    match architecture {
+        Architecture::Arm64 => &Side::ALL,
+        Architecture::Arm => &[Side::Native, Side::Hanok, Side::Xen],
+    }
+}
+
+fn default_cpu(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Arm64 => "cortex-a57",
+        Architecture::Arm => "cortex-a15",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +223,10 @@ mod tests {
     use crate::args::{Cli, Command};
 
     fn plan(line: &str) -> Plan {
+        planned(line).map_err(|failure| failure.error).unwrap()
+    }
+
+    fn planned(line: &str) -> Outcome<Plan> {
         let words = format!("hanok bench {line}");
         match Cli::try_parse_from(words.split_whitespace())
             .unwrap()
@@ -211,6 +259,28 @@ mod tests {
         let more = plan("--quick --gic 2 --sides xen,native --repeat 3");
         assert_eq!((more.gics.as_slice(), more.rounds), (&[Gic::V2][..], 3));
         assert_eq!(more.sides, [Side::Native, Side::Xen]);
+    }
+
+    #[test]
+    fn a_32_bit_board_has_one_gic_and_no_kvm() {
+        let arm = plan("--board qemu-virt-arm");
+        assert_eq!(
+            (arm.gics.as_slice(), &*arm.cpu),
+            (&[Gic::V2][..], "cortex-a15")
+        );
+        assert_eq!(arm.architecture, Architecture::Arm);
+        assert_eq!(arm.sides, [Side::Native, Side::Hanok, Side::Xen]);
+        assert_eq!(
+            plan("--board qemu-virt-arm --cpu cortex-a7").cpu,
+            "cortex-a7"
+        );
+        let refused = planned("--board qemu-virt-arm --sides native,kvm").map(drop);
+        assert_eq!(refused.unwrap_err().code, Code::Usage);
+        let gicv2 = plan("--board qemu-virt-gicv2");
+        assert_eq!(
+            (gicv2.gics.as_slice(), &*gicv2.cpu),
+            (&[Gic::V2][..], "cortex-a57")
+        );
     }
 
     #[test]

@@ -10,11 +10,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use hanok_bench::{Figure, FunctionCost, Side};
-use hanok_profile::code::{BEGIN, END};
+use hanok_profile::code::{A32, A64, Instructions};
 use hanok_profile::profile::Profile;
 use hanok_profile::report::{Report, Stretch};
 use hanok_profile::symbols::Symbols;
 use hanok_profile::table::{self, By, Shown};
+use hanok_system::Architecture;
 
 use super::boards::Boards;
 use super::job::{self, Prepared};
@@ -50,14 +51,14 @@ pub struct Counting {
 
 impl Counting {
     /// Builds the plugin, and the hypervisor that it is to recognize.
-    pub fn prepare(root: &Path) -> Result<Self> {
-        cargo::hypervisor(root)?;
+    pub fn prepare(root: &Path, architecture: Architecture) -> Result<Self> {
+        cargo::hypervisor_of(root, architecture)?;
         let step = Step::new("Building the plugin for QEMU");
         process::run(cargo::cargo(root).args(["build", "-p", PACKAGE]))?;
         step.done();
         Ok(Self {
             plugin: repo::target_dir(root).join("debug").join(LIBRARY),
-            elf: cargo::hypervisor_elf(root),
+            elf: cargo::hypervisor_elf_of(root, architecture),
             root: root.to_owned(),
         })
     }
@@ -202,7 +203,7 @@ pub fn run(root: &Path, args: &BenchArgs, figure: &'static Figure, yes: bool) ->
         sides: vec![Side::Hanok],
         figures: vec![figure],
         rounds: 1,
-        ..Plan::of(args)
+        ..Plan::of(args)?
     };
     let jobs = plan.jobs();
     if jobs.is_empty() {
@@ -214,14 +215,14 @@ pub fn run(root: &Path, args: &BenchArgs, figure: &'static Figure, yes: bool) ->
     super::fresh(&dir).blame(Code::Refused)?;
     let materials = Materials::gather(root, &store, &plan, &dir)?;
     if let (What::Stretches, Some(userland)) = (what(figure), &materials.userland) {
-        add_markers(userland).blame(Code::Refused)?;
+        add_markers(userland, plan.architecture).blame(Code::Refused)?;
     }
     let boards = Boards {
         root,
         store: &store,
         plan: &plan,
         materials: &materials,
-        counting: Some(Counting::prepare(root).blame(Code::Refused)?),
+        counting: Some(Counting::prepare(root, plan.architecture).blame(Code::Refused)?),
         images: Vec::new(),
         dir: &dir,
     };
@@ -296,18 +297,42 @@ fn shown(counted: &Counted, figure: &Figure, args: &BenchArgs) -> Shown {
 }
 
 /// Programs that execute a marker and end, for the script in Linux to run around a row.
-fn add_markers(userland: &Path) -> Result<()> {
+fn add_markers(userland: &Path, architecture: Architecture) -> Result<()> {
+    let program = |marker: fn(&Instructions) -> u32| match architecture {
+        Architecture::Arm64 => program_64(marker(&A64)),
+        Architecture::Arm => program_32(marker(&A32)),
+    };
     let markers = [
-        ("bench/mark-begin".to_owned(), program(BEGIN)),
-        ("bench/mark-end".to_owned(), program(END)),
+        ("bench/mark-begin".to_owned(), program(|set| set.begin)),
+        ("bench/mark-end".to_owned(), program(|set| set.end)),
     ];
     let mut bytes = fs::read(userland)?;
     bytes.extend(initramfs::archive_of(&markers));
     repo::write_whole(userland, &bytes)
 }
 
-/// A static ELF file of four instructions: `marker`, then exit(0).
-fn program(marker: u32) -> Vec<u8> {
+/// A static 32-bit ELF file of four instructions: `marker`, then exit(0).
+fn program_32(marker: u32) -> Vec<u8> {
+    const HEADERS: u32 = 52 + 32;
+    const PLACE: u32 = 0x1_0000;
+    // mov r0, #0; mov r7, #1; svc #0
+    let code = [marker, 0xe3a0_0000, 0xe3a0_7001, 0xef00_0000];
+    let size = HEADERS + 4 * code.len() as u32;
+    // ET_EXEC for EM_ARM, version, entry, program headers, no section headers.
+    let first = [40 << 16 | 2, 1, PLACE + HEADERS, 52, 0];
+    // EABI version 5; sizes of headers; one program header; no section headers.
+    let second = [0x0500_0000, 32 << 16 | 52, 1, 0];
+    // PT_LOAD, readable and executable: the whole file.
+    let segment = [1, 0, PLACE, PLACE, size, size, 5, 4096];
+    let mut file = b"\x7fELF\x01\x01\x01".to_vec();
+    file.resize(16, 0);
+    let words = [&first[..], &second, &segment, &code].concat();
+    file.extend(words.into_iter().flat_map(u32::to_le_bytes));
+    file
+}
+
+/// A static 64-bit ELF file of four instructions: `marker`, then exit(0).
+fn program_64(marker: u32) -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
     const PLACE: u64 = 0x40_0000;
     // mov x0, #0; mov x8, #93; svc #0
@@ -404,13 +429,17 @@ mod tests {
     #[test]
     fn marker_programs_are_elf_files() {
         use object::{Object, ObjectSegment};
-        let bytes = program(END);
-        let file = object::File::parse(&*bytes).unwrap();
-        assert_eq!(file.architecture(), object::Architecture::Aarch64);
-        let segment = file.segments().next().unwrap();
-        let offset = (file.entry() - segment.address()) as usize;
-        let code = &segment.data().unwrap()[offset..];
-        assert_eq!(code[..4], END.to_le_bytes());
-        assert_eq!(code.len(), 16);
+        for (bytes, marker, architecture) in [
+            (program_64(A64.end), A64.end, object::Architecture::Aarch64),
+            (program_32(A32.end), A32.end, object::Architecture::Arm),
+        ] {
+            let file = object::File::parse(&*bytes).unwrap();
+            assert_eq!(file.architecture(), architecture);
+            let segment = file.segments().next().unwrap();
+            let offset = (file.entry() - segment.address()) as usize;
+            let code = &segment.data().unwrap()[offset..];
+            assert_eq!(code[..4], marker.to_le_bytes());
+            assert_eq!(code.len(), 16);
+        }
     }
 }

@@ -106,7 +106,10 @@ pub fn images(root: &Path, plan: &Plan, materials: &Materials) -> Result<Vec<(Si
         return Ok(all);
     }
     if plan.wants(Side::Hanok) {
-        all.push((Side::Hanok, cargo::hypervisor(root)?.len() as u64));
+        all.push((
+            Side::Hanok,
+            cargo::hypervisor_of(root, plan.architecture)?.len() as u64,
+        ));
     }
     if let Some(xen) = &materials.xen {
         all.push((Side::Xen, fs::metadata(xen)?.len()));

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use hanok_bench::Side;
 use hanok_system::Architecture;
 
 use crate::artifacts::kernel::KernelSpec;
@@ -155,7 +154,10 @@ fn everything() -> Vec<(String, String)> {
     let program = system::program_words(TEST_PROGRAM);
     all.push((runnable::reference(TEST_PROGRAM), program));
     all.push((TEST_PACKAGE.to_owned(), system::package_words(TEST_PACKAGE)));
-    all.extend(bench::wanted(&Side::ALL, true));
+    for architecture in [Architecture::Arm64, Architecture::Arm] {
+        let sides = bench::sides_on(architecture);
+        all.extend(bench::wanted(architecture, sides, true));
+    }
     all.sort();
     all.dedup();
     all

@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use hanok_profile::code::{BEGIN, END};
+use hanok_profile::code::A64;
 use hanok_profile::profile::Profile;
 use hanok_profile::report::{Report, Stretch};
+use hanok_system::Architecture;
 
 use super::{Tally, TestStep};
 use crate::artifacts::Store;
@@ -59,15 +60,15 @@ fn payload() -> Vec<u8> {
     words[6] = 0xa; // 4 KiB pages, anywhere
     words[14] = u32::from_le_bytes(*b"ARM\x64");
     words.extend([
-        BEGIN,
+        A64.begin,
         0xd280_0009 | TURNS << 5, // mov x9, #TURNS
         0xf100_0529,              // 1: subs x9, x9, #1
         0x54ff_ffe1,              // b.ne 1b
-        END,
+        A64.end,
         0xd280_0013 | (READS as u32) << 5, // mov x19, #READS
-        BEGIN,                             // 2:
+        A64.begin,                         // 2:
         0xd538_0403,                       // mrs x3, id_aa64pfr0_el1
-        END,
+        A64.end,
         0xf100_0673, // subs x19, x19, #1
         0x54ff_ff81, // b.ne 2b
         0x5280_0100, // mov w0, #8
@@ -82,7 +83,7 @@ fn payload() -> Vec<u8> {
 fn counts(root: &Path, cores: u64) -> Result<()> {
     let dir = repo::target_dir(root).join(format!("hanok/test/profile-{cores}"));
     fs::create_dir_all(&dir)?;
-    let counting = Counting::prepare(root)?;
+    let counting = Counting::prepare(root, Architecture::Arm64)?;
     let report = run(root, &counting, &dir, cores).map_err(|failure| failure.error)?;
     let [first, reads @ ..] = &report.stretches[..] else {
         bail!("nothing was counted");

@@ -1,8 +1,8 @@
 //! What an interrupt of the virtual timer costs: a loop of so many instructions with and without
 //! one in it. The same handler natively tells what of it is the guest's own.
 
+use crate::arch::count;
 use crate::measure::{Stretch, frequency};
-use core::arch::asm;
 use hanok_bench_plan::Figure;
 use hanok_guest_runtime::{cpu, gic, timer};
 use hanok_types::platform;
@@ -47,7 +47,6 @@ fn rounds(delay: u64, control: u64) {
     for _ in 0..ROUNDS {
         write_sysreg!("cntv_cval_el0", timer::now() + delay);
         write_sysreg!("cntv_ctl_el0", control);
-        // SAFETY: counts.
-        unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) TURNS => _) };
+        count(TURNS);
     }
 }

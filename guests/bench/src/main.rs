@@ -15,6 +15,7 @@
 #[macro_use]
 extern crate hanok_guest_runtime;
 
+mod arch;
 mod calls;
 mod interrupt;
 mod ipi;

@@ -1,6 +1,6 @@
 //! Samples of a stretch, and how a figure is printed.
 
-use core::arch::asm;
+use crate::arch;
 use hanok_bench_plan::{Cost, Figure, Least};
 use hanok_guest_runtime::timer;
 
@@ -16,14 +16,11 @@ fn timed(stretch: impl FnOnce()) -> u64 {
     timer::now().wrapping_sub(start)
 }
 
-/// The same, with a marker before and one behind: hints that the architecture gives no meaning
-/// (DDI 0487, C6.2 "HINT": they execute as NOP).
+/// The same, with a marker before and one behind.
 fn marked(stretch: impl FnOnce()) -> u64 {
-    // SAFETY: a NOP; it is no memory access that the compiler could move.
-    unsafe { asm!("hint #0x40") };
+    arch::begin();
     let ticks = timed(stretch);
-    // SAFETY: as above.
-    unsafe { asm!("hint #0x41") };
+    arch::end();
     ticks
 }
 

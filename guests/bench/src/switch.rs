@@ -7,9 +7,8 @@
 //! counts only where a sign comes right before it and one right behind it, so that each of its
 //! yields was answered by one of the partner's.
 
-use crate::calls::{hvc, nothing, understood};
+use crate::arch::{count, hvc, nothing, understood};
 use crate::measure::{Stretch, frequency};
-use core::arch::asm;
 use hanok_abi::hypercall;
 use hanok_bench_plan::{Figure, Least};
 use hanok_guest_runtime::timer;
@@ -36,8 +35,7 @@ pub fn partner(repeat: u32) {
         return;
     }
     for _ in 0..u64::from(repeat) + MARGIN {
-        // SAFETY: counts.
-        unsafe { asm!("2:", "subs {0}, {0}, #1", "b.ne 2b", inout(reg) SIGN_TURNS => _) };
+        count(SIGN_TURNS);
         hvc(PERIOD, YIELD, 0);
     }
 }

@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn the_table_of_hyp_mode_has_an_instruction_for_each_entry() {
         let code = Code::new(&A32, BASE, vec![0; 64], BASE + 32).unwrap();
-        let entry = |slot| code.entry(Word(8 + slot));
+        let entry = |slot: u32| code.entry(Word(8 + slot));
         assert_eq!(entry(4), Some(Entry::Own));
         assert_eq!(entry(5), Some(Entry::Synchronous));
         assert_eq!(entry(6), Some(Entry::Interrupt));

@@ -10,6 +10,11 @@ fn main() {
     let script = format!("{}/../runtime/image-{arch}.ld", of("CARGO_MANIFEST_DIR"));
     println!("cargo:rerun-if-changed={script}");
     println!("cargo:rustc-link-arg-bins=-T{script}");
+    // Where a 32-bit image is to run, if not at its usual place.
+    println!("cargo:rerun-if-env-changed=HANOK_IMAGE_BASE");
+    if let Ok(base) = std::env::var("HANOK_IMAGE_BASE") {
+        println!("cargo:rustc-link-arg-bins=--defsym=image_base={base}");
+    }
     let relocatable: &[&str] = match arch.as_str() {
         "aarch64" => &["-pie", "--no-dynamic-linker", "-z", "notext"],
         _ => &[],

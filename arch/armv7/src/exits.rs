@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::cpu::{self, Cpu};
 use crate::service::{self, guest};
 use crate::vcpu::Vcpu;
-use crate::{fast, fp, inject, maintain, read, schedule, write};
+use crate::{fp, inject, maintain, read, schedule, write};
 use hanok_decode::aarch32::is_wide;
 use hanok_decode::{
     Condition, Coprocessor, CoprocessorPair, Esr, Fault, Psr, Syndrome, banked_register,
@@ -64,9 +64,6 @@ pub(crate) fn count(vcpu: &Vcpu, cpu: &mut Cpu, board: &Board, cause: Cause) {
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
-    if fast::sync(vcpu) {
-        return vcpu;
-    }
     let (cause, after) = on_sync(vcpu);
     go_on(vcpu, cause, after)
 }
@@ -332,9 +329,6 @@ fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    if fast::interrupt(vcpu) {
-        return vcpu;
-    }
     let (cause, after) = on_irq(vcpu);
     go_on(vcpu, cause, after)
 }

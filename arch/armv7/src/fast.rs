@@ -1,44 +1,59 @@
 //! Frequent exits, served without the registers of the guest's other modes.
 //!
-//! What can be finished with the trap frame alone (R0 to R12 and LR_usr) is, by the core's own
-//! code, and the guest goes on; ELR_hyp, SPSR_hyp and all banked registers are still the guest's.
-//! Of everything else nothing is done, and it takes the long way (`exits.rs`). What is finished
-//! here, as in the 64-bit backend:
+//! The trap entry saves the trap frame alone (R0 to R12 and LR_usr) and calls here; ELR_hyp,
+//! SPSR_hyp and all banked registers are still the guest's. What can be finished so is, by the
+//! core's own code, and the guest goes on; of everything else nothing is done, and it takes the
+//! long way (`exits.rs`). What is finished here, as in the 64-bit backend:
 //!
 //! - a hypercall with a constant answer;
 //! - a load or store of one register to a device, of little-endian data;
+//! - the sending of an SGI to one other vCPU, by GICD_SGIR;
 //! - the virtual timer's interrupt, and the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::board::Board;
-use crate::cpu::Cpu;
 use crate::exits::{arrived, count, fault_ipa};
-use crate::interrupts::KICK;
-use crate::lists::HostLists;
+use crate::interrupts::{Interface, KICK, Taken};
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
-use hanok_decode::{Class, Esr, Frequent, Psr, mode};
-use hanok_types::GicVersion;
-use hanok_vm::{Cause, MmioAccess, constant_answer};
+use hanok_arm_common::{GichLists, HostGicV2};
+use hanok_decode::{Class, Esr, Frequent, Psr, mode, register_of_word_store};
+use hanok_types::{GicVersion, Regs, platform};
+use hanok_vgic::Sgir;
+use hanok_vm::{Cause, Mail, MmioAccess, constant_answer};
 
-/// Serves a synchronous exit; whether it is done with.
-pub fn sync(vcpu: *mut Vcpu) -> bool {
-    const HYPERCALL: u64 = Class::Hvc32 as u64;
-    const DATA_ABORT: u64 = Class::DataAbortLower as u64;
-    let esr = read!("esr_el2");
-    let (vcpu, cpu, board) = arrived(vcpu);
-    match esr >> 26 & 0x3f {
-        HYPERCALL => hypercall(vcpu, cpu, board, esr),
-        DATA_ABORT => device(vcpu, cpu, board, esr),
-        _ => false,
+/// What the trap entry is told: `vcpu`, and whether its exit is done with. A vCPU's address is
+/// even.
+#[inline(always)]
+fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
+    match done {
+        true => vcpu,
+        false => vcpu.wrapping_byte_add(1),
     }
 }
 
-fn hypercall(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &Board, esr: u64) -> bool {
-    let Some(answer) = constant_answer(vcpu.frame[0]) else {
+/// A synchronous exit.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
+    const HYPERCALL: u64 = Class::Hvc32 as u64;
+    const DATA_ABORT: u64 = Class::DataAbortLower as u64;
+    let esr = read!("esr_el2");
+    match esr >> 26 & 0x3f {
+        HYPERCALL => answer(vcpu, hypercall(vcpu, esr)),
+        DATA_ABORT if sgir(vcpu, esr) => vcpu,
+        DATA_ABORT => device(vcpu, esr),
+        _ => answer(vcpu, false),
+    }
+}
+
+#[inline(always)]
+fn hypercall(vcpu: *mut Vcpu, esr: u64) -> bool {
+    // SAFETY: as in `arrived`; the reference ends here.
+    let id = unsafe { (*vcpu).frame[0] };
+    let Some(answer) = constant_answer(id) else {
         return false;
     };
+    let (vcpu, cpu, board) = arrived(vcpu);
     // HVC's return address is already that of the next instruction.
     vcpu.frame[0] = answer as u32;
     vcpu.trail.add(esr, read!("elr_el2"));
@@ -46,32 +61,40 @@ fn hypercall(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &Board, esr: u64) -> bool {
     true
 }
 
-/// Where in the frame a register is, in the mode that `psr` says; `None` where it is not.
-fn place(register: u8, psr: Psr) -> Option<usize> {
-    let register = usize::from(register);
-    match (register, psr.mode()) {
-        (0..=7, _) => Some(register),
-        (8..=12, other) if other != mode::FIQ => Some(register),
-        (14, mode::USER | mode::SYSTEM) => Some(13),
+/// Where in the frame a register is, in the mode that `psr` says; `None` where it is not, or
+/// where data are big-endian.
+#[inline(always)]
+fn place(register: u8, psr: u64) -> Option<usize> {
+    let state = Psr::from_bits(psr as u32);
+    let mode = state.mode();
+    match register {
+        _ if state.big_endian() => None,
+        0..=7 => Some(usize::from(register)),
+        8..=12 if mode != mode::FIQ => Some(usize::from(register)),
+        14 if mode == mode::USER || mode == mode::SYSTEM => Some(13),
         _ => None,
     }
 }
 
 #[inline(never)]
-fn device(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> bool {
+fn device(vcpu: *mut Vcpu, esr: u64) -> *mut Vcpu {
+    answer(vcpu, access_device(vcpu, esr))
+}
+
+#[inline(always)]
+fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
+    let (vcpu, cpu, board) = arrived(vcpu);
     let Some(Frequent::Access { access, write }) = Frequent::decode(esr) else {
         return false;
     };
     let psr = read!("spsr_el2");
-    let state = Psr::from_bits(psr as u32);
-    if state.big_endian() {
-        return false;
-    }
-    let place = place(access.register, state);
-    let Some(value) = place.and_then(|place| vcpu.frame.get(place)).copied() else {
+    let Some(place) = place(access.register, psr) else {
         return false;
     };
-    vcpu.regs.set(access.register, value.into());
+    if write {
+        let value = vcpu.frame.get(place).copied().unwrap_or(0);
+        vcpu.regs.set(access.register, value.into());
+    }
     let wanted = MmioAccess {
         width: access.width,
         register: access.register,
@@ -86,68 +109,151 @@ fn device(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> bo
     {
         return false;
     }
-    let value = vcpu.regs.get(access.register) as u32;
-    if let Some(slot) = place.and_then(|place| vcpu.frame.get_mut(place)) {
-        *slot = value;
+    if !write && let Some(slot) = vcpu.frame.get_mut(place) {
+        *slot = vcpu.regs.get(access.register) as u32;
     }
     if core::mem::take(&mut vcpu.core.rearm) {
         set_timer(Some(vcpu), cpu);
     }
-    let pc = read!("elr_el2");
-    (vcpu.regs.pc, vcpu.regs.pstate) = (pc, psr);
-    vcpu.regs.advance(Esr::from_bits(esr).instruction_length());
-    write!("elr_el2", vcpu.regs.pc);
-    write!("spsr_el2", vcpu.regs.pstate);
+    let pc = advance(vcpu, esr, psr);
     vcpu.trail.add(esr, pc);
     count(vcpu, cpu, board, Cause::Device);
     true
 }
 
-/// Acknowledges a physical interrupt; whether it is done with. If not, it waits in the pCPU's
-/// record.
-pub fn interrupt(vcpu: *mut Vcpu) -> bool {
-    let (vcpu, cpu, board) = arrived(vcpu);
-    let gic = board.gic;
-    let Some(taken) = gic.acknowledge() else {
-        count(vcpu, cpu, board, Cause::Interrupt);
-        return true;
-    };
-    gic.drop_priority(taken);
-    let id = taken.id();
-    let lists = &mut gic.lists();
-    let cause = if id == board.interrupts.virtual_timer {
-        // Deactivated by the guest, through the list register.
-        let (vm, vcpu_id) = (&vcpu.unit.vm, vcpu.core.id);
-        if !vm.virtual_timer_again(vcpu_id, id, lists) {
-            guest(vcpu, board, lists).virtual_timer(id);
-        }
-        Cause::Timer
-    } else if id == KICK && !cpu.is_shared() {
-        gic.end(taken);
-        if !kicked(vcpu, board, lists) {
-            return false;
-        }
-        Cause::Interrupt
-    } else if id == board.interrupts.maintenance && guest(vcpu, board, lists).hardware_ended() {
-        gic.end(taken);
-        Cause::Interrupt
-    } else {
-        cpu.taken = Some(taken);
+/// An SGI to one other vCPU.
+#[inline(always)]
+fn sgir(vcpu: *mut Vcpu, esr: u64) -> bool {
+    const PAGE: u64 = platform::GIC_DIST.get() >> 12 << 4;
+    let Some(register) = register_of_word_store(esr) else {
         return false;
     };
-    count(vcpu, cpu, board, cause);
+    let there = read!("far_el2") & 0xfff == Sgir::OFFSET && read!("hpfar_el2") == PAGE;
+    if !there {
+        return false;
+    }
+    let psr = read!("spsr_el2");
+    let (vcpu, cpu, board) = arrived(vcpu);
+    let place = place(register, psr);
+    let Some(value) = place.and_then(|place| vcpu.frame.get(place)).copied() else {
+        return false;
+    };
+    let sent = vcpu.unit.vm.post_sgir(board, vcpu.core.id, value);
+    if !sent {
+        return false;
+    }
+    let pc = advance(vcpu, esr, psr);
+    vcpu.trail.add(esr, pc);
+    count(vcpu, cpu, board, Cause::Device);
     true
 }
 
-/// After a kick: serves it where all that it was for is interrupts for this vCPU.
-fn kicked(vcpu: &mut Vcpu, board: &'static Board, lists: &mut HostLists) -> bool {
-    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
+/// Past the instruction that made the exit, by the CPU's own registers; where it was.
+#[inline(always)]
+fn advance(vcpu: &mut Vcpu, esr: u64, psr: u64) -> u64 {
+    let pc = read!("elr_el2");
+    let length = Esr::from_bits(esr).instruction_length();
+    match Regs::next_outside_it(pc, psr, length) {
+        Some(next) => write!("elr_el2", next),
+        None => advance_in_it(vcpu, pc, psr, length),
+    }
+    pc
+}
+
+/// The same within an IT block.
+#[cold]
+fn advance_in_it(vcpu: &mut Vcpu, pc: u64, psr: u64, length: u64) {
+    (vcpu.regs.pc, vcpu.regs.pstate) = (pc, psr);
+    vcpu.regs.advance(length);
+    write!("elr_el2", vcpu.regs.pc);
+    write!("spsr_el2", vcpu.regs.pstate);
+}
+
+/// A physical interrupt, which is acknowledged here in any case.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
+    let (_, cpu, board) = arrived(vcpu);
+    let Interface::V2(gic, lists) = board.gic;
+    let Some(taken) = board.gic.acknowledge() else {
+        return nothing(vcpu);
+    };
+    board.gic.drop_priority(taken);
+    let id = taken.id();
+    if id == KICK && !cpu.is_shared() {
+        return kick(vcpu, taken, gic, lists);
+    }
+    if id == board.interrupts.virtual_timer {
+        return virtual_timer(vcpu, taken, lists);
+    }
+    if id == board.interrupts.maintenance {
+        return end_reported(vcpu, taken);
+    }
+    cpu.taken = Some(taken);
+    answer(vcpu, false)
+}
+
+/// It has gone again.
+#[cold]
+fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    count(ours, cpu, board, Cause::Interrupt);
+    vcpu
+}
+
+/// Serves a kick where all that it was for is interrupts for this vCPU.
+#[inline(always)]
+fn kick(vcpu: *mut Vcpu, taken: Taken, gic: HostGicV2, mut lists: GichLists) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    taken.end(&gic);
+    let (vm, id) = (&ours.unit.vm, ours.core.id);
     // Whoever changes whether a vCPU may run asks for its attention, too.
     let Some(mail) = vm.requests(id).take_interrupts_alone() else {
-        return false;
+        return answer(vcpu, false);
     };
-    if !vm.show_mail(id, mail, GicVersion::V2, lists) {
-        guest(vcpu, board, lists).interrupts_changed(mail);
+    if !vm.show_mail(id, mail, GicVersion::V2, &mut lists) {
+        return interrupts_changed(vcpu, mail);
     }
-    true
+    count(ours, cpu, board, Cause::Interrupt);
+    vcpu
+}
+
+#[inline(never)]
+fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    guest(ours, board, &mut board.gic.lists()).interrupts_changed(mail);
+    count(ours, cpu, board, Cause::Interrupt);
+    vcpu
+}
+
+/// It is deactivated by the guest, through the list register.
+#[inline(never)]
+fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: GichLists) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    let (vm, id) = (&ours.unit.vm, ours.core.id);
+    if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
+        return virtual_timer_at_length(vcpu, taken);
+    }
+    count(ours, cpu, board, Cause::Timer);
+    vcpu
+}
+
+#[inline(never)]
+fn virtual_timer_at_length(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    guest(ours, board, &mut board.gic.lists()).virtual_timer(taken.id());
+    count(ours, cpu, board, Cause::Timer);
+    vcpu
+}
+
+/// The guest has ended its timer's interrupt.
+#[inline(never)]
+fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    if !guest(ours, board, &mut board.gic.lists()).hardware_ended() {
+        cpu.taken = Some(taken);
+        return answer(vcpu, false);
+    }
+    board.gic.end(taken);
+    count(ours, cpu, board, Cause::Interrupt);
+    vcpu
 }

@@ -29,6 +29,12 @@ impl Taken {
     pub fn id(self) -> IntId {
         IntId::new(self.0 & 0x3ff)
     }
+
+    /// Deactivates it, so that it can come again.
+    #[inline(always)]
+    pub fn end(self, gic: &HostGicV2) {
+        gic.deactivate(self.0);
+    }
 }
 
 impl Interface {

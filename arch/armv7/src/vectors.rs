@@ -1,7 +1,8 @@
 //! Trap entry and return.
 //!
 //! While a guest runs, SP_hyp points at its [`Vcpu`], whose first field is the trap frame: an
-//! exit stores registers without needing a free one, then takes the pCPU's stack. Hyp mode uses
+//! exit stores registers without needing a free one, then takes the pCPU's stack. A frequent exit is
+//! over before the banked registers are looked at (`fast.rs`). Hyp mode uses
 //! LR_usr and the User bank of R8 to R12 (DDI 0406C, B1.3.2), so these are what is stored; the
 //! banked registers of the guest's other modes stay in the CPU until Rust asks for them. The
 //! handler gets the vCPU that ran and answers with the vCPU to resume; nothing of the
@@ -19,12 +20,17 @@ core::arch::global_asm!(
     .arm
     .arch_extension virt
 
-    // From the guest: R0 to R12 and LR_usr to the frame, and on to the handler.
-    .macro from_guest handler
+    // From the guest: R0 to R12 and LR_usr to the frame. What is frequent is done with by \fast,
+    // which leaves at once. It answers with the vCPU, plus one if it is not done with.
+    .macro from_guest fast, handler
     stmia   sp, {{r0-r12, lr}}
     mov     r0, sp
     ldr     sp, [r0, #{stack}]
     mov     r11, #0
+    bl      \fast
+    tst     r0, #1
+    beq     hanok_enter
+    sub     r0, r0, #1
     bl      \handler
     b       hanok_enter
     .endm
@@ -61,9 +67,9 @@ hyp_prefetch:
 hyp_data:
     from_hypervisor 4
 guest_sync:
-    from_guest hanok_on_sync
+    from_guest hanok_fast_sync, hanok_on_sync
 guest_irq:
-    from_guest hanok_on_irq
+    from_guest hanok_fast_irq, hanok_on_irq
 
     // To the guest: r0 = the vCPU.
     .global hanok_enter

@@ -64,6 +64,17 @@ impl Regs {
         pstate & !(SOFTWARE_STEP | BRANCH_TYPE)
     }
 
+    /// Where an AArch32 vCPU goes on past an instruction of `bytes` bytes at `pc`, where that is
+    /// all that [`Self::advance`] would change; `None` in an IT block.
+    #[inline(always)]
+    pub const fn next_outside_it(pc: u64, pstate: u64, bytes: u64) -> Option<u64> {
+        const IT: u64 = 0x3f << 10 | 3 << 25;
+        if pstate & (IT | SOFTWARE_STEP) != 0 {
+            return None;
+        }
+        Some(pc.wrapping_add(bytes))
+    }
+
     /// The next state of a T32 IT block (DDI 0487, AArch32.ITAdvance). IT[7:2] is at bit 10
     /// of the saved PSTATE and IT[1:0] at bit 25; outside a block both are zero and stay so.
     #[inline(never)]
@@ -149,6 +160,21 @@ mod tests {
             assert_eq!(regs.pstate, t32(it).pstate, "{it:#010b}");
         }
         assert_eq!(regs.pc, 8);
+    }
+
+    #[test]
+    fn outside_an_it_block_the_next_instruction_is_all_there_is() {
+        for (it, bytes) in (0..256).flat_map(|it| [(it, 2), (it, 4)]) {
+            for step in [0, SOFTWARE_STEP] {
+                let mut regs = t32(it);
+                (regs.pc, regs.pstate) = (0x8000_0ffe, regs.pstate | step | 0xf << 28);
+                let before = regs;
+                regs.advance(bytes);
+                let short = Regs::next_outside_it(before.pc, before.pstate, bytes);
+                assert_eq!(short.is_some(), regs.pstate == before.pstate && it == 0);
+                assert!(short.is_none_or(|pc| pc == regs.pc));
+            }
+        }
     }
 
     #[test]

@@ -78,6 +78,21 @@ pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The flat binary of the 32-bit program in `guests/NAME`, linked to run at `base`: where its
+/// RAM is not where a VM's is. As a file.
+pub fn guest_at(root: &Path, name: &str, base: u64) -> Result<PathBuf> {
+    let step = Step::new(format!("Building the guest {name} for {base:#x}"));
+    let package = package_in(&root.join("guests").join(name))?;
+    let mut build = cargo(root);
+    build.env("HANOK_IMAGE_BASE", format!("{base:#x}"));
+    let flat = image::flatten(&built(root, build, &package, TARGET_32)?)?;
+    let path = repo::target_dir(root).join("hanok").join("guests");
+    let path = path.join(format!("{name}-arm-{base:x}.bin"));
+    repo::write_whole(&path, &flat)?;
+    step.done();
+    Ok(path)
+}
+
 /// The name of the package in `folder`.
 fn package_in(folder: &Path) -> Result<String> {
     let path = folder.join("Cargo.toml");
@@ -98,7 +113,10 @@ fn flat(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
 
 /// Builds `package` for `target`: its ELF file.
 pub fn elf(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
-    let mut build = cargo(root);
+    built(root, cargo(root), package, target)
+}
+
+fn built(root: &Path, mut build: Command, package: &str, target: &str) -> Result<Vec<u8>> {
     build.args(["build", "--release", "-p", package, "--target", target]);
     process::run(&mut build)?;
     let elf = elf_path(root, package, target);

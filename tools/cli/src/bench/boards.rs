@@ -95,7 +95,9 @@ impl Boards<'_> {
                 cmdline: format!("console={console} {CMDLINE} {}", self.rows(job)),
             });
         }
-        let payload = found.payload.clone();
+        let moved = found.payload_in_xen.clone();
+        let moved = moved.filter(|_| job.side == Side::Xen);
+        let payload = moved.or_else(|| found.payload.clone());
         Ok(Guest {
             kernel: payload.ok_or_else(|| failure(Code::Refused, "no payload was built"))?,
             initramfs: None,

@@ -66,6 +66,10 @@ pub fn kernel(architecture: Architecture) -> &'static str {
     reference.strip_suffix(":armhf").unwrap_or(reference)
 }
 
+/// Where the 32-bit payload runs in Xen, which gives its first domain 256 MiB from 0x6000_0000
+/// on: its code holds absolute addresses.
+const XEN_PAYLOAD: u64 = 0x6080_0000;
+
 /// The programs of lmbench that the script runs, and the one that they run.
 const ROWS: [&str; 12] = [
     "lat_syscall",
@@ -92,6 +96,8 @@ pub struct Materials {
     pub userland: Option<PathBuf>,
     /// The bare-metal payload, where a figure needs it.
     pub payload: Option<PathBuf>,
+    /// The same where Xen gives its first domain RAM, if that is elsewhere.
+    pub payload_in_xen: Option<PathBuf>,
     /// Xen's image, where Xen is measured.
     pub xen: Option<PathBuf>,
     /// What KVM's host boots with, without what a single run adds.
@@ -181,6 +187,8 @@ impl Materials {
             .then(|| host(root, store))
             .transpose()?;
         let payload = plan.needs_payload();
+        let moved = payload && plan.wants(Side::Xen) && architecture == Architecture::Arm;
+        let moved = moved.then(|| cargo::guest_at(root, "bench", XEN_PAYLOAD));
         let payload = payload.then(|| cargo::guest(root, "bench", cargo::target(architecture)));
         let userland = plan.needs_linux().then(|| {
             let path = dir.join("userland");
@@ -191,6 +199,7 @@ impl Materials {
             qemu: store.qemu()?,
             userland: userland.transpose()?,
             payload: payload.transpose()?,
+            payload_in_xen: moved.transpose()?,
             versions: versions(store, &kernel, plan),
             kernel,
             xen,

@@ -23,7 +23,7 @@ primary_entry:
     b       entry
     .word   0x016f2818              // a zImage
     .word   0                       // that may be loaded anywhere
-    .word   _end - primary_entry
+    .word   _data_end - primary_entry   // the file's end: Xen refuses another
 
 entry:
     cpsid   aif, #0x1f

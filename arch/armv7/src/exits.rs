@@ -55,10 +55,9 @@ fn go_on(vcpu: *mut Vcpu, cause: Cause, after: After) -> *mut Vcpu {
 /// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
 #[inline(always)]
 pub(crate) fn count(vcpu: &Vcpu, cpu: &mut Cpu, board: &Board, cause: Cause) {
-    let counters = vcpu.unit.vm.counters(vcpu.core.id);
-    counters.count(cause);
+    vcpu.counters.count(cause);
     if board.counts_instructions {
-        counters.charge(cause, cpu.instructions_since());
+        vcpu.counters.charge(cause, cpu.instructions_since());
     }
 }
 

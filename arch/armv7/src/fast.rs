@@ -7,7 +7,8 @@
 //!
 //! - a hypercall with a constant answer;
 //! - a load or store of one register to a device, of little-endian data;
-//! - the sending of an SGI to one other vCPU, by GICD_SGIR;
+//! - the sending of an SGI to one other vCPU, by GICD_SGIR, and a load of what the distributor's
+//!   own registers say;
 //! - the virtual timer's interrupt, and the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
@@ -16,8 +17,8 @@ use crate::interrupts::{Interface, KICK, Taken};
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
-use hanok_arm_common::{GichLists, HostGicV2};
-use hanok_decode::{Class, Esr, Frequent, Psr, mode, register_of_word_store};
+use hanok_arm_common::GichLists;
+use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
 use hanok_types::{GicVersion, Regs, platform};
 use hanok_vgic::Sgir;
 use hanok_vm::{Cause, Mail, MmioAccess, constant_answer};
@@ -32,33 +33,30 @@ fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
     }
 }
 
-/// A synchronous exit.
+/// A data abort, and its HSR.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
-    const HYPERCALL: u64 = Class::Hvc32 as u64;
-    const DATA_ABORT: u64 = Class::DataAbortLower as u64;
-    let esr = read!("esr_el2");
-    match esr >> 26 & 0x3f {
-        HYPERCALL => answer(vcpu, hypercall(vcpu, esr)),
-        DATA_ABORT if sgir(vcpu, esr) => vcpu,
-        DATA_ABORT => device(vcpu, esr),
-        _ => answer(vcpu, false),
+extern "C" fn hanok_fast_data_abort(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
+    let esr = u64::from(esr);
+    /// HPFAR of the distributor, which is one page.
+    const DISTRIBUTOR: u64 = platform::GIC_DIST.get() >> 12 << 4;
+    if read!("hpfar_el2") == DISTRIBUTOR && distributor(vcpu, esr) {
+        return vcpu;
     }
+    device(vcpu, esr)
 }
 
-#[inline(always)]
-fn hypercall(vcpu: *mut Vcpu, esr: u64) -> bool {
-    // SAFETY: as in `arrived`; the reference ends here.
-    let id = unsafe { (*vcpu).frame[0] };
-    let Some(answer) = constant_answer(id) else {
-        return false;
+/// HVC, and its HSR.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_fast_hypercall(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    let Some(constant) = constant_answer(ours.frame[0]) else {
+        return answer(vcpu, false);
     };
-    let (vcpu, cpu, board) = arrived(vcpu);
     // HVC's return address is already that of the next instruction.
-    vcpu.frame[0] = answer as u32;
-    vcpu.trail.add(esr, read!("elr_el2"));
-    count(vcpu, cpu, board, Cause::Hypercall);
-    true
+    ours.frame[0] = constant as u32;
+    ours.trail.add(esr.into(), read!("elr_el2"));
+    count(ours, cpu, board, Cause::Hypercall);
+    vcpu
 }
 
 /// Where in the frame a register is, in the mode that `psr` says; `None` where it is not, or
@@ -121,26 +119,35 @@ fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
     true
 }
 
-/// An SGI to one other vCPU.
+/// A load of a word of the distributor's that has nothing to do with list registers, or an SGI to
+/// one other vCPU.
 #[inline(always)]
-fn sgir(vcpu: *mut Vcpu, esr: u64) -> bool {
-    const PAGE: u64 = platform::GIC_DIST.get() >> 12 << 4;
-    let Some(register) = register_of_word_store(esr) else {
-        return false;
-    };
-    let there = read!("far_el2") & 0xfff == Sgir::OFFSET && read!("hpfar_el2") == PAGE;
-    if !there {
-        return false;
-    }
-    let psr = read!("spsr_el2");
+fn distributor(vcpu: *mut Vcpu, esr: u64) -> bool {
+    /// HSR.ISS.WnR of a data abort.
+    const WRITE: u64 = 1 << 6;
+    let (offset, psr) = (read!("far_el2") & 0xfff, read!("spsr_el2"));
     let (vcpu, cpu, board) = arrived(vcpu);
-    let place = place(register, psr);
-    let Some(value) = place.and_then(|place| vcpu.frame.get(place)).copied() else {
-        return false;
-    };
-    let sent = vcpu.unit.vm.post_sgir(board, vcpu.core.id, value);
-    if !sent {
-        return false;
+    let vm = &vcpu.unit.vm;
+    if esr & WRITE == 0 {
+        let Some(register) = register_of_word_load(esr) else {
+            return false;
+        };
+        let Some(to) = place(register, psr).and_then(|place| vcpu.frame.get_mut(place)) else {
+            return false;
+        };
+        let Some(value) = vm.distributor_word(vcpu.core.id, offset) else {
+            return false;
+        };
+        *to = value;
+    } else {
+        let register = register_of_word_store(esr).filter(|_| offset == Sgir::OFFSET);
+        let place = register.and_then(|register| place(register, psr));
+        let Some(value) = place.and_then(|place| vcpu.frame.get(place)) else {
+            return false;
+        };
+        if !vm.post_sgir(board, vcpu.core.id, *value) {
+            return false;
+        }
     }
     let pc = advance(vcpu, esr, psr);
     vcpu.trail.add(esr, pc);
@@ -172,15 +179,26 @@ fn advance_in_it(vcpu: &mut Vcpu, pc: u64, psr: u64, length: u64) {
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (_, cpu, board) = arrived(vcpu);
-    let Interface::V2(gic, lists) = board.gic;
-    let Some(taken) = board.gic.acknowledge() else {
+    let (ours, cpu, board) = arrived(vcpu);
+    let Interface::V2(gic, mut lists) = board.gic;
+    let taken = Taken::now(&gic);
+    if taken.is_none() {
         return nothing(vcpu);
-    };
+    }
     board.gic.drop_priority(taken);
     let id = taken.id();
     if id == KICK && !cpu.is_shared() {
-        return kick(vcpu, taken, gic, lists);
+        taken.end(&gic);
+        let (vm, id) = (&ours.unit.vm, ours.core.id);
+        // Whoever changes whether a vCPU may run asks for its attention, too.
+        let Some(mail) = ours.requests.take_interrupts_alone() else {
+            return answer(vcpu, false);
+        };
+        if !vm.show_mail(id, mail, GicVersion::V2, &mut lists) {
+            return interrupts_changed(vcpu, mail);
+        }
+        count(ours, cpu, board, Cause::Interrupt);
+        return vcpu;
     }
     if id == board.interrupts.virtual_timer {
         return virtual_timer(vcpu, taken, lists);
@@ -200,23 +218,7 @@ fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
     vcpu
 }
 
-/// Serves a kick where all that it was for is interrupts for this vCPU.
-#[inline(always)]
-fn kick(vcpu: *mut Vcpu, taken: Taken, gic: HostGicV2, mut lists: GichLists) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    taken.end(&gic);
-    let (vm, id) = (&ours.unit.vm, ours.core.id);
-    // Whoever changes whether a vCPU may run asks for its attention, too.
-    let Some(mail) = vm.requests(id).take_interrupts_alone() else {
-        return answer(vcpu, false);
-    };
-    if !vm.show_mail(id, mail, GicVersion::V2, &mut lists) {
-        return interrupts_changed(vcpu, mail);
-    }
-    count(ours, cpu, board, Cause::Interrupt);
-    vcpu
-}
-
+/// A kick's mail that needs the whole controller.
 #[inline(never)]
 fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
     let (ours, cpu, board) = arrived(vcpu);

@@ -24,6 +24,19 @@ pub enum Interface {
 pub struct Taken(u32);
 
 impl Taken {
+    /// Acknowledges the pending interrupt of the highest priority; [`Self::is_none`] where there
+    /// is none.
+    #[inline(always)]
+    pub fn now(gic: &HostGicV2) -> Self {
+        Self(gic.acknowledge())
+    }
+
+    /// Whether nothing was pending: the special ids (IHI 0048B, 3.2.5).
+    #[inline(always)]
+    pub fn is_none(self) -> bool {
+        self.0 & 0x3ff >= 1020
+    }
+
     /// Which.
     #[inline(always)]
     pub fn id(self) -> IntId {
@@ -46,9 +59,8 @@ impl Interface {
     /// Takes the pending interrupt of the highest priority, if there is one.
     #[inline(always)]
     pub fn acknowledge(&self) -> Option<Taken> {
-        let taken = Taken(self.gic().acknowledge());
-        // The special ids, where nothing is pending (IHI 0048B, 3.2.5).
-        (taken.0 & 0x3ff < 1020).then_some(taken)
+        let taken = Taken::now(self.gic());
+        (!taken.is_none()).then_some(taken)
     }
 
     /// Drops its priority.

@@ -12,6 +12,7 @@ use crate::{read, write};
 use hanok_decode::{Psr, mode};
 use hanok_sched::Entity;
 use hanok_types::{Deadline, Regs};
+use hanok_vm::{Counters, Requests};
 
 /// Registers that the trap entry saves: R0 to R12 and LR_usr.
 const FRAME: usize = 14;
@@ -32,6 +33,10 @@ pub struct Vcpu {
     pub regs: Regs,
     /// Its VM.
     pub unit: &'static VmUnit,
+    /// What counts its exits.
+    pub counters: &'static Counters,
+    /// What others ask of it.
+    pub requests: &'static Requests,
     /// The core's part.
     pub core: hanok_vm::Vcpu,
     /// HCR while it runs.
@@ -82,6 +87,8 @@ impl Vcpu {
             stack: 0,
             regs: Regs::default(),
             unit,
+            counters: unit.vm.counters(core.id),
+            requests: unit.vm.requests(core.id),
             core,
             hcr,
             entity: Entity::FIRST,

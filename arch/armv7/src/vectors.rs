@@ -13,6 +13,7 @@
 
 use crate::vcpu::Vcpu;
 use core::mem::offset_of;
+use hanok_decode::Class;
 
 core::arch::global_asm!(
     r#"
@@ -20,17 +21,32 @@ core::arch::global_asm!(
     .arm
     .arch_extension virt
 
-    // From the guest: R0 to R12 and LR_usr to the frame. What is frequent is done with by \fast,
-    // which leaves at once. It answers with the vCPU, plus one if it is not done with.
-    .macro from_guest fast, handler
+    // From the guest: R0 to R12 and LR_usr to the frame, and on to the pCPU's stack; R0 = the vCPU.
+    .macro from_guest
     stmia   sp, {{r0-r12, lr}}
     mov     r0, sp
     ldr     sp, [r0, #{stack}]
-    mov     r11, #0
-    bl      \fast
+    .endm
+
+    // Back to the guest of the vCPU at SP.
+    .macro leave
+    ldmia   sp, {{r0-r12, lr}}
+    eret
+    // Nothing may be speculated past the return (straight-line speculation).
+    dsb     nsh
+    isb
+    .endm
+
+    // Behind what serves frequent exits, which answers with the vCPU, plus one if the exit is not
+    // done with: then \handler has it.
+    .macro finish handler
     tst     r0, #1
-    beq     hanok_enter
+    bne     1f
+    mov     sp, r0
+    leave
+1:
     sub     r0, r0, #1
+    mov     r11, #0
     bl      \handler
     b       hanok_enter
     .endm
@@ -66,20 +82,34 @@ hyp_prefetch:
     from_hypervisor 3
 hyp_data:
     from_hypervisor 4
+    // By HSR.EC (B3.13.6): a data abort, HVC, and all others; R1 = HSR.
 guest_sync:
-    from_guest hanok_fast_sync, hanok_on_sync
+    from_guest
+    mrc     p15, 4, r1, c5, c2, 0
+    lsr     r2, r1, #26
+    cmp     r2, #{data_abort}
+    bne     2f
+    bl      hanok_fast_data_abort
+    finish  hanok_on_sync
+2:
+    cmp     r2, #{hypercall}
+    bne     3f
+    bl      hanok_fast_hypercall
+    finish  hanok_on_sync
+3:
+    mov     r11, #0
+    bl      hanok_on_sync
+    b       hanok_enter
 guest_irq:
-    from_guest hanok_fast_irq, hanok_on_irq
+    from_guest
+    bl      hanok_fast_irq
+    finish  hanok_on_irq
 
     // To the guest: r0 = the vCPU.
     .global hanok_enter
 hanok_enter:
     mov     sp, r0
-    ldmia   sp, {{r0-r12, lr}}
-    eret
-    // Nothing may be speculated past the return (straight-line speculation).
-    dsb     nsh
-    isb
+    leave
 
     // r0 = the emergency stack, r1 and lr of then on it; r1 = vector; r0 of then in TPIDRURO.
 hanok_hyp_fault_entry:
@@ -115,6 +145,8 @@ hanok_go_on_stack:
 "#,
     stack = const offset_of!(Vcpu, stack),
     emergency = const offset_of!(crate::cpu::Cpu, emergency_stack),
+    data_abort = const Class::DataAbortLower as u32,
+    hypercall = const Class::Hvc32 as u32,
 );
 
 const _: () = assert!(offset_of!(Vcpu, frame) == 0);

@@ -84,6 +84,18 @@ pub const fn register_of_word_store(esr: u64) -> Option<u8> {
     Some((esr >> 16 & 0x1f) as u8)
 }
 
+/// The same of a load that extends no sign: the register that it fills.
+#[inline(always)]
+pub const fn register_of_word_load(esr: u64) -> Option<u8> {
+    const LOAD: u64 = (Class::DataAbortLower as u64) << 26 | 1 << 24 | 0b10 << 22;
+    /// As for stores, but SSE.
+    const ANY: u64 = 1 << 25 | 0x3f << 15 | 1 << 14 | 0b11 << 11 | 1 << 9 | 3 | !0 << 32;
+    if esr & !ANY != LOAD | TRANSLATION as u64 {
+        return None;
+    }
+    Some((esr >> 16 & 0x1f) as u8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +145,25 @@ mod tests {
         );
     }
 
+    /// As [`agrees`], for loads of words.
+    fn agrees_on_word_loads(esr: u64) {
+        let long = match Frequent::decode(esr) {
+            Some(Frequent::Access {
+                access,
+                write: false,
+            }) if access.width == hanok_types::Width::Word && !access.sign_extend => {
+                Some(access.register)
+            }
+            _ => None,
+        };
+        let short = register_of_word_load(esr);
+        // As above.
+        assert!(
+            short == long || esr >> 13 & 1 != 0,
+            "{esr:#x}: {short:?}, {long:?}"
+        );
+    }
+
     #[test]
     fn every_field_of_the_frequent_classes() {
         for class in [0x16, 0x17, 0x18, 0x24, 0x25] {
@@ -146,9 +177,11 @@ mod tests {
         }
         for iss in 0..1u64 << 25 {
             agrees_on_word_stores(0x24 << 26 | iss);
+            agrees_on_word_loads(0x24 << 26 | iss);
         }
         for class in 0..64 {
             agrees_on_word_stores(class << 26 | 1 << 25 | 0x186_0044);
+            agrees_on_word_loads(class << 26 | 1 << 25 | 0x186_0004);
             agrees_on_writes(class << 26 | 1 << 25 | 0x3a_30f6);
         }
     }

@@ -35,7 +35,7 @@ pub use abort::{Access, DataAbort, Fault, InstructionAbort};
 pub use class::{Class, Esr};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
 pub use exception::{Control, fault_status, offset};
-pub use frequent::{Frequent, operand_of_write, register_of_word_store};
+pub use frequent::{Frequent, operand_of_write, register_of_word_load, register_of_word_store};
 pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,

@@ -12,6 +12,21 @@ use hanok_vgic::{Frame, Sgir};
 /// Nanoseconds a second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
+impl Vm {
+    /// What a load of a word of the distributor's at `offset` by one of its vCPUs gives, where it
+    /// is a register of which no list register knows anything: as a load by
+    /// [`Guest::by_register`]. `None`, and nothing has been done, for others.
+    #[inline(always)]
+    pub fn distributor_word(&self, from: VcpuId, offset: u64) -> Option<u32> {
+        if !offset.is_multiple_of(Width::Word.bytes()) {
+            return None;
+        }
+        let frame = Frame::distributor(self.gic_version(), from);
+        let value = self.gic.lock().read_steady(frame, offset, Width::Word)?;
+        Some(value as u32)
+    }
+}
+
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub(crate) fn data_abort(&mut self, abort: DataAbort) -> Action {
         match self.finish(abort) {

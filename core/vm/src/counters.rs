@@ -5,7 +5,11 @@
 //! store of an atomic, with no read-modify-write: there is one writer at a time.
 
 use crate::Exit;
-use core::sync::atomic::{AtomicU64, Ordering};
+#[cfg(any(test, target_pointer_width = "64"))]
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering;
+#[cfg(any(test, not(target_pointer_width = "64")))]
+use core::sync::atomic::{AtomicU32, fence};
 
 /// Why the hypervisor ran on a vCPU's behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,43 +99,146 @@ impl From<&Exit> for Cause {
 /// One vCPU's counts since its VM was made.
 #[derive(Debug, Default)]
 pub struct Counters {
-    exits: [AtomicU64; Cause::COUNT],
-    instructions: [AtomicU64; Cause::COUNT],
+    exits: [Count; Cause::COUNT],
+    instructions: [Count; Cause::COUNT],
 }
 
 impl Counters {
     /// An exit happened. On the vCPU's own pCPU.
     #[inline(always)]
     pub fn count(&self, cause: Cause) {
-        add(&self.exits[cause as usize], 1);
+        self.exits[cause as usize].add(1);
     }
 
     /// The hypervisor executed `instructions` for it. On the vCPU's own pCPU.
     #[inline(always)]
     pub fn charge(&self, cause: Cause, instructions: u64) {
-        add(&self.instructions[cause as usize], instructions);
+        self.instructions[cause as usize].add(instructions);
     }
 
     /// How many exits there were for `cause`.
     pub fn exits(&self, cause: Cause) -> u64 {
-        self.exits[cause as usize].load(Ordering::Relaxed)
+        self.exits[cause as usize].get()
     }
 
     /// How many instructions they took; zero where the CPU does not count them.
     pub fn instructions(&self, cause: Cause) -> u64 {
-        self.instructions[cause as usize].load(Ordering::Relaxed)
+        self.instructions[cause as usize].get()
     }
 }
 
-#[inline(always)]
-fn add(count: &AtomicU64, more: u64) {
-    let value = count.load(Ordering::Relaxed).wrapping_add(more);
-    count.store(value, Ordering::Relaxed);
+/// A count to which one pCPU adds, and which all read.
+#[cfg(target_pointer_width = "64")]
+type Count = Whole;
+#[cfg(not(target_pointer_width = "64"))]
+type Count = Halves;
+
+/// Where the CPU loads and stores 64 bits at once.
+#[cfg(any(test, target_pointer_width = "64"))]
+#[derive(Debug, Default)]
+struct Whole(AtomicU64);
+
+#[cfg(any(test, target_pointer_width = "64"))]
+impl Whole {
+    #[inline(always)]
+    fn add(&self, more: u64) {
+        let value = self.0.load(Ordering::Relaxed).wrapping_add(more);
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Where an atomic access to 64 bits is a loop of exclusive ones: twice as long as the rest of
+/// what an exit's count takes. The upper half changes once in 2^32, and is odd meanwhile, so that
+/// a reader knows that it has to look again.
+#[cfg(any(test, not(target_pointer_width = "64")))]
+#[derive(Debug, Default)]
+struct Halves {
+    low: AtomicU32,
+    /// The upper half of the count, twice.
+    high: AtomicU32,
+}
+
+#[cfg(any(test, not(target_pointer_width = "64")))]
+impl Halves {
+    #[inline(always)]
+    fn add(&self, more: u64) {
+        let low = self.low.load(Ordering::Relaxed);
+        let (sum, carry) = low.overflowing_add(more as u32);
+        if carry || more >> 32 != 0 {
+            self.add_to_both(sum, (more >> 32) as u32 + u32::from(carry));
+        } else {
+            self.low.store(sum, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn add_to_both(&self, low: u32, high: u32) {
+        let old = self.high.load(Ordering::Relaxed);
+        self.high.store(old | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.low.store(low, Ordering::Relaxed);
+        let new = old.wrapping_add(high.wrapping_mul(2));
+        self.high.store(new, Ordering::Release);
+    }
+
+    fn get(&self) -> u64 {
+        loop {
+            let high = self.high.load(Ordering::Acquire);
+            let low = self.low.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if high & 1 == 0 && self.high.load(Ordering::Relaxed) == high {
+                return u64::from(high / 2) << 32 | u64::from(low);
+            }
+            core::hint::spin_loop();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_in_halves_is_a_count() {
+        let (whole, halves) = (Whole::default(), Halves::default());
+        for more in [
+            0,
+            1,
+            u64::from(u32::MAX),
+            1,
+            1 << 32,
+            3 << 32 | 7,
+            0xffff_fff8,
+            1 << 62,
+        ] {
+            whole.add(more);
+            halves.add(more);
+            assert_eq!(whole.get(), halves.get(), "{more:#x}");
+        }
+    }
+
+    #[test]
+    fn who_reads_a_count_in_halves_sees_it_grow() {
+        const STEP: u64 = 0x7fff_ffff;
+        const STEPS: u64 = 200_000;
+        let halves = Halves::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..STEPS).for_each(|_| halves.add(STEP)));
+            let mut last = 0;
+            while last < STEP * STEPS {
+                let now = halves.get();
+                assert!(
+                    now >= last && now.is_multiple_of(STEP),
+                    "{now:#x} after {last:#x}"
+                );
+                last = now;
+            }
+        });
+    }
 
     #[test]
     fn each_cause_has_its_place() {

@@ -250,3 +250,34 @@ fn the_syndrome_counts_more_than_the_instruction() {
     assert_eq!(vm.handle(0, by_word(UART, true, 0x3900_0027)), Action::Next);
     assert_eq!(vm.machine.line.borrow().sent, b"SS");
 }
+
+/// What a backend serves on a short way is what the long way gives, of every word.
+#[test]
+fn a_word_of_the_distributor_is_the_same_on_both_ways() {
+    for version in [hanok_types::GicVersion::V2, hanok_types::GicVersion::V3] {
+        let [short, mut long] = [(); 2].map(|()| {
+            let mut vm = Fixture::with_gic(2, version);
+            for (offset, value) in [(0, 3), (0x100, 0x8001), (0x420, 0x1234_5678), (0x800, 7)] {
+                put(&mut vm, GICD + offset, Width::Word, value);
+            }
+            vm
+        });
+        let mut answered = 0;
+        for offset in 0..platform::GIC_V2_DIST_SIZE {
+            let id = hanok_types::VcpuId::new(0);
+            let Some(word) = short.vm.distributor_word(id, offset) else {
+                continue;
+            };
+            answered += 1;
+            let at = GICD + offset;
+            assert_eq!(
+                u64::from(word),
+                get(&mut long, at, Width::Word),
+                "{offset:#x}"
+            );
+        }
+        assert!(answered > 800, "{answered} words");
+        let unknown = [&short, &long].map(|vm| vm.vm.gic.lock().unknown_accesses());
+        assert_eq!(unknown[0], unknown[1]);
+    }
+}

@@ -67,6 +67,15 @@ extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
     go_on(vcpu, cause, after)
 }
 
+/// HVC to let others run, which answers with `answer`: nobody looks at another register.
+pub(crate) fn yields(vcpu: *mut Vcpu, esr: u64, answer: i64) -> *mut Vcpu {
+    let (ours, ..) = arrived(vcpu);
+    ours.frame[0] = answer as u32;
+    ours.arrive_folded();
+    ours.trail.add(esr, read!("elr_el2"));
+    go_on(vcpu, Cause::Hypercall, After::Yield)
+}
+
 fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
     let (vcpu, cpu, board) = arrived(vcpu);
     vcpu.arrive();
@@ -334,7 +343,7 @@ extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
 
 fn on_irq(vcpu: *mut Vcpu) -> (Cause, After) {
     let (vcpu, cpu, board) = arrived(vcpu);
-    vcpu.arrive();
+    vcpu.arrive_folded();
     // The vCPU is the resident one, which `serve` reaches through `cpu`.
     let (unit, id) = (vcpu.unit, vcpu.core.id);
     match cpu.taken.take() {
@@ -356,6 +365,7 @@ fn on_irq(vcpu: *mut Vcpu) -> (Cause, After) {
 /// guest's. For a test; a real one comes by [`hanok_on_sync`].
 pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
     let (vcpu, cpu, board) = arrived(vcpu);
+    vcpu.unfold();
     notice_error(vcpu, board, 0);
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
     act(vcpu, cpu, 0, action);

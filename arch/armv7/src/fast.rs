@@ -5,14 +5,14 @@
 //! core's own code, and the guest goes on; of everything else nothing is done, and it takes the
 //! long way (`exits.rs`). What is finished here, as in the 64-bit backend:
 //!
-//! - a hypercall with a constant answer;
-//! - a load or store of one register to a device, of little-endian data;
+//! - a hypercall with a constant answer, and the one that lets others run;
+//! - a load or store of one register to a device, of little-endian data and outside an IT block;
 //! - the sending of an SGI to one other vCPU, by GICD_SGIR, and a load of what the distributor's
 //!   own registers say;
 //! - the virtual timer's interrupt, and the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::exits::{arrived, count, fault_ipa};
+use crate::exits::{arrived, count, fault_ipa, yields};
 use crate::interrupts::{Interface, KICK, Taken};
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
@@ -21,7 +21,7 @@ use hanok_arm_common::GichLists;
 use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
 use hanok_types::{GicVersion, Regs, platform};
 use hanok_vgic::Sgir;
-use hanok_vm::{Cause, Mail, MmioAccess, constant_answer};
+use hanok_vm::{Cause, Mail, MmioAccess, constant_answer, yield_answer};
 
 /// What the trap entry is told: `vcpu`, and whether its exit is done with. A vCPU's address is
 /// even.
@@ -50,7 +50,10 @@ extern "C" fn hanok_fast_data_abort(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
 extern "C" fn hanok_fast_hypercall(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
     let (ours, cpu, board) = arrived(vcpu);
     let Some(constant) = constant_answer(ours.frame[0]) else {
-        return answer(vcpu, false);
+        return match yield_answer(ours.frame[0]) {
+            Some(answer) => yields(vcpu, esr.into(), answer),
+            None => answer(vcpu, false),
+        };
     };
     // HVC's return address is already that of the next instruction.
     ours.frame[0] = constant as u32;
@@ -86,6 +89,9 @@ fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
         return false;
     };
     let psr = read!("spsr_el2");
+    if !Regs::is_plain_a32(psr) {
+        return false;
+    }
     let Some(place) = place(access.register, psr) else {
         return false;
     };
@@ -113,7 +119,7 @@ fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
     if core::mem::take(&mut vcpu.core.rearm) {
         set_timer(Some(vcpu), cpu);
     }
-    let pc = advance(vcpu, esr, psr);
+    let pc = advance(esr);
     vcpu.trail.add(esr, pc);
     count(vcpu, cpu, board, Cause::Device);
     true
@@ -126,6 +132,9 @@ fn distributor(vcpu: *mut Vcpu, esr: u64) -> bool {
     /// HSR.ISS.WnR of a data abort.
     const WRITE: u64 = 1 << 6;
     let (offset, psr) = (read!("far_el2") & 0xfff, read!("spsr_el2"));
+    if !Regs::is_plain_a32(psr) {
+        return false;
+    }
     let (vcpu, cpu, board) = arrived(vcpu);
     let vm = &vcpu.unit.vm;
     if esr & WRITE == 0 {
@@ -149,31 +158,21 @@ fn distributor(vcpu: *mut Vcpu, esr: u64) -> bool {
             return false;
         }
     }
-    let pc = advance(vcpu, esr, psr);
+    let pc = advance(esr);
     vcpu.trail.add(esr, pc);
     count(vcpu, cpu, board, Cause::Device);
     true
 }
 
-/// Past the instruction that made the exit, by the CPU's own registers; where it was.
+/// Past the instruction that made the exit, in a plain state; where it was.
 #[inline(always)]
-fn advance(vcpu: &mut Vcpu, esr: u64, psr: u64) -> u64 {
+fn advance(esr: u64) -> u64 {
     let pc = read!("elr_el2");
-    let length = Esr::from_bits(esr).instruction_length();
-    match Regs::next_outside_it(pc, psr, length) {
-        Some(next) => write!("elr_el2", next),
-        None => advance_in_it(vcpu, pc, psr, length),
-    }
+    write!(
+        "elr_el2",
+        pc.wrapping_add(Esr::from_bits(esr).instruction_length())
+    );
     pc
-}
-
-/// The same within an IT block.
-#[cold]
-fn advance_in_it(vcpu: &mut Vcpu, pc: u64, psr: u64, length: u64) {
-    (vcpu.regs.pc, vcpu.regs.pstate) = (pc, psr);
-    vcpu.regs.advance(length);
-    write!("elr_el2", vcpu.regs.pc);
-    write!("spsr_el2", vcpu.regs.pstate);
 }
 
 /// A physical interrupt, which is acknowledged here in any case.

@@ -41,7 +41,7 @@ const BANKED: [(&str, usize, usize); 6] = [
 ];
 
 fn registers(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {
-    let (regs, pl1) = (&vcpu.regs, &vcpu.pl1);
+    let (regs, pl1) = (vcpu.registers(), &vcpu.pl1);
     say(format_args!("pc {:08x} cpsr {:x}", regs.pc, regs.pstate));
     for (index, row) in regs.x.chunks(4).take(4).enumerate() {
         let mut text = heapless::String::<64>::new();

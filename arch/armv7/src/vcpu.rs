@@ -9,6 +9,7 @@ use crate::trail::Trail;
 use crate::traps::Hcr;
 use crate::unit::VmUnit;
 use crate::{read, write};
+use core::arch::asm;
 use hanok_decode::{Psr, mode};
 use hanok_sched::Entity;
 use hanok_types::{Deadline, Regs};
@@ -20,6 +21,9 @@ const FRAME: usize = 14;
 /// (Documentation/arch/arm/booting.rst).
 const NO_MACHINE: u64 = 0xffff_ffff;
 
+/// Registers of [`Vcpu::banked`]: those of the other modes, ELR_hyp and SPSR_hyp.
+const BANKED: usize = 18;
+
 /// A vCPU: the trap entry's registers first. Owned by its pCPU.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -28,6 +32,12 @@ pub struct Vcpu {
     pub frame: [u32; FRAME],
     /// Top of the stack of the pCPU it runs on.
     pub stack: u64,
+    /// The registers of the guest's other modes, and where it goes on, while the vCPU is
+    /// `folded`: in the order of [`Self::unfold`].
+    banked: [u32; BANKED],
+    /// Whether its registers are in `frame` and `banked`: after an exit at which nobody looks at
+    /// them, [`Self::regs`] would be in the way.
+    folded: bool,
     /// All general registers between [`Self::arrive`] and [`Self::depart`], at the places that
     /// they have in AArch64.
     pub regs: Regs,
@@ -85,6 +95,8 @@ impl Vcpu {
         Self {
             frame: [0; FRAME],
             stack: 0,
+            banked: [0; BANKED],
+            folded: false,
             regs: Regs::default(),
             unit,
             counters: unit.vm.counters(core.id),
@@ -114,6 +126,7 @@ impl Vcpu {
 
     /// Takes all general registers out of the CPU and the frame. At an exit of this vCPU.
     pub fn arrive(&mut self) {
+        self.folded = false;
         let regs = &mut self.regs;
         for (to, from) in regs.x.iter_mut().zip(self.frame.iter().take(FRAME - 1)) {
             *to = u64::from(*from);
@@ -127,8 +140,86 @@ impl Vcpu {
         regs.pstate = read!("spsr_el2");
     }
 
+    /// Takes them out of the CPU, and leaves them folded, where the exit is of a kind that looks
+    /// at no register.
+    pub fn arrive_folded(&mut self) {
+        self.folded = true;
+        // SAFETY: `banked` has room for three times six registers, which are written in the order
+        // that `unfold` knows; reading a banked register changes nothing (DDI 0406C, B9.3.9).
+        unsafe {
+            asm!(
+                ".arch_extension virt",
+                "mrs r1, sp_usr", "mrs r2, lr_irq", "mrs r3, sp_irq",
+                "mrs r4, lr_svc", "mrs r5, sp_svc", "mrs r8, lr_abt",
+                "stmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "mrs r1, sp_abt", "mrs r2, lr_und", "mrs r3, sp_und",
+                "mrs r4, r8_fiq", "mrs r5, r9_fiq", "mrs r8, r10_fiq",
+                "stmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "mrs r1, r11_fiq", "mrs r2, r12_fiq", "mrs r3, sp_fiq",
+                "mrs r4, lr_fiq", "mrs r5, elr_hyp", "mrs r8, spsr_hyp",
+                "stmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                at = inout(reg) self.banked.as_mut_ptr() => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// Puts them back as [`Self::arrive_folded`] took them.
+    fn depart_folded(&mut self) {
+        self.folded = false;
+        // SAFETY: what was taken out of the same registers of this vCPU, in the same order; none
+        // of them is Hyp mode's own stack pointer.
+        unsafe {
+            asm!(
+                ".arch_extension virt",
+                "ldmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "msr sp_usr, r1", "msr lr_irq, r2", "msr sp_irq, r3",
+                "msr lr_svc, r4", "msr sp_svc, r5", "msr lr_abt, r8",
+                "ldmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "msr sp_abt, r1", "msr lr_und, r2", "msr sp_und, r3",
+                "msr r8_fiq, r4", "msr r9_fiq, r5", "msr r10_fiq, r8",
+                "ldmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "msr r11_fiq, r1", "msr r12_fiq, r2", "msr sp_fiq, r3",
+                "msr lr_fiq, r4", "msr elr_hyp, r5", "msr spsr_hyp, r8",
+                at = inout(reg) self.banked.as_ptr() => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// Its registers, wherever they are.
+    pub fn registers(&self) -> Regs {
+        if !self.folded {
+            return self.regs;
+        }
+        let mut regs = Regs::default();
+        let frame = self.frame.iter().take(FRAME - 1);
+        for (to, from) in regs.x.iter_mut().zip(frame) {
+            *to = u64::from(*from);
+        }
+        regs.x[14] = u64::from(self.frame[FRAME - 1]);
+        // From here on in the order of AArch64's places.
+        regs.x[13] = u64::from(self.banked[0]);
+        for (to, from) in regs.x.iter_mut().skip(16).zip(&self.banked[1..]) {
+            *to = u64::from(*from);
+        }
+        [regs.pc, regs.pstate] = [self.banked[BANKED - 2], self.banked[BANKED - 1]].map(u64::from);
+        regs
+    }
+
+    /// Somebody is going to look at its registers, or change them.
+    pub fn unfold(&mut self) {
+        self.regs = self.registers();
+        self.folded = false;
+    }
+
     /// Puts them back: the next return from Hyp mode by this vCPU's frame is to its guest.
     pub fn depart(&mut self) {
+        if self.folded {
+            return self.depart_folded();
+        }
         let regs = &self.regs;
         for (from, to) in regs.x.iter().zip(self.frame.iter_mut().take(FRAME - 1)) {
             *to = *from as u32;
@@ -146,7 +237,8 @@ impl Vcpu {
     pub fn virtual_timer_due(&self) -> Deadline {
         const ENABLE: u64 = 1;
         const IMASK: u64 = 1 << 1;
-        Deadline::at(self.pl1.cntv_cval).when(self.pl1.cntv_ctl & (ENABLE | IMASK) == ENABLE)
+        Deadline::at(self.pl1.cntv_cval)
+            .when(u64::from(self.pl1.cntv_ctl) & (ENABLE | IMASK) == ENABLE)
     }
 
     /// The state of a vCPU that starts at `entry`: Supervisor mode, all masked.
@@ -175,6 +267,7 @@ impl Vcpu {
         } else {
             self.regs.x[0] = entry.argument;
         }
+        self.folded = false;
         self.hcr.remove(Hcr::VSE);
         self.pl1 = Pl1State::reset(self.core.mpidr());
         self.interface = InterfaceState::default();

@@ -67,6 +67,13 @@ pub fn constant_answer(id: u32) -> Option<i64> {
     })
 }
 
+/// What the hypercall `id` answers where it is the one by which a vCPU lets others run. A backend
+/// may carry it out without asking [`Guest::hypercall`], which does no more.
+#[inline(always)]
+pub fn yield_answer(id: u32) -> Option<i64> {
+    (id == hypercall::YIELD).then_some(SUCCESS)
+}
+
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Serves HVC. An unknown function answers NOT_SUPPORTED (DEN0028G 5.2).
     pub fn hypercall(&mut self) -> Action {
@@ -83,11 +90,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             }
             _ => {}
         }
+        if let Some(answer) = yield_answer(id) {
+            self.answer(answer);
+            return Action::Yield;
+        }
         match id {
-            hypercall::YIELD => {
-                self.answer(SUCCESS);
-                return Action::Yield;
-            }
             hypercall::CALL_UID => return self.answer_words(&hypercall::UID),
             hypercall::REVISION_OF_CALLS => {
                 let (major, minor) = hypercall::REVISION;

@@ -39,7 +39,7 @@ mod system_registers;
 mod timer;
 mod vm;
 
-pub use call::{constant_answer, function};
+pub use call::{constant_answer, function, yield_answer};
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
 pub use exit::{

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Side;
+use crate::model::{Machine, Side};
 use crate::verdict::Terms;
 
 mod lmbench;
@@ -96,6 +96,8 @@ pub struct Published {
     pub system: &'static str,
     /// The side of this bench that the system is, if it is one.
     pub side: Option<Side>,
+    /// On machines of how many bits; `None` where it says something of any.
+    pub bits: Option<u32>,
     /// In what terms.
     pub given: PublishedAs,
     /// The least value.
@@ -142,6 +144,14 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// What others reach on machines like `machine`.
+    pub fn published_on(&self, machine: &Machine) -> impl Iterator<Item = &'static Published> {
+        let bits = machine.bits;
+        let all: &'static [Published] = self.published;
+        all.iter()
+            .filter(move |one| one.bits.is_none_or(|of| of == bits))
+    }
+
     /// The figure named `id`.
     pub fn find(id: &str) -> Option<&'static Self> {
         FIGURES.iter().copied().find(|figure| figure.id == id)

@@ -90,6 +90,9 @@ impl Gic {
 pub struct Machine {
     /// The CPU as QEMU names it, such as `cortex-a57`.
     pub cpu: String,
+    /// Whether it is a 64-bit or a 32-bit machine.
+    #[serde(default = "sixty_four")]
+    pub bits: u32,
     /// The interrupt controller.
     pub gic: Gic,
     /// The guest's memory in MiB.
@@ -106,6 +109,11 @@ pub struct Machine {
     /// Settings that a reader needs to judge or repeat the run, a sentence or option each.
     #[serde(default)]
     pub settings: Vec<String>,
+}
+
+/// What results say nothing about that were kept before there were 32-bit machines.
+const fn sixty_four() -> u32 {
+    64
 }
 
 impl Machine {

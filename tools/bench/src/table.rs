@@ -11,7 +11,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Row
 use crate::compare::{Change, Comparison};
 use crate::figures::{Figure, Group, Published};
 use crate::format;
-use crate::model::{Failure, Results, Run, Side};
+use crate::model::{Failure, Machine, Results, Run, Side};
 use crate::stats::{Spread, Summary};
 use crate::verdict::{Judged, Outcome, Tally, Terms, judge_all, quantity};
 
@@ -190,7 +190,7 @@ fn row(run: &Run, judged: &Judged) -> Row {
         cells.push(right(against_native(run, figure, side)));
     }
     cells.push(Cell::new(repeats(run, figure)));
-    cells.push(Cell::new(published(figure)));
+    cells.push(Cell::new(published(figure, &run.machine)));
     cells.push(right(format::bare_limit(figure).unwrap_or_else(dash)));
     cells.push(verdict(judged));
     Row::from(cells)
@@ -238,12 +238,11 @@ fn repeats(run: &Run, figure: &Figure) -> String {
 
 /// What others reach, several values of one system drawn together. Those in the figure's
 /// own terms, or all where there is none of these.
-pub(crate) fn published(figure: &Figure) -> String {
-    let fitting = figure.published.iter().any(|one| one.fits(figure));
+pub(crate) fn published(figure: &Figure, machine: &Machine) -> String {
+    let fitting = figure.published_on(machine).any(|one| one.fits(figure));
     let mut together: Vec<(&str, Published)> = Vec::new();
     for one in figure
-        .published
-        .iter()
+        .published_on(machine)
         .filter(|one| !fitting || one.fits(figure))
     {
         let name = family(one.system);

@@ -9,6 +9,7 @@ fn run(values: &[(&str, Side, &[f64])]) -> Run {
     let mut run = Run::new(Machine {
         cpu: "cortex-a57".into(),
         gic: Gic::V3,
+        bits: 64,
         memory_mib: 256,
         qemu: String::new(),
         kernel: String::new(),

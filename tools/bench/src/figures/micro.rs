@@ -12,10 +12,16 @@ const BY_THEIR_AUTHORS: &str =
 const XEN: Published = Published {
     system: "Xen 4.17, Cortex-A57",
     side: Some(Side::Xen),
+    bits: Some(64),
     given: PublishedAs::Value,
     low: 0.0,
     high: 0.0,
     source: SAME_EMULATOR,
+};
+const XEN_32: Published = Published {
+    system: "Xen 4.17 armhf, Cortex-A15",
+    bits: Some(32),
+    ..XEN
 };
 const KVM: Published = Published {
     system: "KVM, Cortex-A57 (no VHE)",
@@ -46,6 +52,7 @@ const fn beyond(system: &'static str, side: Option<Side>, count: f64) -> Publish
     Published {
         system,
         side,
+        bits: None,
         given: PublishedAs::BeyondNative,
         low: count,
         high: count,
@@ -57,6 +64,7 @@ const fn cycles(system: &'static str, count: f64) -> Published {
     Published {
         system,
         side: None,
+        bits: None,
         given: PublishedAs::Other("cycles"),
         low: count,
         high: count,
@@ -82,7 +90,13 @@ pub(super) const HYPERCALL: Figure = Figure {
     about: "Round trip of the cheapest call into the hypervisor, from the guest's HVC to the \
             instruction after it. KVM has no null hypercall: see SMCCC version.",
     limit: Limit::AtMost(120.0),
-    published: &[value(XEN, 423.0)],
+    published: &[
+        value(XEN, 423.0),
+        Published {
+            high: 552.0,
+            ..value(XEN_32, 487.0)
+        },
+    ],
     ..COUNT
 };
 
@@ -92,6 +106,7 @@ pub(super) const SMCCC_VERSION: Figure = Figure {
     about: "Round trip of SMCCC_VERSION by HVC, which every hypervisor answers.",
     published: &[
         value(XEN, 459.0),
+        value(XEN_32, 542.0),
         value(KVM, 1542.0),
         value(KVM_VHE, 1029.0),
     ],
@@ -106,6 +121,7 @@ pub(super) const GICD_READ: Figure = Figure {
     limit: Limit::AtMost(250.0),
     published: &[
         value(XEN, 596.0),
+        value(XEN_32, 723.0),
         value(KVM, 2336.0),
         value(KVM_VHE, 1839.0),
     ],
@@ -121,7 +137,10 @@ pub(super) const TIMER_INTERRUPT: Figure = Figure {
     published: &[
         beyond("Bao", None, 188.0),
         beyond("Jailhouse", None, 225.0),
-        beyond("Xen", Some(Side::Xen), 1418.0),
+        Published {
+            bits: Some(64),
+            ..beyond("Xen", Some(Side::Xen), 1418.0)
+        },
         beyond("seL4 VMM", None, 7680.0),
     ],
     ..COUNT
@@ -160,6 +179,8 @@ pub(super) const NANOSLEEP: Figure = Figure {
         value(XEN, 10_600.0),
         value(KVM, 7_760.0),
         ratio(XEN, 1.98),
+        value(XEN_32, 18_300.0),
+        ratio(XEN_32, 3.66),
         ratio(KVM_VHE, 1.41),
     ],
     ..COUNT
@@ -180,6 +201,10 @@ pub(super) const BOOT: Figure = Figure {
         },
         Published {
             given: PublishedAs::BeyondNative,
+            ..value(XEN_32, 256e6)
+        },
+        Published {
+            given: PublishedAs::BeyondNative,
             source: "measured on QEMU 10.0.2, one CPU, 1 instruction = 1 ns: \
                      0.886 s after 1.098 s of the host's own start, native 0.905 s",
             ..value(KVM, 1_079e6)
@@ -194,9 +219,15 @@ pub(super) const IMAGE: Figure = Figure {
     about: "Bytes of the flat image that is loaded, without guests.",
     unit: Unit::Bytes,
     limit: Limit::AtMost(262_144.0),
-    published: &[Published {
-        source: "Debian's xen-hypervisor-4.17-arm64, decompressed",
-        ..value(XEN, 983_048.0)
-    }],
+    published: &[
+        Published {
+            source: "Debian's xen-hypervisor-4.17-arm64, decompressed",
+            ..value(XEN, 983_048.0)
+        },
+        Published {
+            source: "Debian's xen-hypervisor-4.17-armhf",
+            ..value(XEN_32, 884_744.0)
+        },
+    ],
     ..COUNT
 };

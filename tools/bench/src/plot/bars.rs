@@ -7,7 +7,7 @@
 use super::{Axis, Element, Scale, Side, drawing, el, line, mark, rect, text, tipped};
 use crate::figures::Figure;
 use crate::format;
-use crate::model::Run;
+use crate::model::{Machine, Run};
 use crate::verdict::quantity;
 
 const WIDTH: f64 = 500.0;
@@ -39,7 +39,7 @@ pub(crate) fn draw(figure: &Figure, run: &Run) -> Option<Element> {
     if rows.is_empty() {
         return None;
     }
-    rows.extend(published(figure));
+    rows.extend(published(figure, &run.machine));
     let places = places(&rows);
     let bottom = TOP + ROW * rows.len() as f64 + gap(&rows);
     let (axis, bars) = axis(figure, &rows);
@@ -103,8 +103,9 @@ fn measured(figure: &Figure, run: &Run) -> Vec<Row> {
     Side::HYPERVISORS.into_iter().filter_map(of).collect()
 }
 
-fn published(figure: &Figure) -> impl Iterator<Item = Row> {
-    let fitting = figure.published.iter().filter(|one| one.fits(figure));
+fn published(figure: &Figure, machine: &Machine) -> impl Iterator<Item = Row> {
+    let fitting = figure.published_on(machine);
+    let fitting = fitting.filter(|one| one.fits(figure));
     fitting.map(|one| Row {
         name: one.system.to_owned(),
         side: one.side,

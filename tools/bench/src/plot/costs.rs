@@ -6,7 +6,7 @@
 use super::{Axis, Element, Scale, Side, drawing, el, line, mark, rect, text, tipped};
 use crate::figures::{Figure, Group};
 use crate::format;
-use crate::model::Run;
+use crate::model::{Machine, Run};
 use crate::verdict::{Outcome, Quantity, Terms, judge, quantity};
 use crate::{FIGURES, PublishedAs};
 
@@ -31,7 +31,11 @@ pub(crate) fn draw(run: &Run) -> Option<Element> {
         return None;
     }
     let bottom = TOP + ROW * rows.len() as f64;
-    let axis = Axis::new(Scale::Around(EVEN), range(&rows), (LEFT, RIGHT));
+    let axis = Axis::new(
+        Scale::Around(EVEN),
+        range(&rows, &run.machine),
+        (LEFT, RIGHT),
+    );
     let title = "Cost of lmbench's rows beyond native, by hypervisor; the table has the values";
     let mut svg = drawing(WIDTH, bottom + 30.0, title)
         .child(legend())
@@ -60,10 +64,10 @@ fn costs(figure: &Figure, run: &Run) -> Vec<(Side, Quantity)> {
 
 /// All values, limits and published ranges, with some room; never narrower than a limit's
 /// neighbourhood.
-fn range(rows: &[Row]) -> (f64, f64) {
+fn range(rows: &[Row], machine: &Machine) -> (f64, f64) {
     let (mut low, mut high) = (-0.03_f64, 0.05_f64);
     for row in rows {
-        let published = row.figure.published.iter();
+        let published = row.figure.published_on(machine);
         let published = published
             .filter(|one| one.given == PublishedAs::Ratio)
             .flat_map(|one| [one.low, one.high]);
@@ -127,7 +131,7 @@ fn drawn(row: &Row, run: &Run, axis: &Axis, top: f64) -> Element {
         .child(line((0.0, top + ROW), (WIDTH, top + ROW)).class("row"))
         .child(text(LEFT - 14.0, middle + 4.0, row.figure.title).class("end"))
         .child(judged(row.figure, run, middle));
-    for one in row.figure.published {
+    for one in row.figure.published_on(&run.machine) {
         if let (PublishedAs::Ratio, Some(side)) = (one.given, one.side) {
             let y = lane(side, middle);
             let (from, to) = (axis.place(one.low - 1.0), axis.place(one.high - 1.0));

@@ -80,7 +80,7 @@ fn row(run: &Run, judged: &Judged) -> Element {
     }
     let repeats = table::widest(run, figure).map_or_else(dash, format::spread);
     row.child(tell("td", repeats))
-        .child(tell("td", table::published(figure)).class("published-text"))
+        .child(tell("td", table::published(figure, &run.machine)).class("published-text"))
         .child(tell("td", format::bare_limit(figure).unwrap_or_else(dash)).class("number"))
         .child(el("td").child(chip(judged)))
 }

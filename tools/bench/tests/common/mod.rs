@@ -14,6 +14,7 @@ pub fn machine(gic: Gic) -> Machine {
     Machine {
         cpu: "cortex-a57".into(),
         gic,
+        bits: 64,
         memory_mib: 256,
         qemu: "10.0.2".into(),
         kernel: "6.1.0-28-arm64".into(),

@@ -158,6 +158,7 @@ mod tests {
         let mut run = Run::new(Machine {
             cpu: "cortex-a57".into(),
             gic: Gic::V3,
+            bits: 64,
             memory_mib: 256,
             qemu: "10.0.2".into(),
             kernel: "6.1".into(),

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use hanok_bench::{Failure, Gic, Machine, Profile, Results, Run, Side};
+use hanok_system::Architecture;
 
 use super::boards::{Boards, GUEST_MEMORY};
 use super::job::{self, Given};
@@ -130,6 +131,7 @@ fn machine(gic: Gic, boards: &Boards) -> Machine {
     }));
     Machine {
         cpu: boards.plan.cpu.clone(),
+        bits: bits(boards.plan.architecture),
         gic,
         memory_mib: GUEST_MEMORY >> 20,
         qemu: boards.materials.qemu.version().to_owned(),
@@ -140,29 +142,42 @@ fn machine(gic: Gic, boards: &Boards) -> Machine {
     }
 }
 
+fn bits(architecture: Architecture) -> u32 {
+    match architecture {
+        Architecture::Arm64 => 64,
+        Architecture::Arm => 32,
+    }
+}
+
 fn settings(plan: &Plan) -> Vec<String> {
     let lmbench = format!(
         "lmbench: ENOUGH=20000 TIMING_O=0 LOOP_O=0, -P 1 -W 0 -N {} (ctx-2: -N {})",
         plan.inner_rounds,
         25 * plan.inner_rounds
     );
-    let rest = SETTINGS.into_iter().map(str::to_owned);
+    let kvm = match plan.architecture {
+        Architecture::Arm64 => KVM,
+        Architecture::Arm => NO_KVM,
+    };
+    let rest = SETTINGS.into_iter().chain([kvm]).map(str::to_owned);
     rest.chain([lmbench]).collect()
 }
 
 /// What a reader needs to judge or repeat a run, whatever is measured.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 6] = [
     "QEMU: -icount shift=0,sleep=off, one core, -seed 1, -rtc base=2026-01-01T00:00:00,clock=vm, \
-     its=off; 256 MiB for the machine itself, 1 GiB under a hypervisor",
+     its=off (and highmem=off on a 32-bit machine); 256 MiB for the machine itself, 1 GiB under a hypervisor",
     "Every Linux: quiet norandmaps nokaslr kpti=off mitigations=off; one kernel and one initramfs \
      on all sides",
     "nanosleep: the Min of cyclictest --threads=1 --priority=80 --interval=200 --loops=1000 --nsecs",
     "boot: CNTVCT_EL0 in init's first instruction plus CNTVOFF_EL2 as QEMU's gdb stub tells it",
     "Xen: the guest is dom0, dom0_mem=256M dom0_max_vcpus=1, all else as by default",
-    "KVM: the same kernel as host, Debian's qemu-system-arm as VMM, -cpu host, its=off; boot \
-     includes the host's own start",
     "image: Hanok's flat image without guests; Xen's is the package's, which is not compressed",
 ];
+
+const KVM: &str = "KVM: the same kernel as host, Debian's qemu-system-arm as VMM, -cpu host, its=off; boot \
+     includes the host's own start";
+const NO_KVM: &str = "KVM: there is none; Linux has no 32-bit host since 5.7";
 
 fn failure(job: &Job, why: &str, consoles: &Path) -> Failure {
     let said = fs::read(job::console_path(job, consoles)).unwrap_or_default();

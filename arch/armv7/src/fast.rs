@@ -62,14 +62,11 @@ extern "C" fn hanok_fast_hypercall(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
     vcpu
 }
 
-/// Where in the frame a register is, in the mode that `psr` says; `None` where it is not, or
-/// where data are big-endian.
+/// Where in the frame a register is, in the mode that `psr` says; `None` where it is not.
 #[inline(always)]
 fn place(register: u8, psr: u64) -> Option<usize> {
-    let state = Psr::from_bits(psr as u32);
-    let mode = state.mode();
+    let mode = Psr::from_bits(psr as u32).mode();
     match register {
-        _ if state.big_endian() => None,
         0..=7 => Some(usize::from(register)),
         8..=12 if mode != mode::FIQ => Some(usize::from(register)),
         14 if mode == mode::USER || mode == mode::SYSTEM => Some(13),

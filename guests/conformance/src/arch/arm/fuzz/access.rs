@@ -26,23 +26,20 @@ impl Operands {
     /// SP as the base.
     pub fn any(random: &mut Random) -> Self {
         let data = 2 * random.below(6) as u8;
-        let next = |step: u8| (data + 2 + step) % 13;
-        let free = |step: u8| match next(step) {
-            taken if taken == data || taken == data + 1 => 12,
-            free => free,
-        };
+        // Up to ten behind the pair it is none of it.
+        let behind = |step: u8| (data + 2 + step) % 13;
         let base = random.below(4) as u8;
         Self {
             data,
             second: data + 1,
-            base: if random.once_in(8) { SP } else { free(base) },
-            other: free(base + 5),
+            base: if random.once_in(8) { SP } else { behind(base) },
+            other: behind(base + 5),
         }
     }
 }
 
 const SP: u8 = 13;
-/// Registers of 1 KiB around an address that a window of addresses must have.
+/// How much is seen at once of addresses that are not where they are seen.
 const GIGABYTE: u64 = 1 << 30;
 
 /// Where it runs, and how it sees the address.

@@ -39,8 +39,7 @@ const ARM64: Names = Names {
     xen_image: "arm64",
     busybox: Store::BUSYBOX,
 };
-/// The kernel is the one with long descriptors: of Debian's for armhf, it alone can be Xen's
-/// first domain.
+/// The kernel is the one with long descriptors, which can be Xen's first domain.
 const ARMHF: Names = Names {
     kernel: "debian:6.1-lpae:armhf",
     lmbench: "lmbench:armhf",

@@ -5,6 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod trampoline;
 pub mod trap;
 
 /// The hypervisor's own calls: by HVC, the function in W0, arguments from X1 on, the answer

@@ -1,7 +1,7 @@
 //! Files whose sensitive instructions are found and rewritten.
 
 use hanok_previrt::site::Certainty;
-use hanok_previrt::{Compression, Patched, SideFile, patch, revert, sample, scan};
+use hanok_previrt::{Compression, Patched, SideFile, Trampolines, patch, revert, sample, scan};
 
 /// What is scanned is rewritten in its certain sites alone, and undone; what is refused says
 /// why. What was rewritten is not taken for an original.
@@ -13,7 +13,7 @@ pub fn previrt_file(data: &[u8]) {
             return assert!(!refusal.remedy.is_empty());
         }
     };
-    let Ok(Patched { bytes, side }) = patch(&scan) else {
+    let Ok(Patched { bytes, side }) = patch(&scan, Trampolines::All) else {
         return;
     };
     assert_eq!(bytes.len(), scan.content.len());
@@ -33,6 +33,9 @@ pub fn previrt_file(data: &[u8]) {
     }
     for header in &side.headers {
         may_change[header + 14..][..2].fill(true);
+    }
+    if let Some(room) = side.reserved {
+        may_change[room.offset..][..room.len as usize].fill(true);
     }
     let same = bytes
         .iter()
@@ -66,6 +69,7 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
         sample::zimage(&image),
         image,
         sample::image(false),
+        sample::roomy_image(),
         sample::object(1, 1, 40),
         sample::archive(),
     ]
@@ -74,7 +78,7 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
 pub(crate) fn side_seeds() -> Vec<Vec<u8>> {
     let side = |file: &[u8]| {
         let scan = scan(file).expect("a sound file");
-        patch(&scan)
+        patch(&scan, Trampolines::All)
             .expect("it can be rewritten")
             .side
             .to_json()

@@ -4,12 +4,14 @@
 //! instruction of the hypervisor it makes the code that QEMU translates add one to a counter
 //! of that instruction and CPU. A guest's marker instructions
 //! ([`hanok_profile::code::Instructions`]) say what is counted; with `what=boot` it is all from
-//! the reset to the first one that ends a stretch, with `what=run` all. What comes out is [`hanok_profile::report`]'s.
+//! the reset to the first one that ends a stretch, with `what=run` all. With `what=words`, and no
+//! `elf`, it lists what was executed ([`words`]). What comes out is [`hanok_profile::report`]'s.
 //!
 //! This is the one tool with unsafe code: QEMU is C. [`qemu`] has all of it.
 
 mod counters;
 mod qemu;
+mod words;
 
 use std::fs::File;
 use std::io::Write;
@@ -47,6 +49,8 @@ enum What {
     Boot,
     /// The whole run.
     Run,
+    /// Nothing, but which instructions were executed.
+    Words,
 }
 
 /// What the plugin was told.
@@ -67,8 +71,9 @@ impl Arguments {
                 Some(("what", "stretches")) => arguments.what = What::Stretches,
                 Some(("what", "boot")) => arguments.what = What::Boot,
                 Some(("what", "run")) => arguments.what = What::Run,
+                Some(("what", "words")) => arguments.what = What::Words,
                 _ => bail!(
-                    "the argument {word} is none of elf=FILE, out=FILE, what=stretches|boot|run"
+                    "the argument {word} is none of elf=FILE, out=FILE, what=stretches|boot|run|words"
                 ),
             }
         }
@@ -79,6 +84,9 @@ impl Arguments {
 /// Called by [`qemu`] once, with the number of CPUs and the arguments.
 fn install(cpus: usize, words: impl Iterator<Item = String>) -> Result<()> {
     let arguments = Arguments::parse(words)?;
+    if arguments.what == What::Words {
+        return words::install(arguments.out.context("out=FILE is missing")?);
+    }
     let elf = arguments.elf.context("elf=FILE is missing")?;
     let bytes = std::fs::read(&elf).with_context(|| format!("cannot read {elf}"))?;
     let code = Code::parse(&bytes).with_context(|| format!("in {elf}"))?;
@@ -151,6 +159,7 @@ fn on_event(event: Event) {
 
 /// Adds to a block that is being translated what counts its instructions.
 fn on_block(block: &Block) {
+    words::block(block);
     let Some((mut plugin, counters)) = installed() else {
         return;
     };
@@ -172,6 +181,7 @@ fn on_block(block: &Block) {
 
 /// QEMU ends.
 fn on_exit() {
+    words::finish();
     let Some((mut plugin, counters)) = installed() else {
         return;
     };

@@ -103,6 +103,8 @@ unsafe extern "C" {
         to: *mut c_void,
         len: usize,
     ) -> usize;
+    fn qemu_plugin_insn_vaddr(instruction: *const RawInstruction) -> u64;
+    fn qemu_plugin_insn_size(instruction: *const RawInstruction) -> usize;
     fn qemu_plugin_insn_haddr(instruction: *const RawInstruction) -> *mut c_void;
     fn qemu_plugin_register_vcpu_tb_exec_cb(
         block: *mut RawBlock,
@@ -243,6 +245,18 @@ impl Instruction<'_> {
         // SAFETY: the instruction is alive while its block is; at most four bytes are written.
         unsafe { qemu_plugin_insn_data(self.raw, bytes.as_mut_ptr().cast(), bytes.len()) };
         u32::from_le_bytes(bytes)
+    }
+
+    /// Its address, as the CPU sees it.
+    pub fn address(&self) -> u64 {
+        // SAFETY: the instruction is alive while its block is.
+        unsafe { qemu_plugin_insn_vaddr(self.raw) }
+    }
+
+    /// How many bytes it has.
+    pub fn size(&self) -> usize {
+        // SAFETY: the instruction is alive while its block is.
+        unsafe { qemu_plugin_insn_size(self.raw) }
     }
 
     /// Where it is in the board's memory: QEMU's own address of it, which stands for the

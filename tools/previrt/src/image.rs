@@ -11,10 +11,12 @@ use crate::flow::memory::Memory;
 use crate::flow::{Follow, Root, decode, follow};
 use crate::kallsyms::{self, Kallsyms, Symbol};
 use crate::linux::{self, Tables, Text, base};
-use crate::patch::is_trap;
+use crate::patch::{is_trap, room};
 use crate::refusal::Result;
 use crate::site::{Certainty, Role, Site, must_change};
 use crate::sweep::instructions;
+use std::ops::Range;
+
 use hanok_decode::aarch32::{
     Access, Definition, Encoding, Exception, Flow, Instruction, Isa, ItState, Operation,
 };
@@ -31,14 +33,31 @@ pub struct Image {
     pub kallsyms: Kallsyms,
     /// Linux's tables.
     pub tables: Tables,
-    /// What each halfword is.
-    pub follow: Follow,
     /// Where the code is.
     pub text: Text,
     /// What must change, certain and doubtful, by address.
     pub sites: Vec<Site>,
     /// How many instructions only a rewritten file has.
     pub trapped: usize,
+    /// Where the vectors' stubs are, which are executed elsewhere.
+    pub stubs: Option<Range<u32>>,
+    /// Rooms of trampolines that a rewritten image has, as addresses.
+    pub rooms: Vec<Range<u32>>,
+    /// What trampolines need to know of its code.
+    pub code: Code,
+}
+
+/// The code of an image, as far as a trampoline has to know it.
+#[derive(Debug)]
+pub struct Code {
+    /// What each halfword is.
+    pub marks: Marks,
+    /// Where is code that is executed elsewhere: copied there, or by its physical address.
+    pub elsewhere: Vec<Range<u32>>,
+    /// Linux's entry code, which stays where it is.
+    pub entry: Option<Range<u32>>,
+    /// Where is nothing, as addresses of whole pages.
+    pub room: Option<Range<u32>>,
 }
 
 /// Reads a raw image.
@@ -56,6 +75,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     likely.extend(&tables.functions);
     let mut known = Marks::new(bytes.len());
     known.data(kallsyms.range.0, kallsyms.range.1 - kallsyms.range.0);
+    let rooms = room::written(memory);
     let follow = follow(memory, &certain_roots, &likely, &known);
     let mut sites = certain(memory, &follow.marks);
     sites.extend(alternatives(memory, &tables));
@@ -63,16 +83,47 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     sites.extend(strays(memory, &text, &follow.marks, &kallsyms));
     sites.sort_by_key(|site| site.address);
     sites.dedup_by_key(|site| site.address);
+    sites.retain(|site| !rooms.iter().any(|room| room.contains(&site.address)));
     let trapped = traps(memory, &follow.marks);
+    let stubs = linux::vectors::stubs(memory, &kallsyms.symbols);
+    let Follow { marks, .. } = follow;
+    let code = Code {
+        elsewhere: elsewhere(memory, &kallsyms.symbols, &tables),
+        entry: between(&kallsyms.symbols, "__entry_text_start", "__entry_text_end"),
+        room: room::empty(memory, &kallsyms.symbols, &marks),
+        marks,
+    };
     Ok(Image {
         base,
         kallsyms,
         tables,
-        follow,
         text,
         sites,
         trapped,
+        stubs,
+        rooms,
+        code,
     })
+}
+
+/// From one name to another.
+fn between(symbols: &[Symbol], from: &str, to: &str) -> Option<Range<u32>> {
+    let named = |name: &str| {
+        let found = symbols.iter().find(|symbol| symbol.name == name);
+        found.map(|symbol| symbol.address)
+    };
+    Some(named(from)?..named(to)?)
+}
+
+/// Code that is not executed where it is: the vectors' stubs, what is exchanged on a
+/// uniprocessor, and what runs at its physical address with the MMU on.
+fn elsewhere(memory: Memory<'_>, symbols: &[Symbol], tables: &Tables) -> Vec<Range<u32>> {
+    let mut ranges = Vec::new();
+    ranges.extend(between(symbols, "__idmap_text_start", "__idmap_text_end"));
+    ranges.extend(linux::vectors::region(memory, symbols));
+    let exchanged = tables.alternatives.iter();
+    ranges.extend(exchanged.map(|other| other.place..other.place.saturating_add(4)));
+    ranges
 }
 
 /// Where code may be: the start, `.text`, the vectors and `.init.text` and what follows it.

@@ -26,9 +26,10 @@ pub mod sample;
 mod scan;
 pub mod site;
 pub mod sweep;
+pub mod truth;
 
 pub use container::unpack::Compression;
-pub use patch::{Form, Patched, SideFile, patch, revert};
+pub use patch::{Form, Patched, Reserved, SideFile, Trampolines, patch, revert, rewritten};
 pub use refusal::{Refusal, Result};
 pub use report::{Count, Entry, Report};
 pub use scan::{Kind, Place, Scan, scan};

@@ -11,6 +11,10 @@ const FUNCTION: u32 = 32;
 const GAP: u32 = 8;
 /// Where its first function is, from the start.
 const TEXT: u32 = 0x100;
+/// The same in an image with room for trampolines.
+const FAR_TEXT: u32 = 0x6000;
+/// How many of its functions are where Linux has its entry code.
+pub const ENTRY: u32 = 290;
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -21,9 +25,9 @@ fn call(at: u32, to: u32) -> u32 {
     0xeb00_0000 | (to.wrapping_sub(at).wrapping_sub(8) >> 2) & 0x00ff_ffff
 }
 
-/// Where function number `n` is: not at regular distances, so that only one base is right.
+/// Where function number `n` is, from the first one on: not at regular distances, so that only one base is right.
 fn address(n: u32) -> u32 {
-    BASE + TEXT + n * FUNCTION + (0..n).filter(|n| gap(*n)).count() as u32 * GAP
+    n * FUNCTION + (0..n).filter(|n| gap(*n)).count() as u32 * GAP
 }
 
 /// Whether there is a gap behind function number `n`.
@@ -52,15 +56,30 @@ fn function(n: u32) -> Vec<u8> {
 
 /// A kernel's raw image, of A32, with kallsyms as since 6.4, or as before.
 pub fn image(since_6_4: bool) -> Vec<u8> {
+    image_at(TEXT, since_6_4)
+}
+
+/// The same with room for trampolines between its entry and its functions; the first [`ENTRY`]
+/// functions are Linux's entry code.
+pub fn roomy_image() -> Vec<u8> {
+    image_at(FAR_TEXT, true)
+}
+
+fn image_at(text: u32, since_6_4: bool) -> Vec<u8> {
     // b to the first function: the image's own entry.
-    let mut image = words(&[0xea00_003e]);
-    image.resize(TEXT as usize, 0);
+    let mut image = words(&[0xea00_0000 | (text - 8) >> 2]);
+    image.resize(text as usize, 0);
     image.extend((0..FUNCTIONS).flat_map(function));
     let end = BASE + image.len() as u32;
     image.extend(words(&[0, 0]));
-    let mut symbols = vec![(BASE + TEXT, "T_stext".to_owned())];
-    symbols.extend((0..FUNCTIONS).map(|n| (address(n), format!("tfunction_{n}"))));
+    let mut symbols = vec![(BASE + text, "T_stext".to_owned())];
+    symbols.extend((0..FUNCTIONS).map(|n| (BASE + text + address(n), format!("tfunction_{n}"))));
     symbols.push((end, "T_etext".to_owned()));
+    if text == FAR_TEXT {
+        let named = [(0, "T__entry_text_start"), (ENTRY, "T__entry_text_end")];
+        symbols.extend(named.map(|(n, name)| (BASE + text + address(n), name.to_owned())));
+        symbols.sort_by_key(|(address, _)| *address);
+    }
     kallsyms(&mut image, &symbols, since_6_4);
     image
 }

@@ -3,13 +3,14 @@
 use crate::container::elf::{self, ElfImage, Sort};
 use crate::container::unpack::Compression;
 use crate::container::{archive, zimage};
-use crate::image::{self, Image};
+use crate::image::{self, Code, Image};
 use crate::kallsyms::Symbol;
 use crate::linux::Found;
 use crate::mapped;
 use crate::refusal::{Refusal, Result};
 use crate::site::Site;
 use hanok_decode::aarch32::Isa;
+use std::ops::Range;
 
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -46,6 +47,14 @@ impl Place {
             .get(after.checked_sub(1)?)
             .map(|(_, name)| name.as_str())
     }
+
+    /// Where the function lies in which `address` is: to where the next one begins.
+    pub fn extent(&self, address: u32) -> Option<Range<u32>> {
+        let after = self.functions.partition_point(|(at, _)| *at <= address);
+        let (start, _) = self.functions.get(after.checked_sub(1)?)?;
+        let (end, _) = self.functions.get(after)?;
+        Some(*start..*end)
+    }
 }
 
 /// What was found in a file.
@@ -71,6 +80,12 @@ pub struct Scan {
     pub trapped: usize,
     /// Where ELF headers are, of the file or of its members.
     pub headers: Vec<usize>,
+    /// Of a kernel's image: where the vectors' stubs are, which are executed elsewhere.
+    pub stubs: Option<Range<u32>>,
+    /// Rooms of trampolines, of an image that is rewritten.
+    pub rooms: Vec<Range<u32>>,
+    /// Of an image: what trampolines need to know.
+    pub code: Option<Code>,
 }
 
 /// Finds every sensitive instruction of a file.
@@ -135,6 +150,9 @@ fn single(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         isa: None,
         trapped,
         headers,
+        stubs: None,
+        rooms: Vec::new(),
+        code: None,
     })
 }
 
@@ -211,6 +229,9 @@ fn members(bytes: &[u8]) -> Result<Scan> {
         isa: None,
         trapped,
         headers,
+        stubs: None,
+        rooms: Vec::new(),
+        code: None,
     })
 }
 
@@ -221,6 +242,9 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         tables,
         sites,
         trapped,
+        stubs,
+        rooms,
+        code,
         ..
     } = image::scan(&content)?;
     let text = kallsyms.symbols.into_iter().filter(Symbol::is_text);
@@ -241,6 +265,9 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         isa: Some(base.isa),
         trapped,
         headers: Vec::new(),
+        stubs,
+        rooms,
+        code: Some(code),
     })
 }
 

@@ -1,7 +1,11 @@
 //! Whole files: what is found in them, rewritten and undone; what is refused, and why.
 
-use hanok_previrt::site::Certainty;
-use hanok_previrt::{Compression, Form, Kind, SideFile, patch, revert, sample, scan};
+use hanok_abi::trampoline::branch_target;
+use hanok_previrt::site::{Certainty, is_tpidrurw};
+use hanok_previrt::truth::{Comparison, Executed};
+use hanok_previrt::{
+    Compression, Form, Kind, SideFile, Trampolines, patch, revert, rewritten, sample, scan,
+};
 use proptest::prelude::*;
 
 /// Three in each function of the made-up kernel.
@@ -36,11 +40,13 @@ fn a_zimage_gives_its_image() {
 fn what_is_rewritten_is_undone_and_not_rewritten_again() {
     let files = [
         sample::image(true),
+        sample::roomy_image(),
         sample::object(1, 1, 40),
         sample::archive(),
     ];
     for before in files {
-        let patched = patch(&scan(&before).expect("sound")).expect("it can be rewritten");
+        let patched =
+            patch(&scan(&before).expect("sound"), Trampolines::All).expect("it can be rewritten");
         assert!(patched.bytes != before && patched.bytes.len() == before.len());
         let side = SideFile::parse(patched.side.to_json().as_bytes()).expect("its own form");
         assert_eq!(side, patched.side);
@@ -50,7 +56,7 @@ fn what_is_rewritten_is_undone_and_not_rewritten_again() {
             "it is not the rewritten file"
         );
         let again = scan(&patched.bytes)
-            .and_then(|scan| patch(&scan))
+            .and_then(|scan| patch(&scan, Trampolines::All))
             .unwrap_err();
         assert!(again.what.contains("already"), "{again}");
     }
@@ -58,7 +64,11 @@ fn what_is_rewritten_is_undone_and_not_rewritten_again() {
 
 #[test]
 fn a_literal_stays_and_a_read_of_tpidrprw_does_not_trap() {
-    let patched = patch(&scan(&sample::image(true)).expect("sound")).expect("rewritten");
+    let patched = patch(
+        &scan(&sample::image(true)).expect("sound"),
+        Trampolines::All,
+    )
+    .expect("rewritten");
     let function = patched.bytes.get(0x100..0x120).expect("the first function");
     let words: Vec<u32> = function
         .chunks(4)
@@ -133,9 +143,95 @@ proptest! {
             file.truncate(at);
         }
         if let Ok(scan) = scan(&file)
-            && let Ok(patched) = patch(&scan)
+            && let Ok(patched) = patch(&scan, Trampolines::All)
         {
             prop_assert!(revert(&patched.bytes, &patched.side).expect("undone") == scan.content);
         }
     }
+}
+
+#[test]
+fn an_image_with_room_gets_trampolines_that_come_back() {
+    let before = sample::roomy_image();
+    let scan = scan(&before).expect("sound");
+    let patched = patch(&scan, Trampolines::All).expect("rewritten");
+    let room = patched.side.reserved.expect("there is room");
+    assert_eq!((room.offset, room.len % 0x3000), (0x1000, 0));
+    let forms = |form| {
+        let changes = patched.side.changes.iter();
+        changes.filter(|change| change.form == form).count()
+    };
+    // Five pages before the text are one triple, in which not all find room.
+    let (jumps, traps) = (forms(Form::Trampoline), forms(Form::Trap));
+    assert!(jumps > 300 && traps > 0, "{jumps}, {traps}");
+    let word = |address: u32| {
+        let at = (address - sample::BASE) as usize;
+        u32::from_le_bytes(patched.bytes[at..at + 4].try_into().expect("four"))
+    };
+    // Who else might be copied elsewhere branches nowhere that is far away.
+    let last = patched.side.changes.iter().rev();
+    let last = last.take(3 * (sample::FUNCTIONS - sample::ENTRY) as usize);
+    assert!(last.clone().all(|change| change.form != Form::Trampoline));
+    let jumps = patched.side.changes.iter();
+    for change in jumps.filter(|change| change.form == Form::Trampoline) {
+        let at = branch_target(change.is, change.address).expect("a branch");
+        assert!((room.address..room.address + room.len).contains(&at));
+        let store = word(at);
+        assert_eq!(store & 0x0f10_0000, 0x0500_0000, "STR");
+        let stores_pc = store >> 12 & 0xf == 15;
+        assert_eq!(stores_pc, change.was == 0xf10c_0080);
+        assert!(!stores_pc || (at + 8) & 0x80 != 0, "CPSID masks");
+        assert_eq!(
+            branch_target(word(at + 4), at + 4),
+            Some(change.address + 4)
+        );
+    }
+    let traps = |which| {
+        let side = patch(&scan, which).expect("rewritten").side;
+        let trap = side
+            .changes
+            .iter()
+            .filter(|change| change.form == Form::Trap);
+        let dacr = trap.clone().filter(|change| change.was == 0xee03_0f10);
+        (trap.count(), dacr.count())
+    };
+    assert_eq!(traps(Trampolines::None), (2 * SITES / 3, SITES / 3));
+    assert_eq!(traps(Trampolines::Strict).1, SITES / 3);
+}
+
+#[test]
+fn what_is_rewritten_has_nothing_left_but_trampolines() {
+    let patched = patch(
+        &scan(&sample::roomy_image()).expect("sound"),
+        Trampolines::All,
+    );
+    let again = scan(&patched.expect("rewritten").bytes).expect("still an image");
+    assert!(rewritten(&again));
+    assert_eq!(again.rooms.len(), 1);
+    // TPIDRURW, which is read instead of TPIDRPRW, is legal.
+    let mut left = again.sites.iter();
+    assert!(left.all(|site| is_tpidrurw(&site.found)));
+}
+
+#[test]
+fn what_was_executed_is_looked_for_at_both_addresses() {
+    let scan = scan(&sample::roomy_image()).expect("sound");
+    let (at, literal) = (sample::BASE + 0x6008, sample::BASE + 0x601c);
+    let text = |address: u32| format!("{address:08x} f10c0080 4\n");
+    let physical = 0x4000_8000;
+    let of = |text: String| Executed::parse(&text).expect("a list").of(&scan, physical);
+    let found = of(text(at) + &text(at - sample::BASE + physical) + "00001000 f10c0080 4\n");
+    assert_eq!((found.instructions, found.sensitive), (2, 2));
+    assert!(found.missing.is_empty());
+    assert_eq!(of(text(literal)).missing, [literal]);
+    assert_eq!(of(format!("{literal:08x} b672 2\n")).sensitive, 1);
+    assert!(Executed::parse("nonsense").is_err());
+}
+
+#[test]
+fn an_image_is_compared_with_a_vmlinux_alone() {
+    let image = scan(&sample::image(true)).expect("sound");
+    let object = scan(&sample::object(1, 1, 40)).expect("sound");
+    assert!(Comparison::new(&image, &object).is_err());
+    assert!(!Comparison::default().is_right(), "nothing was compared");
 }

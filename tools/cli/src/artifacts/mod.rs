@@ -3,6 +3,7 @@
 //! A `Store` is the cache with an apt that is set up when the first thing is missing, so
 //! that a run that finds everything in the cache touches no network.
 
+pub mod cross;
 pub mod kernel;
 pub mod qemu;
 pub mod runnable;
@@ -173,7 +174,7 @@ impl Store {
                 fs::remove_dir_all(made)?;
             }
         }
-        for folder in ["packages", "qemu", "runnable"] {
+        for folder in ["packages", "qemu", "runnable", "cross", "vmlinux"] {
             for path in self.cache.entries(folder)? {
                 if !kept.contains(&path) {
                     fs::remove_dir_all(self.cache.path(&path))?;

@@ -310,6 +310,13 @@ pub fn native_board(
     guest.board(root, store, more)
 }
 
+/// A stock kernel without the hypervisor.
+pub fn stock_board(root: &Path, store: &Store, spec: KernelSpec, cores: u64) -> Outcome<Ready> {
+    let mut guest = Guest::stock(spec);
+    guest.cores = cores;
+    guest.board(root, store, None)
+}
+
 fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     let mut guest = match args.file.to_str().and_then(KernelSpec::parse) {
         Some(spec) => Guest::stock(spec),

@@ -11,6 +11,7 @@ mod elf;
 mod matrix;
 mod numbers;
 mod prepare;
+mod previrt;
 mod profile;
 mod rules;
 mod runner;
@@ -101,7 +102,8 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
                 .any(|start| name.starts_with(start.as_str()))
     };
     let named = !args.names.is_empty();
-    let slow = code::SLOW_STEPS.iter().filter(|_| args.all || named);
+    let slow = code::SLOW_STEPS.iter().chain(previrt::SLOW_STEPS);
+    let slow = slow.filter(|_| args.all || named);
     let steps = code::STEPS
         .iter()
         .chain(rules::STEPS)

@@ -9,6 +9,7 @@ use crate::flow::memory::Memory;
 use crate::flow::{Root, branch_target};
 use crate::kallsyms::Symbol;
 use hanok_decode::aarch32::Isa;
+use std::ops::Range;
 
 /// From the vectors to the stubs where they are executed.
 const PAGE: u32 = 0x1000;
@@ -19,18 +20,11 @@ const MAX_REGION: u32 = 0x2000;
 
 /// Where the stubs' code begins in the image.
 pub fn roots(memory: Memory<'_>, symbols: &[Symbol], isa: Isa) -> Vec<Root> {
-    let named = |name: &str| symbols.iter().find(|symbol| symbol.name == name);
-    let (Some(init), Some(call)) = (named("_sinittext"), named("vector_swi")) else {
-        return Vec::new();
-    };
-    let start = init.address & !(PAGE - 1);
-    let words = (start.saturating_sub(MAX_REGION)..init.address).step_by(4);
-    let is_call = |at: &u32| {
-        memory
-            .word(*at)
-            .is_some_and(|word| word & !1 == call.address)
-    };
-    let Some(stubs) = words.clone().find(is_call) else {
+    let Some(Range {
+        start: stubs,
+        end: init,
+    }) = stubs(memory, symbols)
+    else {
         return Vec::new();
     };
     let mut roots = vec![Root {
@@ -44,10 +38,29 @@ pub fn roots(memory: Memory<'_>, symbols: &[Symbol], isa: Isa) -> Vec<Root> {
             let linked = stubs.wrapping_sub(PAGE).wrapping_add(n);
             let found = memory.fetch(set.wrapping_add(n), isa)?;
             let address = branch_target(found, linked)?;
-            (stubs..init.address)
+            (stubs..init)
                 .contains(&address)
                 .then_some(Root { address, isa })
         }));
     }
     roots
+}
+
+/// From the word in front of the stubs' code to `.init.text`.
+pub fn stubs(memory: Memory<'_>, symbols: &[Symbol]) -> Option<Range<u32>> {
+    let named = |name: &str| symbols.iter().find(|symbol| symbol.name == name);
+    let (init, call) = (named("_sinittext")?, named("vector_swi")?);
+    let start = init.address & !(PAGE - 1);
+    let mut words = (start.saturating_sub(MAX_REGION)..init.address).step_by(4);
+    let is_call = |at: &u32| {
+        let word = memory.word(*at);
+        word.is_some_and(|word| word & !1 == call.address)
+    };
+    Some(words.find(is_call)?..init.address)
+}
+
+/// Where the vectors and their stubs are in the image.
+pub fn region(memory: Memory<'_>, symbols: &[Symbol]) -> Option<Range<u32>> {
+    let stubs = stubs(memory, symbols)?;
+    Some(stubs.start.saturating_sub(3 * SET)..stubs.end)
 }

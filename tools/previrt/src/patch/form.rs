@@ -2,7 +2,7 @@
 
 use crate::site::{Role, Site, thread_register};
 use hanok_abi::trap::{trap_a32, trap_by_index, trap_conditional, trap_narrow, trap_wide};
-use hanok_decode::aarch32::Encoding;
+use hanok_decode::aarch32::{Encoding, Operation};
 
 /// A form.
 #[derive(
@@ -16,6 +16,20 @@ pub enum Form {
     Trap,
     /// SVC that holds its number in the side file's table.
     Index,
+    /// A branch to instructions that do the same to the virtual CPU.
+    Trampoline,
+}
+
+/// Which sites get trampolines, where there is room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trampolines {
+    /// None.
+    None,
+    /// All but writes of DACR, so that the hypervisor enforces each at once.
+    Strict,
+    /// All: a write of DACR is noted, and counts from the guest's next exit on.
+    #[default]
+    All,
 }
 
 /// What to do with a site.
@@ -66,6 +80,16 @@ const fn reads_tpidrurw(encoding: Encoding) -> Encoding {
         Encoding::A32(word) => Encoding::A32(word ^ TO_TPIDRURW),
         Encoding::Wide(word) => Encoding::Wide(word ^ TO_TPIDRURW),
         Encoding::Narrow(half) => Encoding::Narrow(half),
+    }
+}
+
+/// Whether it is a write of DACR.
+pub fn writes_dacr(site: &Site) -> bool {
+    match site.found.operation {
+        Operation::Coprocessor(coprocessor) => {
+            coprocessor.is_cp15(0, 3, 0, 0) && !coprocessor.is_read()
+        }
+        _ => false,
     }
 }
 

@@ -6,9 +6,12 @@
 //! [`form::choose`]'s; every change goes to a side file, which undoes it ([`revert`]).
 
 mod form;
+pub(crate) mod room;
 mod side;
+mod steady;
 
-pub use form::Form;
+pub use form::{Form, Trampolines};
+pub use room::Reserved;
 pub use side::{Change, Doubt, Left, SideFile};
 
 use crate::bytes::{half, has, word};
@@ -16,8 +19,11 @@ use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site};
 use form::Choice;
+use hanok_abi::trampoline::Template;
 use hanok_abi::trap::{Original, original_a32, original_narrow, original_wide};
 use hanok_decode::aarch32::{Encoding, Isa};
+use room::Room;
+use steady::Steady;
 
 /// A rewritten file.
 #[derive(Debug)]
@@ -29,29 +35,25 @@ pub struct Patched {
 }
 
 /// Rewrites what was found in a file.
-pub fn patch(scan: &Scan) -> Result<Patched> {
+pub fn patch(scan: &Scan, trampolines: Trampolines) -> Result<Patched> {
     refuse_patched(scan)?;
-    let mut bytes = scan.content.clone();
-    let mut side = SideFile::new(scan);
-    // What is linked later would have its numbers twice.
-    let linked = matches!(scan.kind, Kind::Image | Kind::Executable);
+    let mut work = Work {
+        scan,
+        bytes: scan.content.clone(),
+        side: SideFile::new(scan),
+        jumps: Jumps::new(scan, trampolines),
+    };
     for site in &scan.sites {
-        let function = scan.function(site).map(str::to_owned);
-        if site.certainty == Certainty::Doubtful {
-            side.doubtful.push(Doubt::new(site, function));
-            continue;
-        }
-        match form::choose(site, linked, side.words.len() as u32) {
-            Choice::Change(form, is) => {
-                if form == Form::Index {
-                    side.words.push(site.found.encoding.bits());
-                }
-                write(&mut bytes, site.offset, is)?;
-                side.changes.push(Change::new(site, form, is, function));
-            }
-            Choice::Leave(why) => side.left.push(Left::new(site, why, function)),
-            Choice::Refuse(why) => return Err(refuse(site, function.as_deref(), why)),
-        }
+        work.site(site)?;
+    }
+    let Work {
+        mut bytes,
+        mut side,
+        jumps,
+        ..
+    } = work;
+    if let Some(jumps) = jumps {
+        side.reserved = jumps.room.close(&mut bytes)?;
     }
     for header in &scan.headers {
         mark(&mut bytes, *header, NO_MARK, MARK)?;
@@ -59,6 +61,89 @@ pub fn patch(scan: &Scan) -> Result<Patched> {
     }
     side.seal(&bytes);
     Ok(Patched { bytes, side })
+}
+
+/// A file that is being rewritten.
+struct Work<'a> {
+    scan: &'a Scan,
+    bytes: Vec<u8>,
+    side: SideFile,
+    jumps: Option<Jumps<'a>>,
+}
+
+impl Work<'_> {
+    fn site(&mut self, site: &Site) -> Result<()> {
+        let function = self.scan.function(site).map(str::to_owned);
+        if site.certainty == Certainty::Doubtful {
+            self.side.doubtful.push(Doubt::new(site, function));
+            return Ok(());
+        }
+        match self.choose(site)? {
+            Choice::Change(form, is) => {
+                if form == Form::Index {
+                    self.side.words.push(site.found.encoding.bits());
+                }
+                write(&mut self.bytes, site.offset, is)?;
+                self.side
+                    .changes
+                    .push(Change::new(site, form, is, function));
+            }
+            Choice::Leave(why) => self.side.left.push(Left::new(site, why, function)),
+            Choice::Refuse(why) => return Err(refuse(site, function.as_deref(), why)),
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self, site: &Site) -> Result<Choice> {
+        // What is linked later would have its numbers twice.
+        let linked = matches!(self.scan.kind, Kind::Image | Kind::Executable);
+        let choice = form::choose(site, linked, self.side.words.len() as u32);
+        match (&mut self.jumps, &choice) {
+            (Some(jumps), Choice::Change(Form::Trap | Form::Index, _)) => {
+                let branch = jumps.jump(&mut self.bytes, site)?;
+                Ok(branch.map_or(choice, |branch| {
+                    Choice::Change(Form::Trampoline, Encoding::A32(branch))
+                }))
+            }
+            _ => Ok(choice),
+        }
+    }
+}
+
+/// What gives sites their trampolines.
+struct Jumps<'a> {
+    steady: Steady<'a>,
+    room: Room,
+    which: Trampolines,
+}
+
+impl<'a> Jumps<'a> {
+    /// Where there is room for them.
+    fn new(scan: &'a Scan, which: Trampolines) -> Option<Self> {
+        if which == Trampolines::None {
+            return None;
+        }
+        let steady = Steady::of(scan)?;
+        let room = Room::new(steady.room()?, scan.base?);
+        Some(Self {
+            steady,
+            room,
+            which,
+        })
+    }
+
+    /// The branch to the trampoline of a site that can have one.
+    fn jump(&mut self, bytes: &mut [u8], site: &Site) -> Result<Option<u32>> {
+        let noted = self.which == Trampolines::All || !form::writes_dacr(site);
+        if !noted || !self.steady.stays(site) {
+            return Ok(None);
+        }
+        let (word, free) = (site.found.encoding.bits(), self.steady.free(site));
+        match Template::of(word, free) {
+            Some(template) => self.room.place(bytes, &template, word, site.address),
+            None => Ok(None),
+        }
+    }
 }
 
 /// The last two bytes of an ELF file's identification, which are padding (gABI, "ELF
@@ -117,20 +202,22 @@ fn memory_order(encoding: Encoding) -> ([u8; 4], usize) {
     }
 }
 
-/// A file in which as many instructions are rewritten already as would have to be.
-fn refuse_patched(scan: &Scan) -> Result<()> {
-    let done = scan.trapped;
-    let to_do = scan
-        .sites
-        .iter()
-        .filter(|site| site.found.user.must_be_rewritten())
-        .count();
+/// Whether a file is rewritten already: by its mark or its room of trampolines, or as many of its
+/// instructions are as would have to be.
+pub fn rewritten(scan: &Scan) -> bool {
+    let must = |site: &&Site| site.found.user.must_be_rewritten();
+    let to_do = scan.sites.iter().filter(must).count();
     let marked = |header: &usize| has(&scan.content, header.saturating_add(MARK_AT), &MARK);
-    if scan.headers.iter().any(marked) || done > to_do {
+    scan.headers.iter().any(marked) || !scan.rooms.is_empty() || scan.trapped > to_do
+}
+
+fn refuse_patched(scan: &Scan) -> Result<()> {
+    if rewritten(scan) {
+        let done = scan.trapped;
         return Err(Refusal::new(
             "this file is rewritten already",
             format!("it has its mark, or SVCs instead of what they stand for ({done})"),
-            "give the file as it was, or undo it first with `hanok previrt unpatch`",
+            "give the file as it was, undo it first with `hanok previrt unpatch`, or say --if-needed",
         ));
     }
     Ok(())
@@ -171,6 +258,12 @@ pub fn revert(bytes: &[u8], side: &SideFile) -> Result<Vec<u8>> {
     }
     for header in &side.headers {
         mark(&mut before, *header, MARK, NO_MARK)?;
+    }
+    if let Some(room) = side.reserved {
+        let end = room.offset.checked_add(room.len as usize);
+        let there = end.and_then(|end| before.get_mut(room.offset..end));
+        let there = there.ok_or_else(|| Refusal::damaged("its trampolines go beyond its end"))?;
+        there.fill(0);
     }
     side.check_original(&before)?;
     Ok(before)

@@ -4,9 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use clap::{Args, Subcommand};
-use hanok_previrt::{Form, Patched, Report, Scan, SideFile};
+mod stats;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
+use hanok_previrt::truth::{Comparison, Coverage, Executed};
+use hanok_previrt::{Form, Patched, Report, Scan, SideFile, Trampolines};
 
 use crate::commands::counted;
 use crate::exit::{Blame, Code, Outcome};
@@ -21,6 +24,12 @@ pub enum Previrt {
     /// Rewrite every sensitive instruction, so that it traps or needs no trap.
     #[command(after_help = PATCH_HELP)]
     Patch(PatchArgs),
+    /// Set what is found in an image beside the mapping symbols of its vmlinux.
+    #[command(after_help = COMPARE_HELP)]
+    Compare(CompareArgs),
+    /// Look whether all that a processor executed was found.
+    #[command(after_help = EXECUTED_HELP)]
+    CheckExecuted(ExecutedArgs),
     /// Undo what `patch` did.
     #[command(
         after_help = "Example:\n  hanok previrt unpatch Image.patched -o Image\n\nExit codes: as of `scan`"
@@ -46,6 +55,7 @@ Examples:
   hanok previrt scan vmlinuz
   hanok previrt scan vmlinux --functions 20
   hanok previrt scan module.ko.xz --json
+  hanok previrt scan vmlinuz --stats
 
 Exit codes:
   0  scanned    3  refused: the message says why";
@@ -54,13 +64,35 @@ const PATCH_HELP: &str = "\
 The output is unpacked: of a zImage the raw Image, of module.ko.xz the module. Beside it goes
 OUTPUT.json, which names every change and undoes them all.
 
-In a build, each object may be rewritten after the assembler; see docs/previrt.md.
+In a build, each object may be rewritten after the assembler; see docs/previrt.md. A file that
+is rewritten already is refused; with --if-needed it is passed on as it is.
 
 Examples:
   hanok previrt patch vmlinuz -o Image.patched
-  hanok previrt patch start.o -o start.o
+  hanok previrt patch vmlinuz -o Image.patched --trampolines none
+  hanok previrt patch start.o -o start.o --if-needed
 
 Exit codes: as of `scan`";
+
+const COMPARE_HELP: &str = "\
+Both are of the same build. A site is missed that is neither certain nor doubtful in the image;
+a literal is what is certain there and is no instruction by mapping symbols.
+
+Example:
+  hanok previrt compare Image vmlinux
+
+Exit codes:
+  0  nothing missed, no literal taken for code    1  something was    3  refused";
+
+const EXECUTED_HELP: &str = "\
+LIST is what QEMU's plugin writes (tools/plugin, what=words): a line for each instruction.
+
+Example:
+  qemu-system-arm -plugin libhanok_plugin.so,what=words,out=list.txt ... -kernel vmlinuz
+  hanok previrt check-executed vmlinuz list.txt
+
+Exit codes:
+  0  each sensitive instruction that was executed is a site    1  one is not    3  refused";
 
 /// Arguments of `scan`.
 #[derive(Debug, Args)]
@@ -73,6 +105,9 @@ pub struct ScanArgs {
     /// The functions with most sites, so many.
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "json")]
     pub functions: usize,
+    /// What it took: processor time and memory of this process.
+    #[arg(long, conflicts_with = "json")]
+    pub stats: bool,
 }
 
 /// Arguments of `patch`.
@@ -86,6 +121,64 @@ pub struct PatchArgs {
     /// Where the side file goes; OUTPUT.json if nothing is said.
     #[arg(long, value_name = "FILE")]
     pub side: Option<PathBuf>,
+    /// Which sites of an image with room for them do without a trap: `strict` is all but writes
+    /// of DACR, which are only noted by `all`.
+    #[arg(long, value_enum, default_value_t)]
+    pub trampolines: Which,
+    /// Pass on a file that is rewritten already, instead of refusing it.
+    #[arg(long)]
+    pub if_needed: bool,
+    /// What it took: processor time and memory of this process.
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// Which sites get trampolines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// None.
+    None,
+    /// All but writes of DACR.
+    Strict,
+    /// All.
+    #[default]
+    All,
+}
+
+impl From<Which> for Trampolines {
+    fn from(which: Which) -> Self {
+        match which {
+            Which::None => Self::None,
+            Which::Strict => Self::Strict,
+            Which::All => Self::All,
+        }
+    }
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The image: zImage or Image.
+    pub image: PathBuf,
+    /// The vmlinux that it was made of.
+    pub vmlinux: PathBuf,
+}
+
+/// Arguments of `check-executed`.
+#[derive(Debug, Args)]
+pub struct ExecutedArgs {
+    /// The image.
+    pub image: PathBuf,
+    /// What was executed.
+    pub list: PathBuf,
+    /// Where memory begins, in hexadecimal digits: before its MMU is on a kernel runs there.
+    #[arg(long, value_name = "ADDRESS", default_value = "40000000", value_parser = hexadecimal)]
+    pub memory: u32,
+}
+
+fn hexadecimal(digits: &str) -> std::result::Result<u32, String> {
+    let digits = digits.trim_start_matches("0x");
+    u32::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
 /// Arguments of `unpatch`.
@@ -106,6 +199,8 @@ pub fn run(command: &Previrt) -> Outcome {
     match command {
         Previrt::Scan(args) => scan(args),
         Previrt::Patch(args) => patch(args),
+        Previrt::Compare(args) => compare(args),
+        Previrt::CheckExecuted(args) => check_executed(args),
         Previrt::Unpatch(args) => unpatch(args),
     }
 }
@@ -144,34 +239,142 @@ fn scan(args: &ScanArgs) -> Outcome {
         report.to_text(args.functions)
     };
     ui::line(format_args!("{}", text.trim_end()));
+    if args.stats {
+        stats::tell();
+    }
     Ok(Code::Success)
 }
 
 fn patch(args: &PatchArgs) -> Outcome {
     let scan = load(&args.file)?;
-    let patched = hanok_previrt::patch(&scan);
+    if args.if_needed && hanok_previrt::rewritten(&scan) {
+        return pass_on(args, &scan);
+    }
+    let patched = hanok_previrt::patch(&scan, args.trampolines.into());
     let Patched { bytes, side } = patched
         .with_context(|| args.file.display().to_string())
         .blame(Code::Refused)?;
     write(&args.output, &bytes)?;
-    let beside = args.side.clone().unwrap_or_else(|| beside(&args.output));
-    write(&beside, side.to_json().as_bytes())?;
+    write(&side_of(args), side.to_json().as_bytes())?;
+    told(&args.output, &side);
+    if args.stats {
+        stats::tell();
+    }
+    Ok(Code::Success)
+}
+
+fn side_of(args: &PatchArgs) -> PathBuf {
+    args.side.clone().unwrap_or_else(|| beside(&args.output))
+}
+
+/// A file that is rewritten already, to the output, with its side file if there is one; which
+/// has to be its own.
+fn pass_on(args: &PatchArgs, scan: &Scan) -> Outcome {
+    let earlier = beside(&args.file);
+    if earlier.exists() {
+        let text = read(&earlier)?;
+        SideFile::parse(&text)
+            .and_then(|side| hanok_previrt::revert(&scan.content, &side))
+            .with_context(|| earlier.display().to_string())
+            .blame(Code::Refused)?;
+        write(&side_of(args), &text)?;
+    }
+    write(&args.output, &scan.content)?;
+    ui::line(format_args!("{}: rewritten already", args.output.display()));
+    Ok(Code::Success)
+}
+
+fn told(output: &Path, side: &SideFile) {
     let of = |form| {
-        side.changes
-            .iter()
-            .filter(|change| change.form == form)
-            .count() as u64
+        let changes = side.changes.iter();
+        changes.filter(|change| change.form == form).count() as u64
     };
     ui::line(format_args!(
-        "{}: {} to SVC, {} by number, {} to another register, {} left, {} doubtful",
-        args.output.display(),
+        "{}: {} to SVC, {} by number, {} to another register, {} to a trampoline, {} left, {} doubtful",
+        output.display(),
         counted(of(Form::Trap), "site"),
         of(Form::Index),
         of(Form::Word),
+        of(Form::Trampoline),
         side.left.len(),
         counted(side.doubtful.len() as u64, "word"),
     ));
-    Ok(Code::Success)
+    if let Some(room) = side.reserved {
+        ui::line(format_args!(
+            "trampolines are at {:#010x} to {:#010x}: reserve that memory in the guest's device tree",
+            room.address,
+            room.address.saturating_add(room.len)
+        ));
+    }
+}
+
+fn compare(args: &CompareArgs) -> Outcome {
+    let (image, vmlinux) = (load(&args.image)?, load(&args.vmlinux)?);
+    let found = Comparison::new(&image, &vmlinux).blame(Code::Refused)?;
+    for (what, words) in [("missed", &found.missed), ("literal", &found.literals)] {
+        for word in words {
+            ui::line(format_args!(
+                "{what}: {:#010x}, {}",
+                word.address, word.function
+            ));
+        }
+    }
+    ui::line(format_args!("{}", compared(&found)));
+    Ok(verdict(found.is_right()))
+}
+
+/// A comparison as one line.
+pub fn compared(found: &Comparison) -> String {
+    format!(
+        "{} by mapping symbols, {} of them alternatives: {} missed, {} doubtful; {} literals taken \
+         for code; {}, {:.3} % of sites",
+        counted(found.sites as u64, "site"),
+        found.alternatives,
+        found.missed.len(),
+        found.doubted,
+        found.literals.len(),
+        counted(found.doubtful as u64, "doubtful word"),
+        found.doubtful_percent(),
+    )
+}
+
+const fn verdict(right: bool) -> Code {
+    if right {
+        Code::Success
+    } else {
+        Code::TestsFailed
+    }
+}
+
+fn check_executed(args: &ExecutedArgs) -> Outcome {
+    let image = load(&args.image)?;
+    let list = read(&args.list)?;
+    let found = executed(&image, &list, args.memory).blame(Code::Refused)?;
+    for (what, list) in [("missing", &found.missing), ("doubtful", &found.doubted)] {
+        list.iter()
+            .for_each(|address| ui::line(format_args!("{what}: {address:#010x}")));
+    }
+    ui::line(format_args!("{}", covered(&found)));
+    Ok(verdict(found.sensitive > 0 && found.missing.is_empty()))
+}
+
+/// What was executed of an image that is in memory from `memory` on as Linux is.
+pub fn executed(image: &Scan, list: &[u8], memory: u32) -> Result<Coverage> {
+    // Linux maps memory's begin to a multiple of 256 MiB, so what is below stays the same.
+    let physical = memory.wrapping_add(image.base.unwrap_or(0) & 0x0fff_ffff);
+    let list = Executed::parse(&String::from_utf8_lossy(list))?;
+    Ok(list.of(image, physical))
+}
+
+/// A coverage as one line.
+pub fn covered(found: &Coverage) -> String {
+    format!(
+        "{} of the image executed, {} of them sensitive: {} not in the scan, {} doubtful there",
+        counted(found.instructions as u64, "instruction"),
+        found.sensitive,
+        found.missing.len(),
+        found.doubted.len(),
+    )
 }
 
 fn unpatch(args: &UnpatchArgs) -> Outcome {

@@ -1,0 +1,475 @@
+//! What a sensitive instruction is rewritten to so that it does not trap: a branch to a few
+//! instructions of User mode that do the same to the virtual CPU.
+//!
+//! The virtual CPU is a page ([`Field`]) that the hypervisor maps beside the code and reads
+//! whenever it needs to know; it trusts nothing in it. The code needs no base register, because
+//! LDR and STR reach 4 KB from the PC: a room is a row of triples of pages, the page's alias as a
+//! *doorbell*, code, and the plain alias. The doorbell is read-only while a virtual interrupt
+//! is pending, so that unmasking interrupts checks nothing: its store faults then, and the
+//! hypervisor does what the site says. The plain alias can always be written.
+//!
+//! The interrupt mask is bit 7 of its word, as in the CPSR, and CPS stores the PC, of which bit 7
+//! says which: so neither a scratch register nor the flags are needed, only a place for the
+//! store whose address is right ([`Template::start`]).
+//!
+//! What makes an interrupt in the middle harmless ([`resume`]): a trampoline writes nothing that
+//! it reads before its last instruction but one, so that it can begin again; that one commits;
+//! and the last one goes back behind the site. So no table is needed on the board: the last
+//! branch says which site it was.
+//!
+//! Only A32 has trampolines. T32 cannot store relative to the PC (DDI 0406C A8.8.203), and its
+//! sites keep their traps.
+
+use crate::trap::trap_a32;
+
+/// Bytes of a page.
+pub const PAGE: u32 = 0x1000;
+/// Bytes of a triple: doorbell, code, plain.
+pub const TRIPLE: u32 = 3 * PAGE;
+/// From the doorbell page to the code page.
+pub const TO_CODE: u32 = PAGE;
+/// Of a code page, where trampolines may be: from there both aliases' fields can be reached.
+pub const CODE: core::ops::Range<u32> = 0x80..0xf70;
+/// No trampoline has more words.
+pub const MAX_WORDS: usize = 11;
+
+/// A word of the virtual CPU's page: where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Field(u16);
+
+impl Field {
+    /// CPSR's lower sixteen bits: mode, F, A and E; I is clear there.
+    pub const PSR: Self = Self(0x00);
+    /// SPSR of the current mode.
+    pub const SPSR: Self = Self(0x04);
+    /// DACR.
+    pub const DACR: Self = Self(0x08);
+    /// TPIDRURW, whose register holds the kernel's own value of TPIDRPRW.
+    pub const TPIDRURW: Self = Self(0x0c);
+    /// I, in bit 7; all others mean nothing. Written through the doorbell.
+    pub const MASK: Self = Self(0xf80);
+
+    /// Bytes from the start of the page.
+    pub const fn offset(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Whether it is reached through the doorbell, which is in front of the code.
+    pub const fn is_doorbell(self) -> bool {
+        self.0 >= 0x800
+    }
+}
+
+/// Bit of [`Field::MASK`] that counts.
+pub const MASKED: u32 = 1 << 7;
+
+/// A system register that is a field.
+struct Known {
+    /// MRC of it, without condition and Rt.
+    mrc: u32,
+    field: Field,
+    /// Whether MCR only notes the value, so that a store does.
+    noted: bool,
+}
+
+const fn mrc(crn: u32, crm: u32, opc2: u32) -> u32 {
+    0x0e10_0f10 | crn << 16 | opc2 << 5 | crm
+}
+
+const fn read(mrc: u32, offset: u16) -> Known {
+    Known {
+        mrc,
+        field: Field(offset),
+        noted: false,
+    }
+}
+
+/// System registers by their MRC. Those that are only read change by a trap, or by an
+/// exception, when the hypervisor writes the page.
+const KNOWN: [Known; 18] = [
+    Known {
+        mrc: mrc(3, 0, 0),
+        field: Field::DACR,
+        noted: true,
+    },
+    Known {
+        mrc: mrc(13, 0, 2),
+        field: Field::TPIDRURW,
+        noted: true,
+    },
+    read(mrc(1, 0, 0), 0x10),  // SCTLR
+    read(mrc(1, 0, 1), 0x14),  // ACTLR
+    read(mrc(1, 0, 2), 0x18),  // CPACR
+    read(mrc(2, 0, 0), 0x1c),  // TTBR0
+    read(mrc(2, 0, 1), 0x20),  // TTBR1
+    read(mrc(2, 0, 2), 0x24),  // TTBCR
+    read(mrc(5, 0, 0), 0x28),  // DFSR
+    read(mrc(5, 0, 1), 0x2c),  // IFSR
+    read(mrc(6, 0, 0), 0x30),  // DFAR
+    read(mrc(6, 0, 2), 0x34),  // IFAR
+    read(mrc(13, 0, 1), 0x38), // CONTEXTIDR
+    read(mrc(0, 0, 0), 0x3c),  // MIDR
+    read(mrc(0, 0, 1), 0x40),  // CTR
+    read(mrc(0, 0, 5), 0x44),  // MPIDR
+    read(mrc(7, 4, 0), 0x48),  // PAR
+    read(0x0ef8_0a10, 0x4c),   // VMRS of FPEXC
+];
+
+/// What is free behind a site, having been found dead there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Free {
+    /// Registers; bit n is Rn. SP and PC are not looked at.
+    pub registers: u16,
+    /// Whether N and Z are.
+    pub flags: bool,
+}
+
+/// A register.
+type Register = u32;
+
+/// An instruction of a trampoline, wherever it will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// This word.
+    Word(u32),
+    /// LDR of a field.
+    Load(Register, Field),
+    /// STR to a field.
+    Store(Register, Field),
+    /// A branch behind the site.
+    Back,
+}
+
+/// A trampoline, wherever it will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template {
+    steps: [Step; MAX_WORDS],
+    len: usize,
+    /// What bit 7 of the value has to be that the first instruction stores, the PC.
+    stores: Option<bool>,
+}
+
+const R0: u32 = 0;
+const PC: Register = 15;
+const SP: Register = 13;
+/// From an instruction's address to the PC that it reads (DDI 0406C A2.3).
+const PIPELINE: u32 = 8;
+
+const CPSID_I: u32 = 0xf10c_0080;
+const CPSIE_I: u32 = 0xf108_0080;
+
+impl Template {
+    fn new(steps: &[Step]) -> Self {
+        let mut all = [Step::Back; MAX_WORDS];
+        for (to, from) in all.iter_mut().zip(steps) {
+            *to = *from;
+        }
+        Self {
+            steps: all,
+            len: steps.len().min(MAX_WORDS),
+            stores: None,
+        }
+    }
+
+    /// The trampoline for the A32 instruction `word`, behind which `free` is; `None` where a
+    /// trap has to stay.
+    pub fn of(word: u32, free: Free) -> Option<Self> {
+        match word {
+            CPSID_I => return Some(Self::mask(true)),
+            CPSIE_I => return Some(Self::mask(false)),
+            _ if word >> 28 == 0xf => return None,
+            _ => {}
+        }
+        match word & 0x0fff_ffff {
+            mrs if mrs & 0x0fff_0fff == 0x010f_0000 => mrs_current(rt(mrs)?, free),
+            msr if msr & 0x0fff_fff0 == 0x0121_f000 => msr_control(word, free),
+            mrs if mrs & 0x0fff_0fff == 0x014f_0000 => Some(load(rt(mrs)?, Field::SPSR)),
+            msr if msr & 0x0fff_fff0 == 0x016f_f000 => Some(store(rm(msr)?, Field::SPSR)),
+            other => system(other),
+        }
+    }
+
+    /// CPSID I or CPSIE I.
+    fn mask(masked: bool) -> Self {
+        Self {
+            stores: Some(masked),
+            ..store(PC, Field::MASK)
+        }
+    }
+
+    /// How many words it has.
+    #[allow(clippy::len_without_is_empty)] // none is empty
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where it can begin, at `at` or behind.
+    pub const fn start(&self, at: u32) -> u32 {
+        let value = at.wrapping_add(PIPELINE);
+        match self.stores {
+            Some(wanted) if wanted != (value & MASKED != 0) => {
+                (value & !(MASKED - 1)).wrapping_add(MASKED - PIPELINE)
+            }
+            _ => at,
+        }
+    }
+
+    /// Its words at `at` in a code page, for the instruction at `site`; `None` where one of them
+    /// does not reach.
+    pub fn word(&self, number: usize, at: u32, site: u32) -> Option<u32> {
+        let step = self.steps.get(number).filter(|_| number < self.len)?;
+        let here = at.wrapping_add(4 * number as u32);
+        match *step {
+            Step::Word(word) => Some(word),
+            Step::Load(register, field) => reach(here, field).map(|to| LDR | to | register << 12),
+            Step::Store(register, field) => reach(here, field).map(|to| STR | to | register << 12),
+            Step::Back => branch(ALWAYS, here, site.wrapping_add(4)),
+        }
+    }
+}
+
+/// LDR and STR of a word by the PC, of which U is added.
+const LDR: u32 = 0xe51f_0000;
+const STR: u32 = 0xe50f_0000;
+const U: u32 = 1 << 23;
+const ALWAYS: u32 = 0xe000_0000;
+
+/// U and the distance from an instruction at `here` in a code page to a field's nearest alias.
+fn reach(here: u32, field: Field) -> Option<u32> {
+    let page = here & !(PAGE - 1);
+    let alias = if field.is_doorbell() {
+        page.wrapping_sub(PAGE)
+    } else {
+        page.wrapping_add(PAGE)
+    };
+    let (to, from) = (
+        alias.wrapping_add(field.offset()),
+        here.wrapping_add(PIPELINE),
+    );
+    let (add, distance) = if field.is_doorbell() {
+        (0, from.wrapping_sub(to))
+    } else {
+        (U, to.wrapping_sub(from))
+    };
+    (distance < PAGE).then_some(add | distance)
+}
+
+/// B from `at` to `to` with the condition in bits 31 to 28, if it reaches.
+pub fn branch(condition: u32, at: u32, to: u32) -> Option<u32> {
+    let distance = to.wrapping_sub(at.wrapping_add(PIPELINE)) as i32;
+    let fits = distance & 3 == 0 && distance >> 25 == distance >> 31;
+    fits.then_some(condition & 0xf000_0000 | 0x0a00_0000 | distance as u32 >> 2 & 0x00ff_ffff)
+}
+
+/// Where the branch `word` at `at` goes, whatever its condition.
+pub const fn branch_target(word: u32, at: u32) -> Option<u32> {
+    if word >> 28 == 0xf || word & 0x0f00_0000 != 0x0a00_0000 {
+        return None;
+    }
+    let distance = ((word << 8) as i32 >> 6) as u32;
+    Some(at.wrapping_add(PIPELINE).wrapping_add(distance))
+}
+
+/// The branch that takes the place of `word` at `site`, to a trampoline at `at`: with the same
+/// condition.
+pub fn enter(word: u32, site: u32, at: u32) -> Option<u32> {
+    let condition = if word >> 28 == 0xf { ALWAYS } else { word };
+    branch(condition, site, at)
+}
+
+/// Rt of MRS, MRC and MCR; the PC is none.
+fn rt(word: u32) -> Option<Register> {
+    Some(word >> 12 & 0xf).filter(|register| *register != PC)
+}
+
+/// Rm of MSR.
+fn rm(word: u32) -> Option<Register> {
+    Some(word & 0xf).filter(|register| *register != PC)
+}
+
+/// A free register that is not `taken`.
+fn scratch(free: Free, taken: Register) -> Option<Register> {
+    let usable = |register: &Register| {
+        free.registers >> register & 1 == 1 && *register != taken && *register != SP
+    };
+    (R0..PC).find(usable)
+}
+
+fn load(register: Register, field: Field) -> Template {
+    Template::new(&[Step::Load(register, field), Step::Back])
+}
+
+fn store(register: Register, field: Field) -> Template {
+    Template::new(&[Step::Store(register, field), Step::Back])
+}
+
+/// MRC, MCR, VMRS.
+fn system(word: u32) -> Option<Template> {
+    let register = rt(word)?;
+    let read = word & 1 << 20 != 0;
+    let known = KNOWN
+        .iter()
+        .find(|known| word & 0x0fef_0fff == known.mrc & !(1 << 20))?;
+    match read {
+        true => Some(load(register, known.field)),
+        false => known.noted.then(|| store(register, known.field)),
+    }
+}
+
+/// MRS of CPSR: flags and GE are the real ones, the rest comes from the page.
+fn mrs_current(to: Register, free: Free) -> Option<Template> {
+    let with = scratch(free, to)?;
+    Some(Template::new(&[
+        Step::Word(0xe10f_0000 | to << 12), // mrs to, cpsr
+        Step::Load(with, Field::PSR),
+        Step::Word(0xe1a0_0820 | to << 12 | to), // lsr to, to, #16
+        Step::Word(0xe180_0800 | with << 16 | to << 12 | to), // orr to, with, to, lsl #16
+        Step::Load(with, Field::MASK),
+        Step::Word(0xe200_0080 | with << 16 | with << 12), // and with, with, #I
+        Step::Word(0xe180_0000 | to << 16 | to << 12 | with), // orr to, to, with
+        Step::Back,
+    ]))
+}
+
+/// MSR of CPSR_c: where mode and F stay as they are only I can change; else it traps.
+fn msr_control(word: u32, free: Free) -> Option<Template> {
+    let from = rm(word)?;
+    let with = scratch(free, from)?;
+    let svc = trap_a32(ALWAYS | word & !0xf000_0000)?;
+    let load = Step::Load(with, Field::PSR);
+    let differs = Step::Word(0xe020_0000 | with << 16 | with << 12 | from); // eor with, with, from
+    // Beginning again it has other flags than its site, whose condition may look at them.
+    if free.flags && word >> 28 == ALWAYS >> 28 {
+        return Some(Template::new(&[
+            load,
+            differs,
+            Step::Word(0xe310_005f | with << 16), // tst with, #mode, T and F
+            Step::Word(0x1a00_0001),              // bne to the SVC
+            Step::Store(from, Field::MASK),
+            Step::Back,
+            Step::Word(svc),
+            Step::Back,
+        ]));
+    }
+    let both = with << 16 | with << 12;
+    Some(Template::new(&[
+        load,
+        differs,
+        Step::Word(0xe200_005f | both), // and with, with, #mode, T and F
+        Step::Word(0xe280_007f | both), // add with, with, #0x7f
+        Step::Word(0xe200_0080 | both), // and with, with, #0x80: it is another mode
+        Step::Word(0xe08f_f220 | with), // add pc, pc, with, lsr #4: to STR or SVC
+        Step::Word(0xe7f0_00f0),        // never executed
+        Step::Store(from, Field::MASK),
+        Step::Back,
+        Step::Word(svc),
+        Step::Back,
+    ]))
+}
+
+/// Where a guest goes on that was interrupted at `pc` in a trampoline: at its site, as if that
+/// had not begun, or behind it. `fetch` gives the words of code pages; `None` where `pc` is in no
+/// trampoline.
+///
+/// An SVC that a trampoline took is such an interruption at the instruction behind it.
+pub fn resume(pc: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+    if !CODE.contains(&(pc & (PAGE - 1))) {
+        return None;
+    }
+    for number in 0..MAX_WORDS as u32 {
+        let at = pc.wrapping_add(4 * number);
+        let word = fetch(at)?;
+        if word >> 24 == 0xea {
+            let behind = branch_target(word, at)?;
+            return Some(if number == 0 {
+                behind
+            } else {
+                behind.wrapping_sub(4)
+            });
+        }
+    }
+    None
+}
+
+/// What the first code page of a room begins with: so a room is known wherever it is.
+pub const HEADER: [u32; 3] = [0x4f4e_4148, 0x4f52_204b, 0x0031_4d4f]; // "HANOK ROOM1"
+
+/// The number of triples of the room whose first code page begins with `words`; `None` of
+/// anything else.
+pub fn room(words: [u32; 4]) -> Option<u32> {
+    let [first, second, third, triples] = words;
+    let sound = [first, second, third] == HEADER && (1..=1 << 12).contains(&triples);
+    sound.then_some(triples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: Free = Free {
+        registers: 0x1000,
+        flags: true,
+    };
+
+    #[test]
+    fn branches_come_back() {
+        for (at, to) in [
+            (0x8000, 0x8000),
+            (0xc030_0000, 0xc020_9080),
+            (0x10, 0x200_0010),
+        ] {
+            let word = branch(ALWAYS, at, to).expect("it reaches");
+            assert_eq!(branch_target(word, at), Some(to));
+        }
+        assert_eq!(
+            branch(ALWAYS, 0, 0x200_0008),
+            None,
+            "32 MB ahead, but for the pipeline"
+        );
+        assert_eq!(branch(ALWAYS, 0, 0x102), None, "no instruction");
+        assert_eq!(branch_target(0xeb00_0000, 0), None, "BL");
+    }
+
+    #[test]
+    fn both_aliases_are_reached_from_all_of_a_code_page() {
+        let fields = KNOWN.iter().map(|known| known.field);
+        for field in fields.chain([Field::PSR, Field::SPSR, Field::MASK]) {
+            let places = CODE.step_by(4).map(|x| 0x1_1000 + x);
+            let mut reached = places.map(|at| reach(at, field));
+            assert!(reached.all(|found| found.is_some()), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn what_changes_the_mask_begins_where_the_pc_says_so() {
+        for (word, bit) in [(CPSID_I, MASKED), (CPSIE_I, 0)] {
+            let template = Template::of(word, Free::default()).expect("no register is needed");
+            for at in (0x1_1080..0x1_1200).step_by(4) {
+                let start = template.start(at);
+                assert!(start >= at && start - at <= MASKED);
+                assert_eq!(start.wrapping_add(PIPELINE) & MASKED, bit);
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_registers_share_a_field_and_no_template_is_longer_than_it_may_be() {
+        for (n, one) in KNOWN.iter().enumerate() {
+            let mut others = KNOWN.iter().skip(n + 1);
+            assert!(others.all(|other| other.field != one.field && other.mrc != one.mrc));
+            assert!(one.field != Field::PSR && one.field != Field::SPSR);
+        }
+        for (word, len) in [(0xe10f_0000, 8), (0xe121_f000, 8), (0x1121_f000, 11)] {
+            assert_eq!(Template::of(word, FREE).map(|found| found.len()), Some(len));
+        }
+    }
+
+    #[test]
+    fn a_room_is_known_by_its_header() {
+        let [a, b, c] = HEADER;
+        assert_eq!(room([a, b, c, 3]), Some(3));
+        assert_eq!(room([a, b, c, 0]), None);
+        assert_eq!(room([a, b, c, u32::MAX]), None);
+        assert_eq!(room([0, b, c, 3]), None);
+    }
+}

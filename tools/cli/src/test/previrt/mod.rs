@@ -1,0 +1,128 @@
+//! `hanok previrt` on real kernels: Debian's beside the mapping symbols of their debug packages,
+//! kernels built here from Debian's source (A32 and T32) beside their own, one that is built
+//! with the assembler that rewrites, and what Debian's execute.
+//!
+//! All are slow: a gigabyte of downloads, and three kernels are compiled.
+
+mod build;
+mod executed;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use hanok_previrt::truth::Comparison;
+use hanok_previrt::{Scan, Trampolines};
+
+use super::{Tally, TestStep};
+use crate::artifacts::Store;
+use crate::artifacts::kernel::{Kernel, KernelSpec};
+use crate::commands::previrt::compared;
+use crate::ui;
+use build::{Build, Flavour};
+
+/// What only `--all` runs, or its name.
+pub const SLOW_STEPS: &[TestStep] = &[
+    TestStep {
+        name: "previrt-kernels",
+        run: |root| told(kernels(root)),
+    },
+    TestStep {
+        name: "previrt-executed",
+        run: |root| told(executed::run(root)),
+    },
+    TestStep {
+        name: "previrt-build",
+        run: |root| told(rewritten_build(root)),
+    },
+];
+
+/// Debian's kernels that are looked at.
+const STOCK: [&str; 2] = ["debian:6.1:armhf", "debian:6.12:armhf"];
+/// Doubtful words may be one in a thousand sites.
+const DOUBTFUL_PERCENT: f64 = 0.1;
+
+fn told(result: Result<usize>) -> Tally {
+    match result {
+        Ok(passed) => Tally {
+            passed,
+            ..Tally::default()
+        },
+        Err(error) => Tally::fail(format!("{error:#}")),
+    }
+}
+
+fn stock(store: &Store, reference: &str) -> Result<Kernel> {
+    let spec = KernelSpec::parse(reference).context("a reference that is none")?;
+    store.kernel(&spec)
+}
+
+fn scan(path: &Path) -> Result<Scan> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    hanok_previrt::scan(&bytes).with_context(|| path.display().to_string())
+}
+
+/// Every kernel beside the truth; what is rewritten is undone.
+fn kernels(root: &Path) -> Result<usize> {
+    let store = Store::open(true, false)?;
+    let mut pairs: Vec<(String, PathBuf, PathBuf)> = Vec::new();
+    for reference in STOCK {
+        let kernel = stock(&store, reference)?;
+        let vmlinux = store.vmlinux(&kernel)?;
+        pairs.push((kernel.resolved.package, kernel.image, vmlinux));
+    }
+    for flavour in [Flavour::A32, Flavour::T32] {
+        let build = Build::new(root, &store, flavour)?;
+        build.run()?;
+        pairs.push((flavour.name().to_owned(), build.image(), build.vmlinux()));
+    }
+    for (name, image, vmlinux) in &pairs {
+        one(name, image, vmlinux)?;
+    }
+    Ok(pairs.len())
+}
+
+fn one(name: &str, image: &Path, vmlinux: &Path) -> Result<()> {
+    let image = scan(image)?;
+    let found = Comparison::new(&image, &scan(vmlinux)?)?;
+    eprintln!("{}", ui::dim(&format!("     {name}: {}", compared(&found))));
+    ensure!(found.is_right(), "{name}: {found:?}");
+    ensure!(
+        found.doubtful_percent() <= DOUBTFUL_PERCENT,
+        "{name}: {} doubtful words",
+        found.doubtful
+    );
+    let patched = hanok_previrt::patch(&image, Trampolines::All)?;
+    let undone = hanok_previrt::revert(&patched.bytes, &patched.side)?;
+    ensure!(undone == image.content, "{name} is not as it was, undone");
+    Ok(())
+}
+
+/// A kernel of which every object was rewritten has nothing to rewrite.
+fn rewritten_build(root: &Path) -> Result<usize> {
+    let store = Store::open(true, false)?;
+    let build = Build::new(root, &store, Flavour::Rewritten)?;
+    build.run()?;
+    let vmlinux = scan(&build.vmlinux())?;
+    let vdso = |site: &&hanok_previrt::site::Site| {
+        let section = vmlinux
+            .places
+            .get(site.section)
+            .map(|place| &*place.section);
+        section == Some(".rodata")
+    };
+    // TPIDRURW is legal, and read instead of TPIDRPRW.
+    let left = vmlinux.sites.iter();
+    let left = left.filter(|site| !hanok_previrt::site::is_tpidrurw(&site.found));
+    let left: Vec<_> = left.filter(|site| !vdso(site)).collect();
+    ensure!(vmlinux.trapped > 1000, "{} SVCs", vmlinux.trapped);
+    eprintln!(
+        "{}",
+        ui::dim(&format!(
+            "     {} SVCs hold an instruction, {} sensitive ones are left",
+            vmlinux.trapped,
+            left.len()
+        ))
+    );
+    ensure!(left.is_empty(), "left: {left:x?}");
+    Ok(1)
+}

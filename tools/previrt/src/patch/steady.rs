@@ -1,0 +1,125 @@
+//! Which sites can have a trampoline: those that are surely executed where they are.
+//!
+//! A trampoline is reached by a relative branch, so a site must not be copied elsewhere before
+//! it runs. Kernels do that: with the vectors, with code that puts memory to sleep, with the
+//! last steps before another kernel starts. Nothing in an image says so, but one thing says the
+//! contrary: a function with a relative branch to somewhere farther away than any such code is
+//! long would break by being copied ([`FAR`]; nearer ones may go along, because code that is
+//! copied has labels of its own). Only sites in such functions get one, and those of Linux's
+//! entry code, which has its own section; all others keep their traps.
+
+use crate::flow::marks::{Mark, Marks};
+use crate::flow::memory::Memory;
+use crate::flow::{branch_target, call_target};
+use crate::image::Code;
+use crate::scan::{Place, Scan};
+use crate::site::{Role, Site};
+use hanok_abi::trampoline::Free;
+use hanok_decode::aarch32::{self, Calls, Isa, Reach, Register, Registers};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Code that is copied elsewhere is not longer: it has to fit into a chip's own memory, of which
+/// the largest that Linux puts code into has 64 KiB.
+const FAR: u32 = 0x1_0000;
+/// So many instructions are looked at for what is live.
+const INSTRUCTIONS: u16 = 64;
+
+/// What is known of the code of an image.
+pub(super) struct Steady<'a> {
+    code: &'a Code,
+    place: &'a Place,
+    memory: Memory<'a>,
+    /// By where a function begins: whether it branches far away.
+    leaves: HashMap<u32, bool>,
+}
+
+impl<'a> Steady<'a> {
+    /// Of an image that has room for trampolines.
+    pub(super) fn of(scan: &'a Scan) -> Option<Self> {
+        let memory = Memory {
+            bytes: &scan.content,
+            base: scan.base?,
+        };
+        Some(Self {
+            code: scan.code.as_ref()?,
+            place: scan.places.first()?,
+            memory,
+            leaves: HashMap::new(),
+        })
+    }
+
+    /// Where nothing is in the image.
+    pub(super) fn room(&self) -> Option<Range<u32>> {
+        self.code.room.clone()
+    }
+
+    /// Whether `site` is executed where it is.
+    pub(super) fn stays(&mut self, site: &Site) -> bool {
+        let elsewhere = |range: &Range<u32>| range.contains(&site.address);
+        if site.isa() != Isa::A32
+            || site.role != Role::Code
+            || self.code.elsewhere.iter().any(elsewhere)
+        {
+            return false;
+        }
+        let entry = |range: &Range<u32>| range.contains(&site.address);
+        if self.code.entry.as_ref().is_some_and(entry) {
+            return true;
+        }
+        let Some(function) = self.place.extent(site.address) else {
+            return false;
+        };
+        if let Some(leaves) = self.leaves.get(&function.start) {
+            return *leaves;
+        }
+        let leaves = self.leaves(&function);
+        self.leaves.insert(function.start, leaves);
+        leaves
+    }
+
+    fn leaves(&self, function: &Range<u32>) -> bool {
+        let [from, to] = [function.start, function.end].map(|at| self.memory.offset(at));
+        let (Some(from), Some(to)) = (from, to) else {
+            return false;
+        };
+        let mut starts = self.code.marks.iter(from..to);
+        starts.any(|(offset, mark)| {
+            let at = self.memory.address(offset);
+            let code = matches!(mark, Mark::Start(Isa::A32, _));
+            let encoding = self.memory.fetch(at, Isa::A32).filter(|_| code);
+            encoding.is_some_and(|encoding| {
+                let call = call_target(encoding, at).map(|root| root.address);
+                let target = call.or_else(|| branch_target(encoding, at));
+                target.is_some_and(|to| to.abs_diff(at) >= FAR)
+            })
+        })
+    }
+
+    /// What is free behind `site`.
+    pub(super) fn free(&self, site: &Site) -> Free {
+        let behind = aarch32::Place::new(site.address.wrapping_add(4), Isa::A32);
+        let reach = Reach {
+            instructions: INSTRUCTIONS,
+            calls: Calls::Unknown,
+        };
+        let live = aarch32::live(behind, reach, |at| {
+            let offset = self.memory.offset(at)?;
+            is_code(&self.code.marks, offset)
+                .then(|| self.memory.half(at))
+                .flatten()
+        });
+        let dead = live.dead().without(FIXED);
+        Free {
+            registers: dead.into_bits(),
+            flags: !live.flags.n() && !live.flags.z(),
+        }
+    }
+}
+
+/// Never free.
+const FIXED: Registers = Register::SP.set().with(Register::PC.set());
+
+fn is_code(marks: &Marks, offset: usize) -> bool {
+    matches!(marks.get(offset), Mark::Start(..) | Mark::Body)
+}

@@ -1,0 +1,239 @@
+//! What was found in an image without symbols, beside what is known of it.
+//!
+//! Two things know better than a scan: the mapping symbols of the vmlinux of the same build
+//! ([`Comparison`]), and a processor that executes it ([`Executed`]). Both are for whoever
+//! wants to see that nothing is missed, on a kernel of his own as on a distribution's.
+
+use crate::flow::marks::Mark;
+use crate::refusal::{Refusal, Result};
+use crate::scan::{Kind, Scan};
+use crate::site::{Certainty, Role, Site, must_change};
+use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+
+/// The vectors are executed on a page of their own, and the stubs on the next one.
+const VECTORS: u32 = 0xffff_0000;
+const STUBS: u32 = 0xffff_1000;
+/// Eight branches.
+const VECTOR_SET: u32 = 32;
+
+/// An image's scan beside that of its vmlinux.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Comparison {
+    /// How many sites there are by mapping symbols.
+    pub sites: usize,
+    /// How many of them are exchanged on a uniprocessor.
+    pub alternatives: usize,
+    /// Those that are neither certain nor doubtful in the image.
+    pub missed: Vec<Word>,
+    /// How many of them are doubtful there.
+    pub doubted: usize,
+    /// What is certain in the image, and none by mapping symbols.
+    pub literals: Vec<Word>,
+    /// How many words of the image are doubtful.
+    pub doubtful: usize,
+}
+
+/// A word of an image, told to people.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Word {
+    /// Its address.
+    pub address: u32,
+    /// The function it is in.
+    pub function: String,
+}
+
+impl Word {
+    fn new(scan: &Scan, site: &Site) -> Self {
+        Self {
+            address: site.address,
+            function: scan.function(site).unwrap_or("?").to_owned(),
+        }
+    }
+}
+
+impl Comparison {
+    /// Of an image and the vmlinux that it was made of; refused where they are not such two.
+    pub fn new(image: &Scan, vmlinux: &Scan) -> Result<Self> {
+        if (&image.kind, &vmlinux.kind) != (&Kind::Image, &Kind::Executable) {
+            return Err(Refusal::new(
+                "these are not a kernel's image and its vmlinux",
+                format!("they are {:?} and {:?}", image.kind, vmlinux.kind),
+                "give the image first, then the vmlinux of the same build",
+            ));
+        }
+        let stubs = stubs(vmlinux);
+        let place = |site: &Site| in_image(site.address, stubs);
+        let found: HashMap<u32, Certainty> = image
+            .sites
+            .iter()
+            .map(|site| (site.address, site.certainty))
+            .collect();
+        let truth: HashSet<u32> = vmlinux.sites.iter().map(place).collect();
+        let certainty = |site: &&Site| found.get(&place(site)).copied();
+        let sure = |site: &&Site| site.certainty == Certainty::Sure;
+        let missed = vmlinux
+            .sites
+            .iter()
+            .filter(|site| certainty(site).is_none());
+        let doubted = |site: &&Site| certainty(site) == Some(Certainty::Doubtful);
+        let known = |site: &&Site| truth.contains(&site.address);
+        let literals = image.sites.iter().filter(|site| sure(site) && !known(site));
+        let others = |site: &&Site| site.role == Role::Alternative;
+        Ok(Self {
+            sites: truth.len(),
+            alternatives: vmlinux.sites.iter().filter(others).count(),
+            missed: missed.map(|site| Word::new(vmlinux, site)).collect(),
+            doubted: vmlinux.sites.iter().filter(doubted).count(),
+            literals: literals.map(|site| Word::new(image, site)).collect(),
+            doubtful: image.sites.iter().filter(|site| !sure(site)).count(),
+        })
+    }
+
+    /// Whether nothing was missed, and nothing taken for what it is not.
+    pub fn is_right(&self) -> bool {
+        self.sites > 0 && self.missed.is_empty() && self.literals.is_empty()
+    }
+
+    /// Doubtful words for each hundred sites.
+    pub fn doubtful_percent(&self) -> f64 {
+        self.doubtful as f64 * 100.0 / self.sites.max(1) as f64
+    }
+}
+
+/// Where in memory an image has the vectors' stubs: behind the sets of eight vectors.
+fn stubs(vmlinux: &Scan) -> u32 {
+    let places = &vmlinux.places;
+    let sets = places
+        .iter()
+        .filter(|place| place.section.starts_with(".vectors"));
+    let init = places.iter().find(|place| place.section == ".init.text");
+    (init.map_or(0, |place| place.address) & !0xfff) + VECTOR_SET * sets.count() as u32
+}
+
+/// Where in an image is what is executed at `address`.
+const fn in_image(address: u32, stubs: u32) -> u32 {
+    match address {
+        STUBS.. => address - STUBS + stubs,
+        VECTORS.. => address - VECTORS + stubs,
+        _ => address,
+    }
+}
+
+/// Instructions that a processor executed: addresses, and what stood there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    words: BTreeSet<(u32, u32, u8)>,
+}
+
+/// What of an image was executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Coverage {
+    /// Instructions of the image that were executed.
+    pub instructions: usize,
+    /// Those that are sensitive.
+    pub sensitive: usize,
+    /// Of those, the ones that are not in the scan as certain.
+    pub missing: Vec<u32>,
+    /// Of those, the ones that are there as doubtful.
+    pub doubted: Vec<u32>,
+}
+
+impl Executed {
+    /// From the plugin's list: a line for each instruction, with its address and its bytes, the
+    /// first one lowest, in hexadecimal digits, and how many bytes.
+    pub fn parse(text: &str) -> Result<Self> {
+        let parse = |line: &str| {
+            let mut parts = line.split_ascii_whitespace();
+            let mut number = || u32::from_str_radix(parts.next()?, 16).ok();
+            let (address, bits, bytes) = (number()?, number()?, number()?);
+            matches!(bytes, 2 | 4).then_some((address, bits, bytes as u8))
+        };
+        let words = text
+            .lines()
+            .map(|line| parse(line).ok_or_else(|| broken(line)));
+        Ok(Self {
+            words: words.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Beside a scan of the image, which is at `physical` in memory before its MMU is on.
+    pub fn of(&self, image: &Scan, physical: u32) -> Coverage {
+        let Some(base) = image.base else {
+            return Coverage::default();
+        };
+        let len = image.content.len() as u32;
+        let virtual_range = base..base.saturating_add(len);
+        let physical_range = physical..physical.saturating_add(len);
+        let found: HashMap<u32, Certainty> = image
+            .sites
+            .iter()
+            .map(|site| (site.address, site.certainty))
+            .collect();
+        let stubs = image.stubs.clone();
+        let mut coverage = Coverage::default();
+        for (address, bits, bytes) in &self.words {
+            let Some(place) = place(*address, &virtual_range, &physical_range, &stubs) else {
+                continue;
+            };
+            coverage.instructions += 1;
+            let encoding = match (bytes, isa(image, place)) {
+                (2, _) => Encoding::Narrow(*bits as u16),
+                (_, Isa::A32) => Encoding::A32(*bits),
+                (_, Isa::T32) => Encoding::Wide(bits.rotate_left(16)),
+            };
+            // Where in an IT block it stood is not known; which it is does not depend on that.
+            if must_change(encoding, ItState::NONE).is_none() {
+                continue;
+            }
+            coverage.sensitive += 1;
+            match found.get(&place) {
+                Some(Certainty::Sure) => {}
+                Some(Certainty::Doubtful) => coverage.doubted.push(place),
+                None => coverage.missing.push(place),
+            }
+        }
+        for list in [&mut coverage.missing, &mut coverage.doubted] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        coverage
+    }
+}
+
+/// The instruction set at `place` in an image.
+fn isa(image: &Scan, place: u32) -> Isa {
+    let offset = place.wrapping_sub(image.base.unwrap_or(0)) as usize;
+    let mark = image.code.as_ref().map(|code| code.marks.get(offset));
+    match mark {
+        Some(Mark::Start(isa, _)) => isa,
+        _ => image.isa.unwrap_or(Isa::A32),
+    }
+}
+
+fn broken(line: &str) -> Refusal {
+    Refusal::new(
+        "this is no list of executed instructions",
+        format!("a line of it is {line:?}"),
+        "give what QEMU's plugin wrote with what=words",
+    )
+}
+
+/// Where in the image an executed instruction is, by its linked addresses.
+fn place(
+    address: u32,
+    virtual_range: &Range<u32>,
+    physical: &Range<u32>,
+    stubs: &Option<Range<u32>>,
+) -> Option<u32> {
+    if virtual_range.contains(&address) {
+        return Some(address);
+    }
+    if physical.contains(&address) {
+        return Some(address - physical.start + virtual_range.start);
+    }
+    let stubs = stubs.as_ref()?;
+    let place = stubs.start.checked_add(address.checked_sub(STUBS)?)?;
+    stubs.contains(&place).then_some(place)
+}

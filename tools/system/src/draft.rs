@@ -29,7 +29,8 @@ pub(crate) struct Draft {
 }
 
 const A_NAME: &str = "a name of up to 31 letters, digits and dashes";
-const A_KERNEL: &str = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", each also with \":armhf\", or a path";
+const A_KERNEL: &str = "\"debian:6.1\", \"debian:6.12\", either with \"-rt\", \"guest:NAME\", \
+     each also with \":armhf\", or a path";
 const A_FIRMWARE: &str = "\"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path";
 const SOME_MODULES: &str = "\"default\", \"all\" or a list of modules";
 const SOME_DEVICES: &str = "a list of devices in the board's tree, such as [\"pl061@9030000\"]";

@@ -135,8 +135,8 @@ fn other(bytes: &[u8]) -> Words {
     let what = said(bytes);
     Words::new(
         what,
-        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte 56, \
-         or a zImage for 32-bit ARM",
+        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte \
+         56, or a zImage for 32-bit ARM",
         "give an arm64 kernel, such as \"debian:6.1\" or a build's arch/arm64/boot/Image",
     )
 }

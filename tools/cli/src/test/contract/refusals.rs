@@ -195,9 +195,9 @@ pub(super) const REFUSALS: &[Refusal] = &[
         ["guest:conformance", "arm32"],
         ":4:10:",
         [
-            "a zImage for 32-bit ARM",
-            "boots an arm64 Image",
-            "give an arm64 kernel",
+            "this zImage's header makes no sense",
+            "start 0x0",
+            "download or build the kernel again",
         ],
     ),
     refusal(

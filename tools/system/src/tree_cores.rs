@@ -15,11 +15,7 @@ const HANDLES: [&str; 2] = ["phandle", "linux,phandle"];
 pub fn with_cores(tree: &[u8], cores: u64) -> Option<Vec<u8>> {
     let mut tree = DeviceTree::from_fdt(&Fdt::new(tree).ok()?);
     let cpus = tree.root.child_mut("cpus")?;
-    let there: Vec<DeviceTreeNode> = cpus
-        .children()
-        .filter(|node| is_cpu(node))
-        .cloned()
-        .collect();
+    let there: Vec<DeviceTreeNode> = cpus.children().filter(is_cpu).cloned().collect();
     let pattern = there.first()?.clone();
     for extra in there.iter().skip(usize::try_from(cores).ok()?) {
         cpus.remove_child(extra.name());

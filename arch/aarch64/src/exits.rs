@@ -2,11 +2,12 @@
 
 use crate::board::Board;
 use crate::cpu::{self, Cpu};
+use crate::fetch::instruction;
 use crate::service::{self, guest};
+use crate::stage1::translate;
 use crate::vcpu::Vcpu;
 use crate::{fp, inject, read, schedule, write};
 use hanok_decode::{Class, Esr, Fault, Psr, Syndrome, syndrome_register};
-use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
 use hanok_vm::{Action, Cause, CoprocessorAccess, DataAbort, Exit, MmioAccess, SystemRegister};
 
@@ -265,37 +266,6 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort {
             None
         },
     }
-}
-
-/// The A64 instruction at the vCPU's program counter, through its own stage 1.
-fn instruction(vcpu: &Vcpu) -> Option<u32> {
-    if vcpu.regs.pstate & AARCH32 != 0 {
-        return None;
-    }
-    let ipa = translate(vcpu, vcpu.regs.pc)?;
-    let mut word = [0; 4];
-    vcpu.unit
-        .ram
-        .read(Ipa::new(ipa.get() & !3), &mut word)
-        .ok()?;
-    Some(u32::from_le_bytes(word))
-}
-
-/// The intermediate physical address of `at` for a read, through the vCPU's own stage 1.
-fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
-    let saved = read!("par_el1");
-    // SAFETY: address translation changes PAR_EL1 alone, which is put back.
-    unsafe {
-        // EL0t, or User mode.
-        if vcpu.regs.pstate & 0xf == 0 {
-            core::arch::asm!("at s1e0r, {}", "isb", in(reg) at, options(nostack, preserves_flags));
-        } else {
-            core::arch::asm!("at s1e1r, {}", "isb", in(reg) at, options(nostack, preserves_flags));
-        }
-    }
-    let par = read!("par_el1");
-    write!("par_el1", saved);
-    (par & 1 == 0).then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
 }
 
 #[unsafe(no_mangle)]

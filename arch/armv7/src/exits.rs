@@ -2,14 +2,14 @@
 
 use crate::board::Board;
 use crate::cpu::{self, Cpu};
+use crate::fetch::instruction;
 use crate::service::{self, guest};
+use crate::stage1::translate;
 use crate::vcpu::Vcpu;
-use crate::{fp, inject, maintain, read, schedule, write};
-use hanok_decode::aarch32::is_wide;
+use crate::{fp, inject, read, schedule};
 use hanok_decode::{
     Condition, Coprocessor, CoprocessorPair, Esr, Fault, Psr, Syndrome, banked_register,
 };
-use hanok_hal::GuestMemory;
 use hanok_types::Ipa;
 use hanok_vm::{Action, Cause, CoprocessorAccess, DataAbort, Exit, MmioAccess};
 
@@ -280,59 +280,6 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort {
             None
         },
     }
-}
-
-/// The instruction at the vCPU's program counter, through its own stage 1. It may be another one
-/// by now than that which trapped, and the core does not trust it.
-fn instruction(vcpu: &Vcpu) -> Option<u32> {
-    let psr = vcpu.psr();
-    match (psr.thumb(), psr.jazelle()) {
-        (false, false) => fetch(vcpu, vcpu.regs.pc).map(u32::from_le_bytes),
-        (true, false) => {
-            let half = |at| fetch(vcpu, at).map(u16::from_le_bytes);
-            let first = half(vcpu.regs.pc)?;
-            // Of two halfwords the second may lie in another page.
-            let second = if is_wide(first) {
-                half(vcpu.regs.pc.wrapping_add(2) & u64::from(u32::MAX))?
-            } else {
-                0
-            };
-            Some(u32::from(first) << 16 | u32::from(second))
-        }
-        // ThumbEE, whose loads and stores are others; Jazelle, which there is not.
-        (_, true) => None,
-    }
-}
-
-/// `N` bytes of code at `at`, a multiple of as many, in RAM or in the firmware's flash.
-fn fetch<const N: usize>(vcpu: &Vcpu, at: u64) -> Option<[u8; N]> {
-    let ipa = translate(vcpu, at)?;
-    let ipa = Ipa::new(ipa.get() & !(N as u64 - 1));
-    let mut bytes = [0; N];
-    let unit = vcpu.unit;
-    let found = unit.ram.read(ipa, &mut bytes);
-    found
-        .or_else(|bad| match &unit.flash {
-            Some(flash) => flash.read(ipa, &mut bytes),
-            None => Err(bad),
-        })
-        .ok()?;
-    Some(bytes)
-}
-
-/// The intermediate physical address of `at` for a read, through the vCPU's own stage 1
-/// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112).
-fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
-    let saved = read!("par_el1");
-    if vcpu.psr().mode() == hanok_decode::mode::USER {
-        maintain!(0 7 8 2, at as u32);
-    } else {
-        maintain!(0 7 8 0, at as u32);
-    }
-    crate::sysreg::isb();
-    let par = read!("par_el1");
-    write!("par_el1", saved);
-    (par & 1 == 0).then(|| Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))
 }
 
 #[unsafe(no_mangle)]

@@ -32,6 +32,8 @@ mod debug;
 pub mod devices;
 pub mod exits;
 mod fast;
+#[path = "../../aarch64/src/fetch.rs"]
+mod fetch;
 mod fp;
 #[path = "../../aarch64/src/frames.rs"]
 pub mod frames;
@@ -58,6 +60,7 @@ pub mod schedule;
 #[path = "../../aarch64/src/service.rs"]
 mod service;
 mod show;
+mod stage1;
 mod switch;
 #[path = "../../aarch64/src/trail.rs"]
 pub mod trail;

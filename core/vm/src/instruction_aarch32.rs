@@ -23,9 +23,9 @@
 //! program counter is moved here.
 
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
+use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{
-    Access, Contents, Coprocessor, Encoding, ItState, LoadStore, Operation, Piece, Register,
-    Resolved, Slot, load_store, sensitive,
+    Contents, Encoding, ItState, LoadStore, Piece, Register, Resolved, Slot, load_store,
 };
 use hanok_decode::{Condition, General, Psr, banked_register, mode};
 use hanok_hal::ListRegisters;
@@ -106,7 +106,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         };
         let psr = self.psr();
         let (encoding, it) = (encoding(psr, word), ItState::from_bits(psr.it()));
-        if is_cache_maintenance(encoding, it) {
+        if is_cache_maintenance(encoding) {
             self.regs.advance(encoding.bytes().into());
             return Ok(Action::Resume);
         }
@@ -301,25 +301,86 @@ impl MmioAccess {
     }
 }
 
+/// MCR, whose fields stand in the same places in both sets (DDI 0406C, A8.8.98).
+#[bitfield(u32)]
+struct Mcr {
+    #[bits(4)]
+    crm: u8,
+    one: bool,
+    #[bits(3)]
+    opc2: u8,
+    #[bits(4)]
+    coprocessor: u8,
+    #[bits(4)]
+    rt: u8,
+    #[bits(4)]
+    crn: u8,
+    read: bool,
+    #[bits(3)]
+    opc1: u8,
+    #[bits(4)]
+    group: u8,
+    /// Of A32; of T32, which has it from its IT block, 0b1110.
+    #[bits(4)]
+    condition: u8,
+}
+
 /// Whether it is a cache operation by address: ICIMVAU, DCIMVAC, DCCMVAC, DCCMVAU and DCCIMVAC
 /// (B4.2.1, B4.2.2).
-fn is_cache_maintenance(encoding: Encoding, it: ItState) -> bool {
-    let Some(found) = sensitive(encoding, it) else {
-        return false;
+fn is_cache_maintenance(encoding: Encoding) -> bool {
+    const ALWAYS: u8 = 0b1110;
+    let (word, conditions) = match encoding {
+        Encoding::A32(word) => (word, 0..=ALWAYS),
+        Encoding::Wide(word) => (word, ALWAYS..=ALWAYS),
+        Encoding::Narrow(_) => return false,
     };
-    matches!(
-        found.operation,
-        Operation::Coprocessor(Coprocessor {
-            number: 15,
-            second_kind: false,
-            access: Access::Register {
-                read: false,
-                opc1: 0,
-                crn: 7,
-                crm: 5 | 6 | 10 | 11 | 14,
-                opc2: 1,
-                ..
-            },
-        })
-    )
+    let mcr = Mcr::from_bits(word);
+    let operation = (mcr.opc1(), mcr.crn(), mcr.opc2());
+    conditions.contains(&mcr.condition())
+        && (mcr.group(), mcr.read(), mcr.one()) == (0b1110, false, true)
+        && mcr.coprocessor() == 15
+        && operation == (0, 7, 1)
+        && matches!(mcr.crm(), 5 | 6 | 10 | 11 | 14)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanok_decode::aarch32::{Access, Coprocessor, Operation, sensitive};
+    use proptest::prelude::*;
+
+    /// What the decoder of all sensitive instructions says.
+    fn by_decoder(encoding: Encoding) -> bool {
+        let found = sensitive(encoding, ItState::from_bits(0));
+        matches!(
+            found.map(|found| found.operation),
+            Some(Operation::Coprocessor(Coprocessor {
+                number: 15,
+                second_kind: false,
+                access: Access::Register {
+                    read: false,
+                    opc1: 0,
+                    crn: 7,
+                    crm: 5 | 6 | 10 | 11 | 14,
+                    opc2: 1,
+                    ..
+                },
+            }))
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn cache_operations_are_told_as_by_the_decoder(
+            word: u32,
+            crm in prop::sample::select(&[5, 6, 7, 10, 11, 14][..]),
+            like: bool,
+        ) {
+            let near = word & 0xf000_f000 | 0x0e07_0f30 | crm;
+            let word = if like { near } else { word };
+            for encoding in [Encoding::A32(word), Encoding::Wide(word | 0xe000_0000)] {
+                prop_assert_eq!(is_cache_maintenance(encoding), by_decoder(encoding));
+            }
+        }
+    }
 }

@@ -1,0 +1,50 @@
+//! The instruction that made an exit, where the CPU does not describe it.
+//!
+//! Both backends compile this text; each has a `stage1::translate` of its own.
+
+use crate::stage1::translate;
+use crate::vcpu::Vcpu;
+use hanok_decode::Psr;
+use hanok_decode::aarch32::is_wide;
+use hanok_hal::GuestMemory;
+use hanok_types::Ipa;
+
+/// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or
+/// one or two halfwords of T32, the first one above. It may be another one by now than that which
+/// trapped, and the core does not trust it.
+pub fn instruction(vcpu: &Vcpu) -> Option<u32> {
+    let pc = vcpu.regs.pc;
+    let psr = Psr::from_bits(vcpu.regs.pstate as u32);
+    if !vcpu.regs.is_aarch32() || !psr.thumb() {
+        return fetch(vcpu, pc).map(u32::from_le_bytes);
+    }
+    // Not ThumbEE, whose loads and stores are others; on Armv8 the bit is another one (DIT).
+    if cfg!(target_arch = "arm") && psr.jazelle() {
+        return None;
+    }
+    let half = |at| fetch(vcpu, at).map(u16::from_le_bytes);
+    let first = half(pc)?;
+    // Of two halfwords the second may lie in another page.
+    let second = if is_wide(first) {
+        half(pc.wrapping_add(2) & u64::from(u32::MAX))?
+    } else {
+        0
+    };
+    Some(u32::from(first) << 16 | u32::from(second))
+}
+
+/// `N` bytes of code at `at`, a multiple of as many, in RAM or in the firmware's flash.
+fn fetch<const N: usize>(vcpu: &Vcpu, at: u64) -> Option<[u8; N]> {
+    let ipa = translate(vcpu, at)?;
+    let ipa = Ipa::new(ipa.get() & !(N as u64 - 1));
+    let mut bytes = [0; N];
+    let unit = vcpu.unit;
+    let found = unit.ram.read(ipa, &mut bytes);
+    found
+        .or_else(|bad| match &unit.flash {
+            Some(flash) => flash.read(ipa, &mut bytes),
+            None => Err(bad),
+        })
+        .ok()?;
+    Some(bytes)
+}

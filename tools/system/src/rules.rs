@@ -221,6 +221,10 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, board: Architecture) -> 
             no_initramfs(report, draft);
             firmware_fits(report, draft);
             if let FirmwareRef::UBoot(machine) | FirmwareRef::UBootWith { machine, .. } = firmware {
+                // The one for 32 bits makes the VM a 32-bit one, on either board.
+                if machine == "qemu_arm" {
+                    architecture = Architecture::Arm;
+                }
                 u_boot_is_for(report, &boot.span, machine, architecture);
             }
             if let FirmwareRef::Path(path) = firmware

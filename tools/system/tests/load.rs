@@ -303,6 +303,11 @@ fn a_firmware_takes_the_kernel_s_place() {
         *boot,
         Boot::Firmware(FirmwareRef::UBootWith { machine, kernel })
     );
+    let narrow = firmware.replace("qemu_arm64", "qemu_arm");
+    assert_eq!(
+        load(&narrow).unwrap().vms[0].architecture,
+        Architecture::Arm
+    );
     let cases = [
         (
             firmware.replace("qemu_arm64", "qemu_arm64+guest:rtos"),
@@ -325,8 +330,8 @@ fn a_firmware_takes_the_kernel_s_place() {
             "5:12 the value of `firmware` is not \"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path",
         ),
         (
-            firmware.replace("qemu_arm64", "qemu_arm"),
-            "5:12 U-Boot for qemu_arm in a 64-bit VM",
+            firmware.replace("\"qemu-virt\"", "\"qemu-virt-arm\""),
+            "5:12 U-Boot for qemu_arm64 in a 32-bit VM",
         ),
         (
             firmware.replace("u-boot:qemu_arm64", "nowhere/u-boot.bin"),

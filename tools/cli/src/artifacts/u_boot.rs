@@ -36,7 +36,7 @@ impl Store {
             (INITRAMFS, initramfs),
             (KERNEL, kernel),
         ];
-        let name = format!("initramfs/{}.flash", cache::digest(&format!("{parts:?}")));
+        let name = format!("initramfs/{}.flash", cache::digest(format!("{parts:?}")));
         let path = self.cache.path(&name);
         if path.exists() {
             return Ok(path);

@@ -408,12 +408,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("report");
         let write = |stretch: &Stretch| {
-            let stretch = hanok_profile::report::Line::Stretch(stretch.clone()).text();
-            fs::write(
-                &path,
-                format!("{{\"start\":{{\"version\":1}}}}\n{stretch}\n"),
-            )
-            .unwrap();
+            use hanok_profile::report::{Line, VERSION};
+            let start = Line::Start { version: VERSION }.text();
+            let stretch = Line::Stretch(stretch.clone()).text();
+            fs::write(&path, format!("{start}\n{stretch}\n")).unwrap();
             read(&path, "", What::Boot)
         };
         let mut one = stretch(0, &[7]);

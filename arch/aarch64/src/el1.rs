@@ -4,7 +4,7 @@
 //! trap hides it (PMU, SVE, MTE, ...) is not here; what is trapped lazily (FP, debug) has
 //! modules of its own.
 
-use crate::traps::Hcr;
+use crate::controls::Hcr;
 use crate::{read, write};
 
 macro_rules! el1_state {

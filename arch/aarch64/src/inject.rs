@@ -2,7 +2,7 @@
 //! and the pseudocode AArch64.TakeException).
 
 use crate::aarch32::{self, has_pan};
-use crate::traps::Hcr;
+use crate::controls::Hcr;
 use crate::vcpu::Vcpu;
 use crate::{read, write};
 use hanok_decode::{Fault, Origin, data_abort, instruction_abort, undefined};

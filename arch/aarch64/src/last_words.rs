@@ -1,8 +1,8 @@
 //! What a panic shows of this CPU.
 
 use crate::image::IMAGE_BASE;
-use crate::mmu::STACKS;
 use crate::read;
+use crate::space::STACKS;
 use crate::vectors::FaultFrame;
 use core::fmt::Arguments;
 use hanok_types::Regs;

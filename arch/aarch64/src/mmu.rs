@@ -1,21 +1,18 @@
 //! The hypervisor's own translation, and TLB maintenance for it and for stage 2.
 //!
-//! Address space of EL2 (39 bits): physical addresses one to one from 0, stacks at
-//! [`STACKS`], the image at [`crate::image::IMAGE_BASE`]. Code is read-only, data is never
-//! executable, the image's own frames have no second mapping, and every stack ends in
-//! addresses where nothing is mapped.
+//! Physical addresses are mapped one to one; stacks and the image ([`crate::image::IMAGE_BASE`])
+//! have places of their own, which `space.rs` of either architecture names. Code is read-only,
+//! data is never executable, the image's own frames have no second mapping, and every stack ends
+//! in addresses where nothing is mapped. Format: VMSAv8-64 for an EL2 without VHE, which is that
+//! of Hyp mode's LPAE, too (DDI 0406C, B3.6).
 
 use crate::frames::Frames;
+use crate::space::{self, GEOMETRY, REACH, STACKS};
 use crate::write;
-use core::arch::asm;
 use hanok_hal::Tlb;
-use hanok_paging::{El2Stage1, Geometry, MapError, Stage1Attributes, Table};
+use hanok_paging::{El2Stage1, MapError, Stage1Attributes, Table};
 use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
 
-/// Where stacks are.
-pub const STACKS: u64 = 0x7f_8000_0000;
-/// Where nothing is ever mapped, for a test.
-pub const HOLE: u64 = 0x7f_0000_0000;
 /// From one CPU's stacks to the next one's.
 const STRIDE: u64 = 0x4_0000;
 /// Bytes of the normal stack; below it nothing is mapped.
@@ -25,7 +22,7 @@ pub const EMERGENCY_STACK: u64 = 0x2000;
 
 /// What of physical memory the hypervisor reaches.
 pub fn reachable() -> Span<Hpa> {
-    Span::new(Hpa::new(0), HOLE).unwrap_or_default()
+    Span::new(Hpa::new(0), REACH).unwrap_or_default()
 }
 
 /// Tops of a CPU's two stacks: normal, emergency.
@@ -44,7 +41,7 @@ pub type OwnMapError = MapError<Hva>;
 impl OwnTable {
     /// An empty one; `None` where `frames` has none left.
     pub fn new(frames: Frames) -> Option<Self> {
-        Table::new(Geometry::BITS_39, frames).map(Self)
+        Table::new(GEOMETRY, frames).map(Self)
     }
 
     /// Maps `len` bytes, whole pages, at `at`.
@@ -59,7 +56,7 @@ impl OwnTable {
             return Ok(());
         }
         let span = Span::new(Hva::new(at), len).ok_or(MapError::OutOfRange)?;
-        self.0.map(&mut El2Tlb, span, to, rights)
+        self.0.map(&mut OwnTlb, span, to, rights)
     }
 
     /// Maps a range where it is; partial pages count whole.
@@ -102,7 +99,7 @@ impl OwnTable {
         crate::sysreg::dsb_sy();
         write!("ttbr0_el2", self.root().get());
         crate::sysreg::isb();
-        flush_own_tlb();
+        space::forget_own_here();
         forbid_writable_code();
     }
 }
@@ -113,33 +110,18 @@ pub fn forbid_writable_code() {
     // With the final tables no code page is writable, so nothing in use changes.
     write!("sctlr_el2", crate::read!("sctlr_el2") | WXN);
     crate::sysreg::isb();
-    flush_own_tlb();
-}
-
-fn flush_own_tlb() {
-    // SAFETY: TLB maintenance changes no translation.
-    unsafe {
-        asm!(
-            "tlbi alle2",
-            "dsb nsh",
-            "isb",
-            options(nostack, preserves_flags)
-        )
-    };
+    space::forget_own_here();
 }
 
 /// TLBs of the hypervisor's own translation, on all CPUs.
 #[derive(Debug)]
-pub struct El2Tlb;
+pub struct OwnTlb;
 
-impl Tlb<Hva> for El2Tlb {
+impl Tlb<Hva> for OwnTlb {
     fn invalidate(&mut self, range: Span<Hva>) {
         crate::sysreg::dsb_ish();
         for page in (range.start().get()..range.end().get()).step_by(PAGE_SIZE as usize) {
-            // SAFETY: TLB maintenance changes no translation.
-            unsafe {
-                asm!("tlbi vae2is, {}", in(reg) page >> 12, options(nostack, preserves_flags))
-            };
+            space::forget_own_page(page);
         }
         crate::sysreg::dsb_ish();
         crate::sysreg::isb();
@@ -158,15 +140,7 @@ impl Tlb<Ipa> for Stage2Tlb {
         crate::sysreg::isb();
         // By VMID and not by address: combined entries have no IPA to be found by, and what
         // calls this is rare.
-        // SAFETY: TLB maintenance changes no translation.
-        unsafe {
-            asm!(
-                "tlbi vmalls12e1is",
-                "dsb ish",
-                "isb",
-                options(nostack, preserves_flags)
-            )
-        };
+        space::forget_current_vmid();
         write!("vttbr_el2", current);
         crate::sysreg::isb();
     }
@@ -175,13 +149,5 @@ impl Tlb<Ipa> for Stage2Tlb {
 /// Forgets what all CPUs' TLBs hold of any guest.
 pub fn forget_all_vmids() {
     crate::sysreg::dsb_ish();
-    // SAFETY: TLB maintenance changes no translation.
-    unsafe {
-        asm!(
-            "tlbi alle1is",
-            "dsb ish",
-            "isb",
-            options(nostack, preserves_flags)
-        )
-    };
+    space::forget_every_vmid();
 }

@@ -1,10 +1,12 @@
 //! The CPU's counter of the hypervisor's own instructions.
 //!
-//! The highest event counter is EL2's (MDCR_EL2.HPMN leaves it out of the guest's part, and
-//! guests have no PMU at all): INST_RETIRED, filtered to EL2 (DDI 0487, D13.11 and
-//! "PMEVTYPER<n>_EL0"). A CPU without a PMU or without that event counts nothing.
+//! The highest event counter is EL2's, or Hyp mode's: MDCR_EL2.HPMN leaves it out of the guest's
+//! part, and guests have no PMU at all. It counts INST_RETIRED there alone (DDI 0487, D13.11 and
+//! "PMEVTYPER<n>_EL0"; DDI 0406C, C12.8 and "PMXEVTYPER"). A CPU without a PMU, with a single
+//! counter or without that event counts nothing.
 
-use crate::{read, write};
+use crate::controls::Mdcr;
+use crate::{host_id, read, write};
 
 /// INST_RETIRED.
 const EVENT: u64 = 0x08;
@@ -12,23 +14,43 @@ const EVENT: u64 = 0x08;
 const EL2_ALONE: u64 = 1 << 31 | 1 << 30 | 1 << 27;
 
 /// The number of event counters (PMCR_EL0.N), where there is a PMU.
-pub fn event_counters() -> u64 {
-    let version = read!("id_aa64dfr0_el1") >> 8 & 0xf;
-    if version == 0 || version == 0xf {
-        0
-    } else {
-        read!("pmcr_el0") >> 11 & 0x1f
+fn event_counters() -> u64 {
+    match host_id::has_pmu() {
+        true => read!("pmcr_el0") >> 11 & 0x1f,
+        false => 0,
     }
 }
 
-/// Whether this CPU counts instructions.
-pub fn counts() -> bool {
-    event_counters() > 0 && read!("pmceid0_el0") >> EVENT & 1 != 0
+/// The hypervisor's own counter. Of a single one nothing can be left for the guest's side.
+fn own_counter() -> Option<u64> {
+    event_counters().checked_sub(1).filter(|&ours| ours > 0)
 }
 
-/// Starts EL2's counter on this CPU; MDCR_EL2 has been set.
+/// MDCR_EL2 with the counters below HPMN on the guest's side, and ours counting. HPMN zero is
+/// reserved (without FEAT_HPMN0): a CPU with one counter gives it away.
+pub fn fence() -> Mdcr {
+    match own_counter() {
+        Some(ours) => Mdcr::HPME | Mdcr::from_bits_retain(ours),
+        None => Mdcr::from_bits_retain(event_counters()),
+    }
+}
+
+/// Whether this CPU counts instructions: found by trying, as not every CPU with a PMU has
+/// PMCEID0, which tells of the event (QEMU's models of Cortex-A7 and A15 do not).
+pub fn counts() -> bool {
+    if own_counter().is_none() {
+        return false;
+    }
+    write!("mdcr_el2", fence().bits());
+    start();
+    let before = read_instructions();
+    crate::sysreg::isb();
+    before != read_instructions()
+}
+
+/// Starts the counter on this CPU; MDCR_EL2 has been set.
 pub fn start() {
-    let Some(ours) = event_counters().checked_sub(1) else {
+    let Some(ours) = own_counter() else {
         return;
     };
     write!("pmselr_el0", ours);
@@ -41,7 +63,7 @@ pub fn start() {
 }
 
 /// What it shows, modulo 2^32. PMSELR_EL0 stays as [`start`] left it, as guests' accesses
-/// to it exit.
+/// to it exit. A CPU without a counter has no such register either, and nobody asks there.
 #[inline(always)]
 pub fn read_instructions() -> u32 {
     read!("pmxevcntr_el0") as u32

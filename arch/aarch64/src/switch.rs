@@ -1,8 +1,9 @@
 //! From one vCPU of a pCPU to another.
 
 use crate::board::Board;
+use crate::controls::Hcr;
 use crate::cpu::Cpu;
-use crate::traps::{self, Hcr};
+use crate::traps;
 use crate::vcpu::Vcpu;
 use crate::{fp, read, service, sysreg, write};
 use core::ptr;

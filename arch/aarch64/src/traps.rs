@@ -1,77 +1,8 @@
 //! What exits: the values of the registers that decide which guest action comes to EL2.
 
+use crate::controls::{Hcr, Mdcr};
 use crate::{pmu, read, write};
-use bitflags::bitflags;
 use hanok_paging::{Geometry, PaRange, vtcr_el2};
-
-bitflags! {
-    /// HCR_EL2 (DDI 0487, D24.2.47), the bits used here.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Hcr: u64 {
-        /// Stage 2 translation.
-        const VM = 1 << 0;
-        /// Set/way invalidation also cleans, so that it harms no one else.
-        const SWIO = 1 << 1;
-        /// Physical FIQs come to EL2, virtual ones go to the guest.
-        const FMO = 1 << 3;
-        /// The same for IRQs.
-        const IMO = 1 << 4;
-        /// The same for SErrors.
-        const AMO = 1 << 5;
-        /// A virtual SError is pending.
-        const VSE = 1 << 8;
-        /// A guest's TLB and instruction cache operations reach the inner shareable domain,
-        /// since it may run on another CPU next.
-        const FB = 1 << 9;
-        /// Its barriers are at least inner shareable (BSU).
-        const BSU_INNER = 1 << 10;
-        /// WFI exits.
-        const TWI = 1 << 13;
-        /// ID registers of group 3 exit.
-        const TID3 = 1 << 18;
-        /// SMC exits.
-        const TSC = 1 << 19;
-        /// Implementation-defined registers exit.
-        const TIDCP = 1 << 20;
-        /// ACTLR_EL1 exits.
-        const TACR = 1 << 21;
-        /// EL1 is AArch64; it is AArch32 without.
-        const RW = 1 << 31;
-        /// LORegion registers exit.
-        const TLOR = 1 << 35;
-        /// RAS error records exit.
-        const TERR = 1 << 36;
-        /// Pointer authentication keys do not exit.
-        const APK = 1 << 40;
-        /// Pointer authentication instructions do not exit.
-        const API = 1 << 41;
-        /// SCXTNUM does not exit.
-        const EN_SCXT = 1 << 53;
-        /// GMID_EL1 exits.
-        const TID5 = 1 << 58;
-    }
-
-    /// MDCR_EL2 (DDI 0487, D24.3.17), the bits used here.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Mdcr: u64 {
-        /// PMCR exits.
-        const TPMCR = 1 << 5;
-        /// PMU registers exit.
-        const TPM = 1 << 6;
-        /// EL2's own event counters count.
-        const HPME = 1 << 7;
-        /// Breakpoint, watchpoint and MDSCR registers exit.
-        const TDA = 1 << 9;
-        /// OS lock and power-down registers exit.
-        const TDOSA = 1 << 10;
-        /// Debug ROM registers exit.
-        const TDRA = 1 << 11;
-        /// Statistical profiling registers exit.
-        const TPMS = 1 << 14;
-        /// Trace filter registers exit.
-        const TTRF = 1 << 19;
-    }
-}
 
 /// The CPU's optional features that the hypervisor must know of, read once.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +22,7 @@ impl Features {
         let pointer_authentication = isar1 & 0xff00_0ff0 != 0 || isar2 & 0xff00 != 0;
         Self {
             pointer_authentication,
-            mdcr: guest_mdcr(),
+            mdcr: Mdcr::DENIED | Mdcr::TPMS | Mdcr::TTRF | pmu::fence(),
         }
     }
 
@@ -103,39 +34,9 @@ impl Features {
     }
 }
 
-/// All that every guest is denied. HPMN keeps all event counters but EL2's own one on the
-/// guest's side of a fence that TPM closes, and HPME lets that one count.
-fn guest_mdcr() -> Mdcr {
-    let mdcr = Mdcr::TPMCR | Mdcr::TPM | Mdcr::TDOSA | Mdcr::TDRA | Mdcr::TPMS | Mdcr::TTRF;
-    match pmu::event_counters() {
-        0 => mdcr,
-        // HPMN zero is reserved (without FEAT_HPMN0): a CPU with one counter gives it away.
-        1 => mdcr | Mdcr::from_bits_retain(1),
-        count => mdcr | Mdcr::HPME | Mdcr::from_bits_retain(count - 1),
-    }
-}
-
-/// HCR_EL2 of a guest that runs; `shared` where another vCPU may want its pCPU while it
-/// waits. One that is alone waits in the CPU itself, without an exit.
+/// HCR_EL2 of a guest that runs; `shared` where another vCPU may want its pCPU meanwhile.
 pub fn guest_hcr(features: Features, shared: bool) -> Hcr {
-    let mut hcr = Hcr::VM
-        | Hcr::SWIO
-        | Hcr::FMO
-        | Hcr::IMO
-        | Hcr::AMO
-        | Hcr::FB
-        | Hcr::BSU_INNER
-        | Hcr::TID3
-        | Hcr::TSC
-        | Hcr::TIDCP
-        | Hcr::TACR
-        | Hcr::RW
-        | Hcr::TLOR
-        | Hcr::TERR
-        | Hcr::TID5;
-    if shared {
-        hcr |= Hcr::TWI;
-    }
+    let mut hcr = Hcr::of_guest(shared) | Hcr::RW | Hcr::TLOR | Hcr::TERR | Hcr::TID5;
     if features.pointer_authentication {
         hcr |= Hcr::APK | Hcr::API;
     }

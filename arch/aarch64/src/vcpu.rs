@@ -1,13 +1,13 @@
 //! A vCPU as this backend keeps it.
 
 use crate::aarch32::{self, Aarch32State};
+use crate::controls::Hcr;
 use crate::debug::DebugState;
 use crate::el1::{self, El1State};
 use crate::fp::FpState;
 use crate::lists::InterfaceState;
 use crate::loading::Loading;
 use crate::trail::Trail;
-use crate::traps::Hcr;
 use crate::unit::VmUnit;
 use hanok_sched::Entity;
 use hanok_types::{Deadline, Regs};

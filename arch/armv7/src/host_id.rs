@@ -27,3 +27,8 @@ pub fn read(id: SysReg) -> u64 {
         },
     }
 }
+
+/// Whether it has a PMU that filters: PMUv2 or later (ID_DFR0.PerfMon).
+pub fn has_pmu() -> bool {
+    (2..0xf).contains(&(crate::read!("id_dfr0_el1") >> 24 & 0xf))
+}

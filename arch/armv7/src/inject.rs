@@ -1,7 +1,7 @@
 //! Giving a guest an exception: what the CPU does on taking one to PL1 (DDI 0406C, B1.8.3 and
 //! the pseudocode TakeUndefInstrException, TakeDataAbortException, TakePrefetchAbortException).
 
-use crate::traps::Hcr;
+use crate::controls::Hcr;
 use crate::vcpu::Vcpu;
 use crate::{read, write};
 use hanok_decode::{Control, Fault, Psr, banked_register, fault_status, mode, offset};

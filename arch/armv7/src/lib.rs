@@ -25,6 +25,8 @@ mod bulk;
 mod command;
 #[path = "../../aarch64/src/console.rs"]
 mod console;
+#[path = "../../aarch64/src/controls.rs"]
+mod controls;
 #[path = "../../aarch64/src/cpu.rs"]
 pub mod cpu;
 mod debug;
@@ -46,20 +48,25 @@ pub mod last_words;
 pub mod lists;
 #[path = "../../aarch64/src/loading.rs"]
 mod loading;
+#[path = "../../aarch64/src/mmu.rs"]
 pub mod mmu;
 #[path = "../../aarch64/src/notices.rs"]
 pub mod notices;
 mod pl1;
+#[path = "../../aarch64/src/pmu.rs"]
 pub mod pmu;
 #[path = "../../aarch64/src/ram.rs"]
 pub mod ram;
 #[path = "../../aarch64/src/random.rs"]
 pub mod random;
+mod registers;
 #[path = "../../aarch64/src/schedule.rs"]
 pub mod schedule;
 #[path = "../../aarch64/src/service.rs"]
 mod service;
+#[path = "../../aarch64/src/show.rs"]
 mod show;
+pub mod space;
 mod stage1;
 mod switch;
 #[path = "../../aarch64/src/trail.rs"]

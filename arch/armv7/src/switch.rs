@@ -1,10 +1,10 @@
 //! From one vCPU of a pCPU to another.
 
 use crate::board::Board;
+use crate::controls::Hcr;
 use crate::cpu::Cpu;
-use crate::traps::Hcr;
 use crate::vcpu::Vcpu;
-use crate::{fp, mmu, read, service, sysreg, write};
+use crate::{fp, read, service, space, sysreg, write};
 use core::ptr;
 use core::sync::atomic::Ordering;
 use hanok_types::Deadline;
@@ -116,5 +116,5 @@ fn forget_sibling(vcpu: &Vcpu, cpu: &Cpu) {
         return;
     }
     sysreg::isb();
-    mmu::forget_this_vmid();
+    space::forget_current_vmid_here();
 }

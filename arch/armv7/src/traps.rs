@@ -1,59 +1,8 @@
 //! What exits: the values of the registers that decide which guest action comes to Hyp mode.
 
+use crate::controls::{Hcr, Mdcr};
 use crate::{maintain, pmu, read, write};
-use bitflags::bitflags;
 use hanok_paging::Geometry;
-
-bitflags! {
-    /// HCR (DDI 0406C, B4.1.66), the bits used here, at the places of HCR_EL2's.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Hcr: u64 {
-        /// Stage 2 translation.
-        const VM = 1 << 0;
-        /// Set/way invalidation also cleans, so that it harms no one else.
-        const SWIO = 1 << 1;
-        /// Physical FIQs come to Hyp mode, virtual ones go to the guest.
-        const FMO = 1 << 3;
-        /// The same for IRQs.
-        const IMO = 1 << 4;
-        /// The same for asynchronous aborts.
-        const AMO = 1 << 5;
-        /// A virtual asynchronous abort is pending (VA).
-        const VSE = 1 << 8;
-        /// A guest's TLB and instruction cache operations reach the inner shareable domain,
-        /// since it may run on another CPU next.
-        const FB = 1 << 9;
-        /// Its barriers are at least inner shareable (BSU).
-        const BSU_INNER = 1 << 10;
-        /// WFI exits.
-        const TWI = 1 << 13;
-        /// ID registers of group 3 exit.
-        const TID3 = 1 << 18;
-        /// SMC exits.
-        const TSC = 1 << 19;
-        /// Implementation-defined registers exit.
-        const TIDCP = 1 << 20;
-        /// ACTLR exits.
-        const TAC = 1 << 21;
-    }
-
-    /// HDCR (B4.1.67), the bits used here.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Mdcr: u64 {
-        /// PMCR exits.
-        const TPMCR = 1 << 5;
-        /// PMU registers exit.
-        const TPM = 1 << 6;
-        /// Hyp mode's own event counters count.
-        const HPME = 1 << 7;
-        /// Debug registers exit.
-        const TDA = 1 << 9;
-        /// OS lock and power-down registers exit.
-        const TDOSA = 1 << 10;
-        /// Debug ROM registers exit.
-        const TDRA = 1 << 11;
-    }
-}
 
 /// HSTR (B4.1.72): Jazelle (TJDBX) exits, as no switch saves it, and so does what an
 /// implementation adds to coprocessor 15 at CRn 15 (T15), which HCR.TIDCP leaves out: CBAR, the
@@ -74,7 +23,7 @@ impl Features {
         Self {
             // ID_PFR0.State3.
             thumbee: read!("id_pfr0_el1") >> 12 & 0xf == 1,
-            mdcr: guest_mdcr(),
+            mdcr: Mdcr::DENIED | Mdcr::TDA | pmu::fence(),
         }
     }
 
@@ -85,31 +34,9 @@ impl Features {
     }
 }
 
-/// All that every guest is denied. HPMN keeps all event counters but Hyp mode's own one on the
-/// guest's side of a fence that TPM closes, and HPME lets that one count.
-fn guest_mdcr() -> Mdcr {
-    let mdcr = Mdcr::TPMCR | Mdcr::TPM | Mdcr::TDOSA | Mdcr::TDRA | Mdcr::TDA;
-    match pmu::event_counters() {
-        0 => mdcr,
-        count => mdcr | Mdcr::HPME | Mdcr::from_bits_retain(count - 1),
-    }
-}
-
-/// HCR of a guest that runs; `shared` where another vCPU may want its pCPU while it waits. One
-/// that is alone waits in the CPU itself, without an exit.
+/// HCR of a guest that runs; `shared` where another vCPU may want its pCPU meanwhile.
 pub fn guest_hcr(_features: Features, shared: bool) -> Hcr {
-    let hcr = Hcr::VM
-        | Hcr::SWIO
-        | Hcr::FMO
-        | Hcr::IMO
-        | Hcr::AMO
-        | Hcr::FB
-        | Hcr::BSU_INNER
-        | Hcr::TID3
-        | Hcr::TSC
-        | Hcr::TIDCP
-        | Hcr::TAC;
-    if shared { hcr | Hcr::TWI } else { hcr }
+    Hcr::of_guest(shared)
 }
 
 /// CNTHCTL: PL1 reads the physical counter (PL1PCTEN), its physical timer exits.

@@ -1,12 +1,12 @@
 //! A vCPU as this backend keeps it.
 
+use crate::controls::Hcr;
 use crate::debug::DebugState;
 use crate::fp::FpState;
 use crate::lists::InterfaceState;
 use crate::loading::Loading;
 use crate::pl1::Pl1State;
 use crate::trail::Trail;
-use crate::traps::Hcr;
 use crate::unit::VmUnit;
 use crate::{read, write};
 use core::arch::asm;

@@ -1,62 +1,16 @@
 //! From the trap entry to the core, and back.
 
 use crate::board::Board;
-use crate::cpu::{self, Cpu};
-use crate::fetch::instruction;
-use crate::service::{self, guest};
-use crate::stage1::translate;
+use crate::cpu::Cpu;
+use crate::outcome::{self, After, act, advance, arrived, go_on};
+use crate::service::guest;
 use crate::vcpu::Vcpu;
-use crate::{fp, inject, read, schedule, write};
-use hanok_decode::{Class, Esr, Fault, Psr, Syndrome, syndrome_register};
-use hanok_types::Ipa;
-use hanok_vm::{Action, Cause, CoprocessorAccess, DataAbort, Exit, MmioAccess, SystemRegister};
+use crate::{aborts, fp, read};
+use hanok_decode::{Class, Syndrome};
+use hanok_vm::{Cause, CoprocessorAccess, Exit, SystemRegister};
 
 /// PSTATE.M[4]: AArch32.
 pub(crate) const AARCH32: u64 = 1 << 4;
-
-/// How a vCPU goes on after its exit.
-enum After {
-    Resume,
-    Sleep,
-    Reconsider,
-    Yield,
-}
-
-/// The vCPU that left the guest, its pCPU and the board.
-#[inline(always)]
-pub(crate) fn arrived<'a>(vcpu: *mut Vcpu) -> (&'a mut Vcpu, &'a mut Cpu, &'static Board) {
-    // SAFETY: the trap entry passes the vCPU that ran, which belongs to this pCPU alone and
-    // lives for ever; so does the pCPU's own record, which is distinct memory. No other
-    // reference to either exists: the hypervisor keeps none across a guest's run, and the
-    // handlers give theirs up before they go to the scheduler.
-    let (vcpu, cpu) = unsafe { (&mut *vcpu, &mut *cpu::current()) };
-    debug_assert!(cpu.board.is_some());
-    // SAFETY: a pCPU that ran a guest has its board, for ever: `schedule` has asked for it.
-    let board = unsafe { cpu.board.unwrap_unchecked() };
-    (vcpu, cpu, board)
-}
-
-/// The vCPU to resume; what was done since the last time is charged to `cause`.
-fn go_on(vcpu: *mut Vcpu, cause: Cause, after: After) -> *mut Vcpu {
-    let next = match after {
-        After::Resume => vcpu,
-        After::Sleep => schedule::wait(),
-        After::Reconsider => schedule::next(),
-        After::Yield => schedule::give_way(),
-    };
-    let (vcpu, cpu, _) = arrived(vcpu);
-    count(vcpu, cpu, cause);
-    next
-}
-
-/// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
-#[inline(always)]
-pub(crate) fn count(vcpu: &Vcpu, cpu: &mut Cpu, cause: Cause) {
-    vcpu.counters.count(cause);
-    if cpu.counts_instructions {
-        vcpu.counters.charge(cause, cpu.instructions_since());
-    }
-}
 
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
@@ -78,7 +32,7 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
 #[inline(never)]
 fn on_other(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> (Cause, After) {
     let syndrome = Syndrome::decode(esr);
-    if vcpu.regs.is_aarch32() && !psr(vcpu).passes(syndrome.condition(esr)) {
+    if vcpu.regs.is_aarch32() && !vcpu.psr().passes(syndrome.condition(esr)) {
         // The CPU may trap what its condition lets do nothing (DDI 0487, G1.20.2).
         advance(vcpu, esr);
         return (Cause::Denied, After::Resume);
@@ -91,67 +45,10 @@ fn on_other(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> 
         return (Cause::Device, After::Resume);
     };
     if let Exit::Fetch { ipa, .. } = exit {
-        notice_fault_loop(vcpu, board, ipa);
+        aborts::notice_fault_loop(vcpu, board, ipa);
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
     (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
-}
-
-/// Carries out what the core decided.
-fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board, esr: u64, action: Action) -> After {
-    if core::mem::take(&mut vcpu.core.rearm) {
-        service::set_timer(Some(vcpu), cpu);
-    }
-    match action {
-        Action::Resume => {}
-        Action::Next => advance(vcpu, esr),
-        Action::Inject(fault) => inject::inject(vcpu, fault),
-        Action::GiveDebug => give_debug(vcpu, board),
-        Action::Wait => {
-            advance(vcpu, esr);
-            return After::Sleep;
-        }
-        Action::Sleep => return After::Sleep,
-        Action::Reconsider => return After::Reconsider,
-        Action::Yield => return After::Yield,
-    }
-    After::Resume
-}
-
-/// The debug registers become the guest's.
-fn give_debug(vcpu: &mut Vcpu, board: &Board) {
-    vcpu.debug.given = true;
-    vcpu.debug.load();
-    write!("mdscr_el1", vcpu.core.mdscr);
-    write!("oslar_el1", u64::from(vcpu.core.os_lock));
-    write!("mdcr_el2", board.features.mdcr(true));
-}
-
-/// A guest whose exception vector cannot be fetched faults on it for ever, as on a board.
-/// That is its right, but nobody is to wonder why nothing happens: said once a life.
-fn notice_fault_loop(vcpu: &mut Vcpu, board: &Board, ipa: Ipa) {
-    let pc = vcpu.regs.pc;
-    if pc != inject::fetch_vector(vcpu) || core::mem::replace(&mut vcpu.loop_noticed, true) {
-        return;
-    }
-    let id = vcpu.core.id;
-    board.notice(
-        vcpu.unit,
-        format_args!(
-            "vCPU {id} is stuck: its exception vector at {pc:#x} lies where nothing is ({ipa}); \
-             the first fault came before the guest had set VBAR_EL1, or that is wrong"
-        ),
-    );
-}
-
-/// The status of an AArch32 vCPU.
-fn psr(vcpu: &Vcpu) -> Psr {
-    Psr::from_bits(vcpu.regs.pstate as u32)
-}
-
-/// Past the instruction that made the exit.
-fn advance(vcpu: &mut Vcpu, esr: u64) {
-    vcpu.regs.advance(Esr::from_bits(esr).instruction_length());
 }
 
 /// FP registers to the CPU, at the guest's first use since it came.
@@ -183,16 +80,8 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
             register: access.operand,
             write: !access.read,
         }),
-        Syndrome::DataAbort(abort) => return data_exit(vcpu, &abort),
-        Syndrome::InstructionAbort(abort) => Exit::Fetch {
-            ipa: if abort.has_ipa() {
-                fault_ipa(abort.on_walk)
-            } else {
-                // Where there is something that is not for fetching, and perhaps not for reading.
-                translate(vcpu, vcpu.regs.pc).unwrap_or_default()
-            },
-            walk: abort.on_walk,
-        },
+        Syndrome::DataAbort(abort) => return aborts::data_exit(vcpu, &abort),
+        Syndrome::InstructionAbort(abort) => aborts::fetch_exit(vcpu, &abort),
         Syndrome::Sve
         | Syndrome::Sme(_)
         | Syndrome::PointerAuthentication
@@ -215,82 +104,10 @@ fn coprocessor(syndrome: Syndrome) -> Option<CoprocessorAccess> {
     })
 }
 
-/// The general register that the syndrome of a data abort means.
-fn register(vcpu: &Vcpu, register: u8) -> u8 {
-    match vcpu.regs.is_aarch32() {
-        true => syndrome_register(register, psr(vcpu).mode()),
-        false => register,
-    }
-}
-
-/// A load's or store's exit. After a permission fault HPFAR_EL2 is unknown, and the address
-/// is translated by hand; where that fails, the guest's tables have changed meanwhile, and
-/// it tries again.
-fn data_exit(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> Option<Exit> {
-    let ipa = match abort.fault {
-        _ if abort.has_ipa() => fault_ipa(abort.on_walk),
-        Fault::Permission(_) => translate(vcpu, read!("far_el2"))?,
-        _ => {
-            return Some(Exit::Refused { write: abort.write });
-        }
-    };
-    Some(Exit::Data(data(vcpu, abort, ipa)))
-}
-
-/// HPFAR_EL2's page, and the offset of FAR_EL2 in it (which a walk's fault does not give).
-#[inline(always)]
-pub(crate) fn fault_ipa(walk: bool) -> Ipa {
-    let page = (read!("hpfar_el2") >> 4 & 0xff_ffff_ffff) << 12;
-    let offset = if walk { 0 } else { read!("far_el2") & 0xfff };
-    Ipa::new(page | offset)
-}
-
-fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort {
-    let access = abort
-        .access
-        .filter(|_| !abort.cache_maintenance)
-        .map(|access| MmioAccess {
-            width: access.width,
-            register: register(vcpu, access.register),
-            sign_extend: access.sign_extend,
-            wide: access.wide,
-        });
-    DataAbort {
-        ipa,
-        write: abort.write,
-        walk: abort.on_walk,
-        access,
-        instruction: if access.is_none() && !abort.on_walk {
-            instruction(vcpu)
-        } else {
-            None
-        },
-    }
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (cause, after) = on_irq(vcpu);
+    let (cause, after) = outcome::on_irq(vcpu);
     go_on(vcpu, cause, after)
-}
-
-fn on_irq(vcpu: *mut Vcpu) -> (Cause, After) {
-    let (vcpu, cpu, board) = arrived(vcpu);
-    // The vCPU is the resident one, which `serve` reaches through `cpu`.
-    let (unit, id) = (vcpu.unit, vcpu.core.id);
-    match cpu.taken.take() {
-        Some(taken) => service::serve(cpu, board, taken),
-        // A kick, which has been ended.
-        None => service::refresh(vcpu, cpu, board),
-    }
-    // Whoever is kicked, or has come to its time, may be another vCPU of this pCPU.
-    let stays = !cpu.is_shared() && unit.vm.may_run(id);
-    let after = if stays {
-        After::Resume
-    } else {
-        After::Reconsider
-    };
-    (Cause::Interrupt, after)
 }
 
 #[unsafe(no_mangle)]

@@ -11,9 +11,11 @@
 //! - the virtual timer's interrupt, and on a GICv2 the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::exits::{AARCH32, arrived, count, fault_ipa};
+use crate::aborts::fault_ipa;
+use crate::exits::AARCH32;
 use crate::interrupts::{CpuInterface, Interface, KICK, SystemRegisters, Taken};
 use crate::lists::HardwareLists;
+use crate::outcome::{arrived, count};
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
@@ -99,7 +101,7 @@ fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
         sign_extend: access.sign_extend,
         wide: access.wide,
     };
-    let ipa = fault_ipa(false);
+    let ipa = fault_ipa(read!("far_el2"), false);
     let lists = &mut board.gic.lists();
     if guest(vcpu, board, lists)
         .by_register(ipa, write, access)

@@ -12,6 +12,7 @@
 mod sysreg;
 
 mod aarch32;
+mod aborts;
 pub mod board;
 pub mod boot;
 mod bulk;
@@ -36,6 +37,7 @@ pub mod lists;
 mod loading;
 pub mod mmu;
 pub mod notices;
+mod outcome;
 pub mod pmu;
 pub mod ram;
 pub mod random;

@@ -20,3 +20,8 @@ pub fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
     write!("par_el1", saved);
     (par & 1 == 0).then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
 }
+
+/// The virtual address of the fetch that exited (FAR_EL2).
+pub fn fetch_address() -> u64 {
+    read!("far_el2")
+}

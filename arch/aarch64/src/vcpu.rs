@@ -8,7 +8,10 @@ use crate::fp::FpState;
 use crate::lists::InterfaceState;
 use crate::loading::Loading;
 use crate::trail::Trail;
+use crate::traps::Features;
 use crate::unit::VmUnit;
+use crate::write;
+use hanok_decode::{Psr, syndrome_register};
 use hanok_sched::Entity;
 use hanok_types::{Deadline, Regs};
 use hanok_vm::Counters;
@@ -98,6 +101,32 @@ impl Vcpu {
     #[inline(always)]
     pub fn is_aarch32(&self) -> bool {
         !self.hcr.contains(Hcr::RW)
+    }
+
+    /// The status of an AArch32 vCPU.
+    pub fn psr(&self) -> Psr {
+        Psr::from_bits(self.regs.pstate as u32)
+    }
+
+    /// The general register that the syndrome of a data abort means.
+    pub fn register(&self, register: u8) -> u8 {
+        match self.regs.is_aarch32() {
+            true => syndrome_register(register, self.psr().mode()),
+            false => register,
+        }
+    }
+
+    /// Its registers are where the way back to the guest takes them from.
+    #[inline(always)]
+    pub fn depart(&mut self) {}
+
+    /// The debug registers become the guest's.
+    pub fn give_debug(&mut self, features: &Features) {
+        self.debug.given = true;
+        self.debug.load();
+        write!("mdscr_el1", self.core.mdscr);
+        write!("oslar_el1", u64::from(self.core.os_lock));
+        write!("mdcr_el2", features.mdcr(true));
     }
 
     /// When the virtual timer is to interrupt, by the registers as they were saved.

@@ -12,8 +12,10 @@
 //! - the virtual timer's interrupt, and the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::exits::{arrived, count, fault_ipa, yields};
+use crate::aborts::fault_ipa;
+use crate::exits::yields;
 use crate::interrupts::{Interface, KICK, Taken};
+use crate::outcome::{arrived, count};
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
@@ -48,7 +50,7 @@ extern "C" fn hanok_fast_data_abort(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
 /// HVC, and its HSR.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_hypercall(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
+    let (ours, cpu, _) = arrived(vcpu);
     let Some(constant) = constant_answer(ours.frame[0]) else {
         return match yield_answer(ours.frame[0]) {
             Some(answer) => yields(vcpu, esr.into(), answer),
@@ -58,7 +60,7 @@ extern "C" fn hanok_fast_hypercall(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
     // HVC's return address is already that of the next instruction.
     ours.frame[0] = constant as u32;
     ours.trail.add(esr.into(), read!("elr_el2"));
-    count(ours, cpu, board, Cause::Hypercall);
+    count(ours, cpu, Cause::Hypercall);
     vcpu
 }
 
@@ -118,7 +120,7 @@ fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
     }
     let pc = advance(esr);
     vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, board, Cause::Device);
+    count(vcpu, cpu, Cause::Device);
     true
 }
 
@@ -157,7 +159,7 @@ fn distributor(vcpu: *mut Vcpu, esr: u64) -> bool {
     }
     let pc = advance(esr);
     vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, board, Cause::Device);
+    count(vcpu, cpu, Cause::Device);
     true
 }
 
@@ -193,7 +195,7 @@ extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
         if !vm.show_mail(id, mail, GicVersion::V2, &mut lists) {
             return interrupts_changed(vcpu, mail);
         }
-        count(ours, cpu, board, Cause::Interrupt);
+        count(ours, cpu, Cause::Interrupt);
         return vcpu;
     }
     if id == board.interrupts.virtual_timer {
@@ -209,8 +211,8 @@ extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
 /// It has gone again.
 #[cold]
 fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    count(ours, cpu, board, Cause::Interrupt);
+    let (ours, cpu, _) = arrived(vcpu);
+    count(ours, cpu, Cause::Interrupt);
     vcpu
 }
 
@@ -219,19 +221,19 @@ fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
 fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
     let (ours, cpu, board) = arrived(vcpu);
     guest(ours, board, &mut board.gic.lists()).interrupts_changed(mail);
-    count(ours, cpu, board, Cause::Interrupt);
+    count(ours, cpu, Cause::Interrupt);
     vcpu
 }
 
 /// It is deactivated by the guest, through the list register.
 #[inline(never)]
 fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: GichLists) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
+    let (ours, cpu, _) = arrived(vcpu);
     let (vm, id) = (&ours.unit.vm, ours.core.id);
     if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
         return virtual_timer_at_length(vcpu, taken);
     }
-    count(ours, cpu, board, Cause::Timer);
+    count(ours, cpu, Cause::Timer);
     vcpu
 }
 
@@ -239,7 +241,7 @@ fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: GichLists) -> *mut Vc
 fn virtual_timer_at_length(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
     let (ours, cpu, board) = arrived(vcpu);
     guest(ours, board, &mut board.gic.lists()).virtual_timer(taken.id());
-    count(ours, cpu, board, Cause::Timer);
+    count(ours, cpu, Cause::Timer);
     vcpu
 }
 
@@ -252,6 +254,6 @@ fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
         return answer(vcpu, false);
     }
     board.gic.end(taken);
-    count(ours, cpu, board, Cause::Interrupt);
+    count(ours, cpu, Cause::Interrupt);
     vcpu
 }

@@ -23,7 +23,7 @@ fn vectors() -> u64 {
 }
 
 /// Where the guest's handler of a prefetch abort is.
-pub fn prefetch_vector() -> u64 {
+pub fn fetch_vector(_vcpu: &Vcpu) -> u64 {
     vectors().wrapping_add(offset::PREFETCH_ABORT) & u64::from(u32::MAX)
 }
 

@@ -17,6 +17,8 @@
 
 mod sysreg;
 
+#[path = "../../aarch64/src/aborts.rs"]
+mod aborts;
 #[path = "../../aarch64/src/board.rs"]
 pub mod board;
 pub mod boot;
@@ -52,6 +54,8 @@ mod loading;
 pub mod mmu;
 #[path = "../../aarch64/src/notices.rs"]
 pub mod notices;
+#[path = "../../aarch64/src/outcome.rs"]
+mod outcome;
 mod pl1;
 #[path = "../../aarch64/src/pmu.rs"]
 pub mod pmu;

@@ -18,3 +18,8 @@ pub fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
     write!("par_el1", saved);
     (par & 1 == 0).then(|| Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))
 }
+
+/// The virtual address of the fetch that exited (HIFAR, DDI 0406C, B4.1.57).
+pub fn fetch_address() -> u64 {
+    read!("ifar_el2")
+}

@@ -7,10 +7,11 @@ use crate::lists::InterfaceState;
 use crate::loading::Loading;
 use crate::pl1::Pl1State;
 use crate::trail::Trail;
+use crate::traps::Features;
 use crate::unit::VmUnit;
 use crate::{read, write};
 use core::arch::asm;
-use hanok_decode::{Psr, mode};
+use hanok_decode::{Psr, banked_register, mode};
 use hanok_sched::Entity;
 use hanok_types::{Deadline, Regs};
 use hanok_vm::{Counters, Requests};
@@ -124,6 +125,11 @@ impl Vcpu {
         Psr::from_bits(self.regs.pstate as u32)
     }
 
+    /// The general register that the syndrome of a data abort means, at its place in AArch64.
+    pub fn register(&self, register: u8) -> u8 {
+        banked_register(register, self.psr().mode())
+    }
+
     /// Takes all general registers out of the CPU and the frame. At an exit of this vCPU.
     pub fn arrive(&mut self) {
         self.folded = false;
@@ -232,6 +238,9 @@ impl Vcpu {
         write!("elr_el2", regs.pc);
         write!("spsr_el2", regs.pstate);
     }
+
+    /// Never asked for: the core answers for AArch32's debug registers itself.
+    pub fn give_debug(&mut self, _features: &Features) {}
 
     /// When the virtual timer is to interrupt, by the registers as they were saved.
     pub fn virtual_timer_due(&self) -> Deadline {

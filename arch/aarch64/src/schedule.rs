@@ -104,6 +104,16 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
         // It had work, and nobody asks anything of it.
         return;
     }
+    settle_at_length(vcpu, cpu, board, now);
+}
+
+/// [`settle`] where something is asked of the vCPU, or it waits. By itself, as everything below
+/// that runs now and then: in [`next`], which each exit to the scheduler runs through, its
+/// registers would be saved and its addresses reckoned beforehand.
+#[inline(never)]
+fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
     vm.requests(id).take_attention();
     if vm.requests(id).take_dump() {
         show::vcpu(vcpu, cpu, board);
@@ -239,6 +249,7 @@ fn stopped(unit: &'static VmUnit, board: &'static Board) {
 }
 
 /// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last.
+#[inline(never)]
 fn load_some(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
     let unit = vcpu.unit;
     let life = unit.vm.life().number();
@@ -323,6 +334,7 @@ pub fn power_off(board: &'static Board) {
 }
 
 /// Sleeps until a physical interrupt, and serves what is pending.
+#[inline(never)]
 fn idle(cpu: &mut Cpu, board: &'static Board) {
     // SAFETY: this pCPU's own vCPU; the reference ends at once.
     if unsafe { cpu.resident.as_ref() }.is_some_and(|vcpu| !vcpu.waiting) {
@@ -339,6 +351,7 @@ fn idle(cpu: &mut Cpu, board: &'static Board) {
 }
 
 /// Serves what interrupts are pending.
+#[inline(never)]
 fn serve_pending(cpu: &mut Cpu, board: &'static Board) {
     while let Some(taken) = board.gic.acknowledge() {
         board.gic.drop_priority(taken);

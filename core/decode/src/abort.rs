@@ -1,7 +1,7 @@
 //! Instruction and data aborts.
 
+use crate::class::Origin;
 use crate::loadstore::General;
-use crate::syndrome::Origin;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 

@@ -84,3 +84,33 @@ pub enum Class {
     #[fallback]
     Reserved = 0x3f,
 }
+
+/// Where an exception came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A lower exception level: at EL2 the guest, at EL1 its user.
+    Lower,
+    /// The same exception level: at EL2 the hypervisor itself.
+    Current,
+}
+
+/// Condition of a trapped AArch32 instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The syndrome does not say (CV = 0): look at the instruction.
+    Unknown,
+    /// As encoded in A32; 0b1110 and above for always. May be one that the flags do not
+    /// pass: such an instruction is to be skipped.
+    Code(u8),
+}
+
+impl Condition {
+    /// From CV and COND together, five bits.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        if bits & 0x10 == 0 {
+            Self::Unknown
+        } else {
+            Self::Code(bits & 0xf)
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Trapped AArch32 coprocessor instructions (DDI 0487 D24.2, ESR_EL2).
 
-use crate::syndrome::Condition;
+use crate::class::Condition;
 use bitfield_struct::bitfield;
 
 /// MCR, MRC or VMRS: one register.

@@ -4,8 +4,7 @@
 //! trapped T32 instruction, and the guests of this backend are AArch64.
 
 use crate::abort::{AbortIss, Fault};
-use crate::class::{Class, Esr};
-use crate::syndrome::Origin;
+use crate::class::{Class, Esr, Origin};
 
 /// An undefined instruction, or one that a VM does not have: class 0.
 pub fn undefined() -> Esr {

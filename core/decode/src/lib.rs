@@ -32,7 +32,7 @@ mod sysreg_names;
 pub use a64::decode_load_store;
 
 pub use abort::{Access, DataAbort, Fault, InstructionAbort};
-pub use class::{Class, Esr};
+pub use class::{Class, Condition, Esr, Origin};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
 pub use exception::{Control, fault_status, offset};
 pub use frequent::{Frequent, operand_of_write, register_of_word_load, register_of_word_store};
@@ -41,7 +41,5 @@ pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,
 };
 pub use psr::{Psr, banked_register, mode, syndrome_register};
-pub use syndrome::{
-    Condition, Debug, Eret, Origin, SError, Syndrome, SystemRegister, Wait, WaitTimeout,
-};
+pub use syndrome::{Debug, Eret, SError, Syndrome, SystemRegister, Wait, WaitTimeout};
 pub use sysreg::SysReg;

@@ -4,8 +4,8 @@
 //! The core speaks of AArch64 registers alone. On a CPU with AArch32 only, the backend
 //! translates with the functions here, as an AArch64 CPU does by itself (DDI 0487, D1.20.1).
 
+use crate::class::Condition;
 use crate::coprocessor::{Coprocessor, CoprocessorPair};
-use crate::syndrome::Condition;
 use crate::sysreg::SysReg;
 use bitfield_struct::bitfield;
 

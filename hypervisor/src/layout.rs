@@ -220,22 +220,27 @@ type Piece = (Span<Hpa>, Option<Stage1Attributes>);
 /// there), by address.
 fn pieces(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> heapless::Vec<Piece, 80> {
     let read_only = Some(Stage1Attributes::RODATA);
-    let mut pieces = heapless::Vec::new();
-    // Three and at most two for each reserved range: they fit.
+    let mut pieces = heapless::Vec::<Piece, 80>::new();
+    // Three and at most two for each reserved range: they fit. Each at its place at once: they
+    // are few, and the library's sort is 4 KB of code.
+    let mut add = |piece: Piece| {
+        let behind = |other: &Piece| other.0.start() > piece.0.start();
+        let place = pieces.iter().position(behind).unwrap_or(pieces.len());
+        let _ = pieces.insert(place, piece);
+    };
     for piece in [
         (image.own(), None),
         (image.payload, read_only),
         (tree, read_only),
     ] {
-        let _ = pieces.push(piece);
+        add(piece);
     }
     for reserved in &board.reserved {
         // A boot loader may reserve the tree's memory, too.
         for part in without(*reserved, tree) {
-            let _ = pieces.push((part, None));
+            add((part, None));
         }
     }
-    pieces.sort_unstable_by_key(|(piece, _)| piece.start());
     pieces
 }
 

@@ -30,7 +30,11 @@ pub fn away(cpu: &mut Cpu, board: &'static Board) {
     };
     cpu.resident = ptr::null_mut();
     out(left, board);
-    cpu.deadline = cpu.deadline.or(left.wake_at.when(left.waiting));
+    // One that does not wait is looked at whenever it has its turn.
+    if left.waiting {
+        left.wake_at = deadline(left);
+        cpu.deadline = cpu.deadline.or(left.wake_at);
+    }
 }
 
 /// Takes the state of a vCPU out of the CPU. FP registers stay.
@@ -54,7 +58,6 @@ fn out(vcpu: &mut Vcpu, board: &'static Board) {
         board.gic.deactivate(board.interrupts.virtual_timer);
     }
     lists.leave(&mut vcpu.interface);
-    vcpu.wake_at = deadline(vcpu);
 }
 
 /// When one of the timers of a vCPU that is in no CPU is due.

@@ -12,7 +12,18 @@ use core::arch::asm;
 #[macro_export]
 macro_rules! taking {
     (one $opc1:literal $crn:literal $crm:literal $opc2:literal $to:literal) => {
-        concat!("mrc p15, ", $opc1, ", ", $to, ", c", $crn, ", c", $crm, ", ", $opc2)
+        concat!(
+            "mrc p15, ",
+            $opc1,
+            ", ",
+            $to,
+            ", c",
+            $crn,
+            ", c",
+            $crm,
+            ", ",
+            $opc2
+        )
     };
     (pair $opc1:literal $crm:literal $low:literal $high:literal) => {
         concat!("mrrc p15, ", $opc1, ", ", $low, ", ", $high, ", c", $crm)
@@ -27,7 +38,18 @@ macro_rules! taking {
 #[macro_export]
 macro_rules! giving {
     (one $opc1:literal $crn:literal $crm:literal $opc2:literal $from:literal) => {
-        concat!("mcr p15, ", $opc1, ", ", $from, ", c", $crn, ", c", $crm, ", ", $opc2)
+        concat!(
+            "mcr p15, ",
+            $opc1,
+            ", ",
+            $from,
+            ", c",
+            $crn,
+            ", c",
+            $crm,
+            ", ",
+            $opc2
+        )
     };
     (pair $opc1:literal $crm:literal $low:literal $high:literal) => {
         concat!("mcrr p15, ", $opc1, ", ", $low, ", ", $high, ", c", $crm)

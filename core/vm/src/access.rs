@@ -53,6 +53,22 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
+    /// Finishes the access that `word` describes, or says what the guest gets instead.
+    fn by_instruction(&mut self, abort: DataAbort, word: u32) -> Result<Action, GuestFault> {
+        match self.regs.is_aarch32() {
+            #[cfg(any(test, feature = "aarch32"))]
+            true => self.by_aarch32_instruction(abort, word),
+            #[cfg(any(test, feature = "aarch64"))]
+            false => self.by_aarch64_instruction(abort, word),
+            // Code that no guest of the backend has.
+            #[cfg(not(any(test, all(feature = "aarch32", feature = "aarch64"))))]
+            _ => Err(GuestFault::ExternalData {
+                write: abort.write,
+                walk: false,
+            }),
+        }
+    }
+
     /// [`Self::by_register`], for those who are in no hurry.
     #[inline(never)]
     fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {

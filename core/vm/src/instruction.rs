@@ -1,4 +1,5 @@
-//! Loads and stores to a device that the syndrome does not describe: the instruction does.
+//! Loads and stores to a device that the syndrome does not describe: the instruction does. Of
+//! AArch64 code.
 //!
 //! The CPU describes a load or store of one general register without write-back (ESR_EL2,
 //! ISV = 1). The rest is finished from the instruction word: pre- and post-index forms,
@@ -89,8 +90,8 @@ impl Pieces {
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Finishes the access that `word` describes, or says what the guest gets instead.
-    pub(crate) fn by_instruction(
+    /// As [`Self::by_instruction`].
+    pub(crate) fn by_aarch64_instruction(
         &mut self,
         abort: DataAbort,
         word: u32,
@@ -99,12 +100,6 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             write: abort.write,
             walk: false,
         };
-        if self.regs.is_aarch32() {
-            #[cfg(any(test, feature = "aarch32"))]
-            return self.by_aarch32_instruction(abort, word);
-            #[cfg(not(any(test, feature = "aarch32")))]
-            return Err(nothing);
-        }
         if is_cache_maintenance(word) {
             return Ok(Action::Next);
         }

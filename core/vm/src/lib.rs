@@ -25,6 +25,7 @@ mod counters;
 mod exit;
 mod handle;
 mod id_registers;
+#[cfg(any(test, feature = "aarch64"))]
 mod instruction;
 #[cfg(any(test, feature = "aarch32"))]
 mod instruction_aarch32;

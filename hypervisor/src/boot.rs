@@ -13,7 +13,7 @@ use hanok_arch::random::Random;
 use hanok_arch::traps::Features;
 use hanok_arch::{devices, pmu, read, traps, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
-use hanok_config::{BoardTree, Gic, PsciMethod};
+use hanok_config::{BoardTree, PsciMethod};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
 use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
@@ -208,13 +208,10 @@ fn epoch(tree: &BoardTree<'_>) -> u32 {
 /// Interrupts that the hypervisor serves; the architecture's own numbers where the tree
 /// names none (BSA recommends these PPIs).
 fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
-    let maintenance = match &tree.gic {
-        Gic::V3 { maintenance, .. } | Gic::V2 { maintenance, .. } => *maintenance,
-    };
     BoardInterrupts {
         virtual_timer: tree.timer.virt.unwrap_or(IntId::new(27)),
         hyp_timer: tree.timer.hyp.unwrap_or(IntId::new(26)),
-        maintenance: maintenance.unwrap_or(IntId::new(25)),
+        maintenance: smp::maintenance(tree),
         uart,
     }
 }

@@ -13,7 +13,7 @@ use hanok_arch::{devices, mmu, read, schedule, traps, vectors, yield_now};
 use hanok_arm_common::HostGicV3;
 use hanok_arm_common::{GicError, HostGicV2};
 use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
-use hanok_types::{Address, CpuId, Hpa, Hva, MAX_CPUS, PAGE_SIZE, Span, platform};
+use hanok_types::{Address, CpuId, Hpa, Hva, IntId, MAX_CPUS, PAGE_SIZE, Span, platform};
 
 /// What a CPU needs until its own part of the board is set up.
 #[allow(missing_debug_implementations)]
@@ -67,6 +67,12 @@ fn no_gicv3() -> ! {
     ))
 }
 
+/// The GIC's maintenance interrupt; the architecture's own number where the tree names none.
+pub fn maintenance(tree: &BoardTree<'_>) -> IntId {
+    let (Gic::V3 { maintenance, .. } | Gic::V2 { maintenance, .. }) = &tree.gic;
+    maintenance.unwrap_or(IntId::new(25))
+}
+
 fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
     let Gic::V2 {
         distributor,
@@ -84,8 +90,9 @@ fn gicv2(tree: &BoardTree<'_>) -> HostGicV2 {
         check_cpu_interface(name, span);
     }
     let at = |span: &Span<Hpa>| Hva::new(span.start().get());
+    let line = maintenance(tree);
     // SAFETY: the frames are the board's GICv2, mapped for ever, and driven from here alone.
-    match unsafe { HostGicV2::new(at(distributor), at(cpu), at(control)) } {
+    match unsafe { HostGicV2::new(at(distributor), at(cpu), at(control), line) } {
         Ok(gic) => gic,
         Err(error) => refuse(format_args!("{error}")),
     }
@@ -183,7 +190,6 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
     if let Some(me) = board.cpus.get(id.index()) {
         gic.init_cpu(me);
     }
-    board.gic.lists().clear();
     let lines = &board.interrupts;
     for line in [
         interrupts::KICK,
@@ -193,6 +199,8 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
     ] {
         gic.enable(line, true);
     }
+    // A GICv2's turn the maintenance interrupt off again, until there is something to report.
+    board.gic.lists().clear();
     traps::install(board.vtcr, board.nobody, board.features);
     starting.cpu.gic = Some(gic);
     Ok(gic)

@@ -191,7 +191,7 @@ fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
 extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
     let (_, _, board) = arrived(vcpu);
     // Once, so that each way is free of the question.
-    match board.gic {
+    match &board.gic {
         Interface::V3 => interrupt_v3(vcpu),
         Interface::V2(gic, lists) => interrupt_v2(vcpu, gic, lists),
     }
@@ -203,8 +203,8 @@ fn interrupt_v3(vcpu: *mut Vcpu) -> *mut Vcpu {
 }
 
 #[inline(never)]
-fn interrupt_v2(vcpu: *mut Vcpu, gic: HostGicV2, lists: GichLists) -> *mut Vcpu {
-    interrupt(vcpu, gic, lists)
+fn interrupt_v2(vcpu: *mut Vcpu, gic: &HostGicV2, lists: &GichLists) -> *mut Vcpu {
+    interrupt(vcpu, *gic, *lists)
 }
 
 #[inline(always)]
@@ -281,7 +281,8 @@ fn virtual_timer_at_length(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
     vcpu
 }
 
-/// On a GICv2, the guest has ended its timer's interrupt.
+/// On a GICv2, the guest has ended an interrupt with a physical one behind, most often its
+/// timer's, that did not stand alone.
 #[inline(never)]
 fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
     let (ours, cpu, board) = arrived(vcpu);

@@ -111,6 +111,10 @@ impl ListRegisters for HostLists {
     fn set_underflow_interrupt(&mut self, on: bool) {
         of_either!(self, lists => lists.set_underflow_interrupt(on));
     }
+
+    fn report_ends(&mut self, on: bool) {
+        of_either!(self, lists => lists.report_ends(on));
+    }
 }
 
 /// Registers 1 to 3 are there with more than 5 bits of preemption (IHI 0069H, 12.4.4).
@@ -230,4 +234,7 @@ impl ListRegisters for HardwareLists {
     fn set_underflow_interrupt(&mut self, on: bool) {
         write!("ich_hcr_el2", if on { ENABLE | UNDERFLOW } else { ENABLE });
     }
+
+    #[inline(always)]
+    fn report_ends(&mut self, _on: bool) {}
 }

@@ -2,11 +2,26 @@
 //! registers of this CPU, in memory.
 //!
 //! The core speaks the format of GICv3's list registers, and translates it.
+//!
+//! # The guard
+//!
+//! QEMU's GICv2 (10.0) does not look at its physical interrupts again when a guest ends a virtual
+//! one that is tied to one of them (HW = 1), so that a level that is high by then is lost; the
+//! architecture has it pending at once (IHI 0048B, 3.2.4, and GICH_LR<n>.HW). It does look whenever
+//! one of its inputs changes, and the maintenance interrupt is one, whether it is let through or not.
+//! So the last list register holds an active interrupt that nobody ends, the guard, and the underflow
+//! interrupt is on, but not let through: where one other list register is in use, its end is an
+//! underflow, the line rises, and the GIC looks. With three in use nothing would change at an end,
+//! which is why the core ties a virtual interrupt to a physical one only where it stands alone,
+//! and has its end reported otherwise. A GIC that follows the architecture loses nothing by this
+//! but a list register.
 
+use arm_gic::gicv2::registers::Gicd;
 use bitfield_struct::bitfield;
 use core::ptr::NonNull;
 use hanok_hal::ListRegisters;
-use hanok_vgic::{GichLr, Lr};
+use hanok_types::IntId;
+use hanok_vgic::{GichLr, Lr, LrState};
 use safe_mmio::fields::{ReadPure, ReadPureWrite};
 use safe_mmio::{UniqueMmioPointer, field, field_shared};
 
@@ -63,19 +78,38 @@ struct Vtr {
 #[derive(Clone, Copy, Debug)]
 pub struct GichLists {
     registers: NonNull<Gich>,
-    count: usize,
+    distributor: NonNull<Gicd>,
+    /// Those that the core uses; the guard stands in the next one.
+    count: u8,
+    /// The maintenance interrupt, a private one.
+    maintenance: u8,
 }
+
+/// What stands in the guard's list register: active, so that it is never signalled, and of an id
+/// that no guest's interrupt has.
+const GUARD: GichLr = GichLr::new()
+    .with_virtual_id(1019)
+    .with_priority(0x1f)
+    .with_state(LrState::Active);
 
 impl GichLists {
     /// # Safety
     /// `registers` are a GICv2's GICH, mapped as device memory for ever, and no other code
-    /// of this CPU drives them meanwhile.
-    pub(crate) unsafe fn new(registers: NonNull<Gich>) -> Self {
+    /// of this CPU drives them meanwhile; `distributor` is its GICD, in which no other code
+    /// turns `maintenance` on or off.
+    pub(crate) unsafe fn new(
+        registers: NonNull<Gich>,
+        distributor: NonNull<Gicd>,
+        maintenance: IntId,
+    ) -> Self {
         let mut this = Self {
             registers,
+            distributor,
             count: 0,
+            maintenance: (maintenance.get() % 32) as u8,
         };
-        this.count = (this.vtr().lists() + 1).min(MAX_LISTS);
+        // All but the last of them. One that is not there ignores the guard.
+        this.count = this.vtr().lists().clamp(1, MAX_LISTS - 1) as u8;
         this
     }
 
@@ -98,11 +132,36 @@ impl GichLists {
         field!(block, hcr).write(value.into_bits());
     }
 
+    /// Puts the guard in its place, from where a guest can take it by ending an interrupt that
+    /// it was never given.
+    fn set_guard(&mut self) {
+        let mut block = self.block();
+        if let Some(mut register) = field!(block, lr).get(self.count.into()) {
+            register.write(GUARD.into_bits());
+        }
+    }
+
+    /// Lets the maintenance interrupt through to this CPU, or not.
+    fn enable_maintenance(&mut self, on: bool) {
+        // SAFETY: the frame is mapped for ever; the word of private interrupts is banked, and a
+        // zero in it changes nothing.
+        let mut distributor = unsafe { UniqueMmioPointer::new(self.distributor) };
+        let mut words = match on {
+            true => field!(distributor, isenabler),
+            false => field!(distributor, icenabler),
+        };
+        if let Some(mut word) = words.get(0) {
+            word.write(1 << self.maintenance);
+        }
+    }
+
     /// Empties them all, forgets active priorities and what the guest set in its CPU
-    /// interface, and turns the virtual interface off.
+    /// interface, and turns the virtual interface and the maintenance interrupt off.
     pub fn reset(&mut self) {
-        self.set_hcr(Hcr::new());
-        (0..self.count).for_each(|index| self.write(index, 0));
+        self.enable_maintenance(false);
+        self.set_hcr(Hcr::new().with_underflow(true));
+        (0..self.count()).for_each(|index| self.write(index, 0));
+        self.set_guard();
         self.set_active_priorities(0);
         self.set_vmcr(0);
     }
@@ -111,6 +170,9 @@ impl GichLists {
     /// the same either way.
     pub fn enable(&mut self, on: bool) {
         self.set_hcr(self.hcr().with_enable(on));
+        if on {
+            self.set_guard();
+        }
     }
 
     /// Bits of priority that the virtual interface has (GICH_VTR.PRIbits), which is 5.
@@ -148,7 +210,7 @@ impl GichLists {
 impl ListRegisters for GichLists {
     #[inline(always)]
     fn count(&self) -> usize {
-        self.count
+        self.count.into()
     }
 
     #[inline(always)]
@@ -177,5 +239,16 @@ impl ListRegisters for GichLists {
 
     fn set_underflow_interrupt(&mut self, on: bool) {
         self.set_hcr(self.hcr().with_underflow(on));
+    }
+
+    /// While they are off, underflow is on for the guard's sake.
+    fn report_ends(&mut self, on: bool) {
+        if !on {
+            self.enable_maintenance(false);
+        }
+        self.set_hcr(self.hcr().with_underflow(!on));
+        if on {
+            self.enable_maintenance(true);
+        }
     }
 }

@@ -45,18 +45,25 @@ pub struct HostGicV2 {
 }
 
 impl HostGicV2 {
-    /// The GICv2 whose GICD, GICC and GICH lie at these addresses.
+    /// The GICv2 whose GICD, GICC and GICH lie at these addresses, with its maintenance interrupt,
+    /// which its list registers turn on and off.
     ///
     /// # Safety
     /// They are a GICv2's with virtualization extensions, of 4 KiB, 8 KiB and 4 KiB, mapped as
     /// device memory for ever, and no other code drives them.
-    pub unsafe fn new(distributor: Hva, cpu: Hva, virtual_control: Hva) -> Result<Self, GicError> {
+    pub unsafe fn new(
+        distributor: Hva,
+        cpu: Hva,
+        virtual_control: Hva,
+        maintenance: IntId,
+    ) -> Result<Self, GicError> {
         let virtual_control = block::<Gich>(virtual_control)?;
+        let distributor = block(distributor)?;
         Ok(Self {
-            distributor: block(distributor)?,
+            distributor,
             cpu: block(cpu)?,
             // SAFETY: the caller's word.
-            lists: unsafe { GichLists::new(virtual_control) },
+            lists: unsafe { GichLists::new(virtual_control, distributor, maintenance) },
         })
     }
 

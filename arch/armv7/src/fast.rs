@@ -13,15 +13,15 @@
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::aborts::fault_ipa;
+use crate::cpu::Cpu;
 use crate::exits::yields;
 use crate::interrupts::{Interface, KICK, Taken};
 use crate::outcome::{arrived, count};
 use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
-use hanok_arm_common::GichLists;
 use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
-use hanok_types::{GicVersion, Regs, platform};
+use hanok_types::{GicVersion, Regs};
 use hanok_vgic::Sgir;
 use hanok_vm::{Cause, Mail, MmioAccess, constant_answer, yield_answer};
 
@@ -33,18 +33,6 @@ fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
         true => vcpu,
         false => vcpu.wrapping_byte_add(1),
     }
-}
-
-/// A data abort, and its HSR.
-#[unsafe(no_mangle)]
-extern "C" fn hanok_fast_data_abort(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    let esr = u64::from(esr);
-    /// HPFAR of the distributor, which is one page.
-    const DISTRIBUTOR: u64 = platform::GIC_DIST.get() >> 12 << 4;
-    if read!("hpfar_el2") == DISTRIBUTOR && distributor(vcpu, esr) {
-        return vcpu;
-    }
-    device(vcpu, esr)
 }
 
 /// HVC, and its HSR.
@@ -76,15 +64,16 @@ fn place(register: u8, psr: u64) -> Option<usize> {
     }
 }
 
-#[inline(never)]
-fn device(vcpu: *mut Vcpu, esr: u64) -> *mut Vcpu {
+/// A data abort of which the two below know nothing, and its HSR.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_fast_device(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
     answer(vcpu, access_device(vcpu, esr))
 }
 
 #[inline(always)]
-fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
+fn access_device(vcpu: *mut Vcpu, esr: u32) -> bool {
     let (vcpu, cpu, board) = arrived(vcpu);
-    let Some(Frequent::Access { access, write }) = Frequent::decode(esr) else {
+    let Some(Frequent::Access { access, write }) = Frequent::decode(esr.into()) else {
         return false;
     };
     let psr = read!("spsr_el2");
@@ -118,49 +107,62 @@ fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
     if core::mem::take(&mut vcpu.core.rearm) {
         set_timer(Some(vcpu), cpu);
     }
-    let pc = advance(esr);
-    vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, Cause::Device);
+    passed(vcpu, cpu, esr);
     true
 }
 
-/// A load of a word of the distributor's that has nothing to do with list registers, or an SGI to
-/// one other vCPU.
+/// A load from the distributor, and its HSR: of a word that has nothing to do with list registers.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_fast_load(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
+    let (ours, cpu, _) = arrived(vcpu);
+    let value = ours.unit.vm.distributor_word(ours.core.id, offset());
+    let place = register_of_word_load(esr.into()).and_then(plain_place);
+    let to = place.and_then(|place| ours.frame.get_mut(place));
+    let (Some(value), Some(to)) = (value, to) else {
+        return hanok_fast_device(vcpu, esr);
+    };
+    *to = value;
+    passed(ours, cpu, esr);
+    vcpu
+}
+
+/// A store to the distributor, and its HSR: an SGI to one other vCPU.
+#[unsafe(no_mangle)]
+extern "C" fn hanok_fast_store(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    let register = register_of_word_store(esr.into()).filter(|_| offset() == Sgir::OFFSET);
+    let place = register.and_then(plain_place);
+    let Some(value) = place.and_then(|place| ours.frame.get(place)) else {
+        return hanok_fast_device(vcpu, esr);
+    };
+    if !ours.unit.vm.post_sgir(board, ours.core.id, *value) {
+        return hanok_fast_device(vcpu, esr);
+    }
+    passed(ours, cpu, esr);
+    vcpu
+}
+
+/// Where in its page a load or store went.
 #[inline(always)]
-fn distributor(vcpu: *mut Vcpu, esr: u64) -> bool {
-    /// HSR.ISS.WnR of a data abort.
-    const WRITE: u64 = 1 << 6;
-    let (offset, psr) = (read!("far_el2") & 0xfff, read!("spsr_el2"));
-    if !Regs::is_plain_a32(psr) {
-        return false;
-    }
-    let (vcpu, cpu, board) = arrived(vcpu);
-    let vm = &vcpu.unit.vm;
-    if esr & WRITE == 0 {
-        let Some(register) = register_of_word_load(esr) else {
-            return false;
-        };
-        let Some(to) = place(register, psr).and_then(|place| vcpu.frame.get_mut(place)) else {
-            return false;
-        };
-        let Some(value) = vm.distributor_word(vcpu.core.id, offset) else {
-            return false;
-        };
-        *to = value;
-    } else {
-        let register = register_of_word_store(esr).filter(|_| offset == Sgir::OFFSET);
-        let place = register.and_then(|register| place(register, psr));
-        let Some(value) = place.and_then(|place| vcpu.frame.get(place)) else {
-            return false;
-        };
-        if !vm.post_sgir(board, vcpu.core.id, *value) {
-            return false;
-        }
-    }
-    let pc = advance(esr);
-    vcpu.trail.add(esr, pc);
+fn offset() -> u64 {
+    read!("far_el2") & 0xfff
+}
+
+/// [`place`] in the mode that the guest is in; `None` where its state is not a plain one.
+#[inline(always)]
+fn plain_place(register: u8) -> Option<usize> {
+    let psr = read!("spsr_el2");
+    Regs::is_plain_a32(psr)
+        .then(|| place(register, psr))
+        .flatten()
+}
+
+/// A load or store is done with.
+#[inline(always)]
+fn passed(vcpu: &mut Vcpu, cpu: &mut Cpu, esr: u32) {
+    let pc = advance(esr.into());
+    vcpu.trail.add(esr.into(), pc);
     count(vcpu, cpu, Cause::Device);
-    true
 }
 
 /// Past the instruction that made the exit, in a plain state; where it was.
@@ -199,7 +201,7 @@ extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
         return vcpu;
     }
     if id == board.interrupts.virtual_timer {
-        return virtual_timer(vcpu, taken, lists);
+        return virtual_timer(vcpu, taken);
     }
     if id == board.interrupts.maintenance {
         return end_reported(vcpu, taken);
@@ -227,8 +229,9 @@ fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
 
 /// It is deactivated by the guest, through the list register.
 #[inline(never)]
-fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: GichLists) -> *mut Vcpu {
-    let (ours, cpu, _) = arrived(vcpu);
+fn virtual_timer(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    let (ours, cpu, board) = arrived(vcpu);
+    let mut lists = board.gic.lists();
     let (vm, id) = (&ours.unit.vm, ours.core.id);
     if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
         return virtual_timer_at_length(vcpu, taken);

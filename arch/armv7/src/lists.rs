@@ -87,4 +87,8 @@ impl ListRegisters for HostLists {
     fn set_underflow_interrupt(&mut self, on: bool) {
         self.lists_mut().set_underflow_interrupt(on);
     }
+
+    fn report_ends(&mut self, on: bool) {
+        self.lists_mut().report_ends(on);
+    }
 }

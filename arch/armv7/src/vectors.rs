@@ -14,6 +14,7 @@
 use crate::vcpu::Vcpu;
 use core::mem::offset_of;
 use hanok_decode::Class;
+use hanok_types::platform;
 
 core::arch::global_asm!(
     r#"
@@ -89,7 +90,15 @@ guest_sync:
     lsr     r2, r1, #26
     cmp     r2, #{data_abort}
     bne     2f
-    bl      hanok_fast_data_abort
+    // The distributor's page, by HPFAR; then whether it was a store.
+    adr     lr, 4f
+    mrc     p15, 4, r2, c6, c0, 4
+    cmp     r2, #{distributor}
+    bne     hanok_fast_device
+    tst     r1, #{write}
+    beq     hanok_fast_load
+    b       hanok_fast_store
+4:
     finish  hanok_on_sync
 2:
     cmp     r2, #{hypercall}
@@ -147,6 +156,9 @@ hanok_go_on_stack:
     emergency = const offset_of!(crate::cpu::Cpu, emergency_stack),
     data_abort = const Class::DataAbortLower as u32,
     hypercall = const Class::Hvc32 as u32,
+    distributor = const platform::GIC_DIST.get() >> 12 << 4,
+    // HSR.ISS.WnR of a data abort.
+    write = const 1 << 6,
 );
 
 const _: () = assert!(offset_of!(Vcpu, frame) == 0);

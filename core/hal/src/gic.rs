@@ -16,6 +16,12 @@ pub trait ListRegisters {
     /// Whether the maintenance interrupt for "at most one list register in use"
     /// (ICH_HCR_EL2.UIE) is on; on only while more is pending than fits.
     fn set_underflow_interrupt(&mut self, on: bool);
+    /// On a GICv2: whether this CPU takes maintenance interrupts. Not at first, and only while
+    /// the end of an interrupt in a list register is to be reported, or the underflow interrupt
+    /// is on. While it takes none, one with a physical interrupt behind (HW = 1) may stand in a
+    /// list register, alone (see `hanok_vgic`, "Interrupts of real devices"). A GICv3 takes
+    /// them always, and this does nothing.
+    fn report_ends(&mut self, on: bool);
 }
 
 /// Sixteen registers in memory, of which `count` are there.
@@ -26,6 +32,8 @@ pub struct FakeListRegisters {
     pub lr: std::vec::Vec<u64>,
     /// The underflow interrupt's enable.
     pub underflow_interrupt: bool,
+    /// Whether maintenance interrupts are taken, of a GICv2.
+    pub reports: bool,
     /// How many writes there were.
     pub writes: usize,
 }
@@ -37,6 +45,7 @@ impl FakeListRegisters {
         Self {
             lr: std::vec![0; count],
             underflow_interrupt: false,
+            reports: false,
             writes: 0,
         }
     }
@@ -68,5 +77,9 @@ impl ListRegisters for FakeListRegisters {
 
     fn set_underflow_interrupt(&mut self, on: bool) {
         self.underflow_interrupt = on;
+    }
+
+    fn report_ends(&mut self, on: bool) {
+        self.reports = on;
     }
 }

@@ -12,6 +12,15 @@ use crate::state::{MAX_LRS, Place, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, MAX_VCPUS, VcpuId, VcpuSet};
 
+/// Which ends the guest's CPU reports.
+#[derive(Clone, Copy)]
+struct Reports {
+    /// Each.
+    all: bool,
+    /// That of one with a physical interrupt behind, which is not left to the CPU.
+    hardware: bool,
+}
+
 impl Vgic {
     /// Whether [`Self::enter`] has something to do before the vCPU goes (back) to its guest.
     #[inline]
@@ -90,8 +99,13 @@ impl Vgic {
             cpu.refold = false;
             // Where nothing was listed and nothing waited, the next entry finds nothing new.
             cpu.attention |= used != 0 || cpu.overflow;
+            if core::mem::take(&mut cpu.overflow) {
+                lrs.set_underflow_interrupt(false);
+            }
+            if core::mem::take(&mut cpu.reports) {
+                lrs.report_ends(false);
+            }
         }
-        self.set_overflow(index, false, false, lrs);
         self.take_kicks(vcpu)
     }
 
@@ -155,6 +169,8 @@ impl Vgic {
             state.discard = false;
             (0..lrs.count().min(MAX_LRS)).for_each(|slot| lrs.write(slot, 0));
             lrs.set_underflow_interrupt(false);
+            lrs.report_ends(false);
+            state.reports = false;
         }
     }
 
@@ -167,14 +183,46 @@ impl Vgic {
         };
         let again = state.slots().any(|(_, lr)| self.is_latched(cpu, lr));
         let choice = self.choose(cpu, free.count_ones() as usize);
-        if again || choice.waiting {
+        let company = self.company(cpu, choice.best().len());
+        let parted = company && !choice.best().is_empty() && self.left_to_cpu(cpu);
+        if again || choice.waiting || parted {
             return false;
         }
+        let reports = Reports {
+            all: false,
+            hardware: company,
+        };
         for (need, slot) in choice.best().iter().zip(bits(free)) {
-            let lr = self.list(cpu, *need, slot as usize, false);
+            let lr = self.list(cpu, *need, slot as usize, reports);
             lrs.write(slot as usize, lr.into_bits());
+            if lr.eoi() || lr.hardware() {
+                self.report_ends(cpu, lr.eoi(), lrs);
+            }
         }
         true
+    }
+
+    /// Of a GICv2: whether `more` stand in list registers beside others, or are several. See the
+    /// crate's documentation, "Interrupts of real devices".
+    fn company(&self, cpu: usize, more: usize) -> bool {
+        let used = self.cpu(cpu).map_or(0, |cpu| cpu.used.count_ones());
+        self.version == GicVersion::V2 && used as usize + more != 1
+    }
+
+    /// Whether a list register deactivates a physical interrupt with its own.
+    fn left_to_cpu(&self, cpu: usize) -> bool {
+        let cpu = self.cpu(cpu);
+        cpu.is_some_and(|cpu| cpu.slots().any(|(_, lr)| lr.hardware()))
+    }
+
+    /// Lets the maintenance interrupts of a GICv2 through, or not.
+    pub(crate) fn report_ends(&mut self, cpu: usize, on: bool, lrs: &mut impl ListRegisters) {
+        if self.version == GicVersion::V2
+            && let Some(state) = self.cpu_mut(cpu)
+            && core::mem::replace(&mut state.reports, on) != on
+        {
+            lrs.report_ends(on);
+        }
     }
 
     /// Unlists what the guest has ended; the free list registers.
@@ -200,20 +248,29 @@ impl Vgic {
         let kept = self.take_out(cpu, lrs);
         let choice = self.choose(cpu, count - (kept.count_ones() as usize).min(count));
         let acknowledged = kept != 0 || choice.has_acknowledged();
-        let report = choice.waiting && (acknowledged || count == 1);
+        let reports = Reports {
+            all: choice.waiting && (acknowledged || count == 1),
+            hardware: self.company(cpu, choice.best().len()),
+        };
         let before = self.cpu(cpu).map_or([Lr::new(); MAX_LRS], |cpu| cpu.lr);
         let mut free = ((1 << count) - 1) & !kept;
 
         for slot in bits(kept) {
-            self.refresh(cpu, slot as usize, report);
+            self.refresh(cpu, slot as usize, reports);
         }
         for need in choice.best() {
             let slot = slot_for(*need, free, &before);
             free &= !(1 << slot);
-            self.list(cpu, *need, slot as usize, report);
+            self.list(cpu, *need, slot as usize, reports);
         }
         self.write_changed(cpu, &before, count, lrs);
+        let state = self.cpu(cpu);
+        let eoi = state.is_some_and(|cpu| cpu.slots().any(|(_, lr)| lr.eoi()));
+        if eoi || choice.waiting {
+            self.report_ends(cpu, true, lrs);
+        }
         self.set_overflow(cpu, choice.waiting, count > 1, lrs);
+        self.report_ends(cpu, eoi || choice.waiting, lrs);
     }
 
     /// Folds every list register and unlists what need not stay; the slots that do.
@@ -280,35 +337,34 @@ impl Vgic {
     }
 
     /// Moves an interrupt from its bank to list register `slot`; its value.
-    fn list(&mut self, cpu: usize, need: Need, slot: usize, report: bool) -> Lr {
+    fn list(&mut self, cpu: usize, need: Need, slot: usize, reports: Reports) -> Lr {
         let place = need.place(cpu);
         self.set_home(place, need.bit(), cpu);
-        self.show(cpu, place, need.bit(), slot, report)
+        self.show(cpu, place, need.bit(), slot, reports)
     }
 
     /// Recomputes the list register of an interrupt that stays in it.
-    fn refresh(&mut self, cpu: usize, slot: usize, report: bool) {
+    fn refresh(&mut self, cpu: usize, slot: usize, reports: Reports) {
         let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
         if let Some((_, place, bit)) = lr.and_then(|lr| self.located(cpu, *lr)) {
-            self.show(cpu, place, bit, slot, report);
+            self.show(cpu, place, bit, slot, reports);
         }
     }
 
-    fn show(&mut self, cpu: usize, place: Place, bit: u32, slot: usize, report: bool) -> Lr {
-        let (groups, version) = (self.groups, self.version);
+    fn show(&mut self, cpu: usize, place: Place, bit: u32, slot: usize, reports: Reports) -> Lr {
+        let groups = self.groups;
         let here = self.target_of(place, bit) == Some(cpu);
         let Some(bank) = self.bank_mut(place) else {
             return Lr::new();
         };
         let wanted = bank.delivered(groups) & 1 << bit != 0;
         let lr = if bank.sourced >> bit & 1 != 0 {
-            self.show_sgi(cpu, bit, wanted, report)
+            self.show_sgi(cpu, bit, wanted, reports.all)
         } else {
-            let lr = bank.show(bit, wanted, here, report);
-            // See the crate's documentation, "Interrupts of real devices".
-            match version {
-                GicVersion::V2 if lr.hardware() => lr.with_eoi(true),
-                _ => lr,
+            let lr = bank.show(bit, wanted, here, reports.all);
+            match lr.hardware() && reports.hardware {
+                true => lr.with_eoi(true),
+                false => lr,
             }
         };
         let lr = lr.with_virtual_id(place.word as u32 * 32 + bit);

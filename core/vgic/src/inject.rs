@@ -190,17 +190,18 @@ impl Vgic {
         }
         let slot = usize::from(cpu.hardware_slot) % MAX_LRS;
         let shadow = cpu.lr.get_mut(slot)?;
-        if lrs.empty() & 1 << slot == 0 {
+        // See the crate's documentation, "Interrupts of real devices".
+        let others = match version {
+            GicVersion::V2 => cpu.used,
+            GicVersion::V3 => 0,
+        };
+        if (others | 1 << slot) & !lrs.empty() != 0 {
             return None;
         }
         *shadow = if cpu.used & 1 << slot == 0 {
             let lr = cpu.private.show_hardware(id, physical, groups)?;
             cpu.used |= 1 << slot;
-            match version {
-                // See the crate's documentation, "Interrupts of real devices".
-                GicVersion::V2 => lr.with_eoi(true),
-                GicVersion::V3 => lr,
-            }
+            lr
         } else if shadow.virtual_id() == id.get()
             && shadow.hardware()
             && shadow.state() == LrState::Pending
@@ -212,6 +213,10 @@ impl Vgic {
             return None;
         };
         lrs.write(slot, shadow.into_bits());
+        if cpu.reports {
+            cpu.reports = false;
+            lrs.report_ends(false);
+        }
         Some(())
     }
 

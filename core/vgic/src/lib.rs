@@ -83,10 +83,14 @@
 //! # Interrupts of real devices
 //!
 //! One with a physical interrupt behind it is listed with HW=1: the guest's deactivation
-//! deactivates the physical one without an exit. Not on a GICv2: QEMU's does not look at
-//! the physical line again then, and a timer that is due once more by that time would never
-//! come (a stock kernel loses its tick so). There the end is reported, and the hypervisor's
-//! own deactivation makes it look. Where the virtual one ends otherwise (the
+//! deactivates the physical one without an exit. On a GICv2 only where it stands alone: QEMU's
+//! does not look at the physical line again then, and a timer that is due once more by that time
+//! would never come (a stock kernel loses its tick so). It is made to look by a change of the
+//! maintenance interrupt's line, which `arch/arm-common/src/gich.rs` brings about where the only
+//! interrupt ends. In company the end is reported, and the hypervisor's
+//! own deactivation makes it look. So what comes beside a lone one that is still there takes the
+//! long way (`refill`), and the maintenance interrupt is let through only while something is to
+//! be reported ([`hanok_hal::ListRegisters::report_ends`]). Where the virtual one ends otherwise (the
 //! guest clears it, or HW=1 was not possible), the physical one is reported by
 //! [`Vgic::take_released`] for the hypervisor to deactivate; if its device still asks, it
 //! fires again.

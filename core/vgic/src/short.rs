@@ -7,7 +7,7 @@
 use crate::lr::{Lr, LrState};
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
-use hanok_types::{IntId, MAX_VCPUS, VcpuId};
+use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId};
 
 impl Vgic {
     /// [`Self::send_sgi`] by ICC_SGI1R_EL1, or GICD_SGIR of a GICv2, for a single target;
@@ -51,7 +51,12 @@ impl Vgic {
             return None;
         }
         let id = sgi.trailing_zeros();
-        let slot = cpu.ended_slot_of(id, lrs.empty())?;
+        let empty = lrs.empty();
+        // A GICv2's: beside an interrupt whose end is left to the CPU nothing may stand.
+        if from.is_some() && cpu.used & empty != cpu.used {
+            return None;
+        }
+        let slot = cpu.ended_slot_of(id, empty)?;
         let shadow = &mut cpu.lr[slot % MAX_LRS];
         // As it was listed, and had anything of it changed since, `attention` would be set. A
         // GICv3's is sent to those of group 1 alone.
@@ -101,7 +106,7 @@ impl Vgic {
     /// and nothing is changed, where there is more to do than that.
     #[inline(always)]
     pub fn show_latched(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
-        let groups = self.groups;
+        let (groups, version) = (self.groups, self.version);
         let cpu = self.cpus.get_mut(vcpu.index())?;
         if cpu.discard || cpu.refold || cpu.overflow || cpu.words != 1 {
             return None;
@@ -113,9 +118,16 @@ impl Vgic {
         if !lone || bank.delivered(groups) & new == 0 {
             return None;
         }
+        if version == GicVersion::V2 && cpu.used & !lrs.empty() != 0 {
+            return None;
+        }
         let slot = cpu.slot_for(new, lrs)?;
         let lr = cpu.relist(new, slot)?;
         lrs.write(slot, lr);
+        if version == GicVersion::V2 && Lr::from_bits(lr).eoi() && !cpu.reports {
+            cpu.reports = true;
+            lrs.report_ends(true);
+        }
         cpu.used |= 1 << slot;
         cpu.words = 0;
         cpu.attention = false;

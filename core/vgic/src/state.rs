@@ -91,6 +91,9 @@ pub(crate) struct Cpu {
     pub refold: bool,
     /// More waits than fits; the underflow interrupt or reports at each end are on.
     pub overflow: bool,
+    /// Of a GICv2: maintenance interrupts are taken, as the end of something listed is reported,
+    /// or underflow. Only while the vCPU is resident.
+    pub reports: bool,
     /// The list registers hold what is not ours: all of them are to be cleared first. Goes with
     /// `attention`.
     pub discard: bool,
@@ -112,6 +115,7 @@ impl Cpu {
             words: 0,
             refold: false,
             overflow: false,
+            reports: false,
             discard: true,
             asleep: true,
             hardware_slot: 0,

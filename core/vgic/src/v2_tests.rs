@@ -46,6 +46,12 @@ fn lr(lrs: &FakeListRegisters, slot: usize) -> Lr {
     Lr::from_bits(lrs.read(slot))
 }
 
+/// Where an interrupt is shown.
+fn slot_of(lrs: &FakeListRegisters, id: u32) -> usize {
+    let shows = |slot: &usize| lr(lrs, *slot).is_valid() && lr(lrs, *slot).virtual_id() == id;
+    (0..lrs.lr.len()).find(shows).unwrap()
+}
+
 fn becomes(lrs: &mut FakeListRegisters, slot: usize, state: LrState) {
     lrs.lr[slot] = lr(lrs, slot).with_state(state).into_bits();
 }
@@ -322,11 +328,11 @@ fn a_private_interrupt_s_physical_one_follows_its_vcpu() {
         assert!(vgic.holds_hardware(V0, TIMER));
         vgic.enter(V0, &mut there);
         let lr = lr(&there, 0);
-        assert!(lr.eoi() && lr.state() == state);
+        assert!(lr.hardware() && lr.state() == state);
         becomes(&mut there, 0, LrState::Invalid);
         vgic.leave(V0, &mut there);
         assert!(!vgic.holds_hardware(V0, TIMER));
-        assert_eq!(vgic.take_released(V0), Some(IntId::new(27)));
+        assert_eq!(vgic.take_released(V0), None, "the CPU did it");
     }
 }
 
@@ -340,19 +346,18 @@ fn a_device_s_interrupt_goes_where_it_is_routed() {
     vgic.enter(V0, &mut a);
     assert_eq!(shown(&a), []);
     vgic.enter(V1, &mut b);
-    assert!(lr(&b, 0).eoi());
+    assert!(lr(&b, 0).hardware() && !b.reports);
     // Sent elsewhere before it is taken: it follows, physical one and all.
     assert_eq!(set_byte(&mut vgic, V0, 0x821, 1), VcpuSet::only(V1));
     assert_eq!(vgic.enter(V1, &mut b), VcpuSet::only(V0));
     vgic.enter(V0, &mut a);
     assert_eq!((shown(&a).len(), shown(&b).len()), (1, 0));
-    assert!(lr(&a, 0).eoi());
+    assert!(lr(&a, 0).hardware() && !a.reports);
     assert!(vgic.holds_hardware(V0, SPI));
-    // The guest's deactivation is reported, and the physical one's follows.
+    // The guest's deactivation is the physical one's, too.
     becomes(&mut a, 0, LrState::Invalid);
-    vgic.maintenance(V0, &mut a);
+    vgic.fold(V0, &mut a);
     assert!(!vgic.holds_hardware(V0, SPI));
-    assert_eq!(vgic.take_released(V0), Some(physical));
     assert_eq!(vgic.take_released(V0), None);
 }
 
@@ -365,13 +370,13 @@ fn a_device_s_interrupt_sent_elsewhere_while_active_ends_where_it_is() {
     becomes(&mut lrs, 0, LrState::Active);
     set_byte(&mut vgic, V1, 0x821, 0b10);
     vgic.enter(V0, &mut lrs);
-    assert!(lr(&lrs, 0).eoi() && lr(&lrs, 0).state() == LrState::Active);
+    assert!(lr(&lrs, 0).hardware() && lr(&lrs, 0).state() == LrState::Active);
     becomes(&mut lrs, 0, LrState::Invalid);
-    vgic.maintenance(V0, &mut lrs);
-    assert_eq!((shown(&lrs).len(), vgic.take_released(V0)), (0, Some(SPI)));
+    vgic.fold(V0, &mut lrs);
+    assert_eq!((shown(&lrs).len(), vgic.take_released(V0)), (0, None));
     assert_eq!(vgic.inject_hardware(V0, SPI, SPI), VcpuSet::only(V1));
     vgic.enter(V1, &mut lrs);
-    assert!(lr(&lrs, 0).eoi() && lr(&lrs, 0).state() == LrState::Pending);
+    assert!(lr(&lrs, 0).hardware() && lr(&lrs, 0).state() == LrState::Pending);
 }
 
 #[test]
@@ -394,7 +399,57 @@ fn a_device_s_interrupt_without_a_target_or_enable_waits() {
     set(&mut vgic, V0, 0x104, 0b10);
     assert_eq!(vgic.take_released(V1), None);
     vgic.enter(V1, &mut lrs);
-    assert!(lr(&lrs, 0).eoi());
+    assert!(lr(&lrs, 0).hardware());
+}
+
+/// As QEMU's GICv2 needs it: see the crate's documentation, "Interrupts of real devices".
+#[test]
+fn a_physical_one_s_end_is_left_to_the_cpu_where_it_stands_alone() {
+    for state in [LrState::Pending, LrState::Active] {
+        let mut vgic = ready(2, 1);
+        let mut lrs = lrs();
+        vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
+        assert!(lr(&lrs, 0).hardware() && !lrs.reports);
+        becomes(&mut lrs, 0, state);
+        // In company its end is reported.
+        set(&mut vgic, V1, 0xf00, 0x0001_0003);
+        vgic.enter(V0, &mut lrs);
+        let timer = slot_of(&lrs, 27);
+        assert_eq!(shown(&lrs).len(), 2);
+        assert!(lr(&lrs, timer).eoi() && lr(&lrs, timer).state() == state && lrs.reports);
+        assert!(vgic.holds_hardware(V0, TIMER));
+        becomes(&mut lrs, timer, LrState::Invalid);
+        assert_eq!(vgic.end_of_hardware(V0, &mut lrs), Some(TIMER));
+        // It finds company, and then none.
+        vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
+        let timer = slot_of(&lrs, 27);
+        assert!(lr(&lrs, timer).eoi() && lrs.reports);
+        becomes(&mut lrs, timer, LrState::Invalid);
+        let sgi = slot_of(&lrs, 3);
+        becomes(&mut lrs, sgi, LrState::Invalid);
+        assert_eq!(vgic.end_of_hardware(V0, &mut lrs), Some(TIMER));
+        vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
+        let timer = slot_of(&lrs, 27);
+        assert!(lr(&lrs, timer).hardware() && !lrs.reports);
+        vgic.leave(V0, &mut lrs);
+        assert!(!lrs.reports);
+    }
+}
+
+#[test]
+fn nothing_stays_reported_of_a_vcpu_that_has_gone() {
+    let mut vgic = ready(2, 1);
+    let mut lrs = lrs();
+    vgic.set_level(None, SPI, true);
+    vgic.enter(V0, &mut lrs);
+    assert!(lr(&lrs, 0).eoi() && lrs.reports, "due again at its end");
+    vgic.leave(V0, &mut lrs);
+    assert!(!lrs.reports);
+    vgic.enter(V0, &mut lrs);
+    assert!(lrs.reports);
+    vgic.reset();
+    vgic.enter(V0, &mut lrs);
+    assert!(!lrs.reports);
 }
 
 #[test]

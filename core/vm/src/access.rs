@@ -62,10 +62,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             false => self.by_aarch64_instruction(abort, word),
             // Code that no guest of the backend has.
             #[cfg(not(any(test, all(feature = "aarch32", feature = "aarch64"))))]
-            _ => Err(GuestFault::ExternalData {
-                write: abort.write,
-                walk: false,
-            }),
+            _ => {
+                let _ = word;
+                Err(GuestFault::ExternalData {
+                    write: abort.write,
+                    walk: false,
+                })
+            }
         }
     }
 

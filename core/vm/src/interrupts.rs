@@ -25,6 +25,8 @@ impl ListRegisters for NoLists {
     }
 
     fn set_underflow_interrupt(&mut self, _on: bool) {}
+
+    fn report_ends(&mut self, _on: bool) {}
 }
 
 impl Vm {

@@ -3,6 +3,7 @@
 use crate::Lr;
 use crate::lr::LrState;
 use hanok_hal::ListRegisters;
+use hanok_types::GicVersion;
 use std::vec;
 use std::vec::Vec;
 
@@ -11,6 +12,8 @@ use std::vec::Vec;
 pub(super) struct Cpu {
     pub(super) lr: Vec<Lr>,
     pub(super) underflow: bool,
+    /// Whether maintenance interrupts are taken; not `None` of a GICv2.
+    pub(super) reports: Option<bool>,
     /// Acknowledged and not yet ended, the running one last.
     pub(super) running: Vec<Taken>,
     /// Ended, but not deactivated (EOImode 1).
@@ -49,13 +52,17 @@ impl ListRegisters for Cpu {
     fn set_underflow_interrupt(&mut self, on: bool) {
         self.underflow = on;
     }
+    fn report_ends(&mut self, on: bool) {
+        self.reports = self.reports.map(|_| on);
+    }
 }
 
 impl Cpu {
-    pub(super) fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize, version: GicVersion) -> Self {
         Self {
             lr: vec![Lr::new(); count],
             underflow: false,
+            reports: (version == GicVersion::V2).then_some(false),
             running: Vec::new(),
             dropped: Vec::new(),
             resident: true,
@@ -106,6 +113,18 @@ impl Cpu {
     pub(super) fn maintenance(&self) -> bool {
         let valid = self.lr.iter().filter(|lr| lr.is_valid()).count();
         let ended = self.lr.iter().any(|lr| !lr.is_valid() && lr.eoi());
-        ended || self.underflow && valid <= 1
+        self.reports != Some(false) && (ended || self.underflow && valid <= 1)
+    }
+
+    /// What a GICv2's guest must find when it goes on: nothing that is to be reported is lost, and
+    /// an interrupt that deactivates a physical one stands alone, unreported.
+    pub(super) fn check_reports(&self) {
+        let Some(reports) = self.reports else { return };
+        let asks = self.lr.iter().any(|lr| lr.eoi()) || self.underflow;
+        assert!(reports || !asks, "nobody hears of an end: {self:?}");
+        let valid = self.lr.iter().filter(|lr| lr.is_valid());
+        if valid.clone().any(|lr| lr.hardware()) {
+            assert!(!reports && valid.count() == 1, "not alone: {self:?}");
+        }
     }
 }

@@ -66,7 +66,7 @@ impl World {
         let mut world = Self {
             version,
             vgic: Vgic::new(version, CPUS, 5),
-            cpus: (0..CPUS).map(|_| Cpu::new(count)).collect(),
+            cpus: (0..CPUS).map(|_| Cpu::new(count, version)).collect(),
             plain: vec![vec![Plain::default(); 288]; CPUS],
             group0: false,
             group1: false,
@@ -179,6 +179,7 @@ impl World {
             self.collect(cpu);
             let fired = self.fire(cpu);
             if !fired && !self.cpus[cpu].maintenance() {
+                self.cpus[cpu].check_reports();
                 return;
             }
         }

@@ -5,7 +5,7 @@ use bitflags::bitflags;
 use hanok_paging::Geometry;
 
 bitflags! {
-    /// HCR (DDI 0406C, B4.1.66), the bits used here, at the places of HCR_EL2's.
+    /// HCR (DDI 0406C, B4.1.65), the bits used here, at the places of HCR_EL2's.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Hcr: u64 {
         /// Stage 2 translation.
@@ -37,7 +37,7 @@ bitflags! {
         const TAC = 1 << 21;
     }
 
-    /// HDCR (B4.1.67), the bits used here.
+    /// HDCR (B4.1.66), the bits used here.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Mdcr: u64 {
         /// PMCR exits.
@@ -55,10 +55,11 @@ bitflags! {
     }
 }
 
-/// HSTR (B4.1.72): Jazelle (TJDBX) exits, as no switch saves it, and so does what an
-/// implementation adds to coprocessor 15 at CRn 15 (T15), which HCR.TIDCP leaves out: CBAR, the
-/// board's own, and contents and errors of caches that guests share.
-const HSTR: u64 = 1 << 17 | 1 << 15;
+/// HSTR (B4.1.73): what an implementation adds to coprocessor 15 at CRn 15 exits (T15), which
+/// HCR.TIDCP leaves out: CBAR, the board's own, and contents and errors of caches that guests
+/// share. Jazelle does not (TJDBX): with the virtualization extensions it is the trivial one
+/// (A2.10), which has no state, and whose BXJ is BX.
+const HSTR: u64 = 1 << 15;
 
 /// What the hypervisor must know of the CPUs, read once.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +75,7 @@ impl Features {
         Self {
             // ID_PFR0.State3.
             thumbee: read!("id_pfr0_el1") >> 12 & 0xf == 1,
-            mdcr: guest_mdcr(),
+            mdcr: guest_mdcr(pmu::event_counters()),
         }
     }
 
@@ -87,13 +88,24 @@ impl Features {
 
 /// All that every guest is denied. HPMN keeps all event counters but Hyp mode's own one on the
 /// guest's side of a fence that TPM closes, and HPME lets that one count.
-fn guest_mdcr() -> Mdcr {
-    let mdcr = Mdcr::TPMCR | Mdcr::TPM | Mdcr::TDOSA | Mdcr::TDRA | Mdcr::TDA;
-    match pmu::event_counters() {
+const fn guest_mdcr(counters: u64) -> Mdcr {
+    let debug = Mdcr::TDOSA.union(Mdcr::TDRA).union(Mdcr::TDA);
+    let mdcr = debug.union(Mdcr::TPMCR).union(Mdcr::TPM);
+    match counters {
         0 => mdcr,
-        count => mdcr | Mdcr::HPME | Mdcr::from_bits_retain(count - 1),
+        // HPMN zero is reserved (B4.1.66): a CPU with one counter gives it away.
+        1 => mdcr.union(Mdcr::from_bits_retain(1)),
+        count => {
+            let hpmn = Mdcr::from_bits_retain(count - 1);
+            mdcr.union(Mdcr::HPME).union(hpmn)
+        }
     }
 }
+const _: () = {
+    const HPMN: u64 = 0x1f;
+    assert!(guest_mdcr(1).bits() & HPMN == 1 && guest_mdcr(2).bits() & HPMN == 1);
+    assert!(guest_mdcr(31).bits() & HPMN == 30 && guest_mdcr(31).contains(Mdcr::HPME));
+};
 
 /// HCR of a guest that runs; `shared` where another vCPU may want its pCPU while it waits. One
 /// that is alone waits in the CPU itself, without an exit.

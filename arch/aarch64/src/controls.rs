@@ -4,7 +4,7 @@ use bitflags::bitflags;
 
 bitflags! {
     /// HCR_EL2 (DDI 0487, D24.2.47), the bits used here; up to the first that says so those of
-    /// HCR, too (DDI 0406C, B4.1.66).
+    /// HCR, too (DDI 0406C, B4.1.65).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Hcr: u64 {
         /// Stage 2 translation.
@@ -51,7 +51,7 @@ bitflags! {
     }
 
     /// MDCR_EL2 (DDI 0487, D24.3.17), the bits used here; up to the first that says so those of
-    /// HDCR, too (DDI 0406C, B4.1.67).
+    /// HDCR, too (DDI 0406C, B4.1.66).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Mdcr: u64 {
         /// PMCR exits.

@@ -21,24 +21,38 @@ fn event_counters() -> u64 {
     }
 }
 
-/// The hypervisor's own counter. Of a single one nothing can be left for the guest's side.
-fn own_counter() -> Option<u64> {
-    event_counters().checked_sub(1).filter(|&ours| ours > 0)
+/// The hypervisor's own counter, of so many. Of a single one nothing could be left on the guest's
+/// side of the fence.
+const fn own_of(counters: u64) -> Option<u64> {
+    match counters {
+        0 | 1 => None,
+        _ => Some(counters - 1),
+    }
 }
 
 /// MDCR_EL2 with the counters below HPMN on the guest's side, and ours counting. HPMN zero is
-/// reserved (without FEAT_HPMN0): a CPU with one counter gives it away.
-pub fn fence() -> Mdcr {
-    match own_counter() {
-        Some(ours) => Mdcr::HPME | Mdcr::from_bits_retain(ours),
-        None => Mdcr::from_bits_retain(event_counters()),
+/// reserved (without FEAT_HPMN0; DDI 0406C, B4.1.66): a CPU with one counter gives it away.
+const fn fence_of(counters: u64) -> Mdcr {
+    match own_of(counters) {
+        Some(ours) => Mdcr::HPME.union(Mdcr::from_bits_retain(ours)),
+        None => Mdcr::from_bits_retain(counters),
     }
+}
+const _: () = {
+    const HPMN: u64 = 0x1f;
+    assert!(fence_of(1).bits() & HPMN == 1 && fence_of(2).bits() & HPMN == 1);
+    assert!(fence_of(31).bits() & HPMN == 30 && fence_of(31).contains(Mdcr::HPME));
+};
+
+/// What of MDCR_EL2 there is for this CPU's counters.
+pub fn fence() -> Mdcr {
+    fence_of(event_counters())
 }
 
 /// Whether this CPU counts instructions: found by trying, as not every CPU with a PMU has
 /// PMCEID0, which tells of the event (QEMU's models of Cortex-A7 and A15 do not).
 pub fn counts() -> bool {
-    if own_counter().is_none() {
+    if own_of(event_counters()).is_none() {
         return false;
     }
     write!("mdcr_el2", fence().bits());
@@ -50,7 +64,7 @@ pub fn counts() -> bool {
 
 /// Starts the counter on this CPU; MDCR_EL2 has been set.
 pub fn start() {
-    let Some(ours) = own_counter() else {
+    let Some(ours) = own_of(event_counters()) else {
         return;
     };
     write!("pmselr_el0", ours);

@@ -100,12 +100,10 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
         Syndrome::DataAbort(_) if esr & 0x3f == ASYNCHRONOUS => Exit::SystemError,
         Syndrome::DataAbort(abort) => return aborts::data_exit(vcpu, &abort),
         Syndrome::InstructionAbort(abort) => aborts::fetch_exit(vcpu, &abort),
-        Syndrome::FpAccess
-        | Syndrome::Cp14Transfer(_)
-        | Syndrome::OtherInstruction(_)
-        | Syndrome::Unknown => Exit::Denied,
-        // The class that in AArch64 is pointer authentication: BXJ, trapped by HSTR.TJDBX.
-        Syndrome::PointerAuthentication => Exit::Denied,
+        Syndrome::FpAccess | Syndrome::Cp14Transfer(_) | Syndrome::Unknown => Exit::Denied,
+        // In ARMv7 classes 0x09 and 0x0a are Jazelle's registers and BXJ (HSR.EC, B3.13.6), which
+        // HSTR.TJDBX would make exit.
+        Syndrome::PointerAuthentication | Syndrome::OtherInstruction(_) => Exit::Denied,
         _ => Exit::Unexpected { syndrome: esr },
     })
 }

@@ -7,8 +7,8 @@
 //!
 //! FPEXC is among them: a guest that turned its FPU off must find it off. But it is never left in
 //! the CPU while the trap is closed. With FPEXC.EN clear an FP instruction at PL1 is undefined, and
-//! a CPU may find that before it finds the trap (DDI 0406C, B1.11.3, and the pseudocode
-//! CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a former owner, another
+//! a CPU may find that before it finds the trap (DDI 0406C, "Enabling Advanced SIMD and
+//! floating-point support", and the pseudocode CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a former owner, another
 //! VM's perhaps, had its FPU off. So whoever closes the trap takes FPEXC out and sets EN, which
 //! leaves each FP instruction, VMRS and VMSR of FPEXC among them, to the trap; and FPEXC comes back
 //! as the trap is opened, with the other registers or, where they have stayed, alone.
@@ -78,13 +78,13 @@ unsafe extern "C" {
     fn hanok_fp_features(which: u32) -> u32;
 }
 
-/// HCPTR (DDI 0406C, B4.1.49): RES1 bits, among them the traps of all coprocessors that are not
+/// HCPTR (DDI 0406C, B4.1.64): RES1 bits, among them the traps of all coprocessors that are not
 /// there (13, 12, 9 to 0); trace (TTA) always traps.
 const CPTR_ALWAYS: u64 = 0x33ff | 1 << 20;
 /// TCP10 and TCP11.
 const CPTR_TFP: u64 = 3 << 10;
 
-/// FPEXC.EN (B6.1.38).
+/// FPEXC.EN (B4.1.57).
 const ENABLE: u32 = 1 << 30;
 
 /// Whether the trap is closed.
@@ -112,7 +112,7 @@ fn set_control(value: u32) {
 }
 
 /// Closes the trap on a CPU that starts. One without FP, or whose Secure side keeps it to itself
-/// (NSACR), is closed for ever, and FPEXC cannot be reached (B4.1.49, HCPTR).
+/// (NSACR), is closed for ever, and FPEXC cannot be reached (B4.1.64, HCPTR).
 pub fn install() {
     open_trap();
     if !is_closed() {

@@ -4,10 +4,11 @@ use crate::controls::{Hcr, Mdcr};
 use crate::{maintain, pmu, read, write};
 use hanok_paging::Geometry;
 
-/// HSTR (B4.1.72): Jazelle (TJDBX) exits, as no switch saves it, and so does what an
-/// implementation adds to coprocessor 15 at CRn 15 (T15), which HCR.TIDCP leaves out: CBAR, the
-/// board's own, and contents and errors of caches that guests share.
-const HSTR: u64 = 1 << 17 | 1 << 15;
+/// HSTR (DDI 0406C, B4.1.73): what an implementation adds to coprocessor 15 at CRn 15 exits (T15),
+/// which HCR.TIDCP leaves out: CBAR, the board's own, and contents and errors of caches that
+/// guests share. Jazelle does not (TJDBX): with the virtualization extensions it is the trivial one
+/// (A2.10), which has no state, and whose BXJ is BX.
+const HSTR: u64 = 1 << 15;
 
 /// What the hypervisor must know of the CPUs, read once.
 #[derive(Clone, Copy, Debug)]

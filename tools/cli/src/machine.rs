@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
+use hanok_system::Architecture;
+
 use crate::console::script::Step;
 
 /// What a native boot needs: the guest's own machine, without ours around it.
@@ -135,13 +137,28 @@ pub fn placed(command: &mut Command, board: &[String], placed: &Placed) {
     }
 }
 
-/// A64 code that does what the boot protocol asks of a boot loader: X0 is the tree, go.
-pub fn stub(tree: u64, entry: u64) -> Vec<u8> {
-    // ldr x0, tree; ldr x4, entry; br x4; nop
-    let code: [u32; 4] = [0x5800_0080, 0x5800_00a4, 0xd61f_0080, 0xd503_201f];
-    let words = code.iter().flat_map(|word| word.to_le_bytes());
-    let literals = [tree, entry].into_iter().flat_map(u64::to_le_bytes);
-    words.chain(literals).collect()
+/// Code that does what the boot protocol asks of a boot loader, and goes to `entry`: X0 is the
+/// tree; in 32 bit R0 is zero, R1 no board's number, and R2 the tree.
+pub fn stub(architecture: Architecture, tree: u64, entry: u64) -> Vec<u8> {
+    match architecture {
+        // ldr x0, tree; ldr x4, entry; br x4; nop
+        Architecture::Arm64 => {
+            let code = [0x5800_0080, 0x5800_00a4, 0xd61f_0080, 0xd503_201f];
+            let literals = [tree, entry].into_iter().flat_map(u64::to_le_bytes);
+            bytes(&code).chain(literals).collect()
+        }
+        // ldr r2, tree; mov r0, #0; mvn r1, #0; ldr pc, entry
+        Architecture::Arm => {
+            let code = [0xe59f_2008, 0xe3a0_0000, 0xe3e0_1000, 0xe59f_f000];
+            bytes(&code)
+                .chain(bytes(&[tree as u32, entry as u32]))
+                .collect()
+        }
+    }
+}
+
+fn bytes(words: &[u32]) -> impl Iterator<Item = u8> {
+    words.iter().flat_map(|word| word.to_le_bytes())
 }
 
 /// Adds what boots a guest without the hypervisor, on the machine that a VM looks like.
@@ -216,6 +233,19 @@ mod tests {
         let line = args(&boot);
         let end = "-bios u-boot.bin -device loader,file=a,,b,addr=0x400000,force-raw=on";
         assert!(line.ends_with(end), "{line}");
+    }
+
+    /// Each literal is where its load looks: as far from the load, plus 8 in A32, as it says.
+    #[test]
+    fn a_stub_finds_the_tree_and_the_entry() {
+        let word =
+            |bytes: &[u8], at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+        let stub = super::stub(Architecture::Arm, 0x4011_0000, 0x4020_0000);
+        let literal = |at: usize| word(&stub, at + 8 + (word(&stub, at) & 0xfff) as usize);
+        assert_eq!((literal(0), literal(12)), (0x4011_0000, 0x4020_0000));
+        let stub = super::stub(Architecture::Arm64, 0x4011_0000, 0x4020_0000);
+        let literal = |at: usize| word(&stub, at + (word(&stub, at) >> 5 & 0x7_ffff) as usize * 4);
+        assert_eq!((literal(0), literal(4)), (0x4011_0000, 0x4020_0000));
     }
 
     #[test]

@@ -172,7 +172,7 @@ const STUB_OFFSET: u64 = 1 << 20;
 const TREE_OFFSET: u64 = STUB_OFFSET + (64 << 10);
 const IMAGE_OFFSET: u64 = 2 << 20;
 
-/// Adds a board that boots `image` with `tree` in X0.
+/// Adds a board that boots `image` with `tree`.
 fn own_tree(
     command: &mut Command,
     description: &Description,
@@ -184,7 +184,8 @@ fn own_tree(
     let (tree_at, entry) = (ram + TREE_OFFSET, ram + IMAGE_OFFSET);
     let (tree_file, stub_file) = (dir.join("damaged.dtb"), dir.join("stub"));
     fs::write(&tree_file, tree)?;
-    fs::write(&stub_file, machine::stub(tree_at, entry))?;
+    let stub = machine::stub(description.board.architecture(), tree_at, entry);
+    fs::write(&stub_file, stub)?;
     let placed = Placed {
         image: (image, entry),
         tree: (&tree_file, tree_at),

@@ -2,9 +2,8 @@
 
 use crate::probe::Fault;
 
-/// The widths in which a device's registers are looked at: not 8, as LDRD and STRD are not
-/// described to a hypervisor.
-pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4];
+/// The widths in which a device's registers are looked at.
+pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4, 8];
 
 /// Reads `width` bytes.
 ///

@@ -16,6 +16,3 @@ pub const TOPICS: [&[Case]; 5] = [
     sysregs::CASES,
     debug::CASES,
 ];
-
-/// Those that are run by name alone: none.
-pub const EXTRA: &[Case] = &[];

@@ -1,6 +1,6 @@
 //! Coprocessor 14: debug (DDI 0406C, C11.11), ThumbEE and Jazelle (A2.10, B8).
 
-use crate::arch::code::{Register, cp14, execute};
+use crate::arch::code::{Register, cp14, execute, execute_thumb};
 use crate::case::{Case, Failure, Outcome, case, hanok_case};
 use crate::machine::Machine;
 use crate::probe::{Fault, class};
@@ -12,6 +12,7 @@ pub const CASES: &[Case] = &[
     hanok_case("debug-none", 1, none),
     case("debug-thumb-ee", 1, thumb_ee),
     case("debug-jazelle", 1, jazelle),
+    case("debug-jazelle-branch", 1, jazelle_branch),
 ];
 
 fn read(register: Register) -> Result<u32, Fault> {
@@ -106,5 +107,17 @@ fn jazelle(_: &Machine) -> Outcome {
             other => return Err(Failure::wrong(format_args!("c{crn}: {other:x?}"))),
         }
     }
+    Ok(())
+}
+
+/// BXJ, of the trivial Jazelle, is BX (A8.8.28): it returns before the next instruction.
+fn jazelle_branch(_: &Machine) -> Outcome {
+    // MOV R0, #7; BXJ LR; MOV R0, #9.
+    // SAFETY: changes R0 alone.
+    let arm = unsafe { execute(&[0xe3a0_0007, 0xe12f_ff2e, 0xe3a0_0009], 0) };
+    check!(matches!(arm, Ok(7)), "A32: {arm:x?}");
+    // SAFETY: as above.
+    let thumb = unsafe { execute_thumb(&[0x2007, 0xf3ce, 0x8f00, 0x2009], 0) };
+    check!(matches!(thumb, Ok(7)), "T32: {thumb:x?}");
     Ok(())
 }

@@ -13,7 +13,7 @@ mod undescribed;
 use crate::case::Case;
 
 /// All of them.
-pub const TOPICS: [&[Case]; 8] = [
+pub const TOPICS: [&[Case]; 9] = [
     holes::CASES,
     exceptions::CASES,
     short::CASES,
@@ -22,7 +22,5 @@ pub const TOPICS: [&[Case]; 8] = [
     sysregs::CASES,
     debug::CASES,
     fp::CASES,
+    undescribed::CASES,
 ];
-
-/// Those that are run by name alone.
-pub const EXTRA: &[Case] = undescribed::CASES;

@@ -1,6 +1,5 @@
 //! The forms of load and store on device memory that the CPU does not describe to a hypervisor
-//! (HSR.ISS.ISV zero), which so has to decode the instruction itself: pairs, lists, write-back. Run
-//! by name, `conformance.run=undescribed-*`: a hypervisor may refuse them by external aborts.
+//! (HSR.ISS.ISV zero), which so has to decode the instruction itself: pairs, lists, write-back.
 
 use crate::arch::code::{execute, execute_thumb};
 use crate::case::{Case, Failure, Outcome, case};

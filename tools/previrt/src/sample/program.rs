@@ -54,6 +54,9 @@ pub const READ: [u32; 17] = [
 /// MCR of DACR and of TPIDRURW, and MRC of that.
 pub const WRITTEN: [u32; 3] = [0x0e03_0f10, 0x0e0d_0f50, 0x0e1d_0f50];
 
+/// MRC of TPIDRPRW, which becomes another register's.
+pub const BORROWED: u32 = 0xee1d_0f90;
+
 /// A32 without a condition, with Rt or Rm 0: from where on it has its register.
 const STATUS_A32: [(u32, u32); 4] = [
     (0x010f_0000, 12), // mrs r0, cpsr
@@ -201,7 +204,7 @@ impl Code {
         for masks in [0xf10c_0080, 0xf108_0080] {
             self.a32(masks, true, Behind::Nothing);
         }
-        for word in TRAPS_A32 {
+        for word in TRAPS_A32.into_iter().chain([BORROWED]) {
             self.a32(word, false, Behind::Nothing);
         }
     }
@@ -221,7 +224,7 @@ impl Code {
         for masks in [0xf3af_8640, 0xf3af_8440] {
             self.t32(masks, true, Behind::Nothing);
         }
-        for bits in TRAPS_T32 {
+        for bits in TRAPS_T32.into_iter().chain([BORROWED]) {
             self.t32(bits, false, Behind::Nothing);
         }
         for bits in INSIDE {

@@ -17,8 +17,11 @@
 //! and the last one goes back behind the site. So no table is needed on the board: the last
 //! branch says which site it was.
 //!
-//! Only A32 has trampolines. T32 cannot store relative to the PC (DDI 0406C A8.8.203), and its
-//! sites keep their traps.
+//! T32 cannot store relative to the PC (DDI 0406C A8.8.203), so that a trampoline of it goes on in
+//! A32, and comes back by a literal ([`t32`]).
+
+pub mod model;
+pub mod t32;
 
 use crate::trap::trap_a32;
 
@@ -30,8 +33,10 @@ pub const TRIPLE: u32 = 3 * PAGE;
 pub const TO_CODE: u32 = PAGE;
 /// Of a code page, where trampolines may be: from there both aliases' fields can be reached.
 pub const CODE: core::ops::Range<u32> = 0x80..0xf70;
+/// No trampoline has more instructions.
+const MAX_STEPS: usize = 11;
 /// No trampoline has more words.
-pub const MAX_WORDS: usize = 11;
+pub const MAX_WORDS: usize = MAX_STEPS + t32::MORE;
 
 /// A word of the virtual CPU's page: where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +51,47 @@ impl Field {
     pub const DACR: Self = Self(0x08);
     /// TPIDRURW, whose register holds the kernel's own value of TPIDRPRW.
     pub const TPIDRURW: Self = Self(0x0c);
+    /// SCTLR.
+    pub const SCTLR: Self = Self(0x10);
+    /// ACTLR.
+    pub const ACTLR: Self = Self(0x14);
+    /// CPACR.
+    pub const CPACR: Self = Self(0x18);
+    /// TTBR0.
+    pub const TTBR0: Self = Self(0x1c);
+    /// TTBR1.
+    pub const TTBR1: Self = Self(0x20);
+    /// TTBCR.
+    pub const TTBCR: Self = Self(0x24);
+    /// DFSR.
+    pub const DFSR: Self = Self(0x28);
+    /// IFSR.
+    pub const IFSR: Self = Self(0x2c);
+    /// DFAR.
+    pub const DFAR: Self = Self(0x30);
+    /// IFAR.
+    pub const IFAR: Self = Self(0x34);
+    /// CONTEXTIDR.
+    pub const CONTEXTIDR: Self = Self(0x38);
+    /// MIDR.
+    pub const MIDR: Self = Self(0x3c);
+    /// CTR.
+    pub const CTR: Self = Self(0x40);
+    /// MPIDR.
+    pub const MPIDR: Self = Self(0x44);
+    /// PAR.
+    pub const PAR: Self = Self(0x48);
+    /// FPEXC.
+    pub const FPEXC: Self = Self(0x4c);
     /// I, in bit 7; all others mean nothing. Written through the doorbell.
     pub const MASK: Self = Self(0xf80);
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::FPEXC.0 / 4 + 1)
+            .map(|word| Self(4 * word))
+            .chain([Self::MASK])
+    }
 
     /// Bytes from the start of the page.
     pub const fn offset(self) -> u32 {
@@ -76,10 +120,10 @@ const fn mrc(crn: u32, crm: u32, opc2: u32) -> u32 {
     0x0e10_0f10 | crn << 16 | opc2 << 5 | crm
 }
 
-const fn read(mrc: u32, offset: u16) -> Known {
+const fn read(mrc: u32, field: Field) -> Known {
     Known {
         mrc,
-        field: Field(offset),
+        field,
         noted: false,
     }
 }
@@ -97,22 +141,23 @@ const KNOWN: [Known; 18] = [
         field: Field::TPIDRURW,
         noted: true,
     },
-    read(mrc(1, 0, 0), 0x10),  // SCTLR
-    read(mrc(1, 0, 1), 0x14),  // ACTLR
-    read(mrc(1, 0, 2), 0x18),  // CPACR
-    read(mrc(2, 0, 0), 0x1c),  // TTBR0
-    read(mrc(2, 0, 1), 0x20),  // TTBR1
-    read(mrc(2, 0, 2), 0x24),  // TTBCR
-    read(mrc(5, 0, 0), 0x28),  // DFSR
-    read(mrc(5, 0, 1), 0x2c),  // IFSR
-    read(mrc(6, 0, 0), 0x30),  // DFAR
-    read(mrc(6, 0, 2), 0x34),  // IFAR
-    read(mrc(13, 0, 1), 0x38), // CONTEXTIDR
-    read(mrc(0, 0, 0), 0x3c),  // MIDR
-    read(mrc(0, 0, 1), 0x40),  // CTR
-    read(mrc(0, 0, 5), 0x44),  // MPIDR
-    read(mrc(7, 4, 0), 0x48),  // PAR
-    read(0x0ef8_0a10, 0x4c),   // VMRS of FPEXC
+    read(mrc(1, 0, 0), Field::SCTLR),
+    read(mrc(1, 0, 1), Field::ACTLR),
+    read(mrc(1, 0, 2), Field::CPACR),
+    read(mrc(2, 0, 0), Field::TTBR0),
+    read(mrc(2, 0, 1), Field::TTBR1),
+    read(mrc(2, 0, 2), Field::TTBCR),
+    read(mrc(5, 0, 0), Field::DFSR),
+    read(mrc(5, 0, 1), Field::IFSR),
+    read(mrc(6, 0, 0), Field::DFAR),
+    read(mrc(6, 0, 2), Field::IFAR),
+    read(mrc(13, 0, 1), Field::CONTEXTIDR),
+    read(mrc(0, 0, 0), Field::MIDR),
+    read(mrc(0, 0, 1), Field::CTR),
+    read(mrc(0, 0, 5), Field::MPIDR),
+    read(mrc(7, 4, 0), Field::PAR),
+    // VMRS.
+    read(0x0ef8_0a10, Field::FPEXC),
 ];
 
 /// What is free behind a site, having been found dead there.
@@ -143,8 +188,11 @@ enum Step {
 /// A trampoline, wherever it will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template {
-    steps: [Step; MAX_WORDS],
-    len: usize,
+    steps: [Step; MAX_STEPS],
+    /// How many steps it has.
+    count: usize,
+    /// Whether its site is of T32.
+    thumb: bool,
     /// What bit 7 of the value has to be that the first instruction stores, the PC.
     stores: Option<bool>,
 }
@@ -160,13 +208,14 @@ const CPSIE_I: u32 = 0xf108_0080;
 
 impl Template {
     fn new(steps: &[Step]) -> Self {
-        let mut all = [Step::Back; MAX_WORDS];
+        let mut all = [Step::Back; MAX_STEPS];
         for (to, from) in all.iter_mut().zip(steps) {
             *to = *from;
         }
         Self {
             steps: all,
-            len: steps.len().min(MAX_WORDS),
+            count: steps.len().min(MAX_STEPS),
+            thumb: false,
             stores: None,
         }
     }
@@ -189,6 +238,16 @@ impl Template {
         }
     }
 
+    /// The trampoline for a T32 instruction of two halfwords, the first one above, that is in no
+    /// IT block.
+    pub fn of_t32(both: u32, free: Free) -> Option<Self> {
+        let same = Self::of(t32::as_a32(both)?, free)?;
+        Some(Self {
+            thumb: true,
+            ..same
+        })
+    }
+
     /// CPSID I or CPSIE I.
     fn mask(masked: bool) -> Self {
         Self {
@@ -200,15 +259,16 @@ impl Template {
     /// How many words it has.
     #[allow(clippy::len_without_is_empty)] // none is empty
     pub const fn len(&self) -> usize {
-        self.len
+        self.count + if self.thumb { t32::MORE } else { 0 }
     }
 
     /// Where it can begin, at `at` or behind.
     pub const fn start(&self, at: u32) -> u32 {
-        let value = at.wrapping_add(PIPELINE);
+        let before = if self.thumb { t32::ENTRY_BYTES } else { 0 } + PIPELINE;
+        let value = at.wrapping_add(before);
         match self.stores {
             Some(wanted) if wanted != (value & MASKED != 0) => {
-                (value & !(MASKED - 1)).wrapping_add(MASKED - PIPELINE)
+                (value & !(MASKED - 1)).wrapping_add(MASKED.wrapping_sub(before))
             }
             _ => at,
         }
@@ -217,13 +277,36 @@ impl Template {
     /// Its words at `at` in a code page, for the instruction at `site`; `None` where one of them
     /// does not reach.
     pub fn word(&self, number: usize, at: u32, site: u32) -> Option<u32> {
-        let step = self.steps.get(number).filter(|_| number < self.len)?;
         let here = at.wrapping_add(4 * number as u32);
-        match *step {
-            Step::Word(word) => Some(word),
-            Step::Load(register, field) => reach(here, field).map(|to| LDR | to | register << 12),
-            Step::Store(register, field) => reach(here, field).map(|to| STR | to | register << 12),
-            Step::Back => branch(ALWAYS, here, site.wrapping_add(4)),
+        let behind = site.wrapping_add(4);
+        if !self.thumb {
+            let back = || branch(ALWAYS, here, behind);
+            return self.steps().get(number)?.word(here, back);
+        }
+        let last = self.len() - 1;
+        match number {
+            0 => Some(t32::ENTRY),
+            _ if number == last => Some(behind | t32::THUMB),
+            _ => {
+                let back = || t32::back(here, at.wrapping_add(4 * last as u32));
+                self.steps().get(number - 1)?.word(here, back)
+            }
+        }
+    }
+
+    fn steps(&self) -> &[Step] {
+        self.steps.get(..self.count).unwrap_or(&[])
+    }
+}
+
+impl Step {
+    /// Its word at `here` in a code page, where `back` leads behind the site.
+    fn word(self, here: u32, back: impl Fn() -> Option<u32>) -> Option<u32> {
+        match self {
+            Self::Word(word) => Some(word),
+            Self::Load(register, field) => reach(here, field).map(|to| LDR | to | register << 12),
+            Self::Store(register, field) => reach(here, field).map(|to| STR | to | register << 12),
+            Self::Back => back(),
         }
     }
 }
@@ -368,8 +451,8 @@ fn msr_control(word: u32, free: Free) -> Option<Template> {
 }
 
 /// Where a guest goes on that was interrupted at `pc` in a trampoline: at its site, as if that
-/// had not begun, or behind it. `fetch` gives the words of code pages; `None` where `pc` is in no
-/// trampoline.
+/// had not begun, or behind it; bit 0 is set where that is T32, as in an address to branch to.
+/// `fetch` gives the words of code pages; `None` where `pc` is in no trampoline.
 ///
 /// An SVC that a trampoline took is such an interruption at the instruction behind it.
 pub fn resume(pc: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
@@ -377,10 +460,8 @@ pub fn resume(pc: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         return None;
     }
     for number in 0..MAX_WORDS as u32 {
-        let at = pc.wrapping_add(4 * number);
-        let word = fetch(at)?;
-        if word >> 24 == 0xea {
-            let behind = branch_target(word, at)?;
+        let at = (pc & !3).wrapping_add(4 * number);
+        if let Some(behind) = goes_back(fetch(at)?, at, &fetch) {
             return Some(if number == 0 {
                 behind
             } else {
@@ -389,6 +470,14 @@ pub fn resume(pc: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         }
     }
     None
+}
+
+/// Where the last instruction of a trampoline leads, if `word` at `at` is one.
+fn goes_back(word: u32, at: u32, fetch: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+    if word >> 24 == 0xea {
+        return branch_target(word, at);
+    }
+    t32::literal(word, at).and_then(fetch)
 }
 
 /// What the first code page of a room begins with: so a room is known wherever it is.
@@ -403,73 +492,4 @@ pub fn room(words: [u32; 4]) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FREE: Free = Free {
-        registers: 0x1000,
-        flags: true,
-    };
-
-    #[test]
-    fn branches_come_back() {
-        for (at, to) in [
-            (0x8000, 0x8000),
-            (0xc030_0000, 0xc020_9080),
-            (0x10, 0x200_0010),
-        ] {
-            let word = branch(ALWAYS, at, to).expect("it reaches");
-            assert_eq!(branch_target(word, at), Some(to));
-        }
-        assert_eq!(
-            branch(ALWAYS, 0, 0x200_0008),
-            None,
-            "32 MB ahead, but for the pipeline"
-        );
-        assert_eq!(branch(ALWAYS, 0, 0x102), None, "no instruction");
-        assert_eq!(branch_target(0xeb00_0000, 0), None, "BL");
-    }
-
-    #[test]
-    fn both_aliases_are_reached_from_all_of_a_code_page() {
-        let fields = KNOWN.iter().map(|known| known.field);
-        for field in fields.chain([Field::PSR, Field::SPSR, Field::MASK]) {
-            let places = CODE.step_by(4).map(|x| 0x1_1000 + x);
-            let mut reached = places.map(|at| reach(at, field));
-            assert!(reached.all(|found| found.is_some()), "{field:?}");
-        }
-    }
-
-    #[test]
-    fn what_changes_the_mask_begins_where_the_pc_says_so() {
-        for (word, bit) in [(CPSID_I, MASKED), (CPSIE_I, 0)] {
-            let template = Template::of(word, Free::default()).expect("no register is needed");
-            for at in (0x1_1080..0x1_1200).step_by(4) {
-                let start = template.start(at);
-                assert!(start >= at && start - at <= MASKED);
-                assert_eq!(start.wrapping_add(PIPELINE) & MASKED, bit);
-            }
-        }
-    }
-
-    #[test]
-    fn no_two_registers_share_a_field_and_no_template_is_longer_than_it_may_be() {
-        for (n, one) in KNOWN.iter().enumerate() {
-            let mut others = KNOWN.iter().skip(n + 1);
-            assert!(others.all(|other| other.field != one.field && other.mrc != one.mrc));
-            assert!(one.field != Field::PSR && one.field != Field::SPSR);
-        }
-        for (word, len) in [(0xe10f_0000, 8), (0xe121_f000, 8), (0x1121_f000, 11)] {
-            assert_eq!(Template::of(word, FREE).map(|found| found.len()), Some(len));
-        }
-    }
-
-    #[test]
-    fn a_room_is_known_by_its_header() {
-        let [a, b, c] = HEADER;
-        assert_eq!(room([a, b, c, 3]), Some(3));
-        assert_eq!(room([a, b, c, 0]), None);
-        assert_eq!(room([a, b, c, u32::MAX]), None);
-        assert_eq!(room([0, b, c, 3]), None);
-    }
-}
+mod tests;

@@ -12,6 +12,9 @@
 //! Then ordinary instructions, in states of chance: whether they read and write no other registers
 //! and flags than the decoder says.
 //!
+//! Last a program that `hanok previrt` rewrote (`build.rs`): whether each trampoline does what its
+//! instruction says, also when it is interrupted, and each other form traps where it should.
+//!
 //! The decoder that is tested runs here as it would on a board: without an allocator.
 
 #![no_std]

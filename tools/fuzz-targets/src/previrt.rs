@@ -1,7 +1,9 @@
 //! Files whose sensitive instructions are found and rewritten.
 
 use hanok_previrt::site::Certainty;
-use hanok_previrt::{Compression, Patched, SideFile, Trampolines, patch, revert, sample, scan};
+use hanok_previrt::{
+    Compression, Kind, Options, Patched, SideFile, Trampolines, patch, revert, sample, scan,
+};
 
 /// What is scanned is rewritten in its certain sites alone, and undone; what is refused says
 /// why. What was rewritten is not taken for an original.
@@ -13,10 +15,19 @@ pub fn previrt_file(data: &[u8]) {
             return assert!(!refusal.remedy.is_empty());
         }
     };
-    let Ok(Patched { bytes, side }) = patch(&scan, Trampolines::All) else {
+    // A program that is no Linux has room where somebody says so.
+    let room = (scan.kind == Kind::Executable).then_some(0x8010_0000);
+    let options = Options {
+        room,
+        in_place: true,
+        ..Options::default()
+    };
+    let patched = patch(&scan, options).or_else(|_| patch(&scan, Trampolines::All));
+    let Ok(Patched { bytes, side }) = patched else {
         return;
     };
-    assert_eq!(bytes.len(), scan.content.len());
+    let made = side.reserved.iter().any(|room| room.made);
+    assert!(bytes.len() == scan.content.len() || made && bytes.len() > scan.content.len());
     let sure = scan
         .sites
         .iter()
@@ -34,7 +45,10 @@ pub fn previrt_file(data: &[u8]) {
     for header in &side.headers {
         may_change[header + 14..][..2].fill(true);
     }
-    if let Some(room) = side.reserved {
+    if side.tables.is_some() {
+        may_change[28..50].fill(true);
+    }
+    for room in &side.reserved {
         may_change[room.offset..][..room.len as usize].fill(true);
     }
     let same = bytes
@@ -70,6 +84,8 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
         image,
         sample::image(false),
         sample::roomy_image(),
+        sample::tight_image(),
+        sample::program::program(0x8000_0000).0,
         sample::object(1, 1, 40),
         sample::archive(),
     ]

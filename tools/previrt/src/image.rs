@@ -11,7 +11,7 @@ use crate::flow::memory::Memory;
 use crate::flow::{Follow, Root, decode, follow};
 use crate::kallsyms::{self, Kallsyms, Symbol};
 use crate::linux::{self, Tables, Text, base};
-use crate::patch::{is_trap, room};
+use crate::patch::{is_trap, made, room};
 use crate::refusal::Result;
 use crate::site::{Certainty, Role, Site, must_change};
 use crate::sweep::instructions;
@@ -47,9 +47,13 @@ pub struct Image {
     pub code: Code,
 }
 
-/// The code of an image, as far as a trampoline has to know it.
+/// The code of a program, as far as a trampoline has to know it.
 #[derive(Debug)]
 pub struct Code {
+    /// Where its first byte is in memory.
+    pub base: u32,
+    /// The code as it is in memory, where that is not the file itself.
+    pub flat: Option<Vec<u8>>,
     /// What each halfword is.
     pub marks: Marks,
     /// Where is code that is executed elsewhere: copied there, or by its physical address.
@@ -58,6 +62,8 @@ pub struct Code {
     pub entry: Option<Range<u32>>,
     /// Where is nothing, as addresses of whole pages.
     pub room: Option<Range<u32>>,
+    /// Where the program ends, if nobody uses what is behind it.
+    pub end: Option<u32>,
 }
 
 /// Reads a raw image.
@@ -88,6 +94,9 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     let stubs = linux::vectors::stubs(memory, &kallsyms.symbols);
     let Follow { marks, .. } = follow;
     let code = Code {
+        base: base.address,
+        flat: None,
+        end: made::end_of(memory, &kallsyms.symbols),
         elsewhere: elsewhere(memory, &kallsyms.symbols, &tables),
         entry: between(&kallsyms.symbols, "__entry_text_start", "__entry_text_end"),
         room: room::empty(memory, &kallsyms.symbols, &marks),

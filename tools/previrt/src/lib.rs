@@ -17,6 +17,7 @@ pub mod container;
 pub mod flow;
 pub mod image;
 pub mod kallsyms;
+mod linked;
 pub mod linux;
 pub mod mapped;
 pub mod patch;
@@ -29,7 +30,9 @@ pub mod sweep;
 pub mod truth;
 
 pub use container::unpack::Compression;
-pub use patch::{Form, Patched, Reserved, SideFile, Trampolines, patch, revert, rewritten};
+pub use patch::{
+    Form, Options, Patched, Reserved, SideFile, Trampolines, patch, revert, rewritten,
+};
 pub use refusal::{Refusal, Result};
 pub use report::{Count, Entry, Report};
 pub use scan::{Kind, Place, Scan, scan};

@@ -18,6 +18,12 @@ use std::collections::{BTreeMap, HashSet};
 /// Tables of Linux that hold instructions to be copied elsewhere.
 const ALTERNATIVES: [&str; 2] = [".alt.smp.init", ".init.smpalt"];
 
+/// Whether a section is such a table.
+pub(crate) fn is_alternatives(section: &Section) -> bool {
+    let mut names = ALTERNATIVES.iter();
+    names.any(|name| section.name.starts_with(name))
+}
+
 /// All sites of `elf`, whose file is `bytes`, and how many instructions only a rewritten file
 /// has; nothing of sections without mapping symbols.
 pub fn scan(bytes: &[u8], elf: &ElfImage) -> (Vec<Site>, usize) {
@@ -65,10 +71,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(number: usize, section: &'a Section, content: &'a [u8]) -> Self {
-        let alternative = ALTERNATIVES
-            .iter()
-            .any(|name| section.name.starts_with(name));
-        let role = if alternative {
+        let role = if is_alternatives(section) {
             Role::Alternative
         } else {
             Role::Code

@@ -1,5 +1,7 @@
 //! Made-up files for tests and fuzzers: small, and of the same form as real ones.
 
+pub mod program;
+
 use std::io::Write as _;
 
 /// Where the made-up kernel is linked.
@@ -56,31 +58,52 @@ fn function(n: u32) -> Vec<u8> {
 
 /// A kernel's raw image, of A32, with kallsyms as since 6.4, or as before.
 pub fn image(since_6_4: bool) -> Vec<u8> {
-    image_at(TEXT, since_6_4)
+    image_at(TEXT, since_6_4, None)
+}
+
+/// Bytes of the made-up kernel's `.bss`.
+pub const BSS: u32 = 0x2468;
+
+/// A kernel's raw image without room in it, with `.bss` behind it and the code that clears that.
+pub fn tight_image() -> Vec<u8> {
+    image_at(TEXT, true, Some(BSS))
 }
 
 /// The same with room for trampolines between its entry and its functions; the first [`ENTRY`]
 /// functions are Linux's entry code.
 pub fn roomy_image() -> Vec<u8> {
-    image_at(FAR_TEXT, true)
+    image_at(FAR_TEXT, true, None)
 }
 
-fn image_at(text: u32, since_6_4: bool) -> Vec<u8> {
+fn image_at(text: u32, since_6_4: bool, bss: Option<u32>) -> Vec<u8> {
     // b to the first function: the image's own entry.
     let mut image = words(&[0xea00_0000 | (text - 8) >> 2]);
     image.resize(text as usize, 0);
     image.extend((0..FUNCTIONS).flat_map(function));
+    let clears = image.len();
+    if bss.is_some() {
+        // b to itself, and from where to where.
+        image.extend(words(&[0xeaff_fffe, 0, 0]));
+    }
     let end = BASE + image.len() as u32;
     image.extend(words(&[0, 0]));
     let mut symbols = vec![(BASE + text, "T_stext".to_owned())];
     symbols.extend((0..FUNCTIONS).map(|n| (BASE + text + address(n), format!("tfunction_{n}"))));
+    if bss.is_some() {
+        symbols.push((BASE + clears as u32, "t__mmap_switched".to_owned()));
+    }
     symbols.push((end, "T_etext".to_owned()));
-    if text == FAR_TEXT {
+    if text == FAR_TEXT || bss.is_some() {
         let named = [(0, "T__entry_text_start"), (ENTRY, "T__entry_text_end")];
         symbols.extend(named.map(|(n, name)| (BASE + text + address(n), name.to_owned())));
         symbols.sort_by_key(|(address, _)| *address);
     }
     kallsyms(&mut image, &symbols, since_6_4);
+    if let Some(len) = bss {
+        let start = BASE + image.len().next_multiple_of(0x1000) as u32;
+        let table = words(&[start, start + len]);
+        image.splice(clears + 4..clears + 12, table);
+    }
     image
 }
 

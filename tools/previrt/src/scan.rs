@@ -1,12 +1,14 @@
 //! A file, whatever it is, to the sensitive instructions in it.
 
-use crate::container::elf::{self, ElfImage, Sort};
+use crate::container::elf::{self, ElfImage, Segment, Sort};
 use crate::container::unpack::Compression;
 use crate::container::{archive, zimage};
 use crate::image::{self, Code, Image};
 use crate::kallsyms::Symbol;
+use crate::linked;
 use crate::linux::Found;
 use crate::mapped;
+use crate::patch::room;
 use crate::refusal::{Refusal, Result};
 use crate::site::Site;
 use hanok_decode::aarch32::Isa;
@@ -84,8 +86,12 @@ pub struct Scan {
     pub stubs: Option<Range<u32>>,
     /// Rooms of trampolines, of an image that is rewritten.
     pub rooms: Vec<Range<u32>>,
-    /// Of an image: what trampolines need to know.
+    /// Of an image and of a linked file: what trampolines need to know.
     pub code: Option<Code>,
+    /// Of a linked file: what it has in memory.
+    pub segments: Vec<Segment>,
+    /// Of a linked file: whether it may run at other addresses.
+    pub movable: bool,
 }
 
 /// Finds every sensitive instruction of a file.
@@ -139,6 +145,8 @@ fn single(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
     };
     let places = places(&elf, None);
     let (tables, headers) = (Vec::new(), vec![0]);
+    let rooms = rooms(&content, &elf).collect();
+    let code = (kind == Kind::Executable).then(|| linked::code(&content, &elf));
     Ok(Scan {
         kind,
         packed,
@@ -151,8 +159,19 @@ fn single(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         trapped,
         headers,
         stubs: None,
-        rooms: Vec::new(),
-        code: None,
+        rooms,
+        code: code.flatten(),
+        segments: elf.segments,
+        movable: elf.movable,
+    })
+}
+
+/// Sections that are rooms of trampolines.
+fn rooms(content: &[u8], elf: &ElfImage) -> impl Iterator<Item = Range<u32>> {
+    let executable = elf.sections.iter().filter(|section| section.executable);
+    executable.filter_map(|section| {
+        let end = section.offset.saturating_add(section.len);
+        room::whole(section.address, content.get(section.offset..end)?)
     })
 }
 
@@ -162,7 +181,10 @@ fn has_mapping(content: &[u8], elf: &ElfImage) -> Result<()> {
     let blind = elf.sections.iter().find(|section| {
         let end = section.offset.saturating_add(section.len);
         let bytes = content.get(section.offset..end).unwrap_or(&[]);
-        section.executable && section.mapping.is_empty() && bytes.iter().any(|byte| *byte != 0)
+        let blind = section.executable && section.mapping.is_empty();
+        blind
+            && bytes.iter().any(|byte| *byte != 0)
+            && room::whole(section.address, bytes).is_none()
     });
     match blind {
         Some(section) => Err(Refusal::new(
@@ -232,6 +254,8 @@ fn members(bytes: &[u8]) -> Result<Scan> {
         stubs: None,
         rooms: Vec::new(),
         code: None,
+        segments: Vec::new(),
+        movable: false,
     })
 }
 
@@ -268,6 +292,8 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         stubs,
         rooms,
         code: Some(code),
+        segments: Vec::new(),
+        movable: false,
     })
 }
 

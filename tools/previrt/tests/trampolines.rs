@@ -1,224 +1,223 @@
-//! Trampolines do what their instructions say: run by a small interpreter of its own, beside a
-//! model of a virtual CPU, with an interruption at every instruction.
+//! Trampolines do what their instructions say: run by a small interpreter of its own, beside
+//! the model of a virtual CPU, with an interruption at every instruction.
 
+use hanok_abi::trampoline::model::{Cpu, FLAGS};
 use hanok_abi::trampoline::{
-    CODE, Field, Free, MASKED, PAGE, Template, branch_target, enter, resume,
+    CODE, Field, Free, MAX_WORDS, PAGE, Template, branch_target, enter, resume, t32,
 };
 use hanok_abi::trap::{Original, original_a32};
+use hanok_decode::aarch32::{Encoding, ItState, Sensitive, sensitive};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const SITE: u32 = 0x8123_4560;
+/// Of T32 it is not at a word's address.
+const SITE: [u32; 2] = [0x8123_4560, 0x8103_4562];
 /// A code page; the doorbell is in front of it, the plain alias behind.
 const ROOM: u32 = 0x8020_1000;
 const N: u32 = 1 << 31;
 const Z: u32 = 1 << 30;
-const C: u32 = 1 << 29;
-const V: u32 = 1 << 28;
-/// What a program sees of the CPSR: N to Q, and GE.
-const FLAGS: u32 = 0xf80f_0000;
 
-/// The virtual CPU: its registers, real flags, and page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Cpu {
-    registers: [u32; 15],
-    flags: u32,
-    page: BTreeMap<u32, u32>,
+/// An instruction that has a trampoline: its bits, and the A32 instruction that does the same.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    bits: u32,
+    word: u32,
+    thumb: bool,
+}
+
+impl Kind {
+    fn site(self) -> u32 {
+        SITE[usize::from(self.thumb)]
+    }
+
+    /// Behind the site, as an address to branch to.
+    fn behind(self) -> u32 {
+        self.site() + 4 + u32::from(self.thumb)
+    }
+
+    fn template(self, free: Free) -> Option<Template> {
+        match self.thumb {
+            true => Template::of_t32(self.bits, free),
+            false => Template::of(self.bits, free),
+        }
+    }
+
+    fn enter(self, at: u32) -> Option<u32> {
+        match self.thumb {
+            true => t32::enter(self.site(), at),
+            false => enter(self.bits, self.site(), at),
+        }
+    }
+
+    /// The register that it writes.
+    fn writes(self) -> u16 {
+        let reads_psr = self.word & 0x0fbf_0fff == 0x010f_0000;
+        let reads_coprocessor = self.word & 0x0f10_0010 == 0x0e10_0010;
+        u16::from(reads_psr || reads_coprocessor) << (self.word >> 12 & 0xf)
+    }
+}
+
+/// R0 to R12: SP is UNPREDICTABLE in most of T32 (DDI 0406C A6.3).
+const GENERAL: std::ops::Range<u32> = 0..13;
+
+/// A processor in User mode: registers and real flags, memory, and where it is, with bit 0 set in
+/// T32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Machine {
+    cpu: Cpu,
     pc: u32,
 }
 
-impl Cpu {
-    fn field(&self, field: Field) -> u32 {
-        self.page[&field.offset()]
-    }
-
-    fn psr(&self) -> u32 {
-        self.flags | self.field(Field::PSR) | self.field(Field::MASK) & MASKED
-    }
-
-    fn holds(&self, condition: u32) -> bool {
-        let [n, z, c, v] = [N, Z, C, V].map(|flag| self.flags & flag != 0);
-        let positive = match condition >> 1 {
-            0 => z,
-            1 => c,
-            2 => n,
-            3 => v,
-            4 => c && !z,
-            5 => n == v,
-            6 => n == v && !z,
-            _ => return true,
-        };
-        positive == (condition & 1 == 0)
-    }
-
-    /// What the instruction says, by the manual's own sections, to the virtual CPU.
-    fn emulate(&mut self, word: u32) {
-        let (rt, rm) = ((word >> 12 & 0xf) as usize, (word & 0xf) as usize);
-        match word {
-            0xf10c_0080 => self.mask(MASKED),
-            0xf108_0080 => self.mask(0),
-            _ if !self.holds(word >> 28) => {}
-            _ => match word & 0x0ff0_0000 {
-                0x0100_0000 => self.registers[rt] = self.psr(),
-                0x0140_0000 => self.registers[rt] = self.field(Field::SPSR),
-                0x0160_0000 => self.put(Field::SPSR, self.registers[rm]),
-                0x0120_0000 => {
-                    let value = self.registers[rm];
-                    // Mode and F; of A and E nothing. T cannot be written.
-                    let psr = self.field(Field::PSR) & !0x5f | value & 0x5f;
-                    self.put(Field::PSR, psr);
-                    self.mask(value & MASKED);
-                }
-                0x0e00_0000 => self.put(coprocessor(word), self.registers[rt]),
-                _ => self.registers[rt] = self.field(coprocessor(word)),
-            },
-        }
-        self.pc = SITE + 4;
-    }
-
-    fn put(&mut self, field: Field, value: u32) {
-        self.page.insert(field.offset(), value);
-    }
-
-    fn mask(&mut self, value: u32) {
-        self.put(Field::MASK, value);
+impl Machine {
+    fn thumb(&self) -> bool {
+        self.pc & 1 == 1
     }
 
     fn register(&self, number: u32) -> u32 {
         match number {
             15 => self.pc + 8,
-            _ => self.registers[number as usize],
+            _ => self.cpu.registers[number as usize],
         }
     }
 
-    /// One instruction of User mode; the number of an SVC, which is not executed here.
-    fn step(&mut self, word: u32, unknown: u32) -> Option<u32> {
-        let (rd, rn) = (word >> 12 & 0xf, word >> 16 & 0xf);
+    /// One instruction, of a trampoline or the branch to it; the SVC, which is not executed here.
+    fn step(&mut self, code: &Code, unknown: u32) -> Option<u32> {
+        let word = code.words[&(self.pc & !1)];
+        if self.thumb() {
+            // BX PC, which is at a word's address, or the site's branch.
+            let bx_pc = word & 0xffff == 0x4778 && self.pc & 2 == 0;
+            let branch = t32::entered(word, self.pc & !1).map(|to| to | 1);
+            self.pc = if bx_pc {
+                self.pc + 3
+            } else {
+                branch.expect("B.W")
+            };
+            return None;
+        }
         let mut next = self.pc + 4;
         let mut trapped = None;
-        if self.holds(word >> 28) {
+        if self.cpu.holds(word >> 28) {
             match word >> 24 & 0xf {
                 0xa => next = branch_target(word, self.pc).expect("a branch"),
                 0xf => trapped = Some(word),
+                0x5 if word >> 12 & 0xf == 15 && word & 1 << 20 != 0 => {
+                    next = code.words[&self.address(word)];
+                }
                 0x5 => self.transfer(word),
                 // MRS: what is no flag is UNKNOWN in User mode.
                 0x1 if word & 0x0fff_0fff == 0x010f_0000 => {
-                    self.registers[rd as usize] = self.flags | unknown & 0x3df;
+                    let value = self.cpu.flags | unknown & 0x3df;
+                    self.cpu.registers[(word >> 12 & 0xf) as usize] = value;
                 }
-                _ => {
-                    let result = self.data(word, self.register(rn));
-                    match (word >> 21 & 0xf, rd) {
-                        (8, _) => {
-                            let nz = result & N | u32::from(result == 0) << 30;
-                            self.flags = self.flags & !(N | Z) | nz;
-                        }
-                        (_, 15) => next = result,
-                        _ => self.registers[rd as usize] = result,
-                    }
-                }
+                _ => next = self.data(word).unwrap_or(next),
             }
         }
         self.pc = next;
         trapped
     }
 
-    fn data(&self, word: u32, first: u32) -> u32 {
-        let second = if word & 1 << 25 != 0 {
-            (word & 0xff).rotate_right(2 * (word >> 8 & 0xf))
-        } else {
-            let (value, amount) = (self.register(word & 0xf), word >> 7 & 0x1f);
-            match word >> 4 & 7 {
-                0 => value << amount,
-                2 if amount > 0 => value >> amount,
-                other => panic!("shift {other} by {amount}"),
-            }
-        };
-        let code = word >> 21 & 0xf;
+    /// Data processing; where it goes, if to the PC.
+    fn data(&mut self, word: u32) -> Option<u32> {
+        let (code, rd) = (word >> 21 & 0xf, word >> 12 & 0xf);
+        let (first, second) = (self.register(word >> 16 & 0xf), self.operand(word));
         assert_eq!(word & 1 << 20 != 0, code == 8, "TST alone sets flags");
-        match code {
+        let result = match code {
             0 | 8 => first & second,
             1 => first ^ second,
             4 => first.wrapping_add(second),
             12 => first | second,
             13 => second,
             _ => panic!("{word:#x}"),
+        };
+        if code == 8 {
+            let nz = result & N | u32::from(result == 0) << 30;
+            self.cpu.flags = self.cpu.flags & !(N | Z) | nz;
+        } else if rd != 15 {
+            self.cpu.registers[rd as usize] = result;
+        }
+        (rd == 15).then_some(result)
+    }
+
+    fn operand(&self, word: u32) -> u32 {
+        if word & 1 << 25 != 0 {
+            return (word & 0xff).rotate_right(2 * (word >> 8 & 0xf));
+        }
+        let (value, amount) = (self.register(word & 0xf), word >> 7 & 0x1f);
+        match word >> 4 & 7 {
+            0 => value << amount,
+            2 if amount > 0 => value >> amount,
+            other => panic!("shift {other} by {amount}"),
         }
     }
 
-    /// LDR or STR by the PC, of a field through its own alias.
-    fn transfer(&mut self, word: u32) {
+    /// What LDR or STR by the PC reaches.
+    fn address(&self, word: u32) -> u32 {
         assert_eq!(word & 0x0f6f_0000, 0x050f_0000, "{word:#x}");
         let (base, distance) = (self.pc + 8, word & 0xfff);
-        let at = if word & 1 << 23 != 0 {
+        if word & 1 << 23 != 0 {
             base + distance
         } else {
             base - distance
-        };
-        let alias = self.pc & !(PAGE - 1);
-        let offset = at % PAGE;
-        let place = if offset >= 0x800 {
-            alias - PAGE
-        } else {
-            alias + PAGE
-        };
-        assert_eq!(at - offset, place, "the alias of {offset:#x}");
-        let register = word >> 12 & 0xf;
-        if word & 1 << 20 != 0 {
-            self.registers[register as usize] = self.page[&offset];
-        } else {
-            self.page.insert(offset, self.register(register));
         }
     }
-}
 
-/// The field of a coprocessor's register, by its number there: the fields are in this order.
-fn coprocessor(word: u32) -> Field {
-    match word & 0x000f_00ef {
-        0x0003_0000 => Field::DACR,
-        0x000d_0040 => Field::TPIDRURW,
-        other => panic!("{other:#x}"),
+    /// LDR or STR of a field through its own alias.
+    fn transfer(&mut self, word: u32) {
+        let (at, page) = (self.address(word), self.pc & !(PAGE - 1));
+        let offset = at % PAGE;
+        let alias = if offset >= 0x800 {
+            page - PAGE
+        } else {
+            page + PAGE
+        };
+        assert_eq!(at - offset, alias, "the alias of {offset:#x}");
+        let field = Field::all().find(|field| field.offset() == offset);
+        let (field, register) = (field.expect("a field"), word >> 12 & 0xf);
+        if word & 1 << 20 != 0 {
+            self.cpu.registers[register as usize] = self.cpu.page.get(field);
+        } else {
+            let value = self.register(register);
+            self.cpu.page.put(field, value);
+        }
     }
 }
 
 /// The code: the site's branch and its trampoline.
 struct Code {
     words: BTreeMap<u32, u32>,
+    kind: Kind,
 }
 
 impl Code {
-    fn new(word: u32, free: Free, at: u32) -> Option<Self> {
-        let template = Template::of(word, free)?;
-        let at = template.start(at);
-        let mut words: BTreeMap<_, _> = (0..template.len())
-            .map(|n| {
-                let found = template.word(n, at, SITE).expect("it reaches");
-                (at + 4 * n as u32, found)
-            })
-            .collect();
-        words.insert(SITE, enter(word, SITE, at).expect("it reaches"));
-        Some(Self { words })
+    fn new(kind: Kind, free: Free, at: u32) -> Option<Self> {
+        let template = kind.template(free)?;
+        let (at, site) = (template.start(at), kind.site());
+        let word = |n| template.word(n, at, site).expect("it reaches");
+        let words = (0..template.len()).map(|n| (at + 4 * n as u32, word(n)));
+        let mut words: BTreeMap<_, _> = words.collect();
+        words.insert(site, kind.enter(at).expect("it reaches"));
+        Some(Self { words, kind })
     }
 
-    /// Runs to behind the site; interrupted after `interrupted` instructions, if that many.
-    fn run(&self, cpu: &mut Cpu, unknown: u32, interrupted: Option<usize>) -> Option<Cpu> {
+    /// Runs to behind the site; interrupted after `interrupted` instructions, if that many: what
+    /// it is then.
+    fn run(&self, it: &mut Machine, unknown: u32, interrupted: Option<usize>) -> Option<Machine> {
         let mut kept = None;
         let mut executed = 0;
-        while cpu.pc != SITE + 4 {
+        while it.pc != self.kind.behind() {
             if interrupted == Some(executed) {
-                cpu.pc = self.resume(cpu.pc);
-                kept = Some(cpu.clone());
-                if cpu.pc == SITE + 4 {
+                it.pc = self.resume(it.pc);
+                kept = Some(*it);
+                if it.pc == self.kind.behind() {
                     break;
                 }
             }
-            let trapped = cpu.step(self.words[&cpu.pc], unknown);
-            if let Some(svc) = trapped {
+            if let Some(svc) = it.step(self, unknown) {
                 let Some(Original::Word(word)) = original_a32(svc) else {
                     panic!("{svc:#x} stands for nothing");
                 };
-                let behind = self.resume(cpu.pc);
-                cpu.emulate(word);
-                cpu.pc = behind;
+                it.pc = self.resume(it.pc);
+                assert!(it.cpu.emulate(word), "{word:#x}");
             }
             executed += 1;
             assert!(executed < 32, "it does not end");
@@ -227,52 +226,109 @@ impl Code {
     }
 
     fn resume(&self, pc: u32) -> u32 {
-        let in_room = pc & !(PAGE - 1) == ROOM;
-        let resumed = resume(pc, |at| self.words.get(&at).copied());
-        if in_room {
-            resumed.expect("a trampoline")
-        } else {
-            pc
+        // The hypervisor sees the PC, and whether it is T32 elsewhere.
+        let code = |at: u32| self.words.get(&at).filter(|_| at & !(PAGE - 1) == ROOM);
+        let resumed = resume(pc & !1, |at| code(at).copied());
+        match pc & !(PAGE - 1) == ROOM {
+            true => resumed.expect("a trampoline"),
+            false => pc,
         }
     }
 }
 
 /// Equal but for what is free.
-fn same(one: &Cpu, other: &Cpu, free: Free) -> bool {
+fn same(one: &Machine, other: &Machine, free: Free) -> bool {
     let flags = if free.flags { FLAGS & !(N | Z) } else { FLAGS };
     let registers = (0..15).all(|number| {
-        free.registers >> number & 1 == 1 || one.registers[number] == other.registers[number]
+        free.registers >> number & 1 == 1
+            || one.cpu.registers[number] == other.cpu.registers[number]
     });
-    let page = |cpu: &Cpu| {
-        let mut page = cpu.page.clone();
-        *page.get_mut(&Field::MASK.offset()).expect("the mask") &= MASKED;
-        page
-    };
     registers
-        && one.flags & flags == other.flags & flags
-        && page(one) == page(other)
+        && one.cpu.flags & flags == other.cpu.flags & flags
+        && one.cpu.page.same(&other.cpu.page)
         && one.pc == other.pc
 }
 
-/// Instructions that may have one, with any condition and registers.
-fn words() -> impl Strategy<Value = u32> {
-    let bases = prop::sample::select(vec![
+/// MRC without condition and Rt, of each register that has a field.
+const REGISTERS: [u32; 17] = [
+    0x0e10_0f10, // MIDR
+    0x0e10_0f30, // CTR
+    0x0e10_0fb0, // MPIDR
+    0x0e11_0f10, // SCTLR
+    0x0e11_0f30, // ACTLR
+    0x0e11_0f50, // CPACR
+    0x0e12_0f10, // TTBR0
+    0x0e12_0f30, // TTBR1
+    0x0e12_0f50, // TTBCR
+    0x0e13_0f10, // DACR
+    0x0e15_0f10, // DFSR
+    0x0e15_0f30, // IFSR
+    0x0e16_0f10, // DFAR
+    0x0e16_0f50, // IFAR
+    0x0e17_0f14, // PAR
+    0x0e1d_0f30, // CONTEXTIDR
+    0x0ef8_0a10, // FPEXC
+];
+
+/// A32 instructions that may have one, with any condition and registers.
+fn a32() -> impl Strategy<Value = Kind> {
+    let read = prop::sample::select(REGISTERS.to_vec()).prop_map(|base| (base, 12));
+    let others = prop::sample::select(vec![
         (0x010f_0000, 12),
         (0x0121_f000, 0),
         (0x014f_0000, 12),
         (0x016f_f000, 0),
-        (0x0e13_0f10, 12),
         (0x0e03_0f10, 12),
         (0x0e1d_0f50, 12),
         (0x0e0d_0f50, 12),
     ]);
-    let any = (bases, 0..15_u32, 0..15_u32);
+    let any = (prop_oneof![read, others], 0..15_u32, 0..15_u32);
     let plain =
         any.prop_map(|((base, at), register, condition)| condition << 28 | base | register << at);
-    prop_oneof![
-        6 => plain,
+    let words = prop_oneof![
+        12 => plain,
         1 => Just(0xf10c_0080),
         1 => Just(0xf108_0080),
+    ];
+    words.prop_map(|word| Kind {
+        bits: word,
+        word,
+        thumb: false,
+    })
+}
+
+/// T32 instructions that may have one, and those of A32.
+fn t32_instructions() -> impl Strategy<Value = Kind> {
+    let others = vec![
+        (0xf3ef_8000, 8, 0xe10f_0000, 12),
+        (0xf380_8100, 16, 0xe121_f000, 0),
+        (0xf3ff_8000, 8, 0xe14f_0000, 12),
+        (0xf390_8f00, 16, 0xe16f_f000, 0),
+        (0xee03_0f10, 12, 0xee03_0f10, 12),
+        (0xee1d_0f50, 12, 0xee1d_0f50, 12),
+        (0xee0d_0f50, 12, 0xee0d_0f50, 12),
+    ];
+    let read = prop::sample::select(REGISTERS.to_vec()).prop_map(|base| {
+        let word = 0xe000_0000 | base;
+        (word, 12, word, 12)
+    });
+    let any = prop_oneof![read, prop::sample::select(others)];
+    let plain = (any, GENERAL).prop_map(|((bits, from, word, to), register)| Kind {
+        bits: bits | register << from,
+        word: word | register << to,
+        thumb: true,
+    });
+    let masks = |bits, word| {
+        Just(Kind {
+            bits,
+            word,
+            thumb: true,
+        })
+    };
+    prop_oneof![
+        12 => plain,
+        1 => masks(0xf3af_8640, 0xf10c_0080),
+        1 => masks(0xf3af_8440, 0xf108_0080),
     ]
 }
 
@@ -282,16 +338,15 @@ prop_compose! {
         flags: u32,
         mode in prop::sample::select(vec![0x10_u32, 0x12, 0x13, 0x17, 0x1f]),
         fiqs: bool,
-        values in any::<[u32; 4]>(),
+        values in prop::collection::vec(any::<u32>(), Field::all().count()),
         nearly in prop::collection::vec(any::<Option<bool>>(), 15),
     ) -> Cpu {
         let psr = mode | u32::from(fiqs) << 6 | 0x100;
-        let mut cpu = Cpu { registers, flags: flags & FLAGS, page: BTreeMap::new(), pc: SITE };
-        let fields = [Field::SPSR, Field::DACR, Field::TPIDRURW, Field::MASK];
-        for (field, value) in fields.into_iter().zip(values) {
-            cpu.put(field, value);
+        let mut cpu = Cpu { registers, flags: flags & FLAGS, page: Default::default() };
+        for (field, value) in Field::all().zip(values) {
+            cpu.page.put(field, value);
         }
-        cpu.put(Field::PSR, psr);
+        cpu.page.put(Field::PSR, psr);
         // What MSR mostly gets: the mode as it is.
         for (register, masked) in cpu.registers.iter_mut().zip(nearly) {
             if let Some(masked) = masked {
@@ -308,53 +363,103 @@ fn places() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4096))]
+    #![proptest_config(ProptestConfig::with_cases(8192))]
 
     #[test]
     fn a_trampoline_does_what_its_instruction_does(
-        word in words(), before in cpu(), registers: u16, flags: bool, at in places(), unknown: u32,
+        kind in prop_oneof![a32(), t32_instructions()], cpu in cpu(), registers: u16, flags: bool,
+        at in places(), unknown: u32,
     ) {
+        let word = kind.word;
         let registers = registers & 0x5fff & !(1 << (word >> 12 & 0xf)) & !(1 << (word & 0xf));
         let free = Free { registers, flags };
-        let Some(code) = Code::new(word, free, at) else {
-            prop_assert!(registers == 0 || word & 0xf == 13, "there is none for {:#x}", word);
+        let Some(code) = Code::new(kind, free, at) else {
+            prop_assert!(registers == 0 || word & 0xf == 13, "there is none for {:x?}", kind);
             return Ok(());
         };
-        let mut wanted = before.clone();
-        wanted.emulate(word);
-        let mut found = before.clone();
+        let before = Machine { cpu, pc: kind.site() + u32::from(kind.thumb) };
+        let mut wanted = Machine { cpu, pc: kind.behind() };
+        prop_assert!(wanted.cpu.emulate(word), "{:x?}", kind);
+        let mut found = before;
         code.run(&mut found, unknown, None);
-        prop_assert!(same(&found, &wanted, free), "{:#x}\n{:x?}\n{:x?}", word, found, wanted);
+        prop_assert!(same(&found, &wanted, free), "{:x?}\n{:x?}\n{:x?}", kind, found, wanted);
         for executed in 0..16 {
-            let mut found = before.clone();
+            let mut found = before;
             let kept = code.run(&mut found, unknown, Some(executed));
-            prop_assert!(same(&found, &wanted, free), "{:#x} after {}", word, executed);
+            prop_assert!(same(&found, &wanted, free), "{:x?} after {}", kind, executed);
             // Whoever looks meanwhile sees a CPU that has not begun, or is done.
-            let begun = |cpu: &Cpu| {
+            let begun = |it: &Machine| {
                 let mut free = free;
                 // What the instruction itself overwrites is not read again.
-                free.registers |= writes(word);
-                cpu.pc == SITE && same(cpu, &before, free)
+                free.registers |= kind.writes();
+                same(it, &before, free)
             };
-            let done = |cpu: &Cpu| cpu.pc == SITE + 4 && same(cpu, &wanted, free);
-            prop_assert!(kept.as_ref().is_none_or(|cpu| begun(cpu) || done(cpu)), "{:#x} {:x?}", word, kept);
+            let done = |it: &Machine| same(it, &wanted, free);
+            prop_assert!(kept.as_ref().is_none_or(|it| begun(it) || done(it)), "{:x?} {:x?}", kind, kept);
         }
+    }
+
+    #[test]
+    fn the_twin_of_t32_s_instruction_is_the_same_operation(kind in t32_instructions()) {
+        let of = |encoding| sensitive(encoding, ItState::NONE);
+        let same = |one: &Sensitive, other: &Sensitive| {
+            (one.operation, one.user) == (other.operation, other.user)
+        };
+        prop_assert_eq!(t32::as_a32(kind.bits), Some(kind.word));
+        let (thumb, arm) = (of(Encoding::Wide(kind.bits)), of(Encoding::A32(kind.word)));
+        prop_assert!(thumb.zip(arm).is_some_and(|(one, other)| same(&one, &other)), "{:x?}", kind);
+    }
+
+    /// What a hostile guest's PC points to is no trampoline, or leads somewhere: never further
+    /// than the longest one.
+    #[test]
+    fn any_place_is_resumed_or_not(pc: u32, words in prop::collection::vec(any::<u32>(), MAX_WORDS)) {
+        let fetch = |at: u32| {
+            let number = at.wrapping_sub(pc & !3) / 4;
+            words.get(number as usize).copied()
+        };
+        let in_code = CODE.contains(&(pc % PAGE));
+        prop_assert!(in_code || resume(pc, fetch).is_none());
     }
 }
 
-/// The register that MRS or MRC writes.
-fn writes(word: u32) -> u16 {
-    let reads_psr = word & 0x0fbf_0fff == 0x010f_0000;
-    let reads_coprocessor = word & 0x0f10_0010 == 0x0e10_0010;
-    u16::from(reads_psr || reads_coprocessor) << (word >> 12 & 0xf)
+/// Every T32 instruction that has a twin: it is the same to the decoder.
+#[test]
+fn whatever_has_a_twin_is_the_same_operation() {
+    let mut seen = 0;
+    for first in 0xe800..=0xffff_u32 {
+        // The second halfword's fixed bits, and each field's edges.
+        for second in (0..=0xffff_u32).step_by(0x10).chain(1..0x100) {
+            let both = first << 16 | second;
+            let Some(word) = t32::as_a32(both) else {
+                continue;
+            };
+            let of = |encoding| sensitive(encoding, ItState::NONE);
+            let (thumb, arm) = (of(Encoding::Wide(both)), of(Encoding::A32(word)));
+            let both_are = thumb.zip(arm).filter(|(thumb, _)| thumb.as_it_should_be);
+            if let Some((thumb, arm)) = both_are {
+                assert_eq!(thumb.operation, arm.operation, "{both:x} {word:x}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 10_000, "{seen}");
 }
 
 #[test]
 fn what_is_no_trampoline_s_is_not_resumed() {
-    let code = Code::new(0xf10c_0080, Free::default(), ROOM + 0x100).expect("CPSID I");
-    let fetch = |at: u32| code.words.get(&at).copied();
-    assert_eq!(resume(ROOM + 0x40, fetch), None);
-    assert_eq!(resume(ROOM + 0x800, fetch), None);
+    for kind in [(0xf10c_0080, false), (0xf3af_8640, true)] {
+        let (bits, thumb) = kind;
+        let kind = Kind {
+            bits,
+            word: 0xf10c_0080,
+            thumb,
+        };
+        let code = Code::new(kind, Free::default(), ROOM + 0x100).expect("CPSID I");
+        let fetch = |at: u32| code.words.get(&at).copied();
+        assert_eq!(resume(ROOM + 0x40, fetch), None);
+        assert_eq!(resume(ROOM + 0x800, fetch), None);
+    }
 }
 
 #[test]
@@ -376,5 +481,16 @@ fn what_cannot_be_done_without_a_trap_has_none() {
     ];
     for word in words {
         assert_eq!(Template::of(word, free), None, "{word:#x}");
+    }
+    let t32 = [
+        0xf3af_8753, // cpsid.w aif, #19
+        0xf3af_8003, // wfi.w
+        0xf380_8900, // msr cpsr_fc, r0
+        0xf390_8900, // msr spsr_fc, r0
+        0xee01_0f10, // mcr p15, 0, r0, c1, c0, 0
+        0xee0d_0f70, // mcr p15, 0, r0, c13, c0, 3
+    ];
+    for both in t32 {
+        assert_eq!(Template::of_t32(both, free), None, "{both:#x}");
     }
 }

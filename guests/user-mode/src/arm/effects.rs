@@ -14,10 +14,11 @@ use hanok_decode::aarch32::{
 };
 
 /// Numbers that are the same on every run (Knuth's MMIX generator).
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u32 {
+    /// The next one.
+    pub fn next(&mut self) -> u32 {
         let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
         self.0 = next.wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 32) as u32

@@ -1,6 +1,7 @@
-//! A flat translation by sections (DDI 0406C B3.5.1): User mode has two megabytes, one to run in
-//! and one for data; all others are for privileged modes, so that no access of chance reaches a
-//! device.
+//! A flat translation by sections (DDI 0406C B3.5.1): User mode has a few megabytes, to run in
+//! and for data; all others are for privileged modes, so that no access of chance reaches a
+//! device. One is divided into pages: the trampolines', where pages of the virtual CPU alternate
+//! with code.
 
 use bitfield_struct::bitfield;
 use core::arch::asm;
@@ -12,6 +13,19 @@ pub const OPEN: u32 = 0x6120_0000;
 
 /// One for the instruction that is run.
 pub const CODE: u32 = 0x6140_0000;
+
+/// One for the rewritten program, once [`map_room`] opened it.
+pub const PROGRAM: u32 = 0x6150_0000;
+
+/// One for its trampolines, in triples of pages.
+pub const ROOM: u32 = 0x6160_0000;
+
+/// The virtual CPU's page, which User mode reaches through the trampolines' pages alone.
+pub const VIRTUAL_CPU: u32 = 0x6170_0000;
+
+const PAGE: u32 = 0x1000;
+/// Pages of a megabyte.
+const PAGES: usize = 256;
 
 /// A first-level descriptor of a section.
 #[bitfield(u32)]
@@ -28,13 +42,47 @@ struct Section {
     base: u16,
 }
 
+/// A first-level descriptor of a table of pages.
+#[bitfield(u32)]
+struct Pages {
+    #[bits(2, default = 0b01)]
+    kind: u8,
+    #[bits(8)]
+    __: u8,
+    #[bits(22)]
+    base: u32,
+}
+
+/// A second-level descriptor of a small page.
+#[bitfield(u32)]
+struct Page {
+    never_execute: bool,
+    #[bits(default = true)]
+    small: bool,
+    #[bits(2)]
+    __: u8,
+    #[bits(2)]
+    permission: u8,
+    #[bits(6)]
+    __: u8,
+    #[bits(20)]
+    base: u32,
+}
+
 const PRIVILEGED_ONLY: u8 = 0b01;
+/// User mode reads.
+const READ_ONLY: u8 = 0b10;
 const EVERYBODY: u8 = 0b11;
 
 #[repr(align(16384))]
 struct Table([u32; 4096]);
 
 static mut TABLE: Table = Table([0; 4096]);
+
+#[repr(align(1024))]
+struct PageTable([u32; PAGES]);
+
+static mut ROOM_TABLE: PageTable = PageTable([0; PAGES]);
 
 /// Turns the MMU on. All memory is strongly ordered: nothing here is about caches.
 pub extern "C" fn enable() {
@@ -64,6 +112,43 @@ pub extern "C" fn enable() {
             one = in(reg) 1,
             table = in(reg) table,
             control = out(reg) _,
+        );
+    }
+}
+
+/// Maps the rewritten program, and its trampolines: doorbell, code, the virtual CPU's page again,
+/// and so on. That doorbells cannot be written is how the hypervisor says that an interrupt
+/// is pending.
+pub fn map_room(doorbell_writable: bool) {
+    let doorbell = if doorbell_writable {
+        EVERYBODY
+    } else {
+        READ_ONLY
+    };
+    let (table, pages) = (&raw mut TABLE, &raw mut ROOM_TABLE);
+    for number in 0..PAGES {
+        let code = (ROOM + number as u32 * PAGE, READ_ONLY, false);
+        let (at, permission, never) = match number % 3 {
+            0 => (VIRTUAL_CPU, doorbell, true),
+            1 => code,
+            _ => (VIRTUAL_CPU, EVERYBODY, true),
+        };
+        let page = Page::new().with_base(at / PAGE).with_permission(permission);
+        // SAFETY: one CPU runs, nobody else has the table, and the index is below its size.
+        unsafe { (*pages).0[number] = page.with_never_execute(never).into_bits() };
+    }
+    let program = Section::new().with_base((PROGRAM >> 20) as u16);
+    let room = Pages::new().with_base(pages as u32 >> 10);
+    // SAFETY: as above; these megabytes hold nothing of this program's own.
+    unsafe {
+        (*table).0[(PROGRAM >> 20) as usize] = program.with_permission(EVERYBODY).into_bits();
+        (*table).0[(ROOM >> 20) as usize] = room.into_bits();
+        asm!(
+            "dsb",
+            "mcr p15, 0, {zero}, c8, c7, 0", // TLBIALL
+            "dsb",
+            "isb",
+            zero = in(reg) 0,
         );
     }
 }

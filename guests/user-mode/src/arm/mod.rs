@@ -5,8 +5,11 @@ mod boot;
 mod cases;
 mod effects;
 mod judge;
+mod memory;
 mod mmu;
+mod rewritten;
 mod run;
+mod trampolines;
 
 use board::Console;
 use core::fmt::Write;
@@ -20,6 +23,7 @@ extern "C" fn main() -> ! {
     cases::all(&mut judge);
     judge.finish();
     effects::all(&mut console);
+    rewritten::all(&mut console);
     board::off()
 }
 

@@ -22,6 +22,8 @@ pub enum Exception {
     Undefined,
     /// The SVC behind it: it was executed.
     Supervisor,
+    /// The instruction could not be fetched.
+    PrefetchAbort,
     /// Of the access.
     DataAbort,
     /// Another one.
@@ -97,11 +99,63 @@ pub fn run(encoding: Encoding, mut before: State) -> (Exception, State) {
     }
 }
 
+/// What came of code that was there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub exception: Exception,
+    /// The state then.
+    pub after: State,
+    /// The instruction that ended it; of an SVC the one behind.
+    pub at: u32,
+}
+
+/// Runs the code at `entry`, of which bit 0 says that it is T32, up to an exception.
+pub fn run_at(entry: u32, mut before: State) -> Outcome {
+    if entry & 1 == 1 {
+        before.status |= THUMB;
+    }
+    // SAFETY: as in `run`; whatever is at `entry`, User mode reaches nothing but its own pages.
+    unsafe {
+        let frame = addr_of_mut!(FRAME);
+        (*frame).before = before;
+        (*frame).pc = entry & !1;
+        enter(frame);
+        let (exception, after) = ((*frame).exception(), (*frame).after);
+        let at = (*frame).lr.wrapping_sub(exception.offset(after.is_thumb()));
+        Outcome {
+            exception,
+            after,
+            at,
+        }
+    }
+}
+
+impl State {
+    /// Whether it is T32.
+    pub const fn is_thumb(&self) -> bool {
+        self.status & THUMB != 0
+    }
+}
+
+impl Exception {
+    /// From the instruction to the address in LR (DDI 0406C B1.8.3).
+    const fn offset(self, thumb: bool) -> u32 {
+        match self {
+            Self::Undefined if thumb => 2,
+            Self::Undefined | Self::PrefetchAbort => 4,
+            Self::DataAbort => 8,
+            Self::Supervisor | Self::Other(_) => 0,
+        }
+    }
+}
+
 impl Frame {
     fn exception(&self) -> Exception {
         match self.kind {
             1 => Exception::Undefined,
             2 => Exception::Supervisor,
+            3 => Exception::PrefetchAbort,
             4 => Exception::DataAbort,
             other => Exception::Other(other),
         }

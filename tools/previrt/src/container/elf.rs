@@ -10,7 +10,10 @@ use crate::refusal::{Refusal, Result};
 use hanok_decode::aarch32::Isa;
 use object::LittleEndian;
 use object::elf::{self, FileHeader32};
-use object::read::elf::{ElfFile, FileHeader as _, SectionHeader as _, Sym as _};
+use object::read::elf::{
+    ElfFile, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
+};
+use std::ops::Range;
 
 type Elf<'a> = ElfFile<'a, FileHeader32<LittleEndian>>;
 
@@ -53,6 +56,22 @@ pub struct Section {
     pub functions: Vec<Label>,
 }
 
+/// A segment that a program has in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its address.
+    pub address: u32,
+    /// How many bytes it has there.
+    pub len: u32,
+}
+
+impl Segment {
+    /// Where it is in memory.
+    pub const fn memory(&self) -> Range<u32> {
+        self.address..self.address.saturating_add(self.len)
+    }
+}
+
 /// What sort of ELF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
@@ -71,7 +90,24 @@ pub struct ElfImage {
     pub entry: u32,
     /// Sections that are in memory and have bytes.
     pub sections: Vec<Section>,
+    /// Segments that are in memory.
+    pub segments: Vec<Segment>,
+    /// Whether it may run at other addresses than its own, or asks for an interpreter.
+    pub movable: bool,
+    /// Those of [`PLACES`] that it names, with their addresses.
+    pub places: Vec<Label>,
 }
+
+/// Names by which Linux's linker script tells where parts of a kernel are
+/// (arch/arm/kernel/vmlinux.lds.S), and one that every Linux has.
+pub const PLACES: [&str; 6] = [
+    "linux_banner",
+    "_end",
+    "__entry_text_start",
+    "__entry_text_end",
+    "__idmap_text_start",
+    "__idmap_text_end",
+];
 
 /// Whether `bytes` are an ELF file.
 pub fn is_elf(bytes: &[u8]) -> bool {
@@ -95,11 +131,46 @@ pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
     };
     let mut sections = sections(bytes, &file)?;
     labels(&file, sort, &mut sections)?;
+    let programs = file.elf_program_headers();
+    let kind = |kinds: &[elf::ProgramType]| {
+        let mut types = programs.iter().map(|header| header.p_type(endian));
+        types.any(|found| kinds.contains(&found))
+    };
     Ok(ElfImage {
         sort,
         entry: header.e_entry(endian),
         sections,
+        segments: segments(&file),
+        movable: kind(&[elf::PT_DYNAMIC, elf::PT_INTERP, elf::PT_PHDR]),
+        places: places(&file)?,
     })
+}
+
+fn segments(file: &Elf<'_>) -> Vec<Segment> {
+    let endian = LittleEndian;
+    let programs = file.elf_program_headers().iter();
+    let loaded = programs.filter(|header| header.p_type(endian) == elf::PT_LOAD);
+    let segment = |header: &elf::ProgramHeader32<LittleEndian>| Segment {
+        address: header.p_vaddr(endian),
+        len: header.p_memsz(endian),
+    };
+    loaded.map(segment).collect()
+}
+
+/// The symbols that are [`PLACES`].
+fn places(file: &Elf<'_>) -> Result<Vec<Label>> {
+    let (endian, symbols) = (LittleEndian, file.elf_symbol_table());
+    let mut places = Vec::new();
+    for symbol in symbols.iter() {
+        let name = symbols.symbol_name(endian, symbol).map_err(broken)?;
+        if let Some(name) = PLACES.iter().find(|place| place.as_bytes() == name) {
+            places.push(Label {
+                at: symbol.st_value(endian),
+                name: (*name).to_owned(),
+            });
+        }
+    }
+    Ok(places)
 }
 
 fn broken(error: object::Error) -> Refusal {
@@ -225,6 +296,14 @@ fn mapping(name: &[u8]) -> Option<Mapping> {
         b"$t" => Some(Mapping::Code(Isa::T32)),
         b"$d" => Some(Mapping::Data),
         _ => None,
+    }
+}
+
+impl ElfImage {
+    /// The address of one of [`PLACES`].
+    pub fn place(&self, name: &str) -> Option<u32> {
+        let found = self.places.iter().find(|place| place.name == name);
+        found.map(|place| place.at)
     }
 }
 

@@ -6,12 +6,15 @@
 //! [`form::choose`]'s; every change goes to a side file, which undoes it ([`revert`]).
 
 mod form;
+pub(crate) mod made;
 pub(crate) mod room;
+mod segment;
 mod side;
 mod steady;
 
 pub use form::{Form, Trampolines};
 pub use room::Reserved;
+pub use segment::Tables;
 pub use side::{Change, Doubt, Left, SideFile};
 
 use crate::bytes::{half, has, word};
@@ -19,11 +22,31 @@ use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site};
 use form::Choice;
-use hanok_abi::trampoline::Template;
+use hanok_abi::trampoline::{Template, enter, t32};
 use hanok_abi::trap::{Original, original_a32, original_narrow, original_wide};
 use hanok_decode::aarch32::{Encoding, Isa};
-use room::Room;
+use room::{Free, Room, Wanted};
 use steady::Steady;
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Which sites get trampolines.
+    pub trampolines: Trampolines,
+    /// Memory for them that the program and what it needs leave free: the first address.
+    pub room: Option<u32>,
+    /// All code is executed where it is linked: none is copied elsewhere first.
+    pub in_place: bool,
+}
+
+impl From<Trampolines> for Options {
+    fn from(trampolines: Trampolines) -> Self {
+        Self {
+            trampolines,
+            ..Self::default()
+        }
+    }
+}
 
 /// A rewritten file.
 #[derive(Debug)]
@@ -35,13 +58,13 @@ pub struct Patched {
 }
 
 /// Rewrites what was found in a file.
-pub fn patch(scan: &Scan, trampolines: Trampolines) -> Result<Patched> {
+pub fn patch(scan: &Scan, options: impl Into<Options>) -> Result<Patched> {
     refuse_patched(scan)?;
     let mut work = Work {
         scan,
         bytes: scan.content.clone(),
         side: SideFile::new(scan),
-        jumps: Jumps::new(scan, trampolines),
+        jumps: Jumps::new(scan, &options.into())?,
     };
     for site in &scan.sites {
         work.site(site)?;
@@ -52,8 +75,13 @@ pub fn patch(scan: &Scan, trampolines: Trampolines) -> Result<Patched> {
         jumps,
         ..
     } = work;
-    if let Some(jumps) = jumps {
-        side.reserved = jumps.room.close(&mut bytes)?;
+    for room in jumps.map_or(Vec::new(), |jumps| jumps.rooms) {
+        side.reserved.extend(room.close(&mut bytes)?);
+    }
+    if scan.kind == Kind::Executable
+        && let Some(room) = side.reserved.iter().find(|room| room.made)
+    {
+        side.tables = Some(segment::add(&mut bytes, room)?);
     }
     for header in &scan.headers {
         mark(&mut bytes, *header, NO_MARK, MARK)?;
@@ -78,7 +106,7 @@ impl Work<'_> {
             self.side.doubtful.push(Doubt::new(site, function));
             return Ok(());
         }
-        match self.choose(site)? {
+        match self.choose(site) {
             Choice::Change(form, is) => {
                 if form == Form::Index {
                     self.side.words.push(site.found.encoding.bits());
@@ -94,18 +122,16 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn choose(&mut self, site: &Site) -> Result<Choice> {
+    fn choose(&mut self, site: &Site) -> Choice {
         // What is linked later would have its numbers twice.
         let linked = matches!(self.scan.kind, Kind::Image | Kind::Executable);
         let choice = form::choose(site, linked, self.side.words.len() as u32);
         match (&mut self.jumps, &choice) {
             (Some(jumps), Choice::Change(Form::Trap | Form::Index, _)) => {
-                let branch = jumps.jump(&mut self.bytes, site)?;
-                Ok(branch.map_or(choice, |branch| {
-                    Choice::Change(Form::Trampoline, Encoding::A32(branch))
-                }))
+                let branch = jumps.jump(site);
+                branch.map_or(choice, |branch| Choice::Change(Form::Trampoline, branch))
             }
-            _ => Ok(choice),
+            _ => choice,
         }
     }
 }
@@ -113,36 +139,57 @@ impl Work<'_> {
 /// What gives sites their trampolines.
 struct Jumps<'a> {
     steady: Steady<'a>,
-    room: Room,
+    /// In the order in which they are filled.
+    rooms: Vec<Room>,
     which: Trampolines,
 }
 
 impl<'a> Jumps<'a> {
-    /// Where there is room for them.
-    fn new(scan: &'a Scan, which: Trampolines) -> Option<Self> {
-        if which == Trampolines::None {
-            return None;
+    /// Where there is room for them, or can be.
+    fn new(scan: &'a Scan, options: &Options) -> Result<Option<Self>> {
+        if options.trampolines == Trampolines::None {
+            return Ok(None);
         }
-        let steady = Steady::of(scan)?;
-        let room = Room::new(steady.room()?, scan.base?);
-        Some(Self {
+        let extends = scan.kind == Kind::Image || Tables::of(&scan.content).is_some();
+        let made = made::behind(scan, options)?.filter(|_| extends);
+        let Some(steady) = Steady::of(scan, options.in_place) else {
+            return Ok(None);
+        };
+        let found = steady.room().zip(scan.base).map(|(range, base)| Free {
+            offset: range.start.wrapping_sub(base) as usize,
+            range,
+            made: false,
+        });
+        let rooms: Vec<_> = found.into_iter().chain(made).map(Room::new).collect();
+        Ok((!rooms.is_empty()).then_some(Self {
             steady,
-            room,
-            which,
-        })
+            rooms,
+            which: options.trampolines,
+        }))
     }
 
     /// The branch to the trampoline of a site that can have one.
-    fn jump(&mut self, bytes: &mut [u8], site: &Site) -> Result<Option<u32>> {
+    fn jump(&mut self, site: &Site) -> Option<Encoding> {
         let noted = self.which == Trampolines::All || !form::writes_dacr(site);
-        if !noted || !self.steady.stays(site) {
-            return Ok(None);
+        if !noted || site.it.is_inside() || !self.steady.stays(site) {
+            return None;
         }
-        let (word, free) = (site.found.encoding.bits(), self.steady.free(site));
-        match Template::of(word, free) {
-            Some(template) => self.room.place(bytes, &template, word, site.address),
-            None => Ok(None),
-        }
+        let (encoding, free) = (site.found.encoding, self.steady.free(site));
+        let template = match encoding {
+            Encoding::A32(word) => Template::of(word, free),
+            Encoding::Wide(both) => Template::of_t32(both, free),
+            Encoding::Narrow(_) => None,
+        };
+        let enter = |at| match encoding {
+            Encoding::A32(word) => enter(word, site.address, at).map(Encoding::A32),
+            _ => t32::enter(site.address, at).map(Encoding::Wide),
+        };
+        let wanted = Wanted {
+            template: &template?,
+            site: site.address,
+            enter: &enter,
+        };
+        self.rooms.iter_mut().find_map(|room| room.place(&wanted))
     }
 }
 
@@ -259,12 +306,16 @@ pub fn revert(bytes: &[u8], side: &SideFile) -> Result<Vec<u8>> {
     for header in &side.headers {
         mark(&mut before, *header, MARK, NO_MARK)?;
     }
-    if let Some(room) = side.reserved {
+    for room in side.reserved.iter().filter(|room| !room.made) {
         let end = room.offset.checked_add(room.len as usize);
         let there = end.and_then(|end| before.get_mut(room.offset..end));
         let there = there.ok_or_else(|| Refusal::damaged("its trampolines go beyond its end"))?;
         there.fill(0);
     }
+    if let Some(tables) = &side.tables {
+        tables.write(&mut before)?;
+    }
+    before.truncate(side.len);
     side.check_original(&before)?;
     Ok(before)
 }

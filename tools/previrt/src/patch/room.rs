@@ -1,20 +1,22 @@
-//! Room for trampolines in a kernel's image.
+//! Room for trampolines: found in a kernel's image, or made behind what a program has.
 //!
 //! A kernel whose text is protected begins it at a megabyte of its own
 //! (CONFIG_STRICT_KERNEL_RWX), so that nearly a megabyte of nothing lies in the image between
-//! its head and its text: 247 pages of Debian's. Linux gives that memory away once it runs, so
-//! the guest's device tree has to reserve it (`reserved` in the side file), and the hypervisor
-//! maps the virtual CPU's page over every page of it that is an alias.
+//! its head and its text: 247 pages of Debian's. Where nothing is found, or it is full, or too
+//! far, there is memory behind the program's end ([`super::made`]), which becomes part of the
+//! file.
+//!
+//! Either way it is memory that the guest takes for free, so the guest's device tree has to
+//! reserve it (`reserved` in the side file), and the hypervisor maps the virtual CPU's page over
+//! every page of it that is an alias.
 
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
-use crate::refusal::Result;
-use hanok_abi::trampoline::{CODE, HEADER, PAGE, TO_CODE, TRIPLE, Template, enter, room};
+use crate::refusal::{Refusal, Result};
+use hanok_abi::trampoline::{CODE, HEADER, PAGE, TO_CODE, TRIPLE, Template, room};
 use hanok_decode::aarch32::Encoding;
 use std::ops::Range;
-
-use super::write;
 
 /// Where nothing is: the zeros before `_stext`, as whole pages.
 pub(crate) fn empty(memory: Memory<'_>, symbols: &[Symbol], marks: &Marks) -> Option<Range<u32>> {
@@ -46,16 +48,42 @@ pub(crate) fn written(memory: Memory<'_>) -> Vec<Range<u32>> {
     found.collect()
 }
 
+/// The room that is all of a section, if it is one.
+pub(crate) fn whole(address: u32, content: &[u8]) -> Option<Range<u32>> {
+    let memory = Memory {
+        bytes: content,
+        base: address,
+    };
+    let word = |n: u32| memory.word(address.wrapping_add(TO_CODE + 4 * n));
+    let triples = room([word(0)?, word(1)?, word(2)?, word(3)?])?;
+    let end = address.checked_add(triples.checked_mul(TRIPLE)?)?;
+    (content.len() == (end - address) as usize).then_some(address..end)
+}
+
+/// Where trampolines can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Free {
+    /// As addresses, of whole pages.
+    pub(crate) range: Range<u32>,
+    /// Where in the file it begins.
+    pub(crate) offset: usize,
+    /// Whether it is behind the file's end.
+    pub(crate) made: bool,
+}
+
 /// A room that is being filled.
 pub(super) struct Room {
-    /// Where it begins, and where it could end.
-    range: Range<u32>,
-    /// Where in the file it begins.
-    offset: usize,
+    free: Free,
+    space: Space,
+    /// What it holds.
+    code: Vec<u8>,
+}
+
+/// What of a room is taken.
+#[derive(Clone)]
+struct Space {
     /// Where the next trampoline can begin.
     next: u32,
-    /// Where the last one ends, but for those in gaps.
-    used: u32,
     /// What was left free before it, where a trampoline could not begin.
     gaps: Vec<Range<u32>>,
 }
@@ -63,7 +91,7 @@ pub(super) struct Room {
 /// So many gaps are looked at: the last ones, since earlier ones are full.
 const GAPS: usize = 8;
 
-/// What of a room is used.
+/// A room that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserved {
@@ -73,21 +101,23 @@ pub struct Reserved {
     pub address: u32,
     /// How many bytes: triples of pages, the virtual CPU's, code, the virtual CPU's.
     pub len: u32,
+    /// Whether it was put behind the file's end.
+    pub made: bool,
 }
 
-impl Room {
-    pub(super) fn new(range: Range<u32>, base: u32) -> Self {
-        Self {
-            offset: range.start.wrapping_sub(base) as usize,
-            next: range.start.wrapping_add(TO_CODE + CODE.start),
-            used: range.start,
-            gaps: Vec::new(),
-            range,
-        }
-    }
+/// A trampoline to be placed.
+pub(super) struct Wanted<'a> {
+    /// What it consists of.
+    pub(super) template: &'a Template,
+    /// Whose it is.
+    pub(super) site: u32,
+    /// The branch from the site to an address, where that reaches.
+    pub(super) enter: &'a dyn Fn(u32) -> Option<Encoding>,
+}
 
+impl Space {
     /// The place of a trampoline of `template`, which is taken: in a gap, or behind the last one.
-    fn take(&mut self, template: &Template) -> Option<u32> {
+    fn take(&mut self, template: &Template, limit: u32) -> Option<u32> {
         let len = 4 * template.len() as u32;
         let fits = |gap: &Range<u32>| {
             let end = template.start(gap.start).checked_add(len);
@@ -109,12 +139,11 @@ impl Room {
             at = template.start(self.next);
         }
         let plain = (at & !(PAGE - 1)).checked_add(PAGE)?;
-        if plain >= self.range.end {
+        if plain >= limit {
             return None;
         }
         self.gap(self.next..at);
         self.next = at + len;
-        self.used = self.next;
         Some(at)
     }
 
@@ -125,50 +154,85 @@ impl Room {
             self.gaps.drain(..most);
         }
     }
+}
 
-    /// Writes a trampoline for `word` at `site`, and gives the branch that leads there; `None`
-    /// where there is no room, or it is too far.
-    pub(super) fn place(
-        &mut self,
-        bytes: &mut [u8],
-        template: &Template,
-        word: u32,
-        site: u32,
-    ) -> Result<Option<u32>> {
-        let Some(at) = self.take(template) else {
-            return Ok(None);
+impl Room {
+    pub(super) fn new(free: Free) -> Self {
+        let space = Space {
+            next: free.range.start.wrapping_add(TO_CODE + CODE.start),
+            gaps: Vec::new(),
         };
-        let words = (0..template.len()).map(|number| template.word(number, at, site));
-        let (Some(words), Some(entry)) = (words.collect::<Option<Vec<_>>>(), enter(word, site, at))
-        else {
-            return Ok(None);
-        };
+        Self {
+            free,
+            space,
+            code: Vec::new(),
+        }
+    }
+
+    /// Writes a trampoline, and gives the branch that leads there; `None` where there is no
+    /// room, or it is too far.
+    pub(super) fn place(&mut self, wanted: &Wanted<'_>) -> Option<Encoding> {
+        let Wanted {
+            template,
+            site,
+            enter,
+        } = wanted;
+        let mut space = self.space.clone();
+        let at = space.take(template, self.free.range.end)?;
+        let words = (0..template.len()).map(|number| template.word(number, at, *site));
+        let (words, entry) = (words.collect::<Option<Vec<_>>>()?, enter(at)?);
         for (n, word) in words.iter().enumerate() {
-            self.put(bytes, at.wrapping_add(4 * n as u32), *word)?;
+            self.put(at.wrapping_add(4 * n as u32), *word)?;
         }
-        Ok(Some(entry))
+        self.space = space;
+        Some(entry)
     }
 
-    fn put(&self, bytes: &mut [u8], at: u32, word: u32) -> Result<()> {
-        let offset = self.offset + at.wrapping_sub(self.range.start) as usize;
-        write(bytes, offset, Encoding::A32(word))
+    /// Writes a word, in a triple that is whole.
+    fn put(&mut self, at: u32, word: u32) -> Option<()> {
+        let place = at.checked_sub(self.free.range.start)? as usize;
+        let end = place.checked_add(4)?;
+        if end > self.code.len() {
+            self.code.resize(end.next_multiple_of(TRIPLE as usize), 0);
+        }
+        self.code
+            .get_mut(place..end)?
+            .copy_from_slice(&word.to_le_bytes());
+        Some(())
     }
 
-    /// Writes the header; what was used, if anything was.
-    pub(super) fn close(self, bytes: &mut [u8]) -> Result<Option<Reserved>> {
-        let first = self.range.start.wrapping_add(TO_CODE);
-        if self.used == self.range.start {
+    /// Puts it into the file with its header, if anything is in it. Of a room that was made all is
+    /// behind what the file had.
+    pub(super) fn close(mut self, bytes: &mut Vec<u8>) -> Result<Option<Reserved>> {
+        if self.code.is_empty() {
             return Ok(None);
         }
-        let used = (self.used - self.range.start).next_multiple_of(TRIPLE);
-        let header = HEADER.into_iter().chain([used / TRIPLE]);
+        let len = self.code.len() as u32;
+        let first = self.free.range.start.wrapping_add(TO_CODE);
+        let header = HEADER.into_iter().chain([len / TRIPLE]);
         for (n, word) in header.enumerate() {
-            self.put(bytes, first.wrapping_add(4 * n as u32), word)?;
+            self.put(first.wrapping_add(4 * n as u32), word);
+        }
+        let Free {
+            range,
+            offset,
+            made,
+        } = self.free;
+        if made && offset >= bytes.len() {
+            bytes.resize(offset, 0);
+            bytes.extend(&self.code);
+        } else {
+            let end = offset.checked_add(self.code.len());
+            let there = end.and_then(|end| bytes.get_mut(offset..end));
+            let there = there.filter(|there| !made && there.iter().all(|byte| *byte == 0));
+            let beyond = || Refusal::damaged("there is something where its trampolines would be");
+            there.ok_or_else(beyond)?.copy_from_slice(&self.code);
         }
         Ok(Some(Reserved {
-            offset: self.offset,
-            address: self.range.start,
-            len: used,
+            offset,
+            address: range.start,
+            len,
+            made,
         }))
     }
 }

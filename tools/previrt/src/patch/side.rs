@@ -4,7 +4,7 @@
 //! of words that no SVC can hold. Both files are named by their SHA-256, so that a side file is
 //! never taken for another file's.
 
-use super::{Form, Reserved};
+use super::{Form, Reserved, Tables};
 use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use crate::site::{Role, Site};
@@ -12,7 +12,7 @@ use hanok_decode::aarch32::{Encoding, Isa};
 use sha2::{Digest, Sha256};
 
 /// What a side file of this form says it is.
-const FORMAT: &str = "hanok-previrt-2";
+const FORMAT: &str = "hanok-previrt-3";
 
 /// Everything that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -31,7 +31,11 @@ pub struct SideFile {
     /// The table: words by their numbers.
     pub words: Vec<u32>,
     /// The memory of the trampolines, which the guest's device tree has to reserve.
-    pub reserved: Option<Reserved>,
+    pub reserved: Vec<Reserved>,
+    /// How many bytes the file had.
+    pub len: usize,
+    /// What the ELF header said of its tables, where it says something else now.
+    pub tables: Option<Tables>,
     /// What was changed, in the order of the file.
     pub changes: Vec<Change>,
     /// ELF headers that were marked, by their offsets.
@@ -166,7 +170,9 @@ impl SideFile {
             before: digest(&scan.content),
             after: String::new(),
             words: Vec::new(),
-            reserved: None,
+            reserved: Vec::new(),
+            len: scan.content.len(),
+            tables: None,
             changes: Vec::new(),
             headers: Vec::new(),
             left: Vec::new(),

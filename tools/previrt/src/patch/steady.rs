@@ -15,7 +15,7 @@ use crate::image::Code;
 use crate::scan::{Place, Scan};
 use crate::site::{Role, Site};
 use hanok_abi::trampoline::Free;
-use hanok_decode::aarch32::{self, Calls, Isa, Reach, Register, Registers};
+use hanok_decode::aarch32::{self, Calls, Reach, Register, Registers};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -25,31 +25,35 @@ const FAR: u32 = 0x1_0000;
 /// So many instructions are looked at for what is live.
 const INSTRUCTIONS: u16 = 64;
 
-/// What is known of the code of an image.
+/// What is known of the code of a program.
 pub(super) struct Steady<'a> {
     code: &'a Code,
-    place: &'a Place,
+    places: &'a [Place],
     memory: Memory<'a>,
     /// By where a function begins: whether it branches far away.
     leaves: HashMap<u32, bool>,
+    /// Whether somebody said that all stays.
+    in_place: bool,
 }
 
 impl<'a> Steady<'a> {
-    /// Of an image that has room for trampolines.
-    pub(super) fn of(scan: &'a Scan) -> Option<Self> {
+    /// Of an image or a linked file.
+    pub(super) fn of(scan: &'a Scan, in_place: bool) -> Option<Self> {
+        let code = scan.code.as_ref()?;
         let memory = Memory {
-            bytes: &scan.content,
-            base: scan.base?,
+            bytes: code.flat.as_ref().unwrap_or(&scan.content),
+            base: code.base,
         };
         Some(Self {
-            code: scan.code.as_ref()?,
-            place: scan.places.first()?,
+            code,
+            places: &scan.places,
             memory,
             leaves: HashMap::new(),
+            in_place,
         })
     }
 
-    /// Where nothing is in the image.
+    /// Where nothing is in the file.
     pub(super) fn room(&self) -> Option<Range<u32>> {
         self.code.room.clone()
     }
@@ -57,17 +61,16 @@ impl<'a> Steady<'a> {
     /// Whether `site` is executed where it is.
     pub(super) fn stays(&mut self, site: &Site) -> bool {
         let elsewhere = |range: &Range<u32>| range.contains(&site.address);
-        if site.isa() != Isa::A32
-            || site.role != Role::Code
-            || self.code.elsewhere.iter().any(elsewhere)
-        {
+        let here = self.memory.offset(site.address).is_some();
+        if !here || site.role != Role::Code || self.code.elsewhere.iter().any(elsewhere) {
             return false;
         }
         let entry = |range: &Range<u32>| range.contains(&site.address);
-        if self.code.entry.as_ref().is_some_and(entry) {
+        if self.in_place || self.code.entry.as_ref().is_some_and(entry) {
             return true;
         }
-        let Some(function) = self.place.extent(site.address) else {
+        let place = self.places.get(site.section);
+        let Some(function) = place.and_then(|place| place.extent(site.address)) else {
             return false;
         };
         if let Some(leaves) = self.leaves.get(&function.start) {
@@ -85,10 +88,11 @@ impl<'a> Steady<'a> {
         };
         let mut starts = self.code.marks.iter(from..to);
         starts.any(|(offset, mark)| {
+            let Mark::Start(isa, _) = mark else {
+                return false;
+            };
             let at = self.memory.address(offset);
-            let code = matches!(mark, Mark::Start(Isa::A32, _));
-            let encoding = self.memory.fetch(at, Isa::A32).filter(|_| code);
-            encoding.is_some_and(|encoding| {
+            self.memory.fetch(at, isa).is_some_and(|encoding| {
                 let call = call_target(encoding, at).map(|root| root.address);
                 let target = call.or_else(|| branch_target(encoding, at));
                 target.is_some_and(|to| to.abs_diff(at) >= FAR)
@@ -98,7 +102,7 @@ impl<'a> Steady<'a> {
 
     /// What is free behind `site`.
     pub(super) fn free(&self, site: &Site) -> Free {
-        let behind = aarch32::Place::new(site.address.wrapping_add(4), Isa::A32);
+        let behind = aarch32::Place::new(site.address.wrapping_add(4), site.isa());
         let reach = Reach {
             instructions: INSTRUCTIONS,
             calls: Calls::Unknown,

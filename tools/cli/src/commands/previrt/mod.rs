@@ -9,7 +9,7 @@ mod stats;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use hanok_previrt::truth::{Comparison, Coverage, Executed};
-use hanok_previrt::{Form, Patched, Report, Scan, SideFile, Trampolines};
+use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Trampolines};
 
 use crate::commands::counted;
 use crate::exit::{Blame, Code, Outcome};
@@ -70,6 +70,7 @@ is rewritten already is refused; with --if-needed it is passed on as it is.
 Examples:
   hanok previrt patch vmlinuz -o Image.patched
   hanok previrt patch vmlinuz -o Image.patched --trampolines none
+  hanok previrt patch rtos.elf -o rtos-patched.elf --room 0x40800000 --in-place
   hanok previrt patch start.o -o start.o --if-needed
 
 Exit codes: as of `scan`";
@@ -125,6 +126,14 @@ pub struct PatchArgs {
     /// of DACR, which are only noted by `all`.
     #[arg(long, value_enum, default_value_t)]
     pub trampolines: Which,
+    /// Where trampolines can be, in hexadecimal digits: memory behind a program that neither it nor
+    /// its loader uses. Of Linux it is known.
+    #[arg(long, value_name = "ADDRESS", value_parser = hexadecimal)]
+    pub room: Option<u32>,
+    /// Of a program that is no Linux: none of its code is copied elsewhere before it runs, so
+    /// that all sites can have trampolines.
+    #[arg(long)]
+    pub in_place: bool,
     /// Pass on a file that is rewritten already, instead of refusing it.
     #[arg(long)]
     pub if_needed: bool,
@@ -250,7 +259,12 @@ fn patch(args: &PatchArgs) -> Outcome {
     if args.if_needed && hanok_previrt::rewritten(&scan) {
         return pass_on(args, &scan);
     }
-    let patched = hanok_previrt::patch(&scan, args.trampolines.into());
+    let options = Options {
+        trampolines: args.trampolines.into(),
+        room: args.room,
+        in_place: args.in_place,
+    };
+    let patched = hanok_previrt::patch(&scan, options);
     let Patched { bytes, side } = patched
         .with_context(|| args.file.display().to_string())
         .blame(Code::Refused)?;
@@ -299,9 +313,15 @@ fn told(output: &Path, side: &SideFile) {
         side.left.len(),
         counted(side.doubtful.len() as u64, "word"),
     ));
-    if let Some(room) = side.reserved {
+    for room in &side.reserved {
+        let place = match (&side.tables, room.made) {
+            (Some(_), true) => ", in a segment of their own",
+            (None, true) => ", behind the kernel's .bss, to where the image is filled up",
+            (_, false) => "",
+        };
         ui::line(format_args!(
-            "trampolines are at {:#010x} to {:#010x}: reserve that memory in the guest's device tree",
+            "trampolines are at {:#010x} to {:#010x}{place}: reserve that memory in the guest's \
+             device tree",
             room.address,
             room.address.saturating_add(room.len)
         ));

@@ -10,8 +10,9 @@ mod executed;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use hanok_previrt::site::{Certainty, Site, is_tpidrurw};
 use hanok_previrt::truth::Comparison;
-use hanok_previrt::{Scan, Trampolines};
+use hanok_previrt::{Form, Patched, Scan, Trampolines};
 
 use super::{Tally, TestStep};
 use crate::artifacts::Store;
@@ -82,8 +83,8 @@ fn kernels(root: &Path) -> Result<usize> {
 }
 
 fn one(name: &str, image: &Path, vmlinux: &Path) -> Result<()> {
-    let image = scan(image)?;
-    let found = Comparison::new(&image, &scan(vmlinux)?)?;
+    let (image, vmlinux) = (scan(image)?, scan(vmlinux)?);
+    let found = Comparison::new(&image, &vmlinux)?;
     eprintln!("{}", ui::dim(&format!("     {name}: {}", compared(&found))));
     ensure!(found.is_right(), "{name}: {found:?}");
     ensure!(
@@ -91,9 +92,47 @@ fn one(name: &str, image: &Path, vmlinux: &Path) -> Result<()> {
         "{name}: {} doubtful words",
         found.doubtful
     );
-    let patched = hanok_previrt::patch(&image, Trampolines::All)?;
-    let undone = hanok_previrt::revert(&patched.bytes, &patched.side)?;
-    ensure!(undone == image.content, "{name} is not as it was, undone");
+    let end = |scan: &Scan| scan.code.as_ref().and_then(|code| code.end);
+    ensure!(
+        end(&image).is_some() && end(&image) == end(&vmlinux),
+        "{name}: the image seems to end at {:x?}, the vmlinux does at {:x?}",
+        end(&image),
+        end(&vmlinux)
+    );
+    rewritten(&format!("{name}, image"), &image)?;
+    rewritten(&format!("{name}, vmlinux"), &vmlinux)
+}
+
+/// What is rewritten has nothing left to rewrite, is undone, and has trampolines.
+fn rewritten(name: &str, scan: &Scan) -> Result<()> {
+    let Patched { bytes, side } = hanok_previrt::patch(scan, Trampolines::All)?;
+    let undone = hanok_previrt::revert(&bytes, &side)?;
+    ensure!(undone == scan.content, "{name} is not as it was, undone");
+    drop(undone);
+    let of = |form| {
+        let changes = side.changes.iter();
+        changes.filter(|change| change.form == form).count()
+    };
+    let without = of(Form::Trampoline) + of(Form::Word);
+    let told = format!(
+        "     {name}: {} to a trampoline, {} to another register, {:.1} % of {} without a trap",
+        of(Form::Trampoline),
+        of(Form::Word),
+        without as f64 * 100.0 / side.changes.len().max(1) as f64,
+        side.changes.len(),
+    );
+    eprintln!("{}", ui::dim(&told));
+    ensure!(of(Form::Trampoline) > 1000, "{name} has no trampolines");
+    let again = hanok_previrt::scan(&bytes)?;
+    ensure!(hanok_previrt::rewritten(&again), "{name} looks untouched");
+    let sure = |site: &&Site| site.certainty == Certainty::Sure;
+    let mut left = again.sites.iter().filter(sure);
+    // TPIDRURW is legal, and read instead of TPIDRPRW; `left` is undefined as it is.
+    let known = |site: &Site| {
+        is_tpidrurw(&site.found) || side.left.iter().any(|left| left.offset == site.offset)
+    };
+    let wrong = left.find(|site| !known(site));
+    ensure!(wrong.is_none(), "{name}, rewritten, still has {wrong:x?}");
     Ok(())
 }
 
@@ -103,7 +142,7 @@ fn rewritten_build(root: &Path) -> Result<usize> {
     let build = Build::new(root, &store, Flavour::Rewritten)?;
     build.run()?;
     let vmlinux = scan(&build.vmlinux())?;
-    let vdso = |site: &&hanok_previrt::site::Site| {
+    let vdso = |site: &&Site| {
         let section = vmlinux
             .places
             .get(site.section)
@@ -112,7 +151,7 @@ fn rewritten_build(root: &Path) -> Result<usize> {
     };
     // TPIDRURW is legal, and read instead of TPIDRPRW.
     let left = vmlinux.sites.iter();
-    let left = left.filter(|site| !hanok_previrt::site::is_tpidrurw(&site.found));
+    let left = left.filter(|site| !is_tpidrurw(&site.found));
     let left: Vec<_> = left.filter(|site| !vdso(site)).collect();
     ensure!(vmlinux.trapped > 1000, "{} SVCs", vmlinux.trapped);
     eprintln!(

@@ -1,0 +1,101 @@
+//! Trampolines of T32's instructions of two halfwords.
+//!
+//! BX PC at a word's address goes on in A32 behind that word, and changes nothing else (DDI 0406C
+//! A8.8.27). So the site's branch leads to a word with BX PC; behind it are the same A32
+//! instructions as for the A32 instruction that does the same ([`as_a32`]), but that they end in
+//! a load of the PC, which goes back to T32 by bit 0 of what it loads (A2.3.1), from a literal
+//! that is the trampoline's last word.
+//!
+//! Instructions of one halfword (CPS mostly) have no room for a branch that reaches a trampoline.
+//! To take the next instruction along would mean two steps where only one may commit, so they
+//! trap.
+
+use super::PIPELINE;
+
+/// Words that a trampoline of T32 has besides: the first, and the literal.
+pub(super) const MORE: usize = 2;
+/// BX PC, and NOP above it, which is never executed.
+pub(super) const ENTRY: u32 = 0xbf00_4778;
+/// Bytes of [`ENTRY`].
+pub(super) const ENTRY_BYTES: u32 = 4;
+/// Bit 0 of an address to branch to: it is T32.
+pub const THUMB: u32 = 1;
+
+/// LDR of the PC by the PC, but for U and the distance (DDI 0406C A8.8.64).
+const LDR_PC: u32 = 0xe51f_f000;
+const U: u32 = 1 << 23;
+const DISTANCE: u32 = 0xfff;
+
+/// The A32 instruction, always executed, that does the same as a T32 instruction of two halfwords,
+/// the first one above; `None` where no trampoline is for such ones.
+pub const fn as_a32(both: u32) -> Option<u32> {
+    // MRC, MCR and VMRS have the same bits (A6.3.18).
+    if both & 0xff00_0010 == 0xee00_0010 {
+        return Some(both);
+    }
+    // MRS (B9.3.8).
+    if both & 0xffef_f0ff == 0xf3ef_8000 {
+        return Some(0xe10f_0000 | (both & 1 << 20) << 2 | (both & 0xf00) << 4);
+    }
+    // MSR of a register (B9.3.12).
+    if both & 0xffe0_f0ff == 0xf380_8000 {
+        let (mask, register) = ((both & 0xf00) << 8, both >> 16 & 0xf);
+        return Some(0xe120_f000 | (both & 1 << 20) << 2 | mask | register);
+    }
+    // CPS that sets or clears masks alone (B9.3.2); with imod 0 they are hints.
+    if both & 0xffff_fd1f == 0xf3af_8400 {
+        return Some(0xf100_0000 | (both & 0x600) << 9 | (both & 0xe0) << 1);
+    }
+    None
+}
+
+/// LDR of the PC at `here` from the literal at `literal`.
+pub(super) fn back(here: u32, literal: u32) -> Option<u32> {
+    let from = here.wrapping_add(PIPELINE);
+    let ahead = literal.wrapping_sub(from);
+    let (add, distance) = if ahead >> 31 == 0 {
+        (U, ahead)
+    } else {
+        (0, ahead.wrapping_neg())
+    };
+    (distance <= DISTANCE).then_some(LDR_PC | add | distance)
+}
+
+/// Where the literal is that `word` at `at` loads into the PC, if it does so.
+pub(super) const fn literal(word: u32, at: u32) -> Option<u32> {
+    if word & !(U | DISTANCE) != LDR_PC {
+        return None;
+    }
+    let (from, distance) = (at.wrapping_add(PIPELINE), word & DISTANCE);
+    Some(if word & U == 0 {
+        from.wrapping_sub(distance)
+    } else {
+        from.wrapping_add(distance)
+    })
+}
+
+/// B.W that takes the place of the instruction at `site`, to a trampoline at `at`; its first
+/// halfword is above (DDI 0406C A8.8.18, encoding T4).
+pub fn enter(site: u32, at: u32) -> Option<u32> {
+    let distance = at.wrapping_sub(site.wrapping_add(4)) as i32;
+    if distance & 1 != 0 || distance >> 24 != distance >> 31 {
+        return None;
+    }
+    let bits = distance as u32;
+    let sign = bits >> 31;
+    let [j1, j2] = [23, 22].map(|bit| 1 ^ sign ^ bits >> bit & 1);
+    let first = 0xf000 | sign << 10 | bits >> 12 & 0x3ff;
+    Some(first << 16 | 0x9000 | j1 << 13 | j2 << 11 | bits >> 1 & 0x7ff)
+}
+
+/// Where the B.W `both` at `site` goes.
+pub fn entered(both: u32, site: u32) -> Option<u32> {
+    if both & 0xf800_d000 != 0xf000_9000 {
+        return None;
+    }
+    let sign = both >> 26 & 1;
+    let [i1, i2] = [13, 11].map(|bit| 1 ^ sign ^ both >> bit & 1);
+    let bits = sign << 24 | i1 << 23 | i2 << 22 | (both >> 16 & 0x3ff) << 12 | (both & 0x7ff) << 1;
+    let distance = (bits << 7) as i32 >> 7;
+    Some(site.wrapping_add(4).wrapping_add(distance as u32))
+}

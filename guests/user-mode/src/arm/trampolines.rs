@@ -1,0 +1,201 @@
+//! Trampolines, executed: to their end, interrupted at each of their instructions, and with a
+//! doorbell that is read-only.
+
+use super::memory::{self, fetch, is_room};
+use super::mmu::map_room;
+use super::rewritten::{Case, Counts, Virtual, end, unchanged};
+use super::run::{Exception, MASKS, Outcome, State, USER, run_at};
+use hanok_abi::trampoline::model::{Cpu, FLAGS, Page};
+use hanok_abi::trampoline::{branch_target, resume, t32};
+use hanok_abi::trap::{Original, original_a32};
+
+const ALWAYS: u32 = 0xe000_0000;
+const Z: u32 = 1 << 30;
+const N: u32 = 1 << 31;
+/// UDF, which is undefined whatever the flags are (DDI 0406C A8.8.247).
+const UDF_A32: u32 = 0xe7f0_00f0;
+const UDF_T32: u32 = 0xde00;
+/// STR by the PC to what is in front: how a doorbell is rung.
+const RINGS: u32 = 0x050f_0000;
+
+type Result = core::result::Result<(), &'static str>;
+
+/// The model of a virtual CPU in this state.
+pub fn cpu(state: &State, page: Page) -> Cpu {
+    Cpu {
+        registers: state.registers,
+        flags: state.status & FLAGS,
+        page,
+    }
+}
+
+/// All three.
+pub fn one(case: &Case, before: &Virtual, counts: &mut Counts) -> Result {
+    let wanted = wanted(case, before)?;
+    before.load();
+    finish(case, before, run_at(case.entry, before.state), &wanted)?;
+    counts.trampolines += 1;
+    interrupted(case, before, &wanted, counts)?;
+    map_room(false);
+    let rung = doorbell(case, before, &wanted, counts);
+    map_room(true);
+    rung
+}
+
+/// What has to come out, by the model, and by what is behind the instruction.
+fn wanted(case: &Case, before: &Virtual) -> core::result::Result<Cpu, &'static str> {
+    let mut wanted = cpu(&before.state, before.page);
+    if !wanted.emulate(case.word) {
+        return Err("the model does not know it");
+    }
+    if case.register {
+        wanted.registers[12] = 0;
+    }
+    if case.flags {
+        wanted.flags = wanted.flags & !N | Z;
+    }
+    Ok(wanted)
+}
+
+/// Runs on to the end, emulating the SVC that a trampoline may take.
+fn finish(case: &Case, before: &Virtual, outcome: Outcome, wanted: &Cpu) -> Result {
+    let outcome = match outcome.exception {
+        Exception::Supervisor if is_room(outcome.at) => go_on(case, before, outcome)?,
+        _ => outcome,
+    };
+    if (outcome.exception, outcome.at) != (Exception::Supervisor, end(case)) {
+        return Err("it does not come back behind its site");
+    }
+    let found = cpu(&outcome.after, memory::page());
+    if found.registers != wanted.registers {
+        return Err("a register is another");
+    }
+    if found.flags != wanted.flags {
+        return Err("a flag is another");
+    }
+    match found.page.same(&wanted.page) {
+        true => Ok(()),
+        false => Err("the virtual CPU's page is another"),
+    }
+}
+
+/// What the hypervisor does with an SVC in a trampoline: the instruction, and on behind its site.
+fn go_on(
+    case: &Case,
+    before: &Virtual,
+    outcome: Outcome,
+) -> core::result::Result<Outcome, &'static str> {
+    let svc = fetch(outcome.at - 4).and_then(original_a32);
+    if svc != Some(Original::Word(ALWAYS | case.word & !0xf000_0000)) {
+        return Err("its SVC stands for something else");
+    }
+    if !same_but_free(case, &outcome, before) {
+        return Err("it changed something before its SVC");
+    }
+    let behind = resume(outcome.at, fetch).ok_or("its SVC is in no trampoline")?;
+    let mut machine = cpu(&outcome.after, memory::page());
+    machine.emulate(ALWAYS | case.word & !0xf000_0000);
+    memory::set_page(&machine.page);
+    let state = State {
+        registers: machine.registers,
+        status: USER | MASKS | machine.flags,
+    };
+    Ok(run_at(behind, state))
+}
+
+/// As before the instruction, but for what is free there.
+fn same_but_free(case: &Case, outcome: &Outcome, before: &Virtual) -> bool {
+    let mut like = *outcome;
+    if case.register {
+        like.after.registers[12] = before.state.registers[12];
+    }
+    if case.flags {
+        like.after.status = like.after.status & !(N | Z) | before.state.status & (N | Z);
+    }
+    unchanged(&like, before).is_ok()
+}
+
+/// Where a case's trampoline begins.
+fn place(case: &Case) -> Option<u32> {
+    if case.entry & 1 == 0 {
+        return branch_target(memory::read(case.site)?, case.site);
+    }
+    let halves = [case.site, case.site + 2].map(|at| {
+        let word = memory::read(at & !3).unwrap_or(0);
+        word >> (8 * (at & 2)) & 0xffff
+    });
+    t32::entered(halves[0] << 16 | halves[1], case.site)
+}
+
+/// Whether `at` is in the trampoline of a case.
+fn is_its(case: &Case, at: u32) -> bool {
+    let behind = case.entry + 4;
+    resume(at, fetch).is_some_and(|to| to == case.entry || to == behind)
+}
+
+/// An exception in place of each instruction; then on from where the trampoline's rule says.
+fn interrupted(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) -> Result {
+    let start = place(case).ok_or("its site is no branch")?;
+    let mut at = start;
+    while is_its(case, at) {
+        let word = fetch(at).ok_or("its trampoline is in no code page")?;
+        let thumb = case.entry & 1 == 1 && at == start;
+        let udf = match thumb {
+            true => word & !0xffff | UDF_T32,
+            false => UDF_A32,
+        };
+        memory::write(at, udf);
+        before.load();
+        let outcome = run_at(case.entry, before.state);
+        memory::write(at, word);
+        if outcome.exception == Exception::Undefined {
+            if outcome.at != at || outcome.after.is_thumb() != thumb {
+                return Err("it was interrupted elsewhere");
+            }
+            let next = resume(at, fetch).ok_or("there is no way on")?;
+            counts.interruptions += 1;
+            let again = run_at(next, plain(&outcome.after));
+            finish(case, before, again, wanted)?;
+        } else {
+            // This way does not go there.
+            finish(case, before, outcome, wanted)?;
+        }
+        at += 4;
+    }
+    match at == start {
+        true => Err("no place of its trampoline is known"),
+        false => Ok(()),
+    }
+}
+
+/// The state to go on with, whichever instruction set it had.
+fn plain(state: &State) -> State {
+    State {
+        status: USER | MASKS | state.status & FLAGS,
+        ..*state
+    }
+}
+
+/// While an interrupt is pending: what stores to the doorbell faults at that instruction, not
+/// having begun; all else goes on.
+fn doorbell(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) -> Result {
+    before.load();
+    let outcome = run_at(case.entry, before.state);
+    if outcome.exception != Exception::DataAbort {
+        return finish(case, before, outcome, wanted);
+    }
+    let word = fetch(outcome.at).unwrap_or(0);
+    if word & 0x0fff_0000 != RINGS {
+        return Err("what faulted is no store to the doorbell");
+    }
+    if resume(outcome.at, fetch) != Some(case.entry) {
+        return Err("it does not begin again at its site");
+    }
+    if !same_but_free(case, &outcome, before) {
+        return Err("it changed something before the doorbell");
+    }
+    counts.doorbells += 1;
+    map_room(true);
+    let again = run_at(case.entry, plain(&outcome.after));
+    finish(case, before, again, wanted)
+}

@@ -1,0 +1,114 @@
+//! Room for trampolines behind a program's end.
+//!
+//! Behind Linux's `_end`, beyond `.bss`, is memory of which the kernel knows only that it is RAM:
+//! whatever the device tree reserves there stays as it is. A raw image does not say where its
+//! `.bss` ends, but the code does that clears it. So the image is filled up with zeros to there,
+//! and a loader that takes the file whole puts everything in its place. An ELF file gets a
+//! segment and a section instead ([`super::segment`]).
+//!
+//! Other programs take the memory behind their end for a heap or a stack, and nothing in the file
+//! says so. For them whoever builds the guest names memory that is free ([`Options::room`]).
+//!
+//! Position-independent programs get none: they may move, and the room would not.
+
+use super::Options;
+use super::room::Free;
+use crate::container::elf::Segment;
+use crate::flow::memory::Memory;
+use crate::kallsyms::Symbol;
+use crate::refusal::{Refusal, Result};
+use crate::scan::{Kind, Scan};
+use hanok_abi::trampoline::PAGE;
+use std::ops::Range;
+
+/// More is never made: a branch of A32 reaches no farther.
+const MOST: u32 = 32 << 20;
+/// From where a raw image ends to where `.bss` begins are at most so many bytes: its alignment.
+const ALIGNMENT: u32 = 0x1_0000;
+/// `.bss` is not larger.
+const MAX_BSS: u32 = 64 << 20;
+/// The code that clears `.bss` and its table are not longer.
+const CLEARS: u32 = 512;
+
+/// Where Linux's `.bss` ends, of a raw image: `_end`, where kallsyms has data's names; else
+/// from the table of `__mmap_switched`, which clears it (arch/arm/kernel/head-common.S).
+pub(crate) fn end_of(memory: Memory<'_>, symbols: &[Symbol]) -> Option<u32> {
+    let named = |name: &str| symbols.iter().find(|symbol| symbol.name == name);
+    let file = memory.address(memory.bytes.len());
+    if let Some(end) = named("_end").filter(|end| end.address >= file) {
+        return Some(end.address);
+    }
+    let code = named("__mmap_switched")?.address & !3;
+    let begins = file..file.checked_add(ALIGNMENT)?;
+    let mut words = (code..code.checked_add(CLEARS)?).step_by(4);
+    words.find_map(|at| {
+        let (from, to) = (memory.word(at)?, memory.word(at.wrapping_add(4))?);
+        let size = to.checked_sub(from)?;
+        (begins.contains(&from) && (1..MAX_BSS).contains(&size)).then_some(to)
+    })
+}
+
+/// The memory behind a program's end, or that was named.
+pub(super) fn behind(scan: &Scan, options: &Options) -> Result<Option<Free>> {
+    let start = match options.room {
+        Some(start) => Some(checked(scan, start)?),
+        None => scan.code.as_ref().and_then(|code| code.end),
+    };
+    let start = start.and_then(|end| end.checked_next_multiple_of(PAGE));
+    Ok(start.and_then(|start| {
+        Some(Free {
+            range: start..limit(&scan.segments, start)?,
+            offset: match scan.kind {
+                Kind::Image => start.checked_sub(scan.base?)? as usize,
+                _ => scan.content.len().checked_next_multiple_of(PAGE as usize)?,
+            },
+            made: true,
+        })
+    }))
+}
+
+/// Where what begins at `start` has to end: before the next segment.
+fn limit(segments: &[Segment], start: u32) -> Option<u32> {
+    let all = segments.iter().map(Segment::memory);
+    let next = all.map(|range| range.start).filter(|at| *at >= start).min();
+    let most = start.checked_add(MOST)?;
+    Some(next.map_or(most, |next| next.min(most)))
+}
+
+/// Memory that somebody named: it has to be the program's neighbour, and no part of it.
+fn checked(scan: &Scan, start: u32) -> Result<u32> {
+    let wrong = |why: String| {
+        Err(Refusal::new(
+            format!("there can be no trampolines at {start:#x}"),
+            why,
+            "name the beginning of a page that nothing uses, behind the program",
+        ))
+    };
+    if !start.is_multiple_of(PAGE) {
+        return wrong("it is no page's beginning".to_owned());
+    }
+    let image = || {
+        let base = scan.base?;
+        let end = base.checked_add(u32::try_from(scan.content.len()).ok()?)?;
+        Some(base..scan.code.as_ref()?.end.unwrap_or(end).max(end))
+    };
+    let used: Vec<Range<u32>> = match scan.kind {
+        Kind::Executable if scan.movable => {
+            return wrong("the program is position-independent, and may run elsewhere".to_owned());
+        }
+        Kind::Executable => scan.segments.iter().map(Segment::memory).collect(),
+        Kind::Image => image().into_iter().collect(),
+        _ => return wrong("this is no program yet: link it first".to_owned()),
+    };
+    let beneath = used.iter().map(|range| range.start).min().unwrap_or(0);
+    match used.iter().find(|range| range.contains(&start)) {
+        Some(range) => wrong(format!(
+            "the program has {:#x} to {:#x} itself",
+            range.start, range.end
+        )),
+        None if start < beneath && scan.kind == Kind::Image => {
+            wrong("it is in front of the image".to_owned())
+        }
+        None => Ok(start),
+    }
+}

@@ -1,0 +1,182 @@
+//! A segment and a section for the trampolines of an ELF file.
+//!
+//! All goes behind the file's end, so that nothing of it moves: the trampolines, then copies of
+//! the program headers, of the sections' names and of the section headers, each with one more.
+//! Of what was there only the ELF header changes, which says where those are ([`Tables`]).
+
+use super::Reserved;
+use crate::bytes::{array, half, word};
+use crate::refusal::{Refusal, Result};
+use hanok_abi::trampoline::PAGE;
+
+/// What the section is called.
+const NAME: &[u8] = b".hanok.trampolines\0";
+/// Bytes of a program header and of a section header (gABI).
+const PROGRAM: usize = 32;
+const SECTION: usize = 40;
+const PT_LOAD: u32 = 1;
+/// PF_R and PF_X.
+const READ_EXECUTE: u32 = 5;
+const SHT_PROGBITS: u32 = 1;
+/// SHF_ALLOC and SHF_EXECINSTR.
+const ALLOCATED_CODE: u32 = 6;
+
+/// What an ELF header says of its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tables {
+    /// Where the program headers are.
+    phoff: u32,
+    /// Where the section headers are.
+    shoff: u32,
+    /// How many program headers.
+    phnum: u16,
+    /// How many section headers.
+    shnum: u16,
+}
+
+/// Fields of the ELF header, and of others.
+const PHOFF: usize = 28;
+const SHOFF: usize = 32;
+const PHENTSIZE: usize = 42;
+const PHNUM: usize = 44;
+const SHENTSIZE: usize = 46;
+const SHNUM: usize = 48;
+const SHSTRNDX: usize = 50;
+const SH_OFFSET: usize = 16;
+const SH_SIZE: usize = 20;
+
+fn broken() -> Refusal {
+    Refusal::damaged("its ELF header is not one of a program with sections")
+}
+
+impl Tables {
+    /// Those of `bytes`, if another entry can be added to both.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let sizes = (half(bytes, PHENTSIZE)?, half(bytes, SHENTSIZE)?);
+        let found = Self {
+            phoff: word(bytes, PHOFF)?,
+            shoff: word(bytes, SHOFF)?,
+            phnum: half(bytes, PHNUM)?,
+            shnum: half(bytes, SHNUM)?,
+        };
+        let sound = sizes == (PROGRAM as u16, SECTION as u16)
+            && (1..0xfeff).contains(&found.phnum)
+            && (1..0xfeff).contains(&found.shnum)
+            && half(bytes, SHSTRNDX)? < found.shnum;
+        sound.then_some(found)
+    }
+
+    /// Writes them into the ELF header.
+    pub(super) fn write(&self, bytes: &mut [u8]) -> Result<()> {
+        put(bytes, PHOFF, &self.phoff.to_le_bytes())?;
+        put(bytes, SHOFF, &self.shoff.to_le_bytes())?;
+        put(bytes, PHNUM, &self.phnum.to_le_bytes())?;
+        put(bytes, SHNUM, &self.shnum.to_le_bytes())
+    }
+
+    fn programs<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        table(bytes, self.phoff, usize::from(self.phnum) * PROGRAM)
+    }
+
+    fn sections<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        table(bytes, self.shoff, usize::from(self.shnum) * SECTION)
+    }
+}
+
+fn table(bytes: &[u8], offset: u32, len: usize) -> Option<&[u8]> {
+    let offset = offset as usize;
+    bytes.get(offset..offset.checked_add(len)?)
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) -> Result<()> {
+    let end = at.checked_add(value.len());
+    let there = end.and_then(|end| bytes.get_mut(at..end));
+    there.ok_or_else(broken)?.copy_from_slice(value);
+    Ok(())
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Adds the segment and the section of a room that was made; the tables as they were.
+pub(super) fn add(bytes: &mut Vec<u8>, room: &Reserved) -> Result<Tables> {
+    let before = Tables::of(bytes).ok_or_else(broken)?;
+    let programs = with_segment(before.programs(bytes).ok_or_else(broken)?, room);
+    let sections = before.sections(bytes).ok_or_else(broken)?.to_vec();
+    let (names, sections) = with_section(bytes, sections, room).ok_or_else(broken)?;
+    let phoff = append(bytes, &programs)?;
+    let at_names = append(bytes, &names)?;
+    let mut sections = sections;
+    let strings = usize::from(half(bytes, SHSTRNDX).ok_or_else(broken)?) * SECTION;
+    put(&mut sections, strings + SH_OFFSET, &at_names.to_le_bytes())?;
+    put(
+        &mut sections,
+        strings + SH_SIZE,
+        &(names.len() as u32).to_le_bytes(),
+    )?;
+    let shoff = append(bytes, &sections)?;
+    let after = Tables {
+        phoff,
+        shoff,
+        phnum: before.phnum + 1,
+        shnum: before.shnum + 1,
+    };
+    after.write(bytes)?;
+    Ok(before)
+}
+
+/// Puts a table behind the file's end; where it is.
+fn append(bytes: &mut Vec<u8>, table: &[u8]) -> Result<u32> {
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let at = u32::try_from(bytes.len());
+    let at = at.map_err(|_| Refusal::damaged("it is too large for an ELF file of 32 bits"))?;
+    bytes.extend(table);
+    Ok(at)
+}
+
+/// The program headers with one more, in the order of their addresses (gABI, "Program Header").
+fn with_segment(programs: &[u8], room: &Reserved) -> Vec<u8> {
+    let loads = |entry: &&[u8]| word(entry, 0) == Some(PT_LOAD);
+    let address = |entry: &[u8], at| word(entry, at).unwrap_or(0);
+    let entries = || programs.chunks_exact(PROGRAM);
+    let below = |entry: &&[u8]| address(entry, 8) < room.address;
+    let behind = entries().rposition(|entry| loads(&entry) && below(&entry));
+    // Its physical address is as far from its own as that of the segment before it.
+    let before = behind.and_then(|number| entries().nth(number));
+    let distance = before.map_or(0, |entry| {
+        address(entry, 12).wrapping_sub(address(entry, 8))
+    });
+    let segment = words(&[
+        PT_LOAD,
+        room.offset as u32,
+        room.address,
+        room.address.wrapping_add(distance),
+        room.len,
+        room.len,
+        READ_EXECUTE,
+        PAGE,
+    ]);
+    let mut all: Vec<&[u8]> = entries().collect();
+    all.insert(behind.map_or(0, |number| number + 1), &segment);
+    all.concat()
+}
+
+/// The sections' names and headers with one more.
+fn with_section(
+    bytes: &[u8],
+    mut sections: Vec<u8>,
+    room: &Reserved,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    let strings = usize::from(half(bytes, SHSTRNDX)?) * SECTION;
+    let header: [u8; SECTION] = array(&sections, strings)?;
+    let (offset, len) = (word(&header, SH_OFFSET)?, word(&header, SH_SIZE)?);
+    let mut names = table(bytes, offset, len as usize)?.to_vec();
+    names.extend(NAME);
+    let (flags, link) = (ALLOCATED_CODE, 0);
+    let at = room.offset as u32;
+    sections.extend(words(&[len, SHT_PROGBITS, flags, room.address, at]));
+    sections.extend(words(&[room.len, link, 0, PAGE, 0]));
+    Some((names, sections))
+}

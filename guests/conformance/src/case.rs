@@ -1,6 +1,7 @@
 //! What a case is, and how it fails.
 
-use crate::machine::{Host, Machine};
+use crate::machine::Machine;
+use crate::tree::Host;
 use core::fmt::Write;
 use hanok_types::GicVersion;
 use heapless::String;

@@ -2,7 +2,6 @@
 
 use crate::arch::{access, hostile as arch};
 use crate::cpu::{self, MAX_CPUS};
-use crate::machine::Machine;
 use crate::mmio::{read32, write8, write32};
 use crate::{gic, psci, smp, timer};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -35,11 +34,11 @@ pub fn named(name: &str) -> Option<Hostile> {
 }
 
 impl Hostile {
-    /// Says so, and begins.
-    pub fn run(&self, machine: &Machine) -> ! {
-        CPUS.store(machine.cpus, Relaxed);
+    /// Says so, and begins on so many CPUs.
+    pub fn run(&self, cpus: usize) -> ! {
+        CPUS.store(cpus, Relaxed);
         println!("hostile: {} begins", self.name);
-        for index in 1..machine.cpus {
+        for index in 1..cpus {
             if smp::start(index, self.job) != psci::SUCCESS {
                 println!("FAIL hostile: CPU {index} did not start");
             }

@@ -1,18 +1,8 @@
-//! What the cases need to know of the machine, and what is to be run.
+//! What the cases need to know of the machine.
 
-use crate::hostile::Hostile;
-use crate::tree::{self, Area, Arguments, MAX_AREAS};
+use crate::tree::{self, Area, Arguments, Host, MAX_AREAS};
 use hanok_types::GicVersion;
 use heapless::Vec;
-
-/// Which promise counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Host {
-    /// QEMU's own machine: the architecture, and the platform.
-    Qemu,
-    /// Hanok: also what it hides.
-    Hanok,
-}
 
 /// The machine as the cases need to know it.
 pub struct Machine {
@@ -58,22 +48,4 @@ impl Machine {
     pub fn ram_end(&self) -> u64 {
         self.ram + self.ram_size
     }
-}
-
-/// What to run.
-pub enum Selection<'a> {
-    /// Cases by name.
-    Cases(&'a str),
-    /// Mark memory, and reset.
-    ResetLoop,
-    /// Turn every CPU off.
-    OffAll,
-    /// Look at every address.
-    Sweep,
-    /// Hold a pattern in memory until a key comes, then look whether it is there.
-    Hold,
-    /// Harm others.
-    Hostile(Hostile),
-    /// Try everything.
-    Fuzz,
 }

@@ -32,7 +32,8 @@ mod tree;
 
 // Under these names for the cases, too.
 use hanok_guest_runtime::{boot, console, cpu, gic, mmio, mmu, probe, psci, smp, timer};
-use machine::{Machine, Selection};
+use machine::Machine;
+use tree::Selection;
 
 /// Where the runtime hands over: `tree` is where the device tree lies.
 // SAFETY: the one function of this name; the runtime declares it so.
@@ -73,7 +74,7 @@ fn run(arguments: &tree::Arguments) {
             let spoil = arguments.value("conformance.spoil=") == Some("yes");
             sweep::hold(&machine, spoil);
         }
-        Selection::Hostile(hostile) => hostile.run(&machine),
+        Selection::Hostile(hostile) => hostile.run(machine.cpus),
         Selection::Fuzz => {
             let options = fuzz::Options::new(|key| arguments.value(key));
             fuzz::run(&machine, &options)

@@ -1,8 +1,34 @@
 //! What the boot arguments ask for.
 
-use crate::hostile;
-use crate::machine::{Host, Selection};
+use crate::hostile::{self, Hostile};
 pub use hanok_guest_runtime::tree::{Area, MAX_AREAS, Machine as Arguments};
+
+/// What to run.
+pub enum Selection<'a> {
+    /// Cases by name.
+    Cases(&'a str),
+    /// Mark memory, and reset.
+    ResetLoop,
+    /// Turn every CPU off.
+    OffAll,
+    /// Look at every address.
+    Sweep,
+    /// Hold a pattern in memory until a key comes, then look whether it is there.
+    Hold,
+    /// Harm others.
+    Hostile(Hostile),
+    /// Try everything.
+    Fuzz,
+}
+
+/// Which promise counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    /// QEMU's own machine: the architecture, and the platform.
+    Qemu,
+    /// Hanok: also what it hides.
+    Hanok,
+}
 
 /// What `conformance.run` says; all cases where it says nothing.
 pub fn selection(arguments: &Arguments) -> Selection<'static> {

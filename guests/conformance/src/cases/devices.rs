@@ -258,7 +258,7 @@ fn virtio_empty(machine: &Machine) -> Outcome {
         let version = read32(base + 4);
         check!(matches!(version, 1 | 2), "version {version}");
         check_eq!(read32(base + 8), 0, "device id of slot {slot}");
-        if machine.host == crate::machine::Host::Hanok {
+        if machine.host == crate::tree::Host::Hanok {
             all_zero(base, &[0x10, 0x34, 0x44, 0x70, 0xfc, 0x100])?;
         }
     }

@@ -13,7 +13,8 @@ mod sgi;
 mod timer;
 
 use crate::case::{Case, Failure};
-use crate::machine::{Host, Machine};
+use crate::machine::Machine;
+use crate::tree::Host;
 
 const TOPICS: [&[Case]; 10] = [
     canary::CASES,

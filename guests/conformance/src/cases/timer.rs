@@ -1,8 +1,9 @@
 //! The generic timer (DDI 0487, D12): the virtual and the physical timer of EL1.
 
 use crate::case::{Case, Outcome, case};
-use crate::machine::{Host, Machine};
+use crate::machine::Machine;
 use crate::timer::{ENABLE, IMASK, ISTATUS, microseconds, now, spin, wait_until};
+use crate::tree::Host;
 use crate::{cpu, gic, psci, smp};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use hanok_types::platform;

@@ -1,7 +1,7 @@
 //! Putting in order what a step left behind, as far as the next one needs it: the console, the
 //! vCPU's own registers, its interrupts.
 
-use crate::arch::fuzz::space;
+use crate::arch::fuzz::{space, trip};
 use crate::{gic, mmio, timer};
 use hanok_types::{GicVersion, platform};
 
@@ -23,7 +23,7 @@ pub fn console() {
 
 /// The vCPU's own registers, as the fuzzer wants them.
 pub fn registers(this: u64) {
-    space::own_registers(this);
+    space::own_registers(trip::vectors(), this);
     timers();
     interface();
 }

@@ -2,9 +2,10 @@
 
 use crate::arch::code::{execute, mrs, msr};
 use crate::case::{Case, Failure, Outcome, case, hanok_case};
-use crate::machine::{Host, Machine};
+use crate::machine::Machine;
 use crate::mmu::{self, Kind};
 use crate::probe::{Fault, class, status};
+use crate::tree::Host;
 use hanok_types::GicVersion;
 
 pub const CASES: &[Case] = &[

@@ -1,7 +1,7 @@
 //! Loads and stores of every form, to everywhere: each width, pairs, SIMD, exclusives, atomics,
 //! write-back, unprivileged, at EL1 and EL0, aligned or not.
 
-use super::forms::{self, Flags, Form};
+use super::forms::{self, Flags, Form, Operands, SP};
 use super::trip::{EL1_MASKED, EL1_ON_SP0, End, Kind, Start};
 use super::{code, space};
 use crate::fuzz::Fuzzer;
@@ -10,46 +10,6 @@ use crate::fuzz::random::Random;
 
 /// EL0, everything masked.
 const EL0_MASKED: u64 = 0x3c0;
-/// Register 31: the stack pointer as a base, the zero register as data.
-const SP: u8 = 31;
-
-/// The registers of an instruction; no two are the same.
-#[derive(Clone, Copy)]
-pub struct Operands {
-    /// Rt.
-    pub data: u8,
-    /// Rn.
-    pub base: u8,
-    /// Rt2.
-    pub second: u8,
-    /// Rs or Rm.
-    pub other: u8,
-}
-
-impl Operands {
-    fn new(random: &mut Random, simd: bool) -> Self {
-        let first = random.below(31) as u8;
-        let next = |step: u8| (first + step) % 31;
-        let base = if random.once_in(8) { SP } else { next(7) };
-        let data = if !simd && random.once_in(8) {
-            SP
-        } else {
-            first
-        };
-        Self {
-            data,
-            base,
-            second: next(13),
-            other: next(21),
-        }
-    }
-
-    /// Any, for code of which nothing is expected.
-    pub fn any(random: &mut Random) -> Self {
-        Self::new(random, false)
-    }
-}
-
 /// Where it runs, and how it sees the address.
 struct View {
     base: u64,

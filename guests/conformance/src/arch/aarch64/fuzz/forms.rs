@@ -1,7 +1,6 @@
 //! The forms of loads and stores: the assembler makes each once, and a step puts its registers
 //! in.
 
-use super::access::Operands;
 use crate::fuzz::random::Random;
 use core::arch::global_asm;
 
@@ -73,6 +72,47 @@ pub struct Form {
     pub flags: Flags,
     /// What it reads from where all bits are set.
     pub ones: u64,
+}
+
+/// Register 31: the stack pointer as a base, the zero register as data.
+pub const SP: u8 = 31;
+
+/// The registers of an instruction; no two are the same.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    /// Rt.
+    pub data: u8,
+    /// Rn.
+    pub base: u8,
+    /// Rt2.
+    pub second: u8,
+    /// Rs or Rm.
+    pub other: u8,
+}
+
+impl Operands {
+    /// Any; `simd` where the data are no general register.
+    pub fn new(random: &mut Random, simd: bool) -> Self {
+        let first = random.below(31) as u8;
+        let next = |step: u8| (first + step) % 31;
+        let base = if random.once_in(8) { SP } else { next(7) };
+        let data = if !simd && random.once_in(8) {
+            SP
+        } else {
+            first
+        };
+        Self {
+            data,
+            base,
+            second: next(13),
+            other: next(21),
+        }
+    }
+
+    /// Any, for code of which nothing is expected.
+    pub fn any(random: &mut Random) -> Self {
+        Self::new(random, false)
+    }
 }
 
 /// Fields of the instructions as they are assembled: Rt is 0, Rn 1, Rt2 2, Rs and Rm 3.

@@ -1,8 +1,8 @@
 //! Words that nobody thought about, run by EL0 as a program: what it may not do ends in an
 //! exception, from which it goes on behind; a timer ends the rest.
 
-use super::access::Operands;
 use super::forms;
+use super::forms::Operands;
 use super::trip::{EL0_32_OPEN, EL0_OPEN, End, Kind, SVC, Start, THUMB};
 use super::{code, space};
 use crate::fuzz::places;

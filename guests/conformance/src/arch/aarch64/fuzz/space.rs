@@ -109,9 +109,10 @@ pub fn install(ram: crate::tree::Area) {
     switch();
 }
 
-/// The registers that are the fuzzer's and the runtime's own; `this` is TPIDR_EL1.
-pub fn own_registers(this: u64) {
-    write_sysreg!("vbar_el1", super::trip::vectors());
+/// The registers that are the fuzzer's and the runtime's own: where its vectors are, and `this`,
+/// which is TPIDR_EL1.
+pub fn own_registers(vectors: u64, this: u64) {
+    write_sysreg!("vbar_el1", vectors);
     write_sysreg!("tpidr_el1", this);
     write_sysreg!("cpacr_el1", 3 << 20);
     write_sysreg!("cntkctl_el1", 3);

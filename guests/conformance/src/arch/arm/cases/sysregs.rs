@@ -3,10 +3,11 @@
 
 use crate::arch::code::{Register, cp15, execute, mcrr, mrrc};
 use crate::case::{Case, Failure, Outcome, case, hanok_case};
-use crate::machine::{Host, Machine};
+use crate::machine::Machine;
 use crate::mmu::{self, Kind};
 use crate::probe::{Fault, class, status};
 use crate::psci;
+use crate::tree::Host;
 
 pub const CASES: &[Case] = &[
     case("id-space", 1, id_space),

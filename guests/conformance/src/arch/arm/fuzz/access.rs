@@ -1,44 +1,13 @@
 //! Loads and stores of every form, to everywhere: each width, pairs, lists, SIMD, exclusives,
 //! write-back, unprivileged, by System and User mode, in A32 and T32, aligned or not.
 
-use super::forms::{self, Flags, Form};
+use super::forms::{self, Flags, Form, Operands, SP};
 use super::trip::{End, Kind, MASKED, Start, THUMB, UNDEFINED, USER_MASKED};
 use super::{code, space};
 use crate::fuzz::Fuzzer;
 use crate::fuzz::places::{self, Place, REACH, Spot};
 use crate::fuzz::random::Random;
 
-/// The registers of an instruction; no two are the same.
-#[derive(Clone, Copy)]
-pub struct Operands {
-    /// Rt.
-    pub data: u8,
-    /// The one behind it, or Rt2.
-    pub second: u8,
-    /// Rn.
-    pub base: u8,
-    /// Rm or Rd.
-    pub other: u8,
-}
-
-impl Operands {
-    /// Data in an even register and the next, the others elsewhere among R0 to R12; now and then
-    /// SP as the base.
-    pub fn any(random: &mut Random) -> Self {
-        let data = 2 * random.below(6) as u8;
-        // Up to ten behind the pair it is none of it.
-        let behind = |step: u8| (data + 2 + step) % 13;
-        let base = random.below(4) as u8;
-        Self {
-            data,
-            second: data + 1,
-            base: if random.once_in(8) { SP } else { behind(base) },
-            other: behind(base + 5),
-        }
-    }
-}
-
-const SP: u8 = 13;
 /// How much is seen at once of addresses that are not where they are seen.
 const GIGABYTE: u64 = 1 << 30;
 

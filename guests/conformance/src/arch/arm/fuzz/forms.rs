@@ -1,7 +1,6 @@
 //! The forms of loads and stores: the assembler makes each once, and a step puts its registers
 //! in.
 
-use super::access::Operands;
 use crate::fuzz::random::Random;
 use core::arch::global_asm;
 
@@ -69,6 +68,39 @@ pub struct Form {
     pub flags: Flags,
     /// What it reads from where all bits are set.
     pub ones: u32,
+}
+
+/// The stack pointer as a base.
+pub const SP: u8 = 13;
+
+/// The registers of an instruction; no two are the same.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    /// Rt.
+    pub data: u8,
+    /// The one behind it, or Rt2.
+    pub second: u8,
+    /// Rn.
+    pub base: u8,
+    /// Rm or Rd.
+    pub other: u8,
+}
+
+impl Operands {
+    /// Data in an even register and the next, the others elsewhere among R0 to R12; now and then
+    /// SP as the base.
+    pub fn any(random: &mut Random) -> Self {
+        let data = 2 * random.below(6) as u8;
+        // Up to ten behind the pair it is none of it.
+        let behind = |step: u8| (data + 2 + step) % 13;
+        let base = random.below(4) as u8;
+        Self {
+            data,
+            second: data + 1,
+            base: if random.once_in(8) { SP } else { behind(base) },
+            other: behind(base + 5),
+        }
+    }
 }
 
 /// Fields of the instructions as they are assembled.

@@ -1,7 +1,7 @@
 //! Words that nobody thought about, run by User mode as a program: what it may not do ends in an
 //! exception, from which it goes on behind; a timer ends the rest.
 
-use super::access::Operands;
+use super::forms::Operands;
 use super::trip::{
     ARRIVE, DATA_USER, End, FETCH_USER, Kind, SVC_CLASS, Start, THUMB, UNDEFINED, USER_OPEN,
 };

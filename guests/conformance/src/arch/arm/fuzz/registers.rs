@@ -197,7 +197,7 @@ fn one(fuzzer: &mut Fuzzer<'_>, register: Register, random: &mut Random) {
 fn begin(register: Register, random: &mut Random) -> Start {
     let mut start = Start::NOWHERE;
     start.x.iter_mut().for_each(|x| *x = random.next() as u32);
-    start.x[8] = trip::vectors();
+    start.x[8] = trip::vectors() as u32;
     start.pc = core::ptr::from_ref(&STUBS[register.index()]).addr() as u32;
     start.x[0] = match register.fields() {
         Fields::Single(15, 0, 1, 0, 0) => control(random.value() as u32),
@@ -239,7 +239,7 @@ fn restore(fuzzer: &Fuzzer<'_>, register: Register, end: &End) {
         return;
     }
     match register.fields() {
-        Fields::Single(15, 0, 1 | 13, ..) => space::own_registers(fuzzer.this),
+        Fields::Single(15, 0, 1 | 13, ..) => space::own_registers(trip::vectors(), fuzzer.this),
         Fields::Single(15, _, 14, ..) | Fields::Pair(15, _, 14) => {
             repair::timers();
             write_sysreg!("cntkctl_el1", 3);

@@ -94,9 +94,10 @@ pub fn install(ram: crate::tree::Area) {
     assert!(found == u64::from(SCTLR), "SCTLR is {found:#x}");
 }
 
-/// The registers that are the fuzzer's and the runtime's own; `this` is TPIDRPRW.
-pub fn own_registers(this: u64) {
-    write_sysreg!("vbar_el1", super::trip::vectors().into());
+/// The registers that are the fuzzer's and the runtime's own: where its vectors are, and `this`,
+/// which is TPIDRPRW.
+pub fn own_registers(vectors: u64, this: u64) {
+    write_sysreg!("vbar_el1", vectors);
     write_sysreg!("tpidr_el1", this);
     write_sysreg!("cntkctl_el1", 3);
     crate::arch::fp::enable(true);

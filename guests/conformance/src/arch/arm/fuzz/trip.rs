@@ -248,8 +248,8 @@ unsafe extern "C" {
 }
 
 /// Where the vectors are.
-pub fn vectors() -> u32 {
-    fuzz_vectors as *const () as u32
+pub fn vectors() -> u64 {
+    fuzz_vectors as *const () as u64
 }
 
 /// Code that counts R0 down and arrives.

@@ -79,9 +79,6 @@ fn unit(
     free: &mut FrameMap,
 ) -> VmUnit {
     let name = &config.name;
-    if let Some(why) = other_state(config) {
-        refuse(format_args!("vm {name}: {why}"));
-    }
     let memory = config.memory;
     let host = match free.allocate_for_guest(memory.len(), memory.start()) {
         Ok(block) => block,
@@ -112,21 +109,34 @@ fn unit(
     }
 }
 
-/// Why the CPU cannot be in the VM's Execution state, if so.
+/// Refuses a VM whose Execution state a CPU of its own cannot be in. To be called on each CPU: in
+/// a system of several kinds of them, AArch32 at EL1 is each one's own matter.
 #[cfg(target_arch = "aarch64")]
-fn other_state(config: &VmConfig) -> Option<&'static str> {
-    (config.aarch32 && !traps::has_aarch32_guests()).then_some(
-        "its kernel is a 32-bit one, and this CPU has no AArch32 at EL1 (ID_AA64PFR0_EL1): give it \
-         a 64-bit kernel, or the board another CPU",
-    )
+pub fn check_state(board: &Board, cpu: CpuId) {
+    if traps::has_aarch32_guests() {
+        return;
+    }
+    let mut configs = board.vms.iter().map(|unit| unit.vm.config());
+    if let Some(config) = configs.find(|config| config.aarch32 && config.cpus.contains(&cpu)) {
+        refuse(format_args!(
+            "vm {}: its kernel is a 32-bit one, and CPU {cpu}, one of those it was given, has no \
+             AArch32 at EL1 (ID_AA64PFR0_EL1): give it a 64-bit kernel, or other CPUs",
+            config.name
+        ));
+    }
 }
 
-/// Why the CPU cannot be in the VM's Execution state, if so.
+/// Refuses a VM whose Execution state a CPU of its own cannot be in.
 #[cfg(target_arch = "arm")]
-fn other_state(config: &VmConfig) -> Option<&'static str> {
-    (!config.aarch32).then_some(
-        "its kernel is a 64-bit one, and this CPU is a 32-bit one: give it a 32-bit kernel",
-    )
+pub fn check_state(board: &Board, _: CpuId) {
+    let mut configs = board.vms.iter().map(|unit| unit.vm.config());
+    if let Some(config) = configs.find(|config| !config.aarch32) {
+        refuse(format_args!(
+            "vm {}: its kernel is a 64-bit one, and this CPU is a 32-bit one: give it a 32-bit \
+             kernel",
+            config.name
+        ));
+    }
 }
 
 /// Memory for a VM's firmware, which it sees as its first bank of flash.

@@ -6,7 +6,7 @@
 //! saves the rest and takes the long way (`exits.rs`). What is finished here:
 //!
 //! - a hypercall with a constant answer;
-//! - a load or store of one register to a device;
+//! - a load or store of one register to a device, in AArch32 code of one that is not banked;
 //! - the sending of an SGI to one other vCPU, by a system register or a GICv2's GICD_SGIR;
 //! - the virtual timer's interrupt, and on a GICv2 the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
@@ -20,7 +20,9 @@ use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
 use hanok_arm_common::{GichLists, HostGicV2};
-use hanok_decode::{Class, Esr, Frequent, SysReg, operand_of_write, register_of_word_store};
+use hanok_decode::{
+    Class, Esr, Frequent, Psr, SysReg, is_unbanked, operand_of_write, register_of_word_store,
+};
 use hanok_hal::ListRegisters;
 use hanok_types::{Regs, platform};
 use hanok_vgic::Sgir;
@@ -45,9 +47,22 @@ fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_sync_aarch32(vcpu: *mut Vcpu) -> *mut Vcpu {
     const HYPERCALL: u64 = Class::Hvc32 as u64;
+    const DATA_ABORT: u64 = Class::DataAbortLower as u64;
     let esr = read!("esr_el2");
-    let done = esr >> 26 & 0x3f == HYPERCALL && hypercall(vcpu, esr);
-    answer(vcpu, done)
+    match esr >> 26 & 0x3f {
+        HYPERCALL => answer(vcpu, hypercall(vcpu, esr)),
+        DATA_ABORT if is_as_in_aarch64(esr) => device(vcpu, esr),
+        _ => answer(vcpu, false),
+    }
+}
+
+/// Whether a load or store of AArch32 code, as its syndrome has it, is done as one of AArch64
+/// code is: its register has the same number there, and its data are little-endian.
+#[inline(always)]
+fn is_as_in_aarch64(esr: u64) -> bool {
+    let pstate = read!("spsr_el2");
+    let register = (esr >> 16 & 0x1f) as u8;
+    Regs::is_plain_a32(pstate) && is_unbanked(register, Psr::from_bits(pstate as u32).mode())
 }
 
 /// A synchronous exit of AArch64 code.

@@ -143,6 +143,13 @@ pub const fn syndrome_register(register: u8, mode: u8) -> u8 {
     }
 }
 
+/// Whether `register`, of the syndrome of an instruction that was executed in `mode`, is the
+/// AArch64 register of the same number: so [`syndrome_register`] need not be asked.
+#[inline(always)]
+pub const fn is_unbanked(register: u8, mode: u8) -> bool {
+    register <= 7 || register <= 12 && mode != mode::FIQ
+}
+
 impl Coprocessor {
     /// The AArch64 register that this one of coprocessor 15 is mapped to (DDI 0487, D24, under
     /// "Configurations" of each), among those that a hypervisor's traps cover.
@@ -273,6 +280,11 @@ mod tests {
                 assert_eq!(syndrome_register(meant, mode), meant);
             }
             assert_eq!(syndrome_register(31, mode), 31);
+            for register in 0..32 {
+                let same = syndrome_register(register, mode) == register;
+                assert!(same || !is_unbanked(register, mode));
+            }
+            assert!(is_unbanked(7, mode) && !is_unbanked(13, mode));
         }
     }
 

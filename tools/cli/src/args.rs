@@ -116,8 +116,8 @@ Exit codes:
 
 const TEST_HELP: &str = "\
 Names are those of --list; the start of a name selects all that start so. The last line is
-`N passed, N failed`; the exit code is 0 when nothing failed, else 1. tests/README.md
-describes the scenarios.
+`N passed, N failed`, and `, N not run` where scenarios need a QEMU that HANOK_QEMU names;
+the exit code is 0 when nothing failed, else 1. tests/README.md describes the scenarios.
 
 Examples:
   hanok test

@@ -91,7 +91,8 @@ pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
 /// QEMU, where the machine's own will not do.
 pub fn wanted_qemu() -> Option<(String, String)> {
     let words = || (qemu::REFERENCE.to_owned(), QEMU_WORDS.to_owned());
-    Qemu::of_machine().is_none().then(words)
+    let there = Qemu::is_named() || Qemu::of_machine().is_some();
+    (!there).then(words)
 }
 
 /// U-Boot, for a VM or as a board's boot loader.

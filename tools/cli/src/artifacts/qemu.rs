@@ -1,5 +1,5 @@
-//! The emulator: the machine's own if new enough, else Debian's from backports, unpacked
-//! into the cache and run from there.
+//! The emulator: the one that `HANOK_QEMU` names, else the machine's own if new enough, else
+//! Debian's from backports, unpacked into the cache and run from there.
 //!
 //! Installing it would need root and would pull backports into the machine; a private copy
 //! needs neither. Only the libraries that the machine lacks are fetched; should the machine
@@ -25,6 +25,9 @@ pub const REFERENCE: &str = "qemu";
 pub const PROGRAM: &str = "qemu-system-aarch64";
 /// QEMU for 32-bit boards.
 pub const PROGRAM_32: &str = "qemu-system-arm";
+
+/// The environment's word for another QEMU: the path of its [`PROGRAM`].
+const NAMED: &str = "HANOK_QEMU";
 
 /// How to start QEMU.
 #[derive(Clone, Debug)]
@@ -57,6 +60,43 @@ impl Qemu {
     /// Where the program is.
     pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// The QEMU that the user names, if one is named. What is named and does not do is an error.
+    fn named() -> Option<Result<Self>> {
+        std::env::var_os(NAMED)
+            .filter(|name| !name.is_empty())
+            .map(|name| Self::at(name.into()))
+    }
+
+    /// The QEMU whose 64-bit program is `program`.
+    fn at(program: PathBuf) -> Result<Self> {
+        let name = program.file_name().unwrap_or_default();
+        if name != PROGRAM || !program.is_file() {
+            bail!(
+                "{NAMED} is {}: it must be the path of a {PROGRAM}",
+                program.display()
+            );
+        }
+        let found = Self {
+            program,
+            ..Self::unknown()
+        };
+        let qemu = found
+            .probed()
+            .with_context(|| format!("the QEMU that {NAMED} names does not start"))?;
+        if major(&qemu.version).is_none_or(|version| version < OLDEST) {
+            bail!(
+                "{NAMED} names QEMU {}, and {OLDEST} is needed",
+                qemu.version
+            );
+        }
+        Ok(qemu)
+    }
+
+    /// Whether the user names a QEMU.
+    pub fn is_named() -> bool {
+        Self::named().is_some()
     }
 
     /// The machine's own QEMU, if it is new enough.
@@ -117,8 +157,11 @@ impl Qemu {
 }
 
 impl Store {
-    /// QEMU: the machine's, the cache's, or fetched.
+    /// QEMU: the one named, the machine's, the cache's, or fetched.
     pub fn qemu(&self) -> Result<Qemu> {
+        if let Some(named) = Qemu::named() {
+            return named;
+        }
         if let Some(qemu) = Qemu::of_machine() {
             return Ok(qemu);
         }
@@ -145,7 +188,9 @@ impl Store {
             let found = self.cache.resolved(REFERENCE)?;
             Qemu::unpacked(&self.cache.path(found.path)).ok()
         };
-        Qemu::of_machine()
+        let named = Qemu::named().and_then(Result::ok);
+        named
+            .or_else(Qemu::of_machine)
             .or_else(cached)
             .unwrap_or_else(Qemu::unknown)
     }
@@ -201,6 +246,29 @@ fn major_of_package(version: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_named_program_is_one_and_new_enough() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let program = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, format!("#!/bin/sh\necho '{text}'\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            Qemu::at(path)
+        };
+        let new = "QEMU emulator version 10.0.2";
+        assert_eq!(program(PROGRAM, new).unwrap().version(), "10.0.2");
+        let refused = |found: Result<Qemu>, word: &str| {
+            let error = format!("{:#}", found.unwrap_err());
+            assert!(error.contains(word), "{error}");
+        };
+        let old = "QEMU emulator version 7.2.0";
+        refused(program(PROGRAM, old), "names QEMU 7.2.0");
+        refused(program(PROGRAM, "no"), "does not tell its version");
+        refused(program("qemu", new), "must be the path");
+        refused(Qemu::at(dir.path().join("away").join(PROGRAM)), "must be");
+    }
 
     #[test]
     fn versions_are_found() {

@@ -22,8 +22,10 @@ pub use code::tail;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use self::matrix::Case;
 use crate::args::TestArgs;
 use crate::artifacts::Store;
+use crate::artifacts::qemu::Qemu;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::ui;
 
@@ -127,7 +129,8 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
         }
         return Ok(Code::Success);
     }
-    if steps.is_empty() && cases.is_empty() {
+    let (cases, left_out) = split(cases, Qemu::is_named());
+    if steps.is_empty() && cases.is_empty() && left_out.is_empty() {
         return Err(failure(
             Code::Usage,
             "no test has such a name; --list shows them",
@@ -150,11 +153,31 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     if let Some(store) = store {
         total.add(&runner::run(root, store, &cases));
     }
+    left_out.iter().for_each(told_left_out);
+    let not_run = match left_out.len() {
+        0 => String::new(),
+        count => format!(", {count} not run"),
+    };
     ui::line(format_args!(
-        "{} passed, {} failed",
+        "{} passed, {} failed{not_run}",
         total.passed, total.failed
     ));
     Ok(total.code())
+}
+
+/// Those that can be run, and those that need another QEMU than Debian's, none being named.
+fn split(cases: Vec<Case>, named: bool) -> (Vec<Case>, Vec<Case>) {
+    let runs = |case: &Case| named || case.scenario.needs_qemu.is_none();
+    cases.into_iter().partition(runs)
+}
+
+/// Says which case was not run, and what would make it.
+fn told_left_out(case: &Case) {
+    let why = case.scenario.needs_qemu.as_deref().unwrap_or_default();
+    ui::line(format_args!(
+        "--   {}: not run, needs a QEMU that HANOK_QEMU names: {why}",
+        case.name
+    ));
 }
 
 /// A test that is not a scenario.
@@ -179,5 +202,22 @@ mod tests {
         total.add(&Tally::pass());
         assert_eq!((total.passed, total.failed), (2, 1));
         assert_eq!(total.code(), Code::TestsFailed);
+    }
+
+    #[test]
+    fn what_needs_another_qemu_is_left_out_where_none_is_named() {
+        let text = "system = 'x'\n[[cases]]\nname = 'a'\n\
+            [[cases]]\nname = 'b'\nneeds-qemu = 'a fault'";
+        let names = |named| {
+            let (run, left_out) = split(matrix::parse("t", text).unwrap(), named);
+            let names = |cases: Vec<Case>| cases.into_iter().map(|case| case.name);
+            (
+                names(run).collect::<Vec<_>>(),
+                names(left_out).collect::<Vec<_>>(),
+            )
+        };
+        let of = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(false), (of(&["t [a]"]), of(&["t [b]"])));
+        assert_eq!(names(true), (of(&["t [a]", "t [b]"]), of(&[])));
     }
 }

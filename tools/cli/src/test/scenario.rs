@@ -102,6 +102,9 @@ pub struct Scenario {
     /// Only run with --all, or when named.
     #[serde(default)]
     pub slow: bool,
+    /// What Debian's QEMU does wrong, so that only one that the user names can run it; without,
+    /// it is told that it was not run.
+    pub needs_qemu: Option<String>,
 }
 
 /// What is changed about a VM.

@@ -276,7 +276,8 @@ fn cache_ids(_: &Machine) -> Outcome {
         check_eq!(read_sysreg!("csselr_el1"), level << 1, "CSSELR");
         let _ = read_sysreg!("ccsidr_el1");
     }
-    check_eq!(read_sysreg!("ctr_el0") >> 29, 4, "CTR's format");
+    // 0b10; bit 29 belongs to it on Armv7, and is DIC on Armv8 (DDI 0487, G8.2, CTR).
+    check_eq!(read_sysreg!("ctr_el0") >> 30, 2, "CTR's format");
     Ok(())
 }
 

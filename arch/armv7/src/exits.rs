@@ -211,9 +211,7 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
             },
             walk: abort.on_walk,
         },
-        Syndrome::FpAccess
-        | Syndrome::Cp14Transfer(_)
-        | Syndrome::Unknown => Exit::Denied,
+        Syndrome::FpAccess | Syndrome::Cp14Transfer(_) | Syndrome::Unknown => Exit::Denied,
         // In ARMv7 classes 0x09 and 0x0a are Jazelle's registers and BXJ (HSR.EC, B3.13.6), which
         // HSTR.TJDBX would make exit.
         Syndrome::PointerAuthentication | Syndrome::OtherInstruction(_) => Exit::Denied,

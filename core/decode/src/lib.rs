@@ -40,7 +40,7 @@ pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,
 };
-pub use psr::{Psr, banked_register, is_unbanked, mode, syndrome_register};
+pub use psr::{Psr, banked_register, mode, syndrome_register};
 pub use syndrome::{
     Condition, Debug, Eret, Origin, SError, Syndrome, SystemRegister, Wait, WaitTimeout,
 };

@@ -119,8 +119,8 @@ pub fn check_state(board: &Board, cpu: CpuId) {
     let mut configs = board.vms.iter().map(|unit| unit.vm.config());
     if let Some(config) = configs.find(|config| config.aarch32 && config.cpus.contains(&cpu)) {
         refuse(format_args!(
-            "vm {}: its kernel is a 32-bit one, and CPU {cpu}, one of those it was given, has no \
-             AArch32 at EL1 (ID_AA64PFR0_EL1): give it a 64-bit kernel, or other CPUs",
+            "vm {}: its kernel is a 32-bit one, and this CPU has no AArch32 at EL1 \
+             (ID_AA64PFR0_EL1 of CPU {cpu}): give it a 64-bit kernel, or other CPUs",
             config.name
         ));
     }

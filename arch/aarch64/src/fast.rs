@@ -20,9 +20,7 @@ use crate::service::{guest, set_timer};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
 use hanok_arm_common::{GichLists, HostGicV2};
-use hanok_decode::{
-    Class, Esr, Frequent, Psr, SysReg, is_unbanked, operand_of_write, register_of_word_store,
-};
+use hanok_decode::{Class, Esr, Frequent, Psr, SysReg, operand_of_write, register_of_word_store};
 use hanok_hal::ListRegisters;
 use hanok_types::{Regs, platform};
 use hanok_vgic::Sgir;
@@ -62,7 +60,7 @@ extern "C" fn hanok_fast_sync_aarch32(vcpu: *mut Vcpu) -> *mut Vcpu {
 fn is_as_in_aarch64(esr: u64) -> bool {
     let pstate = read!("spsr_el2");
     let register = (esr >> 16 & 0x1f) as u8;
-    Regs::is_plain_a32(pstate) && is_unbanked(register, Psr::from_bits(pstate as u32).mode())
+    Regs::is_plain_a32(pstate) && Psr::from_bits(pstate as u32).is_unbanked(register)
 }
 
 /// A synchronous exit of AArch64 code.

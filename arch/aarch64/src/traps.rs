@@ -46,6 +46,11 @@ pub fn guest_hcr(features: Features, shared: bool) -> Hcr {
 /// CNTHCTL_EL2: EL1 reads the physical counter (EL1PCTEN), its physical timer exits.
 const CNTHCTL: u64 = 1;
 
+/// HSTR_EL2.T15: what an implementation adds to coprocessor 15 at CRn 15 exits, for AArch32 code,
+/// which HCR_EL2.TIDCP leaves out: caches' contents, settings that guests share, and CBAR of CPUs
+/// of Armv7, whose kernels look for it (DDI 0487, D24.2, HSTR_EL2).
+const HSTR: u64 = 1 << 15;
+
 /// A four-bit field of an ID register.
 fn field(register: u64, at: u32) -> u64 {
     register >> at & 0xf
@@ -111,7 +116,7 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
     };
     write!("cnthctl_el2", CNTHCTL);
     write!("cntvoff_el2", 0);
-    write!("hstr_el2", 0);
+    write!("hstr_el2", HSTR);
     write!("mdcr_el2", features.mdcr(false));
     write!("vpidr_el2", read!("midr_el1"));
     close_extensions();

@@ -40,6 +40,6 @@ pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{
     Addressing, Atomic, Data, Exclusive, Extend, General, LoadStore, Resolved, Structures, Transfer,
 };
-pub use psr::{Psr, banked_register, is_unbanked, mode, syndrome_register};
+pub use psr::{Psr, banked_register, mode, syndrome_register};
 pub use syndrome::{Debug, Eret, SError, Syndrome, SystemRegister, Wait, WaitTimeout};
 pub use sysreg::SysReg;

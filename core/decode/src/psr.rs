@@ -81,6 +81,13 @@ pub mod mode {
 }
 
 impl Psr {
+    /// Whether `register`, of the syndrome of an instruction that was executed in this mode, is the
+    /// AArch64 register of the same number, so that [`syndrome_register`] need not be asked.
+    #[inline(always)]
+    pub const fn is_unbanked(self, register: u8) -> bool {
+        register <= 7 || register <= 12 && self.mode() != mode::FIQ
+    }
+
     /// The state of the IT block, eight bits; zero outside one.
     pub const fn it(&self) -> u8 {
         self.it_high() << 2 | self.it_low()
@@ -141,13 +148,6 @@ pub const fn syndrome_register(register: u8, mode: u8) -> u8 {
         0..=14 => banked_register(register, mode),
         _ => register,
     }
-}
-
-/// Whether `register`, of the syndrome of an instruction that was executed in `mode`, is the
-/// AArch64 register of the same number: so [`syndrome_register`] need not be asked.
-#[inline(always)]
-pub const fn is_unbanked(register: u8, mode: u8) -> bool {
-    register <= 7 || register <= 12 && mode != mode::FIQ
 }
 
 impl Coprocessor {
@@ -280,11 +280,12 @@ mod tests {
                 assert_eq!(syndrome_register(meant, mode), meant);
             }
             assert_eq!(syndrome_register(31, mode), 31);
+            let psr = Psr::new().with_mode(mode);
             for register in 0..32 {
                 let same = syndrome_register(register, mode) == register;
-                assert!(same || !is_unbanked(register, mode));
+                assert!(same || !psr.is_unbanked(register));
             }
-            assert!(is_unbanked(7, mode) && !is_unbanked(13, mode));
+            assert!(psr.is_unbanked(7) && !psr.is_unbanked(13));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::fetch::instruction;
 use crate::service::{self, guest};
 use crate::stage1::translate;
 use crate::vcpu::Vcpu;
-use crate::{fp, inject, read, schedule};
+use crate::{fp, inject, read, schedule, traps};
 use hanok_decode::{
     Condition, Coprocessor, CoprocessorPair, Esr, Fault, Psr, Syndrome, banked_register,
 };
@@ -131,7 +131,12 @@ fn act(vcpu: &mut Vcpu, cpu: &Cpu, esr: u64, action: Action) -> After {
         // Debug registers are never given to AArch32 code: the core answers for them.
         Action::Resume | Action::GiveDebug => {}
         Action::Next => advance(vcpu, esr),
-        Action::Inject(fault) => inject::inject(vcpu, fault),
+        Action::Inject(fault) => {
+            if cpu.board.is_some_and(|board| board.unsteady_ids) {
+                traps::unsettle_ids();
+            }
+            inject::inject(vcpu, fault);
+        }
         Action::Wait => {
             advance(vcpu, esr);
             return After::Sleep;

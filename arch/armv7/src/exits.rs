@@ -5,9 +5,9 @@ use crate::cpu::Cpu;
 use crate::outcome::{self, After, act, advance, arrived, count, go_on};
 use crate::service::guest;
 use crate::vcpu::Vcpu;
-use crate::{aborts, fp, read};
+use crate::{aborts, fp, read, traps};
 use hanok_decode::{Coprocessor, CoprocessorPair, Psr, Syndrome, banked_register};
-use hanok_vm::{Cause, CoprocessorAccess, Exit};
+use hanok_vm::{Action, Cause, CoprocessorAccess, Exit};
 
 /// DFSC of an asynchronous external abort (DDI 0406C, B3.13.3), which in AArch64 is a class of
 /// its own.
@@ -52,6 +52,9 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
         notice_error(vcpu, board, esr);
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
+    if board.unsteady_ids && matches!(action, Action::Inject(_)) {
+        traps::unsettle_ids();
+    }
     (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
 }
 

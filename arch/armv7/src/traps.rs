@@ -64,6 +64,11 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
     crate::sysreg::isb();
 }
 
+/// For a test: MIDR, which the CPU answers by itself, says something else from now on.
+pub fn unsettle_ids() {
+    write!("vpidr_el2", !read!("vpidr_el2"));
+}
+
 /// VTCR for stage 2 tables of this shape.
 pub fn vtcr(geometry: &Geometry) -> u64 {
     hanok_paging::vtcr(geometry)

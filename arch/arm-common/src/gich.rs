@@ -133,7 +133,7 @@ impl GichLists {
     }
 
     /// Puts the guard in its place, from where a guest can take it by ending an interrupt that
-    /// it was never given.
+    /// it was never given: at each turn of a vCPU, so that this harms none but itself.
     fn set_guard(&mut self) {
         let mut block = self.block();
         if let Some(mut register) = field!(block, lr).get(self.count.into()) {

@@ -63,16 +63,33 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     let until = (start + len) as u32;
     // DCCIMVAC. A line that is not mapped faults, and every caller gives mapped memory.
     while until.saturating_sub(at) >= LINES * line {
-        for _ in 0..LINES {
-            maintain!(0 7 14 1, at);
-            at += line;
-        }
+        at = clean_lines(at, line);
     }
     while at < until {
         maintain!(0 7 14 1, at);
         at += line;
     }
     crate::sysreg::dsb_sy();
+}
+
+/// Cleans and invalidates [`LINES`] lines from `at` on, without a loop; where the next one is.
+#[inline(always)]
+fn clean_lines(at: u32, line: u32) -> u32 {
+    let next;
+    // SAFETY: cache maintenance changes no value.
+    unsafe {
+        asm!(
+            ".rept {lines}",
+            "mcr p15, 0, {at}, c7, c14, 1",
+            "add {at}, {at}, {line}",
+            ".endr",
+            at = inout(reg) at => next,
+            line = in(reg) line,
+            lines = const LINES,
+            options(nostack)
+        );
+    }
+    next
 }
 
 /// Code may have been written: no CPU fetches what was there before.

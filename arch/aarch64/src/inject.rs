@@ -1,8 +1,8 @@
 //! Giving a guest an exception: what the CPU does on taking one to EL1 (DDI 0487, D1.3.1
 //! and the pseudocode AArch64.TakeException).
 
-use crate::aarch32::{self, has_pan};
 use crate::controls::Hcr;
+use crate::inject32::{self, has_pan};
 use crate::vcpu::Vcpu;
 use crate::{read, write};
 use hanok_decode::{Fault, Origin, data_abort, instruction_abort, undefined};
@@ -37,7 +37,7 @@ fn vector_offset(pstate: u64) -> u64 {
 /// Where the vCPU, which is in this CPU, has its handler of a fetch that fails.
 pub fn fetch_vector(vcpu: &Vcpu) -> u64 {
     match vcpu.is_aarch32() {
-        true => aarch32::prefetch_vector(),
+        true => inject32::prefetch_vector(),
         false => vector(vcpu.regs.pstate),
     }
 }
@@ -87,14 +87,14 @@ fn inject_aarch32(vcpu: &mut Vcpu, fault: GuestFault) {
     };
     match fault {
         GuestFault::SystemError => system_error(vcpu),
-        GuestFault::Undefined => aarch32::undefined(vcpu),
+        GuestFault::Undefined => inject32::undefined(vcpu),
         GuestFault::ExternalData { write, walk } => {
-            aarch32::data_abort(vcpu, external(walk), write);
+            inject32::data_abort(vcpu, external(walk), write);
         }
         GuestFault::UnsupportedAtomic { write } => {
-            aarch32::data_abort(vcpu, Fault::ExclusiveOrAtomic, write);
+            inject32::data_abort(vcpu, Fault::ExclusiveOrAtomic, write);
         }
-        GuestFault::ExternalFetch { walk } => aarch32::prefetch_abort(vcpu, external(walk)),
+        GuestFault::ExternalFetch { walk } => inject32::prefetch_abort(vcpu, external(walk)),
     }
 }
 

@@ -31,6 +31,7 @@ pub mod frames;
 mod host_id;
 pub mod image;
 mod inject;
+mod inject32;
 pub mod interrupts;
 pub mod last_words;
 pub mod lists;

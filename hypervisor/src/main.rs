@@ -20,4 +20,5 @@ mod layout;
 mod place;
 mod selftest;
 mod smp;
+mod state;
 mod system;

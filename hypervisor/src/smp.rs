@@ -3,7 +3,7 @@
 use crate::fatal::refuse;
 use crate::first;
 use crate::place::Place;
-use crate::system::check_state;
+use crate::state;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hanok_arch::board::Board;
 use hanok_arch::cpu::{self, Cpu};
@@ -171,7 +171,7 @@ pub fn prepare(
 /// Sets up what is this CPU's own. `Err` with the reason where that fails.
 fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
     vectors::install();
-    check_state(board, starting.cpu.id);
+    state::check(board, starting.cpu.id);
     // SAFETY: the record lives for ever and is this CPU's.
     unsafe { cpu::install(&mut starting.cpu) };
     let gic = match &starting.gic {

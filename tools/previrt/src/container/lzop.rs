@@ -45,8 +45,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The content of a file of lzop, or `None` where it is damaged.
-pub fn unpack(bytes: &[u8]) -> Option<Vec<u8>> {
+/// The content of a file of lzop, of `most` bytes at most, or `None` where it is damaged.
+pub fn unpack(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut cursor = Cursor { bytes, at: 0 };
     let flags = header(&mut cursor)?;
     let mut content = Vec::new();
@@ -55,7 +55,7 @@ pub fn unpack(bytes: &[u8]) -> Option<Vec<u8>> {
         if unpacked == 0 {
             return Some(content);
         }
-        if unpacked > MAX_BLOCK || content.len() + unpacked > super::unpack::MAX_CONTENT {
+        if unpacked > MAX_BLOCK || content.len() + unpacked > most {
             return None;
         }
         content.extend_from_slice(&block(&mut cursor, flags, unpacked)?);

@@ -83,7 +83,7 @@ impl Compression {
             Self::Xz => read(lzma_rust2::XzReader::new_mem_limit(bytes, false, MEMORY_KB)),
             Self::Lzma => lzma(bytes),
             Self::Lz4 => lz4_legacy(bytes),
-            Self::Lzo => lzop::unpack(bytes),
+            Self::Lzo => lzop::unpack(bytes, MAX_CONTENT),
             Self::Zstd => zstd(bytes),
         };
         content.ok_or_else(|| {

@@ -315,7 +315,7 @@ pub struct RunArgs {
     /// More words for the hypervisor; with --native, for the guest's command line.
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     pub append: String,
-    /// What starts the image: QEMU, or U-Boot's `booti`.
+    /// What starts the image: QEMU, or U-Boot's `booti` (`bootz` in 32 bit).
     #[arg(long, value_enum, default_value_t, conflicts_with = "native")]
     pub boot: Loader,
     /// Make time a count of instructions, and every run like the one before.

@@ -36,10 +36,10 @@ pub struct Ready {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loader {
-    /// QEMU itself, by the boot protocol of arm64 Linux.
+    /// QEMU itself, by the boot protocol of Linux.
     #[default]
     Qemu,
-    /// U-Boot, by its command `booti`.
+    /// U-Boot, by its command `booti`, or `bootz` in 32 bit.
     UBoot,
 }
 
@@ -77,7 +77,8 @@ impl Start {
         wanted.extend(wanted_tree(system));
         wanted.extend(system::wanted_qemu());
         system::agree(store, &wanted)?;
-        let u_boot = (self.loader == Loader::UBoot).then(|| store.u_boot(u_boot::ARM64));
+        let of = system.board.architecture();
+        let u_boot = (self.loader == Loader::UBoot).then(|| store.u_boot(u_boot::virt(of)));
         Ok(Tools {
             qemu: store.qemu().blame(Code::Setup)?,
             u_boot: u_boot.transpose().blame(Code::Setup)?,
@@ -97,7 +98,8 @@ impl Start {
         };
         Ok(Tools {
             qemu: store.qemu_if_there(),
-            u_boot: u_boot.then(|| store.u_boot_if_there(u_boot::ARM64)),
+            u_boot: u_boot
+                .then(|| store.u_boot_if_there(u_boot::virt(system.board.architecture()))),
             tree,
         })
     }
@@ -109,11 +111,10 @@ impl Start {
 
     fn check(&self, system: &Description) -> Outcome<()> {
         let board = &system.board;
-        let known =
-            board.qemu.machine.starts_with("virt") && board.architecture() == Architecture::Arm64;
+        let known = board.qemu.machine.starts_with("virt");
         if self.loader == Loader::UBoot && !known {
             let what = format!(
-                "U-Boot cannot start on the board {}: Debian's build is for QEMU's 64-bit virt",
+                "U-Boot cannot start on the board {}: Debian's builds are for QEMU's virt",
                 board.name
             );
             return Err(failure(Code::Usage, what));
@@ -139,7 +140,7 @@ impl Tools {
         }
         let first = match start.loader {
             Loader::Qemu => Vec::new(),
-            Loader::UBoot => machine::u_boot_steps(at, &boot.words),
+            Loader::UBoot => machine::u_boot_steps(system.board.architecture(), at, &boot.words),
         };
         Ready {
             command,

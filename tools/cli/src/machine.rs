@@ -92,8 +92,13 @@ pub fn escaped(path: &Path) -> String {
 }
 
 /// What is typed at U-Boot's prompt to start the image at `at`: the `words` that `-append`
-/// would hand over, and the tree that U-Boot itself was given (U-Boot, doc/usage/cmd/booti.rst).
-pub fn u_boot_steps(at: u64, words: &str) -> Vec<Step> {
+/// would hand over, and the tree that U-Boot itself was given (U-Boot, doc/usage/cmd/booti.rst;
+/// `bootz` takes the same).
+pub fn u_boot_steps(architecture: Architecture, at: u64, words: &str) -> Vec<Step> {
+    let command = match architecture {
+        Architecture::Arm64 => "booti",
+        Architecture::Arm => "bootz",
+    };
     let prompt = || Step::ExpectLog("=> ".to_owned());
     let typed = |line: String| Step::Raw((line + "\r").into_bytes());
     vec![
@@ -102,7 +107,7 @@ pub fn u_boot_steps(at: u64, words: &str) -> Vec<Step> {
         prompt(),
         typed(format!("setenv bootargs '{words}'")),
         prompt(),
-        typed(format!("booti {at:#x} - ${{fdtcontroladdr}}")),
+        typed(format!("{command} {at:#x} - ${{fdtcontroladdr}}")),
     ]
 }
 
@@ -250,7 +255,7 @@ mod tests {
 
     #[test]
     fn u_boot_is_told_the_words_and_its_own_tree() {
-        let steps = u_boot_steps(0x40_0000, &words("x=1", true));
+        let steps = u_boot_steps(Architecture::Arm64, 0x40_0000, &words("x=1", true));
         let typed: Vec<_> = steps
             .iter()
             .filter_map(|step| match step {

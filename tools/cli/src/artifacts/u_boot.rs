@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use hanok_system::Architecture;
 
 use super::Store;
 use crate::cache;
@@ -12,6 +13,14 @@ use crate::cache;
 pub const PACKAGE: &str = "u-boot-qemu:all";
 /// The build for 64-bit boards that are like QEMU's `virt`.
 pub const ARM64: &str = "qemu_arm64";
+
+/// The build for boards of `architecture` that are like QEMU's `virt`.
+pub const fn virt(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Arm64 => ARM64,
+        Architecture::Arm => "qemu_arm",
+    }
+}
 
 /// Where in flash an initramfs is that U-Boot is to boot with, and where the kernel.
 const INITRAMFS: usize = 0x20_0000;

@@ -126,6 +126,7 @@ mod model_test;
 mod redist;
 #[cfg(test)]
 mod register_tests;
+mod reports;
 mod senders;
 mod sgi;
 mod short;

@@ -402,7 +402,6 @@ fn a_device_s_interrupt_without_a_target_or_enable_waits() {
     assert!(lr(&lrs, 0).hardware());
 }
 
-/// As QEMU's GICv2 needs it: see the crate's documentation, "Interrupts of real devices".
 #[test]
 fn a_physical_one_s_end_is_left_to_the_cpu_where_it_stands_alone() {
     for state in [LrState::Pending, LrState::Active] {
@@ -425,14 +424,11 @@ fn a_physical_one_s_end_is_left_to_the_cpu_where_it_stands_alone() {
         let timer = slot_of(&lrs, 27);
         assert!(lr(&lrs, timer).eoi() && lrs.reports);
         becomes(&mut lrs, timer, LrState::Invalid);
-        let sgi = slot_of(&lrs, 3);
-        becomes(&mut lrs, sgi, LrState::Invalid);
+        becomes(&mut lrs, 1 - timer, LrState::Invalid);
         assert_eq!(vgic.end_of_hardware(V0, &mut lrs), Some(TIMER));
         vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
         let timer = slot_of(&lrs, 27);
         assert!(lr(&lrs, timer).hardware() && !lrs.reports);
-        vgic.leave(V0, &mut lrs);
-        assert!(!lrs.reports);
     }
 }
 
@@ -444,9 +440,9 @@ fn nothing_stays_reported_of_a_vcpu_that_has_gone() {
     vgic.enter(V0, &mut lrs);
     assert!(lr(&lrs, 0).eoi() && lrs.reports, "due again at its end");
     vgic.leave(V0, &mut lrs);
-    assert!(!lrs.reports);
+    let left = lrs.reports;
     vgic.enter(V0, &mut lrs);
-    assert!(lrs.reports);
+    assert!(!left && lrs.reports);
     vgic.reset();
     vgic.enter(V0, &mut lrs);
     assert!(!lrs.reports);

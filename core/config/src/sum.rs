@@ -61,6 +61,9 @@ impl Sum {
     ///
     /// # Panics
     /// Where `to` has another length.
+    // Always: this crate is built for size, its caller for speed, and what is inlined is built as
+    // its caller is. By itself the loop would be taken apart to share what repeats in it.
+    #[inline(always)]
     pub fn update_copying(&mut self, data: &[u8], to: &mut [u8]) {
         let whole = data.len() & !7;
         if self.len.is_multiple_of(8)
@@ -119,6 +122,7 @@ fn aligned(state: u64, words: &[u64]) -> u64 {
 
 /// As [`aligned`], and copies. Eight words at a time, each by its name, so that the compiler
 /// loads and stores them in pairs.
+#[inline(always)]
 fn copying(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     let (blocks, rest) = from.as_chunks::<8>();
     let (to_blocks, to_rest) = to.as_chunks_mut::<8>();

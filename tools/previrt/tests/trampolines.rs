@@ -7,6 +7,7 @@ use hanok_abi::trampoline::{
 };
 use hanok_abi::trap::{Original, original_a32};
 use hanok_decode::aarch32::{Encoding, ItState, Sensitive, sensitive};
+use hanok_previrt::sample::program::READ;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -249,30 +250,9 @@ fn same(one: &Machine, other: &Machine, free: Free) -> bool {
         && one.pc == other.pc
 }
 
-/// MRC without condition and Rt, of each register that has a field.
-const REGISTERS: [u32; 17] = [
-    0x0e10_0f10, // MIDR
-    0x0e10_0f30, // CTR
-    0x0e10_0fb0, // MPIDR
-    0x0e11_0f10, // SCTLR
-    0x0e11_0f30, // ACTLR
-    0x0e11_0f50, // CPACR
-    0x0e12_0f10, // TTBR0
-    0x0e12_0f30, // TTBR1
-    0x0e12_0f50, // TTBCR
-    0x0e13_0f10, // DACR
-    0x0e15_0f10, // DFSR
-    0x0e15_0f30, // IFSR
-    0x0e16_0f10, // DFAR
-    0x0e16_0f50, // IFAR
-    0x0e17_0f14, // PAR
-    0x0e1d_0f30, // CONTEXTIDR
-    0x0ef8_0a10, // FPEXC
-];
-
 /// A32 instructions that may have one, with any condition and registers.
 fn a32() -> impl Strategy<Value = Kind> {
-    let read = prop::sample::select(REGISTERS.to_vec()).prop_map(|base| (base, 12));
+    let read = prop::sample::select(READ.to_vec()).prop_map(|base| (base, 12));
     let others = prop::sample::select(vec![
         (0x010f_0000, 12),
         (0x0121_f000, 0),
@@ -308,7 +288,7 @@ fn t32_instructions() -> impl Strategy<Value = Kind> {
         (0xee1d_0f50, 12, 0xee1d_0f50, 12),
         (0xee0d_0f50, 12, 0xee0d_0f50, 12),
     ];
-    let read = prop::sample::select(REGISTERS.to_vec()).prop_map(|base| {
+    let read = prop::sample::select(READ.to_vec()).prop_map(|base| {
         let word = 0xe000_0000 | base;
         (word, 12, word, 12)
     });

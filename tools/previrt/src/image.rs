@@ -1,14 +1,16 @@
 //! Sensitive instructions of a kernel's raw image: no sections, no symbol table, no mapping
 //! symbols.
 //!
-//! What leads to an instruction makes it certain: names of functions, the unwinder's index,
-//! Linux's own tables, the vectors, and the flow of the code from there. What the code loads
-//! is data. What is left among the code, and looks like a sensitive instruction, is doubtful.
+//! Names of functions, the unwinder's index, Linux's own tables, the vectors and pointers say
+//! where code may be, and the flow of the code from there says the rest. An instruction is proven
+//! where it is reached from what is code for certain, or where the function it is in is explained
+//! to the last word ([`closed`]). What else looks like a sensitive instruction is doubtful.
 
 use crate::bytes::{half, word};
+use crate::flow::closed::Closed;
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
-use crate::flow::{Follow, Root, decode, follow};
+use crate::flow::{Root, Start, decode, follow, plausible};
 use crate::kallsyms::{self, Kallsyms, Symbol};
 use crate::linux::{self, Tables, Text, base};
 use crate::patch::{is_trap, made, room};
@@ -17,9 +19,8 @@ use crate::site::{Certainty, Role, Site, must_change};
 use crate::sweep::instructions;
 use std::ops::Range;
 
-use hanok_decode::aarch32::{
-    Access, Definition, Encoding, Exception, Flow, Instruction, Isa, ItState, Operation,
-};
+use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use std::collections::HashSet;
 
 /// Behind `_einittext` comes `.exit.text`, which kallsyms does not name.
 const EXIT_TEXT: u32 = 0x1_0000;
@@ -75,24 +76,27 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         base: base.address,
     };
     let text = text(memory, &kallsyms.symbols);
-    let tables = linux::find(memory, &text, base.isa);
-    let certain_roots = roots(memory, &kallsyms.symbols, &tables, base.isa);
-    let mut likely = named(memory, &kallsyms.symbols, base.isa);
-    likely.extend(&tables.functions);
+    let tables = linux::find(memory, &text, &kallsyms.symbols, base.isa);
     let mut known = Marks::new(bytes.len());
-    known.data(kallsyms.range.0, kallsyms.range.1 - kallsyms.range.0);
+    known.data(kallsyms.range.0, kallsyms.range.1 - kallsyms.range.0, false);
+    for table in &tables.found {
+        if let Some(offset) = memory.offset(table.address) {
+            known.data(offset, table.len as usize, false);
+        }
+    }
     let rooms = room::written(memory);
-    let follow = follow(memory, &certain_roots, &likely, &known);
-    let mut sites = certain(memory, &follow.marks);
-    sites.extend(alternatives(memory, &tables));
-    sites.extend(doubtful(memory, &text, &follow.marks, base.isa));
-    sites.extend(strays(memory, &text, &follow.marks, &kallsyms));
+    let mut starts = starts(memory, &kallsyms.symbols, &tables, base.isa);
+    starts.rooms.clone_from(&rooms);
+    let (marks, proof) = explain(memory, starts, &text, &known, base.isa);
+    let mut sites = certain(memory, &marks, &proof);
+    sites.extend(alternatives(memory, &tables, &marks, &proof));
+    sites.extend(doubtful(memory, &text, &marks, base.isa));
+    sites.extend(strays(memory, &text, &marks, &kallsyms));
     sites.sort_by_key(|site| site.address);
     sites.dedup_by_key(|site| site.address);
     sites.retain(|site| !rooms.iter().any(|room| room.contains(&site.address)));
-    let trapped = traps(memory, &follow.marks);
+    let trapped = traps(memory, &marks);
     let stubs = linux::vectors::stubs(memory, &kallsyms.symbols);
-    let Follow { marks, .. } = follow;
     let code = Code {
         base: base.address,
         flat: None,
@@ -156,17 +160,75 @@ fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
     Text { ranges }
 }
 
-fn roots(memory: Memory<'_>, symbols: &[Symbol], tables: &Tables, isa: Isa) -> Vec<Root> {
+/// How often what something points to is followed, too.
+const MAX_ROUNDS: usize = 3;
+
+/// What each halfword is, and which functions are explained.
+fn explain(
+    memory: Memory<'_>,
+    mut starts: Start,
+    text: &Text,
+    known: &Marks,
+    isa: Isa,
+) -> (Marks, Closed) {
+    let entries: Vec<u32> = starts.named.iter().copied().collect();
+    for round in 1.. {
+        let found = follow(memory, &text.ranges, &starts, known);
+        let proof = Closed::new(memory, &found.marks, &text.ranges, &entries, &found.wrong);
+        let more = pointed(memory, &proof, text, isa);
+        let before = starts.likely.len();
+        starts.likely.extend(more);
+        starts.likely.sort();
+        starts.likely.dedup();
+        if round == MAX_ROUNDS || starts.likely.len() == before {
+            return (found.marks, proof);
+        }
+    }
+    (known.clone(), Closed::default())
+}
+
+/// Where code begins, as certain as it is.
+fn starts(memory: Memory<'_>, symbols: &[Symbol], tables: &Tables, isa: Isa) -> Start {
     // The image starts in A32 whatever it is (Documentation/arch/arm/booting.rst).
-    let mut roots = vec![Root {
+    let mut certain = vec![Root {
         address: memory.base,
         isa: Isa::A32,
     }];
-    roots.extend(&tables.roots);
-    roots.extend(linux::vectors::roots(memory, symbols, isa));
-    roots.sort();
-    roots.dedup();
-    roots
+    certain.extend(linux::vectors::roots(memory, symbols, isa));
+    let mut likely = named(memory, symbols, isa);
+    likely.extend(&tables.roots);
+    // A Thumb kernel has a few functions of A32.
+    match isa {
+        Isa::A32 => certain.extend(&tables.functions),
+        Isa::T32 => likely.extend(&tables.functions),
+    }
+    for roots in [&mut certain, &mut likely] {
+        roots.sort();
+        roots.dedup();
+    }
+    let text = symbols.iter().filter(|symbol| symbol.is_text());
+    let mut named: HashSet<u32> = text.map(|symbol| symbol.address).collect();
+    named.extend(tables.functions.iter().map(|root| root.address));
+    Start {
+        certain,
+        likely,
+        named,
+        rooms: Vec::new(),
+    }
+}
+
+/// Where nothing explains what is there, and words outside of the text point: functions without a
+/// name, and labels of which a program made a table.
+fn pointed(memory: Memory<'_>, proof: &Closed, text: &Text, isa: Isa) -> Vec<Root> {
+    let thumb = u32::from(isa == Isa::T32);
+    let words = memory.bytes.chunks_exact(4).filter_map(|bytes| {
+        let word = u32::from_le_bytes(bytes.try_into().ok()?);
+        let address = word.wrapping_sub(thumb);
+        let aligned = address & (isa.alignment() - 1) == 0;
+        (aligned && text.contains(address) && proof.is_gap(address)).then_some(address)
+    });
+    let roots = words.map(|address| Root { address, isa });
+    roots.filter(|root| begins(memory, *root)).collect()
 }
 
 /// Where names of code are, and what looks like it.
@@ -215,28 +277,8 @@ fn begins(memory: Memory<'_>, root: Root) -> bool {
     true
 }
 
-/// Whether a compiler or a kernel's programmer would have made it.
-fn plausible(found: &Instruction) -> bool {
-    let defined = match found.flow {
-        // The kernel's own mark of a bug.
-        Flow::Exception(Exception::Undefined) => found.encoding.bits() & !0xfff == 0xe7f0_0000,
-        _ => found.definition == Definition::Defined,
-    };
-    let known = match found.sensitive.map(|found| found.operation) {
-        Some(Operation::Coprocessor(coprocessor)) => {
-            let registers = matches!(
-                coprocessor.access,
-                Access::Register { .. } | Access::Pair { .. }
-            );
-            registers && !coprocessor.second_kind && matches!(coprocessor.number, 10 | 14 | 15)
-        }
-        _ => true,
-    };
-    defined && known
-}
-
-/// What is code for certain.
-fn certain(memory: Memory<'_>, marks: &Marks) -> Vec<Site> {
+/// What is code, as far as it is proven or not.
+fn certain(memory: Memory<'_>, marks: &Marks, proof: &Closed) -> Vec<Site> {
     marks
         .iter(0..memory.bytes.len())
         .filter_map(|(offset, mark)| {
@@ -244,9 +286,23 @@ fn certain(memory: Memory<'_>, marks: &Marks) -> Vec<Site> {
                 return None;
             };
             let encoding = memory.fetch(memory.address(offset), isa)?;
-            site(memory, offset, encoding, it, Certainty::Sure, Role::Code)
+            let certainty = certainty(memory, offset, marks, proof);
+            site(memory, offset, encoding, it, certainty, Role::Code)
         })
         .collect()
+}
+
+/// Whether what is known as code at `offset` is proven: not what is loaded as well.
+fn certainty(memory: Memory<'_>, offset: usize, marks: &Marks, proof: &Closed) -> Certainty {
+    let proven = match marks.is_soft(offset) {
+        true => !marks.is_perhaps_loaded(offset) && proof.contains(memory.address(offset)),
+        false => !marks.is_loaded(offset),
+    };
+    if proven {
+        Certainty::Sure
+    } else {
+        Certainty::Doubtful
+    }
 }
 
 /// How many of the certain instructions only a rewritten file has.
@@ -283,19 +339,18 @@ fn site(
     })
 }
 
-/// What Linux would copy over other code.
-fn alternatives(memory: Memory<'_>, tables: &Tables) -> Vec<Site> {
+/// What Linux would copy over other code, if that is proven.
+fn alternatives(memory: Memory<'_>, tables: &Tables, marks: &Marks, proof: &Closed) -> Vec<Site> {
     let all = tables.alternatives.iter();
     all.filter_map(|other| {
         let offset = memory.offset(other.entry)?;
-        site(
-            memory,
-            offset,
-            other.other,
-            ItState::NONE,
-            Certainty::Sure,
-            Role::Alternative,
-        )
+        let place = memory.offset(other.place)?;
+        let certainty = match marks.get(place) {
+            Mark::Start(..) => certainty(memory, place, marks, proof),
+            _ => Certainty::Doubtful,
+        };
+        let (other, it) = (other.other, ItState::NONE);
+        site(memory, offset, other, it, certainty, Role::Alternative)
     })
     .collect()
 }

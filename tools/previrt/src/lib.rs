@@ -31,7 +31,7 @@ pub mod truth;
 
 pub use container::unpack::Compression;
 pub use patch::{
-    Form, Options, Patched, Reserved, SideFile, Trampolines, patch, revert, rewritten,
+    Form, Options, Patched, Reserved, SideFile, Trampolines, patch, revert, rewrite, rewritten,
 };
 pub use refusal::{Refusal, Result};
 pub use report::{Count, Entry, Report};

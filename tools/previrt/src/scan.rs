@@ -12,6 +12,7 @@ use crate::patch::room;
 use crate::refusal::{Refusal, Result};
 use crate::site::Site;
 use hanok_decode::aarch32::Isa;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// What a file is.
@@ -94,27 +95,30 @@ pub struct Scan {
     pub movable: bool,
 }
 
-/// Finds every sensitive instruction of a file.
-pub fn scan(bytes: &[u8]) -> Result<Scan> {
-    if zimage::is_zimage(bytes) {
-        let payload = zimage::unpack(bytes)?;
+/// Finds every sensitive instruction of a file. Bytes that are given away are not copied.
+pub fn scan<'a>(bytes: impl Into<Cow<'a, [u8]>>) -> Result<Scan> {
+    let bytes = bytes.into();
+    if zimage::is_zimage(&bytes) {
+        let payload = zimage::unpack(&bytes)?;
+        drop(bytes);
         return raw(payload.image, Some(payload.compression));
     }
-    if elf::is_elf(bytes) {
-        return single(bytes.to_vec(), None);
+    if elf::is_elf(&bytes) {
+        return single(bytes.into_owned(), None);
     }
-    if archive::is_archive(bytes) {
-        return members(bytes);
+    if archive::is_archive(&bytes) {
+        return members(&bytes);
     }
-    if let Some(compression) = Compression::of(bytes) {
-        let content = compression.unpack(bytes)?;
+    if let Some(compression) = Compression::of(&bytes) {
+        let content = compression.unpack(&bytes)?;
+        drop(bytes);
         return match elf::is_elf(&content) {
             true => single(content, Some(compression)),
             false => raw(content, Some(compression)),
         };
     }
-    foreign(bytes)?;
-    raw(bytes.to_vec(), None)
+    foreign(&bytes)?;
+    raw(bytes.into_owned(), None)
 }
 
 /// Refuses what is known to be something else.

@@ -238,3 +238,58 @@ fn an_image_is_compared_with_a_vmlinux_alone() {
     assert!(Comparison::new(&image, &object).is_err());
     assert!(!Comparison::default().is_right(), "nothing was compared");
 }
+
+/// Since Linux 7.2 kallsyms has whole addresses, behind the tokens, and no base.
+#[test]
+fn kallsyms_without_a_base_is_read() {
+    let mut image = sample::image(true);
+    let (count, end) = (sample::FUNCTIONS as usize + 2, image.len() - 64);
+    let word =
+        |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().expect("four"));
+    let base = word(&image, end - 4);
+    assert_eq!(base & 0xf000_0000, sample::BASE & 0xf000_0000);
+    for n in 0..count {
+        let at = end - 4 - 4 * (count - n);
+        let address = base + word(&image, at);
+        image[at..at + 4].copy_from_slice(&address.to_le_bytes());
+    }
+    image[end - 4..end].fill(0);
+    let scan = scan(&image).expect("a sound image");
+    assert_eq!((scan.base, scan.sites.len()), (Some(sample::BASE), SITES));
+    // Without any addresses the refusal says so, and not that there are no names.
+    image[end - 4 - 4 * count..end].fill(0);
+    let refusal = hanok_previrt::scan(&image).unwrap_err();
+    assert!(refusal.what.contains("no addresses"), "{refusal}");
+}
+
+/// The linked sample with the header of its first section of code changed by `change`, which gets
+/// the words of it: name, type, flags, address.
+fn with_header(change: impl Fn(&mut [u32; 4])) -> Vec<u8> {
+    let (mut file, _) = sample::program::program(0x4080_0000);
+    let word =
+        |file: &[u8], at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four"));
+    let table = word(&file, 32) as usize;
+    let count = usize::from(u16::from_le_bytes([file[48], file[49]]));
+    let mut headers = (0..count).map(|n| table + 40 * n);
+    let code = headers.find(|at| word(&file, at + 8) & 4 != 0);
+    let at = code.expect("a section of code");
+    let mut words = [0, 4, 8, 12].map(|field| word(&file, at + field));
+    change(&mut words);
+    for (n, word) in words.iter().enumerate() {
+        file[at + 4 * n..at + 4 * n + 4].copy_from_slice(&word.to_le_bytes());
+    }
+    file
+}
+
+#[test]
+fn code_where_none_can_be_is_refused() {
+    assert!(scan(&with_header(|_| ())).is_ok());
+    let odd = scan(&with_header(|words| words[3] |= 1)).unwrap_err();
+    assert!(odd.why.contains("even addresses"), "{odd}");
+    let beyond = scan(&with_header(|words| words[3] = 0xffff_fff0)).unwrap_err();
+    assert!(beyond.why.contains("addresses end"), "{beyond}");
+    let unknown = scan(&with_header(|words| words[1] = 0x7fff_0000)).unwrap_err();
+    assert!(unknown.what.contains("type 0x7fff0000"), "{unknown}");
+    let elsewhere = scan(&with_header(|words| words[3] += 0x10_0000)).unwrap_err();
+    assert!(elsewhere.why.contains("mapping symbols"), "{elsewhere}");
+}

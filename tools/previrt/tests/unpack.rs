@@ -7,7 +7,7 @@ const TEXT: &[u8] = include_bytes!("../../fuzz-targets/seeds/text");
 
 #[test]
 fn every_compression_is_unpacked() {
-    let packed: [(Compression, &[u8]); 6] = [
+    let packed: [(Compression, &[u8]); 7] = [
         (
             Compression::Gzip,
             include_bytes!("../../fuzz-targets/seeds/text.gz"),
@@ -23,6 +23,10 @@ fn every_compression_is_unpacked() {
         (
             Compression::Lz4,
             include_bytes!("../../fuzz-targets/seeds/text.lz4"),
+        ),
+        (
+            Compression::Lz4Frame,
+            include_bytes!("../../fuzz-targets/seeds/text.lz4f"),
         ),
         (
             Compression::Lzo,

@@ -8,6 +8,7 @@
 pub mod index;
 pub mod sources;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -43,15 +44,47 @@ impl Apt {
             conf: cache.path("apt/apt.conf"),
             native: native.trim().to_owned(),
         };
-        apt.write_configuration(&cache.path("apt"), non_free)?;
+        let main =
+            |native: &str| -> Result<String> { Ok(sources_list(&archives()?, native, non_free)) };
+        apt.write_configuration(&cache.path("apt"), main, &["arm64", "armhf"])?;
+        apt.fetch(&cache.path("apt"))?;
+        Ok(apt)
+    }
+
+    /// Another apt beside the one for guests, in `folder` of the cache, which knows releases of
+    /// Debian for an architecture each: for tests that look at kernels of others.
+    pub fn of_releases(cache: &Cache, folder: &str, releases: &[(&str, &str)]) -> Result<Self> {
+        let native = process::text(Command::new("dpkg").arg("--print-architecture"))?;
+        let dir = cache.path(folder);
+        let apt = Self {
+            conf: dir.join("apt.conf"),
+            native: native.trim().to_owned(),
+        };
+        let sources = |_: &str| -> Result<String> {
+            let main = archives()?.main;
+            let different: BTreeSet<_> = releases.iter().collect();
+            let lines = different.into_iter().map(|(release, architecture)| {
+                format!(
+                    "deb [arch={architecture} signed-by={KEYRING} target=Packages] {main} {release} main\n"
+                )
+            });
+            Ok(lines.collect())
+        };
+        apt.write_configuration(&dir, sources, &["armhf", "armel"])?;
+        apt.fetch(&dir)?;
+        Ok(apt)
+    }
+
+    /// Fetches the lists of packages.
+    fn fetch(&self, dir: &Path) -> Result<()> {
         let step = Step::new("Fetching Debian's lists of packages");
-        let fetched = apt.tool("apt-get").args(["-q", "update"]).output();
+        let fetched = self.tool("apt-get").args(["-q", "update"]).output();
         let fetched = fetched.context("cannot start apt-get")?;
         // It ends with 0 even where a list could not be fetched or verified.
         let words = String::from_utf8_lossy(&fetched.stderr);
         let short = |line: &str| line.starts_with("E:") || line.contains("Failed to fetch");
         if !fetched.status.success() || words.lines().any(short) {
-            let log = cache.path("apt/update.log");
+            let log = dir.join("update.log");
             fs::write(&log, words.as_bytes())?;
             bail!(
                 "Debian's lists of packages could not be fetched whole: is the network there? \
@@ -60,19 +93,24 @@ impl Apt {
             );
         }
         step.done();
-        Ok(apt)
+        Ok(())
     }
 
-    fn write_configuration(&self, dir: &Path, non_free: bool) -> Result<()> {
+    fn write_configuration(
+        &self,
+        dir: &Path,
+        sources: impl Fn(&str) -> Result<String>,
+        architectures: &[&str],
+    ) -> Result<()> {
         for sub in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(dir.join(sub))?;
         }
         if !Path::new(KEYRING).exists() {
             bail!("{KEYRING} is missing: install the package debian-archive-keyring");
         }
-        let sources = sources_list(&archives()?, &self.native, non_free);
-        fs::write(dir.join("sources.list"), sources)?;
-        fs::write(&self.conf, configuration(dir, &self.native))?;
+        fs::write(dir.join("sources.list"), sources(&self.native)?)?;
+        let text = configuration(dir, &self.native, architectures);
+        fs::write(&self.conf, text)?;
         Ok(())
     }
 
@@ -281,8 +319,12 @@ fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     text
 }
 
-fn configuration(dir: &Path, native: &str) -> String {
+fn configuration(dir: &Path, native: &str, architectures: &[&str]) -> String {
     let dir = dir.display();
+    let foreign: String = architectures
+        .iter()
+        .map(|architecture| format!("\"{architecture}\"; "))
+        .collect();
     let mut text = format!(
         "Dir::State \"{dir}/state\";\n\
          Dir::State::status \"/var/lib/dpkg/status\";\n\
@@ -296,7 +338,7 @@ fn configuration(dir: &Path, native: &str) -> String {
          Dir::Etc::preferencesparts \"/dev/null\";\n\
          APT::Architecture \"{native}\";\n\
          #clear APT::Architectures;\n\
-         APT::Architectures {{ \"{native}\"; \"arm64\"; \"armhf\"; }};\n\
+         APT::Architectures {{ \"{native}\"; {foreign}}};\n\
          #clear APT::Default-Release;\n\
          Acquire::Languages \"none\";\n\
          Acquire::Retries \"3\";\n\

@@ -131,6 +131,9 @@ pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
     };
     let mut sections = sections(bytes, &file)?;
     labels(&file, sort, &mut sections)?;
+    sections
+        .iter()
+        .try_for_each(|section| covered(section, bytes))?;
     let programs = file.elf_program_headers();
     let kind = |kinds: &[elf::ProgramType]| {
         let mut types = programs.iter().map(|header| header.p_type(endian));
@@ -215,13 +218,25 @@ fn sections(bytes: &[u8], file: &Elf<'_>) -> Result<Vec<Section>> {
             let content = header.data(endian, bytes).map_err(broken)?;
             attributes::check(content)?;
         }
+        let name = table.section_name(endian, header).map_err(broken)?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        let code = flags.contains(elf::SHF_ALLOC) && flags.contains(elf::SHF_EXECINSTR);
+        if code && !matches!(kind, elf::SHT_PROGBITS | elf::SHT_NOBITS) {
+            return Err(Refusal::new(
+                format!("section {name} is of type {:#x}", kind.0),
+                "it may be executed, and what its bytes mean is not known",
+                "link the file so that its code is in sections of type PROGBITS",
+            ));
+        }
         if !flags.contains(elf::SHF_ALLOC) || kind != elf::SHT_PROGBITS {
             continue;
         }
         let content = header.data(endian, bytes).map_err(broken)?;
-        let name = table.section_name(endian, header).map_err(broken)?;
+        if code {
+            placed(&name, header.sh_addr(endian), content.len())?;
+        }
         sections.push(Section {
-            name: String::from_utf8_lossy(name).into_owned(),
+            name,
             index: index.0,
             address: header.sh_addr(endian),
             offset: header.sh_offset(endian) as usize,
@@ -232,6 +247,58 @@ fn sections(bytes: &[u8], file: &Elf<'_>) -> Result<Vec<Section>> {
         });
     }
     Ok(sections)
+}
+
+/// Refuses a section of code where no code can be: instructions are at even addresses, and none is
+/// beyond the last one.
+fn placed(name: &str, address: u32, len: usize) -> Result<()> {
+    let end = u64::from(address) + len as u64;
+    let why = if address & 1 != 0 {
+        format!("it is at {address:#010x}, and instructions are at even addresses")
+    } else if end > 1 << 32 {
+        format!("it is {len} bytes at {address:#010x}, and addresses end before")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::damaged(format!(
+        "section {name} holds code: {why}"
+    )))
+}
+
+/// Refuses mapping symbols that tell nothing of their section, so that code in it would not be
+/// seen: those beyond its end, and those that leave its beginning unknown.
+fn covered(section: &Section, bytes: &[u8]) -> Result<()> {
+    let Some((first, _)) = section.mapping.first().filter(|_| section.executable) else {
+        return Ok(());
+    };
+    let outside = section
+        .mapping
+        .iter()
+        .find(|(at, _)| *at as usize > section.len);
+    let odd = section.mapping.iter().find(|(at, kind)| match kind {
+        Mapping::Code(isa) => at.wrapping_add(section.address) & (isa.alignment() - 1) != 0,
+        Mapping::Data => false,
+    });
+    let until = section
+        .offset
+        .saturating_add((*first as usize).min(section.len));
+    let before = bytes.get(section.offset..until).unwrap_or(&[]);
+    let why = if let Some((at, _)) = outside {
+        format!(
+            "one is {at:#x} bytes from its start, and it has {:#x}",
+            section.len
+        )
+    } else if let Some((at, _)) = odd {
+        format!("one says that an instruction is at {at:#x}, where none can be")
+    } else if before.iter().any(|byte| *byte != 0) {
+        format!("the first is {first:#x} bytes from its start, and nothing tells what is before")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::damaged(format!(
+        "the mapping symbols of section {} do not fit it: {why}",
+        section.name
+    )))
 }
 
 /// Gives each section its mapping symbols and functions.

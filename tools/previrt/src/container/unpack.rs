@@ -1,8 +1,8 @@
 //! Each compression that a kernel, or a module of one, may come in.
 //!
 //! The libraries do the work. What is said here is how the Linux build packs (scripts/Makefile.lib
-//! and scripts/xz_wrap.sh of its sources): LZ4 is its "legacy" frame, LZO is lzop's file,
-//! LZMA is the old `.lzma` file, and to all but gzip and a module's xz the size of the content
+//! and scripts/xz_wrap.sh of its sources): LZ4 is its "legacy" frame, beside which others make
+//! the frame that the `lz4` program makes by itself; LZO is lzop's file, LZMA is the old `.lzma` file, and to all but gzip and a module's xz the size of the content
 //! is appended, which is no part of the stream.
 
 use super::lzop;
@@ -26,6 +26,9 @@ pub enum Compression {
     Lzma,
     /// LZ4's legacy frame.
     Lz4,
+    /// LZ4's frame.
+    #[serde(rename = "lz4-frame")]
+    Lz4Frame,
     /// lzop's file.
     Lzo,
     /// RFC 8878.
@@ -34,11 +37,12 @@ pub enum Compression {
 
 impl Compression {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Gzip,
         Self::Xz,
         Self::Lzma,
         Self::Lz4,
+        Self::Lz4Frame,
         Self::Lzo,
         Self::Zstd,
     ];
@@ -50,6 +54,7 @@ impl Compression {
             Self::Xz => "xz",
             Self::Lzma => "lzma",
             Self::Lz4 => "lz4",
+            Self::Lz4Frame => "lz4-frame",
             Self::Lzo => "lzo",
             Self::Zstd => "zstd",
         }
@@ -63,6 +68,7 @@ impl Compression {
             Self::Xz => &[0xfd, b'7', b'z', b'X', b'Z', 0],
             Self::Lzma => &[0x5d, 0, 0],
             Self::Lz4 => &[0x02, 0x21, 0x4c, 0x18],
+            Self::Lz4Frame => &[0x04, 0x22, 0x4d, 0x18],
             Self::Lzo => lzop::MAGIC,
             Self::Zstd => &[0x28, 0xb5, 0x2f, 0xfd],
         }
@@ -83,6 +89,7 @@ impl Compression {
             Self::Xz => read(lzma_rust2::XzReader::new_mem_limit(bytes, false, MEMORY_KB)),
             Self::Lzma => lzma(bytes),
             Self::Lz4 => lz4_legacy(bytes),
+            Self::Lz4Frame => read(lz4_flex::frame::FrameDecoder::new(bytes)),
             Self::Lzo => lzop::unpack(bytes, MAX_CONTENT),
             Self::Zstd => zstd(bytes),
         };

@@ -80,7 +80,7 @@ fn candidates(bytes: &[u8]) -> impl Iterator<Item = (usize, Compression)> {
     (0x40..bytes.len()).filter_map(|at| {
         let byte = *bytes.get(at)?;
         // The first bytes of the magic numbers, so that most places cost one comparison.
-        if !matches!(byte, 0x1f | 0xfd | 0x5d | 0x02 | 0x89 | 0x28) {
+        if !matches!(byte, 0x1f | 0xfd | 0x5d | 0x02 | 0x04 | 0x89 | 0x28) {
             return None;
         }
         let kind = Compression::of(bytes.get(at..)?)?;

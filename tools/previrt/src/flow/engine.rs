@@ -1,311 +1,481 @@
 //! Following code from its roots.
+//!
+//! There are two kinds of lines. What is reached from where code is for certain, by branches and by
+//! what runs straight on, is code. All else is a *guess* that names its origin: the address from
+//! which it was followed first. A guess is wrong if it runs into data, into the middle of an
+//! instruction, out of the text or into what nobody would have written, or if better code loads
+//! it. A wrong origin is blocked, and all guesses are made again without it, until none is wrong.
 
-use super::Root;
+use super::jump::{Before, MAX_TABLE, Pointer};
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
 use super::step::{Jump, Next, Step, entry_size, step};
+use super::{Root, Start};
 use crate::sweep::advance;
 use hanok_decode::aarch32::{Isa, ItState, Register, Table, TableKind};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 
-/// A jump table is not longer.
-const MAX_TABLE: u32 = 4096;
-/// A table's bound is checked at most so many instructions before it is used.
-const LOOK_BACK: usize = 24;
-/// How often all is done again until it stays the same.
-const MAX_PASSES: usize = 6;
+/// How often guesses are made again; what is wrong then stays unproven.
+const MAX_PASSES: usize = 10;
 
 /// What was found.
 #[derive(Debug)]
 pub struct Follow {
     /// What each halfword is.
     pub marks: Marks,
-    /// Places that are loaded as data and branched to.
-    pub conflicts: Vec<u32>,
+    /// Places in whose neighbourhood something was wrong to the end.
+    pub wrong: Vec<u32>,
     /// How many passes it took.
     pub passes: usize,
 }
 
-/// Follows the code of `memory` from where it begins for certain, and from where it seems to,
-/// which counts unless something loads what is there; `data` are the marks of what is known to
-/// be data.
-pub fn follow(memory: Memory<'_>, certain: &[Root], likely: &[Root], data: &Marks) -> Follow {
-    let mut known = data.clone();
-    let mut found = pass(memory, certain, likely, known.clone());
-    for passes in 2..=MAX_PASSES {
-        // What was known to be data decides everything else.
-        let loaded = found.marks.data_alone();
-        if loaded == known {
-            break;
-        }
-        known = loaded;
-        found = Follow {
-            passes,
-            ..pass(memory, certain, likely, known.clone())
-        };
-    }
-    found
+/// Why a line is thought to be code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It is.
+    Proven,
+    /// Something names, calls or points to it: this address.
+    Named(u32),
+    /// It stands behind a call or where a table was guessed: this address.
+    Guessed(u32),
 }
 
-fn pass(memory: Memory<'_>, certain: &[Root], likely: &[Root], marks: Marks) -> Follow {
+impl Origin {
+    const fn address(self) -> Option<u32> {
+        match self {
+            Self::Proven => None,
+            Self::Named(address) | Self::Guessed(address) => Some(address),
+        }
+    }
+}
+
+/// A line of code that is no more than a guess.
+struct Line {
+    addresses: Range<u32>,
+    origin: Origin,
+}
+
+/// Follows the code of `memory` within `text` from where it begins. `data` are the marks of what
+/// is known to be data.
+pub fn follow(memory: Memory<'_>, text: &[(u32, u32)], starts: &Start, data: &Marks) -> Follow {
     let mut walk = Walk {
         memory,
-        marks,
-        hard: certain.to_vec(),
-        soft: likely.iter().copied().collect(),
-        conflicts: Vec::new(),
+        text,
+        marks: data.clone(),
+        named: &starts.named,
+        rooms: &starts.rooms,
+        proven: Vec::new(),
+        later: VecDeque::new(),
+        lines: Vec::new(),
+        blocked: HashSet::new(),
+        wrong: Vec::new(),
+        odd: Vec::new(),
     };
-    walk.run();
-    Follow {
-        marks: walk.marks,
-        conflicts: walk.conflicts,
-        passes: 1,
+    let certain = starts.certain.iter();
+    walk.proven
+        .extend(certain.map(|root| (*root, Origin::Proven)));
+    walk.run_proven();
+    let behind = std::mem::take(&mut walk.later);
+    let base = walk.marks.clone();
+    let mut passes = 0;
+    loop {
+        passes += 1;
+        let likely = starts.likely.iter();
+        walk.later = likely
+            .map(|root| (*root, Origin::Named(root.address)))
+            .chain(behind.iter().copied())
+            .collect();
+        walk.run();
+        let wrong = walk.judge();
+        let before = walk.blocked.len();
+        walk.blocked
+            .extend(wrong.iter().filter_map(|(_, origin)| origin.address()));
+        if walk.blocked.len() == before || passes == MAX_PASSES {
+            let places = wrong.iter().map(|(at, _)| *at).chain(walk.odd);
+            return Follow {
+                marks: walk.marks,
+                wrong: places.collect(),
+                passes,
+            };
+        }
+        walk.marks.clone_from(&base);
+        walk.lines.clear();
     }
 }
 
 /// One pass.
 struct Walk<'a> {
     memory: Memory<'a>,
+    text: &'a [(u32, u32)],
     marks: Marks,
-    /// Where code is for certain.
-    hard: Vec<Root>,
-    /// Where code is if a call comes back.
-    soft: VecDeque<Root>,
-    conflicts: Vec<u32>,
+    /// Where functions begin.
+    named: &'a HashSet<u32>,
+    /// Rooms of trampolines.
+    rooms: &'a [Range<u32>],
+    /// What to follow at once.
+    proven: Vec<(Root, Origin)>,
+    /// What to follow when nothing else is left.
+    later: VecDeque<(Root, Origin)>,
+    lines: Vec<Line>,
+    /// Origins of lines that were wrong.
+    blocked: HashSet<u32>,
+    /// Where a guess was wrong, and which.
+    wrong: Vec<(u32, Origin)>,
+    /// Where proven code does what proven code does not do.
+    odd: Vec<u32>,
 }
 
 impl Walk<'_> {
-    fn run(&mut self) {
-        loop {
-            if let Some(root) = self.hard.pop() {
-                self.line(root, true);
-            } else if let Some(root) = self.soft.pop_front() {
-                self.line(root, false);
-            } else {
-                return;
-            }
+    fn run_proven(&mut self) {
+        while let Some((root, origin)) = self.proven.pop() {
+            self.line(root, origin);
         }
     }
 
+    fn run(&mut self) {
+        while let Some((root, origin)) = self.later.pop_front() {
+            self.line(root, origin);
+            self.run_proven();
+        }
+    }
+
+    /// What was wrong in this pass: lines that went where no code is, and those that are loaded.
+    fn judge(&mut self) -> Vec<(u32, Origin)> {
+        let mut wrong = std::mem::take(&mut self.wrong);
+        for line in &self.lines {
+            let loaded = line.addresses.clone().step_by(2).find(|at| {
+                let offset = self.memory.offset(*at).unwrap_or(usize::MAX);
+                match line.origin {
+                    Origin::Guessed(_) => self.marks.is_perhaps_loaded(offset),
+                    _ => self.marks.is_loaded(offset),
+                }
+            });
+            wrong.extend(loaded.map(|at| (at, line.origin)));
+        }
+        wrong
+    }
+
+    fn fail(&mut self, at: u32, origin: Origin) {
+        match origin {
+            Origin::Proven => self.odd.push(at),
+            _ => self.wrong.push((at, origin)),
+        }
+    }
+
+    fn in_text(&self, at: u32) -> bool {
+        self.text
+            .iter()
+            .any(|(from, to)| (*from..*to).contains(&at))
+    }
+
     /// Follows one line of code to where it branches away or is known already.
-    fn line(&mut self, root: Root, certain: bool) {
+    fn line(&mut self, root: Root, origin: Origin) {
         let Root {
             address: mut at,
             isa,
         } = root;
-        if at & (isa.alignment() - 1) != 0 {
+        if origin
+            .address()
+            .is_some_and(|address| self.blocked.contains(&address))
+        {
             return;
         }
         let (mut it, mut links) = (ItState::NONE, false);
-        while let Some((step, after)) = self.take(at, isa, it, certain) {
+        let mut pointer = Pointer::default();
+        while let Some((step, after)) = self.take(at, isa, it, origin) {
+            let encoding = self.memory.fetch(at, isa);
+            if let Some((place, len)) = encoding.and_then(|found| pointer.next(found, &step)) {
+                self.data(place, len, origin);
+            }
             let next = at.wrapping_add(step.len);
             let returns = std::mem::replace(&mut links, step.links);
-            if !self.go(&step, at, isa, returns) {
-                return;
-            }
+            let goes_on = self.go(&step, at, isa, returns, origin);
             (at, it) = (next, after);
+            if !goes_on {
+                break;
+            }
+        }
+        if origin != Origin::Proven && at != root.address {
+            self.lines.push(Line {
+                addresses: root.address..at,
+                origin,
+            });
         }
     }
 
     /// Marks the instruction at `at`; `None` where there is none, or it was seen already.
-    fn take(&mut self, at: u32, isa: Isa, it: ItState, certain: bool) -> Option<(Step, ItState)> {
-        let offset = self.memory.offset(at)?;
+    fn take(&mut self, at: u32, isa: Isa, it: ItState, origin: Origin) -> Option<(Step, ItState)> {
+        let found = self.memory.offset(at).filter(|_| self.in_text(at));
+        let aligned = at & (isa.alignment() - 1) == 0;
+        let Some(offset) = found.filter(|_| aligned) else {
+            self.fail(at, origin);
+            return None;
+        };
         match self.marks.get(offset) {
-            Mark::Start(..) => return None,
-            Mark::Body => {
-                self.conflicts.push(at);
+            Mark::Start(found, _) if found == isa => return None,
+            Mark::Unknown => {}
+            // Proven code that loads itself stays code.
+            Mark::Data if origin == Origin::Proven => self.odd.push(at),
+            _ => {
+                self.fail(at, origin);
                 return None;
             }
-            Mark::Data if !certain => return None,
-            Mark::Data => self.conflicts.push(at),
-            Mark::Unknown => {}
         }
         let encoding = self.memory.fetch(at, isa)?;
+        let step = step(encoding, at, it);
         // Zeros are padding: no compiler makes them.
-        if self.memory.word(at).is_none_or(|word| word == 0) && !certain {
+        let zero = self.memory.word(at).is_none_or(|word| word == 0);
+        if (zero || !step.plausible) && origin != Origin::Proven {
+            self.fail(at, origin);
             return None;
         }
-        let step = step(encoding, at, it);
-        self.marks.code(offset, step.len as usize, isa, it);
+        let len = step.len as usize;
+        match origin {
+            Origin::Proven => self.marks.code(offset, len, isa, it),
+            _ => self.marks.soft_code(offset, len, isa, it),
+        }
         if let Some((literal, len)) = step.literal {
-            self.data(literal, len);
+            self.data(literal, len, origin);
         }
         Some((step, advance(encoding, it)))
     }
 
-    fn data(&mut self, at: u32, len: u32) {
-        if let Some(offset) = self.memory.offset(at)
-            && self.marks.data(offset, len as usize)
-        {
-            self.conflicts.push(at);
+    fn data(&mut self, at: u32, len: u32, origin: Origin) {
+        if let Some(offset) = self.memory.offset(at) {
+            let guessed = matches!(origin, Origin::Guessed(_));
+            self.marks.data(offset, len as usize, guessed);
         }
     }
 
-    fn push(&mut self, address: u32, isa: Isa) {
-        let seen = |offset| matches!(self.marks.get(offset), Mark::Start(..));
-        if !self.memory.offset(address).is_none_or(seen) {
-            self.hard.push(Root { address, isa });
+    /// Code is at `address`, too, as sure as its `origin`.
+    fn push(&mut self, address: u32, isa: Isa, origin: Origin) {
+        let seen = |offset| matches!(self.marks.get(offset), Mark::Start(found, _) if found == isa);
+        if self.memory.offset(address).is_some_and(seen) {
+            return;
         }
+        let root = Root { address, isa };
+        // A function is one for itself: what calls or ends in it may be wrong all the same.
+        match origin {
+            Origin::Proven => self.proven.push((root, origin)),
+            _ if self.named.contains(&address) => {
+                self.later.push_back((root, Origin::Named(address)));
+            }
+            _ => self.proven.push((root, origin)),
+        }
+    }
+
+    /// What stands behind a call, and what a table seems to say, may be code.
+    fn guess(&mut self, address: u32, isa: Isa) {
+        let root = Root { address, isa };
+        self.later.push_back((root, Origin::Guessed(address)));
     }
 
     /// Notes where else the code goes on; whether at the next instruction, too.
-    fn go(&mut self, step: &Step, at: u32, isa: Isa, returns: bool) -> bool {
+    fn go(&mut self, step: &Step, at: u32, isa: Isa, returns: bool, origin: Origin) -> bool {
         let next = at.wrapping_add(step.len);
         match step.address {
             // A return address that code makes for itself.
-            Some((Register::LR, address)) => self.push(address & !1, isa),
-            // A place that is branched to all the same is code.
-            Some((_, address)) => self.data(address & !1, isa.alignment()),
-            None => {}
+            Some((Register::LR, address)) => self.guess(address & !1, isa),
+            // Code or data: what is done with it tells ([`Pointer`]).
+            Some(_) | None => {}
         }
         match step.next {
             Next::Falls => true,
+            // A trampoline does what stood here, and goes on behind it.
+            Next::Branch { to, .. } if self.rooms.iter().any(|room| room.contains(&to)) => true,
             Next::Branch { to, conditional } => {
-                self.push(to, isa);
+                self.push(to, isa, origin);
                 conditional
             }
             Next::Call(target) => {
-                if let Some((address, isa)) = target {
-                    self.push(address, isa);
+                match target {
+                    Some((address, isa)) if origin == Origin::Proven => {
+                        self.push(address, isa, origin);
+                    }
+                    // A guess that calls out of the text is none.
+                    Some((address, _)) if !self.in_text(address) => self.fail(at, origin),
+                    Some((address, isa)) => {
+                        let root = Root { address, isa };
+                        self.later.push_back((root, Origin::Named(address)));
+                    }
+                    None => {}
                 }
-                self.soft.push_back(Root { address: next, isa });
+                self.guess(next, isa);
                 false
             }
             Next::Away { conditional, by } => {
-                self.jump(by, at, isa);
+                self.jump(by, at, isa, origin);
                 if returns && !conditional {
-                    self.soft.push_back(Root { address: next, isa });
+                    self.guess(next, isa);
                 }
                 conditional
             }
-            Next::Stops => false,
+            // A mark of a bug is answered somewhere, and compilers put code behind it.
+            Next::Stops => {
+                if step.plausible {
+                    self.guess(next, isa);
+                }
+                false
+            }
         }
     }
 
-    fn jump(&mut self, by: Jump, at: u32, isa: Isa) {
+    fn jump(&mut self, by: Jump, at: u32, isa: Isa, origin: Origin) {
         match by {
             Jump::Unknown => {}
             Jump::Register(register) => {
-                let to = self.near(register, at, isa);
-                to.into_iter().for_each(|to| self.pointed(to, isa));
+                if let Some(to) = self.before(isa).value(register, at) {
+                    self.pointed(to.value, isa);
+                }
             }
             Jump::Literal(literal) => {
                 let to = self.memory.word(literal).unwrap_or(0);
                 self.pointed(to, isa);
             }
-            Jump::Near(to) => self.push(to, isa),
-            Jump::Switch(to) => self.push(to, Isa::A32),
-            Jump::Table(table) => self.table(table, at, isa),
+            Jump::Near(to) => self.guess(to, isa),
+            Jump::Switch(to) => self.push(to, Isa::A32, origin),
+            Jump::Table(table) => self.table(table, at, isa, origin),
         }
     }
 
-    /// A jump table: data, or branches, and where they go.
-    fn table(&mut self, table: Table, at: u32, isa: Isa) {
-        let bound = self.bound(at, isa, table.index);
-        let place = match table.at {
-            Some(place) => Some(place.from(at)),
-            None => self.near(table.base, at, isa),
-        };
-        let Some(place) = place else { return };
-        match table.kind {
-            TableKind::Addresses => self.addresses(place, bound, at, isa),
-            TableKind::Code => self.branches(place, bound, isa),
-            kind => self.offsets(place, bound, entry_size(kind), isa),
+    fn before(&self, isa: Isa) -> Before<'_> {
+        Before {
+            memory: self.memory,
+            marks: &self.marks,
+            isa,
         }
     }
 
     /// Code at an address that was read from memory, where bit 0 tells the instruction set.
     fn pointed(&mut self, to: u32, isa: Isa) {
         match (to & 1, isa) {
-            (1, _) => self.push(to & !1, Isa::T32),
-            (_, Isa::A32) => self.push(to, Isa::A32),
+            (1, _) => self.guess(to & !1, Isa::T32),
+            (_, Isa::A32) => self.guess(to, Isa::A32),
             // A Thumb kernel's own tables have bit 0 set but where they are for LDR pc.
             _ => {}
         }
     }
 
-    /// How many entries a table has whose index is checked before `at`.
-    fn bound(&self, at: u32, isa: Isa, index: Register) -> Option<u32> {
-        let compare = self.earlier(at, isa).find_map(|step| step.compare);
-        compare
-            .filter(|(register, _)| *register == index)
-            .map(|(_, most)| most.saturating_add(1))
+    /// A jump table: data, or branches, and where they go.
+    fn table(&mut self, table: Table, at: u32, isa: Isa, origin: Origin) {
+        if table.kind == TableKind::Code {
+            return self.code_table(table, at, isa, origin);
+        }
+        let bound = self.before(isa).bound(table.index, at);
+        let place = match table.at {
+            Some(place) => place.from(at),
+            None => match self.before(isa).value(table.base, at) {
+                Some(place) => place.value,
+                None => return,
+            },
+        };
+        // Only a bound proves how long it is.
+        let origin = bound.map_or(Origin::Guessed(at), |_| origin);
+        match table.kind {
+            TableKind::Addresses => self.addresses(place, bound, at, (isa, origin)),
+            kind => self.offsets(place, bound, entry_size(kind), (isa, origin)),
+        }
     }
 
-    /// The address that a register got before `at`.
-    fn near(&self, register: Register, at: u32, isa: Isa) -> Option<u32> {
-        let written = self
-            .earlier(at, isa)
-            .find(|step| step.writes.contains(register))?;
-        written.address.map(|(_, address)| address)
+    /// One of a table's targets, of a table that is as sure as its `origin`.
+    fn target(&mut self, to: u32, isa: Isa, origin: Origin) {
+        match origin {
+            Origin::Guessed(_) => self.guess(to, isa),
+            _ => self.push(to, isa, origin),
+        }
     }
 
-    /// The instructions before `at`, the nearest first.
-    fn earlier(&self, at: u32, isa: Isa) -> impl Iterator<Item = Step> {
-        let end = self.memory.offset(at).unwrap_or(0);
-        let start = end.saturating_sub(4 * LOOK_BACK);
-        let starts = self.marks.iter(start..end).rev();
-        starts.filter_map(move |(offset, mark)| {
-            let address = self.memory.address(offset);
-            let known = matches!(mark, Mark::Start(found, _) if found == isa);
-            let known = known || isa == Isa::A32 && offset % 4 == 0 && mark != Mark::Data;
-            let encoding = self.memory.fetch(address, isa).filter(|_| known)?;
-            Some(step(encoding, address, ItState::NONE))
-        })
-    }
-
-    fn addresses(&mut self, table: u32, bound: Option<u32>, at: u32, isa: Isa) {
-        for n in 0..bound.unwrap_or(MAX_TABLE).min(MAX_TABLE) {
+    fn addresses(&mut self, table: u32, bound: Option<u32>, at: u32, how: (Isa, Origin)) {
+        let (isa, origin) = how;
+        for n in 0..bound.unwrap_or(MAX_TABLE) {
             let entry = table.wrapping_add(4 * n);
             let Some(to) = self.memory.word(entry) else {
                 return;
             };
             // Without a bound the table ends where its words point somewhere else.
-            let near = (to & !1).abs_diff(at) < 1 << 16 && self.memory.offset(to).is_some();
+            let near = (to & !1).abs_diff(at) < 1 << 16 && self.in_text(to);
             let taken = self
                 .memory
                 .offset(entry)
                 .map(|offset| self.marks.get(offset));
-            if !near || bound.is_none() && matches!(taken, Some(Mark::Start(..))) {
+            if bound.is_none() && (!near || matches!(taken, Some(Mark::Start(..)))) {
                 return;
             }
-            self.data(entry, 4);
-            self.push(to & !1, isa);
+            self.data(entry, 4, origin);
+            self.target(to & !1, isa, origin);
         }
     }
 
-    fn branches(&mut self, table: u32, bound: Option<u32>, isa: Isa) {
-        for n in 0..bound.unwrap_or(MAX_TABLE).min(MAX_TABLE) {
-            let entry = table.wrapping_add(4 * n);
-            self.push(entry, isa);
-            let branch = self
-                .memory
-                .word(entry)
-                .is_some_and(|word| word >> 24 == 0xea);
-            if !branch && bound.is_none() {
-                return;
+    /// `add pc, pc, index, lsl #2`: over distances that were loaded, or into branches; other
+    /// shifts go into code that was unrolled.
+    fn code_table(&mut self, table: Table, at: u32, isa: Isa, origin: Origin) {
+        let behind = table.at.map_or(at, |place| place.from(at));
+        if table.shift != 2 {
+            return self.guess(behind, isa);
+        }
+        let before = self.before(isa);
+        if let Some(found) = before.distances(table.index, at) {
+            let origin = if found.place.straight {
+                origin
+            } else {
+                Origin::Guessed(at)
+            };
+            for n in 0..found.entries {
+                let entry = found.place.value.wrapping_add(found.size * n);
+                let Some(distance) = self.entry(entry, found.size, found.signed) else {
+                    return self.fail(at, origin);
+                };
+                self.data(entry, found.size, origin);
+                let to = behind.wrapping_add(distance.wrapping_mul(4));
+                self.target(to, isa, origin);
             }
+            return;
+        }
+        let Some(bound) = before.bound(table.index, at) else {
+            return;
+        };
+        let entries = (0..bound).map(|n| behind.wrapping_add(4 * n));
+        let branches = |entry: &u32| {
+            let word = self.memory.word(*entry);
+            word.is_some_and(|word| word >> 24 == 0xea)
+        };
+        if entries.clone().all(|entry| branches(&entry)) {
+            entries.for_each(|entry| self.push(entry, isa, origin));
         }
     }
 
-    fn offsets(&mut self, table: u32, bound: Option<u32>, size: u32, isa: Isa) {
+    /// An entry of one or two bytes.
+    fn entry(&self, at: u32, size: u32, signed: bool) -> Option<u32> {
+        let byte = |at: u32| {
+            let offset = self.memory.offset(at)?;
+            self.memory.bytes.get(offset).copied()
+        };
+        let low = byte(at)?;
+        Some(match (size, signed) {
+            (1, false) => u32::from(low),
+            (1, true) => low.cast_signed() as u32,
+            (_, false) => u16::from_le_bytes([low, byte(at.wrapping_add(1))?]).into(),
+            (_, true) => i16::from_le_bytes([low, byte(at.wrapping_add(1))?]) as u32,
+        })
+    }
+
+    fn offsets(&mut self, table: u32, bound: Option<u32>, size: u32, how: (Isa, Origin)) {
+        let (isa, origin) = how;
         let mut nearest = u32::MAX;
-        for n in 0..bound.unwrap_or(MAX_TABLE).min(MAX_TABLE) {
+        for n in 0..bound.unwrap_or(MAX_TABLE) {
             let entry = table.wrapping_add(size * n);
-            let half = self.memory.half(entry & !1).map(u32::from);
-            let distance = half.map(|half| match size {
-                1 => half >> (8 * (entry & 1)) & 0xff,
-                _ => half,
-            });
-            let Some(distance) = distance else { return };
+            let Some(distance) = self.entry(entry, size, false) else {
+                return;
+            };
             // Without a bound the table ends where the nearest target begins.
             if bound.is_none() && entry >= nearest {
                 return;
             }
             let to = table.wrapping_add(2 * distance);
             nearest = nearest.min(to);
-            self.data(entry, size);
-            self.push(to, isa);
+            self.data(entry, size, origin);
+            self.target(to, isa, origin);
         }
     }
 }

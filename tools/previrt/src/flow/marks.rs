@@ -33,6 +33,14 @@ const BODY: u8 = 3;
 const DATA: u8 = 4;
 /// Something loads it.
 const LOADED: u8 = 0x80;
+/// What loads it is itself no more than what stands behind a call.
+const GUESSED: u8 = 0x40;
+/// An instruction that is code only if what leads to it is.
+const SOFT: u8 = 0x20;
+/// All that is known beside what it is.
+const USED: u8 = LOADED | GUESSED;
+/// What a mark is, without what else is known of it.
+const KIND: u8 = 0x07;
 
 impl Marks {
     /// Of `len` bytes, of which nothing is known.
@@ -45,7 +53,7 @@ impl Marks {
     /// What the halfword at `offset` bytes is.
     pub fn get(&self, offset: usize) -> Mark {
         let Packed(kind, it) = self.marks.get(offset / 2).copied().unwrap_or_default();
-        match kind & !LOADED {
+        match kind & KIND {
             START_A32 => Mark::Start(Isa::A32, ItState::NONE),
             START_T32 => Mark::Start(Isa::T32, ItState::from_bits(it)),
             BODY => Mark::Body,
@@ -56,49 +64,64 @@ impl Marks {
 
     fn set(&mut self, offset: usize, packed: Packed) {
         if let Some(mark) = self.marks.get_mut(offset / 2) {
-            *mark = Packed(packed.0 | mark.0 & LOADED, packed.1);
+            *mark = Packed(packed.0 | mark.0 & USED, packed.1);
         }
     }
 
     /// An instruction of `len` bytes is at `offset`.
     pub fn code(&mut self, offset: usize, len: usize, isa: Isa, it: ItState) {
+        self.instruction(offset, len, isa, it, 0);
+    }
+
+    /// An instruction of `len` bytes is at `offset`, if what leads to it is code.
+    pub fn soft_code(&mut self, offset: usize, len: usize, isa: Isa, it: ItState) {
+        self.instruction(offset, len, isa, it, SOFT);
+    }
+
+    fn instruction(&mut self, offset: usize, len: usize, isa: Isa, it: ItState, soft: u8) {
         let kind = if isa == Isa::A32 {
             START_A32
         } else {
             START_T32
         };
-        self.set(offset, Packed(kind, it.into_bits()));
+        self.set(offset, Packed(kind | soft, it.into_bits()));
         if len > 2 {
-            self.set(offset + 2, Packed(BODY, 0));
+            self.set(offset + 2, Packed(BODY | soft, 0));
         }
     }
 
-    /// `len` bytes of data are at `offset`; what is code stays so. Whether any was code.
-    pub fn data(&mut self, offset: usize, len: usize) -> bool {
+    /// `len` bytes of data are at `offset`, which something loads; `guessed` if that itself may
+    /// be no code. What is code stays so.
+    pub fn data(&mut self, offset: usize, len: usize, guessed: bool) {
         let first = offset / 2;
         let last = (offset + len.max(1)).div_ceil(2).min(self.marks.len());
-        let Some(marks) = self.marks.get_mut(first..last) else {
-            return false;
-        };
-        let mut code = false;
-        for mark in marks {
-            match mark.0 & !LOADED {
-                UNKNOWN | DATA => *mark = Packed(DATA | LOADED, 0),
-                _ => (mark.0, code) = (mark.0 | LOADED, true),
-            }
+        let loaded = if guessed { GUESSED } else { LOADED };
+        for mark in self.marks.get_mut(first..last).unwrap_or_default() {
+            *mark = match mark.0 & KIND {
+                UNKNOWN | DATA => Packed(DATA | mark.0 & USED | loaded, 0),
+                _ => Packed(mark.0 | loaded, mark.1),
+            };
         }
-        code
     }
 
-    /// What is loaded as data, and nothing known of the rest.
-    pub fn data_alone(&self) -> Self {
-        let keep = |mark: &Packed| match mark.0 & LOADED {
-            0 => Packed::default(),
-            _ => Packed(DATA | LOADED, 0),
-        };
-        Self {
-            marks: self.marks.iter().map(keep).collect(),
-        }
+    /// Whether what is at `offset` is code only if what leads to it is.
+    pub fn is_soft(&self, offset: usize) -> bool {
+        self.has(offset, SOFT)
+    }
+
+    /// Whether code that is no guess loads what is at `offset`.
+    pub fn is_loaded(&self, offset: usize) -> bool {
+        self.has(offset, LOADED)
+    }
+
+    /// Whether anything loads what is at `offset`.
+    pub fn is_perhaps_loaded(&self, offset: usize) -> bool {
+        self.has(offset, LOADED | GUESSED)
+    }
+
+    fn has(&self, offset: usize, flags: u8) -> bool {
+        let mark = self.marks.get(offset / 2);
+        mark.is_some_and(|mark| mark.0 & flags != 0)
     }
 
     /// Every halfword's offset and mark within `range` of bytes.

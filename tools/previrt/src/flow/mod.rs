@@ -1,23 +1,29 @@
 //! Following the code of an image that has no mapping symbols.
 //!
 //! Kernel text holds literals and jump tables between the instructions. What the code loads by
-//! the PC is data; what it branches to is code. Both are certain where they start from code
-//! that is certain: functions' names, tables that the kernel itself uses. One thing is not: a
-//! call may never come back, and what stands behind it may be a literal. So what follows a
-//! call is looked at last, when the literals of the rest are known, and the whole is done
-//! again with the literals that were found until nothing changes ([`follow`]).
+//! the PC is data; what it branches to is code. One thing is not known: a call may never come
+//! back, and what stands behind it may be a literal. So that is a guess ([`follow`]), as is what
+//! has a name and what something points to. A guess becomes a proof where nothing is left that
+//! it could be mistaken for: where each word of a function is explained ([`closed`]), all code
+//! of it is known, with it all that it loads, and none of that was taken for code.
 
+pub mod closed;
 mod engine;
+mod jump;
 pub mod marks;
 pub mod memory;
 mod step;
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Follow, follow};
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use std::collections::HashSet;
+use std::ops::Range;
 use step::{Next, step};
 
-pub use step::decode;
+pub use step::{decode, plausible};
 
 /// An address where code begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +32,19 @@ pub struct Root {
     pub address: u32,
     /// In which instruction set.
     pub isa: Isa,
+}
+
+/// Where code begins.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// For certain.
+    pub certain: Vec<Root>,
+    /// As it seems.
+    pub likely: Vec<Root>,
+    /// Functions' addresses, each of which is judged for itself.
+    pub named: HashSet<u32>,
+    /// Rooms of trampolines: a branch into one comes back behind itself.
+    pub rooms: Vec<Range<u32>>,
 }
 
 /// Where the instruction `encoding` at `at` calls, if it does so by a constant.

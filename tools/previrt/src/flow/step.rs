@@ -5,8 +5,8 @@
 //! how long a jump table is, and that a return address is made by hand.
 
 use hanok_decode::aarch32::{
-    Encoding, Exception, Flow, Instruction, Isa, ItState, Register, Registers, Table, TableKind,
-    Use, decode_a32, decode_t32,
+    Definition, Encoding, Exception, Flow, Instruction, Isa, ItState, Operation, Register,
+    Registers, Table, TableKind, Use, decode_a32, decode_t32,
 };
 
 /// Where the code goes on.
@@ -69,6 +69,66 @@ pub struct Step {
     pub links: bool,
     /// Registers that it may write.
     pub writes: Registers,
+    /// Whether it may write flags.
+    pub sets_flags: bool,
+    /// Whether a compiler or a programmer of a kernel would have made it.
+    pub plausible: bool,
+}
+
+impl Step {
+    /// Whether the next instruction may be executed after it.
+    pub const fn may_fall(&self) -> bool {
+        match self.next {
+            Next::Falls | Next::Call(_) => true,
+            Next::Branch { conditional, .. } | Next::Away { conditional, .. } => conditional,
+            Next::Stops => false,
+        }
+    }
+
+    /// Whether it calls something, which may write what a function need not keep.
+    pub const fn calls(&self) -> bool {
+        matches!(self.next, Next::Call(_))
+    }
+}
+
+/// Coprocessors that ARMv7-A and what came before it have: XScale's and iWMMXt (0, 1), I/O
+/// processors' (6), VFP (10, 11), XScale's performance counters, debug, and the system's.
+const COPROCESSORS: [u8; 7] = [0, 1, 6, 10, 11, 14, 15];
+
+/// Whether a compiler or a kernel's programmer would have made it: what the manual defines, the
+/// kernel's own mark of a bug, and no coprocessor that nobody built.
+pub fn plausible(found: &Instruction) -> bool {
+    let defined = match found.flow {
+        Flow::Exception(Exception::Undefined) => {
+            marks_bug(found.encoding) || moves_vfp(found.encoding)
+        }
+        _ if moves_vfp(found.encoding) => true,
+        _ => found.definition == Definition::Defined,
+    };
+    let known = match found.sensitive.map(|found| found.operation) {
+        Some(Operation::Coprocessor(coprocessor)) => COPROCESSORS.contains(&coprocessor.number),
+        _ => true,
+    };
+    defined && known
+}
+
+/// A move to or from a register of the VFP unit, of which Krait and Scorpion have more than the
+/// manual: their counters are there.
+const fn moves_vfp(encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::A32(word) => word & 0x0fe0_0f10 == 0x0ee0_0a10 && word >> 28 != 0xf,
+        Encoding::Wide(word) => word & 0xffe0_0f10 == 0xeee0_0a10,
+        Encoding::Narrow(_) => false,
+    }
+}
+
+/// Permanently undefined: what Linux has for BUG() and for breakpoints of its own.
+const fn marks_bug(encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::A32(word) => word & 0xfff0_00f0 == 0xe7f0_00f0,
+        Encoding::Narrow(half) => half >> 8 == 0xde,
+        Encoding::Wide(word) => word & 0xfff0_f000 == 0xf7f0_a000,
+    }
 }
 
 /// The instruction `encoding`, at `it`.
@@ -104,6 +164,8 @@ pub fn step(encoding: Encoding, at: u32, it: ItState) -> Step {
         },
         compare: compare(encoding),
         writes: found.effects.writes,
+        sets_flags: !found.effects.flags_written.is_empty(),
+        plausible: plausible(&found),
         links: matches!(
             encoding,
             Encoding::A32(0xe1a0_e00f) | Encoding::Narrow(0x46fe)

@@ -15,7 +15,8 @@ pub struct Addresses {
 }
 
 /// Before the names: offsets and the base (4.6 to 6.3), or whole addresses (older, and those
-/// without CONFIG_KALLSYMS_BASE_RELATIVE); behind the tokens: offsets and the base (since 6.4).
+/// without CONFIG_KALLSYMS_BASE_RELATIVE); behind the tokens: offsets and the base (since 6.4),
+/// or whole addresses (where `kallsyms_relative_base` is gone, as in 7.2).
 pub fn find(image: &[u8], tokens: &Tokens, names: &Names) -> Option<Addresses> {
     let count = names.list.len();
     let len = count.checked_mul(4)?;
@@ -25,6 +26,7 @@ pub fn find(image: &[u8], tokens: &Tokens, names: &Names) -> Option<Addresses> {
         .and_then(relative)
         .or_else(|| relative(align(tokens.range.1)))
         .or_else(|| before(0).and_then(|start| absolute(image, start, count)))
+        .or_else(|| absolute(image, align(tokens.range.1), count))
 }
 
 fn words(image: &[u8], start: usize, count: usize) -> Option<Vec<u32>> {

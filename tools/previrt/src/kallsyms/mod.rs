@@ -44,14 +44,17 @@ pub struct Kallsyms {
 
 /// The kallsyms of an uncompressed kernel image.
 pub fn recover(image: &[u8]) -> Result<Kallsyms> {
-    tokens::find_all(image)
-        .into_iter()
-        .find_map(|tokens| {
-            let names = names::find(image, &tokens)?;
-            let addresses = addresses::find(image, &tokens, &names)?;
-            Some(join(&tokens, names, addresses))
-        })
-        .ok_or_else(missing)
+    let mut refusal = missing();
+    for tokens in tokens::find_all(image) {
+        let Some(names) = names::find(image, &tokens) else {
+            continue;
+        };
+        match addresses::find(image, &tokens, &names) {
+            Some(addresses) => return Ok(join(&tokens, names, addresses)),
+            None => refusal = without_addresses(names.list.len()),
+        }
+    }
+    Err(refusal)
 }
 
 fn join(tokens: &tokens::Tokens, names: names::Names, addresses: addresses::Addresses) -> Kallsyms {
@@ -79,6 +82,16 @@ fn missing() -> Refusal {
         "this image has no symbols",
         "its functions are found by the kernel's own list of names (kallsyms), which is not there",
         "give the vmlinux of the same build, or build the kernel with CONFIG_KALLSYMS=y",
+    )
+}
+
+fn without_addresses(names: usize) -> Refusal {
+    Refusal::new(
+        "this image's symbols have no addresses",
+        format!(
+            "kallsyms has {names} names, and no list of addresses where Linux up to 7.2 has it"
+        ),
+        "give the vmlinux of the same build",
     )
 }
 

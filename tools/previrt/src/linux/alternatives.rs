@@ -9,12 +9,12 @@
 //! found so that a report can name them.
 
 use super::exceptions::note;
-use super::runs::longest;
+use super::runs::{Run, longest};
 use super::{Tables, Text};
-use crate::flow::Root;
 use crate::flow::memory::Memory;
+use crate::flow::{Root, decode, plausible};
 use crate::sweep::fetch;
-use hanok_decode::aarch32::{Encoding, Isa};
+use hanok_decode::aarch32::{Encoding, Isa, ItState};
 
 /// An instruction that is exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,33 +27,78 @@ pub struct Alternative {
     pub other: Encoding,
 }
 
+/// How an entry says where its place is.
+#[derive(Clone, Copy)]
+enum Form {
+    /// By its address, until Linux 5.10.
+    Absolute,
+    /// By the distance from the entry to it, since 5.11.
+    Relative,
+}
+
+impl Form {
+    /// The place that the word at `at` names.
+    fn place(self, memory: Memory<'_>, at: u32) -> Option<u32> {
+        let word = memory.word(at)?;
+        Some(match self {
+            Self::Absolute => word,
+            Self::Relative => at.wrapping_add(word),
+        })
+    }
+}
+
 pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Tables) {
-    let place = |at: u32| {
-        let distance = memory.word(at)?;
-        // Tables of `.init` are behind the text.
-        let to = at.wrapping_add(distance);
-        (distance >> 31 == 1 && to % isa.alignment() == 0 && text.contains(to)).then_some(to)
-    };
-    let pair = |at: u32, _: Option<u32>| place(at).is_some() && place(at.wrapping_add(4)).is_none();
-    // Code in data sections is exchanged, too.
-    let anywhere = |at: u32| {
-        let to = at.wrapping_add(memory.word(at)?);
-        (to % isa.alignment() == 0 && memory.offset(to).is_some()).then_some(to)
-    };
-    let apart = |at: u32| {
-        let far = anywhere(at).is_some_and(|to| to.abs_diff(at) > 1 << 12);
-        far && place(at.wrapping_add(4)).is_none()
-    };
-    if let Some(run) = longest(memory, 8, pair) {
-        let run = run.extended(8, apart);
+    let runs = [Form::Relative, Form::Absolute].map(|form| (run(memory, text, isa, form), form));
+    let longer = runs
+        .into_iter()
+        .filter_map(|(run, form)| Some((run?, form)));
+    if let Some((run, form)) = longer.max_by_key(|(run, _)| run.entries) {
         note(tables, ".alt.smp.init", run, 8);
         for at in run.each(8) {
-            alternative(memory, at, anywhere(at), isa, tables);
+            alternative(memory, at, form.place(memory, at), isa, tables);
         }
     }
-    if let Some(run) = longest(memory, 4, |at, _| place(at).is_some()) {
+    let place = |at: u32| in_text(memory, text, isa, Form::Relative, at);
+    if let Some(run) = longest(memory, 4, |at, _| place(at)) {
         note(tables, ".pv_table", run, 4);
     }
+}
+
+/// Whether the word at `at` names a place in the text.
+fn in_text(memory: Memory<'_>, text: &Text, isa: Isa, form: Form, at: u32) -> bool {
+    // Tables of `.init` are behind the text.
+    let behind = || memory.word(at).is_some_and(|word| word >> 31 == 1);
+    let place = form.place(memory, at);
+    place.is_some_and(|to| to % isa.alignment() == 0 && text.contains(to)) && behind()
+}
+
+/// The table, if it is of this form.
+fn run(memory: Memory<'_>, text: &Text, isa: Isa, form: Form) -> Option<Run> {
+    // It is among the kernel's tables of `.init`, behind the text.
+    let init = text.ranges.last().map_or(u32::MAX, |(from, _)| *from);
+    let place = |at: u32| at > init && in_text(memory, text, isa, form, at);
+    let other = |at: u32| {
+        let offset = memory.offset(at.wrapping_add(4))?;
+        fetch(memory.bytes, offset, isa)
+    };
+    let pair = |at: u32, _: Option<u32>| {
+        place(at)
+            && !place(at.wrapping_add(4))
+            && other(at).is_some_and(|other| {
+                let found = decode(other, ItState::NONE);
+                found.condition.is_always() && plausible(&found)
+            })
+    };
+    // Code in data sections is exchanged, too.
+    let apart = |at: u32| {
+        let to = form.place(memory, at);
+        let far = to.is_some_and(|to| {
+            let aligned = to % isa.alignment() == 0 && memory.offset(to).is_some();
+            aligned && to.abs_diff(at) > 1 << 12
+        });
+        far && !place(at.wrapping_add(4))
+    };
+    longest(memory, 8, pair).map(|run| run.extended(8, apart))
 }
 
 fn alternative(memory: Memory<'_>, at: u32, place: Option<u32>, isa: Isa, tables: &mut Tables) {

@@ -14,6 +14,7 @@ pub mod vectors;
 
 use crate::flow::Root;
 use crate::flow::memory::Memory;
+use crate::kallsyms::Symbol;
 use hanok_decode::aarch32::Isa;
 
 /// Fewer entries are no table.
@@ -61,12 +62,12 @@ pub struct Tables {
     pub alternatives: Vec<alternatives::Alternative>,
 }
 
-/// Finds all tables of an image whose code is in `text` and of `isa`.
-pub fn find(memory: Memory<'_>, text: &Text, isa: Isa) -> Tables {
+/// Finds all tables of an image whose code is in `text` and of `isa`, and has these `symbols`.
+pub fn find(memory: Memory<'_>, text: &Text, symbols: &[Symbol], isa: Isa) -> Tables {
     let mut tables = Tables::default();
     exceptions::find(memory, text, isa, &mut tables);
     jump_labels::find(memory, text, isa, &mut tables);
     alternatives::find(memory, text, isa, &mut tables);
-    unwind::find(memory, text, isa, &mut tables);
+    unwind::find(memory, text, symbols, isa, &mut tables);
     tables
 }

@@ -7,12 +7,24 @@ use super::runs::longest;
 use super::{Tables, Text};
 use crate::flow::Root;
 use crate::flow::memory::Memory;
+use crate::kallsyms::Symbol;
 use hanok_decode::aarch32::Isa;
+use std::collections::HashSet;
 
 /// EXIDX_CANTUNWIND: also what the linker writes behind the last function of a file.
 const CANNOT_UNWIND: u32 = 1;
 
-pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Tables) {
+/// So many of so many functions have a name at least; `.exit.text` has none.
+const NAMED: usize = 9;
+const NAMED_OF: usize = 10;
+
+pub(super) fn find(
+    memory: Memory<'_>,
+    text: &Text,
+    symbols: &[Symbol],
+    isa: Isa,
+    tables: &mut Tables,
+) {
     let function = |at: u32| {
         let distance = memory.word(at).filter(|distance| distance >> 31 == 0)?;
         let to = at.wrapping_add(((distance << 1) as i32 >> 1) as u32);
@@ -28,13 +40,20 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
                 || how >> 31 == 0 && how >> 30 != 0
                 || how < 1 << 26 && how != 0)
     };
-    if let Some(run) = longest(memory, 8, entry) {
-        note(tables, ".ARM.unwind_idx", run, 8);
-        for at in run.each(8) {
-            let known = memory.word(at.wrapping_add(4)) != Some(CANNOT_UNWIND);
-            if let (Some(address), true) = (function(at), known) {
-                tables.functions.push(Root { address, isa });
-            }
-        }
+    let Some(run) = longest(memory, 8, entry) else {
+        return;
+    };
+    let known = |at: &u32| memory.word(at.wrapping_add(4)) != Some(CANNOT_UNWIND);
+    let functions: Vec<u32> = run.each(8).filter(known).filter_map(function).collect();
+    // A run of something else would name no functions.
+    let names: HashSet<u32> = symbols.iter().map(|symbol| symbol.address).collect();
+    let named = functions.iter().filter(|at| names.contains(at)).count();
+    if named * NAMED_OF < functions.len() * NAMED {
+        return;
     }
+    note(tables, ".ARM.unwind_idx", run, 8);
+    let roots = functions.into_iter();
+    tables
+        .functions
+        .extend(roots.map(|address| Root { address, isa }));
 }

@@ -59,42 +59,70 @@ pub struct Patched {
 
 /// Rewrites what was found in a file.
 pub fn patch(scan: &Scan, options: impl Into<Options>) -> Result<Patched> {
-    refuse_patched(scan)?;
-    let mut work = Work {
-        scan,
-        bytes: scan.content.clone(),
-        side: SideFile::new(scan),
-        jumps: Jumps::new(scan, &options.into())?,
-    };
-    for site in &scan.sites {
-        work.site(site)?;
-    }
-    let Work {
-        mut bytes,
-        mut side,
-        jumps,
-        ..
-    } = work;
-    for room in jumps.map_or(Vec::new(), |jumps| jumps.rooms) {
-        side.reserved.extend(room.close(&mut bytes)?);
-    }
-    if scan.kind == Kind::Executable
-        && let Some(room) = side.reserved.iter().find(|room| room.made)
-    {
-        side.tables = Some(segment::add(&mut bytes, room)?);
-    }
-    for header in &scan.headers {
-        mark(&mut bytes, *header, NO_MARK, MARK)?;
-        side.headers.push(*header);
-    }
-    side.seal(&bytes);
-    Ok(Patched { bytes, side })
+    let plan = Plan::new(scan, &options.into())?;
+    plan.apply(scan.content.clone())
 }
 
-/// A file that is being rewritten.
+/// Rewrites what was found in a file, which is not kept: a kernel's `vmlinux` with what a debugger
+/// needs is so large that it should be in memory once.
+pub fn rewrite(scan: Scan, options: impl Into<Options>) -> Result<Patched> {
+    let plan = Plan::new(&scan, &options.into())?;
+    plan.apply(scan.content)
+}
+
+/// What is to be changed in a file.
+struct Plan {
+    side: SideFile,
+    rooms: Vec<Room>,
+    linked: bool,
+    headers: Vec<usize>,
+}
+
+impl Plan {
+    fn new(scan: &Scan, options: &Options) -> Result<Self> {
+        refuse_patched(scan)?;
+        let mut work = Work {
+            scan,
+            side: SideFile::new(scan),
+            jumps: Jumps::new(scan, options)?,
+        };
+        for site in &scan.sites {
+            work.site(site)?;
+        }
+        let Work { side, jumps, .. } = work;
+        Ok(Self {
+            side,
+            rooms: jumps.map_or(Vec::new(), |jumps| jumps.rooms),
+            linked: scan.kind == Kind::Executable,
+            headers: scan.headers.clone(),
+        })
+    }
+
+    fn apply(self, mut bytes: Vec<u8>) -> Result<Patched> {
+        let mut side = self.side;
+        for change in &side.changes {
+            write(&mut bytes, change.offset, change.encoding())?;
+        }
+        for room in self.rooms {
+            side.reserved.extend(room.close(&mut bytes)?);
+        }
+        if self.linked
+            && let Some(room) = side.reserved.iter().find(|room| room.made)
+        {
+            side.tables = Some(segment::add(&mut bytes, room)?);
+        }
+        for header in self.headers {
+            mark(&mut bytes, header, NO_MARK, MARK)?;
+            side.headers.push(header);
+        }
+        side.seal(&bytes);
+        Ok(Patched { bytes, side })
+    }
+}
+
+/// A file that is looked through for what to change.
 struct Work<'a> {
     scan: &'a Scan,
-    bytes: Vec<u8>,
     side: SideFile,
     jumps: Option<Jumps<'a>>,
 }
@@ -111,7 +139,6 @@ impl Work<'_> {
                 if form == Form::Index {
                     self.side.words.push(site.found.encoding.bits());
                 }
-                write(&mut self.bytes, site.offset, is)?;
                 self.side
                     .changes
                     .push(Change::new(site, form, is, function));

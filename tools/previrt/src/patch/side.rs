@@ -119,6 +119,15 @@ impl Change {
         if self.thumb { Isa::T32 } else { Isa::A32 }
     }
 
+    /// The instruction as it is then, which is as long as it was.
+    pub(super) const fn encoding(&self) -> Encoding {
+        match (self.thumb, self.narrow) {
+            (false, _) => Encoding::A32(self.is),
+            (true, true) => Encoding::Narrow(self.is as u16),
+            (true, false) => Encoding::Wide(self.is),
+        }
+    }
+
     /// The instruction as it was.
     pub(super) const fn original(&self) -> Encoding {
         match (self.thumb, self.narrow) {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod input;
 mod stats;
 
 use anyhow::{Context, Result};
@@ -215,8 +216,7 @@ pub fn run(command: &Previrt) -> Outcome {
 }
 
 fn read(file: &Path) -> Outcome<Vec<u8>> {
-    let read = fs::read(file).with_context(|| format!("cannot read {}", file.display()));
-    read.blame(Code::Usage)
+    input::read(file)
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Outcome<()> {
@@ -227,7 +227,7 @@ fn write(file: &Path, bytes: &[u8]) -> Outcome<()> {
 
 fn load(file: &Path) -> Outcome<Scan> {
     let bytes = read(file)?;
-    hanok_previrt::scan(&bytes)
+    hanok_previrt::scan(bytes)
         .with_context(|| file.display().to_string())
         .blame(Code::Refused)
 }
@@ -264,7 +264,7 @@ fn patch(args: &PatchArgs) -> Outcome {
         room: args.room,
         in_place: args.in_place,
     };
-    let patched = hanok_previrt::patch(&scan, options);
+    let patched = hanok_previrt::rewrite(scan, options);
     let Patched { bytes, side } = patched
         .with_context(|| args.file.display().to_string())
         .blame(Code::Refused)?;

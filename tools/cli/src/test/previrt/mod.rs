@@ -6,6 +6,7 @@
 
 mod build;
 mod executed;
+mod matrix;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ fn stock(store: &Store, reference: &str) -> Result<Kernel> {
 
 fn scan(path: &Path) -> Result<Scan> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    hanok_previrt::scan(&bytes).with_context(|| path.display().to_string())
+    hanok_previrt::scan(bytes).with_context(|| path.display().to_string())
 }
 
 /// Every kernel beside the truth; what is rewritten is undone.
@@ -72,14 +73,19 @@ fn kernels(root: &Path) -> Result<usize> {
         let vmlinux = store.vmlinux(&kernel)?;
         pairs.push((kernel.resolved.package, kernel.image, vmlinux));
     }
+    pairs.extend(matrix::kernels(root, &store)?);
     for flavour in [Flavour::A32, Flavour::T32] {
         let build = Build::new(root, &store, flavour)?;
         build.run()?;
         pairs.push((flavour.name().to_owned(), build.image(), build.vmlinux()));
     }
-    for (name, image, vmlinux) in &pairs {
-        one(name, image, vmlinux)?;
-    }
+    // All are looked at, so that one that fails does not hide another.
+    let failed: Vec<String> = pairs
+        .iter()
+        .filter_map(|(name, image, vmlinux)| one(name, image, vmlinux).err())
+        .map(|error| format!("{error:#}"))
+        .collect();
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(pairs.len())
 }
 

@@ -1,0 +1,52 @@
+//! Reading a file that somebody named, which may be anything: a limit comes before the reading.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::exit::{Blame, Code, Outcome};
+
+/// No file is larger: a kernel's `vmlinux` with what a debugger needs has some hundred megabytes.
+const MOST: u64 = 1 << 30;
+/// What is no ELF file is a kernel's image, packed or not, or an archive.
+const MOST_OF_OTHERS: u64 = 192 << 20;
+/// What an ELF file begins with.
+const ELF: &[u8] = b"\x7fELF";
+
+/// The bytes of `file`.
+pub fn read(file: &Path) -> Outcome<Vec<u8>> {
+    let cannot = || format!("cannot read {}", file.display());
+    let opened = File::open(file).with_context(cannot).blame(Code::Usage)?;
+    bytes(opened).with_context(cannot).blame(Code::Refused)
+}
+
+fn bytes(mut file: File) -> Result<Vec<u8>> {
+    let known = file.metadata()?;
+    if known.is_dir() {
+        bail!("it is a folder; name a file");
+    }
+    let mut bytes = Vec::new();
+    file.by_ref()
+        .take(ELF.len() as u64)
+        .read_to_end(&mut bytes)?;
+    let most = if bytes == ELF { MOST } else { MOST_OF_OTHERS };
+    let refuse = || {
+        format!(
+            "it has more than {} MB; nothing that is rewritten is so large",
+            most >> 20
+        )
+    };
+    // Of a device or a pipe nobody knows the length.
+    if known.len() > most {
+        bail!(refuse());
+    }
+    bytes.reserve_exact((known.len() as usize).saturating_sub(bytes.len()));
+    let left = (most + 1).saturating_sub(bytes.len() as u64);
+    file.take(left).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        bail!(refuse());
+    }
+    Ok(bytes)
+}

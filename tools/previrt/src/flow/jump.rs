@@ -1,0 +1,379 @@
+//! Where an indirect branch goes, as far as the code in front of it proves it.
+//!
+//! Compilers make jump tables in a few ways, and each is known here by what it has to be, not by
+//! what a compiler's version makes of it: an index with a bound, a table whose place is known, and
+//! what an entry means. The encodings are data ([`LOADS`], [`DOUBLES`], [`LIMITS`]). A table whose
+//! bound or place is not found is not followed at all: its function has code then that nothing
+//! explains, and [`super::closed`] sees that.
+
+use super::marks::{Mark, Marks};
+use super::memory::Memory;
+use super::step::{Next, Step, step};
+use hanok_decode::aarch32::{Encoding, Isa, Register};
+
+/// So many instructions in front of a jump are looked at.
+const LOOK_BACK: usize = 64;
+/// A jump table is not longer.
+pub(super) const MAX_TABLE: u32 = 4096;
+/// Registers that a function keeps (AAPCS32 6.1.1): R4 to R11, and SP.
+const KEPT: u16 = 0x2ff0;
+
+/// A32 load of an entry by base and index: bits that count, what they are, bytes, sign.
+const LOADS: [(u32, u32, u32, bool); 4] = [
+    (0x0ff0_0ff0, 0x07d0_0000, 1, false), // ldrb rt, [rn, rm]
+    (0x0ff0_0ff0, 0x0190_00d0, 1, true),  // ldrsb rt, [rn, rm]
+    (0x0ff0_0ff0, 0x0190_00b0, 2, false), // ldrh rt, [rn, rm]
+    (0x0ff0_0ff0, 0x0190_00f0, 2, true),  // ldrsh rt, [rn, rm]
+];
+
+/// A32 doubling of an index, for a table of halfwords; of the first both operands are the same.
+const DOUBLES: [(u32, u32); 2] = [
+    (0x0ff0_0ff0, 0x0080_0000), // add rd, rm, rm
+    (0x0fef_0ff0, 0x01a0_0080), // lsl rd, rm, #1
+];
+
+/// A32 instructions whose result has a bound, and the bound.
+type Limit = (u32, u32, fn(u32) -> u64);
+const LIMITS: [Limit; 6] = [
+    // and rd, rn, #constant
+    (0x0fe0_0000, 0x0200_0000, |word| {
+        u64::from((word & 0xff).rotate_right((word >> 8 & 0xf) * 2)) + 1
+    }),
+    // ubfx rd, rn, #lsb, #width
+    (0x0fe0_0070, 0x07e0_0050, |word| 2 << (word >> 16 & 31)),
+    // uxtb rd, rm
+    (0x0fff_03f0, 0x06ef_0070, |_| 256),
+    // lsr rd, rm, #amount, which is 32 if it is zero
+    (0x0fef_0070, 0x01a0_0020, |word| {
+        1 << (32
+            - match word >> 7 & 31 {
+                0 => 32,
+                amount => amount,
+            })
+    }),
+    // ldrb rt, [rn, #constant]
+    (0x0e50_0000, 0x0450_0000, |_| 256),
+    // ldrb rt, [rn, rm]
+    (0x0e50_0010, 0x0650_0000, |_| 256),
+];
+
+/// A32 loads by a base and a constant: bits that count, what they are, bytes, and the constant.
+type Load = (u32, u32, fn(u32) -> u32, fn(u32) -> u32);
+const BY_CONSTANT: [Load; 4] = [
+    // ldr rt, [rn, #constant]
+    (0x0f70_0000, 0x0510_0000, |_| 4, |word| word & 0xfff),
+    // ldrd rt, rt2, [rn, #constant]
+    (
+        0x0f70_00f0,
+        0x0140_00d0,
+        |_| 8,
+        |word| word >> 4 & 0xf0 | word & 0xf,
+    ),
+    // vldr dd, [rn, #constant]
+    (0x0f30_0f00, 0x0d10_0b00, |_| 8, |word| (word & 0xff) << 2),
+    // ldm rn, {registers}
+    (
+        0x0fd0_0000,
+        0x0890_0000,
+        |word| 4 * (word & 0xffff).count_ones(),
+        |_| 0,
+    ),
+];
+/// U: the constant is added.
+const ADDED: u32 = 1 << 23;
+
+/// A register with the address of something near, which the code has just got: by it are loaded
+/// literals that LDRD and VLDR do not reach by the PC.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pointer(Option<(Register, u32)>);
+
+impl Pointer {
+    /// What the next instruction of a line loads by it: address and bytes.
+    pub(super) fn next(&mut self, encoding: Encoding, step: &Step) -> Option<(u32, u32)> {
+        let loaded = self.0.and_then(|(register, address)| {
+            let Encoding::A32(word) = encoding else {
+                return None;
+            };
+            let mut forms = BY_CONSTANT.iter();
+            let form = forms.find(|(mask, value, ..)| matches(word, (*mask, *value)));
+            let (_, _, len, constant) = form?;
+            let distance = match word & ADDED {
+                0 => constant(word).wrapping_neg(),
+                _ => constant(word),
+            };
+            let base = Register::from_bits((word >> 16) as u8);
+            (base == register).then(|| (address.wrapping_add(distance), len(word)))
+        });
+        let lost =
+            |(register, _): &(Register, u32)| step.writes.contains(*register) || step.calls();
+        self.0 = step.address.or(self.0.filter(|pointer| !lost(pointer)));
+        loaded
+    }
+}
+
+fn matches(word: u32, (mask, value): (u32, u32)) -> bool {
+    word & mask == value && word >> 28 != 0b1111
+}
+
+/// What a comparison with a constant has to say for the code to go on.
+#[derive(Clone, Copy)]
+enum Guard {
+    /// LS.
+    LowerOrSame,
+    /// LO, also called CC.
+    Lower,
+}
+
+impl Guard {
+    /// Of a condition's four bits (DDI 0406C A8.3).
+    const fn of(condition: u8) -> Option<Self> {
+        match condition {
+            0b1001 => Some(Self::LowerOrSame),
+            0b0011 => Some(Self::Lower),
+            _ => None,
+        }
+    }
+}
+
+/// The condition that an instruction has in its own bits.
+const fn condition(encoding: Encoding) -> Option<u8> {
+    match encoding {
+        Encoding::A32(word) if word >> 28 < 0b1110 => Some((word >> 28) as u8),
+        Encoding::Narrow(half) if half >> 12 == 0b1101 && half >> 9 & 7 != 7 => {
+            Some((half >> 8 & 0xf) as u8)
+        }
+        Encoding::Wide(word) if word & 0xf800_d000 == 0xf000_8000 && word >> 23 & 7 != 7 => {
+            Some((word >> 22 & 0xf) as u8)
+        }
+        _ => None,
+    }
+}
+
+/// A value, and whether the code runs straight from where it was made to where it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) value: u32,
+    pub(super) straight: bool,
+}
+
+/// A table of distances in words from behind an A32 jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Distances {
+    /// Where it is.
+    pub(super) place: Known,
+    /// How many entries.
+    pub(super) entries: u32,
+    /// Bytes of each.
+    pub(super) size: u32,
+    /// Whether they may be negative.
+    pub(super) signed: bool,
+}
+
+/// An instruction in front of a jump.
+struct Earlier {
+    address: u32,
+    encoding: Encoding,
+    step: Step,
+    /// Whether the code runs straight from it to the jump.
+    straight: bool,
+}
+
+/// The code in front of a jump.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a> {
+    pub(super) memory: Memory<'a>,
+    pub(super) marks: &'a Marks,
+    pub(super) isa: Isa,
+}
+
+impl Before<'_> {
+    /// The instructions before `at` that are known, the nearest first.
+    fn earlier(&self, at: u32) -> impl Iterator<Item = Earlier> {
+        let end = self.memory.offset(at).unwrap_or(0);
+        let start = end.saturating_sub(4 * LOOK_BACK);
+        let (memory, isa) = (self.memory, self.isa);
+        let starts = self.marks.iter(start..end).rev();
+        let mut next = at;
+        let mut straight = true;
+        starts.filter_map(move |(offset, mark)| {
+            let address = memory.address(offset);
+            let Mark::Start(found, it) = mark else {
+                return None;
+            };
+            let encoding = memory.fetch(address, isa).filter(|_| found == isa)?;
+            let step = step(encoding, address, it);
+            straight &= address.wrapping_add(step.len) == next && step.may_fall();
+            next = address;
+            Some(Earlier {
+                address,
+                encoding,
+                step,
+                straight,
+            })
+        })
+    }
+
+    /// The instruction that gave `register` its value at `at`; none where a call may have.
+    fn writer(&self, register: Register, at: u32) -> Option<Earlier> {
+        let kept = KEPT >> register.number() & 1 == 1;
+        for earlier in self.earlier(at) {
+            if earlier.step.writes.contains(register) {
+                return Some(earlier);
+            }
+            if earlier.step.calls() && !kept {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The value of `register` at `at`, if it is an address or a constant.
+    pub(super) fn value(&self, register: Register, at: u32) -> Option<Known> {
+        let found = self.writer(register, at)?;
+        let known = |value| Known {
+            value,
+            straight: found.straight,
+        };
+        if let Some((_, address)) = found.step.address {
+            return Some(known(address));
+        }
+        if let Some((literal, 4)) = found.step.literal {
+            return self.memory.word(literal).map(known);
+        }
+        match constant(found.encoding)? {
+            (16, high) => {
+                let low = self.writer(register, found.address)?;
+                let (0, half) = constant(low.encoding)? else {
+                    return None;
+                };
+                Some(Known {
+                    value: high << 16 | half,
+                    straight: found.straight && low.straight,
+                })
+            }
+            (_, low) => Some(known(low)),
+        }
+    }
+
+    /// How many values an index has at `at`: by a comparison after which the code goes on only if
+    /// the index is small enough, or by the instruction that made it.
+    pub(super) fn bound(&self, index: Register, at: u32) -> Option<u32> {
+        let jump = self.memory.fetch(at, self.isa)?;
+        let mut guard = condition(jump).and_then(Guard::of);
+        for earlier in self.earlier(at) {
+            if !earlier.straight {
+                return None;
+            }
+            if let Some((register, most)) = earlier.step.compare {
+                let guard = guard.take();
+                if register == index {
+                    let entries = match guard? {
+                        Guard::LowerOrSame => most.checked_add(1)?,
+                        Guard::Lower => most,
+                    };
+                    return Some(entries).filter(|entries| *entries <= MAX_TABLE);
+                }
+            } else if earlier.step.sets_flags {
+                guard = None;
+            }
+            if earlier.step.writes.contains(index) || earlier.step.calls() {
+                return self.limit(&earlier);
+            }
+            if matches!(earlier.step.next, Next::Branch { .. }) {
+                let goes_on = condition(earlier.encoding).map(|condition| condition ^ 1);
+                guard = goes_on.and_then(Guard::of).or(guard);
+            }
+        }
+        None
+    }
+
+    fn limit(&self, made: &Earlier) -> Option<u32> {
+        let Encoding::A32(word) = made.encoding else {
+            return None;
+        };
+        let found = LIMITS
+            .iter()
+            .find(|(mask, value, _)| matches(word, (*mask, *value)));
+        let limit = found.map(|(_, _, limit)| limit(word))?;
+        u32::try_from(limit)
+            .ok()
+            .filter(|bound| *bound <= MAX_TABLE)
+    }
+
+    /// The table of an A32 `add pc, pc, index, lsl #2` at `at`, where the index was loaded.
+    pub(super) fn distances(&self, index: Register, at: u32) -> Option<Distances> {
+        let load = self.writer(index, at).filter(|found| found.straight)?;
+        let Encoding::A32(word) = load.encoding else {
+            return None;
+        };
+        let found = LOADS
+            .iter()
+            .find(|(mask, value, ..)| matches(word, (*mask, *value)));
+        let (_, _, size, signed) = *found?;
+        let [base, by] = [word >> 16, word].map(|bits| Register::from_bits(bits as u8));
+        let (place, entries) = match size {
+            1 => (
+                self.value(base, load.address)?,
+                self.bound(by, load.address)?,
+            ),
+            _ => self.halfwords(base, by, load.address)?,
+        };
+        Some(Distances {
+            place,
+            entries,
+            size,
+            signed,
+        })
+    }
+
+    /// Place and length of a table of halfwords that is loaded from by two registers at `at`: the
+    /// index was doubled, or added to the base before.
+    fn halfwords(&self, base: Register, by: Register, at: u32) -> Option<(Known, u32)> {
+        let added = self.writer(base, at).filter(|found| found.straight);
+        let sum = added.and_then(|found| Some((sums(found.encoding)?, found.address)));
+        if let Some(((first, second), made)) = sum
+            && second == by
+        {
+            return Some((self.value(first, made)?, self.bound(by, at)?));
+        }
+        let doubled = self.writer(by, at).filter(|found| found.straight)?;
+        let index = doubles(doubled.encoding)?;
+        Some((self.value(base, at)?, self.bound(index, doubled.address)?))
+    }
+}
+
+/// The two registers that A32 `add rd, rn, rm` adds.
+fn sums(encoding: Encoding) -> Option<(Register, Register)> {
+    let Encoding::A32(word) = encoding else {
+        return None;
+    };
+    matches(word, (0x0ff0_0ff0, 0x0080_0000)).then(|| {
+        let [first, second] = [word >> 16, word].map(|bits| Register::from_bits(bits as u8));
+        (first, second)
+    })
+}
+
+/// MOVW and MOVT: by how much the constant is shifted left, and the constant.
+fn constant(encoding: Encoding) -> Option<(u32, u32)> {
+    match encoding {
+        Encoding::A32(word) if matches!(word & 0x0ff0_0000, 0x0300_0000 | 0x0340_0000) => {
+            let half = word >> 4 & 0xf000 | word & 0xfff;
+            Some((if word >> 22 & 1 == 1 { 16 } else { 0 }, half))
+        }
+        Encoding::Wide(word) if matches!(word & 0xfbf0_8000, 0xf240_0000 | 0xf2c0_0000) => {
+            let half = word >> 4 & 0xf000 | word >> 15 & 0x800 | word >> 4 & 0x700 | word & 0xff;
+            Some((if word >> 23 & 1 == 1 { 16 } else { 0 }, half))
+        }
+        _ => None,
+    }
+}
+
+/// The register that an instruction doubles.
+fn doubles(encoding: Encoding) -> Option<Register> {
+    let Encoding::A32(word) = encoding else {
+        return None;
+    };
+    let found = DOUBLES.iter().position(|form| matches(word, *form))?;
+    let twice = found != 0 || word >> 16 & 0xf == word & 0xf;
+    twice.then_some(Register::from_bits(word as u8))
+}

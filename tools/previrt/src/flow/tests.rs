@@ -1,0 +1,246 @@
+//! Small pieces of code, one for each thing that a compiler does.
+
+use super::closed::Closed;
+use super::jump::Before;
+use super::marks::{Mark, Marks};
+use super::memory::Memory;
+use super::{Follow, Root, Start, follow};
+use hanok_decode::aarch32::{Isa, ItState, Register};
+use std::ops::Range;
+
+const BASE: u32 = 0x8000_0000;
+const LEN: usize = 0x100;
+/// Where a table is.
+const TABLE: u32 = BASE + 0x80;
+const RETURN: u32 = 0xe12f_ff1e;
+const NOP: u32 = 0xe320_f000;
+/// The kernel's mark of a bug.
+const BUG: u32 = 0xe7f0_01f2;
+/// `mrs r0, cpsr`, which a literal may look like.
+const MRS: u32 = 0xe10f_0000;
+/// What is no instruction of any kernel.
+const NONE: u32 = 0xffff_ffff;
+
+struct Program {
+    bytes: Vec<u8>,
+    end: u32,
+}
+
+impl Program {
+    fn new(words: &[u32]) -> Self {
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let end = BASE + bytes.len() as u32;
+        bytes.resize(LEN, 0);
+        Self { bytes, end }
+    }
+
+    fn with_table(mut self, table: &[u8]) -> Self {
+        let at = (TABLE - BASE) as usize;
+        self.bytes[at..at + table.len()].copy_from_slice(table);
+        self
+    }
+
+    fn memory(&self) -> Memory<'_> {
+        Memory {
+            bytes: &self.bytes,
+            base: BASE,
+        }
+    }
+
+    fn followed(&self) -> (Follow, Closed) {
+        self.followed_with(&[])
+    }
+
+    /// The same with rooms of trampolines.
+    fn followed_with(&self, rooms: &[Range<u32>]) -> (Follow, Closed) {
+        let starts = Start {
+            rooms: rooms.to_vec(),
+            certain: vec![Root {
+                address: BASE,
+                isa: Isa::A32,
+            }],
+            ..Start::default()
+        };
+        let text = [(BASE, self.end)];
+        let found = follow(self.memory(), &text, &starts, &Marks::new(LEN));
+        let closed = Closed::new(self.memory(), &found.marks, &text, &[], &found.wrong);
+        (found, closed)
+    }
+}
+
+fn is_code(marks: &Marks, at: u32) -> bool {
+    matches!(marks.get((at - BASE) as usize), Mark::Start(..))
+}
+
+/// A jump over distances, each of which leads to a return: all is explained, and sure.
+fn distances(load: &[u32], table: &[u8]) {
+    let mut words = vec![0xe350_0001, 0, 0]; // cmp r0, #1; bhi; ldr r1, [pc, ..]
+    words.extend(load);
+    words.extend([0xe08f_f100, NOP, RETURN, 0xe1a0_1001, RETURN, RETURN, TABLE]);
+    let last = words.len() as u32 - 1;
+    words[1] = 0x8a00_0000 | (last - 1 - 1 - 2);
+    words[2] = 0xe59f_1000 | (4 * (last - 2) - 8);
+    let program = Program::new(&words).with_table(table);
+    let (found, closed) = program.followed();
+    let first = BASE + 4 * (3 + load.len() as u32) + 8;
+    assert!(is_code(&found.marks, first), "{load:x?}: the first target");
+    assert!(is_code(&found.marks, first + 4), "{load:x?}: the second");
+    assert!(closed.contains(BASE), "{load:x?}: {:x?}", closed.gaps);
+    assert_eq!(found.marks.get((TABLE - BASE) as usize), Mark::Data);
+    assert!(!is_code(&found.marks, BASE + 4 * last), "the literal");
+}
+
+#[test]
+fn each_kind_of_load_is_followed() {
+    distances(&[0xe7d1_0000], &[0, 1]); // ldrb r0, [r1, r0]
+    distances(&[0xe191_00d0], &[0, 1]); // ldrsb
+    // add r0, r0, r0; ldrh r0, [r1, r0]
+    distances(&[0xe080_0000, 0xe191_00b0], &[0, 0, 1, 0]);
+    // lsl r0, r0, #1; ldrsh r0, [r1, r0]
+    distances(&[0xe1a0_0080, 0xe191_00f0], &[0, 0, 1, 0]);
+    // add r1, r1, r0; ldrh r0, [r1, r0]
+    distances(&[0xe081_1000, 0xe191_00b0], &[0, 0, 1, 0]);
+}
+
+#[test]
+fn what_limits_an_index_is_a_bound() {
+    let limits = [
+        (0xe200_0003, 4),   // and r0, r0, #3
+        (0xe7e1_0052, 4),   // ubfx r0, r2, #0, #2
+        (0xe6ef_0072, 256), // uxtb r0, r2
+        (0xe1a0_0f22, 4),   // lsr r0, r2, #30
+        (0xe5d2_0000, 256), // ldrb r0, [r2]
+        (0xe7d2_0003, 256), // ldrb r0, [r2, r3]
+    ];
+    for (word, bound) in limits {
+        assert_eq!(bound_of(&[word]), Some(bound), "{word:#x}");
+    }
+    assert_eq!(bound_of(&[0xe1a0_0002]), None, "mov r0, r2");
+}
+
+/// The bound of R0 at `ldr pc, [pc, r0, lsl #2]` behind `words`.
+fn bound_of(words: &[u32]) -> Option<u32> {
+    let mut all = words.to_vec();
+    all.push(0xe79f_f100);
+    bound_at(&all)
+}
+
+fn bound_at(all: &[u32]) -> Option<u32> {
+    let program = Program::new(all);
+    let mut marks = Marks::new(LEN);
+    for n in 0..all.len() {
+        marks.code(4 * n, 4, Isa::A32, ItState::NONE);
+    }
+    let before = Before {
+        memory: program.memory(),
+        marks: &marks,
+        isa: Isa::A32,
+    };
+    before.bound(Register::from_bits(0), BASE + 4 * (all.len() as u32 - 1))
+}
+
+#[test]
+fn a_comparison_bounds_only_what_it_guards() {
+    let (compare, jump) = (0xe350_0005, 0xe79f_f100);
+    let bhi = 0x8a00_0004;
+    assert_eq!(bound_at(&[compare, bhi, jump]), Some(6), "bhi");
+    assert_eq!(bound_at(&[compare, 0x2a00_0004, jump]), Some(5), "bhs");
+    let ldrls = 0x979f_f100;
+    assert_eq!(bound_at(&[compare, ldrls]), Some(6), "ldrls");
+    // Another condition, other flags, another register, a new index, another way there.
+    let beq = 0x0a00_0004;
+    assert_eq!(bound_at(&[compare, beq, jump]), None, "beq");
+    assert_eq!(bound_at(&[compare, 0xe353_0001, bhi, jump]), None, "r3");
+    assert_eq!(bound_at(&[compare, bhi, 0xe280_0001, jump]), None, "add");
+    assert_eq!(bound_at(&[compare, bhi, RETURN, jump]), None, "return");
+    assert_eq!(bound_at(&[0xe353_0005, bhi, jump]), None, "cmp r3");
+}
+
+#[test]
+fn branches_are_followed_where_all_of_them_are_some() {
+    // cmp r0, #1; bhi; add pc, pc, r0, lsl #2; nop; b; b; return
+    let words = [
+        0xe350_0001,
+        0x8a00_0003,
+        0xe08f_f100,
+        NOP,
+        0xea00_0000,
+        0xeaff_ffff,
+        RETURN,
+    ];
+    let (found, closed) = Program::new(&words).followed();
+    assert!(is_code(&found.marks, BASE + 16) && is_code(&found.marks, BASE + 20));
+    assert!(closed.contains(BASE));
+    // A literal in place of one: nothing is followed there.
+    let mut words = words;
+    words[5] = MRS;
+    let (found, closed) = Program::new(&words).followed();
+    assert!(!is_code(&found.marks, BASE + 20), "a literal is no branch");
+    assert!(!closed.contains(BASE), "nothing explains it");
+}
+
+#[test]
+fn a_literal_behind_a_call_is_none_if_something_loads_it() {
+    // ldr r0, [pc, #0]; bl to itself; the literal
+    let (found, closed) = Program::new(&[0xe59f_0000, 0xebff_fffd, MRS]).followed();
+    assert_eq!(found.marks.get(8), Mark::Data);
+    assert!(closed.contains(BASE));
+}
+
+#[test]
+fn a_literal_that_is_loaded_by_its_address_is_data() {
+    // ldrd r0, r1, [r0]; ldr r1, [r0, #4]; vldr d0, [r0]; ldm r0, {r1, r2}
+    let loads = [
+        (0xe1c0_00d0, 20),
+        (0xe590_1004, 24),
+        (0xed90_0b00, 20),
+        (0xe890_0006, 24),
+    ];
+    for (load, literal) in loads {
+        // add r0, pc, #12; the load; bl to its start; two literals behind it, of which one is one
+        let words = [0xe28f_000c, load, NOP, NOP, 0xebff_fffa, MRS, MRS, RETURN];
+        let (found, _) = Program::new(&words).followed();
+        assert_eq!(found.marks.get(literal), Mark::Data, "{load:#x}");
+        assert!(!is_code(&found.marks, BASE + 20), "{load:#x}");
+    }
+}
+
+#[test]
+fn a_word_that_nothing_explains_leaves_its_function_unproven() {
+    // bl to itself; what may be a literal; return; and something that may load it.
+    let words = [0xebff_fffe, MRS, RETURN, NONE];
+    let (found, closed) = Program::new(&words).followed();
+    assert!(is_code(&found.marks, BASE + 4) && found.marks.is_soft(4));
+    assert!(!closed.contains(BASE + 4), "it is no proof");
+    let (_, closed) = Program::new(words.get(..3).unwrap_or(&[])).followed();
+    assert!(closed.contains(BASE + 4), "all is explained");
+}
+
+#[test]
+fn code_behind_the_mark_of_a_bug_is_found() {
+    let (found, closed) = Program::new(&[BUG, 0xe1a0_1001, RETURN]).followed();
+    assert!(is_code(&found.marks, BASE + 4) && closed.contains(BASE));
+}
+
+#[test]
+fn a_guess_that_runs_into_data_is_none() {
+    // ldr r0, [pc, #8]; bl to itself; mov r1, r1; mrs; the literal
+    let words = [0xe59f_0008, 0xebff_fffd, 0xe1a0_1001, MRS, RETURN];
+    let (found, closed) = Program::new(&words).followed();
+    assert!(!is_code(&found.marks, BASE + 8) && !closed.contains(BASE + 8));
+}
+
+#[test]
+fn a_branch_to_a_trampoline_comes_back() {
+    let room = TABLE..TABLE + 0x40;
+    let branch = 0xea00_0000 | (TABLE - BASE - 4 - 8) >> 2;
+    let program = Program::new(&[NOP, branch, NOP, RETURN]);
+    let (found, closed) = program.followed_with(std::slice::from_ref(&room));
+    assert!(is_code(&found.marks, BASE + 8) && is_code(&found.marks, BASE + 12));
+    assert!(found.wrong.is_empty() && closed.contains(BASE));
+    assert!(!is_code(&found.marks, TABLE), "the room itself");
+    // Elsewhere the branch leads out of the text, and nothing comes back.
+    let (found, closed) = program.followed();
+    assert!(!is_code(&found.marks, BASE + 8));
+    assert!(!found.wrong.is_empty() && !closed.contains(BASE));
+}

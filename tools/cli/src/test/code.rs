@@ -203,7 +203,7 @@ fn failures(text: &str) -> String {
 }
 
 /// The packages whose folder starts with one of `folders`.
-fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
+pub(super) fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
     let members = members(root, folders)?;
     Ok(members.into_iter().map(|(_, name)| name).collect())
 }

@@ -9,6 +9,7 @@ mod contract;
 mod damage;
 mod elf;
 mod matrix;
+mod mutants;
 mod numbers;
 mod prepare;
 mod previrt;
@@ -177,7 +178,8 @@ fn steps() -> impl Iterator<Item = &'static TestStep> {
 
 /// Those that `--all` runs besides, or their names.
 fn slow_steps() -> impl Iterator<Item = &'static TestStep> {
-    code::SLOW_STEPS.iter().chain(previrt::SLOW_STEPS)
+    let all = [code::SLOW_STEPS, mutants::SLOW_STEPS, previrt::SLOW_STEPS];
+    all.into_iter().flatten()
 }
 
 /// Runs the tests.

@@ -1,5 +1,6 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
+use crate::debug::{self, DebugState};
 use crate::fp;
 use crate::interrupts::{Interface, Target};
 use crate::traps::Features;
@@ -85,6 +86,9 @@ pub struct Board {
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.
     pub bootargs: &'static str,
+    /// A planted error, for a test that must see whose it is: the next vCPU that makes room for
+    /// another one leaves as if a store of its had failed.
+    pub late_error: AtomicBool,
     /// A planted fault, for a test that must find it: ID registers say something else now and
     /// then.
     pub unsteady_ids: bool,
@@ -159,8 +163,20 @@ impl Machine for Board {
         }
     }
 
-    fn set_os_lock(&self, locked: bool) {
-        crate::write!("oslar_el1", u64::from(locked));
+    fn set_debug_control(&self, value: u64) {
+        debug::set_control(value);
+    }
+
+    fn debug_register(&self, id: SysReg) -> u64 {
+        debug::register(id)
+    }
+
+    fn set_debug_register(&self, id: SysReg, value: u64) {
+        debug::set_register(id, value);
+    }
+
+    fn clear_debug_registers(&self) {
+        DebugState::default().load();
     }
 
     fn vector(&self, index: u8) -> Option<u128> {

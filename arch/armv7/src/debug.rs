@@ -1,5 +1,23 @@
 //! Self-hosted debug, of which an AArch32 guest has none (`core/vm/src/aarch32.rs`).
 
+use hanok_decode::SysReg;
+
 /// Nothing to switch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DebugState;
+
+impl DebugState {
+    /// Nothing.
+    pub fn load(&self) {}
+}
+
+/// Nothing.
+pub fn set_control(_value: u64) {}
+
+/// Nothing.
+pub fn register(_id: SysReg) -> u64 {
+    0
+}
+
+/// Nothing.
+pub fn set_register(_id: SysReg, _value: u64) {}

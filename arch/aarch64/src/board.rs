@@ -1,10 +1,9 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
-use crate::debug::{self, DebugState};
-use crate::fp;
 use crate::interrupts::{Interface, Target};
 use crate::traps::Features;
 use crate::unit::VmUnit;
+use crate::{debug, fp};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use hanok_arm_common::{Firmware, HostUart};
 use hanok_decode::SysReg;
@@ -176,7 +175,7 @@ impl Machine for Board {
     }
 
     fn clear_debug_registers(&self) {
-        DebugState::default().load();
+        debug::clear();
     }
 
     fn vector(&self, index: u8) -> Option<u128> {

@@ -99,6 +99,11 @@ pub fn register(id: SysReg) -> u64 {
     *DebugState::of_this_cpu().place(id)
 }
 
+/// Sets all of them to zero.
+pub fn clear() {
+    DebugState::default().load();
+}
+
 /// Sets one.
 pub fn set_register(id: SysReg, value: u64) {
     let mut all = DebugState::of_this_cpu();

@@ -2,15 +2,6 @@
 
 use hanok_decode::SysReg;
 
-/// Nothing to switch.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DebugState;
-
-impl DebugState {
-    /// Nothing.
-    pub fn load(&self) {}
-}
-
 /// Nothing.
 pub fn set_control(_value: u64) {}
 
@@ -18,6 +9,9 @@ pub fn set_control(_value: u64) {}
 pub fn register(_id: SysReg) -> u64 {
     0
 }
+
+/// Nothing.
+pub fn clear() {}
 
 /// Nothing.
 pub fn set_register(_id: SysReg, _value: u64) {}

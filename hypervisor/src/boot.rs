@@ -180,6 +180,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         output_waits: AtomicBool::new(false),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
+        late_error: AtomicBool::new(selftest::wants_late_error(tree.bootargs)),
         unsteady_ids: selftest::wants_unsteady_ids(tree.bootargs),
     };
     let Some(board) = place.put(board) else {

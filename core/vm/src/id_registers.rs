@@ -195,6 +195,8 @@ mod tests {
         for at in [8, 12, 28, 32, 36, 40, 44, 52] {
             assert_eq!(pfr0 >> at & 0xf, 0, "ID_AA64PFR0_EL1 bit {at}");
         }
+        // MPAM_frac.
+        assert_eq!(id_register(register(4, 1), all) >> 16 & 0xf, 0);
         let dfr0 = id_register(register(5, 0), all);
         assert_eq!(dfr0 >> 8 & 0xf, 0, "PMUVer");
         assert_eq!(dfr0 & 0xf, 6, "DebugVer");

@@ -13,7 +13,7 @@ pub struct Hostile {
     job: smp::Job,
 }
 
-const ALL: [Hostile; 8] = [
+const ALL: [Hostile; 9] = [
     hostile("mask", mask),
     hostile("sgi-storm", sgi_storm),
     hostile("wfi-storm", wfi_storm),
@@ -21,6 +21,7 @@ const ALL: [Hostile; 8] = [
     hostile("mmio-storm", mmio_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
+    hostile("timer-resets", timer_resets),
     hostile("idle", idle),
 ];
 
@@ -147,6 +148,19 @@ fn console_storm(index: usize) {
 /// Goes to where no instruction is, with the vectors there too.
 fn crash(_: usize) {
     arch::crash(0x0b00_0000)
+}
+
+/// The first vCPU resets the machine again and again, while a timer interrupt of each other one
+/// waits that is never taken.
+fn timer_resets(index: usize) {
+    if index == 0 {
+        timer::spin(50_000);
+        psci::system_reset();
+    }
+    gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
+    write_sysreg!("cntv_cval_el0", timer::now());
+    write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+    arch::mask()
 }
 
 /// Sleeps: the control, which harms nobody.

@@ -9,6 +9,9 @@ use crate::probe::{Fault, class, status};
 use crate::psci;
 use crate::tree::Host;
 
+/// The hypervisor's own call by which others have their turn.
+const YIELD: u32 = 0xc600_0001;
+
 pub const CASES: &[Case] = &[
     case("id-space", 1, id_space),
     case("id-pair-space", 1, id_pair_space),
@@ -24,6 +27,7 @@ pub const CASES: &[Case] = &[
     case("sysreg-cache-ids", 1, cache_ids),
     case("sysreg-cache-ops", 1, cache_ops),
     case("sysreg-translate", 1, translate),
+    case("sysreg-fcseidr", 1, fcseidr),
 ];
 
 fn read(register: Register) -> Result<u32, Fault> {
@@ -321,4 +325,35 @@ fn translated(address: u64) -> u64 {
     // SAFETY: a translation changes PAR alone.
     unsafe { core::arch::asm!("mcr p15, 0, {0}, c7, c8, 0", "isb", in(reg) address as u32) };
     read_sysreg!("par_el1")
+}
+
+/// FCSEIDR, by which addresses below 32 MiB are moved, is the guest's own, whoever else has its
+/// core meanwhile; or it is read-only (D11.2), and zero.
+fn fcseidr(_: &Machine) -> Outcome {
+    const FCSEIDR: Register = cp15(0, 13, 0, 0);
+    const ROUNDS: u32 = 1000;
+    check!(
+        matches!(read(FCSEIDR), Ok(0)),
+        "{:x?} at first",
+        read(FCSEIDR)
+    );
+    for round in 1..=ROUNDS {
+        // Bits 31:25 are the process's.
+        let wanted = round << 25;
+        // SAFETY: nothing of this program is below 32 MiB.
+        let written = unsafe { write(FCSEIDR, wanted) };
+        check!(written.is_ok(), "{written:x?}");
+        let kept = read(FCSEIDR);
+        // Another VM's turn, where there is one; elsewhere no function.
+        psci::call(u64::from(YIELD), 0, 0, 0);
+        let after = read(FCSEIDR);
+        check!(
+            after == kept && (kept == Ok(wanted) || kept == Ok(0)),
+            "round {round}: {wanted:#x} written, {kept:x?}, and {after:x?} after another VM's turn"
+        );
+    }
+    // SAFETY: as above.
+    let cleared = unsafe { write(FCSEIDR, 0) };
+    check!(cleared.is_ok(), "{cleared:x?}");
+    Ok(())
 }

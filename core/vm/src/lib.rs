@@ -36,6 +36,7 @@ mod power;
 mod report;
 mod requests;
 mod sgi;
+mod storm;
 mod system_registers;
 mod timer;
 mod vm;
@@ -54,6 +55,7 @@ pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
 pub use report::{Pending, Places, State};
 pub use requests::{Mail, Requests};
+pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
 pub use vm::{DebugAccess, Vcpu, Vm};
 

@@ -13,7 +13,7 @@ pub struct Hostile {
     job: smp::Job,
 }
 
-const ALL: [Hostile; 8] = [
+const ALL: [Hostile; 9] = [
     hostile("mask", mask),
     hostile("sgi-storm", sgi_storm),
     hostile("wfi-storm", wfi_storm),
@@ -21,6 +21,7 @@ const ALL: [Hostile; 8] = [
     hostile("mmio-storm", mmio_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
+    hostile("vector-storm", vector_storm),
     hostile("idle", idle),
 ];
 
@@ -147,6 +148,12 @@ fn console_storm(index: usize) {
 /// Goes to where no instruction is, with the vectors there too.
 fn crash(_: usize) {
     arch::crash(0x0b00_0000)
+}
+
+/// Executes erased flash, which is no code, with the vectors there too: it takes exceptions for
+/// ever, of which a hypervisor sees none.
+fn vector_storm(_: usize) {
+    arch::crash(platform::FLASH.get())
 }
 
 /// Sleeps: the control, which harms nobody.

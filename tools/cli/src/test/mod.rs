@@ -8,6 +8,8 @@ mod code;
 mod contract;
 mod damage;
 mod elf;
+pub mod form;
+mod ids;
 mod matrix;
 mod numbers;
 mod prepare;
@@ -113,6 +115,7 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
         .chain(contract::STEPS)
         .chain(bench::STEPS)
         .chain(profile::STEPS)
+        .chain(ids::STEPS)
         .chain(slow)
         .filter(|step| wanted(step.name));
     let steps: Vec<_> = steps.collect();

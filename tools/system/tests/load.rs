@@ -545,6 +545,27 @@ fn modules_need_busybox() {
     );
 }
 
+/// Whatever is in a description, it is read, or each refusal says what is wrong at a place that
+/// the text has.
+fn explains(text: &str) -> Result<(), TestCaseError> {
+    let Err(refusals) = load(text) else {
+        return Ok(());
+    };
+    prop_assert!(!refusals.is_empty());
+    for found in refusals {
+        prop_assert!(!found.what.is_empty(), "{found}");
+        prop_assert!(!found.why.is_empty() || !found.remedy.is_empty(), "{found}");
+        // Behind the last line, too: there an unfinished text ends.
+        prop_assert!(found.line <= text.split('\n').count(), "{found}");
+        let line = text
+            .split('\n')
+            .nth(found.line.saturating_sub(1))
+            .unwrap_or("");
+        prop_assert!(found.column <= line.chars().count() + 1, "{found}");
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -561,7 +582,7 @@ proptest! {
         if let Some(cut) = cut {
             text.truncate(cut.index(text.len()));
         }
-        let _ = load(&text.into_iter().collect::<String>());
+        explains(&text.into_iter().collect::<String>())?;
     }
 
     #[test]
@@ -572,6 +593,6 @@ proptest! {
             "kernel", "\"debian:6.1\"", ".", "#", "\0",
         ]), 0..40),
     ) {
-        let _ = load(&pieces.join(" "));
+        explains(&pieces.join(" "))?;
     }
 }

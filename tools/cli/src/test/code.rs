@@ -167,6 +167,7 @@ fn count(output: &Output) -> Tally {
     let mut tally = Tally {
         passed: ended("... ok"),
         failed: ended("... FAILED"),
+        skipped: text.lines().filter(|line| is_ignored(line)).count(),
         ..Tally::default()
     };
     if !output.status.success() {
@@ -177,6 +178,14 @@ fn count(output: &Output) -> Tally {
         tally.details = ends.map(|(text, lines)| tail(&text, lines)).join("\n");
     }
     tally
+}
+
+/// Whether a line of `cargo test` tells of a test that was left out, with or without its reason.
+fn is_ignored(line: &str) -> bool {
+    let result = line
+        .strip_prefix("test ")
+        .and_then(|rest| rest.split_once(" ... "));
+    result.is_some_and(|(_, result)| result.starts_with("ignored"))
 }
 
 /// The parts of `cargo test`'s output that say what failed.
@@ -243,9 +252,10 @@ mod tests {
     #[test]
     fn single_tests_are_counted() {
         let text = "running 4 tests\ntest a::b ... ok\ntest c - should panic ... ok\n\
-            test src/lib.rs - x (line 3) ... ok\ntest d ... ignored\ntest result: ok. 3 passed\n";
+            test src/lib.rs - x (line 3) ... ok\ntest d ... ignored\n\
+            test e ... ignored, a minute\ntest result: ok. 3 passed\n";
         let tally = count(&output(0, text));
-        assert_eq!((tally.passed, tally.failed), (3, 0));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (3, 0, 2));
     }
 
     #[test]

@@ -91,9 +91,6 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
             .split_whitespace()
             .any(|word| word == "hanok.console=framed"),
     );
-    if let Some(method) = board.psci {
-        fatal::set_conduit(conduit(method));
-    }
     let Some(console) = &board.console else {
         refuse(format_args!(
             "the board's device tree has no PL011 to speak on"
@@ -101,6 +98,10 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
     };
     if early == console.registers.start().get() {
         fatal::set_console(early);
+    }
+    // Not before: a board on which nobody may have heard the refusal above is not turned off.
+    if let Some(method) = board.psci {
+        fatal::set_conduit(conduit(method));
     }
 }
 

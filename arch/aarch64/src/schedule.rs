@@ -118,6 +118,9 @@ fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: 
     if vm.requests(id).take_dump() {
         show::vcpu(vcpu, cpu, board);
     }
+    if vm.requests(id).take_look() {
+        show::storm(vcpu, cpu, board);
+    }
     if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
         go_out(vcpu, cpu, board);
         leave(vcpu.unit, cpu, board);

@@ -262,7 +262,8 @@ impl Vcpu {
             pstate: psr.into_bits().into(),
             ..Regs::default()
         };
-        if boots {
+        // A firmware or an ELF file is told of no tree, and finds zeros, as on QEMU.
+        if boots && entry.argument != 0 {
             self.regs.x[1] = NO_MACHINE;
             self.regs.x[2] = entry.argument;
         } else {

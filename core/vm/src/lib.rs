@@ -37,6 +37,7 @@ mod power;
 mod report;
 mod requests;
 mod sgi;
+mod storm;
 mod system_registers;
 mod timer;
 mod vm;
@@ -55,6 +56,7 @@ pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
 pub use report::{Pending, Places, State};
 pub use requests::{Mail, Requests};
+pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
 pub use vm::{Vcpu, Vm};
 

@@ -13,7 +13,7 @@ pub struct Hostile {
     job: smp::Job,
 }
 
-const ALL: [Hostile; 9] = [
+const ALL: [Hostile; 10] = [
     hostile("mask", mask),
     hostile("sgi-storm", sgi_storm),
     hostile("wfi-storm", wfi_storm),
@@ -22,6 +22,7 @@ const ALL: [Hostile; 9] = [
     hostile("console-storm", console_storm),
     hostile("crash", crash),
     hostile("timer-resets", timer_resets),
+    hostile("vector-storm", vector_storm),
     hostile("idle", idle),
 ];
 
@@ -161,6 +162,12 @@ fn timer_resets(index: usize) {
     write_sysreg!("cntv_cval_el0", timer::now());
     write_sysreg!("cntv_ctl_el0", timer::ENABLE);
     arch::mask()
+}
+
+/// Executes erased flash, which is no code, with the vectors there too: it takes exceptions for
+/// ever, of which a hypervisor sees none.
+fn vector_storm(_: usize) {
+    arch::crash(platform::FLASH.get())
 }
 
 /// Sleeps: the control, which harms nobody.

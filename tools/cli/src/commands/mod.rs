@@ -47,7 +47,7 @@ pub fn find(root: &Path, path: &Path) -> PathBuf {
 /// `hanok check`.
 pub fn check(root: &Path, file: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
-    if system.needs_board_tree() {
+    if system.looks_at_board_tree() {
         let store = Store::open(yes, false).blame(Code::Setup)?;
         board::tree(&store, &system)?;
     }

@@ -8,6 +8,8 @@ mod code;
 mod contract;
 mod damage;
 mod elf;
+pub mod form;
+mod ids;
 mod matrix;
 mod mutants;
 mod numbers;
@@ -172,6 +174,7 @@ fn steps() -> impl Iterator<Item = &'static TestStep> {
         contract::STEPS,
         bench::STEPS,
         profile::STEPS,
+        ids::STEPS,
     ];
     all.into_iter().flatten()
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::damage::{Damage, Part};
+use super::form::Form;
 use super::numbers::Numbers;
 use crate::artifacts::qemu;
 use crate::board::Loader;
@@ -63,6 +64,8 @@ pub struct Scenario {
     pub image_damage: Vec<Damage>,
     /// What is done to the board's device tree; then it is not QEMU that hands it over.
     pub board_tree_damage: Option<Vec<Damage>>,
+    /// What is made of the first VM's kernel, a program of guests/, before it boots.
+    pub kernel_as: Option<Form>,
     /// Boots the first VM's kernel without the hypervisor: what it does on QEMU itself.
     #[serde(default)]
     pub native: bool,

@@ -303,7 +303,7 @@ pub struct RunArgs {
     /// One more argument for QEMU (repeatable).
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub qemu_arg: Vec<String>,
-    /// Wait for a debugger on port 1234 before the first instruction.
+    /// Wait for a debugger on port 1234 of this PC before the first instruction.
     #[arg(long)]
     pub gdb: bool,
     /// Print QEMU's command line, build and start nothing.

@@ -18,9 +18,13 @@ mod exit;
 mod image;
 mod initramfs;
 mod machine;
+mod outputs;
 mod overrides;
 mod process;
 mod repo;
+mod run_image;
+mod scratch;
+mod signals;
 mod system;
 mod test;
 mod ui;
@@ -30,6 +34,8 @@ pub mod parsers {
     pub use crate::apt::index::parse as apt_index;
     pub use crate::apt::sources::{parse_deb822, parse_list};
     pub use crate::console::demux::{Channel, Demux, Piece, Receiver, frame, select};
+    pub use crate::console::filter::Filter;
+    pub use crate::console::modes::Modes;
     pub use crate::console::outbox::Outbox;
     pub use crate::console::script::parse as script;
     pub use crate::test::scenario::Scenario;
@@ -45,7 +51,13 @@ use exit::{Blame, Code, Outcome};
 /// The command: its arguments to its exit code.
 pub fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
-        Ok(code) => code.into(),
+        Ok(code) => match (code, ui::lost()) {
+            (Code::Success, Some(error)) => {
+                eprintln!("{} cannot write the output: {error}", ui::red("error:"));
+                Code::Output.into()
+            }
+            _ => code.into(),
+        },
         Err(failure) => {
             eprintln!("{} {:#}", ui::red("error:"), failure.error);
             failure.code.into()

@@ -183,10 +183,14 @@ pub fn native(command: &mut Command, guest: &Native) {
     }
 }
 
+/// Where QEMU's gdb stub listens: who reaches it reads and writes all of the board, so that it
+/// is this PC alone (`-s` is every address).
+pub const GDB: &str = "127.0.0.1:1234";
+
 /// Adds what the command line asks for besides.
 pub fn extras(command: &mut Command, args: &[String], gdb: bool) {
     if gdb {
-        command.args(["-s", "-S"]);
+        command.args(["-gdb", &format!("tcp:{GDB}"), "-S"]);
     }
     command.args(args);
 }
@@ -269,6 +273,13 @@ mod tests {
             "booti 0x400000 - ${fdtcontroladdr}\r",
         ];
         assert_eq!(typed, wanted);
+    }
+
+    #[test]
+    fn a_debugger_is_awaited_on_this_pc_alone() {
+        let mut command = Command::new("qemu");
+        extras(&mut command, &["-d".to_owned()], true);
+        assert_eq!(typed(&command), "qemu -gdb tcp:127.0.0.1:1234 -S -d");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use hanok_system::{
-    Architecture, Artifacts, Boot, Description, Diagnostic, Files, FirmwareRef, InitramfsRef,
-    KernelRef, Modules,
+    Architecture, Artifacts, Boot, Description, Diagnostic, DtbRef, Files, FirmwareRef,
+    InitramfsRef, KernelRef, Modules,
 };
 
 use crate::artifacts::kernel::KernelSpec;
@@ -24,6 +24,7 @@ pub fn boards_dir(root: &Path) -> PathBuf {
 
 /// Reads and checks a description, with what is changed about it.
 pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Description> {
+    readable(file)?;
     let boards = boards_dir(root);
     let found = match fs::read_to_string(file) {
         Ok(text) if *overrides != Overrides::default() => {
@@ -40,6 +41,44 @@ pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Descript
         return Err(failure(Code::Usage, what));
     }
     Ok(system)
+}
+
+/// That a description can be read. One that cannot is the command line's fault, not its own.
+pub fn readable(file: &Path) -> Outcome<()> {
+    let opened = fs::metadata(file).and_then(|data| match data.is_file() {
+        true => fs::File::open(file).map(drop),
+        false => Err(std::io::Error::other("it is no file")),
+    });
+    opened
+        .with_context(|| format!("cannot read the description {}", file.display()))
+        .blame(Code::Usage)
+}
+
+/// What a system is described and made of, as far as it is named by paths.
+pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
+    let board = boards_dir(root).join(format!("{}.toml", system.board.name));
+    let mut all = vec![
+        ("the description".to_owned(), system.path.clone()),
+        ("the board's description".to_owned(), board),
+    ];
+    if let Some(DtbRef::Path(path)) = &system.board.qemu.dtb {
+        all.push(("the board's device tree".to_owned(), path.clone()));
+    }
+    for vm in &system.vms {
+        match &vm.boot {
+            Boot::Kernel(KernelRef::Path(path)) => {
+                all.push((format!("the kernel of VM {}", vm.name), path.clone()));
+            }
+            Boot::Firmware(FirmwareRef::Path(path)) => {
+                all.push((format!("the firmware of VM {}", vm.name), path.clone()));
+            }
+            _ => {}
+        }
+        if let Some(InitramfsRef::Path(path)) = &vm.initramfs {
+            all.push((format!("the initramfs of VM {}", vm.name), path.clone()));
+        }
+    }
+    all
 }
 
 /// All that is wrong, as one error.

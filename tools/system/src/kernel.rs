@@ -7,12 +7,11 @@
 
 use crate::board::Architecture;
 use crate::diagnostic::Words;
-use crate::{elf, zimage};
+use crate::{elf, unpack, zimage};
 use hanok_types::{Ipa, platform};
 use std::borrow::Cow;
-use std::io::Read;
 
-/// Above this a kernel is taken to be damaged or malicious.
+/// More memory than this no header claims that is right.
 const MAX_IMAGE: u64 = 512 << 20;
 
 /// Of the Image header's flags, bit 0: the kernel is big-endian.
@@ -130,68 +129,21 @@ pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
 /// The kernel in a file's `bytes`, or why it cannot be one for a VM of this `architecture`.
 pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kernel<'_>, Words> {
     match architecture {
-        Architecture::Arm64 => recognise_nested(Cow::Borrowed(bytes), 0),
+        Architecture::Arm64 => unpacked(unpack::whole(bytes)?),
         Architecture::Arm if zimage::is_one(bytes) => zimage::recognise(bytes),
         Architecture::Arm if elf::is_one(bytes) => elf::recognise(bytes, architecture),
         Architecture::Arm => flat(Cow::Borrowed(bytes), architecture),
     }
 }
 
-fn recognise_nested(bytes: Cow<'_, [u8]>, depth: u32) -> Result<Kernel<'_>, Words> {
-    if has(&bytes, 56, b"ARM\x64") {
+fn unpacked(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
+    if unpack::is_image(&bytes) {
         return image(bytes);
-    }
-    let packed = has(&bytes, 0, &[0x1f, 0x8b]) || has(&bytes, 4, b"zimg");
-    if packed && depth < 3 {
-        return recognise_nested(Cow::Owned(unpack(&bytes)?), depth + 1);
     }
     if elf::is_one(&bytes) {
         return elf::recognise(&bytes, Architecture::Arm64);
     }
     flat(bytes, Architecture::Arm64)
-}
-
-/// The bytes inside a gzip file or an EFI zboot image.
-fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Words> {
-    if !has(bytes, 4, b"zimg") {
-        return gunzip(bytes);
-    }
-    let [offset, size] = [8, 12].map(|at| u32_at(bytes, at).unwrap_or(0) as usize);
-    let end = offset.saturating_add(size);
-    let payload = bytes.get(offset..end).ok_or_else(damaged)?;
-    match has(bytes, 24, b"gzip") {
-        true => gunzip(payload),
-        false => Err(Words::new(
-            "this EFI zboot kernel is compressed with something else than gzip",
-            "only gzip is unpacked here",
-            "give the uncompressed Image, or one compressed with gzip",
-        )),
-    }
-}
-
-fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, Words> {
-    let mut image = Vec::with_capacity(unpacked_len(bytes));
-    let decoder = flate2::read::GzDecoder::new(bytes);
-    match decoder.take(MAX_IMAGE + 1).read_to_end(&mut image) {
-        Ok(len) if len as u64 <= MAX_IMAGE => Ok(image),
-        _ => Err(damaged()),
-    }
-}
-
-/// How many bytes a gzip file says it unpacks to, in its last word (RFC 1952, 2.3.1), cut
-/// to what deflate can make of it at all: so much is set aside, that it need not move.
-fn unpacked_len(bytes: &[u8]) -> usize {
-    let said = bytes.last_chunk().map_or(0, |len| u32::from_le_bytes(*len));
-    let most = bytes.len().saturating_mul(1032).min(MAX_IMAGE as usize);
-    (said as usize).min(most)
-}
-
-fn damaged() -> Words {
-    Words::new(
-        "this compressed kernel is damaged",
-        "it does not unpack to its end",
-        "download or build the kernel again",
-    )
 }
 
 fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
@@ -296,7 +248,7 @@ const NO_PROGRAMS: [(usize, &[u8], &str); 15] = [
 
 /// What a file is that is no flat binary for this architecture, in words.
 fn what_else(bytes: &[u8], architecture: Architecture) -> Option<&'static str> {
-    if architecture == Architecture::Arm && has(bytes, 56, b"ARM\x64") {
+    if architecture == Architecture::Arm && unpack::is_image(bytes) {
         return Some("this kernel is an Image for arm64");
     }
     if architecture == Architecture::Arm64 && zimage::is_one(bytes) {
@@ -316,7 +268,7 @@ fn what_else(bytes: &[u8], architecture: Architecture) -> Option<&'static str> {
     }
 }
 
-fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
+pub(crate) fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
     bytes.get(at..).is_some_and(|rest| rest.starts_with(magic))
 }
 

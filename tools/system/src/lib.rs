@@ -27,6 +27,7 @@ mod source;
 mod table;
 mod time;
 mod tree_cores;
+mod unpack;
 mod zimage;
 
 pub use board::{Architecture, Board, Limits, Qemu, boards};
@@ -34,6 +35,7 @@ pub use board_tree::check_board_tree;
 pub use description::{Artifacts, Description, Files, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
+pub use hanok_types::GicVersion;
 pub use schedule::{Schedule, load_schedule, parse_schedule};
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
 pub use tree_cores::with_cores;

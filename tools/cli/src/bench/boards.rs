@@ -172,7 +172,7 @@ impl Boards<'_> {
             Load::Ipi => ("bench-ipi", self.figures(job)),
         };
         let overrides = Overrides {
-            board: Some(self.board_of(job.gic).to_owned()),
+            board: Some(self.plan.board(job.gic).to_owned()),
             cpu: Some(self.plan.cpu.clone()),
             cores: Some(if job.load == Load::Ipi { 2 } else { 1 }),
             memory: Some(BOARD_MEMORY),
@@ -276,14 +276,6 @@ impl Boards<'_> {
         let path = self.dir.join(format!("{}.initramfs", job.name()));
         repo::write_whole(&path, &bytes).blame(Code::Refused)?;
         Ok(path)
-    }
-
-    fn board_of(&self, gic: Gic) -> &'static str {
-        match (self.plan.architecture, gic) {
-            (Architecture::Arm, _) => "qemu-virt-arm",
-            (Architecture::Arm64, Gic::V2) => "qemu-virt-gicv2",
-            (Architecture::Arm64, Gic::V3) => "qemu-virt",
-        }
     }
 }
 

@@ -4,10 +4,8 @@ pub mod previrt;
 pub mod run;
 pub mod sched;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use hanok_system::Architecture;
 
 use crate::artifacts::kernel::KernelSpec;
@@ -15,6 +13,7 @@ use crate::artifacts::{Store, runnable, u_boot};
 use crate::cargo;
 use crate::exit::{Blame, Code, Outcome};
 use crate::initramfs::modules::Selection;
+use crate::outputs::{self, Outputs};
 use crate::overrides::Overrides;
 use crate::{bench, board, system, ui};
 
@@ -63,13 +62,13 @@ pub fn check(root: &Path, file: &Path, yes: bool) -> Outcome {
 /// `hanok build`.
 pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
+    let outputs = Outputs::default().reads_all(system::inputs(root, &system));
+    outputs.writes("--output", output).check()?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve(root, &store, &system.artifacts())?;
     let image = system::build(root, &system, &resolved, tree.as_deref())?;
-    fs::write(output, &image)
-        .with_context(|| format!("cannot write {}", output.display()))
-        .blame(Code::Refused)?;
+    outputs::write(output, &image)?;
     ui::line(format_args!("{}: {} bytes", output.display(), image.len()));
     Ok(Code::Success)
 }

@@ -2,14 +2,16 @@
 //!
 //! A person at a raw terminal sees the attached VM as it is, and the hypervisor's lines and
 //! prompt; what other VMs print is kept until they are attached. Where nobody types, all
-//! VMs' text is shown as it comes.
+//! VMs' text is shown as it comes. Of a guest's text only that goes to the terminal which does
+//! the user no harm (`filter.rs`); what it changed there is undone at the end.
 
 use std::collections::VecDeque;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use super::demux::Receiver;
+use super::filter::Filter;
 use super::log::PROMPT;
-use super::queries::Queries;
+use super::modes::Modes;
 use crate::ui;
 
 /// Bytes of a VM's output that are kept while another one is shown.
@@ -21,7 +23,7 @@ struct View {
     name: String,
     kept: VecDeque<u8>,
     lost: usize,
-    queries: Queries,
+    filter: Filter,
 }
 
 impl View {
@@ -44,20 +46,17 @@ pub struct Screen {
     /// Where a VM's line stands open, ours begins a new one.
     breaks_lines: bool,
     midline: bool,
+    /// What guests have changed about the terminal.
+    modes: Modes,
     vms: Vec<View>,
     receiver: Receiver,
     attached: usize,
 }
 
 impl Screen {
-    /// Stdout and stderr; `raw` where a person sits at the terminal.
-    pub fn new(vms: &[String], raw: bool) -> Self {
-        let breaks_lines = raw || std::io::stdout().is_terminal();
-        let (out, log) = (Box::new(std::io::stdout()), Box::new(std::io::stderr()));
-        Self::on(out, log, vms, raw, breaks_lines)
-    }
-
-    fn on(
+    /// VMs' text to `out` and the hypervisor's to `log`; `raw` where a person sits at the
+    /// terminal, `breaks_lines` where there is a terminal at all.
+    pub fn new(
         out: Box<dyn Write>,
         log: Box<dyn Write>,
         vms: &[String],
@@ -68,7 +67,7 @@ impl Screen {
             name: name.clone(),
             kept: VecDeque::new(),
             lost: 0,
-            queries: Queries::default(),
+            filter: Filter::default(),
         };
         Self {
             out,
@@ -76,6 +75,10 @@ impl Screen {
             raw,
             breaks_lines,
             midline: false,
+            modes: match raw {
+                true => Modes::of_person(),
+                false => Modes::default(),
+            },
             vms: vms.iter().map(view).collect(),
             receiver: Receiver::Vm(0),
             attached: 0,
@@ -98,15 +101,11 @@ impl Screen {
         let Some(view) = self.vms.get_mut(vm) else {
             return;
         };
-        match (self.raw, visible) {
-            // A raw terminal's answers go to the guest, which asked.
-            (true, true) => self.show(bytes),
-            (true, false) => view.keep(bytes),
-            (false, _) => {
-                let shown = view.queries.without(bytes);
-                self.show(&shown);
-            }
+        if self.raw && !visible {
+            return view.keep(bytes);
         }
+        let shown = view.filter.pass(bytes, &mut self.modes);
+        self.show(&shown);
     }
 
     fn show(&mut self, bytes: &[u8]) {
@@ -130,8 +129,9 @@ impl Screen {
             0 => None,
             lost => Some(format!("[{lost} bytes were not kept]")),
         };
-        // Whatever it asked the terminal then, nobody awaits the answer now.
-        let kept = Queries::default().without(&kept);
+        // Whatever it asked the terminal then, nobody awaits the answer now; and the screen that
+        // it may have changed to is another VM's.
+        let kept = Filter::default().pass(&kept, &mut Modes::default());
         for line in rule.into_iter().chain(lost) {
             self.line(&ui::dim(&line));
         }
@@ -140,6 +140,9 @@ impl Screen {
 
     /// A line of ours between those of the guests.
     pub fn say(&mut self, line: &str) {
+        // Before the hypervisor is there, a boot loader speaks in its place.
+        let line = Filter::default().pass(line.as_bytes(), &mut Modes::default());
+        let line = String::from_utf8_lossy(&line).into_owned();
         self.line(&ui::dim(&format!("[hanok] {line}")));
     }
 
@@ -176,8 +179,18 @@ impl Screen {
         self.midline = open;
     }
 
-    /// What follows on the user's terminal, now its own again, begins a line.
+    /// Whether a guest asked the terminal something.
+    pub fn was_asked(&self) -> bool {
+        self.modes.asked()
+    }
+
+    /// Undoes what guests changed. What follows on the user's terminal, now its own again,
+    /// begins a line.
     pub fn end(&mut self) {
+        if self.breaks_lines {
+            let undone = self.modes.undone();
+            let _ = self.out.write_all(&undone).and_then(|()| self.out.flush());
+        }
         self.raw = false;
         self.break_line();
     }
@@ -214,7 +227,7 @@ mod tests {
         let paper = Paper::default();
         let (out, log) = (Box::new(paper.clone()), Box::new(paper.clone()));
         let names = ["linux".to_owned(), "rtos".to_owned()];
-        (Screen::on(out, log, &names, raw, raw), paper)
+        (Screen::new(out, log, &names, raw, raw), paper)
     }
 
     #[test]
@@ -250,6 +263,16 @@ mod tests {
         screen.prompt(b"hanok> li", true);
         let text = "hanok> li\r\x1b[K[hanok] vm rtos: off\r\nhanok> li";
         assert_eq!(paper.text(), text);
+    }
+
+    #[test]
+    fn what_a_guest_changed_is_undone_at_the_end() {
+        let (mut screen, paper) = screen(true);
+        screen.vm(0, b"\x1b[?1049h\x1b[?25l\x1b[6nx\n");
+        assert_eq!(paper.text(), "\x1b[?1049h\x1b[?25l\x1b[6nx\n");
+        assert!(screen.was_asked());
+        screen.end();
+        assert_eq!(paper.text(), "\x1b[?1049l\x1b[?25h");
     }
 
     #[test]

@@ -218,13 +218,27 @@ fn read(dir: &Path, path: &Path) -> Result<Module> {
     })
 }
 
+/// No module has more bytes, and no decoder takes more memory for its dictionary.
+const LARGEST: u64 = 128 << 20;
+const DICTIONARY_KB: u32 = 64 << 10;
+
 fn unpack(path: &Path) -> Result<Vec<u8>> {
-    let file = fs::read(path)?;
+    let file = fs::File::open(path)?;
+    if path.extension().and_then(|ext| ext.to_str()) != Some("xz") {
+        return whole(file);
+    }
+    let packed = std::io::BufReader::new(file);
+    whole(lzma_rust2::XzReader::new_mem_limit(
+        packed,
+        false,
+        DICTIONARY_KB,
+    ))
+}
+
+fn whole(from: impl Read) -> Result<Vec<u8>> {
     let mut content = Vec::new();
-    match path.extension().and_then(|ext| ext.to_str()) {
-        Some("xz") => lzma_rust2::XzReader::new(&file[..], false).read_to_end(&mut content)?,
-        _ => return Ok(file),
-    };
+    let len = from.take(LARGEST + 1).read_to_end(&mut content)? as u64;
+    anyhow::ensure!(len <= LARGEST, "it has more than {} MB", LARGEST >> 20);
     Ok(content)
 }
 

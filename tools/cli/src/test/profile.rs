@@ -156,7 +156,7 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Repo
     let mut ready = board(root, dir, cores)?;
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, What::Stretches);
-    let file = |name: &str| fs::File::create(dir.join(name)).map(Sink::File);
+    let file = |name: &str| Sink::create(&dir.join(name));
     let request = Request {
         command: ready.command,
         framed: ready.framed,

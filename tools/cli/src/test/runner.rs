@@ -1,6 +1,6 @@
 //! Runs scenarios, two boards side by side.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -129,7 +129,7 @@ fn boot(prepared: Prepared) -> Result<()> {
     let Prepared { case, ready, dir } = prepared;
     fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
     let vms = ready.vms.clone();
-    let file = |name: &str| File::create(dir.join(name)).map(Sink::File);
+    let file = |name: &str| Sink::create(&dir.join(name));
     let consoles = vms.iter().map(|vm| file(&format!("{vm}.console")));
     let steps = case.scenario.steps()?;
     let request = Request {

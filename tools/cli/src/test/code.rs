@@ -43,6 +43,10 @@ pub const SLOW_STEPS: &[TestStep] = &[
         name: "sched-whole",
         run: sched_whole,
     },
+    TestStep {
+        name: "sched-global",
+        run: sched_global,
+    },
 ];
 
 /// How much of a failing program's output is shown.
@@ -120,6 +124,20 @@ fn decoder_whole(root: &Path) -> Tally {
 /// Ten thousand random sets of tasks, by admission, simulation and plain ticks.
 fn sched_whole(root: &Path) -> Tally {
     ignored(root, "hanok-simulator", "random_sets")
+}
+
+/// Ten thousand sets under global EDF, admitted by a hair, by a scheduler that looks at every
+/// instant.
+fn sched_global(root: &Path) -> Tally {
+    more_sets(root, "hanok-analysis", "global")
+}
+
+/// The tests in `file` of `package`, with ten thousand sets in the place of a sample.
+fn more_sets(root: &Path, package: &str, file: &str) -> Tally {
+    let mut command = cargo(root);
+    command.env("HANOK_SETS", "10000");
+    command.args(["test", "--release", "--color", "never", "-p", package]);
+    tests(command.args(["--test", file]))
 }
 
 /// The tests in `file` of `package` that are too slow for every run.

@@ -52,7 +52,7 @@ unsafe extern "C" {
     static hanok_boot_stack: u64;
     static hanok_image_info: ImageInfo;
     static hanok_image_start: u8;
-    static __data_end: u8;
+    static __file_end: u8;
     static hanok_released_record: AtomicU64;
     fn hanok_secondary_boot();
     fn hanok_released_boot();
@@ -65,11 +65,11 @@ pub fn image_info() -> ImageInfo {
 }
 
 /// Whether the hypervisor's own part of the image is what the image tool saw. To be asked
-/// before anything of its data has changed.
+/// while nothing of it can have changed.
 pub fn is_whole(info: &ImageInfo) -> bool {
     let start = (&raw const hanok_image_start).wrapping_add(HEADER);
-    let len = (&raw const __data_end) as usize - start as usize;
-    // SAFETY: code, constants and data of the image, mapped, and changed by nobody yet.
+    let len = (&raw const __file_end) as usize - start as usize;
+    // SAFETY: code and constants of the image, mapped, and changed by nobody.
     let binary = unsafe { core::slice::from_raw_parts(start, len) };
     hanok_config::sum(binary) == info.sum
 }

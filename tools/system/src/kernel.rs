@@ -7,8 +7,8 @@
 
 use crate::board::Architecture;
 use crate::diagnostic::Words;
-use crate::unpack;
 use crate::zimage;
+use crate::{unbootable, unpack};
 use std::borrow::Cow;
 
 /// More memory than this no header claims that is right.
@@ -39,9 +39,11 @@ pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
 
 /// The kernel in a file's `bytes`, or why it cannot be one for a VM of this `architecture`.
 pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kernel<'_>, Words> {
+    unbootable::kernel(bytes)?;
     match architecture {
         Architecture::Arm64 => {
             let bytes = unpack::whole(bytes)?;
+            unbootable::kernel(&bytes)?;
             match unpack::is_image(&bytes) {
                 true => image(bytes),
                 false => Err(other(&bytes)),

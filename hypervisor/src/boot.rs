@@ -91,9 +91,6 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
             .split_whitespace()
             .any(|word| word == "hanok.console=framed"),
     );
-    if let Some(method) = board.psci {
-        fatal::set_conduit(conduit(method));
-    }
     let Some(console) = &board.console else {
         refuse(format_args!(
             "the board's device tree has no PL011 to speak on"
@@ -101,6 +98,10 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
     };
     if early == console.registers.start().get() {
         fatal::set_console(early);
+    }
+    // Not before: a board on which nobody may have heard the refusal above is not turned off.
+    if let Some(method) = board.psci {
+        fatal::set_conduit(conduit(method));
     }
 }
 
@@ -180,6 +181,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         output_waits: AtomicBool::new(false),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
+        late_error: AtomicBool::new(selftest::wants_late_error(tree.bootargs)),
         unsteady_ids: selftest::wants_unsteady_ids(tree.bootargs),
     };
     let Some(board) = place.put(board) else {

@@ -186,7 +186,8 @@ impl<'a> BoardTree<'a> {
         let fdt = tree::open(tree)?;
         let root = At::root(&fdt);
         let gic_at = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
-        let (cpus, cpus_left_out) = cpus(&root)?;
+        let psci = devices::psci(&root);
+        let (cpus, cpus_left_out) = cpus(&root, psci.is_some())?;
         let mut reserved = reserved(&fdt, &root)?;
         reserve_spin_table(&mut reserved, &cpus)?;
         let chosen = root.named("chosen").next();
@@ -198,7 +199,7 @@ impl<'a> BoardTree<'a> {
             reserved,
             cpus,
             cpus_left_out,
-            psci: devices::psci(&root),
+            psci,
             gic: devices::gic(&gic_at)?,
             console: devices::console(&root, &gic_at),
             rtc: devices::rtc(&root),
@@ -265,7 +266,10 @@ fn reserved(fdt: &Fdt<'_>, root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RESERVED>
     Ok(reserved)
 }
 
-fn cpus(root: &At<'_>) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
+/// The CPUs; `psci` is whether the board has PSCI, by which a CPU is started whose node says
+/// nothing else (DEN0022F, 6.2.1: its binding came before `enable-method` for 32-bit boards, many
+/// of which leave that out).
+fn cpus(root: &At<'_>, psci: bool) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
     let mut cpus = Vec::new();
     let mut left_out = 0;
     let flags = devices::system_flags(root);
@@ -274,7 +278,9 @@ fn cpus(root: &At<'_>) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
         for at in group.named("cpu").filter(|at| !at.has_failed()) {
             let reg = tree::value(at.node(), "reg").unwrap_or_default();
             let mpidr = Cells(reg).number(cells.max(1)).ok_or(BoardError::Cpu)?;
+            let silent = tree::value(at.node(), "enable-method").is_none();
             let enable = match (enable(&at), flags) {
+                (Enable::Unknown, _) if silent && psci => Enable::Psci,
                 (Enable::Unknown, Some(at)) => Enable::SystemFlags(at),
                 (known, _) => known,
             };

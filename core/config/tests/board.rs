@@ -467,3 +467,40 @@ fn interrupts_go_through_a_map_and_cpus_wait_at_the_flags() {
         assert_eq!(console.interrupt, None);
     }
 }
+
+/// Nodes of CPUs that say nothing, or something that nobody knows, beside PSCI and without it.
+#[test]
+fn a_silent_cpu_is_started_by_psci_where_there_is_one() {
+    let enables = |methods: [Option<&str>; 2], psci: bool| {
+        let mut cpus = node("cpus")
+            .with("#address-cells", 1u32)
+            .with("#size-cells", 0u32);
+        for (index, method) in methods.into_iter().enumerate() {
+            let cpu = node(&format!("cpu@{index}")).with("reg", index as u32);
+            cpus.add_child(match method {
+                Some(method) => cpu.with("enable-method", method),
+                None => cpu,
+            });
+        }
+        let mut root = soc_board();
+        root.remove_child("cpus");
+        root.remove_child("psci");
+        root.add_child(cpus);
+        if psci {
+            root.add_child(
+                node("psci")
+                    .with("compatible", "arm,psci-0.2")
+                    .with("method", "smc"),
+            );
+        }
+        let tree = flat(root);
+        let board = BoardTree::parse(&tree).unwrap();
+        [board.cpus[0].enable, board.cpus[1].enable]
+    };
+    assert_eq!(enables([None, None], true), [Enable::Psci; 2]);
+    assert_eq!(enables([None, None], false), [Enable::Unknown; 2]);
+    assert_eq!(
+        enables([Some("own"), None], true),
+        [Enable::Unknown, Enable::Psci]
+    );
+}

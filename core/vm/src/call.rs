@@ -1,7 +1,7 @@
 //! Hypercalls: SMCCC 1.5 (DEN0028G), PSCI 1.1 (DEN0022F) and the hypervisor's own
 //! ([`hypercall`]), by HVC.
 
-use crate::{Action, Ending, Entry, Guest, Machine, StopReason};
+use crate::{Action, Ending, Entry, Guest, Machine};
 use hanok_abi::hypercall;
 use hanok_hal::ListRegisters;
 use hanok_types::VcpuId;
@@ -256,13 +256,4 @@ pub(crate) fn affinity_of(vcpu: VcpuId) -> u64 {
 /// that is no affinity and must be zero (DEN0022F 5.1.4, "target_cpu").
 pub(crate) fn index_of(target: u64) -> Option<u8> {
     u8::try_from(target).ok()
-}
-
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Stops the VM for good.
-    pub(crate) fn stop(&mut self, reason: StopReason) -> Action {
-        self.vm
-            .request_end(self.machine, Ending::Stopped, Some(reason));
-        Action::Reconsider
-    }
 }

@@ -13,7 +13,7 @@ pub struct Hostile {
     job: smp::Job,
 }
 
-const ALL: [Hostile; 8] = [
+const ALL: [Hostile; 10] = [
     hostile("mask", mask),
     hostile("sgi-storm", sgi_storm),
     hostile("wfi-storm", wfi_storm),
@@ -21,6 +21,8 @@ const ALL: [Hostile; 8] = [
     hostile("mmio-storm", mmio_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
+    hostile("timer-resets", timer_resets),
+    hostile("vector-storm", vector_storm),
     hostile("idle", idle),
 ];
 
@@ -147,6 +149,25 @@ fn console_storm(index: usize) {
 /// Goes to where no instruction is, with the vectors there too.
 fn crash(_: usize) {
     arch::crash(0x0b00_0000)
+}
+
+/// The first vCPU resets the machine again and again, while a timer interrupt of each other one
+/// waits that is never taken.
+fn timer_resets(index: usize) {
+    if index == 0 {
+        timer::spin(50_000);
+        psci::system_reset();
+    }
+    gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
+    write_sysreg!("cntv_cval_el0", timer::now());
+    write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+    arch::mask()
+}
+
+/// Executes erased flash, which is no code, with the vectors there too: it takes exceptions for
+/// ever, of which a hypervisor sees none.
+fn vector_storm(_: usize) {
+    arch::crash(platform::FLASH.get())
 }
 
 /// Sleeps: the control, which harms nobody.

@@ -9,6 +9,10 @@ pub enum Selection<'a> {
     Cases(&'a str),
     /// Mark memory, and reset.
     ResetLoop,
+    /// Say where everything was loaded.
+    Places,
+    /// Say what the registers hold that tell of features.
+    Ids,
     /// Turn every CPU off.
     OffAll,
     /// Look at every address.
@@ -34,6 +38,8 @@ pub enum Host {
 pub fn selection(arguments: &Arguments) -> Selection<'static> {
     match arguments.value("conformance.run=") {
         Some("reset-loop") => Selection::ResetLoop,
+        Some("ids") => Selection::Ids,
+        Some("places") => Selection::Places,
         Some("off-all") => Selection::OffAll,
         Some("sweep") => Selection::Sweep,
         Some("hold") => Selection::Hold,

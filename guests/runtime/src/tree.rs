@@ -47,6 +47,8 @@ pub struct Machine {
     pub devices: Vec<Area, MAX_AREAS>,
     /// The tree itself.
     pub tree: Area,
+    /// The initramfs, where there is one.
+    pub initramfs: Option<Area>,
 }
 
 impl Machine {
@@ -79,6 +81,7 @@ impl Machine {
                 start: tree,
                 size: blob.len() as u64,
             },
+            initramfs: root.initramfs(),
         })
     }
 
@@ -115,6 +118,15 @@ impl Root {
         let chosen = self.node.children().find(|node| node.name() == "chosen")?;
         let text = property(&chosen, "bootargs")?;
         core::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()
+    }
+
+    /// Where the boot loader put one (Linux, Documentation/arch/arm64/booting.rst).
+    fn initramfs(&self) -> Option<Area> {
+        let chosen = self.node.children().find(|node| node.name() == "chosen")?;
+        let start = number(property(&chosen, "linux,initrd-start")?);
+        let end = number(property(&chosen, "linux,initrd-end")?);
+        let size = end.checked_sub(start)?;
+        Some(Area { start, size })
     }
 
     fn cpus(&self) -> usize {

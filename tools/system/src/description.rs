@@ -210,6 +210,12 @@ impl Description {
         self.vms.iter().any(|vm| !vm.devices.is_empty())
     }
 
+    /// Whether the board's own tree is to be looked at: it is needed, or a person chose it, so that
+    /// nobody knows yet what is in it.
+    pub fn looks_at_board_tree(&self) -> bool {
+        self.needs_board_tree() || self.board.qemu.dtb.is_some()
+    }
+
     /// What must be found before [`Self::build`], a VM each, in the description's order.
     pub fn artifacts(&self) -> Vec<Artifacts> {
         let of = |vm: &Vm| Artifacts {

@@ -10,13 +10,13 @@ use crate::board::Architecture;
 use crate::description::{Description, Files, Vm};
 use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
-use crate::kernel::{self, u32_at, u64_at};
+use crate::kernel::{self, Part, Protocol, u32_at, u64_at};
 use crate::layout::{self, Layout};
 use crate::source::Boot;
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
-use hanok_types::{CpuId, Ipa, PAGE_SIZE};
+use hanok_types::{Address, CpuId, Ipa, PAGE_SIZE, platform};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -193,10 +193,11 @@ struct Guest<'a> {
 /// What a VM begins with.
 struct Boots<'a> {
     kind: BlobKind,
-    image: Cow<'a, [u8]>,
+    parts: Vec<Part<'a>>,
     initramfs: Option<&'a [u8]>,
     layout: Layout,
-    /// X0 of vCPU 0.
+    entry: Ipa,
+    /// X0 of vCPU 0, R2 in 32 bit.
     argument: u64,
 }
 
@@ -213,6 +214,9 @@ impl<'a> Boots<'a> {
         let kernel = kernel::recognise(&files.boot, vm.architecture);
         let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref();
+        if let Some(words) = kernel.refuses_initramfs().filter(|_| initramfs.is_some()) {
+            return Err(at(vm.marks.initramfs, words));
+        }
         if initramfs.is_some_and(<[u8]>::is_empty) {
             let words = Words::new("the initramfs is an empty file", "", "make it again");
             return Err(at(vm.marks.initramfs, words));
@@ -220,17 +224,20 @@ impl<'a> Boots<'a> {
         let len = initramfs.map(|bytes| bytes.len() as u64);
         let layout = layout::place(vm.memory, &kernel, len)
             .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
-        if !layout.initramfs_is_near() {
+        if !layout.initramfs_is_near(&kernel) {
             let why = "Linux wants it within 32G of the kernel";
             let words = Words::new("the initramfs is too large", why, "make it smaller");
             return Err(at(vm.marks.initramfs, words));
         }
+        // An ELF file looks for the tree, if it does, at the start of RAM.
+        let told = layout.tree.filter(|_| kernel.protocol != Protocol::Elf);
         Ok(Self {
             kind: BlobKind::Kernel,
-            image: kernel.image,
+            parts: kernel.parts,
             initramfs,
-            argument: layout.tree.get(),
             layout,
+            entry: kernel.entry,
+            argument: told.map_or(0, Address::get),
         })
     }
 
@@ -240,12 +247,17 @@ impl<'a> Boots<'a> {
         layout::firmware(&files.boot).map_err(|words| at(vm.marks.boot, words))?;
         let layout = layout::place_firmware(vm.memory)
             .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
+        let part = Part {
+            at: platform::FLASH,
+            bytes: Cow::Borrowed(&files.boot),
+        };
         Ok(Self {
             kind: BlobKind::Firmware,
-            image: Cow::Borrowed(&files.boot),
+            parts: vec![part],
             initramfs: None,
-            argument: 0,
             layout,
+            entry: platform::FLASH,
+            argument: 0,
         })
     }
 }
@@ -298,7 +310,7 @@ impl<'a> Guest<'a> {
                 name: vm.name.as_str().try_into().unwrap_or_default(),
                 cpus: vm.cpus.iter().map(|cpu| CpuId::new(*cpu)).collect(),
                 memory: layout.memory,
-                entry: layout.kernel,
+                entry: boots.entry,
                 argument: boots.argument,
                 blobs: heapless::Vec::new(),
                 devices: devices.given.clone(),
@@ -308,11 +320,14 @@ impl<'a> Guest<'a> {
             },
             bytes: Vec::new(),
         };
-        guest.add(boots.kind, layout.kernel, boots.image);
+        for part in boots.parts {
+            guest.add(boots.kind, part.at, part.bytes);
+        }
         if let (Some(bytes), Some(span)) = (boots.initramfs, layout.initramfs) {
             guest.add(BlobKind::Initramfs, span.start(), Cow::Borrowed(bytes));
         }
-        guest.add(BlobKind::DeviceTree, layout.tree, Cow::Owned(tree.bytes));
+        let Some(at) = layout.tree else { return guest };
+        guest.add(BlobKind::DeviceTree, at, Cow::Owned(tree.bytes));
         if let Some(blob) = guest.config.blobs.last_mut() {
             blob.seeds = tree.seeds.into_iter().collect();
             blob.host_address = tree.host_address;
@@ -320,7 +335,8 @@ impl<'a> Guest<'a> {
         guest
     }
 
-    /// Adds a blob, its place in the payload yet unknown. A VM has at most three of them.
+    /// Adds a blob, its place in the payload yet unknown. A VM never has more of them than fit:
+    /// `elf.rs` sees to that.
     fn add(&mut self, kind: BlobKind, load: Ipa, bytes: Cow<'a, [u8]>) {
         let blob = Blob {
             kind,

@@ -10,11 +10,13 @@
 #![forbid(unsafe_code)]
 
 mod board;
+mod board_tree;
 mod cores;
 mod description;
 mod devices;
 mod diagnostic;
 mod draft;
+mod elf;
 mod image;
 mod kernel;
 mod layout;
@@ -30,6 +32,7 @@ mod unpack;
 mod zimage;
 
 pub use board::{Architecture, Board, Limits, Qemu, boards};
+pub use board_tree::check_board_tree;
 pub use description::{Artifacts, Description, Files, Key, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;

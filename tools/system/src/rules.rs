@@ -259,6 +259,9 @@ fn kernel_file(
     match kernel {
         Err(words) => report.refuse(&boot.span, words),
         Ok(kernel) => {
+            if let (Some(words), Some(at)) = (kernel.refuses_initramfs(), &draft.initramfs) {
+                report.refuse(&at.span, words);
+            }
             if let Some(memory) = &draft.memory
                 && let Err(too_small) = layout::place(memory.value, &kernel, initramfs)
             {

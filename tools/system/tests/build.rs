@@ -52,7 +52,8 @@ fn the_board_finds_every_blob_as_it_was() {
     let payload = payload(&image);
     let system = System::parse(payload, payload.len() as u64).unwrap();
     let vm = &system.vms[0];
-    assert_eq!((vm.entry, vm.cpus.len()), (platform::RAM, 2));
+    let entry = Ipa::new(platform::RAM.get() + (2 << 20));
+    assert_eq!((vm.entry, vm.cpus.len()), (entry, 2));
     let bytes: Vec<&[u8]> = vm
         .blobs
         .iter()
@@ -99,14 +100,14 @@ fn things_lie_where_the_boot_protocol_wants_them() {
         panic!("{system:?}")
     };
     assert_eq!(kernel.load.get() % (2 << 20), 0);
-    assert_eq!(initramfs.load, Ipa::new(0x4012_4000));
-    assert_eq!(tree.load, Ipa::new(0x4020_0000));
+    assert_eq!(initramfs.load, Ipa::new(0x4800_0000));
+    assert_eq!(tree.load, Ipa::new(0x4820_0000));
     let bytes = &payload[tree.offset as usize..(tree.offset + tree.len) as usize];
     let tree = dtoolkit::fdt::Fdt::new(bytes).unwrap();
     let chosen = tree.find_node("/chosen").unwrap();
     let start = chosen.properties().find(|property| {
         use dtoolkit::Property;
-        property.name() == "linux,initrd-start" && property.value() == 0x4012_4000u64.to_be_bytes()
+        property.name() == "linux,initrd-start" && property.value() == 0x4800_0000u64.to_be_bytes()
     });
     assert!(start.is_some());
 }
@@ -158,8 +159,8 @@ fn what_cannot_be_built_is_refused() {
         "0:0 the hypervisor's binary is damaged"
     );
     let mut wrong = files(0);
-    wrong.boot[56] = 0;
-    let what = "5:10 this file is no kernel that is known here";
+    wrong.boot = b"root:x:0:0\n".to_vec();
+    let what = "5:10 this file is a text, no program";
     assert_eq!(refusal(&sound, &[wrong]), what);
     let mut large = files(1);
     large.initramfs = Some(vec![]);
@@ -171,5 +172,7 @@ fn what_cannot_be_built_is_refused() {
     let what = "8:10 the VM's memory is too small for what it boots";
     assert_eq!(refusal(&sound, &[large.clone()]), what);
     large.initramfs = Some(vec![0; 450 << 20]);
-    assert_eq!(refusal(&sound, &[large]), "8:10 too much memory");
+    let wide = load(&SOUND.replace("512M", "600M")).unwrap();
+    let found = wide.build(&sound, &[large], None).unwrap_err();
+    assert_eq!((found[0].line, &*found[0].what), (8, "too much memory"));
 }

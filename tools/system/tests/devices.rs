@@ -7,7 +7,7 @@ use dtoolkit::Node;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode};
 use hanok_config::System;
-use hanok_system::{Description, Diagnostic, Files, check_devices};
+use hanok_system::{Description, Diagnostic, Files, check_board_tree, check_devices};
 use hanok_types::{GicVersion, Hpa, IntId};
 
 const VIRT: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv3.dtb");
@@ -265,4 +265,46 @@ fn a_device_that_fits_no_vm_is_named() {
     let what = "10:12 device \"pl061@9030000\" does not fit the virtual platform";
     assert_eq!(short(&found[0]), what);
     assert_eq!(found[0].remedy, "choose another device");
+}
+
+/// QEMU's own tree, with words in it that no driver knows: of the same length, so that the tree
+/// stays sound.
+#[test]
+fn a_board_that_the_hypervisor_has_no_driver_for_is_refused() {
+    let system = system("[]", "[]");
+    assert_eq!(check_board_tree(&system, VIRT), []);
+    let with = |from: &[u8], to: &[u8]| {
+        let mut tree = VIRT.to_vec();
+        let places: Vec<_> = (0..tree.len() - from.len())
+            .filter(|at| tree[*at..].starts_with(from))
+            .collect();
+        assert!(!places.is_empty() && from.len() == to.len());
+        places
+            .into_iter()
+            .for_each(|at| tree[at..at + to.len()].copy_from_slice(to));
+        check_board_tree(&system, &tree)
+    };
+    let found = with(b"arm,gic-v3", b"acme,intc3");
+    assert_eq!(
+        found[0].what,
+        "the board's interrupt controller has no driver"
+    );
+    assert!(
+        found[0].why.contains("/intc@8000000 (acme,intc3)"),
+        "{}",
+        found[0].why
+    );
+    let found = with(b"arm,pl011", b"ns16550aa");
+    assert_eq!(found[0].what, "the board's serial port has no driver");
+    assert!(!found[0].remedy.is_empty());
+    let found = with(b"psci\0\0", b"acme\0\0");
+    let what: Vec<_> = found.iter().map(|found| &*found.what).collect();
+    assert!(
+        what.contains(&"CPU 1 of the board cannot be started"),
+        "{what:?}"
+    );
+    assert_eq!(
+        check_board_tree(&system, b"no tree")[0].what,
+        "the board's tree cannot be used"
+    );
 }

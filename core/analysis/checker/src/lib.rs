@@ -16,6 +16,7 @@ extern crate alloc;
 
 mod bounds;
 mod cores;
+mod global;
 mod proofs;
 
 use alloc::collections::BTreeMap;

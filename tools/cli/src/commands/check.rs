@@ -19,10 +19,7 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
     let path = find(root, file);
     let system = system::load(root, &path, &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let tree = match system.needs_board_tree() {
-        true => board::tree(&store, &system)?,
-        false => None,
-    };
+    let tree = board::tree(&store, &system)?;
     schedule(root, &path, &system)?;
     let missing = system::missing(&store, &system);
     if missing.is_empty() {

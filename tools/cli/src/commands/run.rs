@@ -25,6 +25,7 @@ use crate::outputs::Outputs;
 use crate::overrides::Overrides;
 use crate::run_image::{Image, Kept};
 use crate::system::{self, Resolved};
+use crate::test::form::Form;
 use crate::{cargo, repo, ui};
 
 /// A guest booted without the hypervisor where no description says otherwise.
@@ -245,8 +246,8 @@ impl Guest {
         })
     }
 
-    /// QEMU as this guest's own machine; `more` is put behind the initramfs.
-    fn board(&self, root: &Path, store: &Store, more: Option<&More>) -> Outcome<Ready> {
+    /// QEMU as this guest's own machine.
+    fn board(&self, root: &Path, store: &Store, changed: Changed<'_>) -> Outcome<Ready> {
         let (machine, architecture) = self.machine();
         // A guest of a 64-bit board may be measured as a 32-bit one, on that machine.
         let artifacts = [Artifacts {
@@ -255,8 +256,11 @@ impl Guest {
         }];
         let qemu = system::prepare(store, &artifacts)?;
         let mut resolved = system::resolve(root, store, &artifacts)?;
-        if let (Some(first), Some(more)) = (resolved.first_mut(), more) {
+        if let (Some(first), Some(more)) = (resolved.first_mut(), changed.more) {
             more.add_to(first).blame(Code::Refused)?;
+        }
+        if let (Some(first), Some((form, dir))) = (resolved.first_mut(), changed.form) {
+            form.apply(first, architecture, dir).blame(Code::Usage)?;
         }
         let Some(found) = resolved.first() else {
             return Err(failure(Code::Refused, "there is no VM to boot"));
@@ -294,6 +298,15 @@ impl Guest {
     }
 }
 
+/// What is changed about what a guest boots.
+#[derive(Clone, Copy, Default)]
+pub struct Changed<'a> {
+    /// Files that are put behind its initramfs.
+    pub more: Option<&'a More>,
+    /// Another form for its kernel, and where that is kept.
+    pub form: Option<(Form, &'a Path)>,
+}
+
 /// More files for the initramfs: an archive of them, and where the whole is to be written.
 pub struct More {
     /// The files, as a cpio archive.
@@ -323,7 +336,7 @@ pub fn native_board(
     root: &Path,
     store: &Store,
     system: &Description,
-    more: Option<&More>,
+    changed: Changed<'_>,
     binary: Option<&str>,
 ) -> Outcome<Ready> {
     let mut guest = Guest::first_of(root, system)?;
@@ -333,14 +346,14 @@ pub fn native_board(
     if guest.binary == qemu::PROGRAM_32 {
         guest.cpu = NATIVE_CPU_32.to_owned();
     }
-    guest.board(root, store, more)
+    guest.board(root, store, changed)
 }
 
 /// A stock kernel without the hypervisor.
 pub fn stock_board(root: &Path, store: &Store, spec: KernelSpec, cores: u64) -> Outcome<Ready> {
     let mut guest = Guest::stock(spec);
     guest.cores = cores;
-    guest.board(root, store, None)
+    guest.board(root, store, Changed::default())
 }
 
 fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
@@ -359,7 +372,7 @@ fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     guest.cpu = args.cpu.clone().unwrap_or(guest.cpu);
     guest.cores = args.cores.unwrap_or(guest.cores);
     guest.memory = args.memory.unwrap_or(guest.memory);
-    let mut ready = guest.board(root, store, None)?;
+    let mut ready = guest.board(root, store, Changed::default())?;
     if args.icount {
         machine::by_instructions(&mut ready.command);
     }

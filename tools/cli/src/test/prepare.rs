@@ -50,7 +50,10 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
             root,
             store,
             &description,
-            more.first().map(|(_, more)| more),
+            run::Changed {
+                more: more.first().map(|(_, more)| more),
+                form: case.scenario.kernel_as.map(|form| (form, &*dir)),
+            },
             case.scenario.binary.as_deref(),
         )?
     } else {
@@ -117,6 +120,10 @@ fn virtual_board(
         if let Some(resolved) = resolved.get_mut(*vm) {
             more.add_to(resolved).blame(Code::Refused)?;
         }
+    }
+    if let (Some(form), Some(first)) = (scenario.kernel_as, resolved.first_mut()) {
+        let architecture = description.vms[0].architecture;
+        form.apply(first, architecture, dir).blame(Code::Usage)?;
     }
     let tree = board::tree(store, description)?;
     let mut bytes = system::build(root, description, &resolved, tree.as_deref())?;

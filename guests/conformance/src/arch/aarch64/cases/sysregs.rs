@@ -32,6 +32,11 @@ fn read(encoding: Encoding) -> Result<u64, Fault> {
     unsafe { execute(&[mrs(op0, op1, crn, crm, op2)], 0) }
 }
 
+/// The ID register with this CRm and op2 (op0 3, op1 0, CRn 0).
+pub fn feature_id(crm: u32, op2: u32) -> Result<u64, Fault> {
+    read((3, 0, 0, crm, op2))
+}
+
 fn field(value: u64, low: u32) -> u64 {
     value >> low & 0xf
 }

@@ -76,7 +76,7 @@ fn dispatch(cli: Cli) -> Outcome {
     let root = repo::root().blame(Code::Usage)?;
     match cli.command {
         Command::Run(args) => commands::run::run(&root, &args, cli.yes),
-        Command::Check { file } => commands::check(&root, &file, cli.yes),
+        Command::Check { file } => commands::check::run(&root, &file, cli.yes),
         Command::Build { file, output } => commands::build(&root, &file, &output, cli.yes),
         Command::Boards => commands::boards(&root),
         Command::Setup { update } => commands::setup(&root, update, cli.yes),

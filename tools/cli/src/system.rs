@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use hanok_system::{
     Architecture, Artifacts, Boot, Description, Diagnostic, DtbRef, Files, FirmwareRef,
-    InitramfsRef, KernelRef, Modules,
+    InitramfsRef, KernelRef, Key, Modules,
 };
 
 use crate::artifacts::kernel::KernelSpec;
@@ -14,7 +14,7 @@ use crate::artifacts::qemu::{self, Qemu};
 use crate::artifacts::{Store, u_boot};
 use crate::cargo;
 use crate::exit::{Blame, Code, Failure, Outcome, failure};
-use crate::initramfs::modules::Selection;
+use crate::initramfs::modules::{NoModule, Selection};
 use crate::overrides::Overrides;
 
 /// Where the boards are described.
@@ -146,6 +146,74 @@ pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<V
         .iter()
         .map(|of_vm| resolve_vm(root, store, of_vm))
         .collect()
+}
+
+/// The same for a description, whose lines are named where something is wrong.
+pub fn resolve_of(root: &Path, store: &Store, system: &Description) -> Outcome<Vec<Resolved>> {
+    let artifacts = system.artifacts();
+    agree(store, &wanted(&artifacts))?;
+    let all = artifacts.iter().enumerate();
+    all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)))
+        .collect()
+}
+
+fn resolve_one(
+    root: &Path,
+    store: &Store,
+    system: &Description,
+    (vm, artifacts): (usize, &Artifacts),
+) -> Outcome<Resolved> {
+    resolve_vm(root, store, artifacts).map_err(|failure| {
+        match failure.error.downcast_ref::<NoModule>() {
+            Some(NoModule(name)) => {
+                let what = format!("the kernel has no module \"{name}\"");
+                let why =
+                    "none of its package has this name; it may be built in, or of another kernel";
+                let remedy = "remove it from `initramfs-modules`, or mend the name";
+                refused(vec![system.refusal(
+                    vm,
+                    Key::Initramfs,
+                    [&what, why, remedy],
+                )])
+            }
+            None => failure,
+        }
+    })
+}
+
+/// What of a description is not in the cache, in words.
+pub fn missing(store: &Store, system: &Description) -> Vec<String> {
+    let wanted = wanted(&system.artifacts()).into_iter();
+    let missing = wanted.filter(|(reference, _)| store.cache.resolved(reference).is_none());
+    missing.map(|(_, words)| words).collect()
+}
+
+/// Refuses what is wrong with the VMs of which everything is there.
+pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcome<()> {
+    let mut files = Vec::new();
+    for (vm, artifacts) in system.artifacts().iter().enumerate() {
+        let mut wanted = wanted(std::slice::from_ref(artifacts)).into_iter();
+        files.push(
+            match wanted.all(|(name, _)| store.cache.resolved(&name).is_some()) {
+                true => {
+                    let resolved = resolve_one(root, store, system, (vm, artifacts))?;
+                    Some(read(&resolved).blame(Code::Refused)?)
+                }
+                false => None,
+            },
+        );
+    }
+    match system.check_files(&files) {
+        found if found.is_empty() => Ok(()),
+        found => Err(refused(found)),
+    }
+}
+
+/// Tells what is sound, and yet not what a reader would take it for.
+pub fn tell_notes(system: &Description) {
+    for note in system.notes() {
+        eprintln!("note: {note}");
+    }
 }
 
 /// Asks, once a run, before the first download.

@@ -68,6 +68,17 @@ pub(crate) struct Marks {
     pub(crate) memory: Mark,
     /// Each device's.
     pub(crate) devices: Vec<Mark>,
+    /// Its schedule's, where it has one.
+    pub(crate) schedule: Option<Mark>,
+}
+
+/// A key of a VM, for what is found out about it elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// `kernel` or `firmware`.
+    Boot,
+    /// `initramfs`, and what goes into it.
+    Initramfs,
 }
 
 /// A checked description.
@@ -214,6 +225,39 @@ impl Description {
             initramfs: vm.initramfs.clone(),
         };
         self.vms.iter().map(of).collect()
+    }
+
+    /// Whether a VM has a schedule of its own.
+    pub fn is_scheduled(&self) -> bool {
+        self.vms.iter().any(|vm| vm.marks.schedule.is_some())
+    }
+
+    /// What is wrong with a key of the VM of this place: what, why, and what mends it.
+    pub fn refusal(&self, vm: usize, key: Key, [what, why, remedy]: [&str; 3]) -> Diagnostic {
+        let marks = self.vms.get(vm).map(|vm| &vm.marks);
+        let mark = marks.map(|marks| match key {
+            Key::Boot => marks.boot,
+            Key::Initramfs => marks.initramfs,
+        });
+        let words = Words::new(what, why, remedy);
+        Diagnostic::at(&self.path, mark.unwrap_or_default(), words)
+    }
+
+    /// What is sound, and yet not what a reader would take it for.
+    pub fn notes(&self) -> Vec<Diagnostic> {
+        let marks = self.vms.iter().find_map(|vm| vm.marks.schedule);
+        let note = marks.map(|mark| {
+            let words = Words::new(
+                "[vm.schedule] is not enforced by the board yet",
+                format!(
+                    "the vCPUs of a core have their turns one after the other, of {} each",
+                    crate::time::show(self.slice.into())
+                ),
+                "give a VM with deadlines a core of its own; `hanok sched` says what its budgets need",
+            );
+            Diagnostic::at(&self.path, mark, words)
+        });
+        note.into_iter().collect()
     }
 
     /// The arguments of QEMU that make this board: machine, CPU, cores, memory and what the

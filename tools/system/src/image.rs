@@ -109,6 +109,15 @@ impl Description {
         Err(Diagnostic::at(&self.path, mark, words))
     }
 
+    /// What is wrong with those of the files that are there, a VM each in the description's
+    /// order: all that [`Self::build`] would say of them.
+    pub fn check_files(&self, files: &[Option<Files>]) -> Vec<Diagnostic> {
+        let pairs = self.vms.iter().zip(files);
+        let there = pairs.filter_map(|(vm, files)| Some((vm, files.as_ref()?)));
+        let refused = there.filter_map(|(vm, files)| Boots::of(self, vm, files).err());
+        refused.collect()
+    }
+
     fn payload<'a>(
         &self,
         files: &'a [Files],
@@ -193,6 +202,13 @@ struct Boots<'a> {
 }
 
 impl<'a> Boots<'a> {
+    fn of(system: &Description, vm: &Vm, files: &'a Files) -> Result<Self, Diagnostic> {
+        match vm.boot {
+            Boot::Kernel(_) => Self::kernel(vm, files, &system.path),
+            Boot::Firmware(_) => Self::firmware(vm, files, &system.path),
+        }
+    }
+
     fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
         let kernel = kernel::recognise(&files.boot, vm.architecture);
@@ -267,11 +283,8 @@ impl<'a> Guest<'a> {
         files: &'a Files,
         devices: &VmDevices,
     ) -> Result<Self, Diagnostic> {
-        let boots = match vm.boot {
-            Boot::Kernel(_) => Boots::kernel(vm, files, &system.path),
-            Boot::Firmware(_) => Boots::firmware(vm, files, &system.path),
-        };
-        Ok(Self::laid_out(system, vm, boots?, devices))
+        let boots = Boots::of(system, vm, files)?;
+        Ok(Self::laid_out(system, vm, boots, devices))
     }
 
     fn laid_out(system: &Description, vm: &Vm, boots: Boots<'a>, devices: &VmDevices) -> Self {

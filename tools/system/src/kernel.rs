@@ -7,7 +7,7 @@
 
 use crate::board::Architecture;
 use crate::diagnostic::Words;
-use crate::{elf, unpack, zimage};
+use crate::{elf, unbootable, unpack, zimage};
 use hanok_types::{Ipa, platform};
 use std::borrow::Cow;
 
@@ -128,6 +128,9 @@ pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
 
 /// The kernel in a file's `bytes`, or why it cannot be one for a VM of this `architecture`.
 pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kernel<'_>, Words> {
+    if architecture == Architecture::Arm {
+        unbootable::kernel(bytes)?;
+    }
     match architecture {
         Architecture::Arm64 => unpacked(unpack::whole(bytes)?),
         Architecture::Arm if zimage::is_one(bytes) => zimage::recognise(bytes),
@@ -137,6 +140,7 @@ pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kern
 }
 
 fn unpacked(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
+    unbootable::kernel(&bytes)?;
     if unpack::is_image(&bytes) {
         return image(bytes);
     }

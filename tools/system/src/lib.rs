@@ -27,12 +27,13 @@ mod source;
 mod table;
 mod time;
 mod tree_cores;
+mod unbootable;
 mod unpack;
 mod zimage;
 
 pub use board::{Architecture, Board, Limits, Qemu, boards};
 pub use board_tree::check_board_tree;
-pub use description::{Artifacts, Description, Files, Vm, load, parse};
+pub use description::{Artifacts, Description, Files, Key, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
 pub use hanok_types::GicVersion;

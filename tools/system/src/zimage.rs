@@ -27,8 +27,10 @@ pub(crate) const OFFSET: u64 = 0x1_0000;
 const TEXT_OFFSET: u32 = 0x8000;
 /// Room for the unpacker's stack, its heap, and what else it has.
 const SLACK: u64 = 1 << 20;
-/// What a program gets that does not say how much it takes.
+/// What a kernel gets that does not say how much it takes.
 const ASSUMED: u64 = 16 << 20;
+/// No Linux is smaller: what is, is a program that unpacks nothing.
+const SMALLEST: u64 = 1 << 20;
 /// More than that is a damaged header.
 const MOST: u64 = 256 << 20;
 
@@ -50,7 +52,8 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
             "download or build the kernel again",
         ));
     }
-    let unpacked = unpacked(bytes).unwrap_or(ASSUMED);
+    let assumed = if len < SMALLEST { 0 } else { ASSUMED };
+    let unpacked = unpacked(bytes).unwrap_or(assumed);
     if unpacked > MOST {
         return Err(Words::new(
             "this zImage's table of tags makes no sense",
@@ -124,9 +127,12 @@ mod tests {
 
     #[test]
     fn without_a_table_there_is_room_enough() {
-        let bytes = zimage(0x100, &[]);
+        let bytes = zimage(SMALLEST as usize, &[]);
         let kernel = recognise(&bytes).unwrap();
-        assert!(kernel.reach.get() > platform::RAM.get() + ASSUMED);
+        let ram = platform::RAM.get();
+        assert!(kernel.reach.get() > ram + ASSUMED);
+        let program = zimage(83 << 10, &[]);
+        assert!(recognise(&program).unwrap().reach.get() < ram + (2 << 20));
         assert_eq!(unpacked(&zimage(0x100, &[0])), None);
     }
 

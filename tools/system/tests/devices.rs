@@ -240,6 +240,33 @@ fn an_interrupt_goes_to_one_vm() {
     }
 }
 
+/// `virt` whose GPIO controller has this many bytes of registers.
+fn with_registers(bytes: u32) -> Vec<u8> {
+    let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap());
+    let device = tree.root.child_mut("pl061@9030000").unwrap();
+    let reg = [
+        0u32,
+        0x1_0000_0000_u64.wrapping_sub(0x1000_0000) as u32,
+        0,
+        bytes,
+    ];
+    let reg = reg.map(u32::to_be_bytes).concat();
+    device
+        .property_mut("reg")
+        .unwrap()
+        .set_value(reg.as_slice());
+    tree.to_dtb()
+}
+
+#[test]
+fn a_device_that_fits_no_vm_is_named() {
+    let description = system("[\"pl061@9030000\"]", "[]");
+    let found = check_devices(&description, &with_registers(64 << 20));
+    let what = "10:12 device \"pl061@9030000\" does not fit the virtual platform";
+    assert_eq!(short(&found[0]), what);
+    assert_eq!(found[0].remedy, "choose another device");
+}
+
 /// QEMU's own tree, with words in it that no driver knows: of the same length, so that the tree
 /// stays sound.
 #[test]

@@ -1,5 +1,6 @@
 //! The shorter subcommands.
 
+pub mod check;
 pub mod previrt;
 pub mod run;
 pub mod sched;
@@ -43,22 +44,6 @@ pub fn find(root: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// `hanok check`.
-pub fn check(root: &Path, file: &Path, yes: bool) -> Outcome {
-    let system = system::load(root, &find(root, file), &Overrides::default())?;
-    if system.looks_at_board_tree() {
-        let store = Store::open(yes, false).blame(Code::Setup)?;
-        board::tree(&store, &system)?;
-    }
-    let vms = counted(system.vms.len() as u64, "VM");
-    ui::line(format_args!(
-        "{}: sound ({vms} on board {})",
-        file.display(),
-        system.board.name
-    ));
-    Ok(Code::Success)
-}
-
 /// `hanok build`.
 pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
@@ -66,8 +51,9 @@ pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
     outputs.writes("--output", output).check()?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
-    let resolved = system::resolve(root, &store, &system.artifacts())?;
+    let resolved = system::resolve_of(root, &store, &system)?;
     let image = system::build(root, &system, &resolved, tree.as_deref())?;
+    system::tell_notes(&system);
     outputs::write(output, &image)?;
     ui::line(format_args!("{}: {} bytes", output.display(), image.len()));
     Ok(Code::Success)

@@ -124,6 +124,7 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<(Ready, 
     };
     let system = system::load(root, &find(root, &args.file), &overrides)?;
     check_consoles(args, &board::names(&system)).blame(Code::Usage)?;
+    machine::check_words(&args.append).blame(Code::Usage)?;
     check_outputs(args, system::inputs(root, &system))?;
     let start = Start {
         append: args.append.clone(),
@@ -138,8 +139,9 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<(Ready, 
     }
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
-    let resolved = system::resolve(root, store, &system.artifacts())?;
+    let resolved = system::resolve_of(root, store, &system)?;
     let bytes = system::build(root, &system, &resolved, tree.as_deref())?;
+    system::tell_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
     Ok((tools.ready(&system, image.path(), &start), Some(kept)))
 }

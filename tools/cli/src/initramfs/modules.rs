@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use object::{Object, ObjectSection};
 
 /// Which modules go in.
@@ -73,6 +73,22 @@ pub const DEFAULT: &[&str] = &[
     "configs",
     "rtc-pl031",
 ];
+
+/// The kernel has no module of this name.
+#[derive(Debug)]
+pub struct NoModule(pub String);
+
+impl std::fmt::Display for NoModule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the kernel has no module {} (it may be built in)",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NoModule {}
 
 /// A module as read.
 struct Module {
@@ -156,7 +172,7 @@ fn wanted(known: &BTreeMap<String, PathBuf>, selection: &Selection) -> Result<Ve
             for name in names {
                 let found = matching(known, name);
                 if found.is_empty() {
-                    bail!("the kernel has no module {name} (it may be built in)");
+                    return Err(NoModule(name.clone()).into());
                 }
                 all.extend(found);
             }

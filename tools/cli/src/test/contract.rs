@@ -2,6 +2,7 @@
 //! line, reason and remedy; exit codes; what goes to which file; no colour off a terminal;
 //! a second build that does nothing.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,11 +10,15 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+mod deaf;
 mod refusals;
+mod written;
 
 use super::{Tally, TestStep};
 use crate::exit::Code;
+use deaf::{DEAF, hears};
 use refusals::{DEVICES, OPTIONS, REFUSALS, option_refused, refuses};
+use written::{WRITTEN, written};
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
@@ -36,6 +41,14 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "run-exit-codes",
         run: |root| each(root, RUNS, runs),
+    },
+    TestStep {
+        name: "outputs-refused",
+        run: |root| each(root, WRITTEN, written),
+    },
+    TestStep {
+        name: "nobody-reads",
+        run: |root| each(root, DEAF, hears),
     },
     TestStep {
         name: "build-twice",
@@ -67,6 +80,8 @@ fn each<T>(root: &Path, cases: &[T], one: fn(&Bench, &T) -> Result<()>) -> Tally
 
 /// A folder with descriptions, and the command.
 struct Bench {
+    /// Whether [`SOUND`] is known to be sound.
+    sound: Cell<bool>,
     dir: TempDir,
     hanok: PathBuf,
     root: PathBuf,
@@ -75,6 +90,7 @@ struct Bench {
 impl Bench {
     fn new(root: &Path) -> Result<Self> {
         Ok(Self {
+            sound: Cell::new(false),
             dir: tempfile::tempdir()?,
             hanok: std::env::current_exe()?,
             root: root.to_owned(),
@@ -259,7 +275,7 @@ const RUNS: &[Run] = &[
     Run {
         what: "the time is over",
         cmdline: "conformance.run=reset-loop",
-        args: &["--timeout", "3"],
+        args: &["--timeout", "30"],
         script: Some("expect what never comes\n"),
         code: Code::Timeout,
         console: "canary: clean",

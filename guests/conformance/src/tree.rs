@@ -9,6 +9,8 @@ pub enum Selection<'a> {
     Cases(&'a str),
     /// Mark memory, and reset.
     ResetLoop,
+    /// Look at the board's device that the VM has, and reset.
+    DeviceLives,
     /// Turn every CPU off.
     OffAll,
     /// Look at every address.
@@ -19,6 +21,8 @@ pub enum Selection<'a> {
     Hostile(Hostile),
     /// Try everything.
     Fuzz,
+    /// Fill every register, and look whether it stays so.
+    Registers,
 }
 
 /// Which promise counts.
@@ -34,10 +38,12 @@ pub enum Host {
 pub fn selection(arguments: &Arguments) -> Selection<'static> {
     match arguments.value("conformance.run=") {
         Some("reset-loop") => Selection::ResetLoop,
+        Some("device-lives") => Selection::DeviceLives,
         Some("off-all") => Selection::OffAll,
         Some("sweep") => Selection::Sweep,
         Some("hold") => Selection::Hold,
         Some("fuzz") => Selection::Fuzz,
+        Some("registers") => Selection::Registers,
         Some(names) => match hostile::named(names) {
             Some(hostile) => Selection::Hostile(hostile),
             None => Selection::Cases(names),

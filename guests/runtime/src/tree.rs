@@ -47,6 +47,8 @@ pub struct Machine {
     pub devices: Vec<Area, MAX_AREAS>,
     /// The tree itself.
     pub tree: Area,
+    /// Random bytes: `rng-seed` and `kaslr-seed`; empty where the tree has none.
+    pub seeds: [&'static [u8]; 2],
 }
 
 impl Machine {
@@ -79,6 +81,7 @@ impl Machine {
                 start: tree,
                 size: blob.len() as u64,
             },
+            seeds: ["rng-seed", "kaslr-seed"].map(|name| root.seed(name)),
         })
     }
 
@@ -115,6 +118,13 @@ impl Root {
         let chosen = self.node.children().find(|node| node.name() == "chosen")?;
         let text = property(&chosen, "bootargs")?;
         core::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()
+    }
+
+    fn seed(&self, name: &str) -> &'static [u8] {
+        let chosen = self.node.children().find(|node| node.name() == "chosen");
+        chosen
+            .and_then(|node| property(&node, name))
+            .unwrap_or_default()
     }
 
     fn cpus(&self) -> usize {

@@ -21,6 +21,7 @@ const ALL: [Hostile; 10] = [
     hostile("mmio-storm", mmio_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
+    hostile("garble", garble),
     hostile("timer-resets", timer_resets),
     hostile("vector-storm", vector_storm),
     hostile("idle", idle),
@@ -149,6 +150,26 @@ fn console_storm(index: usize) {
 /// Goes to where no instruction is, with the vectors there too.
 fn crash(_: usize) {
     arch::crash(0x0b00_0000)
+}
+
+/// Takes its own translation away, so that neither its next instruction nor its vectors can be
+/// fetched: by a table that is a device, nothing, flash, or RAM with anything in it. The first vCPU
+/// resets the VM then.
+fn garble(index: usize) {
+    const ROOTS: [u64; 6] = [
+        platform::UART.get(),
+        gic::DIST,
+        0x0b00_0000,
+        0,
+        0xff_ffff_f000,
+        platform::RAM.get(),
+    ];
+    if index == 0 {
+        timer::sleep_until(2, || false);
+        psci::system_reset();
+    }
+    let choice = timer::now() as usize / 64 + index;
+    arch::garble(ROOTS[choice % ROOTS.len()])
 }
 
 /// The first vCPU resets the machine again and again, while a timer interrupt of each other one

@@ -8,10 +8,12 @@
 //!
 //! Boot arguments: `conformance.run=all` or names separated by commas (a name ending in
 //! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
-//! for ever, `conformance.run=off-all` to turn every CPU off, `conformance.run=places` to say where
-//! everything was loaded, `conformance.run=ids` to say what the ID registers hold, `conformance.run=sweep` to look at
+//! for ever, `conformance.run=device-lives` for the same with a device of the board's,
+//! `conformance.run=off-all` to turn every CPU off, `conformance.run=places` to say where everything
+//! was loaded, `conformance.run=ids` to say what the ID registers hold, `conformance.run=sweep` to look at
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
 //! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
+//! `conformance.run=registers` to fill every register and see whether it stays so ([`crossing`]),
 //! or one of the hostile things of [`hostile`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
 
@@ -25,6 +27,7 @@ mod case;
 
 mod arch;
 mod cases;
+mod crossing;
 mod fuzz;
 mod hostile;
 mod machine;
@@ -44,7 +47,9 @@ fn guest_main(tree: u64) -> ! {
     let arguments = unsafe { tree::Arguments::read(tree) };
     match arguments {
         Ok(arguments) => {
+            let found = arch::crossing::first_look();
             hanok_guest_runtime::install(&arguments);
+            crossing::remember(&found);
             cases::canary::first_look(arguments.cpus);
             gic::init_distributor();
             gic::init_cpu(0);
@@ -70,6 +75,7 @@ fn run(arguments: &tree::Arguments) {
     );
     match tree::selection(arguments) {
         Selection::ResetLoop => cases::canary::reset_loop(&machine),
+        Selection::DeviceLives => cases::pass_through::lives(&machine),
         Selection::Sweep => sweep::run(&machine),
         Selection::Hold => {
             let spoil = arguments.value("conformance.spoil=") == Some("yes");
@@ -82,6 +88,10 @@ fn run(arguments: &tree::Arguments) {
         }
         Selection::Places => places(arguments),
         Selection::Ids => ids(),
+        Selection::Registers => {
+            let options = crossing::Options::new(|key| arguments.value(key));
+            crossing::run(&machine, options)
+        }
         Selection::OffAll => off_all(machine.cpus),
         Selection::Cases(names) => {
             let (passed, failed) = cases::run(&machine, names);

@@ -175,6 +175,7 @@ fn look(machine: &Machine, page: u64, pattern: &Pattern<'_>, report: &mut Report
             report.devices += 1;
             let value = report.answers(page, 4, read(page, 4));
             report.answers(page, 4, write(page, 4, 0));
+            let value = value.and(report.answers(page, 4, read(page, 4)));
             if value.is_some_and(|value| value != 0xffff_ffff) {
                 report.flash_written += 1;
             }

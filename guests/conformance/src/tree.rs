@@ -13,6 +13,8 @@ pub enum Selection<'a> {
     Places,
     /// Say what the registers hold that tell of features.
     Ids,
+    /// Look at the board's device that the VM has, and reset.
+    DeviceLives,
     /// Turn every CPU off.
     OffAll,
     /// Look at every address.
@@ -23,6 +25,8 @@ pub enum Selection<'a> {
     Hostile(Hostile),
     /// Try everything.
     Fuzz,
+    /// Fill every register, and look whether it stays so.
+    Registers,
 }
 
 /// Which promise counts.
@@ -40,10 +44,12 @@ pub fn selection(arguments: &Arguments) -> Selection<'static> {
         Some("reset-loop") => Selection::ResetLoop,
         Some("ids") => Selection::Ids,
         Some("places") => Selection::Places,
+        Some("device-lives") => Selection::DeviceLives,
         Some("off-all") => Selection::OffAll,
         Some("sweep") => Selection::Sweep,
         Some("hold") => Selection::Hold,
         Some("fuzz") => Selection::Fuzz,
+        Some("registers") => Selection::Registers,
         Some(names) => match hostile::named(names) {
             Some(hostile) => Selection::Hostile(hostile),
             None => Selection::Cases(names),

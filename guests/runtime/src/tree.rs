@@ -49,6 +49,8 @@ pub struct Machine {
     pub tree: Area,
     /// The initramfs, where there is one.
     pub initramfs: Option<Area>,
+    /// Random bytes: `rng-seed` and `kaslr-seed`; empty where the tree has none.
+    pub seeds: [&'static [u8]; 2],
 }
 
 impl Machine {
@@ -82,6 +84,7 @@ impl Machine {
                 size: blob.len() as u64,
             },
             initramfs: root.initramfs(),
+            seeds: ["rng-seed", "kaslr-seed"].map(|name| root.seed(name)),
         })
     }
 
@@ -127,6 +130,13 @@ impl Root {
         let end = number(property(&chosen, "linux,initrd-end")?);
         let size = end.checked_sub(start)?;
         Some(Area { start, size })
+    }
+
+    fn seed(&self, name: &str) -> &'static [u8] {
+        let chosen = self.node.children().find(|node| node.name() == "chosen");
+        chosen
+            .and_then(|node| property(&node, name))
+            .unwrap_or_default()
     }
 
     fn cpus(&self) -> usize {

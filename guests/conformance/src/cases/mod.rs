@@ -7,7 +7,7 @@ mod fpsimd;
 mod gic;
 mod gicv2;
 pub mod holes;
-mod pass_through;
+pub mod pass_through;
 mod psci;
 mod sgi;
 mod timer;

@@ -13,7 +13,7 @@ pub struct Hostile {
     job: smp::Job,
 }
 
-const ALL: [Hostile; 10] = [
+const ALL: &[Hostile] = &[
     hostile("mask", mask),
     hostile("sgi-storm", sgi_storm),
     hostile("wfi-storm", wfi_storm),

@@ -32,8 +32,8 @@ const fn hostile(name: &'static str, job: smp::Job) -> Hostile {
 }
 
 /// The one with this name.
-pub fn named(name: &str) -> Option<Hostile> {
-    ALL.into_iter().find(|hostile| hostile.name == name)
+pub fn named(name: &str) -> Option<&'static Hostile> {
+    ALL.iter().find(|hostile| hostile.name == name)
 }
 
 impl Hostile {

@@ -22,7 +22,7 @@ pub enum Selection<'a> {
     /// Hold a pattern in memory until a key comes, then look whether it is there.
     Hold,
     /// Harm others.
-    Hostile(Hostile),
+    Hostile(&'static Hostile),
     /// Try everything.
     Fuzz,
     /// Fill every register, and look whether it stays so.

@@ -38,6 +38,7 @@ mod requests;
 mod sgi;
 mod system_registers;
 mod timer;
+mod trng;
 mod vm;
 
 pub use call::{constant_answer, function, yield_answer};

@@ -1,6 +1,7 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
 use crate::call::{affinity_of, index_of};
+use crate::trng::Random;
 use crate::{
     Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, Requests, StopReason, Wish,
 };
@@ -38,6 +39,7 @@ pub struct Vm {
     pub(crate) alarm: AtomicU64,
     counters: [Counters; MAX_VCPUS],
     stop_reason: Mutex<Option<StopReason>>,
+    pub(crate) random: Mutex<Random>,
 }
 
 /// How much of self-hosted debug a vCPU was given.
@@ -118,6 +120,7 @@ impl Vm {
             alarm: AtomicU64::new(u64::MAX),
             counters: Default::default(),
             stop_reason: Mutex::new(None),
+            random: Mutex::default(),
         }
     }
 

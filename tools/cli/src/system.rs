@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use hanok_system::{
     Architecture, Artifacts, Boot, Description, Diagnostic, Files, FirmwareRef, InitramfsRef,
-    KernelRef, Modules,
+    KernelRef, Key, Modules,
 };
 
 use crate::artifacts::kernel::KernelSpec;
@@ -211,12 +211,13 @@ fn selection(modules: &Modules) -> Selection {
 }
 
 /// Builds the hypervisor and the image of the whole system.
-/// `tree` is the board's own tree, where the description needs it.
+/// `tree` is the board's own tree, where the description needs it; `key` as of [`crate::key`].
 pub fn build(
     root: &Path,
     system: &Description,
     resolved: &[Resolved],
     tree: Option<&[u8]>,
+    key: &Key,
 ) -> Outcome<Vec<u8>> {
     let hypervisor = cargo::hypervisor_of(root, system.board.architecture());
     let hypervisor = hypervisor.blame(Code::Refused)?;
@@ -225,7 +226,7 @@ pub fn build(
         .map(read)
         .collect::<Result<Vec<_>>>()
         .blame(Code::Refused)?;
-    system.build(hypervisor, &files, tree).map_err(refused)
+    system.build(hypervisor, &files, tree, key).map_err(refused)
 }
 
 fn read(resolved: &Resolved) -> Result<Files> {

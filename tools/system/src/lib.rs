@@ -31,6 +31,7 @@ pub use board::{Architecture, Board, Limits, Qemu, boards};
 pub use description::{Artifacts, Description, Files, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
+pub use image::Key;
 pub use schedule::{Schedule, load_schedule, parse_schedule};
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
 pub use tree_cores::with_cores;

@@ -11,12 +11,13 @@ mod pass_through;
 mod psci;
 mod sgi;
 mod timer;
+mod trng;
 
 use crate::case::{Case, Failure};
 use crate::machine::Machine;
 use crate::tree::Host;
 
-const TOPICS: [&[Case]; 10] = [
+const TOPICS: [&[Case]; 11] = [
     canary::CASES,
     psci::CASES,
     holes::CASES,
@@ -26,6 +27,7 @@ const TOPICS: [&[Case]; 10] = [
     gicv2::CASES,
     sgi::CASES,
     timer::CASES,
+    trng::CASES,
     fpsimd::CASES,
 ];
 

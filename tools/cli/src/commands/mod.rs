@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use hanok_system::Architecture;
+use hanok_system::Key;
 
 use crate::artifacts::kernel::KernelSpec;
 use crate::artifacts::{Store, runnable, u_boot};
@@ -61,12 +62,12 @@ pub fn check(root: &Path, file: &Path, yes: bool) -> Outcome {
 }
 
 /// `hanok build`.
-pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
+pub fn build(root: &Path, file: &Path, output: &Path, key: &Key, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve(root, &store, &system.artifacts())?;
-    let image = system::build(root, &system, &resolved, tree.as_deref())?;
+    let image = system::build(root, &system, &resolved, tree.as_deref(), key)?;
     fs::write(output, &image)
         .with_context(|| format!("cannot write {}", output.display()))
         .blame(Code::Refused)?;

@@ -21,7 +21,7 @@ use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
 use crate::overrides::Overrides;
 use crate::system::{self, Resolved};
-use crate::{cargo, repo, ui};
+use crate::{cargo, key, repo, ui};
 
 /// A guest booted without the hypervisor where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;
@@ -132,7 +132,8 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
     let resolved = system::resolve(root, store, &system.artifacts())?;
-    let bytes = system::build(root, &system, &resolved, tree.as_deref())?;
+    let key = key::of_image(args.key.build_key, args.icount)?;
+    let bytes = system::build(root, &system, &resolved, tree.as_deref(), &key)?;
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;
     Ok(tools.ready(&system, &image, &start))
 }

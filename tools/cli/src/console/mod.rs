@@ -4,6 +4,7 @@
 pub mod demux;
 pub mod keys;
 pub mod log;
+pub mod mark;
 pub mod outbox;
 pub mod queries;
 pub mod screen;

@@ -9,13 +9,14 @@ use hanok_arch::board::{Board, BoardInterrupts};
 use hanok_arch::cpu::{self, Cpu};
 use hanok_arch::image::{self, BootArguments};
 use hanok_arch::interrupts::Target;
-use hanok_arch::random::Random;
+use hanok_arch::random;
 use hanok_arch::traps::Features;
 use hanok_arch::{devices, pmu, read, traps, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, PsciMethod};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
+use hanok_random::Source;
 use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
 use hanok_vm::{Buffers, Multiplexer};
 
@@ -30,7 +31,7 @@ static mut BOOT_EMERGENCY_STACK: [u64; 1024] = [0; 1024];
 extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     let boot = BootArguments { tree, image };
     let info = image::image_info();
-    fatal::set_console(info.early_console);
+    fatal::set_early_console(info.early_console);
     vectors::install();
     let emergency = (&raw const BOOT_EMERGENCY_STACK) as u64 + 8192;
     let mut first = Cpu::new(CpuId::new(0), None, (0, emergency), 0);
@@ -137,7 +138,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
             image.payload.len() as usize,
         )
     };
-    let system = system::parse(payload);
+    let system = system::parse(payload, image.system_sum);
     let features = Features::detect();
     if let Err(fault) = tree.check(&system) {
         refuse(format_args!("the system does not fit this board: {fault}"));
@@ -175,7 +176,8 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         nobody: system::nobody(&mut layout.free),
         counts_instructions: pmu::counts(),
         payload,
-        random: Mutex::new(Random::new(tree.rng_seed, read!("cntpct_el0"))),
+        random: Mutex::new(random::gather(tree.rng_seed, &image.key)),
+        jitter: AtomicU32::new(0),
         reception: Mutex::new(()),
         input_waits: AtomicU32::new(0),
         output_waits: AtomicBool::new(false),
@@ -189,6 +191,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let board: &'static Board = board;
     greet(board, tree);
+    tell_sources(board);
     let slice = u64::from(system.slice) * board.frequency / 1_000_000;
     let mut cpus = smp::prepare(tree, board, slice, &mut place);
     system::place_vcpus(board, &mut cpus, &mut place);
@@ -228,5 +231,21 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
         ram >> 20,
         board.vms.len(),
         if board.vms.len() == 1 { "" } else { "s" },
+    ));
+}
+
+/// Says what guests' random numbers rest on.
+fn tell_sources(board: &Board) {
+    let sources = board.random.lock().sources();
+    let has = |source, text| if sources.has(source) { text } else { "" };
+    let warning = match sources.suffice() {
+        true => "",
+        false => " alone: guests' random numbers can be GUESSED",
+    };
+    board.say(format_args!(
+        "random numbers rest on {}{}{}jitter{warning}",
+        has(Source::Board, "the board's seed, "),
+        has(Source::Cpu, "the CPU's generator, "),
+        has(Source::Build, "the image's key, "),
     ));
 }

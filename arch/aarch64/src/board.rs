@@ -71,8 +71,10 @@ pub struct Board {
     pub nobody: u64,
     /// What VMs' blobs are offsets into.
     pub payload: &'static [u8],
-    /// Random bytes for guests' seeds.
-    pub random: Mutex<crate::random::Random>,
+    /// What guests' random numbers come from.
+    pub random: Mutex<hanok_random::Pool>,
+    /// When things happened that no guest knows to the tick.
+    pub jitter: AtomicU32,
     /// Held by who moves received bytes to the VMs; taken before any other lock.
     pub reception: Mutex<()>,
     /// A bit for each VM whose bytes wait until it has room for them.

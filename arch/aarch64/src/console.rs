@@ -36,6 +36,7 @@ impl Board {
     /// The serial port's interrupt: moves what arrived and what waits.
     pub fn serve_console(&'static self) {
         self.console.lock().port().acknowledge();
+        self.note_moment();
         self.receive();
         if self.output_waits.load(Ordering::Relaxed) {
             self.transmit();

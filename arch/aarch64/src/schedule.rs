@@ -264,10 +264,12 @@ fn load_some(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
         Some(loading) if loading.life == life => loading,
         other => {
             new_vmid(unit, board);
+            board.new_random(unit, life);
             other.insert(Loading::new(unit, life))
         }
     };
-    let mut seed = |bytes: &mut [u8]| board.random.lock().fill(bytes);
+    board.note_moment();
+    let mut seed = |bytes: &mut [u8]| board.fill_seed(unit, bytes);
     match loading.step(unit, board.payload, &mut seed) {
         Ok(false) => {}
         Ok(true) => {

@@ -12,6 +12,7 @@ mod host;
 mod place;
 #[cfg(feature = "write")]
 mod properties;
+mod registers;
 
 use crate::error::Structure;
 use crate::tree::{self, Cells};
@@ -175,6 +176,19 @@ pub enum BoardError {
     /// No interrupt controller that we know.
     #[error("the board's device tree has no GICv2 or GICv3")]
     NoGic,
+    /// Registers of a device that the hypervisor uses, which cannot be its.
+    #[error(
+        "the board's device tree puts {name} at {at}, with {len:#x} bytes: too few, or not at a \
+         multiple of its size"
+    )]
+    Registers {
+        /// Of which device.
+        name: &'static str,
+        /// Where they begin.
+        at: Hpa,
+        /// How many bytes.
+        len: u64,
+    },
     /// An interrupt controller that cannot be read.
     #[error("the board's interrupt controller has a reg or stride that cannot be read")]
     Gic,
@@ -194,7 +208,7 @@ impl<'a> BoardTree<'a> {
         let chosen = chosen.as_ref().map(At::node);
         let bootargs = chosen.and_then(|node| tree::text(node, "bootargs"));
         let rng_seed = chosen.and_then(|node| tree::value(node, "rng-seed"));
-        Ok(Self {
+        let board = Self {
             ram: ram(&root)?,
             reserved,
             cpus,
@@ -206,7 +220,9 @@ impl<'a> BoardTree<'a> {
             timer: devices::timer(&root, &gic_at),
             bootargs: bootargs.unwrap_or_default(),
             rng_seed: rng_seed.unwrap_or_default(),
-        })
+        };
+        board.check_registers()?;
+        Ok(board)
     }
 }
 

@@ -40,6 +40,7 @@ mod sgi;
 mod storm;
 mod system_registers;
 mod timer;
+mod trng;
 mod vm;
 
 pub use call::{constant_answer, function, yield_answer};

@@ -1,6 +1,7 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
 use crate::call::{affinity_of, index_of};
+use crate::trng::Random;
 use crate::{
     Counters, DebugControl, Ending, Entry, Life, Machine, PhysicalTimer, Power, Requests,
     StopReason, Wish,
@@ -39,6 +40,7 @@ pub struct Vm {
     pub(crate) alarm: AtomicU64,
     counters: [Counters; MAX_VCPUS],
     stop_reason: Mutex<Option<StopReason>>,
+    pub(crate) random: Mutex<Random>,
 }
 
 /// A vCPU's part of the core: touched by the pCPU that runs it alone.
@@ -103,6 +105,7 @@ impl Vm {
             alarm: AtomicU64::new(u64::MAX),
             counters: Default::default(),
             stop_reason: Mutex::new(None),
+            random: Mutex::default(),
         }
     }
 

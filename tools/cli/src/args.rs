@@ -47,6 +47,9 @@ pub enum Command {
         /// Where the image goes.
         #[arg(short, long)]
         output: PathBuf,
+        /// The image's key.
+        #[command(flatten)]
+        key: KeyArgs,
     },
     /// List the boards.
     #[command(after_help = "Example:\n  hanok boards")]
@@ -98,6 +101,20 @@ Exit codes:
   0  built             3  the description is refused, or a build failed
   2  wrong usage       8  a download or an installation failed
   10 the image cannot be written: no such folder, no permission, a full disk";
+/// The key of an image.
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    /// The image's random key, 64 hexadecimal digits, instead of a new one: the same description
+    /// then gives the same image. Who knows it may guess guests' seeds.
+    #[arg(
+        long,
+        value_name = "HEX",
+        env = "HANOK_BUILD_KEY",
+        hide_env_values = true
+    )]
+    #[arg(value_parser = crate::key::parse)]
+    pub build_key: Option<hanok_system::BuildKey>,
+}
 
 const RUN_HELP: &str = "\
 Keys at the console: all go to the attached VM, Ctrl-C too. Ctrl-] opens the hypervisor's
@@ -342,6 +359,9 @@ pub struct RunArgs {
     /// Make time a count of instructions, and every run like the one before.
     #[arg(long)]
     pub icount: bool,
+    /// The image's key.
+    #[command(flatten)]
+    pub key: KeyArgs,
     /// Let this script sit at the console.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,

@@ -17,6 +17,7 @@ mod console;
 mod exit;
 mod image;
 mod initramfs;
+mod key;
 mod machine;
 mod outputs;
 mod overrides;
@@ -77,7 +78,10 @@ fn dispatch(cli: Cli) -> Outcome {
     match cli.command {
         Command::Run(args) => commands::run::run(&root, &args, cli.yes),
         Command::Check { file } => commands::check::run(&root, &file, cli.yes),
-        Command::Build { file, output } => commands::build(&root, &file, &output, cli.yes),
+        Command::Build { file, output, key } => {
+            let key = key::of_image(key.build_key, false)?;
+            commands::build(&root, &file, &output, &key, cli.yes)
+        }
         Command::Boards => commands::boards(&root),
         Command::Setup { update } => commands::setup(&root, update, cli.yes),
         Command::Test(args) => test::run(&root, &args, cli.yes),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use hanok_system::{
-    Architecture, Artifacts, Boot, Description, Diagnostic, DtbRef, Files, FirmwareRef,
+    Architecture, Artifacts, Boot, BuildKey, Description, Diagnostic, DtbRef, Files, FirmwareRef,
     InitramfsRef, KernelRef, Key, Modules,
 };
 
@@ -318,12 +318,13 @@ fn selection(modules: &Modules) -> Selection {
 }
 
 /// Builds the hypervisor and the image of the whole system.
-/// `tree` is the board's own tree, where the description needs it.
+/// `tree` is the board's own tree, where the description needs it; `key` as of [`crate::key`].
 pub fn build(
     root: &Path,
     system: &Description,
     resolved: &[Resolved],
     tree: Option<&[u8]>,
+    key: &BuildKey,
 ) -> Outcome<Vec<u8>> {
     let hypervisor = cargo::hypervisor_of(root, system.board.architecture());
     let hypervisor = hypervisor.blame(Code::Refused)?;
@@ -332,7 +333,7 @@ pub fn build(
         .map(read)
         .collect::<Result<Vec<_>>>()
         .blame(Code::Refused)?;
-    system.build(hypervisor, &files, tree).map_err(refused)
+    system.build(hypervisor, &files, tree, key).map_err(refused)
 }
 
 fn read(resolved: &Resolved) -> Result<Files> {

@@ -32,21 +32,31 @@ const HEADERS: [Header; 2] = [
     },
 ];
 const INFO_MAGIC: usize = 64;
-const PAYLOAD_OFFSET: usize = 72;
-const PAYLOAD_LEN: usize = 80;
-const CONSOLE: usize = 88;
-const SUM: usize = 96;
-const INFO_END: usize = 104;
+const SUM: usize = 72;
+/// The sum is of all from here to the binary's end.
+const SUMMED: usize = 80;
+const PAYLOAD_OFFSET: usize = 80;
+const PAYLOAD_LEN: usize = 88;
+const CONSOLE: usize = 96;
+const SYSTEM_SUM: usize = 104;
+const KEY: usize = 112;
+const INFO_END: usize = 144;
+
+/// Random bytes that only this image has, on which its guests' random numbers rest among others;
+/// zeros where they are not to.
+pub type BuildKey = [u8; 32];
 
 impl Description {
     /// The image: `hypervisor` (its flat binary), the system's tree and the guests' images.
     /// `files` are what [`Self::artifacts`] asked for, in its order; `board_tree` is the
-    /// board's own tree, needed where [`Self::needs_board_tree`].
+    /// board's own tree, needed where [`Self::needs_board_tree`]. The same of all these, and of
+    /// the `key`, give the same image.
     pub fn build(
         &self,
         hypervisor: &[u8],
         files: &[Files],
         board_tree: Option<&[u8]>,
+        key: &BuildKey,
     ) -> Result<Vec<u8>, Vec<Diagnostic>> {
         let sound = hypervisor_size(hypervisor).map_err(|words| vec![self.whole(words)]);
         let (header, room) = sound?;
@@ -72,11 +82,14 @@ impl Description {
             (PAYLOAD_OFFSET, room),
             (PAYLOAD_LEN, payload.len),
             (CONSOLE, self.board.console),
-            (SUM, hanok_config::sum(&hypervisor[INFO_END..])),
+            (SYSTEM_SUM, sum(&payload.tree)),
         ];
         for (at, value) in fields {
             image[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
+        image[KEY..INFO_END].copy_from_slice(key);
+        let whole = sum(&image[SUMMED..hypervisor.len()]);
+        image[SUM..SUMMED].copy_from_slice(&whole.to_le_bytes());
         payload.append_to(&mut image);
         Ok(image)
     }

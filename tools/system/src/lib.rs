@@ -37,6 +37,7 @@ pub use description::{Artifacts, Description, Files, Key, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
 pub use hanok_types::GicVersion;
+pub use image::BuildKey;
 pub use schedule::{Schedule, load_schedule, parse_schedule};
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
 pub use tree_cores::with_cores;

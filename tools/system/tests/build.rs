@@ -8,6 +8,8 @@ use hanok_config::{BlobKind, System, sum};
 use hanok_system::Files;
 use hanok_types::{Ipa, platform};
 
+const KEY: [u8; 32] = [0xa5; 32];
+
 fn files(initramfs: usize) -> Files {
     Files {
         boot: kernel(100_000, 0x12_3456),
@@ -18,7 +20,7 @@ fn files(initramfs: usize) -> Files {
 fn build(files: Files) -> Vec<u8> {
     let description = load(SOUND).unwrap();
     description
-        .build(&hypervisor(5000, 0x3_0123), &[files], None)
+        .build(&hypervisor(5000, 0x3_0123), &[files], None, &KEY)
         .unwrap()
 }
 
@@ -28,7 +30,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// The payload, found as the board finds it.
 fn payload(image: &[u8]) -> &[u8] {
-    let [offset, len] = [72, 80].map(|at| u64_at(image, at) as usize);
+    let [offset, len] = [80, 88].map(|at| u64_at(image, at) as usize);
     &image[offset..offset + len]
 }
 
@@ -37,9 +39,14 @@ fn the_header_tells_the_whole_and_the_block_tells_the_parts() {
     let image = build(files(5000));
     assert_eq!(u64_at(&image, 16), image.len() as u64);
     assert_eq!(&image[64..72], b"HANOKIMG");
-    assert_eq!(u64_at(&image, 72), 0x3_1000);
-    assert_eq!(u64_at(&image, 72) + u64_at(&image, 80), image.len() as u64);
-    assert_eq!(u64_at(&image, 88), 0x0900_0000);
+    assert_eq!(u64_at(&image, 72), sum(&image[80..5000]));
+    assert_eq!(u64_at(&image, 80), 0x3_1000);
+    assert_eq!(u64_at(&image, 80) + u64_at(&image, 88), image.len() as u64);
+    assert_eq!(u64_at(&image, 96), 0x0900_0000);
+    let tree = &image[0x3_1000..];
+    let len = u32::from_be_bytes(tree[4..8].try_into().unwrap()) as usize;
+    assert_eq!(u64_at(&image, 104), sum(&tree[..len]));
+    assert_eq!(image[112..144], KEY);
     assert!(image[5000..0x3_1000].iter().all(|byte| *byte == 0));
     assert_eq!(image.len() % 4096, 0);
     assert_eq!(image.capacity(), image.len(), "set aside in one go");
@@ -80,7 +87,7 @@ fn the_board_is_told_which_vm_is_aarch32() {
     };
     let image = load(&both)
         .unwrap()
-        .build(&hypervisor(5000, 0x3_0123), &[files(0), arm], None)
+        .build(&hypervisor(5000, 0x3_0123), &[files(0), arm], None, &KEY)
         .unwrap();
     let payload = payload(&image);
     let system = System::parse(payload, payload.len() as u64).unwrap();
@@ -145,7 +152,9 @@ fn compressed_kernels_are_unpacked() {
 fn what_cannot_be_built_is_refused() {
     let description = load(SOUND).unwrap();
     let refusal = |hypervisor: &[u8], files: &[Files]| {
-        let found = description.build(hypervisor, files, None).unwrap_err();
+        let found = description
+            .build(hypervisor, files, None, &KEY)
+            .unwrap_err();
         format!("{}:{} {}", found[0].line, found[0].column, found[0].what)
     };
     let sound = hypervisor(5000, 8192);

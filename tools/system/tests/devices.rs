@@ -134,9 +134,13 @@ fn the_image_says_what_the_vm_is_given() {
     };
     let hypervisor = hypervisor(5000, 8192);
     let files = [files(), files()];
-    let missing = description.build(&hypervisor, &files, None).unwrap_err();
+    let missing = description
+        .build(&hypervisor, &files, None, &[7; 32])
+        .unwrap_err();
     assert_eq!(missing[0].what, "the board's tree is missing");
-    let image = description.build(&hypervisor, &files, Some(VIRT)).unwrap();
+    let image = description
+        .build(&hypervisor, &files, Some(VIRT), &[7; 32])
+        .unwrap();
     let payload = &image[8192..];
     let system = System::parse(payload, payload.len() as u64).unwrap();
     assert_eq!((system.gic, system.slice), (GicVersion::V3, 10_000));
@@ -166,12 +170,14 @@ fn a_firmware_is_put_into_flash() {
         initramfs: None,
     };
     let hypervisor = hypervisor(5000, 8192);
-    let empty = description.build(&hypervisor, &[files(0)], None);
+    let empty = description.build(&hypervisor, &[files(0)], None, &[7; 32]);
     assert_eq!(
         short(&empty.unwrap_err()[0]),
         "5:12 the firmware is an empty file"
     );
-    let image = description.build(&hypervisor, &[files(99)], None).unwrap();
+    let image = description
+        .build(&hypervisor, &[files(99)], None, &[7; 32])
+        .unwrap();
     let payload = &image[8192..];
     let system = System::parse(payload, payload.len() as u64).unwrap();
     let vm = &system.vms[0];

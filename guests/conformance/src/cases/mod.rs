@@ -11,6 +11,7 @@ pub mod pass_through;
 mod psci;
 mod sgi;
 mod timer;
+mod trng;
 mod walk;
 
 use crate::case::{Case, Failure};
@@ -28,6 +29,7 @@ const TOPICS: [&[Case]; 11] = [
     gicv2::CASES,
     sgi::CASES,
     timer::CASES,
+    trng::CASES,
     fpsimd::CASES,
 ];
 

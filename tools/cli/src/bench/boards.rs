@@ -21,7 +21,7 @@ use crate::board::{self, Ready, Start};
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
 use crate::overrides::{Overrides, VmOverrides};
-use crate::{initramfs, repo, system};
+use crate::{initramfs, key, repo, system};
 
 /// The guest's memory.
 pub const GUEST_MEMORY: u64 = 256 << 20;
@@ -197,7 +197,8 @@ impl Boards<'_> {
             first.initramfs = self.materials.userland.clone();
         }
         let tree = board::tree(self.store, &system)?;
-        let bytes = system::build(self.root, &system, &resolved, tree.as_deref())?;
+        let key = key::of_image(None, start.icount)?;
+        let bytes = system::build(self.root, &system, &resolved, tree.as_deref(), &key)?;
         let image = self.dir.join(format!("{}.img", job.name()));
         repo::write_whole(&image, &bytes).blame(Code::Refused)?;
         Ok(tools.ready(&system, &image, &start))

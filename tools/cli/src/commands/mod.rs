@@ -8,6 +8,7 @@ pub mod sched;
 use std::path::{Path, PathBuf};
 
 use hanok_system::Architecture;
+use hanok_system::BuildKey;
 
 use crate::artifacts::kernel::KernelSpec;
 use crate::artifacts::{Store, runnable, u_boot};
@@ -45,14 +46,14 @@ pub fn find(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// `hanok build`.
-pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
+pub fn build(root: &Path, file: &Path, output: &Path, key: &BuildKey, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
     let outputs = Outputs::default().reads_all(system::inputs(root, &system));
     outputs.writes("--output", output).check()?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve_of(root, &store, &system)?;
-    let image = system::build(root, &system, &resolved, tree.as_deref())?;
+    let image = system::build(root, &system, &resolved, tree.as_deref(), key)?;
     system::tell_notes(&system);
     outputs::write(output, &image)?;
     ui::line(format_args!("{}: {} bytes", output.display(), image.len()));

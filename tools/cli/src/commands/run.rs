@@ -26,7 +26,7 @@ use crate::overrides::Overrides;
 use crate::run_image::{Image, Kept};
 use crate::system::{self, Resolved};
 use crate::test::form::Form;
-use crate::{cargo, repo, ui};
+use crate::{cargo, key, repo, ui};
 
 /// A guest booted without the hypervisor where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;
@@ -140,7 +140,8 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<(Ready, 
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
     let resolved = system::resolve_of(root, store, &system)?;
-    let bytes = system::build(root, &system, &resolved, tree.as_deref())?;
+    let key = key::of_image(args.key.build_key, args.icount)?;
+    let bytes = system::build(root, &system, &resolved, tree.as_deref(), &key)?;
     system::tell_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
     Ok((tools.ready(&system, image.path(), &start), Some(kept)))

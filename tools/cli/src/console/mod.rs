@@ -7,6 +7,7 @@ pub mod filter;
 pub mod inbox;
 pub mod keys;
 pub mod log;
+pub mod mark;
 pub mod modes;
 pub mod outbox;
 pub mod outlet;

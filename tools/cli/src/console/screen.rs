@@ -11,6 +11,7 @@ use std::io::Write;
 use super::demux::Receiver;
 use super::filter::Filter;
 use super::log::PROMPT;
+use super::mark::{self, Unmarked};
 use super::modes::Modes;
 use crate::ui;
 
@@ -49,6 +50,8 @@ pub struct Screen {
     /// What guests have changed about the terminal.
     modes: Modes,
     vms: Vec<View>,
+    /// Of all guests' text, so that two of them put no mark together.
+    unmarked: Unmarked,
     receiver: Receiver,
     attached: usize,
 }
@@ -80,6 +83,7 @@ impl Screen {
                 false => Modes::default(),
             },
             vms: vms.iter().map(view).collect(),
+            unmarked: Unmarked::default(),
             receiver: Receiver::Vm(0),
             attached: 0,
         }
@@ -109,7 +113,10 @@ impl Screen {
     }
 
     fn show(&mut self, bytes: &[u8]) {
-        let _ = self.out.write_all(bytes).and_then(|()| self.out.flush());
+        // What goes to a file stays as it came.
+        let unmarked = self.breaks_lines.then(|| self.unmarked.of(bytes));
+        let shown = unmarked.as_deref().unwrap_or(bytes);
+        let _ = self.out.write_all(shown).and_then(|()| self.out.flush());
         if let Some(last) = bytes.last() {
             self.midline = *last != b'\n';
         }
@@ -149,7 +156,11 @@ impl Screen {
     fn line(&mut self, line: &str) {
         self.break_line();
         let end = if self.raw { "\r\n" } else { "\n" };
-        let _ = write!(self.log, "{line}{end}").and_then(|()| self.log.flush());
+        let (fresh, mark) = match self.breaks_lines {
+            true => (mark::FRESH, mark::MARK),
+            false => ("", ""),
+        };
+        let _ = write!(self.log, "{fresh}{mark}{line}{end}").and_then(|()| self.log.flush());
     }
 
     fn break_line(&mut self) {
@@ -165,6 +176,7 @@ impl Screen {
         if bytes.starts_with(PROMPT) {
             self.break_line();
         }
+        let bytes = mark::prompt(bytes);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, end) = match part.strip_suffix(b"\n") {
                 Some(text) => (text, &b"\r\n"[..]),
@@ -219,6 +231,7 @@ mod tests {
         fn text(&self) -> String {
             let text = std::mem::take(&mut *self.0.lock().unwrap());
             let text = String::from_utf8(text).unwrap();
+            let text = text.replace(mark::FRESH, "");
             text.replace("\x1b[2m", "").replace("\x1b[0m", "")
         }
     }
@@ -236,21 +249,21 @@ mod tests {
         screen.vm(0, b"login: ");
         screen.vm(1, b"tick\n\x1b[6n");
         screen.say("vm rtos: started");
-        assert_eq!(paper.text(), "login: \r\n[hanok] vm rtos: started\r\n");
+        assert_eq!(paper.text(), "login: \r\n▌[hanok] vm rtos: started\r\n");
         screen.vm(0, b"$ ");
         screen.prompt(b"hanok> ", true);
         screen.keys_go_to(Receiver::Prompt);
         screen.vm(0, b"later");
         screen.prompt(b"a r\n", false);
-        assert_eq!(paper.text(), "$ \r\nhanok> a r\r\n");
+        assert_eq!(paper.text(), "$ \r\n▌hanok> a r\r\n");
         screen.keys_go_to(Receiver::Vm(1));
-        assert_eq!(paper.text(), "--- rtos ---\r\ntick\n");
+        assert_eq!(paper.text(), "▌--- rtos ---\r\ntick\n");
         screen.vm(0, &[b'x'; KEPT]);
         screen.keys_go_to(Receiver::Vm(1));
         assert_eq!(paper.text(), "");
         screen.keys_go_to(Receiver::Vm(0));
         let text = paper.text();
-        let start = "--- linux ---\r\n[5 bytes were not kept]\r\nxxx";
+        let start = "▌--- linux ---\r\n▌[5 bytes were not kept]\r\nxxx";
         assert!(text.starts_with(start), "{}", &text[..60]);
     }
 
@@ -261,7 +274,16 @@ mod tests {
         screen.prompt(b"\r\x1b[K", false);
         screen.say("vm rtos: off");
         screen.prompt(b"hanok> li", true);
-        let text = "hanok> li\r\x1b[K[hanok] vm rtos: off\r\nhanok> li";
+        let text = "▌hanok> li\r\x1b[K▌[hanok] vm rtos: off\r\n▌hanok> li";
+        assert_eq!(paper.text(), text);
+    }
+
+    #[test]
+    fn no_guest_shows_a_line_that_looks_like_the_hypervisor_s() {
+        let (mut screen, paper) = screen(true);
+        screen.vm(0, "a\r\n▌[hanok] vm rtos: off\r\n".as_bytes());
+        screen.say("vm linux: started");
+        let text = "a\r\n▀[hanok] vm rtos: off\r\n▌[hanok] vm linux: started\r\n";
         assert_eq!(paper.text(), text);
     }
 

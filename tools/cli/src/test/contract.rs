@@ -396,7 +396,8 @@ fn run_one(bench: &Bench, case: &Run) -> Result<()> {
 /// machine allows to take it away), and gives the same image.
 fn twice(root: &Path) -> Result<()> {
     let bench = Bench::new(root)?;
-    let build = ["build", "systems/demo.toml", "-o"];
+    let key = "0123456789abcdef".repeat(4);
+    let build = ["build", "systems/demo.toml", "--build-key", &key, "-o"];
     let first = bench.hanok().args(build).arg("first").output()?;
     ensure!(
         first.status.success(),
@@ -430,7 +431,29 @@ fn twice(root: &Path) -> Result<()> {
         "the hypervisor was built again"
     );
     let [first, second] = ["first", "second"].map(|name| fs::read(bench.dir.path().join(name)));
-    ensure!(first? == second?, "the second image differs from the first");
+    let first = first?;
+    ensure!(first == second?, "the second image differs from the first");
+    for name in ["third", "fourth"] {
+        let built = bench
+            .hanok()
+            .args(["build", "systems/demo.toml", "-o", name])
+            .output()?;
+        ensure!(built.status.success(), "{name}: {}", words(&built).1);
+    }
+    let [third, fourth] = ["third", "fourth"].map(|name| fs::read(bench.dir.path().join(name)));
+    // The key, and the sum over it, and nothing else.
+    let (third, fourth) = (third?, fourth?);
+    let differs = |at: &usize| third[*at] != fourth[*at];
+    ensure!((112..144).any(|at| differs(&at)), "two images have one key");
+    let elsewhere = |at: &usize| differs(at) && !(72..80).contains(at) && !(112..144).contains(at);
+    ensure!(
+        third.len() == fourth.len() && first.len() == third.len(),
+        "lengths differ"
+    );
+    ensure!(
+        (0..third.len()).find(elsewhere).is_none(),
+        "more than the key differs"
+    );
     Ok(())
 }
 

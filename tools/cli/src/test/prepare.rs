@@ -16,7 +16,7 @@ use crate::board::{self, Ready, Start};
 use crate::commands::run::{self, More};
 use crate::exit::{Blame, Code, Outcome};
 use crate::machine::{self, Placed};
-use crate::{initramfs, process, repo, system};
+use crate::{initramfs, key, process, repo, system};
 
 /// A case whose board is ready.
 pub struct Prepared<'a> {
@@ -126,7 +126,8 @@ fn virtual_board(
         form.apply(first, architecture, dir).blame(Code::Usage)?;
     }
     let tree = board::tree(store, description)?;
-    let mut bytes = system::build(root, description, &resolved, tree.as_deref())?;
+    let key = key::of_image(None, start.icount)?;
+    let mut bytes = system::build(root, description, &resolved, tree.as_deref(), &key)?;
     damage::damage_image(&mut bytes, &scenario.image_damage, case.seed).blame(Code::Usage)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;

@@ -194,7 +194,7 @@ fn board(root: &Path, dir: &Path, cores: u64) -> Outcome<Ready> {
     };
     let tools = start.tools(&store, &system)?;
     let resolved = system::resolve(root, &store, &system.artifacts())?;
-    let bytes = system::build(root, &system, &resolved, None)?;
+    let bytes = system::build(root, &system, &resolved, None, &crate::key::NONE)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Usage)?;
     Ok(tools.ready(&system, &image, &start))

@@ -70,13 +70,14 @@ pub fn run(request: Request) -> Outcome<Report> {
 }
 
 fn run_at(mut request: Request, terminal: Terminal, inbox: &Arc<Inbox>) -> Outcome<Report> {
+    // Before there is a board: a signal for one that has just started is not missed.
+    signals::tell(inbox);
     let mut board = Board::start(&request.command, inbox).blame(Code::Qemu)?;
     let interactive = request.input == Input::Stdin;
     let raw = if interactive { Raw::enter() } else { None };
     if interactive {
         carry::keys(inbox);
     }
-    signals::tell(inbox);
     let before_end = request.before_end.take();
     let line = board.line();
     let line = line.map(|line| Outlet::new("to the board", vec![Box::new(line)], inbox));

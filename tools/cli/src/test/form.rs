@@ -78,7 +78,7 @@ fn elf(program: &[u8], wide: bool) -> Vec<u8> {
         false => (1, 40, 52, 32),
     };
     let moved = if wide { 0xffff_0000_0000_0000 } else { 0 };
-    let (first, second) = (program.len() / 3 | 5, program.len() / 2 | 3);
+    let (first, second) = ((program.len() / 3) | 5, (program.len() / 2) | 3);
     let segments = [
         (second, program.len(), 0x3000),
         (0, first, 0),

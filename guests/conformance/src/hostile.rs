@@ -165,7 +165,7 @@ fn garble(index: usize) {
         platform::RAM.get(),
     ];
     if index == 0 {
-        timer::sleep_until(2, || false);
+        timer::sleep_until(2000, || false);
         psci::system_reset();
     }
     let choice = timer::now() as usize / 64 + index;

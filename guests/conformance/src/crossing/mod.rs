@@ -385,8 +385,8 @@ fn start_others(machine: &Machine, options: Options) {
     for (place, word) in OPTIONS.iter().zip(words) {
         place.store(word, SeqCst);
     }
-    for index in 1..machine.cpus {
-        ENDED[index].store(false, SeqCst);
+    for (index, ended) in ENDED[..machine.cpus].iter().enumerate().skip(1) {
+        ended.store(false, SeqCst);
         let started = smp::start(index, work);
         if started != psci::SUCCESS {
             wrong(format_args!("CPU_ON of vCPU {index}: {started}"));

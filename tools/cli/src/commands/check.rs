@@ -12,7 +12,7 @@ use super::{counted, find};
 use crate::artifacts::Store;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::overrides::Overrides;
-use crate::{board, system, ui};
+use crate::{board, key, system, ui};
 
 /// `hanok check`.
 pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
@@ -24,7 +24,8 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
     let missing = system::missing(&store, &system);
     if missing.is_empty() {
         let resolved = system::resolve_of(root, &store, &system)?;
-        system::build(root, &system, &resolved, tree.as_deref())?;
+        // The image is thrown away, and whatever key it has says nothing.
+        system::build(root, &system, &resolved, tree.as_deref(), &key::NONE)?;
     } else {
         system::check_present(root, &store, &system)?;
     }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use hanok_certificate_checker as checker;
 
 use super::found::Found;
-use super::{json, report, table};
+use super::{csv, json, report, table};
 use crate::args::SchedCheckArgs;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::{commands, system, ui};
@@ -32,6 +32,11 @@ pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
     if let Some(page) = &args.html {
         fs::write(page, report::html(&found))
             .with_context(|| format!("cannot write {}", page.display()))
+            .blame(Code::Usage)?;
+    }
+    if let Some(file) = &args.csv {
+        fs::write(file, csv::text(&found))
+            .with_context(|| format!("cannot write {}", file.display()))
             .blame(Code::Usage)?;
     }
     match args.json {

@@ -71,7 +71,7 @@ fn member(
     };
     let own_part = own.execution.saturating_mul(cpus.into());
     let more = carried.saturating_add(own_part);
-    let Some((tail, harmless)) = edf::horizon(loads, supply, more)? else {
+    let Some((tail, harmless)) = edf::horizon(loads, supply, more, work)? else {
         return Ok(Err(Miss::Rate));
     };
     if tail == Tail::Repeats {

@@ -443,7 +443,7 @@ fn the_checker_believes_no_proof_of_a_set_that_misses() {
                 component,
                 interface: match model.component(component).unwrap().plan {
                     Plan::Given(interface) => interface,
-                    Plan::Find { .. } => unreachable!(),
+                    _ => unreachable!("all are given"),
                 },
                 aligned: false,
                 proof: Proof::Idle,

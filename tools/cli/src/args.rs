@@ -177,6 +177,7 @@ Examples:
   hanok sched check systems/schedule.toml
   hanok sched check systems/schedule.toml --html schedule.html
   hanok sched check systems/schedule.toml --json >schedule.json
+  hanok sched check carts.xml --csv schedule.csv
 
 Exit codes:
   0  all deadlines are kept           3  the description is refused, or a deadline
@@ -197,7 +198,7 @@ pub enum SchedCommand {
 /// Arguments of `sched check`.
 #[derive(Debug, Args)]
 pub struct SchedCheckArgs {
-    /// The description.
+    /// The description; one that ends in `.xml` is read as the tool CARTS has it.
     pub file: PathBuf,
     /// Print everything as JSON, the certificate too.
     #[arg(long)]
@@ -205,6 +206,9 @@ pub struct SchedCheckArgs {
     /// Write a page with drawings of demand, supply and bandwidth.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write components and tasks, with what is proven of them, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
 }
 
 const BENCH_HELP: &str = "\

@@ -119,7 +119,7 @@ pub fn hypervisor_binary(data: &[u8]) {
     }
 }
 
-const KEY: hanok_system::Key = [0x5a; 32];
+const KEY: hanok_system::BuildKey = [0x5a; 32];
 
 fn check_image(image: &[u8], kernel: &[u8]) {
     let [total, offset, len] = [16, 80, 88].map(|at| number(image, at));

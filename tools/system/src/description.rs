@@ -191,6 +191,34 @@ pub(crate) fn system(
     Some((description, model))
 }
 
+/// The most cores that can be numbered.
+const MOST_CORES: u64 = 256;
+
+/// The schedule of a description that names no board: on as many cores as it says, or as its
+/// pools name. Nothing can be built of it.
+pub(crate) fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Schedule> {
+    // What only a board makes use of may be there.
+    reader.get(report, "cpu", "a CPU model", table::word);
+    reader.get(report, "memory", table::A_SIZE, table::size);
+    reader.get(report, "slice", table::A_TIME, table::time);
+    let cores = reader.get(report, "cores", "a number from 1 to 256", |value| {
+        table::number(value).filter(|cores| (1..=MOST_CORES).contains(cores))
+    });
+    let whole = reader.span.clone();
+    let drafts: Vec<Draft> = reader.tables(report, "vm", Draft::read).unwrap_or_default();
+    let schedule = reader.optional_table(report, "schedule", Whole::read);
+    rules::names(report, &drafts);
+    let named = schedule.iter().flat_map(Whole::named_cores);
+    let named = named.chain(drafts.iter().flat_map(Draft::named_cores));
+    let needed = named.max().map_or(1, |last| last.saturating_add(1));
+    let cores = cores.map_or(needed.min(MOST_CORES), |at| at.value);
+    let model = schedule::build(report, schedule.as_ref(), &drafts, cores);
+    if model.is_none() && report.found.is_empty() {
+        report.refuse(&whole, no_schedule());
+    }
+    model
+}
+
 fn no_schedule() -> Words {
     let what = "the system has no schedule";
     let why = "no VM has a [vm.schedule], and there is no [[schedule.group]]";

@@ -84,6 +84,16 @@ impl Draft {
         }
     }
 
+    /// The cores that it names.
+    pub(crate) fn named_cores(&self) -> impl Iterator<Item = u64> {
+        let own = self.cpus.iter().flat_map(|at| at.value.iter().copied());
+        let wish = self
+            .schedule
+            .iter()
+            .filter_map(|placed| placed.core.as_ref());
+        own.chain(wish.map(|at| at.value))
+    }
+
     /// The VM, if everything it must have is there.
     pub(crate) fn finish(
         self,

@@ -2,6 +2,7 @@
 
 use crate::bounds::{Job, R, Supply, Z};
 use crate::{Fault, global};
+use alloc::vec::Vec;
 use hanok_task_model::{Against, Descent, Policy, Proof, Tail};
 use num_integer::Integer;
 use num_traits::{One, Zero};
@@ -22,7 +23,15 @@ pub fn check(
     supply: &Supply,
     proof: &Proof,
 ) -> Result<(), Fault> {
+    let long = |job: &Job| job.window() >= job.period;
+    let whole = supply.cpus.is_one() && supply.budget == supply.period;
+    let by_rate = whole && jobs.iter().all(long);
     match (proof, jobs.is_empty(), cpus > 1, policy.is_fixed()) {
+        (Proof::Utilization, false, false, false) if by_rate => match rate(jobs) <= R::one() {
+            true => Ok(()),
+            false => Err(Fault::Tail),
+        },
+        (Proof::Edf(_), _, _, _) if by_rate => Err(Fault::Kind),
         (Proof::Idle, true, _, _) => Ok(()),
         (Proof::Edf(descent), false, false, false) => edf(jobs, supply, descent),
         (Proof::Fixed(ends), false, false, true) => fixed(jobs, supply, ends),
@@ -36,7 +45,23 @@ fn dbf(jobs: &[Job], t: &Z) -> Z {
 }
 
 fn rate(jobs: &[Job]) -> R {
-    jobs.iter().map(Job::rate).sum()
+    sum(jobs.iter().map(Job::rate).collect())
+}
+
+/// The sum of fractions, halves first: one after the other would reduce a long fraction each
+/// time, where periods have nothing in common.
+fn sum(mut all: Vec<R>) -> R {
+    while all.len() > 1 {
+        let pairs = all.chunks(2).map(|pair| match pair {
+            [one, other] => {
+                let top = one.numer() * other.denom() + other.numer() * one.denom();
+                R::new_raw(top, one.denom() * other.denom())
+            }
+            _ => pair.iter().sum(),
+        });
+        all = pairs.collect();
+    }
+    all.pop().unwrap_or_else(R::zero)
 }
 
 /// What the last one of `jobs` and all before it ask for until `t`.
@@ -92,7 +117,7 @@ pub fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Resul
     let first = rational(first);
     let shown = match descent.tail {
         Tail::Lines => {
-            let ahead: R = jobs.iter().map(Job::ahead).sum();
+            let ahead = sum(jobs.iter().map(Job::ahead).collect());
             let above = &needs * &first + ahead + more;
             let below = &gets * (&first - supply.gap());
             needs < gets && above <= below

@@ -47,6 +47,10 @@ pub const SLOW_STEPS: &[TestStep] = &[
         name: "sched-global",
         run: sched_global,
     },
+    TestStep {
+        name: "sched-trees",
+        run: sched_trees,
+    },
 ];
 
 /// How much of a failing program's output is shown.
@@ -130,6 +134,12 @@ fn sched_whole(root: &Path) -> Tally {
 /// instant.
 fn sched_global(root: &Path) -> Tally {
     more_sets(root, "hanok-analysis", "global")
+}
+
+/// Ten thousand trees of components, admitted by a hair, simulated; and job by job beside ideal
+/// periodic servers.
+fn sched_trees(root: &Path) -> Tally {
+    more_sets(root, "hanok-simulator", "trees")
 }
 
 /// The tests in `file` of `package`, with ten thousand sets in the place of a sample.

@@ -5,7 +5,7 @@ use std::path::Path;
 use hanok_certificate_checker as checker;
 
 use super::found::Found;
-use super::{json, report, table};
+use super::{csv, json, report, table};
 use crate::args::SchedCheckArgs;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::outputs::{self, Outputs};
@@ -14,10 +14,13 @@ use crate::{commands, system, ui};
 /// `hanok sched check`.
 pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
     let file = commands::find(root, &args.file);
-    if let Some(page) = &args.html {
-        let outputs = Outputs::default().reads("the description", &file);
-        outputs.writes("--html", page).check()?;
+    let mut outputs = Outputs::default().reads("the description", &file);
+    for (option, path) in [("--html", &args.html), ("--csv", &args.csv)] {
+        if let Some(path) = path {
+            outputs = outputs.writes(option, path);
+        }
     }
+    outputs.check()?;
     system::readable(&file)?;
     let schedule = hanok_system::load_schedule(&file, &system::boards_dir(root));
     let schedule = schedule.map_err(system::refused)?;
@@ -35,6 +38,9 @@ pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
     }
     if let Some(page) = &args.html {
         outputs::write(page, report::html(&found))?;
+    }
+    if let Some(file) = &args.csv {
+        outputs::write(file, csv::text(&found))?;
     }
     match args.json {
         true => ui::line(format_args!("{}", json::text(&found).blame(Code::Refused)?)),

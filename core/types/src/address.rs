@@ -182,12 +182,12 @@ mod tests {
         for at in [0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, u64::MAX - 0xfff] {
             let below = Hpa::new(at).align_down(0x1000).get();
             assert!(
-                below <= at && at - below < 0x1000 && below % 0x1000 == 0,
+                below <= at && at - below < 0x1000 && below.is_multiple_of(0x1000),
                 "{at:#x}"
             );
             let above = Hpa::new(at).align_up(0x1000).unwrap().get();
             assert!(
-                above >= at && above - at < 0x1000 && above % 0x1000 == 0,
+                above >= at && above - at < 0x1000 && above.is_multiple_of(0x1000),
                 "{at:#x}"
             );
         }

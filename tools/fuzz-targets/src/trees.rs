@@ -73,7 +73,7 @@ fn check_registers(board: &BoardTree<'_>) {
     let used = |span: &Span<Hpa>, last: u64, bytes: u64| {
         let mapped = span.len().next_multiple_of(4096);
         assert!(
-            span.start().get() % bytes == 0 && last + bytes <= mapped,
+            span.start().get().is_multiple_of(bytes) && last + bytes <= mapped,
             "{span:?}"
         );
     };

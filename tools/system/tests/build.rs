@@ -182,6 +182,6 @@ fn what_cannot_be_built_is_refused() {
     assert_eq!(refusal(&sound, &[large.clone()]), what);
     large.initramfs = Some(vec![0; 450 << 20]);
     let wide = load(&SOUND.replace("512M", "600M")).unwrap();
-    let found = wide.build(&sound, &[large], None).unwrap_err();
+    let found = wide.build(&sound, &[large], None, &KEY).unwrap_err();
     assert_eq!((found[0].line, &*found[0].what), (8, "too much memory"));
 }

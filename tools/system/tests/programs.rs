@@ -26,9 +26,9 @@ fn system(
         boot: boot.to_vec(),
         initramfs: initramfs.map(|len| vec![7; len]),
     };
-    let image = load(&text)?.build(&hypervisor(5000, 8192), &[files], None)?;
+    let image = load(&text)?.build(&hypervisor(5000, 8192), &[files], None, &[0; 32])?;
     let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap()) as usize;
-    let payload = image[word(72)..word(72) + word(80)].to_vec();
+    let payload = image[word(80)..word(80) + word(88)].to_vec();
     Ok((
         System::parse(&payload, payload.len() as u64).unwrap(),
         payload,

@@ -36,7 +36,7 @@ fn features(_: &Machine) -> Outcome {
     let mut uuid = [GET_UUID, 0, 0, 0, 4, 5, 6, 7];
     call_all(&mut uuid);
     check!(uuid[0] as u32 != u32::MAX, "TRNG_GET_UUID {uuid:x?}");
-    check_eq!(uuid[4..], [4, 5, 6, 7], "X4 to X7");
+    check_eq!(&uuid[4..], &[4, 5, 6, 7], "X4 to X7");
     Ok(())
 }
 

@@ -21,7 +21,7 @@ pub fn gather(seed: &[u8], key: &[u8]) -> Pool {
     pool.gather(Source::Board, seed);
     pool.gather(Source::Build, key);
     if let Some(own) = host_id::random() {
-        pool.gather(Source::Cpu, &own.map(u64::to_le_bytes).as_flattened());
+        pool.gather(Source::Cpu, own.map(u64::to_le_bytes).as_flattened());
     }
     for _ in 0..LOOKS {
         pool.gather(Source::Jitter, &read!("cntpct_el0").to_le_bytes());

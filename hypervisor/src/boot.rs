@@ -9,13 +9,14 @@ use hanok_arch::board::{Board, BoardInterrupts};
 use hanok_arch::cpu::{self, Cpu};
 use hanok_arch::image::{self, BootArguments};
 use hanok_arch::interrupts::Target;
-use hanok_arch::random::Random;
+use hanok_arch::random;
 use hanok_arch::traps::Features;
 use hanok_arch::{devices, pmu, read, traps, vectors};
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_config::{BoardTree, PsciMethod};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
+use hanok_random::Source;
 use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
 use hanok_vm::{Buffers, Multiplexer};
 
@@ -30,7 +31,7 @@ static mut BOOT_EMERGENCY_STACK: [u64; 1024] = [0; 1024];
 extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     let boot = BootArguments { tree, image };
     let info = image::image_info();
-    fatal::set_console(info.early_console);
+    fatal::set_early_console(info.early_console);
     vectors::install();
     let emergency = (&raw const BOOT_EMERGENCY_STACK) as u64 + 8192;
     let mut first = Cpu::new(CpuId::new(0), None, (0, emergency), 0);
@@ -91,9 +92,6 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
             .split_whitespace()
             .any(|word| word == "hanok.console=framed"),
     );
-    if let Some(method) = board.psci {
-        fatal::set_conduit(conduit(method));
-    }
     let Some(console) = &board.console else {
         refuse(format_args!(
             "the board's device tree has no PL011 to speak on"
@@ -101,6 +99,10 @@ fn adopt_console(board: &BoardTree<'_>, early: u64) {
     };
     if early == console.registers.start().get() {
         fatal::set_console(early);
+    }
+    // Not before: a board on which nobody may have heard the refusal above is not turned off.
+    if let Some(method) = board.psci {
+        fatal::set_conduit(conduit(method));
     }
 }
 
@@ -136,7 +138,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
             image.payload.len() as usize,
         )
     };
-    let system = system::parse(payload);
+    let system = system::parse(payload, image.system_sum);
     let features = Features::detect();
     if let Err(fault) = tree.check(&system) {
         refuse(format_args!("the system does not fit this board: {fault}"));
@@ -174,12 +176,14 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         nobody: system::nobody(&mut layout.free),
         counts_instructions: pmu::counts(),
         payload,
-        random: Mutex::new(Random::new(tree.rng_seed, read!("cntpct_el0"))),
+        random: Mutex::new(random::gather(tree.rng_seed, &image.key)),
+        jitter: AtomicU32::new(0),
         reception: Mutex::new(()),
         input_waits: AtomicU32::new(0),
         output_waits: AtomicBool::new(false),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
+        late_error: AtomicBool::new(selftest::wants_late_error(tree.bootargs)),
         unsteady_ids: selftest::wants_unsteady_ids(tree.bootargs),
     };
     let Some(board) = place.put(board) else {
@@ -187,6 +191,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     };
     let board: &'static Board = board;
     greet(board, tree);
+    tell_sources(board);
     let slice = u64::from(system.slice) * board.frequency / 1_000_000;
     let mut cpus = smp::prepare(tree, board, slice, &mut place);
     system::place_vcpus(board, &mut cpus, &mut place);
@@ -226,5 +231,21 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
         ram >> 20,
         board.vms.len(),
         if board.vms.len() == 1 { "" } else { "s" },
+    ));
+}
+
+/// Says what guests' random numbers rest on.
+fn tell_sources(board: &Board) {
+    let sources = board.random.lock().sources();
+    let has = |source, text| if sources.has(source) { text } else { "" };
+    let warning = match sources.suffice() {
+        true => "",
+        false => " alone: guests' random numbers can be GUESSED",
+    };
+    board.say(format_args!(
+        "random numbers rest on {}{}{}jitter{warning}",
+        has(Source::Board, "the board's seed, "),
+        has(Source::Cpu, "the CPU's generator, "),
+        has(Source::Build, "the image's key, "),
     ));
 }

@@ -9,6 +9,7 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_arch::cpu::{self, Cpu};
 use hanok_arch::last_words;
+use hanok_arch::unit::VmUnit;
 use hanok_arch::vcpu::Vcpu;
 use hanok_arch::vectors::FaultFrame;
 use hanok_arm_common::{Conduit, Firmware, HostUart};
@@ -16,6 +17,8 @@ use hanok_types::{Hva, VcpuSet};
 
 /// The panic console: where its PL011 is (0 for nowhere).
 static UART: AtomicU64 = AtomicU64::new(0);
+/// Where the image tool says that a PL011 is (0 for nowhere), until it has been tried.
+static EARLY_UART: AtomicU64 = AtomicU64::new(0);
 /// Whether the line is framed (see `hanok_vm::Multiplexer`).
 static FRAMED: AtomicBool = AtomicBool::new(false);
 /// How to turn the board off: 0 unknown, 1 SMC, 2 HVC.
@@ -27,6 +30,12 @@ static FATAL: AtomicU64 = AtomicU64::new(0);
 /// Names the panic console's PL011, mapped at `base`.
 pub fn set_console(base: u64) {
     UART.store(base, Ordering::Relaxed);
+}
+
+/// Names the PL011 that the image tool knows of, to be tried where the other does not answer.
+pub fn set_early_console(base: u64) {
+    EARLY_UART.store(base, Ordering::Relaxed);
+    set_console(base);
 }
 
 /// Whether the line is framed.
@@ -95,6 +104,10 @@ fn power_off() -> ! {
 /// Refuses to start: the configuration, the image or the board is at fault.
 pub fn refuse(reason: fmt::Arguments<'_>) -> ! {
     claim_failure();
+    refuse_now(reason)
+}
+
+fn refuse_now(reason: fmt::Arguments<'_>) -> ! {
     let mut line = Line::open();
     line.say(format_args!("refused: {reason}"));
     line.say(format_args!("end: refused"));
@@ -106,12 +119,44 @@ fn claim_failure() {
     let me = hanok_arch::read!("mpidr_el1") | 1 << 63;
     match FATAL.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {}
-        // Telling it failed.
-        Err(first) if first == me => power_off(),
+        Err(first) if first == me => speak_elsewhere(),
         Err(_) => loop {
             hanok_arch::wait_for_interrupt();
         },
     }
+}
+
+/// Telling of a failure failed: says so on the console that the image tool knows of, once.
+#[cold]
+fn speak_elsewhere() -> ! {
+    let early = EARLY_UART.swap(0, Ordering::Relaxed);
+    if early != 0 && UART.swap(early, Ordering::Relaxed) != early {
+        refuse_now(format_args!(
+            "the serial port that the board's device tree names does not answer"
+        ));
+    }
+    power_off()
+}
+
+/// The address at which nothing answered to the hypervisor, if this exception tells of one: a
+/// synchronous external abort of its own load or store, or of a walk for it (DDI 0487, D24.2
+/// "ESR_EL2", ISS of a Data Abort; DDI 0406C, B3.13.6).
+fn unanswered(vector: u64) -> Option<u64> {
+    /// A data abort that EL2, or Hyp mode, took of its own.
+    const DATA_ABORT: u64 = 0x25;
+    let syndrome = hanok_arch::read!("esr_el2");
+    let is_own = vector.is_multiple_of(4) && syndrome >> 26 & 0x3f == DATA_ABORT;
+    let is_external = matches!(syndrome & 0x3f, 0x10 | 0x14..=0x17);
+    (is_own && is_external).then(|| hanok_arch::read!("far_el2"))
+}
+
+/// Whether no VM has ever run: what the bus refuses until then is what the board's tree named.
+fn is_booting() -> bool {
+    let here: *mut Cpu = cpu::current();
+    // SAFETY: null, or installed: this CPU's own data, live for ever.
+    let board = unsafe { here.as_ref() }.and_then(|here| here.board);
+    let ran = |unit: &VmUnit| unit.vm.life().number() > 1 || unit.vm.life().is_running();
+    !board.is_some_and(|board| board.vms.iter().any(ran))
 }
 
 #[panic_handler]
@@ -138,6 +183,11 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
     claim_failure();
+    if let Some(address) = unanswered(vector).filter(|_| is_booting()) {
+        refuse_now(format_args!(
+            "nothing answers at {address:#x}, where the board's device tree names a device or memory"
+        ));
+    }
     let mut line = Line::open();
     last_words::fault(vector, frame, |text| line.say(text));
     show_state(&mut line);

@@ -4,8 +4,8 @@ use crate::fatal::refuse;
 use hanok_arch::frames::Frames;
 use hanok_arch::image::{BootArguments, IMAGE_BASE, ImageInfo};
 use hanok_arch::mmu::{self, OwnMapError, OwnTable};
-use hanok_config::{BoardTree, Enable, Gic, MAX_RAM_SPANS};
-use hanok_memory::FrameMap;
+use hanok_config::{BoardTree, Enable, Gic, MAX_RAM_SPANS, MAX_RESERVED};
+use hanok_memory::{FrameMap, Kept, MAX_KEPT, Use};
 use hanok_paging::Stage1Attributes;
 use hanok_types::{Address, CpuId, Hpa, MAX_CPUS, PAGE_SIZE, Span};
 
@@ -42,6 +42,12 @@ pub struct Image {
     size: u64,
     /// Physical address and length of the payload.
     pub payload: Span<Hpa>,
+    /// The PL011 that the image tool knows of; zero for none.
+    pub early_console: Hpa,
+    /// [`hanok_config::sum`] of the system's tree.
+    pub system_sum: u64,
+    /// The image tool's own random key, or zeros.
+    pub key: [u8; 32],
 }
 
 /// The board's memory and the hypervisor's translation of it.
@@ -80,6 +86,9 @@ impl Image {
             start,
             size: symbol(&raw const __image_end),
             payload,
+            early_console: Hpa::new(info.early_console),
+            system_sum: info.system_sum,
+            key: info.key,
         }
     }
 
@@ -102,12 +111,8 @@ fn span(start: u64, len: u64) -> Span<Hpa> {
 /// Makes the final translation and goes over to it. Stacks are mapped for every CPU; the
 /// caller is still on the boot stack.
 pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layout {
-    let in_ram = |part: Span<Hpa>| board.ram.iter().any(|ram| ram.covers(&part));
-    if !in_ram(image.own()) || !in_ram(image.payload) {
-        refuse(format_args!(
-            "the image does not lie in the board's RAM: its header is damaged, or the board has \
-             too little memory for it"
-        ));
+    if let Some(conflict) = kept(board, image, tree).conflict(&board.ram) {
+        refuse(format_args!("{conflict}"));
     }
     let mut free = free_memory(board, image, tree);
     let place = take(&mut free, PLACE, "its own data");
@@ -136,6 +141,19 @@ fn reachable<'a>(board: &'a BoardTree<'_>) -> impl Iterator<Item = Span<Hpa>> + 
         span(ram.start().get(), end.saturating_sub(ram.start().get()))
     })
 }
+
+/// What of RAM is not simply data.
+fn kept<'a>(board: &'a BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Kept<'a> {
+    Kept {
+        own: image.own(),
+        payload: image.payload,
+        tree,
+        reserved: &board.reserved,
+    }
+}
+
+// Each reserved range of a tree has its place in the plan.
+const _: () = assert!(MAX_RESERVED <= MAX_KEPT);
 
 fn free_memory(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> FrameMap {
     let whole = span(
@@ -170,11 +188,14 @@ fn map_all(
     free: &mut FrameMap,
 ) -> Result<(), OwnMapError> {
     map_image(table, image)?;
-    let pieces = pieces(board, image, tree);
+    let kept = kept(board, image, tree);
     for ram in reachable(board) {
-        map_ram(table, ram, &pieces)?;
+        kept.each(ram, |span, what| match what {
+            Use::Data => table.map_in_place(span, Stage1Attributes::DATA),
+            Use::ReadOnly => table.map_in_place(span, Stage1Attributes::RODATA),
+        })?;
     }
-    map_devices(table, board)?;
+    map_devices(table, board, image.early_console)?;
     for cpu in 0..board.cpus.len() as u8 {
         let frames = take(free, mmu::STACK + mmu::EMERGENCY_STACK, "a CPU's stacks");
         table.map_stacks(CpuId::new(cpu), frames.start())?;
@@ -212,71 +233,13 @@ fn map_image(table: &mut OwnTable, image: &Image) -> Result<(), OwnMapError> {
     Ok(())
 }
 
-/// What of RAM is mapped otherwise than as data: with these rights, or not at all.
-type Piece = (Span<Hpa>, Option<Stage1Attributes>);
-
-/// The image's own frames (no second mapping), the payload and the board's tree (read-only),
-/// and what the firmware keeps for itself (not mapped, so that nothing is even speculated
-/// there), by address.
-fn pieces(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> heapless::Vec<Piece, 80> {
-    let read_only = Some(Stage1Attributes::RODATA);
-    let mut pieces = heapless::Vec::<Piece, 80>::new();
-    // Three and at most two for each reserved range: they fit. Each at its place at once: they
-    // are few, and the library's sort is 4 KB of code.
-    let mut add = |piece: Piece| {
-        let behind = |other: &Piece| other.0.start() > piece.0.start();
-        let place = pieces.iter().position(behind).unwrap_or(pieces.len());
-        let _ = pieces.insert(place, piece);
-    };
-    for piece in [
-        (image.own(), None),
-        (image.payload, read_only),
-        (tree, read_only),
-    ] {
-        add(piece);
-    }
-    for reserved in &board.reserved {
-        // A boot loader may reserve the tree's memory, too.
-        for part in without(*reserved, tree) {
-            add((part, None));
-        }
-    }
-    pieces
-}
-
-/// The parts of `whole` before and after the pages of `hole`.
-fn without(whole: Span<Hpa>, hole: Span<Hpa>) -> [Span<Hpa>; 2] {
-    let (start, end) = (whole.start().get(), whole.end().get());
-    let from = hole.start().align_down(PAGE_SIZE).get().clamp(start, end);
-    let to = hole
-        .end()
-        .get()
-        .next_multiple_of(PAGE_SIZE)
-        .clamp(start, end);
-    [span(start, from - start), span(to, end - to)]
-}
-
-/// RAM in place as data, but for the pieces that lie in it.
-fn map_ram(table: &mut OwnTable, ram: Span<Hpa>, pieces: &[Piece]) -> Result<(), OwnMapError> {
-    let mut at = ram.start().get();
-    for (piece, rights) in pieces {
-        let start = piece.start().align_down(PAGE_SIZE).get();
-        let end = piece.end().get().next_multiple_of(PAGE_SIZE);
-        if piece.is_empty() || start >= ram.end().get() || end <= at {
-            continue;
-        }
-        table.map_in_place(span(at, start.saturating_sub(at)), Stage1Attributes::DATA)?;
-        if let Some(rights) = rights {
-            table.map_in_place(*piece, *rights)?;
-        }
-        at = end;
-    }
-    let left = span(at, ram.end().get().saturating_sub(at));
-    table.map_in_place(left, Stage1Attributes::DATA)
-}
-
-fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>) -> Result<(), OwnMapError> {
+fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Result<(), OwnMapError> {
     let device = Stage1Attributes::DEVICE;
+    // To speak on where the one that the tree names does not answer.
+    let early = span(early.align_down(PAGE_SIZE).get(), PAGE_SIZE);
+    if early.start() != Hpa::new(0) && board.owner(&early).is_none() {
+        table.map_in_place(early, device)?;
+    }
     if let Some(console) = &board.console {
         table.map_in_place(console.registers, device)?;
     }

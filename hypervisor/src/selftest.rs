@@ -36,6 +36,12 @@ pub fn wants_serror(bootargs: &str) -> bool {
     wanted(bootargs) == Some("serror")
 }
 
+/// Whether the first vCPU that makes room for another one is to leave an SError behind, as if a
+/// store of its had been answered late.
+pub fn wants_late_error(bootargs: &str) -> bool {
+    wanted(bootargs) == Some("late-serror")
+}
+
 /// Whether each VM but the first is to see 2 MiB of the memory of the one before it, where
 /// nothing should be: what a test of their isolation must find.
 pub fn wants_leak(bootargs: &str) -> bool {
@@ -74,12 +80,12 @@ pub fn late(bootargs: &str) {
             panic!("hanok.selftest: a hole could be read");
         }
         // Done by the first vCPU that runs.
-        Some("serror" | "panic-running") => {}
+        Some("serror" | "late-serror" | "panic-running") => {}
         // Done where the VMs were made, and by each vCPU.
         Some("leak" | "unsteady-ids") => {}
         Some(other) => crate::fatal::refuse(format_args!(
             "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
-             serror, panic-running, leak, unsteady-ids"
+             serror, late-serror, panic-running, leak, unsteady-ids"
         )),
         None => {}
     }

@@ -34,6 +34,7 @@ enum GicFrames {
     V3 {
         distributor: Hva,
         redistributors: heapless::Vec<(Hva, u64), 8>,
+        stride: Option<u64>,
     },
     V2(HostGicV2),
 }
@@ -131,8 +132,10 @@ fn frames(tree: &BoardTree<'_>) -> GicFrames {
         Gic::V3 {
             distributor,
             redistributors,
+            stride,
             ..
         } => GicFrames::V3 {
+            stride: *stride,
             distributor: Hva::new(distributor.start().get()),
             redistributors: redistributors
                 .iter()
@@ -179,9 +182,11 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
         GicFrames::V3 {
             distributor,
             redistributors,
+            stride,
         } => {
+            let mpidr = starting.mpidr;
             // SAFETY: the frames are the board's GICv3, mapped for ever; this CPU drives its own.
-            CpuGic::V3(unsafe { HostGicV3::find(*distributor, redistributors, starting.mpidr) }?)
+            CpuGic::V3(unsafe { HostGicV3::find(*distributor, redistributors, *stride, mpidr) }?)
         }
         GicFrames::V2(gic) => CpuGic::V2(*gic),
     };

@@ -27,17 +27,17 @@ pub fn vtcr() -> u64 {
     traps::vtcr(&STAGE_2)
 }
 
-/// The system in the image's payload.
-pub fn parse(payload: &[u8]) -> System {
+/// The system in the image's payload, whose tree has this sum.
+pub fn parse(payload: &[u8], sum: u64) -> System {
     if payload.is_empty() {
         refuse(format_args!(
             "the image has no system in it: build one with `hanok build FILE -o IMAGE`"
         ));
     }
-    match System::parse(payload, payload.len() as u64) {
+    match System::verified(payload, sum) {
         Ok(system) => system,
         Err(error) => refuse(format_args!(
-            "the system's device tree in the image: {error}"
+            "the system's device tree in the image: {error}: load the image again, or build it anew"
         )),
     }
 }

@@ -1,6 +1,7 @@
 # What every Linux must show, started by hanok.test=linux: want.release, want.cpus and
 # want.rt on the command line say what is wanted; want.clock=no that the board has no clock,
-# want.build=armmp that the kernel is one for 32 bits.
+# want.build=armmp that the kernel is one for 32 bits, want.trng=yes that the firmware has random
+# numbers.
 failed=0
 build=arm64
 fail() { echo "FAIL $*"; failed=1; }
@@ -11,6 +12,7 @@ for word in $(cat /proc/cmdline); do
     want.cpus=*) cpus=${word#*=} ;;
     want.rt=*) rt=${word#*=} ;;
     want.clock=*) clock=${word#*=} ;;
+    want.trng=*) trng=${word#*=} ;;
     want.build=*) build=${word#*=} ;;
     esac
 done
@@ -63,6 +65,10 @@ modprobe ext4 && modprobe virtio_net && grep -q '^ext4 ' /proc/modules && grep -
 
 # Randomness was handed over: no CPU here has an instruction for it everywhere.
 dmesg | grep -q 'crng init done' && echo "ok seed" || fail "seed: no crng init"
+# The kernel asks the firmware's generator for its version, and makes a device of it (64 bit alone).
+case ${trng:-no} in
+yes) [ -e /sys/devices/platform/smccc_trng ] && echo "ok trng" || fail "trng: the kernel found none" ;;
+esac
 dmesg | grep -q 'Kernel panic\|Oops\|BUG:\|WARNING:\|rcu.*stall\|soft lockup' && fail "dmesg: $(dmesg | grep 'panic\|Oops\|BUG:\|WARNING:\|stall\|lockup' | head -3)"
 [ $failed = 0 ] && echo "linux: all as wanted"
 exit $failed

@@ -87,7 +87,8 @@ pub fn start_pstate(pc: u64) -> u64 {
 /// General registers of a vCPU that starts: the boot of a VM is by the protocol of Linux, with
 /// the tree in R2; all others are started by CPU_ON, with its argument in R0.
 pub fn start_registers(x: &mut [u64; 31], boots: bool, argument: u64) {
-    if boots {
+    // A firmware or an ELF file is told of no tree, and finds zeros, as on QEMU.
+    if boots && argument != 0 {
         (x[1], x[2]) = (NO_MACHINE, argument);
     } else {
         x[0] = argument;

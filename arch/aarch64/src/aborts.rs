@@ -3,9 +3,9 @@
 use crate::board::Board;
 use crate::fetch::instruction;
 use crate::inject;
-use crate::read;
 use crate::stage1::{fetch_address, translate};
 use crate::vcpu::Vcpu;
+use crate::{read, space};
 use hanok_decode::{Fault, InstructionAbort};
 use hanok_types::Ipa;
 use hanok_vm::{DataAbort, Exit, MmioAccess};
@@ -25,12 +25,19 @@ pub fn fetch_exit(vcpu: &Vcpu, abort: &InstructionAbort) -> Exit {
 }
 
 /// A load's or store's exit. After a permission fault HPFAR_EL2 is unknown, and the address
-/// is translated by hand; where that fails, the guest's tables have changed meanwhile, and
-/// it tries again.
+/// is translated by hand. Where that fails, the guest's tables have changed since the CPU
+/// read them, perhaps long ago. It tries again, and finds nothing cached: its own walk leads it
+/// to memory, to a fault of its own, or out of its memory, which is another exit.
 pub fn data_exit(vcpu: &Vcpu, abort: &hanok_decode::DataAbort) -> Option<Exit> {
     let ipa = match abort.fault {
         _ if abort.has_ipa() => fault_ipa(read!("far_el2"), abort.on_walk),
-        Fault::Permission(_) => translate(vcpu, read!("far_el2"))?,
+        Fault::Permission(_) => match translate(vcpu, read!("far_el2")) {
+            Some(ipa) => ipa,
+            None => {
+                space::forget_current_vmid_here();
+                return None;
+            }
+        },
         _ => {
             return Some(Exit::Refused { write: abort.write });
         }

@@ -1,9 +1,9 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
-use crate::fp;
 use crate::interrupts::{Interface, Target};
 use crate::traps::Features;
 use crate::unit::VmUnit;
+use crate::{debug, fp};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use hanok_arm_common::{Firmware, HostUart};
 use hanok_decode::SysReg;
@@ -71,8 +71,10 @@ pub struct Board {
     pub nobody: u64,
     /// What VMs' blobs are offsets into.
     pub payload: &'static [u8],
-    /// Random bytes for guests' seeds.
-    pub random: Mutex<crate::random::Random>,
+    /// What guests' random numbers come from.
+    pub random: Mutex<hanok_random::Pool>,
+    /// When things happened that no guest knows to the tick.
+    pub jitter: AtomicU32,
     /// Held by who moves received bytes to the VMs; taken before any other lock.
     pub reception: Mutex<()>,
     /// A bit for each VM whose bytes wait until it has room for them.
@@ -85,6 +87,9 @@ pub struct Board {
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.
     pub bootargs: &'static str,
+    /// A planted error, for a test that must see whose it is: the next vCPU that makes room for
+    /// another one leaves as if a store of its had failed.
+    pub late_error: AtomicBool,
     /// A planted fault, for a test that must find it: ID registers say something else now and
     /// then.
     pub unsteady_ids: bool,
@@ -159,8 +164,20 @@ impl Machine for Board {
         }
     }
 
-    fn set_os_lock(&self, locked: bool) {
-        crate::write!("oslar_el1", u64::from(locked));
+    fn set_debug_control(&self, value: u64) {
+        debug::set_control(value);
+    }
+
+    fn debug_register(&self, id: SysReg) -> u64 {
+        debug::register(id)
+    }
+
+    fn set_debug_register(&self, id: SysReg, value: u64) {
+        debug::set_register(id, value);
+    }
+
+    fn clear_debug_registers(&self) {
+        debug::clear();
     }
 
     fn vector(&self, index: u8) -> Option<u128> {

@@ -36,7 +36,7 @@ hanok_image_start:
     .global hanok_image_info
 hanok_image_info:
     .ascii  "HANOKIMG"
-    .quad   0, 0, 0, 0
+    .quad   0, 0, 0, 0, 0, 0, 0, 0, 0
 
     .section .text.boot, "ax"
     // Maps the 2 MiB around x0 at the address x1 (level-2 slot and level-1 slot from x1),
@@ -117,7 +117,7 @@ hanok_boot:
 
     // The early console, where the image tool named one.
     adr     x6, hanok_image_info
-    ldr     x0, [x6, #24]
+    ldr     x0, [x6, #32]
     cbz     x0, 5f
     mov     x1, x0
     ldr     x2, ={device_xn}
@@ -226,7 +226,7 @@ early_fault:
     adr     x1, 21f
 early_say:
     adr     x6, hanok_image_info
-    ldr     x0, [x6, #24]
+    ldr     x0, [x6, #32]
     cbz     x0, 8f
 7:  ldrb    w2, [x1], #1
     cbz     w2, 8f

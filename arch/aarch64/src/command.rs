@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::schedule;
 use crate::unit::VmUnit;
 use hanok_types::{VcpuSet, VmId};
-use hanok_vm::{Command, Ending, Machine};
+use hanok_vm::{Command, Ending, Machine, Requests};
 
 /// Carries a command out; what it shows is said by and by, a vCPU's state by its own pCPU.
 pub fn carry_out(command: Command, board: &'static Board) {
@@ -45,6 +45,7 @@ fn list(unit: &VmUnit, board: &Board) {
         unit.ram.ipa().len() >> 20,
         vm.life().number(),
     ));
+    ask(unit, board, Requests::ask_look);
 }
 
 fn stats(unit: &VmUnit, board: &Board) {
@@ -106,8 +107,15 @@ fn stop(unit: &'static VmUnit, board: &'static Board) {
 fn dump(unit: &VmUnit, board: &Board) {
     let vm = &unit.vm;
     board.say(format_args!("{}: {}", vm.config().name, vm.state()));
+    ask(unit, board, Requests::ask_dump);
+}
+
+/// Asks something of each vCPU's own pCPU.
+#[inline(never)]
+fn ask(unit: &VmUnit, board: &Board, something: fn(&Requests)) {
+    let vm = &unit.vm;
     for vcpu in VcpuSet::first(vm.vcpus()).iter() {
-        vm.requests(vcpu).ask_dump();
+        something(vm.requests(vcpu));
         if let Some(cpu) = vm.cpu_of(vcpu) {
             board.kick(cpu);
         }

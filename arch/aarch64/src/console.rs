@@ -23,6 +23,7 @@ impl Board {
     }
 
     /// Says one line about what a guest did, unless there were too many about it lately.
+    #[inline(never)]
     pub fn notice(&self, unit: &VmUnit, text: Arguments<'_>) {
         let name = &unit.vm.config().name;
         match unit.notices.admit(self.counter() / self.frequency.max(1)) {
@@ -35,6 +36,7 @@ impl Board {
     /// The serial port's interrupt: moves what arrived and what waits.
     pub fn serve_console(&'static self) {
         self.console.lock().port().acknowledge();
+        self.note_moment();
         self.receive();
         if self.output_waits.load(Ordering::Relaxed) {
             self.transmit();

@@ -11,6 +11,10 @@ bitflags! {
         const VM = 1 << 0;
         /// Set/way invalidation also cleans, so that it harms no one else.
         const SWIO = 1 << 1;
+        /// A walk of the guest's own tables that stage 2 leads to a device is a permission fault:
+        /// a walk reads RAM alone, and no device is read, or answers with an abort, by a table
+        /// that a guest made up.
+        const PTW = 1 << 2;
         /// Physical FIQs come to EL2, virtual ones go to the guest.
         const FMO = 1 << 3;
         /// The same for IRQs.
@@ -79,6 +83,7 @@ impl Hcr {
     pub fn of_guest(shared: bool) -> Self {
         let hcr = Self::VM
             | Self::SWIO
+            | Self::PTW
             | Self::FMO
             | Self::IMO
             | Self::AMO
@@ -93,9 +98,11 @@ impl Hcr {
 }
 
 impl Mdcr {
-    /// What every guest is denied, the debug registers apart.
+    /// What every guest is denied: the PMU, and all of debug, of which the core gives it what
+    /// travels with its vCPU.
     pub const DENIED: Self = Self::TPMCR
         .union(Self::TPM)
+        .union(Self::TDA)
         .union(Self::TDOSA)
         .union(Self::TDRA);
 }

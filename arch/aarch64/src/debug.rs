@@ -1,16 +1,14 @@
-//! Self-hosted debug: breakpoints and watchpoints, switched when a guest first uses them.
+//! Self-hosted debug: breakpoints and watchpoints, which travel with a vCPU that uses them.
 //!
-//! Until then MDCR_EL2.TDA makes every access an exit and the core answers the harmless
-//! ones itself (kernels clear these registers as they start). The first access that counts
-//! opens the trap for good; from then on the registers travel with the vCPU.
+//! A guest reaches none of them itself: each access is an exit, which the core answers
+//! (`core/vm/src/debug.rs`).
 
 use crate::{read, write};
+use hanok_decode::SysReg;
 
 /// DBGBVR, DBGBCR, DBGWVR and DBGWCR, sixteen of each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DebugState {
-    /// Whether the guest has them: the trap is open while its vCPU runs.
-    pub given: bool,
     breakpoints: [(u64, u64); 16],
     watchpoints: [(u64, u64); 16],
 }
@@ -30,6 +28,7 @@ fn counts() -> (usize, usize) {
 
 impl DebugState {
     /// Takes the registers out of the CPU.
+    #[inline(never)]
     pub fn save(&mut self) {
         let (breakpoints, watchpoints) = counts();
         macro_rules! one {
@@ -51,11 +50,9 @@ impl DebugState {
         by_number!(one, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
     }
 
-    /// Puts the registers into the CPU. What a debugger uses to talk to the CPU is not
-    /// switched, and left clean: claim tags and the interrupt enables of the DCC.
+    /// Puts the registers into the CPU.
+    #[inline(never)]
     pub fn load(&self) {
-        write!("dbgclaimclr_el1", 0xff);
-        write!("mdccint_el1", 0);
         let (breakpoints, watchpoints) = counts();
         macro_rules! one {
             ($n:literal) => {
@@ -71,4 +68,45 @@ impl DebugState {
         }
         by_number!(one, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
     }
+
+    /// What this CPU holds.
+    fn of_this_cpu() -> Self {
+        let mut now = Self::default();
+        now.save();
+        now
+    }
+
+    /// The place of a register, by its encoding: CRm counts, op2 4 to 7 says which it is.
+    fn place(&mut self, id: SysReg) -> &mut u64 {
+        let n = usize::from(id.crm() & 0xf);
+        match id.op2() {
+            4 => &mut self.breakpoints[n].0,
+            5 => &mut self.breakpoints[n].1,
+            6 => &mut self.watchpoints[n].0,
+            _ => &mut self.watchpoints[n].1,
+        }
+    }
+}
+
+/// MDSCR_EL1.
+pub fn set_control(value: u64) {
+    write!("mdscr_el1", value);
+}
+
+/// A breakpoint or watchpoint register of this CPU. This and the next go by all of them: it is
+/// for debuggers, and the code is short.
+pub fn register(id: SysReg) -> u64 {
+    *DebugState::of_this_cpu().place(id)
+}
+
+/// Sets all of them to zero.
+pub fn clear() {
+    DebugState::default().load();
+}
+
+/// Sets one.
+pub fn set_register(id: SysReg, value: u64) {
+    let mut all = DebugState::of_this_cpu();
+    *all.place(id) = value;
+    all.load();
 }

@@ -6,6 +6,7 @@ use crate::outcome::{self, After, act, advance, arrived, go_on};
 use crate::service::guest;
 use crate::vcpu::Vcpu;
 use crate::{aborts, fp, read};
+use core::ptr;
 use hanok_decode::{Class, Syndrome};
 use hanok_vm::{Cause, CoprocessorAccess, Exit, SystemRegister};
 
@@ -24,7 +25,7 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
     vcpu.trail.add(esr, vcpu.regs.pc);
     if esr >> 26 & 0x3f == Class::Hvc64 as u64 {
         let action = guest(vcpu, board, &mut board.gic.lists()).hypercall();
-        return (Cause::Hypercall, act(vcpu, cpu, board, esr, action));
+        return (Cause::Hypercall, act(vcpu, cpu, esr, action));
     }
     on_other(vcpu, cpu, board, esr)
 }
@@ -37,33 +38,38 @@ fn on_other(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> 
         advance(vcpu, esr);
         return (Cause::Denied, After::Resume);
     }
-    if syndrome == Syndrome::FpAccess {
-        load_fp(vcpu, cpu);
+    if syndrome == Syndrome::FpAccess && load_fp(vcpu, cpu) {
         return (Cause::Fp, After::Resume);
     }
-    let Some(exit) = exit_of(vcpu, esr, syndrome) else {
+    let Some(exit) = exit_of(vcpu, syndrome) else {
         return (Cause::Device, After::Resume);
     };
-    if let Exit::Fetch { ipa, .. } = exit {
-        aborts::notice_fault_loop(vcpu, board, ipa);
+    match exit {
+        Exit::Fetch { ipa, .. } => aborts::notice_fault_loop(vcpu, board, ipa),
+        Exit::Unexpected => outcome::notice_unexpected(vcpu, board, esr),
+        _ => {}
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
-    (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
+    (Cause::from(&exit), act(vcpu, cpu, esr, action))
 }
 
-/// FP registers to the CPU, at the guest's first use since it came.
-fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) {
+/// FP registers to the CPU, at the guest's first use since it came; `false` where it has them.
+fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) -> bool {
+    if ptr::eq(cpu.fp_owner, vcpu) {
+        return false;
+    }
     fp::open();
     if !cpu.fp_owner.is_null() {
-        // SAFETY: another of this pCPU's own vCPUs: `vcpu`'s own would not be closed.
+        // SAFETY: another one of this pCPU's own vCPUs, to which no reference is held.
         unsafe { (*cpu.fp_owner).fp.save() };
     }
     vcpu.fp.load();
     cpu.fp_owner = vcpu;
+    true
 }
 
 /// The exit in the core's words; `None` where the guest is to try again.
-fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
+fn exit_of(vcpu: &Vcpu, syndrome: Syndrome) -> Option<Exit> {
     if let Some(access) = coprocessor(syndrome) {
         // A 64-bit kernel's 32-bit program has nothing there.
         return Some(match vcpu.is_aarch32() {
@@ -87,8 +93,9 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
         | Syndrome::PointerAuthentication
         | Syndrome::OtherInstruction(_)
         | Syndrome::Unknown
-        | Syndrome::Cp14Transfer(_) => Exit::Denied,
-        _ => Exit::Unexpected { syndrome: esr },
+        | Syndrome::Cp14Transfer(_)
+        | Syndrome::Other(_) => Exit::Denied,
+        _ => Exit::Unexpected,
     })
 }
 
@@ -132,5 +139,5 @@ fn on_serror(vcpu: *mut Vcpu) -> After {
         format_args!("SError while it ran (ESR_EL2 {esr:#x}), handed to it"),
     );
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
-    act(vcpu, cpu, board, esr, action)
+    act(vcpu, cpu, esr, action)
 }

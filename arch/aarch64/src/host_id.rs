@@ -33,3 +33,34 @@ pub fn read(id: SysReg) -> u64 {
 pub fn has_pmu() -> bool {
     !matches!(crate::read!("id_aa64dfr0_el1") >> 8 & 0xf, 0 | 0xf)
 }
+
+/// Random numbers of the CPU's own generator (FEAT_RNG: DDI 0487, D24.2 "RNDRRS"), if it has one
+/// and that answers: reseeded ones, as they are asked for once.
+pub fn random() -> Option<[u64; 4]> {
+    const TRIES: usize = 16;
+    if crate::read!("id_aa64isar0_el1") >> 60 == 0 {
+        return None;
+    }
+    let mut numbers = [0; 4];
+    for number in &mut numbers {
+        *number = (0..TRIES).find_map(|_| random_word())?;
+    }
+    Some(numbers)
+}
+
+/// RNDRRS; `None` where it has none in a reasonable time (PSTATE.Z set).
+fn random_word() -> Option<u64> {
+    let (number, failed): (u64, u64);
+    // SAFETY: the CPU has the register, as its caller found out; reading it changes the condition
+    // flags alone, which the assembler block is allowed to.
+    unsafe {
+        core::arch::asm!(
+            "mrs {number}, s3_3_c2_c4_1",
+            "cset {failed}, eq",
+            number = out(reg) number,
+            failed = out(reg) failed,
+            options(nostack, nomem),
+        );
+    }
+    (failed == 0).then_some(number)
+}

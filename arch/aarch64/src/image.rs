@@ -4,6 +4,7 @@
 //! each one's `boot.rs`.
 
 pub use crate::boot::IMAGE_BASE;
+use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 
 /// What the image tool writes at byte 64 of the image.
@@ -12,18 +13,22 @@ use core::sync::atomic::AtomicU64;
 pub struct ImageInfo {
     /// The bytes `HANOKIMG`.
     pub magic: [u8; 8],
+    /// [`hanok_config::sum`] of all that follows it: of this block, and of the binary behind it.
+    pub sum: u64,
     /// Where the payload starts, in bytes from the image's start; 0 where there is none.
     pub payload_offset: u64,
     /// Bytes of the payload.
     pub payload_len: u64,
     /// Physical address of a PL011 to speak through before the device tree is read; 0 for none.
     pub early_console: u64,
-    /// [`hanok_config::sum`] of the binary from here to its end.
-    pub sum: u64,
+    /// [`hanok_config::sum`] of the system's tree, with which the payload begins.
+    pub system_sum: u64,
+    /// Random bytes, other ones in each image; zeros where there are to be none.
+    pub key: [u8; 32],
 }
 
-/// Bytes of the header and the information block.
-const HEADER: usize = 64 + size_of::<ImageInfo>();
+/// Bytes of the header and of the information block up to its sum.
+const BEFORE_SUMMED: usize = 64 + offset_of!(ImageInfo, payload_offset);
 
 /// What the assembly hands to Rust.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +57,7 @@ unsafe extern "C" {
     static hanok_boot_stack: u64;
     static hanok_image_info: ImageInfo;
     static hanok_image_start: u8;
-    static __data_end: u8;
+    static __file_end: u8;
     static hanok_released_record: AtomicU64;
     fn hanok_secondary_boot();
     fn hanok_released_boot();
@@ -65,11 +70,11 @@ pub fn image_info() -> ImageInfo {
 }
 
 /// Whether the hypervisor's own part of the image is what the image tool saw. To be asked
-/// before anything of its data has changed.
+/// while nothing of it can have changed.
 pub fn is_whole(info: &ImageInfo) -> bool {
-    let start = (&raw const hanok_image_start).wrapping_add(HEADER);
-    let len = (&raw const __data_end) as usize - start as usize;
-    // SAFETY: code, constants and data of the image, mapped, and changed by nobody yet.
+    let start = (&raw const hanok_image_start).wrapping_add(BEFORE_SUMMED);
+    let len = (&raw const __file_end) as usize - start as usize;
+    // SAFETY: code and constants of the image, mapped, and changed by nobody.
     let binary = unsafe { core::slice::from_raw_parts(start, len) };
     hanok_config::sum(binary) == info.sum
 }

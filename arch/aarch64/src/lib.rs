@@ -23,6 +23,7 @@ pub mod cpu;
 mod debug;
 pub mod devices;
 mod el1;
+mod errors;
 pub mod exits;
 mod fast;
 mod fetch;

@@ -169,8 +169,9 @@ fn copy(unit: &VmUnit, blob: &Blob, payload: &[u8], done: &mut u64, sum: &mut Su
     let len = PIECE.min(blob.len.checked_sub(*done)?);
     let bytes = payload.get(from..from.checked_add(len as usize)?)?;
     let (region, at) = (region(unit, blob)?, blob.load.get().checked_add(*done)?);
-    // SAFETY: nobody is in the VM whose memory is made, its devices are not connected, and
-    // the payload is elsewhere.
+    // SAFETY: nobody is in the VM whose memory is made, and the payload is elsewhere. A bus master
+    // of a trusted VM, which nothing stops between two lives, may still write here: of these bytes
+    // none is read, so that it spoils the VM's own image at most.
     let to = unsafe { region.bytes_mut(Ipa::new(at), len)? };
     sum.update_copying(bytes, to);
     *done += len;

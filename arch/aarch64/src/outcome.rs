@@ -59,7 +59,7 @@ pub fn count(vcpu: &Vcpu, cpu: &mut Cpu, cause: Cause) {
 }
 
 /// Carries out what the core decided.
-pub fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board, esr: u64, action: Action) -> After {
+pub fn act(vcpu: &mut Vcpu, cpu: &Cpu, esr: u64, action: Action) -> After {
     if core::mem::take(&mut vcpu.core.rearm) {
         service::set_timer(Some(vcpu), cpu);
     }
@@ -67,7 +67,6 @@ pub fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board, esr: u64, action: Action) 
         Action::Resume => {}
         Action::Next => advance(vcpu, esr),
         Action::Inject(fault) => inject::inject(vcpu, fault),
-        Action::GiveDebug => vcpu.give_debug(&board.features),
         Action::Wait => {
             advance(vcpu, esr);
             return After::Sleep;
@@ -77,6 +76,16 @@ pub fn act(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board, esr: u64, action: Action) 
         Action::Yield => return After::Yield,
     }
     After::Resume
+}
+
+/// Says that an exit came for which no trap is set: the guest goes on, and somebody is to know.
+#[cold]
+#[inline(never)]
+pub fn notice_unexpected(vcpu: &Vcpu, board: &Board, esr: u64) {
+    board.notice(
+        vcpu.unit,
+        format_args!("an exit that cannot be (syndrome {esr:#x}): undefined for it"),
+    );
 }
 
 /// Past the instruction that made the exit.

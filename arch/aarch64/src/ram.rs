@@ -72,8 +72,8 @@ impl GuestRam {
     /// `len` bytes at `at`, while nobody is in the VM.
     ///
     /// # Safety
-    /// While the result lives nobody else has a reference to them, and no vCPU of the VM and
-    /// no device writes there.
+    /// While the result lives nobody else has a reference to them, and no vCPU of the VM writes
+    /// there. Where a bus master might, the result is written and not read.
     pub(crate) unsafe fn bytes_mut<'a>(&self, at: Ipa, len: u64) -> Option<&'a mut [u8]> {
         let to = self.host_of(at, len).ok()?;
         // SAFETY: `host_of` proved the range; the rest is this function's contract.

@@ -1,31 +1,59 @@
-//! Random bytes for guests' seeds.
+//! What random numbers rest on, gathered once at boot, and what happens afterwards.
 //!
-//! A guest without an `rng-seed` waits long for its random pool to fill, so every VM gets
-//! one. ChaCha, seeded once from the boot loader's own seed and the counter; with neither
-//! changing (a reproducible run) the bytes are the same each time, which is wanted then.
+//! Guests without an `rng-seed` wait long for their random pool to fill, and some make keys of what
+//! is in it; so every life of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use crate::board::Board;
+use crate::unit::VmUnit;
+use crate::{host_id, read};
+use core::sync::atomic::Ordering;
+use hanok_random::{Pool, Source};
 
-/// The generator.
-#[allow(missing_debug_implementations)]
-pub struct Random(ChaCha8Rng);
+/// Times that the counter is looked at while the pool is made. Between two looks lies a block of the
+/// cipher, whose time depends on caches, memory and interrupts of other masters.
+const LOOKS: usize = 64;
 
-impl Random {
-    /// From the boot loader's seed, which may be empty, and the counter.
-    pub fn new(seed: &[u8], counter: u64) -> Self {
-        let mut key = [0; 32];
-        for (index, byte) in seed.iter().enumerate() {
-            key[index % 32] ^= *byte;
-        }
-        for (byte, more) in key.iter_mut().zip(counter.to_le_bytes()) {
-            *byte ^= more;
-        }
-        Self(ChaCha8Rng::from_seed(key))
+/// The pool: from the boot loader's `seed`, which may be empty, the image tool's `key`, which may be
+/// zeros, the CPU's generator if it has one, and the counter.
+#[inline(never)]
+pub fn gather(seed: &[u8], key: &[u8]) -> Pool {
+    let mut pool = Pool::new();
+    pool.gather(Source::Board, seed);
+    pool.gather(Source::Build, key);
+    if let Some(own) = host_id::random() {
+        pool.gather(Source::Cpu, own.map(u64::to_le_bytes).as_flattened());
+    }
+    for _ in 0..LOOKS {
+        pool.gather(Source::Jitter, &read!("cntpct_el0").to_le_bytes());
+    }
+    pool
+}
+
+impl Board {
+    /// Something happened at a moment that no guest knows to the tick. Another pCPU may do so at the
+    /// same time: then one of the two moments is lost, which does no harm.
+    #[inline]
+    pub fn note_moment(&self) {
+        let before = self.jitter.load(Ordering::Relaxed);
+        let now = read!("cntpct_el0") as u32;
+        self.jitter
+            .store(before.rotate_left(5) ^ now, Ordering::Relaxed);
     }
 
-    /// Fills `bytes`.
-    pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
+    /// Random numbers for the VM's life `number`.
+    pub(crate) fn new_random(&self, unit: &VmUnit, number: u32) {
+        let (now, jitter) = (read!("cntpct_el0"), self.jitter.load(Ordering::Relaxed));
+        let mut pool = self.random.lock();
+        let stream = pool.stream(unit.vm.id().index() as u8, number, now, jitter);
+        let suffice = pool.sources().suffice();
+        drop(pool);
+        unit.vm.set_random(stream, suffice);
+    }
+
+    /// Seeds of a VM's life that is being made.
+    pub(crate) fn fill_seed(&self, unit: &VmUnit, bytes: &mut [u8]) {
+        let jitter = self.jitter.load(Ordering::Relaxed);
+        // Its random numbers were set as the life began to be made.
+        let _ = unit.vm.fill_random(bytes, read!("cntpct_el0"), jitter);
     }
 }

@@ -3,6 +3,8 @@
 use crate::board::Board;
 use crate::vcpu::Vcpu;
 use core::fmt::Arguments;
+use hanok_decode::Control;
+use hanok_vm::exception_storm;
 
 /// Digits of an address.
 pub const DIGITS: usize = 16;
@@ -15,6 +17,19 @@ pub fn fetch(vcpu: &mut Vcpu, board: &Board) {
     if vcpu.is_aarch32() {
         vcpu.aarch32.save();
     }
+}
+
+/// Whether the vCPU, whose registers were fetched, is lost in its exceptions.
+pub fn storm(vcpu: &Vcpu) -> bool {
+    let (regs, el1, aarch32) = (&vcpu.regs, &vcpu.el1, vcpu.is_aarch32());
+    let (link, vectors) = match aarch32 {
+        true => (
+            regs.get(vcpu.register(14)),
+            Control::from_bits(el1.sctlr as u32).vectors(el1.vbar),
+        ),
+        false => (el1.elr, el1.vbar),
+    };
+    exception_storm(regs.pc, link, vectors, aarch32)
 }
 
 /// Says them, a row at a time.

@@ -13,12 +13,12 @@ use crate::cpu::{self, Cpu};
 use crate::loading::{Damaged, Loading};
 use crate::unit::VmUnit;
 use crate::vcpu::Vcpu;
-use crate::{devices, fp, mmu, service, show, switch, sysreg, write};
+use crate::{devices, errors, fp, mmu, service, show, switch, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Policy;
 use hanok_types::Deadline;
-use hanok_vm::{Ending, Machine, NoLists, StopReason};
+use hanok_vm::{Ending, Machine, StopReason};
 
 /// This pCPU's record and the board. Callers hold no reference to the record.
 fn here<'a>() -> (&'a mut Cpu, &'static Board) {
@@ -118,6 +118,9 @@ fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: 
     if vm.requests(id).take_dump() {
         show::vcpu(vcpu, cpu, board);
     }
+    if vm.requests(id).take_look() {
+        show::storm(vcpu, cpu, board);
+    }
     if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
         go_out(vcpu, cpu, board);
         leave(vcpu.unit, cpu, board);
@@ -194,11 +197,15 @@ fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     vcpu.on = false;
     vcpu.waiting = false;
     if !core::ptr::eq(cpu.resident, vcpu) {
-        vm.take_back_interrupts(board, vcpu.core.id, &mut NoLists);
+        vm.forget_interrupts(board, vcpu.core.id);
         return;
     }
     cpu.resident = core::ptr::null_mut();
     write!("cntv_ctl_el0", 0);
+    if errors::take(false) {
+        service::late_error(vcpu, board);
+    }
+    let vm = &vcpu.unit.vm;
     vm.take_back_interrupts(board, vcpu.core.id, &mut board.gic.lists());
     board.gic.lists().stop();
     // Active or not: deactivating one that is not changes nothing.
@@ -257,10 +264,12 @@ fn load_some(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
         Some(loading) if loading.life == life => loading,
         other => {
             new_vmid(unit, board);
+            board.new_random(unit, life);
             other.insert(Loading::new(unit, life))
         }
     };
-    let mut seed = |bytes: &mut [u8]| board.random.lock().fill(bytes);
+    board.note_moment();
+    let mut seed = |bytes: &mut [u8]| board.fill_seed(unit, bytes);
     match loading.step(unit, board.payload, &mut seed) {
         Ok(false) => {}
         Ok(true) => {

@@ -1,11 +1,13 @@
 //! Physical interrupts, and the timer behind all that is due on a pCPU.
 
 use crate::board::Board;
+use crate::controls::Hcr;
 use crate::cpu::Cpu;
 use crate::interrupts::Taken;
 use crate::lists::HostLists;
 use crate::vcpu::Vcpu;
 use crate::{devices, write};
+use core::sync::atomic::Ordering;
 use hanok_types::Deadline;
 use hanok_vm::Guest;
 
@@ -75,6 +77,19 @@ pub fn refresh(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
     if core::mem::take(&mut vcpu.core.rearm) {
         set_timer(Some(vcpu), cpu);
     }
+}
+
+/// An SError, or asynchronous abort, of what a vCPU did came as it left this CPU: it takes it when
+/// it comes back.
+#[cold]
+#[inline(never)]
+pub fn late_error(vcpu: &mut Vcpu, board: &Board) {
+    board.late_error.store(false, Ordering::Relaxed);
+    vcpu.hcr.insert(Hcr::VSE);
+    board.notice(
+        vcpu.unit,
+        format_args!("an SError of what it did, as it left its core: handed to it"),
+    );
 }
 
 /// Sets the hypervisor's timer to what is due first: the resident vCPU's timers, another

@@ -29,6 +29,24 @@ pub fn vcpu(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board) {
     registers::say(vcpu, say);
     exits(vcpu, say);
     interrupts(vcpu, say);
+    storm(vcpu, cpu, board);
+}
+
+/// Says so where a vCPU takes one exception after the other at one vector, on its own pCPU.
+#[cold]
+#[inline(never)]
+pub fn storm(vcpu: &mut Vcpu, cpu: &Cpu, board: &Board) {
+    if ptr::eq(cpu.resident, vcpu) {
+        registers::fetch(vcpu, board);
+    }
+    if vcpu.on && registers::storm(vcpu) {
+        board.say(format_args!(
+            "{}.{} takes exception after exception at its vector {:#x}, where no code is",
+            vcpu.unit.vm.config().name,
+            vcpu.core.id,
+            vcpu.regs.pc
+        ));
+    }
 }
 
 fn exits(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {

@@ -36,6 +36,11 @@ pub fn forget_current_vmid() {
     maintain!("tlbi vmalls12e1is", "dsb ish", "isb");
 }
 
+/// What stage 1 made of the VMID that VTTBR_EL2 has, on this CPU alone.
+pub fn forget_current_vmid_here() {
+    maintain!("tlbi vmalle1", "dsb nsh", "isb");
+}
+
 /// Forgets all guests' translations on all CPUs.
 pub fn forget_every_vmid() {
     maintain!("tlbi alle1is", "dsb ish", "isb");

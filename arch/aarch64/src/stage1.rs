@@ -2,23 +2,57 @@
 
 use crate::vcpu::Vcpu;
 use crate::{read, write};
+use core::arch::asm;
 use hanok_types::Ipa;
 
-/// The intermediate physical address of `at` for a read, through the vCPU's own stage 1.
-pub fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
-    let saved = read!("par_el1");
-    // SAFETY: address translation changes PAR_EL1 alone, which is put back.
-    unsafe {
-        // EL0t, or User mode.
-        if vcpu.regs.pstate & 0xf == 0 {
-            core::arch::asm!("at s1e0r, {}", "isb", in(reg) at, options(nostack, preserves_flags));
-        } else {
-            core::arch::asm!("at s1e1r, {}", "isb", in(reg) at, options(nostack, preserves_flags));
+/// An AT instruction for `$at`, caught: whether it ended in an exception. See [`translate`].
+macro_rules! caught {
+    ($operation:literal, $at:ident) => {{
+        let failed: u64;
+        // SAFETY: AT changes PAR_EL1 alone, which the caller puts back. An exception of it is
+        // taken to the vector of SP_EL0 (`vectors.rs`, `expected`), which changes X16 and X17 and
+        // goes on behind it; the guest's ELR and SPSR are in its vCPU by now. The stack pointer is
+        // not used meanwhile, and is EL2's own again at the end.
+        unsafe {
+            asm!(
+                "adr x16, 2f",
+                "msr spsel, #0",
+                concat!("at ", $operation, ", {at}"),
+                "isb",
+                "2:",
+                "msr spsel, #1",
+                at = in(reg) $at,
+                inout("x17") 0_u64 => failed,
+                out("x16") _,
+                options(nostack, preserves_flags)
+            );
         }
-    }
+        failed
+    }};
+}
+
+/// The intermediate physical address of `at` for a read, through the vCPU's own stage 1; `None`
+/// where its tables give none.
+///
+/// The CPU walks tables that the guest wrote, and may change at any moment. What stage 2 refuses
+/// of such a walk is told in PAR_EL1 (DDI 0487, D8.15 "Address translation instructions"), which
+/// with HCR_EL2.PTW is all that is not RAM. An external abort on it, which memory that is broken
+/// may still answer with, is taken to EL2 as an exception: it is caught. Rejected: walking the
+/// tables in software, which would be a second walker of every format that a guest may choose.
+pub fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
+    let saved = (read!("par_el1"), read!("far_el2"));
+    // EL0t, or User mode.
+    let failed = if vcpu.regs.pstate & 0xf == 0 {
+        caught!("s1e0r", at)
+    } else {
+        caught!("s1e1r", at)
+    };
     let par = read!("par_el1");
-    write!("par_el1", saved);
-    (par & 1 == 0).then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
+    write!("par_el1", saved.0);
+    // Of the guest's exit, which an exception here would have written over.
+    write!("far_el2", saved.1);
+    let found = failed == 0 && par & 1 == 0;
+    found.then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
 }
 
 /// The virtual address of the fetch that exited (FAR_EL2).

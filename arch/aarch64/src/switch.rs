@@ -5,7 +5,7 @@ use crate::controls::Hcr;
 use crate::cpu::Cpu;
 use crate::traps;
 use crate::vcpu::Vcpu;
-use crate::{fp, read, service, sysreg, write};
+use crate::{errors, fp, read, service, space, sysreg, write};
 use core::ptr;
 use core::sync::atomic::Ordering;
 use hanok_types::Deadline;
@@ -47,8 +47,11 @@ fn out(vcpu: &mut Vcpu, board: &'static Board) {
     // A virtual SError that the guest has taken meanwhile is no longer pending.
     vcpu.hcr
         .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
+    if errors::take(board.late_error.load(Ordering::Relaxed)) {
+        service::late_error(vcpu, board);
+    }
     fp::close();
-    if vcpu.debug.given {
+    if vcpu.core.debug.in_use {
         vcpu.debug.save();
     }
     let vm = &vcpu.unit.vm;
@@ -107,10 +110,8 @@ fn enter(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     if vcpu.is_aarch32() {
         vcpu.aarch32.load(vcpu.el1.contextidr);
     }
-    write!("mdcr_el2", board.features.mdcr(vcpu.debug.given));
-    if vcpu.debug.given {
+    if vcpu.core.debug.in_use {
         vcpu.debug.load();
-        write!("oslar_el1", u64::from(vcpu.core.os_lock));
     }
     match ptr::eq(cpu.fp_owner, vcpu) {
         true => fp::open(),
@@ -134,13 +135,5 @@ fn forget_sibling(vcpu: &Vcpu, cpu: &Cpu) {
         return;
     }
     sysreg::isb();
-    // SAFETY: TLB maintenance for the VMID just set changes no translation.
-    unsafe {
-        core::arch::asm!(
-            "tlbi vmalle1",
-            "dsb nsh",
-            "isb",
-            options(nostack, preserves_flags)
-        )
-    };
+    space::forget_current_vmid_here();
 }

@@ -2,6 +2,7 @@
 
 use crate::controls::{Hcr, Mdcr};
 use crate::{pmu, read, write};
+use hanok_decode::has_mpam;
 use hanok_paging::{Geometry, PaRange, vtcr_el2};
 
 /// The CPU's optional features that the hypervisor must know of, read once.
@@ -9,7 +10,6 @@ use hanok_paging::{Geometry, PaRange, vtcr_el2};
 pub struct Features {
     /// FEAT_PAuth: the guest has it, and its keys are switched.
     pub pointer_authentication: bool,
-    /// MDCR_EL2 of a guest that was given the debug registers.
     mdcr: Mdcr,
 }
 
@@ -26,11 +26,9 @@ impl Features {
         }
     }
 
-    /// MDCR_EL2 of a guest that runs; `debug` where it was given the debug registers.
-    #[inline]
-    pub fn mdcr(&self, debug: bool) -> u64 {
-        let denied = if debug { Mdcr::empty() } else { Mdcr::TDA };
-        (self.mdcr | denied).bits()
+    /// MDCR_EL2 of every guest.
+    fn mdcr(&self) -> u64 {
+        self.mdcr.bits()
     }
 }
 
@@ -81,12 +79,22 @@ fn close_extensions() {
         write!("s3_4_c3_c1_3", 0); // HFGWTR2_EL2
         write!("s3_4_c3_c1_7", 0); // HFGITR2_EL2
     }
-    if field(pfr0, 40) != 0 {
-        // MPAM2_EL2: EL0's and EL1's accesses exit, partition 0.
-        write!("s3_4_c10_c5_0", 3 << 48);
+    if has_mpam(pfr0, read!("id_aa64pfr1_el1")) {
+        close_mpam();
     }
     if field(read!("id_aa64dfr0_el1"), 40) != 0 {
         write!("s3_4_c1_c2_1", 0); // TRFCR_EL2: no trace of EL2
+    }
+}
+
+/// EL0's and EL1's accesses to memory partitioning exit, and partition 0 is all there is (DDI 0598,
+/// 9.5): MPAM2_EL2.TRAPMPAM0EL1, TRAPMPAM1EL1 and, of MPAMIDR_EL1, TIDR; where there is
+/// MPAMHCR_EL2 (MPAMIDR_EL1.HAS_HCR), its TRAP_MPAMIDR_EL1 instead of TIDR.
+#[cold]
+fn close_mpam() {
+    write!("s3_4_c10_c5_0", 3 << 48 | 1 << 58);
+    if read!("s3_0_c10_c4_4") >> 17 & 1 != 0 {
+        write!("s3_4_c10_c4_0", 1 << 31);
     }
 }
 
@@ -117,7 +125,7 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
     write!("cnthctl_el2", CNTHCTL);
     write!("cntvoff_el2", 0);
     write!("hstr_el2", HSTR);
-    write!("mdcr_el2", features.mdcr(false));
+    write!("mdcr_el2", features.mdcr());
     write!("vpidr_el2", read!("midr_el1"));
     close_extensions();
     // The OS lock, closed at a cold reset, would keep every debug event of a guest away; the

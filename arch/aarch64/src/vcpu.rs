@@ -8,9 +8,7 @@ use crate::fp::FpState;
 use crate::lists::InterfaceState;
 use crate::loading::Loading;
 use crate::trail::Trail;
-use crate::traps::Features;
 use crate::unit::VmUnit;
-use crate::write;
 use hanok_decode::{Psr, syndrome_register};
 use hanok_sched::Entity;
 use hanok_types::{Deadline, Regs};
@@ -119,15 +117,6 @@ impl Vcpu {
     /// Its registers are where the way back to the guest takes them from.
     #[inline(always)]
     pub fn depart(&mut self) {}
-
-    /// The debug registers become the guest's.
-    pub fn give_debug(&mut self, features: &Features) {
-        self.debug.given = true;
-        self.debug.load();
-        write!("mdscr_el1", self.core.mdscr);
-        write!("oslar_el1", u64::from(self.core.os_lock));
-        write!("mdcr_el2", features.mdcr(true));
-    }
 
     /// When the virtual timer is to interrupt, by the registers as they were saved.
     pub fn virtual_timer_due(&self) -> Deadline {

@@ -7,7 +7,9 @@
 //! hypervisor's own survives between two exits, so there is nothing else to save.
 //!
 //! An exception taken from EL2 itself is our own fault and ends in a panic, on a stack of
-//! its own: the reason may be that the normal one ran over.
+//! its own: the reason may be that the normal one ran over. Where one is expected, since a guest
+//! can cause it, the code that may take it runs on SP_EL0 for that while, which has vectors of its
+//! own.
 
 use crate::vcpu::Vcpu;
 use core::mem::offset_of;
@@ -88,6 +90,19 @@ core::arch::global_asm!(
     b       hanok_el2_fault_entry
     .endm
 
+    // From EL2 on SP_EL0, where it runs two pieces of code that expect an exception: the AT
+    // instruction (`stage1.rs`), and the moment in which SErrors are let through (`errors.rs`).
+    // Goes on at X16, with X17 not zero and SErrors masked. X16 and X17 are theirs to lose.
+    .macro expected
+    mrs     x17, spsr_el2
+    orr     x17, x17, #(1 << 8)
+    msr     spsr_el2, x17
+    msr     elr_el2, x16
+    eret
+    dsb     nsh
+    isb
+    .endm
+
     .macro vector code:vararg
     .balign 128
     \code
@@ -96,11 +111,11 @@ core::arch::global_asm!(
     .balign 2048
     .global hanok_vectors
 hanok_vectors:
-    // Current EL with SP0: never used.
-    vector from_hypervisor 0
+    // Current EL with SP0: interrupts are masked.
+    vector expected
     vector from_hypervisor 1
     vector from_hypervisor 2
-    vector from_hypervisor 3
+    vector expected
     // Current EL with SPx.
     vector from_hypervisor 4
     vector from_hypervisor 5

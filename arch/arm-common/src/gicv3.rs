@@ -50,7 +50,9 @@ const AFFINITY: u64 = 0xff_00ff_ffff;
 
 impl HostGicV3 {
     /// Finds the redistributor of the CPU with `mpidr` among the frames of `redistributors`
-    /// (start and length in bytes of each region).
+    /// (start and length in bytes of each region): each is `stride` bytes behind the one before,
+    /// or else two frames or, with virtual LPIs, four (IHI 0069H, 12.10); the last one of a region
+    /// says so (GICR_TYPER.Last).
     ///
     /// # Safety
     /// `distributor` and the regions are those of a GICv3, mapped as device memory for ever,
@@ -58,22 +60,31 @@ impl HostGicV3 {
     pub unsafe fn find(
         distributor: Hva,
         redistributors: &[(Hva, u64)],
+        stride: Option<u64>,
         mpidr: u64,
     ) -> Result<Self, GicError> {
         let distributor =
             NonNull::new(distributor.get() as *mut Gicd).ok_or(GicError::BadAddress)?;
-        let frames = redistributors
-            .iter()
-            .flat_map(|(start, len)| (0..len / size_of::<GicrSgi>() as u64).map(|i| (*start, i)));
-        for (start, index) in frames {
-            let at = start.get() + index * size_of::<GicrSgi>() as u64;
-            let redistributor = NonNull::new(at as *mut GicrSgi).ok_or(GicError::BadAddress)?;
-            let found = Self {
-                distributor,
-                redistributor,
-            };
-            if found.with_redistributor(|gic| gic.typer().core_mpidr()) == mpidr & AFFINITY {
-                return Ok(found);
+        const TWO_FRAMES: u64 = size_of::<GicrSgi>() as u64;
+        for (start, len) in redistributors {
+            let mut offset = 0;
+            while offset + TWO_FRAMES <= *len {
+                let at = start.get() + offset;
+                let redistributor = NonNull::new(at as *mut GicrSgi).ok_or(GicError::BadAddress)?;
+                let found = Self {
+                    distributor,
+                    redistributor,
+                };
+                let typer = found.with_redistributor(|gic| gic.typer());
+                if typer.core_mpidr() == mpidr & AFFINITY {
+                    return Ok(found);
+                }
+                // Behind the last one there may be nothing, whatever the region's length says.
+                if typer.last_redistributor() {
+                    break;
+                }
+                let frames = if typer.virtual_lpis_supported() { 2 } else { 1 };
+                offset += stride.unwrap_or(frames * TWO_FRAMES);
             }
         }
         Err(GicError::NoRedistributor { mpidr })

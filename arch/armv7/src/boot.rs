@@ -55,7 +55,7 @@ hanok_image_start:
     .global hanok_image_info
 hanok_image_info:
     .ascii  "HANOKIMG"
-    .quad   0, 0, 0, 0
+    .quad   0, 0, 0, 0, 0, 0, 0, 0, 0
 
     .section .text.boot, "ax"
     .arm
@@ -155,7 +155,7 @@ hanok_boot:
 
     // The early console, where the image tool named one.
     place   hanok_image_info
-    ldr     r0, [r0, #24]
+    ldr     r0, [r0, #32]
     cmp     r0, #0
     beq     7f
     mov     r1, r0
@@ -357,7 +357,7 @@ early_say:
     add     r1, r1, r3
     ldr     r0, =hanok_image_info
     add     r0, r0, r3
-    ldr     r0, [r0, #24]
+    ldr     r0, [r0, #32]
     cmp     r0, #0
     beq     14f
 13: ldrb    r2, [r1], #1

@@ -6,6 +6,7 @@ use crate::outcome::{self, After, act, advance, arrived, count, go_on};
 use crate::service::guest;
 use crate::vcpu::Vcpu;
 use crate::{aborts, fp, read, traps};
+use core::ptr;
 use hanok_decode::{Coprocessor, CoprocessorPair, Psr, Syndrome, banked_register};
 use hanok_vm::{Action, Cause, CoprocessorAccess, Exit};
 
@@ -45,17 +46,17 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
     let Some(exit) = exit_of(vcpu, esr, syndrome) else {
         return (Cause::Device, After::Resume);
     };
-    if let Exit::Fetch { ipa, .. } = exit {
-        aborts::notice_fault_loop(vcpu, board, ipa);
-    }
-    if exit == Exit::SystemError {
-        notice_error(vcpu, board, esr);
+    match exit {
+        Exit::Fetch { ipa, .. } => aborts::notice_fault_loop(vcpu, board, ipa),
+        Exit::SystemError => notice_error(vcpu, board, esr),
+        Exit::Unexpected => outcome::notice_unexpected(vcpu, board, esr),
+        _ => {}
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
     if board.unsteady_ids && matches!(action, Action::Inject(_)) {
         traps::unsettle_ids();
     }
-    (Cause::from(&exit), act(vcpu, cpu, board, esr, action))
+    (Cause::from(&exit), act(vcpu, cpu, esr, action))
 }
 
 /// Whether a trapped coprocessor access is one to FP or SIMD (HSR's ISS, B3.13.6: coproc 10 or
@@ -72,9 +73,13 @@ fn notice_error(vcpu: &Vcpu, board: &Board, esr: u64) {
     );
 }
 
-/// FP registers to the CPU, at the guest's first use since it came; `false` where there are none.
+/// FP registers to the CPU, at the guest's first use since it came; `false` where there are none,
+/// or it has them.
 fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) -> bool {
-    // SAFETY: another of this pCPU's own vCPUs: `vcpu`'s own would not be closed.
+    if ptr::eq(cpu.fp_owner, vcpu) {
+        return false;
+    }
+    // SAFETY: another one of this pCPU's own vCPUs, to which no other reference is held.
     let owner = unsafe { cpu.fp_owner.as_mut() };
     let given = fp::hand_over(owner.map(|owner| &mut owner.fp), &vcpu.fp);
     if given {
@@ -103,11 +108,13 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
         Syndrome::DataAbort(_) if esr & 0x3f == ASYNCHRONOUS => Exit::SystemError,
         Syndrome::DataAbort(abort) => return aborts::data_exit(vcpu, &abort),
         Syndrome::InstructionAbort(abort) => aborts::fetch_exit(vcpu, &abort),
-        Syndrome::FpAccess | Syndrome::Cp14Transfer(_) | Syndrome::Unknown => Exit::Denied,
+        Syndrome::FpAccess | Syndrome::Cp14Transfer(_) | Syndrome::Unknown | Syndrome::Other(_) => {
+            Exit::Denied
+        }
         // In ARMv7 classes 0x09 and 0x0a are Jazelle's registers and BXJ (HSR.EC, B3.13.6), which
         // HSTR.TJDBX would make exit.
         Syndrome::PointerAuthentication | Syndrome::OtherInstruction(_) => Exit::Denied,
-        _ => Exit::Unexpected { syndrome: esr },
+        _ => Exit::Unexpected,
     })
 }
 
@@ -142,7 +149,7 @@ pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
     vcpu.unfold();
     notice_error(vcpu, board, 0);
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
-    act(vcpu, cpu, board, 0, action);
+    act(vcpu, cpu, 0, action);
     count(vcpu, cpu, Cause::SystemError);
     vcpu
 }

@@ -32,3 +32,8 @@ pub fn read(id: SysReg) -> u64 {
 pub fn has_pmu() -> bool {
     (2..0xf).contains(&(crate::read!("id_dfr0_el1") >> 24 & 0xf))
 }
+
+/// Random numbers of the CPU's own generator: ARMv7 has none.
+pub fn random() -> Option<[u64; 4]> {
+    None
+}

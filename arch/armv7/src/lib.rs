@@ -34,6 +34,7 @@ pub mod cpu;
 mod debug;
 #[path = "../../aarch64/src/devices.rs"]
 pub mod devices;
+mod errors;
 pub mod exits;
 mod fast;
 #[path = "../../aarch64/src/fetch.rs"]

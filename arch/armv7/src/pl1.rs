@@ -92,6 +92,9 @@ macro_rules! pl1_state {
             pub sctlr: u32,
             /// VMPIDR, which no guest writes.
             pub vmpidr: u32,
+            /// FCSEIDR, by which addresses below 32 MiB are moved (DDI 0406C, D11.2). CPUs with the
+            /// virtualization extensions have it read-only, and zero; QEMU's have it whole.
+            pub fcseidr: u32,
             /// TEECR and TEEHBR, where the CPU has them.
             pub thumbee: (u32, u32),
         }
@@ -182,6 +185,7 @@ impl Pl1State {
     pub fn save(&mut self, thumbee: bool) {
         self.save_groups();
         self.cntv_ctl = read!("cntv_ctl_el0") as u32;
+        self.fcseidr = read!("fcseidr") as u32;
         if thumbee {
             self.thumbee = (read!("teecr32_el1") as u32, read!("teehbr32_el1") as u32);
         }
@@ -210,6 +214,7 @@ impl Pl1State {
         write!("cntv_ctl_el0", 0);
         self.load_groups();
         write!("vmpidr_el2", self.vmpidr.into());
+        write!("fcseidr", self.fcseidr.into());
         write!("cntv_ctl_el0", self.cntv_ctl.into());
         if thumbee {
             write!("teecr32_el1", self.thumbee.0.into());

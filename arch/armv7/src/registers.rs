@@ -3,6 +3,8 @@
 use crate::board::Board;
 use crate::vcpu::Vcpu;
 use core::fmt::Arguments;
+use hanok_decode::Control;
+use hanok_vm::exception_storm;
 
 /// Digits of an address.
 pub const DIGITS: usize = 8;
@@ -22,6 +24,13 @@ const BANKED: [(&str, usize, usize); 6] = [
 /// Copies what the CPU holds of the resident vCPU.
 pub fn fetch(vcpu: &mut Vcpu, board: &Board) {
     vcpu.pl1.save(board.features.thumbee);
+}
+
+/// Whether the vCPU, whose registers were fetched, is lost in its exceptions.
+pub fn storm(vcpu: &Vcpu) -> bool {
+    let (regs, pl1) = (vcpu.registers(), &vcpu.pl1);
+    let vectors = Control::from_bits(pl1.sctlr).vectors(pl1.vbar.into());
+    exception_storm(regs.pc, regs.get(vcpu.register(14)), vectors, true)
 }
 
 /// Says them, a row at a time.

@@ -1,22 +1,59 @@
 //! A vCPU's own translation, asked of the CPU.
 
 use crate::vcpu::Vcpu;
-use crate::{maintain, read, write};
+use crate::{read, write};
+use core::arch::asm;
 use hanok_types::Ipa;
 
+/// ATS1CPR or ATS1CUR, by its last operand, for `$at`, caught: whether it ended in an abort. See
+/// [`translate`].
+macro_rules! caught {
+    ($opc2:literal, $at:ident) => {{
+        let failed: u32;
+        // SAFETY: the operation changes PAR alone, which the caller puts back. A data abort of
+        // Hyp mode while its stack pointer is zero (`vectors.rs`, `hyp_expected`) changes R0 and
+        // goes on behind it; the guest's ELR and SPSR are in its vCPU by now. The stack is not used
+        // meanwhile, and its pointer is as it was at the end.
+        unsafe {
+            asm!(
+                "adr r1, 2f",
+                "mov r3, sp",
+                "mov sp, #0",
+                concat!("mcr p15, 0, {at}, c7, c8, ", $opc2),
+                "isb",
+                "2:",
+                "mov sp, r3",
+                at = in(reg) $at,
+                inout("r0") 0_u32 => failed,
+                out("r1") _,
+                out("r3") _,
+                options(nostack)
+            );
+        }
+        failed
+    }};
+}
+
 /// The intermediate physical address of `at` for a read, through the vCPU's own stage 1
-/// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112).
+/// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112); `None` where its tables
+/// give none.
+///
+/// As in the 64-bit backend, the walk reads RAM alone (HCR.PTW), what stage 2 refuses of it is
+/// told in PAR, and an external abort on it (DDI 0406C, B3.12.7) is caught.
 pub fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
-    let saved = read!("par_el1");
-    if vcpu.psr().mode() == hanok_decode::mode::USER {
-        maintain!(0 7 8 2, at as u32);
+    let saved = (read!("par_el1"), read!("far_el2"));
+    let address = at as u32;
+    let failed = if vcpu.psr().mode() == hanok_decode::mode::USER {
+        caught!(2, address)
     } else {
-        maintain!(0 7 8 0, at as u32);
-    }
-    crate::sysreg::isb();
+        caught!(0, address)
+    };
     let par = read!("par_el1");
-    write!("par_el1", saved);
-    (par & 1 == 0).then(|| Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))
+    write!("par_el1", saved.0);
+    // Of the guest's exit, which an abort here would have written over.
+    write!("far_el2", saved.1);
+    let found = failed == 0 && par & 1 == 0;
+    found.then(|| Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))
 }
 
 /// The virtual address of the fetch that exited (HIFAR, DDI 0406C, B4.1.57).

@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::controls::Hcr;
 use crate::cpu::Cpu;
 use crate::vcpu::Vcpu;
-use crate::{fp, read, service, space, sysreg, write};
+use crate::{errors, fp, read, service, space, sysreg, write};
 use core::ptr;
 use core::sync::atomic::Ordering;
 use hanok_types::Deadline;
@@ -43,6 +43,9 @@ fn out(vcpu: &mut Vcpu, board: &'static Board) {
     // A virtual SError that the guest has taken meanwhile is no longer pending.
     vcpu.hcr
         .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
+    if errors::take(board.late_error.load(Ordering::Relaxed)) {
+        service::late_error(vcpu, board);
+    }
     vcpu.fp.close();
     let vm = &vcpu.unit.vm;
     let mut lists = board.gic.lists();

@@ -53,6 +53,7 @@ macro_rules! encoding {
     ("amair1_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 10 3 1 $($more)*) };
     ("vbar_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 12 0 0 $($more)*) };
     ("vbar_el2", $do:ident $($more:tt)*) => { $crate::$do!(one 4 12 0 0 $($more)*) };
+    ("fcseidr", $do:ident $($more:tt)*) => { $crate::$do!(one 0 13 0 0 $($more)*) };
     ("contextidr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 13 0 1 $($more)*) };
     ("tpidr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 13 0 2 $($more)*) };
     ("tpidrro_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 13 0 3 $($more)*) };
@@ -99,11 +100,10 @@ macro_rules! encoding {
     ("spsr_und", $do:ident $($more:tt)*) => { $crate::$do!(banked "SPSR_und" $($more)*) };
     ("spsr_irq", $do:ident $($more:tt)*) => { $crate::$do!(banked "SPSR_irq" $($more)*) };
     ("spsr_fiq", $do:ident $($more:tt)*) => { $crate::$do!(banked "SPSR_fiq" $($more)*) };
-    // An AArch64 guest's stack pointers and its OS lock, which are among the general registers
-    // and not there at all: nothing asks for them of an AArch32 guest.
+    // An AArch64 guest's stack pointers, which are among the general registers: nothing asks for
+    // them of an AArch32 guest.
     ("sp_el0", $do:ident $($more:tt)*) => { $crate::$do!(none $($more)*) };
     ("sp_el1", $do:ident $($more:tt)*) => { $crate::$do!(none $($more)*) };
-    ("oslar_el1", $do:ident $($more:tt)*) => { $crate::$do!(none $($more)*) };
 }
 
 #[doc(hidden)]

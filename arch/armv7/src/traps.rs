@@ -24,7 +24,7 @@ impl Features {
         Self {
             // ID_PFR0.State3.
             thumbee: read!("id_pfr0_el1") >> 12 & 0xf == 1,
-            mdcr: Mdcr::DENIED | Mdcr::TDA | pmu::fence(),
+            mdcr: Mdcr::DENIED | pmu::fence(),
         }
     }
 

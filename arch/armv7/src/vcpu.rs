@@ -1,13 +1,11 @@
 //! A vCPU as this backend keeps it.
 
 use crate::controls::Hcr;
-use crate::debug::DebugState;
 use crate::fp::FpState;
 use crate::lists::InterfaceState;
 use crate::loading::Loading;
 use crate::pl1::Pl1State;
 use crate::trail::Trail;
-use crate::traps::Features;
 use crate::unit::VmUnit;
 use crate::{read, write};
 use core::arch::asm;
@@ -76,8 +74,6 @@ pub struct Vcpu {
     pub interface: InterfaceState,
     /// FP registers while they are not in a CPU.
     pub fp: FpState,
-    /// Debug registers, of which there are none.
-    pub debug: DebugState,
 }
 
 macro_rules! banked {
@@ -116,7 +112,6 @@ impl Vcpu {
             pl1: Pl1State::default(),
             interface: InterfaceState::default(),
             fp: FpState::default(),
-            debug: DebugState,
         }
     }
 
@@ -239,9 +234,6 @@ impl Vcpu {
         write!("spsr_el2", regs.pstate);
     }
 
-    /// Never asked for: the core answers for AArch32's debug registers itself.
-    pub fn give_debug(&mut self, _features: &Features) {}
-
     /// When the virtual timer is to interrupt, by the registers as they were saved.
     pub fn virtual_timer_due(&self) -> Deadline {
         const ENABLE: u64 = 1;
@@ -270,7 +262,8 @@ impl Vcpu {
             pstate: psr.into_bits().into(),
             ..Regs::default()
         };
-        if boots {
+        // A firmware or an ELF file is told of no tree, and finds zeros, as on QEMU.
+        if boots && entry.argument != 0 {
             self.regs.x[1] = NO_MACHINE;
             self.regs.x[2] = entry.argument;
         } else {

@@ -9,7 +9,8 @@
 //! hypervisor's own survives between two exits, so there is nothing else to save.
 //!
 //! An exception taken from Hyp mode itself is our own fault and ends in a panic, on a stack of
-//! its own: the reason may be that the normal one ran over.
+//! its own: the reason may be that the normal one ran over. A data abort is no fault where it is
+//! expected (`hyp_data`).
 
 use crate::vcpu::Vcpu;
 use core::mem::offset_of;
@@ -82,7 +83,20 @@ hyp_call:
 hyp_prefetch:
     from_hypervisor 3
 hyp_data:
+    // Its stack pointer is zero in two pieces of code alone, which expect an abort: the
+    // translation of a guest's address (`stage1.rs`), and the moment in which asynchronous aborts
+    // are let through (`errors.rs`). Goes on at R1, with R0 not zero and these masked.
+    cmp     sp, #0
+    beq     hyp_expected
     from_hypervisor 4
+hyp_expected:
+    mrs     r0, SPSR_hyp
+    orr     r0, r0, #(1 << 8)
+    msr     SPSR_hyp, r0
+    msr     ELR_hyp, r1
+    eret
+    dsb     nsh
+    isb
     // By HSR.EC (B3.13.6): a data abort, HVC, and all others; R1 = HSR.
 guest_sync:
     from_guest

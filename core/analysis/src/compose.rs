@@ -24,7 +24,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hanok_task_model::{
     Component, ComponentId, ComponentProof, Interface, Member, Model, Nanos, Periods, Plan, Policy,
-    Task,
+    Task, Window,
 };
 
 /// Whom a question is about: a component's members, as its tests see them.
@@ -138,6 +138,12 @@ pub(crate) fn workload(
             }
         }
     }
+    // A task beside components preempts them, and is a switch there and one back for each job.
+    if loads.iter().any(|load| load.is_component()) {
+        let cost = wide(model.cost.per_period());
+        let tasks = loads.iter_mut().filter(|load| !load.is_component());
+        tasks.for_each(|load| load.execution += cost);
+    }
     load::rank(&mut loads, component.policy);
     Ok(Workload {
         loads,
@@ -158,6 +164,9 @@ pub(crate) fn component(
     let began = part;
     let found = match component.plan {
         Plan::Given(interface) => given(id, &interface, workload, &mut part),
+        Plan::Longest { period, budget } => {
+            longest(model, id, (period, budget), workload, &mut part)
+        }
         Plan::Find { periods, .. } if workload.cpus > 1 => {
             parallel(model, id, periods, workload, &mut part)
         }
@@ -219,6 +228,47 @@ fn given(
             miss,
         })),
     })
+}
+
+/// The longest deadline with which a given budget does.
+fn longest(
+    model: &Model,
+    id: ComponentId,
+    (period, budget): (Nanos, Nanos),
+    workload: Workload,
+    work: &mut Work,
+) -> Result<Result<ComponentProof, Box<Refused>>, Undecided> {
+    let tick = wide(model.tick);
+    let shortest = (wide(budget) + whole_ticks(model)).min(wide(period));
+    let tightest = Interface {
+        period,
+        budget,
+        deadline: narrow(shortest)?,
+    };
+    let mut proof = match given(id, &tightest, workload.clone(), work)? {
+        Ok(proof) => proof,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let wanted = Wanted {
+        loads: &workload.loads,
+        policy: workload.policy,
+        window: Window::Longest,
+        tick,
+        cost: shortest - wide(budget),
+    };
+    let [period, budget] = [period, budget].map(wide);
+    let start = period::start(&workload.loads, period);
+    let deadline = wanted.longest(period, budget, start, work)?;
+    let supply = Supply::new(period, budget, deadline, start);
+    let Outcome::Kept(kept) = test::keeps(wanted.loads, wanted.policy, &supply, work)? else {
+        return Err(Undecided::TooLong);
+    };
+    let longer = Supply::new(period, budget, deadline + tick, start);
+    (proof.proof, proof.interface.deadline) = (kept, narrow(deadline)?);
+    if deadline + tick <= period {
+        proof.least = test::misses(wanted.loads, wanted.policy, &longer, false, work)?;
+    }
+    Ok(Ok(proof))
 }
 
 /// What `interface` supplies to the members of `workload`.

@@ -39,7 +39,7 @@ pub fn test(
     supply: &Supply,
     work: &mut Work,
 ) -> Result<Outcome<Descent>, Undecided> {
-    let Some((tail, harmless)) = horizon(loads, supply, 0)? else {
+    let Some((tail, harmless)) = horizon(loads, supply, 0, work)? else {
         return Ok(Outcome::Missed(Miss::Rate));
     };
     let first = after_a_deadline(loads, harmless)?;
@@ -104,14 +104,14 @@ pub(crate) fn horizon(
     loads: &[Load],
     supply: &Supply,
     more: i128,
+    work: &mut Work,
 ) -> Result<Option<(Tail, i128)>, Undecided> {
     let (needs, gets) = (load::rate(loads), supply.rate()?);
     if needs.low > gets.high {
         return Ok(None);
     }
     if needs.high >= gets.low {
-        let exact = exact_rate(loads).ok_or(Undecided::TooLarge)?;
-        return match exact.cmp(&supply.exact_rate()?) {
+        return match compare_rates(loads, supply.exact_rate()?, work)? {
             Ordering::Greater => Ok(None),
             Ordering::Equal => repetition(loads, supply).map(Some),
             // Lines would cross, but beyond all bounds.
@@ -135,6 +135,59 @@ pub fn exact_rate(loads: &[Load]) -> Option<Rational> {
         sum = sum.checked_add(&own)?;
     }
     Some(sum)
+}
+
+/// How many bits more of all rates [`compare_rates`] looks at in a round.
+const DIGITS: u32 = 32;
+
+/// How the rate at which `loads` need CPU time compares with `rate`, exactly, whatever common
+/// multiples their periods have: by more and more binary places of all of them.
+///
+/// What is left of the difference after each round, `whole` and the sum of `rests`, is the
+/// difference times a power of two; each rest is at least zero and less than one, so that a `whole`
+/// that is not negative decides, and one that is less than the number of rests can make up for. A difference that is not zero is at least one part in the product of all
+/// periods: one that is still not decided after as many places as that has bits is zero.
+pub fn compare_rates(
+    loads: &[Load],
+    rate: Rational,
+    work: &mut Work,
+) -> Result<Ordering, Undecided> {
+    let owed = core::iter::once((-*rate.numer(), *rate.denom()));
+    let needed = loads.iter().map(|load| (load.execution, load.period));
+    let mut rests: Vec<(i128, i128)> = needed.chain(owed).collect();
+    let bits = |period: i128| i128::BITS - period.leading_zeros();
+    let mut places: u64 = rests
+        .iter()
+        .map(|(_, period)| u64::from(bits(*period)))
+        .sum();
+    places += u64::from(usize::BITS);
+    let most = loads.len() as i128 + 1;
+    let mut whole = 0i128;
+    loop {
+        work.spend(rests.len())?;
+        for (rest, period) in &mut rests {
+            whole += rest.div_euclid(*period);
+            *rest = rest.rem_euclid(*period);
+        }
+        if rests.iter().all(|(rest, _)| *rest == 0) {
+            return Ok(whole.cmp(&0));
+        }
+        // All rests are at least zero here, the owed one's too, and one of them is more.
+        if whole >= 0 {
+            return Ok(Ordering::Greater);
+        }
+        if whole <= -most {
+            return Ok(Ordering::Less);
+        }
+        if places == 0 {
+            return Ok(Ordering::Equal);
+        }
+        places = places.saturating_sub(DIGITS.into());
+        whole <<= DIGITS;
+        for (rest, _) in &mut rests {
+            *rest = rest.checked_mul(1 << DIGITS).ok_or(Undecided::TooLarge)?;
+        }
+    }
 }
 
 /// One common multiple of all periods, after everything has begun to repeat itself.

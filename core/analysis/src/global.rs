@@ -1,11 +1,18 @@
 //! Global EDF on several CPUs.
 //!
-//! A sufficient test: Baruah's (RTSS 2007) in the form that Shin, Easwaran & Lee (ECRTS 2008;
-//! Easwaran, Shin & Lee, Real-Time Systems 43, 2009) gave it for a supply of `m` CPUs together.
-//! A job of member k that misses its deadline, t after some CPU was last idle, leaves one of
-//! these true, so that none of them may be: at most m - 1 members carry work in from before;
-//! what the others and k's earlier jobs do within t, and m times k's execution, is more than
-//! the supply within t. As under EDF on one CPU, jitter shortens a member's window.
+//! A sufficient test: Baruah's (RTSS 2007) for a supply of `m` CPUs together (Shin, Easwaran &
+//! Lee, ECRTS 2008; Easwaran, Shin & Lee, Real-Time Systems 43, 2009), with the caps that whole
+//! instants need (Bertogna, Cirinei & Lipari, IEEE TPDS 20(4) 2009). docs/scheduling.md derives
+//! it. In short: let a job of member k be the first to miss its deadline, `t` after some CPU was
+//! last idle. At most m - 1 members carry work in from before. The job runs for at most C_k - 1
+//! instants of those t, so that there are t - C_k + 1 others in which it does not, and in which
+//! all of the supply goes to the others: that is the supply within t but for m (C_k - 1). No
+//! other member can run in more than these instants, none on two CPUs at once. Where what they
+//! can do is *less* than that, there is no such job. As under EDF on one CPU, jitter shortens a
+//! member's window.
+//!
+//! A cap of t - C_k, which is right for the supremum of what a job in time leaves, is wrong here:
+//! four members (100, 9, D 9) on three CPUs then have room for nothing at t = 9, and miss.
 //!
 //! All instants are whole nanoseconds. The demand only grows with t, whichever members carry
 //! in (it is the greatest of sums that grow), so that a descent covers all t as for one CPU.
@@ -64,7 +71,7 @@ fn member(
     };
     let own_part = own.execution.saturating_mul(cpus.into());
     let more = carried.saturating_add(own_part);
-    let Some((tail, harmless)) = edf::horizon(loads, supply, more)? else {
+    let Some((tail, harmless)) = edf::horizon(loads, supply, more, work)? else {
         return Ok(Err(Miss::Rate));
     };
     if tail == Tail::Repeats {
@@ -81,26 +88,23 @@ fn member(
     })
 }
 
-/// What must be supplied within `t` so that a job of the member at `place`, due at its end,
-/// is complete.
+/// What must be supplied within `t` so that no job of the member at `place` is late at its end:
+/// one more than what can go by without that job being complete.
 pub fn competing(loads: &[Load], place: usize, cpus: u32, t: i128) -> i128 {
     let Some(own) = loads.get(place) else {
         return 0;
     };
     let mut carried = Vec::with_capacity(loads.len());
-    let mut sum = own.execution.saturating_mul(cpus.into());
+    let ran = own.execution - 1;
+    let mut sum = ran.saturating_mul(cpus.into()).saturating_add(1);
     for (index, load) in loads.iter().enumerate() {
-        let (without, with) = match index == place {
-            false => (
-                load.due(t).min(t - own.execution),
-                workload(load, t).min(t - own.execution),
-            ),
-            true => (
-                (load.due(t) - own.execution).min(t - own.window()),
-                (workload(load, t) - own.execution).min(t - own.window()),
-            ),
+        // Its own earlier jobs were complete before this one's latest release.
+        let (less, cap) = match index == place {
+            false => (0, t - ran),
+            true => (own.execution, t - own.window()),
         };
-        let (without, with) = (without.max(0), with.max(0));
+        let without = (load.due(t) - less).min(cap).max(0);
+        let with = (workload(load, t) - less).min(cap).max(0);
         sum = sum.saturating_add(without);
         carried.push(with - without);
     }

@@ -32,6 +32,7 @@ pub mod load;
 mod period;
 mod place;
 mod refute;
+pub mod response;
 pub mod supply;
 mod test;
 mod ticks;
@@ -41,6 +42,7 @@ pub use compose::{Refused, Verdict, Workload, of_interface, of_task, shape, upon
 pub use period::{Price, price};
 pub use place::{Crowded, Placement};
 pub use refute::{Change, Place, Refutation};
+pub use response::Response;
 pub use ticks::Wanted;
 pub use work::{Undecided, Work};
 
@@ -158,6 +160,40 @@ impl Analysis {
         compose::workload(model, component, inside, &known).ok()
     }
 
+    /// By when the jobs of each task are complete at the latest, in the order of the model's
+    /// tasks; `None` for those of a component that has no proof.
+    pub fn responses(&self, model: &Model) -> Vec<Option<Response>> {
+        let members = model.members();
+        let known: compose::Known = self.components.iter().cloned().map(Some).collect();
+        let mut all = Vec::new();
+        all.resize(model.tasks.len(), None);
+        let mut work = Work::new(Work::TEST);
+        for (id, component) in model.ids() {
+            let inside = members.get(id.0 as usize).map(Vec::as_slice);
+            let inside = inside.unwrap_or_default();
+            let any = inside
+                .iter()
+                .any(|member| matches!(member, Member::Task(_)));
+            let (true, Some(interface)) = (any, self.interface(id)) else {
+                continue;
+            };
+            let Ok(workload) = compose::workload(model, component, inside, &known) else {
+                continue;
+            };
+            let Ok(supply) = compose::upon(&interface, &workload) else {
+                continue;
+            };
+            for response in response::of(&workload, &supply, &mut work) {
+                if let Member::Task(task) = response.member
+                    && let Some(slot) = all.get_mut(task.0 as usize)
+                {
+                    *slot = Some(response);
+                }
+            }
+        }
+        all
+    }
+
     /// What is asked of an interface for the component `id`, so that a report can ask it for
     /// other periods; `None` where nothing is to be found.
     pub fn wanted<'a>(
@@ -169,7 +205,7 @@ impl Analysis {
         let component = model.component(id)?;
         let window = match component.plan {
             Plan::Find { window, .. } => window,
-            Plan::Given(_) => hanok_task_model::Window::Period,
+            Plan::Given(_) | Plan::Longest { .. } => hanok_task_model::Window::Period,
         };
         (component.cpus == 1).then(|| Wanted {
             loads: &workload.loads,

@@ -33,6 +33,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// Whether it is a component by its interface, not a task.
+    pub fn is_component(&self) -> bool {
+        matches!(self.member, Member::Component(_))
+    }
+
     /// By when after its release a job must be complete at the latest.
     pub fn window(&self) -> i128 {
         self.deadline - self.jitter

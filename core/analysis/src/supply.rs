@@ -205,6 +205,11 @@ impl Supply {
         product.ok_or(Undecided::TooLarge)
     }
 
+    /// Whether it is one whole CPU.
+    pub fn is_whole_cpu(&self) -> bool {
+        self.lanes == 1 && self.budget == self.period
+    }
+
     /// Whether it counts from the start of a period on.
     pub fn is_aligned(&self) -> bool {
         self.aligned

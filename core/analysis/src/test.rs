@@ -4,8 +4,9 @@
 use crate::edf::{self, Miss, Outcome};
 use crate::fixed;
 use crate::load::{self, Load};
-use crate::supply::Supply;
+use crate::supply::{Rational, Supply};
 use crate::work::{Undecided, Work};
+use core::cmp::Ordering;
 use hanok_task_model::{Against, Policy, Proof};
 
 /// Whether `loads`, ranked by `policy`, keep their deadlines upon `supply`.
@@ -17,6 +18,14 @@ pub fn keeps(
 ) -> Result<Outcome<Proof>, Undecided> {
     if loads.is_empty() {
         return Ok(Outcome::Kept(Proof::Idle));
+    }
+    let implicit = |load: &Load| load.window() >= load.period;
+    if !policy.is_fixed() && supply.is_whole_cpu() && loads.iter().all(implicit) {
+        let whole = edf::compare_rates(loads, Rational::from(1), work)?;
+        return Ok(match whole {
+            Ordering::Greater => Outcome::Missed(Miss::Rate),
+            _ => Outcome::Kept(Proof::Utilization),
+        });
     }
     Ok(match policy.is_fixed() {
         false => match edf::test(loads, supply, work)? {

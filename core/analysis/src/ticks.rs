@@ -187,7 +187,7 @@ impl Wanted<'_> {
 
     /// The longest deadline in whole ticks with which `budget` still does, by halving: a longer
     /// deadline is never better.
-    fn longest(
+    pub(crate) fn longest(
         &self,
         period: i128,
         budget: i128,

@@ -171,6 +171,7 @@ fn damage(proof: &mut Proof, random: &mut Random) {
     match proof {
         Proof::Idle => *proof = Proof::Fixed(vec![1]),
         Proof::Edf(descent) => damage_descent(descent, random),
+        Proof::Utilization => *proof = Proof::Fixed(vec![1]),
         Proof::Fixed(ends) => nudge(ends, random),
         Proof::Global(descents) => {
             let index = random.below(descents.len() as u64) as usize;

@@ -308,7 +308,7 @@ fn apply(model: &mut Model, change: Change) -> bool {
                 interface.budget = to;
                 interface.deadline = interface.deadline.max(to);
             }
-            Plan::Find { .. } => return false,
+            Plan::Find { .. } | Plan::Longest { .. } => return false,
         },
         Change::Room(id, to) => {
             // Whatever is in it: the room is what is claimed.
@@ -330,6 +330,7 @@ fn apply(model: &mut Model, change: Change) -> bool {
                 *periods = Periods::One(to);
                 *window = Window::Period;
             }
+            Plan::Longest { .. } => return false,
         },
         Change::Execution(TaskId(task), to) => model.tasks[task as usize].execution = to,
         Change::TaskPeriod(TaskId(task), to) => {

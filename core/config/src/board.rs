@@ -12,6 +12,7 @@ mod host;
 mod place;
 #[cfg(feature = "write")]
 mod properties;
+mod registers;
 
 use crate::error::Structure;
 use crate::tree::{self, Cells};
@@ -175,6 +176,19 @@ pub enum BoardError {
     /// No interrupt controller that we know.
     #[error("the board's device tree has no GICv2 or GICv3")]
     NoGic,
+    /// Registers of a device that the hypervisor uses, which cannot be its.
+    #[error(
+        "the board's device tree puts {name} at {at}, with {len:#x} bytes: too few, or not at a \
+         multiple of its size"
+    )]
+    Registers {
+        /// Of which device.
+        name: &'static str,
+        /// Where they begin.
+        at: Hpa,
+        /// How many bytes.
+        len: u64,
+    },
     /// An interrupt controller that cannot be read.
     #[error("the board's interrupt controller has a reg or stride that cannot be read")]
     Gic,
@@ -186,26 +200,29 @@ impl<'a> BoardTree<'a> {
         let fdt = tree::open(tree)?;
         let root = At::root(&fdt);
         let gic_at = devices::find_gic(&root).ok_or(BoardError::NoGic)?;
-        let (cpus, cpus_left_out) = cpus(&root)?;
+        let psci = devices::psci(&root);
+        let (cpus, cpus_left_out) = cpus(&root, psci.is_some())?;
         let mut reserved = reserved(&fdt, &root)?;
         reserve_spin_table(&mut reserved, &cpus)?;
         let chosen = root.named("chosen").next();
         let chosen = chosen.as_ref().map(At::node);
         let bootargs = chosen.and_then(|node| tree::text(node, "bootargs"));
         let rng_seed = chosen.and_then(|node| tree::value(node, "rng-seed"));
-        Ok(Self {
+        let board = Self {
             ram: ram(&root)?,
             reserved,
             cpus,
             cpus_left_out,
-            psci: devices::psci(&root),
+            psci,
             gic: devices::gic(&gic_at)?,
             console: devices::console(&root, &gic_at),
             rtc: devices::rtc(&root),
             timer: devices::timer(&root, &gic_at),
             bootargs: bootargs.unwrap_or_default(),
             rng_seed: rng_seed.unwrap_or_default(),
-        })
+        };
+        board.check_registers()?;
+        Ok(board)
     }
 }
 
@@ -265,7 +282,10 @@ fn reserved(fdt: &Fdt<'_>, root: &At<'_>) -> Result<Vec<Span<Hpa>, MAX_RESERVED>
     Ok(reserved)
 }
 
-fn cpus(root: &At<'_>) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
+/// The CPUs; `psci` is whether the board has PSCI, by which a CPU is started whose node says
+/// nothing else (DEN0022F, 6.2.1: its binding came before `enable-method` for 32-bit boards, many
+/// of which leave that out).
+fn cpus(root: &At<'_>, psci: bool) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
     let mut cpus = Vec::new();
     let mut left_out = 0;
     let flags = devices::system_flags(root);
@@ -274,7 +294,9 @@ fn cpus(root: &At<'_>) -> Result<(Vec<BoardCpu, MAX_CPUS>, usize), BoardError> {
         for at in group.named("cpu").filter(|at| !at.has_failed()) {
             let reg = tree::value(at.node(), "reg").unwrap_or_default();
             let mpidr = Cells(reg).number(cells.max(1)).ok_or(BoardError::Cpu)?;
+            let silent = tree::value(at.node(), "enable-method").is_none();
             let enable = match (enable(&at), flags) {
+                (Enable::Unknown, _) if silent && psci => Enable::Psci,
                 (Enable::Unknown, Some(at)) => Enable::SystemFlags(at),
                 (known, _) => known,
             };

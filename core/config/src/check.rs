@@ -291,7 +291,9 @@ impl VmConfig {
         let entry = self.entry;
         let firmware = self.firmware().and_then(Blob::span);
         let inside = self.memory.contains(entry) || firmware.is_some_and(|at| at.contains(entry));
-        if !inside || !entry.is_aligned(4) {
+        // Bit 0 says, as at PSCI's CPU_ON, that AArch32 code begins in T32.
+        let word = entry.is_aligned(4) || self.aarch32 && entry.get() & 1 == 1;
+        if !inside || !word {
             return Err(Fault::Entry { vm, entry });
         }
         self.check_blobs(vm, payload_len)

@@ -10,6 +10,9 @@ pub enum TreeError {
     /// The bytes are no flattened device tree.
     #[error("not a sound device tree: {0}")]
     Structure(#[from] Structure),
+    /// Not the bytes that the image tool wrote.
+    #[error("it is damaged (its checksum is not that of the image tool)")]
+    Damaged,
     /// A sound tree, of something else.
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,

@@ -88,6 +88,7 @@ impl GuestTree<'_> {
             .with("#address-cells", 2u32)
             .with("compatible", "linux,dummy-virt")
             .and(psci())
+            .and(hypervisor())
             .and(self.memory())
             .and(rtc())
             .and(uart())
@@ -112,8 +113,8 @@ impl GuestTree<'_> {
         let intc = match self.gic {
             GicVersion::V2 => {
                 let reg = [
-                    pair(platform::GIC_DIST.get(), platform::GIC_V2_DIST_SIZE),
-                    pair(platform::GIC_V2_CPU.get(), platform::GIC_V2_CPU_SIZE),
+                    pair(platform::GIC_DIST.get(), platform::GIC_V2_FRAME_SIZE),
+                    pair(platform::GIC_V2_CPU.get(), platform::GIC_V2_FRAME_SIZE),
                 ];
                 intc.with("reg", reg.concat())
                     .with("compatible", "arm,cortex-a15-gic")
@@ -213,6 +214,12 @@ fn psci() -> DeviceTreeNode {
     node("psci")
         .with("method", "hvc")
         .with("compatible", compatible.as_slice())
+}
+
+/// What QEMU's tree does not have: that this is a VM, for programs which ask (`systemd-detect-virt`
+/// and others look at this node).
+fn hypervisor() -> DeviceTreeNode {
+    node("hypervisor").with("compatible", "hanok,hypervisor")
 }
 
 fn uart() -> DeviceTreeNode {

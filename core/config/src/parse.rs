@@ -5,6 +5,7 @@ use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
     Registers, System, VmConfig, gic_from_word,
 };
+use crate::structure;
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
@@ -15,6 +16,16 @@ use heapless::{String, Vec};
 pub(crate) const VERSION: u32 = 3;
 
 impl System {
+    /// Reads the system's tree from the start of `payload`, as [`Self::parse`], if its bytes have
+    /// the [`crate::sum`] that the image tool told: a flipped bit of a tree leaves a sound tree.
+    pub fn verified(payload: &[u8], sum: u64) -> Result<Self, TreeError> {
+        let tree = structure::flattened(payload)?;
+        if crate::sum(tree) != sum {
+            return Err(TreeError::Damaged);
+        }
+        Self::parse(tree, payload.len() as u64)
+    }
+
     /// Reads the system's tree from the start of `tree` (bytes after it are left alone) and
     /// applies every rule; `payload_len` is the length in bytes of the payload that the
     /// blobs' offsets count in.

@@ -63,6 +63,86 @@ fn qemu_virt_with_everything_is_understood() {
     assert_eq!(board.rng_seed.len(), 32);
 }
 
+/// A board whose registers are where, or as few as, none can be.
+#[test]
+fn registers_that_cannot_be_a_device_s_are_refused() {
+    let replaced = |tree: &[u8], from: &[u8], to: &[u8]| {
+        let at = tree
+            .windows(from.len())
+            .position(|part| part == from)
+            .unwrap();
+        let mut changed = tree.to_vec();
+        changed[at..at + from.len()].copy_from_slice(to);
+        match BoardTree::parse(&changed) {
+            Err(BoardError::Registers { name, .. }) => name,
+            other => panic!("{other:?}"),
+        }
+    };
+    let reg = |start: u64, len: u64| [start.to_be_bytes(), len.to_be_bytes()].concat();
+    let cases = [
+        (
+            GIC_V3,
+            (0x0800_0000, 0x1_0000),
+            (0x0800_0004, 0x1_0000),
+            "GICD",
+        ),
+        (
+            GIC_V3,
+            (0x0800_0000, 0x1_0000),
+            (0x0800_0000, 0x8000),
+            "GICD",
+        ),
+        (
+            GIC_V3,
+            (0x080a_0000, 0xf6_0000),
+            (0x080a_0000, 0x1_0000),
+            "GICR",
+        ),
+        (
+            GIC_V3,
+            (0x080a_0000, 0xf6_0000),
+            (0x080a_1000, 0xf6_0000),
+            "GICR",
+        ),
+        (
+            GIC_V2,
+            (0x0800_0000, 0x1_0000),
+            (0x0800_0008, 0x1_0000),
+            "GICD",
+        ),
+        (GIC_V2, (0x0801_0000, 0x1_0000), (0x0801_0000, 0x10), "GICC"),
+        (
+            GIC_V2,
+            (0x0803_0000, 0x1_0000),
+            (0x0803_0100, 0x1_0000),
+            "GICH",
+        ),
+        (
+            GIC_V3,
+            (0x0900_0000, 0x1000),
+            (0x0900_0002, 0x1000),
+            "the serial port",
+        ),
+        (
+            GIC_V3,
+            (0x0900_0000, 0x1000),
+            (0x0900_0000, 0),
+            "the serial port",
+        ),
+        (
+            GIC_V3,
+            (0x0901_0000, 0x1000),
+            (0x0901_0001, 0x1000),
+            "the clock",
+        ),
+        (GIC_V3, (0x0901_0000, 0x1000), (0x0901_0000, 0), "the clock"),
+    ];
+    for (tree, was, is, name) in cases {
+        let found = replaced(tree, &reg(was.0, was.1), &reg(is.0, is.1));
+        assert_eq!(found, name, "{is:x?}");
+    }
+}
+
 /// Building trees in one expression.
 trait Build {
     fn with(self, name: &str, value: impl ToPropertyValue) -> Self;
@@ -466,4 +546,41 @@ fn interrupts_go_through_a_map_and_cpus_wait_at_the_flags() {
         let console = BoardTree::parse(&bytes).unwrap().console.unwrap();
         assert_eq!(console.interrupt, None);
     }
+}
+
+/// Nodes of CPUs that say nothing, or something that nobody knows, beside PSCI and without it.
+#[test]
+fn a_silent_cpu_is_started_by_psci_where_there_is_one() {
+    let enables = |methods: [Option<&str>; 2], psci: bool| {
+        let mut cpus = node("cpus")
+            .with("#address-cells", 1u32)
+            .with("#size-cells", 0u32);
+        for (index, method) in methods.into_iter().enumerate() {
+            let cpu = node(&format!("cpu@{index}")).with("reg", index as u32);
+            cpus.add_child(match method {
+                Some(method) => cpu.with("enable-method", method),
+                None => cpu,
+            });
+        }
+        let mut root = soc_board();
+        root.remove_child("cpus");
+        root.remove_child("psci");
+        root.add_child(cpus);
+        if psci {
+            root.add_child(
+                node("psci")
+                    .with("compatible", "arm,psci-0.2")
+                    .with("method", "smc"),
+            );
+        }
+        let tree = flat(root);
+        let board = BoardTree::parse(&tree).unwrap();
+        [board.cpus[0].enable, board.cpus[1].enable]
+    };
+    assert_eq!(enables([None, None], true), [Enable::Psci; 2]);
+    assert_eq!(enables([None, None], false), [Enable::Unknown; 2]);
+    assert_eq!(
+        enables([Some("own"), None], true),
+        [Enable::Unknown, Enable::Psci]
+    );
 }

@@ -103,6 +103,7 @@ fn nothing_is_described_that_is_not_there() {
     let names: Vec<&str> = root.children().map(|child| child.name()).collect();
     let expected = [
         "psci",
+        "hypervisor",
         "memory@40000000",
         "pl031@9010000",
         "pl011@9000000",
@@ -169,6 +170,7 @@ fn a_gic_v2_is_described_as_by_qemu() {
     let same = [
         ("/timer", "interrupts"),
         ("/intc@8000000", "compatible"),
+        ("/intc@8000000", "reg"),
         ("/intc@8000000", "#interrupt-cells"),
         ("/intc@8000000", "interrupt-controller"),
         ("/pl011@9000000", "interrupts"),
@@ -181,8 +183,8 @@ fn a_gic_v2_is_described_as_by_qemu() {
     let ours = written_with(GicVersion::V2, None, &[]);
     let span = |at: Ipa, len| Span::new(Hpa::new(at.get()), len).unwrap();
     let expected = Gic::V2 {
-        distributor: span(platform::GIC_DIST, platform::GIC_V2_DIST_SIZE),
-        cpu: span(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE),
+        distributor: span(platform::GIC_DIST, platform::GIC_V2_FRAME_SIZE),
+        cpu: span(platform::GIC_V2_CPU, platform::GIC_V2_FRAME_SIZE),
         virtualization: None,
         maintenance: None,
     };
@@ -237,4 +239,13 @@ fn a_bus_master_is_told_where_ram_is_for_it() {
     let child = bus.children().next().unwrap();
     assert!(value(&child, "dma-coherent").is_some() && value(&child, "dma-noncoherent").is_none());
     assert_eq!(written(None).host_address, None);
+}
+
+/// What systemd-detect-virt looks at, and QEMU's tree does not have.
+#[test]
+fn a_guest_is_told_that_it_is_in_a_vm() {
+    let ours = written(None);
+    let tree = Fdt::new(&ours.bytes).unwrap();
+    let node = tree.find_node("/hypervisor").unwrap();
+    assert_eq!(value(&node, "compatible"), Some(&b"hanok,hypervisor\0"[..]));
 }

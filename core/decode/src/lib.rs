@@ -20,6 +20,7 @@ mod abort;
 mod class;
 mod coprocessor;
 mod exception;
+mod features;
 mod frequent;
 mod inject;
 mod loadstore;
@@ -35,6 +36,7 @@ pub use abort::{Access, DataAbort, Fault, InstructionAbort};
 pub use class::{Class, Condition, Esr, Origin};
 pub use coprocessor::{Coprocessor, CoprocessorPair, CoprocessorTransfer};
 pub use exception::{Control, fault_status, offset};
+pub use features::has_mpam;
 pub use frequent::{Frequent, operand_of_write, register_of_word_load, register_of_word_store};
 pub use inject::{data_abort, instruction_abort, undefined};
 pub use loadstore::{

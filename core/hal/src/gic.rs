@@ -26,7 +26,7 @@ pub trait ListRegisters {
 
 /// Sixteen registers in memory, of which `count` are there.
 #[cfg(any(test, feature = "fake"))]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FakeListRegisters {
     /// The registers.
     pub lr: std::vec::Vec<u64>,

@@ -1,4 +1,5 @@
-//! The board's memory: which spans of RAM are free, and where a guest's RAM best lies.
+//! The board's memory: which spans of RAM are free, where a guest's RAM best lies, and how the
+//! hypervisor maps it all for itself.
 //!
 //! A guest's RAM is one contiguous span whose host address agrees with the guest's address
 //! modulo the size of the largest block that can serve it, so that stage 2 needs few
@@ -16,7 +17,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 mod frames;
+mod plan;
 mod spans;
 
 pub use frames::{FrameMap, MAX_SPANS, MemoryError};
+pub use plan::{Conflict, Kept, MAX_KEPT, Use};

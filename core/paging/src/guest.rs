@@ -128,11 +128,39 @@ mod tests {
         assert_eq!(regime.level_out_of_memory(1 << 30, root), Some(2));
     }
 
+    /// The level at which a walk begins, by the manual's tables of input sizes (DDI 0487, D8.2,
+    /// "Translation granules"); `None` for sizes that none of them has.
+    fn first_level(granule: u32, input: u64) -> Option<i8> {
+        let begin: [(u64, u64); 4] = match granule {
+            12 => [(40, 48), (31, 39), (22, 30), (16, 21)],
+            14 => [(48, 48), (37, 47), (26, 36), (16, 25)],
+            _ => [(99, 99), (43, 48), (30, 42), (17, 29)],
+        };
+        let at = begin
+            .iter()
+            .position(|&(least, most)| (least..=most).contains(&input));
+        at.map(|level| level as i8)
+    }
+
     #[test]
     fn any_register_values_have_an_answer() {
         for bits in 0..=u16::MAX {
             let tcr = u64::from(bits & 0xff) | u64::from(bits >> 8) << 14 | u64::from(bits) << 16;
-            regime(tcr).level_out_of_memory(u64::MAX << (bits & 63), chain(u64::MAX - 0x2000));
+            let address = u64::MAX << (bits & 63);
+            let regime = regime(tcr);
+            // Every table is there: the walk ends with a page, and misses nothing.
+            let whole = regime.level_out_of_memory(address, chain(u64::MAX - 0x2000));
+            assert_eq!(whole, None, "{tcr:#x}");
+            // None is there: it ends where it begins.
+            let none = regime.level_out_of_memory(address, |_| None);
+            assert!(none.is_none_or(|level| (0..4).contains(&level)), "{tcr:#x}");
+            let (size, granule) = match address >> 55 & 1 {
+                0 => (tcr & 0x3f, [12, 16, 14, 12][(tcr >> 14 & 3) as usize]),
+                _ => (tcr >> 16 & 0x3f, [12, 14, 12, 16][(tcr >> 30 & 3) as usize]),
+            };
+            if let Some(level) = first_level(granule, 64 - size) {
+                assert_eq!(none, Some(level), "{tcr:#x}");
+            }
         }
     }
 }

@@ -9,6 +9,14 @@
 //! their budgets is held back from the root until the first of them may run, so that it does
 //! not keep the CPU from another component; but where one of its servers spends its budget on
 //! nothing, the component spends the CPU with it ([`Policy::spends`]).
+//!
+//! A budget that is spent on nothing is spent at every level: a component that is charged without
+//! having work ([`Policy::charged`]) has its own policy asked as well, so that the servers
+//! inside it, which have no work either, spend theirs in its time. Otherwise such a server would
+//! keep its budget over its component's idle time, and spend it on nothing later, when others in
+//! the component have work and count on the time: what is promised to them supposes servers
+//! that spend as a periodic task runs. (A component that runs in the place of an idle one,
+//! [`Slack`](crate::Slack), has its own servers charged for the work that they do.)
 
 use crate::tournament::Tournament;
 use crate::{Decision, Entity, Policy};
@@ -38,6 +46,12 @@ pub struct Hierarchy<R, C, const G: usize, const M: usize, const N: usize> {
     stuck: [bool; G],
     /// Whose policy has been asked last and not been suspended.
     current: Option<Entity<G>>,
+    /// Who is charged without having work, and was asked for that and not suspended.
+    idle: Option<Entity<G>>,
+    /// The last component that ran something.
+    ran: Option<Entity<G>>,
+    /// Whether the one that runs is another one than before.
+    changed: bool,
     spends: bool,
 }
 
@@ -58,6 +72,9 @@ where
             held: Tournament::new(),
             stuck: [false; G],
             current: None,
+            idle: None,
+            ran: None,
+            changed: false,
             spends: false,
         }
     }
@@ -142,16 +159,41 @@ where
     /// From now on it is `component` that has the CPU, or none.
     fn switch(&mut self, component: Option<Entity<G>>, now: u64) {
         let before = core::mem::replace(&mut self.current, component);
-        if let Some(before) = before.filter(|before| Some(*before) != component)
+        self.leave(before, now);
+    }
+
+    /// From now on it is `component` that is charged without work, or none.
+    fn spend(&mut self, component: Option<Entity<G>>, now: u64) {
+        let before = core::mem::replace(&mut self.idle, component);
+        self.leave(before, now);
+    }
+
+    /// Nobody in `before` runs or pays any more, unless it has just been taken up.
+    fn leave(&mut self, before: Option<Entity<G>>, now: u64) {
+        if let Some(before) = before
+            && self.current != Some(before)
+            && self.idle != Some(before)
             && let Some(policy) = self.components.get_mut(before.index())
         {
             policy.suspend(now);
         }
     }
 
+    /// Lets the servers inside a component that is charged without work spend their budgets;
+    /// until when the one of them pays whose turn it is.
+    fn pass_in(&mut self, component: Option<Entity<G>>, now: u64) -> Option<u64> {
+        self.spend(component, now);
+        let policy = self.components.get_mut(component?.index())?;
+        policy.pick(now).until
+    }
+
     /// Who runs in `component`; `None`: nobody, and it is held back.
     fn pick_in(&mut self, component: Entity<G>, now: u64) -> Option<Decision<N>> {
         self.switch(Some(component), now);
+        if self.idle == Some(component) {
+            // It has work now; who pays in it goes on.
+            self.idle = None;
+        }
         let policy = self.components.get_mut(component.index())?;
         let Decision { run, until } = policy.pick(now);
         if run.is_none() && !policy.spends() {
@@ -160,6 +202,9 @@ where
             return None;
         }
         self.spends = run.is_none();
+        if run.is_some() {
+            self.changed = self.ran.replace(component) != Some(component);
+        }
         let members = self.members.get(component.index());
         let entity = |member: Entity<M>| {
             let entity = members?.get(member.index())?;
@@ -222,9 +267,11 @@ where
         // Each turn but the last holds a component back.
         for _ in 0..=G {
             let Decision { run, until } = self.root.pick(now);
+            let charged = self.root.charged();
             let Some(component) = run else {
                 self.switch(None, now);
                 self.spends = self.root.spends();
+                let until = earliest(until, self.pass_in(charged, now));
                 return Decision {
                     run: None,
                     until: earliest(until, self.next_held()),
@@ -232,6 +279,8 @@ where
             };
             if let Some(inner) = self.pick_in(component, now) {
                 let until = earliest(until, inner.until);
+                let idle = charged.filter(|charged| *charged != component);
+                let until = earliest(until, self.pass_in(idle, now));
                 return Decision {
                     run: inner.run,
                     until: earliest(until, self.next_held()),
@@ -248,8 +297,29 @@ where
         self.spends
     }
 
+    fn charged(&self) -> Option<Entity<N>> {
+        let component = self.root.charged()?;
+        let member = self.components.get(component.index())?.charged()?;
+        let members = self.members.get(component.index())?;
+        Entity::new((*members.get(member.index())?).into())
+    }
+
+    fn excuse(&mut self, now: u64) {
+        // A switch inside one component is at its expense, by what its members cost it.
+        if self.changed {
+            self.root.excuse(now);
+        }
+        if let Some(policy) = self
+            .current
+            .and_then(|c| self.components.get_mut(c.index()))
+        {
+            policy.excuse(now);
+        }
+    }
+
     fn suspend(&mut self, now: u64) {
         self.switch(None, now);
+        self.spend(None, now);
         self.root.suspend(now);
     }
 }

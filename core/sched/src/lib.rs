@@ -76,6 +76,18 @@ pub trait Policy<const N: usize = MAX_ENTITIES> {
         false
     }
 
+    /// At whose expense the CPU is from the last [`Self::pick`] on: who runs, or who has a budget
+    /// and no work, and spends it on nothing or on somebody else. `None`: at nobody's, or nobody's
+    /// of these. A component that is charged without work spends the budgets inside it, too.
+    fn charged(&self) -> Option<Entity<N>> {
+        None
+    }
+
+    /// What passed since the last call went into switching to the one that the last
+    /// [`Self::pick`] named, and is at nobody's expense. Admission has reckoned with that time:
+    /// it is the switch's that a component costs its home beyond its budget.
+    fn excuse(&mut self, _now: u64) {}
+
     /// Nobody of these runs from `now` on, until the next [`Self::pick`]: the CPU does
     /// something else, which is at nobody's expense.
     fn suspend(&mut self, _now: u64) {}

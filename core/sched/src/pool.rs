@@ -25,6 +25,12 @@ pub trait Pool<const N: usize> {
     /// the expense of one of these ([`Policy::spends`]).
     fn spends(&self, core: usize) -> bool;
 
+    /// At whose expense `core` is ([`Policy::charged`]).
+    fn charged(&self, core: usize) -> Option<Entity<N>>;
+
+    /// What passed on `core` went into a switch ([`Policy::excuse`]).
+    fn excuse(&mut self, core: usize, now: u64);
+
     /// Nobody runs on `core` from `now` on.
     fn suspend(&mut self, core: usize, now: u64);
 
@@ -110,6 +116,16 @@ impl<P: Policy<N>, const N: usize, const C: usize> Pool<N> for Partitioned<P, N,
 
     fn spends(&self, core: usize) -> bool {
         self.cores.get(core).is_some_and(Policy::spends)
+    }
+
+    fn charged(&self, core: usize) -> Option<Entity<N>> {
+        self.cores.get(core).and_then(Policy::charged)
+    }
+
+    fn excuse(&mut self, core: usize, now: u64) {
+        if let Some(policy) = self.cores.get_mut(core) {
+            policy.excuse(now);
+        }
     }
 
     fn suspend(&mut self, core: usize, now: u64) {
@@ -339,6 +355,17 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         self.lanes()
             .get(core)
             .is_some_and(|lane| lane.runs.is_some())
+    }
+
+    fn charged(&self, core: usize) -> Option<Entity<N>> {
+        let (entity, _) = self.lanes().get(core)?.runs?;
+        Some(entity)
+    }
+
+    fn excuse(&mut self, core: usize, now: u64) {
+        if let Some(lane) = self.lanes_mut().get_mut(core) {
+            lane.since = now;
+        }
     }
 
     fn suspend(&mut self, core: usize, now: u64) {

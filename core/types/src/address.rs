@@ -178,6 +178,22 @@ mod tests {
     }
 
     #[test]
+    fn alignment_goes_to_the_multiple_beside() {
+        for at in [0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, u64::MAX - 0xfff] {
+            let below = Hpa::new(at).align_down(0x1000).get();
+            assert!(
+                below <= at && at - below < 0x1000 && below.is_multiple_of(0x1000),
+                "{at:#x}"
+            );
+            let above = Hpa::new(at).align_up(0x1000).unwrap().get();
+            assert!(
+                above >= at && above - at < 0x1000 && above.is_multiple_of(0x1000),
+                "{at:#x}"
+            );
+        }
+    }
+
+    #[test]
     fn align_up_at_the_top_is_none() {
         assert_eq!(Hpa::new(u64::MAX).align_up(4096), None);
         assert_eq!(Hpa::new(1).align_up(4096), Some(Hpa::new(4096)));

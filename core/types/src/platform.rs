@@ -11,11 +11,14 @@ pub const FLASH_SIZE: u64 = 0x0800_0000;
 pub const GIC_DIST: Ipa = Ipa::new(0x0800_0000);
 /// Bytes of the distributor.
 pub const GIC_DIST_SIZE: u64 = 0x1_0000;
-/// Bytes of a GICv2's distributor, which begins where a GICv3's does.
+/// Bytes of a GICv2's distributor that answer; it begins where a GICv3's does.
 pub const GIC_V2_DIST_SIZE: u64 = 0x1000;
+/// Bytes that the tree says of a GICv2's distributor, and as many of its CPU interface: more than
+/// answer. Some kernels map or want all 64 KiB; behind what answers is nothing, as on QEMU.
+pub const GIC_V2_FRAME_SIZE: u64 = 0x1_0000;
 /// A GICv2's CPU interface.
 pub const GIC_V2_CPU: Ipa = Ipa::new(0x0801_0000);
-/// Bytes of a GICv2's CPU interface: GICC_DIR has a page of its own.
+/// Bytes of a GICv2's CPU interface that answer: GICC_DIR has a page of its own.
 pub const GIC_V2_CPU_SIZE: u64 = 0x2000;
 /// GICv3 redistributors, two 64 KiB frames a vCPU.
 pub const GIC_REDIST: Ipa = Ipa::new(0x080a_0000);

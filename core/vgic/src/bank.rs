@@ -29,6 +29,7 @@ impl Groups {
 }
 
 /// State of the 32 interrupts of one register word (`INTID / 32`).
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Bank {
     /// ISENABLER.

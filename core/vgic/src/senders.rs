@@ -3,6 +3,7 @@
 use hanok_types::{MAX_VCPUS, VcpuId};
 
 /// The senders of one vCPU's SGIs.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Senders {
     /// Of the instances that are in no list register, a bit each.

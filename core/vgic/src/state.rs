@@ -70,6 +70,7 @@ pub(crate) struct Place {
 }
 
 /// One vCPU's part.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Cpu {
     /// SGIs and PPIs.
@@ -132,6 +133,7 @@ impl Cpu {
 }
 
 /// The interrupt controller of one VM. See the crate's documentation for who may call what.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct Vgic {
     pub(crate) version: GicVersion,

@@ -5,7 +5,9 @@
 //!
 //! A VM whose EL1 is AArch32 has no self-hosted debug: ID_DFR0 and DBGDIDR say so, and the
 //! registers of coprocessor 14 read as zero and ignore writes, since kernels probe them before
-//! they look whether there are any (DDI 0406C, C11.11). Nor has it Jazelle, whose
+//! they look whether there are any (DDI 0406C, C11.11). It has no performance monitors, whose
+//! registers do the same: a 32-bit CPU lets its ID_DFR0 not be hidden, and programs use what that
+//! names. Nor has it Jazelle, whose
 //! registers no switch saves. Of what an implementation adds to coprocessor 15 it sees as much as
 //! the platform's Cortex-A15 has on QEMU, with the platform's values, whatever the board has.
 
@@ -48,6 +50,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     fn system_control(&mut self, one: Coprocessor) -> Action {
         match one.counterpart() {
+            _ if is_pmu(&one) => self.performance_monitors(one),
             Some(SysReg::ID_DFR0_EL1) if one.read => self.give(one, 0),
             Some(SysReg::ID_PFR0_EL1) if one.read => {
                 let action = self.by_counterpart(SysReg::ID_PFR0_EL1, one);
@@ -71,6 +74,15 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             // ID registers to come (DDI 0406C, B3.17.1; DDI 0487, D24.3.1).
             None if is_reserved_id(&one) && one.read => self.give(one, 0),
             None => undefined(),
+        }
+    }
+
+    /// No counters, none enabled, and PL0 may use none (PMUSERENR, which it may read).
+    fn performance_monitors(&mut self, one: Coprocessor) -> Action {
+        let userenr = one.read && (one.crm, one.opc2) == (14, 0);
+        match self.is_user() && !userenr {
+            true => undefined(),
+            false => self.give_or_ignore(one),
         }
     }
 
@@ -138,6 +150,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
 fn undefined() -> Action {
     Action::Inject(GuestFault::Undefined)
+}
+
+/// The performance monitors' registers of PMUv2 (DDI 0406C, table B3-30: CRn 9, opc1 0).
+fn is_pmu(one: &Coprocessor) -> bool {
+    let last = match one.crm {
+        12 => 7,
+        13 => 2,
+        14 => 3,
+        _ => return false,
+    };
+    (one.crn, one.opc1) == (9, 0) && one.opc2 <= last
 }
 
 /// Whether in the part of the ID registers that is reserved, and reads as zero.

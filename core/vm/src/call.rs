@@ -1,7 +1,7 @@
-//! Hypercalls: SMCCC 1.5 (DEN0028G), PSCI 1.1 (DEN0022F) and the hypervisor's own
-//! ([`hypercall`]), by HVC.
+//! Hypercalls: SMCCC 1.5 (DEN0028G), PSCI 1.1 (DEN0022F), random numbers ([`trng`]) and the
+//! hypervisor's own ([`hypercall`]), by HVC.
 
-use crate::{Action, Ending, Entry, Guest, Machine, StopReason};
+use crate::{Action, Ending, Entry, Guest, Machine, trng};
 use hanok_abi::hypercall;
 use hanok_hal::ListRegisters;
 use hanok_types::VcpuId;
@@ -30,13 +30,21 @@ pub mod function {
     pub const SYSTEM_RESET: u32 = 0x8400_0009;
     /// PSCI_FEATURES.
     pub const PSCI_FEATURES: u32 = 0x8400_000a;
+    /// TRNG_VERSION (DEN0098, 2).
+    pub const TRNG_VERSION: u32 = 0x8400_0050;
+    /// TRNG_FEATURES.
+    pub const TRNG_FEATURES: u32 = 0x8400_0051;
+    /// TRNG_GET_UUID.
+    pub const TRNG_GET_UUID: u32 = 0x8400_0052;
+    /// TRNG_RND32; with [`SMC64`] TRNG_RND64.
+    pub const TRNG_RND: u32 = 0x8400_0053;
     /// The bit that tells a call with 64-bit arguments from one with 32-bit arguments.
     pub const SMC64: u32 = 1 << 30;
 }
 
-const SUCCESS: i64 = 0;
-const NOT_SUPPORTED: i64 = -1;
-const INVALID_PARAMETERS: i64 = -2;
+pub(crate) const SUCCESS: i64 = 0;
+pub(crate) const NOT_SUPPORTED: i64 = -1;
+pub(crate) const INVALID_PARAMETERS: i64 = -2;
 const ALREADY_ON: i64 = -4;
 const ON_PENDING: i64 = -5;
 const INVALID_ADDRESS: i64 = -9;
@@ -111,8 +119,15 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 asked if self.may_call(asked) => psci_features(asked),
                 _ => NOT_SUPPORTED,
             },
+            function::TRNG_VERSION => trng::version(),
+            function::TRNG_FEATURES => match self.argument(id, 1) as u32 {
+                asked if self.may_call(asked) => trng::features(asked),
+                _ => NOT_SUPPORTED,
+            },
+            function::TRNG_GET_UUID => return self.trng_uuid(),
             _ if !self.may_call(id) => NOT_SUPPORTED,
             _ => match id & !function::SMC64 {
+                function::TRNG_RND => return self.trng_numbers(id),
                 function::CPU_ON => self.cpu_on(id),
                 function::AFFINITY_INFO => self.affinity_info(id),
                 _ => NOT_SUPPORTED,
@@ -128,7 +143,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     /// Argument `index` of call `id`: a call with 32-bit arguments ignores the upper halves.
-    fn argument(&self, id: u32, index: u8) -> u64 {
+    pub(crate) fn argument(&self, id: u32, index: u8) -> u64 {
         let value = self.regs.get(index);
         if id & function::SMC64 != 0 {
             value
@@ -139,14 +154,14 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// A 32-bit call's answer is in W0 and nobody may look above it; extending the sign, as
     /// QEMU does, serves who looks all the same.
-    fn answer(&mut self, value: i64) -> Action {
+    pub(crate) fn answer(&mut self, value: i64) -> Action {
         self.regs.set(0, value as u64);
         // HVC's return address is already that of the next instruction.
         Action::Resume
     }
 
     /// An answer of several words, from W0 on.
-    fn answer_words(&mut self, words: &[u32]) -> Action {
+    pub(crate) fn answer_words(&mut self, words: &[u32]) -> Action {
         for (register, word) in (0..).zip(words) {
             self.regs.set(register, u64::from(*word));
         }
@@ -256,13 +271,4 @@ pub(crate) fn affinity_of(vcpu: VcpuId) -> u64 {
 /// that is no affinity and must be zero (DEN0022F 5.1.4, "target_cpu").
 pub(crate) fn index_of(target: u64) -> Option<u8> {
     u8::try_from(target).ok()
-}
-
-impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Stops the VM for good.
-    pub(crate) fn stop(&mut self, reason: StopReason) -> Action {
-        self.vm
-            .request_end(self.machine, Ending::Stopped, Some(reason));
-        Action::Reconsider
-    }
 }

@@ -91,7 +91,7 @@ impl From<&Exit> for Cause {
             Exit::SystemRegister(_) | Exit::Coprocessor(_) => Self::SystemRegister,
             Exit::Denied => Self::Denied,
             Exit::SystemError => Self::SystemError,
-            Exit::Unexpected { .. } => Self::Unexpected,
+            Exit::Unexpected => Self::Unexpected,
         }
     }
 }

@@ -36,11 +36,9 @@ pub enum Exit {
     Denied,
     /// A physical SError taken while the guest ran.
     SystemError,
-    /// A reason that the configured traps cannot give; the syndrome as the CPU reports it.
-    Unexpected {
-        /// ESR_EL2.
-        syndrome: u64,
-    },
+    /// A reason that the configured traps cannot give. Whatever it was, an instruction of the
+    /// guest's did it, which is undefined then; it is counted apart.
+    Unexpected,
 }
 
 /// A load or store that stage 2 did not translate.
@@ -115,8 +113,6 @@ pub enum Action {
     Sleep,
     /// Goes on where the program counter stands, after others had their turn.
     Yield,
-    /// Opens the debug registers to the guest, and repeats the instruction.
-    GiveDebug,
     /// Looks at its requests and its power state again before it goes on: it may be off.
     Reconsider,
 }
@@ -150,11 +146,6 @@ pub enum GuestFault {
 /// Why a VM was stopped for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// An exit that the configured traps cannot give.
-    UnexpectedExit {
-        /// ESR_EL2.
-        syndrome: u64,
-    },
     /// One of its images is not what the image tool wrote.
     Damaged {
         /// Which, in a word.
@@ -167,9 +158,6 @@ pub enum StopReason {
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnexpectedExit { syndrome } => {
-                write!(f, "an exit that cannot be (ESR_EL2 {syndrome:#x})")
-            }
             Self::Damaged { kind } => write!(
                 f,
                 "its {kind} is damaged (its checksum is not that of the image tool): load the \

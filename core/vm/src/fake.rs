@@ -36,8 +36,10 @@ pub struct FakeMachine {
     pub deactivated: RefCell<Vec<IntId>>,
     /// The line behind the VM's serial port.
     pub line: RefCell<FakeSerialPort>,
-    /// The last [`Machine::set_os_lock`].
-    pub os_lock: Cell<Option<bool>>,
+    /// The CPU's MDSCR_EL1.
+    pub mdscr: Cell<u64>,
+    /// Its breakpoint and watchpoint registers that are not zero.
+    pub breakpoints: RefCell<Vec<(SysReg, u64)>>,
     /// The last [`Machine::line_state`].
     pub line_state: Cell<Option<(bool, bool)>>,
     /// Every ID register's value.
@@ -68,7 +70,8 @@ impl FakeMachine {
                 room: usize::MAX,
                 ..Default::default()
             }),
-            os_lock: Cell::new(None),
+            mdscr: Cell::new(0),
+            breakpoints: RefCell::default(),
             line_state: Cell::new(None),
             id_register: Cell::new(u64::MAX),
             stack_pointers: Cell::new([0; 2]),
@@ -133,8 +136,23 @@ impl Machine for FakeMachine {
         self.stack_pointers.set(pointers);
     }
 
-    fn set_os_lock(&self, locked: bool) {
-        self.os_lock.set(Some(locked));
+    fn set_debug_control(&self, value: u64) {
+        self.mdscr.set(value);
+    }
+
+    fn debug_register(&self, id: SysReg) -> u64 {
+        let all = self.breakpoints.borrow();
+        all.iter().find(|(at, _)| *at == id).map_or(0, |one| one.1)
+    }
+
+    fn set_debug_register(&self, id: SysReg, value: u64) {
+        let mut all = self.breakpoints.borrow_mut();
+        all.retain(|(at, _)| *at != id);
+        all.push((id, value));
+    }
+
+    fn clear_debug_registers(&self) {
+        self.breakpoints.borrow_mut().clear();
     }
 
     fn vector(&self, index: u8) -> Option<u128> {

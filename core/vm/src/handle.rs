@@ -1,6 +1,6 @@
 //! From an exit to an action.
 
-use crate::{Action, DebugAccess, Exit, GuestFault, Machine, StopReason, Vcpu, Vm};
+use crate::{Action, Exit, GuestFault, Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{Deadline, IntId, Regs, VcpuSet, platform};
 use hanok_vgic::Vgic;
@@ -38,9 +38,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             }
             Exit::Fetch { walk, .. } => Action::Inject(GuestFault::ExternalFetch { walk }),
             // A VM has no EL3 (ID_AA64PFR0_EL1.EL3 = 0), so SMC is undefined.
-            Exit::MonitorCall | Exit::Denied => Action::Inject(GuestFault::Undefined),
+            Exit::MonitorCall | Exit::Denied | Exit::Unexpected => {
+                Action::Inject(GuestFault::Undefined)
+            }
             Exit::SystemError => Action::Inject(GuestFault::SystemError),
-            Exit::Unexpected { syndrome } => self.stop(StopReason::UnexpectedExit { syndrome }),
         }
     }
 
@@ -131,11 +132,5 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let freed = gic.enter(self.vcpu.id, self.lists);
         self.vm.release(self.machine, gic, self.vcpu.id);
         freed
-    }
-
-    /// The vCPU is to have the debug registers from now on.
-    pub(crate) fn give_debug(&mut self) -> Action {
-        self.vcpu.debug = DebugAccess::Given;
-        Action::GiveDebug
     }
 }

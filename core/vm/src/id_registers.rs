@@ -98,7 +98,7 @@ const MMFR0: &[Field] = &[
     AtMost(60, 1),
 ];
 const MMFR1: &[Field] =
-    // HAFDBS, HPDS, PAN, ETS, AFP, nTLBPA.
+    // HAFDBS, HPDS, PAN, ETS, AFP, nTLBPA, ECBHB.
     &[
         AtMost(0, 2),
         Keep(12),
@@ -106,6 +106,7 @@ const MMFR1: &[Field] =
         Keep(36),
         Keep(44),
         Keep(48),
+        Keep(60),
     ];
 const MMFR2: &[Field] = &[
     // CnP, UAO, LSM, VARange, CCIDX, ST, AT, TTL, BBM, E0PD.
@@ -131,12 +132,16 @@ const WHOLE: &[Field] = &[
     Keep(24),
     Keep(28),
 ];
-// State0 to State3; DIT. Not CSV2, AMU, RAS.
-const PFR0_32: &[Field] = &[Keep(0), Keep(4), Keep(8), Keep(12), Keep(24)];
+// State0 to State3; CSV2 as in PFR0; DIT. Not AMU, RAS.
+const PFR0_32: &[Field] = &[Keep(0), Keep(4), Keep(8), Keep(12), AtMost(16, 1), Keep(24)];
 // ProgMod, GenTimer, GIC. Not Security, Virtualization.
 const PFR1_32: &[Field] = &[Keep(0), Keep(16), Keep(28)];
 // CopDbg of Armv8; nothing else.
 const DFR0_32: &[Field] = &[Fixed(0, 6)];
+// ETS, nTLBPA.
+const MMFR5_32: &[Field] = &[Keep(0), Keep(4)];
+// Spec_FPACC.
+const MMFR3: &[Field] = &[Keep(60)];
 // SSBS, CSV3.
 const PFR2_32: &[Field] = &[Keep(0), Keep(4)];
 
@@ -149,6 +154,7 @@ fn fields(crm: u8, op2: u8) -> &'static [Field] {
         // ID_MMFR0 to 3; ID_ISAR0 to 5, ID_MMFR4, ID_ISAR6; MVFR0 to 2.
         (1, 4..=7) | (2, _) | (3, 0..=2) => WHOLE,
         (3, 4) => PFR2_32,
+        (3, 6) => MMFR5_32,
         (4, 0) => PFR0,
         (4, 1) => PFR1,
         (5, 0) => DFR0,
@@ -158,6 +164,7 @@ fn fields(crm: u8, op2: u8) -> &'static [Field] {
         (7, 0) => MMFR0,
         (7, 1) => MMFR1,
         (7, 2) => MMFR2,
+        (7, 3) => MMFR3,
         // Everything else, allocated or not yet, reads as zero (DDI 0487, D24.3.1).
         _ => &[],
     }
@@ -195,6 +202,8 @@ mod tests {
         for at in [8, 12, 28, 32, 36, 40, 44, 52] {
             assert_eq!(pfr0 >> at & 0xf, 0, "ID_AA64PFR0_EL1 bit {at}");
         }
+        // MPAM_frac.
+        assert_eq!(id_register(register(4, 1), all) >> 16 & 0xf, 0);
         let dfr0 = id_register(register(5, 0), all);
         assert_eq!(dfr0 >> 8 & 0xf, 0, "PMUVer");
         assert_eq!(dfr0 & 0xf, 6, "DebugVer");

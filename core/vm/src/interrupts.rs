@@ -6,8 +6,7 @@ use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
 /// The list registers of a vCPU that is in no pCPU: there are none.
-#[derive(Clone, Copy, Debug)]
-pub struct NoLists;
+struct NoLists;
 
 impl ListRegisters for NoLists {
     fn count(&self) -> usize {
@@ -186,20 +185,42 @@ impl Vm {
     }
 
     /// A vCPU leaves its pCPU: its interrupts go back from `lists` into the model, and
-    /// physical ones that nobody holds any more are let go. One that is in no pCPU gives
-    /// [`NoLists`].
+    /// physical ones that nobody holds any more are let go.
     pub fn take_back_interrupts(
         &self,
         machine: &impl Machine,
         vcpu: VcpuId,
         lists: &mut impl ListRegisters,
     ) {
+        self.take_back(machine, vcpu, lists, |_| true);
+    }
+
+    /// [`Self::take_back_interrupts`] of a vCPU that is in no pCPU. Its private interrupts are
+    /// active in none on its behalf: those of its pCPU are of whoever is there now, and stay as
+    /// they are.
+    pub fn forget_interrupts(&self, machine: &impl Machine, vcpu: VcpuId) {
+        self.take_back(machine, vcpu, &mut NoLists, |physical| {
+            !physical.is_private()
+        });
+    }
+
+    fn take_back(
+        &self,
+        machine: &impl Machine,
+        vcpu: VcpuId,
+        lists: &mut impl ListRegisters,
+        is_its: impl Fn(IntId) -> bool,
+    ) {
         let mut gic = self.gic.lock();
         let mut freed = gic.leave(vcpu, lists);
         // The virtual timer goes off with its vCPU: what it raised is no longer true.
         let irq = platform::TIMER_VIRTUAL_IRQ;
         freed = freed.union(gic.clear_pending(Some(vcpu), irq));
-        self.release(machine, &mut gic, vcpu);
+        while let Some(physical) = gic.take_released(vcpu) {
+            if is_its(physical) {
+                machine.deactivate(physical);
+            }
+        }
         drop(gic);
         self.notify(machine, freed, Some(vcpu));
     }

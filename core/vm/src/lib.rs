@@ -22,6 +22,7 @@ mod access;
 mod call;
 mod console;
 mod counters;
+mod debug;
 mod exit;
 mod handle;
 mod id_registers;
@@ -36,26 +37,29 @@ mod power;
 mod report;
 mod requests;
 mod sgi;
+mod storm;
 mod system_registers;
 mod timer;
+mod trng;
 mod vm;
 
 pub use call::{constant_answer, function, yield_answer};
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
+pub use debug::DebugControl;
 pub use exit::{
     Action, CoprocessorAccess, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister,
 };
 pub use handle::Guest;
 pub use id_registers::id_register;
-pub use interrupts::NoLists;
 pub use life::{Ending, Life, Wish};
 pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
 pub use report::{Pending, Places, State};
 pub use requests::{Mail, Requests};
+pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
-pub use vm::{DebugAccess, Vcpu, Vm};
+pub use vm::{Vcpu, Vm};
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

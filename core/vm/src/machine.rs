@@ -52,8 +52,18 @@ pub trait Machine {
     /// and whether bytes to be sent are `waiting` for the line.
     fn line_state(&self, vm: VmId, room: bool, waiting: bool);
 
-    /// Opens or closes the OS lock of this CPU, whose debug registers the guest was given.
-    fn set_os_lock(&self, locked: bool);
+    /// Sets MDSCR_EL1 of this CPU, for the vCPU that is in it.
+    fn set_debug_control(&self, value: u64);
+
+    /// A breakpoint or watchpoint register of this CPU (DBGBVR, DBGBCR, DBGWVR, DBGWCR), one that
+    /// it has.
+    fn debug_register(&self, id: SysReg) -> u64;
+
+    /// Sets one.
+    fn set_debug_register(&self, id: SysReg, value: u64);
+
+    /// Sets all of them to zero.
+    fn clear_debug_registers(&self);
 
     /// The CPU's own value of an ID register (op0 3, op1 0, CRn 0).
     fn id_register(&self, id: SysReg) -> u64;

@@ -21,6 +21,7 @@ impl Requests {
     const DUMP: u64 = 2;
     const TIMERS: u64 = 4;
     const ATTENTION: u64 = 8;
+    const LOOK: u64 = 16;
     /// The requests; the bits from here on are mail.
     const FLAGS: u64 = 0xffff;
 
@@ -32,6 +33,16 @@ impl Requests {
     /// Whether somebody asked to see its state since the last call.
     pub fn take_dump(&self) -> bool {
         self.take(Self::DUMP)
+    }
+
+    /// Somebody wants to know whether it is lost in its exceptions.
+    pub fn ask_look(&self) {
+        self.0.fetch_or(Self::LOOK, Ordering::Release);
+    }
+
+    /// Whether somebody asked for that since the last call.
+    pub fn take_look(&self) -> bool {
+        self.take(Self::LOOK)
     }
 
     /// Its interrupts changed: the list registers must be looked at again. Returns whether

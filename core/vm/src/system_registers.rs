@@ -4,18 +4,10 @@
 //! that its CPU does not have.
 
 use crate::id_registers::id_register;
-use crate::{Action, DebugAccess, Guest, GuestFault, Machine, SystemRegister};
+use crate::{Action, Guest, GuestFault, Machine, SystemRegister};
 use hanok_decode::SysReg;
 use hanok_hal::ListRegisters;
 use hanok_vgic::SgiRegister;
-
-/// MDSCR_EL1 bits that do nothing while no debug event is enabled: all but SS, KDE and MDE.
-const MDSCR_EVENTS: u64 = 1 | 1 << 13 | 1 << 15;
-/// MDSCR_EL1.TDCC: EL0 may not reach the debug channel. The one bit that is worth keeping
-/// while there are no debug events.
-const MDSCR_TDCC: u64 = 1 << 12;
-/// OSLSR_EL1: an OS lock is implemented (OSLM = 0b10).
-const OSLM: u64 = 1 << 3;
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub(crate) fn system_register(&mut self, access: SystemRegister) -> Action {
@@ -34,7 +26,6 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 Action::Next
             }
             Answer::Undefined => Action::Inject(GuestFault::Undefined),
-            Answer::Debug => self.give_debug(),
         }
     }
 
@@ -45,8 +36,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             SysReg::CNTP_CTL_EL0 => self.vcpu.timer.control(now),
             SysReg::CNTP_CVAL_EL0 => self.vcpu.timer.compare(),
             SysReg::CNTP_TVAL_EL0 => self.vcpu.timer.value(now),
-            SysReg::MDSCR_EL1 if self.debug_is_trapped() => self.vcpu.mdscr,
-            SysReg::OSLSR_EL1 => OSLM | u64::from(self.vcpu.os_lock) << 1,
+            SysReg::MDSCR_EL1 => self.vcpu.debug.control(),
+            SysReg::OSLSR_EL1 => self.vcpu.debug.lock_status(),
             // No auxiliary control, no LORegions, no debug ROM, no external debug
             // communication, no power-down request.
             SysReg::ACTLR_EL1
@@ -66,7 +57,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             | SysReg::OSECCR_EL1
             | SysReg::DBGCLAIMCLR_EL1 => 0,
             SysReg::DBGCLAIMSET_EL1 => 0xff,
-            _ if is_debug(id) => return Answer::Debug,
+            _ if self.has_debug(id) => self.debug_register(id),
             _ => return Answer::Undefined,
         })
     }
@@ -88,18 +79,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             SysReg::CNTP_CTL_EL0 => self.set_timer(|timer, _| timer.set_control(value)),
             SysReg::CNTP_CVAL_EL0 => self.set_timer(|timer, _| timer.set_compare(value)),
             SysReg::CNTP_TVAL_EL0 => self.set_timer(|timer, now| timer.set_value(now, value)),
-            SysReg::OSLAR_EL1 => {
-                self.vcpu.os_lock = value & 1 != 0;
-                if !self.debug_is_trapped() {
-                    self.machine.set_os_lock(self.vcpu.os_lock);
-                }
-                Action::Next
-            }
-            // Kernels clear it as they start: that needs no debug registers.
-            SysReg::MDSCR_EL1 if value & MDSCR_EVENTS == 0 && self.debug_is_trapped() => {
-                self.vcpu.mdscr = value & MDSCR_TDCC;
-                Action::Next
-            }
+            SysReg::OSLAR_EL1 => self.set_os_lock(value & 1 != 0),
+            SysReg::MDSCR_EL1 => self.set_debug_control(value),
             SysReg::ACTLR_EL1
             | SysReg::LORSA_EL1
             | SysReg::LOREA_EL1
@@ -113,15 +94,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             | SysReg::OSECCR_EL1
             | SysReg::DBGCLAIMSET_EL1
             | SysReg::DBGCLAIMCLR_EL1 => Action::Next,
-            // Clearing one that was never set, likewise.
-            _ if is_debug(id) && value == 0 => Action::Next,
-            _ if is_debug(id) => self.give_debug(),
+            _ if self.has_debug(id) => self.set_debug_register(id, value),
             _ => Action::Inject(GuestFault::Undefined),
         }
-    }
-
-    fn debug_is_trapped(&self) -> bool {
-        self.vcpu.debug == DebugAccess::Trapped
     }
 
     /// Serves one of the three registers by which SGIs are sent.
@@ -143,12 +118,4 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 enum Answer {
     Value(u64),
     Undefined,
-    Debug,
-}
-
-/// Whether a register of self-hosted debug that a vCPU can be given: MDSCR_EL1, and the
-/// breakpoint and watchpoint registers (op0 2, op1 0, CRn 0, op2 4 to 7).
-fn is_debug(id: SysReg) -> bool {
-    let numbered = id.op0() == 2 && id.op1() == 0 && id.crn() == 0 && id.op2() >= 4;
-    id == SysReg::MDSCR_EL1 || numbered
 }

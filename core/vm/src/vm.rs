@@ -1,8 +1,10 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
 use crate::call::{affinity_of, index_of};
+use crate::trng::Random;
 use crate::{
-    Counters, Ending, Entry, Life, Machine, PhysicalTimer, Power, Requests, StopReason, Wish,
+    Counters, DebugControl, Ending, Entry, Life, Machine, PhysicalTimer, Power, Requests,
+    StopReason, Wish,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_config::VmConfig;
@@ -38,16 +40,7 @@ pub struct Vm {
     pub(crate) alarm: AtomicU64,
     counters: [Counters; MAX_VCPUS],
     stop_reason: Mutex<Option<StopReason>>,
-}
-
-/// How much of self-hosted debug a vCPU was given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DebugAccess {
-    /// Nothing yet: every access exits.
-    #[default]
-    Trapped,
-    /// The registers are in the CPU while the vCPU is.
-    Given,
+    pub(crate) random: Mutex<Random>,
 }
 
 /// A vCPU's part of the core: touched by the pCPU that runs it alone.
@@ -57,12 +50,8 @@ pub struct Vcpu {
     pub id: VcpuId,
     /// The emulated physical timer.
     pub timer: PhysicalTimer,
-    /// What it was given of debug.
-    pub debug: DebugAccess,
-    /// MDSCR_EL1 while debug is trapped; in the CPU from when it is given.
-    pub mdscr: u64,
-    /// The OS lock (OSLSR_EL1.OSLK), set at reset.
-    pub os_lock: bool,
+    /// Its debug registers that are no breakpoints.
+    pub debug: DebugControl,
     /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
     pub rearm: bool,
 }
@@ -74,9 +63,7 @@ impl Vcpu {
         Self {
             id,
             timer,
-            debug: DebugAccess::Trapped,
-            mdscr: 0,
-            os_lock: true,
+            debug: DebugControl::RESET,
             rearm: false,
         }
     }
@@ -118,6 +105,7 @@ impl Vm {
             alarm: AtomicU64::new(u64::MAX),
             counters: Default::default(),
             stop_reason: Mutex::new(None),
+            random: Mutex::default(),
         }
     }
 

@@ -13,7 +13,7 @@ pub struct Hostile {
     job: smp::Job,
 }
 
-const ALL: [Hostile; 8] = [
+const ALL: &[Hostile] = &[
     hostile("mask", mask),
     hostile("sgi-storm", sgi_storm),
     hostile("wfi-storm", wfi_storm),
@@ -21,6 +21,9 @@ const ALL: [Hostile; 8] = [
     hostile("mmio-storm", mmio_storm),
     hostile("console-storm", console_storm),
     hostile("crash", crash),
+    hostile("garble", garble),
+    hostile("timer-resets", timer_resets),
+    hostile("vector-storm", vector_storm),
     hostile("idle", idle),
 ];
 
@@ -29,8 +32,8 @@ const fn hostile(name: &'static str, job: smp::Job) -> Hostile {
 }
 
 /// The one with this name.
-pub fn named(name: &str) -> Option<Hostile> {
-    ALL.into_iter().find(|hostile| hostile.name == name)
+pub fn named(name: &str) -> Option<&'static Hostile> {
+    ALL.iter().find(|hostile| hostile.name == name)
 }
 
 impl Hostile {
@@ -147,6 +150,45 @@ fn console_storm(index: usize) {
 /// Goes to where no instruction is, with the vectors there too.
 fn crash(_: usize) {
     arch::crash(0x0b00_0000)
+}
+
+/// Takes its own translation away, so that neither its next instruction nor its vectors can be
+/// fetched: by a table that is a device, nothing, flash, or RAM with anything in it. The first vCPU
+/// resets the VM then.
+fn garble(index: usize) {
+    const ROOTS: [u64; 6] = [
+        platform::UART.get(),
+        gic::DIST,
+        0x0b00_0000,
+        0,
+        0xff_ffff_f000,
+        platform::RAM.get(),
+    ];
+    if index == 0 {
+        timer::sleep_until(2000, || false);
+        psci::system_reset();
+    }
+    let choice = timer::now() as usize / 64 + index;
+    arch::garble(ROOTS[choice % ROOTS.len()])
+}
+
+/// The first vCPU resets the machine again and again, while a timer interrupt of each other one
+/// waits that is never taken.
+fn timer_resets(index: usize) {
+    if index == 0 {
+        timer::spin(50_000);
+        psci::system_reset();
+    }
+    gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
+    write_sysreg!("cntv_cval_el0", timer::now());
+    write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+    arch::mask()
+}
+
+/// Executes erased flash, which is no code, with the vectors there too: it takes exceptions for
+/// ever, of which a hypervisor sees none.
+fn vector_storm(_: usize) {
+    arch::crash(platform::FLASH.get())
 }
 
 /// Sleeps: the control, which harms nobody.

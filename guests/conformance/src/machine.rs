@@ -1,7 +1,7 @@
 //! What the cases need to know of the machine.
 
 use crate::tree::{self, Area, Arguments, Host, MAX_AREAS};
-use hanok_types::GicVersion;
+use hanok_types::{GicVersion, platform};
 use heapless::Vec;
 
 /// The machine as the cases need to know it.
@@ -20,6 +20,8 @@ pub struct Machine {
     pub devices: Vec<Area, MAX_AREAS>,
     /// The device tree itself.
     pub tree: Area,
+    /// Random bytes of the tree: `rng-seed` and `kaslr-seed`.
+    pub seeds: [&'static [u8]; 2],
 }
 
 impl Machine {
@@ -31,8 +33,9 @@ impl Machine {
             ram_size: arguments.ram.size,
             host: tree::host(arguments),
             gic: arguments.gic.version(),
-            devices: arguments.devices.clone(),
+            devices: devices(arguments),
             tree: arguments.tree,
+            seeds: arguments.seeds,
         }
     }
 
@@ -44,8 +47,28 @@ impl Machine {
         }
     }
 
+    /// Whether a device of the board's is its own (`conformance.device=yes`).
+    pub fn has_own_device(&self) -> bool {
+        let own = platform::PASS_THROUGH.get();
+        self.devices.iter().any(|area| area.start == own)
+    }
+
     /// The first address above RAM.
     pub fn ram_end(&self) -> u64 {
         self.ram + self.ram_size
     }
+}
+
+/// Those that the tree names at its root; and behind them, with `conformance.device=yes`, the one
+/// of the board's that the VM has for itself.
+fn devices(arguments: &Arguments) -> Vec<Area, MAX_AREAS> {
+    let mut devices = arguments.devices.clone();
+    let own = Area {
+        start: platform::PASS_THROUGH.get(),
+        size: 0x1000,
+    };
+    if arguments.value("conformance.device=") == Some("yes") {
+        assert!(devices.push(own).is_ok(), "too many devices");
+    }
+    devices
 }

@@ -8,9 +8,12 @@
 //!
 //! Boot arguments: `conformance.run=all` or names separated by commas (a name ending in
 //! `*` stands for all that begin so), `conformance.run=reset-loop` to mark memory and reset
-//! for ever, `conformance.run=off-all` to turn every CPU off, `conformance.run=sweep` to look at
+//! for ever, `conformance.run=device-lives` for the same with a device of the board's,
+//! `conformance.run=off-all` to turn every CPU off, `conformance.run=places` to say where everything
+//! was loaded, `conformance.run=ids` to say what the ID registers hold, `conformance.run=sweep` to look at
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
 //! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
+//! `conformance.run=registers` to fill every register and see whether it stays so ([`crossing`]),
 //! or one of the hostile things of [`hostile`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
 
@@ -24,6 +27,7 @@ mod case;
 
 mod arch;
 mod cases;
+mod crossing;
 mod fuzz;
 mod hostile;
 mod machine;
@@ -43,7 +47,9 @@ fn guest_main(tree: u64) -> ! {
     let arguments = unsafe { tree::Arguments::read(tree) };
     match arguments {
         Ok(arguments) => {
+            let found = arch::crossing::first_look();
             hanok_guest_runtime::install(&arguments);
+            crossing::remember(&found);
             cases::canary::first_look(arguments.cpus);
             gic::init_distributor();
             gic::init_cpu(0);
@@ -69,6 +75,7 @@ fn run(arguments: &tree::Arguments) {
     );
     match tree::selection(arguments) {
         Selection::ResetLoop => cases::canary::reset_loop(&machine),
+        Selection::DeviceLives => cases::pass_through::lives(&machine),
         Selection::Sweep => sweep::run(&machine),
         Selection::Hold => {
             let spoil = arguments.value("conformance.spoil=") == Some("yes");
@@ -79,12 +86,43 @@ fn run(arguments: &tree::Arguments) {
             let options = fuzz::Options::new(|key| arguments.value(key));
             fuzz::run(&machine, &options)
         }
+        Selection::Places => places(arguments),
+        Selection::Ids => ids(),
+        Selection::Registers => {
+            let options = crossing::Options::new(|key| arguments.value(key));
+            crossing::run(&machine, options)
+        }
         Selection::OffAll => off_all(machine.cpus),
         Selection::Cases(names) => {
             let (passed, failed) = cases::run(&machine, names);
             println!("conformance: {passed} passed, {failed} failed");
         }
     }
+}
+
+/// Says what the boot loader left where, for a person or a test to compare.
+fn places(arguments: &tree::Arguments) {
+    println!(
+        "places: image {:#x}, handed {:#x}, tree {:#x}",
+        boot::load_address(),
+        boot::handed(),
+        arguments.tree.start
+    );
+    match &arguments.initramfs {
+        Some(area) => println!("places: initramfs {:#x} to {:#x}", area.start, area.end()),
+        None => println!("places: no initramfs"),
+    }
+}
+
+/// Says what the registers hold that tell of features: all of their space, with a meaning or not.
+fn ids() {
+    for (crm, op2) in (1..8).flat_map(|crm| (0..8).map(move |op2| (crm, op2))) {
+        match arch::cases::feature_id(crm, op2) {
+            Ok(value) => println!("id: {crm} {op2} {value:#x}"),
+            Err(fault) => println!("FAIL id: {crm} {op2}: {fault:?}"),
+        }
+    }
+    println!("id: done");
 }
 
 /// Starts every other CPU for nothing but to turn itself off, and turns this one off.

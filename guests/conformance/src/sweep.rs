@@ -15,7 +15,7 @@ use crate::probe::{Fault, class, status};
 use crate::tree::Area;
 use crate::{boot, mmio, mmu, timer};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use hanok_types::platform;
+use hanok_types::{GicVersion, platform};
 
 const PAGE: u64 = 4096;
 const BELOW: u64 = 1 << 32;
@@ -43,6 +43,23 @@ enum Given {
     Nothing,
 }
 
+/// Of a GICv2's two frames, where each begins and how many bytes of it answer.
+const GIC_V2: [(u64, u64); 2] = [
+    (platform::GIC_DIST.get(), platform::GIC_V2_DIST_SIZE),
+    (platform::GIC_V2_CPU.get(), platform::GIC_V2_CPU_SIZE),
+];
+
+/// The devices of the tree, each as long as it answers: of a GICv2's frames not all that the tree
+/// names does (`gicv2-frames`).
+fn devices(machine: &Machine) -> impl Iterator<Item = Area> + '_ {
+    machine.devices.iter().map(|area| {
+        let mut frames = GIC_V2.iter().filter(|_| machine.gic == GicVersion::V2);
+        let frame = frames.find(|(start, _)| *start == area.start);
+        let size = frame.map_or(area.size, |(_, answers)| *answers);
+        Area { size, ..*area }
+    })
+}
+
 fn given(machine: &Machine, address: u64) -> Given {
     if machine.memory().contains(address) {
         return Given::Memory;
@@ -50,7 +67,7 @@ fn given(machine: &Machine, address: u64) -> Given {
     if FLASH.contains(address) {
         return Given::Flash;
     }
-    let mut devices = machine.devices.iter().chain(core::iter::once(&VIRTIO));
+    let mut devices = devices(machine).chain(core::iter::once(VIRTIO));
     match devices.any(|device| device.contains(address)) {
         true => Given::Device,
         false => Given::Nothing,
@@ -158,6 +175,7 @@ fn look(machine: &Machine, page: u64, pattern: &Pattern<'_>, report: &mut Report
             report.devices += 1;
             let value = report.answers(page, 4, read(page, 4));
             report.answers(page, 4, write(page, 4, 0));
+            let value = value.and(report.answers(page, 4, read(page, 4)));
             if value.is_some_and(|value| value != 0xffff_ffff) {
                 report.flash_written += 1;
             }
@@ -197,13 +215,13 @@ fn look_at_memory(page: u64, pattern: &Pattern<'_>, report: &mut Report) {
 /// Both edges of all that was given, inside and outside, in each width.
 fn edges(machine: &Machine, report: &mut Report) {
     let all = [machine.memory(), FLASH, VIRTIO];
-    for area in all.iter().chain(&machine.devices) {
+    for area in all.into_iter().chain(devices(machine)) {
         for width in WIDTHS {
             // A GICv2's CPU interface is the real one's, which takes words (IHI 0048B, 4.1.4).
             let words_alone = area.start == platform::GIC_V2_CPU.get() && width != 4;
-            let memory = area == &machine.memory();
+            let memory = area == machine.memory();
             if !words_alone && (memory || access::DEVICE_WIDTHS.contains(&width)) {
-                inside(area, width, report);
+                inside(&area, width, report);
             }
             if let Some(before) = area.start.checked_sub(width) {
                 outside(machine, before, width, report);

@@ -9,6 +9,12 @@ pub enum Selection<'a> {
     Cases(&'a str),
     /// Mark memory, and reset.
     ResetLoop,
+    /// Say where everything was loaded.
+    Places,
+    /// Say what the registers hold that tell of features.
+    Ids,
+    /// Look at the board's device that the VM has, and reset.
+    DeviceLives,
     /// Turn every CPU off.
     OffAll,
     /// Look at every address.
@@ -16,9 +22,11 @@ pub enum Selection<'a> {
     /// Hold a pattern in memory until a key comes, then look whether it is there.
     Hold,
     /// Harm others.
-    Hostile(Hostile),
+    Hostile(&'static Hostile),
     /// Try everything.
     Fuzz,
+    /// Fill every register, and look whether it stays so.
+    Registers,
 }
 
 /// Which promise counts.
@@ -34,10 +42,14 @@ pub enum Host {
 pub fn selection(arguments: &Arguments) -> Selection<'static> {
     match arguments.value("conformance.run=") {
         Some("reset-loop") => Selection::ResetLoop,
+        Some("ids") => Selection::Ids,
+        Some("places") => Selection::Places,
+        Some("device-lives") => Selection::DeviceLives,
         Some("off-all") => Selection::OffAll,
         Some("sweep") => Selection::Sweep,
         Some("hold") => Selection::Hold,
         Some("fuzz") => Selection::Fuzz,
+        Some("registers") => Selection::Registers,
         Some(names) => match hostile::named(names) {
             Some(hostile) => Selection::Hostile(hostile),
             None => Selection::Cases(names),

@@ -4,6 +4,7 @@
 use crate::cpu::{MAX_CPUS, STACK_SIZE};
 use crate::tree::Area;
 use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[repr(C, align(4096))]
 pub(crate) struct Stacks(UnsafeCell<[[u8; STACK_SIZE]; MAX_CPUS]>);
@@ -18,6 +19,15 @@ unsafe extern "C" {
     fn secondary_entry();
     static _start: u8;
     static _end: u8;
+}
+
+/// What the register of the boot protocol held that has the device tree's address.
+pub(crate) static HANDED: AtomicUsize = AtomicUsize::new(0);
+
+/// What the register of Linux's boot protocol held that has the device tree's address (X0, in 32
+/// bit R2): zero for an ELF file.
+pub fn handed() -> u64 {
+    HANDED.load(Relaxed) as u64
 }
 
 /// Where the image runs.

@@ -37,8 +37,14 @@ unsafe extern "Rust" {
 }
 
 /// The primary CPU's Rust entry.
-extern "C" fn primary(tree: u64) -> ! {
+extern "C" fn primary(handed: u64) -> ! {
     cpu::install(0);
+    boot::HANDED.store(handed as usize, core::sync::atomic::Ordering::Relaxed);
+    // As an ELF file, or out of flash, it is handed nothing: the tree is where RAM starts.
+    let tree = match handed {
+        0 => hanok_types::platform::RAM.get(),
+        handed => handed,
+    };
     guest_main(tree)
 }
 

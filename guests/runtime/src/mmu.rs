@@ -90,6 +90,20 @@ pub fn map_table_at(physical: u64) -> u64 {
     WINDOW + (2 << 20)
 }
 
+/// Makes the tables say that the window's first 2 MiB are translated by a table at `physical`, and
+/// leaves what CPUs have cached of them as it is.
+pub fn lead_window_to(physical: u64) {
+    WINDOW_2.set(0, physical | TABLE);
+}
+
+/// Undoes [`lead_window_to`].
+pub fn restore_window() {
+    WINDOW_2.set(0, 0);
+    flush();
+    window();
+    flush();
+}
+
 fn page(slot: usize) -> u64 {
     WINDOW + slot as u64 * PAGE
 }

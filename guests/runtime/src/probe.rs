@@ -66,6 +66,8 @@ pub mod class {
     pub const DATA: u64 = 0x25;
     /// Misaligned stack pointer.
     pub const SP_ALIGNMENT: u64 = 0x26;
+    /// Breakpoint, same level.
+    pub const BREAKPOINT: u64 = 0x31;
     /// Software step, same level.
     pub const STEP: u64 = 0x33;
     /// BRK of AArch64.

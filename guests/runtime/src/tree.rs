@@ -47,6 +47,10 @@ pub struct Machine {
     pub devices: Vec<Area, MAX_AREAS>,
     /// The tree itself.
     pub tree: Area,
+    /// The initramfs, where there is one.
+    pub initramfs: Option<Area>,
+    /// Random bytes: `rng-seed` and `kaslr-seed`; empty where the tree has none.
+    pub seeds: [&'static [u8]; 2],
 }
 
 impl Machine {
@@ -79,6 +83,8 @@ impl Machine {
                 start: tree,
                 size: blob.len() as u64,
             },
+            initramfs: root.initramfs(),
+            seeds: ["rng-seed", "kaslr-seed"].map(|name| root.seed(name)),
         })
     }
 
@@ -115,6 +121,22 @@ impl Root {
         let chosen = self.node.children().find(|node| node.name() == "chosen")?;
         let text = property(&chosen, "bootargs")?;
         core::str::from_utf8(text.split(|byte| *byte == 0).next()?).ok()
+    }
+
+    /// Where the boot loader put one (Linux, Documentation/arch/arm64/booting.rst).
+    fn initramfs(&self) -> Option<Area> {
+        let chosen = self.node.children().find(|node| node.name() == "chosen")?;
+        let start = number(property(&chosen, "linux,initrd-start")?);
+        let end = number(property(&chosen, "linux,initrd-end")?);
+        let size = end.checked_sub(start)?;
+        Some(Area { start, size })
+    }
+
+    fn seed(&self, name: &str) -> &'static [u8] {
+        let chosen = self.node.children().find(|node| node.name() == "chosen");
+        chosen
+            .and_then(|node| property(&node, name))
+            .unwrap_or_default()
     }
 
     fn cpus(&self) -> usize {

@@ -34,19 +34,22 @@ pub enum Command {
     #[command(after_help = RUN_HELP)]
     Run(RunArgs),
     /// Check a description: every error with its line, its reason and what mends it.
-    #[command(after_help = "Example:\n  hanok check systems/demo.toml")]
+    #[command(after_help = CHECK_HELP)]
     Check {
         /// The description.
         file: PathBuf,
     },
     /// Build one image of a system: hypervisor, its tree, the guests' images.
-    #[command(after_help = "Example:\n  hanok build systems/demo.toml -o demo.img")]
+    #[command(after_help = BUILD_HELP)]
     Build {
         /// The description.
         file: PathBuf,
         /// Where the image goes.
         #[arg(short, long)]
         output: PathBuf,
+        /// The image's key.
+        #[command(flatten)]
+        key: KeyArgs,
     },
     /// List the boards.
     #[command(after_help = "Example:\n  hanok boards")]
@@ -78,6 +81,39 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
+}
+
+const CHECK_HELP: &str = "\
+Says all that can be known without booting. What would have to be downloaded for that is named,
+and left out.
+
+Example:
+  hanok check systems/demo.toml
+
+Exit codes:
+  0  sound    2  the description cannot be read    3  refused: each line says why and what mends it";
+
+const BUILD_HELP: &str = "\
+Example:
+  hanok build systems/demo.toml -o demo.img
+
+Exit codes:
+  0  built             3  the description is refused, or a build failed
+  2  wrong usage       8  a download or an installation failed
+  10 the image cannot be written: no such folder, no permission, a full disk";
+/// The key of an image.
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    /// The image's random key, 64 hexadecimal digits, instead of a new one: the same description
+    /// then gives the same image. Who knows it may guess guests' seeds.
+    #[arg(
+        long,
+        value_name = "HEX",
+        env = "HANOK_BUILD_KEY",
+        hide_env_values = true
+    )]
+    #[arg(value_parser = crate::key::parse)]
+    pub build_key: Option<hanok_system::BuildKey>,
 }
 
 const RUN_HELP: &str = "\
@@ -112,6 +148,7 @@ Exit codes:
   4  the time of --timeout was over   8  a download or an installation failed
   5  a VM was stopped for what it     9  the VMs powered off before the
      did                                 awaited text came
+  10 what is to be written cannot be (no such folder, no permission, a full disk)
   130  interrupted by a signal";
 
 const TEST_HELP: &str = "\
@@ -140,10 +177,12 @@ Examples:
   hanok sched check systems/schedule.toml
   hanok sched check systems/schedule.toml --html schedule.html
   hanok sched check systems/schedule.toml --json >schedule.json
+  hanok sched check carts.xml --csv schedule.csv
 
 Exit codes:
   0  all deadlines are kept           3  the description is refused, or a deadline
-  2  wrong usage                         is not shown to be kept: it says which";
+  2  wrong usage                         is not shown to be kept: it says which
+  10 the page cannot be written";
 
 /// The subcommands of `sched`.
 #[derive(Debug, Subcommand)]
@@ -159,7 +198,7 @@ pub enum SchedCommand {
 /// Arguments of `sched check`.
 #[derive(Debug, Args)]
 pub struct SchedCheckArgs {
-    /// The description.
+    /// The description; one that ends in `.xml` is read as the tool CARTS has it.
     pub file: PathBuf,
     /// Print everything as JSON, the certificate too.
     #[arg(long)]
@@ -167,6 +206,9 @@ pub struct SchedCheckArgs {
     /// Write a page with drawings of demand, supply and bandwidth.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write components and tasks, with what is proven of them, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
 }
 
 const BENCH_HELP: &str = "\
@@ -185,7 +227,7 @@ Exit codes:
   0  everything was measured          8  a download or an installation failed
   1  a side failed: the report says   130  interrupted by a signal
      which, and its console's end
-  2  wrong usage
+  2  wrong usage                      10  the results cannot be written
   3  a build failed";
 
 /// Arguments of `bench`.
@@ -209,7 +251,7 @@ pub struct BenchArgs {
     #[arg(long, value_delimiter = ',', value_parser = figure)]
     pub figures: Vec<&'static Figure>,
     /// How often everything is measured, to see whether it is always the same.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, allow_hyphen_values = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
     /// Once, lmbench's rounds too, and only native and Hanok with a GICv3, where nothing else
     /// is said.
@@ -295,15 +337,15 @@ pub struct RunArgs {
     #[arg(long)]
     pub cpu: Option<String>,
     /// The board's number of cores.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = cores)]
     pub cores: Option<u64>,
     /// The board's memory, such as 2G.
-    #[arg(long, value_parser = |text: &str| crate::system::parse_size(text).map_err(|e| format!("{e:#}")))]
+    #[arg(long, allow_hyphen_values = true, value_parser = |text: &str| crate::system::parse_size(text).map_err(|e| format!("{e:#}")))]
     pub memory: Option<u64>,
     /// One more argument for QEMU (repeatable).
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub qemu_arg: Vec<String>,
-    /// Wait for a debugger on port 1234 before the first instruction.
+    /// Wait for a debugger on port 1234 of this PC before the first instruction.
     #[arg(long)]
     pub gdb: bool,
     /// Print QEMU's command line, build and start nothing.
@@ -321,6 +363,9 @@ pub struct RunArgs {
     /// Make time a count of instructions, and every run like the one before.
     #[arg(long)]
     pub icount: bool,
+    /// The image's key.
+    #[command(flatten)]
+    pub key: KeyArgs,
     /// Let this script sit at the console.
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
@@ -334,7 +379,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TEXT")]
     pub until: Option<String>,
     /// End without success after this many seconds.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     pub timeout: Option<f64>,
 }
 
@@ -349,6 +394,11 @@ pub struct TestArgs {
     /// The slow tests and scenarios, too.
     #[arg(long)]
     pub all: bool,
+}
+
+fn cores(text: &str) -> Result<u64, String> {
+    let cores = text.parse().ok().filter(|cores| *cores > 0);
+    cores.ok_or_else(|| "a board has at least one core".to_owned())
 }
 
 fn console(text: &str) -> Result<(String, PathBuf), String> {
@@ -403,5 +453,17 @@ mod tests {
         assert_eq!(run.console, [("linux".to_owned(), PathBuf::from("a.txt"))]);
         assert_eq!(run.qemu_arg, ["-d", "int"]);
         assert!(Cli::try_parse_from(["hanok", "run", "--console", "x"]).is_err());
+        for (option, value) in [
+            ("--cores", "0"),
+            ("--cores", "-3"),
+            ("--memory", "-1M"),
+            ("--timeout", "-x"),
+        ] {
+            let error = Cli::try_parse_from(["hanok", "run", option, value])
+                .unwrap_err()
+                .to_string();
+            let what = format!("invalid value '{value}' for '{option}");
+            assert!(error.contains(&what) && !error.contains("tip:"), "{error}");
+        }
     }
 }

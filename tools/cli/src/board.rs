@@ -212,12 +212,15 @@ fn with_cores(store: &Store, path: &Path, cores: u64) -> Result<PathBuf> {
 /// refuses devices that it cannot have. QEMU is asked, since it changes even a tree that it
 /// is given; what it said is kept in the cache.
 pub fn tree(store: &Store, system: &Description) -> Outcome<Option<Vec<u8>>> {
-    if !system.needs_board_tree() {
+    if !system.looks_at_board_tree() {
         return Ok(None);
     }
     let tools = Start::default().tools(store, system)?;
     let tree = tools.dumped(store, system).blame(Code::Qemu)?;
-    let found = hanok_system::check_devices(system, &tree);
+    let mut found = hanok_system::check_board_tree(system, &tree);
+    if found.is_empty() {
+        found = hanok_system::check_devices(system, &tree);
+    }
     match found.is_empty() {
         true => Ok(Some(tree)),
         false => Err(system::refused(found)),

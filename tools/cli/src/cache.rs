@@ -5,10 +5,15 @@
 //! beside and renamed. One process at a time changes it, by a lock on a file. What a
 //! reference such as `debian:6.1` was resolved to is kept in `resolved.toml`, so that a
 //! second run needs no network.
+//!
+//! What is in the cache is believed, unpacked and run, so that nobody else may put anything
+//! there: folders belong to the user and are writable by nobody else, and no link of another
+//! user's leads to them or from them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -38,12 +43,19 @@ pub struct Cache {
 impl Cache {
     /// The cache of this user, made if it is not there.
     pub fn open() -> Result<Self> {
-        let dir = place()?;
-        fs::create_dir_all(dir.join("tmp"))
-            .with_context(|| format!("cannot make the cache folder {}", dir.display()))?;
-        Ok(Self {
-            dir: dir.canonicalize()?,
-        })
+        Self::at(&place()?)
+    }
+
+    fn at(dir: &Path) -> Result<Self> {
+        let mut make = DirBuilder::new();
+        make.recursive(true).mode(0o700);
+        let what = || format!("cannot make the cache folder {}", dir.display());
+        no_foreign_links(dir)?;
+        make.create(dir).with_context(what)?;
+        let dir = dir.canonicalize()?;
+        guarded(&dir)?;
+        make.create(dir.join("tmp")).with_context(what)?;
+        Ok(Self { dir })
     }
 
     /// `name` inside the cache.
@@ -75,7 +87,14 @@ impl Cache {
     /// What an interrupted one left half done goes: only who holds the lock makes such files.
     pub fn lock(&self) -> Result<File> {
         use rustix::fs::{FlockOperation, flock};
-        let file = File::create(self.path("lock"))?;
+        let path = self.path("lock");
+        let mut open = File::options();
+        // Not where a link leads: what is there would be truncated, or held.
+        let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        open.write(true).create(true).custom_flags(no_link);
+        let file = open
+            .open(&path)
+            .with_context(|| format!("cannot open {}", path.display()))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             eprintln!("Waiting for another hanok that is filling the cache ...");
             flock(&file, FlockOperation::LockExclusive)?;
@@ -89,7 +108,8 @@ impl Cache {
     /// What `reference` was resolved to, if that is still in the cache.
     pub fn resolved(&self, reference: &str) -> Option<Resolved> {
         let found = self.stamps().remove(reference)?;
-        self.path(&found.path).exists().then_some(found)
+        let data = fs::symlink_metadata(self.path(&found.path)).ok()?;
+        (is_inside(&found.path) && data.is_dir()).then_some(found)
     }
 
     /// Remembers what `reference` was resolved to.
@@ -107,6 +127,7 @@ impl Cache {
         self.stamps()
             .into_values()
             .map(|resolved| resolved.path)
+            .filter(|path| is_inside(path))
             .collect()
     }
 
@@ -125,6 +146,96 @@ impl Cache {
         let text = fs::read_to_string(self.path("resolved.toml")).unwrap_or_default();
         toml::from_str(&text).unwrap_or_default()
     }
+}
+
+/// Whether a path stays inside the folder that it counts from.
+fn is_inside(path: &Path) -> bool {
+    let mut parts = path.components();
+    parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// What is said of a cache that others can change.
+fn refused(path: &Path, why: &str, dir: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "the cache of downloads is not safe to use: {} {why}\n  \
+         why: what is in the cache is unpacked and run, and others could put something there\n  \
+         fix: make it yours alone (chown, then chmod 700 {}), or name another folder by HANOK_CACHE",
+        path.display(),
+        dir.display()
+    )
+}
+
+fn is_ours(data: &Metadata) -> bool {
+    data.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// On the way to `dir` only links of the user's own, or of root's, are followed.
+fn no_foreign_links(dir: &Path) -> Result<()> {
+    let dir = std::path::absolute(dir)?;
+    for path in dir.ancestors() {
+        let Ok(data) = fs::symlink_metadata(path) else {
+            continue;
+        };
+        if data.is_symlink() && !is_ours(&data) && data.uid() != 0 {
+            return Err(refused(path, "is a link that another user made", &dir));
+        }
+    }
+    Ok(())
+}
+
+/// That `dir` and what is in its folders belong to the user, and that nobody else can write there.
+fn guarded(dir: &Path) -> Result<()> {
+    let data = fs::symlink_metadata(dir)?;
+    if !is_ours(&data) {
+        return Err(refused(dir, "belongs to another user", dir));
+    }
+    if data.mode() & 0o022 != 0 {
+        return Err(refused(dir, "can be written by others", dir));
+    }
+    // Where nobody else can enter, it does not matter what else they could do.
+    let entered = data.mode() & 0o011 != 0;
+    for path in entries_of(dir)? {
+        let data = guarded_entry(&path, entered, dir)?;
+        let below = if data.is_dir() {
+            entries_of(&path)?
+        } else {
+            Vec::new()
+        };
+        for path in below {
+            guarded_entry(&path, entered, dir)?;
+        }
+    }
+    Ok(())
+}
+
+fn guarded_entry(path: &Path, entered: bool, dir: &Path) -> Result<Metadata> {
+    let data = match fs::symlink_metadata(path) {
+        Ok(data) => data,
+        // Another hanok has just put it away.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(fs::symlink_metadata(dir)?);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if data.is_symlink() {
+        return Err(refused(path, "is a link", dir));
+    }
+    if !is_ours(&data) {
+        return Err(refused(path, "belongs to another user", dir));
+    }
+    if entered && data.mode() & 0o022 != 0 {
+        return Err(refused(path, "can be written by others", dir));
+    }
+    Ok(data)
+}
+
+fn entries_of(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", dir.display())),
+    };
+    entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 /// A short name for `text`: the start of its SHA-256.
@@ -157,10 +268,7 @@ mod tests {
 
     fn cache() -> (TempDir, Cache) {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("tmp")).unwrap();
-        let cache = Cache {
-            dir: dir.path().to_owned(),
-        };
+        let cache = Cache::at(dir.path()).unwrap();
         (dir, cache)
     }
 
@@ -205,5 +313,47 @@ mod tests {
             fs::read_to_string(cache.path("qemu/10/file")).unwrap(),
             "new"
         );
+    }
+
+    fn refused(dir: &Path, word: &str) {
+        let error = format!("{:#}", Cache::at(dir).unwrap_err());
+        assert!(
+            error.contains(word) && error.contains("HANOK_CACHE"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_cache_that_others_can_change_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let (dir, cache) = cache();
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        mode(dir.path(), 0o777).unwrap();
+        refused(dir.path(), "can be written by others");
+        mode(dir.path(), 0o755).unwrap();
+        fs::create_dir(cache.path("packages")).unwrap();
+        mode(&cache.path("packages"), 0o775).unwrap();
+        refused(dir.path(), "packages can be written by others");
+        mode(dir.path(), 0o700).unwrap();
+        Cache::at(dir.path()).unwrap();
+        let victim = tempfile::NamedTempFile::new().unwrap();
+        fs::write(victim.path(), "mine").unwrap();
+        symlink(victim.path(), cache.path("lock")).unwrap();
+        refused(dir.path(), "lock is a link");
+        assert!(cache.lock().is_err(), "it is not followed either");
+        assert_eq!(fs::read_to_string(victim.path()).unwrap(), "mine");
+        fs::remove_file(cache.path("lock")).unwrap();
+        symlink("/", cache.path("packages/k")).unwrap();
+        refused(dir.path(), "packages/k is a link");
+    }
+
+    #[test]
+    fn a_stamp_leads_nowhere_else() {
+        let (_dir, cache) = cache();
+        for path in ["/", "../", "packages/../../x"] {
+            cache.remember("debian:6.1", &resolved(path)).unwrap();
+            assert_eq!(cache.resolved("debian:6.1"), None, "{path}");
+            assert!(cache.all_resolved().is_empty(), "{path}");
+        }
     }
 }

@@ -29,6 +29,8 @@ pub enum Code {
     Setup = 8,
     /// The VMs powered off before the text or the script's step that was awaited.
     EndedEarly = 9,
+    /// What was to be written could not be: no such folder, no permission, a full disk.
+    Output = 10,
     /// Interrupted by a signal.
     Interrupted = 130,
 }

@@ -17,10 +17,15 @@ mod console;
 mod exit;
 mod image;
 mod initramfs;
+mod key;
 mod machine;
+mod outputs;
 mod overrides;
 mod process;
 mod repo;
+mod run_image;
+mod scratch;
+mod signals;
 mod system;
 mod test;
 mod ui;
@@ -30,6 +35,8 @@ pub mod parsers {
     pub use crate::apt::index::parse as apt_index;
     pub use crate::apt::sources::{parse_deb822, parse_list};
     pub use crate::console::demux::{Channel, Demux, Piece, Receiver, frame, select};
+    pub use crate::console::filter::Filter;
+    pub use crate::console::modes::Modes;
     pub use crate::console::outbox::Outbox;
     pub use crate::console::script::parse as script;
     pub use crate::test::scenario::Scenario;
@@ -45,7 +52,13 @@ use exit::{Blame, Code, Outcome};
 /// The command: its arguments to its exit code.
 pub fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
-        Ok(code) => code.into(),
+        Ok(code) => match (code, ui::lost()) {
+            (Code::Success, Some(error)) => {
+                eprintln!("{} cannot write the output: {error}", ui::red("error:"));
+                Code::Output.into()
+            }
+            _ => code.into(),
+        },
         Err(failure) => {
             eprintln!("{} {:#}", ui::red("error:"), failure.error);
             failure.code.into()
@@ -64,8 +77,11 @@ fn dispatch(cli: Cli) -> Outcome {
     let root = repo::root().blame(Code::Usage)?;
     match cli.command {
         Command::Run(args) => commands::run::run(&root, &args, cli.yes),
-        Command::Check { file } => commands::check(&root, &file, cli.yes),
-        Command::Build { file, output } => commands::build(&root, &file, &output, cli.yes),
+        Command::Check { file } => commands::check::run(&root, &file, cli.yes),
+        Command::Build { file, output, key } => {
+            let key = key::of_image(key.build_key, false)?;
+            commands::build(&root, &file, &output, &key, cli.yes)
+        }
         Command::Boards => commands::boards(&root),
         Command::Setup { update } => commands::setup(&root, update, cli.yes),
         Command::Test(args) => test::run(&root, &args, cli.yes),

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Result, bail};
 use hanok_system::Architecture;
 
 use crate::console::script::Step;
@@ -46,6 +47,24 @@ fn common(command: &mut Command) {
 pub fn words(append: &str, framed: bool) -> String {
     let frame = if framed { "hanok.console=framed " } else { "" };
     format!("{frame}{append}").trim_end().to_owned()
+}
+
+/// The hypervisor's own words. What else is among a boot loader's words is not for it.
+const WORDS: [&str; 2] = ["hanok.console", "hanok.selftest"];
+
+/// Refuses words of the hypervisor's that it does not know: it would pass them over.
+pub fn check_words(append: &str) -> Result<()> {
+    for word in append.split_whitespace() {
+        let name = word.split('=').next().unwrap_or_default();
+        if name.starts_with("hanok.") && !WORDS.contains(&name) {
+            bail!(
+                "--append: the hypervisor has no word {name}\n  why: it knows {}\n  \
+                 fix: mend the word, or remove it",
+                WORDS.join(" and ")
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What gets the image of a system onto its board.
@@ -183,10 +202,14 @@ pub fn native(command: &mut Command, guest: &Native) {
     }
 }
 
+/// Where QEMU's gdb stub listens: who reaches it reads and writes all of the board, so that it
+/// is this PC alone (`-s` is every address).
+pub const GDB: &str = "127.0.0.1:1234";
+
 /// Adds what the command line asks for besides.
 pub fn extras(command: &mut Command, args: &[String], gdb: bool) {
     if gdb {
-        command.args(["-s", "-S"]);
+        command.args(["-gdb", &format!("tcp:{GDB}"), "-S"]);
     }
     command.args(args);
 }
@@ -269,6 +292,21 @@ mod tests {
             "booti 0x400000 - ${fdtcontroladdr}\r",
         ];
         assert_eq!(typed, wanted);
+    }
+
+    #[test]
+    fn unknown_words_of_the_hypervisor_s_are_refused() {
+        assert!(check_words("quiet hanok.selftest=panic hanok.console=framed").is_ok());
+        let error = check_words("hanok.bogus=1").unwrap_err().to_string();
+        assert!(error.contains("no word hanok.bogus"), "{error}");
+        assert!(check_words("hanok.selftests=panic").is_err());
+    }
+
+    #[test]
+    fn a_debugger_is_awaited_on_this_pc_alone() {
+        let mut command = Command::new("qemu");
+        extras(&mut command, &["-d".to_owned()], true);
+        assert_eq!(typed(&command), "qemu -gdb tcp:127.0.0.1:1234 -S -d");
     }
 
     #[test]

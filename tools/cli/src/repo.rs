@@ -32,10 +32,7 @@ fn is_root(dir: &Path) -> bool {
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let dir = path.parent().context("a file needs a folder")?;
     std::fs::create_dir_all(dir)?;
-    let mut draft = tempfile::NamedTempFile::new_in(dir)?;
-    std::io::Write::write_all(&mut draft, bytes)?;
-    draft.persist(path)?;
-    Ok(())
+    crate::outputs::put(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Where cargo puts what it builds.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use hanok_system::{
-    Architecture, Artifacts, Boot, Description, Diagnostic, Files, FirmwareRef, InitramfsRef,
-    KernelRef, Modules,
+    Architecture, Artifacts, Boot, BuildKey, Description, Diagnostic, DtbRef, Files, FirmwareRef,
+    InitramfsRef, KernelRef, Key, Modules,
 };
 
 use crate::artifacts::kernel::KernelSpec;
@@ -14,7 +14,7 @@ use crate::artifacts::qemu::{self, Qemu};
 use crate::artifacts::{Store, u_boot};
 use crate::cargo;
 use crate::exit::{Blame, Code, Failure, Outcome, failure};
-use crate::initramfs::modules::Selection;
+use crate::initramfs::modules::{NoModule, Selection};
 use crate::overrides::Overrides;
 
 /// Where the boards are described.
@@ -24,6 +24,7 @@ pub fn boards_dir(root: &Path) -> PathBuf {
 
 /// Reads and checks a description, with what is changed about it.
 pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Description> {
+    readable(file)?;
     let boards = boards_dir(root);
     let found = match fs::read_to_string(file) {
         Ok(text) if *overrides != Overrides::default() => {
@@ -40,6 +41,44 @@ pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Descript
         return Err(failure(Code::Usage, what));
     }
     Ok(system)
+}
+
+/// That a description can be read. One that cannot is the command line's fault, not its own.
+pub fn readable(file: &Path) -> Outcome<()> {
+    let opened = fs::metadata(file).and_then(|data| match data.is_file() {
+        true => fs::File::open(file).map(drop),
+        false => Err(std::io::Error::other("it is no file")),
+    });
+    opened
+        .with_context(|| format!("cannot read the description {}", file.display()))
+        .blame(Code::Usage)
+}
+
+/// What a system is described and made of, as far as it is named by paths.
+pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
+    let board = boards_dir(root).join(format!("{}.toml", system.board.name));
+    let mut all = vec![
+        ("the description".to_owned(), system.path.clone()),
+        ("the board's description".to_owned(), board),
+    ];
+    if let Some(DtbRef::Path(path)) = &system.board.qemu.dtb {
+        all.push(("the board's device tree".to_owned(), path.clone()));
+    }
+    for vm in &system.vms {
+        match &vm.boot {
+            Boot::Kernel(KernelRef::Path(path)) => {
+                all.push((format!("the kernel of VM {}", vm.name), path.clone()));
+            }
+            Boot::Firmware(FirmwareRef::Path(path)) => {
+                all.push((format!("the firmware of VM {}", vm.name), path.clone()));
+            }
+            _ => {}
+        }
+        if let Some(InitramfsRef::Path(path)) = &vm.initramfs {
+            all.push((format!("the initramfs of VM {}", vm.name), path.clone()));
+        }
+    }
+    all
 }
 
 /// All that is wrong, as one error.
@@ -107,6 +146,74 @@ pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<V
         .iter()
         .map(|of_vm| resolve_vm(root, store, of_vm))
         .collect()
+}
+
+/// The same for a description, whose lines are named where something is wrong.
+pub fn resolve_of(root: &Path, store: &Store, system: &Description) -> Outcome<Vec<Resolved>> {
+    let artifacts = system.artifacts();
+    agree(store, &wanted(&artifacts))?;
+    let all = artifacts.iter().enumerate();
+    all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)))
+        .collect()
+}
+
+fn resolve_one(
+    root: &Path,
+    store: &Store,
+    system: &Description,
+    (vm, artifacts): (usize, &Artifacts),
+) -> Outcome<Resolved> {
+    resolve_vm(root, store, artifacts).map_err(|failure| {
+        match failure.error.downcast_ref::<NoModule>() {
+            Some(NoModule(name)) => {
+                let what = format!("the kernel has no module \"{name}\"");
+                let why =
+                    "none of its package has this name; it may be built in, or of another kernel";
+                let remedy = "remove it from `initramfs-modules`, or mend the name";
+                refused(vec![system.refusal(
+                    vm,
+                    Key::Initramfs,
+                    [&what, why, remedy],
+                )])
+            }
+            None => failure,
+        }
+    })
+}
+
+/// What of a description is not in the cache, in words.
+pub fn missing(store: &Store, system: &Description) -> Vec<String> {
+    let wanted = wanted(&system.artifacts()).into_iter();
+    let missing = wanted.filter(|(reference, _)| store.cache.resolved(reference).is_none());
+    missing.map(|(_, words)| words).collect()
+}
+
+/// Refuses what is wrong with the VMs of which everything is there.
+pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcome<()> {
+    let mut files = Vec::new();
+    for (vm, artifacts) in system.artifacts().iter().enumerate() {
+        let mut wanted = wanted(std::slice::from_ref(artifacts)).into_iter();
+        files.push(
+            match wanted.all(|(name, _)| store.cache.resolved(&name).is_some()) {
+                true => {
+                    let resolved = resolve_one(root, store, system, (vm, artifacts))?;
+                    Some(read(&resolved).blame(Code::Refused)?)
+                }
+                false => None,
+            },
+        );
+    }
+    match system.check_files(&files) {
+        found if found.is_empty() => Ok(()),
+        found => Err(refused(found)),
+    }
+}
+
+/// Tells what is sound, and yet not what a reader would take it for.
+pub fn tell_notes(system: &Description) {
+    for note in system.notes() {
+        eprintln!("note: {note}");
+    }
 }
 
 /// Asks, once a run, before the first download.
@@ -211,12 +318,13 @@ fn selection(modules: &Modules) -> Selection {
 }
 
 /// Builds the hypervisor and the image of the whole system.
-/// `tree` is the board's own tree, where the description needs it.
+/// `tree` is the board's own tree, where the description needs it; `key` as of [`crate::key`].
 pub fn build(
     root: &Path,
     system: &Description,
     resolved: &[Resolved],
     tree: Option<&[u8]>,
+    key: &BuildKey,
 ) -> Outcome<Vec<u8>> {
     let hypervisor = cargo::hypervisor_of(root, system.board.architecture());
     let hypervisor = hypervisor.blame(Code::Refused)?;
@@ -225,7 +333,7 @@ pub fn build(
         .map(read)
         .collect::<Result<Vec<_>>>()
         .blame(Code::Refused)?;
-    system.build(hypervisor, &files, tree).map_err(refused)
+    system.build(hypervisor, &files, tree, key).map_err(refused)
 }
 
 fn read(resolved: &Resolved) -> Result<Files> {

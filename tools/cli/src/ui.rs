@@ -4,6 +4,7 @@
 //! depends on colour, and there is none off a terminal or where NO_COLOR is set.
 
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -116,10 +117,41 @@ pub fn agree(what: &str, yes: bool) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
 }
 
+/// How long the last word may take: somebody has to read what comes before it on the same pipe.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A last line on stderr, whose reader is not waited for long.
+pub fn last_word(text: String) {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        eprintln!("{text}");
+        let _ = tell.send(());
+    });
+    let _ = told.recv_timeout(PATIENCE);
+}
+
+/// The first line that could not be written.
+static LOST: OnceLock<std::io::Error> = OnceLock::new();
+
 /// A line of what the command produces, on stdout. A reader that has gone away (`| head`)
-/// has all it wanted, so that a broken pipe is no error.
+/// has all it wanted, so that a broken pipe is no error; any other one is told at the end.
 pub fn line(text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    if let Err(error) = writeln!(std::io::stdout(), "{text}")
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        let _ = LOST.set(error);
+    }
+}
+
+/// Why a line could not be written, if one could not.
+pub fn lost() -> Option<&'static std::io::Error> {
+    LOST.get()
+}
+
+/// `text` of others for people: without what is no character, or a command to the terminal.
+pub fn plain(text: &str) -> String {
+    let shown = |c: &char| !c.is_control() && *c != char::REPLACEMENT_CHARACTER;
+    text.chars().filter(shown).collect()
 }
 
 /// `bytes` for people: "68 MB".

@@ -1,7 +1,8 @@
 //! What the `hanok` command reads: apt's files, scripts, scenarios, and the framed line.
 
 use hanok_cli::parsers::{
-    Channel, Demux, Piece, Scenario, apt_index, frame, parse_deb822, parse_list, script, select,
+    Channel, Demux, Filter, Modes, Piece, Scenario, apt_index, frame, parse_deb822, parse_list,
+    script, select,
 };
 
 fn text(data: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -72,7 +73,8 @@ pub(crate) fn scenario_seeds() -> Vec<Vec<u8>> {
     files.into_iter().map(read).collect()
 }
 
-/// The framed line: what a VM says comes out as it was, however the bytes are cut.
+/// The framed line: what a VM says comes out as it was, however the bytes are cut; and what of
+/// it goes to a terminal.
 pub fn demultiplexer(data: &[u8]) {
     let (cut, said) = data
         .split_first()
@@ -91,4 +93,15 @@ pub fn demultiplexer(data: &[u8]) {
     assert_eq!(heard, said);
     // And what nobody framed has some answer.
     Demux::framed().feed(data);
+    // What of it goes to a terminal does not depend on the cut, and passes again unchanged.
+    let (first, second) = said.split_at(usize::from(cut) % (said.len() + 1));
+    let shown = for_terminal(&[said]);
+    assert_eq!(for_terminal(&[first, second]), shown);
+    assert_eq!(for_terminal(&[&shown]), shown);
+}
+
+fn for_terminal(parts: &[&[u8]]) -> Vec<u8> {
+    let (mut filter, mut modes) = (Filter::default(), Modes::of_person());
+    let pass = |part: &&[u8]| filter.pass(part, &mut modes);
+    parts.iter().flat_map(pass).collect()
 }

@@ -105,11 +105,12 @@ pub(crate) fn side_seeds() -> Vec<Vec<u8>> {
 
 pub(crate) fn unpack_seeds() -> Vec<Vec<u8>> {
     // seeds/text by each program.
-    let packed: [&[u8]; 6] = [
+    let packed: [&[u8]; 7] = [
         include_bytes!("../seeds/text.gz"),
         include_bytes!("../seeds/text.xz"),
         include_bytes!("../seeds/text.lzma"),
         include_bytes!("../seeds/text.lz4"),
+        include_bytes!("../seeds/text.lz4f"),
         include_bytes!("../seeds/text.lzo"),
         include_bytes!("../seeds/text.zst"),
     ];

@@ -47,6 +47,7 @@ fn is_small(model: &Model) -> bool {
         .iter()
         .all(|component| match component.plan {
             Plan::Given(interface) => short(interface.period),
+            Plan::Longest { period, .. } => short(period),
             Plan::Find { periods, .. } => match periods {
                 Periods::One(period) => short(period),
                 Periods::Range { most, .. } => short(most),

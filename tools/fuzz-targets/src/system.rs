@@ -93,7 +93,7 @@ pub fn kernel_image(data: &[u8]) {
         boot: kernel,
         initramfs: Some(b"an initramfs".to_vec()),
     };
-    match sound().build(&image(4096, 0x3_0123, true), &[files], None) {
+    match sound().build(&image(4096, 0x3_0123, true), &[files], None, &KEY) {
         Ok(image) => check_image(&image, data),
         Err(found) => refused(&found, SOUND),
     }
@@ -106,12 +106,12 @@ pub fn hypervisor_binary(data: &[u8]) {
         boot: kernel.clone(),
         initramfs: None,
     };
-    match sound().build(data, &[files], None) {
+    match sound().build(data, &[files], None, &KEY) {
         Ok(image) => {
             // Where the payload is, the header's `image_size`, the console and the sum are set.
-            let kept = |at: usize| !(16..24).contains(&at) && !(72..104).contains(&at);
-            let sum = hanok_config::sum(&data[104..]).to_le_bytes();
-            assert_eq!(image[96..104], sum);
+            let kept = |at: usize| !(16..24).contains(&at) && !(72..144).contains(&at);
+            let sum = hanok_config::sum(&image[80..data.len()]).to_le_bytes();
+            assert_eq!((&image[72..80], &image[112..144]), (&sum[..], &KEY[..]));
             assert!((0..data.len()).all(|at| !kept(at) || image[at] == data[at]));
             check_image(&image, &kernel);
         }
@@ -119,11 +119,14 @@ pub fn hypervisor_binary(data: &[u8]) {
     }
 }
 
+const KEY: hanok_system::BuildKey = [0x5a; 32];
+
 fn check_image(image: &[u8], kernel: &[u8]) {
-    let [total, offset, len] = [16, 72, 80].map(|at| number(image, at));
+    let [total, offset, len] = [16, 80, 88].map(|at| number(image, at));
     assert_eq!((total, offset + len), (image.len(), image.len()));
     let payload = &image[offset..];
-    let system = System::parse(payload, len as u64).expect("what the board reads");
+    let system = System::verified(payload, number(image, 104) as u64);
+    let system = system.expect("what the board reads");
     for blob in &system.vms[0].blobs {
         let bytes = &payload[blob.offset as usize..][..blob.len as usize];
         assert_eq!(sum(bytes), blob.sum);

@@ -6,7 +6,10 @@ use hanok_config::{
     Blob, BlobKind, BoardTree, Enable, Fault, Gic, HostDevice, HostTree, Line, PassThrough,
     Registers, Sum, System, VmConfig, assign, sum,
 };
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform};
+use hanok_memory::{Kept, Use};
+use hanok_types::{
+    Address, CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, PAGE_SIZE, Span, platform,
+};
 
 /// The payload that a system's blobs come from.
 const PAYLOAD: u64 = 0x1000_0000;
@@ -57,10 +60,96 @@ pub fn board_tree(data: &[u8]) {
         assert!(!redistributors.is_empty());
         assert!(stride.is_none_or(|stride| stride >= platform::GIC_REDIST_STRIDE));
     }
+    check_registers(&board);
+    check_plan(&board);
     // One input in four: writing a tree for a guest takes its time.
     if sum(data).is_multiple_of(4) {
         devices(data);
     }
+}
+
+/// No register that the hypervisor uses can be reached unaligned, or behind what is mapped.
+fn check_registers(board: &BoardTree<'_>) {
+    let used = |span: &Span<Hpa>, last: u64, bytes: u64| {
+        let mapped = span.len().next_multiple_of(4096);
+        assert!(
+            span.start().get().is_multiple_of(bytes) && last + bytes <= mapped,
+            "{span:?}"
+        );
+    };
+    match &board.gic {
+        // GICD_PIDR2; GICR_ICACTIVER0 of the second frame. Registers of 64 bits in both.
+        Gic::V3 {
+            distributor,
+            redistributors,
+            ..
+        } => {
+            used(distributor, 0xffe8, 8);
+            redistributors
+                .iter()
+                .for_each(|region| used(region, 0x1_0380, 8));
+        }
+        // GICD_SGIR, GICC_IIDR, GICH_LR63.
+        Gic::V2 {
+            distributor,
+            cpu,
+            virtualization,
+            ..
+        } => {
+            used(distributor, 0xf00, 4);
+            used(cpu, 0xfc, 4);
+            virtualization
+                .iter()
+                .for_each(|(control, _)| used(control, 0x1fc, 4));
+        }
+    }
+    // UARTICR, RTCDR.
+    board
+        .console
+        .iter()
+        .for_each(|port| used(&port.registers, 0x44, 4));
+    board.rtc.iter().for_each(|clock| used(clock, 0, 4));
+    for cpu in &board.cpus {
+        match cpu.enable {
+            Enable::SpinTable(at) => assert_eq!(at.get() % 8, 0),
+            Enable::SystemFlags(at) => assert_eq!(at.get() % 4, 0),
+            Enable::Psci | Enable::Unknown => {}
+        }
+    }
+}
+
+/// An image of two parts and a tree, at the start of RAM: where the hypervisor goes on, it has
+/// mapped them, each page once, and nothing that is reserved.
+fn check_plan(board: &BoardTree<'_>) {
+    let first = board.ram[0].start().align_up(4096).unwrap_or_default();
+    let part = |page: u64, pages: u64| {
+        let start = Hpa::new(first.get().saturating_add(page * 4096));
+        Span::new(start, pages * 4096).unwrap_or_default()
+    };
+    let kept = Kept {
+        own: part(512, 64),
+        payload: part(576, 100),
+        tree: part(256, 3),
+        reserved: &board.reserved,
+    };
+    if kept.conflict(&board.ram).is_some() {
+        return;
+    }
+    let mut read_only = 0;
+    for ram in &board.ram {
+        let mut end = Hpa::new(0);
+        let each = |span: Span<Hpa>, what| -> Result<(), ()> {
+            assert!(span.start() >= end && !span.overlaps(&kept.own));
+            end = span.end();
+            match what {
+                Use::ReadOnly => read_only += span.len() / 4096,
+                Use::Data => assert!(!board.reserved.iter().any(|kept| kept.overlaps(&span))),
+            }
+            Ok(())
+        };
+        assert_eq!(kept.each(*ram, each), Ok(()));
+    }
+    assert_eq!(read_only, 103);
 }
 
 /// What is found as a device can be given without taking anything of the hypervisor's, and

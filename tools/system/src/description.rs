@@ -68,6 +68,17 @@ pub(crate) struct Marks {
     pub(crate) memory: Mark,
     /// Each device's.
     pub(crate) devices: Vec<Mark>,
+    /// Its schedule's, where it has one.
+    pub(crate) schedule: Option<Mark>,
+}
+
+/// A key of a VM, for what is found out about it elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// `kernel` or `firmware`.
+    Boot,
+    /// `initramfs`, and what goes into it.
+    Initramfs,
 }
 
 /// A checked description.
@@ -180,6 +191,34 @@ pub(crate) fn system(
     Some((description, model))
 }
 
+/// The most cores that can be numbered.
+const MOST_CORES: u64 = 256;
+
+/// The schedule of a description that names no board: on as many cores as it says, or as its
+/// pools name. Nothing can be built of it.
+pub(crate) fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Schedule> {
+    // What only a board makes use of may be there.
+    reader.get(report, "cpu", "a CPU model", table::word);
+    reader.get(report, "memory", table::A_SIZE, table::size);
+    reader.get(report, "slice", table::A_TIME, table::time);
+    let cores = reader.get(report, "cores", "a number from 1 to 256", |value| {
+        table::number(value).filter(|cores| (1..=MOST_CORES).contains(cores))
+    });
+    let whole = reader.span.clone();
+    let drafts: Vec<Draft> = reader.tables(report, "vm", Draft::read).unwrap_or_default();
+    let schedule = reader.optional_table(report, "schedule", Whole::read);
+    rules::names(report, &drafts);
+    let named = schedule.iter().flat_map(Whole::named_cores);
+    let named = named.chain(drafts.iter().flat_map(Draft::named_cores));
+    let needed = named.max().map_or(1, |last| last.saturating_add(1));
+    let cores = cores.map_or(needed.min(MOST_CORES), |at| at.value);
+    let model = schedule::build(report, schedule.as_ref(), &drafts, cores);
+    if model.is_none() && report.found.is_empty() {
+        report.refuse(&whole, no_schedule());
+    }
+    model
+}
+
 fn no_schedule() -> Words {
     let what = "the system has no schedule";
     let why = "no VM has a [vm.schedule], and there is no [[schedule.group]]";
@@ -199,6 +238,12 @@ impl Description {
         self.vms.iter().any(|vm| !vm.devices.is_empty())
     }
 
+    /// Whether the board's own tree is to be looked at: it is needed, or a person chose it, so that
+    /// nobody knows yet what is in it.
+    pub fn looks_at_board_tree(&self) -> bool {
+        self.needs_board_tree() || self.board.qemu.dtb.is_some()
+    }
+
     /// What must be found before [`Self::build`], a VM each, in the description's order.
     pub fn artifacts(&self) -> Vec<Artifacts> {
         let of = |vm: &Vm| Artifacts {
@@ -208,6 +253,39 @@ impl Description {
             initramfs: vm.initramfs.clone(),
         };
         self.vms.iter().map(of).collect()
+    }
+
+    /// Whether a VM has a schedule of its own.
+    pub fn is_scheduled(&self) -> bool {
+        self.vms.iter().any(|vm| vm.marks.schedule.is_some())
+    }
+
+    /// What is wrong with a key of the VM of this place: what, why, and what mends it.
+    pub fn refusal(&self, vm: usize, key: Key, [what, why, remedy]: [&str; 3]) -> Diagnostic {
+        let marks = self.vms.get(vm).map(|vm| &vm.marks);
+        let mark = marks.map(|marks| match key {
+            Key::Boot => marks.boot,
+            Key::Initramfs => marks.initramfs,
+        });
+        let words = Words::new(what, why, remedy);
+        Diagnostic::at(&self.path, mark.unwrap_or_default(), words)
+    }
+
+    /// What is sound, and yet not what a reader would take it for.
+    pub fn notes(&self) -> Vec<Diagnostic> {
+        let marks = self.vms.iter().find_map(|vm| vm.marks.schedule);
+        let note = marks.map(|mark| {
+            let words = Words::new(
+                "[vm.schedule] is not enforced by the board yet",
+                format!(
+                    "the vCPUs of a core have their turns one after the other, of {} each",
+                    crate::time::show(self.slice.into())
+                ),
+                "give a VM with deadlines a core of its own; `hanok sched` says what its budgets need",
+            );
+            Diagnostic::at(&self.path, mark, words)
+        });
+        note.into_iter().collect()
     }
 
     /// The arguments of QEMU that make this board: machine, CPU, cores, memory and what the

@@ -118,13 +118,32 @@ impl<'d> Search<'d> {
             }
         }
         let Some(given) = assign(&host) else {
-            let what = "the VM's devices do not fit the virtual platform";
-            let why = "it has 32M for their registers, and 64 interrupts";
-            let mark = vm.marks.devices.first().copied().unwrap_or_default();
-            self.refuse(mark, Words::new(what, why, "give it fewer devices"));
+            self.do_not_fit(vm, &host);
             return VmDevices::default();
         };
         VmDevices { host, given }
+    }
+
+    /// Refuses devices that do not fit: the one that would not fit alone, or all together.
+    fn do_not_fit(&mut self, vm: &Vm, host: &[HostDevice]) {
+        let why = "a VM has 32M for their registers, and 64 interrupts";
+        let mut alone = vm.marks.devices.iter().zip(host);
+        let large = alone.find(|(_, device)| assign(std::slice::from_ref(*device)).is_none());
+        let (mark, words) = match large {
+            Some((mark, device)) => {
+                let what = format!(
+                    "device \"{}\" does not fit the virtual platform",
+                    device.name
+                );
+                (Some(mark), Words::new(what, why, "choose another device"))
+            }
+            None => {
+                let what = "the VM's devices do not fit the virtual platform together";
+                let mark = vm.marks.devices.first();
+                (mark, Words::new(what, why, "give it fewer devices"))
+            }
+        };
+        self.refuse(mark.copied().unwrap_or_default(), words);
     }
 
     /// The device `name` for `vm`.
@@ -132,8 +151,10 @@ impl<'d> Search<'d> {
         let device = self.tree.device(name);
         let device = device.map_err(|error| self.refused(name, &error))?;
         self.not_twice(&device, vm, name)?;
+        // First what being trusted does not mend: nobody is to trust a VM in vain.
+        neighbours(&device, vm, true)?;
         may_have(vm, &device)?;
-        self.neighbours(&device, vm)?;
+        neighbours(&device, vm, vm.trusted)?;
         let taken = device.clone();
         self.taken.push(Taken { device: taken, vm });
         Ok(device)
@@ -201,22 +222,29 @@ impl<'d> Search<'d> {
         }
         Ok(())
     }
+}
 
-    /// A page holds more than one device on many boards; who has the page has them all.
-    fn neighbours(&self, device: &HostDevice, vm: &Vm) -> Result<(), Words> {
-        let harmful = |works: bool, master: bool| works || (master && !vm.trusted);
-        let mut beside = device.neighbours.iter();
-        let Some(other) = beside.find(|other| harmful(other.works, other.is_bus_master)) else {
-            return Ok(());
-        };
-        let what = format!("device \"{}\" cannot be given alone", device.name);
-        let why = format!(
-            "its registers share a page of 4K with {}, and a VM is given whole pages",
-            other.path
-        );
-        let remedy = "choose a device with pages of its own";
-        Err(Words::new(what, why, remedy))
-    }
+/// A page holds more than one device on many boards; who has the page has them all.
+fn neighbours(device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> {
+    let harmful = |works: bool, master: bool| works || (master && !trusted);
+    let mut beside = device.neighbours.iter();
+    let Some(other) = beside.find(|other| harmful(other.works, other.is_bus_master)) else {
+        return Ok(());
+    };
+    let what = format!("device \"{}\" cannot be given alone", device.name);
+    let why = format!(
+        "its registers share a page of 4K with {}, and a VM is given whole pages",
+        other.path
+    );
+    let remedy = match other.works {
+        true => "choose a device with pages of its own".to_owned(),
+        false => format!(
+            "choose a device with pages of its own, or write `trusted = true` for VM {} if it may \
+             have that bus master, too",
+            vm.name
+        ),
+    };
+    Err(Words::new(what, why, remedy))
 }
 
 /// A bus master goes to a trusted VM alone.

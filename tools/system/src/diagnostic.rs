@@ -91,6 +91,8 @@ pub(crate) struct Mark {
 pub(crate) struct Report {
     pub(crate) path: PathBuf,
     text: String,
+    /// Where its lines begin: a large file has a mark for each of thousands of parts.
+    lines: Vec<usize>,
     pub(crate) found: Vec<Diagnostic>,
 }
 
@@ -99,6 +101,9 @@ impl Report {
         Self {
             path: path.to_path_buf(),
             text: text.to_owned(),
+            lines: core::iter::once(0)
+                .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+                .collect(),
             found: Vec::new(),
         }
     }
@@ -115,11 +120,10 @@ impl Report {
         while !self.text.is_char_boundary(end) {
             end -= 1;
         }
-        let before = &self.text[..end];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.lines.partition_point(|start| *start <= end).max(1);
         Mark {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            line,
+            column: self.text[self.lines[line - 1]..end].chars().count() + 1,
         }
     }
 }

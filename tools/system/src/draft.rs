@@ -24,6 +24,8 @@ pub(crate) struct Draft {
     pub(crate) cpus: Option<At<Vec<u64>>>,
     pub(crate) devices: Vec<At<String>>,
     pub(crate) schedule: Option<Placed>,
+    /// Where that stands.
+    pub(crate) schedule_span: Option<Range<usize>>,
     trusted: bool,
     autostart: bool,
 }
@@ -59,7 +61,11 @@ impl Draft {
         });
         let trusted = reader.get(report, "trusted", A_TRUTH, table::truth);
         let autostart = reader.get(report, "autostart", A_TRUTH, table::truth);
-        let schedule = reader.optional_table(report, "schedule", Placed::read);
+        let mut schedule_span = None;
+        let schedule = reader.optional_table(report, "schedule", |reader, report| {
+            schedule_span = Some(reader.span.clone());
+            Placed::read(reader, report)
+        });
         Self {
             span: reader.span.clone(),
             name,
@@ -72,9 +78,20 @@ impl Draft {
             cpus,
             devices: devices.map(|at| at.value).unwrap_or_default(),
             schedule,
+            schedule_span,
             trusted: trusted.is_some_and(|at| at.value),
             autostart: autostart.is_none_or(|at| at.value),
         }
+    }
+
+    /// The cores that it names.
+    pub(crate) fn named_cores(&self) -> impl Iterator<Item = u64> {
+        let own = self.cpus.iter().flat_map(|at| at.value.iter().copied());
+        let wish = self
+            .schedule
+            .iter()
+            .filter_map(|placed| placed.core.as_ref());
+        own.chain(wish.map(|at| at.value))
     }
 
     /// The VM, if everything it must have is there.
@@ -94,6 +111,7 @@ impl Draft {
                 initramfs: initramfs_mark.unwrap_or_default(),
                 memory: report.mark(&memory.span),
                 devices: devices.collect(),
+                schedule: self.schedule_span.as_ref().map(|span| report.mark(span)),
             },
             boot: boot.value,
             architecture,

@@ -10,13 +10,13 @@ use crate::board::Architecture;
 use crate::description::{Description, Files, Vm};
 use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
-use crate::kernel::{self, u32_at, u64_at};
+use crate::kernel::{self, Part, Protocol, u32_at, u64_at};
 use crate::layout::{self, Layout};
 use crate::source::Boot;
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
-use hanok_types::{CpuId, Ipa, PAGE_SIZE};
+use hanok_types::{Address, CpuId, Ipa, PAGE_SIZE, platform};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -32,21 +32,31 @@ const HEADERS: [Header; 2] = [
     },
 ];
 const INFO_MAGIC: usize = 64;
-const PAYLOAD_OFFSET: usize = 72;
-const PAYLOAD_LEN: usize = 80;
-const CONSOLE: usize = 88;
-const SUM: usize = 96;
-const INFO_END: usize = 104;
+const SUM: usize = 72;
+/// The sum is of all from here to the binary's end.
+const SUMMED: usize = 80;
+const PAYLOAD_OFFSET: usize = 80;
+const PAYLOAD_LEN: usize = 88;
+const CONSOLE: usize = 96;
+const SYSTEM_SUM: usize = 104;
+const KEY: usize = 112;
+const INFO_END: usize = 144;
+
+/// Random bytes that only this image has, on which its guests' random numbers rest among others;
+/// zeros where they are not to.
+pub type BuildKey = [u8; 32];
 
 impl Description {
     /// The image: `hypervisor` (its flat binary), the system's tree and the guests' images.
     /// `files` are what [`Self::artifacts`] asked for, in its order; `board_tree` is the
-    /// board's own tree, needed where [`Self::needs_board_tree`].
+    /// board's own tree, needed where [`Self::needs_board_tree`]. The same of all these, and of
+    /// the `key`, give the same image.
     pub fn build(
         &self,
         hypervisor: &[u8],
         files: &[Files],
         board_tree: Option<&[u8]>,
+        key: &BuildKey,
     ) -> Result<Vec<u8>, Vec<Diagnostic>> {
         let sound = hypervisor_size(hypervisor).map_err(|words| vec![self.whole(words)]);
         let (header, room) = sound?;
@@ -72,11 +82,14 @@ impl Description {
             (PAYLOAD_OFFSET, room),
             (PAYLOAD_LEN, payload.len),
             (CONSOLE, self.board.console),
-            (SUM, hanok_config::sum(&hypervisor[INFO_END..])),
+            (SYSTEM_SUM, sum(&payload.tree)),
         ];
         for (at, value) in fields {
             image[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
+        image[KEY..INFO_END].copy_from_slice(key);
+        let whole = sum(&image[SUMMED..hypervisor.len()]);
+        image[SUM..SUMMED].copy_from_slice(&whole.to_le_bytes());
         payload.append_to(&mut image);
         Ok(image)
     }
@@ -107,6 +120,15 @@ impl Description {
         let remedy = "give the VMs less, or raise the board's `memory`";
         let words = Words::new("too much memory", why, remedy);
         Err(Diagnostic::at(&self.path, mark, words))
+    }
+
+    /// What is wrong with those of the files that are there, a VM each in the description's
+    /// order: all that [`Self::build`] would say of them.
+    pub fn check_files(&self, files: &[Option<Files>]) -> Vec<Diagnostic> {
+        let pairs = self.vms.iter().zip(files);
+        let there = pairs.filter_map(|(vm, files)| Some((vm, files.as_ref()?)));
+        let refused = there.filter_map(|(vm, files)| Boots::of(self, vm, files).err());
+        refused.collect()
     }
 
     fn payload<'a>(
@@ -184,19 +206,30 @@ struct Guest<'a> {
 /// What a VM begins with.
 struct Boots<'a> {
     kind: BlobKind,
-    image: Cow<'a, [u8]>,
+    parts: Vec<Part<'a>>,
     initramfs: Option<&'a [u8]>,
     layout: Layout,
-    /// X0 of vCPU 0.
+    entry: Ipa,
+    /// X0 of vCPU 0, R2 in 32 bit.
     argument: u64,
 }
 
 impl<'a> Boots<'a> {
+    fn of(system: &Description, vm: &Vm, files: &'a Files) -> Result<Self, Diagnostic> {
+        match vm.boot {
+            Boot::Kernel(_) => Self::kernel(vm, files, &system.path),
+            Boot::Firmware(_) => Self::firmware(vm, files, &system.path),
+        }
+    }
+
     fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
         let kernel = kernel::recognise(&files.boot, vm.architecture);
         let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref();
+        if let Some(words) = kernel.refuses_initramfs().filter(|_| initramfs.is_some()) {
+            return Err(at(vm.marks.initramfs, words));
+        }
         if initramfs.is_some_and(<[u8]>::is_empty) {
             let words = Words::new("the initramfs is an empty file", "", "make it again");
             return Err(at(vm.marks.initramfs, words));
@@ -204,17 +237,20 @@ impl<'a> Boots<'a> {
         let len = initramfs.map(|bytes| bytes.len() as u64);
         let layout = layout::place(vm.memory, &kernel, len)
             .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
-        if !layout.initramfs_is_near() {
+        if !layout.initramfs_is_near(&kernel) {
             let why = "Linux wants it within 32G of the kernel";
             let words = Words::new("the initramfs is too large", why, "make it smaller");
             return Err(at(vm.marks.initramfs, words));
         }
+        // An ELF file looks for the tree, if it does, at the start of RAM.
+        let told = layout.tree.filter(|_| kernel.protocol != Protocol::Elf);
         Ok(Self {
             kind: BlobKind::Kernel,
-            image: kernel.image,
+            parts: kernel.parts,
             initramfs,
-            argument: layout.tree.get(),
             layout,
+            entry: kernel.entry,
+            argument: told.map_or(0, Address::get),
         })
     }
 
@@ -224,12 +260,17 @@ impl<'a> Boots<'a> {
         layout::firmware(&files.boot).map_err(|words| at(vm.marks.boot, words))?;
         let layout = layout::place_firmware(vm.memory)
             .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
+        let part = Part {
+            at: platform::FLASH,
+            bytes: Cow::Borrowed(&files.boot),
+        };
         Ok(Self {
             kind: BlobKind::Firmware,
-            image: Cow::Borrowed(&files.boot),
+            parts: vec![part],
             initramfs: None,
-            argument: 0,
             layout,
+            entry: platform::FLASH,
+            argument: 0,
         })
     }
 }
@@ -255,11 +296,8 @@ impl<'a> Guest<'a> {
         files: &'a Files,
         devices: &VmDevices,
     ) -> Result<Self, Diagnostic> {
-        let boots = match vm.boot {
-            Boot::Kernel(_) => Boots::kernel(vm, files, &system.path),
-            Boot::Firmware(_) => Boots::firmware(vm, files, &system.path),
-        };
-        Ok(Self::laid_out(system, vm, boots?, devices))
+        let boots = Boots::of(system, vm, files)?;
+        Ok(Self::laid_out(system, vm, boots, devices))
     }
 
     fn laid_out(system: &Description, vm: &Vm, boots: Boots<'a>, devices: &VmDevices) -> Self {
@@ -285,7 +323,7 @@ impl<'a> Guest<'a> {
                 name: vm.name.as_str().try_into().unwrap_or_default(),
                 cpus: vm.cpus.iter().map(|cpu| CpuId::new(*cpu)).collect(),
                 memory: layout.memory,
-                entry: layout.kernel,
+                entry: boots.entry,
                 argument: boots.argument,
                 blobs: heapless::Vec::new(),
                 devices: devices.given.clone(),
@@ -295,11 +333,14 @@ impl<'a> Guest<'a> {
             },
             bytes: Vec::new(),
         };
-        guest.add(boots.kind, layout.kernel, boots.image);
+        for part in boots.parts {
+            guest.add(boots.kind, part.at, part.bytes);
+        }
         if let (Some(bytes), Some(span)) = (boots.initramfs, layout.initramfs) {
             guest.add(BlobKind::Initramfs, span.start(), Cow::Borrowed(bytes));
         }
-        guest.add(BlobKind::DeviceTree, layout.tree, Cow::Owned(tree.bytes));
+        let Some(at) = layout.tree else { return guest };
+        guest.add(BlobKind::DeviceTree, at, Cow::Owned(tree.bytes));
         if let Some(blob) = guest.config.blobs.last_mut() {
             blob.seeds = tree.seeds.into_iter().collect();
             blob.host_address = tree.host_address;
@@ -307,7 +348,8 @@ impl<'a> Guest<'a> {
         guest
     }
 
-    /// Adds a blob, its place in the payload yet unknown. A VM has at most three of them.
+    /// Adds a blob, its place in the payload yet unknown. A VM never has more of them than fit:
+    /// `elf.rs` sees to that.
     fn add(&mut self, kind: BlobKind, load: Ipa, bytes: Cow<'a, [u8]>) {
         let blob = Blob {
             kind,

@@ -1,37 +1,126 @@
-//! Kernels: what a file is, by its magic numbers, and what a VM boots of it: the arm64 Image
-//! inside, or a zImage for 32-bit ARM as it is (`zimage.rs`).
+//! Kernels: what a file is, by its magic numbers, and what a VM boots of it, as QEMU's `-kernel`
+//! does: the arm64 Image inside, a zImage for 32-bit ARM as it is (`zimage.rs`), an ELF file by
+//! its segments (`elf.rs`), or a flat binary, which is what nothing else is.
 //!
 //! The formats are those of the Linux kernel's documentation: arch/arm64/booting.rst for the
-//! Image's header, arch/x86/boot.rst, arch/arm/boot for zImage, and the EFI zboot header;
-//! ELF from the gABI.
+//! Image's header, arch/x86/boot.rst, arch/arm/boot for zImage, and the EFI zboot header.
 
 use crate::board::Architecture;
 use crate::diagnostic::Words;
-use crate::zimage;
+use crate::{elf, unbootable, unpack, zimage};
+use hanok_types::{Ipa, platform};
 use std::borrow::Cow;
-use std::io::Read;
 
-/// Above this a compressed kernel is taken to be damaged or malicious.
+/// More memory than this no header claims that is right.
 const MAX_IMAGE: u64 = 512 << 20;
 
 /// Of the Image header's flags, bit 0: the kernel is big-endian.
 const BIG_ENDIAN: u64 = 1;
 
-/// A kernel: an uncompressed one for arm64, or a zImage.
+/// Where a flat binary, or an Image that does not say where, is loaded on QEMU, from the start of
+/// RAM.
+const FLAT: u64 = 0x8_0000;
+/// The first page of RAM is QEMU's boot loader's: a kernel that would be loaded into it is loaded
+/// this much further.
+const LOADER: u64 = 4096;
+const BEHIND_LOADER: u64 = 2 << 20;
+
+/// A kernel: what is loaded where, and how it begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kernel<'a> {
-    /// The file's bytes.
-    pub(crate) image: Cow<'a, [u8]>,
-    /// From a 2 MiB boundary to where it must be loaded, in bytes.
-    pub(crate) text_offset: u64,
-    /// Bytes of memory it takes from there, its uninitialised data included.
-    pub(crate) image_size: u64,
+    /// What is loaded, in the order of addresses.
+    pub(crate) parts: Vec<Part<'a>>,
+    /// The first instruction; bit 0 is set where that is of T32.
+    pub(crate) entry: Ipa,
+    /// Where its memory begins.
+    pub(crate) start: Ipa,
+    /// Where its memory ends, as far as QEMU knows it: it loads an initramfs behind that.
+    pub(crate) end: Ipa,
+    /// Where the memory ends that it writes before it looks at an initramfs or its tree: no less
+    /// than `end`.
+    pub(crate) reach: Ipa,
+    /// How it begins.
+    pub(crate) protocol: Protocol,
+}
+
+/// Bytes that are loaded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part<'a> {
+    /// Where they go.
+    pub(crate) at: Ipa,
+    /// What they are.
+    pub(crate) bytes: Cow<'a, [u8]>,
+}
+
+/// What the first CPU finds in its registers, and where the tree and the initramfs lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Linux's boot protocol: a register has the tree's address. A tree begins at a multiple of
+    /// this many bytes, and as many are kept for it.
+    Linux {
+        /// 2 MiB for arm64, which maps as much; for 32-bit ARM a page, and more is kept.
+        alignment: u64,
+    },
+    /// As QEMU starts an ELF file: zeros in the registers, the tree at the start of RAM.
+    Elf,
+}
+
+impl<'a> Kernel<'a> {
+    /// One in one piece, from `offset` in RAM on; it takes `size` bytes there, and writes up to
+    /// `reach`, counted from the start of RAM, before it looks at what lies there.
+    pub(crate) fn linux(
+        bytes: Cow<'a, [u8]>,
+        offset: u64,
+        size: u64,
+        reach: u64,
+        architecture: Architecture,
+    ) -> Self {
+        // No sum overflows: each is of numbers below 2^32.
+        let at = |offset: u64| Ipa::new(platform::RAM.get() + offset);
+        Self {
+            entry: at(offset),
+            start: at(offset),
+            end: at(offset + size),
+            reach: at(reach.max(offset + size)),
+            parts: vec![Part {
+                at: at(offset),
+                bytes,
+            }],
+            protocol: Protocol::linux(architecture),
+        }
+    }
+
+    /// Why there can be no initramfs beside it, if so.
+    pub(crate) fn refuses_initramfs(&self) -> Option<Words> {
+        (self.protocol == Protocol::Elf).then(|| {
+            Words::new(
+                "`initramfs` beside an ELF file",
+                "no register tells it of one, and QEMU's -kernel loads none either",
+                "remove it, or give a kernel that Linux's boot protocol starts",
+            )
+        })
+    }
+
+    /// How many bytes its memory has.
+    pub(crate) fn len(&self) -> u64 {
+        self.reach.get() - self.start.get()
+    }
+}
+
+impl Protocol {
+    fn linux(architecture: Architecture) -> Self {
+        let alignment = match architecture {
+            Architecture::Arm64 => 2 << 20,
+            Architecture::Arm => 4096,
+        };
+        Self::Linux { alignment }
+    }
 }
 
 /// What executes the kernel in a file's `bytes` on a board of this architecture: a 64-bit one
 /// runs 32-bit kernels, too.
 pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
-    match zimage::is_one(bytes) {
+    match zimage::is_one(bytes) || elf::is_arm(bytes) {
         true => Architecture::Arm,
         false => board,
     }
@@ -39,64 +128,26 @@ pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
 
 /// The kernel in a file's `bytes`, or why it cannot be one for a VM of this `architecture`.
 pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kernel<'_>, Words> {
+    if architecture == Architecture::Arm {
+        unbootable::kernel(bytes)?;
+    }
     match architecture {
-        Architecture::Arm64 => recognise_nested(Cow::Borrowed(bytes), 0),
-        Architecture::Arm => zimage::recognise(bytes),
+        Architecture::Arm64 => unpacked(unpack::whole(bytes)?),
+        Architecture::Arm if zimage::is_one(bytes) => zimage::recognise(bytes),
+        Architecture::Arm if elf::is_one(bytes) => elf::recognise(bytes, architecture),
+        Architecture::Arm => flat(Cow::Borrowed(bytes), architecture),
     }
 }
 
-fn recognise_nested(bytes: Cow<'_, [u8]>, depth: u32) -> Result<Kernel<'_>, Words> {
-    if has(&bytes, 56, b"ARM\x64") {
+fn unpacked(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
+    unbootable::kernel(&bytes)?;
+    if unpack::is_image(&bytes) {
         return image(bytes);
     }
-    let packed = has(&bytes, 0, &[0x1f, 0x8b]) || has(&bytes, 4, b"zimg");
-    if packed && depth < 3 {
-        return recognise_nested(Cow::Owned(unpack(&bytes)?), depth + 1);
+    if elf::is_one(&bytes) {
+        return elf::recognise(&bytes, Architecture::Arm64);
     }
-    Err(other(&bytes))
-}
-
-/// The bytes inside a gzip file or an EFI zboot image.
-fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Words> {
-    if !has(bytes, 4, b"zimg") {
-        return gunzip(bytes);
-    }
-    let [offset, size] = [8, 12].map(|at| u32_at(bytes, at).unwrap_or(0) as usize);
-    let end = offset.saturating_add(size);
-    let payload = bytes.get(offset..end).ok_or_else(damaged)?;
-    match has(bytes, 24, b"gzip") {
-        true => gunzip(payload),
-        false => Err(Words::new(
-            "this EFI zboot kernel is compressed with something else than gzip",
-            "only gzip is unpacked here",
-            "give the uncompressed Image, or one compressed with gzip",
-        )),
-    }
-}
-
-fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, Words> {
-    let mut image = Vec::with_capacity(unpacked_len(bytes));
-    let decoder = flate2::read::GzDecoder::new(bytes);
-    match decoder.take(MAX_IMAGE + 1).read_to_end(&mut image) {
-        Ok(len) if len as u64 <= MAX_IMAGE => Ok(image),
-        _ => Err(damaged()),
-    }
-}
-
-/// How many bytes a gzip file says it unpacks to, in its last word (RFC 1952, 2.3.1), cut
-/// to what deflate can make of it at all: so much is set aside, that it need not move.
-fn unpacked_len(bytes: &[u8]) -> usize {
-    let said = bytes.last_chunk().map_or(0, |len| u32::from_le_bytes(*len));
-    let most = bytes.len().saturating_mul(1032).min(MAX_IMAGE as usize);
-    (said as usize).min(most)
-}
-
-fn damaged() -> Words {
-    Words::new(
-        "this compressed kernel is damaged",
-        "it does not unpack to its end",
-        "download or build the kernel again",
-    )
+    flat(bytes, Architecture::Arm64)
 }
 
 fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
@@ -108,73 +159,120 @@ fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
             "give a kernel built with CONFIG_CPU_LITTLE_ENDIAN=y, such as \"debian:6.1\"",
         ));
     }
-    if image_size == 0 {
-        return Err(Words::new(
-            "this arm64 kernel is too old",
-            "its header does not say how much memory it needs (Linux before 3.17)",
-            "use a newer kernel",
-        ));
-    }
     let len = bytes.len() as u64;
-    if text_offset >= 2 << 20 || image_size > MAX_IMAGE || len > image_size {
+    // Linux before 3.17 does not say how much memory it takes, nor then where it is to lie.
+    let (offset, size) = match image_size {
+        0 => (FLAT, len),
+        _ => (text_offset, image_size.max(len)),
+    };
+    if offset > MAX_IMAGE || size > MAX_IMAGE {
         return Err(Words::new(
             "this arm64 kernel's header makes no sense",
             format!("text_offset {text_offset:#x}, image_size {image_size:#x}, file {len:#x}"),
             "download or build the kernel again",
         ));
     }
-    Ok(Kernel {
-        image: bytes,
-        text_offset,
-        image_size,
-    })
+    let offset = match offset < LOADER {
+        true => offset + BEHIND_LOADER,
+        false => offset,
+    };
+    let reach = offset + size;
+    Ok(Kernel::linux(
+        bytes,
+        offset,
+        size,
+        reach,
+        Architecture::Arm64,
+    ))
 }
 
-/// What a file is that is no arm64 kernel.
-fn other(bytes: &[u8]) -> Words {
-    let what = said(bytes);
-    Words::new(
-        what,
-        "the VM boots an arm64 Image (plain, gzip or EFI zboot), which has \"ARM\\x64\" at byte \
-         56, or a zImage for 32-bit ARM",
-        "give an arm64 kernel, such as \"debian:6.1\" or a build's arch/arm64/boot/Image",
-    )
+/// A program without a header, by Linux's boot protocol.
+fn flat(bytes: Cow<'_, [u8]>, architecture: Architecture) -> Result<Kernel<'_>, Words> {
+    if let Some(what) = what_else(&bytes, architecture) {
+        let (wanted, like) = match architecture {
+            Architecture::Arm64 => (
+                "an arm64 Image, plain, gzip or EFI zboot",
+                "arm64/boot/Image",
+            ),
+            Architecture::Arm => ("a zImage for 32-bit ARM", "arm/boot/zImage"),
+        };
+        return Err(Words::new(
+            what,
+            format!("the VM boots {wanted}, an ELF file, or a flat binary"),
+            format!("give such a file, \"debian:6.1\", or a build's arch/{like}"),
+        ));
+    }
+    let len = bytes.len() as u64;
+    let offset = match architecture {
+        Architecture::Arm64 => FLAT,
+        Architecture::Arm => zimage::OFFSET,
+    };
+    if len > MAX_IMAGE {
+        return Err(Words::new(
+            "this flat binary is too large",
+            format!("it has {len:#x} bytes; {MAX_IMAGE:#x} are taken"),
+            "give a smaller one, or load its data as an initramfs",
+        ));
+    }
+    Ok(Kernel::linux(
+        bytes,
+        offset,
+        len,
+        offset + len,
+        architecture,
+    ))
 }
 
-/// What a file is that is not what the VM boots, in words.
-pub(crate) fn said(bytes: &[u8]) -> String {
-    if zimage::is_one(bytes) {
-        "this kernel is a zImage for 32-bit ARM".to_owned()
-    } else if has(bytes, 56, b"ARM\x64") {
-        "this kernel is an Image for arm64".to_owned()
-    } else if has(bytes, 514, b"HdrS") {
-        "this kernel is a bzImage for x86".to_owned()
-    } else if has(bytes, 0, b"\x7fELF") {
-        elf(bytes)
-    } else if bytes.is_empty() {
-        "this kernel is an empty file".to_owned()
-    } else {
-        "this file is no kernel that is known here".to_owned()
+/// Beginnings of files that are no programs, and what they are.
+const NO_PROGRAMS: [(usize, &[u8], &str); 15] = [
+    (514, b"HdrS", "this kernel is a bzImage for x86"),
+    (0, b"MZ", "this file is a program for Windows or EFI"),
+    (
+        0,
+        b"\x27\x05\x19\x56",
+        "this kernel is a uImage, with a header for U-Boot",
+    ),
+    (
+        0,
+        b"\xd0\x0d\xfe\xed",
+        "this file is a device tree or a FIT image",
+    ),
+    (0, b"\xfd7zXZ\0", "this file is compressed with xz"),
+    (0, b"\x28\xb5\x2f\xfd", "this file is compressed with zstd"),
+    (0, b"BZh", "this file is compressed with bzip2"),
+    (0, b"\x04\x22\x4d\x18", "this file is compressed with lz4"),
+    (0, b"\x02\x21\x4c\x18", "this file is compressed with lz4"),
+    (0, b"\x1f\x8b", "this file is compressed with gzip"),
+    (0, b"070701", "this file is an initramfs"),
+    (0, b"!<arch>\n", "this file is an archive or a package"),
+    (0, b"PK\x03\x04", "this file is a zip archive"),
+    (0, b"hsqs", "this file is a file system"),
+    (0, b"QFI\xfb", "this file is a disk's image"),
+];
+
+/// What a file is that is no flat binary for this architecture, in words.
+fn what_else(bytes: &[u8], architecture: Architecture) -> Option<&'static str> {
+    if architecture == Architecture::Arm && unpack::is_image(bytes) {
+        return Some("this kernel is an Image for arm64");
+    }
+    if architecture == Architecture::Arm64 && zimage::is_one(bytes) {
+        return Some("this kernel is a zImage for 32-bit ARM");
+    }
+    let mut known = NO_PROGRAMS.iter();
+    if let Some((_, _, what)) = known.find(|(at, magic, _)| has(bytes, *at, magic)) {
+        return Some(what);
+    }
+    let readable = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r' | 0x80..);
+    match bytes {
+        [] => Some("this kernel is an empty file"),
+        _ if bytes.iter().all(readable) && std::str::from_utf8(bytes).is_ok() => {
+            Some("this file is a text, no program")
+        }
+        _ => None,
     }
 }
 
-fn elf(bytes: &[u8]) -> String {
-    let big_endian = has(bytes, 5, &[2]);
-    let machine = bytes.get(18..20).map_or(0, |machine| match big_endian {
-        true => u16::from_be_bytes([machine[0], machine[1]]),
-        false => u16::from_le_bytes([machine[0], machine[1]]),
-    });
-    let machine = match machine {
-        183 => "arm64",
-        40 => "32-bit ARM",
-        62 | 3 => "x86",
-        243 => "RISC-V",
-        _ => "another machine",
-    };
-    format!("this kernel is an ELF file for {machine}, not an Image")
-}
-
-fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
+pub(crate) fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
     bytes.get(at..).is_some_and(|rest| rest.starts_with(magic))
 }
 

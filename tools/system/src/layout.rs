@@ -1,29 +1,34 @@
-//! Where a VM's kernel, initramfs and tree go in its memory, by the boot protocol of arm64
-//! Linux (Documentation/arch/arm64/booting.rst).
+//! Where a VM's kernel, initramfs and tree go in its memory: where QEMU's `-kernel` puts them, as
+//! programs count on that, within what the boot protocols of Linux ask for
+//! (Documentation/arch/arm64/booting.rst, Documentation/arch/arm/booting.rst).
 
 use crate::diagnostic::Words;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Protocol};
 use crate::size::show;
+use crate::unbootable;
 use hanok_config::FIRMWARE_SIZE;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Span, platform};
 
-/// The kernel's base alignment; also the most a tree may have, and what it must not cross.
+/// What memory is handed out in; also the most a tree may have.
 const BLOCK: u64 = 2 << 20;
-/// Memory a guest needs beside what is loaded: below this no Linux comes up.
+/// Memory that is left to a guest beside what is loaded: as much as its kernel takes, and at most
+/// this. With less no Linux comes up.
 const WORKING_MEMORY: u64 = 32 << 20;
+/// An initramfs begins in the middle of RAM, or so far from its start where that is less.
+const MIDDLE: u64 = 128 << 20;
+/// What an ELF file leaves free at the start of RAM where it is to have a tree there.
+const TREE_ROOM: u64 = 0x1_0000;
 
 /// Where things go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// RAM.
     pub(crate) memory: Span<Ipa>,
-    /// The kernel's or firmware's first byte, which is its entry.
-    pub(crate) kernel: Ipa,
     /// The initramfs.
     pub(crate) initramfs: Option<Span<Ipa>>,
-    /// The tree: a block of its own, so that it crosses no boundary and a boot loader has
-    /// room to add to it.
-    pub(crate) tree: Ipa,
+    /// The tree, with nothing behind it in the 2 MiB from there on: a boot loader has room to add
+    /// to it. `None` where an ELF file takes the place in which it would be.
+    pub(crate) tree: Option<Ipa>,
 }
 
 /// What does not fit, in words.
@@ -41,29 +46,79 @@ pub(crate) fn place(
     kernel: &Kernel<'_>,
     initramfs: Option<u64>,
 ) -> Result<Layout, TooSmall> {
-    // None of these sums overflows: an image is at most 512 MiB, a file far below 2^63.
-    let kernel_start = platform::RAM.get().next_multiple_of(BLOCK) + kernel.text_offset;
-    let after_kernel = (kernel_start + kernel.image_size).next_multiple_of(PAGE_SIZE);
-    let initramfs_len = initramfs.unwrap_or(0);
-    let tree = (after_kernel + initramfs_len).next_multiple_of(BLOCK);
-    let needed = tree + BLOCK + WORKING_MEMORY - platform::RAM.get();
-    let span = Span::new(platform::RAM, memory).filter(|_| needed <= memory);
-    let Some(memory) = span else {
-        let why = format!(
-            "kernel {}, initramfs {}, tree {} and {} to work in do not fit {}",
-            show(kernel.image_size),
-            show(initramfs_len),
-            show(BLOCK),
-            show(WORKING_MEMORY),
-            show(memory),
-        );
-        return Err(TooSmall { needed, why });
+    let tried = |memory| match kernel.protocol {
+        Protocol::Linux { alignment } => linux(memory, kernel, initramfs, alignment),
+        Protocol::Elf => elf(memory, kernel),
     };
-    Ok(Layout {
+    if let Some(layout) = tried(memory) {
+        return Ok(layout);
+    }
+    let (working, initramfs) = (working_memory(kernel), initramfs.unwrap_or(0));
+    // With so much in the upper half, and as much below, everything fits.
+    let enough = 2 * (kernel.reach.get() - platform::RAM.get() + initramfs + working + 2 * BLOCK);
+    let sizes = 1..=enough.div_ceil(BLOCK);
+    let least = sizes
+        .map(|blocks| blocks * BLOCK)
+        .find(|size| tried(*size).is_some());
+    Err(TooSmall {
+        needed: least.unwrap_or(enough),
+        why: format!(
+            "kernel {} up to {}, initramfs {}, tree {} and {} to work in do not fit {}",
+            show(kernel.len()),
+            kernel.reach,
+            show(initramfs),
+            show(BLOCK),
+            show(working),
+            show(memory),
+        ),
+    })
+}
+
+/// What a guest is left beside what is loaded.
+fn working_memory(kernel: &Kernel<'_>) -> u64 {
+    match kernel.protocol {
+        Protocol::Linux { .. } => kernel.len().min(WORKING_MEMORY),
+        Protocol::Elf => 0,
+    }
+}
+
+/// As QEMU: the initramfs in the middle of RAM or at 128 MiB, but behind the kernel; the tree
+/// behind the initramfs, or in its place. `None` where that does not fit.
+fn linux(
+    memory: u64,
+    kernel: &Kernel<'_>,
+    initramfs: Option<u64>,
+    alignment: u64,
+) -> Option<Layout> {
+    let ram = platform::RAM.get();
+    let memory = Span::new(platform::RAM, memory)?;
+    let middle = ram + (memory.len() / 2).min(MIDDLE);
+    let start = middle
+        .max(kernel.reach.get())
+        .checked_next_multiple_of(PAGE_SIZE)?;
+    let len = initramfs.unwrap_or(0);
+    let tree = start
+        .checked_add(len)?
+        .checked_next_multiple_of(alignment)?;
+    let end = tree.checked_add(BLOCK)?;
+    let taken = kernel.len() + len + BLOCK;
+    let left = memory.len().checked_sub(taken)?;
+    let fits = end <= memory.end().get() && left >= working_memory(kernel);
+    fits.then(|| Layout {
         memory,
-        kernel: Ipa::new(kernel_start),
-        initramfs: initramfs.and_then(|len| Span::new(Ipa::new(after_kernel), len)),
-        tree: Ipa::new(tree),
+        initramfs: initramfs.and_then(|len| Span::new(Ipa::new(start), len)),
+        tree: Some(Ipa::new(tree)),
+    })
+}
+
+/// As QEMU: the tree at the start of RAM, if the program leaves that free.
+fn elf(memory: u64, kernel: &Kernel<'_>) -> Option<Layout> {
+    let memory = Span::new(platform::RAM, memory)?;
+    let free = kernel.start.get() - platform::RAM.get() >= TREE_ROOM;
+    (kernel.end <= memory.end()).then_some(Layout {
+        memory,
+        initramfs: None,
+        tree: free.then_some(platform::RAM),
     })
 }
 
@@ -77,14 +132,14 @@ pub(crate) fn place_firmware(memory: u64) -> Result<Layout, TooSmall> {
     };
     Ok(Layout {
         memory,
-        kernel: platform::FLASH,
         initramfs: None,
-        tree: platform::RAM,
+        tree: Some(platform::RAM),
     })
 }
 
 /// Whether these bytes can be a firmware.
 pub(crate) fn firmware(bytes: &[u8]) -> Result<(), Words> {
+    unbootable::firmware(bytes)?;
     let len = bytes.len() as u64;
     if len == 0 {
         let remedy = "make it again";
@@ -102,10 +157,10 @@ pub(crate) fn firmware(bytes: &[u8]) -> Result<(), Words> {
 }
 
 impl Layout {
-    /// Whether the initramfs lies as the protocol asks: with the kernel inside 32 GiB from
-    /// a multiple of 1 GiB.
-    pub(crate) fn initramfs_is_near(&self) -> bool {
-        let window = self.kernel.align_down(1 << 30).get() + (32 << 30);
+    /// Whether the initramfs lies as the protocol of arm64 asks: with the kernel inside 32 GiB
+    /// from a multiple of 1 GiB.
+    pub(crate) fn initramfs_is_near(&self, kernel: &Kernel<'_>) -> bool {
+        let window = kernel.start.align_down(1 << 30).get() + (32 << 30);
         self.initramfs.is_none_or(|span| span.end().get() <= window)
     }
 }

@@ -10,11 +10,13 @@
 #![forbid(unsafe_code)]
 
 mod board;
+mod board_tree;
 mod cores;
 mod description;
 mod devices;
 mod diagnostic;
 mod draft;
+mod elf;
 mod image;
 mod kernel;
 mod layout;
@@ -25,12 +27,17 @@ mod source;
 mod table;
 mod time;
 mod tree_cores;
+mod unbootable;
+mod unpack;
 mod zimage;
 
 pub use board::{Architecture, Board, Limits, Qemu, boards};
-pub use description::{Artifacts, Description, Files, Vm, load, parse};
+pub use board_tree::check_board_tree;
+pub use description::{Artifacts, Description, Files, Key, Vm, load, parse};
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
+pub use hanok_types::GicVersion;
+pub use image::BuildKey;
 pub use schedule::{Schedule, load_schedule, parse_schedule};
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
 pub use tree_cores::with_cores;

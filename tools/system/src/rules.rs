@@ -77,7 +77,11 @@ pub(crate) fn cores(report: &mut Report, board: &Board, cores: Option<At<u64>>) 
             Words::new(what, why, "choose a number in between"),
         );
     }
-    cores.value.min(limits.max)
+    // What was meant is not known: nothing else is to be refused for it.
+    match limits.allow(cores.value) {
+        true => cores.value,
+        false => limits.max,
+    }
 }
 
 pub(crate) fn memory(report: &mut Report, board: &Board, memory: Option<At<u64>>) -> u64 {
@@ -201,10 +205,17 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, board: Architecture) -> 
     }
     let initramfs = draft.initramfs.as_ref();
     let len = initramfs.and_then(|initramfs| match &initramfs.value {
-        InitramfsRef::Path(path) => bytes(report, &initramfs.span, "initramfs", path),
+        InitramfsRef::Path(path) => length(report, &initramfs.span, "initramfs", path),
         InitramfsRef::Busybox { .. } => None,
     });
-    let len = len.map(|bytes| bytes.len() as u64);
+    if let (Some(initramfs), Some(len), Some(memory)) = (initramfs, len, &draft.memory)
+        && len > memory.value
+    {
+        let what = format!("the initramfs has {}", size::show(len));
+        let why = format!("the VM has {} of memory", size::show(memory.value));
+        let remedy = "give another file, or the VM more memory";
+        report.refuse(&initramfs.span, Words::new(what, why, remedy));
+    }
     let Some(boot) = &draft.boot else {
         return architecture;
     };
@@ -248,6 +259,9 @@ fn kernel_file(
     match kernel {
         Err(words) => report.refuse(&boot.span, words),
         Ok(kernel) => {
+            if let (Some(words), Some(at)) = (kernel.refuses_initramfs(), &draft.initramfs) {
+                report.refuse(&at.span, words);
+            }
             if let Some(memory) = &draft.memory
                 && let Err(too_small) = layout::place(memory.value, &kernel, initramfs)
             {
@@ -301,6 +315,12 @@ pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
     };
     let guests = boards_dir.join("../guests");
     if is_program(&guests.join(name)) {
+        if !is_member(&boards_dir.join(".."), name) {
+            let what = format!("the guest \"{name}\" is not built with the repository");
+            let why = format!("guests/{name} is no member of the workspace in Cargo.toml");
+            let remedy = format!("add \"guests/{name}\" to its `members`");
+            report.refuse(&kernel.span, Words::new(what, why, remedy));
+        }
         return;
     }
     let mut known = guest_names(&guests);
@@ -312,6 +332,23 @@ pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
         None => "choose one of them, or give a path".to_owned(),
     };
     report.refuse(&kernel.span, Words::new(what, why, remedy));
+}
+
+/// Whether the guest in `guests/NAME` is a member of the repository's workspace. Without a
+/// workspace that can be read, cargo will say what is wrong.
+fn is_member(root: &Path, name: &str) -> bool {
+    let text = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
+    let Ok(manifest) = toml::from_str::<toml::Table>(&text) else {
+        return true;
+    };
+    let members = manifest
+        .get("workspace")
+        .and_then(|all| all.get("members")?.as_array());
+    let path = format!("guests/{name}");
+    members.is_none_or(|members| {
+        let mut members = members.iter().filter_map(toml::Value::as_str);
+        members.any(|member| member == path || member == "guests/*")
+    })
 }
 
 /// Whether a folder of `guests` holds a program, not what programs share.
@@ -329,8 +366,23 @@ fn guest_names(guests: &Path) -> Vec<String> {
 }
 
 fn bytes(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> Option<Vec<u8>> {
-    match read_file(path) {
-        Ok(bytes) => Some(bytes),
+    read_as(report, span, what, path, read_file)
+}
+
+/// How many bytes a file has.
+fn length(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> Option<u64> {
+    read_as(report, span, what, path, file_length)
+}
+
+fn read_as<T>(
+    report: &mut Report,
+    span: &Range<usize>,
+    what: &str,
+    path: &Path,
+    read: fn(&Path) -> std::io::Result<T>,
+) -> Option<T> {
+    match read(path) {
+        Ok(found) => Some(found),
         Err(error) => {
             let why = format!("{}: {error}", path.display());
             let remedy = "mend the path; it counts from the description's folder";
@@ -341,12 +393,24 @@ fn bytes(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> O
     }
 }
 
+/// No kernel and no firmware has a larger file. What is larger is not read.
+const LARGEST: u64 = 512 << 20;
+
 /// A device or a pipe may have no end, and none of them is an image.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("it is no file"));
+    if file_length(path)? > LARGEST {
+        let text = format!("it has more than {}", size::show(LARGEST));
+        return Err(std::io::Error::other(text));
     }
     std::fs::read(path)
+}
+
+fn file_length(path: &Path) -> std::io::Result<u64> {
+    let data = std::fs::metadata(path)?;
+    match data.is_file() {
+        true => std::fs::File::open(path).map(|_| data.len()),
+        false => Err(std::io::Error::other("it is no file")),
+    }
 }
 
 impl layout::TooSmall {

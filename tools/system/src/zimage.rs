@@ -5,8 +5,9 @@
 //! lie behind all that: how much it is, newer zImages say in a table of tags, of which the one of
 //! the kernel's size is read here (arch/arm/boot/compressed/vmlinux.lds.S).
 
+use crate::board::Architecture;
 use crate::diagnostic::Words;
-use crate::kernel::{Kernel, said, u32_at};
+use crate::kernel::{Kernel, u32_at};
 use std::borrow::Cow;
 
 /// Where the header's fields are.
@@ -20,14 +21,16 @@ const TAGS_MAGIC: u32 = 0x4545_4545;
 /// The tag of the kernel's size: where in the file the size of the unpacked kernel is, the size
 /// of its bss, and, since Linux 5.8, TEXT_OFFSET and the size of the unpacker's heap.
 const KERNEL_SIZE: u32 = 0x5a53_4c4b;
-/// Where the kernel is loaded, from the start of RAM.
-const OFFSET: u64 = 0x1_0000;
+/// Where the kernel, or a flat binary, is loaded on QEMU, from the start of RAM.
+pub(crate) const OFFSET: u64 = 0x1_0000;
 /// Where the kernel runs, from the start of RAM, where it does not say: TEXT_OFFSET.
 const TEXT_OFFSET: u32 = 0x8000;
 /// Room for the unpacker's stack, its heap, and what else it has.
 const SLACK: u64 = 1 << 20;
-/// What a program gets that does not say how much it takes.
+/// What a kernel gets that does not say how much it takes.
 const ASSUMED: u64 = 16 << 20;
+/// No Linux is smaller: what is, is a program that unpacks nothing.
+const SMALLEST: u64 = 1 << 20;
 /// More than that is a damaged header.
 const MOST: u64 = 256 << 20;
 
@@ -36,15 +39,8 @@ pub(crate) fn is_one(bytes: &[u8]) -> bool {
     u32_at(bytes, MAGIC_AT) == Some(MAGIC)
 }
 
-/// The zImage in a file's `bytes`, or why it cannot be one.
+/// The zImage in a file's `bytes`, for which [`is_one`] holds, or why it cannot be one.
 pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
-    if !is_one(bytes) {
-        return Err(Words::new(
-            said(bytes),
-            "the VM boots a zImage for 32-bit ARM, which has 0x016f2818 at byte 36",
-            "give a 32-bit kernel, such as \"debian:6.1\" or a build's arch/arm/boot/zImage",
-        ));
-    }
     let [start, end] = [START_AT, END_AT].map(|at| u64::from(u32_at(bytes, at).unwrap_or(0)));
     let len = bytes.len() as u64;
     // A program may need more memory than it has bytes; a kernel's tail may be padding.
@@ -56,7 +52,8 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
             "download or build the kernel again",
         ));
     }
-    let unpacked = unpacked(bytes).unwrap_or(ASSUMED);
+    let assumed = if len < SMALLEST { 0 } else { ASSUMED };
+    let unpacked = unpacked(bytes).unwrap_or(assumed);
     if unpacked > MOST {
         return Err(Words::new(
             "this zImage's table of tags makes no sense",
@@ -65,12 +62,9 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
         ));
     }
     // Unpacked from the start of RAM on, with the packed one behind it.
-    let image_size = (unpacked.max(OFFSET + size) + size + SLACK) - OFFSET;
-    Ok(Kernel {
-        image: Cow::Borrowed(bytes),
-        text_offset: OFFSET,
-        image_size,
-    })
+    let reach = unpacked.max(OFFSET + size) + size + SLACK;
+    let bytes = Cow::Borrowed(bytes);
+    Ok(Kernel::linux(bytes, OFFSET, size, reach, Architecture::Arm))
 }
 
 /// Where the unpacked kernel and its bss end, from the start of RAM, where the file says.
@@ -96,6 +90,7 @@ fn unpacked(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hanok_types::platform;
 
     fn zimage(len: usize, tags: &[u32]) -> Vec<u8> {
         let mut bytes = vec![0; len];
@@ -120,9 +115,10 @@ mod tests {
         bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
         assert_eq!(unpacked(&bytes), Some(0x50_8000));
         let kernel = recognise(&bytes).unwrap();
-        assert_eq!(kernel.text_offset, OFFSET);
-        let end = kernel.text_offset + kernel.image_size;
-        assert_eq!(end, 0x50_8000 + 0x1000 + SLACK);
+        let ram = platform::RAM.get();
+        assert_eq!(kernel.entry.get(), ram + OFFSET);
+        assert_eq!(kernel.end.get(), ram + OFFSET + 0x1000);
+        assert_eq!(kernel.reach.get(), ram + 0x50_8000 + 0x1000 + SLACK);
         let tag = [6, KERNEL_SIZE, 0xffc, 0x10_0000, 0x20_8000, 0x1_0000, 0];
         let mut bytes = zimage(0x1000, &tag);
         bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
@@ -131,16 +127,17 @@ mod tests {
 
     #[test]
     fn without_a_table_there_is_room_enough() {
-        let bytes = zimage(0x100, &[]);
+        let bytes = zimage(SMALLEST as usize, &[]);
         let kernel = recognise(&bytes).unwrap();
-        assert!(kernel.image_size > ASSUMED - OFFSET);
+        let ram = platform::RAM.get();
+        assert!(kernel.reach.get() > ram + ASSUMED);
+        let program = zimage(83 << 10, &[]);
+        assert!(recognise(&program).unwrap().reach.get() < ram + (2 << 20));
         assert_eq!(unpacked(&zimage(0x100, &[0])), None);
     }
 
     #[test]
     fn damaged_ones_are_refused() {
-        assert!(recognise(b"").is_err());
-        assert!(recognise(&[0; 0x100]).is_err());
         let mut bytes = zimage(0x100, &[4, KERNEL_SIZE, 0xfc, 0, 0]);
         bytes[0xfc..].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(recognise(&bytes).is_err(), "too large");

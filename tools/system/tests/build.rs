@@ -8,6 +8,8 @@ use hanok_config::{BlobKind, System, sum};
 use hanok_system::Files;
 use hanok_types::{Ipa, platform};
 
+const KEY: [u8; 32] = [0xa5; 32];
+
 fn files(initramfs: usize) -> Files {
     Files {
         boot: kernel(100_000, 0x12_3456),
@@ -18,7 +20,7 @@ fn files(initramfs: usize) -> Files {
 fn build(files: Files) -> Vec<u8> {
     let description = load(SOUND).unwrap();
     description
-        .build(&hypervisor(5000, 0x3_0123), &[files], None)
+        .build(&hypervisor(5000, 0x3_0123), &[files], None, &KEY)
         .unwrap()
 }
 
@@ -28,7 +30,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// The payload, found as the board finds it.
 fn payload(image: &[u8]) -> &[u8] {
-    let [offset, len] = [72, 80].map(|at| u64_at(image, at) as usize);
+    let [offset, len] = [80, 88].map(|at| u64_at(image, at) as usize);
     &image[offset..offset + len]
 }
 
@@ -37,9 +39,14 @@ fn the_header_tells_the_whole_and_the_block_tells_the_parts() {
     let image = build(files(5000));
     assert_eq!(u64_at(&image, 16), image.len() as u64);
     assert_eq!(&image[64..72], b"HANOKIMG");
-    assert_eq!(u64_at(&image, 72), 0x3_1000);
-    assert_eq!(u64_at(&image, 72) + u64_at(&image, 80), image.len() as u64);
-    assert_eq!(u64_at(&image, 88), 0x0900_0000);
+    assert_eq!(u64_at(&image, 72), sum(&image[80..5000]));
+    assert_eq!(u64_at(&image, 80), 0x3_1000);
+    assert_eq!(u64_at(&image, 80) + u64_at(&image, 88), image.len() as u64);
+    assert_eq!(u64_at(&image, 96), 0x0900_0000);
+    let tree = &image[0x3_1000..];
+    let len = u32::from_be_bytes(tree[4..8].try_into().unwrap()) as usize;
+    assert_eq!(u64_at(&image, 104), sum(&tree[..len]));
+    assert_eq!(image[112..144], KEY);
     assert!(image[5000..0x3_1000].iter().all(|byte| *byte == 0));
     assert_eq!(image.len() % 4096, 0);
     assert_eq!(image.capacity(), image.len(), "set aside in one go");
@@ -52,7 +59,8 @@ fn the_board_finds_every_blob_as_it_was() {
     let payload = payload(&image);
     let system = System::parse(payload, payload.len() as u64).unwrap();
     let vm = &system.vms[0];
-    assert_eq!((vm.entry, vm.cpus.len()), (platform::RAM, 2));
+    let entry = Ipa::new(platform::RAM.get() + (2 << 20));
+    assert_eq!((vm.entry, vm.cpus.len()), (entry, 2));
     let bytes: Vec<&[u8]> = vm
         .blobs
         .iter()
@@ -79,7 +87,7 @@ fn the_board_is_told_which_vm_is_aarch32() {
     };
     let image = load(&both)
         .unwrap()
-        .build(&hypervisor(5000, 0x3_0123), &[files(0), arm], None)
+        .build(&hypervisor(5000, 0x3_0123), &[files(0), arm], None, &KEY)
         .unwrap();
     let payload = payload(&image);
     let system = System::parse(payload, payload.len() as u64).unwrap();
@@ -99,14 +107,14 @@ fn things_lie_where_the_boot_protocol_wants_them() {
         panic!("{system:?}")
     };
     assert_eq!(kernel.load.get() % (2 << 20), 0);
-    assert_eq!(initramfs.load, Ipa::new(0x4012_4000));
-    assert_eq!(tree.load, Ipa::new(0x4020_0000));
+    assert_eq!(initramfs.load, Ipa::new(0x4800_0000));
+    assert_eq!(tree.load, Ipa::new(0x4820_0000));
     let bytes = &payload[tree.offset as usize..(tree.offset + tree.len) as usize];
     let tree = dtoolkit::fdt::Fdt::new(bytes).unwrap();
     let chosen = tree.find_node("/chosen").unwrap();
     let start = chosen.properties().find(|property| {
         use dtoolkit::Property;
-        property.name() == "linux,initrd-start" && property.value() == 0x4012_4000u64.to_be_bytes()
+        property.name() == "linux,initrd-start" && property.value() == 0x4800_0000u64.to_be_bytes()
     });
     assert!(start.is_some());
 }
@@ -144,7 +152,9 @@ fn compressed_kernels_are_unpacked() {
 fn what_cannot_be_built_is_refused() {
     let description = load(SOUND).unwrap();
     let refusal = |hypervisor: &[u8], files: &[Files]| {
-        let found = description.build(hypervisor, files, None).unwrap_err();
+        let found = description
+            .build(hypervisor, files, None, &KEY)
+            .unwrap_err();
         format!("{}:{} {}", found[0].line, found[0].column, found[0].what)
     };
     let sound = hypervisor(5000, 8192);
@@ -158,8 +168,8 @@ fn what_cannot_be_built_is_refused() {
         "0:0 the hypervisor's binary is damaged"
     );
     let mut wrong = files(0);
-    wrong.boot[56] = 0;
-    let what = "5:10 this file is no kernel that is known here";
+    wrong.boot = b"root:x:0:0\n".to_vec();
+    let what = "5:10 this file is a text, no program";
     assert_eq!(refusal(&sound, &[wrong]), what);
     let mut large = files(1);
     large.initramfs = Some(vec![]);
@@ -171,5 +181,7 @@ fn what_cannot_be_built_is_refused() {
     let what = "8:10 the VM's memory is too small for what it boots";
     assert_eq!(refusal(&sound, &[large.clone()]), what);
     large.initramfs = Some(vec![0; 450 << 20]);
-    assert_eq!(refusal(&sound, &[large]), "8:10 too much memory");
+    let wide = load(&SOUND.replace("512M", "600M")).unwrap();
+    let found = wide.build(&sound, &[large], None, &KEY).unwrap_err();
+    assert_eq!((found[0].line, &*found[0].what), (8, "too much memory"));
 }

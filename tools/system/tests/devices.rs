@@ -7,7 +7,7 @@ use dtoolkit::Node;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode};
 use hanok_config::System;
-use hanok_system::{Description, Diagnostic, Files, check_devices};
+use hanok_system::{Description, Diagnostic, Files, check_board_tree, check_devices};
 use hanok_types::{GicVersion, Hpa, IntId};
 
 const VIRT: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv3.dtb");
@@ -134,9 +134,13 @@ fn the_image_says_what_the_vm_is_given() {
     };
     let hypervisor = hypervisor(5000, 8192);
     let files = [files(), files()];
-    let missing = description.build(&hypervisor, &files, None).unwrap_err();
+    let missing = description
+        .build(&hypervisor, &files, None, &[7; 32])
+        .unwrap_err();
     assert_eq!(missing[0].what, "the board's tree is missing");
-    let image = description.build(&hypervisor, &files, Some(VIRT)).unwrap();
+    let image = description
+        .build(&hypervisor, &files, Some(VIRT), &[7; 32])
+        .unwrap();
     let payload = &image[8192..];
     let system = System::parse(payload, payload.len() as u64).unwrap();
     assert_eq!((system.gic, system.slice), (GicVersion::V3, 10_000));
@@ -166,12 +170,14 @@ fn a_firmware_is_put_into_flash() {
         initramfs: None,
     };
     let hypervisor = hypervisor(5000, 8192);
-    let empty = description.build(&hypervisor, &[files(0)], None);
+    let empty = description.build(&hypervisor, &[files(0)], None, &[7; 32]);
     assert_eq!(
         short(&empty.unwrap_err()[0]),
         "5:12 the firmware is an empty file"
     );
-    let image = description.build(&hypervisor, &[files(99)], None).unwrap();
+    let image = description
+        .build(&hypervisor, &[files(99)], None, &[7; 32])
+        .unwrap();
     let payload = &image[8192..];
     let system = System::parse(payload, payload.len() as u64).unwrap();
     let vm = &system.vms[0];
@@ -238,4 +244,73 @@ fn an_interrupt_goes_to_one_vm() {
         assert_eq!(found[0].why, why);
         assert_eq!(found[0].remedy, "remove one of the two devices");
     }
+}
+
+/// `virt` whose GPIO controller has this many bytes of registers.
+fn with_registers(bytes: u32) -> Vec<u8> {
+    let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap());
+    let device = tree.root.child_mut("pl061@9030000").unwrap();
+    let reg = [
+        0u32,
+        0x1_0000_0000_u64.wrapping_sub(0x1000_0000) as u32,
+        0,
+        bytes,
+    ];
+    let reg = reg.map(u32::to_be_bytes).concat();
+    device
+        .property_mut("reg")
+        .unwrap()
+        .set_value(reg.as_slice());
+    tree.to_dtb()
+}
+
+#[test]
+fn a_device_that_fits_no_vm_is_named() {
+    let description = system("[\"pl061@9030000\"]", "[]");
+    let found = check_devices(&description, &with_registers(64 << 20));
+    let what = "10:12 device \"pl061@9030000\" does not fit the virtual platform";
+    assert_eq!(short(&found[0]), what);
+    assert_eq!(found[0].remedy, "choose another device");
+}
+
+/// QEMU's own tree, with words in it that no driver knows: of the same length, so that the tree
+/// stays sound.
+#[test]
+fn a_board_that_the_hypervisor_has_no_driver_for_is_refused() {
+    let system = system("[]", "[]");
+    assert_eq!(check_board_tree(&system, VIRT), []);
+    let with = |from: &[u8], to: &[u8]| {
+        let mut tree = VIRT.to_vec();
+        let places: Vec<_> = (0..tree.len() - from.len())
+            .filter(|at| tree[*at..].starts_with(from))
+            .collect();
+        assert!(!places.is_empty() && from.len() == to.len());
+        places
+            .into_iter()
+            .for_each(|at| tree[at..at + to.len()].copy_from_slice(to));
+        check_board_tree(&system, &tree)
+    };
+    let found = with(b"arm,gic-v3", b"acme,intc3");
+    assert_eq!(
+        found[0].what,
+        "the board's interrupt controller has no driver"
+    );
+    assert!(
+        found[0].why.contains("/intc@8000000 (acme,intc3)"),
+        "{}",
+        found[0].why
+    );
+    let found = with(b"arm,pl011", b"ns16550aa");
+    assert_eq!(found[0].what, "the board's serial port has no driver");
+    assert!(!found[0].remedy.is_empty());
+    let found = with(b"psci\0\0", b"acme\0\0");
+    let what: Vec<_> = found.iter().map(|found| &*found.what).collect();
+    assert!(
+        what.contains(&"CPU 1 of the board cannot be started"),
+        "{what:?}"
+    );
+    assert_eq!(
+        check_board_tree(&system, b"no tree")[0].what,
+        "the board's tree cannot be used"
+    );
 }

@@ -287,3 +287,82 @@ proptest! {
         }
     }
 }
+
+/// A schedule needs no board: it has as many cores as it says, or as it names.
+#[test]
+fn a_schedule_without_a_board_has_the_cores_it_names() {
+    let text = GROUPS.replacen("board = \"qemu-virt\"\n", "", 1);
+    let all = |schedule: &Schedule| schedule.model.pools[0].cores.len();
+    assert_eq!(all(&read(&text).unwrap()), 2);
+    let many: Vec<String> = (0..64).map(|core| core.to_string()).collect();
+    let named = format!("cores = [{}]", many.join(", "));
+    assert_eq!(
+        all(&read(&text.replacen("cores = [1, 2]", &named, 1)).unwrap()),
+        64
+    );
+    let alone =
+        "cores = 200\n[[schedule.group]]\nname = \"g\"\nperiod = \"1.5us\"\nbudget = \"1us\"\n";
+    let tick = "[schedule]\ntick = \"0.5us\"\n";
+    let text = alone.replacen("[[", &format!("{tick}[["), 1);
+    let schedule = read(&text).unwrap();
+    assert_eq!(all(&schedule), 200);
+    let (period, budget) = (Nanos::new(1_500), Nanos::new(1_000));
+    let given = Plan::Given(Interface::periodic(period, budget));
+    assert_eq!(schedule.model.components[0].plan, given);
+    let found = read(&text.replacen("200", "257", 1)).unwrap_err();
+    assert!(
+        found[0]
+            .what
+            .contains("`cores` is not a number from 1 to 256"),
+        "{found:?}"
+    );
+    let found = read("cores = 2\n").unwrap_err();
+    assert!(found[0].what.contains("has no schedule"), "{found:?}");
+    // A core that is not there, where it is said how many there are.
+    let found = read(&text.replacen("budget", "core = 200\nbudget", 1)).unwrap_err();
+    assert!(found[0].what.contains("no pool has core 200"), "{found:?}");
+}
+
+/// A given budget and the longest deadline with which it does.
+#[test]
+fn the_longest_deadline_of_a_budget_is_asked_for() {
+    let text = GROUPS.replacen("deadline = \"8ms\"", "window = \"longest\"", 1);
+    let schedule = read(&text).unwrap();
+    let [period, budget] = [10, 4].map(Nanos::from_millis);
+    assert_eq!(
+        schedule.model.components[0].plan,
+        Plan::Longest { period, budget }
+    );
+    let both = GROUPS.replacen(
+        "deadline = \"8ms\"",
+        "deadline = \"8ms\"\nwindow = \"longest\"",
+        1,
+    );
+    let found = read(&both).unwrap_err();
+    assert!(found[0].what.contains("`deadline` and window"), "{found:?}");
+    let other = GROUPS.replacen("deadline = \"8ms\"", "window = \"period\"", 1);
+    let found = read(&other).unwrap_err();
+    assert!(
+        found[0].what.contains("both `budget` and `window`"),
+        "{found:?}"
+    );
+}
+
+/// A VM of one vCPU, whose core is named for the board's sake, in a pool that spreads vCPUs.
+#[test]
+fn a_vm_of_one_vcpu_may_be_in_a_global_pool() {
+    let text = |core: &str, mode: &str| {
+        format!(
+            "board = \"qemu-virt\"\n[schedule]\n[[schedule.pool]]\nname = \"p\"\n\
+             cores = [0, 1]\nmode = \"{mode}\"\n[[vm]]\nname = \"a\"\nkernel = \"guest:rtos\"\n\
+             memory = \"16M\"\ncpus = [1]\n[vm.schedule]\nperiod = \"10ms\"\nbudget = \"2ms\"\n{core}"
+        )
+    };
+    let schedule = read(&text("", "global")).unwrap();
+    assert_eq!(schedule.model.components[0].core, None);
+    let schedule = read(&text("", "partitioned")).unwrap();
+    assert_eq!(schedule.model.components[0].core, Some(CoreId(1)));
+    // A wish that the schedule itself has is refused as before.
+    let found = read(&text("core = 1\n", "global")).unwrap_err();
+    assert!(found[0].remedy.contains("partitioned"), "{found:?}");
+}

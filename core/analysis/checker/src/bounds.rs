@@ -65,6 +65,11 @@ impl Job {
         }
     }
 
+    /// Whether it is a component by its interface.
+    pub fn is_component(&self) -> bool {
+        matches!(self.member, Member::Component(_))
+    }
+
     /// The time from a release to the deadline, where the release came late.
     pub fn window(&self) -> Z {
         &self.deadline - &self.jitter

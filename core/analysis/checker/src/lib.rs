@@ -16,14 +16,15 @@ extern crate alloc;
 
 mod bounds;
 mod cores;
+mod global;
 mod proofs;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bounds::{Job, R, Supply, int, nanos, whole};
 use hanok_task_model::{
-    Against, Certificate, Component, ComponentId, ComponentProof, Exact, Home, Interface, Member,
-    Model, Nanos, Plan, Policy, PoolId, Proof, Window,
+    Against, Certificate, Component, ComponentId, ComponentProof, Exact, Interface, Member, Model,
+    Nanos, Plan, Policy, PoolId, Proof, Window,
 };
 use num_integer::Integer;
 use num_traits::Zero;
@@ -99,10 +100,12 @@ pub fn check(model: &Model, certificate: &Certificate) -> Result<(), Rejection> 
     };
     model.validate().map_err(|_| whole(Fault::Model))?;
     let mut interfaces = BTreeMap::new();
+    let members = model.members();
     for proof in &certificate.components {
         let id = proof.component;
         let place = Place::Component(id);
-        component(model, proof, &interfaces).map_err(|fault| Rejection { place, fault })?;
+        let inside = members.get(id.0 as usize).map_or(&[][..], Vec::as_slice);
+        component(model, proof, inside, &interfaces).map_err(|fault| Rejection { place, fault })?;
         if interfaces.insert(id, proof.interface).is_some() {
             let fault = Fault::Incomplete;
             return Err(Rejection { place, fault });
@@ -117,10 +120,14 @@ pub fn check(model: &Model, certificate: &Certificate) -> Result<(), Rejection> 
 /// What is known of components that were looked at already.
 type Interfaces = BTreeMap<ComponentId, Interface>;
 
-fn component(model: &Model, proof: &ComponentProof, interfaces: &Interfaces) -> Result<(), Fault> {
-    let id = proof.component;
-    let component = model.component(id).ok_or(Fault::Incomplete)?;
-    let jobs = jobs(model, id, component, interfaces)?;
+fn component(
+    model: &Model,
+    proof: &ComponentProof,
+    inside: &[Member],
+    interfaces: &Interfaces,
+) -> Result<(), Fault> {
+    let component = model.component(proof.component).ok_or(Fault::Incomplete)?;
+    let jobs = jobs(model, component, inside, interfaces)?;
     planned(model, component, &proof.interface)?;
     let together = together(&jobs, &proof.interface);
     if proof.aligned != together || component.cpus > 1 && proof.aligned {
@@ -134,8 +141,10 @@ fn component(model: &Model, proof: &ComponentProof, interfaces: &Interfaces) -> 
     };
     question.proof(&proof.interface, &proof.proof)?;
     let Plan::Find { window, .. } = component.plan else {
+        let longest = matches!(component.plan, Plan::Longest { .. });
         return match (&proof.least, &proof.exact) {
             (None, None) => Ok(()),
+            (Some(against), None) if longest => question.longest(&proof.interface, against),
             _ => Err(Fault::Least),
         };
     };
@@ -155,26 +164,29 @@ fn component(model: &Model, proof: &ComponentProof, interfaces: &Interfaces) -> 
 /// one.
 fn jobs(
     model: &Model,
-    id: ComponentId,
     component: &Component,
+    inside: &[Member],
     interfaces: &Interfaces,
 ) -> Result<Vec<Job>, Fault> {
     let mut jobs = Vec::new();
-    for (task_id, task) in (0..).zip(&model.tasks) {
-        if task.component == id {
-            jobs.push(Job::of_task(task_id, task));
+    for member in inside {
+        match member {
+            Member::Task(id) => {
+                let task = model.task(*id).ok_or(Fault::Incomplete)?;
+                jobs.push(Job::of_task(id.0, task));
+            }
+            Member::Component(id) => {
+                let inner = model.component(*id).ok_or(Fault::Incomplete)?;
+                let interface = interfaces.get(id).ok_or(Fault::Incomplete)?;
+                let budget = interface.budget;
+                jobs.push(Job::of_interface(model, (*id, inner), interface, budget));
+            }
         }
     }
-    for (inner_id, inner) in model.ids() {
-        if inner.home == Home::Component(id) {
-            let interface = interfaces.get(&inner_id).ok_or(Fault::Incomplete)?;
-            let budget = interface.budget;
-            jobs.push(Job::of_interface(
-                model,
-                (inner_id, inner),
-                interface,
-                budget,
-            ));
+    // Among components, a job of a task is switched to and back from as a component is.
+    if jobs.iter().any(Job::is_component) {
+        for job in jobs.iter_mut().filter(|job| !job.is_component()) {
+            job.execution += nanos(model.cost.per_period());
         }
     }
     rank(&mut jobs, component.policy);
@@ -194,7 +206,7 @@ fn rank(jobs: &mut [Job], policy: Policy) {
 /// of its own.
 fn together(jobs: &[Job], interface: &Interface) -> bool {
     let whole = |job: &Job| job.period.is_multiple_of(&nanos(interface.period));
-    let inner = |job: &Job| matches!(job.member, Member::Component(_)) && whole(job);
+    let inner = |job: &Job| job.is_component() && whole(job);
     !jobs.is_empty() && jobs.iter().all(inner)
 }
 
@@ -205,6 +217,17 @@ fn planned(model: &Model, component: &Component, interface: &Interface) -> Resul
         Plan::Given(given) if given == *interface => return Ok(()),
         Plan::Given(_) => return Err(Fault::Interface),
         Plan::Find { periods, window } => (periods, window),
+        Plan::Longest {
+            period: asked,
+            budget: given,
+        } => {
+            let same = period == asked && budget == given;
+            let fits = deadline >= budget && deadline <= period && deadline.is_whole(model.tick);
+            return match same && fits && component.cpus == 1 {
+                true => Ok(()),
+                false => Err(Fault::Interface),
+            };
+        }
     };
     let (least, most) = match periods {
         hanok_task_model::Periods::One(period) => (period, period),
@@ -266,6 +289,16 @@ impl Question<'_> {
         );
         let cpus = self.component.cpus;
         proofs::check(&self.jobs, self.component.policy, cpus, &supply, proof)
+    }
+
+    /// Whether `against` shows that a tick more than the deadline of `interface` is too late.
+    fn longest(&self, interface: &Interface, against: &Against) -> Result<(), Fault> {
+        let longer = whole(interface.deadline) + whole(self.model.tick);
+        if longer > whole(interface.period) {
+            return Err(Fault::Least);
+        }
+        let supply = self.supply(whole(interface.period), whole(interface.budget), longer);
+        proofs::against(&self.jobs, self.component.policy, &supply, false, against)
     }
 
     /// The deadline that belongs to `budget` while the least one is looked for.

@@ -1,17 +1,17 @@
 //! The proofs, each against its definition.
 
-use crate::Fault;
 use crate::bounds::{Job, R, Supply, Z};
+use crate::{Fault, global};
 use alloc::vec::Vec;
 use hanok_task_model::{Against, Descent, Policy, Proof, Tail};
 use num_integer::Integer;
 use num_traits::{One, Zero};
 
-fn at(instant: u64) -> Z {
+pub fn at(instant: u64) -> Z {
     Z::from(instant)
 }
 
-fn rational(value: Z) -> R {
+pub fn rational(value: Z) -> R {
     R::from_integer(value)
 }
 
@@ -23,11 +23,19 @@ pub fn check(
     supply: &Supply,
     proof: &Proof,
 ) -> Result<(), Fault> {
+    let long = |job: &Job| job.window() >= job.period;
+    let whole = supply.cpus.is_one() && supply.budget == supply.period;
+    let by_rate = whole && jobs.iter().all(long);
     match (proof, jobs.is_empty(), cpus > 1, policy.is_fixed()) {
+        (Proof::Utilization, false, false, false) if by_rate => match rate(jobs) <= R::one() {
+            true => Ok(()),
+            false => Err(Fault::Tail),
+        },
+        (Proof::Edf(_), _, _, _) if by_rate => Err(Fault::Kind),
         (Proof::Idle, true, _, _) => Ok(()),
         (Proof::Edf(descent), false, false, false) => edf(jobs, supply, descent),
         (Proof::Fixed(ends), false, false, true) => fixed(jobs, supply, ends),
-        (Proof::Global(descents), false, true, false) => global(jobs, supply, descents),
+        (Proof::Global(descents), false, true, false) => global::check(jobs, supply, descents),
         _ => Err(Fault::Kind),
     }
 }
@@ -37,7 +45,23 @@ fn dbf(jobs: &[Job], t: &Z) -> Z {
 }
 
 fn rate(jobs: &[Job]) -> R {
-    jobs.iter().map(Job::rate).sum()
+    sum(jobs.iter().map(Job::rate).collect())
+}
+
+/// The sum of fractions, halves first: one after the other would reduce a long fraction each
+/// time, where periods have nothing in common.
+fn sum(mut all: Vec<R>) -> R {
+    while all.len() > 1 {
+        let pairs = all.chunks(2).map(|pair| match pair {
+            [one, other] => {
+                let top = one.numer() * other.denom() + other.numer() * one.denom();
+                R::new_raw(top, one.denom() * other.denom())
+            }
+            _ => pair.iter().sum(),
+        });
+        all = pairs.collect();
+    }
+    all.pop().unwrap_or_else(R::zero)
 }
 
 /// What the last one of `jobs` and all before it ask for until `t`.
@@ -63,7 +87,7 @@ fn edf(jobs: &[Job], supply: &Supply, descent: &Descent) -> Result<(), Fault> {
 
 /// Whether each instant is the least by which the supply has what is demanded right before the
 /// one before; the last one.
-fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&Z) -> Z) -> Result<u64, Fault> {
+pub fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&Z) -> Z) -> Result<u64, Fault> {
     let mut instants = descent.instants.iter().copied();
     let mut before = instants.next().ok_or(Fault::Step)?;
     for next in instants {
@@ -83,7 +107,7 @@ fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&Z) -> Z) -> Result
 
 /// Whether nothing can happen from the descent's first instant on. `more` comes on top of the
 /// demand, once.
-fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Result<(), Fault> {
+pub fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Result<(), Fault> {
     let first = descent.instants.first().ok_or(Fault::Tail)?;
     let first = at(*first) - Z::one();
     if !jobs.iter().any(|job| job.is_due(&first)) {
@@ -93,7 +117,7 @@ fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Result<()
     let first = rational(first);
     let shown = match descent.tail {
         Tail::Lines => {
-            let ahead: R = jobs.iter().map(Job::ahead).sum();
+            let ahead = sum(jobs.iter().map(Job::ahead).collect());
             let above = &needs * &first + ahead + more;
             let below = &gets * (&first - supply.gap());
             needs < gets && above <= below
@@ -134,71 +158,6 @@ fn fixed(jobs: &[Job], supply: &Supply, ends: &[u64]) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-fn global(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), Fault> {
-    if descents.len() != jobs.len() {
-        return Err(Fault::Members);
-    }
-    if jobs.iter().any(|job| job.deadline > job.period) {
-        return Err(Fault::Kind);
-    }
-    let mut executions: Vec<&Z> = jobs.iter().map(|job| &job.execution).collect();
-    executions.sort();
-    let carriers = carriers(supply);
-    let carried: Z = executions.into_iter().rev().take(carriers).sum();
-    let cpus = supply.cpus.to_integer();
-    for (place, (job, descent)) in jobs.iter().zip(descents).enumerate() {
-        let more = rational(&carried + &job.execution * &cpus);
-        tail(jobs, supply, &more, descent)?;
-        if descent.tail != Tail::Lines {
-            return Err(Fault::Tail);
-        }
-        let last = steps(supply, descent, |t| competing(jobs, place, supply, t))?;
-        let mut earlier = descent.instants.iter().rev().skip(1);
-        let window = job.window();
-        if at(last) > window || !earlier.all(|instant| at(*instant) > window) {
-            return Err(Fault::Step);
-        }
-    }
-    Ok(())
-}
-
-/// How many members can carry work in: one less than CPUs.
-fn carriers(supply: &Supply) -> usize {
-    let cpus = supply.cpus.to_integer() - Z::one();
-    usize::try_from(cpus).unwrap_or(0)
-}
-
-/// What must be supplied within `t` for a job of the member at `place` to be complete at its
-/// end (Easwaran, Shin & Lee, Real-Time Systems 43, 2009).
-fn competing(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
-    let Some(own) = jobs.get(place) else {
-        return Z::zero();
-    };
-    let mut sum = &own.execution * supply.cpus.to_integer();
-    let mut differences = Vec::new();
-    for (index, job) in jobs.iter().enumerate() {
-        let (subtracted, cap) = match index == place {
-            true => (own.execution.clone(), t - own.window()),
-            false => (Z::zero(), t - &own.execution),
-        };
-        let bound = |work: Z| (work - &subtracted).min(cap.clone()).max(Z::zero());
-        let without = bound(job.dbf(t));
-        let with = bound(carrying(job, t));
-        differences.push(with - &without);
-        sum += without;
-    }
-    differences.sort();
-    let carried: Z = differences.into_iter().rev().take(carriers(supply)).sum();
-    sum + carried
-}
-
-/// What a member can do within `t` if it carries work in.
-fn carrying(job: &Job, t: &Z) -> Z {
-    let whole = job.dbf(t);
-    let rest = (t - job.jobs_due(t) * &job.period).max(Z::zero());
-    whole + rest.min(job.execution.clone())
 }
 
 /// Whether `against` shows that `supply` is too little, or with `or_equal` that any less is.

@@ -38,7 +38,9 @@ pub struct ComponentProof {
     pub aligned: bool,
     /// That the members keep their deadlines.
     pub proof: Proof,
-    /// That one tick less of budget would not do; `None`: nothing is claimed.
+    /// That one tick less of budget would not do; where the longest deadline was asked for
+    /// ([`crate::Plan::Longest`]), that one tick more of deadline would not. `None`: nothing is
+    /// claimed.
     pub least: Option<Against>,
     /// The least budget in rational numbers, where it was found.
     pub exact: Option<Exact>,
@@ -104,6 +106,10 @@ pub enum Proof {
     Idle,
     /// EDF on one CPU.
     Edf(Descent),
+    /// EDF on a whole CPU, where no window (deadline without jitter) is shorter than its period:
+    /// the sum of execution times by periods is one at most, which is all there is to show (Liu &
+    /// Layland, Journal of the ACM 20(1) 1973). Where this does, no descent is made.
+    Utilization,
     /// Fixed priorities on one CPU: by when after its release a job of each member is complete
     /// at the latest, from the highest priority to the lowest. That instant `t` is the least
     /// with `supply(t)` at least the member's demand and all higher ones' until `t`.

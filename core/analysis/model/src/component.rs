@@ -83,6 +83,13 @@ pub enum Plan {
         /// The deadline.
         window: Window,
     },
+    /// It has this budget in each period: the longest deadline that does is wanted.
+    Longest {
+        /// The period.
+        period: Nanos,
+        /// The budget.
+        budget: Nanos,
+    },
 }
 
 /// A VM, or a group of VMs, that is promised CPU time and gives it to its members: tasks,

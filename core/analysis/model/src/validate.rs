@@ -166,6 +166,13 @@ fn of_component(model: &Model, component: &Component, empty: bool) -> Vec<Fault>
                 check(Err(Fault::ParallelWindow));
             }
         }
+        Plan::Longest { period, budget } => {
+            let interface = Interface::periodic(period, budget);
+            check(given(model.tick, interface, component.cpus));
+            if parallel {
+                check(Err(Fault::ParallelWindow));
+            }
+        }
     }
     if component.cpus == 0 {
         check(Err(Fault::Zero("number of CPUs")));

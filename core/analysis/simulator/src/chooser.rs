@@ -21,8 +21,10 @@ pub trait Chooser {
     fn block(&mut self, member: usize, now: u64);
     /// Who runs on a lane, and until when that holds.
     fn pick(&mut self, lane: usize, now: u64) -> (Option<usize>, Option<u64>);
-    /// Whether a lane on which nobody runs is spent on nothing.
-    fn spends(&self, lane: usize) -> bool;
+    /// At whose expense a lane is, be it that he runs, or has no work and spends it on nothing.
+    fn charged(&self, lane: usize) -> Option<usize>;
+    /// What passed on a lane went into a switch, at nobody's expense.
+    fn excuse(&mut self, lane: usize, now: u64);
     /// Nobody runs on a lane.
     fn suspend(&mut self, lane: usize, now: u64);
     /// Whether some lane should be asked again.
@@ -78,8 +80,12 @@ impl<const N: usize> Chooser for Servers<N> {
         (decision.run.map(Entity::index), decision.until)
     }
 
-    fn spends(&self, _lane: usize) -> bool {
-        Policy::spends(self)
+    fn charged(&self, _lane: usize) -> Option<usize> {
+        Policy::charged(self).map(Entity::index)
+    }
+
+    fn excuse(&mut self, _lane: usize, now: u64) {
+        Policy::excuse(self, now);
     }
 
     fn suspend(&mut self, _lane: usize, now: u64) {
@@ -122,8 +128,12 @@ impl<const N: usize, const C: usize> Chooser for Global<N, C> {
         (decision.run.map(Entity::index), decision.until)
     }
 
-    fn spends(&self, lane: usize) -> bool {
-        Pool::spends(self, lane)
+    fn charged(&self, lane: usize) -> Option<usize> {
+        Pool::charged(self, lane).map(Entity::index)
+    }
+
+    fn excuse(&mut self, lane: usize, now: u64) {
+        Pool::excuse(self, lane, now);
     }
 
     fn suspend(&mut self, lane: usize, now: u64) {

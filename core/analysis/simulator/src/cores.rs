@@ -12,6 +12,20 @@ struct Found {
     task: Option<TaskId>,
     until: Option<u64>,
     path: Vec<(NodeId, usize)>,
+    /// Those whose budgets are spent on this task although they are not on the way to it.
+    payers: Vec<(NodeId, usize)>,
+    /// Whether somebody on the way has no work, and spends his budget on nothing.
+    idles: bool,
+}
+
+/// Where the way down goes on.
+enum Next {
+    /// To a CPU of this one.
+    Down(NodeId, usize),
+    /// Nowhere: nobody may run here before this instant.
+    Stuck(Option<u64>),
+    /// It has led to a task, or to nobody.
+    End,
 }
 
 impl State {
@@ -52,12 +66,11 @@ impl State {
         let Some(core) = self.cores.get_mut(index) else {
             return;
         };
-        let left = core::mem::replace(&mut core.path, found.path);
-        let stays = core.path.clone();
+        let mut left = core::mem::replace(&mut core.path, found.path);
+        left.extend(core::mem::replace(&mut core.payers, found.payers));
+        left.retain(|at| !core.asks(*at));
         for (node, lane) in left {
-            if !stays.contains(&(node, lane)) {
-                self.suspend(node, lane);
-            }
+            self.suspend(node, lane);
         }
         self.take_up(index, found.task, found.until);
     }
@@ -65,10 +78,7 @@ impl State {
     fn suspend(&mut self, node: NodeId, lane: usize) {
         let now = self.now;
         // Another core may have taken it up meanwhile.
-        let elsewhere = self
-            .cores
-            .iter()
-            .any(|core| core.path.contains(&(node, lane)));
+        let elsewhere = self.cores.iter().any(|core| core.asks((node, lane)));
         if let Some(node) = self.scene.nodes.get_mut(node.0)
             && !elsewhere
         {
@@ -85,12 +95,14 @@ impl State {
             return;
         };
         core.runs = task;
-        if let Some((home, _)) = home
-            && core.last != Some(home)
-        {
-            // The first one ever finds a core that is as cold.
-            core.last = Some(home);
-            core.delay = cost;
+        if let Some((home, _)) = home {
+            if core.last.last().is_none_or(|(last, _)| *last != home) {
+                // The first one ever finds a core that is as cold.
+                let both = core.last.iter().zip(&core.path);
+                core.shared = both.take_while(|(last, now)| last == now).count();
+                core.delay = cost;
+            }
+            core.last.clone_from(&core.path);
         }
         let end =
             remaining.map(|remaining| now.saturating_add(core.delay).saturating_add(remaining));
@@ -105,29 +117,17 @@ impl State {
             let mut found = Found::default();
             let (mut node, mut lane) = (root, lane);
             let stuck = loop {
-                found.path.push((node, lane));
-                let now = self.now;
-                let Some(at) = self.scene.nodes.get_mut(node.0) else {
-                    break None;
-                };
-                let (member, until) = at.chooser.pick(lane, now);
-                found.until = earliest(found.until, until);
-                let Some(member) = member else {
-                    // Who spends his budget on nothing spends that of his home, too.
-                    break (!at.chooser.spends(lane)).then_some(until);
-                };
-                match self.choice(node, member) {
-                    Some(Choice::Task(task)) => {
-                        found.task = Some(task);
-                        break None;
-                    }
-                    Some(Choice::Node(inner, cpu)) => (node, lane) = (inner, cpu),
-                    None => break None,
+                match self.choose_in(node, lane, &mut found) {
+                    Next::Down(inner, cpu) => (node, lane) = (inner, cpu),
+                    Next::Stuck(until) => break Some(until),
+                    Next::End => break None,
                 }
             };
             match stuck {
                 Some(until) if node != root && self.park(node, lane, until) => {
                     waits = earliest(waits, until);
+                    let payers = core::mem::take(&mut found.payers);
+                    found.path.extend(payers);
                     self.leave(&found.path);
                 }
                 _ => {
@@ -135,6 +135,60 @@ impl State {
                     return found;
                 }
             }
+        }
+    }
+
+    /// Who is chosen on one CPU of `node`, noted in `found`.
+    fn choose_in(&mut self, node: NodeId, lane: usize, found: &mut Found) -> Next {
+        found.path.push((node, lane));
+        let now = self.now;
+        let Some(at) = self.scene.nodes.get_mut(node.0) else {
+            return Next::End;
+        };
+        let (member, until) = at.chooser.pick(lane, now);
+        let charged = at.chooser.charged(lane);
+        found.until = earliest(found.until, until);
+        let Some(member) = member else {
+            // Who spends his budget on nothing spends that of his home, too, and those inside
+            // him spend theirs.
+            return match charged.and_then(|charged| self.choice(node, charged)) {
+                Some(Choice::Node(inner, cpu)) => {
+                    found.idles = true;
+                    Next::Down(inner, cpu)
+                }
+                None if charged.is_none() && !found.idles => Next::Stuck(until),
+                _ => Next::End,
+            };
+        };
+        if let Some(charged) = charged.filter(|charged| *charged != member) {
+            self.pay(node, charged, found);
+        }
+        match self.choice(node, member) {
+            Some(Choice::Task(task)) => {
+                found.task = Some(task);
+                Next::End
+            }
+            Some(Choice::Node(inner, cpu)) => Next::Down(inner, cpu),
+            None => Next::End,
+        }
+    }
+
+    /// `member` of `node` has no work, and somebody else has his time: those inside him spend
+    /// their budgets in it.
+    fn pay(&mut self, node: NodeId, member: usize, found: &mut Found) {
+        let mut choice = self.choice(node, member);
+        while let Some(Choice::Node(inner, lane)) = choice {
+            let now = self.now;
+            let at = self.scene.nodes.get_mut(inner.0);
+            // Whoever waits for a CPU of several would run here.
+            let Some(at) = at.filter(|at| at.homes.len() == 1) else {
+                return;
+            };
+            found.payers.push((inner, lane));
+            let (_, until) = at.chooser.pick(lane, now);
+            let charged = at.chooser.charged(lane);
+            found.until = earliest(found.until, until);
+            choice = charged.and_then(|charged| self.choice(inner, charged));
         }
     }
 

@@ -198,6 +198,9 @@ impl State {
             job.remaining = job.remaining.saturating_sub(passed - switching);
         }
         let middle = self.now + switching;
+        if switching > 0 {
+            self.excuse(index, middle);
+        }
         for (switching, start, end) in
             [(true, self.now, middle), (false, middle, self.now + passed)]
         {
@@ -209,6 +212,20 @@ impl State {
                     start,
                     end,
                 });
+            }
+        }
+    }
+
+    /// The switch on a core, up to `until`, is at the expense of those that hold both who ran
+    /// before and who runs now: to them it is a part of what a member costs them in a period. Who
+    /// comes pays nothing, so that his budget is his own however often he is preempted.
+    fn excuse(&mut self, index: usize, until: u64) {
+        let Some(core) = self.cores.get(index) else {
+            return;
+        };
+        for (node, lane) in core.path.iter().skip(core.shared.saturating_sub(1)) {
+            if let Some(node) = self.scene.nodes.get_mut(node.0) {
+                node.chooser.excuse(*lane, until);
             }
         }
     }

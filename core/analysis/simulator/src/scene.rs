@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use hanok_sched::{Interface, Kind, Order, Reservation, Slack};
 use hanok_task_model as model;
-use model::{ComponentId, Home, Member, Mode, Model, Plan, Policy, PoolId, TaskId};
+use model::{ComponentId, Home, Member, Mode, Model, Nanos, Plan, Policy, PoolId, TaskId};
 
 /// What a chooser chooses among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,10 +169,9 @@ impl Builder<'_> {
             if budget.is_zero() {
                 continue;
             }
-            // What switching costs comes on top, and must fit before the deadline, too.
-            let budget = budget.saturating_add(self.model.cost.per_period()).get();
-            let deadline = interface.deadline.get().max(budget);
-            let promise = Interface::new(interface.period.get(), budget, deadline);
+            let [period, budget, deadline] =
+                [interface.period, budget, interface.deadline].map(Nanos::get);
+            let promise = Interface::new(period, budget, deadline);
             let promise = promise.map_err(|error| SimError::Interface(self.name(id), error))?;
             let priority = self.priority(component, promise);
             let reservation = Reservation {

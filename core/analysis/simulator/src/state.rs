@@ -18,10 +18,21 @@ pub struct Core {
     pub delay: u64,
     /// The CPUs of choosers by which it came to what it runs.
     pub path: Vec<(NodeId, usize)>,
-    /// The component that it ran last.
-    pub last: Option<NodeId>,
+    /// The CPUs of choosers whose budgets are spent on that, beside those of the path.
+    pub payers: Vec<(NodeId, usize)>,
+    /// The path to what it ran last.
+    pub last: Vec<(NodeId, usize)>,
+    /// How many of that path's choosers the switch under way left as they were.
+    pub shared: usize,
     /// Its last stretch in the timeline.
     pub recorded: Option<usize>,
+}
+
+impl Core {
+    /// Whether it has asked this CPU of a chooser who runs.
+    pub fn asks(&self, at: (NodeId, usize)) -> bool {
+        self.path.contains(&at) || self.payers.contains(&at)
+    }
 }
 
 /// Everything at an instant.

@@ -155,8 +155,8 @@ fn a_switch_costs_what_it_costs() {
     model.components[0].plan = Plan::Given(interface(8, 2, 8));
     model.components[1].plan = Plan::Given(interface(8, 2, 8));
     let timeline = simulate(&model, &Options::new(What::System, 8)).unwrap();
-    // Each budget has room for a switch there and one back.
-    assert_eq!(line(&timeline, 0), "-aaa-bbb");
+    // A switch is nobody's budget's.
+    assert_eq!(line(&timeline, 0), "-aa-bb..");
 }
 
 #[test]

@@ -208,6 +208,18 @@ impl<'a> Set<'a> {
         (sum <= ONE + u128::from(self.len())).then(|| sum * u128::from(period))
     }
 
+    /// Whether the sum of executions by deadlines (or periods, where those are shorter) is one at
+    /// most; up to parts of 2^-64, one for each task. Then all demand within any time is no more
+    /// than that time, in parts of a server's bandwidth as well as in whole budgets.
+    pub(super) fn is_within_density(&self) -> bool {
+        let density = |task: &Demand| {
+            let time = task.window.min(task.period).max(1);
+            (u128::from(task.execution) << 64).div_ceil(time.into())
+        };
+        let sum: u128 = self.iter().map(density).sum();
+        sum <= ONE + u128::from(self.len())
+    }
+
     /// By how much demand is ahead of bandwidth at most.
     pub(super) fn ahead(&self) -> u64 {
         self.iter()

@@ -1,6 +1,8 @@
 //! What was admitted to a core: its components, and the tasks in them.
 
-use super::{Demand, Least, Plan, Refusal, Set, Window, Work, checked, holds_alone, least_budget};
+use super::{
+    Demand, Least, Plan, Refusal, Set, Window, Work, checked, holds_alone, least_budget, upon,
+};
 use crate::{Interface, Kind, Order};
 
 /// A component that was admitted.
@@ -177,11 +179,27 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
             return Ok((nothing, Demand::NONE));
         }
         let Least { budget, exact } = least_budget(&set, order, plan, work)?;
+        let budget = match kind {
+            Kind::Polling => polled(&set, order, plan, budget, work)?,
+            _ => budget,
+        };
         let interface = plan.interface(budget)?;
         kind.suits(interface)?;
         let demand = self.demand(interface, kind, priority)?;
         let all = Set::new(&self.demands).with(component, demand);
         holds_alone(&all, self.order, work)?;
+        let others = self
+            .components
+            .iter()
+            .enumerate()
+            .filter_map(|(index, other)| {
+                let other = other.as_ref().filter(|_| index != component)?;
+                Some(other.kind)
+            });
+        let moves = others.chain([kind]).any(Kind::begins_inside);
+        if self.order == Order::EarliestDeadline && moves && !all.is_within_density() {
+            return Err(Refusal::Density);
+        }
         let interface = Some(interface);
         Ok((Admitted { interface, exact }, demand))
     }
@@ -195,6 +213,24 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
             _ => demand,
         })
     }
+}
+
+/// The least budget, from `budget` on, with which tasks hold their deadlines whose server has lost
+/// the rest of the period in which they come.
+fn polled(
+    set: &Set<'_>,
+    order: Order,
+    plan: Plan,
+    budget: u64,
+    work: &mut Work,
+) -> Result<u64, Refusal> {
+    plan.search(budget, |budget| {
+        match upon(set, order, &plan.supply(budget).polled(), work) {
+            Ok(()) => Ok(true),
+            Err(Refusal::Late(_) | Refusal::Overload) => Ok(false),
+            Err(other) => Err(other),
+        }
+    })
 }
 
 fn put(table: &mut [Demand], place: usize, demand: Demand) {

@@ -48,6 +48,13 @@ pub enum Refusal {
     /// More bandwidth is asked for than there is.
     #[error("more than the whole CPU is asked for in the long run")]
     Overload,
+    /// Beside a server that takes up its budget inside a period, deadlines inside the period
+    /// need all the bandwidth that they have until then.
+    #[error(
+        "beside deferrable and bandwidth servers under EDF, the sum of budgets by deadlines is \
+         more than the whole CPU"
+    )]
+    Density,
     /// A deadline would be missed.
     #[error("at {} ticks the demand is {}, the supply {}", .0.instant, .0.demand, .0.supply)]
     Late(Shortfall),

@@ -34,6 +34,15 @@ impl Supply {
         }
     }
 
+    /// To who begins to need it, of a server that loses its budget without work: as late as if
+    /// the budget of the period under way had been given already, all of it at once.
+    pub fn polled(self) -> Self {
+        Self {
+            starved: self.starved.saturating_add(self.budget),
+            ..self
+        }
+    }
+
     /// What is given in any window of `length`.
     pub fn within(&self, length: u64) -> u64 {
         let Some(rest) = length.checked_sub(self.starved) else {

@@ -330,3 +330,5 @@ fn where_the_least_cannot_be_told_a_little_more_can() {
     let interface = plan.interface(near.budget).unwrap();
     assert_eq!(holds(&set, order, interface, &mut Work::new(AMPLE)), Ok(()));
 }
+
+mod kinds;

@@ -152,3 +152,35 @@ proptest! {
         }
     }
 }
+
+/// A switch to another component is nobody's; one inside a component is the component's.
+#[test]
+fn a_switch_is_at_the_expense_of_those_that_hold_both() {
+    let root = [
+        one(Kind::Deferrable, 20, 8, 0),
+        one(Kind::Deferrable, 20, 8, 0),
+    ];
+    let mut policy = two(&root, |_, m| one(Kind::Deferrable, 20, 3, m as u64));
+    let left = |policy: &mut Two, component: usize, member: usize| {
+        let id = Entity::new(component).unwrap();
+        let outer = policy.root().budget(id);
+        let inner = policy.component(id).unwrap();
+        (
+            outer.unwrap(),
+            inner.budget(Entity::new(member).unwrap()).unwrap(),
+        )
+    };
+    policy.wake(entity(0), 0);
+    policy.wake(entity(1), 0);
+    assert_eq!(policy.pick(0).run, Some(entity(0)));
+    policy.excuse(2);
+    assert_eq!(policy.pick(2).until, Some(5));
+    assert_eq!(left(&mut policy, 0, 0), (8, 3));
+    // Out of its budget; the next one in the same component.
+    assert_eq!(policy.pick(5).run, Some(entity(1)));
+    policy.excuse(6);
+    policy.pick(6);
+    assert_eq!(left(&mut policy, 0, 1), (4, 3));
+}
+
+mod ideal;

@@ -304,6 +304,14 @@ impl<const N: usize> Policy<N> for Servers<N> {
         self.charged.is_some()
     }
 
+    fn charged(&self) -> Option<Entity<N>> {
+        self.charged
+    }
+
+    fn excuse(&mut self, now: u64) {
+        self.since = now;
+    }
+
     fn suspend(&mut self, now: u64) {
         self.settle(now);
         self.charged = None;

@@ -43,6 +43,13 @@ impl Kind {
         matches!(self, Self::ConstantBandwidth | Self::SoftBandwidth)
     }
 
+    /// Whether a budget can be taken up inside a period, with what the rest of it is worth: under
+    /// EDF such a server asks for its bandwidth in any interval, not for whole budgets by whole
+    /// periods.
+    pub(crate) fn begins_inside(self) -> bool {
+        self.moves_deadline() || self == Self::Deferrable
+    }
+
     /// Whether this kind can keep `interface`.
     pub(crate) const fn suits(self, interface: Interface) -> Result<(), InterfaceError> {
         let any = matches!(self, Self::Periodic | Self::Polling | Self::Task);

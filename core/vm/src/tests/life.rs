@@ -2,7 +2,7 @@
 
 use super::{load, store, write};
 use crate::fake::{ARGUMENT, ENTRY, Fixture};
-use crate::{Action, Ending, Entry, Exit, StopReason, Vcpu, function};
+use crate::{Action, Ending, Entry, Exit, GuestFault, StopReason, Vcpu, function};
 use hanok_decode::SysReg;
 use hanok_types::{IntId, VcpuId, Width, platform};
 
@@ -89,6 +89,34 @@ fn a_virtual_timer_of_the_former_life_is_released() {
     assert_eq!(vm.machine.deactivated.borrow()[..], [IntId::new(27)]);
 }
 
+/// Its timer came while it was in no pCPU, so that no physical interrupt is active on its behalf:
+/// the one that its pCPU has active is of whoever is there now.
+#[test]
+fn the_end_of_an_absent_vcpu_leaves_its_pcpu_s_timer_alone() {
+    let mut vm = Fixture::new(1);
+    let (id, timer) = (VcpuId::new(0), IntId::new(27));
+    let Fixture {
+        vm: inner,
+        machine,
+        lists,
+        ..
+    } = &mut vm;
+    assert!(!inner.switch_out(machine, id, &mut lists[0]));
+    inner.virtual_timer_absent(machine, id, timer);
+    assert!(inner.holds_virtual_timer(id));
+    inner.forget_interrupts(machine, id);
+    assert!(!inner.holds_virtual_timer(id));
+    assert_eq!(machine.deactivated.borrow()[..], []);
+    // Nor is it deactivated in its next life.
+    inner.life().leave();
+    inner.life().begin_again();
+    assert!(inner.begin());
+    vm.come_in(0);
+    vm.vm.requests(id).ask_interrupts();
+    vm.guest(0).refresh();
+    assert_eq!(vm.machine.deactivated.borrow()[..], []);
+}
+
 #[test]
 fn when_all_turn_off_the_vm_stops() {
     let mut vm = Fixture::new(2);
@@ -121,19 +149,26 @@ fn who_is_about_to_come_keeps_the_vm_alive() {
 }
 
 #[test]
-fn an_impossible_exit_stops_the_vm_and_says_why() {
+fn an_impossible_exit_is_an_undefined_instruction() {
     let mut vm = Fixture::new(2);
     second_comes_in(&vm);
-    let unexpected = Exit::Unexpected { syndrome: 0xabcd };
-    assert_eq!(vm.handle(1, unexpected), Action::Reconsider);
-    let reason = StopReason::UnexpectedExit { syndrome: 0xabcd };
+    let undefined = Action::Inject(GuestFault::Undefined);
+    assert_eq!(vm.handle(1, Exit::Unexpected), undefined);
+    assert_eq!(vm.machine.kicked(), []);
+    assert!(vm.vm.life().is_running(), "the VM goes on");
+}
+
+#[test]
+fn the_first_wish_for_an_end_counts() {
+    let mut vm = Fixture::new(2);
+    second_comes_in(&vm);
+    let reason = StopReason::AllOff;
+    let stop = |vm: &Fixture, reason| vm.vm.request_end(&vm.machine, Ending::Stopped, reason);
+    assert!(!stop(&vm, Some(reason)), "somebody is in it");
     assert_eq!(vm.vm.stop_reason(), Some(reason));
     assert_eq!(vm.machine.kicked(), [0, 1]);
     // What is said later does not change it.
-    assert_eq!(
-        vm.handle(0, Exit::Unexpected { syndrome: 1 }),
-        Action::Reconsider
-    );
+    assert!(!stop(&vm, None));
     assert_eq!(vm.vm.stop_reason(), Some(reason));
     assert_eq!(
         vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1,

@@ -207,7 +207,7 @@ impl Run {
             }
             Exit::Data(_) => matches!(action, Action::Next | Action::Inject(_)),
             Exit::SystemRegister(_) => {
-                matches!(action, Action::Next | Action::Inject(_) | Action::GiveDebug)
+                matches!(action, Action::Next | Action::Inject(_))
             }
             Exit::Wait => action == Action::Wait,
             _ => matches!(action, Action::Inject(_)),
@@ -305,7 +305,6 @@ fn the_strategies_reach_every_kind() {
         Action::Next,
         Action::Wait,
         Action::Sleep,
-        Action::GiveDebug,
         Action::Reconsider,
     ] {
         assert!(actions.contains(&action), "{action:?}");

@@ -2,7 +2,7 @@
 
 use super::{read, write};
 use crate::fake::Fixture;
-use crate::{Action, DebugAccess, GuestFault, SystemRegister};
+use crate::{Action, GuestFault, SystemRegister};
 use crate::{Exit, id_register};
 use hanok_decode::SysReg;
 
@@ -124,43 +124,104 @@ fn sgi_registers_can_only_be_written() {
     }
 }
 
-#[test]
-fn debug_registers_are_given_once_they_matter() {
-    let mut vm = Fixture::new(1);
-    // What kernels do as they start needs none.
-    for (value, kept) in [
-        (0, 0),
-        (1 << 12, 1 << 12),
-        (!(1 | 1 << 13 | 1 << 15), 1 << 12),
-    ] {
-        assert_eq!(set(&mut vm, SysReg::MDSCR_EL1, value), Action::Next);
-        assert_eq!(get(&mut vm, SysReg::MDSCR_EL1), kept);
-    }
-    for op2 in 4..8 {
-        assert_eq!(set(&mut vm, breakpoint(15, op2), 0), Action::Next);
-    }
-    assert_eq!(vm.vcpus[0].debug, DebugAccess::Trapped);
+/// MDSCR_EL1.SS, KDE and MDE, and TDCC, which are all that a guest has of it.
+const EVENTS: u64 = 1 | 1 << 13 | 1 << 15;
+const MDSCR: u64 = EVENTS | 1 << 12;
 
-    let cases = [
-        (SysReg::MDSCR_EL1, 1),
-        (SysReg::MDSCR_EL1, 1 << 13),
-        (SysReg::MDSCR_EL1, 1 << 15),
-        (breakpoint(0, 4), 4),
-        (breakpoint(3, 5), 1),
-        (breakpoint(0, 6), 8),
-        (breakpoint(15, 7), 1),
-    ];
-    for (id, value) in cases {
-        let mut vm = Fixture::new(1);
-        assert_eq!(set(&mut vm, id, value), Action::GiveDebug, "{id}");
-        assert_eq!(vm.vcpus[0].debug, DebugAccess::Given);
-        if id == SysReg::MDSCR_EL1 {
-            continue; // Its reading needs none.
+#[test]
+fn of_mdscr_a_guest_has_four_bits_whatever_the_lock_is() {
+    let mut vm = Fixture::new(1);
+    for locked in [1, 0] {
+        set(&mut vm, SysReg::OSLAR_EL1, locked);
+        for value in [u64::MAX, 0].into_iter().chain((0..64).map(|bit| 1 << bit)) {
+            assert_eq!(set(&mut vm, SysReg::MDSCR_EL1, value), Action::Next);
+            assert_eq!(get(&mut vm, SysReg::MDSCR_EL1), value & MDSCR, "{value:#x}");
+            let in_cpu = vm.machine.mdscr.get();
+            assert_eq!(in_cpu & !MDSCR, 0, "HDE, INTdis or the channel's bits");
         }
+    }
+}
+
+#[test]
+fn a_locked_vcpu_meets_no_debug_event() {
+    let mut vm = Fixture::new(1);
+    for value in [1, 1 << 13, 1 << 15, EVENTS] {
+        set(&mut vm, SysReg::OSLAR_EL1, 1);
+        set(&mut vm, SysReg::MDSCR_EL1, value);
+        assert_eq!(vm.machine.mdscr.get() & EVENTS, 0, "locked");
+        set(&mut vm, SysReg::OSLAR_EL1, 0);
+        assert_eq!(vm.machine.mdscr.get(), value, "unlocked");
+        set(&mut vm, SysReg::OSLAR_EL1, 1);
+        assert_eq!(vm.machine.mdscr.get() & EVENTS, 0, "locked again");
+        assert_eq!(get(&mut vm, SysReg::MDSCR_EL1), value);
+    }
+}
+
+#[test]
+fn breakpoints_are_the_vcpu_s_from_its_first_use() {
+    // What kernels do as they start needs none.
+    let mut vm = Fixture::new(1);
+    let others = (breakpoint(3, 4), 0xdead_0000);
+    vm.machine.breakpoints.borrow_mut().push(others);
+    for n in 0..16 {
+        for op2 in 4..8 {
+            assert_eq!(set(&mut vm, breakpoint(n, op2), 0), Action::Next);
+            assert_eq!(get(&mut vm, breakpoint(n, op2)), 0, "another vCPU's");
+        }
+    }
+    set(&mut vm, SysReg::MDSCR_EL1, !EVENTS);
+    assert!(!vm.vcpus[0].debug.in_use);
+    assert_eq!(vm.machine.breakpoints.borrow()[..], [others]);
+
+    let events = [0, 13, 15].map(|bit| (SysReg::MDSCR_EL1, 1 << bit));
+    let registers = [(0, 4), (3, 5), (0, 6), (15, 7)].map(|(n, op2)| (breakpoint(n, op2), 9));
+    for (id, value) in events.into_iter().chain(registers) {
         let mut vm = Fixture::new(1);
-        vm.regs[0].x[5] = BEFORE;
-        assert_eq!(vm.handle(0, read(id)), Action::GiveDebug, "{id}");
-        assert_eq!(vm.regs[0].x[5], BEFORE, "the instruction is repeated");
+        vm.machine.breakpoints.borrow_mut().push(others);
+        assert_eq!(set(&mut vm, id, value), Action::Next, "{id}");
+        assert!(vm.vcpus[0].debug.in_use);
+        assert_eq!(get(&mut vm, id), value);
+        assert_eq!(get(&mut vm, others.0), 0, "another vCPU's");
+        assert_eq!(set(&mut vm, breakpoint(2, 4), 0x4000), Action::Next);
+        assert_eq!(set(&mut vm, breakpoint(2, 4), 0), Action::Next);
+        assert_eq!(get(&mut vm, breakpoint(2, 4)), 0);
+    }
+}
+
+#[test]
+fn there_are_as_many_breakpoints_as_the_cpu_has() {
+    let mut vm = Fixture::new(1);
+    // ID_AA64DFR0_EL1: six breakpoints, four watchpoints.
+    vm.machine.id_register.set(5 << 12 | 3 << 20);
+    for op2 in 0..8 {
+        for n in 0..16 {
+            let there = match op2 {
+                4 | 5 => n < 6,
+                6 | 7 => n < 4,
+                _ => continue,
+            };
+            let action = if there { Action::Next } else { UNDEFINED };
+            assert_eq!(set(&mut vm, breakpoint(n, op2), 1), action, "{n} {op2}");
+            assert_eq!(vm.handle(0, read(breakpoint(n, op2))), action, "{n} {op2}");
+        }
+    }
+}
+
+/// What an external debugger uses is nobody's: OSECCR, OSDTRRX, OSDTRTX, MDCCINT, OSDLR, DBGPRCR.
+#[test]
+fn nothing_of_external_debug_is_kept() {
+    let mut vm = Fixture::new(1);
+    set(&mut vm, SysReg::MDSCR_EL1, EVENTS);
+    for id in [
+        SysReg::OSECCR_EL1,
+        SysReg::OSDTRRX_EL1,
+        SysReg::OSDTRTX_EL1,
+        SysReg::MDCCINT_EL1,
+        SysReg::OSDLR_EL1,
+        SysReg::DBGPRCR_EL1,
+    ] {
+        assert_eq!(set(&mut vm, id, u64::MAX), Action::Next, "{id}");
+        assert_eq!(get(&mut vm, id), 0, "{id}");
     }
 }
 
@@ -178,7 +239,7 @@ fn the_zero_register_takes_part() {
     assert_eq!(vm.handle(0, access(SysReg::OSLSR_EL1, false)), Action::Next);
     assert_eq!(vm.handle(0, access(SysReg::OSLAR_EL1, true)), Action::Next);
     assert_eq!(vm.regs[0], before);
-    assert!(!vm.vcpus[0].os_lock, "zero was written");
+    assert_eq!(get(&mut vm, SysReg::OSLSR_EL1), 0b1000, "zero was written");
 }
 
 /// Of all encodings, those that a guest of this fake gets something else for than undefined.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `access` | one load, store or jump that may fault |
 //! | `code` | instructions that are made at run time |
+//! | `crossing` | each register that can be read or written, to be filled and looked at |
 //! | `fp` | the FP/SIMD registers |
 //! | `hostile` | what takes instructions of its own to harm others |
 //! | `cases` | cases about instructions and registers |

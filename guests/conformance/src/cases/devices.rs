@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     case("rtc-unknown", 1, rtc_unknown),
     case("virtio-empty", 1, virtio_empty),
     hanok_case("flash-erased", 1, flash_erased),
+    hanok_case("tree-seeds", 1, tree_seeds),
 ];
 
 const UART: u64 = platform::UART.get();
@@ -273,6 +274,21 @@ fn flash_erased(_: &Machine) -> Outcome {
         if got != u32::MAX {
             return Err(Failure::wrong(format_args!("{address:#x}: {got:#x}")));
         }
+    }
+    Ok(())
+}
+
+/// The tree's random bytes are there, and are not such as nobody has filled.
+fn tree_seeds(machine: &Machine) -> Outcome {
+    for (name, least, seed) in [
+        ("rng-seed", 32, machine.seeds[0]),
+        ("kaslr-seed", 8, machine.seeds[1]),
+    ] {
+        check!(seed.len() >= least, "{name}: {} bytes", seed.len());
+        let is_new = |(index, byte): &(usize, &u8)| !seed[..*index].contains(byte);
+        // Of 8 random bytes 5 or fewer differ from each other once in 20,000 times.
+        let different = seed.iter().enumerate().filter(is_new).count();
+        check!(different > 5, "{name}: only {different} different bytes");
     }
     Ok(())
 }

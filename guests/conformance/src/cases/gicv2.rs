@@ -2,15 +2,18 @@
 //! their sender, targets of SPIs, the CPU interface in memory. Interrupts stay masked in
 //! PSTATE, and the case takes them by hand.
 
+use super::holes;
 use crate::case::{Case, Outcome, case, hanok_case};
 use crate::gic::{self, DIST, v2};
 use crate::machine::Machine;
 use crate::mmio::{read32, write8, write32};
 use crate::{cpu, psci, smp, timer};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use hanok_types::platform;
 
 pub const CASES: &[Case] = &[
     case("gicv2-ids", 1, ids).v2(),
+    case("gicv2-frames", 1, frames).v2(),
     case("gicv2-unknown", 1, unknown).v2(),
     case("gicv2-rows", 1, rows).v2(),
     case("gicv2-targets", 1, targets).v2(),
@@ -53,6 +56,23 @@ fn ids(machine: &Machine) -> Outcome {
         check_eq!(dist(register), expected, "{register:#x} after a write");
     }
     check_eq!(v2::read(v2::IIDR) >> 16 & 0xf, 2, "GICC_IIDR");
+    Ok(())
+}
+
+/// The tree gives 64 KiB to the distributor and as many to the CPU interface, of which the first
+/// page and the first two answer; behind them is nothing.
+fn frames(machine: &Machine) -> Outcome {
+    for (frame, answers) in [
+        (DIST, platform::GIC_V2_DIST_SIZE),
+        (platform::GIC_V2_CPU.get(), platform::GIC_V2_CPU_SIZE),
+    ] {
+        let mut devices = machine.devices.iter();
+        let area = devices.find(|area| area.start == frame);
+        check_eq!(area.map(|area| area.size), Some(0x1_0000), "{frame:#x}");
+        for offset in [answers, 0xff00] {
+            holes::look(frame + offset)?;
+        }
+    }
     Ok(())
 }
 

@@ -64,7 +64,8 @@ pub fn expect_abort(result: Result<(), Fault>, write: bool, far: u64, hole: u64)
     Ok(())
 }
 
-fn look(hole: u64) -> Outcome {
+/// A load at `hole`, where nothing is.
+pub fn look(hole: u64) -> Outcome {
     let address = mmu::map(0, hole + 0x20, Kind::Device);
     expect_abort(load_at(address), false, address, hole)
 }

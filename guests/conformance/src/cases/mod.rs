@@ -7,25 +7,29 @@ mod fpsimd;
 mod gic;
 mod gicv2;
 pub mod holes;
-mod pass_through;
+pub mod pass_through;
 mod psci;
 mod sgi;
 mod timer;
+mod trng;
+mod walk;
 
 use crate::case::{Case, Failure};
 use crate::machine::Machine;
 use crate::tree::Host;
 
-const TOPICS: [&[Case]; 10] = [
+const TOPICS: &[&[Case]] = &[
     canary::CASES,
     psci::CASES,
     holes::CASES,
+    walk::CASES,
     exceptions::CASES,
     devices::CASES,
     gic::CASES,
     gicv2::CASES,
     sgi::CASES,
     timer::CASES,
+    trng::CASES,
     fpsimd::CASES,
 ];
 
@@ -35,13 +39,18 @@ pub fn run(machine: &Machine, names: &str) -> (u32, u32) {
     let topics = TOPICS.iter().chain(&crate::arch::cases::TOPICS);
     let all = topics.flat_map(|topic| topic.iter());
     let all = all.filter(|case| selected(case.name, names));
-    // About what few VMs have: by its name alone.
+    // About what few VMs have, or takes long: by its name alone.
     let named = |case: &&Case| {
         names
             .split(',')
             .any(|name| name != "all" && selected(case.name, name))
     };
-    let extra = pass_through::CASES.iter().filter(named);
+    let extra = [
+        pass_through::CASES,
+        walk::PASS_THROUGH,
+        timer::BESIDE_OTHERS,
+    ];
+    let extra = extra.into_iter().flatten().filter(named);
     for case in all.chain(extra) {
         match run_one(machine, case) {
             Some(true) => passed += 1,

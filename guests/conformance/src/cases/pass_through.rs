@@ -1,11 +1,12 @@
 //! A device of the board that the VM has for itself: a PL061 (DDI 0190B) on QEMU's `virt`,
 //! whose lowest pin is low, so that it interrupts when it is told to do so on a low level.
-//! Run by name alone (`conformance.run=pass-through`): other VMs have none.
+//! Run by name alone (`conformance.run=pass-through`, and `device-lives` again and again): other
+//! VMs have none.
 
-use crate::case::{Case, Outcome, hanok_case};
+use crate::case::{Case, Failure, Outcome, hanok_case};
 use crate::machine::Machine;
 use crate::mmio::{read32, write32};
-use crate::{gic, timer};
+use crate::{gic, psci, timer};
 use hanok_types::platform;
 
 pub const CASES: &[Case] = &[hanok_case("pass-through", 1, pass_through)];
@@ -18,6 +19,23 @@ const EVENT: u64 = 0x40c;
 const ENABLE: u64 = 0x410;
 const MASKED_STATUS: u64 = 0x418;
 const PIN: u32 = 1;
+
+/// Looks at the device, and leaves its line high and its interrupt on and active as the VM is
+/// reset: of that the next life must find nothing but the device as it was left.
+pub fn lives(machine: &Machine) -> ! {
+    write32(GPIO + ENABLE, 0);
+    match pass_through(machine) {
+        Ok(()) => println!("pass-through: the device is as it should be"),
+        Err(Failure::Wrong(what)) => println!("FAIL pass-through: {what}"),
+    }
+    let id = platform::PASS_THROUGH_IRQ.get();
+    gic::enable(id);
+    write32(GPIO + ENABLE, PIN);
+    if !gic::wait_signalled() || gic::acknowledge() != u64::from(id) {
+        println!("FAIL pass-through: no interrupt at the end");
+    }
+    psci::system_reset()
+}
 
 fn pass_through(_: &Machine) -> Outcome {
     let ids = [0x61, 0x10, 0x04, 0x00, 0x0d, 0xf0, 0x05, 0xb1];

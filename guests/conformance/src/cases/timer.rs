@@ -28,6 +28,9 @@ pub const CASES: &[Case] = &[
     case("timer-each-cpu", 2, each_cpu),
 ];
 
+/// Long, and of use beside another VM: by its name alone.
+pub const BESIDE_OTHERS: &[Case] = &[case("timer-held", 1, held)];
+
 /// One of the two timers.
 struct Timer {
     interrupt: u32,
@@ -268,5 +271,25 @@ fn each_cpu(machine: &Machine) -> Outcome {
     }
     let all = (1..machine.cpus).fold(0, |set, index| set | 1 << index);
     check_eq!(DONE.load(SeqCst), all, "vCPUs whose timers work");
+    Ok(())
+}
+
+/// A timer interrupt that is being handled for long comes once, whatever the other VMs of its core
+/// do meanwhile.
+fn held(_: &Machine) -> Outcome {
+    gic::enable(VIRTUAL.interrupt);
+    for round in 0..40 {
+        (VIRTUAL.set_compare)(now());
+        (VIRTUAL.set_control)(ENABLE);
+        check!(gic::wait_signalled(), "round {round}: not there");
+        let id = gic::acknowledge();
+        check_eq!(id, u64::from(VIRTUAL.interrupt), "INTID");
+        // Its line is high all the time.
+        spin(100_000);
+        (VIRTUAL.set_control)(0);
+        gic::end(id);
+        check!(!gic::signalled(), "round {round}: once more");
+    }
+    VIRTUAL.stop();
     Ok(())
 }

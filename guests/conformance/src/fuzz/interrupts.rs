@@ -5,7 +5,7 @@ use super::{Fuzzer, memory, repair};
 use crate::arch::fuzz::code::{WFE, WFI, YIELD};
 use crate::arch::fuzz::trip::{self, Kind, MASKED, OPEN, Start, Word};
 use crate::{gic, mmio, timer};
-use hanok_types::GicVersion;
+use hanok_types::{GicVersion, platform};
 
 /// Interrupts taken in one go, at most.
 const TAKEN: u64 = 24;
@@ -31,8 +31,51 @@ fn open(fuzzer: &mut Fuzzer<'_>, rounds: u64) {
     repair::drain();
 }
 
-/// SGIs to everybody, and to nobody.
+/// SGIs to everybody, and to nobody; or the interrupt of the board's device that the VM has.
 pub fn sgis(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    let has_device = fuzzer.machine.has_own_device();
+    match has_device && random.once_in(2) {
+        true => device_line(fuzzer, random),
+        false => send(fuzzer, random),
+    }
+}
+
+/// The device's line goes up and down while everything is done to its interrupt that the
+/// distributor has: it is turned on and off, made pending and active by hand, sent to CPUs that are
+/// there or not, with any priority and either trigger, and ended or not.
+fn device_line(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
+    const REGISTERS: [u64; 5] = [0x400, 0x404, 0x408, 0x40c, 0x410];
+    const ROWS: [u64; 6] = [
+        gic::ISENABLER,
+        gic::ICENABLER,
+        gic::ISPENDR,
+        gic::ICPENDR,
+        gic::ISACTIVER,
+        gic::ICACTIVER,
+    ];
+    let id = platform::PASS_THROUGH_IRQ.get();
+    let device = platform::PASS_THROUGH.get();
+    repair::wakeable();
+    for _ in 0..1 + random.below(24) {
+        match random.below(8) {
+            0..=2 => mmio::write32(device + random.pick(&REGISTERS), random.value() as u32),
+            3..=5 => gic::set_bit(random.pick(&ROWS), id),
+            6 => gic::set_priority(id, random.next() as u8),
+            _ => match random.below(3) {
+                0 => gic::route(id, random.below(8) as usize),
+                1 => gic::set_edge(id, random.once_in(2)),
+                _ => drop(gic::acknowledge()),
+            },
+        }
+    }
+    open(fuzzer, 50);
+    mmio::write32(device + 0x410, 0);
+    gic::set_bit(gic::ICENABLER, id);
+    gic::set_bit(gic::ICACTIVER, id);
+    repair::interface();
+}
+
+fn send(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     const SGIR: u64 = 0xf00;
     repair::wakeable();
     mmio::write32(gic::frame(0) + gic::ISENABLER, 0xffff);

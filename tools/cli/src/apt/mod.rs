@@ -2,8 +2,9 @@
 //!
 //! apt does what it does best (signatures, mirrors, proxies, resolving) but writes nothing
 //! outside the cache. Only Debian's own archive key is accepted, and checking it is never
-//! turned off. The machine's apt.conf.d is still read (proxies live there), its hooks and
-//! pins are not: hooks would clean or refresh things of the machine.
+//! turned off, nor is that its lists are not too old (their `Valid-Until`). The machine's
+//! apt.conf.d is still read (proxies live there), its hooks and pins are not: hooks would clean
+//! or refresh things of the machine.
 
 pub mod index;
 pub mod sources;
@@ -65,7 +66,7 @@ impl Apt {
             let different: BTreeSet<_> = releases.iter().collect();
             let lines = different.into_iter().map(|(release, architecture)| {
                 format!(
-                    "deb [arch={architecture} signed-by={KEYRING} target=Packages] {main} {release} main\n"
+                    "deb [arch={architecture} signed-by={KEYRING} {DATED} target=Packages] {main} {release} main\n"
                 )
             });
             Ok(lines.collect())
@@ -297,10 +298,13 @@ const ARCHITECTURES: &str = "arm64,armhf";
 /// Those that security updates are wanted for: 32-bit guests' kernels are for trying out.
 const SECURITY: &str = "arm64";
 
+/// A source's own word counts before any configuration, also one for its label.
+const DATED: &str = "check-valid-until=yes check-date=yes";
+
 fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     let line = |architectures: &str, uri: &str, suite: &str| {
         format!(
-            "deb [arch={native},{architectures} signed-by={KEYRING} target=Packages] {uri} {suite} main\n"
+            "deb [arch={native},{architectures} signed-by={KEYRING} {DATED} target=Packages] {uri} {suite} main\n"
         )
     };
     let mut text = line(ARCHITECTURES, &archives.main, "bookworm");
@@ -312,7 +316,7 @@ fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     }
     if non_free {
         text += &format!(
-            "deb [arch={ARCHITECTURES} signed-by={KEYRING} target=Packages] {} bookworm non-free\n",
+            "deb [arch={ARCHITECTURES} signed-by={KEYRING} {DATED} target=Packages] {} bookworm non-free\n",
             archives.main
         );
     }
@@ -343,8 +347,18 @@ fn configuration(dir: &Path, native: &str, architectures: &[&str]) -> String {
          Acquire::Languages \"none\";\n\
          Acquire::Retries \"3\";\n\
          APT::Get::AllowUnauthenticated \"false\";\n\
-         Acquire::AllowInsecureRepositories \"false\";\n"
+         Acquire::AllowInsecureRepositories \"false\";\n\
+         Acquire::AllowDowngradeToInsecureRepositories \"false\";\n\
+         Acquire::AllowWeakRepositories \"false\";\n"
     );
+    // Old lists name old packages, whose faults are known. Who serves them must not be helped by
+    // what the machine says of one of its own archives (apt.conf(5), sources.list(5)).
+    for expiry in ["Check-Valid-Until", "Check-Date"] {
+        text += &format!("#clear Acquire::{expiry};\nAcquire::{expiry} \"true\";\n");
+    }
+    for longer in ["Min-ValidTime", "Max-ValidTime", "Max-FutureTime"] {
+        text += &format!("#clear Acquire::{longer};\n");
+    }
     let hooks = [
         "APT::Update::Pre-Invoke",
         "APT::Update::Post-Invoke",
@@ -388,5 +402,38 @@ mod tests {
         assert!(!text.contains("trusted") && !text.contains("security main"));
         assert!(text.contains(" bookworm non-free\n"));
         assert!(!sources_list(&archives, "amd64", false).contains("non-free"));
+    }
+
+    #[test]
+    fn old_lists_are_refused_whatever_the_machine_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = dir.path().join("machine.conf");
+        let lax = "Acquire::Check-Valid-Until \"false\";\nAcquire::Check-Date \"false\";\n\
+            Acquire::Min-ValidTime \"99999999\";\nAcquire::Min-ValidTime::Debian \"99999999\";\n";
+        fs::write(&machine, lax).unwrap();
+        let ours = dir.path().join("apt.conf");
+        fs::write(&ours, configuration(dir.path(), "amd64", &["arm64"])).unwrap();
+        let mut dump = Command::new("apt-config");
+        dump.arg("-c")
+            .arg(&ours)
+            .arg("dump")
+            .env("APT_CONFIG", &machine);
+        let text = process::text(&mut dump).unwrap();
+        assert!(
+            text.contains("Acquire::Check-Valid-Until \"true\";"),
+            "{text}"
+        );
+        assert!(text.contains("Acquire::Check-Date \"true\";"), "{text}");
+        assert!(!text.contains("99999999"), "{text}");
+        let archives = Archives {
+            main: "http://m/".into(),
+            security: Some("http://s/".into()),
+        };
+        let sources = sources_list(&archives, "amd64", true);
+        assert!(
+            sources
+                .lines()
+                .all(|line| line.contains("check-valid-until=yes check-date=yes"))
+        );
     }
 }

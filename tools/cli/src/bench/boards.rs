@@ -21,7 +21,7 @@ use crate::board::{self, Ready, Start};
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
 use crate::overrides::{Overrides, VmOverrides};
-use crate::{initramfs, repo, system};
+use crate::{initramfs, key, repo, system};
 
 /// The guest's memory.
 pub const GUEST_MEMORY: u64 = 256 << 20;
@@ -172,7 +172,7 @@ impl Boards<'_> {
             Load::Ipi => ("bench-ipi", self.figures(job)),
         };
         let overrides = Overrides {
-            board: Some(self.board_of(job.gic).to_owned()),
+            board: Some(self.plan.board(job.gic).to_owned()),
             cpu: Some(self.plan.cpu.clone()),
             cores: Some(if job.load == Load::Ipi { 2 } else { 1 }),
             memory: Some(BOARD_MEMORY),
@@ -197,7 +197,8 @@ impl Boards<'_> {
             first.initramfs = self.materials.userland.clone();
         }
         let tree = board::tree(self.store, &system)?;
-        let bytes = system::build(self.root, &system, &resolved, tree.as_deref())?;
+        let key = key::of_image(None, start.icount)?;
+        let bytes = system::build(self.root, &system, &resolved, tree.as_deref(), &key)?;
         let image = self.dir.join(format!("{}.img", job.name()));
         repo::write_whole(&image, &bytes).blame(Code::Refused)?;
         Ok(tools.ready(&system, &image, &start))
@@ -276,14 +277,6 @@ impl Boards<'_> {
         let path = self.dir.join(format!("{}.initramfs", job.name()));
         repo::write_whole(&path, &bytes).blame(Code::Refused)?;
         Ok(path)
-    }
-
-    fn board_of(&self, gic: Gic) -> &'static str {
-        match (self.plan.architecture, gic) {
-            (Architecture::Arm, _) => "qemu-virt-arm",
-            (Architecture::Arm64, Gic::V2) => "qemu-virt-gicv2",
-            (Architecture::Arm64, Gic::V3) => "qemu-virt",
-        }
     }
 }
 

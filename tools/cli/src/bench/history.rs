@@ -12,7 +12,7 @@ use hanok_bench::{Comparison, Entry, History, HistoryError, Machine, Results, St
 use super::plan::Plan;
 use crate::args::BenchArgs;
 use crate::exit::{Blame, Code, Outcome, failure};
-use crate::ui;
+use crate::{outputs, ui};
 
 /// Where the medians are, in the repository.
 fn folder(root: &Path) -> PathBuf {
@@ -86,9 +86,7 @@ pub fn finish(
     let table = hanok_bench::results_table(results, style);
     ui::line(format_args!("{}", table.trim_end()));
     let page = dir.join("report.html");
-    fs::write(&page, hanok_bench::html(results, &history))
-        .with_context(|| format!("cannot write {}", page.display()))
-        .blame(Code::Refused)?;
+    outputs::write(&page, hanok_bench::html(results, &history))?;
     ui::line(format_args!("The page: {}", page.display()));
     let worse = match &args.compare {
         Some(commit) => compared(&history, results, commit, args, style)?,

@@ -1,6 +1,6 @@
 //! One boot of one board, from power on to the figures that its console gave.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -46,8 +46,16 @@ pub struct Given {
     pub counted: Vec<Counted>,
 }
 
+/// How a boot ended.
+pub enum Ended {
+    /// It gave figures.
+    Given(Given),
+    /// A signal asked for its end.
+    Interrupted,
+}
+
 /// Boots a board and reads its figures; what it says is kept in `dir`.
-pub fn run(prepared: Prepared, dir: &Path) -> Result<Given> {
+pub fn run(prepared: Prepared, dir: &Path) -> Result<Ended> {
     let Prepared {
         job,
         ready,
@@ -64,8 +72,7 @@ pub fn run(prepared: Prepared, dir: &Path) -> Result<Given> {
     let request = request(&job, ready, socket, &path, &offset, &figures)?;
     let report = session::run(request).map_err(|failure| failure.error)?;
     if report.code == Code::Interrupted {
-        // The user wants all of it to end, not only this board.
-        std::process::exit(Code::Interrupted as i32);
+        return Ok(Ended::Interrupted);
     }
     if report.code != Code::Success {
         bail!("{}", report.why);
@@ -75,7 +82,7 @@ pub fn run(prepared: Prepared, dir: &Path) -> Result<Given> {
         Some((path, what)) => profile::read(&path, &text, what)?,
         None => Vec::new(),
     };
-    given(rows::read(&text), &figures, &offset, counted)
+    given(rows::read(&text), &figures, &offset, counted).map(Ended::Given)
 }
 
 /// What the emulator said of the counter's offset, once it was asked.
@@ -94,10 +101,6 @@ fn request(
     offset: &Offset,
     figures: &[&Figure],
 ) -> Result<Request> {
-    let create = |path: &Path| {
-        let made = File::create(path).with_context(|| format!("cannot write {}", path.display()));
-        made.map(Sink::File)
-    };
     let asked = figures.iter().any(|figure| figure.id == "boot");
     let (side, offset) = (job.side, offset.clone());
     let look = move || {
@@ -110,11 +113,10 @@ fn request(
         *offset.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
     };
     let others = ready.vms.len().saturating_sub(1);
-    let mut consoles = vec![create(console)?];
+    let mut consoles = vec![Sink::create(console)?];
     for other in 0..others {
-        consoles.push(create(
-            &console.with_extension(format!("{}.other", other + 2)),
-        )?);
+        let path = console.with_extension(format!("{}.other", other + 2));
+        consoles.push(Sink::create(&path)?);
     }
     Ok(Request {
         command: ready.command,
@@ -124,7 +126,7 @@ fn request(
         until: Some(DONE.to_owned()),
         timeout: Some(PATIENCE),
         consoles,
-        log: create(&console.with_extension("log"))?,
+        log: Sink::create(&console.with_extension("log"))?,
         input: Input::None,
         before_end: asked.then(|| -> session::BeforeEnd { Box::new(look) }),
         vms: ready.vms,

@@ -14,30 +14,33 @@ mod job;
 mod materials;
 mod plan;
 pub mod profile;
+mod progress;
 mod report;
 mod rows;
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result};
 use hanok_bench::Style;
-use tempfile::TempDir;
 
 use crate::args::BenchArgs;
 use crate::artifacts::Store;
-use crate::exit::{Blame, Code, Outcome};
-use crate::{repo, ui};
+use crate::exit::{Blame, Code, Outcome, failure};
+use crate::scratch::Scratch;
+use crate::{repo, signals, ui};
 use boards::Boards;
-use job::{Given, Prepared};
+use job::{Ended, Given, Prepared};
 use materials::Materials;
 pub use materials::{fetch, wanted};
 use plan::Plan;
 pub use plan::sides_on;
 use profile::{Counting, What};
+use progress::Progress;
 use report::Done;
 
 /// How many boards run at the same time.
@@ -52,10 +55,13 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         return history::show(root, dir, args, style());
     }
     let plan = Plan::of(args)?;
+    plan.check(root)?;
     let mut results = report::started(root);
     history::check(root, args, &plan, &results)?;
+    output_is_ours(&args.output)?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let dir = work_dir(root).blame(Code::Refused)?;
+    signals::listen();
+    let dir = work_dir(root).blame(Code::Output)?;
     let materials = Materials::gather(root, &store, &plan, dir.path())?;
     let counting = plan.counts();
     let counting = counting.then(|| Counting::prepare(root, plan.architecture));
@@ -69,22 +75,47 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         dir: dir.path(),
     };
     let consoles = args.output.join(report::CONSOLES);
-    fresh(&consoles).blame(Code::Usage)?;
-    let done = boot_all(&boards, &consoles, |done| {
+    // By these the folder is known as ours from now on.
+    report::write_so_far(&mut results, &boards, &[], &args.output)?;
+    fresh(&consoles).blame(Code::Output)?;
+    let interrupted = AtomicBool::new(false);
+    let done = boot_all(&boards, &consoles, &interrupted, |done| {
         // What goes wrong with it is told at the end.
         let _ = report::write_so_far(&mut results, &boards, done, &args.output);
-    });
+    })?;
     report::write_so_far(&mut results, &boards, &done, &args.output)?;
+    if interrupted.into_inner() {
+        eprintln!(
+            "hanok: interrupted; what was measured is in {}",
+            args.output.display()
+        );
+        return Ok(Code::Interrupted);
+    }
     history::finish(root, &results, &args.output, args, style())
 }
 
 /// Where images and initramfs files of all boards are while they run: they are large.
-fn work_dir(root: &Path) -> Result<TempDir> {
-    let parent = repo::target_dir(root).join("hanok");
-    fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
-    Ok(tempfile::Builder::new()
-        .prefix("bench-")
-        .tempdir_in(parent)?)
+fn work_dir(root: &Path) -> Result<Scratch> {
+    Scratch::new(&repo::target_dir(root).join("hanok"), "bench-")
+}
+
+/// Where boards' gdb stubs listen: a socket's name must be short (108 bytes, unix(7)).
+pub fn sockets() -> Result<Scratch> {
+    Scratch::new(&std::env::temp_dir(), "hanok-")
+}
+
+/// A folder with other things in it is not written to: consoles of a former bench are removed.
+fn output_is_ours(dir: &Path) -> Outcome<()> {
+    let mut entries = fs::read_dir(dir).into_iter().flatten();
+    if entries.next().is_none() || dir.join(report::RESULTS).is_file() {
+        return Ok(());
+    }
+    let text = format!(
+        "--output names {}, which holds something else than a bench's results\n  \
+         why: files in it would be overwritten and removed\n  fix: name a new folder",
+        dir.display()
+    );
+    Err(failure(Code::Usage, text))
 }
 
 /// An empty folder.
@@ -97,12 +128,17 @@ fn fresh(dir: &Path) -> Result<()> {
 
 /// Boots every board of the plan, [`BESIDE`] of them at a time; in the plan's order. `progress`
 /// gets all that is done whenever that is more.
-fn boot_all(boards: &Boards, consoles: &Path, mut progress: impl FnMut(&[Done])) -> Vec<Done> {
+fn boot_all(
+    boards: &Boards,
+    consoles: &Path,
+    interrupted: &AtomicBool,
+    mut progress: impl FnMut(&[Done]),
+) -> Outcome<Vec<Done>> {
     let jobs = boards.plan.jobs();
+    let sockets = sockets().blame(Code::Output)?;
     let (mut done, mut waiting) = (Vec::new(), Vec::new());
     for (at, job) in jobs.iter().enumerate() {
-        // A socket's name must be short (108 bytes, unix(7)).
-        let socket = std::env::temp_dir().join(format!("hanok-{}-{at}", std::process::id()));
+        let socket = sockets.path().join(at.to_string());
         match boards.board(job, &socket) {
             Ok(mut ready) => waiting.push(Prepared {
                 job: *job,
@@ -124,7 +160,7 @@ fn boot_all(boards: &Boards, consoles: &Path, mut progress: impl FnMut(&[Done]))
         let (tell, told) = mpsc::channel();
         for _ in 0..BESIDE {
             let (tell, waiting) = (tell.clone(), &waiting);
-            scope.spawn(move || work(waiting, &tell, consoles));
+            scope.spawn(move || work(waiting, &tell, consoles, interrupted));
         }
         drop(tell);
         for one in told {
@@ -133,16 +169,33 @@ fn boot_all(boards: &Boards, consoles: &Path, mut progress: impl FnMut(&[Done]))
         }
     });
     done.sort_by_key(|(job, _)| jobs.iter().position(|other| other == job));
-    done
+    Ok(done)
 }
 
-fn work(waiting: &Mutex<Vec<Prepared>>, tell: &Sender<Done>, consoles: &Path) {
+fn work(
+    waiting: &Mutex<Vec<Prepared>>,
+    tell: &Sender<Done>,
+    consoles: &Path,
+    interrupted: &AtomicBool,
+) {
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    while let Some(prepared) = next() {
-        let (job, socket) = (prepared.job, prepared.socket.clone());
+    while !interrupted.load(Ordering::Relaxed)
+        && let Some(prepared) = next()
+    {
+        let job = prepared.job;
         eprintln!("{} ...", job.name());
-        let given = job::run(prepared, consoles).map_err(|error| format!("{error:#}"));
-        let _ = fs::remove_file(socket);
+        let progress = Progress::of(&job, consoles);
+        let ended = job::run(prepared, consoles);
+        drop(progress);
+        let given = match ended {
+            Ok(Ended::Interrupted) => {
+                // The user wants all of it to end, not only this board.
+                interrupted.store(true, Ordering::Relaxed);
+                return;
+            }
+            Ok(Ended::Given(given)) => Ok(given),
+            Err(error) => Err(format!("{error:#}")),
+        };
         eprintln!("{}: {}", job.name(), told(&given));
         let _ = tell.send((job, given));
     }

@@ -1,10 +1,13 @@
 //! What is measured, in which order.
 
+use std::path::Path;
+
 use hanok_bench::{FIGURES, Figure, Gic, Group, Side};
 use hanok_system::Architecture;
 
 use crate::args::{BenchArgs, BenchBoard, Gics};
 use crate::exit::{Code, Outcome, failure};
+use crate::system;
 
 /// What boots on a board; one boot gives several figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,6 +142,34 @@ impl Plan {
             rounds: args.repeat.unwrap_or(if args.quick { 1 } else { 2 }),
             inner_rounds: if args.quick { 1 } else { 3 },
         })
+    }
+
+    /// Refuses what the boards do not have, before anything is fetched for them.
+    pub fn check(&self, root: &Path) -> Outcome<()> {
+        let known = hanok_system::boards(&system::boards_dir(root)).map_err(system::refused)?;
+        for gic in &self.gics {
+            let name = self.board(*gic);
+            let board = known.iter().find(|board| board.name == name);
+            if let Some(board) = board.filter(|board| !board.cpus.contains(&self.cpu)) {
+                let text = format!(
+                    "--cpu: board {name} has no CPU \"{}\"\n  why: its models are {}\n  \
+                     fix: choose one of them",
+                    self.cpu,
+                    board.cpus.join(", ")
+                );
+                return Err(failure(Code::Usage, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The board of `boards/` with this interrupt controller.
+    pub fn board(&self, gic: Gic) -> &'static str {
+        match (self.architecture, gic) {
+            (Architecture::Arm, _) => "qemu-virt-arm",
+            (Architecture::Arm64, Gic::V2) => "qemu-virt-gicv2",
+            (Architecture::Arm64, Gic::V3) => "qemu-virt",
+        }
     }
 
     /// Whether `side` is measured.

@@ -18,14 +18,14 @@ use hanok_profile::table::{self, By, Shown};
 use hanok_system::Architecture;
 
 use super::boards::Boards;
-use super::job::{self, Prepared};
+use super::job::{self, Ended, Prepared};
 use super::materials::Materials;
 use super::plan::{Job, Plan};
 use crate::args::BenchArgs;
 use crate::artifacts::Store;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::ui::{self, Step};
-use crate::{cargo, initramfs, machine, process, repo};
+use crate::{cargo, initramfs, machine, process, repo, signals};
 
 /// The plugin's package, and what cargo makes of it.
 const PACKAGE: &str = "hanok-plugin";
@@ -210,7 +210,9 @@ pub fn run(root: &Path, args: &BenchArgs, figure: &'static Figure, yes: bool) ->
         let why = format!("{}: nothing is executed for this figure", figure.id);
         return Err(failure(Code::Usage, why));
     }
+    plan.check(root)?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
+    signals::listen();
     let dir = repo::target_dir(root).join("hanok/profile");
     super::fresh(&dir).blame(Code::Refused)?;
     let materials = Materials::gather(root, &store, &plan, &dir)?;
@@ -243,20 +245,22 @@ fn what(figure: &Figure) -> What {
 /// Runs one board, and shows what was counted.
 fn one(boards: &Boards, job: Job, figure: &'static Figure, args: &BenchArgs) -> Outcome<()> {
     let name = job.name();
-    let socket = std::env::temp_dir().join(format!("hanok-{}", std::process::id()));
+    let sockets = super::sockets().blame(Code::Output)?;
+    let socket = sockets.path().join("gdb");
     let mut ready = boards.board(&job, &socket)?;
     let report = boards.count(&job, &mut ready, what(figure));
     let prepared = Prepared {
         job,
         ready,
-        socket: socket.clone(),
+        socket,
         figures: vec![figure],
         report,
     };
     let step = Step::new(format!("Running {name}"));
-    let given = job::run(prepared, boards.dir);
-    let _ = fs::remove_file(socket);
-    let given = given.blame(Code::TestsFailed)?;
+    let ended = job::run(prepared, boards.dir).blame(Code::TestsFailed)?;
+    let Ended::Given(given) = ended else {
+        return Err(failure(Code::Interrupted, "interrupted by a signal"));
+    };
     step.done();
     if !given.lacking.is_empty() {
         return Err(failure(Code::TestsFailed, given.lacking.join("; ")));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hanok_bench::{Failure, Gic, Machine, Profile, Results, Run, Side};
 use hanok_system::Architecture;
 
@@ -15,10 +15,12 @@ use super::materials::Materials;
 use super::plan::{Job, Plan};
 use crate::exit::{Blame, Code, Outcome};
 use crate::test::tail;
-use crate::{cargo, process};
+use crate::{cargo, process, repo, ui};
 
 /// Where, beside the results, each board's console is.
 pub const CONSOLES: &str = "consoles";
+/// The results, for programs.
+pub const RESULTS: &str = "results.json";
 /// How much of a failing side's console is kept.
 const SHOWN: usize = 25;
 
@@ -60,7 +62,7 @@ pub fn write_so_far(
             results.runs.push(run_of(*gic, boards, done, &consoles)?);
         }
     }
-    write(results, output).blame(Code::Refused)
+    write(results, output).blame(Code::Output)
 }
 
 /// Everything about one machine.
@@ -182,16 +184,15 @@ const NO_KVM: &str = "KVM: there is none; Linux has no 32-bit host since 5.7";
 fn failure(job: &Job, why: &str, consoles: &Path) -> Failure {
     let said = fs::read(job::console_path(job, consoles)).unwrap_or_default();
     let said = String::from_utf8_lossy(&said).into_owned();
-    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect();
     Failure {
         side: job.side,
         why: format!("{}: {why}", job.name()),
-        console: tail(&said, SHOWN).lines().map(plain).collect(),
+        console: tail(&said, SHOWN).lines().map(ui::plain).collect(),
     }
 }
 
 /// Writes the results for programs, the page's source.
 fn write(results: &Results, dir: &Path) -> Result<()> {
-    let json = dir.join("results.json");
-    fs::write(&json, results.to_json()?).with_context(|| format!("cannot write {}", json.display()))
+    let json = dir.join(RESULTS);
+    repo::write_whole(&json, results.to_json()?.as_bytes())
 }

@@ -1,20 +1,21 @@
 //! The shorter subcommands.
 
+pub mod check;
 pub mod previrt;
 pub mod run;
 pub mod sched;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use hanok_system::Architecture;
+use hanok_system::BuildKey;
 
 use crate::artifacts::kernel::KernelSpec;
 use crate::artifacts::{Store, runnable, u_boot};
 use crate::cargo;
 use crate::exit::{Blame, Code, Outcome};
 use crate::initramfs::modules::Selection;
+use crate::outputs::{self, Outputs};
 use crate::overrides::Overrides;
 use crate::{bench, board, system, ui};
 
@@ -44,32 +45,17 @@ pub fn find(root: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// `hanok check`.
-pub fn check(root: &Path, file: &Path, yes: bool) -> Outcome {
-    let system = system::load(root, &find(root, file), &Overrides::default())?;
-    if system.needs_board_tree() {
-        let store = Store::open(yes, false).blame(Code::Setup)?;
-        board::tree(&store, &system)?;
-    }
-    let vms = counted(system.vms.len() as u64, "VM");
-    ui::line(format_args!(
-        "{}: sound ({vms} on board {})",
-        file.display(),
-        system.board.name
-    ));
-    Ok(Code::Success)
-}
-
 /// `hanok build`.
-pub fn build(root: &Path, file: &Path, output: &Path, yes: bool) -> Outcome {
+pub fn build(root: &Path, file: &Path, output: &Path, key: &BuildKey, yes: bool) -> Outcome {
     let system = system::load(root, &find(root, file), &Overrides::default())?;
+    let outputs = Outputs::default().reads_all(system::inputs(root, &system));
+    outputs.writes("--output", output).check()?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let tree = board::tree(&store, &system)?;
-    let resolved = system::resolve(root, &store, &system.artifacts())?;
-    let image = system::build(root, &system, &resolved, tree.as_deref())?;
-    fs::write(output, &image)
-        .with_context(|| format!("cannot write {}", output.display()))
-        .blame(Code::Refused)?;
+    let resolved = system::resolve_of(root, &store, &system)?;
+    let image = system::build(root, &system, &resolved, tree.as_deref(), key)?;
+    system::tell_notes(&system);
+    outputs::write(output, &image)?;
     ui::line(format_args!("{}: {} bytes", output.display(), image.len()));
     Ok(Code::Success)
 }

@@ -1,12 +1,14 @@
 //! `hanok run`: from a description to a console.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hanok_system::{Architecture, Artifacts, Boot, Description, InitramfsRef, KernelRef, Modules};
+use hanok_system::{
+    Architecture, Artifacts, Boot, Description, GicVersion, InitramfsRef, KernelRef, Modules,
+};
 
 use super::find;
 use crate::args::RunArgs;
@@ -19,9 +21,12 @@ use crate::console::session::{self, Input, Request, Sink};
 use crate::console::watch;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
+use crate::outputs::Outputs;
 use crate::overrides::Overrides;
+use crate::run_image::{Image, Kept};
 use crate::system::{self, Resolved};
-use crate::{cargo, repo, ui};
+use crate::test::form::Form;
+use crate::{cargo, key, repo, ui};
 
 /// A guest booted without the hypervisor where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;
@@ -34,10 +39,9 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     let steps = read_script(args.script.as_deref()).blame(Code::Usage)?;
     let timeout = timeout(args.timeout).blame(Code::Usage)?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let mut ready = if args.native {
-        native(root, args, &store)?
-    } else {
-        virtual_board(root, args, &store)?
+    let (mut ready, _kept) = match args.native {
+        true => (native(root, args, &store)?, None),
+        false => virtual_board(root, args, &store)?,
     };
     machine::extras(&mut ready.command, &args.qemu_arg, args.gdb);
     if args.dry_run {
@@ -51,13 +55,13 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         ));
     }
     announce(root, args, &ready);
-    let request = request(args, ready, steps, timeout).blame(Code::Usage)?;
+    let request = request(args, ready, steps, timeout).blame(Code::Output)?;
     let report = session::run(request)?;
-    if report.code != Code::Success {
-        eprintln!("{} {}", ui::red("hanok:"), report.why);
-    } else {
-        eprintln!("hanok: {}", report.why);
-    }
+    let name = match report.code {
+        Code::Success => "hanok:".to_owned(),
+        _ => ui::red("hanok:"),
+    };
+    ui::last_word(format!("{name} {}", report.why));
     Ok(report.code)
 }
 
@@ -83,8 +87,9 @@ fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
         };
         let elf = cargo::hypervisor_elf_of(root, architecture);
         eprintln!(
-            "Waiting for a debugger: gdb-multiarch {} -ex 'target remote :1234'",
-            elf.display()
+            "Waiting for a debugger: gdb-multiarch {} -ex 'target remote {}'",
+            elf.display(),
+            machine::GDB
         );
     }
     if args.script.is_none() && std::io::stdin().is_terminal() {
@@ -109,7 +114,8 @@ fn welcome(vms: &[String], framed: bool) -> String {
     }
 }
 
-fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
+/// The board, and what keeps its image as it is meanwhile.
+fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<(Ready, Option<Kept>)> {
     let overrides = Overrides {
         cpu: args.cpu.clone(),
         cores: args.cores,
@@ -118,23 +124,44 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     };
     let system = system::load(root, &find(root, &args.file), &overrides)?;
     check_consoles(args, &board::names(&system)).blame(Code::Usage)?;
-    let image = image_path(root, &args.file);
+    machine::check_words(&args.append).blame(Code::Usage)?;
+    check_outputs(args, system::inputs(root, &system))?;
     let start = Start {
         append: args.append.clone(),
         loader: args.boot,
         icount: args.icount,
         plain: false,
     };
+    let image = Image::of(root, &system, &overrides).blame(Code::Usage)?;
     if args.dry_run {
         let tools = start.tools_if_there(store, &system)?;
-        return Ok(tools.ready(&system, &image, &start));
+        return Ok((tools.ready(&system, image.path(), &start), None));
     }
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
-    let resolved = system::resolve(root, store, &system.artifacts())?;
-    let bytes = system::build(root, &system, &resolved, tree.as_deref())?;
-    repo::write_whole(&image, &bytes).blame(Code::Refused)?;
-    Ok(tools.ready(&system, &image, &start))
+    let resolved = system::resolve_of(root, store, &system)?;
+    let key = key::of_image(args.key.build_key, args.icount)?;
+    let bytes = system::build(root, &system, &resolved, tree.as_deref(), &key)?;
+    system::tell_notes(&system);
+    let kept = image.write(&bytes).blame(Code::Output)?;
+    Ok((tools.ready(&system, image.path(), &start), Some(kept)))
+}
+
+/// That what is to be written is no input, and can be.
+fn check_outputs(args: &RunArgs, mut reads: Vec<(String, PathBuf)>) -> Outcome<()> {
+    reads.extend(
+        args.script
+            .iter()
+            .map(|path| ("the script".to_owned(), path.clone())),
+    );
+    let mut outputs = Outputs::default().reads_all(reads);
+    for (vm, path) in &args.console {
+        outputs = outputs.writes(format!("--console {vm}"), path);
+    }
+    if let Some(path) = &args.log {
+        outputs = outputs.writes("--log", path);
+    }
+    outputs.check()
 }
 
 /// That every VM named by `--console` is there, before anything long begins.
@@ -148,15 +175,6 @@ fn check_consoles(args: &RunArgs, vms: &[String]) -> Result<()> {
     }
 }
 
-/// Where the image of a description is kept between builds.
-fn image_path(root: &Path, file: &Path) -> PathBuf {
-    let stem = file.file_stem().unwrap_or_default();
-    repo::target_dir(root)
-        .join("hanok")
-        .join(stem)
-        .with_extension("img")
-}
-
 /// A guest without the hypervisor around it.
 struct Guest {
     artifacts: Artifacts,
@@ -165,6 +183,10 @@ struct Guest {
     memory: u64,
     cpu: String,
     binary: String,
+    /// The interrupt controller of a 64-bit machine.
+    gic: GicVersion,
+    /// What is read for it, by the user's paths.
+    inputs: Vec<(String, PathBuf)>,
 }
 
 impl Guest {
@@ -193,11 +215,13 @@ impl Guest {
             memory: NATIVE_MEMORY,
             cpu,
             binary: binary.to_owned(),
+            gic: GicVersion::V3,
+            inputs: Vec::new(),
         }
     }
 
     /// The first VM of a system.
-    fn first_of(system: &Description) -> Outcome<Self> {
+    fn first_of(root: &Path, system: &Description) -> Outcome<Self> {
         let first = system
             .artifacts()
             .into_iter()
@@ -218,11 +242,13 @@ impl Guest {
                 Architecture::Arm64 => qemu::PROGRAM.to_owned(),
                 Architecture::Arm => qemu::PROGRAM_32.to_owned(),
             },
+            gic: system.board.gic,
+            inputs: system::inputs(root, system),
         })
     }
 
-    /// QEMU as this guest's own machine; `more` is put behind the initramfs.
-    fn board(&self, root: &Path, store: &Store, more: Option<&More>) -> Outcome<Ready> {
+    /// QEMU as this guest's own machine.
+    fn board(&self, root: &Path, store: &Store, changed: Changed<'_>) -> Outcome<Ready> {
         let (machine, architecture) = self.machine();
         // A guest of a 64-bit board may be measured as a 32-bit one, on that machine.
         let artifacts = [Artifacts {
@@ -231,8 +257,11 @@ impl Guest {
         }];
         let qemu = system::prepare(store, &artifacts)?;
         let mut resolved = system::resolve(root, store, &artifacts)?;
-        if let (Some(first), Some(more)) = (resolved.first_mut(), more) {
+        if let (Some(first), Some(more)) = (resolved.first_mut(), changed.more) {
             more.add_to(first).blame(Code::Refused)?;
+        }
+        if let (Some(first), Some((form, dir))) = (resolved.first_mut(), changed.form) {
+            form.apply(first, architecture, dir).blame(Code::Usage)?;
         }
         let Some(found) = resolved.first() else {
             return Err(failure(Code::Refused, "there is no VM to boot"));
@@ -260,12 +289,23 @@ impl Guest {
 
     /// What the guest's own machine is, and what it runs.
     fn machine(&self) -> (&'static str, Architecture) {
-        if self.binary == qemu::PROGRAM_32 {
-            ("virt,gic-version=2", Architecture::Arm)
-        } else {
-            ("virt,gic-version=3,its=off", Architecture::Arm64)
+        // A VM has the same kind of interrupt controller as its board; 32-bit CPU models of
+        // QEMU's have no other one than a GICv2.
+        match (self.binary == qemu::PROGRAM_32, self.gic) {
+            (true, _) => ("virt,gic-version=2", Architecture::Arm),
+            (false, GicVersion::V2) => ("virt,gic-version=2", Architecture::Arm64),
+            (false, GicVersion::V3) => ("virt,gic-version=3,its=off", Architecture::Arm64),
         }
     }
+}
+
+/// What is changed about what a guest boots.
+#[derive(Clone, Copy, Default)]
+pub struct Changed<'a> {
+    /// Files that are put behind its initramfs.
+    pub more: Option<&'a More>,
+    /// Another form for its kernel, and where that is kept.
+    pub form: Option<(Form, &'a Path)>,
 }
 
 /// More files for the initramfs: an archive of them, and where the whole is to be written.
@@ -297,24 +337,24 @@ pub fn native_board(
     root: &Path,
     store: &Store,
     system: &Description,
-    more: Option<&More>,
+    changed: Changed<'_>,
     binary: Option<&str>,
 ) -> Outcome<Ready> {
-    let mut guest = Guest::first_of(system)?;
+    let mut guest = Guest::first_of(root, system)?;
     if let Some(binary) = binary {
         guest.binary = binary.to_owned();
     }
     if guest.binary == qemu::PROGRAM_32 {
         guest.cpu = NATIVE_CPU_32.to_owned();
     }
-    guest.board(root, store, more)
+    guest.board(root, store, changed)
 }
 
 /// A stock kernel without the hypervisor.
 pub fn stock_board(root: &Path, store: &Store, spec: KernelSpec, cores: u64) -> Outcome<Ready> {
     let mut guest = Guest::stock(spec);
     guest.cores = cores;
-    guest.board(root, store, None)
+    guest.board(root, store, Changed::default())
 }
 
 fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
@@ -322,16 +362,18 @@ fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
         Some(spec) => Guest::stock(spec),
         None => {
             let file = find(root, &args.file);
-            Guest::first_of(&system::load(root, &file, &Overrides::default())?)?
+            Guest::first_of(root, &system::load(root, &file, &Overrides::default())?)?
         }
     };
+    check_consoles(args, std::slice::from_ref(&guest.artifacts.vm)).blame(Code::Usage)?;
+    check_outputs(args, guest.inputs.clone())?;
     if !args.append.is_empty() {
         guest.cmdline = format!("{} {}", guest.cmdline, args.append);
     }
     guest.cpu = args.cpu.clone().unwrap_or(guest.cpu);
     guest.cores = args.cores.unwrap_or(guest.cores);
     guest.memory = args.memory.unwrap_or(guest.memory);
-    let mut ready = guest.board(root, store, None)?;
+    let mut ready = guest.board(root, store, Changed::default())?;
     if args.icount {
         machine::by_instructions(&mut ready.command);
     }
@@ -344,25 +386,20 @@ fn request(
     steps: Vec<Step>,
     timeout: Option<Duration>,
 ) -> Result<Request> {
-    let create = |path: &PathBuf| {
-        File::create(path).with_context(|| format!("cannot write {}", path.display()))
-    };
     let mut consoles: Vec<Sink> = ready.vms.iter().map(|_| Sink::Show).collect();
     for (name, path) in &args.console {
-        let Some(vm) = ready.vms.iter().position(|vm| vm == name) else {
-            bail!(
-                "--console names the VM {name}; there is: {}",
-                ready.vms.join(", ")
-            );
-        };
-        consoles[vm] = Sink::File(create(path)?);
+        // That there is one of this name is known: `check_consoles`.
+        let vm = ready.vms.iter().position(|vm| vm == name);
+        if let Some(console) = vm.and_then(|vm| consoles.get_mut(vm)) {
+            *console = Sink::create(path)?;
+        }
     }
     let log = args
         .log
         .as_ref()
-        .map(create)
+        .map(|path| Sink::create(path))
         .transpose()?
-        .map_or(Sink::Show, Sink::File);
+        .unwrap_or(Sink::Show);
     let input = if args.script.is_some() {
         Input::None
     } else {

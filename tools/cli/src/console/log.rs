@@ -52,6 +52,9 @@ pub enum Said {
     Entered(String),
 }
 
+/// A line is no longer: what has no end is cut.
+const LONGEST: usize = 16 << 10;
+
 /// Puts the hypervisor's bytes together to lines.
 #[derive(Debug, Default)]
 pub struct Lines {
@@ -82,7 +85,7 @@ impl Lines {
         if self.open.ends_with(ERASE) {
             self.open.clear();
             self.prompt = false;
-        } else if byte == b'\n' {
+        } else if byte == b'\n' || self.open.len() >= LONGEST {
             let line = std::mem::take(&mut self.open);
             let line = || String::from_utf8_lossy(&line).trim_end().to_owned();
             all.push(match std::mem::take(&mut self.prompt) {
@@ -156,6 +159,14 @@ mod tests {
         assert_eq!(lines.feed(b"rted\r\n\nend"), wanted);
         assert_eq!(lines.rest().as_deref(), Some("end"));
         assert_eq!(lines.rest(), None);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_cut() {
+        let mut lines = Lines::default();
+        let found = lines.feed(&[b'x'; 3 * LONGEST + 1]);
+        assert_eq!(found.len(), 3);
+        assert_eq!(lines.rest().as_deref(), Some("x"));
     }
 
     #[test]

@@ -1,11 +1,17 @@
 //! The consoles of a running board: one serial line taken apart into the hypervisor's
 //! messages and each VM's console, watched by a script or by a person.
 
+pub mod carry;
 pub mod demux;
+pub mod filter;
+pub mod inbox;
 pub mod keys;
 pub mod log;
+pub mod mark;
+pub mod modes;
 pub mod outbox;
-pub mod queries;
+pub mod outlet;
+pub mod request;
 pub mod screen;
 pub mod script;
 pub mod session;

@@ -17,7 +17,8 @@ const ROOM: usize = 1024;
 const ACKNOWLEDGED: usize = 256;
 /// For longer than this no key waits for an answer: nobody is to be locked out.
 const PATIENCE: Duration = Duration::from_secs(2);
-const ATTENTION: u8 = 0x1d;
+/// `Ctrl-]`, which opens the prompt.
+pub const ATTENTION: u8 = 0x1d;
 
 /// What is known of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,12 @@ impl Outbox {
             Some(_) => self.keys(bytes),
             None => {}
         }
+    }
+
+    /// How many bytes wait here.
+    pub fn waiting(&self) -> usize {
+        let lanes = self.lanes.iter().map(|lane| lane.waiting.len());
+        lanes.sum::<usize>() + self.keys.len()
     }
 
     /// The VM that keys go to while the prompt is closed.

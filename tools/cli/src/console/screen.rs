@@ -2,14 +2,17 @@
 //!
 //! A person at a raw terminal sees the attached VM as it is, and the hypervisor's lines and
 //! prompt; what other VMs print is kept until they are attached. Where nobody types, all
-//! VMs' text is shown as it comes.
+//! VMs' text is shown as it comes. Of a guest's text only that goes to the terminal which does
+//! the user no harm (`filter.rs`); what it changed there is undone at the end.
 
 use std::collections::VecDeque;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use super::demux::Receiver;
+use super::filter::Filter;
 use super::log::PROMPT;
-use super::queries::Queries;
+use super::mark::{self, Unmarked};
+use super::modes::Modes;
 use crate::ui;
 
 /// Bytes of a VM's output that are kept while another one is shown.
@@ -21,7 +24,7 @@ struct View {
     name: String,
     kept: VecDeque<u8>,
     lost: usize,
-    queries: Queries,
+    filter: Filter,
 }
 
 impl View {
@@ -44,20 +47,19 @@ pub struct Screen {
     /// Where a VM's line stands open, ours begins a new one.
     breaks_lines: bool,
     midline: bool,
+    /// What guests have changed about the terminal.
+    modes: Modes,
     vms: Vec<View>,
+    /// Of all guests' text, so that two of them put no mark together.
+    unmarked: Unmarked,
     receiver: Receiver,
     attached: usize,
 }
 
 impl Screen {
-    /// Stdout and stderr; `raw` where a person sits at the terminal.
-    pub fn new(vms: &[String], raw: bool) -> Self {
-        let breaks_lines = raw || std::io::stdout().is_terminal();
-        let (out, log) = (Box::new(std::io::stdout()), Box::new(std::io::stderr()));
-        Self::on(out, log, vms, raw, breaks_lines)
-    }
-
-    fn on(
+    /// VMs' text to `out` and the hypervisor's to `log`; `raw` where a person sits at the
+    /// terminal, `breaks_lines` where there is a terminal at all.
+    pub fn new(
         out: Box<dyn Write>,
         log: Box<dyn Write>,
         vms: &[String],
@@ -68,7 +70,7 @@ impl Screen {
             name: name.clone(),
             kept: VecDeque::new(),
             lost: 0,
-            queries: Queries::default(),
+            filter: Filter::default(),
         };
         Self {
             out,
@@ -76,7 +78,12 @@ impl Screen {
             raw,
             breaks_lines,
             midline: false,
+            modes: match raw {
+                true => Modes::of_person(),
+                false => Modes::default(),
+            },
             vms: vms.iter().map(view).collect(),
+            unmarked: Unmarked::default(),
             receiver: Receiver::Vm(0),
             attached: 0,
         }
@@ -98,19 +105,18 @@ impl Screen {
         let Some(view) = self.vms.get_mut(vm) else {
             return;
         };
-        match (self.raw, visible) {
-            // A raw terminal's answers go to the guest, which asked.
-            (true, true) => self.show(bytes),
-            (true, false) => view.keep(bytes),
-            (false, _) => {
-                let shown = view.queries.without(bytes);
-                self.show(&shown);
-            }
+        if self.raw && !visible {
+            return view.keep(bytes);
         }
+        let shown = view.filter.pass(bytes, &mut self.modes);
+        self.show(&shown);
     }
 
     fn show(&mut self, bytes: &[u8]) {
-        let _ = self.out.write_all(bytes).and_then(|()| self.out.flush());
+        // What goes to a file stays as it came.
+        let unmarked = self.breaks_lines.then(|| self.unmarked.of(bytes));
+        let shown = unmarked.as_deref().unwrap_or(bytes);
+        let _ = self.out.write_all(shown).and_then(|()| self.out.flush());
         if let Some(last) = bytes.last() {
             self.midline = *last != b'\n';
         }
@@ -130,8 +136,9 @@ impl Screen {
             0 => None,
             lost => Some(format!("[{lost} bytes were not kept]")),
         };
-        // Whatever it asked the terminal then, nobody awaits the answer now.
-        let kept = Queries::default().without(&kept);
+        // Whatever it asked the terminal then, nobody awaits the answer now; and the screen that
+        // it may have changed to is another VM's.
+        let kept = Filter::default().pass(&kept, &mut Modes::default());
         for line in rule.into_iter().chain(lost) {
             self.line(&ui::dim(&line));
         }
@@ -140,13 +147,20 @@ impl Screen {
 
     /// A line of ours between those of the guests.
     pub fn say(&mut self, line: &str) {
+        // Before the hypervisor is there, a boot loader speaks in its place.
+        let line = Filter::default().pass(line.as_bytes(), &mut Modes::default());
+        let line = String::from_utf8_lossy(&line).into_owned();
         self.line(&ui::dim(&format!("[hanok] {line}")));
     }
 
     fn line(&mut self, line: &str) {
         self.break_line();
         let end = if self.raw { "\r\n" } else { "\n" };
-        let _ = write!(self.log, "{line}{end}").and_then(|()| self.log.flush());
+        let (fresh, mark) = match self.breaks_lines {
+            true => (mark::FRESH, mark::MARK),
+            false => ("", ""),
+        };
+        let _ = write!(self.log, "{fresh}{mark}{line}{end}").and_then(|()| self.log.flush());
     }
 
     fn break_line(&mut self) {
@@ -162,6 +176,7 @@ impl Screen {
         if bytes.starts_with(PROMPT) {
             self.break_line();
         }
+        let bytes = mark::prompt(bytes);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, end) = match part.strip_suffix(b"\n") {
                 Some(text) => (text, &b"\r\n"[..]),
@@ -176,8 +191,18 @@ impl Screen {
         self.midline = open;
     }
 
-    /// What follows on the user's terminal, now its own again, begins a line.
+    /// Whether a guest asked the terminal something.
+    pub fn was_asked(&self) -> bool {
+        self.modes.asked()
+    }
+
+    /// Undoes what guests changed. What follows on the user's terminal, now its own again,
+    /// begins a line.
     pub fn end(&mut self) {
+        if self.breaks_lines {
+            let undone = self.modes.undone();
+            let _ = self.out.write_all(&undone).and_then(|()| self.out.flush());
+        }
         self.raw = false;
         self.break_line();
     }
@@ -206,6 +231,7 @@ mod tests {
         fn text(&self) -> String {
             let text = std::mem::take(&mut *self.0.lock().unwrap());
             let text = String::from_utf8(text).unwrap();
+            let text = text.replace(mark::FRESH, "");
             text.replace("\x1b[2m", "").replace("\x1b[0m", "")
         }
     }
@@ -214,7 +240,7 @@ mod tests {
         let paper = Paper::default();
         let (out, log) = (Box::new(paper.clone()), Box::new(paper.clone()));
         let names = ["linux".to_owned(), "rtos".to_owned()];
-        (Screen::on(out, log, &names, raw, raw), paper)
+        (Screen::new(out, log, &names, raw, raw), paper)
     }
 
     #[test]
@@ -223,21 +249,21 @@ mod tests {
         screen.vm(0, b"login: ");
         screen.vm(1, b"tick\n\x1b[6n");
         screen.say("vm rtos: started");
-        assert_eq!(paper.text(), "login: \r\n[hanok] vm rtos: started\r\n");
+        assert_eq!(paper.text(), "login: \r\n▌[hanok] vm rtos: started\r\n");
         screen.vm(0, b"$ ");
         screen.prompt(b"hanok> ", true);
         screen.keys_go_to(Receiver::Prompt);
         screen.vm(0, b"later");
         screen.prompt(b"a r\n", false);
-        assert_eq!(paper.text(), "$ \r\nhanok> a r\r\n");
+        assert_eq!(paper.text(), "$ \r\n▌hanok> a r\r\n");
         screen.keys_go_to(Receiver::Vm(1));
-        assert_eq!(paper.text(), "--- rtos ---\r\ntick\n");
+        assert_eq!(paper.text(), "▌--- rtos ---\r\ntick\n");
         screen.vm(0, &[b'x'; KEPT]);
         screen.keys_go_to(Receiver::Vm(1));
         assert_eq!(paper.text(), "");
         screen.keys_go_to(Receiver::Vm(0));
         let text = paper.text();
-        let start = "--- linux ---\r\n[5 bytes were not kept]\r\nxxx";
+        let start = "▌--- linux ---\r\n▌[5 bytes were not kept]\r\nxxx";
         assert!(text.starts_with(start), "{}", &text[..60]);
     }
 
@@ -248,8 +274,27 @@ mod tests {
         screen.prompt(b"\r\x1b[K", false);
         screen.say("vm rtos: off");
         screen.prompt(b"hanok> li", true);
-        let text = "hanok> li\r\x1b[K[hanok] vm rtos: off\r\nhanok> li";
+        let text = "▌hanok> li\r\x1b[K▌[hanok] vm rtos: off\r\n▌hanok> li";
         assert_eq!(paper.text(), text);
+    }
+
+    #[test]
+    fn no_guest_shows_a_line_that_looks_like_the_hypervisor_s() {
+        let (mut screen, paper) = screen(true);
+        screen.vm(0, "a\r\n▌[hanok] vm rtos: off\r\n".as_bytes());
+        screen.say("vm linux: started");
+        let text = "a\r\n▀[hanok] vm rtos: off\r\n▌[hanok] vm linux: started\r\n";
+        assert_eq!(paper.text(), text);
+    }
+
+    #[test]
+    fn what_a_guest_changed_is_undone_at_the_end() {
+        let (mut screen, paper) = screen(true);
+        screen.vm(0, b"\x1b[?1049h\x1b[?25l\x1b[6nx\n");
+        assert_eq!(paper.text(), "\x1b[?1049h\x1b[?25l\x1b[6nx\n");
+        assert!(screen.was_asked());
+        screen.end();
+        assert_eq!(paper.text(), "\x1b[?1049l\x1b[?25h");
     }
 
     #[test]

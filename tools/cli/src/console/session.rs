@@ -1,226 +1,115 @@
 //! One run of a board: QEMU as a child, its serial line taken apart, watched and shown.
 //!
-//! Threads only carry bytes into one queue; everything is decided in one loop. QEMU is told
-//! to die with us (setpriv, where there is one), and is killed on every way out.
+//! Threads only carry bytes (`carry.rs`, `outlet.rs`); everything is decided in one loop, which
+//! waits for nothing but its [`Inbox`]: whatever the board says and whoever does not read it,
+//! a signal and the end of the time are seen to at once.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use anyhow::Result;
 
+use super::carry::{self, Board};
 use super::demux::{Channel, Demux, Piece};
+use super::inbox::{Inbox, Incoming, Takes};
 use super::keys::{self, Action, Keys};
 use super::log::{self, End, Event, Lines, Said};
-use super::outbox::Outbox;
+use super::outbox::{ATTENTION, Outbox};
+use super::outlet::Outlet;
+pub use super::request::{BeforeEnd, Input, Report, Request, Sink};
 use super::screen::Screen;
-use super::script::Step;
 use super::terminal::{self, Raw};
 use super::watch::{Do, Watch};
 use crate::exit::{Blame, Code, Outcome};
+use crate::signals;
 
 /// After the hypervisor says that it panicked or ended, it has this long to power off.
 const GRACE: Duration = Duration::from_secs(5);
+/// From so many keys on that wait for a VM no more are taken.
+const KEYS: usize = 64 << 10;
+/// Once the board has ended.
+const KEYS_ALONE: Takes = Takes {
+    keys: true,
+    board: false,
+};
 
-/// Where the keys come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// Stdin: a person's terminal in raw mode, or whatever is piped in.
-    Stdin,
-    /// The script alone.
-    None,
+/// The user's terminal, or what stands for it.
+struct Terminal {
+    /// Stdout and stderr.
+    outlet: Outlet,
+    /// Whether stdout is one, so that lines are broken and modes undone.
+    is_one: bool,
 }
 
-/// Where a channel's text goes.
-pub enum Sink {
-    /// To the user.
-    Show,
-    /// To this file.
-    File(File),
-}
-
-/// What to run and how to watch it.
-pub struct Request {
-    /// QEMU with all its arguments.
-    pub command: Command,
-    /// Names of the VMs, in the description's order.
-    pub vms: Vec<String>,
-    /// Whether the line is framed: not at a native boot.
-    pub framed: bool,
-    /// What to await and type.
-    pub steps: Vec<Step>,
-    /// Ends the run with success, wherever it comes.
-    pub until: Option<String>,
-    /// Ends the run without success.
-    pub timeout: Option<Duration>,
-    /// A sink a VM.
-    pub consoles: Vec<Sink>,
-    /// The hypervisor's messages.
-    pub log: Sink,
-    /// Where keys come from.
-    pub input: Input,
-    /// Whether the board can be switched off by what runs on it: where it cannot, the last
-    /// word of the hypervisor is the end.
-    pub poweroff: bool,
-    /// What is done once what was awaited has come, while the board still runs.
-    pub before_end: Option<BeforeEnd>,
-}
-
-/// A last look at a board that still runs.
-pub type BeforeEnd = Box<dyn FnOnce()>;
-
-/// How a run ended.
-pub struct Report {
-    /// Its exit code.
-    pub code: Code,
-    /// Why, for people.
-    pub why: String,
-    /// What was still awaited then, for people.
-    pub missed: Option<String>,
-}
-
-enum Incoming {
-    Board(Vec<u8>),
-    Keys(Vec<u8>),
-    Signal(i32),
-    /// The board's line is closed: QEMU ended.
-    Closed,
+impl Terminal {
+    /// This process's.
+    fn own(inbox: &Arc<Inbox>) -> Result<Self> {
+        // Not by the library's own handles: they are locked while somebody does not read.
+        let own =
+            |fd: std::os::fd::BorrowedFd<'_>| anyhow::Ok(File::from(fd.try_clone_to_owned()?));
+        let (out, log) = (
+            own(std::io::stdout().as_fd())?,
+            own(std::io::stderr().as_fd())?,
+        );
+        Ok(Self {
+            outlet: Outlet::new("the output", vec![Box::new(out), Box::new(log)], inbox),
+            is_one: std::io::stdout().is_terminal(),
+        })
+    }
 }
 
 /// Runs the board to its end.
-pub fn run(mut request: Request) -> Outcome<Report> {
-    let mut child = spawn(&mut request.command).blame(Code::Qemu)?;
-    let (sender, incoming) = channel();
-    let errors = carry(&mut child, &sender);
+pub fn run(request: Request) -> Outcome<Report> {
+    let inbox = Arc::new(Inbox::default());
+    let terminal = Terminal::own(&inbox).blame(Code::Output)?;
+    run_at(request, terminal, &inbox)
+}
+
+fn run_at(mut request: Request, terminal: Terminal, inbox: &Arc<Inbox>) -> Outcome<Report> {
+    // Before there is a board: a signal for one that has just started is not missed.
+    signals::tell(inbox);
+    let mut board = Board::start(&request.command, inbox).blame(Code::Qemu)?;
     let interactive = request.input == Input::Stdin;
     let raw = if interactive { Raw::enter() } else { None };
     if interactive {
-        carry_keys(sender.clone());
+        carry::keys(inbox);
     }
-    carry_signals(sender);
-    let stdin = child.stdin.take();
-    let mut session = Session::new(request, stdin, raw.is_some());
-    let verdict = session.serve(&incoming);
-    if let (Some(Code::Success), Some(look)) = (
-        verdict.as_ref().map(|verdict| verdict.code),
-        session.request.before_end.take(),
-    ) {
+    let before_end = request.before_end.take();
+    let line = board.line();
+    let line = line.map(|line| Outlet::new("to the board", vec![Box::new(line)], inbox));
+    let mut session = Session::new(request, line, terminal, raw.is_some(), inbox);
+    let verdict = session.serve(inbox);
+    let awaited_came = verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.code == Code::Success);
+    if let (true, Some(look)) = (awaited_came, before_end) {
         look();
     }
-    let status = finish(&mut child, verdict.is_none());
-    drop(raw);
+    let (status, said) = board.end(verdict.is_none());
     session.flush();
-    session.screen.end();
-    let said = errors.join().unwrap_or_default();
+    session.end(inbox, raw);
+    // Who signals from here on wants no more of it.
+    inbox.close();
     let mut report = verdict.unwrap_or_else(|| session.judge(status, &said));
+    session.drain(&mut report);
     report.missed = session.watch.awaited();
     Ok(report)
 }
 
-fn spawn(command: &mut Command) -> anyhow::Result<Child> {
-    let mut outer = mortal(command);
-    // A process group of its own: Ctrl-C at the terminal is for the guest, or for us to act on.
-    outer
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    outer
-        .spawn()
-        .with_context(|| format!("cannot start {}", command.get_program().display()))
-}
-
-/// `command` so that it ends when we do, even when we are killed.
-fn mortal(command: &Command) -> Command {
-    let setpriv = PathBuf::from("/usr/bin/setpriv");
-    let mut outer = if setpriv.exists() {
-        let mut outer = Command::new(setpriv);
-        outer
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(command.get_program());
-        outer
-    } else {
-        Command::new(command.get_program())
-    };
-    outer.args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => outer.env(name, value),
-            None => outer.env_remove(name),
-        };
-    }
-    outer
-}
-
-/// Starts the threads that carry what QEMU writes; the one of stderr gives its text back.
-fn carry(child: &mut Child, sender: &Sender<Incoming>) -> thread::JoinHandle<String> {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let sender = sender.clone();
-    thread::spawn(move || {
-        if let Some(stdout) = stdout {
-            pump(stdout, &sender, Incoming::Board);
-        }
-        let _ = sender.send(Incoming::Closed);
-    });
-    thread::spawn(move || {
-        let mut text = Vec::new();
-        if let Some(mut stderr) = stderr {
-            let _ = stderr.read_to_end(&mut text);
-        }
-        String::from_utf8_lossy(&text).trim_end().to_owned()
-    })
-}
-
-fn carry_keys(sender: Sender<Incoming>) {
-    thread::spawn(move || pump(std::io::stdin(), &sender, Incoming::Keys));
-}
-
-fn carry_signals(sender: Sender<Incoming>) {
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else {
-        return;
-    };
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            // Nobody listens any more: end as the signal asks, with the terminal in order.
-            if sender.send(Incoming::Signal(signal)).is_err() {
-                terminal::restore();
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-        }
-    });
-}
-
-fn pump(mut from: impl Read, sender: &Sender<Incoming>, wrap: fn(Vec<u8>) -> Incoming) {
-    let mut buffer = [0; 4096];
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) if sender.send(wrap(buffer[..count].to_vec())).is_err() => break,
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
-}
-
-/// Waits for a QEMU that ended by itself; kills one that has not.
-fn finish(child: &mut Child, ended: bool) -> Option<ExitStatus> {
-    if !ended {
-        let _ = child.kill();
-    }
-    child.wait().ok()
-}
-
 struct Session {
     request: Request,
-    stdin: Option<ChildStdin>,
+    /// What goes to the board.
+    line: Option<Outlet>,
+    /// What goes to the user.
+    terminal: Outlet,
+    consoles: Vec<Option<Outlet>>,
+    log_file: Option<Outlet>,
+    /// Keys that were not taken, as too many wait already.
+    unsent: usize,
     screen: Screen,
     outbox: Outbox,
     demux: Demux,
@@ -235,7 +124,13 @@ struct Session {
 }
 
 impl Session {
-    fn new(mut request: Request, stdin: Option<ChildStdin>, raw: bool) -> Self {
+    fn new(
+        mut request: Request,
+        line: Option<Outlet>,
+        terminal: Terminal,
+        raw: bool,
+        inbox: &Arc<Inbox>,
+    ) -> Self {
         let demux = if request.framed {
             Demux::framed()
         } else {
@@ -243,9 +138,18 @@ impl Session {
         };
         let steps = std::mem::take(&mut request.steps);
         let watch = Watch::new(&request.vms, steps, request.until.take());
+        let consoles = request.consoles.drain(..);
+        let consoles = consoles.map(|sink| file(sink, inbox)).collect();
+        let log_file = file(std::mem::replace(&mut request.log, Sink::Show), inbox);
+        let Terminal { outlet, is_one } = terminal;
+        let (out, err) = (Box::new(outlet.way(0)), Box::new(outlet.way(1)));
         Self {
-            stdin,
-            screen: Screen::new(&request.vms, raw),
+            line,
+            screen: Screen::new(out, err, &request.vms, raw, raw || is_one),
+            terminal: outlet,
+            consoles,
+            log_file,
+            unsent: 0,
             outbox: Outbox::new(request.framed, request.vms.len()),
             request,
             demux,
@@ -261,34 +165,52 @@ impl Session {
     }
 
     /// Serves what comes until there is a verdict, or `None` when QEMU ended.
-    fn serve(&mut self, incoming: &Receiver<Incoming>) -> Option<Report> {
+    fn serve(&mut self, inbox: &Inbox) -> Option<Report> {
         let deadline = self.request.timeout.map(|time| Instant::now() + time);
         loop {
             let now = Instant::now();
-            if let Some(verdict) = self.advance(now).or_else(|| self.overdue(deadline, now)) {
+            let verdict = self.advance(now).or_else(|| self.overdue(deadline, now));
+            if let Some(verdict) = verdict.or_else(|| self.failed()) {
                 return Some(verdict);
             }
             self.post(now);
-            let next = [deadline, self.grace]
-                .into_iter()
-                .flatten()
-                .map(|at| at - now)
-                .min();
-            let wake = next.into_iter().chain(self.watch.wake(now)).min();
-            let verdict = match incoming.recv_timeout(wake.unwrap_or(Duration::from_secs(3600))) {
-                Ok(Incoming::Board(bytes)) => self.board(&bytes),
-                Ok(Incoming::Keys(bytes)) => self.typed(&bytes),
-                Ok(Incoming::Signal(signal)) => Some(report(
+            let wake = self.watch.wake(now).map(|time| now + time);
+            let next = [deadline, self.grace, wake].into_iter().flatten().min();
+            let verdict = match inbox.next(self.takes(), next) {
+                Incoming::Board(bytes) => self.board(&bytes),
+                Incoming::Keys(bytes) => self.typed(&bytes),
+                Incoming::Signal(signal) => Some(report(
                     Code::Interrupted,
                     format!("interrupted by signal {signal}"),
                 )),
-                Ok(Incoming::Closed) | Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => None,
+                Incoming::Closed => return None,
+                Incoming::Nothing | Incoming::Outlet => None,
             };
             if verdict.is_some() {
                 return verdict;
             }
         }
+    }
+
+    /// No more of the board than its readers take, and no more of what is piped in than it takes.
+    /// A person's keys are always looked at: they may end the run.
+    fn takes(&self) -> Takes {
+        Takes {
+            keys: self.screen.is_raw() || self.outbox.waiting() < KEYS,
+            board: self.outlets().all(Outlet::has_room),
+        }
+    }
+
+    /// All that text goes to.
+    fn outlets(&self) -> impl Iterator<Item = &Outlet> {
+        let files = self.consoles.iter().chain([&self.log_file]).flatten();
+        files.chain([&self.terminal])
+    }
+
+    /// What cannot be written ends the run: nobody would see the rest.
+    fn failed(&self) -> Option<Report> {
+        let why = self.outlets().find_map(Outlet::failure)?;
+        Some(report(Code::Output, why))
     }
 
     fn advance(&mut self, now: Instant) -> Option<Report> {
@@ -338,9 +260,9 @@ impl Session {
 
     fn console(&mut self, vm: usize, bytes: &[u8]) {
         self.outbox.vm_spoke();
-        match self.request.consoles.get_mut(vm) {
-            Some(Sink::File(file)) => drop(file.write_all(bytes)),
-            Some(Sink::Show) => self.screen.vm(vm, bytes),
+        match self.consoles.get(vm) {
+            Some(Some(file)) => file.push(bytes),
+            Some(None) => self.screen.vm(vm, bytes),
             None => {}
         }
     }
@@ -358,23 +280,23 @@ impl Session {
 
     /// A line that was typed at the prompt: a person has seen it already.
     fn entered(&mut self, line: &str) {
-        match &mut self.request.log {
-            Sink::File(file) => drop(writeln!(file, "{line}")),
-            Sink::Show if self.screen.is_raw() => {}
-            Sink::Show => self.screen.say(line),
+        match &self.log_file {
+            Some(file) => file.push(format!("{line}\n").as_bytes()),
+            None if self.screen.is_raw() => {}
+            None => self.screen.say(line),
         }
     }
 
     fn log_line(&mut self, line: &str) {
-        match &mut self.request.log {
-            Sink::File(file) => {
-                let _ = writeln!(file, "{line}");
+        match &self.log_file {
+            Some(file) => {
+                file.push(format!("{line}\n").as_bytes());
                 // Whoever asks for something at the prompt wants to see the answer.
                 if self.screen.shows_prompt() {
                     self.screen.say(line);
                 }
             }
-            Sink::Show => self.screen.say(line),
+            None => self.screen.say(line),
         }
         let line = log::plain(line);
         match log::event(line) {
@@ -400,7 +322,7 @@ impl Session {
         }
         for action in self.keys.feed(bytes) {
             match action {
-                Action::Send(bytes) => self.outbox.typed(&bytes, Instant::now()),
+                Action::Send(bytes) => self.send(&bytes),
                 Action::Help => {
                     let lines = keys::help(self.request.framed).lines();
                     lines.for_each(|line| self.screen.say(line));
@@ -415,23 +337,70 @@ impl Session {
         None
     }
 
+    /// Keys of a person. Too many for a VM that takes none are not kept, and counted; the way to
+    /// the prompt stays open.
+    fn send(&mut self, bytes: &[u8]) {
+        if self.outbox.waiting() < KEYS || bytes.contains(&ATTENTION) {
+            return self.outbox.typed(bytes, Instant::now());
+        }
+        if self.unsent == 0 {
+            let what = "the VM takes no keys: what is typed from here on is lost";
+            self.screen.say(what);
+        }
+        self.unsent += bytes.len();
+    }
+
     /// Sends what the board has room for. One that no longer reads has ended or soon will.
     fn post(&mut self, now: Instant) {
-        let line = self.outbox.take(now);
-        if !line.is_empty() {
-            self.put(&line);
+        if self.line.as_ref().is_none_or(|line| !line.has_room()) {
+            return;
         }
+        let bytes = self.outbox.take(now);
+        self.put(&bytes);
     }
 
     /// Puts `bytes` on the line as they are.
     fn put(&mut self, bytes: &[u8]) {
-        let Some(stdin) = &mut self.stdin else { return };
-        let _ = stdin.write_all(bytes).and_then(|()| stdin.flush());
+        if let Some(line) = &self.line {
+            line.push(bytes);
+        }
     }
 
     fn flush(&mut self) {
         if let Some(line) = self.lines.rest() {
             self.log_line(&line);
+        }
+    }
+
+    /// Puts the terminal in order: what the guest changed, and what it asked. An answer that
+    /// still comes is awaited, so that it does not come to the user's shell.
+    fn end(&mut self, inbox: &Inbox, raw: Option<Raw>) {
+        self.screen.end();
+        if let (Some(_), true) = (&raw, self.screen.was_asked()) {
+            self.terminal.push(terminal::ARE_YOU_THERE);
+            let deadline = Instant::now() + terminal::ANSWER;
+            terminal::await_answer(|| match inbox.next(KEYS_ALONE, Some(deadline)) {
+                Incoming::Keys(bytes) => Some(bytes),
+                Incoming::Outlet => Some(Vec::new()),
+                _ => None,
+            });
+            terminal::forget_input();
+        }
+        drop(raw);
+    }
+
+    /// Writes what is left; what nobody took is told.
+    fn drain(&mut self, report: &mut Report) {
+        for outlet in self.outlets() {
+            let (left, failure) = (outlet.end(), outlet.failure());
+            if left > 0 {
+                let name = outlet.name();
+                report.why += &format!("; {left} bytes of {name} were taken by nobody");
+            }
+            if let Some(why) = failure.filter(|_| report.code == Code::Success) {
+                report.code = Code::Output;
+                report.why = why;
+            }
         }
     }
 
@@ -483,6 +452,13 @@ fn report(code: Code, why: impl Into<String>) -> Report {
     }
 }
 
+/// The outlet of a channel that goes to a file.
+fn file(sink: Sink, inbox: &Arc<Inbox>) -> Option<Outlet> {
+    match sink {
+        Sink::Show => None,
+        Sink::File(file, name) => Some(Outlet::new(name, vec![Box::new(file)], inbox)),
+    }
+}
+
 #[cfg(test)]
-#[path = "session_tests.rs"]
 mod tests;

@@ -2,11 +2,22 @@
 //!
 //! The former state is kept in one place that the guard, the panic hook and the signal
 //! path all restore from: the first one to come wins, the others find nothing to do.
+//!
+//! A terminal answers in order: once it has answered a question of ours, no answer to a guest's
+//! is under way any more.
 
 use std::io::{IsTerminal, stdin};
 use std::sync::{Mutex, Once, PoisonError};
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::time::Duration;
+
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
+
+/// DSR, the report of the state (ECMA-48): every terminal answers it.
+pub const ARE_YOU_THERE: &[u8] = b"\x1b[5n";
+const HERE: &[u8] = b"\x1b[0n";
+/// For longer an answer is not awaited: a slow line is worth a moment.
+pub const ANSWER: Duration = Duration::from_millis(500);
 
 static FORMER: Mutex<Option<Termios>> = Mutex::new(None);
 static HOOK: Once = Once::new();
@@ -44,10 +55,40 @@ pub fn restore() {
     }
 }
 
+/// Takes what is typed until the answer to [`ARE_YOU_THERE`] comes, or nothing more.
+pub fn await_answer(mut next: impl FnMut() -> Option<Vec<u8>>) {
+    let mut heard = Vec::new();
+    while !heard.windows(HERE.len()).any(|window| window == HERE) {
+        let Some(bytes) = next() else { return };
+        // An answer may be cut, so that its beginning is kept.
+        let surplus = heard.len().saturating_sub(HERE.len());
+        heard.drain(..surplus);
+        heard.extend(bytes);
+    }
+}
+
+/// What was typed and not read yet is nobody's.
+pub fn forget_input() {
+    let _ = tcflush(stdin(), QueueSelector::IFlush);
+}
+
 fn restore_on_panic() {
     let next = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         restore();
         next(info);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_before_the_answer_is_taken_and_nothing_after() {
+        let mut pieces = ["\x1b[12;40R\x1b[", "0", "n", "typed"].into_iter();
+        await_answer(|| pieces.next().map(|piece| piece.as_bytes().to_vec()));
+        assert_eq!(pieces.next(), Some("typed"));
+        await_answer(|| None);
+    }
 }

@@ -23,9 +23,12 @@ impl Stream {
     fn push(&mut self, bytes: &[u8]) {
         self.text.extend(bytes);
         self.news |= !bytes.is_empty();
-        let surplus = self.text.len().saturating_sub(KEPT);
-        self.text.drain(..surplus);
-        self.searched = self.searched.saturating_sub(surplus);
+        // Seldom, as all that is kept moves then.
+        if self.text.len() > 2 * KEPT {
+            let surplus = self.text.len() - KEPT;
+            self.text.drain(..surplus);
+            self.searched = self.searched.saturating_sub(surplus);
+        }
     }
 
     /// Whether `wanted` came; if so, it and all before it are used up.

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use object::{Object, ObjectSection};
 
 /// Which modules go in.
@@ -73,6 +73,22 @@ pub const DEFAULT: &[&str] = &[
     "configs",
     "rtc-pl031",
 ];
+
+/// The kernel has no module of this name.
+#[derive(Debug)]
+pub struct NoModule(pub String);
+
+impl std::fmt::Display for NoModule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the kernel has no module {} (it may be built in)",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NoModule {}
 
 /// A module as read.
 struct Module {
@@ -156,7 +172,7 @@ fn wanted(known: &BTreeMap<String, PathBuf>, selection: &Selection) -> Result<Ve
             for name in names {
                 let found = matching(known, name);
                 if found.is_empty() {
-                    bail!("the kernel has no module {name} (it may be built in)");
+                    return Err(NoModule(name.clone()).into());
                 }
                 all.extend(found);
             }
@@ -218,13 +234,27 @@ fn read(dir: &Path, path: &Path) -> Result<Module> {
     })
 }
 
+/// No module has more bytes, and no decoder takes more memory for its dictionary.
+const LARGEST: u64 = 128 << 20;
+const DICTIONARY_KB: u32 = 64 << 10;
+
 fn unpack(path: &Path) -> Result<Vec<u8>> {
-    let file = fs::read(path)?;
+    let file = fs::File::open(path)?;
+    if path.extension().and_then(|ext| ext.to_str()) != Some("xz") {
+        return whole(file);
+    }
+    let packed = std::io::BufReader::new(file);
+    whole(lzma_rust2::XzReader::new_mem_limit(
+        packed,
+        false,
+        DICTIONARY_KB,
+    ))
+}
+
+fn whole(from: impl Read) -> Result<Vec<u8>> {
     let mut content = Vec::new();
-    match path.extension().and_then(|ext| ext.to_str()) {
-        Some("xz") => lzma_rust2::XzReader::new(&file[..], false).read_to_end(&mut content)?,
-        _ => return Ok(file),
-    };
+    let len = from.take(LARGEST + 1).read_to_end(&mut content)? as u64;
+    anyhow::ensure!(len <= LARGEST, "it has more than {} MB", LARGEST >> 20);
     Ok(content)
 }
 

@@ -43,6 +43,14 @@ pub const SLOW_STEPS: &[TestStep] = &[
         name: "sched-whole",
         run: sched_whole,
     },
+    TestStep {
+        name: "sched-global",
+        run: sched_global,
+    },
+    TestStep {
+        name: "sched-trees",
+        run: sched_trees,
+    },
 ];
 
 /// How much of a failing program's output is shown.
@@ -122,6 +130,26 @@ fn sched_whole(root: &Path) -> Tally {
     ignored(root, "hanok-simulator", "random_sets")
 }
 
+/// Ten thousand sets under global EDF, admitted by a hair, by a scheduler that looks at every
+/// instant.
+fn sched_global(root: &Path) -> Tally {
+    more_sets(root, "hanok-analysis", "global")
+}
+
+/// Ten thousand trees of components, admitted by a hair, simulated; and job by job beside ideal
+/// periodic servers.
+fn sched_trees(root: &Path) -> Tally {
+    more_sets(root, "hanok-simulator", "trees")
+}
+
+/// The tests in `file` of `package`, with ten thousand sets in the place of a sample.
+fn more_sets(root: &Path, package: &str, file: &str) -> Tally {
+    let mut command = cargo(root);
+    command.env("HANOK_SETS", "10000");
+    command.args(["test", "--release", "--color", "never", "-p", package]);
+    tests(command.args(["--test", file]))
+}
+
 /// The tests in `file` of `package` that are too slow for every run.
 fn ignored(root: &Path, package: &str, file: &str) -> Tally {
     let mut command = cargo(root);
@@ -167,6 +195,7 @@ fn count(output: &Output) -> Tally {
     let mut tally = Tally {
         passed: ended("... ok"),
         failed: ended("... FAILED"),
+        skipped: text.lines().filter(|line| is_ignored(line)).count(),
         ..Tally::default()
     };
     if !output.status.success() {
@@ -177,6 +206,14 @@ fn count(output: &Output) -> Tally {
         tally.details = ends.map(|(text, lines)| tail(&text, lines)).join("\n");
     }
     tally
+}
+
+/// Whether a line of `cargo test` tells of a test that was left out, with or without its reason.
+fn is_ignored(line: &str) -> bool {
+    let result = line
+        .strip_prefix("test ")
+        .and_then(|rest| rest.split_once(" ... "));
+    result.is_some_and(|(_, result)| result.starts_with("ignored"))
 }
 
 /// The parts of `cargo test`'s output that say what failed.
@@ -194,7 +231,7 @@ fn failures(text: &str) -> String {
 }
 
 /// The packages whose folder starts with one of `folders`.
-fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
+pub(super) fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
     let members = members(root, folders)?;
     Ok(members.into_iter().map(|(_, name)| name).collect())
 }
@@ -243,9 +280,10 @@ mod tests {
     #[test]
     fn single_tests_are_counted() {
         let text = "running 4 tests\ntest a::b ... ok\ntest c - should panic ... ok\n\
-            test src/lib.rs - x (line 3) ... ok\ntest d ... ignored\ntest result: ok. 3 passed\n";
+            test src/lib.rs - x (line 3) ... ok\ntest d ... ignored\n\
+            test e ... ignored, a minute\ntest result: ok. 3 passed\n";
         let tally = count(&output(0, text));
-        assert_eq!((tally.passed, tally.failed), (3, 0));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (3, 0, 2));
     }
 
     #[test]

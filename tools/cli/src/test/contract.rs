@@ -2,6 +2,7 @@
 //! line, reason and remedy; exit codes; what goes to which file; no colour off a terminal;
 //! a second build that does nothing.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,11 +10,15 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+mod deaf;
 mod refusals;
+mod written;
 
 use super::{Tally, TestStep};
 use crate::exit::Code;
+use deaf::{DEAF, hears};
 use refusals::{DEVICES, OPTIONS, REFUSALS, option_refused, refuses};
+use written::{WRITTEN, written};
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
@@ -36,6 +41,14 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "run-exit-codes",
         run: |root| each(root, RUNS, runs),
+    },
+    TestStep {
+        name: "outputs-refused",
+        run: |root| each(root, WRITTEN, written),
+    },
+    TestStep {
+        name: "nobody-reads",
+        run: |root| each(root, DEAF, hears),
     },
     TestStep {
         name: "build-twice",
@@ -67,6 +80,8 @@ fn each<T>(root: &Path, cases: &[T], one: fn(&Bench, &T) -> Result<()>) -> Tally
 
 /// A folder with descriptions, and the command.
 struct Bench {
+    /// Whether [`SOUND`] is known to be sound.
+    sound: Cell<bool>,
     dir: TempDir,
     hanok: PathBuf,
     root: PathBuf,
@@ -75,6 +90,7 @@ struct Bench {
 impl Bench {
     fn new(root: &Path) -> Result<Self> {
         Ok(Self {
+            sound: Cell::new(false),
             dir: tempfile::tempdir()?,
             hanok: std::env::current_exe()?,
             root: root.to_owned(),
@@ -259,7 +275,7 @@ const RUNS: &[Run] = &[
     Run {
         what: "the time is over",
         cmdline: "conformance.run=reset-loop",
-        args: &["--timeout", "3"],
+        args: &["--timeout", "30"],
         script: Some("expect what never comes\n"),
         code: Code::Timeout,
         console: "canary: clean",
@@ -380,7 +396,8 @@ fn run_one(bench: &Bench, case: &Run) -> Result<()> {
 /// machine allows to take it away), and gives the same image.
 fn twice(root: &Path) -> Result<()> {
     let bench = Bench::new(root)?;
-    let build = ["build", "systems/demo.toml", "-o"];
+    let key = "0123456789abcdef".repeat(4);
+    let build = ["build", "systems/demo.toml", "--build-key", &key, "-o"];
     let first = bench.hanok().args(build).arg("first").output()?;
     ensure!(
         first.status.success(),
@@ -414,7 +431,29 @@ fn twice(root: &Path) -> Result<()> {
         "the hypervisor was built again"
     );
     let [first, second] = ["first", "second"].map(|name| fs::read(bench.dir.path().join(name)));
-    ensure!(first? == second?, "the second image differs from the first");
+    let first = first?;
+    ensure!(first == second?, "the second image differs from the first");
+    for name in ["third", "fourth"] {
+        let built = bench
+            .hanok()
+            .args(["build", "systems/demo.toml", "-o", name])
+            .output()?;
+        ensure!(built.status.success(), "{name}: {}", words(&built).1);
+    }
+    let [third, fourth] = ["third", "fourth"].map(|name| fs::read(bench.dir.path().join(name)));
+    // The key, and the sum over it, and nothing else.
+    let (third, fourth) = (third?, fourth?);
+    let differs = |at: &usize| third[*at] != fourth[*at];
+    ensure!((112..144).any(|at| differs(&at)), "two images have one key");
+    let elsewhere = |at: &usize| differs(at) && !(72..80).contains(at) && !(112..144).contains(at);
+    ensure!(
+        third.len() == fourth.len() && first.len() == third.len(),
+        "lengths differ"
+    );
+    ensure!(
+        (0..third.len()).find(elsewhere).is_none(),
+        "more than the key differs"
+    );
     Ok(())
 }
 

@@ -20,6 +20,9 @@ pub struct Damage {
     /// Turns this many bits over, anywhere.
     #[serde(default)]
     pub flips: u64,
+    /// Turns the lowest bit of this property's value over, the first one of its name; of a device
+    /// tree alone.
+    pub property: Option<String>,
     /// Writes this over what is at the start.
     pub put: Option<String>,
     /// Only so many bytes are left: of a file it is cut, of a part the rest becomes zeros.
@@ -57,8 +60,8 @@ impl Part {
         let kind = match self {
             Self::Image => return Ok(0..image.len()),
             Self::Header => return Ok(0..64),
-            Self::Information => return Ok(64..104),
-            Self::Hypervisor => return Ok(104..payload(image)?.start),
+            Self::Information => return Ok(64..144),
+            Self::Hypervisor => return Ok(144..payload(image)?.start),
             Self::Payload => return payload(image),
             Self::SystemTree => {
                 let start = payload(image)?.start;
@@ -78,7 +81,7 @@ impl Part {
 
 fn payload(image: &[u8]) -> Result<Range<usize>> {
     let field = |at: usize| image.get(at..).and_then(|rest| rest.first_chunk());
-    let fields = field(72).zip(field(80));
+    let fields = field(80).zip(field(88));
     let (start, len) = fields.context("the image has no information block")?;
     let [start, len] = [start, len].map(|bytes| u64::from_le_bytes(*bytes) as usize);
     Ok(start..start + len)
@@ -130,6 +133,10 @@ impl Damage {
                 .context("`flip` lies behind the end")?;
             *byte ^= 1;
         }
+        if let Some(name) = &self.property {
+            let at = last_byte(bytes, name);
+            bytes[at.with_context(|| format!("no property {name}"))?] ^= 1;
+        }
         let mut random = Random(seed);
         let bits = bytes.len() as u64 * 8;
         for _ in 0..self.flips {
@@ -149,6 +156,31 @@ impl Damage {
             bail!("the damage changes nothing");
         }
         Ok(())
+    }
+}
+
+/// Where the last byte of a property's value is: the first property of this name that has one
+/// (Devicetree Specification 0.4, 5.4: its token is 3; its length and its name's place follow).
+fn last_byte(tree: &[u8], wanted: &str) -> Option<usize> {
+    let field = |at: usize| {
+        let bytes = tree.get(at..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*bytes) as usize)
+    };
+    let name = |at: usize| tree.get(at..)?.split(|byte| *byte == 0).next();
+    let mut at = field(8)?;
+    loop {
+        match field(at)? {
+            1 => at += 4 + (name(at + 4)?.len() + 1).next_multiple_of(4),
+            3 => {
+                let (len, place) = (field(at + 4)?, field(12)? + field(at + 8)?);
+                if len > 0 && name(place)? == wanted.as_bytes() {
+                    return Some(at + 12 + len - 1);
+                }
+                at += 12 + len.next_multiple_of(4);
+            }
+            2 | 4 => at += 4,
+            _ => return None,
+        }
     }
 }
 
@@ -224,6 +256,25 @@ mod tests {
         assert!(differing);
         let ones: u32 = done(flips(), 3).iter().map(|byte| byte.count_ones()).sum();
         assert_eq!(ones, 1);
+    }
+
+    #[test]
+    fn a_property_is_found_by_its_name() {
+        let system = System::default();
+        let damaged = |name: &str| {
+            let mut tree = system.to_tree();
+            let damage = Damage {
+                property: Some(name.into()),
+                ..Damage::default()
+            };
+            damage.apply(&mut tree, 1).map(|()| tree)
+        };
+        let other = System {
+            slice: system.slice ^ 1,
+            ..system.clone()
+        };
+        assert_eq!(damaged("slice").unwrap(), other.to_tree());
+        assert!(damaged("nothing").is_err() && damaged("lice").is_err());
     }
 
     #[test]

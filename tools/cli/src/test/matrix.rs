@@ -155,6 +155,8 @@ impl Draft {
             .map(|vcpus| ("vcpus".to_owned(), vcpus.to_string()));
         vars.extend(vcpus);
         scenario.fill(&vars)?;
+        // Only now the texts are whole.
+        scenario.steps()?;
         vm.memory = scenario.vm_memory.as_deref().map(parse_size).transpose()?;
         vm.cmdline = scenario.cmdline.clone();
         self.overrides.whose = Whose::Scenario;

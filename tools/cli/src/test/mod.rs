@@ -8,7 +8,10 @@ mod code;
 mod contract;
 mod damage;
 mod elf;
+pub mod form;
+mod ids;
 mod matrix;
+mod mutants;
 mod numbers;
 mod prepare;
 mod previrt;
@@ -22,11 +25,14 @@ pub use code::tail;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
+
 use self::matrix::Case;
 use crate::args::TestArgs;
 use crate::artifacts::Store;
 use crate::artifacts::qemu::Qemu;
-use crate::exit::{Blame, Code, Outcome, failure};
+use crate::commands::counted;
+use crate::exit::{Blame, Code, Outcome};
 use crate::ui;
 
 /// What a test, or a group of them, came to.
@@ -36,6 +42,8 @@ pub struct Tally {
     pub passed: usize,
     /// How many failed.
     pub failed: usize,
+    /// How many were left out, as too slow for every run or as not possible here.
+    pub skipped: usize,
     /// What is told when something failed.
     pub details: String,
 }
@@ -69,6 +77,16 @@ impl Tally {
     fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// The line that closes a run.
+    fn closing(&self) -> String {
+        let skipped = match self.skipped {
+            0 => String::new(),
+            count => format!(", {count} skipped"),
+        };
+        format!("{} passed, {} failed{skipped}", self.passed, self.failed)
     }
 }
 
@@ -93,48 +111,93 @@ pub fn told(name: &str, tally: &Tally, time: Duration) {
     }
 }
 
+/// What of all tests is run.
+struct Selection {
+    steps: Vec<&'static TestStep>,
+    cases: Vec<Case>,
+    /// Cases that need another QEMU than Debian's, where none is named.
+    left_out: Vec<Case>,
+    /// How many steps and cases are left to `--all`.
+    slow: usize,
+}
+
+impl Selection {
+    /// The tests whose names begin with one of `names`, or all; of the slow ones only those that are
+    /// named, unless `all` asks for them.
+    ///
+    /// # Errors
+    ///
+    /// A name with which no test begins: it is misspelt, and whoever gave it would believe that
+    /// its tests passed.
+    fn of(cases: Vec<Case>, names: &[String], all: bool) -> Result<Self> {
+        let known = |start: &str| {
+            let mut steps = steps().chain(slow_steps());
+            steps.any(|step| step.name.starts_with(start))
+                || cases.iter().any(|case| case.name.starts_with(start))
+        };
+        let unknown: Vec<_> = names.iter().filter(|name| !known(name)).collect();
+        if !unknown.is_empty() {
+            let unknown: Vec<_> = unknown.iter().map(|name| format!("{name:?}")).collect();
+            bail!(
+                "no test has a name that begins with {}; --list shows them",
+                unknown.join(" or ")
+            );
+        }
+        let wanted = |name: &str| {
+            names.is_empty() || names.iter().any(|start| name.starts_with(start.as_str()))
+        };
+        let slow_ones = all || !names.is_empty();
+        let slow = |step: &&TestStep| slow_ones && wanted(step.name);
+        let runs = |case: &Case| wanted(&case.name) && (slow_ones || !case.scenario.slow);
+        let (cases, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(runs);
+        let (cases, left_out) = split(cases, Qemu::is_named());
+        let slow_cases = others.iter().filter(|case| wanted(&case.name)).count();
+        let slow_left = slow_steps().filter(|step| wanted(step.name) && !slow_ones);
+        Ok(Self {
+            steps: steps()
+                .filter(|step| wanted(step.name))
+                .chain(slow_steps().filter(slow))
+                .collect(),
+            cases,
+            left_out,
+            slow: slow_left.count() + slow_cases,
+        })
+    }
+}
+
+/// The steps of every run.
+fn steps() -> impl Iterator<Item = &'static TestStep> {
+    let all = [
+        code::STEPS,
+        rules::STEPS,
+        elf::STEPS,
+        contract::STEPS,
+        bench::STEPS,
+        profile::STEPS,
+        ids::STEPS,
+    ];
+    all.into_iter().flatten()
+}
+
+/// Those that `--all` runs besides, or their names.
+fn slow_steps() -> impl Iterator<Item = &'static TestStep> {
+    let all = [code::SLOW_STEPS, mutants::SLOW_STEPS, previrt::SLOW_STEPS];
+    all.into_iter().flatten()
+}
+
 /// Runs the tests.
 pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let cases = matrix::load(root).blame(Code::Usage)?;
-    let wanted = |name: &str| {
-        args.names.is_empty()
-            || args
-                .names
-                .iter()
-                .any(|start| name.starts_with(start.as_str()))
-    };
-    let named = !args.names.is_empty();
-    let slow = code::SLOW_STEPS.iter().chain(previrt::SLOW_STEPS);
-    let slow = slow.filter(|_| args.all || named);
-    let steps = code::STEPS
-        .iter()
-        .chain(rules::STEPS)
-        .chain(elf::STEPS)
-        .chain(contract::STEPS)
-        .chain(bench::STEPS)
-        .chain(profile::STEPS)
-        .chain(slow)
-        .filter(|step| wanted(step.name));
-    let steps: Vec<_> = steps.collect();
-    let cases = cases.into_iter().filter(|case| wanted(&case.name));
-    let cases: Vec<_> = cases
-        .filter(|case| args.all || named || !case.scenario.slow)
-        .collect();
+    let selection = Selection::of(cases, &args.names, args.all).blame(Code::Usage)?;
+    let Selection {
+        steps,
+        cases,
+        left_out,
+        slow,
+    } = selection;
     if args.list {
-        steps
-            .iter()
-            .for_each(|step| ui::line(format_args!("{}", step.name)));
-        for case in &cases {
-            ui::line(format_args!("{:<44} {}", case.name, case.scenario.about));
-        }
+        list(&steps, cases.iter().chain(&left_out));
         return Ok(Code::Success);
-    }
-    let (cases, left_out) = split(cases, Qemu::is_named());
-    if steps.is_empty() && cases.is_empty() && left_out.is_empty() {
-        return Err(failure(
-            Code::Usage,
-            "no test has such a name; --list shows them",
-        ));
     }
     let store = (!cases.is_empty()).then(|| Store::open(yes, false));
     let store = store.transpose().blame(Code::Setup)?;
@@ -154,15 +217,36 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
         total.add(&runner::run(root, store, &cases));
     }
     left_out.iter().for_each(told_left_out);
-    let not_run = match left_out.len() {
-        0 => String::new(),
-        count => format!(", {count} not run"),
-    };
-    ui::line(format_args!(
-        "{} passed, {} failed{not_run}",
-        total.passed, total.failed
-    ));
+    told_skipped(slow, total.skipped);
+    total.skipped += slow + left_out.len();
+    ui::line(format_args!("{}", total.closing()));
     Ok(total.code())
+}
+
+/// Prints the names, and what each scenario is for.
+fn list<'a>(steps: &[&TestStep], cases: impl Iterator<Item = &'a Case>) {
+    for step in steps {
+        ui::line(format_args!("{}", step.name));
+    }
+    for case in cases {
+        ui::line(format_args!("{:<44} {}", case.name, case.scenario.about));
+    }
+}
+
+/// Says what was left out for its time, and how it is run: `steps` and scenarios, and `unit` tests.
+fn told_skipped(scenarios: usize, unit: usize) {
+    if scenarios > 0 {
+        let what = counted(scenarios as u64, "slow step or scenario");
+        ui::line(format_args!(
+            "--   skipped: {what}; --all runs them, and --list --all shows them"
+        ));
+    }
+    if unit > 0 {
+        let what = counted(unit as u64, "slow unit test");
+        ui::line(format_args!(
+            "--   skipped: {what}; the steps ...-whole of --all run them"
+        ));
+    }
 }
 
 /// Those that can be run, and those that need another QEMU than Debian's, none being named.
@@ -202,6 +286,39 @@ mod tests {
         total.add(&Tally::pass());
         assert_eq!((total.passed, total.failed), (2, 1));
         assert_eq!(total.code(), Code::TestsFailed);
+    }
+
+    fn selected(names: &[&str], all: bool) -> Result<(Vec<String>, usize)> {
+        let text = "system = 'x'\n[[cases]]\nname = 'a'\n[[cases]]\nname = 'b'\nslow = true";
+        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+        let selection = Selection::of(matrix::parse("t", text).unwrap(), &names, all)?;
+        let cases = selection.cases.into_iter().map(|case| case.name);
+        Ok((cases.collect(), selection.slow))
+    }
+
+    #[test]
+    fn slow_ones_that_are_left_out_are_counted() {
+        let steps = slow_steps().count();
+        assert!(steps > 0);
+        assert_eq!(
+            selected(&[], false).unwrap(),
+            (vec!["t [a]".into()], steps + 1)
+        );
+        let both = vec!["t [a]".to_owned(), "t [b]".to_owned()];
+        assert_eq!(selected(&[], true).unwrap(), (both.clone(), 0));
+        assert_eq!(selected(&["t ["], false).unwrap(), (both, 0));
+        let mut total = Tally::pass();
+        assert_eq!(total.closing(), "1 passed, 0 failed");
+        total.skipped = 2;
+        assert_eq!(total.closing(), "1 passed, 0 failed, 2 skipped");
+    }
+
+    #[test]
+    fn a_name_that_no_test_has_is_refused_beside_right_ones() {
+        let error = selected(&["t [a]", "fnt", "u ["], false).unwrap_err();
+        let words = error.to_string();
+        assert!(words.contains("\"fnt\" or \"u [\""), "{words}");
+        assert!(selected(&["fmt", "previrt-build"], false).is_ok());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::board::{self, Ready, Start};
 use crate::commands::run::{self, More};
 use crate::exit::{Blame, Code, Outcome};
 use crate::machine::{self, Placed};
-use crate::{initramfs, process, repo, system};
+use crate::{initramfs, key, process, repo, system};
 
 /// A case whose board is ready.
 pub struct Prepared<'a> {
@@ -50,7 +50,10 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
             root,
             store,
             &description,
-            more.first().map(|(_, more)| more),
+            run::Changed {
+                more: more.first().map(|(_, more)| more),
+                form: case.scenario.kernel_as.map(|form| (form, &*dir)),
+            },
             case.scenario.binary.as_deref(),
         )?
     } else {
@@ -118,8 +121,13 @@ fn virtual_board(
             more.add_to(resolved).blame(Code::Refused)?;
         }
     }
+    if let (Some(form), Some(first)) = (scenario.kernel_as, resolved.first_mut()) {
+        let architecture = description.vms[0].architecture;
+        form.apply(first, architecture, dir).blame(Code::Usage)?;
+    }
     let tree = board::tree(store, description)?;
-    let mut bytes = system::build(root, description, &resolved, tree.as_deref())?;
+    let key = key::of_image(None, start.icount)?;
+    let mut bytes = system::build(root, description, &resolved, tree.as_deref(), &key)?;
     damage::damage_image(&mut bytes, &scenario.image_damage, case.seed).blame(Code::Usage)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;

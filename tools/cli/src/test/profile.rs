@@ -156,7 +156,7 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Repo
     let mut ready = board(root, dir, cores)?;
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, What::Stretches);
-    let file = |name: &str| fs::File::create(dir.join(name)).map(Sink::File);
+    let file = |name: &str| Sink::create(&dir.join(name));
     let request = Request {
         command: ready.command,
         framed: ready.framed,
@@ -194,7 +194,7 @@ fn board(root: &Path, dir: &Path, cores: u64) -> Outcome<Ready> {
     };
     let tools = start.tools(&store, &system)?;
     let resolved = system::resolve(root, &store, &system.artifacts())?;
-    let bytes = system::build(root, &system, &resolved, None)?;
+    let bytes = system::build(root, &system, &resolved, None, &crate::key::NONE)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Usage)?;
     Ok(tools.ready(&system, &image, &start))

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::damage::{Damage, Part};
+use super::form::Form;
 use super::numbers::Numbers;
 use crate::artifacts::qemu;
 use crate::board::Loader;
@@ -63,6 +64,8 @@ pub struct Scenario {
     pub image_damage: Vec<Damage>,
     /// What is done to the board's device tree; then it is not QEMU that hands it over.
     pub board_tree_damage: Option<Vec<Damage>>,
+    /// What is made of the first VM's kernel, a program of guests/, before it boots.
+    pub kernel_as: Option<Form>,
     /// Boots the first VM's kernel without the hypervisor: what it does on QEMU itself.
     #[serde(default)]
     pub native: bool,
@@ -213,6 +216,9 @@ pub enum StepSpec {
     ExpectTimes(String, usize),
 }
 
+/// How many characters a step must await at least: fewer come by chance.
+const SHORTEST: usize = 3;
+
 const fn default_timeout() -> f64 {
     300.0
 }
@@ -341,10 +347,27 @@ impl Scenario {
             (0..times).map(|_| step.step())
         });
         let mut steps = steps.collect::<Result<Vec<_>>>()?;
+        self.check_echoes()?;
         if self.end.all().contains(&Ending::Until) {
             steps.push(Step::End);
         }
         Ok(steps)
+    }
+
+    /// A console shows what is typed. So a step that awaits a part of the line typed right before
+    /// it would be done by the echo, whatever the guest answers.
+    fn check_echoes(&self) -> Result<()> {
+        for pair in self.steps.windows(2) {
+            if let [
+                StepSpec::Send(typed) | StepSpec::Key(typed),
+                StepSpec::Expect(text),
+            ] = pair
+                && typed.contains(text.as_str())
+            {
+                bail!("{text:?} stands in what is typed before it, and would be found in its echo");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -403,9 +426,9 @@ impl StepSpec {
     fn step(&self) -> Result<Step> {
         Ok(match self {
             Self::Expect(text) | Self::ExpectTimes(text, _) | Self::ExpectLog(text)
-                if text.is_empty() =>
+                if text.chars().count() < SHORTEST =>
             {
-                bail!("an empty text is always there")
+                bail!("{text:?} is found in almost anything: await a longer text")
             }
             Self::Expect(text) | Self::ExpectTimes(text, _) => Step::Expect(text.clone()),
             Self::ExpectLog(text) => Step::ExpectLog(text.clone()),

@@ -37,9 +37,9 @@ fn a_whole_scenario_is_read() {
 
 #[test]
 fn a_text_is_awaited_so_many_times() {
-    let text = "system = 'x'\nsteps = [{ expect-times = ['a', 3] }, { wait = 1 }]";
+    let text = "system = 'x'\nsteps = [{ expect-times = ['abc', 3] }, { wait = 1 }]";
     let steps = only(text).unwrap().steps().unwrap();
-    assert_eq!(steps[..3], [(); 3].map(|()| Step::Expect("a".into())));
+    assert_eq!(steps[..3], [(); 3].map(|()| Step::Expect("abc".into())));
     assert_eq!(steps.len(), 4);
     assert!(only("system = 'x'\nsteps = [{ expect-times = ['', 3] }]").is_err());
 }
@@ -92,10 +92,14 @@ fn mistakes_are_refused() {
         "system = 'x'\nsteps = [{ expct = 'x' }]",
         "system = 'x'\nsteps = [{ expect = 'x', send = 'y' }]",
         "system = 'x'\nsteps = [{ expect = '' }]",
+        "system = 'x'\nsteps = [{ expect = '4\n' }]",
+        "system = 'x'\nsteps = [{ expect-log = 'ab' }]",
+        "system = 'x'\nsteps = [{ send = 'echo done' }, { expect = 'done' }]",
+        "system = 'x'\nsteps = [{ key = 'list' }, { expect = 'list' }]",
         "system = 'x'\nend = 'well'",
         "system = 'x'\nend = []",
         "system = 'x'\nend = 'until'",
-        "system = 'x'\nend = ['until', 'off']\nsteps = [{ expect = 'x' }]",
+        "system = 'x'\nend = ['until', 'off']\nsteps = [{ expect = 'xyz' }]",
         "system = 'x'\ntimeout = -1.0",
         "system = []",
         "system = 'x'\ncpus = 'max'",

@@ -137,10 +137,9 @@ pub(super) fn fits(exit: Exit, action: Action) -> bool {
         ),
         Exit::Data(_) => matches!(action, Action::Next | Action::Inject(_)),
         Exit::SystemRegister(_) => {
-            matches!(action, Action::Next | Action::Inject(_) | Action::GiveDebug)
+            matches!(action, Action::Next | Action::Inject(_))
         }
         Exit::Wait => action == Action::Wait,
-        Exit::Unexpected { .. } => action == Action::Reconsider,
         _ => matches!(action, Action::Inject(_)),
     }
 }

@@ -43,9 +43,7 @@ impl World {
                 walk: input.flag(),
             },
             _ => match input.byte() % 16 {
-                0 => Exit::Unexpected {
-                    syndrome: input.double(),
-                },
+                0 => Exit::Unexpected,
                 1..=4 => Exit::SystemError,
                 5..=8 => Exit::Denied,
                 9..=12 => Exit::MonitorCall,

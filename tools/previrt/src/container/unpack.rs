@@ -2,8 +2,9 @@
 //!
 //! The libraries do the work. What is said here is how the Linux build packs (scripts/Makefile.lib
 //! and scripts/xz_wrap.sh of its sources): LZ4 is its "legacy" frame, beside which others make
-//! the frame that the `lz4` program makes by itself; LZO is lzop's file, LZMA is the old `.lzma` file, and to all but gzip and a module's xz the size of the content
-//! is appended, which is no part of the stream.
+//! the frame that the `lz4` program makes by itself; LZO is lzop's file, LZMA is the old `.lzma`
+//! file, and to all but gzip and a module's xz the size of the content is appended, which is no
+//! part of the stream.
 
 use super::lzop;
 use crate::bytes::{has, word};

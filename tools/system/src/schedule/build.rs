@@ -6,9 +6,10 @@ use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::table::At;
 use hanok_task_model::{
-    Component, ComponentId, CoreId, Home, Interface, Model, Nanos, Periods, Plan, Pool, PoolId,
-    Priority, Subject, SwitchCost, Task, Window,
+    Component, ComponentId, CoreId, Home, Interface, Mode, Model, Nanos, Periods, Plan, Pool,
+    PoolId, Priority, Subject, SwitchCost, Task, Window,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The pool that there is where none is described.
@@ -16,10 +17,10 @@ const ALL_CORES: &str = "cores";
 
 /// Where the parts of the model stand in the file.
 #[derive(Default)]
-struct Spans {
-    pools: Vec<Range<usize>>,
-    components: Vec<Range<usize>>,
-    tasks: Vec<Range<usize>>,
+pub(super) struct Spans {
+    pub(super) pools: Vec<Range<usize>>,
+    pub(super) components: Vec<Range<usize>>,
+    pub(super) tasks: Vec<Range<usize>>,
 }
 
 /// A component that waits for the others to be known.
@@ -57,13 +58,21 @@ pub(crate) fn build(
         }
     }
     let mut inside = Vec::new();
+    let names: BTreeMap<String, ComponentId> = model
+        .ids()
+        .map(|(id, component)| (component.name.clone(), id))
+        .collect();
     for one in waiting {
         for id in one.ids.iter().copied() {
             let core = model.component(id).and_then(|component| component.core);
-            let home = home(report, one.placed, core, &model);
+            let home = home(report, one.placed, core, (&model, &names));
+            let everywhere = runs_everywhere(model.pools.as_slice(), home, core);
             let component = model.components.get_mut(id.0 as usize);
             if let (Some(home), Some(component)) = (home, component) {
                 component.home = home;
+                if everywhere && one.placed.core.is_none() {
+                    component.core = None;
+                }
             }
         }
         if let (Some(core), [id]) = (one.core, one.ids.as_slice()) {
@@ -87,7 +96,7 @@ pub(crate) fn build(
 }
 
 impl Spans {
-    fn marks(&self, report: &Report) -> Marks {
+    pub(super) fn marks(&self, report: &Report) -> Marks {
         let marks = |spans: &[Range<usize>]| spans.iter().map(|span| report.mark(span)).collect();
         Marks {
             pools: marks(&self.pools),
@@ -98,7 +107,7 @@ impl Spans {
 }
 
 /// The rules of the model, each fault at its line.
-fn refuse(
+pub(super) fn refuse(
     report: &mut Report,
     model: &Model,
     spans: &Spans,
@@ -157,16 +166,10 @@ fn pools(report: &mut Report, whole: Option<&Whole>, cores: u64, spans: &mut Spa
 
 fn core_ids(report: &mut Report, named: &At<Vec<u64>>, cores: u64) -> Vec<CoreId> {
     if let Some(core) = named.value.iter().find(|core| **core >= cores) {
-        report.refuse(&named.span, no_core(*core, cores));
+        report.refuse(&named.span, words::no_core(*core, cores));
     }
     let ids = named.value.iter().filter(|core| **core < cores);
     ids.map(|core| CoreId(*core as u8)).collect()
-}
-
-fn no_core(core: u64, cores: u64) -> Words {
-    let what = format!("there is no core {core}");
-    let why = format!("the system has {cores}, counted from 0");
-    Words::new(what, why, "name one of them, or raise the system's `cores`")
 }
 
 fn of_group<'a>(
@@ -302,6 +305,17 @@ fn has_vcpu(report: &mut Report, named: &At<u64>, vcpus: u64) {
     }
 }
 
+/// Whether `core`, which a VM's description names, is one of a pool whose vCPUs run on any of its
+/// cores: then it is no wish.
+fn runs_everywhere(pools: &[Pool], home: Option<Home>, core: Option<CoreId>) -> bool {
+    let Some(Home::Pool(id)) = home else {
+        return false;
+    };
+    let pool = pools.get(id.0 as usize);
+    let pool = pool.filter(|pool| pool.mode == Mode::Global);
+    core.is_some_and(|core| pool.is_some_and(|pool| pool.cores.contains(&core)))
+}
+
 /// A VM in a group is on the group's core, and so the outermost group is on the VM's.
 fn pin(report: &mut Report, model: &mut Model, id: ComponentId, core: &At<CoreId>) {
     let mut outermost = id;
@@ -355,12 +369,23 @@ fn priority(at: &At<u64>) -> Priority {
 
 fn plan(report: &mut Report, placed: &Placed) -> Option<Plan> {
     let period = placed.period.as_ref()?;
-    if let (Some(budget), Some(window)) = (&placed.budget, &placed.window) {
+    let longest = placed
+        .window
+        .as_ref()
+        .is_some_and(|at| at.value == Window::Longest);
+    if let (Some(_), Some(window)) = (&placed.budget, &placed.window)
+        && !longest
+    {
         let what = "both `budget` and `window`";
-        let why = "a window says what deadline a budget gets that is yet to be found";
-        let remedy = "remove `window`, or write `deadline` instead";
+        let why = "this window says what deadline a budget gets that is yet to be found";
+        let remedy = "remove `window`, write `deadline` instead, or window = \"longest\" for the \
+                      longest deadline with which the budget does";
         report.refuse(&window.span, Words::new(what, why, remedy));
-        let _ = budget;
+    }
+    if let (Some(_), Some(deadline), true) = (&placed.budget, &placed.deadline, longest) {
+        let what = "`deadline` and window = \"longest\"";
+        let why = "the longest deadline is looked for, or one is given";
+        report.refuse(&deadline.span, Words::new(what, why, "remove one of them"));
     }
     if let (None, Some(deadline)) = (&placed.budget, &placed.deadline) {
         let what = "`deadline` without `budget`";
@@ -369,6 +394,10 @@ fn plan(report: &mut Report, placed: &Placed) -> Option<Plan> {
         report.refuse(&deadline.span, Words::new(what, why, remedy));
     }
     match (&placed.budget, period.value) {
+        (Some(budget), PeriodDraft::One(period)) if longest => Some(Plan::Longest {
+            period: Nanos::new(period),
+            budget: Nanos::new(budget.value),
+        }),
         (Some(budget), PeriodDraft::One(period)) => {
             let deadline = placed.deadline.as_ref().map_or(period, |at| at.value);
             Some(Plan::Given(Interface {
@@ -420,14 +449,19 @@ fn add_task(draft: &TaskDraft, component: ComponentId, model: &mut Model, spans:
 
 /// Where a component gets its CPU time: the group or pool it names, else the pool with its
 /// core, else the first.
-fn home(report: &mut Report, placed: &Placed, core: Option<CoreId>, model: &Model) -> Option<Home> {
+fn home(
+    report: &mut Report,
+    placed: &Placed,
+    core: Option<CoreId>,
+    (model, names): (&Model, &BTreeMap<String, ComponentId>),
+) -> Option<Home> {
     if let (Some(group), Some(_)) = (&placed.group, &placed.pool) {
         let what = "both `group` and `pool`";
         let why = "who is in a group gets its CPU time from there";
         report.refuse(&group.span, Words::new(what, why, "remove one of them"));
     }
     if let Some(group) = &placed.group {
-        let found = model.find(&group.value).map(Home::Component);
+        let found = names.get(&group.value).copied().map(Home::Component);
         if found.is_none() {
             let known = model.components.iter().map(|one| one.name.as_str());
             unknown(report, group, "group", known.collect());

@@ -91,6 +91,19 @@ impl Whole {
     }
 }
 
+impl Whole {
+    /// The cores that it names.
+    pub(crate) fn named_cores(&self) -> impl Iterator<Item = u64> {
+        let of_pools = self.pools.iter().filter_map(|pool| pool.cores.as_ref());
+        let of_groups = self
+            .groups
+            .iter()
+            .filter_map(|group| group.placed.core.as_ref());
+        let of_pools = of_pools.flat_map(|at| at.value.iter().copied());
+        of_pools.chain(of_groups.map(|at| at.value))
+    }
+}
+
 impl PoolDraft {
     fn read(reader: &mut Reader<'_, '_>, report: &mut Report) -> Self {
         Self {

@@ -7,6 +7,7 @@
 //! the model's own; here each of its faults gets the line it is about.
 
 mod build;
+pub(crate) mod carts;
 pub(crate) mod draft;
 mod words;
 
@@ -51,10 +52,17 @@ impl Schedule {
 
 /// Reads the schedule of the description in `path`, whose board is looked for in `boards_dir`,
 /// or all that is wrong with it. A description without VMs will do where it has groups with
-/// tasks.
+/// tasks. One without a board has as many cores as its `cores` says, or as its pools name. A
+/// file whose name ends in `.xml` is read as the tool CARTS has it (`carts.rs`).
 pub fn load_schedule(path: &Path, boards_dir: &Path) -> Result<Schedule, Vec<Diagnostic>> {
     let text = read(path).map_err(|diagnostic| vec![diagnostic])?;
-    parse_schedule(path, &text, boards_dir)
+    match path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("xml"))
+    {
+        true => carts::parse(path, &text),
+        false => parse_schedule(path, &text, boards_dir),
+    }
 }
 
 /// As [`load_schedule`], of a `text` that `path` is said to hold.
@@ -64,10 +72,15 @@ pub fn parse_schedule(
     boards_dir: &Path,
 ) -> Result<Schedule, Vec<Diagnostic>> {
     let mut report = Report::new(path, text);
-    let found = table::document(text, &mut report, |reader, report| {
-        description::system(reader, report, boards_dir, description::Asked::Schedule)
+    let schedule = table::document(text, &mut report, |reader, report| {
+        match reader.has("board") {
+            true => {
+                let asked = description::Asked::Schedule;
+                description::system(reader, report, boards_dir, asked)?.1
+            }
+            false => description::without_board(reader, report),
+        }
     });
-    let schedule = found.and_then(|(_, schedule)| schedule);
     description::sort(&mut report, path);
     match schedule {
         Some(schedule) if report.found.is_empty() => Ok(schedule),

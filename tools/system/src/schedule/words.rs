@@ -1,5 +1,6 @@
 //! Why each rule of the model is one, and what to do about it.
 
+use crate::diagnostic::Words;
 use hanok_task_model::Fault;
 
 /// The reason and the remedy.
@@ -63,4 +64,11 @@ pub(crate) fn of(fault: Fault) -> (&'static str, &'static str) {
             "widen the range, or make the schedule's `tick` shorter",
         ),
     }
+}
+
+/// A core that is named and not there.
+pub(crate) fn no_core(core: u64, cores: u64) -> Words {
+    let what = format!("there is no core {core}");
+    let why = format!("the system has {cores}, counted from 0");
+    Words::new(what, why, "name one of them, or raise the system's `cores`")
 }

@@ -52,7 +52,7 @@ pub fn zimage(len: usize) -> Vec<u8> {
 pub fn hypervisor(len: usize, size: u64) -> Vec<u8> {
     let mut image = kernel(len, size);
     image[64..72].copy_from_slice(b"HANOKIMG");
-    image[72..104].fill(0);
+    image[72..144].fill(0);
     image
 }
 
@@ -62,4 +62,57 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
+}
+
+/// A segment of an ELF file: physical and virtual address, bytes, and how long it is with its
+/// zeros.
+pub type Segment<'a> = (u64, u64, &'a [u8], u64);
+
+/// An ELF file for arm64, or for 32-bit ARM, written from the gABI's tables (chapters 4 and 5).
+pub fn elf(wide: bool, entry: u64, segments: &[Segment<'_>]) -> Vec<u8> {
+    let word = |value: u64| match wide {
+        true => value.to_le_bytes().to_vec(),
+        false => (value as u32).to_le_bytes().to_vec(),
+    };
+    let half = |value: u16| value.to_le_bytes().to_vec();
+    let (class, machine, header, each) = match wide {
+        true => (2, 183, 64, 56),
+        false => (1, 40, 52, 32),
+    };
+    let mut file = vec![0x7f, b'E', b'L', b'F', class, 1, 1];
+    file.resize(16, 0);
+    let fields = [
+        half(2),
+        half(machine),
+        1u32.to_le_bytes().to_vec(),
+        word(entry),
+    ];
+    fields.iter().for_each(|field| file.extend(field));
+    let fields = [
+        word(header),
+        word(0),
+        vec![0; 4],
+        half(header as u16),
+        half(each),
+    ];
+    fields.iter().for_each(|field| file.extend(field));
+    let fields = [segments.len() as u16, 0, 0, 0].map(half);
+    fields.iter().for_each(|field| file.extend(field));
+    let mut offset = header + u64::from(each) * segments.len() as u64;
+    for (physical, at, bytes, all) in segments {
+        let [kind, flags] = [1u32, 7].map(|value| value.to_le_bytes().to_vec());
+        let len = bytes.len() as u64;
+        let [offset_, at, physical, len_, all, align] =
+            [offset, *at, *physical, len, *all, 1].map(word);
+        let fields = match wide {
+            true => [kind, flags, offset_, at, physical, len_, all, align],
+            false => [kind, offset_, at, physical, len_, all, flags, align],
+        };
+        fields.iter().for_each(|field| file.extend(field));
+        offset += len;
+    }
+    segments
+        .iter()
+        .for_each(|(_, _, bytes, _)| file.extend(*bytes));
+    file
 }

@@ -8,6 +8,8 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const WORDS: usize = 16;
 /// UDF: no instruction, now or ever (DDI 0487, C6.2).
 pub const UNDEFINED: u32 = 0x0000_ffff;
+/// LDP X1, X2, [X0].
+pub const LOAD_PAIR: u32 = 0xa940_0801;
 const RET: u32 = 0xd65f_03c0;
 
 #[repr(C, align(64))]
@@ -26,18 +28,37 @@ pub fn msr(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
     mrs(op0, op1, crn, crm, op2) & !(1 << 21)
 }
 
-/// Runs `words` with `x0`, and gives X0 after it.
-///
-/// # Safety
-///
-/// The instructions change X0 to X17, or memory and system state that nobody relies on.
-pub unsafe fn execute(words: &[u32], x0: u64) -> Result<u64, Fault> {
+/// Makes `words` and a return, and gives where they are.
+pub fn prepare(words: &[u32]) -> u64 {
     let buffer = &BUFFERS[cpu::this().index()];
     for (cell, word) in buffer.0.iter().zip(words.iter().chain(&[RET])) {
         cell.store(*word, Relaxed);
     }
     let address = core::ptr::from_ref(buffer) as u64;
     synchronize(address);
+    address
+}
+
+/// Calls what is at `at`, with `argument` in X0.
+///
+/// # Safety
+///
+/// It changes X0 to X2 alone, and returns.
+pub unsafe fn call(at: u64, argument: u64) -> Result<(), Fault> {
+    // SAFETY: by this function's contract; an exception is caught.
+    unsafe {
+        probe!("blr {at}"; at = in(reg) at, inout("x0") argument => _, out("x1") _, out("x2") _,
+            out("x30") _)
+    }
+}
+
+/// Runs `words` with `x0`, and gives X0 after it.
+///
+/// # Safety
+///
+/// The instructions change X0 to X17, or memory and system state that nobody relies on.
+pub unsafe fn execute(words: &[u32], x0: u64) -> Result<u64, Fault> {
+    let address = prepare(words);
     let result: u64;
     // SAFETY: the caller vouches for the instructions; a return follows them.
     let end = unsafe {

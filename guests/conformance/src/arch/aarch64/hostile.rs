@@ -25,3 +25,21 @@ pub fn crash(nowhere: u64) -> ! {
         )
     }
 }
+
+/// Makes its translation begin at `root`, and goes on as far as that leads.
+pub fn garble(root: u64) -> ! {
+    // SAFETY: there is no way back.
+    unsafe {
+        asm!(
+            "msr daifset, #0xf",
+            "msr ttbr0_el1, {root}",
+            "isb",
+            "tlbi vmalle1",
+            "dsb nsh",
+            "isb",
+            "2: b 2b",
+            root = in(reg) root,
+            options(noreturn)
+        )
+    }
+}

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod cases;
 pub mod code;
+pub mod crossing;
 pub mod fp;
 pub mod fuzz;
 pub mod hostile;

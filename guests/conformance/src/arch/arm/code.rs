@@ -8,6 +8,8 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const WORDS: usize = 16;
 /// UDF: no instruction, now or ever (DDI 0406C, A8.8.247).
 pub const UNDEFINED: u32 = 0xe7f0_00f0;
+/// LDRD R2, R3, [R0].
+pub const LOAD_PAIR: u32 = 0xe1c0_20d0;
 /// BX LR, in A32 and in T32.
 const RETURN: u32 = 0xe12f_ff1e;
 const RETURN_THUMB: u16 = 0x4770;
@@ -85,12 +87,33 @@ pub fn mcrr(opc1: u32, crm: u32) -> u32 {
 ///
 /// The instructions change R0 to R3 and R12, or memory and system state that nobody relies on.
 pub unsafe fn execute(words: &[u32], r0: u32) -> Result<u32, Fault> {
+    prepare(words);
+    let buffer = &BUFFERS[cpu::this().index()];
+    // SAFETY: the caller vouches for the instructions; a return follows them.
+    unsafe { run(buffer, 0, r0) }
+}
+
+/// Makes `words` and a return, and gives where they are.
+pub fn prepare(words: &[u32]) -> u64 {
     let buffer = &BUFFERS[cpu::this().index()];
     for (cell, word) in buffer.0.iter().zip(words.iter().chain(&[RETURN])) {
         cell.store(*word, Relaxed);
     }
-    // SAFETY: the caller vouches for the instructions; a return follows them.
-    unsafe { run(buffer, 0, r0) }
+    synchronize(address() as u32);
+    address()
+}
+
+/// Calls what is at `at`, with `argument` in R0.
+///
+/// # Safety
+///
+/// It changes R0 to R3 alone, and returns.
+pub unsafe fn call(at: u64, argument: u64) -> Result<(), Fault> {
+    // SAFETY: by this function's contract; an abort is caught.
+    unsafe {
+        probe!("blx {at}"; at = in(reg) at as u32, inout("r0") argument as u32 => _, out("r1") _,
+            out("r2") _, out("r3") _, out("lr") _)
+    }
 }
 
 /// The same with instructions of T32, halfword by halfword.

@@ -25,3 +25,22 @@ pub fn crash(nowhere: u64) -> ! {
         )
     }
 }
+
+/// Makes its translation begin at `root`, and goes on as far as that leads.
+pub fn garble(root: u64) -> ! {
+    // SAFETY: there is no way back.
+    unsafe {
+        asm!(
+            "cpsid aif",
+            "mcrr p15, 0, {low}, {high}, c2",   // TTBR0
+            "isb",
+            "mcr p15, 0, {low}, c8, c7, 0",     // TLBIALL
+            "dsb",
+            "isb",
+            "2: b 2b",
+            low = in(reg) root as u32,
+            high = in(reg) (root >> 32) as u32,
+            options(noreturn)
+        )
+    }
+}

@@ -1,7 +1,6 @@
 //! `hanok previrt`: sensitive instructions of guests for processors without virtualization
 //! hardware, found and rewritten in files.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 mod input;
@@ -14,6 +13,7 @@ use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Trampolines}
 
 use crate::commands::counted;
 use crate::exit::{Blame, Code, Outcome};
+use crate::outputs::{self, Outputs};
 use crate::ui;
 
 /// What to do with a file.
@@ -59,10 +59,12 @@ Examples:
   hanok previrt scan vmlinuz --stats
 
 Exit codes:
-  0  scanned    3  refused: the message says why";
+  0  scanned               3  refused: the message says why
+  2  wrong usage           10 the output cannot be written";
 
 const PATCH_HELP: &str = "\
-The output is unpacked: of a zImage the raw Image, of module.ko.xz the module. Beside it goes
+The output is unpacked: of a zImage the raw Image, of module.ko.xz the module; so it may be the
+file itself only where that is not packed. Beside it goes
 OUTPUT.json, which names every change and undoes them all.
 
 In a build, each object may be rewritten after the assembler; see docs/previrt.md. A file that
@@ -220,9 +222,7 @@ fn read(file: &Path) -> Outcome<Vec<u8>> {
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Outcome<()> {
-    let written =
-        fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()));
-    written.blame(Code::Refused)
+    outputs::write(file, bytes)
 }
 
 fn load(file: &Path) -> Outcome<Scan> {
@@ -254,8 +254,30 @@ fn scan(args: &ScanArgs) -> Outcome {
     Ok(Code::Success)
 }
 
+/// Refuses outputs that cannot be. A file may be rewritten in place, as a build does it: the
+/// side file undoes that.
+fn check_outputs(args: &PatchArgs) -> Outcome<()> {
+    let both = Outputs::default().writes("--output", &args.output);
+    both.writes("--side", side_of(args)).check()?;
+    let side = Outputs::default().reads("the file itself", &args.file);
+    side.writes("--side", side_of(args)).check()
+}
+
+/// A packed file may not: nothing packs it again.
+fn check_packed(args: &PatchArgs, scan: &Scan) -> Outcome<()> {
+    match scan.packed {
+        None => Ok(()),
+        Some(_) => {
+            let packed = Outputs::default().reads("the file itself, which is packed", &args.file);
+            packed.writes("--output", &args.output).check()
+        }
+    }
+}
+
 fn patch(args: &PatchArgs) -> Outcome {
+    check_outputs(args)?;
     let scan = load(&args.file)?;
+    check_packed(args, &scan)?;
     if args.if_needed && hanok_previrt::rewritten(&scan) {
         return pass_on(args, &scan);
     }
@@ -400,6 +422,8 @@ pub fn covered(found: &Coverage) -> String {
 fn unpatch(args: &UnpatchArgs) -> Outcome {
     let bytes = read(&args.file)?;
     let beside = args.side.clone().unwrap_or_else(|| beside(&args.file));
+    let outputs = Outputs::default().reads("the side file", &beside);
+    outputs.writes("--output", &args.output).check()?;
     let side = SideFile::parse(&read(&beside)?)
         .with_context(|| beside.display().to_string())
         .blame(Code::Refused)?;

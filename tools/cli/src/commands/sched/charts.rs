@@ -297,6 +297,7 @@ pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
             ..
         } => around(period),
         Plan::Given(interface) => around(interface.period),
+        Plan::Longest { period, .. } => around(period),
     };
     let points = sampled(&wanted, least, most, chosen.map(|found| found.period));
     let first = points.first()?;

@@ -1,20 +1,27 @@
 //! `hanok sched check`: the analysis, its certificate checked, and the answer shown.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
 use hanok_certificate_checker as checker;
 
 use super::found::Found;
-use super::{json, report, table};
+use super::{csv, json, report, table};
 use crate::args::SchedCheckArgs;
 use crate::exit::{Blame, Code, Outcome, failure};
+use crate::outputs::{self, Outputs};
 use crate::{commands, system, ui};
 
 /// `hanok sched check`.
 pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
     let file = commands::find(root, &args.file);
+    let mut outputs = Outputs::default().reads("the description", &file);
+    for (option, path) in [("--html", &args.html), ("--csv", &args.csv)] {
+        if let Some(path) = path {
+            outputs = outputs.writes(option, path);
+        }
+    }
+    outputs.check()?;
+    system::readable(&file)?;
     let schedule = hanok_system::load_schedule(&file, &system::boards_dir(root));
     let schedule = schedule.map_err(system::refused)?;
     let analysis = hanok_analysis::analyse(&schedule.model).map_err(|faults| {
@@ -30,9 +37,10 @@ pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
         return Err(failure(Code::Refused, format!("{text}: {why}")));
     }
     if let Some(page) = &args.html {
-        fs::write(page, report::html(&found))
-            .with_context(|| format!("cannot write {}", page.display()))
-            .blame(Code::Usage)?;
+        outputs::write(page, report::html(&found))?;
+    }
+    if let Some(file) = &args.csv {
+        outputs::write(file, csv::text(&found))?;
     }
     match args.json {
         true => ui::line(format_args!("{}", json::text(&found).blame(Code::Refused)?)),

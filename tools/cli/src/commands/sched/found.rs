@@ -1,10 +1,12 @@
 //! What the analysis found, in the words of whoever reads it: names in the place of ids.
 
-use hanok_analysis::{Analysis, Change, Place, Placement, Refutation, Undecided, Verdict};
+use hanok_analysis::{
+    Analysis, Change, Place, Placement, Refutation, Response, Undecided, Verdict,
+};
 use hanok_system::Schedule;
 use hanok_task_model::{
     Certificate, Component, ComponentId, ComponentProof, CoreProof, Fraction, Home, Interface,
-    Member, Mode, Model, Nanos, Plan, Policy, PoolId, TaskId, Vcpu,
+    Member, Mode, Model, Nanos, Plan, Policy, PoolId, Task, TaskId, Vcpu,
 };
 
 /// An analysis with its model.
@@ -15,6 +17,8 @@ pub struct Found<'a> {
     pub analysis: &'a Analysis,
     /// The certificate, where everything is proven.
     pub certificate: Option<Certificate>,
+    /// By when each task's jobs are complete, where that is proven.
+    responses: Vec<Option<Response>>,
 }
 
 impl<'a> Found<'a> {
@@ -24,6 +28,7 @@ impl<'a> Found<'a> {
             schedule,
             analysis,
             certificate: analysis.certificate(),
+            responses: analysis.responses(&schedule.model),
         }
     }
 
@@ -41,6 +46,19 @@ impl<'a> Found<'a> {
     /// The name of a task.
     pub fn task(&self, id: TaskId) -> &'a str {
         self.model().task(id).map_or("?", |task| task.name.as_str())
+    }
+
+    /// By when the task's jobs are complete after their arrival, at the latest, and how long
+    /// before their deadline that is.
+    pub fn response(&self, id: TaskId) -> Option<(Nanos, Nanos)> {
+        let found = self.responses.get(id.0 as usize)?.as_ref()?;
+        let nanos = |time: i128| u64::try_from(time).ok().map(Nanos::new);
+        Some((nanos(found.most)?, nanos(found.slack)?))
+    }
+
+    /// Every task with its id.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &'a Task)> {
+        (0..).map(TaskId).zip(&self.schedule.model.tasks)
     }
 
     /// The name of a pool.

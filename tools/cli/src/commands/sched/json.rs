@@ -17,6 +17,7 @@ struct Answer<'a> {
     switch: u64,
     refill: u64,
     components: Vec<OfComponent<'a>>,
+    tasks: Vec<OfTask<'a>>,
     cores: Vec<OfCore<'a>>,
     refutations: Vec<Refuted>,
     certificate: &'a Option<Certificate>,
@@ -31,6 +32,18 @@ struct OfComponent<'a> {
     interface: Option<Interface>,
     exact_budget: Option<Fraction>,
     open: Option<String>,
+}
+
+#[derive(Serialize)]
+struct OfTask<'a> {
+    name: &'a str,
+    of: &'a str,
+    period: u64,
+    execution: u64,
+    deadline: u64,
+    jitter: u64,
+    response: Option<u64>,
+    slack: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -65,6 +78,7 @@ pub fn text(found: &Found<'_>) -> serde_json::Result<String> {
         switch: model.cost.switch.get(),
         refill: model.cost.refill.get(),
         components: components(found),
+        tasks: tasks(found),
         cores: cores(found),
         refutations: refutations(found),
         certificate: &found.certificate,
@@ -86,6 +100,23 @@ fn components<'a>(found: &Found<'a>) -> Vec<OfComponent<'a>> {
         }
     };
     found.model().ids().map(of).collect()
+}
+
+fn tasks<'a>(found: &Found<'a>) -> Vec<OfTask<'a>> {
+    let of = |(id, task): (_, &'a hanok_task_model::Task)| {
+        let known = found.response(id);
+        OfTask {
+            name: &task.name,
+            of: found.component(task.component),
+            period: task.period.get(),
+            execution: task.execution.get(),
+            deadline: task.deadline.get(),
+            jitter: task.jitter.get(),
+            response: known.map(|(most, _)| most.get()),
+            slack: known.map(|(_, slack)| slack.get()),
+        }
+    };
+    found.tasks().map(of).collect()
 }
 
 fn cores<'a>(found: &Found<'a>) -> Vec<OfCore<'a>> {

@@ -2,6 +2,7 @@
 
 mod charts;
 mod check;
+mod csv;
 mod found;
 mod json;
 mod report;

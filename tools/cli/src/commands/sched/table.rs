@@ -14,6 +14,7 @@ pub fn show(found: &Found<'_>) {
 /// The tables, and what is refused.
 pub fn lines(found: &Found<'_>) -> Vec<String> {
     let mut lines = components(found);
+    lines.extend(tasks(found));
     lines.extend(cores(found));
     lines.push(String::new());
     lines.extend(verdict(found));
@@ -66,6 +67,46 @@ fn components(found: &Found<'_>) -> Vec<String> {
     aligned(&rows)
 }
 
+/// The tasks, each with what is proven of it.
+fn tasks(found: &Found<'_>) -> Vec<String> {
+    let heading = [
+        "task",
+        "of",
+        "period",
+        "execution",
+        "deadline",
+        "response",
+        "slack",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for (id, task) in found.tasks() {
+        let (response, slack) = match found.response(id) {
+            Some((most, slack)) => (most.to_string(), slack.to_string()),
+            None => ("not proven".to_owned(), String::new()),
+        };
+        rows.push(vec![
+            task.name.clone(),
+            found.component(task.component).to_owned(),
+            task.period.to_string(),
+            task.execution.to_string(),
+            task.deadline.to_string(),
+            response,
+            slack,
+        ]);
+    }
+    after_a_line(&rows)
+}
+
+/// A table after an empty line; nothing where there is only its heading.
+fn after_a_line(rows: &[Vec<String>]) -> Vec<String> {
+    match rows.len() {
+        1 => Vec::new(),
+        _ => std::iter::once(String::new())
+            .chain(aligned(rows))
+            .collect(),
+    }
+}
+
 /// Interface, share and exact budget of a component.
 fn columns(found: &Found<'_>, id: ComponentId, cpus: u32) -> (String, String, String) {
     let Some(proof) = found.proof(id) else {
@@ -102,12 +143,7 @@ fn cores(found: &Found<'_>) -> Vec<String> {
             names.join(", "),
         ]);
     }
-    match rows.len() {
-        1 => Vec::new(),
-        _ => std::iter::once(String::new())
-            .chain(aligned(&rows))
-            .collect(),
-    }
+    after_a_line(&rows)
 }
 
 /// What is refused or open, or that nothing is.

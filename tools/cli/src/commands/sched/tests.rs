@@ -100,3 +100,25 @@ fn a_given_budget_that_is_too_small_is_told_the_least() {
         "{budget}"
     );
 }
+
+#[test]
+fn the_answer_as_comma_separated_values() {
+    let (schedule, analysis) = example("", "");
+    let found = Found::new(&schedule, &analysis);
+    let text = super::csv::text(&found);
+    let columns = |line: &str| line.split(',').count();
+    let (tasks, components) = (schedule.model.tasks.len(), schedule.model.components.len());
+    assert_eq!(text.matches("\r\n").count(), 1 + tasks + components);
+    assert!(text.lines().all(|line| columns(line) == 12), "{text}");
+    let drive = "component,drive,pool real-time,dm,1,2500000,840000,2500000,,,,proven";
+    assert!(text.contains(drive), "{text}");
+    // What is not proven has no figures.
+    let (schedule, analysis) = example("execution = \"14ms\"", "execution = \"46ms\"");
+    let found = Found::new(&schedule, &analysis);
+    let text = super::csv::text(&found);
+    let frame = text.lines().find(|line| line.starts_with("task,frame,"));
+    assert!(
+        frame.is_some_and(|line| line.ends_with(",,,not proven")),
+        "{text}"
+    );
+}

@@ -300,12 +300,13 @@ pub(super) fn refuses(bench: &Bench, case: &Refusal) -> Result<()> {
     );
     let name = "case.toml";
     bench.file(name, SOUND)?;
-    let sound = bench.hanok().args(["check", name]).output()?;
-    ensure!(
-        sound.status.success(),
-        "the sound description: {}",
-        words(&sound).1
-    );
+    if !bench.sound.get() {
+        let sound = bench.hanok().args(["check", name]).output()?;
+        let (said, why) = words(&sound);
+        let sound = sound.status.success() && said.contains(": sound (");
+        ensure!(sound, "the sound description: {said}{why}");
+        bench.sound.set(true);
+    }
     bench.file(name, SOUND.replacen(case.from, case.to, 1))?;
     for command in [&["check", name][..], &["build", name, "-o", "image"]] {
         let output = bench.hanok().args(command).output()?;
@@ -349,6 +350,15 @@ pub(super) const OPTIONS: &[(&[&str], &str)] = &[
         "--cpu: board qemu-virt has no CPU",
     ),
     (&["--boot", "u-boot", "--native"], "cannot be used with"),
+    (&["--cores", "0"], "a board has at least one core"),
+    (&["--cores", "-3"], "a board has at least one core"),
+    (
+        &["--append", "hanok.bogus=1"],
+        "the hypervisor has no word hanok.bogus",
+    ),
+    (&["--log", "case.toml"], "which is the description"),
+    (&["--console", "a=case.toml"], "which is the description"),
+    (&["--console", "a=x", "--log", "./x"], "name one file"),
 ];
 
 /// A wrong option is named, and not a line of a file that says nothing of it.

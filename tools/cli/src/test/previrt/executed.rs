@@ -59,7 +59,7 @@ fn boot(root: &Path, store: &Store, reference: &str, plugin: &Path) -> Result<Pa
     let list = dir.join("list");
     let [plugin, out] = [plugin, &*list].map(machine::escaped);
     command.args(["-plugin", &format!("{plugin},what=words,out={out}")]);
-    let file = |name: &str| fs::File::create(dir.join(name)).map(Sink::File);
+    let file = |name: &str| Sink::create(&dir.join(name));
     let steps = [
         Step::Expect("linux:~# ".to_owned()),
         Step::Send(LOAD.into()),

@@ -7,6 +7,7 @@ mod holes;
 mod sysregs;
 
 use crate::case::Case;
+pub use sysregs::feature_id;
 
 /// All of them.
 pub const TOPICS: [&[Case]; 5] = [

@@ -32,6 +32,11 @@ fn read(encoding: Encoding) -> Result<u64, Fault> {
     unsafe { execute(&[mrs(op0, op1, crn, crm, op2)], 0) }
 }
 
+/// The ID register with this CRm and op2 (op0 3, op1 0, CRn 0).
+pub fn feature_id(crm: u32, op2: u32) -> Result<u64, Fault> {
+    read((3, 0, 0, crm, op2))
+}
+
 fn field(value: u64, low: u32) -> u64 {
     value >> low & 0xf
 }
@@ -112,16 +117,40 @@ fn id_hidden(_: &Machine) -> Outcome {
     check_eq!(read((3, 0, 0, 4, 5)).unwrap_or(1), 0, "ID_AA64SMFR0");
     // ZCR_EL1 and SMCR_EL1 with them.
     expect_unusable((3, 0, 1, 2, 0))?;
-    expect_unusable((3, 0, 1, 2, 6))
+    expect_unusable((3, 0, 1, 2, 6))?;
+    instructions_hidden()
 }
 
+/// CPACR_EL1 that lets all through: FPEN, ZEN, SMEN.
+const ALL_OPEN: u64 = 3 << 20 | 3 << 16 | 3 << 24;
+
 /// Undefined; or, where the CPU has the feature that its hypervisor hides, trapped by the
-/// guest's own CPACR_EL1, which the CPU looks at first (docs/differences.md).
+/// guest's own CPACR_EL1, which the CPU looks at first (docs/differences.md). With that open, it
+/// is the hypervisor's own trap that is met, and the register is not there.
 fn expect_unusable(encoding: Encoding) -> Outcome {
     match read(encoding) {
-        Err(fault) if matches!(fault.class(), class::SVE_DISABLED | class::SME_DISABLED) => Ok(()),
-        result => expect_undefined(result, encoding),
+        Err(fault) if matches!(fault.class(), class::SVE_DISABLED | class::SME_DISABLED) => {}
+        result => expect_undefined(result, encoding)?,
     }
+    write_sysreg!("cpacr_el1", ALL_OPEN);
+    let open = read(encoding);
+    write_sysreg!("cpacr_el1", 0);
+    expect_undefined(open, encoding)
+}
+
+/// RDVL and RDSVL X0, #1, with CPACR_EL1 open.
+fn instructions_hidden() -> Outcome {
+    for (name, word) in [("RDVL", 0x04bf_5020), ("RDSVL", 0x04bf_5820)] {
+        write_sysreg!("cpacr_el1", ALL_OPEN);
+        // SAFETY: changes X0 alone.
+        let result = unsafe { execute(&[word], 0) };
+        write_sysreg!("cpacr_el1", 0);
+        match result {
+            Err(fault) if fault.class() == class::UNDEFINED => {}
+            other => return Err(Failure::wrong(format_args!("{name}: {other:x?}"))),
+        }
+    }
+    Ok(())
 }
 
 /// PMCR_EL0, PMCCNTR_EL0, PMCNTENSET_EL0, PMINTENSET_EL1, PMEVCNTR0_EL0.

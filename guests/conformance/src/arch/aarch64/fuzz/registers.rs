@@ -131,6 +131,11 @@ pub fn prepare() {
     super::code::synchronize_all();
 }
 
+/// The instruction of this encoding, of X0, with its way back: X28 says where the vectors are.
+pub fn stub(bits: u16, read: bool) -> u64 {
+    core::ptr::from_ref(&STUBS[Register { bits, read }.index()]) as u64
+}
+
 /// A row of eight encodings, each read and written.
 pub fn row(fuzzer: &mut Fuzzer<'_>, row: u64, random: &mut Random) {
     for op2 in 0..8 {

@@ -11,6 +11,7 @@ mod sysregs;
 mod undescribed;
 
 use crate::case::Case;
+pub use sysregs::feature_id;
 
 /// All of them.
 pub const TOPICS: [&[Case]; 9] = [

@@ -9,13 +9,16 @@ use crate::probe::{Fault, class, status};
 use crate::psci;
 use crate::tree::Host;
 
+/// The hypervisor's own call by which others have their turn.
+const YIELD: u32 = 0xc600_0001;
+
 pub const CASES: &[Case] = &[
     case("id-space", 1, id_space),
     case("id-pair-space", 1, id_pair_space),
     case("id-main", 1, id_main),
     case("id-features", 1, id_features),
     case("id-write", 1, id_write),
-    hanok_case("pmu-undefined", 1, pmu_undefined),
+    hanok_case("pmu-zero", 1, pmu_zero),
     case("sysreg-unallocated", 1, unallocated),
     case("sysreg-coprocessors", 1, coprocessors),
     case("sysreg-hyp", 1, hyp),
@@ -24,6 +27,7 @@ pub const CASES: &[Case] = &[
     case("sysreg-cache-ids", 1, cache_ids),
     case("sysreg-cache-ops", 1, cache_ops),
     case("sysreg-translate", 1, translate),
+    case("sysreg-fcseidr", 1, fcseidr),
 ];
 
 fn read(register: Register) -> Result<u32, Fault> {
@@ -37,6 +41,11 @@ fn read(register: Register) -> Result<u32, Fault> {
 unsafe fn write(register: Register, value: u32) -> Result<u32, Fault> {
     // SAFETY: the caller's promise.
     unsafe { execute(&[register.write()], value) }
+}
+
+/// The ID register with this CRm and opc2 (coprocessor 15, opc1 0, CRn 0).
+pub fn feature_id(crm: u32, opc2: u32) -> Result<u64, Fault> {
+    read(cp15(0, 0, crm, opc2)).map(u64::from)
 }
 
 fn field(value: u64, low: u32) -> u64 {
@@ -134,10 +143,28 @@ fn id_write(_: &Machine) -> Outcome {
     Ok(())
 }
 
-/// PMCR, PMCNTENSET, PMSELR, PMCCNTR, PMXEVCNTR, PMINTENSET.
-fn pmu_undefined(_: &Machine) -> Outcome {
-    for (crm, opc2) in [(12, 0), (12, 1), (12, 5), (13, 0), (13, 2), (14, 1)] {
-        expect_no_register(cp15(0, 9, crm, opc2))?;
+/// PMCR, PMCNTENSET, PMOVSR, PMSELR, PMCCNTR, PMXEVTYPER, PMXEVCNTR, PMUSERENR, PMINTENSET,
+/// PMOVSSET: a 32-bit CPU says in ID_DFR0 that there are monitors, and no hypervisor
+/// can hide that, so that programs use them. They count nothing, and hold nothing.
+fn pmu_zero(_: &Machine) -> Outcome {
+    let registers = [
+        (12, 0),
+        (12, 1),
+        (12, 3),
+        (12, 5),
+        (13, 0),
+        (13, 1),
+        (13, 2),
+        (14, 0),
+        (14, 1),
+        (14, 3),
+    ];
+    for (crm, opc2) in registers {
+        let register = cp15(0, 9, crm, opc2);
+        // SAFETY: it is ignored.
+        let written = unsafe { write(register, u32::MAX) };
+        check!(written.is_ok(), "{register:?}: {written:?}");
+        check_eq!(read(register).ok(), Some(0), "{register:?}");
     }
     Ok(())
 }
@@ -321,4 +348,35 @@ fn translated(address: u64) -> u64 {
     // SAFETY: a translation changes PAR alone.
     unsafe { core::arch::asm!("mcr p15, 0, {0}, c7, c8, 0", "isb", in(reg) address as u32) };
     read_sysreg!("par_el1")
+}
+
+/// FCSEIDR, by which addresses below 32 MiB are moved, is the guest's own, whoever else has its
+/// core meanwhile; or it is read-only (D11.2), and zero.
+fn fcseidr(_: &Machine) -> Outcome {
+    const FCSEIDR: Register = cp15(0, 13, 0, 0);
+    const ROUNDS: u32 = 1000;
+    check!(
+        matches!(read(FCSEIDR), Ok(0)),
+        "{:x?} at first",
+        read(FCSEIDR)
+    );
+    for round in 1..=ROUNDS {
+        // Bits 31:25 are the process's.
+        let wanted = round << 25;
+        // SAFETY: nothing of this program is below 32 MiB.
+        let written = unsafe { write(FCSEIDR, wanted) };
+        check!(written.is_ok(), "{written:x?}");
+        let kept = read(FCSEIDR);
+        // Another VM's turn, where there is one; elsewhere no function.
+        psci::call(u64::from(YIELD), 0, 0, 0);
+        let after = read(FCSEIDR);
+        check!(
+            after == kept && (kept == Ok(wanted) || kept == Ok(0)),
+            "round {round}: {wanted:#x} written, {kept:x?}, and {after:x?} after another VM's turn"
+        );
+    }
+    // SAFETY: as above.
+    let cleared = unsafe { write(FCSEIDR, 0) };
+    check!(cleared.is_ok(), "{cleared:x?}");
+    Ok(())
 }

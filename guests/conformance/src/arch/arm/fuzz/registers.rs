@@ -23,7 +23,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 /// coprocessor, opc1 and CRm.
 const SINGLE: usize = 1 << 15;
 const PAIRS: usize = 1 << 9;
-const ENCODINGS: usize = SINGLE + PAIRS;
+/// All of them.
+pub const ENCODINGS: usize = SINGLE + PAIRS;
 /// Each read and written.
 const ALL: usize = 2 * ENCODINGS;
 /// Rows of eight encodings.
@@ -49,7 +50,7 @@ pub struct Register {
 
 /// What an encoding is of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fields {
+pub enum Fields {
     /// Coprocessor, opc1, CRn, CRm, opc2.
     Single(u32, u32, u32, u32, u32),
     /// Coprocessor, opc1, CRm.
@@ -172,6 +173,21 @@ pub fn prepare() {
         }
     }
     super::code::synchronize_all();
+}
+
+/// What encoding `number` is of.
+pub fn fields(number: usize) -> Fields {
+    Register { number, read: true }.fields()
+}
+
+/// Its instruction, of R0, and R1.
+pub fn instruction(number: usize, read: bool) -> u32 {
+    Register { number, read }.instruction()
+}
+
+/// That instruction with its way back: R8 says where the vectors are.
+pub fn stub(number: usize, read: bool) -> u32 {
+    core::ptr::from_ref(&STUBS[Register { number, read }.index()]).addr() as u32
 }
 
 /// A row of eight encodings, each read and written.

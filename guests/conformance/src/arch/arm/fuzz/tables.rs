@@ -59,15 +59,27 @@ fn look(fuzzer: &mut Fuzzer<'_>, random: &mut Random, root: u64, control: u64) {
     start.x[1] = address & !7;
     start.pstate = MASKED;
     let fetches = random.once_in(4);
+    let stale = random.once_in(4).then(|| descriptor(fuzzer, random));
     start.pc = if fetches {
         address & !3
     } else {
         space::CODE.address() as u32
     };
     code::put([random.pick(&READS)]);
-    // SAFETY: the upper half is nobody's; all that is done there is reading, and what is fetched
-    // is not to be run.
-    let end = space::with_upper(root, control, || unsafe { fuzzer.travel(&start) });
+    let end = space::with_upper(root, control, || {
+        // SAFETY: the upper half is nobody's; all that is done there is reading, and what is fetched
+        // is not to be run.
+        let end = unsafe { fuzzer.travel(&start) };
+        let Some(descriptor) = stale else {
+            return end;
+        };
+        // Other tables, and nothing invalidated: the TLB has the former ones, or none.
+        for word in &space::GARBAGE.0 {
+            word.store(descriptor, Relaxed);
+        }
+        // SAFETY: as before.
+        unsafe { fuzzer.travel(&start) }
+    });
     let known = match end.kind() {
         Kind::Synchronous(FETCH) => fetches,
         Kind::Synchronous(DATA) => !fetches,

@@ -7,16 +7,15 @@ mod picture;
 mod plan;
 mod terminal;
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
 use hanok_simulator::{Timeline, simulate};
 use hanok_system::load_schedule;
 use hanok_task_model::{ComponentId, Model, Nanos, TaskId};
 
 use super::super::find;
 use crate::exit::{Blame, Code, Outcome, failure};
+use crate::outputs::{self, Outputs};
 use crate::{system, ui};
 use args::SimulateArgs;
 
@@ -52,6 +51,8 @@ impl Shown<'_> {
 /// `hanok sched simulate`.
 pub fn run(root: &Path, args: &SimulateArgs) -> Outcome {
     let file = find(root, &args.file);
+    outputs(&file, args)?;
+    system::readable(&file)?;
     let schedule = load_schedule(&file, &system::boards_dir(root)).map_err(system::refused)?;
     let model = &schedule.model;
     let plan = plan::plan(model, args)?;
@@ -75,10 +76,10 @@ pub fn run(root: &Path, args: &SimulateArgs) -> Outcome {
 
 fn show(args: &SimulateArgs, shown: &Shown) -> Outcome<()> {
     if let Some(path) = &args.svg {
-        write(path, &picture::draw(shown))?;
+        outputs::write(path, picture::draw(shown))?;
     }
     if let Some(path) = &args.html {
-        write(path, &page::write(shown))?;
+        outputs::write(path, page::write(shown))?;
     }
     let text = match args.json {
         true => json::write(shown).blame(Code::Refused)?,
@@ -88,10 +89,15 @@ fn show(args: &SimulateArgs, shown: &Shown) -> Outcome<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Outcome<()> {
-    fs::write(path, text)
-        .with_context(|| format!("cannot write {}", path.display()))
-        .blame(Code::Refused)
+/// What is to be written, checked.
+fn outputs(file: &Path, args: &SimulateArgs) -> Outcome<()> {
+    let mut outputs = Outputs::default().reads("the description", file);
+    for (what, path) in [("--svg", &args.svg), ("--html", &args.html)] {
+        if let Some(path) = path {
+            outputs = outputs.writes(what, path);
+        }
+    }
+    outputs.check()
 }
 
 /// The tasks with jobs, component by component.

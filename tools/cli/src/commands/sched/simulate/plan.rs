@@ -100,7 +100,7 @@ fn what(model: &Model, args: &SimulateArgs, interfaces: &Interfaces) -> Outcome<
 fn given(model: &Model, id: ComponentId) -> Option<Interface> {
     match model.component(id)?.plan {
         hanok_task_model::Plan::Given(interface) => Some(interface),
-        hanok_task_model::Plan::Find { .. } => None,
+        hanok_task_model::Plan::Find { .. } | hanok_task_model::Plan::Longest { .. } => None,
     }
 }
 

@@ -6,6 +6,7 @@ use clap::Parser;
 
 use super::*;
 use crate::args::{Cli, Command, SchedCommand};
+use std::fs;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -1,0 +1,115 @@
+//! Global EDF on several CPUs, from the definition of a miss.
+//!
+//! Suppose that deadlines are missed, and look at the first one, of a job of member k. Jobs with
+//! later deadlines do not matter to EDF, and may be left out. Let the window of length t end at
+//! that deadline, and begin at the last instant, not after the job's latest release, right before
+//! which a CPU that was supplied had nothing to run.
+//!
+//! 1. Right before the window fewer jobs than CPUs were there; so at most m - 1 members have a
+//!    job that began before it and ends in it. The others' jobs in it are released in it.
+//! 2. All deadlines before the window's end are kept. So what a job does in the window, it does
+//!    between its release (or the window's start) and its deadline, and a member's deadlines are
+//!    at least T apart, the last of them at the window's end.
+//! 3. The late job runs in at most C - 1 instants. In all the others of the window it waits or
+//!    is not released yet, and every supplied CPU runs some other job. These are at least
+//!    t - (C - 1) instants, of which exactly so many are looked at. In the C - 1 that are left
+//!    out, at most m (C - 1) can be supplied.
+//! 4. In those instants a member runs at most once each, and k's own earlier jobs, whose
+//!    deadlines are not after this one's latest release, at most in the t - D + J before that.
+//!
+//! If the members together cannot fill what is supplied in those instants, nothing is missed.
+
+use crate::Fault;
+use crate::bounds::{Job, Supply, Z};
+use crate::proofs::{at, rational, steps, tail};
+use alloc::vec::Vec;
+use hanok_task_model::{Descent, Tail};
+use num_integer::Integer;
+use num_traits::{One, Zero};
+
+/// Whether each member's descent goes through all lengths of the window.
+pub fn check(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), Fault> {
+    if descents.len() != jobs.len() {
+        return Err(Fault::Members);
+    }
+    if jobs.iter().any(|job| job.deadline > job.period) {
+        return Err(Fault::Kind);
+    }
+    let cpus = supply.cpus.to_integer();
+    for (place, (late, descent)) in jobs.iter().zip(descents).enumerate() {
+        // What comes on top of the demand is at most a job of each member that began before,
+        // and all CPUs for as long as the late job takes.
+        let executions = jobs.iter().map(|job| job.execution.clone()).collect();
+        let before = greatest(executions, supply);
+        let more = rational(before + &late.execution * &cpus);
+        tail(jobs, supply, &more, descent)?;
+        if descent.tail != Tail::Lines {
+            return Err(Fault::Tail);
+        }
+        let window = late.window();
+        let last = steps(supply, descent, |t| {
+            filled(jobs, place, supply, t) + left_out(late, supply) + Z::one()
+        })?;
+        let mut earlier = descent.instants.iter().rev().skip(1);
+        if at(last) > window || !earlier.all(|instant| at(*instant) > window) {
+            return Err(Fault::Step);
+        }
+    }
+    Ok(())
+}
+
+/// What can be supplied while the late job runs.
+fn left_out(late: &Job, supply: &Supply) -> Z {
+    (&late.execution - Z::one()) * supply.cpus.to_integer()
+}
+
+/// What the members can run at most in the instants in which the late job, of the member at
+/// `place`, does not, of a window of length `t`.
+fn filled(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
+    let runs = jobs.get(place).map(|late| &late.execution - Z::one());
+    let instants = t - runs.unwrap_or_default();
+    let mut all = Z::zero();
+    let mut begun = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let (released, any) = match index == place {
+            false => {
+                let within = |work: Z| work.min(instants.clone()).max(Z::zero());
+                (within(released(job, t)), within(any(job, t)))
+            }
+            // Without the late job itself, which is the last one of both.
+            true => {
+                let before = (t - job.window()).max(Z::zero());
+                let within = |work: Z| (work - &job.execution).min(before.clone()).max(Z::zero());
+                (within(released(job, t)), within(any(job, t)))
+            }
+        };
+        begun.push(any - &released);
+        all += released;
+    }
+    all + greatest(begun, supply)
+}
+
+/// The most of a member's jobs that are released and due in the window: their deadlines are at
+/// its end, a period before that, and so on, but a job's own window after its start.
+fn released(job: &Job, t: &Z) -> Z {
+    let room = t - job.window();
+    match room < Z::zero() {
+        true => Z::zero(),
+        false => (room.div_floor(&job.period) + Z::one()) * &job.execution,
+    }
+}
+
+/// The most of a member's jobs that are due in the window, released in it or before: of the one
+/// that is due first, no more than there is time until then.
+fn any(job: &Job, t: &Z) -> Z {
+    let (whole, first) = t.div_mod_floor(&job.period);
+    whole * &job.execution + first.min(job.execution.clone())
+}
+
+/// The sum of the greatest of `values`, of one less than there are CPUs.
+fn greatest(mut values: Vec<Z>, supply: &Supply) -> Z {
+    let most = supply.cpus.to_integer() - Z::one();
+    values.sort();
+    let most = usize::try_from(most).unwrap_or(0);
+    values.into_iter().rev().take(most).sum()
+}

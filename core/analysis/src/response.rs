@@ -1,0 +1,101 @@
+//! By when each member's jobs are complete at the latest, and what is left until the deadline.
+//!
+//! Under fixed priorities that is what the test finds. Under EDF it follows from demand and supply:
+//! let a job be due at d, and let nothing due by d wait at d - t, for the last time before its end
+//! (so that t is at least its window). What is done from there to its end is demand due within t,
+//! so that the end is not after the instant by which the supply has reached demand(t). The least
+//! of t - (that instant), over all t from the window on, is left of each job's time. On several
+//! CPUs nothing more is known than that the deadline is kept.
+
+use crate::compose::Workload;
+use crate::edf;
+use crate::fixed;
+use crate::load::{self, Load};
+use crate::supply::Supply;
+use crate::work::{Undecided, Work};
+use alloc::vec::Vec;
+use hanok_task_model::{Member, Tail};
+
+/// What is known of a member's jobs, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Whose.
+    pub member: Member,
+    /// By when after their arrival they are complete at the latest.
+    pub most: i128,
+    /// How long before their deadline that is, at least.
+    pub slack: i128,
+}
+
+/// Of each member of `workload`, which keeps its deadlines upon `supply`, in the order of its
+/// loads. Where `work` does not suffice for more, the deadline itself is said.
+pub fn of(workload: &Workload, supply: &Supply, work: &mut Work) -> Vec<Response> {
+    let loads = &workload.loads;
+    let each = loads.iter().enumerate().map(|(place, own)| {
+        let mut part = work.part(Work::TEST / 16);
+        let began = part;
+        let found = match (workload.cpus > 1, workload.policy.is_fixed()) {
+            (true, _) => Ok(0),
+            (false, true) => left_fixed(loads.get(..=place).unwrap_or_default(), supply, &mut part),
+            (false, false) => left(loads, own, supply, &mut part),
+        };
+        work.settle(began, part);
+        let slack = found.unwrap_or(0).max(0);
+        Response {
+            member: own.member,
+            most: own.deadline - slack,
+            slack,
+        }
+    });
+    each.collect()
+}
+
+/// What is left to the last one of `loads` under fixed priorities.
+fn left_fixed(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<i128, Undecided> {
+    let end = fixed::response(loads, supply, work)?;
+    let window = loads.last().map_or(0, Load::window);
+    Ok(end.map_or(0, |end| window - end))
+}
+
+/// What is left to `own` under EDF: by halving.
+fn left(loads: &[Load], own: &Load, supply: &Supply, work: &mut Work) -> Result<i128, Undecided> {
+    let (mut low, mut high) = (0, own.window() - own.execution + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match keeps(loads, own, middle, supply, work)? {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// Whether all demand from the window of `own` on is supplied `early` before it is due.
+fn keeps(
+    loads: &[Load],
+    own: &Load,
+    early: i128,
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<bool, Undecided> {
+    // Being early is as much demand more as can be supplied in that time.
+    let more = supply
+        .rate()?
+        .high
+        .checked_mul(early)
+        .ok_or(Undecided::TooLarge)?
+        >> load::FRACTION;
+    let Some((Tail::Lines, harmless)) = edf::horizon(loads, supply, more + 1, work)? else {
+        return Ok(false);
+    };
+    let mut at = edf::after_a_deadline(loads, harmless.max(own.window()))?;
+    while at > own.window() {
+        work.spend(loads.len())?;
+        let next = supply.time_for(load::due(loads, at - 1))? + early;
+        if next >= at {
+            return Ok(false);
+        }
+        at = next;
+    }
+    Ok(true)
+}

@@ -1,0 +1,74 @@
+//! Whether the registers that a tree names can be such a device's: as many bytes as are read and
+//! written, at an address at which they can be. An access to less faults, and so does one to a
+//! device's register that is not aligned.
+
+use super::{BoardError, BoardTree, Enable, Gic};
+use hanok_types::{Address, Hpa, Span};
+
+/// Bytes that a frame of a GICv3 takes, and is aligned to (IHI 0069H, 12.1).
+const GIC_V3_FRAME: u64 = 0x1_0000;
+/// The same of a GICv2 (IHI 0048B, 4.1.1), and the least of its parts.
+const GIC_V2_FRAME: u64 = 0x1000;
+/// What is used of a PL011 (DDI 0183G, 3.2: up to UARTICR), and how such ports are spread.
+const PL011: (u64, u64) = (0x48, 0x100);
+/// What is used of a PL031 (DDI 0224C, 3.2: RTCDR).
+const PL031: (u64, u64) = (4, 4);
+
+impl BoardTree<'_> {
+    /// Whether all of the registers that the hypervisor will use can be used.
+    pub(super) fn check_registers(&self) -> Result<(), BoardError> {
+        match &self.gic {
+            Gic::V3 {
+                distributor,
+                redistributors,
+                ..
+            } => {
+                check("GICD", distributor, (GIC_V3_FRAME, GIC_V3_FRAME))?;
+                for region in redistributors {
+                    check("GICR", region, (2 * GIC_V3_FRAME, GIC_V3_FRAME))?;
+                }
+            }
+            Gic::V2 {
+                distributor,
+                cpu,
+                virtualization,
+                ..
+            } => {
+                check("GICD", distributor, (GIC_V2_FRAME, GIC_V2_FRAME))?;
+                check("GICC", cpu, (GIC_V2_FRAME, GIC_V2_FRAME))?;
+                if let Some((control, guest)) = virtualization {
+                    check("GICH", control, (GIC_V2_FRAME, GIC_V2_FRAME))?;
+                    check("GICV", guest, (GIC_V2_FRAME, GIC_V2_FRAME))?;
+                }
+            }
+        }
+        if let Some(console) = &self.console {
+            check("the serial port", &console.registers, PL011)?;
+        }
+        if let Some(clock) = &self.rtc {
+            check("the clock", clock, PL031)?;
+        }
+        let releases = self.cpus.iter().map(|cpu| match cpu.enable {
+            Enable::SpinTable(at) => at.is_aligned(8),
+            Enable::SystemFlags(at) => at.is_aligned(4),
+            Enable::Psci | Enable::Unknown => true,
+        });
+        match releases.into_iter().all(|sound| sound) {
+            true => Ok(()),
+            false => Err(BoardError::Cpu),
+        }
+    }
+}
+
+/// Whether `span` has as many bytes as are `needed`, and is aligned as much.
+fn check(name: &'static str, span: &Span<Hpa>, needed: (u64, u64)) -> Result<(), BoardError> {
+    let (bytes, align) = needed;
+    match span.len() >= bytes && span.start().is_aligned(align) {
+        true => Ok(()),
+        false => Err(BoardError::Registers {
+            name,
+            at: span.start(),
+            len: span.len(),
+        }),
+    }
+}

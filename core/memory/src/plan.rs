@@ -1,0 +1,248 @@
+//! How the hypervisor maps the board's RAM for itself.
+//!
+//! All of it in place as data, but for four kinds of pages: the image's own have no second mapping,
+//! the payload and the board's device tree are read-only, and what the firmware keeps for itself
+//! is not mapped at all, so that nothing is even speculated there. What of this contradicts itself
+//! is the tree's fault: [`Kept::conflict`].
+
+use crate::spans::{between, grow, subtract};
+use hanok_types::{Hpa, PAGE_SIZE, Span};
+use heapless::Vec;
+use thiserror::Error;
+
+/// Ranges that the firmware keeps for itself, at most.
+pub const MAX_KEPT: usize = 32;
+
+/// What of the RAM is not simply data.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// The image's own memory.
+    pub own: Span<Hpa>,
+    /// The payload behind it.
+    pub payload: Span<Hpa>,
+    /// The board's device tree.
+    pub tree: Span<Hpa>,
+    /// What the firmware keeps for itself; the tree may be in it.
+    pub reserved: &'a [Span<Hpa>],
+}
+
+/// Why the hypervisor cannot be where it is, by what the board's device tree says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Conflict {
+    /// Not in RAM.
+    #[error(
+        "the image does not lie in the board's RAM: its header is damaged, or the board has too \
+         little memory for it"
+    )]
+    Outside,
+    /// The tree is not in RAM.
+    #[error("the board's device tree does not lie in the RAM that it names")]
+    TreeOutside,
+    /// Reserved by the firmware.
+    #[error(
+        "the board's device tree reserves {:#x} bytes at {:#x}, where the image lies",
+        .0.len(), .0.start().get()
+    )]
+    Reserved(Span<Hpa>),
+}
+
+/// Pages of RAM that are mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// To be read and written.
+    Data,
+    /// To be read.
+    ReadOnly,
+}
+
+/// A range of pages, and what it is mapped as, if at all.
+type Piece = (Span<Hpa>, Option<Use>);
+/// Three, and at most two for each reserved range.
+type Pieces = Vec<Piece, { 3 + 2 * MAX_KEPT }>;
+
+impl Kept<'_> {
+    /// What makes it impossible to go on, if anything.
+    pub fn conflict(&self, ram: &[Span<Hpa>]) -> Option<Conflict> {
+        let in_ram = |part: &Span<Hpa>| ram.iter().any(|ram| ram.covers(part));
+        let image = [self.own, self.payload];
+        if !image.iter().all(in_ram) {
+            return Some(Conflict::Outside);
+        }
+        if !in_ram(&self.tree) {
+            return Some(Conflict::TreeOutside);
+        }
+        let hit = |reserved: &&Span<Hpa>| {
+            let pages = grow(**reserved, PAGE_SIZE);
+            pages.is_some_and(|pages| image.iter().any(|part| part.overlaps(&pages)))
+        };
+        self.reserved
+            .iter()
+            .find(hit)
+            .copied()
+            .map(Conflict::Reserved)
+    }
+
+    /// Tells `map` what to map of `ram`, from its start to its end. Whole pages: of RAM's own first
+    /// and last one, too, where a part of them is RAM.
+    pub fn each<E>(
+        &self,
+        ram: Span<Hpa>,
+        mut map: impl FnMut(Span<Hpa>, Use) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(ram) = grow(ram, PAGE_SIZE) else {
+            return Ok(());
+        };
+        let mut at = ram.start();
+        for (piece, what) in self.pieces() {
+            let start = piece.start().max(at);
+            let end = piece.end().min(ram.end());
+            let Some(here) = between(start, end) else {
+                continue;
+            };
+            if let Some(before) = between(at, start) {
+                map(before, Use::Data)?;
+            }
+            if let Some(what) = what {
+                map(here, what)?;
+            }
+            at = end;
+        }
+        between(at, ram.end()).map_or(Ok(()), |rest| map(rest, Use::Data))
+    }
+
+    /// By address.
+    fn pieces(&self) -> Pieces {
+        let mut pieces = Pieces::new();
+        // Each at its place at once: they are few, and the library's sort is 4 KB of code.
+        let mut add = |span: Span<Hpa>, what| {
+            let behind = |other: &Piece| other.0.start() > span.start();
+            let place = pieces.iter().position(behind).unwrap_or(pieces.len());
+            // They fit.
+            let _ = pieces.insert(place, (span, what));
+        };
+        let read_only = Some(Use::ReadOnly);
+        for (span, what) in [
+            (self.own, None),
+            (self.payload, read_only),
+            (self.tree, read_only),
+        ] {
+            if let Some(pages) = grow(span, PAGE_SIZE) {
+                add(pages, what);
+            }
+        }
+        let tree = grow(self.tree, PAGE_SIZE).unwrap_or_default();
+        let reserved = self.reserved.iter().take(MAX_KEPT);
+        let pages = reserved.filter_map(|span| grow(*span, PAGE_SIZE));
+        // A boot loader may reserve the tree's memory, too.
+        for part in pages.flat_map(|pages| subtract(pages, tree)).flatten() {
+            add(part, None);
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanok_types::Address;
+    use proptest::prelude::*;
+
+    /// Pages of the little world, in which everything is tried page by page.
+    const PAGES: u64 = 64;
+
+    fn bytes() -> impl Strategy<Value = Span<Hpa>> {
+        let place = (0..PAGES * PAGE_SIZE, 1..12 * PAGE_SIZE);
+        place.prop_map(|(start, len)| Span::new(Hpa::new(start), len).unwrap())
+    }
+
+    fn pages(from: std::ops::Range<u64>, most: u64) -> impl Strategy<Value = Span<Hpa>> {
+        (from, 1..most).prop_map(|(start, len)| {
+            Span::new(Hpa::new(start * PAGE_SIZE), len * PAGE_SIZE).unwrap()
+        })
+    }
+
+    fn page(number: u64) -> Span<Hpa> {
+        Span::new(Hpa::new(number * PAGE_SIZE), PAGE_SIZE).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Where there is no conflict, each page of RAM is mapped at most once, and as what it is.
+        #[test]
+        fn each_page_is_mapped_as_what_it_is(
+            ram in pages(0..8, 64),
+            own in pages(0..24, 6),
+            gap in 0..4u64,
+            payload_len in 1..8 * PAGE_SIZE,
+            tree in bytes(),
+            reserved in prop::collection::vec(bytes(), 0..6),
+        ) {
+            let payload = Hpa::new(own.end().get() + gap * PAGE_SIZE);
+            let payload = Span::new(payload, payload_len).unwrap();
+            let kept = Kept { own, payload, tree, reserved: &reserved };
+            let image = [own, payload];
+            let apart = image.iter().all(|part| {
+                let end = part.end().align_up(PAGE_SIZE).unwrap();
+                tree.end() <= part.start() || tree.start() >= end
+            });
+            let covered = [own, payload, tree].iter().all(|part| ram.covers(part));
+            let trodden = reserved.iter().any(|span| (0..PAGES * 2).any(|number| {
+                let page = page(number);
+                page.overlaps(span) && image.iter().any(|part| part.overlaps(&page))
+            }));
+            let conflict = kept.conflict(&[ram]);
+            prop_assert_eq!(conflict.is_some(), !covered || trodden);
+            if conflict.is_some() || !apart {
+                return Ok(());
+            }
+            let mut seen = [None; 2 * PAGES as usize];
+            kept.each(ram, |span, what| -> Result<(), ()> {
+                assert!(span.start().is_aligned(PAGE_SIZE) && span.len() % PAGE_SIZE == 0);
+                for number in span.start().get() / PAGE_SIZE..span.end().get() / PAGE_SIZE {
+                    assert!(seen[number as usize].replace(what).is_none(), "twice");
+                }
+                Ok(())
+            }).unwrap();
+            for number in 0..2 * PAGES {
+                let page = page(number);
+                let wanted = if !page.overlaps(&ram) || page.overlaps(&own) {
+                    None
+                } else if page.overlaps(&payload) || page.overlaps(&tree) {
+                    Some(Use::ReadOnly)
+                } else if reserved.iter().any(|span| page.overlaps(span)) {
+                    None
+                } else {
+                    Some(Use::Data)
+                };
+                prop_assert_eq!(seen[number as usize], wanted, "page {}", number);
+            }
+        }
+    }
+
+    #[test]
+    fn the_top_of_the_address_space_is_no_wrap() {
+        let top = Span::new(Hpa::new(u64::MAX - 100), 100).unwrap();
+        let kept = Kept {
+            own: page(1),
+            payload: page(2),
+            tree: page(3),
+            reserved: &[top],
+        };
+        let mut mapped = std::vec::Vec::new();
+        let ram = Span::new(Hpa::new(0), 8 * PAGE_SIZE).unwrap();
+        assert_eq!(kept.conflict(&[ram]), None);
+        let done: Result<(), ()> = kept.each(ram, |span, what| {
+            mapped.push((span.start().get() / PAGE_SIZE, span.len() / PAGE_SIZE, what));
+            Ok(())
+        });
+        done.unwrap();
+        let wanted = [
+            (0, 1, Use::Data),
+            (2, 1, Use::ReadOnly),
+            (3, 1, Use::ReadOnly),
+            (4, 4, Use::Data),
+        ];
+        assert_eq!(mapped, wanted);
+    }
+}

@@ -1,0 +1,142 @@
+//! Random numbers of a VM: for the seeds in its device tree, and by the firmware's calls
+//! (TRNG Firmware Interface 1.0, DEN0098).
+//!
+//! A call takes one block of a cipher, some two thousand instructions. They are the VM's own time,
+//! but the numbers are made under a lock that its vCPUs share; so there are only so many of them
+//! in a period, over all lives of the VM, and whoever asks for more gets NO_ENTROPY, which the
+//! interface provides for a source that has to gather anew.
+
+use crate::call::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
+use crate::{Action, Guest, Machine, Vm};
+use core::fmt;
+use hanok_hal::ListRegisters;
+use hanok_random::{OUTPUT, Stream};
+
+/// Calls that are answered in a period.
+pub(crate) const CALLS: u32 = 64;
+/// Periods in a second.
+pub(crate) const PERIODS: u64 = 10;
+
+const NO_ENTROPY: i64 = -3;
+/// Version 1.0 (DEN0098, 2.1).
+const VERSION: i64 = 0x1_0000;
+/// Of this source, in the order of W0 to W3. W0 must not be that of NOT_SUPPORTED.
+const UUID: [u32; 4] = [0x4b0e_61d2, 0x4f2c_9a37, 0x1c5e_83b4, 0x7da6_0f92];
+/// Registers that a random number may take (X1 to X3).
+const WORDS: u64 = 3;
+
+/// A VM's random numbers.
+#[derive(Default)]
+pub(crate) struct Random {
+    stream: Option<Stream>,
+    /// Whether they rest on something that cannot be guessed.
+    suffice: bool,
+    period: u64,
+    calls: u32,
+}
+
+impl fmt::Debug for Random {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
+}
+
+impl Random {
+    /// Whether one more call may be answered in this period.
+    fn admit(&mut self, period: u64) -> bool {
+        if core::mem::replace(&mut self.period, period) != period {
+            self.calls = 0;
+        }
+        let admitted = self.suffice && self.calls < CALLS;
+        self.calls += u32::from(admitted);
+        admitted
+    }
+}
+
+impl Vm {
+    /// The random numbers of its next life; whether they `suffice` for guests that ask for true
+    /// ones. For who begins that life.
+    pub fn set_random(&self, stream: Stream, suffice: bool) {
+        let mut random = self.random.lock();
+        random.stream = Some(stream);
+        random.suffice = suffice;
+    }
+
+    /// Fills `bytes` with random ones. `now` and `jitter` as for [`Stream::draw`]. `false` before
+    /// the first [`Self::set_random`].
+    #[must_use]
+    pub fn fill_random(&self, bytes: &mut [u8], now: u64, jitter: u32) -> bool {
+        let mut random = self.random.lock();
+        let Some(stream) = &mut random.stream else {
+            return false;
+        };
+        for piece in bytes.chunks_mut(OUTPUT) {
+            let drawn = stream.draw(now, jitter);
+            piece
+                .iter_mut()
+                .zip(drawn)
+                .for_each(|(to, from)| *to = from);
+        }
+        true
+    }
+}
+
+impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
+    /// TRNG_GET_UUID.
+    pub(crate) fn trng_uuid(&mut self) -> Action {
+        self.answer_words(&UUID)
+    }
+
+    /// TRNG_RND32 and TRNG_RND64: so many bits, the lowest in X3, those above them zero.
+    pub(crate) fn trng_numbers(&mut self, id: u32) -> Action {
+        let width = if id & function::SMC64 != 0 { 64 } else { 32 };
+        let bits = self.argument(id, 1);
+        let drawn = match bits {
+            1.. if bits <= WORDS * width => self.draw().ok_or(NO_ENTROPY),
+            _ => Err(INVALID_PARAMETERS),
+        };
+        let numbers = drawn.unwrap_or([0; WORDS as usize]);
+        let (mut left, mut register) = (bits, 3);
+        for number in numbers {
+            let here = left.min(width);
+            left -= here;
+            let mask = u64::MAX.checked_shr(64 - here as u32).unwrap_or(0);
+            self.regs.set(register, number & mask);
+            register -= 1;
+        }
+        self.answer(drawn.map_or_else(|error| error, |_| SUCCESS))
+    }
+
+    fn draw(&mut self) -> Option<[u64; WORDS as usize]> {
+        let now = self.machine.counter();
+        let period = now / (self.machine.counter_frequency() / PERIODS).max(1);
+        let mut random = self.vm.random.lock();
+        if !random.admit(period) {
+            return None;
+        }
+        let drawn = random.stream.as_mut()?.draw(now, 0);
+        let (words, _) = drawn.as_chunks::<8>();
+        let [first, second, third, _] = *words else {
+            return None;
+        };
+        Some([first, second, third].map(u64::from_le_bytes))
+    }
+}
+
+/// TRNG_FEATURES: of those functions that the caller may call.
+pub(crate) fn features(asked: u32) -> i64 {
+    match asked {
+        function::TRNG_VERSION
+        | function::TRNG_FEATURES
+        | function::TRNG_GET_UUID
+        | function::TRNG_RND => SUCCESS,
+        _ if asked == function::TRNG_RND | function::SMC64 => SUCCESS,
+        _ => NOT_SUPPORTED,
+    }
+}
+
+/// TRNG_VERSION.
+pub(crate) const fn version() -> i64 {
+    VERSION
+}

@@ -1,0 +1,69 @@
+//! `hanok check`: all that can be known of a description without booting it.
+//!
+//! What `build` would refuse is refused here, since all but writing the image is done. Only what
+//! would have to be downloaded for that is left out, and told: whether a description is sound
+//! does not depend on a network.
+
+use std::path::Path;
+
+use hanok_system::Description;
+
+use super::{counted, find};
+use crate::artifacts::Store;
+use crate::exit::{Blame, Code, Outcome, failure};
+use crate::overrides::Overrides;
+use crate::{board, key, system, ui};
+
+/// `hanok check`.
+pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
+    let path = find(root, file);
+    let system = system::load(root, &path, &Overrides::default())?;
+    let store = Store::open(yes, false).blame(Code::Setup)?;
+    let tree = board::tree(&store, &system)?;
+    schedule(root, &path, &system)?;
+    let missing = system::missing(&store, &system);
+    if missing.is_empty() {
+        let resolved = system::resolve_of(root, &store, &system)?;
+        // The image is thrown away, and whatever key it has says nothing.
+        system::build(root, &system, &resolved, tree.as_deref(), &key::NONE)?;
+    } else {
+        system::check_present(root, &store, &system)?;
+    }
+    system::tell_notes(&system);
+    let vms = counted(system.vms.len() as u64, "VM");
+    let (name, board) = (file.display(), &system.board.name);
+    if missing.is_empty() {
+        ui::line(format_args!("{name}: sound ({vms} on board {board})"));
+    } else {
+        let missing = missing.join(", ");
+        ui::line(format_args!(
+            "{name}: sound so far ({vms} on board {board}); not looked into, as it is not \
+             downloaded: {missing} (`hanok build` downloads it)"
+        ));
+    }
+    Ok(Code::Success)
+}
+
+/// Refuses a schedule that cannot be analysed, and tells of one that is not shown to be kept.
+fn schedule(root: &Path, file: &Path, system: &Description) -> Outcome<()> {
+    if !system.is_scheduled() {
+        return Ok(());
+    }
+    let schedule = hanok_system::load_schedule(file, &system::boards_dir(root));
+    let schedule = schedule.map_err(system::refused)?;
+    let analysis = hanok_analysis::analyse(&schedule.model).map_err(|faults| {
+        let texts: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        let texts = texts.join("\n");
+        failure(
+            Code::Refused,
+            format!("{}: the schedule: {texts}", file.display()),
+        )
+    })?;
+    if analysis.certificate().is_none() {
+        eprintln!(
+            "note: {}: not every deadline is shown to be kept: `hanok sched check` says which",
+            file.display()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What makes a line of the hypervisor's its own on a person's terminal.
+//!
+//! Before each of them stands one character, which a guest's text never shows: wherever its bytes
+//! would make one, another character takes its place. A terminal makes a character of three bytes
+//! only where they come one right after the other, so no sequence between them, no movement of the
+//! cursor and no second guest can put one together. What a guest can still do is to write over a line
+//! that is on the screen already; the log (`--log FILE`) has every line as it was said.
+
+use super::log::PROMPT;
+
+/// The mark: U+258C, a bar at the left. No terminal has it among the characters that ASCII can be
+/// switched to (ISO 2022, DEC special graphics).
+pub const MARK: &str = "\u{258c}";
+/// Sets colours and character sets back to what a terminal begins with (ECMA-48 SGR, SI; ISO 2022),
+/// so that a guest's own do not change how a line of ours looks.
+pub const FRESH: &str = "\x1b[0m\x0f\x1b(B";
+/// The last byte of what a guest sees in the mark's place: U+2580, half a block.
+const INSTEAD: u8 = 0x80;
+
+/// Keeps the mark out of one guest's text, which comes in pieces.
+#[derive(Debug, Default)]
+pub struct Unmarked {
+    /// How many of the mark's bytes came last.
+    begun: usize,
+}
+
+impl Unmarked {
+    /// `bytes`, as many of them, without a mark.
+    pub fn of(&mut self, bytes: &[u8]) -> Vec<u8> {
+        bytes.iter().map(|byte| self.step(*byte)).collect()
+    }
+
+    fn step(&mut self, byte: u8) -> u8 {
+        let mark = MARK.as_bytes();
+        if byte != mark[self.begun] {
+            self.begun = usize::from(byte == mark[0]);
+            return byte;
+        }
+        self.begun = (self.begun + 1) % mark.len();
+        if self.begun == 0 { INSTEAD } else { byte }
+    }
+}
+
+/// What empties the prompt's line, after which the prompt is shown again.
+const ERASE: &[u8] = b"\r\x1b[K";
+
+/// The prompt's text with the mark before each prompt in it.
+pub fn prompt(bytes: &[u8]) -> Vec<u8> {
+    let mut marked = Vec::with_capacity(bytes.len() + MARK.len());
+    for (at, byte) in bytes.iter().enumerate() {
+        let begins = at == 0 || bytes[..at].ends_with(ERASE);
+        if begins && bytes[at..].starts_with(PROMPT) {
+            marked.extend(MARK.as_bytes());
+        }
+        marked.push(*byte);
+    }
+    marked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unmarked(pieces: &[&[u8]]) -> Vec<u8> {
+        let mut filter = Unmarked::default();
+        pieces.iter().flat_map(|piece| filter.of(piece)).collect()
+    }
+
+    #[test]
+    fn no_pieces_make_a_mark() {
+        let forged = format!("\r\n{MARK}[hanok] vm b: off{MARK}{MARK}").into_bytes();
+        for first in 0..forged.len() {
+            for second in first..forged.len() {
+                let pieces = [&forged[..first], &forged[first..second], &forged[second..]];
+                let shown = unmarked(&pieces);
+                assert_eq!(shown.len(), forged.len());
+                assert!(!shown.windows(3).any(|part| part == MARK.as_bytes()));
+                let text = String::from_utf8(shown).unwrap();
+                assert_eq!(text, "\r\n\u{2580}[hanok] vm b: off\u{2580}\u{2580}");
+            }
+        }
+    }
+
+    #[test]
+    fn beginnings_of_a_mark_hide_none() {
+        let mark = MARK.as_bytes();
+        for before in [&mark[..1], &mark[..2]] {
+            let shown = unmarked(&[before, mark]);
+            assert!(!shown.windows(3).any(|part| part == mark), "{shown:x?}");
+        }
+    }
+
+    #[test]
+    fn all_else_is_shown_as_it_is() {
+        let text = "─│█▄▐▀ ├─ ÿ \x1b[2J\x1b[1;1H\x1b]0;title\x07".as_bytes();
+        assert_eq!(unmarked(&[text]), text);
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(unmarked(&[&all]), all);
+    }
+
+    #[test]
+    fn each_prompt_is_marked() {
+        let marked = prompt(b"hanok> hanok> \r\x1b[Khanok> l");
+        let wanted = format!("{MARK}hanok> hanok> \r\x1b[K{MARK}hanok> l");
+        assert_eq!(String::from_utf8(marked).unwrap(), wanted);
+    }
+}

@@ -1,0 +1,211 @@
+//! What a guest changed about the user's terminal, and how it is undone.
+
+use std::collections::BTreeSet;
+
+/// The private modes (DECSET) that full-screen programs use, with what terminals begin with;
+/// the others do not pass. In the order in which they are undone: the former screen comes first,
+/// so that the rest is undone there.
+const KNOWN: [(u16, bool); 18] = [
+    (1049, false),
+    (1047, false),
+    (47, false),
+    (1, false),
+    (5, false),
+    (6, false),
+    (7, true),
+    (9, false),
+    (12, false),
+    (25, true),
+    (66, false),
+    (1000, false),
+    (1002, false),
+    (1003, false),
+    (1005, false),
+    (1006, false),
+    (2004, false),
+    (2026, false),
+];
+
+/// Changes that are undone by one sequence each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    Insert,
+    NewLine,
+    Keypad,
+    Charset,
+    Shape,
+    Region,
+    Colour,
+}
+
+impl Change {
+    const fn undo(self) -> &'static [u8] {
+        match self {
+            Self::Insert => b"\x1b[4l",
+            Self::NewLine => b"\x1b[20l",
+            Self::Keypad => b"\x1b>",
+            Self::Charset => b"\x0f\x1b(B",
+            Self::Shape => b"\x1b[0 q",
+            // It moves the cursor, which is to stay.
+            Self::Region => b"\x1b7\x1b[r\x1b8",
+            Self::Colour => b"\x1b[m",
+        }
+    }
+}
+
+/// The state of the user's terminal.
+#[derive(Debug, Default)]
+pub struct Modes {
+    /// A person types there, whose keys go to the guest.
+    person: bool,
+    /// Private modes that are not as terminals begin.
+    private: BTreeSet<u16>,
+    changes: BTreeSet<Change>,
+    asked: bool,
+}
+
+impl Modes {
+    /// Of a terminal whose keys, and answers, go to the guest.
+    pub fn of_person() -> Self {
+        Self {
+            person: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the guest asked the terminal something, so that an answer may still come.
+    pub fn asked(&self) -> bool {
+        self.asked
+    }
+
+    /// What brings the terminal back; it is as it was then.
+    pub fn undone(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (mode, set) in KNOWN {
+            if self.private.remove(&mode) {
+                bytes.extend(format!("\x1b[?{mode}{}", letter(set)).bytes());
+            }
+        }
+        for change in std::mem::take(&mut self.changes) {
+            bytes.extend(change.undo());
+        }
+        bytes
+    }
+
+    pub(super) fn answer(&mut self) -> bool {
+        self.asked |= self.person;
+        self.person
+    }
+
+    pub(super) fn colour(&mut self) {
+        self.changes.insert(Change::Colour);
+    }
+
+    pub(super) fn charset(&mut self) {
+        self.changes.insert(Change::Charset);
+    }
+
+    pub(super) fn region(&mut self) {
+        self.changes.insert(Change::Region);
+    }
+
+    pub(super) fn keypad(&mut self) -> bool {
+        self.of_full_screen(Change::Keypad)
+    }
+
+    pub(super) fn shape(&mut self) -> bool {
+        self.of_full_screen(Change::Shape)
+    }
+
+    fn of_full_screen(&mut self, change: Change) -> bool {
+        if self.person {
+            self.changes.insert(change);
+        }
+        self.person
+    }
+
+    pub(super) fn ansi(&mut self, mode: &[u8], set: bool) -> bool {
+        let change = match mode {
+            b"4" => Change::Insert,
+            _ => Change::NewLine,
+        };
+        if set {
+            return self.of_full_screen(change);
+        }
+        self.changes.remove(&change);
+        self.person
+    }
+
+    /// Passes those private modes of a list that are known.
+    pub(super) fn private(&mut self, list: &[u8], set: bool, out: &mut Vec<u8>) {
+        if !self.person {
+            return;
+        }
+        let mut passed = Vec::new();
+        for number in list.split(|byte| *byte == b';') {
+            let number = std::str::from_utf8(number)
+                .ok()
+                .and_then(|n| n.parse().ok());
+            let Some((mode, default)) = KNOWN.into_iter().find(|(mode, _)| Some(*mode) == number)
+            else {
+                continue;
+            };
+            match set == default {
+                true => self.private.remove(&mode),
+                false => self.private.insert(mode),
+            };
+            passed.push(mode.to_string());
+        }
+        if !passed.is_empty() {
+            out.extend(format!("\x1b[?{}{}", passed.join(";"), letter(set)).bytes());
+        }
+    }
+}
+
+const fn letter(set: bool) -> char {
+    if set { 'h' } else { 'l' }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::Filter;
+    use super::*;
+
+    /// What is undone after a guest said `text`.
+    fn after(text: &[u8]) -> String {
+        let mut modes = Modes::of_person();
+        Filter::default().pass(text, &mut modes);
+        let undone = String::from_utf8(modes.undone()).unwrap();
+        assert!(modes.undone().is_empty(), "once");
+        undone
+    }
+
+    #[test]
+    fn what_was_changed_is_undone_and_nothing_else() {
+        assert_eq!(after(b"text\r\n"), "");
+        let all =
+            b"\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[?2004h\x1b[?7l\x1b[1;31m\x1b[2;5r\x1b=\x0e";
+        let wanted = "\x1b[?1049l\x1b[?7h\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[?2004l\
+            \x1b>\x0f\x1b(B\x1b7\x1b[r\x1b8\x1b[m";
+        assert_eq!(after(all), wanted);
+        assert_eq!(after(b"\x1b[?1049h\x1b[?25l\x1b[?25h\x1b[?1049l"), "");
+    }
+
+    #[test]
+    fn a_full_reset_is_what_was_changed_and_an_empty_screen() {
+        let mut modes = Modes::of_person();
+        let shown = Filter::default().pass(b"\x1b[?1000h\x1bc", &mut modes);
+        assert_eq!(shown, b"\x1b[?1000h\x1b[?1000l\x1b[H\x1b[2J");
+        assert!(modes.undone().is_empty());
+    }
+
+    #[test]
+    fn a_question_is_remembered() {
+        let mut modes = Modes::of_person();
+        Filter::default().pass(b"\x1b[6n", &mut modes);
+        assert!(modes.asked());
+        let mut modes = Modes::default();
+        assert_eq!(Filter::default().pass(b"\x1b[6n", &mut modes), b"");
+        assert!(!modes.asked());
+    }
+}

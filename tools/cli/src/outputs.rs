@@ -1,0 +1,279 @@
+//! Files that the user asks for: looked at before anything is built, never something that is
+//! read, never two in one, and written beside their place, so that what was there stays until
+//! all of the new is there.
+//!
+//! What a run writes as it goes (consoles, messages) is the exception: people watch such a file.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rustix::fs::{Access, access};
+
+use crate::exit::{Blame, Code, Outcome, failure};
+
+/// More links than this, one after the other, lead nowhere.
+const LINKS: usize = 16;
+
+/// What a command reads and what it is to write.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    reads: Vec<(String, PathBuf)>,
+    writes: Vec<(String, PathBuf)>,
+}
+
+/// What tells files apart, whatever they are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Identity {
+    /// A file that is there: its device and number, which hard links have in common.
+    There(u64, u64),
+    /// None yet: its folder, which is there, and its name.
+    New(PathBuf),
+    /// No file: a terminal, a pipe, /dev/null. Any number of writers may have it.
+    Device,
+}
+
+impl Outputs {
+    /// The command reads this.
+    pub fn reads(mut self, what: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.reads.push((what.into(), path.into()));
+        self
+    }
+
+    /// The command reads all these.
+    pub fn reads_all(mut self, all: Vec<(String, PathBuf)>) -> Self {
+        self.reads.extend(all);
+        self
+    }
+
+    /// The command is to write this; `what` is how the user said so.
+    pub fn writes(mut self, what: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        self.writes.push((what.into(), path.into()));
+        self
+    }
+
+    /// Refuses what cannot be written, and what must not be.
+    pub fn check(&self) -> Outcome<()> {
+        let mut earlier: Vec<(&str, Identity)> = Vec::new();
+        for (what, path) in &self.writes {
+            let shown = path.display();
+            let found = identity(path).with_context(|| format!("{what}: cannot write {shown}"));
+            let found = found.blame(Code::Output)?;
+            if let Some((read, _)) = self.reads.iter().find(|(_, read)| is(read, &found)) {
+                let text = format!(
+                    "{what} names {shown}, which is {read}\n  \
+                     why: it would be overwritten\n  fix: give another file"
+                );
+                return Err(failure(Code::Usage, text));
+            }
+            let twice = earlier.iter().find(|(_, other)| *other == found);
+            if let Some((other, _)) = twice.filter(|_| found != Identity::Device) {
+                let text = format!(
+                    "{what} and {other} name one file, {shown}\n  \
+                     why: one would overwrite the other\n  fix: give each a file of its own"
+                );
+                return Err(failure(Code::Usage, text));
+            }
+            earlier.push((what, found));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `path` is that file; one that is not there is not read.
+fn is(path: &Path, file: &Identity) -> bool {
+    fs::metadata(path).is_ok_and(|data| there(&data) == *file && *file != Identity::Device)
+}
+
+fn there(data: &Metadata) -> Identity {
+    match data.is_file() {
+        true => Identity::There(data.dev(), data.ino()),
+        false => Identity::Device,
+    }
+}
+
+/// What is written at `path`, if it can be.
+fn identity(path: &Path) -> io::Result<Identity> {
+    let path = without_links(path)?;
+    match fs::metadata(&path) {
+        Ok(data) if data.is_dir() => Err(io::Error::other("it is a folder")),
+        Ok(data) => {
+            access(&path, Access::WRITE_OK)?;
+            Ok(there(&data))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let (folder, name) = parts(&path)?;
+            let folder = folder.canonicalize().map_err(|error| match error.kind() {
+                ErrorKind::NotFound => {
+                    io::Error::other(format!("there is no folder {}", folder.display()))
+                }
+                _ => error,
+            })?;
+            access(&folder, Access::WRITE_OK | Access::EXEC_OK)?;
+            Ok(Identity::New(folder.join(name)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where `path` leads, also where nothing is there yet.
+fn without_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(to) => path = path.parent().unwrap_or(Path::new("")).join(to),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("it is a link that leads to itself"))
+}
+
+/// The folder and the name of a file.
+fn parts(path: &Path) -> io::Result<(&Path, &std::ffi::OsStr)> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::other("it names no file"))?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    Ok((folder.unwrap_or(Path::new(".")), name))
+}
+
+/// Writes a file that the user asked for.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Outcome<()> {
+    put(path, bytes.as_ref())
+        .with_context(|| format!("cannot write {}", path.display()))
+        .blame(Code::Output)
+}
+
+/// Writes a file, whole or not at all.
+pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = without_links(path)?;
+    let former = fs::metadata(&path).ok();
+    if former.as_ref().is_some_and(|data| !data.is_file()) {
+        return File::options().write(true).open(&path)?.write_all(bytes);
+    }
+    let (folder, _) = parts(&path)?;
+    let mut draft = tempfile::Builder::new();
+    // As any new file has it: less what the user's mask takes away.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut draft = draft
+        .prefix(".hanok-")
+        .permissions(open)
+        .tempfile_in(folder)?;
+    draft.write_all(bytes)?;
+    if let Some(former) = former {
+        draft.as_file().set_permissions(former.permissions())?;
+    }
+    draft.persist(&path).map(drop).map_err(|error| error.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn refused(outputs: Outputs, code: Code, word: &str) {
+        let failure = outputs.check().unwrap_err();
+        let text = format!("{:#}", failure.error);
+        assert_eq!(failure.code, code, "{text}");
+        assert!(text.contains(word), "{text}");
+    }
+
+    #[test]
+    fn an_input_is_never_an_output_whatever_it_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("x.toml"), "mine").unwrap();
+        fs::create_dir(at("sub")).unwrap();
+        fs::hard_link(at("x.toml"), at("hard")).unwrap();
+        symlink("x.toml", at("soft")).unwrap();
+        symlink("soft", at("softer")).unwrap();
+        for name in ["x.toml", "hard", "soft", "softer", "sub/../x.toml"] {
+            let outputs = Outputs::default().reads("the description", at("x.toml"));
+            refused(
+                outputs.writes("-o", at(name)),
+                Code::Usage,
+                "which is the description",
+            );
+        }
+        let other = Outputs::default().reads("the description", at("x.toml"));
+        other.writes("-o", at("y.img")).check().unwrap();
+    }
+
+    #[test]
+    fn two_outputs_never_share_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        symlink("new", at("soft")).unwrap();
+        for name in ["new", "sub/../new", "./new", "soft"] {
+            let outputs = Outputs::default().writes("--log", at("new"));
+            refused(
+                outputs.writes("--console a", at(name)),
+                Code::Usage,
+                "name one file",
+            );
+        }
+        let null = Outputs::default().writes("--log", "/dev/null");
+        null.writes("--console a", "/dev/null").check().unwrap();
+        let apart = Outputs::default().writes("--log", at("a"));
+        apart.writes("--console a", at("b")).check().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = |path: PathBuf| Outputs::default().writes("-o", path);
+        refused(one(dir.path().to_owned()), Code::Output, "it is a folder");
+        refused(
+            one(dir.path().join("no/x")),
+            Code::Output,
+            "there is no folder",
+        );
+        refused(one("".into()), Code::Output, "names no file");
+        symlink("loop", dir.path().join("loop")).unwrap();
+        refused(
+            one(dir.path().join("loop")),
+            Code::Output,
+            "leads to itself",
+        );
+        assert!(
+            fs::read_dir(dir.path()).unwrap().count() == 1,
+            "it only looks"
+        );
+    }
+
+    #[test]
+    fn a_full_disk_names_the_file() {
+        let failure = write(Path::new("/dev/full"), "x").unwrap_err();
+        let text = format!("{:#}", failure.error);
+        assert_eq!(failure.code, Code::Output);
+        assert!(
+            text.starts_with("cannot write /dev/full: No space left"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_a_link_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "former").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("file", &link).unwrap();
+        let reader = File::open(&file).unwrap();
+        put(&link, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(
+            io::read_to_string(reader).unwrap(),
+            "former",
+            "not written into"
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}

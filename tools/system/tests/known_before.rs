@@ -1,0 +1,155 @@
+//! What can be known of a system before it boots is said when its description is checked.
+
+mod common;
+
+use common::{SOUND, boards, kernel, load, load_in, zimage};
+use hanok_system::{Diagnostic, Files, Key, parse};
+use std::fs;
+use std::path::Path;
+
+fn short(found: &Diagnostic) -> String {
+    format!("{}:{} {}", found.line, found.column, found.what)
+}
+
+/// All that is refused of [`SOUND`] with its kernel replaced by a file of these bytes.
+fn with_kernel(key: &str, bytes: &[u8]) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), bytes).unwrap();
+    let text = SOUND.replace("kernel = \"debian:6.1\"", &format!("{key} = \"file\""));
+    let text = text.replace("initramfs = \"busybox\"\n", "");
+    let found = load_in(dir.path(), &text).err().unwrap_or_default();
+    assert!(
+        found
+            .iter()
+            .all(|one| !one.why.is_empty() && !one.remedy.is_empty())
+    );
+    found.iter().map(short).collect()
+}
+
+#[test]
+fn programs_that_cannot_start_are_named() {
+    let mut xen = kernel(0x4000, 0x8000);
+    xen[0x1000..0x1006].copy_from_slice(b"(XEN) ");
+    xen[0x2000..0x200c].copy_from_slice(b"Xen version ");
+    assert_eq!(with_kernel("kernel", &xen), ["5:10 this kernel is Xen"]);
+    assert_eq!(
+        with_kernel("kernel", &common::gzip(&xen)),
+        ["5:10 this kernel is Xen"]
+    );
+    let mut xen = zimage(0x4000);
+    xen[0x1000..0x1006].copy_from_slice(b"(XEN) ");
+    xen[0x2000..0x200c].copy_from_slice(b"Xen version ");
+    assert_eq!(with_kernel("kernel", &xen), ["5:10 this kernel is Xen"]);
+    let mut edk2 = vec![0xff; 0x4000];
+    edk2[0x1028..0x102c].copy_from_slice(b"_FVH");
+    assert_eq!(
+        with_kernel("firmware", &edk2),
+        ["5:12 this is a UEFI firmware (EDK2)"]
+    );
+    assert_eq!(
+        with_kernel("kernel", &edk2),
+        ["5:10 this is a UEFI firmware (EDK2)"]
+    );
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = |name: &str| {
+        let file = fs::File::create(dir.path().join(name)).unwrap();
+        // Sparse: it takes no room on the disk, and all of it in memory.
+        file.set_len(600 << 20).unwrap();
+    };
+    large("file");
+    let text = SOUND.replace("\"debian:6.1\"", "\"file\"");
+    let found = load_in(dir.path(), &text).unwrap_err();
+    assert_eq!(short(&found[0]), "5:10 the kernel cannot be read");
+    assert!(
+        found[0].why.ends_with("it has more than 512M"),
+        "{}",
+        found[0].why
+    );
+    let text = SOUND.replace("\"busybox\"", "\"file\"");
+    let found = load_in(dir.path(), &text).unwrap_err();
+    assert_eq!(short(&found[0]), "6:13 the initramfs has 600M");
+}
+
+#[test]
+fn a_guest_outside_the_workspace_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir_all(at("boards")).unwrap();
+    fs::copy(boards().join("qemu-virt.toml"), at("boards/qemu-virt.toml")).unwrap();
+    for guest in ["mine", "theirs"] {
+        fs::create_dir_all(at("guests").join(guest).join("src")).unwrap();
+        fs::write(at("guests").join(guest).join("src/main.rs"), "").unwrap();
+    }
+    fs::write(
+        at("Cargo.toml"),
+        "[workspace]\nmembers = [\"guests/theirs\"]\n",
+    )
+    .unwrap();
+    let check = |guest: &str| {
+        let text = SOUND.replace("debian:6.1", &format!("guest:{guest}"));
+        parse(Path::new("x.toml"), &text, &at("boards"))
+    };
+    assert!(check("theirs").is_ok());
+    let found = check("mine").unwrap_err();
+    assert_eq!(
+        short(&found[0]),
+        "5:10 the guest \"mine\" is not built with the repository"
+    );
+    assert_eq!(found[0].remedy, "add \"guests/mine\" to its `members`");
+    fs::write(at("Cargo.toml"), "[workspace]\nmembers = [\"guests/*\"]\n").unwrap();
+    assert!(check("mine").is_ok());
+}
+
+#[test]
+fn a_wrong_number_of_cores_is_one_error() {
+    for cores in [0, 99] {
+        let found = load(&format!("cores = {cores}\n{SOUND}")).unwrap_err();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0]
+                .what
+                .contains(&format!("cannot have {cores} cores"))
+        );
+    }
+}
+
+#[test]
+fn a_schedule_is_said_not_to_be_enforced() {
+    assert!(load(SOUND).unwrap().notes().is_empty());
+    let text =
+        format!("{SOUND}[vm.schedule]\npolicy = \"edf\"\nperiod = \"10ms\"\nbudget = \"2ms\"\n");
+    let description = load(&text).unwrap();
+    assert!(description.is_scheduled());
+    let notes = description.notes();
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].line, 10);
+    assert!(notes[0].what.contains("not enforced by the board yet"));
+    assert!(notes[0].why.contains("10ms"), "{}", notes[0].why);
+}
+
+#[test]
+fn what_is_there_of_several_vms_is_checked() {
+    let second = "[[vm]]\nname = \"b\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\n";
+    let description = load(&format!("{SOUND}{second}")).unwrap();
+    let files = |size: u64| Files {
+        boot: kernel(0x1000, size),
+        initramfs: None,
+    };
+    let check = |first: Option<Files>, second: Option<Files>| {
+        let found = description.check_files(&[first, second]);
+        found.iter().map(short).collect::<Vec<_>>()
+    };
+    assert!(check(None, None).is_empty());
+    assert!(check(Some(files(0x8000)), None).is_empty());
+    let small = "13:10 the VM's memory is too small for what it boots";
+    assert_eq!(check(None, Some(files(100 << 20))), [small]);
+    let none = description.refusal(1, Key::Boot, ["what", "why", "fix"]);
+    assert_eq!(
+        none.to_string(),
+        "systems/system.toml:12:10: what\n  why: why\n  fix: fix"
+    );
+}

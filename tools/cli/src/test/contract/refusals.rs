@@ -188,7 +188,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
         [
             "this kernel is a bzImage for x86",
             "boots an arm64 Image",
-            "give an arm64 kernel",
+            "give such a file",
         ],
     ),
     refusal(

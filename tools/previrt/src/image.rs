@@ -10,7 +10,7 @@ use crate::bytes::{half, word};
 use crate::flow::closed::Closed;
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
-use crate::flow::{Root, Start, decode, follow, plausible};
+use crate::flow::{Follower, Root, Start, decode, plausible};
 use crate::kallsyms::{self, Kallsyms, Symbol};
 use crate::linux::{self, Tables, Text, base};
 use crate::patch::{is_trap, made, room};
@@ -87,7 +87,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     let rooms = room::written(memory);
     let mut starts = starts(memory, &kallsyms.symbols, &tables, base.isa);
     starts.rooms.clone_from(&rooms);
-    let (marks, proof) = explain(memory, starts, &text, &known, base.isa);
+    let (marks, proof) = explain(memory, starts, &text, known, base.isa);
     let mut sites = certain(memory, &marks, &proof);
     sites.extend(alternatives(memory, &tables, &marks, &proof));
     sites.extend(doubtful(memory, &text, &marks, base.isa));
@@ -168,23 +168,27 @@ fn explain(
     memory: Memory<'_>,
     mut starts: Start,
     text: &Text,
-    known: &Marks,
+    known: Marks,
     isa: Isa,
 ) -> (Marks, Closed) {
     let entries: Vec<u32> = starts.named.iter().copied().collect();
-    for round in 1.. {
-        let found = follow(memory, &text.ranges, &starts, known);
-        let proof = Closed::new(memory, &found.marks, &text.ranges, &entries, &found.wrong);
+    let mut likely = std::mem::take(&mut starts.likely);
+    let mut follower = Follower::new(memory, &text.ranges, &starts, known);
+    let mut round = 1;
+    loop {
+        let wrong = follower.guess(&likely);
+        let marks = follower.marks();
+        let proof = Closed::new(memory, marks, &text.ranges, &entries, &wrong);
         let more = pointed(memory, &proof, text, isa);
-        let before = starts.likely.len();
-        starts.likely.extend(more);
-        starts.likely.sort();
-        starts.likely.dedup();
-        if round == MAX_ROUNDS || starts.likely.len() == before {
-            return (found.marks, proof);
+        let before = likely.len();
+        likely.extend(more);
+        likely.sort();
+        likely.dedup();
+        if round == MAX_ROUNDS || likely.len() == before {
+            return (follower.into_marks(), proof);
         }
+        round += 1;
     }
-    (known.clone(), Closed::default())
 }
 
 /// Where code begins, as certain as it is.

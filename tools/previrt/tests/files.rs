@@ -14,7 +14,7 @@ const SITES: usize = 3 * sample::FUNCTIONS as usize;
 #[test]
 fn an_image_is_scanned_with_either_kallsyms() {
     for since_6_4 in [false, true] {
-        let scan = scan(&sample::image(since_6_4)).expect("a sound image");
+        let scan = scan(sample::image(since_6_4)).expect("a sound image");
         assert_eq!(
             (scan.kind.clone(), scan.base),
             (Kind::Image, Some(sample::BASE))
@@ -31,7 +31,7 @@ fn an_image_is_scanned_with_either_kallsyms() {
 #[test]
 fn a_zimage_gives_its_image() {
     let image = sample::image(true);
-    let scan = scan(&sample::zimage(&image)).expect("a sound zImage");
+    let scan = scan(sample::zimage(&image)).expect("a sound zImage");
     assert_eq!(scan.packed, Some(Compression::Gzip));
     assert!(scan.content == image);
 }
@@ -66,11 +66,8 @@ fn what_is_rewritten_is_undone_and_not_rewritten_again() {
 
 #[test]
 fn a_literal_stays_and_a_read_of_tpidrprw_does_not_trap() {
-    let patched = patch(
-        &scan(&sample::image(true)).expect("sound"),
-        Trampolines::All,
-    )
-    .expect("rewritten");
+    let patched =
+        patch(&scan(sample::image(true)).expect("sound"), Trampolines::All).expect("rewritten");
     let function = patched.bytes.get(0x100..0x120).expect("the first function");
     let words: Vec<u32> = function
         .chunks(4)
@@ -95,7 +92,7 @@ fn a_literal_stays_and_a_read_of_tpidrprw_does_not_trap() {
 
 #[test]
 fn both_instruction_sets_of_an_object_are_found() {
-    let scan = scan(&sample::object(1, 1, 40)).expect("sound");
+    let scan = scan(sample::object(1, 1, 40)).expect("sound");
     let at: Vec<u32> = scan.sites.iter().map(|site| site.address).collect();
     assert_eq!(at, [4, 8, 20, 22, 24], "the data at 16 is none");
 }
@@ -205,7 +202,7 @@ fn an_image_with_room_gets_trampolines_that_come_back() {
 #[test]
 fn what_is_rewritten_has_nothing_left_but_trampolines() {
     let patched = patch(
-        &scan(&sample::roomy_image()).expect("sound"),
+        &scan(sample::roomy_image()).expect("sound"),
         Trampolines::All,
     );
     let again = scan(&patched.expect("rewritten").bytes).expect("still an image");
@@ -218,7 +215,7 @@ fn what_is_rewritten_has_nothing_left_but_trampolines() {
 
 #[test]
 fn what_was_executed_is_looked_for_at_both_addresses() {
-    let scan = scan(&sample::roomy_image()).expect("sound");
+    let scan = scan(sample::roomy_image()).expect("sound");
     let (at, literal) = (sample::BASE + 0x6008, sample::BASE + 0x601c);
     let text = |address: u32| format!("{address:08x} f10c0080 4\n");
     let physical = 0x4000_8000;
@@ -233,8 +230,8 @@ fn what_was_executed_is_looked_for_at_both_addresses() {
 
 #[test]
 fn an_image_is_compared_with_a_vmlinux_alone() {
-    let image = scan(&sample::image(true)).expect("sound");
-    let object = scan(&sample::object(1, 1, 40)).expect("sound");
+    let image = scan(sample::image(true)).expect("sound");
+    let object = scan(sample::object(1, 1, 40)).expect("sound");
     assert!(Comparison::new(&image, &object).is_err());
     assert!(!Comparison::default().is_right(), "nothing was compared");
 }
@@ -283,13 +280,13 @@ fn with_header(change: impl Fn(&mut [u32; 4])) -> Vec<u8> {
 
 #[test]
 fn code_where_none_can_be_is_refused() {
-    assert!(scan(&with_header(|_| ())).is_ok());
-    let odd = scan(&with_header(|words| words[3] |= 1)).unwrap_err();
+    assert!(scan(with_header(|_| ())).is_ok());
+    let odd = scan(with_header(|words| words[3] |= 1)).unwrap_err();
     assert!(odd.why.contains("even addresses"), "{odd}");
-    let beyond = scan(&with_header(|words| words[3] = 0xffff_fff0)).unwrap_err();
+    let beyond = scan(with_header(|words| words[3] = 0xffff_fff0)).unwrap_err();
     assert!(beyond.why.contains("addresses end"), "{beyond}");
-    let unknown = scan(&with_header(|words| words[1] = 0x7fff_0000)).unwrap_err();
+    let unknown = scan(with_header(|words| words[1] = 0x7fff_0000)).unwrap_err();
     assert!(unknown.what.contains("type 0x7fff0000"), "{unknown}");
-    let elsewhere = scan(&with_header(|words| words[3] += 0x10_0000)).unwrap_err();
+    let elsewhere = scan(with_header(|words| words[3] += 0x10_0000)).unwrap_err();
     assert!(elsewhere.why.contains("mapping symbols"), "{elsewhere}");
 }

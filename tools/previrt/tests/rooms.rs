@@ -80,7 +80,7 @@ fn behind_bss_is_room_for_an_image_without_any() {
 #[test]
 fn where_a_gap_is_full_the_rest_is_behind_the_kernel() {
     // One triple of pages is in the image, and somebody says where another may be.
-    let scan = scan(&sample::roomy_image()).expect("sound");
+    let scan = scan(sample::roomy_image()).expect("sound");
     let options = Options {
         room: Some((sample::BASE + scan.content.len() as u32).next_multiple_of(PAGE)),
         ..Options::default()

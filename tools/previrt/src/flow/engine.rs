@@ -19,17 +19,6 @@ use std::ops::Range;
 /// How often guesses are made again; what is wrong then stays unproven.
 const MAX_PASSES: usize = 10;
 
-/// What was found.
-#[derive(Debug)]
-pub struct Follow {
-    /// What each halfword is.
-    pub marks: Marks,
-    /// Places in whose neighbourhood something was wrong to the end.
-    pub wrong: Vec<u32>,
-    /// How many passes it took.
-    pub passes: usize,
-}
-
 /// Why a line is thought to be code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
@@ -56,51 +45,73 @@ struct Line {
     origin: Origin,
 }
 
-/// Follows the code of `memory` within `text` from where it begins. `data` are the marks of what
-/// is known to be data.
-pub fn follow(memory: Memory<'_>, text: &[(u32, u32)], starts: &Start, data: &Marks) -> Follow {
-    let mut walk = Walk {
-        memory,
-        text,
-        marks: data.clone(),
-        named: &starts.named,
-        rooms: &starts.rooms,
-        proven: Vec::new(),
-        later: VecDeque::new(),
-        lines: Vec::new(),
-        blocked: HashSet::new(),
-        wrong: Vec::new(),
-        odd: Vec::new(),
-    };
-    let certain = starts.certain.iter();
-    walk.proven
-        .extend(certain.map(|root| (*root, Origin::Proven)));
-    walk.run_proven();
-    let behind = std::mem::take(&mut walk.later);
-    let base = walk.marks.clone();
-    let mut passes = 0;
-    loop {
-        passes += 1;
-        let likely = starts.likely.iter();
-        walk.later = likely
-            .map(|root| (*root, Origin::Named(root.address)))
-            .chain(behind.iter().copied())
-            .collect();
-        walk.run();
-        let wrong = walk.judge();
-        let before = walk.blocked.len();
-        walk.blocked
-            .extend(wrong.iter().filter_map(|(_, origin)| origin.address()));
-        if walk.blocked.len() == before || passes == MAX_PASSES {
-            let places = wrong.iter().map(|(at, _)| *at).chain(walk.odd);
-            return Follow {
-                marks: walk.marks,
-                wrong: places.collect(),
-                passes,
-            };
+/// Follows the code of an image: what is certain once, and guesses as often as there are more.
+pub struct Follower<'a> {
+    walk: Walk<'a>,
+    /// What is certain.
+    base: Marks,
+    /// What stands behind calls of what is certain.
+    behind: VecDeque<(Root, Origin)>,
+}
+
+impl<'a> Follower<'a> {
+    /// Follows what is certain of the code of `memory` within `text`. `data` are the marks of what
+    /// is known to be data.
+    pub fn new(memory: Memory<'a>, text: &'a [(u32, u32)], starts: &'a Start, data: Marks) -> Self {
+        let certain = starts.certain.iter();
+        let mut walk = Walk {
+            memory,
+            text,
+            marks: data,
+            named: &starts.named,
+            rooms: &starts.rooms,
+            proven: certain.map(|root| (*root, Origin::Proven)).collect(),
+            later: VecDeque::new(),
+            lines: Vec::new(),
+            blocked: HashSet::new(),
+            wrong: Vec::new(),
+            odd: Vec::new(),
+        };
+        walk.run_proven();
+        Self {
+            base: walk.marks.clone(),
+            behind: std::mem::take(&mut walk.later),
+            walk,
         }
-        walk.marks.clone_from(&base);
-        walk.lines.clear();
+    }
+
+    /// Follows what is `likely`, too, and guesses. What was wrong before is not guessed again.
+    /// Returns places in whose neighbourhood something was wrong to the end.
+    pub fn guess(&mut self, likely: &[Root]) -> Vec<u32> {
+        let walk = &mut self.walk;
+        for pass in 1.. {
+            walk.marks.clone_from(&self.base);
+            walk.lines.clear();
+            let named = likely
+                .iter()
+                .map(|root| (*root, Origin::Named(root.address)));
+            walk.later = named.chain(self.behind.iter().copied()).collect();
+            walk.run();
+            let wrong = walk.judge();
+            let before = walk.blocked.len();
+            walk.blocked
+                .extend(wrong.iter().filter_map(|(_, origin)| origin.address()));
+            if walk.blocked.len() == before || pass == MAX_PASSES {
+                let places = wrong.iter().map(|(at, _)| *at);
+                return places.chain(walk.odd.iter().copied()).collect();
+            }
+        }
+        Vec::new()
+    }
+
+    /// What each halfword is.
+    pub fn marks(&self) -> &Marks {
+        &self.walk.marks
+    }
+
+    /// The same, for good.
+    pub fn into_marks(self) -> Marks {
+        self.walk.marks
     }
 }
 
@@ -274,11 +285,10 @@ impl Walk<'_> {
     /// Notes where else the code goes on; whether at the next instruction, too.
     fn go(&mut self, step: &Step, at: u32, isa: Isa, returns: bool, origin: Origin) -> bool {
         let next = at.wrapping_add(step.len);
-        match step.address {
-            // A return address that code makes for itself.
-            Some((Register::LR, address)) => self.guess(address & !1, isa),
-            // Code or data: what is done with it tells ([`Pointer`]).
-            Some(_) | None => {}
+        // A return address that code makes for itself. Of others what is done with them tells
+        // whether they are code or data ([`Pointer`]).
+        if let Some((Register::LR, address)) = step.address {
+            self.guess(address & !1, isa);
         }
         match step.next {
             Next::Falls => true,

@@ -2,7 +2,7 @@
 //!
 //! Kernel text holds literals and jump tables between the instructions. What the code loads by
 //! the PC is data; what it branches to is code. One thing is not known: a call may never come
-//! back, and what stands behind it may be a literal. So that is a guess ([`follow`]), as is what
+//! back, and what stands behind it may be a literal. So that is a guess ([`Follower`]), as is what
 //! has a name and what something points to. A guess becomes a proof where nothing is left that
 //! it could be mistaken for: where each word of a function is explained ([`closed`]), all code
 //! of it is known, with it all that it loads, and none of that was taken for code.
@@ -16,7 +16,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Follow, follow};
+pub use engine::Follower;
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::HashSet;

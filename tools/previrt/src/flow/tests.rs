@@ -4,7 +4,7 @@ use super::closed::Closed;
 use super::jump::Before;
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
-use super::{Follow, Root, Start, follow};
+use super::{Follower, Root, Start};
 use hanok_decode::aarch32::{Isa, ItState, Register};
 use std::ops::Range;
 
@@ -20,6 +20,12 @@ const BUG: u32 = 0xe7f0_01f2;
 const MRS: u32 = 0xe10f_0000;
 /// What is no instruction of any kernel.
 const NONE: u32 = 0xffff_ffff;
+
+/// What was found, and where something was wrong to the end.
+struct Found {
+    marks: Marks,
+    wrong: Vec<u32>,
+}
 
 struct Program {
     bytes: Vec<u8>,
@@ -47,12 +53,12 @@ impl Program {
         }
     }
 
-    fn followed(&self) -> (Follow, Closed) {
+    fn followed(&self) -> (Found, Closed) {
         self.followed_with(&[])
     }
 
     /// The same with rooms of trampolines.
-    fn followed_with(&self, rooms: &[Range<u32>]) -> (Follow, Closed) {
+    fn followed_with(&self, rooms: &[Range<u32>]) -> (Found, Closed) {
         let starts = Start {
             rooms: rooms.to_vec(),
             certain: vec![Root {
@@ -62,9 +68,11 @@ impl Program {
             ..Start::default()
         };
         let text = [(BASE, self.end)];
-        let found = follow(self.memory(), &text, &starts, &Marks::new(LEN));
-        let closed = Closed::new(self.memory(), &found.marks, &text, &[], &found.wrong);
-        (found, closed)
+        let mut follower = Follower::new(self.memory(), &text, &starts, Marks::new(LEN));
+        let wrong = follower.guess(&[]);
+        let marks = follower.into_marks();
+        let closed = Closed::new(self.memory(), &marks, &text, &[], &wrong);
+        (Found { marks, wrong }, closed)
     }
 }
 

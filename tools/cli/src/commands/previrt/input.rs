@@ -50,3 +50,26 @@ fn bytes(mut file: File) -> Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_whole_or_refused_before_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for content in [&b"no ELF file"[..], b"\x7fELF and more", b"abc", b""] {
+            let path = dir.path().join("file");
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(bytes(File::open(&path).unwrap()).unwrap(), content);
+        }
+        let folder = bytes(File::open(dir.path()).unwrap()).unwrap_err();
+        assert!(folder.to_string().contains("folder"), "{folder}");
+        // Nothing of it is on the disk.
+        let path = dir.path().join("large");
+        let large = File::create(&path).unwrap();
+        large.set_len(MOST_OF_OTHERS + 1).unwrap();
+        let refused = bytes(File::open(&path).unwrap()).unwrap_err();
+        assert!(refused.to_string().contains("more than"), "{refused}");
+    }
+}

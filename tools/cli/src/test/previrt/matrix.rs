@@ -1,5 +1,5 @@
 //! Kernels of more of Debian's releases than guests are taken from, by a list that is data
-//! (`tests/previrt-kernels.toml`), each with the vmlinux of its debug package.
+//! (`tests/previrt/kernels.toml`), each with the vmlinux of its debug package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::cache::Resolved;
 use crate::process;
 
 /// The list.
-const LIST: &str = "tests/previrt-kernels.toml";
+const LIST: &str = "tests/previrt/kernels.toml";
 /// The cache's folder for the lists of packages of these releases.
 const FOLDER: &str = "apt-kernels";
 /// What a package's name begins with that has an image.

@@ -77,9 +77,19 @@ impl State {
         let Some((node, member)) = self.scene.tasks.home(task) else {
             return;
         };
-        self.block(node, member);
-        if let Some(deadline) = next {
-            self.wake(node, member, Some(deadline));
+        match next {
+            None => self.block(node, member),
+            Some(deadline) => self.go_on(node, member, deadline),
+        }
+    }
+
+    /// A task has its next job at once, with this deadline. Its component never stops having
+    /// work: a polling server keeps its budget then, as a vCPU that finds more to do never idles.
+    fn go_on(&mut self, node: NodeId, member: usize, deadline: u64) {
+        let now = self.now;
+        if let Some(at) = self.scene.nodes.get_mut(node.0) {
+            at.chooser.block(member, now);
+            at.chooser.wake(member, now, Some(deadline));
         }
     }
 

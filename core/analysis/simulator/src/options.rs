@@ -58,6 +58,8 @@ pub struct Options {
     pub placement: BTreeMap<(ComponentId, u32), CoreId>,
     /// What kind of server gives components their interface.
     pub kind: Kind,
+    /// Kinds of single components; they go before `kind`.
+    pub kinds: BTreeMap<ComponentId, Kind>,
     /// What becomes of promised time that nobody uses.
     pub slack: Slack,
     /// When jobs are released.
@@ -77,6 +79,7 @@ impl Options {
             interfaces: Interfaces::new(),
             placement: BTreeMap::new(),
             kind: Kind::Periodic,
+            kinds: BTreeMap::new(),
             slack: Slack::Idle,
             jitter: Jitter::default(),
             execution: Execution::default(),

@@ -175,7 +175,12 @@ impl Builder<'_> {
             let promise = promise.map_err(|error| SimError::Interface(self.name(id), error))?;
             let priority = self.priority(component, promise);
             let reservation = Reservation {
-                kind: self.options.kind,
+                kind: self
+                    .options
+                    .kinds
+                    .get(&id)
+                    .copied()
+                    .unwrap_or(self.options.kind),
                 interface: promise,
                 priority,
             };

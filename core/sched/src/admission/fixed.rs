@@ -34,6 +34,8 @@ fn response(
     supply: &Supply,
     work: &mut Work,
 ) -> Result<u64, Refusal> {
+    // With jitter the next job may come before this one is due, but its deadline is a period later:
+    // coming earlier, it is complete no later than if it had come a period after this one.
     if task.window() > task.period() {
         return Err(Refusal::LongDeadline);
     }

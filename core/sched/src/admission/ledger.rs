@@ -178,6 +178,7 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
             };
             return Ok((nothing, Demand::NONE));
         }
+        kept(self.order, kind)?;
         let Least { budget, exact } = least_budget(&set, order, plan, work)?;
         let budget = match kind {
             Kind::Polling => polled(&set, order, plan, budget, work)?,
@@ -212,6 +213,17 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
             (Order::Priority, Kind::Deferrable) => demand.back_to_back(period - budget),
             _ => demand,
         })
+    }
+}
+
+/// Whether a component of `kind` on a core that chooses by `order` gives its tasks the supply of its
+/// interface, and asks the others for no more than they reckon with.
+fn kept(order: Order, kind: Kind) -> Result<(), Refusal> {
+    match kind {
+        Kind::SoftBandwidth => Err(Refusal::Soft),
+        Kind::Task => Err(Refusal::Unbounded),
+        _ if order == Order::Priority && kind.moves_deadline() => Err(Refusal::Moving),
+        _ => Ok(()),
     }
 }
 

@@ -55,6 +55,21 @@ pub enum Refusal {
          more than the whole CPU"
     )]
     Density,
+    /// A server whose deadline moves, where nobody looks at deadlines: it can run its budget late
+    /// before a wake-up and again right after it, and no bound on that is proven here.
+    #[error(
+        "a bandwidth server moves its deadline, which fixed priorities do not look at: it needs EDF"
+    )]
+    Moving,
+    /// A task in a soft bandwidth server: what that runs ahead of its bandwidth, it waits for
+    /// later, so that from the task's arrival on there is no least supply.
+    #[error(
+        "a soft bandwidth server promises no deadline: what it runs ahead it is late by afterwards"
+    )]
+    Soft,
+    /// A component without a server: nothing holds it to its budget.
+    #[error("without a server nothing holds a component to its budget")]
+    Unbounded,
     /// A deadline would be missed.
     #[error("at {} ticks the demand is {}, the supply {}", .0.instant, .0.demand, .0.supply)]
     Late(Shortfall),

@@ -130,11 +130,7 @@ fn a_deferrable_server_above_counts_twice_in_a_row() {
 #[test]
 fn beside_servers_that_begin_inside_deadlines_count_as_bandwidth() {
     let tight = server(Kind::Periodic, 10, 5, 5, 0);
-    for kind in [
-        Kind::Deferrable,
-        Kind::ConstantBandwidth,
-        Kind::SoftBandwidth,
-    ] {
+    for kind in [Kind::Deferrable, Kind::ConstantBandwidth] {
         let moving = |budget| server(kind, 10, budget, 10, 0);
         assert_eq!(
             admitted(EDF, &[moving(5), tight]),
@@ -161,6 +157,65 @@ fn beside_servers_that_begin_inside_deadlines_count_as_bandwidth() {
     let servers = [server(Kind::Deferrable, 10, 5, 10, 0), tight];
     let runs = |on, off, start| keeps(EDF, &servers, &[0, start], &[(on, off)]);
     assert!((1..20).any(|on| (1..20).any(|off| (0..10).any(|start| !runs(on, off, start)))));
+}
+
+/// Under priorities a bandwidth server that wakes inside its period begins a new one at once, and
+/// runs its whole budget again: more than a deferrable one of the same promise ever asks for.
+#[test]
+fn a_bandwidth_server_is_refused_where_priorities_decide() {
+    let moving = server(Kind::ConstantBandwidth, 10, 5, 10, 1);
+    let below = server(Kind::Periodic, 10, 5, 10, 2);
+    let found = admitted(Order::Priority, &[below, moving]);
+    assert_eq!(found, Err(Refusal::Moving));
+    // As a periodic server it would do, and so it would under EDF.
+    let periodic = Reservation {
+        kind: Kind::Periodic,
+        ..moving
+    };
+    assert_eq!(admitted(Order::Priority, &[periodic, below]), Ok(()));
+    assert_eq!(admitted(EDF, &[moving, below]), Ok(()));
+    let runs = |kind, on, off, start| {
+        let above = Reservation { kind, ..moving };
+        keeps(Order::Priority, &[above, below], &[0, start], &[(on, off)])
+    };
+    let all_run =
+        |kind| (1..20).all(|on| (1..20).all(|off| (0..10).all(|start| runs(kind, on, off, start))));
+    assert!(all_run(Kind::Periodic) && !all_run(Kind::ConstantBandwidth));
+}
+
+/// A soft bandwidth server that has run ahead is far behind afterwards, and its next task waits
+/// for longer than upon any supply of its interface.
+#[test]
+fn a_soft_bandwidth_server_promises_its_tasks_nothing() {
+    let soft = server(Kind::SoftBandwidth, 10, 1, 10, 0);
+    assert_eq!(admitted(EDF, &[soft]), Err(Refusal::Soft));
+    // It runs alone for 3; then a server of the rest of the bandwidth has work all the time.
+    let first_tick_after = |kind| {
+        let mut policy = Servers::<4>::new(EDF, Slack::Idle);
+        let [own, other] = [0, 1].map(|at| Entity::<4>::new(at).unwrap());
+        let reserve = |policy: &mut Servers<4>, at, what| policy.reserve(at, what, 0).unwrap();
+        reserve(&mut policy, own, Reservation { kind, ..soft });
+        let rest = server(Kind::ConstantBandwidth, 30, 27, 30, 0);
+        reserve(&mut policy, other, rest);
+        policy.wake(own, 0);
+        assert!((0..3).all(|now| policy.pick(now).run == Some(own)));
+        policy.wake(other, 3);
+        policy.block(own, 3);
+        policy.wake(own, 3);
+        (3..100).find(|now| policy.pick(*now).run == Some(own))
+    };
+    let promised = 3 + 2 * (10 - 1);
+    assert!(first_tick_after(Kind::ConstantBandwidth).unwrap() <= promised);
+    assert!(first_tick_after(Kind::SoftBandwidth).unwrap() > promised);
+}
+
+/// Nothing takes the CPU from a component without a server when its budget is used up.
+#[test]
+fn a_component_without_a_server_is_refused() {
+    let free = server(Kind::Task, 10, 1, 10, 0);
+    for order in [EDF, Order::Priority] {
+        assert_eq!(admitted(order, &[free]), Err(Refusal::Unbounded));
+    }
 }
 
 fn servers() -> impl Strategy<Value = Vec<(Reservation, u64, (u64, u64))>> {

@@ -13,8 +13,9 @@
 
 use crate::edf::{Miss, Outcome};
 use crate::global;
+use crate::kinds;
 use crate::least::Shape;
-use crate::load::{self, Load};
+use crate::load::{self, Arrival, Load};
 use crate::period;
 use crate::supply::Supply;
 use crate::test;
@@ -24,7 +25,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hanok_task_model::{
     Component, ComponentId, ComponentProof, Interface, Member, Model, Nanos, Periods, Plan, Policy,
-    Task, Window,
+    Server, Task, Window,
 };
 
 /// Whom a question is about: a component's members, as its tests see them.
@@ -36,6 +37,8 @@ pub struct Workload {
     pub policy: Policy,
     /// On how many CPUs.
     pub cpus: u32,
+    /// What becomes of the budget while none of them has work.
+    pub server: Server,
 }
 
 /// What is known about a component.
@@ -86,13 +89,15 @@ pub fn of_task(member: Member, task: &Task) -> Load {
         deadline: wide(task.deadline),
         jitter: wide(task.jitter),
         priority: task.priority,
+        arrival: Arrival::Sporadic,
+        begins_with_period: false,
     }
 }
 
-/// An interface as a load of its parent; `budget` is that of one CPU.
+/// An interface as a load of its parent, which chooses by `policy`; `budget` is that of one CPU.
 pub fn of_interface(
-    id: ComponentId,
-    component: &Component,
+    (id, component): (ComponentId, &Component),
+    policy: Policy,
     interface: &Interface,
     budget: Nanos,
     cost: Nanos,
@@ -104,6 +109,12 @@ pub fn of_interface(
         deadline: wide(interface.deadline),
         jitter: 0,
         priority: component.priority,
+        arrival: match (component.server, policy.is_fixed()) {
+            (Server::Periodic | Server::Polling, _) => Arrival::Sporadic,
+            (_, true) => Arrival::Anywhere,
+            (_, false) => Arrival::Bandwidth,
+        },
+        begins_with_period: component.server == Server::Periodic,
     }
 }
 
@@ -134,7 +145,14 @@ pub(crate) fn workload(
                 let cost = model.cost.per_period();
                 let inner = model.component(*id).ok_or(*id)?;
                 let budget = interface.budget;
-                loads.push(of_interface(*id, inner, &interface, budget, cost));
+                let own = (*id, inner);
+                loads.push(of_interface(
+                    own,
+                    component.policy,
+                    &interface,
+                    budget,
+                    cost,
+                ));
             }
         }
     }
@@ -149,6 +167,7 @@ pub(crate) fn workload(
         loads,
         policy: component.policy,
         cpus: component.cpus,
+        server: component.server,
     })
 }
 
@@ -160,6 +179,9 @@ pub(crate) fn component(
     workload: Workload,
     work: &mut Work,
 ) -> Verdict<ComponentProof> {
+    if let Err(why) = kinds::proven(model, component) {
+        return Verdict::Undecided(Undecided::Server(why));
+    }
     let mut part = work.part(Work::TEST);
     let began = part;
     let found = match component.plan {
@@ -174,6 +196,7 @@ pub(crate) fn component(
             let wanted = Wanted {
                 loads: &workload.loads,
                 policy: workload.policy,
+                server: workload.server,
                 window,
                 tick: wide(model.tick),
                 cost: whole_ticks(model),
@@ -252,12 +275,13 @@ fn longest(
     let wanted = Wanted {
         loads: &workload.loads,
         policy: workload.policy,
+        server: workload.server,
         window: Window::Longest,
         tick,
         cost: shortest - wide(budget),
     };
     let [period, budget] = [period, budget].map(wide);
-    let start = period::start(&workload.loads, period);
+    let start = period::start(workload.server, &workload.loads, period);
     let deadline = wanted.longest(period, budget, start, work)?;
     let supply = Supply::new(period, budget, deadline, start);
     let Outcome::Kept(kept) = test::keeps(wanted.loads, wanted.policy, &supply, work)? else {
@@ -278,7 +302,7 @@ pub fn upon(interface: &Interface, workload: &Workload) -> Result<Supply, Undeci
     match workload.cpus > 1 {
         true => Supply::parallel(period, budget, workload.cpus),
         false => {
-            let start = period::start(&workload.loads, period);
+            let start = period::start(workload.server, &workload.loads, period);
             Ok(Supply::new(period, budget, deadline, start))
         }
     }
@@ -330,7 +354,7 @@ fn search(
             }
         }
     };
-    let start = period::start(wanted.loads, period);
+    let start = period::start(wanted.server, wanted.loads, period);
     let Some(found) = wanted.find(period, start, work)? else {
         return Ok(None);
     };
@@ -457,5 +481,6 @@ pub(crate) fn kept(workload: &Workload, supply: &Supply, work: &mut Work) -> boo
 
 /// The shape of the budgets that a report draws over periods.
 pub fn shape(wanted: &Wanted<'_>, period: i128) -> Shape {
-    wanted.shape(period, period::start(wanted.loads, period))
+    let start = period::start(wanted.server, wanted.loads, period);
+    wanted.shape(period, start)
 }

@@ -91,11 +91,12 @@ pub(crate) fn after_a_deadline(loads: &[Load], harmless: i128) -> Result<i128, U
 
 /// The last deadline until `t`, or `t` where there is none.
 pub(crate) fn last_deadline(loads: &[Load], t: i128) -> i128 {
-    let last = |load: &Load| {
-        let jobs = load.jobs_due(t);
-        (jobs > 0).then(|| load.window() + (jobs - 1) * load.period)
-    };
-    loads.iter().filter_map(last).max().unwrap_or(t).max(0)
+    loads
+        .iter()
+        .filter_map(|load| load.last_due(t))
+        .max()
+        .unwrap_or(t)
+        .max(0)
 }
 
 /// From when on nothing can happen, and why; `None` where the demand grows faster than the

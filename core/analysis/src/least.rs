@@ -43,6 +43,8 @@ impl Shape {
             (None, Start::Period) => (0, 0),
             (Some(slack), Start::Anywhere) => (slack, 0),
             (Some(slack), Start::Period) => (slack - self.period, -1),
+            (None, Start::Polled) => (self.period, 0),
+            (Some(slack), Start::Polled) => (slack, -1),
         }
     }
 
@@ -64,11 +66,12 @@ impl Shape {
         Ok(one.into_iter().chain(other).min())
     }
 
-    /// How long even a budget of the whole period can be away.
+    /// How long even the largest budget can be away.
     fn settled(&self) -> i128 {
         match self.start {
             Start::Anywhere => 0,
             Start::Period => self.slack.unwrap_or(0),
+            Start::Polled => self.period + self.slack.unwrap_or(0),
         }
     }
 
@@ -218,7 +221,7 @@ fn of_member(
     let mut best = None;
     look_at(loads, shape, window, &mut best, work)?;
     for load in higher {
-        let mut at = load.period - load.jitter;
+        let mut at = load.period - load.delay();
         while at < window {
             if at > 0 {
                 look_at(loads, shape, at, &mut best, work)?;

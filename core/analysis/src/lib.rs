@@ -27,6 +27,7 @@ mod compose;
 pub mod edf;
 pub mod fixed;
 pub mod global;
+mod kinds;
 pub mod least;
 pub mod load;
 mod period;
@@ -39,6 +40,7 @@ mod ticks;
 mod work;
 
 pub use compose::{Refused, Verdict, Workload, of_interface, of_task, shape, upon};
+pub use kinds::Unproven;
 pub use period::{Price, price};
 pub use place::{Crowded, Placement};
 pub use refute::{Change, Place, Refutation};
@@ -210,6 +212,7 @@ impl Analysis {
         (component.cpus == 1).then(|| Wanted {
             loads: &workload.loads,
             policy: workload.policy,
+            server: workload.server,
             window,
             tick: compose::wide(model.tick),
             cost: compose::whole_ticks(model),

@@ -30,6 +30,28 @@ pub struct Load {
     pub jitter: i128,
     /// Its fixed priority.
     pub priority: Option<Priority>,
+    /// How its jobs come.
+    pub arrival: Arrival,
+    /// Whether they come with the starts of periods that all such members share: periodic servers.
+    pub begins_with_period: bool,
+}
+
+/// How the jobs of a [`Load`] come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrival {
+    /// A period apart at least.
+    #[default]
+    Sporadic,
+    /// A period apart, but the execution may be anywhere in its period: late in one and early in
+    /// the next. To others that is jitter of the period less the execution; its own deadline is not
+    /// touched. So is a deferrable server under fixed priorities (Strosnider, Lehoczky & Sha, IEEE
+    /// TC 44(1) 1995), whatever its home is.
+    Anywhere,
+    /// At any time, with deadlines such that within any `t` no more is due than
+    /// `t * execution / period`, rounded down: a server of constant bandwidth under EDF (Abeni &
+    /// Buttazzo, RTSS 1998), and a deferrable one whose budget is cut at the wake-up to what the
+    /// time that is left is worth.
+    Bandwidth,
 }
 
 impl Load {
@@ -46,10 +68,28 @@ impl Load {
     /// What jobs can need that are released and due within `t` (Baruah, Mok & Rosier, RTSS
     /// 1990).
     pub fn due(&self, t: i128) -> i128 {
+        if self.arrival == Arrival::Bandwidth {
+            return t.max(0).saturating_mul(self.execution) / self.period;
+        }
         self.jobs_due(t).saturating_mul(self.execution)
     }
 
-    /// How many such jobs there can be.
+    /// The last instant until `t` at which a job can be due, if there is one.
+    pub fn last_due(&self, t: i128) -> Option<i128> {
+        if self.arrival == Arrival::Bandwidth {
+            return Some(self.first_with(self.due(t))).filter(|at| *at > 0);
+        }
+        let jobs = self.jobs_due(t);
+        (jobs > 0).then(|| self.window() + (jobs - 1) * self.period)
+    }
+
+    /// The first instant within which a bandwidth can need `demand`.
+    fn first_with(&self, demand: i128) -> i128 {
+        let product = demand.saturating_mul(self.period);
+        product.saturating_add(self.execution - 1) / self.execution
+    }
+
+    /// How many jobs there can be that are released and due within `t`.
     pub fn jobs_due(&self, t: i128) -> i128 {
         let after = t - self.window();
         match after < 0 {
@@ -60,12 +100,23 @@ impl Load {
 
     /// What jobs can need that are released within `t` (before its end).
     pub fn released(&self, t: i128) -> i128 {
-        let jobs = (t + self.jitter + self.period - 1) / self.period;
+        let jobs = (t + self.delay() + self.period - 1) / self.period;
         jobs.saturating_mul(self.execution)
+    }
+
+    /// By how much two jobs can be closer together than a period, to others.
+    pub fn delay(&self) -> i128 {
+        match self.arrival {
+            Arrival::Anywhere => self.jitter + self.period - self.execution,
+            _ => self.jitter,
+        }
     }
 
     /// The first instant from `t` on at which a job can be due.
     pub fn next_due(&self, t: i128) -> i128 {
+        if self.arrival == Arrival::Bandwidth {
+            return self.first_with(self.due(t - 1) + 1);
+        }
         let jobs = (t - self.window() + self.period - 1).div_euclid(self.period);
         self.window()
             .saturating_add(jobs.max(0).saturating_mul(self.period))

@@ -12,7 +12,7 @@ use crate::ticks::Wanted;
 use crate::work::{Undecided, Work};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use hanok_task_model::Member;
+use hanok_task_model::Server;
 
 /// How many steps the grid has.
 const GRID: i128 = 48;
@@ -33,11 +33,14 @@ pub struct Price {
     pub share: Rational,
 }
 
-/// Whether members are released with the starts of periods of this length.
-pub fn start(loads: &[Load], period: i128) -> Start {
-    let together =
-        |load: &Load| matches!(load.member, Member::Component(_)) && load.period % period == 0;
-    match !loads.is_empty() && loads.iter().all(together) {
+/// Whether members are released with the starts of periods of this length: periodic servers in a
+/// periodic server are.
+pub fn start(server: Server, loads: &[Load], period: i128) -> Start {
+    if server == Server::Polling {
+        return Start::Polled;
+    }
+    let together = |load: &Load| load.begins_with_period && load.period % period == 0;
+    match server == Server::Periodic && !loads.is_empty() && loads.iter().all(together) {
         true => Start::Period,
         false => Start::Anywhere,
     }
@@ -45,7 +48,7 @@ pub fn start(loads: &[Load], period: i128) -> Start {
 
 /// What `period` costs, or `None` if no budget does with it.
 pub fn price(wanted: &Wanted<'_>, period: i128, work: &mut Work) -> Option<Price> {
-    let shape = wanted.shape(period, start(wanted.loads, period));
+    let shape = wanted.shape(period, start(wanted.server, wanted.loads, period));
     let mut part = work.part(Work::TEST / 64);
     let began = part;
     let budget = wanted.budget(&shape, &mut part);

@@ -17,7 +17,7 @@ use crate::test;
 use crate::work::{Undecided, Work};
 use alloc::vec::Vec;
 use hanok_task_model::{
-    ComponentId, CoreId, CoreProof, Mode, Model, Nanos, Pool, PoolId, Proof, Vcpu,
+    ComponentId, CoreId, CoreProof, Mode, Model, Nanos, Policy, Pool, PoolId, Proof, Server, Vcpu,
 };
 
 /// How many tests of a core a placement may take.
@@ -66,6 +66,7 @@ struct Item {
 /// The vCPUs of `pool`, in the order of the model.
 fn items(model: &Model, pool: PoolId, known: &Known) -> Result<Vec<Item>, ComponentId> {
     let mut all = Vec::new();
+    let policy = model.pool(pool).map_or(Policy::Edf, |pool| pool.policy);
     for id in model.roots(pool) {
         let component = model.component(id).ok_or(id)?;
         let interface = compose::interface_of(known, id).ok_or(id)?;
@@ -78,7 +79,7 @@ fn items(model: &Model, pool: PoolId, known: &Known) -> Result<Vec<Item>, Compon
                 continue;
             }
             let cost = model.cost.per_period();
-            let load = compose::of_interface(id, component, &interface, budget, cost);
+            let load = compose::of_interface((id, component), policy, &interface, budget, cost);
             all.push(Item {
                 vcpu: Vcpu { component: id, cpu },
                 load,
@@ -135,6 +136,7 @@ fn whole(id: PoolId, pool: &Pool, items: &[Item], work: &mut Work) -> Result<Pla
                 loads,
                 policy: pool.policy,
                 cpus,
+                server: Server::Periodic,
             },
             supply,
             certain: miss == Miss::Rate,
@@ -261,6 +263,7 @@ fn workload(pool: &Pool, items: &[Item], indices: &[usize]) -> Workload {
         loads,
         policy: pool.policy,
         cpus: 1,
+        server: Server::Periodic,
     }
 }
 

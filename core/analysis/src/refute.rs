@@ -3,14 +3,14 @@
 
 use crate::compose::{self, Refused, Workload};
 use crate::edf::{self, Miss};
-use crate::load::{self, Load};
+use crate::load::{self, Arrival, Load};
 use crate::place::{self, Crowded};
 use crate::supply::Supply;
 use crate::work::{Undecided, Work};
 use crate::{fixed, global};
 use alloc::vec::Vec;
 use hanok_task_model::{
-    ComponentId, CoreId, Interface, Member, Model, Nanos, PoolId, TaskId, Vcpu,
+    ComponentId, CoreId, Interface, Member, Model, Nanos, PoolId, Server, TaskId, Vcpu,
 };
 
 /// Where a deadline cannot be kept.
@@ -149,7 +149,7 @@ fn look(
         at: compose::narrow(at)?,
         demand,
         supply: supply.within(at)?.to_integer(),
-        certain: workload.cpus <= 1 && !shortened(workload, member),
+        certain: workload.cpus <= 1 && !shortened(workload, member) && exact(workload),
         changes: Vec::new(),
     })
 }
@@ -159,6 +159,13 @@ fn look(
 fn shortened(workload: &Workload, member: Member) -> bool {
     let own = workload.loads.iter().find(|load| load.member == member);
     workload.policy.is_fixed() && own.is_some_and(|load| load.deadline > load.period)
+}
+
+/// Whether the test knows no more than what is needed of each member and of the supply: of a server
+/// that keeps or loses its budget without work, it reckons with a bound.
+fn exact(workload: &Workload) -> bool {
+    let sporadic = |load: &Load| load.arrival == Arrival::Sporadic;
+    workload.server == Server::Periodic && workload.loads.iter().all(sporadic)
 }
 
 /// The highest priority that can be late.
@@ -267,7 +274,7 @@ fn any_period(model: &Model, refused: &Refused, work: &mut Work) -> Option<Nanos
         if period <= cost {
             return None;
         }
-        let start = crate::period::start(&refused.workload.loads, period);
+        let start = crate::period::start(refused.workload.server, &refused.workload.loads, period);
         let supply = Supply::new(period, period - cost, period, start);
         if refused.workload.cpus == 1 && compose::kept(&refused.workload, &supply, work) {
             return compose::narrow(period).ok();

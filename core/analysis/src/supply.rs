@@ -38,6 +38,9 @@ pub enum Start {
     Anywhere,
     /// From the start of a period on.
     Period,
+    /// From any instant on, and what is left of the budget then is lost: a polling server that begins
+    /// to have work.
+    Polled,
 }
 
 impl Supply {
@@ -62,6 +65,17 @@ impl Supply {
             scale: 1,
             lanes: 1,
             aligned: start == Start::Period,
+        }
+        .lost(start == Start::Polled)
+    }
+
+    /// With the budget of the period under way lost. A gap that is longer by the budget is what a
+    /// deadline that is as much longer makes.
+    fn lost(self, lost: bool) -> Self {
+        let more = if lost { self.budget } else { 0 };
+        Self {
+            deadline: self.deadline + more,
+            ..self
         }
     }
 
@@ -207,7 +221,8 @@ impl Supply {
 
     /// Whether it is one whole CPU.
     pub fn is_whole_cpu(&self) -> bool {
-        self.lanes == 1 && self.budget == self.period
+        // A polling server's may still be away for a period.
+        self.lanes == 1 && self.budget == self.period && self.deadline == self.period
     }
 
     /// Whether it counts from the start of a period on.

@@ -11,7 +11,7 @@ use crate::load::{self, FRACTION, Load};
 use crate::supply::{Rational, Start, Supply};
 use crate::test;
 use crate::work::{Undecided, Work};
-use hanok_task_model::{Against, Exact, Fraction, Policy, Proof, Window};
+use hanok_task_model::{Against, Exact, Fraction, Policy, Proof, Server, Window};
 
 /// What an interface is wanted for.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub struct Wanted<'a> {
     pub loads: &'a [Load],
     /// How they are chosen among.
     pub policy: Policy,
+    /// What kind of server is to keep it.
+    pub server: Server,
     /// What deadline the interface gets.
     pub window: Window,
     /// The timer's tick.

@@ -1,5 +1,6 @@
 //! How much may be reckoned, and what is said where that is not enough.
 
+use crate::kinds::Unproven;
 use thiserror::Error;
 
 /// Why a question has no answer.
@@ -13,6 +14,9 @@ pub enum Undecided {
         "the exact test needs too many steps: periods with large common multiples, almost full"
     )]
     TooLong,
+    /// A kind of server where nothing is proven about it.
+    #[error(transparent)]
+    Server(Unproven),
     /// Global EDF with a deadline after the next arrival.
     #[error("the test for several CPUs needs deadlines no longer than periods")]
     Unconstrained,

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ROOT, find, given, model, ns, vm};
-use hanok_analysis::load::Load;
+use hanok_analysis::load::{Arrival, Load};
 use hanok_analysis::{Undecided, Verdict, Work, analyse, edf, response};
 use hanok_certificate_checker::check;
 use hanok_task_model::{
@@ -19,6 +19,8 @@ fn load(id: u32, period: i128, execution: i128) -> Load {
         deadline: period,
         jitter: 0,
         priority: None,
+        arrival: Arrival::Sporadic,
+        begins_with_period: false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hanok_analysis::edf::{self, Outcome};
 use hanok_analysis::least::{self, Shape};
-use hanok_analysis::load::{self, Load};
+use hanok_analysis::load::{self, Arrival, Load};
 use hanok_analysis::supply::{Rational, Start, Supply};
 use hanok_analysis::{Work, fixed};
 use hanok_task_model::{Member, Policy, TaskId};
@@ -25,6 +25,8 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
                 deadline: (period + shift).max(2),
                 jitter,
                 priority: None,
+                arrival: Arrival::Sporadic,
+                begins_with_period: false,
             };
         (0..).zip(all).map(load).collect()
     })

@@ -1,7 +1,7 @@
 //! Published figures, exactly.
 
 use hanok_analysis::least::{self, Shape};
-use hanok_analysis::load::{Load, rank};
+use hanok_analysis::load::{Arrival, Load, rank};
 use hanok_analysis::supply::{Rational, Start};
 use hanok_analysis::{Undecided, Work};
 use hanok_task_model::{Member, Policy, TaskId};
@@ -15,6 +15,8 @@ fn loads(tasks: &[(i128, i128, i128)]) -> Vec<Load> {
         deadline: *deadline,
         jitter: 0,
         priority: None,
+        arrival: Arrival::Sporadic,
+        begins_with_period: false,
     };
     (0..).zip(tasks).map(load).collect()
 }

@@ -1,7 +1,7 @@
 //! Demand and supply, as the literature writes them.
 
 use hanok_task_model::{
-    Component, ComponentId, Interface, Member, Model, Nanos, Priority, Task, TaskId,
+    Component, ComponentId, Interface, Member, Model, Nanos, Policy, Priority, Server, Task, TaskId,
 };
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -34,6 +34,20 @@ pub struct Job {
     pub deadline: Z,
     pub jitter: Z,
     pub priority: Option<Priority>,
+    pub shape: Shape,
+    /// Whether it is a periodic server.
+    pub periodic: bool,
+}
+
+/// What a member's demand in a time looks like to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Jobs, a period apart.
+    Jobs,
+    /// A job somewhere in each period, under fixed priorities.
+    Somewhere,
+    /// Any, as long as it is in proportion to the time.
+    Proportion,
 }
 
 impl Job {
@@ -45,6 +59,8 @@ impl Job {
             deadline: nanos(task.deadline),
             jitter: nanos(task.jitter),
             priority: task.priority,
+            shape: Shape::Jobs,
+            periodic: false,
         }
     }
 
@@ -52,6 +68,7 @@ impl Job {
     pub fn of_interface(
         model: &Model,
         (id, component): (ComponentId, &Component),
+        policy: Policy,
         interface: &Interface,
         budget: Nanos,
     ) -> Self {
@@ -62,6 +79,12 @@ impl Job {
             deadline: nanos(interface.deadline),
             jitter: Z::zero(),
             priority: component.priority,
+            shape: match component.server {
+                Server::Periodic | Server::Polling => Shape::Jobs,
+                _ if policy.is_fixed() => Shape::Somewhere,
+                _ => Shape::Proportion,
+            },
+            periodic: component.server == Server::Periodic,
         }
     }
 
@@ -88,11 +111,19 @@ impl Job {
 
     /// Their demand.
     pub fn dbf(&self, t: &Z) -> Z {
-        self.jobs_due(t) * &self.execution
+        match self.shape {
+            Shape::Proportion => (t.max(&Z::zero()) * &self.execution).div_floor(&self.period),
+            _ => self.jobs_due(t) * &self.execution,
+        }
     }
 
-    /// `ceil((t + J) / T) C`.
+    /// `ceil((t + J) / T) C`. What is somewhere in each period can be at the end of one and at the
+    /// start of each that follows: `C` from `T - C` before the first of those on.
     pub fn interference(&self, t: &Z) -> Z {
+        if self.shape == Shape::Somewhere {
+            let following = t - &self.execution;
+            return (following.div_ceil(&self.period) + Z::from(1)) * &self.execution;
+        }
         (t + &self.jitter).div_ceil(&self.period) * &self.execution
     }
 
@@ -108,6 +139,9 @@ impl Job {
 
     /// Whether a job can be due at `t`.
     pub fn is_due(&self, t: &Z) -> bool {
+        if self.shape == Shape::Proportion {
+            return self.dbf(t) > self.dbf(&(t - Z::from(1)));
+        }
         let after = t - self.window();
         after >= Z::zero() && after.is_multiple_of(&self.period)
     }
@@ -122,6 +156,8 @@ pub struct Supply {
     pub cpus: R,
     /// Whether it counts from the start of a period on.
     pub aligned: bool,
+    /// Whether the budget of the period under way may be lost at first.
+    pub loses: bool,
 }
 
 impl Supply {
@@ -133,6 +169,7 @@ impl Supply {
             deadline: int(1),
             cpus: int(cores as i128),
             aligned: true,
+            loses: false,
         }
     }
 
@@ -141,6 +178,10 @@ impl Supply {
     pub fn sbf(&self, t: &Z) -> R {
         let t = &R::from_integer(t.clone());
         let (period, budget) = (&self.period, &self.budget / &self.cpus);
+        let t = &(t - self.lost());
+        if *t < R::zero() {
+            return R::zero();
+        }
         let late = &self.deadline - &budget;
         let one = match self.aligned {
             true => {
@@ -159,6 +200,14 @@ impl Supply {
         one * &self.cpus
     }
 
+    /// What a polling server may lose at first: its budget, all of it in a piece.
+    fn lost(&self) -> R {
+        match self.loses {
+            true => self.budget.clone(),
+            false => R::zero(),
+        }
+    }
+
     pub fn rate(&self) -> R {
         &self.budget / &self.period
     }
@@ -169,12 +218,12 @@ impl Supply {
         let late = &self.deadline - &budget;
         match self.aligned {
             true => late,
-            false => late + &self.period - budget,
+            false => late + &self.period - budget + self.lost(),
         }
     }
 
     /// From when on it repeats itself in each period.
     pub fn settled(&self) -> R {
-        &self.deadline - &self.budget / &self.cpus
+        &self.deadline - &self.budget / &self.cpus + self.lost()
     }
 }

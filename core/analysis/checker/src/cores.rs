@@ -63,7 +63,13 @@ fn one(
         if !here || share.is_zero() || !component.core.is_none_or(wish) {
             return Err(Fault::Placement);
         }
-        jobs.push(Job::of_interface(model, (id, component), interface, share));
+        jobs.push(Job::of_interface(
+            model,
+            (id, component),
+            pool.policy,
+            interface,
+            share,
+        ));
     }
     rank(&mut jobs, pool.policy);
     let supply = Supply::cores(proof.cores.len());

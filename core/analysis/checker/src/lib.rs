@@ -18,13 +18,14 @@ mod bounds;
 mod cores;
 mod global;
 mod proofs;
+mod servers;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bounds::{Job, R, Supply, int, nanos, whole};
 use hanok_task_model::{
     Against, Certificate, Component, ComponentId, ComponentProof, Exact, Interface, Member, Model,
-    Nanos, Plan, Policy, PoolId, Proof, Window,
+    Nanos, Plan, Policy, PoolId, Proof, Server, Window,
 };
 use num_integer::Integer;
 use num_traits::Zero;
@@ -69,6 +70,9 @@ pub enum Fault {
     /// The supply is said to begin with the members' periods, and does not, or the reverse.
     #[error("the supply's start is not the members'")]
     Aligned,
+    /// Nothing is known of such a server where it is.
+    #[error("nothing is known of a server of this kind where it is")]
+    Server,
     /// A proof is of another kind than the policy needs.
     #[error("the proof is of another kind")]
     Kind,
@@ -129,7 +133,8 @@ fn component(
     let component = model.component(proof.component).ok_or(Fault::Incomplete)?;
     let jobs = jobs(model, component, inside, interfaces)?;
     planned(model, component, &proof.interface)?;
-    let together = together(&jobs, &proof.interface);
+    servers::known(model, component)?;
+    let together = component.server == Server::Periodic && together(&jobs, &proof.interface);
     if proof.aligned != together || component.cpus > 1 && proof.aligned {
         return Err(Fault::Aligned);
     }
@@ -179,7 +184,9 @@ fn jobs(
                 let inner = model.component(*id).ok_or(Fault::Incomplete)?;
                 let interface = interfaces.get(id).ok_or(Fault::Incomplete)?;
                 let budget = interface.budget;
-                jobs.push(Job::of_interface(model, (*id, inner), interface, budget));
+                let policy = component.policy;
+                let inner = (*id, inner);
+                jobs.push(Job::of_interface(model, inner, policy, interface, budget));
             }
         }
     }
@@ -202,11 +209,11 @@ fn rank(jobs: &mut [Job], policy: Policy) {
     });
 }
 
-/// Whether a component's members are components alone, each of whose periods begins with one
+/// Whether a component's members are periodic servers alone, each of whose periods begins with one
 /// of its own.
 fn together(jobs: &[Job], interface: &Interface) -> bool {
     let whole = |job: &Job| job.period.is_multiple_of(&nanos(interface.period));
-    let inner = |job: &Job| job.is_component() && whole(job);
+    let inner = |job: &Job| job.periodic && whole(job);
     !jobs.is_empty() && jobs.iter().all(inner)
 }
 
@@ -277,6 +284,7 @@ impl Question<'_> {
             deadline,
             cpus: int(self.component.cpus.into()),
             aligned: self.aligned,
+            loses: self.component.server == Server::Polling,
         }
     }
 

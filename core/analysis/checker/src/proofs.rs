@@ -24,7 +24,7 @@ pub fn check(
     proof: &Proof,
 ) -> Result<(), Fault> {
     let long = |job: &Job| job.window() >= job.period;
-    let whole = supply.cpus.is_one() && supply.budget == supply.period;
+    let whole = supply.cpus.is_one() && supply.budget == supply.period && !supply.loses;
     let by_rate = whole && jobs.iter().all(long);
     match (proof, jobs.is_empty(), cpus > 1, policy.is_fixed()) {
         (Proof::Utilization, false, false, false) if by_rate => match rate(jobs) <= R::one() {

@@ -3,6 +3,29 @@
 use crate::{CoreId, Home, Nanos, Policy, Priority};
 use alloc::string::String;
 
+/// What becomes of the budget of a component that has no work; the kinds of servers of core/sched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// It is spent nevertheless.
+    #[default]
+    Periodic,
+    /// It is lost, until the next period begins.
+    Polling,
+    /// It is kept until the period's end.
+    Deferrable,
+    /// The period begins anew with the work (a hard constant bandwidth server).
+    ConstantBandwidth,
+    /// The same; and without budget, the component goes on with a later deadline.
+    SoftBandwidth,
+}
+
+impl Server {
+    /// Whether an interface of this kind has its deadline at the period's end, always.
+    pub const fn needs_period(self) -> bool {
+        !matches!(self, Self::Periodic | Self::Polling)
+    }
+}
+
 /// A promise of CPU time: `budget` within `deadline` of the start of each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
@@ -104,6 +127,8 @@ pub struct Component {
     pub policy: Policy,
     /// Its interface.
     pub plan: Plan,
+    /// What becomes of its budget while it has no work.
+    pub server: Server,
     /// How many CPUs it may use at the same time (its vCPUs). With more than one, its tasks
     /// are scheduled by global EDF among them.
     pub cpus: u32,
@@ -122,6 +147,7 @@ impl Component {
             home,
             policy: Policy::Edf,
             plan,
+            server: Server::Periodic,
             cpus: 1,
             core: None,
             priority: None,

@@ -123,6 +123,9 @@ pub enum Fault {
     /// Another deadline than the period with several CPUs.
     #[error("with several CPUs the deadline of an interface is its period")]
     ParallelWindow,
+    /// Another deadline than the period where the kind of server has none.
+    #[error("this kind of server has its deadline at the end of its period")]
+    ServerWindow,
     /// A range of periods in which no whole tick lies.
     #[error("no whole number of ticks lies between the shortest and the longest period")]
     NoPeriod,

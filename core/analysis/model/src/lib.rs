@@ -14,11 +14,10 @@
 //! - **Tasks are sporadic.** The k-th job of a task arrives no earlier than its offset plus k
 //!   periods, may be held back by up to its jitter before it is released, and must be complete
 //!   within its deadline *after its arrival*.
-//! - **Servers begin together.** Every component's period starts at multiples of it, counted
+//! - **Servers begin together.** Every periodic component's period starts at multiples of it, counted
 //!   from one instant that is the same for all components of a core. A component's server
-//!   offers its budget from the start of each period on: what its workload leaves unused is
-//!   lost or given to others, never kept for a later time of the same period at the cost of
-//!   somebody else's deadline.
+//!   offers its budget from the start of each period on. What becomes of what its workload leaves
+//!   unused says its [`Server`].
 //! - An **interface** (period, budget, deadline) gives a component `budget` of CPU time within
 //!   `deadline` of the start of each period. With the deadline equal to the period it is the
 //!   periodic resource model (Shin & Lee, RTSS 2003), else the explicit-deadline periodic one
@@ -44,7 +43,7 @@ mod validate;
 pub use certificate::{
     Against, Certificate, ComponentProof, CoreProof, Descent, Exact, Fraction, Proof, Tail, Vcpu,
 };
-pub use component::{Component, Interface, Periods, Plan, Window};
+pub use component::{Component, Interface, Periods, Plan, Server, Window};
 pub use error::{Fault, ModelError, Subject};
 pub use model::{ComponentId, Home, MAX_MEMBERS, Member, Model, PoolId, TaskId};
 pub use platform::{CoreId, Mode, Pool, SwitchCost};

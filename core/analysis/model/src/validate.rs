@@ -174,6 +174,9 @@ fn of_component(model: &Model, component: &Component, empty: bool) -> Vec<Fault>
             }
         }
     }
+    if component.server.needs_period() && !ends_with_period(component.plan) {
+        check(Err(Fault::ServerWindow));
+    }
     if component.cpus == 0 {
         check(Err(Fault::Zero("number of CPUs")));
     }
@@ -186,6 +189,15 @@ fn of_component(model: &Model, component: &Component, empty: bool) -> Vec<Fault>
     }
     check(place(model, component));
     found
+}
+
+/// Whether an interface of this plan has its deadline at the period's end.
+fn ends_with_period(plan: Plan) -> bool {
+    match plan {
+        Plan::Given(interface) => interface.deadline == interface.period,
+        Plan::Find { window, .. } => window == Window::Period,
+        Plan::Longest { .. } => false,
+    }
 }
 
 /// What a home has to give to a component.

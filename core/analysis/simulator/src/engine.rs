@@ -171,11 +171,14 @@ impl State {
 
     fn wake_lane(&mut self, node: NodeId, lane: usize) {
         let now = self.now;
-        if let Some((home, member)) = self.home(node, lane)
-            && let Some(home) = self.scene.nodes.get_mut(home.0)
-        {
+        let Some((home, member)) = self.home(node, lane) else {
+            return;
+        };
+        if let Some(home) = self.scene.nodes.get_mut(home.0) {
             home.chooser.wake(member, now, None);
         }
+        // The home may have been given up, too, as nobody in it could run.
+        self.unpark(home);
     }
 
     fn next_event(&self) -> u64 {

@@ -56,10 +56,8 @@ pub struct Options {
     /// before the model's wishes; where neither says, the largest go first to the first core
     /// with room.
     pub placement: BTreeMap<(ComponentId, u32), CoreId>,
-    /// What kind of server gives components their interface.
-    pub kind: Kind,
-    /// Kinds of single components; they go before `kind`.
-    pub kinds: BTreeMap<ComponentId, Kind>,
+    /// What kind of server gives all components their interface; `None`: the model's, of each.
+    pub kind: Option<Kind>,
     /// What becomes of promised time that nobody uses.
     pub slack: Slack,
     /// When jobs are released.
@@ -78,8 +76,7 @@ impl Options {
             horizon,
             interfaces: Interfaces::new(),
             placement: BTreeMap::new(),
-            kind: Kind::Periodic,
-            kinds: BTreeMap::new(),
+            kind: None,
             slack: Slack::Idle,
             jitter: Jitter::default(),
             execution: Execution::default(),

@@ -76,6 +76,17 @@ fn interfaces(model: &Model, options: &Options) -> Interfaces {
     all
 }
 
+/// The kind of core/sched that the model means.
+fn kind_of(server: model::Server) -> Kind {
+    match server {
+        model::Server::Periodic => Kind::Periodic,
+        model::Server::Polling => Kind::Polling,
+        model::Server::Deferrable => Kind::Deferrable,
+        model::Server::ConstantBandwidth => Kind::ConstantBandwidth,
+        model::Server::SoftBandwidth => Kind::SoftBandwidth,
+    }
+}
+
 struct Builder<'a> {
     model: &'a Model,
     options: &'a Options,
@@ -175,12 +186,7 @@ impl Builder<'_> {
             let promise = promise.map_err(|error| SimError::Interface(self.name(id), error))?;
             let priority = self.priority(component, promise);
             let reservation = Reservation {
-                kind: self
-                    .options
-                    .kinds
-                    .get(&id)
-                    .copied()
-                    .unwrap_or(self.options.kind),
+                kind: self.options.kind.unwrap_or(kind_of(component.server)),
                 interface: promise,
                 priority,
             };

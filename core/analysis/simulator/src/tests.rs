@@ -140,7 +140,7 @@ fn two_vms_share_a_core() {
     // The first one's second budget is half spent on nothing.
     assert_eq!(line(&timeline, 0), "aabba.b.aa..a.bbaab.a...");
     assert!(timeline.misses().is_empty());
-    options.kind = Kind::Deferrable;
+    options.kind = Some(Kind::Deferrable);
     let timeline = simulate(&model, &options).unwrap();
     assert_eq!(line(&timeline, 0), "aabba.b.aa..abb.aab.a...");
     options.slack = Slack::Share;
@@ -200,7 +200,7 @@ fn what_one_of_a_group_leaves_unused_is_spent_and_the_next_one_runs() {
     let mut options = Options::new(What::System, 20);
     let timeline = simulate(&model, &options).unwrap();
     assert_eq!(line(&timeline, 0), "a...bbb.............");
-    options.kind = Kind::Deferrable;
+    options.kind = Some(Kind::Deferrable);
     model.components[1].plan = Plan::Given(interface(10, 4, 10));
     let timeline = simulate(&model, &options).unwrap();
     assert_eq!(line(&timeline, 0), "abbb................");

@@ -12,9 +12,7 @@ use hanok_sched::admission::{Change, Demand, Ledger, Plan, Window, Work};
 use hanok_sched::{Interface, Order};
 use hanok_simulator::{Execution, Jitter, Kind, Options, Slack, What, simulate};
 use hanok_task_model as model;
-use model::{
-    Component, ComponentId, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task,
-};
+use model::{Component, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task};
 
 /// xorshift (Marsaglia 2003): the same sets everywhere.
 struct Random(u64);
@@ -37,8 +35,8 @@ fn sets() -> usize {
     sets.map_or(300, |sets| sets.parse().expect("a number of sets"))
 }
 
-/// The last two are to be refused.
-const KINDS: [Kind; 11] = [
+/// The last one is to be refused.
+const KINDS: [Kind; 10] = [
     Kind::Periodic,
     Kind::Periodic,
     Kind::Polling,
@@ -49,7 +47,6 @@ const KINDS: [Kind; 11] = [
     Kind::ConstantBandwidth,
     Kind::ConstantBandwidth,
     Kind::SoftBandwidth,
-    Kind::Task,
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +184,7 @@ fn system(case: &Case, interfaces: &[Interface], random: &mut Random) -> (Model,
     let mut pool = Pool::new("one", [CoreId(0)]);
     pool.policy = policy(case.order);
     let mut system = Model::new(ns(1), vec![pool]);
-    let mut options = Options::new(What::System, HORIZON);
+    let options = Options::new(What::System, HORIZON);
     for (at, (server, promise)) in case.servers.iter().zip(interfaces).enumerate() {
         let plan = model::Plan::Given(model::Interface {
             period: ns(promise.period()),
@@ -197,8 +194,14 @@ fn system(case: &Case, interfaces: &[Interface], random: &mut Random) -> (Model,
         let mut component = Component::new(at.to_string(), Home::Pool(PoolId(0)), plan);
         component.policy = policy(server.order);
         component.priority = Some(Priority(server.priority as u32));
-        let id: ComponentId = system.add(component);
-        options.kinds.insert(id, server.kind);
+        component.server = match server.kind {
+            Kind::Periodic | Kind::Task => model::Server::Periodic,
+            Kind::Polling => model::Server::Polling,
+            Kind::Deferrable => model::Server::Deferrable,
+            Kind::ConstantBandwidth => model::Server::ConstantBandwidth,
+            Kind::SoftBandwidth => model::Server::SoftBandwidth,
+        };
+        let id = system.add(component);
         for one in &server.tasks {
             let name = system.tasks.len().to_string();
             let mut task = Task::new(name, id, ns(one.period), ns(one.execution));
@@ -266,7 +269,7 @@ fn a_polling_server_with_the_next_job_waiting_keeps_its_budget() {
     (task.deadline, task.offset) = (ns(34), ns(38));
     system.add_task(task);
     let mut options = Options::new(What::System, 200);
-    options.kind = Kind::Polling;
+    options.kind = Some(Kind::Polling);
     let timeline = simulate(&system, &options).unwrap();
     // The first one waits for the period that begins at 45, and no other one for anything.
     let ends: Vec<_> = timeline.jobs.iter().filter_map(|job| job.finish).collect();

@@ -12,7 +12,7 @@ use hanok_analysis::analyse;
 use hanok_simulator::{Execution, Options, Slack, What, simulate};
 use hanok_task_model::{
     Component, ComponentId, CoreId, Home, Interface, Member, Mode, Model, Nanos, Periods, Plan,
-    Policy, Pool, PoolId, Priority, Task, Window,
+    Policy, Pool, PoolId, Priority, Server, Task, Window,
 };
 use std::collections::BTreeMap;
 
@@ -100,6 +100,36 @@ fn grow(model: &mut Model, home: Home, above: u64, levels: u64, random: &mut Ran
     }
 }
 
+/// Gives each component a kind of server, from the outside in. What would be refused in every case
+/// is left out: soft ones; periodic ones in one of another kind; bandwidth servers under priorities;
+/// in global pools all but periodic ones; and where switches cost something, all that may wake more
+/// often than once in a period.
+fn mix(model: &mut Model, random: &mut Random) {
+    let global = model.pools[0].mode == Mode::Global;
+    let free = model.cost.per_period().is_zero();
+    for index in 0..model.components.len() {
+        let (above, policy) = match model.components[index].home {
+            Home::Pool(pool) => (Server::Periodic, model.pools[pool.0 as usize].policy),
+            Home::Component(home) => {
+                let home = &model.components[home.0 as usize];
+                (home.server, home.policy)
+            }
+        };
+        let server = match random.below(4) {
+            _ if global => Server::Periodic,
+            0 if above == Server::Periodic => Server::Periodic,
+            1 if free => Server::Deferrable,
+            2 if free && !policy.is_fixed() => Server::ConstantBandwidth,
+            _ => Server::Polling,
+        };
+        let component = &mut model.components[index];
+        component.server = server;
+        if let (true, Plan::Find { window, .. }) = (server.needs_period(), &mut component.plan) {
+            *window = Window::Period;
+        }
+    }
+}
+
 /// A system of up to four levels, which may be too much for its cores.
 fn any(random: &mut Random) -> Model {
     let cores = match random.below(4) {
@@ -156,8 +186,11 @@ fn admitted(model: &Model) -> Option<Admitted> {
 }
 
 /// A tree that is admitted, with the execution times as long as a few tries find.
-fn near_the_edge(random: &mut Random) -> Option<(Model, Admitted)> {
+fn near_the_edge(random: &mut Random, mixed: bool) -> Option<(Model, Admitted)> {
     let mut model = any(random);
+    if mixed {
+        mix(&mut model, random);
+    }
     if model.tasks.is_empty() {
         return None;
     }
@@ -203,14 +236,49 @@ fn levels(model: &Model) -> usize {
     model.ids().map(|(id, _)| depth(id)).max().unwrap_or(0)
 }
 
+/// A tree in few lines.
+fn tree(model: &Model, found: &Admitted) -> String {
+    let mut lines = vec![format!("{:?} {:?}", model.pools, model.cost)];
+    for (id, component) in model.ids() {
+        let Interface {
+            period,
+            budget,
+            deadline,
+        } = found.interfaces[&id];
+        lines.push(format!(
+            "  {id:?} in {:?}: {:?} by {:?}, {budget} within {deadline} in {period}, {:?}",
+            component.home, component.server, component.policy, component.priority
+        ));
+        for task in model.tasks.iter().filter(|task| task.component == id) {
+            let [t, c, d, j, o] = [
+                task.period,
+                task.execution,
+                task.deadline,
+                task.jitter,
+                task.offset,
+            ];
+            let priority = task.priority;
+            lines.push(format!(
+                "    {c} in {t} by {d}, jitter {j}, from {o}, {priority:?}"
+            ));
+        }
+    }
+    lines.join("\n")
+}
+
 #[test]
 fn no_tree_that_is_admitted_misses() {
     let mut random = Random(0x07ee_5eed);
     let (mut counts, mut costly, mut shared, mut global) = ([0; 4], 0, 0, 0);
+    let (mut kinds, mut misses) = ([0; 4], Vec::new());
     while counts.iter().sum::<usize>() < trees() {
-        let Some((model, found)) = near_the_edge(&mut random) else {
+        let mixed = random.below(3) > 0;
+        let Some((model, found)) = near_the_edge(&mut random, mixed) else {
             continue;
         };
+        for component in &model.components {
+            kinds[component.server as usize] += 1;
+        }
         counts[levels(&model) - 1] += 1;
         let free = model.cost.per_period().is_zero();
         costly += usize::from(!free);
@@ -224,20 +292,32 @@ fn no_tree_that_is_admitted_misses() {
                 }
                 shared += usize::from(slack == Slack::Share);
                 let timeline = simulate(&model, &options(&found, execution, slack)).unwrap();
-                let missed = timeline.misses();
-                let first = missed.first();
-                assert!(
-                    missed.is_empty(),
-                    "{first:?} {execution:?} {slack:?}: {model:#?} {:#?}",
-                    found.interfaces
-                );
+                if let Some(miss) = timeline.misses().first() {
+                    let what = format!("{miss:?} {execution:?} {slack:?}");
+                    misses.push((model.components.len(), what, tree(&model, &found)));
+                }
             }
         }
     }
     println!(
-        "trees of 1 to 4 levels: {counts:?}; with costs {costly}, global {global}, shared {shared}"
+        "trees of 1 to 4 levels: {counts:?}; with costs {costly}, global {global}, shared {shared}; \
+         periodic, polling, deferrable and bandwidth servers: {kinds:?}"
+    );
+    // The smallest ones are shown: they are the easiest to understand.
+    misses.sort();
+    let shown = misses
+        .iter()
+        .take(4)
+        .map(|(_, what, tree)| format!("{what}\n{tree}"));
+    let shown: Vec<_> = shown.collect();
+    assert!(
+        misses.is_empty(),
+        "{} misses:\n{}",
+        misses.len(),
+        shown.join("\n")
     );
     assert!(counts.iter().all(|count| *count > trees() / 30));
+    assert!(kinds.iter().all(|count| *count > trees() / 20));
     assert!(costly > trees() / 8 && global > trees() / 30);
 }
 
@@ -335,7 +415,7 @@ fn each_job_ends_as_under_ideal_servers() {
     let mut random = Random(0x001d_ea15);
     let (mut runs, mut nested, mut missed) = (0, 0, 0);
     while runs < trees() {
-        let Some((model, mut found)) = near_the_edge(&mut random) else {
+        let Some((model, mut found)) = near_the_edge(&mut random, false) else {
             continue;
         };
         if !model.cost.per_period().is_zero() || model.pools[0].cores.len() > 1 {

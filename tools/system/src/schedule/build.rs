@@ -359,6 +359,7 @@ fn component(report: &mut Report, name: String, placed: &Placed) -> Option<Compo
     let plan = plan(report, placed)?;
     let mut component = Component::new(name, Home::Pool(PoolId(0)), plan);
     component.policy = placed.policy.unwrap_or_default();
+    component.server = placed.server.unwrap_or_default();
     component.priority = placed.priority.as_ref().map(priority);
     Some(component)
 }

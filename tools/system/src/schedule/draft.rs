@@ -2,13 +2,15 @@
 
 use crate::diagnostic::Report;
 use crate::table::{self, At, Reader};
-use hanok_task_model::{Mode, Policy, Window};
+use hanok_task_model::{Mode, Policy, Server, Window};
 use std::ops::Range;
 use toml::de::DeValue;
 
 const A_POLICY: &str = "\"edf\", \"rm\", \"dm\" or \"fixed\"";
 const A_MODE: &str = "\"partitioned\" or \"global\"";
 const A_WINDOW: &str = "\"period\", \"budget\" or \"longest\"";
+const A_SERVER: &str =
+    "\"periodic\", \"polling\", \"deferrable\", \"bandwidth\" or \"soft-bandwidth\"";
 const A_PERIOD: &str =
     "a time such as \"10ms\", or the shortest and the longest, such as [\"1ms\", \"20ms\"]";
 const A_NAME: &str = "a name";
@@ -46,6 +48,7 @@ pub(crate) struct Placed {
     pub(crate) group: Option<At<String>>,
     pub(crate) core: Option<At<u64>>,
     pub(crate) policy: Option<Policy>,
+    pub(crate) server: Option<Server>,
     pub(crate) period: Option<At<PeriodDraft>>,
     pub(crate) budget: Option<At<u64>>,
     pub(crate) deadline: Option<At<u64>>,
@@ -134,6 +137,9 @@ impl Placed {
             group: reader.get(report, "group", A_NAME, table::word),
             core: reader.get(report, "core", "a core number", table::number),
             policy: policy(reader, report),
+            server: reader
+                .get(report, "server", A_SERVER, server)
+                .map(|at| at.value),
             period: reader.require(report, "period", A_PERIOD, period),
             budget: reader.get(report, "budget", table::NANOS, table::nanos),
             deadline: reader.get(report, "deadline", table::NANOS, table::nanos),
@@ -178,6 +184,17 @@ fn mode(value: &DeValue<'_>) -> Option<Mode> {
     match table::text(value)?.as_str() {
         "partitioned" => Some(Mode::Partitioned),
         "global" => Some(Mode::Global),
+        _ => None,
+    }
+}
+
+fn server(value: &DeValue<'_>) -> Option<Server> {
+    match table::text(value)?.as_str() {
+        "periodic" => Some(Server::Periodic),
+        "polling" => Some(Server::Polling),
+        "deferrable" => Some(Server::Deferrable),
+        "bandwidth" => Some(Server::ConstantBandwidth),
+        "soft-bandwidth" => Some(Server::SoftBandwidth),
         _ => None,
     }
 }

@@ -59,6 +59,10 @@ pub(crate) fn of(fault: Fault) -> (&'static str, &'static str) {
             "the interface for several CPUs is (period, budget)",
             "remove `window` or `deadline`",
         ),
+        Fault::ServerWindow => (
+            "its budget outlives the time without work, until the period ends",
+            "remove `window` or `deadline`, or write server = \"periodic\" or \"polling\"",
+        ),
         Fault::NoPeriod => (
             "a period is a whole number of ticks",
             "widen the range, or make the schedule's `tick` shorter",

@@ -40,9 +40,9 @@ pub struct SimulateArgs {
     /// With --component: when there is CPU time.
     #[arg(long, value_enum, default_value_t = Source::Worst, requires = "component")]
     pub supply: Source,
-    /// What kind of server gives components their budget.
-    #[arg(long, value_enum, default_value_t = Server::Periodic)]
-    pub server: Server,
+    /// What kind of server gives all components their budget, whatever the description says.
+    #[arg(long, value_enum)]
+    pub server: Option<Server>,
     /// What becomes of promised time that nobody uses.
     #[arg(long, value_enum, default_value_t = Unused::Idle)]
     pub slack: Unused,

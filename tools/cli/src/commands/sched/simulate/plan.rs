@@ -6,7 +6,7 @@ use hanok_analysis::{Analysis, Placement, analyse};
 use hanok_simulator::{Execution, Interfaces, Jitter, Options, SimError, Supply, What};
 use hanok_task_model::{ComponentId, Interface, Mode, Model, Nanos};
 
-use super::args::{Length, Release, SimulateArgs, Source};
+use super::args::{Length, Release, Server, SimulateArgs, Source};
 use crate::exit::{Code, Failure, Outcome, failure};
 
 /// How long at most, in periods of the task that comes least often, where nobody says.
@@ -28,7 +28,7 @@ pub fn plan(model: &Model, args: &SimulateArgs) -> Outcome<Plan> {
     let mut options = Options::new(what, horizon);
     options.placement = placement(&analysis);
     options.interfaces = interfaces;
-    options.kind = args.server.into();
+    options.kind = args.server.map(Into::into);
     options.slack = args.slack.into();
     options.events = args.events;
     options.jitter = match args.jitter {
@@ -91,10 +91,31 @@ fn what(model: &Model, args: &SimulateArgs, interfaces: &Interfaces) -> Outcome<
         Source::Worst => {
             let interface = interfaces.get(&id).copied().or(given(model, id));
             let no_interface = || refused(&SimError::NoInterface(name.clone()));
-            Supply::worst(interface.ok_or_else(no_interface)?)
+            worst(model, id, args, interface.ok_or_else(no_interface)?)
         }
     };
     Ok(What::Component(id, supply))
+}
+
+/// The least supply to who begins to have work: a polling server may lose a budget first.
+fn worst(model: &Model, id: ComponentId, args: &SimulateArgs, interface: Interface) -> Supply {
+    let own = model.component(id).map(|component| component.server);
+    let polls = match args.server {
+        Some(server) => server == Server::Polling,
+        None => own == Some(hanok_task_model::Server::Polling),
+    };
+    match Supply::worst(interface) {
+        Supply::Periodic {
+            first,
+            length,
+            period,
+        } if polls => Supply::Periodic {
+            first: first.saturating_add(length),
+            length,
+            period,
+        },
+        supply => supply,
+    }
 }
 
 fn given(model: &Model, id: ComponentId) -> Option<Interface> {

@@ -68,17 +68,33 @@ pub struct Analysis {
 
 /// Analyses `model`; a model that has no meaning is refused with all its faults.
 pub fn analyse(model: &Model) -> Result<Analysis, Vec<ModelError>> {
+    analysed(model, Explain::Yes, &mut Work::new(Work::MODEL))
+}
+
+/// As [`analyse`] with as much as `work` allows, and without looking for what a refusal means and
+/// what would help: for whoever asks about many models.
+pub fn decide(model: &Model, work: &mut Work) -> Result<Analysis, Vec<ModelError>> {
+    analysed(model, Explain::No, work)
+}
+
+/// Whether refusals are explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Explain {
+    Yes,
+    No,
+}
+
+fn analysed(model: &Model, explain: Explain, work: &mut Work) -> Result<Analysis, Vec<ModelError>> {
     model.validate()?;
-    let mut work = Work::new(Work::MODEL);
     let members = model.members();
     let order = model.bottom_up();
     let mut known = Vec::new();
     known.resize_with(model.components.len(), || None);
     let mut refutations = Vec::new();
     for id in &order {
-        let verdict = one(model, *id, &members, &known, &mut work);
-        if let Verdict::Refuted(refused) = &verdict {
-            let found = refute::of_component(model, *id, refused, &mut work);
+        let verdict = one(model, *id, &members, &known, work);
+        if let (Verdict::Refuted(refused), Explain::Yes) = (&verdict, explain) {
+            let found = refute::of_component(model, *id, refused, work);
             refutations.extend(found.ok());
         }
         if let Some(slot) = known.get_mut(id.0 as usize) {
@@ -87,9 +103,9 @@ pub fn analyse(model: &Model) -> Result<Analysis, Vec<ModelError>> {
     }
     let mut pools = Vec::with_capacity(model.pools.len());
     for (id, pool) in (0..).map(PoolId).zip(&model.pools) {
-        let placement = place::pool(model, id, pool, &known, &mut work);
-        if let Placement::Refused(crowded) = &placement {
-            refutations.extend(refute::of_pool(model, crowded, &mut work).ok());
+        let placement = place::pool(model, id, pool, &known, work);
+        if let (Placement::Refused(crowded), Explain::Yes) = (&placement, explain) {
+            refutations.extend(refute::of_pool(model, crowded, work).ok());
         }
         pools.push(placement);
     }

@@ -51,6 +51,10 @@ pub const SLOW_STEPS: &[TestStep] = &[
         name: "sched-trees",
         run: sched_trees,
     },
+    TestStep {
+        name: "sched-kinds",
+        run: sched_kinds,
+    },
 ];
 
 /// How much of a failing program's output is shown.
@@ -140,6 +144,11 @@ fn sched_global(root: &Path) -> Tally {
 /// periodic servers.
 fn sched_trees(root: &Path) -> Tally {
     more_sets(root, "hanok-simulator", "trees")
+}
+
+/// Ten thousand sets of servers of mixed kinds, admitted by a hair by the board's ledger, simulated.
+fn sched_kinds(root: &Path) -> Tally {
+    more_sets(root, "hanok-simulator", "kinds")
 }
 
 /// The tests in `file` of `package`, with ten thousand sets in the place of a sample.

@@ -60,6 +60,12 @@ impl Load {
         matches!(self.member, Member::Component(_))
     }
 
+    /// Whether no deadline is before the next job may come, so that under EDF upon a whole CPU the
+    /// sum of rates decides.
+    pub fn is_implicit(&self) -> bool {
+        self.window() >= self.period
+    }
+
     /// By when after its release a job must be complete at the latest.
     pub fn window(&self) -> i128 {
         self.deadline - self.jitter

@@ -11,7 +11,7 @@
 use crate::compose::{self, Known, Workload};
 use crate::edf::{Miss, Outcome};
 use crate::global;
-use crate::load::{self, Load};
+use crate::load::{self, FRACTION, Load, Rate};
 use crate::supply::Supply;
 use crate::test;
 use crate::work::{Undecided, Work};
@@ -21,7 +21,7 @@ use hanok_task_model::{
 };
 
 /// How many tests of a core a placement may take.
-const TRIES: usize = 20_000;
+const TRIES: usize = 200_000;
 
 /// What is known about the cores of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,13 +161,7 @@ fn partition(
         let theirs = a.load.execution.saturating_mul(b.load.period);
         wishes.then(ours.cmp(&theirs))
     });
-    let mut search = Search {
-        pool,
-        items: &items,
-        chosen: pool.cores.iter().map(|_| Vec::new()).collect(),
-        tries: TRIES,
-        furthest: 0,
-    };
+    let mut search = Search::new(pool, &items);
     if search.run(work)? {
         let chosen = search.chosen;
         return proofs(id, pool, &items, chosen, work).map(Placement::Placed);
@@ -181,12 +175,37 @@ struct Search<'a> {
     pool: &'a Pool,
     items: &'a [Item],
     chosen: Chosen,
+    /// The rate of what each core has.
+    used: Vec<Rate>,
+    /// Whether any of the items wishes for a core.
+    wished: bool,
+    /// Whether a core's rate alone decides: EDF, and no window is shorter than its period (Liu &
+    /// Layland 1973).
+    implicit: bool,
     tries: usize,
     /// The first item that never found a place.
     furthest: usize,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(pool: &'a Pool, items: &'a [Item]) -> Self {
+        let implicit = |item: &Item| item.load.is_implicit();
+        Self {
+            pool,
+            items,
+            chosen: pool.cores.iter().map(|_| Vec::new()).collect(),
+            used: pool
+                .cores
+                .iter()
+                .map(|_| Rate { low: 0, high: 0 })
+                .collect(),
+            wished: items.iter().any(|item| item.core.is_some()),
+            implicit: !pool.policy.is_fixed() && items.iter().all(implicit),
+            tries: TRIES,
+            furthest: 0,
+        }
+    }
+
     /// Whether all found a place; then they are in `chosen`.
     fn run(&mut self, work: &mut Work) -> Result<bool, Undecided> {
         let mut places: Vec<usize> = Vec::new();
@@ -198,6 +217,7 @@ impl Search<'_> {
                     if let Some(chosen) = self.chosen.get_mut(core) {
                         chosen.push(item);
                     }
+                    self.count(item, core, 1);
                     places.push(core);
                     from = 0;
                 }
@@ -209,11 +229,35 @@ impl Search<'_> {
                     if let Some(chosen) = self.chosen.get_mut(core) {
                         chosen.pop();
                     }
+                    self.count(places.len(), core, -1);
                     from = core + 1;
                 }
             }
         }
         Ok(true)
+    }
+
+    /// The rate of `item`, `times` over, comes to that of `core`.
+    fn count(&mut self, item: usize, core: usize, times: i128) {
+        let Some(item) = self.items.get(item) else {
+            return;
+        };
+        let own = load::rate(core::slice::from_ref(&item.load));
+        if let Some(used) = self.used.get_mut(core) {
+            used.low += times * own.low;
+            used.high += times * own.high;
+        }
+    }
+
+    /// Whether `new` fits on the core at `index`, where its rate alone can tell.
+    fn by_rate(&self, index: usize, new: &Item) -> Option<bool> {
+        let own = load::rate(core::slice::from_ref(&new.load));
+        let used = self.used.get(index)?;
+        if used.low.saturating_add(own.low) > 1 << FRACTION {
+            return Some(false);
+        }
+        let fits = used.high.saturating_add(own.high) <= 1 << FRACTION;
+        (fits && self.implicit).then_some(true)
     }
 
     /// The first core from `from` on that still passes with `item`. Of cores that are empty,
@@ -227,26 +271,34 @@ impl Search<'_> {
         let Some(new) = self.items.get(item) else {
             return Ok(None);
         };
-        let wished = self.items.iter().any(|item| item.core.is_some());
         for (index, core) in self.pool.cores.iter().enumerate().skip(from) {
             if new.core.is_some_and(|wish| wish != *core) {
                 continue;
             }
             let empty = |index: usize| self.chosen.get(index).is_some_and(Vec::is_empty);
-            if !wished && empty(index) && (0..index).any(empty) {
+            if !self.wished && empty(index) && (0..index).any(empty) {
                 continue;
             }
             if self.tries == 0 {
                 return Ok(None);
             }
             self.tries -= 1;
+            match self.by_rate(index, new) {
+                Some(true) => return Ok(Some(index)),
+                Some(false) => {
+                    work.spend(1)?;
+                    continue;
+                }
+                None => {}
+            }
             let mut with = self.chosen.get(index).cloned().unwrap_or_default();
             with.push(item);
+            // To write them down, ranked, is a look at each, too.
+            work.spend(with.len())?;
             let workload = workload(self.pool, self.items, &with);
             if compose::kept(&workload, &Supply::cores(1), work) {
                 return Ok(Some(index));
             }
-            work.spend(1)?;
         }
         Ok(None)
     }
@@ -307,13 +359,7 @@ fn crowded(
     work: &mut Work,
 ) -> Result<Crowded, Undecided> {
     let before = items.get(..furthest).unwrap_or_default();
-    let mut search = Search {
-        pool,
-        items: before,
-        chosen: pool.cores.iter().map(|_| Vec::new()).collect(),
-        tries: TRIES,
-        furthest: 0,
-    };
+    let mut search = Search::new(pool, before);
     search.run(work)?;
     let new = items.get(furthest);
     let wish = new.and_then(|item| item.core);

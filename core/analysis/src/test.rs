@@ -19,8 +19,7 @@ pub fn keeps(
     if loads.is_empty() {
         return Ok(Outcome::Kept(Proof::Idle));
     }
-    let implicit = |load: &Load| load.window() >= load.period;
-    if !policy.is_fixed() && supply.is_whole_cpu() && loads.iter().all(implicit) {
+    if !policy.is_fixed() && supply.is_whole_cpu() && loads.iter().all(Load::is_implicit) {
         let whole = edf::compare_rates(loads, Rational::from(1), work)?;
         return Ok(match whole {
             Ordering::Greater => Outcome::Missed(Miss::Rate),

@@ -38,6 +38,11 @@ impl Work {
         Self(steps)
     }
 
+    /// How many are left.
+    pub const fn left(&self) -> u64 {
+        self.0
+    }
+
     /// Takes `steps`, or says that they are not there.
     pub fn spend(&mut self, steps: usize) -> Result<(), Undecided> {
         let left = self.0.checked_sub((steps as u64).max(1));

@@ -271,13 +271,8 @@ fn tree(model: &Model, found: &Admitted) -> String {
             component.home, component.server, component.policy, component.priority
         ));
         for task in model.tasks.iter().filter(|task| task.component == id) {
-            let [t, c, d, j, o] = [
-                task.period,
-                task.execution,
-                task.deadline,
-                task.jitter,
-                task.offset,
-            ];
+            let (t, c, d) = (task.period, task.execution, task.deadline);
+            let (j, o) = (task.jitter, task.offset);
             let priority = task.priority;
             lines.push(format!(
                 "    {c} in {t} by {d}, jitter {j}, from {o}, {priority:?}"

@@ -30,10 +30,13 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths);
-        let text: String = cells
-            .map(|(cell, width)| format!("{cell:<width$}  "))
-            .collect();
+        let mut text = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            text += cell;
+            // A list of thousands of names is wider than a format string can pad to.
+            let rest = width.saturating_sub(cell.chars().count());
+            text.extend(core::iter::repeat_n(' ', rest + 2));
+        }
         text.trim_end().to_owned()
     };
     rows.iter().map(line).collect()

@@ -58,6 +58,10 @@ impl Wanted<'_> {
 
     /// The least budget as a rational.
     pub fn exact(&self, shape: &Shape, work: &mut Work) -> Result<Option<Rational>, Undecided> {
+        // More than a CPU in the long run, whatever the periods' common multiples are.
+        if load::rate(self.loads).low > 1 << FRACTION {
+            return Ok(None);
+        }
         match self.policy.is_fixed() {
             false => least::edf(self.loads, shape, work),
             true => least::fixed(self.loads, shape, work),

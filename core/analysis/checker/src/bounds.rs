@@ -174,30 +174,33 @@ impl Supply {
     }
 
     /// What is supplied within `t` at least: on several CPUs, as many times what one CPU with
-    /// an equal share gives.
+    /// an equal share gives. In whole parts of a common denominator, as fractions that are reduced
+    /// after each step take most of a checker's time.
     pub fn sbf(&self, t: &Z) -> R {
-        let t = &R::from_integer(t.clone());
-        let (period, budget) = (&self.period, &self.budget / &self.cpus);
-        let t = &(t - self.lost());
-        if *t < R::zero() {
-            return R::zero();
-        }
-        let late = &self.deadline - &budget;
+        let cpus = self.cpus.to_integer();
+        let parts = self.period.denom() * self.budget.denom() * self.deadline.denom() * &cpus;
+        let scaled = |time: &R| time.numer() * (&parts / time.denom());
+        let (period, deadline) = (scaled(&self.period), scaled(&self.deadline));
+        let budget = scaled(&self.budget) / &cpus;
+        let t = t * &parts - scaled(&self.lost());
+        let late = &deadline - &budget;
+        let zero = Z::zero();
         let one = match self.aligned {
+            _ if t < zero => zero,
             true => {
-                let whole = (t / period).floor();
-                let begun = t - &whole * period - &late;
-                whole * &budget + begun.max(R::zero()).min(budget)
+                let whole = t.div_floor(&period);
+                let begun = t - &whole * period - late;
+                whole * &budget + begun.max(zero).min(budget)
             }
-            false if *t < late => R::zero(),
+            false if t < late => zero,
             false => {
-                let whole = ((t - &late) / period).floor();
-                let gap = period + &self.deadline - &budget * int(2);
+                let whole = (&t - late).div_floor(&period);
+                let gap = &period + deadline - &budget * Z::from(2);
                 let begun = t - gap - &whole * period;
-                whole * budget + begun.max(R::zero())
+                whole * budget + begun.max(zero)
             }
         };
-        one * &self.cpus
+        R::new_raw(one * cpus, parts)
     }
 
     /// What a polling server may lose at first: its budget, all of it in a piece.

@@ -5,7 +5,7 @@ mod common;
 use common::boards;
 use hanok_system::{Diagnostic, Schedule, load_schedule, parse, parse_schedule};
 use hanok_task_model::{
-    CoreId, Home, Interface, Mode, Nanos, Periods, Plan, Policy, PoolId, Priority, Window,
+    CoreId, Home, Interface, Mode, Nanos, Periods, Plan, Policy, PoolId, Priority, Server, Window,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -242,6 +242,16 @@ fn what_is_wrong_is_named_with_its_line() {
             "window = \"wide\"",
             "24 the value of `window` is not \"period\", \"budget\" or \"longest\"",
         ),
+        (
+            "window = \"longest\"",
+            "server = \"deferrable\"\nwindow = \"longest\"",
+            "21 component inner: this kind of server has its deadline at the end of its period",
+        ),
+        (
+            "window = \"longest\"",
+            "server = \"sporadic\"",
+            "24 the value of `server` is not \"periodic\", \"polling\", \"deferrable\", \"bandwidth\" or \"soft-bandwidth\"",
+        ),
         ("execution", "wcet", "26 `execution` is missing in task"),
         (
             "deadline = \"8ms\"",
@@ -321,6 +331,24 @@ fn a_schedule_without_a_board_has_the_cores_it_names() {
     // A core that is not there, where it is said how many there are.
     let found = read(&text.replacen("budget", "core = 200\nbudget", 1)).unwrap_err();
     assert!(found[0].what.contains("no pool has core 200"), "{found:?}");
+}
+
+/// What becomes of a budget without work, in the words of the description.
+#[test]
+fn the_kind_of_server_is_read() {
+    let kinds = [
+        ("periodic", Server::Periodic),
+        ("polling", Server::Polling),
+        ("deferrable", Server::Deferrable),
+        ("bandwidth", Server::ConstantBandwidth),
+        ("soft-bandwidth", Server::SoftBandwidth),
+    ];
+    for (word, kind) in kinds {
+        let server = format!("server = \"{word}\"");
+        let schedule = read(&GROUPS.replacen("window = \"longest\"", &server, 1)).unwrap();
+        let kinds = schedule.model.components.iter().map(|one| one.server);
+        assert_eq!(kinds.collect::<Vec<_>>(), [Server::Periodic, kind]);
+    }
 }
 
 /// A given budget and the longest deadline with which it does.

@@ -219,7 +219,7 @@ const HORIZON: u64 = 1_500;
 
 #[test]
 fn no_kind_of_server_that_is_admitted_misses() {
-    let mut random = Random(0x5eed_0f_4159);
+    let mut random = Random(0x005e_ed0f_4159);
     let (mut done, mut mixed, mut missed) = (0, 0, Vec::new());
     while done < sets() {
         let Some((case, interfaces)) = near_the_edge(&mut random) else {

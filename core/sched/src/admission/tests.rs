@@ -224,6 +224,22 @@ proptest! {
     }
 }
 
+/// A job that is released late has less time by as much: 4 within 8, held back by up to 4, leaves no
+/// room for 1 within 4 beside it, under either order.
+#[test]
+fn jitter_takes_from_the_time_to_the_deadline() {
+    let of = |execution, jitter| Demand::new(10, execution, 8, jitter, 1);
+    assert_eq!(of(5, 4), Err(Refusal::Hopeless));
+    assert_eq!(of(4, 9), Err(Refusal::Hopeless));
+    for order in [Order::EarliestDeadline, Order::Priority] {
+        for (jitter, fits) in [(0, true), (3, true), (4, false)] {
+            let tasks = [of(4, jitter).unwrap(), Demand::new(10, 1, 4, 0, 0).unwrap()];
+            let found = holds_alone(&Set::new(&tasks), order, &mut Work::new(AMPLE));
+            assert_eq!(found.is_ok(), fits, "{order:?} {jitter}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn a_ledger_lets_in_what_fits_and_keeps_what_it_had() {
     let mut ledger = Ledger::<4, 2>::new(Order::EarliestDeadline);

@@ -168,7 +168,6 @@ struct Admitted {
 
 /// How many steps the analysis of a tree may take.
 const STEPS: u64 = 100_000;
-
 fn admitted(model: &Model) -> Option<Admitted> {
     // What takes longer to decide is not looked at: of these sizes, few do.
     let certificate = decide(model, &mut Work::new(STEPS)).ok()?.certificate()?;

@@ -178,3 +178,17 @@ fn verdict(found: &Found<'_>) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::aligned;
+
+    /// The names of thousands of vCPUs in one cell: a format string's width ends at 65,535.
+    #[test]
+    fn a_cell_may_be_of_any_length() {
+        let rows = [["a", "b"], [&"x".repeat(70_000), "y"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        let lines = aligned(&rows);
+        assert!(lines.iter().all(|line| line.len() == 70_003));
+    }
+}

@@ -269,7 +269,7 @@ impl World {
         let Fixture { vm, machine, .. } = &self.vm;
         match ending {
             Ending::Reset => {
-                vm.life().begin_again();
+                assert!(vm.life().begin_again(), "nobody turns it off");
                 vm.kick_first(machine);
             }
             Ending::Off | Ending::Stopped => vm.end(),

@@ -15,7 +15,7 @@ use crate::{repo, ui};
 
 /// `hanok list`.
 pub fn list(root: &Path) -> Outcome {
-    let runs = door::runs(&repo::target_dir(root)).blame(Code::Usage)?;
+    let runs = door::runs(&repo::target_dir(root));
     if runs.is_empty() {
         ui::line(format_args!("Nothing runs."));
     }
@@ -29,7 +29,7 @@ pub fn list(root: &Path) -> Outcome {
 
 /// `hanok attach`.
 pub fn run(root: &Path, args: &AttachArgs) -> Outcome {
-    let runs = door::runs(&repo::target_dir(root)).blame(Code::Usage)?;
+    let runs = door::runs(&repo::target_dir(root));
     let (running, mut stream) = chosen(args.name.as_deref(), runs).blame(Code::Usage)?;
     let first = place(args.vm.as_deref(), &running).blame(Code::Usage)?;
     stream.write_all(STAY.as_bytes()).blame(Code::Usage)?;

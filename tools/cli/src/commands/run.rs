@@ -31,7 +31,8 @@ use crate::test::form::Form;
 use crate::{cargo, key, repo, ui};
 
 /// What `stats` cannot say of a board on an emulator.
-const UNCOUNTED: &str = "instructions mean nothing here: QEMU counts them with --icount alone";
+const UNCOUNTED: &str =
+    "of instructions nothing is known here: QEMU counts them with --icount alone";
 const OTHERS_COUNTED: &str =
     "with several cores QEMU counts all of them: instructions are right while one is busy";
 

@@ -36,6 +36,8 @@ pub const STAY: &str = "attach\n";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The first line is no longer.
 const HEADER: u64 = 16 << 10;
+/// The folder's name.
+const FOLDER: &str = "hanok-runs";
 /// The end of sockets' names.
 const END: &str = ".sock";
 
@@ -89,9 +91,9 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder `hanok` in `parent`; made where it is not there and is to be.
+    /// The folder for sockets in `parent`; made where it is not there and is to be.
     pub fn open(parent: &Path, make: bool) -> Result<Option<Self>> {
-        let path = parent.join("hanok");
+        let path = parent.join(FOLDER);
         let name = || format!("the folder {} for sockets", path.display());
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // The parent is the user's own choice, or ours: links on the way to it are theirs.
@@ -106,12 +108,12 @@ impl Folder {
             outer => outer.with_context(name)?,
         };
         if make {
-            match mkdirat(&outer, "hanok", Mode::RWXU) {
+            match mkdirat(&outer, FOLDER, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error).with_context(name),
             }
         }
-        let handle = match openat(&outer, "hanok", flags, Mode::empty()) {
+        let handle = match openat(&outer, FOLDER, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             handle => handle.with_context(name)?,
         };
@@ -325,15 +327,16 @@ pub fn of_run(target: &Path, running: &Running) -> Option<Door> {
     None
 }
 
-/// What runs now, and a way to each.
-pub fn runs(target: &Path) -> Result<Vec<(Running, UnixStream)>> {
+/// What runs now, and a way to each. A folder that is not safe to look at is named, and passed over.
+pub fn runs(target: &Path) -> Vec<(Running, UnixStream)> {
     let mut all = Vec::new();
     for place in places(target) {
-        if let Some(folder) = Folder::open(&place, false)? {
-            all.extend(folder.runs());
+        match Folder::open(&place, false) {
+            Ok(folder) => all.extend(folder.iter().flat_map(Folder::runs)),
+            Err(error) => eprintln!("{}", ui::dim(&format!("Not looked at: {error:#}"))),
         }
     }
-    Ok(all)
+    all
 }
 
 #[cfg(test)]

@@ -385,12 +385,16 @@ impl Session {
 
     /// A line that was typed at the prompt: a person has seen it already.
     fn entered(&mut self, line: &str) {
+        let typed = line.trim_start_matches("hanok>").trim();
+        // It was opened and closed.
+        if typed.is_empty() {
+            return;
+        }
         match &self.log_file {
             Some(file) => file.push(format!("{line}\n").as_bytes()),
             None if self.screen.is_raw() => {}
             None => self.screen.say(line),
         }
-        let typed = line.trim_start_matches("hanok> ");
         if let (Some(note), true) = (self.stats, prompt::asks_for_stats(typed, &self.request.vms)) {
             self.say(note);
         }

@@ -50,7 +50,7 @@ fn a_terminal_finds_a_run_and_speaks_with_it() {
     let went = Incoming::Visitor(number, Visit::Went);
     assert_eq!(inbox.next(ALL, None), went);
     drop(door);
-    assert_eq!(fs::read_dir(dir.path().join("hanok")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(dir.path().join(FOLDER)).unwrap().count(), 0);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn nobody_else_comes_in() {
     let dir = tempfile::tempdir().unwrap();
     let door = door(dir.path());
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o777;
-    let folder = dir.path().join("hanok");
+    let folder = dir.path().join(FOLDER);
     assert_eq!(mode(&folder), 0o700);
     assert_eq!(mode(&folder.join(&door.file)), 0o600);
     drop(door);
@@ -73,12 +73,12 @@ fn no_link_is_followed() {
     let (outer, trap) = (dir.path().join("outer"), dir.path().join("trap"));
     fs::create_dir(&outer).unwrap();
     fs::create_dir(&trap).unwrap();
-    symlink(&trap, outer.join("hanok")).unwrap();
+    symlink(&trap, outer.join(FOLDER)).unwrap();
     Folder::open(&outer, true).unwrap_err();
     Folder::open(&outer, false).unwrap_err();
     assert_eq!(fs::read_dir(&trap).unwrap().count(), 0);
     // Nor is one in the place of the socket: it goes, and what it points to stays.
-    let folder = dir.path().join("hanok");
+    let folder = dir.path().join(FOLDER);
     let door = door(dir.path());
     let file = folder.join(&door.file);
     drop(door);
@@ -95,7 +95,7 @@ fn what_a_killed_run_left_behind_goes_and_all_else_stays() {
     let dir = tempfile::tempdir().unwrap();
     let mut alive = door(dir.path());
     alive.listen(&Arc::new(Inbox::default()));
-    let folder = dir.path().join("hanok");
+    let folder = dir.path().join(FOLDER);
     // Nobody listens once the listener is gone; the file stays.
     drop(UnixListener::bind(folder.join("dead-1.sock")).unwrap());
     fs::write(folder.join("file.sock"), "").unwrap();

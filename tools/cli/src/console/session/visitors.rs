@@ -215,3 +215,62 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visitor() -> (Visitor, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let way = ours.try_clone().unwrap();
+        let visitor = Visitor {
+            number: 0,
+            stream: ours,
+            outlet: Outlet::new("x", vec![Box::new(way)], &Arc::default()),
+            speaker: None,
+            lost: 0,
+            said: Demux::framed(),
+            line: Vec::new(),
+        };
+        (visitor, theirs)
+    }
+
+    #[test]
+    fn what_a_terminal_does_not_read_is_left_out_and_told() {
+        let (mut visitor, mut theirs) = visitor();
+        let mut pushed = 0;
+        // More than any socket keeps.
+        while pushed < 64 << 20 {
+            visitor.text(Channel::Vm(0), &[b'x'; 4096]);
+            pushed += 4096;
+        }
+        let lost = visitor.lost;
+        assert!(lost > 32 << 20, "{lost}");
+        // Once it reads, it is told how much, and has the rest.
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            std::io::Read::read_to_end(&mut theirs, &mut all).unwrap();
+            all
+        });
+        while !visitor.outlet.has_room() {
+            std::thread::yield_now();
+        }
+        visitor.text(Channel::Vm(0), b"now");
+        assert_eq!(visitor.lost, 0);
+        assert_eq!(visitor.outlet.end(), 0);
+        visitor.dismiss();
+        let all = reader.join().unwrap();
+        let said =
+            format!("\x10@{lost} bytes were left out here: this terminal did not read them\n");
+        assert!(all.ends_with(format!("{said}\x10Anow").as_bytes()));
+        assert_eq!(all.len() - said.len() - "\x10Anow".len() + lost, pushed + 2);
+    }
+
+    #[test]
+    fn who_comes_sees_whole_lines_and_no_questions() {
+        let kept = |text: &[u8]| former(&text.iter().copied().collect());
+        assert_eq!(kept(b"one\n\x1b[6ntwo"), b"one\ntwo");
+        let long = [&[b'x'; KEPT - 4][..], b"\nend"].concat();
+        assert_eq!(kept(&long), b"end");
+    }
+}

@@ -23,7 +23,13 @@ pub(super) struct Fate {
     refused: Option<String>,
     stopped: Option<String>,
     grace: Option<Instant>,
+    /// Something was said, by the hypervisor or whoever is there before it.
+    heard: bool,
 }
+
+/// What may be the matter with a board that ends without a word.
+const SILENT: &str = "; nothing was heard from the hypervisor, which speaks by a PL011 alone: has the \
+    board another serial port? (`hanok check` tells, docs/port-a-board.md)";
 
 impl Fate {
     pub(super) fn new(poweroff: bool, framed: bool) -> Self {
@@ -36,6 +42,7 @@ impl Fate {
             refused: None,
             stopped: None,
             grace: None,
+            heard: false,
         }
     }
 
@@ -58,6 +65,7 @@ impl Fate {
 
     /// The hypervisor said a line.
     pub(super) fn line(&mut self, line: &str, now: Instant) {
+        self.heard = true;
         if self.of_another {
             return;
         }
@@ -105,10 +113,13 @@ impl Fate {
             None if !self.framed && well => Self::off(awaited),
             None => {
                 let status = status.map_or("unknown".to_owned(), |status| status.to_string());
-                report(
-                    Code::Qemu,
-                    format!("QEMU ended unexpectedly ({status}) {said}"),
-                )
+                // QEMU itself tells why it does not even start.
+                let silent = match self.heard || !self.framed || !said.is_empty() {
+                    true => "",
+                    false => SILENT,
+                };
+                let why = format!("QEMU ended unexpectedly ({status}) {said}{silent}");
+                report(Code::Qemu, why)
             }
         }
     }

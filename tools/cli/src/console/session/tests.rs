@@ -189,6 +189,15 @@ fn a_board_that_takes_no_keys_does_not_hold_the_run_up() {
 }
 
 #[test]
+fn a_board_that_ends_without_a_word_is_no_riddle() {
+    let ended = |board: &str| session(board, Vec::new()).0.why;
+    assert!(ended("true").contains("which speaks by a PL011 alone"));
+    for other in ["echo a word", "echo why >&2; exit 1"] {
+        assert!(!ended(other).contains("PL011"), "{other}");
+    }
+}
+
+#[test]
 fn a_time_out_names_the_vm_and_its_last_line() {
     let board = "printf '\\020Q\\020Aone\\r\\ntwo\\r\\n\\020Bother\\n'; sleep 1000";
     let mut request = flood(vec![Sink::Show, Sink::Show]);

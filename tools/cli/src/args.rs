@@ -34,8 +34,8 @@ pub enum Command {
     #[command(after_help = RUN_HELP)]
     Run(RunArgs),
     /// Go to the console of a system that runs, from another terminal.
-    #[command(after_help = ATTACH_HELP)]
-    Attach(AttachArgs),
+    #[command(after_help = crate::commands::attach::HELP)]
+    Attach(crate::commands::attach::AttachArgs),
     /// List the systems that run.
     #[command(after_help = "Example:\n  hanok list\n\n`hanok boards` lists the boards.")]
     List,
@@ -156,22 +156,6 @@ Exit codes:
      did                                 awaited text came
   10 what is to be written cannot be (no such folder, no permission, a full disk)
   130  interrupted by a signal";
-
-const ATTACH_HELP: &str = "\
-Shows a VM of a system that another `hanok run` of the same person's runs, with the same keys: Ctrl-]
-opens the hypervisor's prompt, where `attach NAME` goes to another VM, and Ctrl-A x goes away; the
-system runs on. Each terminal has a VM of its own that it shows, and a prompt of its own. Without a
-terminal each line of output is marked with its VM, and what is piped in goes to the VM.
-
-Examples:
-  hanok attach
-  hanok attach demo --vm rtos
-  hanok attach demo-4711 </dev/null
-
-Exit codes:
-  0  the run has ended, or Ctrl-A x was typed
-  2  no such system, or VM, runs      130  interrupted by a signal
-  10 the output cannot be written";
 
 const TEST_HELP: &str = "\
 Names are those of --list; the start of a name selects all that start so. The last line is
@@ -403,16 +387,6 @@ pub struct RunArgs {
     /// End without success after this many seconds.
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     pub timeout: Option<f64>,
-}
-
-/// Arguments of `attach`.
-#[derive(Debug, Args)]
-pub struct AttachArgs {
-    /// Which system, where several run: as `hanok list` names it, or its description's name.
-    pub name: Option<String>,
-    /// The VM that is shown at first, instead of the description's first.
-    #[arg(long, value_name = "NAME")]
-    pub vm: Option<String>,
 }
 
 /// Arguments of `test`.

@@ -6,12 +6,39 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
-use crate::args::AttachArgs;
 use crate::console::door::{self, Running, STAY, VERSION};
 use crate::console::session::{self, Input, Request, Sink};
 use crate::exit::{Blame, Code, Outcome};
 use crate::{repo, ui};
+
+/// What `hanok attach --help` ends with.
+pub const HELP: &str = "\
+Shows a VM of a system that another `hanok run` of the same person's runs, with the same keys: Ctrl-]
+opens the hypervisor's prompt, where `attach NAME` goes to another VM, and Ctrl-A x goes away; the
+system runs on. Each terminal has a VM of its own that it shows, and a prompt of its own. Without a
+terminal each line of output is marked with its VM, and what is piped in goes to the VM.
+
+Examples:
+  hanok attach
+  hanok attach demo --vm rtos
+  hanok attach demo-4711 </dev/null
+
+Exit codes:
+  0  the run has ended, or Ctrl-A x was typed
+  2  no such system, or VM, runs      130  interrupted by a signal
+  10 the output cannot be written";
+
+/// Arguments of `attach`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    /// Which system, where several run: as `hanok list` names it, or its description's name.
+    pub name: Option<String>,
+    /// The VM that is shown at first, instead of the description's first.
+    #[arg(long, value_name = "NAME")]
+    pub vm: Option<String>,
+}
 
 /// `hanok list`.
 pub fn list(root: &Path) -> Outcome {

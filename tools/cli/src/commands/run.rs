@@ -31,10 +31,9 @@ use crate::test::form::Form;
 use crate::{cargo, key, repo, ui};
 
 /// What `stats` cannot say of a board on an emulator.
-const UNCOUNTED: &str =
-    "of instructions nothing is known here: QEMU counts them with --icount alone";
+const UNCOUNTED: &str = "no instructions are known here: QEMU counts them with --icount alone";
 const OTHERS_COUNTED: &str =
-    "with several cores QEMU counts all of them: instructions are right while one is busy";
+    "QEMU counts all cores: instructions are right while one alone is busy";
 
 /// A guest booted without the hypervisor where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;

@@ -16,7 +16,7 @@ pub enum Action {
 pub fn help(prompt: bool, visits: bool) -> String {
     let prompt = match prompt {
         true => {
-            "Ctrl-]    the hypervisor's prompt: other VMs' consoles, pause, restart; help lists all\n\
+            "Ctrl-]    Hanok's prompt: other VMs, pause, restart; help lists all\n\
             Ctrl-] Ctrl-]  send Ctrl-] to the guest\n"
         }
         false => "",

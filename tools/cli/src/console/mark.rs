@@ -10,8 +10,9 @@
 /// switched to (ISO 2022, DEC special graphics).
 pub const MARK: &str = "\u{258c}";
 /// Sets colours and character sets back to what a terminal begins with (ECMA-48 SGR, SI; ISO 2022),
-/// so that a guest's own do not change how a line of ours looks.
-pub const FRESH: &str = "\x1b[0m\x0f\x1b(B";
+/// so that a guest's own do not change how a line of ours looks; and empties the rest of the line, so
+/// that nothing that a guest has written there looks like its end (ECMA-48 EL).
+pub const FRESH: &str = "\x1b[0m\x0f\x1b(B\x1b[K";
 /// The last byte of what a guest sees in the mark's place: U+2580, half a block.
 const INSTEAD: u8 = 0x80;
 

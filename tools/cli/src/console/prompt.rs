@@ -122,7 +122,7 @@ pub fn asks_for_stats(line: &str, vms: &[String]) -> bool {
 fn help() -> Vec<String> {
     let words = WORDS.iter().map(ToString::to_string);
     let keys = [
-        "words may be cut short, TAB completes them; cursor keys bring former lines back",
+        "words may be cut short, TAB completes, cursor keys bring lines back",
         "Ctrl-C or an empty line: back to the VM",
     ];
     words.chain(keys.map(str::to_owned)).collect()

@@ -1,3 +1,4 @@
+use super::start::run_at;
 use super::*;
 use crate::console::script::Step;
 use std::path::Path;

@@ -25,9 +25,9 @@ pub(super) struct Case {
 pub(super) const TERMINALS: &[Case] = &[
     Case {
         name: "a person's prompt",
-        // It hears Ctrl-], a whole line, Ctrl-C; and says what it was told.
-        board:
-            "printf '\\020Q\\020Aready\\r\\n'; head -c 3 >/dev/null; printf '\\020@hanok> \\020P'
+        // It asks how large the terminal is, and hears Ctrl-], a whole line, Ctrl-C; and says what it was told.
+        board: "printf '\\020Q\\020A\\033[18t'; head -c 12 >size; printf 'ready\\r\\n'
+            head -c 3 >/dev/null; printf '\\020@hanok> \\020P'
             head -c 5 >line; printf 'list\\nvm a: running\\nhanok> \\020P'; head -c 1 >/dev/null
             printf '\\n\\020Q'; head -c 4 >keys; printf '\\020@end: off\\n'",
         tried: prompt,
@@ -166,6 +166,8 @@ impl Drop for Talk {
 fn prompt(bench: &Bench, file: &str) -> Result<()> {
     let mut run = Talk::at_terminal(bench, &format!("run {file}"))?;
     run.hears("ready")?;
+    let size = bench.read("size")?;
+    ensure!(size == "\u{10}A\x1b[8;24;80t", "{size:?}");
     run.types("\x1däö\r".as_bytes())?;
     run.hears("no command äö")?;
     run.types(b"lit\x1b[Ds\r")?;

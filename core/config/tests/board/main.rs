@@ -3,9 +3,9 @@
 mod express;
 mod trees;
 
-use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};
 use hanok_config::{BoardError, BoardTree, Enable, Gic, PsciMethod, Structure};
-use hanok_types::{Hpa, IntId, Span};
+use hanok_types::{Hpa, IntId};
 use proptest::prelude::*;
 use trees::{Build, flat, node, serial, soc_board, span};
 

@@ -133,11 +133,6 @@ impl Outbox {
         lanes.sum::<usize>() + commands.sum::<usize>() + self.keys.len()
     }
 
-    /// The VM that keys go to while the prompt is closed.
-    pub fn attached(&self) -> usize {
-        self.attached
-    }
-
     /// The board said where keys go.
     pub fn keys_go_to(&mut self, receiver: Receiver) {
         self.awaiting = None;

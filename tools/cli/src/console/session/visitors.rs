@@ -169,6 +169,22 @@ impl Visitor {
         self.outlet.push(&demux::frame(bytes));
     }
 
+    /// One more byte for the prompt; the line, if it ends one. One that is too long is none.
+    fn entered(&mut self, byte: u8) -> Option<String> {
+        if byte != b'\r' {
+            if self.line.len() <= LONGEST {
+                self.line.push(byte);
+            }
+            return None;
+        }
+        let line = std::mem::take(&mut self.line);
+        let whole = line.len() < LONGEST;
+        Some(match whole {
+            true => String::from_utf8_lossy(&line).into_owned(),
+            false => String::new(),
+        })
+    }
+
     /// It is not written to any more, whether it reads or not.
     fn dismiss(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -196,23 +212,20 @@ impl Session {
                 Piece::Text(Channel::Vm(vm), text) => self.outbox.send(vm, &text),
                 Piece::Text(Channel::Log, text) => {
                     for byte in text {
-                        if byte != b'\r' {
-                            // The end of one that is too long is that of none.
-                            visitor.line.push(byte);
-                            visitor.line.truncate(LONGEST);
+                        let Some(line) = visitor.entered(byte) else {
                             continue;
-                        }
-                        let line = String::from_utf8_lossy(&visitor.line).into_owned();
-                        visitor.line.clear();
+                        };
+                        // What is none is answered, too: the other end waits.
+                        self.visitors.asked = true;
                         if let Some(line) = prompt::command(&line, &self.request.vms) {
                             self.outbox.command(line, Instant::now());
-                            self.visitors.asked = true;
                         }
                     }
                 }
                 Piece::KeysGoTo(_) | Piece::Consumed(_) => {}
             }
         }
+        self.visitors.done(&self.outbox);
     }
 }
 
@@ -267,6 +280,19 @@ mod tests {
         let read = all.bytes().filter(|byte| *byte == b'#').count();
         assert_eq!(read + lost, pushed);
         assert!(lost > 32 << 20 && all.ends_with("\x10Anow"), "{lost}");
+    }
+
+    #[test]
+    fn a_line_of_a_terminal_s_is_whole_or_none() {
+        let (mut visitor, _theirs) = visitor();
+        let mut entered = |text: &str| {
+            let lines = text.bytes().filter_map(|byte| visitor.entered(byte));
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(entered("list\rsto"), ["list"]);
+        assert_eq!(entered("p a\r\r"), ["stop a", ""]);
+        let long = format!("list{}\rlist\r", " ".repeat(10 * LONGEST));
+        assert_eq!(entered(&long), ["", "list"]);
     }
 
     #[test]

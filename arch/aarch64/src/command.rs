@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::schedule;
 use crate::unit::VmUnit;
 use hanok_types::{VcpuSet, VmId};
-use hanok_vm::{Command, Ending, Machine, Requests};
+use hanok_vm::{Command, Ending, Machine, Requests, Wish};
 
 /// Carries a command out; what it shows is said by and by, a vCPU's state by its own pCPU.
 pub fn carry_out(command: Command, board: &'static Board) {
@@ -85,22 +85,29 @@ fn pause(unit: &VmUnit, paused: bool, board: &Board) {
 }
 
 fn restart(unit: &'static VmUnit, board: &'static Board) {
-    let name = &unit.vm.config().name;
-    if unit.vm.life().is_loading() {
-        return board.say(format_args!("vm {name} begins already"));
-    }
-    if unit.vm.restart(board) {
-        board.say(format_args!("vm {name}: begins"));
+    match unit.vm.restart(board) {
+        Wish::Deserted => board.say(format_args!("vm {}: begins", unit.vm.config().name)),
+        Wish::Taken => {}
+        Wish::Refused => already(unit, board),
     }
 }
 
 fn stop(unit: &'static VmUnit, board: &'static Board) {
-    if unit.vm.life().is_ended() {
-        return board.say(format_args!("vm {} is off already", unit.vm.config().name));
+    match unit.vm.stop(board) {
+        Wish::Deserted => schedule::carry_out(unit, Ending::Off, board),
+        Wish::Taken => {}
+        Wish::Refused => already(unit, board),
     }
-    if unit.vm.stop(board) {
-        schedule::carry_out(unit, Ending::Off, board);
-    }
+}
+
+/// Nothing came of a wish: the VM is loading, ending, off or stopped.
+fn already(unit: &VmUnit, board: &Board) {
+    let vm = &unit.vm;
+    board.say(format_args!(
+        "vm {} is {} already",
+        vm.config().name,
+        vm.state()
+    ));
 }
 
 /// Asks each vCPU's own pCPU to show it.

@@ -232,15 +232,16 @@ pub fn carry_out(unit: &'static VmUnit, ending: Ending, board: &'static Board) {
     let name = &unit.vm.config().name;
     // What was typed for this life is not for the next.
     board.console.lock().clear_input(unit.vm.id());
-    match ending {
-        Ending::Reset => {
-            board.notice(unit, format_args!("reset"));
-            unit.vm.life().begin_again();
-            unit.vm.kick_first(board);
-            return;
+    if ending == Ending::Reset {
+        board.notice(unit, format_args!("reset"));
+        // It may have been turned off meanwhile.
+        if unit.vm.life().begin_again() {
+            return unit.vm.kick_first(board);
         }
-        Ending::Off => board.say(format_args!("vm {name}: off")),
+    }
+    match ending {
         Ending::Stopped => stopped(unit, board),
+        _ => board.say(format_args!("vm {name}: off")),
     }
     unit.vm.end();
     end_if_over(board);

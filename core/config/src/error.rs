@@ -17,7 +17,7 @@ pub enum TreeError {
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,
     /// Made by another version of the tool.
-    #[error("the system's tree has version {0}, this hypervisor reads version 2")]
+    #[error("the system's tree has version {0}, this hypervisor reads version 3")]
     Version(u32),
     /// A property that must be there.
     #[error("{place}: property {name} is missing")]

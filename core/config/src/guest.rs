@@ -20,6 +20,10 @@ use hanok_types::{GicVersion, IntId, Ipa, Span, platform};
 /// What a guest's tree depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestTree<'a> {
+    /// The VM's name.
+    pub name: &'a str,
+    /// Rows and columns of the terminal at which a person sits, where one does.
+    pub terminal: Option<(u16, u16)>,
     /// Number of vCPUs; vCPU n has affinity 0.0.0.n.
     pub vcpus: usize,
     /// RAM.
@@ -67,6 +71,21 @@ pub struct Written {
 }
 
 impl GuestTree<'_> {
+    /// What QEMU's tree does not have: that this is a VM, for programs which ask
+    /// (`systemd-detect-virt` and others look at this node); and for userlands that want to know,
+    /// which one, and how large the terminal is.
+    fn hypervisor(&self) -> DeviceTreeNode {
+        let node = node("hypervisor")
+            .with("compatible", "hanok,hypervisor")
+            .with("hanok,vm", self.name);
+        match self.terminal {
+            Some((rows, columns)) => {
+                node.with("hanok,terminal", format!("{rows} {columns}").as_str())
+            }
+            None => node,
+        }
+    }
+
     /// Writes it.
     pub fn write(&self) -> Written {
         let bytes = tree(self.root());
@@ -88,7 +107,7 @@ impl GuestTree<'_> {
             .with("#address-cells", 2u32)
             .with("compatible", "linux,dummy-virt")
             .and(psci())
-            .and(hypervisor())
+            .and(self.hypervisor())
             .and(self.memory())
             .and(rtc())
             .and(uart())
@@ -214,12 +233,6 @@ fn psci() -> DeviceTreeNode {
     node("psci")
         .with("method", "hvc")
         .with("compatible", compatible.as_slice())
-}
-
-/// What QEMU's tree does not have: that this is a VM, for programs which ask (`systemd-detect-virt`
-/// and others look at this node).
-fn hypervisor() -> DeviceTreeNode {
-    node("hypervisor").with("compatible", "hanok,hypervisor")
 }
 
 fn uart() -> DeviceTreeNode {

@@ -245,3 +245,19 @@ impl<'a> Reader<'a> {
         Ok(seeds)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_tree_of_another_version_is_told_which_one_is_read() {
+        let text = TreeError::Version(VERSION + 1).to_string();
+        let wanted = std::format!(
+            "has version {}, this hypervisor reads version {VERSION}",
+            VERSION + 1
+        );
+        assert!(text.ends_with(&wanted), "{text}");
+    }
+}

@@ -20,6 +20,8 @@ fn written_with(
     devices: &[GuestDevice<'_>],
 ) -> Written {
     let tree = GuestTree {
+        name: "linux",
+        terminal: Some((50, 132)),
         vcpus: 4,
         memory: Span::new(platform::RAM, 2 << 30).unwrap(),
         bootargs: "console=ttyAMA0",
@@ -115,6 +117,16 @@ fn nothing_is_described_that_is_not_there() {
         "chosen",
     ];
     assert_eq!(names, expected);
+}
+
+#[test]
+fn a_vm_knows_its_name_and_its_terminal() {
+    let ours = written(None);
+    let ours = Fdt::new(&ours.bytes).unwrap();
+    let node = ours.find_node("/hypervisor").unwrap();
+    assert_eq!(value(&node, "compatible"), Some(&b"hanok,hypervisor\0"[..]));
+    assert_eq!(value(&node, "hanok,vm"), Some(&b"linux\0"[..]));
+    assert_eq!(value(&node, "hanok,terminal"), Some(&b"50 132\0"[..]));
 }
 
 #[test]

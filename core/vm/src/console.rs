@@ -33,6 +33,12 @@ pub use command::{Command, Names};
 pub use guest::Buffers;
 pub use multiplexer::{Input, Multiplexer};
 
+/// How a line that is typed at the prompt is understood and completed: for the prompt here, and for
+/// one that a program at the line's other end shows in its place.
+pub mod prompt {
+    pub use super::command::{Candidates, Problem, Request, WORDS, Word, parse};
+}
+
 use hanok_types::VmId;
 
 const HYPERVISOR: u8 = 0x40;

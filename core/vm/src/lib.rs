@@ -44,6 +44,7 @@ mod trng;
 mod vm;
 
 pub use call::{constant_answer, function, yield_answer};
+pub use console::prompt;
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
 pub use debug::DebugControl;

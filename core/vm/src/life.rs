@@ -23,7 +23,8 @@ pub enum Ending {
 pub enum Wish {
     /// Nothing: another one is under way, or there is no life to end.
     Refused,
-    /// The vCPUs that are in the VM leave, and the last one carries it out.
+    /// The vCPUs that are in the VM leave, and the last one carries it out. Or that one is about to
+    /// carry out a reset, and finds in [`Life::begin_again`] that it is to be an end.
     Taken,
     /// Nobody is in the VM, and nobody comes in any more: who asked carries it out.
     Deserted,
@@ -76,41 +77,38 @@ impl Life {
     /// A life is to begin, in a VM that is over or was never begun: its memory is to be
     /// made. `false` where it has one.
     pub fn begin(&self) -> bool {
-        self.step(ENDED, LOADING)
+        let begun = self.turn(ENDED, LOADING);
+        if begun {
+            self.number.fetch_add(1, Ordering::AcqRel);
+        }
+        begun
     }
 
-    /// The next life is to begin; for who left a VM last that resets.
-    pub fn begin_again(&self) {
+    /// The next life is to begin; for who carries a reset out. `false` where somebody turned the VM
+    /// off meanwhile: then its end is to be carried out instead. The life that was to begin counts.
+    #[must_use]
+    pub fn begin_again(&self) -> bool {
         self.number.fetch_add(1, Ordering::AcqRel);
-        self.word.store(LOADING, Ordering::Release);
+        self.turn(RESET, LOADING)
     }
 
     /// The memory is made: vCPUs may come in. `false` where the loading was given up.
     pub fn run(&self) -> bool {
-        let loading = |word: u32| word & STATE == LOADING;
-        self.word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                loading(word).then_some(RUNNING)
-            })
-            .is_ok()
+        self.turn(LOADING, RUNNING)
     }
 
     /// Gives a loading up: the VM is over. `false` where it does not load.
     pub fn give_up(&self) -> bool {
-        self.step(LOADING, ENDED)
+        self.turn(LOADING, ENDED)
     }
 
-    fn step(&self, from: u32, to: u32) -> bool {
-        let stepped = self
-            .word
+    /// From one state to another; `false` where it is not in the first.
+    fn turn(&self, from: u32, to: u32) -> bool {
+        self.word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
                 (word & STATE == from).then_some(word & !STATE | to)
             })
-            .is_ok();
-        if stepped && to == LOADING {
-            self.number.fetch_add(1, Ordering::AcqRel);
-        }
-        stepped
+            .is_ok()
     }
 
     /// Whether it runs: no end asked for.
@@ -132,35 +130,48 @@ impl Life {
             .is_ok()
     }
 
-    /// Asks for the end; the first to ask decides.
+    /// A guest, or what befell it, asks for the end; the first to ask decides.
     pub fn begin_end(&self, ending: Ending) -> Wish {
-        self.ask(ending, |word| word & STATE == RUNNING)
-    }
-
-    /// Asks for the end, also of a VM that is about to begin afresh, while somebody is left
-    /// in it who will see that: a guest that resets in a loop cannot hide in its resets.
-    pub fn insist_on_end(&self, ending: Ending) -> Wish {
-        self.ask(ending, |word| match word & STATE {
-            RUNNING => true,
-            RESET => word & COUNT > 0,
-            _ => false,
-        })
-    }
-
-    fn ask(&self, ending: Ending, may: impl Fn(u32) -> bool) -> Wish {
         let wanted = match ending {
             Ending::Reset => RESET,
             Ending::Off => OFF,
             Ending::Stopped => STOPPED,
         };
+        self.ask(|state, _| (state == RUNNING).then_some(wanted))
+    }
+
+    /// A person wants it off, which overrules a reset and a loading: a guest that resets in a loop
+    /// cannot hide in its resets.
+    pub fn turn_off(&self) -> Wish {
+        self.ask(|state, _| matches!(state, RUNNING | RESET | LOADING).then_some(OFF))
+    }
+
+    /// A person wants a new life, which overrules a power-off that is not carried out yet, and
+    /// nothing that stopped the VM. [`Wish::Deserted`]: it loads.
+    pub fn start_anew(&self) -> Wish {
+        let wish = self.ask(|state, somebody| match (state, somebody) {
+            (RUNNING | OFF, true) | (RESET, _) => Some(RESET),
+            (RUNNING | ENDED, false) => Some(LOADING),
+            _ => None,
+        });
+        if wish == Wish::Deserted {
+            self.number.fetch_add(1, Ordering::AcqRel);
+        }
+        wish
+    }
+
+    /// Goes to the state that `next` makes of the one that it is in, and of whether somebody is in
+    /// the VM.
+    fn ask(&self, next: impl Fn(u32, bool) -> Option<u32>) -> Wish {
         let asked = self
             .word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                may(word).then_some(word & !STATE | wanted)
+                let next = next(word & STATE, word & COUNT > 0)?;
+                Some(word & !STATE | next)
             });
         match asked {
             Err(_) => Wish::Refused,
-            Ok(word) if word & COUNT == 0 => Wish::Deserted,
+            Ok(word) if word & COUNT == 0 && word & STATE != RESET => Wish::Deserted,
             Ok(_) => Wish::Taken,
         }
     }
@@ -218,7 +229,7 @@ mod tests {
         assert!(!life.enter(), "nobody comes in while it ends");
         assert_eq!(life.leave(), (1, Some(Ending::Reset)));
         assert_eq!(life.leave(), (0, Some(Ending::Reset)));
-        life.begin_again();
+        assert!(life.begin_again());
         assert!(life.is_loading() && !life.enter() && life.number() == 2);
         assert!(life.run() && life.is_running() && life.enter());
     }
@@ -232,18 +243,31 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_that_insists_overrules_a_reset() {
+    fn a_wish_that_insists_overrules_a_reset_at_any_moment() {
         let life = running();
         assert!(life.enter());
         assert_eq!(life.begin_end(Ending::Reset), Wish::Taken);
-        assert_eq!(life.insist_on_end(Ending::Off), Wish::Taken);
-        assert_eq!(life.insist_on_end(Ending::Stopped), Wish::Refused);
+        assert_eq!(life.turn_off(), Wish::Taken);
         assert_eq!(life.leave(), (0, Some(Ending::Off)));
         let life = running();
         assert!(life.enter() && life.begin_end(Ending::Reset) == Wish::Taken);
         assert_eq!(life.leave(), (0, Some(Ending::Reset)));
-        let late = life.insist_on_end(Ending::Off);
-        assert_eq!(late, Wish::Refused, "it is being carried out");
+        let late = life.turn_off();
+        assert_eq!(late, Wish::Taken, "who carries the reset out sees it");
+        assert!(!life.begin_again() && !life.is_loading(), "as here");
+        life.end();
+        assert!(life.is_ended() && !life.enter());
+    }
+
+    #[test]
+    fn a_loading_is_turned_off_by_who_asks() {
+        let life = running();
+        assert!(life.enter() && life.begin_end(Ending::Reset) == Wish::Taken);
+        assert_eq!(life.leave(), (0, Some(Ending::Reset)));
+        assert!(life.begin_again());
+        assert_eq!(life.start_anew(), Wish::Refused);
+        assert_eq!(life.turn_off(), Wish::Deserted);
+        assert!(!life.run(), "its memory is of no use any more");
     }
 
     #[test]

@@ -192,30 +192,28 @@ impl Vm {
             && !self.requests(vcpu).any()
     }
 
-    /// A new life, whatever it does now: begins one if it is over, resets it if it runs. It
-    /// does not stay paused. Returns whether nobody was in it, so that it loads already.
-    pub fn restart(&self, machine: &impl Machine) -> bool {
-        self.set_paused(machine, false);
-        let begun = self.life.begin() || {
-            let deserted = self.request_end(machine, Ending::Reset, None);
-            if deserted {
-                self.life.begin_again();
-            }
-            deserted
-        };
-        if begun {
-            *self.stop_reason.lock() = None;
+    /// A new life, whatever it does now: begins one if it is over, resets it if it runs, or is about
+    /// to turn itself off. It does not stay paused. Answers with what came of it;
+    /// [`Wish::Deserted`]: nobody was in it, so that it loads already.
+    pub fn restart(&self, machine: &impl Machine) -> Wish {
+        let wish = self.insist(machine, Life::start_anew);
+        if wish == Wish::Deserted {
             self.kick_first(machine);
         }
-        begun
+        wish
     }
 
-    /// Turns it off, whatever it does now. Returns whether nobody is in the VM, as it still
-    /// loaded or its first vCPU had not come yet: then the caller carries the ending out.
-    pub fn stop(&self, machine: &impl Machine) -> bool {
+    /// Turns it off, whatever it does now. [`Wish::Deserted`]: nobody is in the VM, as it still
+    /// loaded or its first vCPU had not come yet; then the caller carries the ending out.
+    pub fn stop(&self, machine: &impl Machine) -> Wish {
+        self.insist(machine, Life::turn_off)
+    }
+
+    fn insist(&self, machine: &impl Machine, wish: fn(&Life) -> Wish) -> Wish {
         self.set_paused(machine, false);
-        let wish = || self.life.insist_on_end(Ending::Off);
-        self.life.give_up() || self.tell_end(machine, wish(), None)
+        let wish = wish(&self.life);
+        self.tell_end(machine, wish, None);
+        wish
     }
 
     /// Wakes the pCPU of its first vCPU, which loads its memory.

@@ -33,6 +33,12 @@ pub enum Command {
     /// Build a system, boot it on its board (QEMU) and stay at its console.
     #[command(after_help = RUN_HELP)]
     Run(RunArgs),
+    /// Go to the console of a system that runs, from another terminal.
+    #[command(after_help = crate::commands::attach::HELP)]
+    Attach(crate::commands::attach::AttachArgs),
+    /// List the systems that run.
+    #[command(after_help = "Example:\n  hanok list\n\n`hanok boards` lists the boards.")]
+    List,
     /// Check a description: every error with its line, its reason and what mends it.
     #[command(after_help = CHECK_HELP)]
     Check {

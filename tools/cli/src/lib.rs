@@ -77,6 +77,8 @@ fn dispatch(cli: Cli) -> Outcome {
     let root = repo::root().blame(Code::Usage)?;
     match cli.command {
         Command::Run(args) => commands::run::run(&root, &args, cli.yes),
+        Command::Attach(args) => commands::attach::run(&root, &args),
+        Command::List => commands::attach::list(&root),
         Command::Check { file } => commands::check::run(&root, &file, cli.yes),
         Command::Build { file, output, key } => {
             let key = key::of_image(key.build_key, false)?;

@@ -31,10 +31,15 @@ impl Image {
     /// That of `system`, changed by `overrides`.
     pub fn of(root: &Path, system: &Description, overrides: &Overrides) -> Result<Self> {
         let folder = repo::target_dir(root).join("hanok/images");
-        Self::in_folder(folder, &system.path, overrides)
+        Self::in_folder(folder, &system.path, overrides, system.terminal)
     }
 
-    fn in_folder(folder: PathBuf, description: &Path, overrides: &Overrides) -> Result<Self> {
+    fn in_folder(
+        folder: PathBuf,
+        description: &Path,
+        overrides: &Overrides,
+        terminal: Option<(u16, u16)>,
+    ) -> Result<Self> {
         let what = || format!("cannot read the description {}", description.display());
         let place = description.canonicalize().with_context(what)?;
         let mut words = Vec::new();
@@ -50,7 +55,7 @@ impl Image {
             "{stem}-{}-",
             cache::digest(place.as_os_str().as_encoded_bytes())
         );
-        words.extend(format!("\n{overrides:?}").bytes());
+        words.extend(format!("\n{overrides:?} {terminal:?}").bytes());
         let path = folder.join(format!("{family}{}.img", cache::digest(&words)));
         Ok(Self { path, family })
     }
@@ -105,7 +110,8 @@ mod tests {
     fn two_systems_never_share_an_image() {
         let dir = tempfile::tempdir().unwrap();
         let of = |path: &Path, overrides: &Overrides| {
-            let image = Image::in_folder(dir.path().join("images"), path, overrides).unwrap();
+            let images = dir.path().join("images");
+            let image = Image::in_folder(images, path, overrides, None).unwrap();
             image.path
         };
         let none = Overrides::default();
@@ -134,8 +140,9 @@ mod tests {
         let path = description(dir.path(), "x.toml", "0");
         let folder = dir.path().join("images");
         let other = description(&dir.path().join("y"), "x.toml", "0");
-        let image =
-            |path: &Path| Image::in_folder(folder.clone(), path, &Overrides::default()).unwrap();
+        let image = |path: &Path| {
+            Image::in_folder(folder.clone(), path, &Overrides::default(), None).unwrap()
+        };
         let write = |text: &str| {
             fs::write(&path, text).unwrap();
             image(&path).write(text.as_bytes()).unwrap()

@@ -190,6 +190,8 @@ fn devices(tree: &[u8]) {
 fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Written {
     let devices = [GuestDevice { host, given }];
     let tree = GuestTree {
+        name: "a",
+        terminal: None,
         vcpus: 1,
         memory,
         bootargs: "",
@@ -213,6 +215,8 @@ pub fn guest_tree(data: &[u8]) {
     let (bit, cut) = (input.word() as usize, usize::from(input.half()));
     let bootargs = String::from_utf8_lossy(input.0).replace('\0', "");
     let tree = GuestTree {
+        name: "a",
+        terminal: None,
         vcpus,
         memory,
         bootargs: &bootargs,
@@ -300,6 +304,8 @@ fn guest(vcpus: usize) -> Vec<u8> {
     let initramfs = Span::new(Ipa::new(0x4400_0000), 0x12345);
     let bootargs = "console=ttyAMA0";
     GuestTree {
+        name: "a",
+        terminal: None,
         vcpus,
         memory,
         bootargs,

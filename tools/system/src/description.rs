@@ -98,6 +98,9 @@ pub struct Description {
     pub slice: u32,
     /// The VMs.
     pub vms: Vec<Vm>,
+    /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
+    /// not described: who builds for a person says it.
+    pub terminal: Option<(u16, u16)>,
 }
 
 /// Reads and checks the description in `path`, whose board is looked for in `boards_dir`;
@@ -173,6 +176,7 @@ pub(crate) fn system(
         slice: rules::slice(report, slice),
         vms: Vec::new(),
         board,
+        terminal: None,
     };
     rules::names(report, &drafts);
     rules::total(report, description.usable_memory(), &drafts);

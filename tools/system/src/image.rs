@@ -307,6 +307,8 @@ impl<'a> Guest<'a> {
             .map(|(host, given)| GuestDevice { host, given })
             .collect();
         let tree = GuestTree {
+            name: &vm.name,
+            terminal: system.terminal,
             vcpus: vm.cpus.len(),
             memory: layout.memory,
             bootargs: &vm.cmdline,

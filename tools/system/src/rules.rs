@@ -36,6 +36,11 @@ pub(crate) fn count(report: &mut Report, whole: &Range<usize>, drafts: &[Draft])
 pub(crate) fn names(report: &mut Report, drafts: &[Draft]) {
     for (index, draft) in drafts.iter().enumerate() {
         let Some(name) = &draft.name else { continue };
+        if name.value == "hanok" {
+            let what = "a VM is called \"hanok\"";
+            let why = "lines with that name before them are the hypervisor's";
+            report.refuse(&name.span, Words::new(what, why, "give it another name"));
+        }
         let mut earlier = drafts[..index]
             .iter()
             .filter_map(|draft| draft.name.as_ref());

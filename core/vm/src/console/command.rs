@@ -31,7 +31,7 @@ pub enum Command {
 
 /// What a line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub enum Request {
     /// Of the multiplexer: show another VM.
     Attach(VmId),
     /// Of the multiplexer: show the commands.
@@ -50,7 +50,7 @@ enum Takes {
 
 /// A command's word, and what it is for.
 #[derive(Debug)]
-pub(super) struct Word {
+pub struct Word {
     name: &'static str,
     takes: Takes,
     help: &'static str,
@@ -61,7 +61,7 @@ const fn word(name: &'static str, takes: Takes, help: &'static str) -> Word {
 }
 
 /// Every command. (The closures name enum variants inside one another.)
-pub(super) const WORDS: [Word; 10] = {
+pub const WORDS: [Word; 10] = {
     use Request::Command as Do;
     use Takes::{Nothing, PerhapsVm, Vm};
     [
@@ -121,7 +121,7 @@ impl fmt::Display for Word {
 
 /// Why a line is not understood, in words for the person who typed it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Problem<'a> {
+pub enum Problem<'a> {
     /// No command begins so.
     NoCommand(&'a str, Option<&'a str>),
     /// Several do.
@@ -168,7 +168,7 @@ fn split(line: &str) -> (&str, &str) {
 }
 
 /// Understands a line.
-pub(super) fn parse<'a>(line: &'a str, names: &'a Names) -> Result<Request, Problem<'a>> {
+pub fn parse<'a>(line: &'a str, names: &'a Names) -> Result<Request, Problem<'a>> {
     let (typed, rest) = split(line.trim());
     let word = command(typed)?;
     let named = || vm(rest, names);
@@ -256,7 +256,7 @@ fn distance(a: &str, b: &str) -> u8 {
 
 /// The words that a beginning may become.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidates<'a> {
+pub struct Candidates<'a> {
     begun: &'a str,
     /// VMs' names, or else the commands.
     names: Option<&'a Names>,
@@ -273,7 +273,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// Those for the last word of an unfinished line, if there may be any.
-    pub(super) fn of(line: &'a str, names: &'a Names) -> Option<Self> {
+    pub fn of(line: &'a str, names: &'a Names) -> Option<Self> {
         let line = line.trim_start();
         if !line.contains(' ') {
             return Some(Self::commands(line));
@@ -295,7 +295,7 @@ impl<'a> Candidates<'a> {
 
     /// What can be put to the end of the line without a choice, and whether the word is
     /// complete with it. Empty where there is nothing, or a choice.
-    pub(super) fn completion(self) -> (&'a str, bool) {
+    pub fn completion(self) -> (&'a str, bool) {
         let mut all = self.iter();
         let Some(first) = all.next() else {
             return ("", false);
@@ -312,7 +312,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// Whether there is a choice.
-    pub(super) fn are_several(self) -> bool {
+    pub fn are_several(self) -> bool {
         self.iter().nth(1).is_some()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{load, store, write};
 use crate::fake::{ARGUMENT, ENTRY, Fixture};
-use crate::{Action, Ending, Entry, Exit, GuestFault, StopReason, Vcpu, function};
+use crate::{Action, Ending, Entry, Exit, GuestFault, State, StopReason, Vcpu, Vm, Wish, function};
 use hanok_decode::SysReg;
 use hanok_types::{IntId, VcpuId, Width, platform};
 
@@ -21,12 +21,17 @@ fn second_comes_in(vm: &Fixture) {
     vm.come_in(1);
 }
 
+/// Its one vCPU leaves, and it begins anew.
+fn next_life(vm: &Vm) {
+    vm.life().begin_end(Ending::Reset);
+    assert_eq!(vm.life().leave(), (0, Some(Ending::Reset)));
+    assert!(vm.life().begin_again() && vm.begin());
+}
+
 #[test]
 fn a_life_begins_with_the_first_vcpu_alone() {
     let vm = Fixture::new(2);
-    vm.vm.life().leave();
-    vm.vm.life().begin_again();
-    assert!(vm.vm.begin());
+    next_life(&vm.vm);
     let entry = Entry {
         pc: ENTRY,
         argument: ARGUMENT,
@@ -52,8 +57,7 @@ fn a_reset_ends_the_former_life_s_interrupts() {
     );
     assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Reset)));
 
-    vm.vm.life().begin_again();
-    assert!(vm.vm.begin());
+    assert!(vm.vm.life().begin_again() && vm.vm.begin());
     vm.vcpus[0] = Vcpu::new(VcpuId::new(0));
     vm.come_in(0);
     let gic = vm.vm.gic.lock();
@@ -80,9 +84,7 @@ fn a_virtual_timer_of_the_former_life_is_released() {
     } = &mut vm;
     inner.take_back_interrupts(machine, VcpuId::new(0), &mut lists[0]);
     assert!(lists[0].lr.iter().all(|lr| *lr == 0));
-    inner.life().leave();
-    inner.life().begin_again();
-    assert!(inner.begin());
+    next_life(inner);
     vm.come_in(0);
     vm.vm.requests(VcpuId::new(0)).ask_interrupts();
     vm.guest(0).refresh();
@@ -108,9 +110,7 @@ fn the_end_of_an_absent_vcpu_leaves_its_pcpu_s_timer_alone() {
     assert!(!inner.holds_virtual_timer(id));
     assert_eq!(machine.deactivated.borrow()[..], []);
     // Nor is it deactivated in its next life.
-    inner.life().leave();
-    inner.life().begin_again();
-    assert!(inner.begin());
+    next_life(inner);
     vm.come_in(0);
     vm.vm.requests(id).ask_interrupts();
     vm.guest(0).refresh();
@@ -184,8 +184,7 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
     assert_eq!(vm.call(0, [function::CPU_ON.into(), 1, ENTRY, 0]).0, 0);
     assert!(!vm.vm.life().enter());
     vm.vm.life().leave();
-    vm.vm.life().begin_again();
-    assert!(vm.vm.begin());
+    assert!(vm.vm.life().begin_again() && vm.vm.begin());
     assert!(
         vm.vm.power(SECOND).is_off(),
         "the new life knows nothing of it"
@@ -195,38 +194,140 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
 /// A life has begun, and its first vCPU's pCPU has not looked yet.
 fn nobody_came_yet() -> Fixture {
     let vm = Fixture::new(1);
-    vm.vm.life().leave();
-    vm.vm.life().begin_again();
-    assert!(vm.vm.begin());
+    next_life(&vm.vm);
     vm
 }
 
 #[test]
 fn a_vm_is_stopped_before_its_first_vcpu_came() {
     let vm = nobody_came_yet();
-    assert!(
-        vm.vm.stop(&vm.machine),
+    let wish = vm.vm.stop(&vm.machine);
+    assert_eq!(
+        wish,
+        Wish::Deserted,
         "the caller carries it out, as nobody else does"
     );
     assert!(!vm.vm.life().enter());
     vm.vm.life().end();
-    assert!(vm.vm.restart(&vm.machine) && vm.vm.life().is_loading());
+    assert_eq!(vm.vm.restart(&vm.machine), Wish::Deserted);
+    assert!(vm.vm.life().is_loading());
 }
 
 #[test]
 fn a_vm_is_restarted_before_its_first_vcpu_came() {
     let vm = nobody_came_yet();
     let number = vm.vm.life().number();
-    assert!(vm.vm.restart(&vm.machine));
+    assert_eq!(vm.vm.restart(&vm.machine), Wish::Deserted);
     assert!(vm.vm.life().is_loading());
     assert_eq!(vm.vm.life().number(), number + 1);
     assert_eq!(vm.machine.kicked(), [0]);
+}
+
+/// Who may want what of a VM that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    /// The guest resets.
+    Reset,
+    /// The guest powers off.
+    Off,
+    /// It is stopped for what it did.
+    Fault,
+    /// A person at the prompt turns it off.
+    Stop,
+    /// A person at the prompt restarts it.
+    Restart,
+}
+
+use Want::{Fault, Off, Reset, Restart, Stop};
+const WANTS: [Want; 5] = [Reset, Off, Fault, Stop, Restart];
+
+impl Want {
+    fn of(self, vm: &Fixture) -> Option<Wish> {
+        let end = |ending, reason| {
+            vm.vm.request_end(&vm.machine, ending, reason);
+            None
+        };
+        match self {
+            Reset => end(Ending::Reset, None),
+            Off => end(Ending::Off, None),
+            Fault => end(Ending::Stopped, Some(StopReason::AllOff)),
+            Stop => Some(vm.vm.stop(&vm.machine)),
+            Restart => Some(vm.vm.restart(&vm.machine)),
+        }
+    }
+}
+
+/// What the last vCPU's pCPU does once it knows the ending.
+fn carried_out(vm: &Fixture, ending: Ending) -> State {
+    if ending != Ending::Reset || !vm.vm.life().begin_again() {
+        vm.vm.end();
+    }
+    vm.vm.state()
+}
+
+#[test]
+fn of_two_wishes_for_an_end_the_right_one_counts_in_either_order() {
+    for first in WANTS {
+        for second in WANTS {
+            let vm = Fixture::new(1);
+            first.of(&vm);
+            let wish = second.of(&vm);
+            let wanted = match (first, second) {
+                // What it did is not forgotten.
+                (Fault, _) => State::Stopped,
+                // A person's last word.
+                (_, Stop) | (Stop, Reset | Off | Fault) => State::Off,
+                (_, Restart) | (Restart, _) => State::Loading,
+                // Among the guest's own the first counts.
+                (Reset, _) => State::Loading,
+                (Off, _) => State::Off,
+            };
+            let (left, ending) = vm.vm.life().leave();
+            assert_eq!(left, 0);
+            let state = carried_out(&vm, ending.unwrap());
+            assert_eq!(state, wanted, "{first:?}, then {second:?}");
+            // A person is told where nothing came of the wish.
+            let nothing = matches!(
+                (first, second),
+                (Fault | Off | Stop, Stop) | (Fault, Restart)
+            );
+            let refused = wish.map(|wish| wish == Wish::Refused);
+            let person = matches!(second, Stop | Restart);
+            assert_eq!(
+                refused,
+                person.then_some(nothing),
+                "{first:?}, then {second:?}"
+            );
+        }
+    }
+}
+
+/// The last vCPU has left, and its pCPU has not carried the ending out yet.
+#[test]
+fn a_wish_that_meets_an_ending_half_carried_out_is_kept_or_refused() {
+    for first in WANTS {
+        for second in [Stop, Restart] {
+            let vm = Fixture::new(1);
+            first.of(&vm);
+            let (_, ending) = vm.vm.life().leave();
+            let wish = second.of(&vm).unwrap();
+            let (wanted, told) = match (first, second) {
+                (Reset | Restart, Stop) => (State::Off, Wish::Taken),
+                (Reset | Restart, _) => (State::Loading, Wish::Taken),
+                (Fault, _) => (State::Stopped, Wish::Refused),
+                (Off | Stop, _) => (State::Off, Wish::Refused),
+            };
+            assert_eq!(wish, told, "{first:?}, then {second:?}");
+            let state = carried_out(&vm, ending.unwrap());
+            assert_eq!(state, wanted, "{first:?}, then {second:?}");
+        }
+    }
 }
 
 #[test]
 fn a_vm_that_resets_is_stopped_all_the_same() {
     let mut vm = Fixture::new(1);
     vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]);
-    assert!(!vm.vm.stop(&vm.machine), "its vCPU is in it");
+    assert_eq!(vm.vm.stop(&vm.machine), Wish::Taken, "its vCPU is in it");
     assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Off)));
 }

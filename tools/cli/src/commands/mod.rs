@@ -1,5 +1,6 @@
 //! The shorter subcommands.
 
+pub mod attach;
 pub mod check;
 pub mod previrt;
 pub mod run;

@@ -16,8 +16,10 @@ use crate::artifacts::Store;
 use crate::artifacts::kernel::KernelSpec;
 use crate::artifacts::qemu;
 use crate::board::{self, Ready, Start};
+use crate::console::door::{self, Running};
 use crate::console::script::{self, Step};
-use crate::console::session::{self, Input, Request, Sink};
+use crate::console::session::{self, Extras, Input, Request, Sink};
+use crate::console::terminal;
 use crate::console::watch;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::machine::{self, Native};
@@ -27,6 +29,11 @@ use crate::run_image::{Image, Kept};
 use crate::system::{self, Resolved};
 use crate::test::form::Form;
 use crate::{cargo, key, repo, ui};
+
+/// What `stats` cannot say of a board on an emulator.
+const UNCOUNTED: &str = "no instructions are known here: QEMU counts them with --icount alone";
+const OTHERS_COUNTED: &str =
+    "QEMU counts all cores: instructions are right while one alone is busy";
 
 /// A guest booted without the hypervisor where no description says otherwise.
 const NATIVE_MEMORY: u64 = 512 << 20;
@@ -39,8 +46,8 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     let steps = read_script(args.script.as_deref()).blame(Code::Usage)?;
     let timeout = timeout(args.timeout).blame(Code::Usage)?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let (mut ready, _kept) = match args.native {
-        true => (native(root, args, &store)?, None),
+    let (mut ready, cores, _kept) = match args.native {
+        true => (native(root, args, &store)?, 1, None),
         false => virtual_board(root, args, &store)?,
     };
     machine::extras(&mut ready.command, &args.qemu_arg, args.gdb);
@@ -55,14 +62,33 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         ));
     }
     announce(root, args, &ready);
+    let extras = extras(root, args, &ready, cores);
     let request = request(args, ready, steps, timeout).blame(Code::Output)?;
-    let report = session::run(request)?;
+    let report = session::run_with(request, extras)?;
     let name = match report.code {
         Code::Success => "hanok:".to_owned(),
         _ => ui::red("hanok:"),
     };
     ui::last_word(format!("{name} {}", report.why));
     Ok(report.code)
+}
+
+/// What a person's run has: a way in for other terminals, and what is known of its figures.
+fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
+    let stats = match args.icount {
+        false => Some(UNCOUNTED),
+        true => (cores > 1).then_some(OTHERS_COUNTED),
+    };
+    let system = args.file.file_stem().unwrap_or_default();
+    let running = Running::new(&system.to_string_lossy(), &ready.vms);
+    Extras {
+        door: match ready.framed {
+            true => door::of_run(&repo::target_dir(root), &running),
+            false => None,
+        },
+        stats: stats.filter(|_| ready.framed),
+        first: 0,
+    }
 }
 
 fn read_script(path: Option<&Path>) -> Result<Vec<Step>> {
@@ -114,15 +140,20 @@ fn welcome(vms: &[String], framed: bool) -> String {
     }
 }
 
-/// The board, and what keeps its image as it is meanwhile.
-fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<(Ready, Option<Kept>)> {
+/// The board, how many cores it has, and what keeps its image as it is meanwhile.
+fn virtual_board(
+    root: &Path,
+    args: &RunArgs,
+    store: &Store,
+) -> Outcome<(Ready, u64, Option<Kept>)> {
     let overrides = Overrides {
         cpu: args.cpu.clone(),
         cores: args.cores,
         memory: args.memory,
         ..Overrides::default()
     };
-    let system = system::load(root, &find(root, &args.file), &overrides)?;
+    let mut system = system::load(root, &find(root, &args.file), &overrides)?;
+    system.terminal = terminal_of_person(args);
     check_consoles(args, &board::names(&system)).blame(Code::Usage)?;
     machine::check_words(&args.append).blame(Code::Usage)?;
     check_outputs(args, system::inputs(root, &system))?;
@@ -135,7 +166,11 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<(Ready, 
     let image = Image::of(root, &system, &overrides).blame(Code::Usage)?;
     if args.dry_run {
         let tools = start.tools_if_there(store, &system)?;
-        return Ok((tools.ready(&system, image.path(), &start), None));
+        return Ok((
+            tools.ready(&system, image.path(), &start),
+            system.cores,
+            None,
+        ));
     }
     let tools = start.tools(store, &system)?;
     let tree = board::tree(store, &system)?;
@@ -144,7 +179,14 @@ fn virtual_board(root: &Path, args: &RunArgs, store: &Store) -> Outcome<(Ready, 
     let bytes = system::build(root, &system, &resolved, tree.as_deref(), &key)?;
     system::tell_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
-    Ok((tools.ready(&system, image.path(), &start), Some(kept)))
+    let ready = tools.ready(&system, image.path(), &start);
+    Ok((ready, system.cores, Some(kept)))
+}
+
+/// How large the terminal is at which somebody types.
+fn terminal_of_person(args: &RunArgs) -> Option<(u16, u16)> {
+    let person = args.script.is_none() && std::io::stdin().is_terminal();
+    (person && std::io::stdout().is_terminal()).then(terminal::size)
 }
 
 /// That what is to be written is no input, and can be.

@@ -119,6 +119,15 @@ pub fn keys(inbox: &Arc<Inbox>) {
     thread::spawn(move || pump(std::io::stdin(), |bytes| inbox.keys(bytes)));
 }
 
+/// Carries what another `hanok run` says, as if it were a board.
+pub fn run(from: impl Read + Send + 'static, inbox: &Arc<Inbox>) {
+    let inbox = Arc::clone(inbox);
+    thread::spawn(move || {
+        pump(from, |bytes| inbox.board(bytes));
+        inbox.board_ended();
+    });
+}
+
 fn pump(mut from: impl Read, bring: impl Fn(&[u8]) -> Result<(), Gone>) {
     let mut buffer = [0; 4096];
     loop {

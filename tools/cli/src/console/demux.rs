@@ -120,10 +120,26 @@ pub fn frame(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(double).collect()
 }
 
+/// What says that keys go to this one.
+pub fn keys_go_to(receiver: Receiver) -> [u8; 2] {
+    match receiver {
+        Receiver::Prompt => [DLE, KEYS_TO_PROMPT],
+        Receiver::Vm(vm) => [DLE, select(vm)[1] + (KEYS_TO_VM - FIRST_VM)],
+    }
+}
+
+/// What makes this one the speaker of all that follows.
+pub fn of(channel: Channel) -> [u8; 2] {
+    match channel {
+        Channel::Log => [DLE, LOG],
+        Channel::Vm(vm) => select(vm),
+    }
+}
+
 /// What makes `vm` the receiver of all that follows.
 pub fn select(vm: usize) -> [u8; 2] {
     let vm = u8::try_from(vm).unwrap_or(u8::MAX);
-    [DLE, FIRST_VM.saturating_add(vm)]
+    [DLE, FIRST_VM.saturating_add(vm).min(KEYS_TO_PROMPT - 1)]
 }
 
 #[cfg(test)]

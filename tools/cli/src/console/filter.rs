@@ -5,7 +5,8 @@
 //! writes the clipboard, the title or a printer, and some stays behind after the run. So only
 //! what is known to do no harm goes through: text, colours, the cursor's moves, and what
 //! full-screen programs need. A person at a raw terminal gets these programs' modes, which
-//! [`Modes`] knows how to undo, and answers go to the guest, which asked; elsewhere neither.
+//! [`Modes`] knows how to undo, and answers go to the guest, which asked; elsewhere neither. Where
+//! text is shown as lines, text alone goes through.
 //!
 //! The names and numbers are those of ECMA-48 and of xterm's "Control Sequences". The terminal
 //! is taken to speak UTF-8; a C1 control is treated as its form with ESC.
@@ -62,6 +63,7 @@ impl Filter {
 
     fn text(&mut self, byte: u8, modes: &mut Modes, out: &mut Vec<u8>) {
         match byte {
+            0x00..=0x08 | 0x0b | 0x0c | 0x0e..=0x1a | 0x1c..=0x1f if modes.is_lines() => {}
             ESC => self.begin(Within::Escape, byte),
             0x0e | 0x0f => {
                 modes.charset();
@@ -165,6 +167,9 @@ fn unreadable(out: &mut Vec<u8>) {
 }
 
 fn finish_escape(sequence: &[u8], modes: &mut Modes, out: &mut Vec<u8>) {
+    if modes.is_lines() {
+        return;
+    }
     let passes = match sequence {
         // Save and restore the cursor; line feeds; one character of another set.
         [_, b'7' | b'8' | b'D' | b'E' | b'M' | b'N' | b'O'] => true,
@@ -189,6 +194,9 @@ fn finish_escape(sequence: &[u8], modes: &mut Modes, out: &mut Vec<u8>) {
 
 /// A control sequence with these parameter and intermediate bytes.
 fn finish_control(between: &[u8], last: u8, modes: &mut Modes, out: &mut Vec<u8>) {
+    if modes.is_lines() {
+        return;
+    }
     let plain = between
         .iter()
         .all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'));
@@ -215,6 +223,9 @@ fn finish_control(between: &[u8], last: u8, modes: &mut Modes, out: &mut Vec<u8>
         ([b'?', b'0'..=b'2'] | b"?", b'J' | b'K') => true,
         // What is answered: where the cursor is, that all is well, what the terminal is.
         (b"5" | b"6", b'n') | (b"" | b"0", b'c') => modes.answer(),
+        // How large the text area is, which the terminal itself is not asked: where the window is on
+        // the screen, and what it is called, are reports of the same kind.
+        (b"18", b't') => modes.ask_size(),
         ([b' '] | [b'0'..=b'6', b' '], b'q') => modes.shape(),
         _ => false,
     };
@@ -306,6 +317,13 @@ mod tests {
         assert_eq!(for_person(text.as_bytes()), text);
         assert_eq!(for_onlooker(text.as_bytes()), "\x1b[1;24r");
         assert_eq!(for_person(b"\x1b[?25;9999;1000h"), "\x1b[?25;1000h");
+    }
+
+    #[test]
+    fn in_lines_nothing_moves_away_from_the_line() {
+        let text = "a\tb\x08\x08\x1b[2Ac\x1b[31md\x1b[H\x0b\x0c\x1b7e\x1bM\x0e\x07 ü\r\n";
+        let seen = shown(text.as_bytes(), &mut Modes::of_lines());
+        assert_eq!(seen, "a\tbcde ü\r\n");
     }
 
     #[test]

@@ -12,7 +12,9 @@ use std::time::Instant;
 const ROOM: usize = 64 << 10;
 /// Bytes that are given out at a time: so many at most are decided on before signals and time
 /// are looked at again.
-const PIECE: usize = 4096;
+pub const PIECE: usize = 4096;
+/// What of terminals that are attached may wait: so many times a piece at most.
+const VISITS: usize = 16;
 
 /// What came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +25,25 @@ pub enum Incoming {
     Keys(Vec<u8>),
     /// What the board says.
     Board(Vec<u8>),
+    /// Of a terminal that is attached, by its number.
+    Visitor(usize, Visit),
     /// An outlet has room again, or failed.
     Outlet,
     /// The board's line is closed, and all that it said was given out.
     Closed,
     /// Nothing came in time.
     Nothing,
+}
+
+/// What a terminal that is attached does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// It is there.
+    Came,
+    /// It sends this.
+    Said(Vec<u8>),
+    /// It went.
+    Went,
 }
 
 /// What the loop can take now besides signals.
@@ -38,6 +53,8 @@ pub struct Takes {
     pub keys: bool,
     /// What the board says.
     pub board: bool,
+    /// What terminals that are attached send.
+    pub visitors: bool,
 }
 
 /// Nobody takes anything any more.
@@ -49,6 +66,7 @@ struct State {
     signal: Option<i32>,
     keys: VecDeque<u8>,
     board: VecDeque<u8>,
+    visitors: VecDeque<(usize, Visit)>,
     outlet: bool,
     board_ended: bool,
     gone: bool,
@@ -85,6 +103,21 @@ impl Inbox {
             return Err(Gone);
         }
         queue(&mut state).extend(bytes);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Brings what a terminal that is attached does; waits for room. Who sends much waits for the
+    /// others, and they for him.
+    pub fn visitor(&self, number: usize, visit: Visit) -> Result<(), Gone> {
+        let mut state = self.lock();
+        while state.visitors.len() >= VISITS && !state.gone {
+            state = wait(&self.changed, state);
+        }
+        if state.gone {
+            return Err(Gone);
+        }
+        state.visitors.push_back((number, visit));
         self.changed.notify_all();
         Ok(())
     }
@@ -157,6 +190,11 @@ impl State {
         if takes.keys && !self.keys.is_empty() {
             return Some(Incoming::Keys(piece(&mut self.keys)));
         }
+        if takes.visitors
+            && let Some((number, visit)) = self.visitors.pop_front()
+        {
+            return Some(Incoming::Visitor(number, visit));
+        }
         if takes.board && !self.board.is_empty() {
             return Some(Incoming::Board(piece(&mut self.board)));
         }
@@ -180,10 +218,12 @@ mod tests {
     const ALL: Takes = Takes {
         keys: true,
         board: true,
+        visitors: true,
     };
     const NO_BOARD: Takes = Takes {
         keys: true,
         board: false,
+        visitors: false,
     };
 
     #[test]
@@ -193,12 +233,15 @@ mod tests {
         inbox.keys(b"key").unwrap();
         inbox.signal(15).unwrap();
         inbox.board_ended();
+        inbox.visitor(3, Visit::Came).unwrap();
         assert_eq!(inbox.next(ALL, None), Incoming::Signal(15));
         assert_eq!(inbox.next(ALL, None), Incoming::Keys(b"key".to_vec()));
         let now = Some(Instant::now());
         assert_eq!(inbox.next(NO_BOARD, now), Incoming::Nothing);
         inbox.signal(2).unwrap();
         assert_eq!(inbox.next(NO_BOARD, None), Incoming::Signal(2));
+        let came = Incoming::Visitor(3, Visit::Came);
+        assert_eq!(inbox.next(ALL, None), came);
         assert_eq!(inbox.next(ALL, None), Incoming::Board(b"text".to_vec()));
         assert_eq!(inbox.next(ALL, None), Incoming::Closed);
     }

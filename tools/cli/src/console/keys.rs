@@ -12,24 +12,25 @@ pub enum Action {
     Help,
 }
 
-/// What `Ctrl-A h` shows.
-pub fn help(prompt: bool) -> &'static str {
-    match prompt {
+/// What `Ctrl-A h` shows: with a hypervisor's `prompt`, and where the run is another's (`visits`).
+pub fn help(prompt: bool, visits: bool) -> String {
+    let prompt = match prompt {
         true => {
-            "Ctrl-]    the hypervisor's prompt: other VMs' consoles, pause, restart; help lists all\n\
-            Ctrl-] Ctrl-]  send Ctrl-] to the guest\n\
-            Ctrl-A x  end the run\n\
-            Ctrl-A h  this help\n\
-            Ctrl-A Ctrl-A  send Ctrl-A to the guest\n\
-            All other keys, Ctrl-C too, go to the guest."
+            "Ctrl-]    Hanok's prompt: other VMs, pause, restart; help lists all\n\
+            Ctrl-] Ctrl-]  send Ctrl-] to the guest\n"
         }
-        false => {
-            "Ctrl-A x  end the run\n\
-            Ctrl-A h  this help\n\
-            Ctrl-A Ctrl-A  send Ctrl-A to the guest\n\
-            All other keys, Ctrl-C too, go to the guest."
-        }
-    }
+        false => "",
+    };
+    let end = match visits {
+        true => "go away: the run goes on",
+        false => "end the run",
+    };
+    format!(
+        "{prompt}Ctrl-A x  {end}\n\
+        Ctrl-A h  this help\n\
+        Ctrl-A Ctrl-A  send Ctrl-A to the guest\n\
+        All other keys, Ctrl-C too, go to the guest."
+    )
 }
 
 const CTRL_A: u8 = 0x01;

@@ -6,14 +6,13 @@
 //! cursor and no second guest can put one together. What a guest can still do is to write over a line
 //! that is on the screen already; the log (`--log FILE`) has every line as it was said.
 
-use super::log::PROMPT;
-
 /// The mark: U+258C, a bar at the left. No terminal has it among the characters that ASCII can be
 /// switched to (ISO 2022, DEC special graphics).
 pub const MARK: &str = "\u{258c}";
 /// Sets colours and character sets back to what a terminal begins with (ECMA-48 SGR, SI; ISO 2022),
-/// so that a guest's own do not change how a line of ours looks.
-pub const FRESH: &str = "\x1b[0m\x0f\x1b(B";
+/// so that a guest's own do not change how a line of ours looks; and empties the rest of the line, so
+/// that nothing that a guest has written there looks like its end (ECMA-48 EL).
+pub const FRESH: &str = "\x1b[0m\x0f\x1b(B\x1b[K";
 /// The last byte of what a guest sees in the mark's place: U+2580, half a block.
 const INSTEAD: u8 = 0x80;
 
@@ -39,22 +38,6 @@ impl Unmarked {
         self.begun = (self.begun + 1) % mark.len();
         if self.begun == 0 { INSTEAD } else { byte }
     }
-}
-
-/// What empties the prompt's line, after which the prompt is shown again.
-const ERASE: &[u8] = b"\r\x1b[K";
-
-/// The prompt's text with the mark before each prompt in it.
-pub fn prompt(bytes: &[u8]) -> Vec<u8> {
-    let mut marked = Vec::with_capacity(bytes.len() + MARK.len());
-    for (at, byte) in bytes.iter().enumerate() {
-        let begins = at == 0 || bytes[..at].ends_with(ERASE);
-        if begins && bytes[at..].starts_with(PROMPT) {
-            marked.extend(MARK.as_bytes());
-        }
-        marked.push(*byte);
-    }
-    marked
 }
 
 #[cfg(test)]
@@ -96,12 +79,5 @@ mod tests {
         assert_eq!(unmarked(&[text]), text);
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(unmarked(&[&all]), all);
-    }
-
-    #[test]
-    fn each_prompt_is_marked() {
-        let marked = prompt(b"hanok> hanok> \r\x1b[Khanok> l");
-        let wanted = format!("{MARK}hanok> hanok> \r\x1b[K{MARK}hanok> l");
-        assert_eq!(String::from_utf8(marked).unwrap(), wanted);
     }
 }

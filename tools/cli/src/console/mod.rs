@@ -3,17 +3,22 @@
 
 pub mod carry;
 pub mod demux;
+pub mod door;
 pub mod filter;
 pub mod inbox;
 pub mod keys;
+pub mod last_line;
 pub mod log;
 pub mod mark;
+pub mod marked;
 pub mod modes;
 pub mod outbox;
 pub mod outlet;
+pub mod prompt;
 pub mod request;
 pub mod screen;
 pub mod script;
 pub mod session;
 pub mod terminal;
+pub mod typing;
 pub mod watch;

@@ -58,10 +58,14 @@ impl Change {
 pub struct Modes {
     /// A person types there, whose keys go to the guest.
     person: bool,
+    /// It shows lines, each with its mark, which nothing may move away from.
+    lines: bool,
     /// Private modes that are not as terminals begin.
     private: BTreeSet<u16>,
     changes: BTreeSet<Change>,
     asked: bool,
+    /// The guest asked how large the terminal is, and got no answer yet.
+    size_is_asked: bool,
 }
 
 impl Modes {
@@ -73,9 +77,34 @@ impl Modes {
         }
     }
 
+    /// Of lines that are read one after the other, perhaps out of a file: there are no moves and
+    /// no colours.
+    pub fn of_lines() -> Self {
+        Self {
+            lines: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is text alone.
+    pub(super) fn is_lines(&self) -> bool {
+        self.lines
+    }
+
     /// Whether the guest asked the terminal something, so that an answer may still come.
     pub fn asked(&self) -> bool {
         self.asked
+    }
+
+    /// Whether the guest asked how large the terminal is, since this was called last: who shows it
+    /// to a person answers.
+    pub fn size_was_asked(&mut self) -> bool {
+        std::mem::take(&mut self.size_is_asked)
+    }
+
+    pub(super) fn ask_size(&mut self) -> bool {
+        self.size_is_asked = self.person;
+        false
     }
 
     /// What brings the terminal back; it is as it was then.

@@ -5,6 +5,12 @@
 //! dropped. So what it has no room for waits here, each VM's for itself. Where a key goes,
 //! the board decides; it answers each key that may change that, and until then no other key
 //! is sent: so it is known whose room each one takes (`core/vm/src/console.rs` has the rules).
+//!
+//! Persons' prompts are on this PC; what they ask of the board waits here as whole lines, and goes to
+//! the board's own prompt one after the other, which is opened and closed for each.
+//!
+//! In the place of a board there may be another `hanok run`, which has one (`hanok attach`): it says
+//! when a line is carried out, and has room for all else.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -19,6 +25,10 @@ const ACKNOWLEDGED: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// `Ctrl-]`, which opens the prompt.
 pub const ATTENTION: u8 = 0x1d;
+/// `Ctrl-C`, which closes it.
+const LEAVE: u8 = 0x03;
+/// `Ctrl-U`, which empties its line.
+const EMPTY: u8 = 0x15;
 
 /// What is known of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +58,11 @@ struct Lane {
 #[derive(Debug)]
 pub struct Outbox {
     framed: bool,
+    /// The other end is another `hanok run`.
+    remote: bool,
     keys: VecDeque<u8>,
+    /// Lines for the board's prompt.
+    commands: VecDeque<String>,
     lanes: Vec<Lane>,
     /// Whom the line's next byte is for.
     selected: Option<To>,
@@ -64,7 +78,9 @@ impl Outbox {
     pub fn new(framed: bool, vms: usize) -> Self {
         Self {
             framed,
+            remote: false,
             keys: VecDeque::new(),
+            commands: VecDeque::new(),
             lanes: (0..vms).map(|_| Lane::default()).collect(),
             selected: None,
             receiver: Receiver::Vm(0),
@@ -79,17 +95,26 @@ impl Outbox {
         self.keys.extend(bytes);
     }
 
-    /// Keys of a person. `Ctrl-]` opens the prompt also while a VM does not take what was
-    /// pasted for it; the rest of that is forgotten.
-    pub fn typed(&mut self, bytes: &[u8], now: Instant) {
+    /// To another `hanok run`, whose board has so many VMs.
+    pub fn to_run(vms: usize) -> Self {
+        Self {
+            remote: true,
+            board: Board::Mute,
+            ..Self::new(true, vms)
+        }
+    }
+
+    /// A line that the board's prompt is to carry out.
+    pub fn command(&mut self, line: String, now: Instant) {
         if self.awaiting.is_some_and(|since| now - since > PATIENCE) {
             self.awaiting = None;
         }
-        let stuck = self.awaiting.is_none() && self.receiver != Receiver::Prompt;
-        if stuck && bytes.contains(&ATTENTION) {
-            self.keys.clear();
-        }
-        self.keys(bytes);
+        self.commands.push_back(line);
+    }
+
+    /// Whether all commands and keys are with the board, and answered.
+    pub fn is_idle(&self) -> bool {
+        self.keys.is_empty() && self.commands.is_empty() && self.awaiting.is_none()
     }
 
     /// Bytes for a VM, whoever is attached.
@@ -104,18 +129,17 @@ impl Outbox {
     /// How many bytes wait here.
     pub fn waiting(&self) -> usize {
         let lanes = self.lanes.iter().map(|lane| lane.waiting.len());
-        lanes.sum::<usize>() + self.keys.len()
-    }
-
-    /// The VM that keys go to while the prompt is closed.
-    pub fn attached(&self) -> usize {
-        self.attached
+        let commands = self.commands.iter().map(String::len);
+        lanes.sum::<usize>() + commands.sum::<usize>() + self.keys.len()
     }
 
     /// The board said where keys go.
     pub fn keys_go_to(&mut self, receiver: Receiver) {
-        self.board = Board::Answers;
         self.awaiting = None;
+        if self.remote {
+            return;
+        }
+        self.board = Board::Answers;
         self.receiver = receiver;
         if let Receiver::Vm(vm) = receiver {
             self.attached = vm;
@@ -161,6 +185,15 @@ impl Outbox {
         if self.awaiting.is_some() {
             return None;
         }
+        if self.keys.is_empty() {
+            let line = self.commands.pop_front()?;
+            self.spell(&line);
+        }
+        if self.remote {
+            let key = self.keys.pop_front();
+            self.awaiting = key.filter(|key| *key == b'\r').map(|_| now);
+            return key;
+        }
         let key = *self.keys.front()?;
         // Ctrl-] opens the prompt; there, it is a VM's.
         let for_vm = match (self.receiver, key) {
@@ -174,11 +207,23 @@ impl Outbox {
             lane.on_the_way += 1;
         }
         let prompt = self.receiver == Receiver::Prompt;
-        let answered = key == ATTENTION || prompt && matches!(key, b'\r' | b'\n' | 0x03);
+        let answered = key == ATTENTION || prompt && matches!(key, b'\r' | b'\n' | LEAVE);
         if answered && self.board != Board::Mute {
             self.awaiting = Some(now);
         }
         self.keys.pop_front()
+    }
+
+    /// The keys by which the board's prompt carries a line out. One that a script has opened stays so.
+    fn spell(&mut self, line: &str) {
+        let (before, after): (&[u8], &[u8]) = match self.receiver {
+            _ if self.remote => (&[], &[]),
+            Receiver::Prompt => (&[EMPTY], &[]),
+            Receiver::Vm(_) => (&[ATTENTION], &[LEAVE]),
+        };
+        self.keys.extend(before);
+        self.keys.extend(line.bytes().chain([b'\r']));
+        self.keys.extend(after);
     }
 
     fn has_room(&self, vm: usize) -> bool {
@@ -257,19 +302,53 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_can_be_reached_whatever_a_vm_does() {
+    fn commands_go_one_by_one_whatever_a_vm_does() {
         let mut outbox = outbox();
         let now = Instant::now();
-        outbox.typed(&[b'x'; 2000], now);
+        outbox.send(0, &[b'x'; 2000]);
         taken(&mut outbox);
-        outbox.typed(b"\x1d", now);
-        assert_eq!(taken(&mut outbox), "\x1d", "not after the rest");
-        outbox.typed(b"l", now);
-        assert_eq!(taken(&mut outbox), "");
-        outbox.typed(b"\x03", now + PATIENCE + PATIENCE);
-        assert_eq!(taken(&mut outbox), "", "a VM's, that has no room");
+        outbox.command("list".to_owned(), now);
+        outbox.command("stats".to_owned(), now);
+        assert!(!outbox.is_idle());
+        assert_eq!(taken(&mut outbox), "\x10\x40\x1d", "not after the rest");
         outbox.keys_go_to(Receiver::Prompt);
-        assert_eq!(taken(&mut outbox), "l\x03");
+        assert_eq!(taken(&mut outbox), "list\r");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert_eq!(taken(&mut outbox), "\x03");
+        outbox.keys_go_to(Receiver::Vm(0));
+        assert_eq!(taken(&mut outbox), "\x1d");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert_eq!(taken(&mut outbox), "stats\r");
+        // It is long about it: the next one goes all the same.
+        outbox.command("dump".to_owned(), now + PATIENCE + PATIENCE);
+        assert!(taken(&mut outbox).starts_with('\x03'));
+        assert_eq!(outbox.waiting(), 2000 - 1024 + "dump".len());
+    }
+
+    #[test]
+    fn a_prompt_that_a_script_has_opened_stays_open() {
+        let mut outbox = outbox();
+        outbox.keys_go_to(Receiver::Prompt);
+        outbox.command("list".to_owned(), Instant::now());
+        assert_eq!(taken(&mut outbox), "\x10\x40\x15list\r");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert!(outbox.is_idle());
+    }
+
+    #[test]
+    fn to_another_run_all_goes_as_it_comes_and_commands_are_answered() {
+        let mut outbox = Outbox::to_run(2);
+        outbox.send(1, &[b'x'; 3000]);
+        assert_eq!(taken(&mut outbox).len(), 2 + 3000);
+        let now = Instant::now();
+        outbox.command("list".to_owned(), now);
+        outbox.command("quit".to_owned(), now);
+        assert_eq!(taken(&mut outbox), "\x10\x40list\r");
+        assert!(!outbox.is_idle());
+        outbox.keys_go_to(Receiver::Prompt);
+        assert_eq!(taken(&mut outbox), "quit\r");
+        outbox.keys_go_to(Receiver::Prompt);
+        assert!(outbox.is_idle());
     }
 
     #[test]

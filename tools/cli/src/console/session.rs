@@ -4,101 +4,44 @@
 //! waits for nothing but its [`Inbox`]: whatever the board says and whoever does not read it,
 //! a signal and the end of the time are seen to at once.
 
-use std::fs::File;
-use std::io::IsTerminal;
-use std::os::fd::AsFd;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::Result;
-
-use super::carry::{self, Board};
-use super::demux::{Channel, Demux, Piece};
+use super::demux::{Channel, Demux, Piece, Receiver};
+use super::door::Door;
 use super::inbox::{Inbox, Incoming, Takes};
-use super::keys::{self, Action, Keys};
-use super::log::{self, End, Event, Lines, Said};
-use super::outbox::{ATTENTION, Outbox};
+use super::keys::Keys;
+use super::last_line::LastLine;
+use super::log::{self, Lines, Said};
+use super::outbox::Outbox;
 use super::outlet::Outlet;
+use super::prompt::{self, Prompt};
 pub use super::request::{BeforeEnd, Input, Report, Request, Sink};
-use super::screen::Screen;
+use super::screen::{Kind, Paper, Screen};
 use super::terminal::{self, Raw};
 use super::watch::{Do, Watch};
-use crate::exit::{Blame, Code, Outcome};
-use crate::signals;
+use crate::exit::Code;
 
-/// After the hypervisor says that it panicked or ended, it has this long to power off.
-const GRACE: Duration = Duration::from_secs(5);
+use fate::Fate;
+use start::Terminal;
+use visitors::Visitors;
+
+mod fate;
+mod person;
+mod start;
+mod visitors;
+
 /// From so many keys on that wait for a VM no more are taken.
 const KEYS: usize = 64 << 10;
 /// Once the board has ended.
 const KEYS_ALONE: Takes = Takes {
     keys: true,
     board: false,
+    visitors: false,
 };
 
-/// The user's terminal, or what stands for it.
-struct Terminal {
-    /// Stdout and stderr.
-    outlet: Outlet,
-    /// Whether stdout is one, so that lines are broken and modes undone.
-    is_one: bool,
-}
-
-impl Terminal {
-    /// This process's.
-    fn own(inbox: &Arc<Inbox>) -> Result<Self> {
-        // Not by the library's own handles: they are locked while somebody does not read.
-        let own =
-            |fd: std::os::fd::BorrowedFd<'_>| anyhow::Ok(File::from(fd.try_clone_to_owned()?));
-        let (out, log) = (
-            own(std::io::stdout().as_fd())?,
-            own(std::io::stderr().as_fd())?,
-        );
-        Ok(Self {
-            outlet: Outlet::new("the output", vec![Box::new(out), Box::new(log)], inbox),
-            is_one: std::io::stdout().is_terminal(),
-        })
-    }
-}
-
-/// Runs the board to its end.
-pub fn run(request: Request) -> Outcome<Report> {
-    let inbox = Arc::new(Inbox::default());
-    let terminal = Terminal::own(&inbox).blame(Code::Output)?;
-    run_at(request, terminal, &inbox)
-}
-
-fn run_at(mut request: Request, terminal: Terminal, inbox: &Arc<Inbox>) -> Outcome<Report> {
-    // Before there is a board: a signal for one that has just started is not missed.
-    signals::tell(inbox);
-    let mut board = Board::start(&request.command, inbox).blame(Code::Qemu)?;
-    let interactive = request.input == Input::Stdin;
-    let raw = if interactive { Raw::enter() } else { None };
-    if interactive {
-        carry::keys(inbox);
-    }
-    let before_end = request.before_end.take();
-    let line = board.line();
-    let line = line.map(|line| Outlet::new("to the board", vec![Box::new(line)], inbox));
-    let mut session = Session::new(request, line, terminal, raw.is_some(), inbox);
-    let verdict = session.serve(inbox);
-    let awaited_came = verdict
-        .as_ref()
-        .is_some_and(|verdict| verdict.code == Code::Success);
-    if let (true, Some(look)) = (awaited_came, before_end) {
-        look();
-    }
-    let (status, said) = board.end(verdict.is_none());
-    session.flush();
-    session.end(inbox, raw);
-    // Who signals from here on wants no more of it.
-    inbox.close();
-    let mut report = verdict.unwrap_or_else(|| session.judge(status, &said));
-    session.drain(&mut report);
-    report.missed = session.watch.awaited();
-    Ok(report)
-}
+pub use start::{Extras, run, run_with, visit};
 
 struct Session {
     request: Request,
@@ -115,52 +58,61 @@ struct Session {
     demux: Demux,
     lines: Lines,
     keys: Keys,
+    prompt: Prompt,
     watch: Watch,
-    end: Option<End>,
-    panicked: Option<String>,
-    refused: Option<String>,
-    stopped: Option<String>,
-    grace: Option<Instant>,
+    last_lines: Vec<LastLine>,
+    visitors: Visitors,
+    stats: Option<&'static str>,
+    fate: Fate,
 }
 
 impl Session {
     fn new(
         mut request: Request,
-        line: Option<Outlet>,
+        extras: Extras,
+        (line, outbox): (Option<Outlet>, Outbox),
         terminal: Terminal,
         raw: bool,
         inbox: &Arc<Inbox>,
     ) -> Self {
-        let demux = if request.framed {
-            Demux::framed()
-        } else {
-            Demux::plain()
+        let (demux, kind) = match (request.framed, raw) {
+            (true, false) => (Demux::framed(), Kind::Lines),
+            (true, true) => (Demux::framed(), Kind::Person),
+            (false, true) => (Demux::plain(), Kind::Person),
+            (false, false) => (Demux::plain(), Kind::Plain),
         };
         let steps = std::mem::take(&mut request.steps);
         let watch = Watch::new(&request.vms, steps, request.until.take());
         let consoles = request.consoles.drain(..);
         let consoles = consoles.map(|sink| file(sink, inbox)).collect();
         let log_file = file(std::mem::replace(&mut request.log, Sink::Show), inbox);
-        let Terminal { outlet, is_one } = terminal;
-        let (out, err) = (Box::new(outlet.way(0)), Box::new(outlet.way(1)));
+        let paper = Paper {
+            out: Box::new(terminal.outlet.way(0)),
+            log: Box::new(terminal.outlet.way(1)),
+            is_terminal: raw || terminal.is_terminal,
+            is_one: terminal.is_one,
+        };
+        let mut screen = Screen::new(paper, &request.vms, kind);
+        screen.keys_go_to(Receiver::Vm(extras.first));
+        let visitors = Visitors::new(extras.door, request.vms.len(), inbox);
         Self {
             line,
-            screen: Screen::new(out, err, &request.vms, raw, raw || is_one),
-            terminal: outlet,
+            screen,
+            terminal: terminal.outlet,
             consoles,
             log_file,
             unsent: 0,
-            outbox: Outbox::new(request.framed, request.vms.len()),
+            outbox,
+            prompt: Prompt::new(&request.vms),
+            last_lines: request.vms.iter().map(|_| LastLine::default()).collect(),
+            visitors,
+            stats: extras.stats,
+            fate: Fate::new(request.poweroff, request.framed),
             request,
             demux,
             lines: Lines::default(),
             keys: Keys::default(),
             watch,
-            end: None,
-            panicked: None,
-            refused: None,
-            stopped: None,
-            grace: None,
         }
     }
 
@@ -173,12 +125,18 @@ impl Session {
             if let Some(verdict) = verdict.or_else(|| self.failed()) {
                 return Some(verdict);
             }
+            self.screen.overdue(now);
             self.post(now);
             let wake = self.watch.wake(now).map(|time| now + time);
-            let next = [deadline, self.grace, wake].into_iter().flatten().min();
+            let wake = [deadline, self.fate.grace(), wake, self.screen.wake()];
+            let next = wake.into_iter().flatten().min();
             let verdict = match inbox.next(self.takes(), next) {
                 Incoming::Board(bytes) => self.board(&bytes),
                 Incoming::Keys(bytes) => self.typed(&bytes),
+                Incoming::Visitor(number, visit) => {
+                    self.visitor(number, visit);
+                    None
+                }
                 Incoming::Signal(signal) => Some(report(
                     Code::Interrupted,
                     format!("interrupted by signal {signal}"),
@@ -197,6 +155,7 @@ impl Session {
     fn takes(&self) -> Takes {
         Takes {
             keys: self.screen.is_raw() || self.outbox.waiting() < KEYS,
+            visitors: self.outbox.waiting() < KEYS,
             board: self.outlets().all(Outlet::has_room),
         }
     }
@@ -226,15 +185,28 @@ impl Session {
     }
 
     fn overdue(&self, deadline: Option<Instant>, now: Instant) -> Option<Report> {
-        if self.grace.is_some_and(|at| at <= now) {
-            return Some(self.judge(None, ""));
+        if self.fate.grace().is_some_and(|at| at <= now) {
+            return Some(self.fate.judge((None, ""), self.watch.awaited()));
         }
         deadline.filter(|at| *at <= now)?;
         let what = self.watch.awaited().unwrap_or_else(|| "the end".to_owned());
-        Some(report(
-            Code::Timeout,
-            format!("the time was over while awaiting {what}"),
-        ))
+        let why = format!(
+            "the time was over while awaiting {what}; {}",
+            self.last_words()
+        );
+        Some(report(Code::Timeout, why))
+    }
+
+    /// What each VM said last, or that the script speaks to.
+    fn last_words(&self) -> String {
+        let focus = self.watch.focus();
+        let all = self.request.vms.iter().zip(&self.last_lines).enumerate();
+        let asked = all.filter(|(vm, _)| focus.is_none_or(|focus| *vm == focus));
+        let words = asked.map(|(_, (name, last))| match last.text() {
+            Some(line) => format!("the last line of {name}: {line}"),
+            None => format!("{name} has said nothing"),
+        });
+        words.collect::<Vec<_>>().join("; ")
     }
 
     fn board(&mut self, bytes: &[u8]) -> Option<Report> {
@@ -250,7 +222,7 @@ impl Session {
                 }
                 Piece::KeysGoTo(receiver) => {
                     self.outbox.keys_go_to(receiver);
-                    self.screen.keys_go_to(receiver);
+                    self.visitors.done(&self.outbox);
                 }
                 Piece::Consumed(vm) => self.outbox.consumed(vm),
             }
@@ -260,10 +232,17 @@ impl Session {
 
     fn console(&mut self, vm: usize, bytes: &[u8]) {
         self.outbox.vm_spoke();
+        if let Some(last) = self.last_lines.get_mut(vm) {
+            last.feed(bytes);
+        }
+        self.visitors.vm(vm, bytes);
         match self.consoles.get(vm) {
             Some(Some(file)) => file.push(bytes),
-            Some(None) => self.screen.vm(vm, bytes),
+            Some(None) => self.screen.vm(vm, bytes, Instant::now()),
             None => {}
+        }
+        if let (true, Receiver::Vm(vm)) = (self.screen.size_was_asked(), self.screen.receiver()) {
+            self.outbox.send(vm, &terminal::size_report());
         }
     }
 
@@ -271,8 +250,6 @@ impl Session {
         for said in self.lines.feed(bytes) {
             match said {
                 Said::Line(line) => self.log_line(&line),
-                Said::Prompt(text, open) if self.screen.is_raw() => self.screen.prompt(&text, open),
-                Said::Prompt(..) => {}
                 Said::Entered(line) => self.entered(&line),
             }
         }
@@ -280,14 +257,24 @@ impl Session {
 
     /// A line that was typed at the prompt: a person has seen it already.
     fn entered(&mut self, line: &str) {
+        let typed = line.trim_start_matches("hanok>").trim();
+        // It was opened and closed.
+        if typed.is_empty() {
+            return;
+        }
         match &self.log_file {
             Some(file) => file.push(format!("{line}\n").as_bytes()),
             None if self.screen.is_raw() => {}
             None => self.screen.say(line),
         }
+        if let (Some(note), true) = (self.stats, prompt::asks_for_stats(typed, &self.request.vms)) {
+            self.say(note);
+        }
     }
 
-    fn log_line(&mut self, line: &str) {
+    /// A line of ours, or of the hypervisor's.
+    fn say(&mut self, line: &str) {
+        self.visitors.say(line);
         match &self.log_file {
             Some(file) => {
                 file.push(format!("{line}\n").as_bytes());
@@ -298,56 +285,11 @@ impl Session {
             }
             None => self.screen.say(line),
         }
-        let line = log::plain(line);
-        match log::event(line) {
-            Some(Event::End(end)) => self.end = Some(end),
-            Some(Event::Panic) => drop(self.panicked.get_or_insert(line.to_owned())),
-            Some(Event::Refused) => drop(self.refused.get_or_insert(line.to_owned())),
-            Some(Event::Stopped) => drop(self.stopped.get_or_insert(line.to_owned())),
-            None => return,
-        }
-        if self.end.is_some() && !self.request.poweroff {
-            self.grace = Some(Instant::now());
-        }
-        // A stopped VM alone ends nothing: others may run on.
-        if self.end.is_some() || self.panicked.is_some() || self.refused.is_some() {
-            self.grace.get_or_insert(Instant::now() + GRACE);
-        }
     }
 
-    fn typed(&mut self, bytes: &[u8]) -> Option<Report> {
-        if !self.screen.is_raw() {
-            self.outbox.send(self.outbox.attached(), bytes);
-            return None;
-        }
-        for action in self.keys.feed(bytes) {
-            match action {
-                Action::Send(bytes) => self.send(&bytes),
-                Action::Help => {
-                    let lines = keys::help(self.request.framed).lines();
-                    lines.for_each(|line| self.screen.say(line));
-                }
-                Action::Quit => {
-                    // The prompt of the guest stands open: what follows begins a line.
-                    self.screen.say("switched off");
-                    return Some(report(Code::Success, "ended by Ctrl-A x"));
-                }
-            }
-        }
-        None
-    }
-
-    /// Keys of a person. Too many for a VM that takes none are not kept, and counted; the way to
-    /// the prompt stays open.
-    fn send(&mut self, bytes: &[u8]) {
-        if self.outbox.waiting() < KEYS || bytes.contains(&ATTENTION) {
-            return self.outbox.typed(bytes, Instant::now());
-        }
-        if self.unsent == 0 {
-            let what = "the VM takes no keys: what is typed from here on is lost";
-            self.screen.say(what);
-        }
-        self.unsent += bytes.len();
+    fn log_line(&mut self, line: &str) {
+        self.say(line);
+        self.fate.line(log::plain(line), Instant::now());
     }
 
     /// Sends what the board has room for. One that no longer reads has ended or soon will.
@@ -357,6 +299,7 @@ impl Session {
         }
         let bytes = self.outbox.take(now);
         self.put(&bytes);
+        self.answered();
     }
 
     /// Puts `bytes` on the line as they are.
@@ -364,6 +307,26 @@ impl Session {
         if let Some(line) = &self.line {
             line.push(bytes);
         }
+    }
+
+    /// Puts everything in order after the end, and says how it was.
+    fn close(
+        mut self,
+        verdict: Option<Report>,
+        ended: (Option<ExitStatus>, &str),
+        inbox: &Inbox,
+        raw: Option<Raw>,
+    ) -> Report {
+        self.flush();
+        self.end(inbox, raw);
+        // Who signals from here on wants no more of it.
+        inbox.close();
+        let awaited = self.watch.awaited();
+        let mut report = verdict.unwrap_or_else(|| self.fate.judge(ended, awaited.clone()));
+        self.visitors.end();
+        self.drain(&mut report);
+        report.missed = awaited;
+        report
     }
 
     fn flush(&mut self) {
@@ -400,45 +363,6 @@ impl Session {
             if let Some(why) = failure.filter(|_| report.code == Code::Success) {
                 report.code = Code::Output;
                 report.why = why;
-            }
-        }
-    }
-
-    /// What a QEMU that ended by itself means.
-    fn judge(&self, status: Option<ExitStatus>, said: &str) -> Report {
-        if let Some(line) = &self.panicked {
-            let line = line.strip_prefix("panic: ").unwrap_or(line);
-            return report(Code::Panicked, format!("the hypervisor panicked: {line}"));
-        }
-        if let (Some(line), None | Some(End::Refused)) = (&self.refused, self.end) {
-            return report(Code::Refused, format!("the hypervisor {line}"));
-        }
-        let well = status.is_some_and(|status| status.success());
-        match self.end {
-            Some(End::Panic) => report(Code::Panicked, "the hypervisor panicked"),
-            Some(End::Stopped) => {
-                let line = self.stopped.as_deref().unwrap_or("a VM was stopped");
-                report(Code::Stopped, line)
-            }
-            Some(End::Refused) => report(Code::Refused, "the hypervisor refused to start"),
-            Some(End::Off) => self.off(),
-            None if !self.request.framed && well => self.off(),
-            None => {
-                let status = status.map_or("unknown".to_owned(), |status| status.to_string());
-                report(
-                    Code::Qemu,
-                    format!("QEMU ended unexpectedly ({status}) {said}"),
-                )
-            }
-        }
-    }
-
-    fn off(&self) -> Report {
-        match self.watch.awaited() {
-            None => report(Code::Success, "all VMs powered off"),
-            Some(what) => {
-                let why = format!("all VMs powered off before {what} came");
-                report(Code::EndedEarly, why)
             }
         }
     }

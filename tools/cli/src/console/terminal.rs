@@ -6,12 +6,14 @@
 //! A terminal answers in order: once it has answered a question of ours, no answer to a guest's
 //! is under way any more.
 
-use std::io::{IsTerminal, stdin};
+use std::io::{IsTerminal, stdin, stdout};
 use std::sync::{Mutex, Once, PoisonError};
 
 use std::time::Duration;
 
-use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
+use rustix::termios::{
+    OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
+};
 
 /// DSR, the report of the state (ECMA-48): every terminal answers it.
 pub const ARE_YOU_THERE: &[u8] = b"\x1b[5n";
@@ -53,6 +55,26 @@ pub fn restore() {
     if let Some(former) = former {
         let _ = tcsetattr(stdin(), OptionalActions::Now, &former);
     }
+}
+
+/// Rows and columns of the terminal; where they are not known, those that terminals began with.
+pub fn size() -> (u16, u16) {
+    let size = tcgetwinsize(stdout()).ok();
+    let size = size.map(|size| (size.ws_row, size.ws_col));
+    size.filter(|(rows, columns)| *rows > 0 && *columns > 0)
+        .unwrap_or((24, 80))
+}
+
+/// How many columns it has.
+pub fn columns() -> usize {
+    usize::from(size().1)
+}
+
+/// The report of the text area's size, by which a terminal answers CSI 18 t (xterm, "Control
+/// Sequences").
+pub fn size_report() -> Vec<u8> {
+    let (rows, columns) = size();
+    format!("\x1b[8;{rows};{columns}t").into_bytes()
 }
 
 /// Takes what is typed until the answer to [`ARE_YOU_THERE`] comes, or nothing more.

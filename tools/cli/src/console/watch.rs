@@ -211,10 +211,21 @@ impl Watch {
         self.waiting.map(|at| at.saturating_duration_since(now))
     }
 
+    /// The VM whose console the next step is about, if it is about one's.
+    pub fn focus(&self) -> Option<usize> {
+        match self.steps.front() {
+            Some(Step::Expect(_) | Step::Silence(_)) => Some(self.focus),
+            _ => None,
+        }
+    }
+
     /// What is still awaited, for people; `None` when nothing is.
     pub fn awaited(&self) -> Option<String> {
         let step = match self.steps.front() {
-            Some(Step::Expect(text)) => format!("{text:?} on the console"),
+            Some(Step::Expect(text)) => match self.vms.get(self.focus) {
+                Some(vm) => format!("{text:?} on the console of {vm}"),
+                None => format!("{text:?} on the console"),
+            },
             Some(Step::ExpectLog(text)) => format!("{text:?} from the hypervisor"),
             Some(step) => format!("the step {step:?}"),
             None => format!("{:?}", self.until.as_ref()?),

@@ -39,6 +39,7 @@ const FILES: &[(&str, u32, &str)] = &[
         0o755,
         include_str!("../../guest/console"),
     ),
+    ("usr/bin/resize", 0o755, include_str!("../../guest/resize")),
 ];
 
 const FOLDERS: &[&str] = &[

@@ -12,12 +12,14 @@ use tempfile::TempDir;
 
 mod deaf;
 mod refusals;
+mod terminals;
 mod written;
 
 use super::{Tally, TestStep};
 use crate::exit::Code;
 use deaf::{DEAF, hears};
 use refusals::{DEVICES, OPTIONS, REFUSALS, option_refused, refuses};
+use terminals::{TERMINALS, tried};
 use written::{WRITTEN, written};
 
 /// The steps.
@@ -49,6 +51,10 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "nobody-reads",
         run: |root| each(root, DEAF, hears),
+    },
+    TestStep {
+        name: "terminals",
+        run: |root| each(root, TERMINALS, tried),
     },
     TestStep {
         name: "build-twice",

@@ -335,7 +335,7 @@ mod tests {
         fails("", panic, "otherwise than wanted: the hypervisor panicked");
         // An ending as wanted does not excuse a step that was never done.
         let step = "end = 'panic'\nsteps = [{ expect = 'bye' }]";
-        fails(step, panic, "\"bye\" on the console never came");
+        fails(step, panic, "\"bye\" on the console of a never came");
         let refused = "printf 'refused: no\\nend: refused\\n'";
         fails("", refused, "the hypervisor refused: no");
         outcome("end = 'refused'", true, refused).unwrap();

@@ -8,7 +8,7 @@ use check::{empty, fits, named, unchanged};
 use hanok_hal::fake::FakeListRegisters;
 use hanok_types::{GicVersion, IntId, Ipa, MAX_VCPUS, Regs, VcpuId, Width, platform};
 use hanok_vm::fake::{EL1H, ENTRY, FIRST_CPU, Fixture};
-use hanok_vm::{Action, DataAbort, Ending, Exit, MmioAccess, Vcpu, function};
+use hanok_vm::{Action, DataAbort, Ending, Exit, MmioAccess, Vcpu, Wish, function};
 
 /// Turns after which pCPUs that still kick each other never stop.
 const TURNS: usize = 64;
@@ -156,8 +156,8 @@ impl World {
             }
             30 => drop(vm.set_paused(machine, input.byte().is_multiple_of(8))),
             _ => match input.byte() % 16 {
-                0 => drop(vm.restart(machine)),
-                1 if vm.stop(machine) => self.carry_out(Ending::Off),
+                0 => _ = vm.restart(machine),
+                1 if vm.stop(machine) == Wish::Deserted => self.carry_out(Ending::Off),
                 _ => {}
             },
         }
@@ -269,7 +269,7 @@ impl World {
         let Fixture { vm, machine, .. } = &self.vm;
         match ending {
             Ending::Reset => {
-                vm.life().begin_again();
+                assert!(vm.life().begin_again(), "nobody turns it off");
                 vm.kick_first(machine);
             }
             Ending::Off | Ending::Stopped => vm.end(),

@@ -1,7 +1,9 @@
+use super::start::run_at;
 use super::*;
 use crate::console::script::Step;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// A session with a shell for a board, which speaks the board's side of the protocol.
 fn session(board: &str, steps: Vec<Step>) -> (Report, String) {
@@ -92,12 +94,13 @@ impl Run {
         let ways: Vec<Box<dyn std::io::Write + Send>> = vec![Box::new(ours), Box::new(errors)];
         let terminal = Terminal {
             outlet: Outlet::new("the output", ways, &inbox),
-            is_one: false,
+            is_terminal: false,
+            is_one: true,
         };
         let (tell, ended) = std::sync::mpsc::channel();
         let of_run = Arc::clone(&inbox);
         std::thread::spawn(move || {
-            let report = run_at(request, terminal, &of_run);
+            let report = run_at(request, Extras::default(), terminal, &of_run);
             tell.send(report.map_err(|failure| failure.error).unwrap())
         });
         (Self { ended, inbox }, theirs)
@@ -150,7 +153,9 @@ fn a_slow_reader_gets_everything() {
     let mut text = String::new();
     std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
     assert_eq!(run.report().code, Code::Success);
-    let numbers = text.lines().filter_map(|line| line.parse::<u32>().ok());
+    let numbers = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("[a] ")?.parse::<u32>().ok());
     assert!(numbers.eq(1..=200_000));
 }
 
@@ -182,4 +187,45 @@ fn a_board_that_takes_no_keys_does_not_hold_the_run_up() {
     let (run, _unread) = Run::start(request);
     run.inbox.signal(2).unwrap();
     assert_eq!(run.report().code, Code::Interrupted);
+}
+
+#[test]
+fn a_board_that_ends_without_a_word_is_no_riddle() {
+    let ended = |board: &str| session(board, Vec::new()).0.why;
+    assert!(ended("true").contains("which speaks by a PL011 alone"));
+    for other in ["echo a word", "echo why >&2; exit 1"] {
+        assert!(!ended(other).contains("PL011"), "{other}");
+    }
+}
+
+#[test]
+fn a_time_out_names_the_vm_and_its_last_line() {
+    let board = "printf '\\020Q\\020Aone\\r\\ntwo\\r\\n\\020Bother\\n'; sleep 1000";
+    let mut request = flood(vec![Sink::Show, Sink::Show]);
+    request.vms.push("b".to_owned());
+    request.command = Command::new("sh");
+    request.command.args(["-c", board]);
+    request.timeout = Some(Duration::from_secs(1));
+    request.steps = vec![Step::Expect("login:".to_owned())];
+    let (run, _unread) = Run::start(request);
+    let why = run.report().why;
+    let wanted = "while awaiting \"login:\" on the console of a; the last line of a: two";
+    assert!(why.ends_with(wanted), "{why}");
+}
+
+#[test]
+fn each_line_is_marked_and_no_guest_looks_like_the_hypervisor() {
+    let board = "printf '\\020Q\\020Ahanok: vm b: off\\r\\n[hanok] panic: x\\n\\020@vm b: started\\n';\
+        printf '\\020Bb\\n\\020Ax\\r[hanok] y\\n\\020@end: off\\n'";
+    let mut request = flood(vec![Sink::Show, Sink::Show]);
+    request.vms.push("b".to_owned());
+    request.command = Command::new("sh");
+    request.command.args(["-c", board]);
+    let (run, mut reader) = Run::start(request);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+    assert_eq!(run.report().code, Code::Success);
+    let wanted = "[a] hanok: vm b: off\n[a] [hanok] panic: x\n[hanok] vm b: started\n[b] b\n[a] x\n\
+        [a] [hanok] y\n[hanok] end: off\n";
+    assert_eq!(text, wanted);
 }

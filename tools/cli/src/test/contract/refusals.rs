@@ -133,6 +133,15 @@ pub(super) const REFUSALS: &[Refusal] = &[
         ],
     ),
     refusal(
+        ["name = \"a\"", "name = \"hanok\""],
+        ":3:8:",
+        [
+            "a VM is called \"hanok\"",
+            "lines with that name before them are the hypervisor's",
+            "give it another name",
+        ],
+    ),
+    refusal(
         [
             "vcpus = 1",
             "[[vm]]\nname = \"a\"\nkernel = \"guest:conformance\"\nmemory = \"128M\"",

@@ -1,18 +1,17 @@
 //! Boards' trees: QEMU's own, and small ones for what those lack.
 
-use dtoolkit::ToPropertyValue;
-use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+mod express;
+mod trees;
+
+use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};
 use hanok_config::{BoardError, BoardTree, Enable, Gic, PsciMethod, Structure};
-use hanok_types::{Hpa, IntId, Span};
+use hanok_types::{Hpa, IntId};
 use proptest::prelude::*;
+use trees::{Build, flat, node, serial, soc_board, span};
 
-const GIC_V3: &[u8] = include_bytes!("data/virt-gicv3.dtb");
-const GIC_V2: &[u8] = include_bytes!("data/virt-gicv2.dtb");
-const MAX: &[u8] = include_bytes!("data/virt-max.dtb");
-
-fn span(start: u64, len: u64) -> Span<Hpa> {
-    Span::new(Hpa::new(start), len).unwrap()
-}
+const GIC_V3: &[u8] = include_bytes!("../data/virt-gicv3.dtb");
+const GIC_V2: &[u8] = include_bytes!("../data/virt-gicv2.dtb");
+const MAX: &[u8] = include_bytes!("../data/virt-max.dtb");
 
 #[test]
 fn qemu_virt_with_gic_v3_is_understood() {
@@ -141,131 +140,6 @@ fn registers_that_cannot_be_a_device_s_are_refused() {
         let found = replaced(tree, &reg(was.0, was.1), &reg(is.0, is.1));
         assert_eq!(found, name, "{is:x?}");
     }
-}
-
-/// Building trees in one expression.
-trait Build {
-    fn with(self, name: &str, value: impl ToPropertyValue) -> Self;
-    fn and(self, child: DeviceTreeNode) -> Self;
-}
-
-impl Build for DeviceTreeNode {
-    fn with(mut self, name: &str, value: impl ToPropertyValue) -> Self {
-        self.add_property(DeviceTreeProperty::new(name, value).unwrap());
-        self
-    }
-
-    fn and(mut self, child: DeviceTreeNode) -> Self {
-        self.add_child(child);
-        self
-    }
-}
-
-fn node(name: &str) -> DeviceTreeNode {
-    DeviceTreeNode::new(name).unwrap()
-}
-
-fn flat(root: DeviceTreeNode) -> Vec<u8> {
-    let mut tree = DeviceTree::new();
-    tree.root = root;
-    tree.to_dtb()
-}
-
-/// A board in the manner of a Raspberry Pi 4: devices behind a bus that moves addresses,
-/// spin-table, a GICv2, serial ports of which the first is off, an alias with options.
-fn soc_board() -> DeviceTreeNode {
-    let soc = node("soc")
-        .with("compatible", "simple-bus")
-        .with("#address-cells", 1u32)
-        .with("#size-cells", 1u32)
-        .with(
-            "ranges",
-            [
-                0x7e00_0000u32,
-                0,
-                0xfe00_0000,
-                0x0180_0000,
-                0x4000_0000,
-                0,
-                0xff80_0000,
-                0x0080_0000,
-            ],
-        )
-        .and(
-            node("interrupt-controller@40041000")
-                .with("compatible", "arm,gic-400")
-                .with("#interrupt-cells", 3u32)
-                .with("phandle", 1u32)
-                .with("interrupts", [1u32, 9, 0xf04])
-                .with(
-                    "reg",
-                    [
-                        0x4004_1000u32,
-                        0x1000,
-                        0x4004_2000,
-                        0x2000,
-                        0x4004_4000,
-                        0x2000,
-                        0x4004_6000,
-                        0x2000,
-                    ],
-                ),
-        )
-        .and(serial("serial@7e201400", 0x7e20_1400, 9).with("status", "disabled"))
-        .and(serial("serial@7e201600", 0x7e20_1600, 10).with("status", "okay"))
-        .and(serial("serial@7e201000", 0x7e20_1000, 121));
-    let cpu = |name: &str, number: u32| {
-        node(name)
-            .with("device_type", "cpu")
-            .with("reg", [0, number])
-            .with("enable-method", "spin-table")
-            .with("cpu-release-addr", 0xd8u64 + u64::from(number) * 8)
-    };
-    node("")
-        .with("#address-cells", 2u32)
-        .with("#size-cells", 1u32)
-        .with("interrupt-parent", 1u32)
-        .and(node("aliases").with("serial0", "/soc/serial@7e201000"))
-        .and(
-            node("chosen")
-                .with("stdout-path", "serial0:115200n8")
-                .with("bootargs", "quiet"),
-        )
-        .and(
-            node("cpus")
-                .with("#address-cells", 2u32)
-                .with("#size-cells", 0u32)
-                .and(cpu("cpu@0", 0))
-                .and(cpu("cpu@1", 1).with("status", "disabled"))
-                .and(cpu("cpu@2", 2).with("status", "fail")),
-        )
-        .and(
-            node("memory@0")
-                .with("device_type", "memory")
-                .with("reg", [0u32, 0, 0x3c00_0000, 0, 0x4000_0000, 0xbc00_0000]),
-        )
-        .and(
-            node("reserved-memory")
-                .with("#address-cells", 2u32)
-                .with("#size-cells", 1u32)
-                .with("ranges", [0u32; 0])
-                .and(node("pool").with("size", 0x400_0000u32))
-                .and(node("nvram@1f0000").with("reg", [0u32, 0x1f_0000, 0x1000])),
-        )
-        .and(
-            node("timer")
-                .with("compatible", "arm,armv8-timer")
-                .with("interrupt-names", ["virt", "hyp-phys"].as_slice())
-                .with("interrupts", [1u32, 11, 0xf08, 1, 10, 0xf08]),
-        )
-        .and(soc)
-}
-
-fn serial(name: &str, at: u32, interrupt: u32) -> DeviceTreeNode {
-    node(name)
-        .with("compatible", ["arm,pl011", "arm,primecell"].as_slice())
-        .with("reg", [at, 0x200])
-        .with("interrupts", [0, interrupt, 4])
 }
 
 #[test]
@@ -462,125 +336,4 @@ proptest! {
     fn any_bytes_are_refused(bytes: Vec<u8>) {
         prop_assert!(BoardTree::parse(&bytes).is_err());
     }
-}
-
-/// As a Versatile Express: the serial port's interrupt goes through its bus's map, and the CPUs,
-/// whose nodes name no way to start them, look into the system registers.
-fn express_board(mask: u32, phandle: u32) -> DeviceTreeNode {
-    let nexus = node("bus@8000000")
-        .with("#address-cells", 1u32)
-        .with("#size-cells", 1u32)
-        .with("ranges", [0u32, 0x1c00_0000, 0x100_0000])
-        .with("#interrupt-cells", 1u32)
-        .with("interrupt-map-mask", [mask, 63])
-        .with(
-            "interrupt-map",
-            [0, 4, phandle, 0, 40, 4, 0, 5, phandle, 0, 41, 1],
-        )
-        .and(
-            node("fpga")
-                .with("#address-cells", 1u32)
-                .with("#size-cells", 1u32)
-                .with("ranges", [0u32; 0])
-                .and(
-                    node("sysreg@10000")
-                        .with("compatible", "arm,vexpress-sysreg")
-                        .with("reg", [0x1_0000u32, 0x1000]),
-                )
-                .and(
-                    node("serial@90000")
-                        .with("compatible", ["arm,pl011", "arm,primecell"].as_slice())
-                        .with("reg", [0x9_0000u32, 0x1000])
-                        .with("interrupts", [5u32]),
-                ),
-        );
-    let gic = node("interrupt-controller@2c001000")
-        .with("compatible", "arm,cortex-a15-gic")
-        .with("#interrupt-cells", 3u32)
-        .with("#address-cells", 0u32)
-        .with("phandle", 1u32)
-        .with(
-            "reg",
-            [
-                0x2c00_1000u32,
-                0x1000,
-                0x2c00_2000,
-                0x2000,
-                0x2c00_4000,
-                0x2000,
-                0x2c00_6000,
-                0x2000,
-            ],
-        );
-    let cpus = node("cpus")
-        .with("#address-cells", 1u32)
-        .with("#size-cells", 0u32)
-        .and(node("cpu@0").with("reg", 0u32))
-        .and(node("cpu@1").with("reg", 1u32));
-    node("")
-        .with("#address-cells", 1u32)
-        .with("#size-cells", 1u32)
-        .with("interrupt-parent", 1u32)
-        .and(
-            node("memory@80000000")
-                .with("device_type", "memory")
-                .with("reg", [0x8000_0000u32, 0x4000_0000]),
-        )
-        .and(cpus)
-        .and(gic)
-        .and(nexus)
-}
-
-#[test]
-fn interrupts_go_through_a_map_and_cpus_wait_at_the_flags() {
-    let bytes = flat(express_board(0, 1));
-    let board = BoardTree::parse(&bytes).unwrap();
-    let console = board.console.unwrap();
-    assert_eq!(console.registers, span(0x1c09_0000, 0x1000));
-    assert_eq!(console.interrupt, Some(IntId::spi(41)));
-    let flags = Enable::SystemFlags(Hpa::new(0x1c01_0000));
-    assert!(board.cpus.iter().all(|cpu| cpu.enable == flags));
-    // A map that asks for the device's address, and one that leads elsewhere.
-    for (mask, phandle) in [(1, 1), (0, 2)] {
-        let bytes = flat(express_board(mask, phandle));
-        let console = BoardTree::parse(&bytes).unwrap().console.unwrap();
-        assert_eq!(console.interrupt, None);
-    }
-}
-
-/// Nodes of CPUs that say nothing, or something that nobody knows, beside PSCI and without it.
-#[test]
-fn a_silent_cpu_is_started_by_psci_where_there_is_one() {
-    let enables = |methods: [Option<&str>; 2], psci: bool| {
-        let mut cpus = node("cpus")
-            .with("#address-cells", 1u32)
-            .with("#size-cells", 0u32);
-        for (index, method) in methods.into_iter().enumerate() {
-            let cpu = node(&format!("cpu@{index}")).with("reg", index as u32);
-            cpus.add_child(match method {
-                Some(method) => cpu.with("enable-method", method),
-                None => cpu,
-            });
-        }
-        let mut root = soc_board();
-        root.remove_child("cpus");
-        root.remove_child("psci");
-        root.add_child(cpus);
-        if psci {
-            root.add_child(
-                node("psci")
-                    .with("compatible", "arm,psci-0.2")
-                    .with("method", "smc"),
-            );
-        }
-        let tree = flat(root);
-        let board = BoardTree::parse(&tree).unwrap();
-        [board.cpus[0].enable, board.cpus[1].enable]
-    };
-    assert_eq!(enables([None, None], true), [Enable::Psci; 2]);
-    assert_eq!(enables([None, None], false), [Enable::Unknown; 2]);
-    assert_eq!(
-        enables([Some("own"), None], true),
-        [Enable::Unknown, Enable::Psci]
-    );
 }

@@ -66,7 +66,7 @@ pub(crate) struct Bank {
     /// Ones whose physical interrupt is to be deactivated by software.
     pub released: u32,
     /// IPRIORITYR.
-    pub priority: [u8; 32],
+    pub priorities: Priorities,
     /// The physical interrupt behind each, once there was one.
     pub physical: [u16; 32],
     /// SGIs that are pending once for each sender, which is a GICv2's: always enabled, and
@@ -93,7 +93,7 @@ impl Bank {
             deactivate: 0,
             activate: 0,
             released: 0,
-            priority: [0; 32],
+            priorities: Priorities([0; 8]),
             physical: [0; 32],
             sourced,
         }
@@ -155,7 +155,7 @@ impl Bank {
     }
 
     pub fn priority(&self, bit: u32) -> u8 {
-        self.priority.get(bit as usize).copied().unwrap_or(0)
+        self.priorities.get(bit)
     }
 
     pub fn physical(&self, bit: u32) -> u16 {
@@ -168,6 +168,43 @@ impl Bank {
         let ended = mask & self.hardware & !self.latch & !(self.active & !self.listed);
         self.hardware &= !ended;
         self.released |= ended;
+    }
+}
+
+/// The priorities of 32 interrupts, as a word for each bit of a priority, the most significant
+/// first: so the most urgent of any set of them is found in a few operations on whole words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Priorities([u32; 8]);
+
+impl Priorities {
+    /// That of interrupt `bit`, below 32.
+    pub fn get(&self, bit: u32) -> u8 {
+        let all = self.0.iter();
+        all.fold(0, |value, word| value << 1 | (word >> bit & 1) as u8)
+    }
+
+    /// Sets that of interrupt `bit`; its bit, if that changed anything.
+    pub fn set(&mut self, bit: u32, priority: u8) -> u32 {
+        let mut changed = 0;
+        for (n, word) in self.0.iter_mut().enumerate() {
+            let new = *word & !(1 << bit) | u32::from(priority >> (7 - n) & 1) << bit;
+            changed |= *word ^ new;
+            *word = new;
+        }
+        changed
+    }
+
+    /// The most urgent ones of the interrupts `mask`, and their priority.
+    pub fn most_urgent(&self, mut mask: u32) -> (u32, u8) {
+        let mut priority = 0;
+        for word in &self.0 {
+            let lower = mask & !word;
+            priority = priority << 1 | u8::from(lower == 0);
+            if lower != 0 {
+                mask = lower;
+            }
+        }
+        (mask, priority)
     }
 }
 

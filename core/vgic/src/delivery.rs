@@ -6,7 +6,7 @@
 //! chooses anew, and writes the registers whose value differs.
 
 use crate::bank::{Bank, bits};
-use crate::choice::{Choice, Class, Need};
+use crate::choice::{Choice, Class, Need, Offers};
 use crate::lr::Lr;
 use crate::reports::Reports;
 use crate::state::{MAX_LRS, Place, Vgic};
@@ -122,16 +122,17 @@ impl Vgic {
     pub fn most_urgent(&self, vcpu: VcpuId) -> Option<(u8, bool)> {
         let index = vcpu.index();
         let cpu = self.cpu(index)?;
-        let mut choice = Choice::new(1);
+        let mut offers = Offers::default();
         for word in bits(cpu.words) {
-            self.offer_pending(&mut choice, index, word as usize);
+            self.offer_pending(&mut offers, index, word as usize);
         }
         for (_, lr) in cpu.slots() {
             let (place, bit) = self.place(Some(vcpu), lr.id())?;
             let bank = self.bank(place)?;
             let pending = bank.shown & bank.delivered(self.groups) & !bank.active;
-            choice.offer(Class::Pending, place, bank, pending & 1 << bit);
+            offers.add(Class::Pending, place.word, pending & 1 << bit);
         }
+        let choice = offers.choose(1, |word| self.bank(Place { cpu: index, word }));
         let need = choice.best().first()?;
         let bank = self.bank(need.place(index))?;
         let group1 = bank.group1 >> need.bit() & 1 != 0;
@@ -264,51 +265,50 @@ impl Vgic {
 
     /// The most urgent ones for `room` list registers.
     fn choose(&mut self, index: usize, room: usize) -> Choice {
-        let mut choice = Choice::new(room);
+        let mut offers = Offers::default();
         let words = self.cpu(index).map_or(0, |cpu| cpu.words);
         for word in bits(words) {
-            let pending = self.offer_pending(&mut choice, index, word as usize);
-            let stranded = self.offer_stranded(&mut choice, index, word as usize);
+            let pending = self.offer_pending(&mut offers, index, word as usize);
+            let stranded = self.offer_stranded(&mut offers, index, word as usize);
             if !(pending || stranded)
                 && let Some(cpu) = self.cpu_mut(index)
             {
                 cpu.words &= !(1 << word);
             }
         }
-        choice
+        offers.choose(room, |word| self.bank(Place { cpu: index, word }))
     }
 
     /// Offers what is pending for this vCPU in a word; whether there was any.
-    fn offer_pending(&self, choice: &mut Choice, cpu: usize, word: usize) -> bool {
+    fn offer_pending(&self, offers: &mut Offers, cpu: usize, word: usize) -> bool {
         let place = Place { cpu, word };
         let (Some(bank), Some(state)) = (self.bank(place), self.cpu(cpu)) else {
             return false;
         };
         let routed = word.checked_sub(1).and_then(|spi| state.routed.get(spi));
         let mask = bank.candidates(self.groups) & routed.unwrap_or(&u32::MAX);
-        choice.offer(Class::Pending, place, bank, mask);
+        offers.add(Class::Pending, word, mask);
         mask != 0
     }
 
     /// Offers active interrupts of this vCPU that no list register has; whether
     /// there was any.
-    fn offer_stranded(&self, choice: &mut Choice, cpu: usize, word: usize) -> bool {
+    fn offer_stranded(&self, offers: &mut Offers, cpu: usize, word: usize) -> bool {
         let place = Place { cpu, word };
-        let Some(bank) = self.bank(place) else {
+        let (Some(bank), Some(state)) = (self.bank(place), self.cpu(cpu)) else {
             return false;
         };
-        let ours = bits(bank.stranded())
-            .filter(|bit| self.home_of(place, *bit) == cpu)
-            .fold(0, |mask, bit| mask | 1 << bit);
-        choice.offer(Class::Acknowledged, place, bank, ours & !bank.forced);
-        choice.offer(Class::Forced, place, bank, ours & bank.forced);
+        let homed = word.checked_sub(1).and_then(|spi| state.homed.get(spi));
+        let ours = bank.stranded() & homed.unwrap_or(&u32::MAX);
+        offers.add(Class::Acknowledged, word, ours & !bank.forced);
+        offers.add(Class::Forced, word, ours & bank.forced);
         ours != 0
     }
 
     /// Moves an interrupt from its bank to list register `slot`; its value.
     fn list(&mut self, cpu: usize, need: Need, slot: usize, reports: Reports) -> Lr {
         let place = need.place(cpu);
-        self.set_home(place, need.bit(), cpu);
+        self.set_home(place, 1 << need.bit(), cpu);
         self.show(cpu, place, need.bit(), slot, reports)
     }
 

@@ -202,18 +202,24 @@ impl Vgic {
             return VcpuSet::EMPTY;
         };
         *route = new;
-        self.reroute(place, bit);
-        self.touch(place, 1 << bit)
+        let mask = 1 << bit;
+        if let Some(any) = place
+            .word
+            .checked_sub(1)
+            .and_then(|spi| self.any.get_mut(spi))
+        {
+            *any = *any & !mask | if new.any() { mask } else { 0 };
+        }
+        self.reroute(place, mask, self.resolve(new));
+        self.touch(place, mask)
     }
 
-    /// Enters an SPI's route into the targets' maps.
-    pub(crate) fn reroute(&mut self, place: Place, bit: u32) {
-        let target = self.target_of(place, bit);
+    /// The SPIs `mask` of a word go to `target` from now on.
+    pub(crate) fn reroute(&mut self, place: Place, mask: u32, target: Option<usize>) {
         for (index, cpu) in self.cpus.iter_mut().enumerate() {
             let routed = place.word.checked_sub(1);
             if let Some(routed) = routed.and_then(|spi| cpu.routed.get_mut(spi)) {
-                *routed &= !(1 << bit);
-                *routed |= u32::from(target == Some(index)) << bit;
+                *routed = *routed & !mask | if target == Some(index) { mask } else { 0 };
             }
         }
     }

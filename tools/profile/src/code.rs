@@ -116,7 +116,8 @@ impl Code {
             Architecture::Arm => &A32,
             other => bail!("the ELF file is for {other:?}"),
         };
-        let named = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| name.contains(LOOK));
+        let named =
+            |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| name.contains(LOOK));
         let look = file.symbols().find(named).map(|symbol| symbol.address());
         let code = Self::new(set, text.address(), words, vectors.address())?;
         Ok(Self { look, ..code })

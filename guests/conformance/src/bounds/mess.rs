@@ -134,7 +134,10 @@ impl Mess {
         let cpus = machine.cpus;
         match (self, machine.gic) {
             (Self::AtAny, GicVersion::V3) => {
-                mmio::write32(gic::distributor() + gic::v3::IROUTER + u64::from(id) * 8, 1 << 31);
+                mmio::write32(
+                    gic::distributor() + gic::v3::IROUTER + u64::from(id) * 8,
+                    1 << 31,
+                );
             }
             (Self::AtAny, GicVersion::V2) => gic::v2::target(id, 0xff),
             (Self::AtAll | Self::Active, _) => gic::route(id, id as usize % cpus),

@@ -105,15 +105,19 @@ fn sent(machine: &Machine, mess: Mess) {
     if machine.gic != hanok_types::GicVersion::V3 {
         return;
     }
-    row(format_args!("{}, ICC_SGI0R to ICC_ASGI1R", mess.name()), || {
-        for (id, to) in (0..16).flat_map(|id| [1 << 40, 0xff, 0x7f, 0x80, 1].map(|to| (id, to))) {
-            mess.mend(0);
-            let value = id << 24 | to;
-            write_sysreg!("icc_sgi1r_el1", value);
-            write_sysreg!("icc_sgi0r_el1", value);
-            write_sysreg!("icc_asgi1r_el1", value);
-        }
-    });
+    row(
+        format_args!("{}, ICC_SGI0R to ICC_ASGI1R", mess.name()),
+        || {
+            for (id, to) in (0..16).flat_map(|id| [1 << 40, 0xff, 0x7f, 0x80, 1].map(|to| (id, to)))
+            {
+                mess.mend(0);
+                let value = id << 24 | to;
+                write_sysreg!("icc_sgi1r_el1", value);
+                write_sysreg!("icc_sgi0r_el1", value);
+                write_sysreg!("icc_asgi1r_el1", value);
+            }
+        },
+    );
 }
 
 /// Every function that is known and many that are not, but none that ends the guest or makes it
@@ -123,10 +127,30 @@ fn calls(machine: &Machine) {
     let functions = (0..0x20)
         .flat_map(|number| [0x8400_0000 + number, 0xc400_0000 + number])
         .chain((0x50..0x54).flat_map(|number| [0x8400_0000 + number, 0xc400_0000 + number]))
-        .chain([0x8000_0000, 0x8000_0001, 0x8000_0002, 0x8000_3fff, 0x8000_7fff, 0x8000_8000])
-        .chain([0x8600_ff01, 0xc600_ff01, 0xc600_0000, 0xc600_0001, 0x8600_0000, 0, u64::MAX]);
+        .chain([
+            0x8000_0000,
+            0x8000_0001,
+            0x8000_0002,
+            0x8000_3fff,
+            0x8000_7fff,
+            0x8000_8000,
+        ])
+        .chain([
+            0x8600_ff01,
+            0xc600_ff01,
+            0xc600_0000,
+            0xc600_0001,
+            0x8600_0000,
+            0,
+            u64::MAX,
+        ]);
     // CPU_OFF, SYSTEM_OFF, SYSTEM_RESET and SYSTEM_RESET2.
-    let ends = |function: u64| matches!(function as u32 & !(1 << 30), 0x8400_0002 | 0x8400_0008..=0x8400_0009 | 0x8400_0012);
+    let ends = |function: u64| {
+        matches!(
+            function as u32 & !(1 << 30),
+            0x8400_0002 | 0x8400_0008..=0x8400_0009 | 0x8400_0012
+        )
+    };
     for function in functions.filter(|function| !ends(*function)) {
         row(format_args!("call {function:#x}"), || {
             for first in ARGUMENTS {

@@ -85,7 +85,9 @@ pub fn interrupts(machine: &Machine) -> impl Iterator<Item = Place> {
             offset,
             spoils: true,
         });
-        let private = BITS.into_iter().chain([0x400, 0x404, 0x41c, 0xc00, 0xc04, 0xd00, 0xe00]);
+        let private = BITS
+            .into_iter()
+            .chain([0x400, 0x404, 0x41c, 0xc00, 0xc04, 0xd00, 0xe00]);
         let private = private.map(move |offset| Place {
             frame: "GICR-SGI",
             index,

@@ -100,13 +100,19 @@ fn step(index: usize) {
         _ => {
             let all = |register: u64| {
                 for word in 0..9 {
-                    let base = if word == 0 { gic::frame(0) } else { gic::distributor() };
+                    let base = if word == 0 {
+                        gic::frame(0)
+                    } else {
+                        gic::distributor()
+                    };
                     mmio::write32(base + register + word * 4, u32::MAX);
                 }
             };
             all(gic::ISENABLER);
             all(gic::ISPENDR);
-            (32..288).step_by(7).for_each(|id| gic::route(id, (id as usize + index) % cpus));
+            (32..288)
+                .step_by(7)
+                .for_each(|id| gic::route(id, (id as usize + index) % cpus));
             timer::spin(30);
             all(gic::ICPENDR);
             mmio::write32(gic::distributor(), 0);

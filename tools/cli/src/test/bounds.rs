@@ -82,7 +82,10 @@ fn bounded(root: &Path, board: &str, architecture: Architecture) -> Result<Strin
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.longest));
     let over = rows.iter().filter(|row| row.longest > LIMIT).count();
-    let mut said = format!("{} rows, {over} of them over {LIMIT} instructions:\n", rows.len());
+    let mut said = format!(
+        "{} rows, {over} of them over {LIMIT} instructions:\n",
+        rows.len()
+    );
     for row in rows.iter().take(TOLD) {
         writeln!(said, "{} {} ({})", row.longest, row.name, row.reason)?;
     }
@@ -92,14 +95,29 @@ fn bounded(root: &Path, board: &str, architecture: Architecture) -> Result<Strin
 
 /// The rows that the guest names, each with its stretch.
 fn read(report: &Report, console: &str) -> Result<Vec<Row>> {
-    ensure!(!console.contains("FAIL"), "the guest found a fault: {console}");
-    ensure!(console.contains("bounds: done"), "the guest did not come to its end");
-    let names = console.lines().filter_map(|line| line.split_once("bounds: row "));
+    ensure!(
+        !console.contains("FAIL"),
+        "the guest found a fault: {console}"
+    );
+    ensure!(
+        console.contains("bounds: done"),
+        "the guest did not come to its end"
+    );
+    let names = console
+        .lines()
+        .filter_map(|line| line.split_once("bounds: row "));
     let names: Vec<_> = names.map(|(_, name)| name.trim().to_owned()).collect();
     let stretches = &report.stretches;
-    ensure!(names.len() == stretches.len(), "{} names, {} stretches", names.len(), stretches.len());
+    ensure!(
+        names.len() == stretches.len(),
+        "{} names, {} stretches",
+        names.len(),
+        stretches.len()
+    );
     let rows = names.into_iter().zip(stretches);
-    Ok(rows.filter_map(|(name, stretch)| row(name, stretch)).collect())
+    Ok(rows
+        .filter_map(|(name, stretch)| row(name, stretch))
+        .collect())
 }
 
 /// `None` where no exit was in it.

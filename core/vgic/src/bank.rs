@@ -200,9 +200,7 @@ impl Priorities {
         for word in &self.0 {
             let lower = mask & !word;
             priority = priority << 1 | u8::from(lower == 0);
-            if lower != 0 {
-                mask = lower;
-            }
+            mask = if lower == 0 { mask } else { lower };
         }
         (mask, priority)
     }

@@ -5,7 +5,7 @@
 //! then does not grow with their number, only with that of the places: of each word the most
 //! urgent one is known, and the best of these is taken, and looked for again in its word alone.
 
-use crate::bank::Bank;
+use crate::bank::{Bank, bits};
 use crate::state::{MAX_LRS, WORDS};
 
 /// An interrupt that is to have a list register.
@@ -54,6 +54,14 @@ impl Offers {
         if let Some(all) = self.0[class as usize].get_mut(word) {
             *all |= mask;
         }
+    }
+
+    /// Whether more are to get a list register than there is `room`: those that may give way do not
+    /// count.
+    pub fn more_than(&self, room: usize) -> bool {
+        let [acknowledged, pending, _] = &self.0;
+        let all = acknowledged.iter().chain(pending);
+        all.flat_map(|mask| bits(*mask)).nth(room).is_some()
     }
 
     /// The most urgent ones for `room` list registers: by kind, then by priority, then by id. A word's

@@ -124,7 +124,8 @@ impl Vgic {
         let cpu = self.cpu(index)?;
         let mut offers = Offers::default();
         for word in bits(cpu.words) {
-            self.offer_pending(&mut offers, index, word as usize);
+            let (pending, _) = self.offered(index, word as usize);
+            offers.add(Class::Pending, word as usize, pending);
         }
         for (_, lr) in cpu.slots() {
             let (place, bit) = self.place(Some(vcpu), lr.id())?;
@@ -132,7 +133,7 @@ impl Vgic {
             let pending = bank.shown & bank.delivered(self.groups) & !bank.active;
             offers.add(Class::Pending, place.word, pending & 1 << bit);
         }
-        let choice = offers.choose(1, |word| self.bank(Place { cpu: index, word }));
+        let choice = self.choose(index, offers, 1);
         let need = choice.best().first()?;
         let bank = self.bank(need.place(index))?;
         let group1 = bank.group1 >> need.bit() & 1 != 0;
@@ -175,10 +176,14 @@ impl Vgic {
             return true;
         };
         let again = state.slots().any(|(_, lr)| self.is_latched(cpu, lr));
-        let choice = self.choose(cpu, free.count_ones() as usize);
+        let room = free.count_ones() as usize;
+        let offers = self.offers(cpu);
+        if again || offers.more_than(room) {
+            return false;
+        }
+        let choice = self.choose(cpu, offers, room);
         let company = self.company(cpu, choice.best().len());
-        let parted = company && !choice.best().is_empty() && self.left_to_cpu(cpu);
-        if again || choice.waiting || parted {
+        if company && !choice.best().is_empty() && self.left_to_cpu(cpu) {
             return false;
         }
         let reports = Reports {
@@ -216,7 +221,9 @@ impl Vgic {
     fn refill(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
         let count = lrs.count().min(MAX_LRS);
         let kept = self.take_out(cpu, lrs);
-        let choice = self.choose(cpu, count - (kept.count_ones() as usize).min(count));
+        let room = count - (kept.count_ones() as usize).min(count);
+        let offers = self.offers(cpu);
+        let choice = self.choose(cpu, offers, room);
         let acknowledged = kept != 0 || choice.has_acknowledged();
         let reports = Reports {
             all: choice.waiting && (acknowledged || count == 1),
@@ -263,46 +270,51 @@ impl Vgic {
             .is_some_and(|(bank, _, bit)| bank.active & !bank.forced & 1 << bit != 0)
     }
 
-    /// The most urgent ones for `room` list registers.
-    fn choose(&mut self, index: usize, room: usize) -> Choice {
+    /// What may be listed for this vCPU: what is pending for it, and what is active in no list
+    /// register and had it as its home. Words without any are not looked at again.
+    fn offers(&mut self, index: usize) -> Offers {
         let mut offers = Offers::default();
-        let words = self.cpu(index).map_or(0, |cpu| cpu.words);
+        let mut words = self.cpu(index).map_or(0, |cpu| cpu.words);
         for word in bits(words) {
-            let pending = self.offer_pending(&mut offers, index, word as usize);
-            let stranded = self.offer_stranded(&mut offers, index, word as usize);
-            if !(pending || stranded)
-                && let Some(cpu) = self.cpu_mut(index)
-            {
-                cpu.words &= !(1 << word);
+            let (pending, stranded) = self.offered(index, word as usize);
+            if pending | stranded == 0 {
+                words &= !(1 << word);
+                continue;
             }
+            let place = Place {
+                cpu: index,
+                word: word as usize,
+            };
+            let forced = self.bank(place).map_or(0, |bank| bank.forced);
+            offers.add(Class::Acknowledged, word as usize, stranded & !forced);
+            offers.add(Class::Pending, word as usize, pending);
+            offers.add(Class::Forced, word as usize, stranded & forced);
         }
-        offers.choose(room, |word| self.bank(Place { cpu: index, word }))
+        if let Some(cpu) = self.cpu_mut(index) {
+            cpu.words = words;
+        }
+        offers
     }
 
-    /// Offers what is pending for this vCPU in a word; whether there was any.
-    fn offer_pending(&self, offers: &mut Offers, cpu: usize, word: usize) -> bool {
-        let place = Place { cpu, word };
-        let (Some(bank), Some(state)) = (self.bank(place), self.cpu(cpu)) else {
-            return false;
+    /// Of a word, the interrupts that are pending for this vCPU, and its active ones that no list
+    /// register has.
+    fn offered(&self, cpu: usize, word: usize) -> (u32, u32) {
+        let (Some(bank), Some(state)) = (self.bank(Place { cpu, word }), self.cpu(cpu)) else {
+            return (0, 0);
         };
-        let routed = word.checked_sub(1).and_then(|spi| state.routed.get(spi));
-        let mask = bank.candidates(self.groups) & routed.unwrap_or(&u32::MAX);
-        offers.add(Class::Pending, word, mask);
-        mask != 0
+        let pending = bank.candidates(self.groups);
+        let stranded = bank.stranded();
+        let Some(spi) = word.checked_sub(1) else {
+            return (pending, stranded);
+        };
+        let routed = state.routed.get(spi).unwrap_or(&0);
+        let homed = state.homed.get(spi).unwrap_or(&0);
+        (pending & routed, stranded & homed)
     }
 
-    /// Offers active interrupts of this vCPU that no list register has; whether
-    /// there was any.
-    fn offer_stranded(&self, offers: &mut Offers, cpu: usize, word: usize) -> bool {
-        let place = Place { cpu, word };
-        let (Some(bank), Some(state)) = (self.bank(place), self.cpu(cpu)) else {
-            return false;
-        };
-        let homed = word.checked_sub(1).and_then(|spi| state.homed.get(spi));
-        let ours = bank.stranded() & homed.unwrap_or(&u32::MAX);
-        offers.add(Class::Acknowledged, word, ours & !bank.forced);
-        offers.add(Class::Forced, word, ours & bank.forced);
-        ours != 0
+    /// The most urgent ones of `offers` for `room` list registers.
+    fn choose(&self, cpu: usize, offers: Offers, room: usize) -> Choice {
+        offers.choose(room, |word| self.bank(Place { cpu, word }))
     }
 
     /// Moves an interrupt from its bank to list register `slot`; its value.

@@ -2,9 +2,9 @@
 
 use crate::bank::Groups;
 use crate::frame::{INTERRUPTS, Read, Shared};
-use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic, spi_index};
+use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic, WORDS, spi_index};
 use bitfield_struct::bitfield;
-use hanok_types::{MAX_VCPUS, VcpuSet, Width};
+use hanok_types::{VcpuSet, Width};
 
 const CTLR: u64 = 0x0000;
 const TYPER: u64 = 0x0004;
@@ -170,14 +170,13 @@ impl Vgic {
         if core::mem::replace(&mut self.groups, groups) == groups {
             return VcpuSet::EMPTY;
         }
-        let mut touched = VcpuSet::EMPTY;
-        for cpu in 0..MAX_VCPUS {
-            touched = touched.union(self.touch(Place { cpu, word: 0 }, u32::MAX));
+        // All of them, whatever they have: to find out would take longer than their looking.
+        for cpu in self.cpus.iter_mut().take(self.vcpus) {
+            cpu.attention = true;
+            cpu.refold = true;
+            cpu.words = (1 << WORDS) - 1;
         }
-        for word in 1..=SPI_BANKS {
-            touched = touched.union(self.touch(Place { cpu: 0, word }, u32::MAX));
-        }
-        touched
+        VcpuSet::first(self.vcpus)
     }
 
     fn read_route(&self, offset: u64) -> Option<u64> {

@@ -15,7 +15,7 @@ mod together;
 
 use crate::arch::access;
 use crate::machine::Machine;
-use crate::{boot, gic, marker, mmu, psci, smp};
+use crate::{boot, fuzz, gic, marker, mmu, psci, smp};
 use mess::Mess;
 use places::Place;
 
@@ -49,9 +49,21 @@ pub fn run(machine: &Machine, part: Option<&str>) {
     }
     match part {
         Some("together") => together::run(machine),
+        Some("fuzz") => fuzzed(machine),
         _ => registers(machine),
     }
     println!("bounds: done");
+}
+
+/// Everything that chance finds; what it says is counted, too.
+fn fuzzed(machine: &Machine) {
+    let options = fuzz::Options {
+        steps: 12_000,
+        ..fuzz::Options::new(|_| None)
+    };
+    row(format_args!("everything, by chance"), || {
+        fuzz::run(machine, &options)
+    });
 }
 
 fn registers(machine: &Machine) {

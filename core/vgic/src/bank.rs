@@ -194,13 +194,18 @@ impl Priorities {
         changed
     }
 
-    /// The most urgent ones of the interrupts `mask`, and their priority.
-    pub fn most_urgent(&self, mut mask: u32) -> (u32, u8) {
+    /// The most urgent ones of the interrupts `mask`, and the first `bits` bits of their priority.
+    #[inline(always)]
+    pub fn most_urgent(&self, mut mask: u32, bits: u32) -> (u32, u32) {
         let mut priority = 0;
-        for word in &self.0 {
+        for word in self.0.iter().take(bits as usize) {
             let lower = mask & !word;
-            priority = priority << 1 | u8::from(lower == 0);
-            mask = if lower == 0 { mask } else { lower };
+            priority <<= 1;
+            if lower == 0 {
+                priority |= 1;
+            } else {
+                mask = lower;
+            }
         }
         (mask, priority)
     }

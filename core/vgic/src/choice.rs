@@ -1,7 +1,9 @@
 //! Which interrupts are to stand in the list registers: the most urgent ones, sorted, in a
 //! fixed number of places.
 //!
-//! All that may be listed are offered as masks, a word of 32 interrupts at a time. What is done
+//! There are three kinds, and all of one come before those of the next: what the guest has
+//! acknowledged and will deactivate, what it has not seen yet, and what it declared active and may
+//! or may not end. All that may be listed are offered as masks, a word of 32 interrupts at a time. What is done
 //! then does not grow with their number, only with that of the places: of each word the most
 //! urgent one is known, and the best of these is taken, and looked for again in its word alone.
 
@@ -12,22 +14,6 @@ use crate::state::{MAX_LRS, WORDS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
     id: u16,
-}
-
-/// What kind of need; those of one kind come before all of the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(crate) enum Class {
-    /// The guest has acknowledged it and will deactivate it.
-    Acknowledged,
-    /// The guest has not seen it yet.
-    Pending,
-    /// The guest declared it active, and may or may not end it.
-    Forced,
-}
-
-impl Class {
-    const ALL: [Self; 3] = [Self::Acknowledged, Self::Pending, Self::Forced];
 }
 
 impl Need {
@@ -48,12 +34,29 @@ impl Need {
 #[derive(Debug, Default)]
 pub(crate) struct Offers([[u32; WORDS]; 3]);
 
+/// The priority of an interrupt, then its id, in one number: less is more urgent.
+type Urgency = u32;
+/// Of a word of which no interrupt is offered: less urgent than any.
+const NONE: Urgency = Urgency::MAX;
+/// Where the priority begins.
+const PRIORITY: u32 = 16;
+
 impl Offers {
-    /// Offers the interrupts `mask` of a word.
-    pub fn add(&mut self, class: Class, word: usize, mask: u32) {
-        if let Some(all) = self.0[class as usize].get_mut(word) {
-            *all |= mask;
+    /// Offers of a word what is pending, and what is active in no list register; of the latter, what
+    /// the guest forced to be so. Whether there is any.
+    #[inline]
+    pub fn add(&mut self, word: usize, pending: u32, stranded: u32, forced: u32) -> bool {
+        let [acknowledged, waiting, put] = &mut self.0;
+        if let (Some(acknowledged), Some(waiting), Some(put)) = (
+            acknowledged.get_mut(word),
+            waiting.get_mut(word),
+            put.get_mut(word),
+        ) {
+            *acknowledged |= stranded & !forced;
+            *waiting |= pending;
+            *put |= stranded & forced;
         }
+        pending | stranded != 0
     }
 
     /// Whether more are to get a list register than there is `room`: those that may give way do not
@@ -65,8 +68,13 @@ impl Offers {
     }
 
     /// The most urgent ones for `room` list registers: by kind, then by priority, then by id. A word's
-    /// bank is `bank`.
-    pub fn choose<'a>(mut self, room: usize, bank: impl Fn(usize) -> Option<&'a Bank>) -> Choice {
+    /// bank is `bank`; priorities have `bits` bits.
+    pub fn choose<'a>(
+        &mut self,
+        room: usize,
+        bits: u32,
+        bank: impl Fn(usize) -> Option<&'a Bank>,
+    ) -> Choice {
         let mut choice = Choice {
             best: [Need { id: 0 }; MAX_LRS],
             len: 0,
@@ -74,12 +82,12 @@ impl Offers {
             acknowledged: false,
             waiting: false,
         };
-        for (class, masks) in Class::ALL.into_iter().zip(&mut self.0) {
-            let before = choice.len;
-            choice.take(masks, &bank);
-            choice.acknowledged |= class == Class::Acknowledged && choice.len > before;
-            choice.waiting |= class != Class::Forced && masks.iter().any(|mask| *mask != 0);
-        }
+        let [acknowledged, pending, forced] = &mut self.0;
+        let mut left = choice.take(acknowledged, bits, &bank);
+        choice.acknowledged = choice.len > 0;
+        left |= choice.take(pending, bits, &bank);
+        choice.waiting = left;
+        choice.take(forced, bits, &bank);
         choice
     }
 }
@@ -95,9 +103,6 @@ pub(crate) struct Choice {
     pub waiting: bool,
 }
 
-/// Of a word of which no interrupt is offered: less urgent than any.
-const NONE: u16 = u16::MAX;
-
 impl Choice {
     /// The chosen ones, most urgent first.
     pub fn best(&self) -> &[Need] {
@@ -109,37 +114,44 @@ impl Choice {
         self.acknowledged
     }
 
-    /// Moves the most urgent interrupts of `masks` to where there is room.
-    fn take<'a>(&mut self, masks: &mut [u32; WORDS], bank: &impl Fn(usize) -> Option<&'a Bank>) {
-        if self.len == self.room || masks.iter().all(|mask| *mask == 0) {
-            return;
-        }
+    /// Moves the most urgent interrupts of `masks` to where there is room; whether some are left.
+    fn take<'a>(
+        &mut self,
+        masks: &mut [u32; WORDS],
+        bits: u32,
+        bank: &impl Fn(usize) -> Option<&'a Bank>,
+    ) -> bool {
         let head = |word: usize, mask: u32| match bank(word) {
             Some(bank) if mask != 0 => {
-                let (best, priority) = bank.priorities.most_urgent(mask);
-                u16::from(priority) << 5 | best.trailing_zeros() as u16
+                let (best, priority) = bank.priorities.most_urgent(mask, bits);
+                priority << PRIORITY | word as u32 * 32 + best.trailing_zeros()
             }
             _ => NONE,
         };
         let mut heads = [NONE; WORDS];
+        let mut any = false;
         for (word, (first, mask)) in heads.iter_mut().zip(masks.iter()).enumerate() {
-            *first = head(word, *mask);
-        }
-        while self.len < self.room {
-            // By priority alone: of equal ones, that of the first word.
-            let best = heads.iter().zip(0..).min_by_key(|(head, _)| **head >> 5);
-            let Some((first, word)) = best.filter(|(head, _)| **head != NONE) else {
-                return;
-            };
-            let (bit, word): (u16, usize) = (first & 31, word);
-            if let Some(need) = self.best.get_mut(self.len) {
-                need.id = word as u16 * 32 + bit;
-            }
-            self.len += 1;
-            if let (Some(mask), Some(first)) = (masks.get_mut(word), heads.get_mut(word)) {
-                *mask &= !(1 << bit);
+            if *mask != 0 {
+                any = true;
                 *first = head(word, *mask);
             }
         }
+        while any {
+            let best = heads.iter().fold(NONE, |best, head| best.min(*head));
+            let Some(need) = self.best.get_mut(self.len).filter(|_| self.len < self.room) else {
+                return best != NONE;
+            };
+            if best == NONE {
+                return false;
+            }
+            need.id = best as u16;
+            self.len += 1;
+            let word = need.word();
+            if let (Some(mask), Some(first)) = (masks.get_mut(word), heads.get_mut(word)) {
+                *mask &= !(1 << need.bit());
+                *first = head(word, *mask);
+            }
+        }
+        false
     }
 }

@@ -6,7 +6,7 @@
 //! chooses anew, and writes the registers whose value differs.
 
 use crate::bank::{Bank, bits};
-use crate::choice::{Choice, Class, Need, Offers};
+use crate::choice::{Choice, Need, Offers};
 use crate::lr::Lr;
 use crate::reports::Reports;
 use crate::state::{MAX_LRS, Place, Vgic};
@@ -18,6 +18,14 @@ impl Vgic {
     #[inline]
     pub fn needs_entry(&self, vcpu: VcpuId) -> bool {
         self.cpu(vcpu.index()).is_some_and(|cpu| cpu.attention)
+    }
+
+    /// Whether [`Self::enter`] would do much: at most 5,000 instructions, but nothing should be done
+    /// beside it with interrupts masked.
+    #[inline]
+    pub fn entry_is_long(&self, vcpu: VcpuId) -> bool {
+        let cpu = self.cpu(vcpu.index());
+        cpu.is_some_and(|cpu| cpu.attention && cpu.has_much())
     }
 
     /// Brings the list registers of this pCPU, on which `vcpu` is resident, up to date.
@@ -124,16 +132,19 @@ impl Vgic {
         let cpu = self.cpu(index)?;
         let mut offers = Offers::default();
         for word in bits(cpu.words) {
-            let (pending, _) = self.offered(index, word as usize);
-            offers.add(Class::Pending, word as usize, pending);
+            let word = word as usize;
+            let routed = word.checked_sub(1).and_then(|spi| cpu.routed.get(spi));
+            let bank = self.bank(Place { cpu: index, word })?;
+            let pending = bank.candidates(self.groups) & routed.unwrap_or(&u32::MAX);
+            offers.add(word, pending, 0, 0);
         }
         for (_, lr) in cpu.slots() {
             let (place, bit) = self.place(Some(vcpu), lr.id())?;
             let bank = self.bank(place)?;
             let pending = bank.shown & bank.delivered(self.groups) & !bank.active;
-            offers.add(Class::Pending, place.word, pending & 1 << bit);
+            offers.add(place.word, pending & 1 << bit, 0, 0);
         }
-        let choice = self.choose(index, offers, 1);
+        let choice = self.choose(index, &mut offers, 1);
         let need = choice.best().first()?;
         let bank = self.bank(need.place(index))?;
         let group1 = bank.group1 >> need.bit() & 1 != 0;
@@ -145,7 +156,8 @@ impl Vgic {
         let Some(state) = self.cpu_mut(cpu) else {
             return;
         };
-        let refold = state.refold || state.overflow;
+        // Adding to what is listed pays where there is little to be looked at.
+        let refold = state.refold || state.has_much();
         state.refold = false;
         if refold || !self.top_up(cpu, lrs) {
             self.refill(cpu, lrs);
@@ -177,11 +189,11 @@ impl Vgic {
         };
         let again = state.slots().any(|(_, lr)| self.is_latched(cpu, lr));
         let room = free.count_ones() as usize;
-        let offers = self.offers(cpu);
+        let mut offers = self.offers(cpu);
         if again || offers.more_than(room) {
             return false;
         }
-        let choice = self.choose(cpu, offers, room);
+        let choice = self.choose(cpu, &mut offers, room);
         let company = self.company(cpu, choice.best().len());
         if company && !choice.best().is_empty() && self.left_to_cpu(cpu) {
             return false;
@@ -222,25 +234,37 @@ impl Vgic {
         let count = lrs.count().min(MAX_LRS);
         let kept = self.take_out(cpu, lrs);
         let room = count - (kept.count_ones() as usize).min(count);
-        let offers = self.offers(cpu);
-        let choice = self.choose(cpu, offers, room);
+        let mut offers = self.offers(cpu);
+        let choice = self.choose(cpu, &mut offers, room);
         let acknowledged = kept != 0 || choice.has_acknowledged();
         let reports = Reports {
             all: choice.waiting && (acknowledged || count == 1),
             hardware: self.company(cpu, choice.best().len()),
         };
-        let before = self.cpu(cpu).map_or([Lr::new(); MAX_LRS], |cpu| cpu.lr);
         let mut free = ((1 << count) - 1) & !kept;
 
         for slot in bits(kept) {
-            self.refresh(cpu, slot as usize, reports);
+            let before = self.shadow(cpu, slot as usize);
+            let lr = self.refresh(cpu, slot as usize, reports);
+            write_changed(lrs, slot as usize, before, lr);
         }
         for need in choice.best() {
-            let slot = slot_for(*need, free, &before);
+            let slot = self.slot_for(cpu, *need, free);
             free &= !(1 << slot);
-            self.list(cpu, *need, slot as usize, reports);
+            let before = self.shadow(cpu, slot as usize);
+            let lr = self.list(cpu, *need, slot as usize, reports);
+            write_changed(lrs, slot as usize, before, lr);
         }
-        self.write_changed(cpu, &before, count, lrs);
+        for slot in bits(free) {
+            let before = self.shadow(cpu, slot as usize);
+            write_changed(lrs, slot as usize, before, Lr::new());
+            if let Some(shadow) = self
+                .cpu_mut(cpu)
+                .and_then(|cpu| cpu.lr.get_mut(slot as usize))
+            {
+                *shadow = Lr::new();
+            }
+        }
         let state = self.cpu(cpu);
         let eoi = state.is_some_and(|cpu| cpu.slots().any(|(_, lr)| lr.eoi()));
         if eoi || choice.waiting {
@@ -274,47 +298,34 @@ impl Vgic {
     /// register and had it as its home. Words without any are not looked at again.
     fn offers(&mut self, index: usize) -> Offers {
         let mut offers = Offers::default();
-        let mut words = self.cpu(index).map_or(0, |cpu| cpu.words);
-        for word in bits(words) {
-            let (pending, stranded) = self.offered(index, word as usize);
-            if pending | stranded == 0 {
-                words &= !(1 << word);
-                continue;
+        let (groups, vcpus) = (self.groups, self.vcpus);
+        let Some(cpu) = self
+            .cpus
+            .get_mut(..vcpus)
+            .and_then(|all| all.get_mut(index))
+        else {
+            return offers;
+        };
+        let banks = self.spis.iter().zip(cpu.routed.iter().zip(&cpu.homed));
+        let spis = banks.map(|(bank, (routed, homed))| (bank, *routed, *homed));
+        let all = core::iter::once((&cpu.private, u32::MAX, u32::MAX)).chain(spis);
+        let mut words = cpu.words;
+        for (word, (bank, routed, homed)) in all.enumerate() {
+            if words >> word & 1 != 0 {
+                let pending = bank.candidates(groups) & routed;
+                if !offers.add(word, pending, bank.stranded() & homed, bank.forced) {
+                    words &= !(1 << word);
+                }
             }
-            let place = Place {
-                cpu: index,
-                word: word as usize,
-            };
-            let forced = self.bank(place).map_or(0, |bank| bank.forced);
-            offers.add(Class::Acknowledged, word as usize, stranded & !forced);
-            offers.add(Class::Pending, word as usize, pending);
-            offers.add(Class::Forced, word as usize, stranded & forced);
         }
-        if let Some(cpu) = self.cpu_mut(index) {
-            cpu.words = words;
-        }
+        cpu.words = words;
         offers
     }
 
-    /// Of a word, the interrupts that are pending for this vCPU, and its active ones that no list
-    /// register has.
-    fn offered(&self, cpu: usize, word: usize) -> (u32, u32) {
-        let (Some(bank), Some(state)) = (self.bank(Place { cpu, word }), self.cpu(cpu)) else {
-            return (0, 0);
-        };
-        let pending = bank.candidates(self.groups);
-        let stranded = bank.stranded();
-        let Some(spi) = word.checked_sub(1) else {
-            return (pending, stranded);
-        };
-        let routed = state.routed.get(spi).unwrap_or(&0);
-        let homed = state.homed.get(spi).unwrap_or(&0);
-        (pending & routed, stranded & homed)
-    }
-
     /// The most urgent ones of `offers` for `room` list registers.
-    fn choose(&self, cpu: usize, offers: Offers, room: usize) -> Choice {
-        offers.choose(room, |word| self.bank(Place { cpu, word }))
+    fn choose(&self, cpu: usize, offers: &mut Offers, room: usize) -> Choice {
+        let bits = self.priority_mask.leading_ones();
+        offers.choose(room, bits, |word| self.bank(Place { cpu, word }))
     }
 
     /// Moves an interrupt from its bank to list register `slot`; its value.
@@ -324,11 +335,12 @@ impl Vgic {
         self.show(cpu, place, need.bit(), slot, reports)
     }
 
-    /// Recomputes the list register of an interrupt that stays in it.
-    fn refresh(&mut self, cpu: usize, slot: usize, reports: Reports) {
-        let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
-        if let Some((_, place, bit)) = lr.and_then(|lr| self.located(cpu, *lr)) {
-            self.show(cpu, place, bit, slot, reports);
+    /// Recomputes the list register of an interrupt that stays in it; its value.
+    fn refresh(&mut self, cpu: usize, slot: usize, reports: Reports) -> Lr {
+        let lr = self.shadow(cpu, slot);
+        match self.located(cpu, lr) {
+            Some((_, place, bit)) => self.show(cpu, place, bit, slot, reports),
+            None => lr,
         }
     }
 
@@ -367,26 +379,19 @@ impl Vgic {
         }
     }
 
-    fn write_changed(
-        &mut self,
-        cpu: usize,
-        before: &[Lr; MAX_LRS],
-        count: usize,
-        lrs: &mut impl ListRegisters,
-    ) {
-        let Some(state) = self.cpu_mut(cpu) else {
-            return;
+    /// What a list register held when last written or read.
+    fn shadow(&self, cpu: usize, slot: usize) -> Lr {
+        let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
+        lr.copied().unwrap_or_default()
+    }
+
+    /// The free slot in which the interrupt stood before, or the first free one.
+    fn slot_for(&self, cpu: usize, need: Need, free: u32) -> u32 {
+        let stood = |slot: &u32| {
+            let lr = self.shadow(cpu, *slot as usize);
+            lr.is_valid() && lr.virtual_id() == need.id()
         };
-        for (slot, (shadow, before)) in state.lr.iter_mut().zip(before).take(count).enumerate() {
-            if state.used & 1 << slot == 0 {
-                *shadow = Lr::new();
-                if before.is_valid() || before.eoi() {
-                    lrs.write(slot, 0);
-                }
-            } else if shadow != before {
-                lrs.write(slot, shadow.into_bits());
-            }
-        }
+        bits(free).find(stood).unwrap_or(free.trailing_zeros())
     }
 
     fn set_overflow(
@@ -477,12 +482,9 @@ impl Need {
     }
 }
 
-/// The free slot in which the interrupt stood before, or the first free one.
-fn slot_for(need: Need, free: u32, before: &[Lr; MAX_LRS]) -> u32 {
-    bits(free)
-        .find(|slot| {
-            let lr = before.get(*slot as usize);
-            lr.is_some_and(|lr| lr.is_valid() && lr.virtual_id() == need.id())
-        })
-        .unwrap_or(free.trailing_zeros())
+/// Writes a list register that held `before`, if its value is another one.
+fn write_changed(lrs: &mut impl ListRegisters, slot: usize, before: Lr, lr: Lr) {
+    if before != lr {
+        lrs.write(slot, lr.into_bits());
+    }
 }

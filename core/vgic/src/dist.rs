@@ -187,18 +187,16 @@ impl Vgic {
 
     fn write_route(&mut self, offset: u64, value: u64) -> Option<VcpuSet> {
         let id = route_id(offset)?;
-        Some(self.set_route(id, Route::from_bits(value).writable()))
+        let mask = self.set_route(id, Route::from_bits(value).writable());
+        Some(self.touch(spi_place(id), mask))
     }
 
-    /// Sends interrupt `id` elsewhere; ignores one that is no SPI.
-    pub(crate) fn set_route(&mut self, id: usize, new: Route) -> VcpuSet {
-        let place = Place {
-            cpu: 0,
-            word: id / 32,
-        };
+    /// Sends interrupt `id` elsewhere; its bit, which is to be touched. Ignores one that is no SPI.
+    pub(crate) fn set_route(&mut self, id: usize, new: Route) -> u32 {
+        let place = spi_place(id);
         let bit = (id % 32) as u32;
         let Some(route) = spi_index(place, bit).and_then(|spi| self.routes.get_mut(spi)) else {
-            return VcpuSet::EMPTY;
+            return 0;
         };
         *route = new;
         let mask = 1 << bit;
@@ -210,7 +208,7 @@ impl Vgic {
             *any = *any & !mask | if new.any() { mask } else { 0 };
         }
         self.reroute(place, mask, self.resolve(new));
-        self.touch(place, mask)
+        mask
     }
 
     /// The SPIs `mask` of a word go to `target` from now on.
@@ -233,6 +231,14 @@ impl Route {
             .with_aff2(self.aff2())
             .with_aff3(self.aff3())
             .with_any(self.any())
+    }
+}
+
+/// Where interrupt `id` is, if it is an SPI.
+pub(crate) const fn spi_place(id: usize) -> Place {
+    Place {
+        cpu: 0,
+        word: id / 32,
     }
 }
 

@@ -129,6 +129,12 @@ impl Cpu {
         }
     }
 
+    /// Whether more waits than fits, or something may wait in more than two words.
+    pub fn has_much(&self) -> bool {
+        let but_one = self.words & self.words.wrapping_sub(1);
+        self.overflow || but_one & but_one.wrapping_sub(1) != 0
+    }
+
     /// The ids in list registers, with their slots.
     pub fn slots(&self) -> impl Iterator<Item = (usize, Lr)> {
         bits(self.used).filter_map(|slot| {
@@ -278,6 +284,10 @@ impl Vgic {
         let Some(spi) = place.word.checked_sub(1) else {
             return;
         };
+        let homed = self.cpus.get(cpu).and_then(|cpu| cpu.homed.get(spi));
+        if homed.is_some_and(|homed| homed & mask == mask) {
+            return;
+        }
         for (index, state) in self.cpus.iter_mut().enumerate() {
             if let Some(homed) = state.homed.get_mut(spi) {
                 *homed = *homed & !mask | if index == cpu { mask } else { 0 };

@@ -126,9 +126,16 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     /// [`Self::sync_lists`] under the interrupt controller's lock: the other vCPUs that are
-    /// to be told once it is let go.
+    /// to be told once it is let go. What is long is left to an exit of its own, which its pCPU's
+    /// kick of itself brings about at once.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
         self.vm.deliver_mail(gic, self.vcpu.id);
+        let long = gic.entry_is_long(self.vcpu.id);
+        if long && !core::mem::replace(&mut self.vcpu.entry_due, true) {
+            self.vm.attract(self.machine, self.vcpu.id);
+            return VcpuSet::EMPTY;
+        }
+        self.vcpu.entry_due = false;
         let freed = gic.enter(self.vcpu.id, self.lists);
         self.vm.release(self.machine, gic, self.vcpu.id);
         freed

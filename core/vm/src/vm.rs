@@ -52,6 +52,8 @@ pub struct Vcpu {
     pub timer: PhysicalTimer,
     /// Its debug registers that are no breakpoints.
     pub debug: DebugControl,
+    /// Its list registers are to be brought up to date in an exit of their own, as that is long.
+    pub entry_due: bool,
     /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
     pub rearm: bool,
 }
@@ -64,6 +66,7 @@ impl Vcpu {
             id,
             timer,
             debug: DebugControl::RESET,
+            entry_due: false,
             rearm: false,
         }
     }

@@ -1,6 +1,7 @@
 //! The state of 32 interrupts, a bit or a byte each, so that "pending, enabled and not yet
 //! listed" is a few operations on words for all 32 together.
 
+use crate::choice::Offer;
 use hanok_types::GicVersion;
 
 /// The SGIs among the private interrupts.
@@ -149,6 +150,18 @@ impl Bank {
         self.active & !self.listed
     }
 
+    /// What of these may be listed for a vCPU: of the `routed` ones that go to it, and those that had
+    /// it as their home.
+    #[inline(always)]
+    pub fn offer(&self, groups: Groups, routed: u32, homed: u32) -> Offer {
+        let stranded = self.stranded() & homed;
+        Offer {
+            acknowledged: stranded & !self.forced,
+            pending: self.candidates(groups) & routed,
+            forced: stranded & self.forced,
+        }
+    }
+
     /// Those that are not as after reset with nothing going on.
     pub fn busy(&self) -> u32 {
         self.pending() | self.active | self.line | self.listed
@@ -194,19 +207,22 @@ impl Priorities {
         changed
     }
 
-    /// The most urgent ones of the interrupts `mask`, and the first `bits` bits of their priority.
+    /// The most urgent ones of the interrupts `mask`, and their priority.
     #[inline(always)]
-    pub fn most_urgent(&self, mut mask: u32, bits: u32) -> (u32, u32) {
+    pub fn most_urgent(&self, mut mask: u32) -> (u32, u32) {
         let mut priority = 0;
-        for word in self.0.iter().take(bits as usize) {
-            let lower = mask & !word;
-            priority <<= 1;
-            if lower == 0 {
-                priority |= 1;
-            } else {
-                mask = lower;
-            }
+        // Written out, as a loop takes twice as long.
+        macro_rules! narrow {
+            ($($n:literal)*) => {$(
+                let lower = mask & !self.0[$n];
+                if lower == 0 {
+                    priority |= 0x80 >> $n;
+                } else {
+                    mask = lower;
+                }
+            )*};
         }
+        narrow!(0 1 2 3 4 5 6 7);
         (mask, priority)
     }
 }

@@ -30,9 +30,52 @@ impl Need {
     }
 }
 
-/// All that may be listed, a mask for each kind and word.
+/// What of one word may be listed, a mask for each kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// Acknowledged by the guest.
+    pub acknowledged: u32,
+    /// Not seen by it yet.
+    pub pending: u32,
+    /// Declared active by it.
+    pub forced: u32,
+}
+
+/// All that may be listed.
 #[derive(Debug, Default)]
-pub(crate) struct Offers([[u32; WORDS]; 3]);
+pub(crate) struct Offers {
+    each: [Offer; WORDS],
+    /// Of all words together.
+    all: Offer,
+}
+
+impl Offers {
+    /// Offers what may be listed of a word, which is its only offer; whether there is any.
+    #[inline(always)]
+    pub fn put(&mut self, word: usize, offer: Offer) -> bool {
+        self.all.acknowledged |= offer.acknowledged;
+        self.all.pending |= offer.pending;
+        self.all.forced |= offer.forced;
+        self.each[word % WORDS] = offer;
+        offer.acknowledged | offer.pending | offer.forced != 0
+    }
+
+    /// Offers a pending interrupt of a word more.
+    pub fn add_pending(&mut self, word: usize, mask: u32) {
+        self.all.pending |= mask;
+        self.each[word % WORDS].pending |= mask;
+    }
+
+    /// Whether more are to get a list register than there is `room`: those that may give way do not
+    /// count.
+    pub fn more_than(&self, room: usize) -> bool {
+        let masks = self
+            .each
+            .iter()
+            .flat_map(|one| [one.acknowledged, one.pending]);
+        masks.flat_map(bits).nth(room).is_some()
+    }
+}
 
 /// The priority of an interrupt, then its id, in one number: less is more urgent.
 type Urgency = u32;
@@ -40,57 +83,6 @@ type Urgency = u32;
 const NONE: Urgency = Urgency::MAX;
 /// Where the priority begins.
 const PRIORITY: u32 = 16;
-
-impl Offers {
-    /// Offers of a word what is pending, and what is active in no list register; of the latter, what
-    /// the guest forced to be so. Whether there is any.
-    #[inline]
-    pub fn add(&mut self, word: usize, pending: u32, stranded: u32, forced: u32) -> bool {
-        let [acknowledged, waiting, put] = &mut self.0;
-        if let (Some(acknowledged), Some(waiting), Some(put)) = (
-            acknowledged.get_mut(word),
-            waiting.get_mut(word),
-            put.get_mut(word),
-        ) {
-            *acknowledged |= stranded & !forced;
-            *waiting |= pending;
-            *put |= stranded & forced;
-        }
-        pending | stranded != 0
-    }
-
-    /// Whether more are to get a list register than there is `room`: those that may give way do not
-    /// count.
-    pub fn more_than(&self, room: usize) -> bool {
-        let [acknowledged, pending, _] = &self.0;
-        let all = acknowledged.iter().chain(pending);
-        all.flat_map(|mask| bits(*mask)).nth(room).is_some()
-    }
-
-    /// The most urgent ones for `room` list registers: by kind, then by priority, then by id. A word's
-    /// bank is `bank`; priorities have `bits` bits.
-    pub fn choose<'a>(
-        &mut self,
-        room: usize,
-        bits: u32,
-        bank: impl Fn(usize) -> Option<&'a Bank>,
-    ) -> Choice {
-        let mut choice = Choice {
-            best: [Need { id: 0 }; MAX_LRS],
-            len: 0,
-            room: room.min(MAX_LRS),
-            acknowledged: false,
-            waiting: false,
-        };
-        let [acknowledged, pending, forced] = &mut self.0;
-        let mut left = choice.take(acknowledged, bits, &bank);
-        choice.acknowledged = choice.len > 0;
-        left |= choice.take(pending, bits, &bank);
-        choice.waiting = left;
-        choice.take(forced, bits, &bank);
-        choice
-    }
-}
 
 /// The best of what was offered.
 #[derive(Debug)]
@@ -104,6 +96,23 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
+    /// The most urgent ones of `offers` for `room` list registers: by kind, then by priority, then by
+    /// id. `banks` are the words'.
+    pub fn of(offers: &Offers, room: usize, banks: &[&Bank; WORDS]) -> Self {
+        let mut choice = Self {
+            best: [Need { id: 0 }; MAX_LRS],
+            len: 0,
+            room: room.min(MAX_LRS),
+            acknowledged: false,
+            waiting: false,
+        };
+        let left = choice.take(offers, banks, |one| one.acknowledged);
+        choice.acknowledged = choice.len > 0;
+        choice.waiting = choice.take(offers, banks, |one| one.pending) || left;
+        choice.take(offers, banks, |one| one.forced);
+        choice
+    }
+
     /// The chosen ones, most urgent first.
     pub fn best(&self) -> &[Need] {
         self.best.get(..self.len).unwrap_or(&[])
@@ -114,44 +123,44 @@ impl Choice {
         self.acknowledged
     }
 
-    /// Moves the most urgent interrupts of `masks` to where there is room; whether some are left.
-    fn take<'a>(
-        &mut self,
-        masks: &mut [u32; WORDS],
-        bits: u32,
-        bank: &impl Fn(usize) -> Option<&'a Bank>,
-    ) -> bool {
-        let head = |word: usize, mask: u32| match bank(word) {
-            Some(bank) if mask != 0 => {
-                let (best, priority) = bank.priorities.most_urgent(mask, bits);
-                priority << PRIORITY | word as u32 * 32 + best.trailing_zeros()
-            }
-            _ => NONE,
-        };
+    /// Takes the most urgent interrupts of one kind as far as there is room; whether some are left.
+    fn take(&mut self, offers: &Offers, banks: &[&Bank; WORDS], kind: fn(&Offer) -> u32) -> bool {
+        if kind(&offers.all) == 0 {
+            return false;
+        }
+        let mut masks = [0; WORDS];
         let mut heads = [NONE; WORDS];
-        let mut any = false;
-        for (word, (first, mask)) in heads.iter_mut().zip(masks.iter()).enumerate() {
-            if *mask != 0 {
-                any = true;
-                *first = head(word, *mask);
-            }
+        for word in 0..WORDS {
+            let mask = kind(&offers.each[word]);
+            masks[word] = mask;
+            heads[word] = head(banks, word, mask);
         }
-        while any {
-            let best = heads.iter().fold(NONE, |best, head| best.min(*head));
-            let Some(need) = self.best.get_mut(self.len).filter(|_| self.len < self.room) else {
+        loop {
+            let mut best = NONE;
+            for head in &heads {
+                if *head < best {
+                    best = *head;
+                }
+            }
+            if best == NONE || self.len >= self.room {
                 return best != NONE;
-            };
-            if best == NONE {
-                return false;
             }
-            need.id = best as u16;
+            let need = Need { id: best as u16 };
+            self.best[self.len % MAX_LRS] = need;
             self.len += 1;
-            let word = need.word();
-            if let (Some(mask), Some(first)) = (masks.get_mut(word), heads.get_mut(word)) {
-                *mask &= !(1 << need.bit());
-                *first = head(word, *mask);
-            }
+            let word = need.word() % WORDS;
+            masks[word] &= !(1 << need.bit());
+            heads[word] = head(banks, word, masks[word]);
         }
-        false
     }
+}
+
+/// The most urgent interrupt of `mask` in a word.
+#[inline(never)]
+fn head(banks: &[&Bank; WORDS], word: usize, mask: u32) -> Urgency {
+    if mask == 0 {
+        return NONE;
+    }
+    let (best, priority) = banks[word % WORDS].priorities.most_urgent(mask);
+    priority << PRIORITY | word as u32 * 32 + best.trailing_zeros()
 }

@@ -28,6 +28,21 @@ impl Vgic {
         cpu.is_some_and(|cpu| cpu.attention && cpu.has_much())
     }
 
+    /// Makes [`Self::enter`] shorter, where it is long and is to follow at once: takes what the guest
+    /// has not acknowledged out of the list registers. Returns the *other* vCPUs to be kicked.
+    pub fn set_aside(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
+        let cpu = vcpu.index();
+        if self.cpu(cpu).is_some_and(|cpu| !cpu.discard) {
+            let used = self.cpu(cpu).map_or(0, |cpu| cpu.used);
+            let kept = self.take_out(cpu, lrs);
+            for slot in bits(used & !kept) {
+                self.empty(cpu, slot as usize, lrs);
+            }
+            self.mark_refold(cpu);
+        }
+        self.take_kicks(vcpu)
+    }
+
     /// Brings the list registers of this pCPU, on which `vcpu` is resident, up to date.
     /// Costs a few instructions where [`Self::needs_entry`] is false. Afterwards, and after
     /// every other call that may have ended a physical interrupt's virtual one, see
@@ -136,15 +151,15 @@ impl Vgic {
             let routed = word.checked_sub(1).and_then(|spi| cpu.routed.get(spi));
             let bank = self.bank(Place { cpu: index, word })?;
             let pending = bank.candidates(self.groups) & routed.unwrap_or(&u32::MAX);
-            offers.add(word, pending, 0, 0);
+            offers.add_pending(word, pending);
         }
         for (_, lr) in cpu.slots() {
             let (place, bit) = self.place(Some(vcpu), lr.id())?;
             let bank = self.bank(place)?;
             let pending = bank.shown & bank.delivered(self.groups) & !bank.active;
-            offers.add(place.word, pending & 1 << bit, 0, 0);
+            offers.add_pending(place.word, pending & 1 << bit);
         }
-        let choice = self.choose(index, &mut offers, 1);
+        let choice = self.choose(index, &offers, 1);
         let need = choice.best().first()?;
         let bank = self.bank(need.place(index))?;
         let group1 = bank.group1 >> need.bit() & 1 != 0;
@@ -157,7 +172,7 @@ impl Vgic {
             return;
         };
         // Adding to what is listed pays where there is little to be looked at.
-        let refold = state.refold || state.has_much();
+        let refold = state.refold || state.overflow || state.has_much();
         state.refold = false;
         if refold || !self.top_up(cpu, lrs) {
             self.refill(cpu, lrs);
@@ -189,11 +204,11 @@ impl Vgic {
         };
         let again = state.slots().any(|(_, lr)| self.is_latched(cpu, lr));
         let room = free.count_ones() as usize;
-        let mut offers = self.offers(cpu);
+        let offers = self.offers(cpu);
         if again || offers.more_than(room) {
             return false;
         }
-        let choice = self.choose(cpu, &mut offers, room);
+        let choice = self.choose(cpu, &offers, room);
         let company = self.company(cpu, choice.best().len());
         if company && !choice.best().is_empty() && self.left_to_cpu(cpu) {
             return false;
@@ -234,8 +249,8 @@ impl Vgic {
         let count = lrs.count().min(MAX_LRS);
         let kept = self.take_out(cpu, lrs);
         let room = count - (kept.count_ones() as usize).min(count);
-        let mut offers = self.offers(cpu);
-        let choice = self.choose(cpu, &mut offers, room);
+        let offers = self.offers(cpu);
+        let choice = self.choose(cpu, &offers, room);
         let acknowledged = kept != 0 || choice.has_acknowledged();
         let reports = Reports {
             all: choice.waiting && (acknowledged || count == 1),
@@ -256,14 +271,7 @@ impl Vgic {
             write_changed(lrs, slot as usize, before, lr);
         }
         for slot in bits(free) {
-            let before = self.shadow(cpu, slot as usize);
-            write_changed(lrs, slot as usize, before, Lr::new());
-            if let Some(shadow) = self
-                .cpu_mut(cpu)
-                .and_then(|cpu| cpu.lr.get_mut(slot as usize))
-            {
-                *shadow = Lr::new();
-            }
+            self.empty(cpu, slot as usize, lrs);
         }
         let state = self.cpu(cpu);
         let eoi = state.is_some_and(|cpu| cpu.slots().any(|(_, lr)| lr.eoi()));
@@ -306,26 +314,28 @@ impl Vgic {
         else {
             return offers;
         };
-        let banks = self.spis.iter().zip(cpu.routed.iter().zip(&cpu.homed));
-        let spis = banks.map(|(bank, (routed, homed))| (bank, *routed, *homed));
-        let all = core::iter::once((&cpu.private, u32::MAX, u32::MAX)).chain(spis);
-        let mut words = cpu.words;
-        for (word, (bank, routed, homed)) in all.enumerate() {
-            if words >> word & 1 != 0 {
-                let pending = bank.candidates(groups) & routed;
-                if !offers.add(word, pending, bank.stranded() & homed, bank.forced) {
-                    words &= !(1 << word);
+        let mut left = 0;
+        if cpu.words & 1 != 0 && offers.put(0, cpu.private.offer(groups, u32::MAX, u32::MAX)) {
+            left = 1;
+        }
+        for (spi, bank) in self.spis.iter().enumerate() {
+            let mask = 2 << spi;
+            if cpu.words & mask != 0 {
+                let offer = bank.offer(groups, cpu.routed[spi], cpu.homed[spi]);
+                if offers.put(spi + 1, offer) {
+                    left |= mask;
                 }
             }
         }
-        cpu.words = words;
+        cpu.words = left;
         offers
     }
 
     /// The most urgent ones of `offers` for `room` list registers.
-    fn choose(&self, cpu: usize, offers: &mut Offers, room: usize) -> Choice {
-        let bits = self.priority_mask.leading_ones();
-        offers.choose(room, bits, |word| self.bank(Place { cpu, word }))
+    fn choose(&self, cpu: usize, offers: &Offers, room: usize) -> Choice {
+        let private = &self.cpus[cpu % MAX_VCPUS].private;
+        let [a, b, c, d, e, f, g, h] = &self.spis;
+        Choice::of(offers, room, &[private, a, b, c, d, e, f, g, h])
     }
 
     /// Moves an interrupt from its bank to list register `slot`; its value.
@@ -383,6 +393,15 @@ impl Vgic {
     fn shadow(&self, cpu: usize, slot: usize) -> Lr {
         let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
         lr.copied().unwrap_or_default()
+    }
+
+    /// Empties a list register in which nothing is listed any more.
+    fn empty(&mut self, cpu: usize, slot: usize, lrs: &mut impl ListRegisters) {
+        let before = self.shadow(cpu, slot);
+        write_changed(lrs, slot, before, Lr::new());
+        if let Some(shadow) = self.cpu_mut(cpu).and_then(|cpu| cpu.lr.get_mut(slot)) {
+            *shadow = Lr::new();
+        }
     }
 
     /// The free slot in which the interrupt stood before, or the first free one.

@@ -129,10 +129,10 @@ impl Cpu {
         }
     }
 
-    /// Whether more waits than fits, or something may wait in more than two words.
+    /// Whether something may wait in more than two words.
     pub fn has_much(&self) -> bool {
         let but_one = self.words & self.words.wrapping_sub(1);
-        self.overflow || but_one & but_one.wrapping_sub(1) != 0
+        but_one & but_one.wrapping_sub(1) != 0
     }
 
     /// The ids in list registers, with their slots.

@@ -71,6 +71,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// The maintenance interrupt: list registers ran low while more was pending.
     pub fn maintenance(&mut self) {
+        self.vcpu.entry_due = false;
         let mut gic = self.vm.gic.lock();
         let freed = gic.maintenance(self.vcpu.id, self.lists);
         self.vm.release(self.machine, &mut gic, self.vcpu.id);
@@ -133,7 +134,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let long = gic.entry_is_long(self.vcpu.id);
         if long && !core::mem::replace(&mut self.vcpu.entry_due, true) {
             self.vm.attract(self.machine, self.vcpu.id);
-            return VcpuSet::EMPTY;
+            return gic.set_aside(self.vcpu.id, self.lists);
         }
         self.vcpu.entry_due = false;
         let freed = gic.enter(self.vcpu.id, self.lists);

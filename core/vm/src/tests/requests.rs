@@ -1,10 +1,10 @@
 //! Who is told when interrupts change: its pCPU is kicked, and nobody else's.
 
 use super::{load, store, write};
-use crate::fake::{ENTRY, Fixture};
+use crate::fake::{ENTRY, FIRST_CPU, Fixture};
 use crate::{Action, Entry, Exit, GuestFault, function};
 use hanok_decode::SysReg;
-use hanok_types::{GicVersion, IntId, Ipa, VcpuId, Width, platform};
+use hanok_types::{CpuId, GicVersion, IntId, Ipa, VcpuId, Width, platform};
 
 const GICD: u64 = platform::GIC_DIST.get();
 const GICR: u64 = platform::GIC_REDIST.get();

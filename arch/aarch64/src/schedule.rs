@@ -104,6 +104,9 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
         // It had work, and nobody asks anything of it.
         return;
     }
+    if !vcpu.on && !vcpu.ready && vm.is_left_alone(id) {
+        return;
+    }
     settle_at_length(vcpu, cpu, board, now);
 }
 

@@ -9,7 +9,7 @@ use crate::bank::{Bank, bits};
 use crate::choice::{Choice, Need, Offers};
 use crate::lr::Lr;
 use crate::reports::Reports;
-use crate::state::{MAX_LRS, Place, Vgic};
+use crate::state::{MAX_LRS, Place, SPI_BANKS, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
 
@@ -356,7 +356,11 @@ impl Vgic {
 
     fn show(&mut self, cpu: usize, place: Place, bit: u32, slot: usize, reports: Reports) -> Lr {
         let groups = self.groups;
-        let here = self.target_of(place, bit) == Some(cpu);
+        let routed = place
+            .word
+            .checked_sub(1)
+            .map(|spi| self.cpus[cpu % MAX_VCPUS].routed[spi % SPI_BANKS]);
+        let here = routed.unwrap_or(u32::MAX) >> bit & 1 != 0;
         let Some(bank) = self.bank_mut(place) else {
             return Lr::new();
         };

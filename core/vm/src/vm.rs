@@ -195,6 +195,14 @@ impl Vm {
             && !self.requests(vcpu).any()
     }
 
+    /// Whether there is nothing to do for a vCPU that is not in the VM: nobody starts it, asks to look
+    /// at it, or makes the VM's memory, which is the first one's work.
+    #[inline]
+    pub fn is_left_alone(&self, vcpu: VcpuId) -> bool {
+        let loads = vcpu.index() == 0 && self.life.is_loading();
+        !loads && !self.requests(vcpu).any() && self.power(vcpu).is_off()
+    }
+
     /// A new life, whatever it does now: begins one if it is over, resets it if it runs. It
     /// does not stay paused. Returns whether nobody was in it, so that it loads already.
     pub fn restart(&self, machine: &impl Machine) -> bool {

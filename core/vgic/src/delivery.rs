@@ -28,6 +28,13 @@ impl Vgic {
         cpu.is_some_and(|cpu| cpu.attention && cpu.has_much())
     }
 
+    /// Whether [`Self::enter`] would do more than add to what is listed.
+    #[inline]
+    pub fn entry_refills(&self, vcpu: VcpuId) -> bool {
+        let cpu = self.cpu(vcpu.index());
+        cpu.is_some_and(|cpu| cpu.attention && (cpu.refold || cpu.overflow || cpu.has_much()))
+    }
+
     /// Makes [`Self::enter`] shorter, where it is long and is to follow at once: takes what the guest
     /// has not acknowledged out of the list registers. Returns the *other* vCPUs to be kicked.
     pub fn set_aside(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {

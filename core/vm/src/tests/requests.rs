@@ -221,6 +221,9 @@ fn the_virtual_timer_is_a_hardware_interrupt() {
     );
     // The guest clears it instead of taking it: nobody else would deactivate it.
     put(&mut vm, 0, GICR + SGI_BASE + 0x280, 1 << VIRTUAL_TIMER);
+    // It is gone at the next entry, which is an exit of its own.
+    assert_eq!(vm.machine.kicked(), [0]);
+    vm.guest(0).refresh();
     assert_eq!(vm.machine.deactivated.borrow()[..], [IntId::new(27)]);
     assert_eq!(vm.shown(0), []);
 }

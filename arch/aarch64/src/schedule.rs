@@ -163,6 +163,12 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
     let id = vcpu.core.id;
     // Before its interrupts are looked at: who asks later kicks again.
     let requests = vm.requests(id);
+    if requests.is_quiet() {
+        if !vcpu.wake_at.has_come(now) {
+            return true;
+        }
+        requests.set_quiet(false);
+    }
     let asked = requests.take_timers() | requests.take_interrupts();
     let woken = if core::ptr::eq(cpu.resident, vcpu) {
         vm.interrupt_waits(board, id, &mut board.gic.lists())
@@ -171,7 +177,16 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
         if look {
             switch::timers_due(vcpu, board, now);
         }
-        look && vm.interrupt_waits_absent(id)
+        let woken = look && vm.interrupt_waits_absent(board, id);
+        if look && !woken {
+            // In the turn of another vCPU, most often.
+            let end = vcpu.core.looks.in_vain(now, board.counter_frequency());
+            if let Some(end) = end {
+                requests.set_quiet(true);
+                vcpu.wake_at = vcpu.wake_at.or(Deadline::at(end));
+            }
+        }
+        woken
     };
     vcpu.waiting = !(woken || switch::system_error_waits(vcpu, cpu));
     vcpu.waiting
@@ -209,6 +224,7 @@ fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     let vm = &vcpu.unit.vm;
     vcpu.on = false;
     vcpu.waiting = false;
+    vm.requests(vcpu.core.id).set_quiet(false);
     if !core::ptr::eq(cpu.resident, vcpu) {
         vm.forget_interrupts(board, vcpu.core.id);
         return;

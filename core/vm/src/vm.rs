@@ -3,7 +3,7 @@
 use crate::call::{affinity_of, index_of};
 use crate::trng::Random;
 use crate::{
-    Counters, DebugControl, Ending, Entry, Life, Machine, PhysicalTimer, Power, Requests,
+    Counters, DebugControl, Ending, Entry, Life, Looks, Machine, PhysicalTimer, Power, Requests,
     StopReason, Wish,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,6 +52,8 @@ pub struct Vcpu {
     pub timer: PhysicalTimer,
     /// Its debug registers that are no breakpoints.
     pub debug: DebugControl,
+    /// How often it was looked at in vain while it waited.
+    pub looks: Looks,
     /// Its list registers are to be brought up to date in an exit of their own, as that is long.
     pub entry_due: bool,
     /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
@@ -66,6 +68,7 @@ impl Vcpu {
             id,
             timer,
             debug: DebugControl::RESET,
+            looks: Looks::default(),
             entry_due: false,
             rearm: false,
         }
@@ -158,6 +161,11 @@ impl Vm {
     /// What others asked of a vCPU.
     pub fn requests(&self, vcpu: VcpuId) -> &Requests {
         &self.requests[vcpu.index() % MAX_VCPUS]
+    }
+
+    /// What others asked of its vCPUs.
+    pub(crate) fn requests_of_all(&self) -> impl Iterator<Item = &Requests> {
+        self.requests.iter().take(self.vcpus())
     }
 
     /// The pCPU of a vCPU.

@@ -24,7 +24,6 @@ const ALL: &[Hostile] = &[
     hostile("garble", garble),
     hostile("timer-resets", timer_resets),
     hostile("vector-storm", vector_storm),
-    hostile("kicks", kicks),
     hostile("idle", idle),
 ];
 
@@ -190,36 +189,6 @@ fn timer_resets(index: usize) {
 /// ever, of which a hypervisor sees none.
 fn vector_storm(_: usize) {
     arch::crash(platform::FLASH.get())
-}
-
-/// The first vCPU sleeps, and no interrupt can wake it; for two seconds the others do what makes a
-/// hypervisor look at it again all the same: SGIs, the clock's alarm, and pending states.
-fn kicks(index: usize) {
-    // MR and CR of the PL031.
-    const ALARM: [u64; 2] = [0x4, 0xc];
-    if index == 0 {
-        write32(gic::frame(0) + gic::ICENABLER, u32::MAX);
-        loop {
-            cpu::wait_for_interrupt();
-        }
-    }
-    let end = timer::now() + timer::microseconds(2_000_000);
-    for round in 0_u64.. {
-        if timer::now() >= end {
-            break;
-        }
-        gic::send_to(0, round as u32 % 16);
-        write32(
-            platform::RTC.get() + ALARM[round as usize % 2],
-            round as u32,
-        );
-        write32(gic::distributor() + gic::ISPENDR + 4, 1 << (round % 32));
-        write32(gic::distributor() + gic::ICPENDR + 4, u32::MAX);
-    }
-    println!("hostile: kicked for two seconds");
-    loop {
-        cpu::wait_for_interrupt();
-    }
 }
 
 /// Sleeps: the control, which harms nobody.

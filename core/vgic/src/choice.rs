@@ -162,5 +162,6 @@ fn head(banks: &[&Bank; WORDS], word: usize, mask: u32) -> Urgency {
         return NONE;
     }
     let (best, priority) = banks[word % WORDS].priorities.most_urgent(mask);
-    priority << PRIORITY | word as u32 * 32 + best.trailing_zeros()
+    let id = word as u32 * 32 + best.trailing_zeros();
+    priority << PRIORITY | id
 }

@@ -35,7 +35,11 @@ pub fn next() -> *mut Vcpu {
     loop {
         let (cpu, board) = here();
         let now = board.counter();
-        settle_all(cpu, board, now);
+        if settle_all(cpu, board, now) {
+            // That took its time: interrupts come first, then what there is by then.
+            serve_pending(cpu, board);
+            continue;
+        }
         let decision = cpu.policy.pick(now);
         cpu.deadline = absent_deadline(cpu).or(decision.until.into());
         let chosen = decision.run.and_then(|run| cpu.vcpus.get(run.index()));
@@ -85,33 +89,41 @@ pub fn give_way() -> *mut Vcpu {
     next()
 }
 
-/// Brings what is known of every vCPU of this pCPU up to date.
-fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) {
+/// Brings what is known of every vCPU of this pCPU up to date; whether one came into its VM or left
+/// it, and the others are still to be looked at.
+fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
     for index in 0..cpu.vcpus.len() {
         if let Some(vcpu) = cpu.vcpus.get(index).copied() {
             // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
-            settle(unsafe { &mut *vcpu }, cpu, board, now);
+            if settle(unsafe { &mut *vcpu }, cpu, board, now) {
+                return true;
+            }
         }
     }
+    false
 }
 
 /// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and
-/// tells the policy whether it has work.
-fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
+/// tells the policy whether it has work. Whether it came in or out.
+fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
     if vcpu.on && vcpu.ready && !vcpu.waiting && vm.may_run(id) {
         // It had work, and nobody asks anything of it.
-        return;
+        return false;
     }
-    settle_at_length(vcpu, cpu, board, now);
+    if !vcpu.on && !vcpu.ready && vm.is_left_alone(id) {
+        return false;
+    }
+    settle_at_length(vcpu, cpu, board, now)
 }
 
 /// [`settle`] where something is asked of the vCPU, or it waits. By itself, as everything below
 /// that runs now and then: in [`next`], which each exit to the scheduler runs through, its
 /// registers would be saved and its addresses reckoned beforehand.
 #[inline(never)]
-fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) {
+fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
+    let was_on = vcpu.on;
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
     vm.requests(id).take_attention();
@@ -139,6 +151,7 @@ fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: 
             false => cpu.policy.block(vcpu.entity, now),
         }
     }
+    vcpu.on != was_on
 }
 
 /// Whether a vCPU waits still.
@@ -150,6 +163,12 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
     let id = vcpu.core.id;
     // Before its interrupts are looked at: who asks later kicks again.
     let requests = vm.requests(id);
+    if requests.is_quiet() {
+        if !vcpu.wake_at.has_come(now) {
+            return true;
+        }
+        requests.set_quiet(false);
+    }
     let asked = requests.take_timers() | requests.take_interrupts();
     let woken = if core::ptr::eq(cpu.resident, vcpu) {
         vm.interrupt_waits(board, id, &mut board.gic.lists())
@@ -158,7 +177,16 @@ fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
         if look {
             switch::timers_due(vcpu, board, now);
         }
-        look && vm.interrupt_waits_absent(id)
+        let woken = look && vm.interrupt_waits_absent(board, id);
+        if look && !woken {
+            // In the turn of another vCPU, most often.
+            let end = vcpu.core.looks.in_vain(now, board.counter_frequency());
+            if let Some(end) = end {
+                requests.set_quiet(true);
+                vcpu.wake_at = vcpu.wake_at.or(Deadline::at(end));
+            }
+        }
+        woken
     };
     vcpu.waiting = !(woken || switch::system_error_waits(vcpu, cpu));
     vcpu.waiting
@@ -196,6 +224,7 @@ fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     let vm = &vcpu.unit.vm;
     vcpu.on = false;
     vcpu.waiting = false;
+    vm.requests(vcpu.core.id).set_quiet(false);
     if !core::ptr::eq(cpu.resident, vcpu) {
         vm.forget_interrupts(board, vcpu.core.id);
         return;

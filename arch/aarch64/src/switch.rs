@@ -39,6 +39,7 @@ pub fn away(cpu: &mut Cpu, board: &'static Board) {
 
 /// Takes the state of a vCPU out of the CPU. FP registers stay.
 fn out(vcpu: &mut Vcpu, board: &'static Board) {
+    vcpu.core.entry_due = false;
     vcpu.el1.save(board.features.pointer_authentication);
     if vcpu.is_aarch32() {
         vcpu.aarch32.save_all();

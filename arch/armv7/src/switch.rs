@@ -38,6 +38,7 @@ pub fn away(cpu: &mut Cpu, board: &'static Board) {
 
 /// Takes the state of a vCPU out of the CPU. FP registers stay.
 fn out(vcpu: &mut Vcpu, board: &'static Board) {
+    vcpu.core.entry_due = false;
     vcpu.pl1.save(board.features.thumbee);
     write!("cntv_ctl_el0", 0);
     // A virtual SError that the guest has taken meanwhile is no longer pending.

@@ -1,6 +1,7 @@
 //! The state of 32 interrupts, a bit or a byte each, so that "pending, enabled and not yet
 //! listed" is a few operations on words for all 32 together.
 
+use crate::choice::Offer;
 use hanok_types::GicVersion;
 
 /// The SGIs among the private interrupts.
@@ -66,7 +67,7 @@ pub(crate) struct Bank {
     /// Ones whose physical interrupt is to be deactivated by software.
     pub released: u32,
     /// IPRIORITYR.
-    pub priority: [u8; 32],
+    pub priorities: Priorities,
     /// The physical interrupt behind each, once there was one.
     pub physical: [u16; 32],
     /// SGIs that are pending once for each sender, which is a GICv2's: always enabled, and
@@ -93,7 +94,7 @@ impl Bank {
             deactivate: 0,
             activate: 0,
             released: 0,
-            priority: [0; 32],
+            priorities: Priorities([0; 8]),
             physical: [0; 32],
             sourced,
         }
@@ -149,13 +150,25 @@ impl Bank {
         self.active & !self.listed
     }
 
+    /// What of these may be listed for a vCPU: of the `routed` ones that go to it, and those that had
+    /// it as their home.
+    #[inline(always)]
+    pub fn offer(&self, groups: Groups, routed: u32, homed: u32) -> Offer {
+        let stranded = self.stranded() & homed;
+        Offer {
+            acknowledged: stranded & !self.forced,
+            pending: self.candidates(groups) & routed,
+            forced: stranded & self.forced,
+        }
+    }
+
     /// Those that are not as after reset with nothing going on.
     pub fn busy(&self) -> u32 {
         self.pending() | self.active | self.line | self.listed
     }
 
     pub fn priority(&self, bit: u32) -> u8 {
-        self.priority.get(bit as usize).copied().unwrap_or(0)
+        self.priorities.get(bit)
     }
 
     pub fn physical(&self, bit: u32) -> u16 {
@@ -168,6 +181,49 @@ impl Bank {
         let ended = mask & self.hardware & !self.latch & !(self.active & !self.listed);
         self.hardware &= !ended;
         self.released |= ended;
+    }
+}
+
+/// The priorities of 32 interrupts, as a word for each bit of a priority, the most significant
+/// first: so the most urgent of any set of them is found in a few operations on whole words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Priorities([u32; 8]);
+
+impl Priorities {
+    /// That of interrupt `bit`, below 32.
+    pub fn get(&self, bit: u32) -> u8 {
+        let all = self.0.iter();
+        all.fold(0, |value, word| value << 1 | (word >> bit & 1) as u8)
+    }
+
+    /// Sets that of interrupt `bit`; its bit, if that changed anything.
+    pub fn set(&mut self, bit: u32, priority: u8) -> u32 {
+        let mut changed = 0;
+        for (n, word) in self.0.iter_mut().enumerate() {
+            let new = *word & !(1 << bit) | u32::from(priority >> (7 - n) & 1) << bit;
+            changed |= *word ^ new;
+            *word = new;
+        }
+        changed
+    }
+
+    /// The most urgent ones of the interrupts `mask`, and their priority.
+    #[inline(always)]
+    pub fn most_urgent(&self, mut mask: u32) -> (u32, u32) {
+        let mut priority = 0;
+        // Written out, as a loop takes twice as long.
+        macro_rules! narrow {
+            ($($n:literal)*) => {$(
+                let lower = mask & !self.0[$n];
+                if lower == 0 {
+                    priority |= 0x80 >> $n;
+                } else {
+                    mask = lower;
+                }
+            )*};
+        }
+        narrow!(0 1 2 3 4 5 6 7);
+        (mask, priority)
     }
 }
 

@@ -1,35 +1,22 @@
 //! Which interrupts are to stand in the list registers: the most urgent ones, sorted, in a
 //! fixed number of places.
+//!
+//! There are three kinds, and all of one come before those of the next: what the guest has
+//! acknowledged and will deactivate, what it has not seen yet, and what it declared active and may
+//! or may not end. All that may be listed are offered as masks, a word of 32 interrupts at a time. What is done
+//! then does not grow with their number, only with that of the places: of each word the most
+//! urgent one is known, and the best of these is taken, and looked for again in its word alone.
 
 use crate::bank::{Bank, bits};
-use crate::state::{MAX_LRS, Place};
+use crate::state::{MAX_LRS, WORDS};
 
-/// How urgently an interrupt needs a list register; less is more urgent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// An interrupt that is to have a list register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
-    class: Class,
-    priority: u8,
     id: u16,
 }
 
-/// What kind of need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    /// The guest has acknowledged it and will deactivate it.
-    Acknowledged,
-    /// The guest has not seen it yet.
-    Pending,
-    /// The guest declared it active, and may or may not end it.
-    Forced,
-}
-
 impl Need {
-    pub const NONE: Self = Self {
-        class: Class::Forced,
-        priority: u8::MAX,
-        id: u16::MAX,
-    };
-
     pub fn word(self) -> usize {
         usize::from(self.id / 32)
     }
@@ -43,24 +30,87 @@ impl Need {
     }
 }
 
+/// What of one word may be listed, a mask for each kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// Acknowledged by the guest.
+    pub acknowledged: u32,
+    /// Not seen by it yet.
+    pub pending: u32,
+    /// Declared active by it.
+    pub forced: u32,
+}
+
+/// All that may be listed.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    each: [Offer; WORDS],
+    /// Of all words together.
+    all: Offer,
+}
+
+impl Offers {
+    /// Offers what may be listed of a word, which is its only offer; whether there is any.
+    #[inline(always)]
+    pub fn put(&mut self, word: usize, offer: Offer) -> bool {
+        self.all.acknowledged |= offer.acknowledged;
+        self.all.pending |= offer.pending;
+        self.all.forced |= offer.forced;
+        self.each[word % WORDS] = offer;
+        offer.acknowledged | offer.pending | offer.forced != 0
+    }
+
+    /// Offers a pending interrupt of a word more.
+    pub fn add_pending(&mut self, word: usize, mask: u32) {
+        self.all.pending |= mask;
+        self.each[word % WORDS].pending |= mask;
+    }
+
+    /// Whether more are to get a list register than there is `room`: those that may give way do not
+    /// count.
+    pub fn more_than(&self, room: usize) -> bool {
+        let masks = self
+            .each
+            .iter()
+            .flat_map(|one| [one.acknowledged, one.pending]);
+        masks.flat_map(bits).nth(room).is_some()
+    }
+}
+
+/// The priority of an interrupt, then its id, in one number: less is more urgent.
+type Urgency = u32;
+/// Of a word of which no interrupt is offered: less urgent than any.
+const NONE: Urgency = Urgency::MAX;
+/// Where the priority begins.
+const PRIORITY: u32 = 16;
+
 /// The best of what was offered.
 #[derive(Debug)]
 pub(crate) struct Choice {
     best: [Need; MAX_LRS],
     len: usize,
     room: usize,
+    acknowledged: bool,
     /// Some that the guest must get found no room.
     pub waiting: bool,
 }
 
 impl Choice {
-    pub fn new(room: usize) -> Self {
-        Self {
-            best: [Need::NONE; MAX_LRS],
+    /// The most urgent ones of `offers` for `room` list registers: by kind, then by priority, then by
+    /// id. `banks` are the words'.
+    pub fn of(offers: &Offers, room: usize, banks: &[&Bank; WORDS]) -> Self {
+        let mut choice = Self {
+            best: [Need { id: 0 }; MAX_LRS],
             len: 0,
             room: room.min(MAX_LRS),
+            acknowledged: false,
             waiting: false,
-        }
+        };
+        let left = choice.take(offers, banks, |one| one.acknowledged);
+        choice.acknowledged = choice.len > 0;
+        choice.waiting = choice.take(offers, banks, |one| one.pending) || left;
+        choice.take(offers, banks, |one| one.forced);
+        choice
     }
 
     /// The chosen ones, most urgent first.
@@ -70,36 +120,48 @@ impl Choice {
 
     /// Whether an acknowledged one is among them.
     pub fn has_acknowledged(&self) -> bool {
-        let first = self.best().first();
-        first.is_some_and(|need| need.class == Class::Acknowledged)
+        self.acknowledged
     }
 
-    /// Offers the interrupts `mask` of a bank.
-    pub fn offer(&mut self, class: Class, place: Place, bank: &Bank, mask: u32) {
-        for bit in bits(mask) {
-            self.offer_one(Need {
-                class,
-                priority: bank.priority(bit),
-                id: (place.word * 32) as u16 + bit as u16,
-            });
+    /// Takes the most urgent interrupts of one kind as far as there is room; whether some are left.
+    fn take(&mut self, offers: &Offers, banks: &[&Bank; WORDS], kind: fn(&Offer) -> u32) -> bool {
+        if kind(&offers.all) == 0 {
+            return false;
         }
-    }
-
-    fn offer_one(&mut self, need: Need) {
-        let at = self.best().partition_point(|other| *other < need);
-        let loser = if self.len < self.room {
+        let mut masks = [0; WORDS];
+        let mut heads = [NONE; WORDS];
+        for word in 0..WORDS {
+            let mask = kind(&offers.each[word]);
+            masks[word] = mask;
+            heads[word] = head(banks, word, mask);
+        }
+        loop {
+            let mut best = NONE;
+            for head in &heads {
+                if *head < best {
+                    best = *head;
+                }
+            }
+            if best == NONE || self.len >= self.room {
+                return best != NONE;
+            }
+            let need = Need { id: best as u16 };
+            self.best[self.len % MAX_LRS] = need;
             self.len += 1;
-            None
-        } else {
-            self.best().last().copied().max(Some(need))
-        };
-        let tail = self.best.get_mut(at..self.len).unwrap_or(&mut []);
-        if !tail.is_empty() {
-            tail.rotate_right(1);
+            let word = need.word() % WORDS;
+            masks[word] &= !(1 << need.bit());
+            heads[word] = head(banks, word, masks[word]);
         }
-        if let Some(first) = tail.first_mut() {
-            *first = need;
-        }
-        self.waiting |= loser.is_some_and(|loser| loser.class != Class::Forced);
     }
+}
+
+/// The most urgent interrupt of `mask` in a word.
+#[inline(never)]
+fn head(banks: &[&Bank; WORDS], word: usize, mask: u32) -> Urgency {
+    if mask == 0 {
+        return NONE;
+    }
+    let (best, priority) = banks[word % WORDS].priorities.most_urgent(mask);
+    let id = word as u32 * 32 + best.trailing_zeros();
+    priority << PRIORITY | id
 }

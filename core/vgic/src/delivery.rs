@@ -6,10 +6,10 @@
 //! chooses anew, and writes the registers whose value differs.
 
 use crate::bank::{Bank, bits};
-use crate::choice::{Choice, Class, Need};
+use crate::choice::{Choice, Need, Offers};
 use crate::lr::Lr;
 use crate::reports::Reports;
-use crate::state::{MAX_LRS, Place, Vgic};
+use crate::state::{MAX_LRS, Place, SPI_BANKS, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
 
@@ -18,6 +18,36 @@ impl Vgic {
     #[inline]
     pub fn needs_entry(&self, vcpu: VcpuId) -> bool {
         self.cpu(vcpu.index()).is_some_and(|cpu| cpu.attention)
+    }
+
+    /// Whether [`Self::enter`] would do much: at most 5,000 instructions, but nothing should be done
+    /// beside it with interrupts masked.
+    #[inline]
+    pub fn entry_is_long(&self, vcpu: VcpuId) -> bool {
+        let cpu = self.cpu(vcpu.index());
+        cpu.is_some_and(|cpu| cpu.attention && cpu.has_much())
+    }
+
+    /// Whether [`Self::enter`] would do more than add to what is listed.
+    #[inline]
+    pub fn entry_refills(&self, vcpu: VcpuId) -> bool {
+        let cpu = self.cpu(vcpu.index());
+        cpu.is_some_and(|cpu| cpu.attention && (cpu.refold || cpu.overflow || cpu.has_much()))
+    }
+
+    /// Makes [`Self::enter`] shorter, where it is long and is to follow at once: takes what the guest
+    /// has not acknowledged out of the list registers. Returns the *other* vCPUs to be kicked.
+    pub fn set_aside(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> VcpuSet {
+        let cpu = vcpu.index();
+        if self.cpu(cpu).is_some_and(|cpu| !cpu.discard) {
+            let used = self.cpu(cpu).map_or(0, |cpu| cpu.used);
+            let kept = self.take_out(cpu, lrs);
+            for slot in bits(used & !kept) {
+                self.empty(cpu, slot as usize, lrs);
+            }
+            self.mark_refold(cpu);
+        }
+        self.take_kicks(vcpu)
     }
 
     /// Brings the list registers of this pCPU, on which `vcpu` is resident, up to date.
@@ -122,16 +152,21 @@ impl Vgic {
     pub fn most_urgent(&self, vcpu: VcpuId) -> Option<(u8, bool)> {
         let index = vcpu.index();
         let cpu = self.cpu(index)?;
-        let mut choice = Choice::new(1);
+        let mut offers = Offers::default();
         for word in bits(cpu.words) {
-            self.offer_pending(&mut choice, index, word as usize);
+            let word = word as usize;
+            let routed = word.checked_sub(1).and_then(|spi| cpu.routed.get(spi));
+            let bank = self.bank(Place { cpu: index, word })?;
+            let pending = bank.candidates(self.groups) & routed.unwrap_or(&u32::MAX);
+            offers.add_pending(word, pending);
         }
         for (_, lr) in cpu.slots() {
             let (place, bit) = self.place(Some(vcpu), lr.id())?;
             let bank = self.bank(place)?;
             let pending = bank.shown & bank.delivered(self.groups) & !bank.active;
-            choice.offer(Class::Pending, place, bank, pending & 1 << bit);
+            offers.add_pending(place.word, pending & 1 << bit);
         }
+        let choice = self.choose(index, &offers, 1);
         let need = choice.best().first()?;
         let bank = self.bank(need.place(index))?;
         let group1 = bank.group1 >> need.bit() & 1 != 0;
@@ -143,7 +178,8 @@ impl Vgic {
         let Some(state) = self.cpu_mut(cpu) else {
             return;
         };
-        let refold = state.refold || state.overflow;
+        // Adding to what is listed pays where there is little to be looked at.
+        let refold = state.refold || state.overflow || state.has_much();
         state.refold = false;
         if refold || !self.top_up(cpu, lrs) {
             self.refill(cpu, lrs);
@@ -174,10 +210,14 @@ impl Vgic {
             return true;
         };
         let again = state.slots().any(|(_, lr)| self.is_latched(cpu, lr));
-        let choice = self.choose(cpu, free.count_ones() as usize);
+        let room = free.count_ones() as usize;
+        let offers = self.offers(cpu);
+        if again || offers.more_than(room) {
+            return false;
+        }
+        let choice = self.choose(cpu, &offers, room);
         let company = self.company(cpu, choice.best().len());
-        let parted = company && !choice.best().is_empty() && self.left_to_cpu(cpu);
-        if again || choice.waiting || parted {
+        if company && !choice.best().is_empty() && self.left_to_cpu(cpu) {
             return false;
         }
         let reports = Reports {
@@ -215,24 +255,31 @@ impl Vgic {
     fn refill(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
         let count = lrs.count().min(MAX_LRS);
         let kept = self.take_out(cpu, lrs);
-        let choice = self.choose(cpu, count - (kept.count_ones() as usize).min(count));
+        let room = count - (kept.count_ones() as usize).min(count);
+        let offers = self.offers(cpu);
+        let choice = self.choose(cpu, &offers, room);
         let acknowledged = kept != 0 || choice.has_acknowledged();
         let reports = Reports {
             all: choice.waiting && (acknowledged || count == 1),
             hardware: self.company(cpu, choice.best().len()),
         };
-        let before = self.cpu(cpu).map_or([Lr::new(); MAX_LRS], |cpu| cpu.lr);
         let mut free = ((1 << count) - 1) & !kept;
 
         for slot in bits(kept) {
-            self.refresh(cpu, slot as usize, reports);
+            let before = self.shadow(cpu, slot as usize);
+            let lr = self.refresh(cpu, slot as usize, reports);
+            write_changed(lrs, slot as usize, before, lr);
         }
         for need in choice.best() {
-            let slot = slot_for(*need, free, &before);
+            let slot = self.slot_for(cpu, *need, free);
             free &= !(1 << slot);
-            self.list(cpu, *need, slot as usize, reports);
+            let before = self.shadow(cpu, slot as usize);
+            let lr = self.list(cpu, *need, slot as usize, reports);
+            write_changed(lrs, slot as usize, before, lr);
         }
-        self.write_changed(cpu, &before, count, lrs);
+        for slot in bits(free) {
+            self.empty(cpu, slot as usize, lrs);
+        }
         let state = self.cpu(cpu);
         let eoi = state.is_some_and(|cpu| cpu.slots().any(|(_, lr)| lr.eoi()));
         if eoi || choice.waiting {
@@ -262,67 +309,65 @@ impl Vgic {
             .is_some_and(|(bank, _, bit)| bank.active & !bank.forced & 1 << bit != 0)
     }
 
-    /// The most urgent ones for `room` list registers.
-    fn choose(&mut self, index: usize, room: usize) -> Choice {
-        let mut choice = Choice::new(room);
-        let words = self.cpu(index).map_or(0, |cpu| cpu.words);
-        for word in bits(words) {
-            let pending = self.offer_pending(&mut choice, index, word as usize);
-            let stranded = self.offer_stranded(&mut choice, index, word as usize);
-            if !(pending || stranded)
-                && let Some(cpu) = self.cpu_mut(index)
-            {
-                cpu.words &= !(1 << word);
+    /// What may be listed for this vCPU: what is pending for it, and what is active in no list
+    /// register and had it as its home. Words without any are not looked at again.
+    fn offers(&mut self, index: usize) -> Offers {
+        let mut offers = Offers::default();
+        let (groups, vcpus) = (self.groups, self.vcpus);
+        let Some(cpu) = self
+            .cpus
+            .get_mut(..vcpus)
+            .and_then(|all| all.get_mut(index))
+        else {
+            return offers;
+        };
+        let mut left = 0;
+        if cpu.words & 1 != 0 && offers.put(0, cpu.private.offer(groups, u32::MAX, u32::MAX)) {
+            left = 1;
+        }
+        for (spi, bank) in self.spis.iter().enumerate() {
+            let mask = 2 << spi;
+            if cpu.words & mask != 0 {
+                let offer = bank.offer(groups, cpu.routed[spi], cpu.homed[spi]);
+                if offers.put(spi + 1, offer) {
+                    left |= mask;
+                }
             }
         }
-        choice
+        cpu.words = left;
+        offers
     }
 
-    /// Offers what is pending for this vCPU in a word; whether there was any.
-    fn offer_pending(&self, choice: &mut Choice, cpu: usize, word: usize) -> bool {
-        let place = Place { cpu, word };
-        let (Some(bank), Some(state)) = (self.bank(place), self.cpu(cpu)) else {
-            return false;
-        };
-        let routed = word.checked_sub(1).and_then(|spi| state.routed.get(spi));
-        let mask = bank.candidates(self.groups) & routed.unwrap_or(&u32::MAX);
-        choice.offer(Class::Pending, place, bank, mask);
-        mask != 0
-    }
-
-    /// Offers active interrupts of this vCPU that no list register has; whether
-    /// there was any.
-    fn offer_stranded(&self, choice: &mut Choice, cpu: usize, word: usize) -> bool {
-        let place = Place { cpu, word };
-        let Some(bank) = self.bank(place) else {
-            return false;
-        };
-        let ours = bits(bank.stranded())
-            .filter(|bit| self.home_of(place, *bit) == cpu)
-            .fold(0, |mask, bit| mask | 1 << bit);
-        choice.offer(Class::Acknowledged, place, bank, ours & !bank.forced);
-        choice.offer(Class::Forced, place, bank, ours & bank.forced);
-        ours != 0
+    /// The most urgent ones of `offers` for `room` list registers.
+    fn choose(&self, cpu: usize, offers: &Offers, room: usize) -> Choice {
+        let private = &self.cpus[cpu % MAX_VCPUS].private;
+        let [a, b, c, d, e, f, g, h] = &self.spis;
+        Choice::of(offers, room, &[private, a, b, c, d, e, f, g, h])
     }
 
     /// Moves an interrupt from its bank to list register `slot`; its value.
     fn list(&mut self, cpu: usize, need: Need, slot: usize, reports: Reports) -> Lr {
         let place = need.place(cpu);
-        self.set_home(place, need.bit(), cpu);
+        self.set_home(place, 1 << need.bit(), cpu);
         self.show(cpu, place, need.bit(), slot, reports)
     }
 
-    /// Recomputes the list register of an interrupt that stays in it.
-    fn refresh(&mut self, cpu: usize, slot: usize, reports: Reports) {
-        let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
-        if let Some((_, place, bit)) = lr.and_then(|lr| self.located(cpu, *lr)) {
-            self.show(cpu, place, bit, slot, reports);
+    /// Recomputes the list register of an interrupt that stays in it; its value.
+    fn refresh(&mut self, cpu: usize, slot: usize, reports: Reports) -> Lr {
+        let lr = self.shadow(cpu, slot);
+        match self.located(cpu, lr) {
+            Some((_, place, bit)) => self.show(cpu, place, bit, slot, reports),
+            None => lr,
         }
     }
 
     fn show(&mut self, cpu: usize, place: Place, bit: u32, slot: usize, reports: Reports) -> Lr {
         let groups = self.groups;
-        let here = self.target_of(place, bit) == Some(cpu);
+        let routed = place
+            .word
+            .checked_sub(1)
+            .map(|spi| self.cpus[cpu % MAX_VCPUS].routed[spi % SPI_BANKS]);
+        let here = routed.unwrap_or(u32::MAX) >> bit & 1 != 0;
         let Some(bank) = self.bank_mut(place) else {
             return Lr::new();
         };
@@ -355,26 +400,28 @@ impl Vgic {
         }
     }
 
-    fn write_changed(
-        &mut self,
-        cpu: usize,
-        before: &[Lr; MAX_LRS],
-        count: usize,
-        lrs: &mut impl ListRegisters,
-    ) {
-        let Some(state) = self.cpu_mut(cpu) else {
-            return;
-        };
-        for (slot, (shadow, before)) in state.lr.iter_mut().zip(before).take(count).enumerate() {
-            if state.used & 1 << slot == 0 {
-                *shadow = Lr::new();
-                if before.is_valid() || before.eoi() {
-                    lrs.write(slot, 0);
-                }
-            } else if shadow != before {
-                lrs.write(slot, shadow.into_bits());
-            }
+    /// What a list register held when last written or read.
+    fn shadow(&self, cpu: usize, slot: usize) -> Lr {
+        let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
+        lr.copied().unwrap_or_default()
+    }
+
+    /// Empties a list register in which nothing is listed any more.
+    fn empty(&mut self, cpu: usize, slot: usize, lrs: &mut impl ListRegisters) {
+        let before = self.shadow(cpu, slot);
+        write_changed(lrs, slot, before, Lr::new());
+        if let Some(shadow) = self.cpu_mut(cpu).and_then(|cpu| cpu.lr.get_mut(slot)) {
+            *shadow = Lr::new();
         }
+    }
+
+    /// The free slot in which the interrupt stood before, or the first free one.
+    fn slot_for(&self, cpu: usize, need: Need, free: u32) -> u32 {
+        let stood = |slot: &u32| {
+            let lr = self.shadow(cpu, *slot as usize);
+            lr.is_valid() && lr.virtual_id() == need.id()
+        };
+        bits(free).find(stood).unwrap_or(free.trailing_zeros())
     }
 
     fn set_overflow(
@@ -465,12 +512,9 @@ impl Need {
     }
 }
 
-/// The free slot in which the interrupt stood before, or the first free one.
-fn slot_for(need: Need, free: u32, before: &[Lr; MAX_LRS]) -> u32 {
-    bits(free)
-        .find(|slot| {
-            let lr = before.get(*slot as usize);
-            lr.is_some_and(|lr| lr.is_valid() && lr.virtual_id() == need.id())
-        })
-        .unwrap_or(free.trailing_zeros())
+/// Writes a list register that held `before`, if its value is another one.
+fn write_changed(lrs: &mut impl ListRegisters, slot: usize, before: Lr, lr: Lr) {
+    if before != lr {
+        lrs.write(slot, lr.into_bits());
+    }
 }

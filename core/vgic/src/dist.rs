@@ -2,9 +2,9 @@
 
 use crate::bank::Groups;
 use crate::frame::{INTERRUPTS, Read, Shared};
-use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic, spi_index};
+use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic, WORDS, spi_index};
 use bitfield_struct::bitfield;
-use hanok_types::{MAX_VCPUS, VcpuSet, Width};
+use hanok_types::{VcpuSet, Width};
 
 const CTLR: u64 = 0x0000;
 const TYPER: u64 = 0x0004;
@@ -170,14 +170,13 @@ impl Vgic {
         if core::mem::replace(&mut self.groups, groups) == groups {
             return VcpuSet::EMPTY;
         }
-        let mut touched = VcpuSet::EMPTY;
-        for cpu in 0..MAX_VCPUS {
-            touched = touched.union(self.touch(Place { cpu, word: 0 }, u32::MAX));
+        // All of them, whatever they have: to find out would take longer than their looking.
+        for cpu in self.cpus.iter_mut().take(self.vcpus) {
+            cpu.attention = true;
+            cpu.refold = true;
+            cpu.words = (1 << WORDS) - 1;
         }
-        for word in 1..=SPI_BANKS {
-            touched = touched.union(self.touch(Place { cpu: 0, word }, u32::MAX));
-        }
-        touched
+        VcpuSet::first(self.vcpus)
     }
 
     fn read_route(&self, offset: u64) -> Option<u64> {
@@ -188,32 +187,36 @@ impl Vgic {
 
     fn write_route(&mut self, offset: u64, value: u64) -> Option<VcpuSet> {
         let id = route_id(offset)?;
-        Some(self.set_route(id, Route::from_bits(value).writable()))
+        let mask = self.set_route(id, Route::from_bits(value).writable());
+        Some(self.touch(spi_place(id), mask))
     }
 
-    /// Sends interrupt `id` elsewhere; ignores one that is no SPI.
-    pub(crate) fn set_route(&mut self, id: usize, new: Route) -> VcpuSet {
-        let place = Place {
-            cpu: 0,
-            word: id / 32,
-        };
+    /// Sends interrupt `id` elsewhere; its bit, which is to be touched. Ignores one that is no SPI.
+    pub(crate) fn set_route(&mut self, id: usize, new: Route) -> u32 {
+        let place = spi_place(id);
         let bit = (id % 32) as u32;
         let Some(route) = spi_index(place, bit).and_then(|spi| self.routes.get_mut(spi)) else {
-            return VcpuSet::EMPTY;
+            return 0;
         };
         *route = new;
-        self.reroute(place, bit);
-        self.touch(place, 1 << bit)
+        let mask = 1 << bit;
+        if let Some(any) = place
+            .word
+            .checked_sub(1)
+            .and_then(|spi| self.any.get_mut(spi))
+        {
+            *any = *any & !mask | if new.any() { mask } else { 0 };
+        }
+        self.reroute(place, mask, self.resolve(new));
+        mask
     }
 
-    /// Enters an SPI's route into the targets' maps.
-    pub(crate) fn reroute(&mut self, place: Place, bit: u32) {
-        let target = self.target_of(place, bit);
+    /// The SPIs `mask` of a word go to `target` from now on.
+    pub(crate) fn reroute(&mut self, place: Place, mask: u32, target: Option<usize>) {
         for (index, cpu) in self.cpus.iter_mut().enumerate() {
             let routed = place.word.checked_sub(1);
             if let Some(routed) = routed.and_then(|spi| cpu.routed.get_mut(spi)) {
-                *routed &= !(1 << bit);
-                *routed |= u32::from(target == Some(index)) << bit;
+                *routed = *routed & !mask | if target == Some(index) { mask } else { 0 };
             }
         }
     }
@@ -228,6 +231,14 @@ impl Route {
             .with_aff2(self.aff2())
             .with_aff3(self.aff3())
             .with_any(self.any())
+    }
+}
+
+/// Where interrupt `id` is, if it is an SPI.
+pub(crate) const fn spi_place(id: usize) -> Place {
+    Place {
+        cpu: 0,
+        word: id / 32,
     }
 }
 

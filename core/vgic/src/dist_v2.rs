@@ -6,7 +6,7 @@
 //! same registers, mapped in its place.
 
 use crate::bank::Groups;
-use crate::dist::IIDR_VALUE;
+use crate::dist::{IIDR_VALUE, spi_place};
 use crate::frame::{Read, Shared};
 use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic};
 use bitfield_struct::bitfield;
@@ -184,15 +184,16 @@ impl Vgic {
     }
 
     fn write_targets(&mut self, first: u32, width: Width, value: u64) -> VcpuSet {
-        let mut touched = VcpuSet::EMPTY;
         if self.vcpus == 1 {
-            return touched;
+            return VcpuSet::EMPTY;
         }
+        // All of one register are in one word.
+        let mut moved = 0;
         let bytes = value.to_le_bytes();
         for (id, targets) in (first..).zip(bytes.iter().take(width.bytes() as usize)) {
             let targets = targets & self.cpu_interfaces();
-            touched = touched.union(self.set_route(id as usize, Route::to_one_of(targets)));
+            moved |= self.set_route(id as usize, Route::to_one_of(targets));
         }
-        touched
+        self.touch(spi_place(first as usize), moved)
     }
 }

@@ -279,9 +279,18 @@ impl Vgic {
         let free = self
             .bank(place)
             .map_or(0, |bank| !(bank.active | bank.listed));
-        for bit in bits(value & free) {
-            let cpu = self.target_of(place, bit).unwrap_or(0);
-            self.set_home(place, bit, cpu);
+        let adopted = value & free;
+        let Some(spi) = place.word.checked_sub(1).filter(|_| adopted != 0) else {
+            return;
+        };
+        // Those that go nowhere: the first vCPU.
+        self.set_home(place, adopted, 0);
+        for cpu in 1..self.vcpus {
+            let routed = self.cpu(cpu).and_then(|cpu| cpu.routed.get(spi));
+            let mask = adopted & routed.unwrap_or(&0);
+            if mask != 0 {
+                self.set_home(place, mask, cpu);
+            }
         }
     }
 }
@@ -295,14 +304,11 @@ impl Bank {
 
     fn write_priority(&mut self, first: u32, width: Width, value: u64, mask: u8) -> u32 {
         let bytes = value.to_le_bytes();
-        let places = self.priority.iter_mut().enumerate().skip(first as usize);
-        let mut changed = 0;
-        for ((bit, priority), byte) in places.zip(bytes.iter().take(width.bytes() as usize)) {
-            let new = byte & mask;
-            changed |= u32::from(*priority != new) << bit;
-            *priority = new;
-        }
-        changed
+        (first..32)
+            .zip(bytes.iter().take(width.bytes() as usize))
+            .fold(0, |changed, (bit, byte)| {
+                changed | self.priorities.set(bit, byte & mask)
+            })
     }
 
     /// Two bits an interrupt, of which the upper one says edge.

@@ -258,6 +258,26 @@ impl Vgic {
         None
     }
 
+    /// [`Self::take_released`] of its private ones alone.
+    pub fn take_released_private(&mut self, vcpu: VcpuId) -> Option<IntId> {
+        let bank = &mut self.cpu_mut(vcpu.index())?.private;
+        let bit = bits(bank.released).next()?;
+        bank.released &= !(1 << bit);
+        Some(IntId::new(u32::from(bank.physical(bit))))
+    }
+
+    /// [`Self::take_released`] of SPIs alone, which may be deactivated on any pCPU.
+    pub fn take_released_spi(&mut self) -> Option<IntId> {
+        // No vCPU has this number, so that nothing private is found.
+        self.take_released(VcpuId::new(u8::MAX))
+    }
+
+    /// Whether [`Self::take_released`] may have any.
+    #[inline]
+    pub fn has_released(&self) -> bool {
+        self.any_released
+    }
+
     /// The guest wrote `value` to `register` on `from`: makes the SGI pending at its
     /// targets, as far as it is of the register's group there. For GICv3; a GICv2's guest
     /// writes GICD_SGIR. Returns the vCPUs to be kicked, which may include the sender.

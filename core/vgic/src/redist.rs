@@ -140,24 +140,13 @@ impl Vgic {
             Some(cpu) if cpu.asleep != asleep => cpu.asleep = asleep,
             _ => return VcpuSet::EMPTY,
         }
-        let mut touched = VcpuSet::EMPTY;
-        for word in 1..=SPI_BANKS {
-            touched = touched.union(self.reroute_any(Place { cpu: 0, word }));
-        }
-        touched
-    }
-
-    fn reroute_any(&mut self, place: Place) -> VcpuSet {
-        let mut touched = VcpuSet::EMPTY;
-        for bit in 0..32 {
-            let spi = crate::state::spi_index(place, bit);
-            let route = spi.and_then(|spi| self.routes.get(spi));
-            if route.is_some_and(|route| route.any()) {
-                self.reroute(place, bit);
-                touched = touched.union(self.touch(place, 1 << bit));
-            }
-        }
-        touched
+        let participant = self.participant();
+        (1..=SPI_BANKS).fold(VcpuSet::EMPTY, |touched, word| {
+            let place = Place { cpu: 0, word };
+            let any = self.any.get(word - 1).copied().unwrap_or(0);
+            self.reroute(place, any, Some(participant));
+            touched.union(self.touch(place, any))
+        })
     }
 }
 

@@ -9,6 +9,8 @@ use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, VcpuSet};
 
 /// Words of 32 SPIs.
 pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
+/// Words of 32 interrupts that concern one vCPU: its private ones', then the SPIs'.
+pub(crate) const WORDS: usize = 1 + SPI_BANKS;
 /// Ids that exist: private ones and SPIs.
 pub(crate) const IDS: u32 = 32 + SPIS;
 /// How many list registers are used at most (IHI 0069, 12.4: ICH_LR0 to ICH_LR15).
@@ -79,6 +81,9 @@ pub(crate) struct Cpu {
     pub senders: Senders,
     /// The SPIs that go to this vCPU.
     pub routed: [u32; SPI_BANKS],
+    /// The SPIs of which this is the *home*: the vCPU whose list register has the interrupt, or
+    /// had when last looked. Each SPI has one.
+    pub homed: [u32; SPI_BANKS],
     /// The list registers as last written or read.
     pub lr: [Lr; MAX_LRS],
     /// A bit for each list register that held an interrupt when last looked at.
@@ -110,6 +115,7 @@ impl Cpu {
             private: Bank::private(GicVersion::V3),
             senders: Senders::new(),
             routed: [0; SPI_BANKS],
+            homed: [0; SPI_BANKS],
             lr: [Lr::new(); MAX_LRS],
             used: 0,
             attention: true,
@@ -121,6 +127,12 @@ impl Cpu {
             asleep: true,
             hardware_slot: 0,
         }
+    }
+
+    /// Whether something may wait in more than two words.
+    pub fn has_much(&self) -> bool {
+        let but_one = self.words & self.words.wrapping_sub(1);
+        but_one & but_one.wrapping_sub(1) != 0
     }
 
     /// The ids in list registers, with their slots.
@@ -144,8 +156,8 @@ pub struct Vgic {
     pub(crate) cpus: [Cpu; MAX_VCPUS],
     pub(crate) spis: [Bank; SPI_BANKS],
     pub(crate) routes: [Route; SPIS as usize],
-    /// The vCPU that has a listed or active SPI.
-    pub(crate) home: [u8; SPIS as usize],
+    /// The SPIs that any vCPU may take.
+    pub(crate) any: [u32; SPI_BANKS],
     pub(crate) unknown: u64,
     pub(crate) any_released: bool,
     /// vCPUs marked while another's list registers were folded.
@@ -175,7 +187,7 @@ impl Vgic {
             cpus: [const { Cpu::new() }; MAX_VCPUS],
             spis: [const { Bank::spis() }; SPI_BANKS],
             routes: [route; SPIS as usize],
-            home: [0; SPIS as usize],
+            any: [0; SPI_BANKS],
             unknown: 0,
             any_released: false,
             kicks: VcpuSet::EMPTY,
@@ -186,6 +198,7 @@ impl Vgic {
             cpu += 1;
         }
         this.cpus[0].routed = [route.first_ones(); SPI_BANKS];
+        this.cpus[0].homed = [u32::MAX; SPI_BANKS];
         this
     }
 
@@ -210,7 +223,9 @@ impl Vgic {
         self.routes = [route; SPIS as usize];
         if let Some(first) = self.cpus.first_mut() {
             first.routed = [route.first_ones(); SPI_BANKS];
+            first.homed = [u32::MAX; SPI_BANKS];
         }
+        self.any = [0; SPI_BANKS];
         self.any_released = true;
     }
 
@@ -261,40 +276,54 @@ impl Vgic {
 
     /// The vCPU whose list register has the interrupt, or had when last looked.
     pub(crate) fn home_of(&self, place: Place, bit: u32) -> usize {
-        match spi_index(place, bit) {
-            None => place.cpu,
-            Some(spi) => self.home.get(spi).map_or(0, |home| usize::from(*home)),
-        }
+        self.find(place, bit, |cpu| &cpu.homed).unwrap_or(0)
     }
 
-    pub(crate) fn set_home(&mut self, place: Place, bit: u32, cpu: usize) {
-        let home = spi_index(place, bit).and_then(|spi| self.home.get_mut(spi));
-        if let Some(home) = home {
-            *home = cpu as u8;
+    /// The interrupts `mask` have `cpu` as their home from now on.
+    pub(crate) fn set_home(&mut self, place: Place, mask: u32, cpu: usize) {
+        let Some(spi) = place.word.checked_sub(1) else {
+            return;
+        };
+        let homed = self.cpus.get(cpu).and_then(|cpu| cpu.homed.get(spi));
+        if homed.is_some_and(|homed| homed & mask == mask) {
+            return;
+        }
+        for (index, state) in self.cpus.iter_mut().enumerate() {
+            if let Some(homed) = state.homed.get_mut(spi) {
+                *homed = *homed & !mask | if index == cpu { mask } else { 0 };
+            }
         }
     }
 
     /// The vCPU to which a pending one goes; an SPI's route may name none.
     pub(crate) fn target_of(&self, place: Place, bit: u32) -> Option<usize> {
-        match spi_index(place, bit) {
-            None => Some(place.cpu),
-            Some(spi) => self.resolve(*self.routes.get(spi)?),
-        }
+        self.find(place, bit, |cpu| &cpu.routed)
     }
 
-    fn resolve(&self, route: Route) -> Option<usize> {
+    /// The vCPU that has this interrupt among its `own`; of a private one, whose it is.
+    fn find(&self, place: Place, bit: u32, own: fn(&Cpu) -> &[u32; SPI_BANKS]) -> Option<usize> {
+        let Some(spi) = place.word.checked_sub(1) else {
+            return Some(place.cpu);
+        };
+        let has = |cpu: &Cpu| own(cpu).get(spi).is_some_and(|word| word >> bit & 1 != 0);
+        self.cpus.iter().position(has)
+    }
+
+    /// The vCPU that `route` names.
+    pub(crate) fn resolve(&self, route: Route) -> Option<usize> {
         if route.any() {
-            // One that is awake (IHI 0069, "participating node"), else the first.
-            let awake = self
-                .cpus
-                .iter()
-                .take(self.vcpus)
-                .position(|cpu| !cpu.asleep);
-            return Some(awake.unwrap_or(0));
+            return Some(self.participant());
         }
         let cpu = usize::from(route.aff0());
         let exists = route.aff1() | route.aff2() | route.aff3() == 0 && cpu < self.vcpus;
         exists.then_some(cpu)
+    }
+
+    /// Who takes what any vCPU may: one that is awake (IHI 0069, "participating node"), else the
+    /// first.
+    pub(crate) fn participant(&self) -> usize {
+        let mut cpus = self.cpus.iter().take(self.vcpus);
+        cpus.position(|cpu| !cpu.asleep).unwrap_or(0)
     }
 
     /// Marks the vCPUs concerned after the interrupts `mask` have changed: where one is
@@ -305,25 +334,41 @@ impl Vgic {
             return VcpuSet::EMPTY;
         };
         let listed = mask & bank.listed;
-        let fresh = mask & (bank.candidates(self.groups) | bank.stranded());
-        let stranded = bank.stranded();
-        let mut touched = self.mark_listed(place, listed);
-        for bit in bits(fresh) {
-            let cpu = if stranded >> bit & 1 != 0 {
-                Some(self.home_of(place, bit))
-            } else {
-                self.target_of(place, bit)
-            };
-            touched = touched.union(cpu.map_or(VcpuSet::EMPTY, |cpu| self.mark(cpu, place)));
+        let stranded = mask & bank.stranded();
+        let candidates = mask & bank.candidates(self.groups);
+        let touched = self.mark_listed(place, listed);
+        if stranded | candidates == 0 {
+            return touched;
         }
-        touched
+        let Some(spi) = place.word.checked_sub(1) else {
+            return touched.union(self.mark(place.cpu, place));
+        };
+        (0..self.vcpus).fold(touched, |touched, cpu| {
+            let own = |state: &Cpu| {
+                let (homed, routed) = (state.homed.get(spi), state.routed.get(spi));
+                stranded & homed.unwrap_or(&0) | candidates & routed.unwrap_or(&0)
+            };
+            match self.cpu(cpu).map_or(0, own) {
+                0 => touched,
+                _ => touched.union(self.mark(cpu, place)),
+            }
+        })
     }
 
     /// Marks the vCPUs that hold the interrupts `listed` in their list registers.
     pub(crate) fn mark_listed(&mut self, place: Place, listed: u32) -> VcpuSet {
-        bits(listed).fold(VcpuSet::EMPTY, |touched, bit| {
-            let home = self.home_of(place, bit);
-            touched.union(self.mark_refold(home))
+        if listed == 0 {
+            return VcpuSet::EMPTY;
+        }
+        let Some(spi) = place.word.checked_sub(1) else {
+            return self.mark_refold(place.cpu);
+        };
+        (0..self.vcpus).fold(VcpuSet::EMPTY, |touched, cpu| {
+            let homed = self.cpu(cpu).and_then(|cpu| cpu.homed.get(spi));
+            match listed & homed.unwrap_or(&0) {
+                0 => touched,
+                _ => touched.union(self.mark_refold(cpu)),
+            }
         })
     }
 

@@ -172,7 +172,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             (read.value, read.kick)
         };
         // Folding may have found work for this vCPU that is in no set.
-        let freed = freed.union(self.sync_locked(&mut gic));
+        let freed = freed.union(self.sync_accessed(&mut gic));
         drop(gic);
         self.vm
             .notify(self.machine, touched.union(freed), Some(self.vcpu.id));
@@ -250,16 +250,24 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 }
 
-/// Nanoseconds in counter ticks, rounded up; `None` where that is beyond the counter.
+/// Nanoseconds in counter ticks, rounded up; `None` where that is beyond the counter. Whole seconds
+/// and the rest apart, as a division of 128 bits is thousands of instructions in 32 bit.
 fn ticks(machine: &impl Machine, nanoseconds: u64) -> Option<u64> {
-    let ticks = u128::from(nanoseconds) * u128::from(machine.counter_frequency());
-    u64::try_from(ticks.div_ceil(u128::from(NANOSECONDS))).ok()
+    let frequency = machine.counter_frequency();
+    let (seconds, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
+    let rest = rest.checked_mul(frequency)?.div_ceil(NANOSECONDS);
+    seconds.checked_mul(frequency)?.checked_add(rest)
 }
 
 /// The system counter in nanoseconds.
 fn nanoseconds(machine: &impl Machine) -> u64 {
-    let frequency = machine.counter_frequency().max(1);
-    (u128::from(machine.counter()) * u128::from(NANOSECONDS) / u128::from(frequency)) as u64
+    // CNTFRQ has 32 bits, so that nothing here is beyond 64.
+    let frequency = machine.counter_frequency().clamp(1, u32::MAX.into());
+    let counter = machine.counter();
+    let (seconds, rest) = (counter / frequency, counter % frequency);
+    seconds
+        .wrapping_mul(NANOSECONDS)
+        .wrapping_add(rest * NANOSECONDS / frequency)
 }
 
 impl Vm {
@@ -279,5 +287,27 @@ impl Vm {
     #[inline]
     pub(crate) fn alarm_deadline(&self) -> Deadline {
         Deadline::at(self.alarm.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fixture;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against the same in 128 bits.
+        #[test]
+        fn time_is_converted_without_loss(counter: u64, nanos: u64) {
+            let vm = Fixture::new(1);
+            vm.machine.now.set(counter);
+            let frequency = u128::from(vm.machine.counter_frequency());
+            let second = u128::from(NANOSECONDS);
+            let whole = u128::from(counter) * second / frequency;
+            prop_assert_eq!(nanoseconds(&vm.machine), whole as u64);
+            let due = (u128::from(nanos) * frequency).div_ceil(second);
+            prop_assert_eq!(ticks(&vm.machine, nanos), u64::try_from(due).ok());
+        }
     }
 }

@@ -71,6 +71,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// The maintenance interrupt: list registers ran low while more was pending.
     pub fn maintenance(&mut self) {
+        self.vcpu.entry_due = false;
         let mut gic = self.vm.gic.lock();
         let freed = gic.maintenance(self.vcpu.id, self.lists);
         self.vm.release(self.machine, &mut gic, self.vcpu.id);
@@ -125,10 +126,32 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vm.notify(self.machine, freed, Some(self.vcpu.id));
     }
 
+    /// [`Self::sync_locked`] after a register was accessed, beside which nothing long is done at all.
+    pub(crate) fn sync_accessed(&mut self, gic: &mut Vgic) -> VcpuSet {
+        if gic.entry_refills(self.vcpu.id) {
+            return self.defer_entry(gic);
+        }
+        self.sync_locked(gic)
+    }
+
+    /// Leaves it to an exit of its own to bring the list registers up to date.
+    fn defer_entry(&mut self, gic: &mut Vgic) -> VcpuSet {
+        self.vm.attract(self.machine, self.vcpu.id);
+        match core::mem::replace(&mut self.vcpu.entry_due, true) {
+            true => VcpuSet::EMPTY,
+            false => gic.set_aside(self.vcpu.id, self.lists),
+        }
+    }
+
     /// [`Self::sync_lists`] under the interrupt controller's lock: the other vCPUs that are
-    /// to be told once it is let go.
+    /// to be told once it is let go. What is long is left to an exit of its own, which its pCPU's
+    /// kick of itself brings about at once.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
         self.vm.deliver_mail(gic, self.vcpu.id);
+        if gic.entry_is_long(self.vcpu.id) && !self.vcpu.entry_due {
+            return self.defer_entry(gic);
+        }
+        self.vcpu.entry_due = false;
         let freed = gic.enter(self.vcpu.id, self.lists);
         self.vm.release(self.machine, gic, self.vcpu.id);
         freed

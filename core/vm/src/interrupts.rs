@@ -1,6 +1,6 @@
 //! How interrupts reach a VM's vCPUs, wherever these are.
 
-use crate::{Machine, Vcpu, Vm};
+use crate::{Machine, Requests, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
 use hanok_vgic::Vgic;
@@ -81,9 +81,14 @@ impl Vm {
     }
 
     /// Whether an interrupt waits for a vCPU that is in no pCPU.
-    pub fn interrupt_waits_absent(&self, vcpu: VcpuId) -> bool {
+    pub fn interrupt_waits_absent(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let mut gic = self.gic.lock();
         self.deliver_mail(&mut gic, vcpu);
+        if gic.has_released() && !self.requests_of_all().any(Requests::is_quiet) {
+            while let Some(interrupt) = gic.take_released_spi() {
+                machine.deactivate(interrupt);
+            }
+        }
         gic.has_pending(vcpu)
     }
 
@@ -227,8 +232,19 @@ impl Vm {
 
     /// Deactivates the physical interrupts that no virtual one stands for any more: they may
     /// fire again. On the pCPU of `vcpu`.
+    ///
+    /// Those of devices wait while a sibling is looked at too often in vain: its core would be
+    /// interrupted again at once, in somebody else's turn.
     pub(crate) fn release(&self, machine: &impl Machine, gic: &mut Vgic, vcpu: VcpuId) {
-        while let Some(interrupt) = gic.take_released(vcpu) {
+        if !gic.has_released() {
+            return;
+        }
+        let quiet = self.requests_of_all().any(Requests::is_quiet);
+        let next = |gic: &mut Vgic| match quiet {
+            true => gic.take_released_private(vcpu),
+            false => gic.take_released(vcpu),
+        };
+        while let Some(interrupt) = next(gic) {
             machine.deactivate(interrupt);
         }
     }

@@ -57,7 +57,7 @@ pub use life::{Ending, Life, Wish};
 pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
 pub use report::{Pending, Places, State};
-pub use requests::{Mail, Requests};
+pub use requests::{Looks, Mail, Requests};
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
 pub use vm::{Vcpu, Vm};

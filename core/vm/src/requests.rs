@@ -22,6 +22,10 @@ impl Requests {
     const TIMERS: u64 = 4;
     const ATTENTION: u64 = 8;
     const LOOK: u64 = 16;
+    /// Its pCPU has looked in vain too often: it looks by itself in a while ([`Looks`]).
+    const QUIET: u64 = 32;
+    /// Whoever asks for a look at its interrupts need not kick.
+    const NO_NEWS: u64 = Self::INTERRUPTS | Self::QUIET;
     /// The requests; the bits from here on are mail.
     const FLAGS: u64 = 0xffff;
 
@@ -48,7 +52,7 @@ impl Requests {
     /// Its interrupts changed: the list registers must be looked at again. Returns whether
     /// that is news: if it was asked already, a kick is on its way and another one is waste.
     pub fn ask_interrupts(&self) -> bool {
-        self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::INTERRUPTS == 0
+        self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::NO_NEWS == 0
     }
 
     /// Leaves mail, which is a change of its interrupts; whether that is news, as in
@@ -56,7 +60,7 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn post(&self, mail: Mail) -> bool {
         let bits = mail.0 << SGIS | Self::INTERRUPTS;
-        self.0.fetch_or(bits, Ordering::AcqRel) & Self::INTERRUPTS == 0
+        self.0.fetch_or(bits, Ordering::AcqRel) & Self::NO_NEWS == 0
     }
 
     /// The mail, which the caller now has to deliver.
@@ -71,7 +75,8 @@ impl Requests {
     /// that is news.
     pub fn ask_timers(&self) -> bool {
         let both = Self::INTERRUPTS | Self::TIMERS;
-        self.0.fetch_or(both, Ordering::AcqRel) & both != both
+        let before = self.0.fetch_or(both, Ordering::AcqRel);
+        before & both != both && before & Self::QUIET == 0
     }
 
     /// Whether somebody changed its timers since the last call.
@@ -107,6 +112,20 @@ impl Requests {
         self.take(Self::INTERRUPTS)
     }
 
+    /// Whoever asks from now on kicks nobody, or does again. On the vCPU's own pCPU, which looks at
+    /// what was asked after it has said that it is quiet no more.
+    pub fn set_quiet(&self, quiet: bool) {
+        match quiet {
+            true => self.0.fetch_or(Self::QUIET, Ordering::AcqRel),
+            false => self.0.fetch_and(!Self::QUIET, Ordering::AcqRel),
+        };
+    }
+
+    /// Whether those who ask kick nobody.
+    pub fn is_quiet(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & Self::QUIET != 0
+    }
+
     /// A new life begins: what was asked in the former one is void, but for a look at it.
     pub(crate) fn forget(&self) {
         self.0.fetch_and(Self::DUMP, Ordering::Acquire);
@@ -120,6 +139,35 @@ impl Requests {
     fn take(&self, which: u64) -> bool {
         self.0.load(Ordering::Relaxed) & which != 0
             && self.0.fetch_and(!which, Ordering::Acquire) & which != 0
+    }
+}
+
+/// How often a pCPU looked at a vCPU that waits because others asked for it, and found nothing that
+/// would wake it. What a sibling on another core asks for is done in the turn of whoever shares the
+/// vCPU's core, so there is an end to it: [`Self::AT_ONCE`] times in each [`Self::period`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looks {
+    left: u8,
+    end: u64,
+}
+
+impl Looks {
+    /// So many of them in a period.
+    pub const AT_ONCE: u8 = 4;
+
+    /// Of how many counter ticks a period is, at so many a second: eight milliseconds.
+    pub const fn period(frequency: u64) -> u64 {
+        frequency / 128
+    }
+
+    /// One more, at `now`. Until when there is to be none, if that was the last of its period.
+    pub fn in_vain(&mut self, now: u64, frequency: u64) -> Option<u64> {
+        if now >= self.end {
+            self.left = Self::AT_ONCE;
+            self.end = now.saturating_add(Self::period(frequency));
+        }
+        self.left = self.left.saturating_sub(1);
+        (self.left == 0).then_some(self.end)
     }
 }
 
@@ -226,6 +274,41 @@ mod tests {
         let ids: Vec<_> = mail.each(vcpu(0)).map(|(id, _)| id).collect();
         assert_eq!((ids, mail.single(vcpu(0))), (std::vec![3, 15], None));
         assert!(!requests.any() && requests.take_mail() == Mail::default());
+    }
+
+    #[test]
+    fn a_sibling_cannot_have_it_looked_at_in_vain_for_ever() {
+        const SECOND: u64 = 62_500_000;
+        let (requests, mut looks) = (Requests::default(), Looks::default());
+        let (mut kicks, mut now, mut quiet_until) = (0, 1000, None);
+        // A million requests in a second, by every way there is.
+        for n in 0..1_000_000_u64 {
+            now += SECOND / 1_000_000;
+            if quiet_until.is_some_and(|end| now >= end) {
+                quiet_until = None;
+                requests.set_quiet(false);
+                // What came meanwhile is seen now.
+                assert!(requests.take_interrupts());
+                requests.take_timers();
+                requests.take_mail();
+            }
+            let news = match n % 3 {
+                0 => requests.ask_interrupts(),
+                1 => requests.ask_timers(),
+                _ => requests.post(Mail::anonymous(3)),
+            };
+            if !news {
+                continue;
+            }
+            kicks += 1;
+            requests.take_timers();
+            requests.take_interrupts();
+            requests.take_mail();
+            quiet_until = looks.in_vain(now, SECOND);
+            requests.set_quiet(quiet_until.is_some());
+        }
+        let most = 129 * u64::from(Looks::AT_ONCE);
+        assert!((500..=most).contains(&kicks), "{kicks}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::call::{affinity_of, index_of};
 use crate::trng::Random;
 use crate::{
-    Counters, DebugControl, Ending, Entry, Life, Machine, PhysicalTimer, Power, Requests,
+    Counters, DebugControl, Ending, Entry, Life, Looks, Machine, PhysicalTimer, Power, Requests,
     StopReason, Wish,
 };
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,6 +52,10 @@ pub struct Vcpu {
     pub timer: PhysicalTimer,
     /// Its debug registers that are no breakpoints.
     pub debug: DebugControl,
+    /// How often it was looked at in vain while it waited.
+    pub looks: Looks,
+    /// Its list registers are to be brought up to date in an exit of their own, as that is long.
+    pub entry_due: bool,
     /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
     pub rearm: bool,
 }
@@ -64,6 +68,8 @@ impl Vcpu {
             id,
             timer,
             debug: DebugControl::RESET,
+            looks: Looks::default(),
+            entry_due: false,
             rearm: false,
         }
     }
@@ -157,6 +163,11 @@ impl Vm {
         &self.requests[vcpu.index() % MAX_VCPUS]
     }
 
+    /// What others asked of its vCPUs.
+    pub(crate) fn requests_of_all(&self) -> impl Iterator<Item = &Requests> {
+        self.requests.iter().take(self.vcpus())
+    }
+
     /// The pCPU of a vCPU.
     pub fn cpu_of(&self, vcpu: VcpuId) -> Option<CpuId> {
         self.config.cpus.get(vcpu.index()).copied()
@@ -190,6 +201,14 @@ impl Vm {
             && self.power(vcpu).is_on()
             && !self.is_paused()
             && !self.requests(vcpu).any()
+    }
+
+    /// Whether there is nothing to do for a vCPU that is not in the VM: nobody starts it, asks to look
+    /// at it, or makes the VM's memory, which is the first one's work.
+    #[inline]
+    pub fn is_left_alone(&self, vcpu: VcpuId) -> bool {
+        let loads = vcpu.index() == 0 && self.life.is_loading();
+        !loads && !self.requests(vcpu).any() && self.power(vcpu).is_off()
     }
 
     /// A new life, whatever it does now: begins one if it is over, resets it if it runs, or is about

@@ -1,8 +1,7 @@
 //! Samples of a stretch, and how a figure is printed.
 
-use crate::arch;
 use hanok_bench_plan::{Cost, Figure, Least};
-use hanok_guest_runtime::timer;
+use hanok_guest_runtime::{marker, timer};
 
 /// Ticks of the counter in a second.
 pub fn frequency() -> u64 {
@@ -18,9 +17,9 @@ fn timed(stretch: impl FnOnce()) -> u64 {
 
 /// The same, with a marker before and one behind.
 fn marked(stretch: impl FnOnce()) -> u64 {
-    arch::begin();
+    marker::begin();
     let ticks = timed(stretch);
-    arch::end();
+    marker::end();
     ticks
 }
 

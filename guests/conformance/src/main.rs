@@ -13,6 +13,7 @@
 //! was loaded, `conformance.run=ids` to say what the ID registers hold, `conformance.run=sweep` to look at
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
 //! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
+//! `conformance.run=bounds` for what makes the hypervisor work longest at a time ([`bounds`]),
 //! `conformance.run=registers` to fill every register and see whether it stays so ([`crossing`]),
 //! or one of the hostile things of [`hostile`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
@@ -26,6 +27,7 @@ extern crate hanok_guest_runtime;
 mod case;
 
 mod arch;
+mod bounds;
 mod cases;
 mod crossing;
 mod fuzz;
@@ -35,7 +37,7 @@ mod sweep;
 mod tree;
 
 // Under these names for the cases, too.
-use hanok_guest_runtime::{boot, console, cpu, gic, mmio, mmu, probe, psci, smp, timer};
+use hanok_guest_runtime::{boot, console, cpu, gic, marker, mmio, mmu, probe, psci, smp, timer};
 use machine::Machine;
 use tree::Selection;
 
@@ -92,6 +94,7 @@ fn run(arguments: &tree::Arguments) {
             let options = crossing::Options::new(|key| arguments.value(key));
             crossing::run(&machine, options)
         }
+        Selection::Bounds => bounds::run(&machine, arguments.value("bounds.part=")),
         Selection::OffAll => off_all(machine.cpus),
         Selection::Cases(names) => {
             let (passed, failed) = cases::run(&machine, names);

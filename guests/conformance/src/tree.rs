@@ -27,6 +27,8 @@ pub enum Selection<'a> {
     Fuzz,
     /// Fill every register, and look whether it stays so.
     Registers,
+    /// Make the hypervisor work as long as it can be made to.
+    Bounds,
 }
 
 /// Which promise counts.
@@ -50,6 +52,7 @@ pub fn selection(arguments: &Arguments) -> Selection<'static> {
         Some("hold") => Selection::Hold,
         Some("fuzz") => Selection::Fuzz,
         Some("registers") => Selection::Registers,
+        Some("bounds") => Selection::Bounds,
         Some(names) => match hostile::named(names) {
             Some(hostile) => Selection::Hostile(hostile),
             None => Selection::Cases(names),

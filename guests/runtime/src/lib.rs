@@ -20,6 +20,7 @@ pub mod console;
 pub mod boot;
 pub mod cpu;
 pub mod gic;
+pub mod marker;
 pub mod mmu;
 pub mod probe;
 pub mod psci;

@@ -151,6 +151,16 @@ fn on_event(event: Event) {
             let total = counters.get(cpu, Counter::Hypervisor) + 1;
             plugin.recorder.left(cpu, total);
         }
+        Event::Turned => {
+            let total = counters.get(cpu, Counter::Hypervisor);
+            plugin.recorder.left(cpu, total);
+            let reason = Reason {
+                entry: Entry::Turn,
+                syndrome: None,
+                detail: None,
+            };
+            plugin.recorder.entered(cpu, reason, total);
+        }
         Event::Begin => plugin.recorder.begin(counters),
         Event::End => plugin.end(counters),
         Event::Count(_) => {}
@@ -201,6 +211,9 @@ impl Plugin {
             Some(ours) => {
                 if let Some(entry) = self.finder.code().entry(ours) {
                     instruction.calls(Event::Entered(entry));
+                }
+                if self.finder.code().looks(ours) {
+                    instruction.calls(Event::Turned);
                 }
                 if word == set.eret {
                     instruction.calls(Event::Left);

@@ -290,6 +290,8 @@ pub enum Event {
     End,
     /// The CPU is about to leave the hypervisor.
     Left,
+    /// It looks for interrupts, which are masked, and goes on.
+    Turned,
     /// It came through an entry of the vector table that is for this.
     Entered(VectorEntry),
     /// A block begins.
@@ -300,10 +302,11 @@ pub enum Event {
 
 impl Event {
     /// All that have no number of their own, in the order of their numbers.
-    const PLAIN: [Self; 8] = [
+    const PLAIN: [Self; 9] = [
         Self::Begin,
         Self::End,
         Self::Left,
+        Self::Turned,
         Self::Block,
         Self::Entered(VectorEntry::Own),
         Self::Entered(VectorEntry::Synchronous),

@@ -39,6 +39,8 @@ pub enum Entry {
     Interrupt,
     /// An asynchronous abort while a guest ran, where it has an entry of its own.
     SystemError,
+    /// None: the hypervisor looked for interrupts by itself, with them masked, and goes on.
+    Turn,
 }
 
 /// A64, of a 64-bit hypervisor (the table: DDI 0487, D1.4.1).
@@ -69,6 +71,8 @@ pub const A32: Instructions = Instructions {
 
 /// The symbol of the exception vectors.
 const VECTORS: &str = "hanok_vectors";
+/// In the symbol of the function that takes interrupts while they are masked.
+const LOOK: &str = "serve_pending";
 /// So many instructions, the same in one place alone, are no accident.
 const CERTAIN: usize = 6;
 const WORD: u64 = 4;
@@ -90,6 +94,8 @@ pub struct Code {
     base: u64,
     words: Vec<u32>,
     vectors: u64,
+    /// Where interrupts are taken while they are masked.
+    look: Option<u64>,
     set: &'static Instructions,
 }
 
@@ -110,7 +116,11 @@ impl Code {
             Architecture::Arm => &A32,
             other => bail!("the ELF file is for {other:?}"),
         };
-        Self::new(set, text.address(), words, vectors.address())
+        let named =
+            |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| name.contains(LOOK));
+        let look = file.symbols().find(named).map(|symbol| symbol.address());
+        let code = Self::new(set, text.address(), words, vectors.address())?;
+        Ok(Self { look, ..code })
     }
 
     /// Code of `set` at `base`, with the exception vectors at `vectors`.
@@ -124,6 +134,7 @@ impl Code {
             base,
             words,
             vectors,
+            look: None,
             set,
         };
         if !base.is_multiple_of(PAGE) || code.word(vectors).is_none() {
@@ -170,6 +181,12 @@ impl Code {
         let first = distance.is_multiple_of(self.set.slot_bytes);
         let slot = usize::try_from(distance / self.set.slot_bytes).ok()?;
         self.set.slots.get(slot).filter(|_| first).copied()
+    }
+
+    /// Whether `word` is the first instruction of the function that takes interrupts while they are
+    /// masked.
+    pub fn looks(&self, word: Word) -> bool {
+        self.look == Some(self.address(word))
     }
 
     /// Where the code starts, if `block`, executed at `place`, is certain to be a part of it.

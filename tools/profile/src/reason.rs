@@ -15,6 +15,7 @@ pub fn words(reason: &Reason) -> String {
         (Entry::Synchronous, None) => "a synchronous exception".to_owned(),
         (Entry::Interrupt, _) => "interrupt".to_owned(),
         (Entry::SystemError, _) => "SError".to_owned(),
+        (Entry::Turn, _) => "between two looks for interrupts".to_owned(),
         (Entry::Own, _) => "an exception of the hypervisor itself".to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Entry;
 
 /// Of the format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,8 @@ pub struct Cpu {
 pub struct Exit {
     /// Why.
     pub reason: Reason,
-    /// Instructions from the vector to `eret`, both included, and how many exits took as many.
+    /// Instructions from the vector to `eret`, both included, or to the next look for interrupts;
+    /// and how many exits took as many.
     pub costs: Vec<(u64, u64)>,
 }
 
@@ -76,6 +77,17 @@ pub struct Reason {
 pub struct Finish {
     /// Whether a stretch had begun that no marker ended.
     pub open: bool,
+}
+
+impl Cpu {
+    /// The longest exit: how many instructions, and why it was; `None` where there was none.
+    pub fn longest_exit(&self) -> Option<(u64, &Reason)> {
+        let longest = self.exits.iter().filter_map(|exit| {
+            let most = exit.costs.iter().map(|(cost, _)| *cost).max()?;
+            Some((most, &exit.reason))
+        });
+        longest.max_by_key(|(most, _)| *most)
+    }
 }
 
 /// A whole report.

@@ -1,10 +1,10 @@
 //! Who is told when interrupts change: its pCPU is kicked, and nobody else's.
 
 use super::{load, store, write};
-use crate::fake::{ENTRY, Fixture};
+use crate::fake::{ENTRY, FIRST_CPU, Fixture};
 use crate::{Action, Entry, Exit, GuestFault, function};
 use hanok_decode::SysReg;
-use hanok_types::{GicVersion, IntId, Ipa, VcpuId, Width, platform};
+use hanok_types::{CpuId, GicVersion, IntId, Ipa, VcpuId, Width, platform};
 
 const GICD: u64 = platform::GIC_DIST.get();
 const GICR: u64 = platform::GIC_REDIST.get();
@@ -221,6 +221,9 @@ fn the_virtual_timer_is_a_hardware_interrupt() {
     );
     // The guest clears it instead of taking it: nobody else would deactivate it.
     put(&mut vm, 0, GICR + SGI_BASE + 0x280, 1 << VIRTUAL_TIMER);
+    // It is gone at the next entry, which is an exit of its own.
+    assert_eq!(vm.machine.kicked(), [0]);
+    vm.guest(0).refresh();
     assert_eq!(vm.machine.deactivated.borrow()[..], [IntId::new(27)]);
     assert_eq!(vm.shown(0), []);
 }
@@ -309,6 +312,9 @@ fn a_guest_that_polls_rwp_is_not_kept_waiting() {
         );
     }
     put(&mut vm, 0, GICD, 0);
+    // What is long is done in an exit of its own.
+    assert!(vm.machine.kicks.borrow().contains(&CpuId::new(FIRST_CPU)));
+    vm.guest(0).refresh();
     assert_ne!(
         get(&mut vm, 0, GICD) & RWP,
         0,

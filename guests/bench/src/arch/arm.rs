@@ -81,16 +81,3 @@ pub fn count(turns: u64) {
     // SAFETY: counts.
     unsafe { asm!("2:", "subs {0}, {0}, #1", "bne 2b", inout(reg) turns as u32 => _) };
 }
-
-/// The marker before a stretch: a hint that the architecture gives no meaning (DDI 0406C,
-/// A5.2.11: it executes as NOP).
-pub fn begin() {
-    // SAFETY: a NOP; it is no memory access that the compiler could move.
-    unsafe { asm!("hint #0x40") };
-}
-
-/// The marker behind it.
-pub fn end() {
-    // SAFETY: as above.
-    unsafe { asm!("hint #0x41") };
-}

@@ -6,6 +6,6 @@ mod aarch64;
 mod arm;
 
 #[cfg(target_arch = "aarch64")]
-pub use aarch64::{begin, count, end, hvc, nothing, reads, understood, xen_hvc};
+pub use aarch64::{count, hvc, nothing, reads, understood, xen_hvc};
 #[cfg(target_arch = "arm")]
-pub use arm::{begin, count, end, hvc, nothing, reads, understood, xen_hvc};
+pub use arm::{count, hvc, nothing, reads, understood, xen_hvc};

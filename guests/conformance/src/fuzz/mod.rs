@@ -31,7 +31,7 @@ pub use calls::Call;
 use crate::arch::fuzz::trip::{self, End, Start};
 use crate::arch::fuzz::{access, jumps, programs, registers, space, tables};
 use crate::machine::Machine;
-use crate::{psci, timer};
+use crate::{marker, psci, timer};
 use coverage::Coverage;
 use plan::{Class, Step};
 use random::Random;
@@ -207,6 +207,7 @@ pub fn run(machine: &Machine, options: &Options) -> ! {
     registers::prepare();
     repair::registers(fuzzer.this);
     fuzzer.run(seed, options);
+    marker::end();
     finish(&mut fuzzer, options)
 }
 

@@ -4,6 +4,7 @@
 //! compiler checks, and scenarios that boot a board. Every kind counts single tests.
 
 mod bench;
+mod bounds;
 mod code;
 mod contract;
 mod damage;
@@ -174,6 +175,7 @@ fn steps() -> impl Iterator<Item = &'static TestStep> {
         contract::STEPS,
         bench::STEPS,
         profile::STEPS,
+        bounds::STEPS,
         ids::STEPS,
     ];
     all.into_iter().flatten()

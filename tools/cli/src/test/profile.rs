@@ -153,7 +153,24 @@ fn names(profile: &Profile) -> Result<()> {
 
 /// The payload in a VM on the first of `cores` cores, and what was counted of it.
 fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Report> {
-    let mut ready = board(root, dir, cores)?;
+    fs::write(dir.join("payload"), payload()).blame(Code::Usage)?;
+    let described = format!(
+        "board = \"qemu-virt\"\ncores = {cores}\n[[vm]]\nname = \"payload\"\n\
+         kernel = \"payload\"\nmemory = \"64M\"\ncpus = [0]\n"
+    );
+    count(root, counting, dir, &described, PATIENCE)
+}
+
+/// What is counted of a system of one VM, described by the text `described`, until it ends. The
+/// folder `dir` has the VM's output afterwards, in `vm.console`.
+pub fn count(
+    root: &Path,
+    counting: &Counting,
+    dir: &Path,
+    described: &str,
+    patience: Duration,
+) -> Outcome<Report> {
+    let mut ready = board(root, dir, described)?;
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, What::Stretches);
     let file = |name: &str| Sink::create(&dir.join(name));
@@ -163,8 +180,8 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Repo
         poweroff: ready.poweroff,
         steps: ready.first,
         until: None,
-        timeout: Some(PATIENCE),
-        consoles: vec![file("payload.console").blame(Code::Usage)?],
+        timeout: Some(patience),
+        consoles: vec![file("vm.console").blame(Code::Usage)?],
         log: file("hanok.log").blame(Code::Usage)?,
         input: Input::None,
         before_end: None,
@@ -178,13 +195,8 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Repo
     Report::parse(&text).blame(Code::TestsFailed)
 }
 
-fn board(root: &Path, dir: &Path, cores: u64) -> Outcome<Ready> {
-    fs::write(dir.join("payload"), payload()).blame(Code::Usage)?;
+fn board(root: &Path, dir: &Path, described: &str) -> Outcome<Ready> {
     let file = dir.join("system.toml");
-    let described = format!(
-        "board = \"qemu-virt\"\ncores = {cores}\n[[vm]]\nname = \"payload\"\n\
-         kernel = \"payload\"\nmemory = \"64M\"\ncpus = [0]\n"
-    );
     fs::write(&file, described).blame(Code::Usage)?;
     let store = Store::open(true, false).blame(Code::Setup)?;
     let system = system::load(root, &file, &Overrides::default())?;

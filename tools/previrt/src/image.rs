@@ -6,8 +6,9 @@
 //! where it is reached from what is code for certain, or where the function it is in is explained
 //! to the last word ([`closed`]). What else looks like a sensitive instruction is doubtful.
 
-use crate::bytes::{half, word};
-use crate::flow::closed::Closed;
+use crate::bytes::half;
+use crate::doubtful;
+use crate::flow::closed::{self, Closed};
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::flow::{Follower, Root, Start, decode, plausible};
@@ -16,7 +17,6 @@ use crate::linux::{self, Tables, Text, base};
 use crate::patch::{is_trap, made, room};
 use crate::refusal::Result;
 use crate::site::{Certainty, Role, Site, must_change};
-use crate::sweep::instructions;
 use std::ops::Range;
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
@@ -90,8 +90,8 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     let (marks, proof) = explain(memory, starts, &text, known, base.isa);
     let mut sites = certain(memory, &marks, &proof);
     sites.extend(alternatives(memory, &tables, &marks, &proof));
-    sites.extend(doubtful(memory, &text, &marks, base.isa));
-    sites.extend(strays(memory, &text, &marks, &kallsyms));
+    sites.extend(doubtful::in_text(memory, &text, &marks, base.isa));
+    sites.extend(doubtful::in_data(memory, &text, &marks, &kallsyms));
     sites.sort_by_key(|site| site.address);
     sites.dedup_by_key(|site| site.address);
     sites.retain(|site| !rooms.iter().any(|room| room.contains(&site.address)));
@@ -178,7 +178,12 @@ fn explain(
     loop {
         let wrong = follower.guess(&likely);
         let marks = follower.marks();
-        let proof = Closed::new(memory, marks, &text.ranges, &entries, &wrong);
+        let known = closed::Known {
+            entries: &entries,
+            wrong: &wrong,
+            unresolved: follower.unresolved(),
+        };
+        let proof = Closed::new(memory, marks, &text.ranges, isa, known);
         let more = pointed(memory, &proof, text, isa);
         let before = likely.len();
         likely.extend(more);
@@ -322,7 +327,7 @@ fn traps(memory: Memory<'_>, marks: &Marks) -> usize {
     starts.filter(trap).count()
 }
 
-fn site(
+pub(crate) fn site(
     memory: Memory<'_>,
     offset: usize,
     encoding: Encoding,
@@ -357,107 +362,4 @@ fn alternatives(memory: Memory<'_>, tables: &Tables, marks: &Marks, proof: &Clos
         site(memory, offset, other, it, certainty, Role::Alternative)
     })
     .collect()
-}
-
-/// What looks like a sensitive instruction, as the manual defines it, and nothing leads there.
-fn doubtful(memory: Memory<'_>, text: &Text, marks: &Marks, isa: Isa) -> Vec<Site> {
-    let mut sites = Vec::new();
-    for (from, to) in &text.ranges {
-        let [from, to] = [*from, *to].map(|at| at.wrapping_sub(memory.base) as usize);
-        let mut start = None;
-        for (offset, mark) in marks.iter(from..to.min(memory.bytes.len())) {
-            match (mark, start) {
-                (Mark::Unknown, None) => start = Some(offset),
-                (Mark::Unknown, Some(_)) => {}
-                (_, Some(first)) => {
-                    gap(memory, first, offset, isa, &mut sites);
-                    start = None;
-                }
-                (_, None) => {}
-            }
-        }
-    }
-    sites
-}
-
-/// The doubtful words between two places that are known.
-fn gap(memory: Memory<'_>, from: usize, to: usize, isa: Isa, sites: &mut Vec<Site>) {
-    let from = from.next_multiple_of(isa.alignment() as usize);
-    let Some(bytes) = memory.bytes.get(from..to) else {
-        return;
-    };
-    for (at, encoding, it) in instructions(bytes, isa) {
-        let offset = from + at;
-        let found = site(
-            memory,
-            offset,
-            encoding,
-            it,
-            Certainty::Doubtful,
-            Role::Code,
-        );
-        sites.extend(found.filter(|site| {
-            let alone = isa == Isa::A32 && !in_company(memory, site.address, 1);
-            !alone && believable(memory, site)
-        }));
-    }
-}
-
-/// So many words before or behind a stray one have to be plausible instructions.
-const COMPANY: u32 = 4;
-
-/// Code among data, to be copied elsewhere: A32 instructions in the company of others, where
-/// no code is known. It is doubtful whatever it looks like.
-fn strays(memory: Memory<'_>, text: &Text, marks: &Marks, kallsyms: &Kallsyms) -> Vec<Site> {
-    let names = kallsyms.range.0..kallsyms.range.1;
-    (0..memory.bytes.len())
-        .step_by(4)
-        .filter(|offset| !names.contains(offset) && marks.get(*offset) == Mark::Unknown)
-        .filter(|offset| !text.contains(memory.address(*offset)))
-        .filter_map(|offset| {
-            let word = word(memory.bytes, offset).filter(|word| unconditional(*word))?;
-            let (doubt, role) = (Certainty::Doubtful, Role::Code);
-            site(
-                memory,
-                offset,
-                Encoding::A32(word),
-                ItState::NONE,
-                doubt,
-                role,
-            )
-        })
-        .filter(|site| believable(memory, site) && in_company(memory, site.address, COMPANY))
-        .collect()
-}
-
-/// Whether an A32 word has no condition: as nearly all code, and a sixteenth of all data.
-const fn unconditional(word: u32) -> bool {
-    word >> 28 == 0b1110 || word >> 20 == 0xf10
-}
-
-/// Whether a doubtful word is an instruction that somebody would have written.
-fn believable(memory: Memory<'_>, site: &Site) -> bool {
-    let found = decode(site.found.encoding, site.it);
-    memory.word(site.address) != Some(0) && site.found.as_it_should_be && plausible(&found)
-}
-
-/// Whether `most` words before or behind the one at `address` look like A32 code.
-fn in_company(memory: Memory<'_>, address: u32, most: u32) -> bool {
-    code_like(memory, address.wrapping_add(4), most)
-        || code_like(memory, address.wrapping_sub(4 * most), most)
-}
-
-/// Whether `count` words from `at` on are A32 instructions with no condition, or with one after
-/// something that sets the flags.
-fn code_like(memory: Memory<'_>, at: u32, count: u32) -> bool {
-    let mut flags = false;
-    (0..count).all(|n| {
-        let Some(word) = memory.word(at.wrapping_add(4 * n)) else {
-            return false;
-        };
-        let found = decode(Encoding::A32(word), ItState::NONE);
-        let fits = (unconditional(word) || flags) && plausible(&found);
-        flags |= !found.effects.flags_written.is_empty();
-        fits
-    })
 }

@@ -38,7 +38,9 @@ pub enum Next {
 /// How an indirect branch finds its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {
-    /// By what was on the stack, or otherwise.
+    /// By what was on the stack, or as an exception's end: to where the function was called.
+    Back,
+    /// By a calculation or by memory, of which nothing more is known.
     Unknown,
     /// By this register.
     Register(Register),
@@ -194,14 +196,16 @@ fn next(found: &Instruction, at: u32) -> Next {
         Flow::Register(register) => away(Jump::Register(register)),
         Flow::Loaded => away(match found.reference {
             Some(reference) => Jump::Literal(reference.at.from(at)),
+            None if found.effects.reads.contains(Register::SP) => Jump::Back,
             None => Jump::Unknown,
         }),
+        Flow::Return => away(Jump::Back),
         Flow::Table(table) => away(Jump::Table(table)),
         // Into the code behind: as in a copy loop that was unrolled.
         Flow::Computed if found.effects.reads.contains(Register::PC) => {
             away(Jump::Near(at.wrapping_add(2 * found.bytes())))
         }
-        Flow::Computed | Flow::Return => away(Jump::Unknown),
+        Flow::Computed => away(Jump::Unknown),
         Flow::Exception(Exception::Undefined) => Next::Stops,
         Flow::Exception(_) => Next::Falls,
     }

@@ -69,10 +69,12 @@ pub fn in_data(memory: Memory<'_>, text: &Text, marks: &Marks, kallsyms: &Kallsy
     let names = kallsyms.range.0..kallsyms.range.1;
     (0..memory.bytes.len())
         .step_by(4)
-        .filter(|offset| !names.contains(offset) && marks.get(*offset) == Mark::Unknown)
-        .filter(|offset| !text.contains(memory.address(*offset)))
         .filter_map(|offset| {
             let word = word(memory.bytes, offset).filter(|word| unconditional(*word))?;
+            let known = names.contains(&offset) || marks.get(offset) != Mark::Unknown;
+            if known || text.contains(memory.address(offset)) {
+                return None;
+            }
             let (doubt, role) = (Certainty::Doubtful, Role::Code);
             site(
                 memory,
@@ -172,4 +174,60 @@ fn code_like(memory: Memory<'_>, at: u32, count: u32) -> bool {
         flags |= !found.effects.flags_written.is_empty();
         fits
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u32 = 0x8000_0000;
+    const MRS: u32 = 0xe10f_0000;
+    const MOV: u32 = 0xe1a0_1001;
+    const RETURN: u32 = 0xe12f_ff1e;
+
+    /// Whether the first of `words` is listed; nothing is known of any, but `code` of the last.
+    fn listed(words: &[u32], code: bool) -> bool {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let memory = Memory {
+            bytes: &bytes,
+            base: BASE,
+        };
+        let mut marks = Marks::new(bytes.len());
+        let last = bytes.len() - 4;
+        match code {
+            true => marks.code(last, 4, Isa::A32, ItState::NONE),
+            false => _ = marks.data(last, 4, false),
+        }
+        let ranges = vec![(BASE, BASE + bytes.len() as u32)];
+        let found = in_text(memory, &Text { ranges }, &marks, Isa::A32);
+        found.iter().any(|site| site.address == BASE)
+    }
+
+    #[test]
+    fn what_goes_on_as_code_is_listed() {
+        assert!(listed(&[MRS, MOV, RETURN, MOV], false), "to a return");
+        assert!(listed(&[MRS, MOV, RETURN], true), "into known code");
+        // cmp r0, #0; popeq {pc}; bl to its start; return
+        let conditional = [MRS, 0xe350_0000, 0x08bd_8000, 0xebff_fffb, RETURN, MOV];
+        assert!(listed(&conditional, false), "a condition with its flags");
+    }
+
+    #[test]
+    fn what_runs_into_something_else_is_not() {
+        assert!(!listed(&[MRS, MOV, MOV], false), "into data");
+        assert!(!listed(&[MRS, MOV, 0, RETURN, MOV], false), "into zeros");
+        assert!(
+            !listed(&[MRS, MOV, 0xffff_ffff, RETURN, MOV], false),
+            "no code"
+        );
+        assert!(
+            !listed(&[MRS, MOV, 0x01a0_1001, RETURN, MOV], false),
+            "moveq"
+        );
+        // b 32 MB away, where nothing is
+        assert!(
+            !listed(&[MRS, MOV, 0xea7f_ffff, RETURN, MOV], false),
+            "away"
+        );
+    }
 }

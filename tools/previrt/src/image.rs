@@ -85,7 +85,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         }
     }
     let rooms = room::written(memory);
-    let mut starts = starts(memory, &kallsyms.symbols, &tables, base.isa);
+    let mut starts = starts(memory, &kallsyms, &tables, base.isa);
     starts.rooms.clone_from(&rooms);
     let (marks, proof) = explain(memory, starts, &text, known, base.isa);
     let mut sites = certain(memory, &marks, &proof);
@@ -172,39 +172,39 @@ fn explain(
     isa: Isa,
 ) -> (Marks, Closed) {
     let entries: Vec<u32> = starts.named.iter().copied().collect();
-    let mut likely = std::mem::take(&mut starts.likely);
+    let mut more = std::mem::take(&mut starts.likely);
+    let mut likely = HashSet::new();
     let mut follower = Follower::new(memory, &text.ranges, &starts, known);
-    let mut round = 1;
-    loop {
-        let wrong = follower.guess(&likely);
-        let marks = follower.marks();
+    for round in 1.. {
+        let wrong = follower.guess(&more);
+        likely.extend(more);
         let known = closed::Known {
             entries: &entries,
             wrong: &wrong,
-            unresolved: follower.unresolved(),
+            unresolved: &follower.unresolved(),
         };
-        let proof = Closed::new(memory, marks, &text.ranges, isa, known);
-        let more = pointed(memory, &proof, text, isa);
-        let before = likely.len();
-        likely.extend(more);
-        likely.sort();
-        likely.dedup();
-        if round == MAX_ROUNDS || likely.len() == before {
+        let proof = Closed::new(memory, follower.marks(), &text.ranges, isa, known);
+        more = pointed(memory, &proof, text, isa);
+        more.sort();
+        more.dedup();
+        more.retain(|root| !likely.contains(root));
+        if round == MAX_ROUNDS || more.is_empty() {
             return (follower.into_marks(), proof);
         }
-        round += 1;
     }
+    (follower.into_marks(), Closed::default())
 }
 
 /// Where code begins, as certain as it is.
-fn starts(memory: Memory<'_>, symbols: &[Symbol], tables: &Tables, isa: Isa) -> Start {
+fn starts(memory: Memory<'_>, kallsyms: &Kallsyms, tables: &Tables, isa: Isa) -> Start {
+    let symbols = &kallsyms.symbols;
     // The image starts in A32 whatever it is (Documentation/arch/arm/booting.rst).
     let mut certain = vec![Root {
         address: memory.base,
         isa: Isa::A32,
     }];
     certain.extend(linux::vectors::roots(memory, symbols, isa));
-    let mut likely = named(memory, symbols, isa);
+    let mut likely = named(memory, kallsyms, isa);
     likely.extend(&tables.roots);
     // A Thumb kernel has a few functions of A32.
     match isa {
@@ -241,13 +241,35 @@ fn pointed(memory: Memory<'_>, proof: &Closed, text: &Text, isa: Isa) -> Vec<Roo
 }
 
 /// Where names of code are, and what looks like it.
-fn named(memory: Memory<'_>, symbols: &[Symbol], isa: Isa) -> Vec<Root> {
-    let text = symbols.iter().filter(|symbol| symbol.is_text());
+fn named(memory: Memory<'_>, kallsyms: &Kallsyms, isa: Isa) -> Vec<Root> {
+    let text = kallsyms.symbols.iter().filter(|symbol| symbol.is_text());
     let entries = text.map(|symbol| Root {
         address: symbol.address,
         isa: entered(memory, symbol.address, isa),
     });
-    entries.filter(|root| begins(memory, *root)).collect()
+    let data = match isa {
+        Isa::A32 => HashSet::new(),
+        Isa::T32 => pointed_even(memory, kallsyms.range),
+    };
+    entries
+        .filter(|root| !data.contains(&root.address) && begins(memory, *root))
+        .collect()
+}
+
+/// Where words point, but none with bit 0 set: in a Thumb kernel that is data. Nearly every halfword is
+/// some instruction of T32, so that tables in the text look like code, too. Kallsyms' own words, at
+/// the offsets `names`, say nothing.
+fn pointed_even(memory: Memory<'_>, names: (usize, usize)) -> HashSet<u32> {
+    let (mut even, mut odd) = (HashSet::new(), HashSet::new());
+    for (n, bytes) in memory.bytes.chunks_exact(4).enumerate() {
+        let word = bytes.try_into().map_or(0, u32::from_le_bytes);
+        if memory.offset(word).is_some() && !(names.0..names.1).contains(&(4 * n)) {
+            let set = if word & 1 == 0 { &mut even } else { &mut odd };
+            set.insert(word & !1);
+        }
+    }
+    even.retain(|address| !odd.contains(address));
+    even
 }
 
 /// In which instruction set a function of a kernel of `isa` is entered. A Thumb kernel has a
@@ -362,4 +384,30 @@ fn alternatives(memory: Memory<'_>, tables: &Tables, marks: &Marks, proof: &Clos
         site(memory, offset, other, it, certainty, Role::Alternative)
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_to_which_only_even_words_point_is_data_of_a_thumb_kernel() {
+        let base = 0x8000_0000_u32;
+        let words = [
+            base + 0x10,
+            base + 0x11,
+            base + 0x18,
+            base + 0x1d,
+            base + 0x20,
+        ];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.resize(0x40, 0);
+        let memory = Memory {
+            bytes: &bytes,
+            base,
+        };
+        // The last word is one of kallsyms' own.
+        let data = pointed_even(memory, (16, 20));
+        assert_eq!(data, HashSet::from([base + 0x18]));
+    }
 }

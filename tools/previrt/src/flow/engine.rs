@@ -39,6 +39,15 @@ impl Origin {
     }
 }
 
+/// A jump whose targets are not all known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unresolved {
+    at: u32,
+    isa: Isa,
+    by: Jump,
+    origin: Origin,
+}
+
 /// A line of code that is no more than a guess.
 struct Line {
     addresses: Range<u32>,
@@ -51,9 +60,13 @@ pub struct Follower<'a> {
     /// What is certain.
     base: Marks,
     /// How many branches of what is certain are not resolved.
-    unresolved: usize,
+    unresolved: Vec<Unresolved>,
     /// What stands behind calls of what is certain.
     behind: VecDeque<(Root, Origin)>,
+    /// Where code begins, as it seems.
+    likely: Vec<Root>,
+    /// Whether nothing was wrong in the last pass, so that the next one goes on from there.
+    settled: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -70,37 +83,45 @@ impl<'a> Follower<'a> {
             proven: certain.map(|root| (*root, Origin::Proven)).collect(),
             later: VecDeque::new(),
             lines: Vec::new(),
+            clashes: Vec::new(),
             blocked: HashSet::new(),
             wrong: Vec::new(),
             odd: Vec::new(),
             unresolved: Vec::new(),
+            understood: true,
         };
         walk.run_proven();
+        walk.resolve(false);
         Self {
             base: walk.marks.clone(),
-            unresolved: walk.unresolved.len(),
+            unresolved: walk.unresolved.clone(),
             behind: std::mem::take(&mut walk.later),
+            likely: Vec::new(),
+            settled: false,
             walk,
         }
     }
 
-    /// Follows what is `likely`, too, and guesses. What was wrong before is not guessed again.
-    /// Returns places in whose neighbourhood something was wrong to the end.
-    pub fn guess(&mut self, likely: &[Root]) -> Vec<u32> {
+    /// Follows what is likely, too, `more` of it than before, and guesses. What was wrong before is
+    /// not guessed again. Returns places in whose neighbourhood something was wrong to the end.
+    pub fn guess(&mut self, more: &[Root]) -> Vec<u32> {
         let walk = &mut self.walk;
+        let named = |root: &Root| (*root, Origin::Named(root.address));
+        self.likely.extend(more);
+        walk.later.extend(more.iter().map(named));
         for pass in 1.. {
-            walk.marks.clone_from(&self.base);
-            walk.lines.clear();
-            walk.unresolved.truncate(self.unresolved);
-            let named = likely
-                .iter()
-                .map(|root| (*root, Origin::Named(root.address)));
-            walk.later = named.chain(self.behind.iter().copied()).collect();
+            if !self.settled {
+                walk.begin(&self.base, &self.unresolved);
+                walk.later = self.likely.iter().map(named).collect();
+                walk.later.extend(self.behind.iter().copied());
+            }
             walk.run();
+            walk.resolve(true);
             let wrong = walk.judge();
             let before = walk.blocked.len();
             walk.blocked
                 .extend(wrong.iter().filter_map(|(_, origin)| origin.address()));
+            self.settled = wrong.is_empty();
             if walk.blocked.len() == before || pass == MAX_PASSES {
                 let places = wrong.iter().map(|(at, _)| *at);
                 return places.chain(walk.odd.iter().copied()).collect();
@@ -110,8 +131,9 @@ impl<'a> Follower<'a> {
     }
 
     /// Where code branches to what was not found, or not all of it.
-    pub fn unresolved(&self) -> &[u32] {
-        &self.walk.unresolved
+    pub fn unresolved(&self) -> Vec<u32> {
+        let jumps = self.walk.unresolved.iter();
+        jumps.map(|jump| jump.at).collect()
     }
 
     /// What each halfword is.
@@ -139,6 +161,8 @@ pub(super) struct Walk<'a> {
     /// What to follow when nothing else is left.
     later: VecDeque<(Root, Origin)>,
     lines: Vec<Line>,
+    /// What is loaded, and was known as code by then.
+    clashes: Vec<Range<u32>>,
     /// Origins of lines that were wrong.
     blocked: HashSet<u32>,
     /// Where a guess was wrong, and which.
@@ -146,7 +170,9 @@ pub(super) struct Walk<'a> {
     /// Where proven code does what proven code does not do.
     odd: Vec<u32>,
     /// Where code branches, and what was found does not say where to, or not all of it.
-    pub(super) unresolved: Vec<u32>,
+    unresolved: Vec<Unresolved>,
+    /// Whether the jump that is looked at is understood.
+    pub(super) understood: bool,
 }
 
 impl Walk<'_> {
@@ -163,18 +189,58 @@ impl Walk<'_> {
         }
     }
 
+    /// Looks again at jumps that were met before the code was known that tells where they go, as
+    /// often as that makes them fewer. What guesses tell of proven ones is a guess.
+    fn resolve(&mut self, guesses: bool) {
+        loop {
+            let jumps = std::mem::take(&mut self.unresolved);
+            let before = jumps.len();
+            for jump in jumps {
+                let origin = match jump.origin {
+                    Origin::Proven if guesses => Origin::Guessed(jump.at),
+                    origin => origin,
+                };
+                self.jump(jump.by, jump.at, jump.isa, origin);
+            }
+            self.run_proven();
+            if guesses {
+                self.run();
+            }
+            if self.unresolved.len() >= before {
+                return;
+            }
+        }
+    }
+
+    /// A new pass: nothing but `base` is known, and its `unresolved` jumps.
+    fn begin(&mut self, base: &Marks, unresolved: &[Unresolved]) {
+        self.marks.set_to(base);
+        self.lines.clear();
+        self.clashes.clear();
+        self.unresolved.clear();
+        self.unresolved.extend(unresolved);
+    }
+
     /// What was wrong in this pass: lines that went where no code is, and those that are loaded.
     fn judge(&mut self) -> Vec<(u32, Origin)> {
         let mut wrong = std::mem::take(&mut self.wrong);
-        for line in &self.lines {
-            let loaded = line.addresses.clone().step_by(2).find(|at| {
-                let offset = self.memory.offset(*at).unwrap_or(usize::MAX);
-                match line.origin {
-                    Origin::Guessed(_) => self.marks.is_perhaps_loaded(offset),
-                    _ => self.marks.is_loaded(offset),
-                }
-            });
-            wrong.extend(loaded.map(|at| (at, line.origin)));
+        self.lines.sort_unstable_by_key(|line| line.addresses.start);
+        for at in self.clashes.iter().cloned().flatten() {
+            let after = self
+                .lines
+                .partition_point(|line| line.addresses.start <= at);
+            let line = after.checked_sub(1).and_then(|n| self.lines.get(n));
+            let Some(line) = line.filter(|line| line.addresses.contains(&at)) else {
+                continue;
+            };
+            let offset = self.memory.offset(at).unwrap_or(usize::MAX);
+            let loaded = match line.origin {
+                Origin::Guessed(_) => self.marks.is_perhaps_loaded(offset),
+                _ => self.marks.is_loaded(offset),
+            };
+            if loaded {
+                wrong.push((at, line.origin));
+            }
         }
         wrong
     }
@@ -267,7 +333,9 @@ impl Walk<'_> {
     pub(super) fn data(&mut self, at: u32, len: u32, origin: Origin) {
         if let Some(offset) = self.memory.offset(at) {
             let guessed = matches!(origin, Origin::Guessed(_));
-            self.marks.data(offset, len as usize, guessed);
+            if self.marks.data(offset, len as usize, guessed) {
+                self.clashes.push(at & !1..at.saturating_add(len));
+            }
         }
     }
 
@@ -344,16 +412,30 @@ impl Walk<'_> {
     }
 
     fn jump(&mut self, by: Jump, at: u32, isa: Isa, origin: Origin) {
+        self.understood = true;
+        self.targets(by, at, isa, origin);
+        if !self.understood {
+            let jump = Unresolved {
+                at,
+                isa,
+                by,
+                origin,
+            };
+            self.unresolved.push(jump);
+        }
+    }
+
+    fn targets(&mut self, by: Jump, at: u32, isa: Isa, origin: Origin) {
         match by {
             Jump::Back => {}
             Jump::Unknown => match self.before(isa).into_code(at) {
                 Some(place) => self.guess(place, isa),
-                None => self.unresolved.push(at),
+                None => self.understood = false,
             },
             Jump::Register(register) => match self.before(isa).value(register, at) {
                 Some(to) => self.pointed(to.value, isa),
                 None if register == Register::LR => {}
-                None => self.unresolved.push(at),
+                None => self.understood = false,
             },
             Jump::Literal(literal) => {
                 let to = self.memory.word(literal).unwrap_or(0);
@@ -361,7 +443,7 @@ impl Walk<'_> {
             }
             Jump::Near(to) => {
                 if self.before(isa).into_code(at).is_none() {
-                    self.unresolved.push(at);
+                    self.understood = false;
                 }
                 self.guess(to, isa);
             }

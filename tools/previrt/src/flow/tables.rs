@@ -18,13 +18,13 @@ impl Walk<'_> {
             Some(place) => place.from(at),
             None => match self.before(isa).value(table.base, at) {
                 Some(place) => place.value,
-                None => return self.unresolved.push(at),
+                None => return self.understood = false,
             },
         };
         // Only a bound proves how long it is.
         let origin = bound.map_or(Origin::Guessed(at), |_| origin);
         if bound.is_none() {
-            self.unresolved.push(at);
+            self.understood = false;
         }
         match table.kind {
             TableKind::Addresses => self.addresses(place, bound, at, (isa, origin)),
@@ -67,7 +67,7 @@ impl Walk<'_> {
         let behind = table.at.map_or(at, |place| place.from(at));
         if table.shift != 2 {
             if self.before(isa).into_code(at).is_none() {
-                self.unresolved.push(at);
+                self.understood = false;
             }
             return self.guess(behind, isa);
         }
@@ -76,7 +76,7 @@ impl Walk<'_> {
             let origin = if found.place.straight {
                 origin
             } else {
-                self.unresolved.push(at);
+                self.understood = false;
                 Origin::Guessed(at)
             };
             for n in 0..found.entries {
@@ -91,7 +91,7 @@ impl Walk<'_> {
             return;
         }
         let Some(bound) = before.bound(table.index, at) else {
-            return self.unresolved.push(at);
+            return self.understood = false;
         };
         let entries = (0..bound).map(|n| behind.wrapping_add(4 * n));
         let branches = |entry: &u32| {
@@ -101,7 +101,7 @@ impl Walk<'_> {
         if entries.clone().all(|entry| branches(&entry)) {
             entries.for_each(|entry| self.push(entry, isa, origin));
         } else {
-            self.unresolved.push(at);
+            self.understood = false;
         }
     }
 

@@ -70,7 +70,7 @@ impl Program {
         let text = [(BASE, self.end)];
         let mut follower = Follower::new(self.memory(), &text, &starts, Marks::new(LEN));
         let wrong = follower.guess(&[]);
-        let unresolved = follower.unresolved().to_vec();
+        let unresolved = follower.unresolved();
         let marks = follower.into_marks();
         let known = Known {
             entries: &[],
@@ -333,4 +333,46 @@ fn a_branch_to_a_trampoline_comes_back() {
     let (found, closed) = program.followed();
     assert!(!is_code(&found.marks, BASE + 8));
     assert!(!found.wrong.is_empty() && !closed.contains(BASE));
+}
+
+#[test]
+fn a_jump_is_looked_at_again_when_more_is_known() {
+    // The jump is met first, by a branch past what makes the table's address:
+    // b to the compare; movw r9, #128; movt r9, #0x8000; bl; cmp r0, #1; bhi to the return;
+    // ldrb r0, [r9, r0]; add pc, pc, r0, lsl #2; nop; mov; return; return; b to the movw
+    let words = [
+        0xea00_0003,
+        0xe300_9080,
+        0xe348_9000,
+        0xebff_fffb,
+        NOP,
+        0xe350_0001,
+        0x8a00_0005,
+        0xe7d9_0000,
+        0xe08f_f100,
+        NOP,
+        0xe1a0_1001,
+        RETURN,
+        RETURN,
+        RETURN,
+    ];
+    let program = Program::new(&words).with_table(&[0, 2]);
+    let starts = Start {
+        certain: vec![Root {
+            address: BASE,
+            isa: Isa::A32,
+        }],
+        ..Start::default()
+    };
+    let text = [(BASE, program.end)];
+    let mut follower = Follower::new(program.memory(), &text, &starts, Marks::new(LEN));
+    assert_eq!(follower.unresolved(), [BASE + 32]);
+    let found = follower.guess(&[Root {
+        address: BASE + 4,
+        isa: Isa::A32,
+    }]);
+    assert!(found.is_empty(), "{found:x?}");
+    let marks = follower.marks();
+    assert!(is_code(marks, BASE + 40) && is_code(marks, BASE + 48));
+    assert!(marks.is_soft(48), "by a guess");
 }

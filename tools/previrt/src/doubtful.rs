@@ -199,7 +199,8 @@ mod tests {
             false => _ = marks.data(last, 4, false),
         }
         let ranges = vec![(BASE, BASE + bytes.len() as u32)];
-        let found = in_text(memory, &Text { ranges }, &marks, Isa::A32);
+        let text = Text { ranges, end: 0 };
+        let found = in_text(memory, &text, &marks, Isa::A32);
         found.iter().any(|site| site.address == BASE)
     }
 

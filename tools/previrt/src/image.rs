@@ -147,8 +147,9 @@ fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
             .find(|symbol| symbol.name == name)
             .map(|symbol| symbol.address)
     };
-    let mut ranges = Vec::new();
+    let (mut ranges, mut end) = (Vec::new(), 0);
     if let (Some(from), Some(to)) = (named("_stext"), named("_etext")) {
+        end = to;
         ranges.push((memory.base, from));
         ranges.push((from, to));
     } else if let Some(last) = symbols.iter().rev().find(|symbol| symbol.is_text()) {
@@ -157,7 +158,7 @@ fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
     if let (Some(from), Some(to)) = (named("_sinittext"), named("_einittext")) {
         ranges.push((from & !0xfff, to.saturating_add(EXIT_TEXT)));
     }
-    Text { ranges }
+    Text { ranges, end }
 }
 
 /// How often what something points to is followed, too.

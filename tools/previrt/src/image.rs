@@ -318,8 +318,11 @@ fn certain(memory: Memory<'_>, marks: &Marks, proof: &Closed) -> Vec<Site> {
                 return None;
             };
             let encoding = memory.fetch(memory.address(offset), isa)?;
-            let certainty = certainty(memory, offset, marks, proof);
-            site(memory, offset, encoding, it, certainty, Role::Code)
+            let found = site(memory, offset, encoding, it, Certainty::Sure, Role::Code)?;
+            Some(Site {
+                certainty: certainty(memory, offset, marks, proof),
+                ..found
+            })
         })
         .collect()
 }

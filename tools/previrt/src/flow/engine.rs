@@ -428,7 +428,7 @@ impl Walk<'_> {
     fn targets(&mut self, by: Jump, at: u32, isa: Isa, origin: Origin) {
         match by {
             Jump::Back => {}
-            Jump::Unknown => match self.before(isa).into_code(at) {
+            Jump::Unknown => match self.before(isa).unrolled(at) {
                 Some(place) => self.guess(place, isa),
                 None => self.understood = false,
             },
@@ -442,7 +442,7 @@ impl Walk<'_> {
                 self.pointed(to, isa);
             }
             Jump::Near(to) => {
-                if self.before(isa).into_code(at).is_none() {
+                if self.before(isa).unrolled(at).is_none() {
                     self.understood = false;
                 }
                 self.guess(to, isa);

@@ -309,7 +309,7 @@ impl Before<'_> {
 
     /// Where a copy loop is that was unrolled, into which A32 `add pc, rn, rm` at `at` jumps: by a part
     /// of a number, or by what lacks to a constant. No table is loaded for it.
-    pub(super) fn into_code(&self, at: u32) -> Option<u32> {
+    pub(super) fn unrolled(&self, at: u32) -> Option<u32> {
         let Encoding::A32(word) = self.memory.fetch(at, self.isa)? else {
             return None;
         };

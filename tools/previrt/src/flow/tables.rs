@@ -66,7 +66,7 @@ impl Walk<'_> {
     fn code_table(&mut self, table: Table, at: u32, isa: Isa, origin: Origin) {
         let behind = table.at.map_or(at, |place| place.from(at));
         if table.shift != 2 {
-            if self.before(isa).into_code(at).is_none() {
+            if self.before(isa).unrolled(at).is_none() {
                 self.understood = false;
             }
             return self.guess(behind, isa);

@@ -6,8 +6,9 @@
 //! where it is reached from what is code for certain, or where the function it is in is explained
 //! to the last word ([`closed`]). What else looks like a sensitive instruction is doubtful.
 
-use crate::bytes::{half, word};
-use crate::flow::closed::Closed;
+use crate::bytes::half;
+use crate::doubtful;
+use crate::flow::closed::{self, Closed};
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::flow::{Follower, Root, Start, decode, plausible};
@@ -16,7 +17,6 @@ use crate::linux::{self, Tables, Text, base};
 use crate::patch::{is_trap, made, room};
 use crate::refusal::Result;
 use crate::site::{Certainty, Role, Site, must_change};
-use crate::sweep::instructions;
 use std::ops::Range;
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
@@ -85,13 +85,13 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         }
     }
     let rooms = room::written(memory);
-    let mut starts = starts(memory, &kallsyms.symbols, &tables, base.isa);
+    let mut starts = starts(memory, &kallsyms, &tables, base.isa);
     starts.rooms.clone_from(&rooms);
     let (marks, proof) = explain(memory, starts, &text, known, base.isa);
     let mut sites = certain(memory, &marks, &proof);
     sites.extend(alternatives(memory, &tables, &marks, &proof));
-    sites.extend(doubtful(memory, &text, &marks, base.isa));
-    sites.extend(strays(memory, &text, &marks, &kallsyms));
+    sites.extend(doubtful::in_text(memory, &text, &marks, base.isa));
+    sites.extend(doubtful::in_data(memory, &text, &marks, &kallsyms));
     sites.sort_by_key(|site| site.address);
     sites.dedup_by_key(|site| site.address);
     sites.retain(|site| !rooms.iter().any(|room| room.contains(&site.address)));
@@ -147,8 +147,9 @@ fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
             .find(|symbol| symbol.name == name)
             .map(|symbol| symbol.address)
     };
-    let mut ranges = Vec::new();
+    let (mut ranges, mut end) = (Vec::new(), 0);
     if let (Some(from), Some(to)) = (named("_stext"), named("_etext")) {
+        end = to;
         ranges.push((memory.base, from));
         ranges.push((from, to));
     } else if let Some(last) = symbols.iter().rev().find(|symbol| symbol.is_text()) {
@@ -157,7 +158,7 @@ fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
     if let (Some(from), Some(to)) = (named("_sinittext"), named("_einittext")) {
         ranges.push((from & !0xfff, to.saturating_add(EXIT_TEXT)));
     }
-    Text { ranges }
+    Text { ranges, end }
 }
 
 /// How often what something points to is followed, too.
@@ -172,34 +173,39 @@ fn explain(
     isa: Isa,
 ) -> (Marks, Closed) {
     let entries: Vec<u32> = starts.named.iter().copied().collect();
-    let mut likely = std::mem::take(&mut starts.likely);
+    let mut more = std::mem::take(&mut starts.likely);
+    let mut likely = HashSet::new();
     let mut follower = Follower::new(memory, &text.ranges, &starts, known);
-    let mut round = 1;
-    loop {
-        let wrong = follower.guess(&likely);
-        let marks = follower.marks();
-        let proof = Closed::new(memory, marks, &text.ranges, &entries, &wrong);
-        let more = pointed(memory, &proof, text, isa);
-        let before = likely.len();
+    for round in 1.. {
+        let wrong = follower.guess(&more);
         likely.extend(more);
-        likely.sort();
-        likely.dedup();
-        if round == MAX_ROUNDS || likely.len() == before {
+        let known = closed::Known {
+            entries: &entries,
+            wrong: &wrong,
+            unresolved: &follower.unresolved(),
+        };
+        let proof = Closed::new(memory, follower.marks(), &text.ranges, isa, known);
+        more = pointed(memory, &proof, text, isa);
+        more.sort();
+        more.dedup();
+        more.retain(|root| !likely.contains(root));
+        if round == MAX_ROUNDS || more.is_empty() {
             return (follower.into_marks(), proof);
         }
-        round += 1;
     }
+    (follower.into_marks(), Closed::default())
 }
 
 /// Where code begins, as certain as it is.
-fn starts(memory: Memory<'_>, symbols: &[Symbol], tables: &Tables, isa: Isa) -> Start {
+fn starts(memory: Memory<'_>, kallsyms: &Kallsyms, tables: &Tables, isa: Isa) -> Start {
+    let symbols = &kallsyms.symbols;
     // The image starts in A32 whatever it is (Documentation/arch/arm/booting.rst).
     let mut certain = vec![Root {
         address: memory.base,
         isa: Isa::A32,
     }];
     certain.extend(linux::vectors::roots(memory, symbols, isa));
-    let mut likely = named(memory, symbols, isa);
+    let mut likely = named(memory, kallsyms, isa);
     likely.extend(&tables.roots);
     // A Thumb kernel has a few functions of A32.
     match isa {
@@ -236,13 +242,35 @@ fn pointed(memory: Memory<'_>, proof: &Closed, text: &Text, isa: Isa) -> Vec<Roo
 }
 
 /// Where names of code are, and what looks like it.
-fn named(memory: Memory<'_>, symbols: &[Symbol], isa: Isa) -> Vec<Root> {
-    let text = symbols.iter().filter(|symbol| symbol.is_text());
+fn named(memory: Memory<'_>, kallsyms: &Kallsyms, isa: Isa) -> Vec<Root> {
+    let text = kallsyms.symbols.iter().filter(|symbol| symbol.is_text());
     let entries = text.map(|symbol| Root {
         address: symbol.address,
         isa: entered(memory, symbol.address, isa),
     });
-    entries.filter(|root| begins(memory, *root)).collect()
+    let data = match isa {
+        Isa::A32 => HashSet::new(),
+        Isa::T32 => pointed_even(memory, kallsyms.range),
+    };
+    entries
+        .filter(|root| !data.contains(&root.address) && begins(memory, *root))
+        .collect()
+}
+
+/// Where words point, but none with bit 0 set: in a Thumb kernel that is data. Nearly every halfword is
+/// some instruction of T32, so that tables in the text look like code, too. Kallsyms' own words, at
+/// the offsets `names`, say nothing.
+fn pointed_even(memory: Memory<'_>, names: (usize, usize)) -> HashSet<u32> {
+    let (mut even, mut odd) = (HashSet::new(), HashSet::new());
+    for (n, bytes) in memory.bytes.chunks_exact(4).enumerate() {
+        let word = bytes.try_into().map_or(0, u32::from_le_bytes);
+        if memory.offset(word).is_some() && !(names.0..names.1).contains(&(4 * n)) {
+            let set = if word & 1 == 0 { &mut even } else { &mut odd };
+            set.insert(word & !1);
+        }
+    }
+    even.retain(|address| !odd.contains(address));
+    even
 }
 
 /// In which instruction set a function of a kernel of `isa` is entered. A Thumb kernel has a
@@ -290,8 +318,11 @@ fn certain(memory: Memory<'_>, marks: &Marks, proof: &Closed) -> Vec<Site> {
                 return None;
             };
             let encoding = memory.fetch(memory.address(offset), isa)?;
-            let certainty = certainty(memory, offset, marks, proof);
-            site(memory, offset, encoding, it, certainty, Role::Code)
+            let found = site(memory, offset, encoding, it, Certainty::Sure, Role::Code)?;
+            Some(Site {
+                certainty: certainty(memory, offset, marks, proof),
+                ..found
+            })
         })
         .collect()
 }
@@ -322,7 +353,7 @@ fn traps(memory: Memory<'_>, marks: &Marks) -> usize {
     starts.filter(trap).count()
 }
 
-fn site(
+pub(crate) fn site(
     memory: Memory<'_>,
     offset: usize,
     encoding: Encoding,
@@ -359,105 +390,28 @@ fn alternatives(memory: Memory<'_>, tables: &Tables, marks: &Marks, proof: &Clos
     .collect()
 }
 
-/// What looks like a sensitive instruction, as the manual defines it, and nothing leads there.
-fn doubtful(memory: Memory<'_>, text: &Text, marks: &Marks, isa: Isa) -> Vec<Site> {
-    let mut sites = Vec::new();
-    for (from, to) in &text.ranges {
-        let [from, to] = [*from, *to].map(|at| at.wrapping_sub(memory.base) as usize);
-        let mut start = None;
-        for (offset, mark) in marks.iter(from..to.min(memory.bytes.len())) {
-            match (mark, start) {
-                (Mark::Unknown, None) => start = Some(offset),
-                (Mark::Unknown, Some(_)) => {}
-                (_, Some(first)) => {
-                    gap(memory, first, offset, isa, &mut sites);
-                    start = None;
-                }
-                (_, None) => {}
-            }
-        }
-    }
-    sites
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The doubtful words between two places that are known.
-fn gap(memory: Memory<'_>, from: usize, to: usize, isa: Isa, sites: &mut Vec<Site>) {
-    let from = from.next_multiple_of(isa.alignment() as usize);
-    let Some(bytes) = memory.bytes.get(from..to) else {
-        return;
-    };
-    for (at, encoding, it) in instructions(bytes, isa) {
-        let offset = from + at;
-        let found = site(
-            memory,
-            offset,
-            encoding,
-            it,
-            Certainty::Doubtful,
-            Role::Code,
-        );
-        sites.extend(found.filter(|site| {
-            let alone = isa == Isa::A32 && !in_company(memory, site.address, 1);
-            !alone && believable(memory, site)
-        }));
-    }
-}
-
-/// So many words before or behind a stray one have to be plausible instructions.
-const COMPANY: u32 = 4;
-
-/// Code among data, to be copied elsewhere: A32 instructions in the company of others, where
-/// no code is known. It is doubtful whatever it looks like.
-fn strays(memory: Memory<'_>, text: &Text, marks: &Marks, kallsyms: &Kallsyms) -> Vec<Site> {
-    let names = kallsyms.range.0..kallsyms.range.1;
-    (0..memory.bytes.len())
-        .step_by(4)
-        .filter(|offset| !names.contains(offset) && marks.get(*offset) == Mark::Unknown)
-        .filter(|offset| !text.contains(memory.address(*offset)))
-        .filter_map(|offset| {
-            let word = word(memory.bytes, offset).filter(|word| unconditional(*word))?;
-            let (doubt, role) = (Certainty::Doubtful, Role::Code);
-            site(
-                memory,
-                offset,
-                Encoding::A32(word),
-                ItState::NONE,
-                doubt,
-                role,
-            )
-        })
-        .filter(|site| believable(memory, site) && in_company(memory, site.address, COMPANY))
-        .collect()
-}
-
-/// Whether an A32 word has no condition: as nearly all code, and a sixteenth of all data.
-const fn unconditional(word: u32) -> bool {
-    word >> 28 == 0b1110 || word >> 20 == 0xf10
-}
-
-/// Whether a doubtful word is an instruction that somebody would have written.
-fn believable(memory: Memory<'_>, site: &Site) -> bool {
-    let found = decode(site.found.encoding, site.it);
-    memory.word(site.address) != Some(0) && site.found.as_it_should_be && plausible(&found)
-}
-
-/// Whether `most` words before or behind the one at `address` look like A32 code.
-fn in_company(memory: Memory<'_>, address: u32, most: u32) -> bool {
-    code_like(memory, address.wrapping_add(4), most)
-        || code_like(memory, address.wrapping_sub(4 * most), most)
-}
-
-/// Whether `count` words from `at` on are A32 instructions with no condition, or with one after
-/// something that sets the flags.
-fn code_like(memory: Memory<'_>, at: u32, count: u32) -> bool {
-    let mut flags = false;
-    (0..count).all(|n| {
-        let Some(word) = memory.word(at.wrapping_add(4 * n)) else {
-            return false;
+    #[test]
+    fn a_name_to_which_only_even_words_point_is_data_of_a_thumb_kernel() {
+        let base = 0x8000_0000_u32;
+        let words = [
+            base + 0x10,
+            base + 0x11,
+            base + 0x18,
+            base + 0x1d,
+            base + 0x20,
+        ];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.resize(0x40, 0);
+        let memory = Memory {
+            bytes: &bytes,
+            base,
         };
-        let found = decode(Encoding::A32(word), ItState::NONE);
-        let fits = (unconditional(word) || flags) && plausible(&found);
-        flags |= !found.effects.flags_written.is_empty();
-        fits
-    })
+        // The last word is one of kallsyms' own.
+        let data = pointed_even(memory, (16, 20));
+        assert_eq!(data, HashSet::from([base + 0x18]));
+    }
 }

@@ -14,6 +14,7 @@
 
 mod bytes;
 pub mod container;
+mod doubtful;
 pub mod flow;
 pub mod image;
 pub mod kallsyms;

@@ -310,6 +310,7 @@ fn labels(file: &Elf<'_>, sort: Sort, sections: &mut [Section]) -> Result<()> {
             .binary_search_by_key(&number, |section| section.index)
             .ok()
     };
+    let mut objects = Vec::new();
     for (index, symbol) in symbols.enumerate() {
         let section = symbols
             .symbol_section(endian, symbol, index)
@@ -326,16 +327,36 @@ fn labels(file: &Elf<'_>, sort: Sort, sections: &mut [Section]) -> Result<()> {
             };
             let place = symbol.st_value(endian).wrapping_sub(base);
             label(section, place, name, symbol.st_type());
+            if symbol.st_type() == elf::STT_OBJECT && mapping(name).is_none() {
+                objects.push((at, place));
+            }
         }
     }
-    for section in sections {
+    for section in &mut *sections {
         section.mapping.sort_by_key(|(at, _)| *at);
         section
             .functions
             .sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
         section.functions.dedup_by_key(|label| label.at);
     }
+    for (at, place) in objects {
+        if let Some(section) = sections.get_mut(at).filter(|section| section.executable) {
+            object(&mut section.mapping, place);
+        }
+    }
     Ok(())
+}
+
+/// An object of data at `place` is none of the code in front of it, if no mapping symbol says
+/// otherwise: LLVM makes none for data of sections that are not executable, and Linux's linker
+/// script puts such among the code (`.proc.info.init`). Where there are no mapping symbols at all,
+/// objects are no reason to believe that all is data.
+fn object(mapping: &mut Vec<(u32, Mapping)>, place: u32) {
+    let after = mapping.partition_point(|(at, _)| *at <= place);
+    let before = after.checked_sub(1).and_then(|n| mapping.get(n));
+    if before.is_some_and(|(at, kind)| *at < place && *kind != Mapping::Data) {
+        mapping.insert(after, (place, Mapping::Data));
+    }
 }
 
 fn label(section: &mut Section, place: u32, name: &[u8], kind: elf::SymbolType) {
@@ -392,5 +413,25 @@ impl Section {
         self.functions
             .get(after.checked_sub(1)?)
             .map(|label| label.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_among_code_is_data() {
+        let code = Mapping::Code(Isa::A32);
+        let mut mapping = vec![(0, code), (16, Mapping::Data), (32, code)];
+        for place in [0, 8, 20, 32, 40] {
+            object(&mut mapping, place);
+        }
+        let data = Mapping::Data;
+        let wanted = [(0, code), (8, data), (16, data), (32, code), (40, data)];
+        assert_eq!(mapping, wanted);
+        let mut none = Vec::new();
+        object(&mut none, 8);
+        assert!(none.is_empty());
     }
 }

@@ -5,9 +5,18 @@
 //! is known, and the literal is no code. So where all of a function is known to be code, data
 //! that code loads, or padding, nothing in it is mistaken. Where a word is left that nothing
 //! explains, an instruction may be there, and what it loads is not known.
+//!
+//! Such a word does no harm where it does not matter what it is ([`is_harmless`]): as data it loads
+//! nothing, and as an instruction it would load nothing that was taken for code. Compilers leave
+//! code that nothing reaches (behind a loop without an end, functions that the linker replaced), and
+//! programmers words that nothing loads. In a function with a jump whose targets are not all
+//! known it is not enough: the words may be its table.
 
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
+use super::step::{Jump, Next, step};
+use hanok_decode::aarch32::{Isa, ItState, Register};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// What fills up to where a function is to begin: zeros, and NOP of each kind.
@@ -27,19 +36,29 @@ pub struct Closed {
     pub gaps: Vec<Range<u32>>,
 }
 
+/// What is said of functions beside the marks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// Where they begin.
+    pub entries: &'a [u32],
+    /// Where something is wrong.
+    pub wrong: &'a [u32],
+    /// Jumps whose targets are not all known.
+    pub unresolved: &'a [u32],
+}
+
 impl Closed {
-    /// Of the pieces of `text`, where functions begin at `entries`, and something is wrong at
-    /// `wrong`.
+    /// Of the pieces of `text`, of an image of `isa`.
     pub fn new(
         memory: Memory<'_>,
         marks: &Marks,
         text: &[(u32, u32)],
-        entries: &[u32],
-        wrong: &[u32],
+        isa: Isa,
+        known: Known<'_>,
     ) -> Self {
         let mut starts: Vec<u32> = text.iter().map(|(from, _)| *from).collect();
         let within = |at: &&u32| text.iter().any(|(from, to)| (*from..*to).contains(at));
-        starts.extend(entries.iter().filter(within));
+        starts.extend(known.entries.iter().filter(within));
         starts.sort_unstable();
         starts.dedup();
         let mut found = Self {
@@ -47,24 +66,39 @@ impl Closed {
             starts,
             gaps: Vec::new(),
         };
+        let unresolved = known.unresolved.iter().filter_map(|at| found.part(*at));
+        let unresolved: HashSet<usize> = unresolved.collect();
         for (from, to) in text {
-            found.look(memory, marks, *from..*to);
+            found.look(memory, marks, *from..*to, isa);
         }
-        for at in wrong {
+        for gap in found.gaps.clone() {
+            let words = gap.step_by(2);
+            let harmful = words.filter(|at| {
+                let jumps = || {
+                    found
+                        .part(*at)
+                        .is_some_and(|part| unresolved.contains(&part))
+                };
+                !is_harmless(memory, marks, *at, isa) || jumps()
+            });
+            for at in harmful.collect::<Vec<_>>() {
+                found.open(at);
+            }
+        }
+        for at in known.wrong {
             found.open(*at);
         }
         found
     }
 
-    fn look(&mut self, memory: Memory<'_>, marks: &Marks, range: Range<u32>) {
+    fn look(&mut self, memory: Memory<'_>, marks: &Marks, range: Range<u32>, isa: Isa) {
         let offset = |at: u32| (at.wrapping_sub(memory.base)) as usize;
         let offsets = offset(range.start)..offset(range.end).min(memory.bytes.len());
         for (offset, mark) in marks.iter(offsets) {
             let at = memory.address(offset);
-            if mark != Mark::Unknown || is_padding(memory, at) {
+            if mark != Mark::Unknown || is_padding(memory, at, isa) {
                 continue;
             }
-            self.open(at);
             match self.gaps.last_mut() {
                 Some(gap) if gap.end == at => gap.end = at.wrapping_add(2),
                 _ => self.gaps.push(at..at.wrapping_add(2)),
@@ -98,10 +132,55 @@ impl Closed {
     }
 }
 
-/// Whether the halfword at `at` may be padding, of either instruction set.
-fn is_padding(memory: Memory<'_>, at: u32) -> bool {
+/// Whether it does not matter what the halfword at `at` is: if an instruction of `isa` begins there, or
+/// in a Thumb kernel one of either instruction set, then it does nothing that would make
+/// code of something else. Where it goes on is known, or not known and looked at for itself.
+fn is_harmless(memory: Memory<'_>, marks: &Marks, at: u32, isa: Isa) -> bool {
+    let unknown = |at: &u32| {
+        let offset = memory.offset(*at);
+        offset.is_some_and(|offset| marks.get(offset) == Mark::Unknown)
+    };
+    let word = Some(at & !3).filter(unknown);
+    let a32 = word.is_none_or(|at| harmless_as(memory, marks, at, Isa::A32));
+    a32 && (isa == Isa::A32 || harmless_as(memory, marks, at, Isa::T32))
+}
+
+fn harmless_as(memory: Memory<'_>, marks: &Marks, at: u32, isa: Isa) -> bool {
+    let Some(encoding) = memory.fetch(at, isa) else {
+        return true;
+    };
+    let step = step(encoding, at, ItState::NONE);
+    let is_code = |at: u32| {
+        let mark = memory.offset(at).map(|offset| marks.get(offset));
+        matches!(mark, Some(Mark::Start(..) | Mark::Body))
+    };
+    let loads_code = step.literal.is_some_and(|(place, len)| {
+        let end = place.saturating_add(len);
+        (place & !1..end).step_by(2).any(is_code)
+    });
+    // What is done with an address is not looked at.
+    if loads_code || step.address.is_some() {
+        return false;
+    }
+    match step.next {
+        _ if !step.plausible => true,
+        Next::Away { by, .. } => {
+            matches!(
+                by,
+                Jump::Back | Jump::Literal(_) | Jump::Register(Register::LR)
+            )
+        }
+        Next::Call(Some((to, other))) => other == isa || is_code(to),
+        Next::Falls | Next::Branch { .. } | Next::Call(None) | Next::Stops => true,
+    }
+}
+
+/// Whether the halfword at `at` may be padding of an image of `isa`. A Thumb kernel has a few functions of
+/// A32; one of A32 has none of T32.
+fn is_padding(memory: Memory<'_>, at: u32, isa: Isa) -> bool {
     let word = memory.word(at & !3).unwrap_or(0);
     let half = memory.half(at).unwrap_or(0);
-    let wide = half == NOP_WIDE && memory.half(at.wrapping_sub(2)) == Some(PADDING_T32[3]);
-    PADDING_A32.contains(&word) || PADDING_T32.contains(&half) || wide
+    let wide = || half == NOP_WIDE && memory.half(at.wrapping_sub(2)) == Some(PADDING_T32[3]);
+    let narrow = || PADDING_T32.contains(&half) || wide();
+    PADDING_A32.contains(&word) || isa == Isa::T32 && narrow()
 }

@@ -6,13 +6,13 @@
 //! instruction, out of the text or into what nobody would have written, or if better code loads
 //! it. A wrong origin is blocked, and all guesses are made again without it, until none is wrong.
 
-use super::jump::{Before, MAX_TABLE, Pointer};
+use super::jump::{Before, Pointer};
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
-use super::step::{Jump, Next, Step, entry_size, step};
+use super::step::{Jump, Next, Step, step};
 use super::{Root, Start};
 use crate::sweep::advance;
-use hanok_decode::aarch32::{Isa, ItState, Register, Table, TableKind};
+use hanok_decode::aarch32::{Isa, ItState, Register};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ const MAX_PASSES: usize = 10;
 
 /// Why a line is thought to be code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
     /// It is.
     Proven,
     /// Something names, calls or points to it: this address.
@@ -39,6 +39,15 @@ impl Origin {
     }
 }
 
+/// A jump whose targets are not all known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unresolved {
+    at: u32,
+    isa: Isa,
+    by: Jump,
+    origin: Origin,
+}
+
 /// A line of code that is no more than a guess.
 struct Line {
     addresses: Range<u32>,
@@ -50,8 +59,14 @@ pub struct Follower<'a> {
     walk: Walk<'a>,
     /// What is certain.
     base: Marks,
+    /// How many branches of what is certain are not resolved.
+    unresolved: Vec<Unresolved>,
     /// What stands behind calls of what is certain.
     behind: VecDeque<(Root, Origin)>,
+    /// Where code begins, as it seems.
+    likely: Vec<Root>,
+    /// Whether nothing was wrong in the last pass, so that the next one goes on from there.
+    settled: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -68,40 +83,57 @@ impl<'a> Follower<'a> {
             proven: certain.map(|root| (*root, Origin::Proven)).collect(),
             later: VecDeque::new(),
             lines: Vec::new(),
+            clashes: Vec::new(),
             blocked: HashSet::new(),
             wrong: Vec::new(),
             odd: Vec::new(),
+            unresolved: Vec::new(),
+            understood: true,
         };
         walk.run_proven();
+        walk.resolve(false);
         Self {
             base: walk.marks.clone(),
+            unresolved: walk.unresolved.clone(),
             behind: std::mem::take(&mut walk.later),
+            likely: Vec::new(),
+            settled: false,
             walk,
         }
     }
 
-    /// Follows what is `likely`, too, and guesses. What was wrong before is not guessed again.
-    /// Returns places in whose neighbourhood something was wrong to the end.
-    pub fn guess(&mut self, likely: &[Root]) -> Vec<u32> {
+    /// Follows what is likely, too, `more` of it than before, and guesses. What was wrong before is
+    /// not guessed again. Returns places in whose neighbourhood something was wrong to the end.
+    pub fn guess(&mut self, more: &[Root]) -> Vec<u32> {
         let walk = &mut self.walk;
+        let named = |root: &Root| (*root, Origin::Named(root.address));
+        self.likely.extend(more);
+        walk.later.extend(more.iter().map(named));
         for pass in 1.. {
-            walk.marks.clone_from(&self.base);
-            walk.lines.clear();
-            let named = likely
-                .iter()
-                .map(|root| (*root, Origin::Named(root.address)));
-            walk.later = named.chain(self.behind.iter().copied()).collect();
+            if !self.settled {
+                walk.begin(&self.base, &self.unresolved);
+                walk.later = self.likely.iter().map(named).collect();
+                walk.later.extend(self.behind.iter().copied());
+            }
             walk.run();
+            walk.resolve(true);
             let wrong = walk.judge();
             let before = walk.blocked.len();
             walk.blocked
                 .extend(wrong.iter().filter_map(|(_, origin)| origin.address()));
+            self.settled = wrong.is_empty();
             if walk.blocked.len() == before || pass == MAX_PASSES {
                 let places = wrong.iter().map(|(at, _)| *at);
                 return places.chain(walk.odd.iter().copied()).collect();
             }
         }
         Vec::new()
+    }
+
+    /// Where code branches to what was not found, or not all of it.
+    pub fn unresolved(&self) -> Vec<u32> {
+        let jumps = self.walk.unresolved.iter();
+        jumps.map(|jump| jump.at).collect()
     }
 
     /// What each halfword is.
@@ -116,10 +148,10 @@ impl<'a> Follower<'a> {
 }
 
 /// One pass.
-struct Walk<'a> {
-    memory: Memory<'a>,
+pub(super) struct Walk<'a> {
+    pub(super) memory: Memory<'a>,
     text: &'a [(u32, u32)],
-    marks: Marks,
+    pub(super) marks: Marks,
     /// Where functions begin.
     named: &'a HashSet<u32>,
     /// Rooms of trampolines.
@@ -129,12 +161,18 @@ struct Walk<'a> {
     /// What to follow when nothing else is left.
     later: VecDeque<(Root, Origin)>,
     lines: Vec<Line>,
+    /// What is loaded, and was known as code by then.
+    clashes: Vec<Range<u32>>,
     /// Origins of lines that were wrong.
     blocked: HashSet<u32>,
     /// Where a guess was wrong, and which.
     wrong: Vec<(u32, Origin)>,
     /// Where proven code does what proven code does not do.
     odd: Vec<u32>,
+    /// Where code branches, and what was found does not say where to, or not all of it.
+    unresolved: Vec<Unresolved>,
+    /// Whether the jump that is looked at is understood.
+    pub(super) understood: bool,
 }
 
 impl Walk<'_> {
@@ -151,30 +189,70 @@ impl Walk<'_> {
         }
     }
 
+    /// Looks again at jumps that were met before the code was known that tells where they go, as
+    /// often as that makes them fewer. What guesses tell of proven ones is a guess.
+    fn resolve(&mut self, guesses: bool) {
+        loop {
+            let jumps = std::mem::take(&mut self.unresolved);
+            let before = jumps.len();
+            for jump in jumps {
+                let origin = match jump.origin {
+                    Origin::Proven if guesses => Origin::Guessed(jump.at),
+                    origin => origin,
+                };
+                self.jump(jump.by, jump.at, jump.isa, origin);
+            }
+            self.run_proven();
+            if guesses {
+                self.run();
+            }
+            if self.unresolved.len() >= before {
+                return;
+            }
+        }
+    }
+
+    /// A new pass: nothing but `base` is known, and its `unresolved` jumps.
+    fn begin(&mut self, base: &Marks, unresolved: &[Unresolved]) {
+        self.marks.set_to(base);
+        self.lines.clear();
+        self.clashes.clear();
+        self.unresolved.clear();
+        self.unresolved.extend(unresolved);
+    }
+
     /// What was wrong in this pass: lines that went where no code is, and those that are loaded.
     fn judge(&mut self) -> Vec<(u32, Origin)> {
         let mut wrong = std::mem::take(&mut self.wrong);
-        for line in &self.lines {
-            let loaded = line.addresses.clone().step_by(2).find(|at| {
-                let offset = self.memory.offset(*at).unwrap_or(usize::MAX);
-                match line.origin {
-                    Origin::Guessed(_) => self.marks.is_perhaps_loaded(offset),
-                    _ => self.marks.is_loaded(offset),
-                }
-            });
-            wrong.extend(loaded.map(|at| (at, line.origin)));
+        self.lines.sort_unstable_by_key(|line| line.addresses.start);
+        for at in self.clashes.iter().cloned().flatten() {
+            let after = self
+                .lines
+                .partition_point(|line| line.addresses.start <= at);
+            let line = after.checked_sub(1).and_then(|n| self.lines.get(n));
+            let Some(line) = line.filter(|line| line.addresses.contains(&at)) else {
+                continue;
+            };
+            let offset = self.memory.offset(at).unwrap_or(usize::MAX);
+            let loaded = match line.origin {
+                Origin::Guessed(_) => self.marks.is_perhaps_loaded(offset),
+                _ => self.marks.is_loaded(offset),
+            };
+            if loaded {
+                wrong.push((at, line.origin));
+            }
         }
         wrong
     }
 
-    fn fail(&mut self, at: u32, origin: Origin) {
+    pub(super) fn fail(&mut self, at: u32, origin: Origin) {
         match origin {
             Origin::Proven => self.odd.push(at),
             _ => self.wrong.push((at, origin)),
         }
     }
 
-    fn in_text(&self, at: u32) -> bool {
+    pub(super) fn in_text(&self, at: u32) -> bool {
         self.text
             .iter()
             .any(|(from, to)| (*from..*to).contains(&at))
@@ -252,15 +330,17 @@ impl Walk<'_> {
         Some((step, advance(encoding, it)))
     }
 
-    fn data(&mut self, at: u32, len: u32, origin: Origin) {
+    pub(super) fn data(&mut self, at: u32, len: u32, origin: Origin) {
         if let Some(offset) = self.memory.offset(at) {
             let guessed = matches!(origin, Origin::Guessed(_));
-            self.marks.data(offset, len as usize, guessed);
+            if self.marks.data(offset, len as usize, guessed) {
+                self.clashes.push(at & !1..at.saturating_add(len));
+            }
         }
     }
 
     /// Code is at `address`, too, as sure as its `origin`.
-    fn push(&mut self, address: u32, isa: Isa, origin: Origin) {
+    pub(super) fn push(&mut self, address: u32, isa: Isa, origin: Origin) {
         let seen = |offset| matches!(self.marks.get(offset), Mark::Start(found, _) if found == isa);
         if self.memory.offset(address).is_some_and(seen) {
             return;
@@ -277,7 +357,7 @@ impl Walk<'_> {
     }
 
     /// What stands behind a call, and what a table seems to say, may be code.
-    fn guess(&mut self, address: u32, isa: Isa) {
+    pub(super) fn guess(&mut self, address: u32, isa: Isa) {
         let root = Root { address, isa };
         self.later.push_back((root, Origin::Guessed(address)));
     }
@@ -332,24 +412,47 @@ impl Walk<'_> {
     }
 
     fn jump(&mut self, by: Jump, at: u32, isa: Isa, origin: Origin) {
+        self.understood = true;
+        self.targets(by, at, isa, origin);
+        if !self.understood {
+            let jump = Unresolved {
+                at,
+                isa,
+                by,
+                origin,
+            };
+            self.unresolved.push(jump);
+        }
+    }
+
+    fn targets(&mut self, by: Jump, at: u32, isa: Isa, origin: Origin) {
         match by {
-            Jump::Unknown => {}
-            Jump::Register(register) => {
-                if let Some(to) = self.before(isa).value(register, at) {
-                    self.pointed(to.value, isa);
-                }
-            }
+            Jump::Back => {}
+            Jump::Unknown => match self.before(isa).unrolled(at) {
+                Some(place) => self.guess(place, isa),
+                None => self.understood = false,
+            },
+            Jump::Register(register) => match self.before(isa).value(register, at) {
+                Some(to) => self.pointed(to.value, isa),
+                None if register == Register::LR => {}
+                None => self.understood = false,
+            },
             Jump::Literal(literal) => {
                 let to = self.memory.word(literal).unwrap_or(0);
                 self.pointed(to, isa);
             }
-            Jump::Near(to) => self.guess(to, isa),
+            Jump::Near(to) => {
+                if self.before(isa).unrolled(at).is_none() {
+                    self.understood = false;
+                }
+                self.guess(to, isa);
+            }
             Jump::Switch(to) => self.push(to, Isa::A32, origin),
             Jump::Table(table) => self.table(table, at, isa, origin),
         }
     }
 
-    fn before(&self, isa: Isa) -> Before<'_> {
+    pub(super) fn before(&self, isa: Isa) -> Before<'_> {
         Before {
             memory: self.memory,
             marks: &self.marks,
@@ -364,128 +467,6 @@ impl Walk<'_> {
             (_, Isa::A32) => self.guess(to, Isa::A32),
             // A Thumb kernel's own tables have bit 0 set but where they are for LDR pc.
             _ => {}
-        }
-    }
-
-    /// A jump table: data, or branches, and where they go.
-    fn table(&mut self, table: Table, at: u32, isa: Isa, origin: Origin) {
-        if table.kind == TableKind::Code {
-            return self.code_table(table, at, isa, origin);
-        }
-        let bound = self.before(isa).bound(table.index, at);
-        let place = match table.at {
-            Some(place) => place.from(at),
-            None => match self.before(isa).value(table.base, at) {
-                Some(place) => place.value,
-                None => return,
-            },
-        };
-        // Only a bound proves how long it is.
-        let origin = bound.map_or(Origin::Guessed(at), |_| origin);
-        match table.kind {
-            TableKind::Addresses => self.addresses(place, bound, at, (isa, origin)),
-            kind => self.offsets(place, bound, entry_size(kind), (isa, origin)),
-        }
-    }
-
-    /// One of a table's targets, of a table that is as sure as its `origin`.
-    fn target(&mut self, to: u32, isa: Isa, origin: Origin) {
-        match origin {
-            Origin::Guessed(_) => self.guess(to, isa),
-            _ => self.push(to, isa, origin),
-        }
-    }
-
-    fn addresses(&mut self, table: u32, bound: Option<u32>, at: u32, how: (Isa, Origin)) {
-        let (isa, origin) = how;
-        for n in 0..bound.unwrap_or(MAX_TABLE) {
-            let entry = table.wrapping_add(4 * n);
-            let Some(to) = self.memory.word(entry) else {
-                return;
-            };
-            // Without a bound the table ends where its words point somewhere else.
-            let near = (to & !1).abs_diff(at) < 1 << 16 && self.in_text(to);
-            let taken = self
-                .memory
-                .offset(entry)
-                .map(|offset| self.marks.get(offset));
-            if bound.is_none() && (!near || matches!(taken, Some(Mark::Start(..)))) {
-                return;
-            }
-            self.data(entry, 4, origin);
-            self.target(to & !1, isa, origin);
-        }
-    }
-
-    /// `add pc, pc, index, lsl #2`: over distances that were loaded, or into branches; other
-    /// shifts go into code that was unrolled.
-    fn code_table(&mut self, table: Table, at: u32, isa: Isa, origin: Origin) {
-        let behind = table.at.map_or(at, |place| place.from(at));
-        if table.shift != 2 {
-            return self.guess(behind, isa);
-        }
-        let before = self.before(isa);
-        if let Some(found) = before.distances(table.index, at) {
-            let origin = if found.place.straight {
-                origin
-            } else {
-                Origin::Guessed(at)
-            };
-            for n in 0..found.entries {
-                let entry = found.place.value.wrapping_add(found.size * n);
-                let Some(distance) = self.entry(entry, found.size, found.signed) else {
-                    return self.fail(at, origin);
-                };
-                self.data(entry, found.size, origin);
-                let to = behind.wrapping_add(distance.wrapping_mul(4));
-                self.target(to, isa, origin);
-            }
-            return;
-        }
-        let Some(bound) = before.bound(table.index, at) else {
-            return;
-        };
-        let entries = (0..bound).map(|n| behind.wrapping_add(4 * n));
-        let branches = |entry: &u32| {
-            let word = self.memory.word(*entry);
-            word.is_some_and(|word| word >> 24 == 0xea)
-        };
-        if entries.clone().all(|entry| branches(&entry)) {
-            entries.for_each(|entry| self.push(entry, isa, origin));
-        }
-    }
-
-    /// An entry of one or two bytes.
-    fn entry(&self, at: u32, size: u32, signed: bool) -> Option<u32> {
-        let byte = |at: u32| {
-            let offset = self.memory.offset(at)?;
-            self.memory.bytes.get(offset).copied()
-        };
-        let low = byte(at)?;
-        Some(match (size, signed) {
-            (1, false) => u32::from(low),
-            (1, true) => low.cast_signed() as u32,
-            (_, false) => u16::from_le_bytes([low, byte(at.wrapping_add(1))?]).into(),
-            (_, true) => i16::from_le_bytes([low, byte(at.wrapping_add(1))?]) as u32,
-        })
-    }
-
-    fn offsets(&mut self, table: u32, bound: Option<u32>, size: u32, how: (Isa, Origin)) {
-        let (isa, origin) = how;
-        let mut nearest = u32::MAX;
-        for n in 0..bound.unwrap_or(MAX_TABLE) {
-            let entry = table.wrapping_add(size * n);
-            let Some(distance) = self.entry(entry, size, false) else {
-                return;
-            };
-            // Without a bound the table ends where the nearest target begins.
-            if bound.is_none() && entry >= nearest {
-                return;
-            }
-            let to = table.wrapping_add(2 * distance);
-            nearest = nearest.min(to);
-            self.data(entry, size, origin);
-            self.target(to, isa, origin);
         }
     }
 }

@@ -57,6 +57,13 @@ const LIMITS: [Limit; 6] = [
     (0x0e50_0010, 0x0650_0000, |_| 256),
 ];
 
+/// A32 `add pc, rn, rm`.
+const ADDS_TO_PC: (u32, u32) = (0x0ff0_fff0, 0x0080_f000);
+/// A32 `and rd, rn, #constant`, with flags or without.
+const MASKS: (u32, u32) = (0x0fe0_0000, 0x0200_0000);
+/// A32 `rsb rd, rn, #constant`, with flags or without.
+const REVERSES: (u32, u32) = (0x0fe0_0000, 0x0260_0000);
+
 /// A32 loads by a base and a constant: bits that count, what they are, bytes, and the constant.
 type Load = (u32, u32, fn(u32) -> u32, fn(u32) -> u32);
 const BY_CONSTANT: [Load; 4] = [
@@ -298,6 +305,55 @@ impl Before<'_> {
         u32::try_from(limit)
             .ok()
             .filter(|bound| *bound <= MAX_TABLE)
+    }
+
+    /// Where a copy loop is that was unrolled, into which A32 `add pc, rn, rm` at `at` jumps: by a part
+    /// of a number, or by what lacks to a constant. No table is loaded for it.
+    pub(super) fn unrolled(&self, at: u32) -> Option<u32> {
+        let Encoding::A32(word) = self.memory.fetch(at, self.isa)? else {
+            return None;
+        };
+        if !matches(word, ADDS_TO_PC) {
+            return None;
+        }
+        let [base, by] = [word >> 16, word].map(|bits| Register::from_bits(bits as u8));
+        let place = match base {
+            Register::PC => at.wrapping_add(8),
+            _ => self.value(base, at).filter(|known| known.straight)?.value,
+        };
+        let masked = self.is_masked(by, at) || self.follows_twin(word, by, at);
+        masked.then_some(place)
+    }
+
+    /// Whether `register` is at `at` a part of a number, or what that lacks to a constant.
+    fn is_masked(&self, register: Register, at: u32) -> bool {
+        let made = |register, at| {
+            let found = self.writer(register, at).filter(|found| found.straight)?;
+            match found.encoding {
+                Encoding::A32(word) => Some((word, found.address)),
+                _ => None,
+            }
+        };
+        let reversed = |(word, at): (u32, u32)| match matches(word, REVERSES) {
+            true => made(Register::from_bits((word >> 16) as u8), at),
+            false => Some((word, at)),
+        };
+        let found = made(register, at).and_then(reversed);
+        found.is_some_and(|(word, _)| matches(word, MASKS))
+    }
+
+    /// Whether the jump `word` at `at` is behind one that is the same but for its condition, with the
+    /// same distance in `by`: a loop that was unrolled has a part that loads and one that stores.
+    fn follows_twin(&self, word: u32, by: Register, at: u32) -> bool {
+        let same = |found: &Earlier| match found.encoding {
+            Encoding::A32(other) => other << 4 == word << 4,
+            _ => false,
+        };
+        let kept = self
+            .earlier(at)
+            .take_while(|found| !found.step.writes.contains(by));
+        let twin = kept.into_iter().find(same);
+        twin.is_some_and(|twin| self.is_masked(by, twin.address))
     }
 
     /// The table of an A32 `add pc, pc, index, lsl #2` at `at`, where the index was loaded.

@@ -19,12 +19,12 @@ pub enum Mark {
 /// The marks of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    marks: Vec<Packed>,
+    /// Kind, with [`LOADED`] where it is loaded whatever it is, and so on: a byte each, since all of
+    /// them are gone through, and copied.
+    marks: Vec<u8>,
+    /// ITSTATE where an instruction begins in an IT block; nothing as long as none does.
+    blocks: Vec<u8>,
 }
-
-/// A mark in two bytes: kind, with [`LOADED`] where it is loaded whatever it is; and ITSTATE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Packed(u8, u8);
 
 const UNKNOWN: u8 = 0;
 const START_A32: u8 = 1;
@@ -46,25 +46,45 @@ impl Marks {
     /// Of `len` bytes, of which nothing is known.
     pub fn new(len: usize) -> Self {
         Self {
-            marks: vec![Packed::default(); len.div_ceil(2)],
+            marks: vec![UNKNOWN; len.div_ceil(2)],
+            blocks: Vec::new(),
         }
     }
 
     /// What the halfword at `offset` bytes is.
     pub fn get(&self, offset: usize) -> Mark {
-        let Packed(kind, it) = self.marks.get(offset / 2).copied().unwrap_or_default();
-        match kind & KIND {
+        let place = offset / 2;
+        match self.marks.get(place).map_or(UNKNOWN, |mark| mark & KIND) {
             START_A32 => Mark::Start(Isa::A32, ItState::NONE),
-            START_T32 => Mark::Start(Isa::T32, ItState::from_bits(it)),
+            START_T32 => {
+                let it = self.blocks.get(place).copied().unwrap_or_default();
+                Mark::Start(Isa::T32, ItState::from_bits(it))
+            }
             BODY => Mark::Body,
             DATA => Mark::Data,
             _ => Mark::Unknown,
         }
     }
 
-    fn set(&mut self, offset: usize, packed: Packed) {
+    /// Takes over all of `other`.
+    pub fn set_to(&mut self, other: &Self) {
+        self.marks.clone_from(&other.marks);
+        self.blocks.clone_from(&other.blocks);
+    }
+
+    fn set(&mut self, offset: usize, kind: u8) {
         if let Some(mark) = self.marks.get_mut(offset / 2) {
-            *mark = Packed(packed.0 | mark.0 & USED, packed.1);
+            *mark = kind | *mark & USED;
+        }
+    }
+
+    fn set_block(&mut self, offset: usize, it: ItState) {
+        let it = it.into_bits();
+        if it != 0 && self.blocks.is_empty() {
+            self.blocks = vec![0; self.marks.len()];
+        }
+        if let Some(block) = self.blocks.get_mut(offset / 2) {
+            *block = it;
         }
     }
 
@@ -84,24 +104,30 @@ impl Marks {
         } else {
             START_T32
         };
-        self.set(offset, Packed(kind | soft, it.into_bits()));
+        self.set(offset, kind | soft);
+        self.set_block(offset, it);
         if len > 2 {
-            self.set(offset + 2, Packed(BODY | soft, 0));
+            self.set(offset + 2, BODY | soft);
         }
     }
 
     /// `len` bytes of data are at `offset`, which something loads; `guessed` if that itself may
-    /// be no code. What is code stays so.
-    pub fn data(&mut self, offset: usize, len: usize, guessed: bool) {
+    /// be no code. What is code stays so: whether some of it is.
+    pub fn data(&mut self, offset: usize, len: usize, guessed: bool) -> bool {
         let first = offset / 2;
         let last = (offset + len.max(1)).div_ceil(2).min(self.marks.len());
         let loaded = if guessed { GUESSED } else { LOADED };
+        let mut code = false;
         for mark in self.marks.get_mut(first..last).unwrap_or_default() {
-            *mark = match mark.0 & KIND {
-                UNKNOWN | DATA => Packed(DATA | mark.0 & USED | loaded, 0),
-                _ => Packed(mark.0 | loaded, mark.1),
+            *mark = match *mark & KIND {
+                UNKNOWN | DATA => DATA | *mark & USED | loaded,
+                _ => {
+                    code = true;
+                    *mark | loaded
+                }
             };
         }
+        code
     }
 
     /// Whether what is at `offset` is code only if what leads to it is.
@@ -121,7 +147,7 @@ impl Marks {
 
     fn has(&self, offset: usize, flags: u8) -> bool {
         let mark = self.marks.get(offset / 2);
-        mark.is_some_and(|mark| mark.0 & flags != 0)
+        mark.is_some_and(|mark| mark & flags != 0)
     }
 
     /// Every halfword's offset and mark within `range` of bytes.

@@ -13,6 +13,7 @@ mod jump;
 pub mod marks;
 pub mod memory;
 mod step;
+mod tables;
 #[cfg(test)]
 mod tests;
 

@@ -38,7 +38,9 @@ pub enum Next {
 /// How an indirect branch finds its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {
-    /// By what was on the stack, or otherwise.
+    /// By what was on the stack, or as an exception's end: to where the function was called.
+    Back,
+    /// By a calculation or by memory, of which nothing more is known.
     Unknown,
     /// By this register.
     Register(Register),
@@ -95,6 +97,9 @@ impl Step {
 /// processors' (6), VFP (10, 11), XScale's performance counters, debug, and the system's.
 const COPROCESSORS: [u8; 7] = [0, 1, 6, 10, 11, 14, 15];
 
+/// Those that a CPU with T32 has: VFP, debug, and the system's.
+const COPROCESSORS_T32: [u8; 4] = [10, 11, 14, 15];
+
 /// Whether a compiler or a kernel's programmer would have made it: what the manual defines, the
 /// kernel's own mark of a bug, and no coprocessor that nobody built.
 pub fn plausible(found: &Instruction) -> bool {
@@ -105,8 +110,12 @@ pub fn plausible(found: &Instruction) -> bool {
         _ if moves_vfp(found.encoding) => true,
         _ => found.definition == Definition::Defined,
     };
+    let coprocessors: &[u8] = match found.encoding.isa() {
+        Isa::A32 => &COPROCESSORS,
+        Isa::T32 => &COPROCESSORS_T32,
+    };
     let known = match found.sensitive.map(|found| found.operation) {
-        Some(Operation::Coprocessor(coprocessor)) => COPROCESSORS.contains(&coprocessor.number),
+        Some(Operation::Coprocessor(coprocessor)) => coprocessors.contains(&coprocessor.number),
         _ => true,
     };
     defined && known
@@ -194,14 +203,16 @@ fn next(found: &Instruction, at: u32) -> Next {
         Flow::Register(register) => away(Jump::Register(register)),
         Flow::Loaded => away(match found.reference {
             Some(reference) => Jump::Literal(reference.at.from(at)),
+            None if found.effects.reads.contains(Register::SP) => Jump::Back,
             None => Jump::Unknown,
         }),
+        Flow::Return => away(Jump::Back),
         Flow::Table(table) => away(Jump::Table(table)),
         // Into the code behind: as in a copy loop that was unrolled.
         Flow::Computed if found.effects.reads.contains(Register::PC) => {
             away(Jump::Near(at.wrapping_add(2 * found.bytes())))
         }
-        Flow::Computed | Flow::Return => away(Jump::Unknown),
+        Flow::Computed => away(Jump::Unknown),
         Flow::Exception(Exception::Undefined) => Next::Stops,
         Flow::Exception(_) => Next::Falls,
     }
@@ -231,5 +242,27 @@ pub const fn entry_size(kind: TableKind) -> u32 {
         TableKind::Bytes => 1,
         TableKind::Halfwords => 2,
         TableKind::Addresses | TableKind::Code => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_are_no_instructions_of_coprocessors_that_no_thumb_cpu_has() {
+        // The halfwords of a word 0xc010fd11, which points to code of a kernel.
+        let pointer = decode(Encoding::Wide(0xfd11_c010), ItState::NONE);
+        assert!(!plausible(&pointer));
+        // mrc p15, 0, r0, c1, c0, 0 and vmrs r5, fpinst
+        for encoding in [0xee11_0f10, 0xeef9_5a10] {
+            let found = decode(Encoding::Wide(encoding), ItState::NONE);
+            assert!(plausible(&found), "{encoding:#x}");
+        }
+        // iWMMXt's, of A32: wstrd wr0, [r1]
+        assert!(plausible(&decode(
+            Encoding::A32(0xedc1_0100),
+            ItState::NONE
+        )));
     }
 }

@@ -1,6 +1,6 @@
 //! Small pieces of code, one for each thing that a compiler does.
 
-use super::closed::Closed;
+use super::closed::{Closed, Known};
 use super::jump::Before;
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
@@ -70,8 +70,14 @@ impl Program {
         let text = [(BASE, self.end)];
         let mut follower = Follower::new(self.memory(), &text, &starts, Marks::new(LEN));
         let wrong = follower.guess(&[]);
+        let unresolved = follower.unresolved();
         let marks = follower.into_marks();
-        let closed = Closed::new(self.memory(), &marks, &text, &[], &wrong);
+        let known = Known {
+            entries: &[],
+            wrong: &wrong,
+            unresolved: &unresolved,
+        };
+        let closed = Closed::new(self.memory(), &marks, &text, Isa::A32, known);
         (Found { marks, wrong }, closed)
     }
 }
@@ -214,14 +220,90 @@ fn a_literal_that_is_loaded_by_its_address_is_data() {
 }
 
 #[test]
-fn a_word_that_nothing_explains_leaves_its_function_unproven() {
-    // bl to itself; what may be a literal; return; and something that may load it.
-    let words = [0xebff_fffe, MRS, RETURN, NONE];
-    let (found, closed) = Program::new(&words).followed();
-    assert!(is_code(&found.marks, BASE + 4) && found.marks.is_soft(4));
-    assert!(!closed.contains(BASE + 4), "it is no proof");
-    let (_, closed) = Program::new(words.get(..3).unwrap_or(&[])).followed();
+fn a_word_that_may_load_a_guess_leaves_its_function_unproven() {
+    // bl to itself; what may be a literal; return; and what nothing explains.
+    let with = |word| [0xebff_fffe, MRS, RETURN, word];
+    let harmful = [
+        (0xe51f_0010, "ldr r0, [pc, #-16], which is the guess"),
+        (0xe24f_0010, "sub r0, pc, #16, its address"),
+        (
+            0xe79f_f100,
+            "ldr pc, [pc, r0, lsl #2], perhaps by what is behind",
+        ),
+        (0xe12f_ff13, "bx r3, wherever that is"),
+    ];
+    for (word, why) in harmful {
+        let (found, closed) = Program::new(&with(word)).followed();
+        assert!(is_code(&found.marks, BASE + 4) && found.marks.is_soft(4));
+        assert!(!closed.contains(BASE + 4), "{word:#x}, {why}, is no proof");
+    }
+    let (_, closed) = Program::new(with(NONE).get(..3).unwrap_or(&[])).followed();
     assert!(closed.contains(BASE + 4), "all is explained");
+}
+
+#[test]
+fn a_word_that_loads_no_code_does_no_harm() {
+    let harmless = [
+        (NONE, "no instruction"),
+        (MRS, "an instruction that loads nothing"),
+        (0xe8bd_8010, "pop {r4, pc}"),
+        (0xe12f_ff1e, "bx lr"),
+        (0xebff_fffa, "bl"),
+        (0xe51f_0008, "ldr r0, [pc, #-8], which is itself"),
+    ];
+    for (word, why) in harmless {
+        let program = Program::new(&[0xebff_fffe, MRS, RETURN, word]);
+        let (found, closed) = program.followed();
+        assert!(closed.contains(BASE + 4), "{word:#x}: {why}");
+        assert!(!is_code(&found.marks, BASE + 12), "{word:#x} is no code");
+        assert!(closed.is_gap(BASE + 12), "{word:#x} is not explained");
+    }
+}
+
+#[test]
+fn where_a_jump_is_not_understood_no_word_is_harmless() {
+    // A jump by a table that has no bound, and what may be the table.
+    let jumps = [0xe79f_f100, 0xe083_f002, 0xe593_f004, 0xe12f_ff13];
+    for jump in jumps {
+        let call = [NOP, 0xebff_fffe, MRS, RETURN, NONE];
+        let (_, closed) = Program::new(&call).followed();
+        assert!(closed.contains(BASE + 8), "without a jump");
+        // beq to the jump, which is behind
+        let words = [0x0a00_0003, 0xebff_fffe, MRS, RETURN, NONE, jump, NONE];
+        let (_, closed) = Program::new(&words).followed();
+        assert!(!closed.contains(BASE + 8), "{jump:#x}");
+    }
+}
+
+/// `jump` behind `words`, and a loop that was unrolled where it goes; then a word that nothing
+/// explains. Whether that leaves the function unproven.
+fn unrolled(words: &[u32], jump: u32) -> bool {
+    let mut all = words.to_vec();
+    all.extend([jump, NONE, MRS, MRS, RETURN]);
+    let (found, closed) = Program::new(&all).followed();
+    let place = BASE + 4 * words.len() as u32 + 8;
+    assert!(is_code(&found.marks, place), "{words:x?}, {jump:#x}");
+    closed.contains(place)
+}
+
+#[test]
+fn a_jump_into_a_loop_that_was_unrolled_is_understood() {
+    let by_pc = 0xe08f_f00c; // add pc, pc, ip
+    let masks = [0xe212_c01c, 0xe202_c01c]; // ands ip, r2, #28; and
+    for mask in masks {
+        assert!(unrolled(&[mask], by_pc), "{mask:#x}");
+        // rsb ip, ip, #32
+        assert!(unrolled(&[mask, 0xe26c_c020], by_pc), "{mask:#x}, rsb");
+        // add r4, pc, #4: the loop
+        assert!(unrolled(&[mask, 0xe28f_4004], 0xe084_f00c), "{mask:#x}, r4");
+    }
+    // add pc, pc, ip; b behind the loop; the first part; the same jump; the second part
+    let twin = [0xe212_c01c, 0x108f_f00c, 0xea00_0004, NOP, 0xe1a0_1001];
+    assert!(unrolled(&twin, by_pc), "the second part");
+    // What was loaded may be from a table.
+    assert!(!unrolled(&[0xe7d1_c002], by_pc), "ldrb ip, [r1, r2]");
+    assert!(!unrolled(&[0xe7d1_c002, 0xe26c_c020], by_pc), "and rsb");
+    assert!(!unrolled(&[0xe1a0_c002], by_pc), "mov ip, r2");
 }
 
 #[test]
@@ -234,8 +316,8 @@ fn code_behind_the_mark_of_a_bug_is_found() {
 fn a_guess_that_runs_into_data_is_none() {
     // ldr r0, [pc, #8]; bl to itself; mov r1, r1; mrs; the literal
     let words = [0xe59f_0008, 0xebff_fffd, 0xe1a0_1001, MRS, RETURN];
-    let (found, closed) = Program::new(&words).followed();
-    assert!(!is_code(&found.marks, BASE + 8) && !closed.contains(BASE + 8));
+    let (found, _) = Program::new(&words).followed();
+    assert!(!is_code(&found.marks, BASE + 8) && !is_code(&found.marks, BASE + 12));
 }
 
 #[test]
@@ -251,4 +333,46 @@ fn a_branch_to_a_trampoline_comes_back() {
     let (found, closed) = program.followed();
     assert!(!is_code(&found.marks, BASE + 8));
     assert!(!found.wrong.is_empty() && !closed.contains(BASE));
+}
+
+#[test]
+fn a_jump_is_looked_at_again_when_more_is_known() {
+    // The jump is met first, by a branch past what makes the table's address:
+    // b to the compare; movw r9, #128; movt r9, #0x8000; bl; cmp r0, #1; bhi to the return;
+    // ldrb r0, [r9, r0]; add pc, pc, r0, lsl #2; nop; mov; return; return; b to the movw
+    let words = [
+        0xea00_0003,
+        0xe300_9080,
+        0xe348_9000,
+        0xebff_fffb,
+        NOP,
+        0xe350_0001,
+        0x8a00_0005,
+        0xe7d9_0000,
+        0xe08f_f100,
+        NOP,
+        0xe1a0_1001,
+        RETURN,
+        RETURN,
+        RETURN,
+    ];
+    let program = Program::new(&words).with_table(&[0, 2]);
+    let starts = Start {
+        certain: vec![Root {
+            address: BASE,
+            isa: Isa::A32,
+        }],
+        ..Start::default()
+    };
+    let text = [(BASE, program.end)];
+    let mut follower = Follower::new(program.memory(), &text, &starts, Marks::new(LEN));
+    assert_eq!(follower.unresolved(), [BASE + 32]);
+    let found = follower.guess(&[Root {
+        address: BASE + 4,
+        isa: Isa::A32,
+    }]);
+    assert!(found.is_empty(), "{found:x?}");
+    let marks = follower.marks();
+    assert!(is_code(marks, BASE + 40) && is_code(marks, BASE + 48));
+    assert!(marks.is_soft(48), "by a guess");
 }

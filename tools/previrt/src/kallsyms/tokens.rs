@@ -27,26 +27,27 @@ impl Tokens {
 
 /// All that look like it; there is one in any kernel.
 pub fn find_all(image: &[u8]) -> Vec<Tokens> {
-    (0..image.len().saturating_sub(INDEX_LEN))
-        .step_by(4)
-        .filter_map(|at| read(image, at))
-        .collect()
+    // Nearly all places fail at the first two numbers.
+    let begins = |bytes: &[u8]| {
+        let word = bytes.try_into().map_or(0, u32::from_le_bytes);
+        word as u16 == 0 && (2..MAX_TOKEN).contains(&((word >> 16) as u16))
+    };
+    let words = image.chunks_exact(4).enumerate();
+    let found = words.filter(|(_, bytes)| begins(bytes));
+    found.filter_map(|(n, _)| read(image, 4 * n)).collect()
 }
 
 /// The table whose index is at `at`.
 fn read(image: &[u8], at: usize) -> Option<Tokens> {
-    // Most places fail at the first two numbers.
-    if half(image, at)? != 0 || !(2..MAX_TOKEN).contains(&half(image, at + 2)?) {
-        return None;
-    }
-    let index: Vec<u16> = (0..TOKENS).map_while(|n| half(image, at + 2 * n)).collect();
-    let grows = |pair: &[u16]| match pair {
-        [first, second] => first < second && second - first <= MAX_TOKEN,
+    let number = |n: usize| half(image, at + 2 * n);
+    let grows = |n: usize| match (number(n - 1), number(n)) {
+        (Some(first), Some(second)) => first < second && second - first <= MAX_TOKEN,
         _ => false,
     };
-    if index.len() != TOKENS || !index.windows(2).all(grows) {
+    if !(1..TOKENS).all(grows) {
         return None;
     }
+    let index: Vec<u16> = (0..TOKENS).map_while(number).collect();
     let last = usize::from(*index.last()?);
     // The last token's length is unknown, and up to three bytes of padding follow it.
     let first = at.saturating_sub(last + usize::from(MAX_TOKEN)) & !3;

@@ -59,7 +59,7 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
         }
     }
     let place = |at: u32| in_text(memory, text, isa, Form::Relative, at);
-    if let Some(run) = longest(memory, 4, |at, _| place(at)) {
+    if let Some(run) = longest(memory, text, 4, |at, _| place(at)) {
         note(tables, ".pv_table", run, 4);
     }
 }
@@ -98,7 +98,7 @@ fn run(memory: Memory<'_>, text: &Text, isa: Isa, form: Form) -> Option<Run> {
         });
         far && !place(at.wrapping_add(4))
     };
-    longest(memory, 8, pair).map(|run| run.extended(8, apart))
+    longest(memory, text, 8, pair).map(|run| run.extended(8, apart))
 }
 
 fn alternative(memory: Memory<'_>, at: u32, place: Option<u32>, isa: Isa, tables: &mut Tables) {

@@ -13,7 +13,7 @@ use hanok_decode::aarch32::Isa;
 
 pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Tables) {
     let code = |at: u32| memory.word(at).filter(|to| text.contains(*to & !1));
-    if let Some(run) = longest(memory, 4, |at, before| {
+    if let Some(run) = longest(memory, text, 4, |at, before| {
         traced(memory, code(at), before, isa)
     }) {
         note(tables, "__mcount_loc", run, 4);
@@ -36,7 +36,7 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
         };
         grows && place != fixup && calls(place).is_none()
     };
-    if let Some(run) = longest(memory, 8, entry) {
+    if let Some(run) = longest(memory, text, 8, entry) {
         note(tables, "__ex_table", run, 8);
         let fixups = run.each(8).filter_map(|at| code(at.wrapping_add(4)));
         tables.roots.extend(fixups.map(|to| Root {

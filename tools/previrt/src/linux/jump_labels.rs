@@ -23,7 +23,7 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
         let near = text.contains(code) && text.contains(target) && code.abs_diff(target) < NEAR;
         near && !text.contains(key) && key >= memory.base && switches(memory, code, isa)
     };
-    if let Some(run) = longest(memory, 12, entry) {
+    if let Some(run) = longest(memory, text, 12, entry) {
         note(tables, "__jump_table", run, 12);
         let root = |address: u32| Root {
             address: address & !1,

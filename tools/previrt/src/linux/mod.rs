@@ -25,6 +25,8 @@ const MIN_RUN: usize = 8;
 pub struct Text {
     /// Pieces, each from and to.
     pub ranges: Vec<(u32, u32)>,
+    /// Where `.text` ends, if that is known: tables are behind it.
+    pub end: u32,
 }
 
 impl Text {

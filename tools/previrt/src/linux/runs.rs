@@ -1,6 +1,6 @@
 //! The longest run of entries of a table.
 
-use super::MIN_RUN;
+use super::{MIN_RUN, Text};
 use crate::flow::memory::Memory;
 
 /// A run of entries: the first one's address, and how many.
@@ -12,17 +12,19 @@ pub struct Run {
     pub entries: usize,
 }
 
-/// The longest run of entries of `size` bytes, each at a word's boundary, that `holds` says to
-/// be right, given its address and the one before it, if that was right.
+/// The longest run of entries of `size` bytes, each at a word's boundary and not in `.text`, that
+/// `holds` says to be right, given its address and the one before it, if that was right.
 pub fn longest(
     memory: Memory<'_>,
+    text: &Text,
     size: usize,
     holds: impl Fn(u32, Option<u32>) -> bool,
 ) -> Option<Run> {
     let mut best: Option<Run> = None;
+    let first = memory.offset(text.end).unwrap_or(0).next_multiple_of(4);
     for phase in (0..size).step_by(4) {
         let mut run: Option<Run> = None;
-        for offset in (phase..memory.bytes.len()).step_by(size) {
+        for offset in (first + phase..memory.bytes.len()).step_by(size) {
             let address = memory.address(offset);
             let before = run.map(|_| address.wrapping_sub(size as u32));
             run = match (run, holds(address, before)) {

@@ -40,7 +40,7 @@ pub(super) fn find(
                 || how >> 31 == 0 && how >> 30 != 0
                 || how < 1 << 26 && how != 0)
     };
-    let Some(run) = longest(memory, 8, entry) else {
+    let Some(run) = longest(memory, text, 8, entry) else {
         return;
     };
     let known = |at: &u32| memory.word(at.wrapping_add(4)) != Some(CANNOT_UNWIND);

@@ -71,5 +71,8 @@ mod tests {
         large.set_len(MOST_OF_OTHERS + 1).unwrap();
         let refused = bytes(File::open(&path).unwrap()).unwrap_err();
         assert!(refused.to_string().contains("more than"), "{refused}");
+        // Whatever it says of its length, a device is read to the limit alone.
+        let endless = bytes(File::open("/dev/zero").unwrap()).unwrap_err();
+        assert!(endless.to_string().contains("more than"), "{endless}");
     }
 }

@@ -1,6 +1,7 @@
 //! Kernels of more of Debian's releases than guests are taken from, by a list that is data
 //! (`tests/previrt/kernels.toml`), each with the vmlinux of its debug package.
 
+use std::collections::{BTreeMap, btree_map};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,47 +46,57 @@ impl Entry {
     }
 }
 
-/// Name, image and vmlinux of each kernel of the list.
-pub fn kernels(root: &Path, store: &Store) -> Result<Vec<(String, PathBuf, PathBuf)>> {
+/// A kernel beside its truth.
+pub struct Pair {
+    /// What to call it.
+    pub name: String,
+    /// What is scanned by the flow of its code.
+    pub image: PathBuf,
+    /// The ELF file of the same build, with mapping symbols.
+    pub vmlinux: PathBuf,
+}
+
+/// Each kernel of the list, or why there is none: one that cannot be had hides no other.
+pub fn kernels(root: &Path, store: &Store) -> Result<Vec<Result<Pair>>> {
     let text = fs::read_to_string(root.join(LIST))?;
     let list: List = toml::from_str(&text).with_context(|| format!("{LIST} is broken"))?;
     ensure!(!list.kernel.is_empty(), "{LIST} names no kernel");
-    let mut apt = None;
-    list.kernel
-        .iter()
-        .map(|entry| one(store, &list, entry, &mut apt))
-        .collect()
+    let mut releases = Releases::new();
+    let all = list.kernel.iter().map(|entry| {
+        let pair = one(store, entry, &mut releases);
+        pair.with_context(|| entry.image.clone())
+    });
+    Ok(all.collect())
 }
 
-fn one(
-    store: &Store,
-    list: &List,
-    entry: &Entry,
-    apt: &mut Option<Apt>,
-) -> Result<(String, PathBuf, PathBuf)> {
+/// An apt for each release and architecture: where one's lists are too old, the others' are not.
+type Releases = BTreeMap<(String, String), Apt>;
+
+fn one(store: &Store, entry: &Entry, releases: &mut Releases) -> Result<Pair> {
     let reference = format!("previrt {} {}", entry.release, entry.image);
     let found = match store.cache.resolved(&reference) {
         Some(found) => found,
         None => {
-            if apt.is_none() {
-                let releases = list.kernel.iter();
-                let releases: Vec<_> = releases
-                    .map(|entry| (&*entry.release, &*entry.architecture))
-                    .collect();
-                *apt = Some(Apt::of_releases(&store.cache, FOLDER, &releases)?);
-            }
-            let apt = apt.as_ref().context("no apt")?;
+            let (release, architecture) = (&entry.release, &entry.architecture);
+            let apt = match releases.entry((release.clone(), architecture.clone())) {
+                btree_map::Entry::Occupied(known) => known.into_mut(),
+                btree_map::Entry::Vacant(place) => {
+                    let folder = format!("{FOLDER}/{release}-{architecture}");
+                    let of = [(&**release, &**architecture)];
+                    place.insert(Apt::of_releases(&store.cache, &folder, &of)?)
+                }
+            };
             let found = fetch(store, entry, apt)?;
             store.cache.remember(&reference, &found)?;
             found
         }
     };
     let tree = store.cache.path(found.path);
-    Ok((
-        entry.image.clone(),
-        tree.join("vmlinuz"),
-        tree.join("vmlinux"),
-    ))
+    Ok(Pair {
+        name: entry.image.clone(),
+        image: tree.join("vmlinuz"),
+        vmlinux: tree.join("vmlinux"),
+    })
 }
 
 /// Image and vmlinux of one version into the cache.

@@ -9,7 +9,7 @@ mod executed;
 mod matrix;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use hanok_previrt::site::{Certainty, Site, is_tpidrurw};
@@ -22,6 +22,7 @@ use crate::artifacts::kernel::{Kernel, KernelSpec};
 use crate::commands::previrt::compared;
 use crate::ui;
 use build::{Build, Flavour};
+use matrix::Pair;
 
 /// What only `--all` runs, or its name.
 pub const SLOW_STEPS: &[TestStep] = &[
@@ -67,30 +68,42 @@ fn scan(path: &Path) -> Result<Scan> {
 /// Every kernel beside the truth; what is rewritten is undone.
 fn kernels(root: &Path) -> Result<usize> {
     let store = Store::open(true, false)?;
-    let mut pairs: Vec<(String, PathBuf, PathBuf)> = Vec::new();
+    let mut pairs: Vec<Result<Pair>> = Vec::new();
     for reference in STOCK {
         let kernel = stock(&store, reference)?;
         let vmlinux = store.vmlinux(&kernel)?;
-        pairs.push((kernel.resolved.package, kernel.image, vmlinux));
+        pairs.push(Ok(Pair {
+            name: kernel.resolved.package,
+            image: kernel.image,
+            vmlinux,
+        }));
     }
     pairs.extend(matrix::kernels(root, &store)?);
     for flavour in [Flavour::A32, Flavour::T32] {
         let build = Build::new(root, &store, flavour)?;
         build.run()?;
-        pairs.push((flavour.name().to_owned(), build.image(), build.vmlinux()));
+        pairs.push(Ok(Pair {
+            name: flavour.name().to_owned(),
+            image: build.image(),
+            vmlinux: build.vmlinux(),
+        }));
     }
     // All are looked at, so that one that fails does not hide another.
-    let failed: Vec<String> = pairs
-        .iter()
-        .filter_map(|(name, image, vmlinux)| one(name, image, vmlinux).err())
+    let count = pairs.len();
+    let looked = pairs
+        .into_iter()
+        .map(|pair| pair.and_then(|pair| one(&pair)));
+    let failed: Vec<String> = looked
+        .filter_map(Result::err)
         .map(|error| format!("{error:#}"))
         .collect();
     ensure!(failed.is_empty(), "{}", failed.join("\n"));
-    Ok(pairs.len())
+    Ok(count)
 }
 
-fn one(name: &str, image: &Path, vmlinux: &Path) -> Result<()> {
-    let (image, vmlinux) = (scan(image)?, scan(vmlinux)?);
+fn one(pair: &Pair) -> Result<()> {
+    let name = &pair.name;
+    let (image, vmlinux) = (scan(&pair.image)?, scan(&pair.vmlinux)?);
     let found = Comparison::new(&image, &vmlinux)?;
     eprintln!("{}", ui::dim(&format!("     {name}: {}", compared(&found))));
     ensure!(found.is_right(), "{name}: {found:?}");

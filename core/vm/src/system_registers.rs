@@ -33,7 +33,15 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let now = self.machine.counter();
         Answer::Value(match id {
             _ if id.is_feature_id() => id_register(id, self.machine.id_register(id)),
-            SysReg::CNTP_CTL_EL0 => self.vcpu.timer.control(now),
+            SysReg::CNTP_CTL_EL0 => {
+                // Who reads that it is due finds its line high, too, not only once the
+                // hypervisor's own timer has come.
+                if self.vcpu.timer.deadline().has_come(now) {
+                    self.physical_timer_line();
+                    self.vcpu.rearm = true;
+                }
+                self.vcpu.timer.control(now)
+            }
             SysReg::CNTP_CVAL_EL0 => self.vcpu.timer.compare(),
             SysReg::CNTP_TVAL_EL0 => self.vcpu.timer.value(now),
             SysReg::MDSCR_EL1 => self.vcpu.debug.control(),

@@ -9,6 +9,7 @@ mod life;
 mod properties;
 mod registers;
 mod requests;
+mod timers;
 mod trng;
 
 use crate::{DataAbort, Exit, MmioAccess, SystemRegister};

@@ -10,12 +10,11 @@ const GICD: u64 = platform::GIC_DIST.get();
 const GICR: u64 = platform::GIC_REDIST.get();
 const UART: u64 = platform::UART.get();
 const SGI_BASE: u64 = 0x1_0000;
-const PHYSICAL_TIMER: u32 = platform::TIMER_PHYSICAL_IRQ.get();
 const VIRTUAL_TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
 
 /// `vcpus` vCPUs that all run, their interrupts enabled: all private ones, and every SPI at
 /// vCPU 0.
-fn running(vcpus: u8) -> Fixture {
+pub(super) fn running(vcpus: u8) -> Fixture {
     let mut vm = Fixture::new(vcpus);
     for n in 1..vcpus {
         vm.vm
@@ -161,46 +160,6 @@ fn a_full_port_leaves_the_byte_with_the_caller() {
         assert!(vm.vm.receive(&vm.machine, b'.'));
     }
     assert!(!vm.vm.receive(&vm.machine, b'!'));
-}
-
-#[test]
-fn the_physical_timer_fires_at_its_deadline() {
-    let mut vm = running(2);
-    vm.regs[1].x[5] = 500;
-    vm.handle(1, write(SysReg::CNTP_TVAL_EL0));
-    assert_eq!(vm.guest(1).deadline(), None, "off still");
-    vm.regs[1].x[5] = 1;
-    vm.handle(1, write(SysReg::CNTP_CTL_EL0));
-    assert!(vm.vcpus[1].rearm);
-    assert_eq!(vm.guest(1).deadline(), Some(1500));
-    assert_eq!(vm.guest(0).deadline(), None, "another's");
-
-    vm.machine.now.set(1499);
-    vm.guest(1).refresh();
-    assert_eq!(
-        (vm.shown(1), vm.guest(1).deadline()),
-        (std::vec![], Some(1500))
-    );
-    vm.machine.now.set(1501);
-    assert_eq!(
-        vm.guest(1).deadline(),
-        Some(1500),
-        "it passed between the two"
-    );
-    vm.guest(1).refresh();
-    assert_eq!(
-        (vm.shown(1), vm.guest(1).deadline()),
-        (std::vec![PHYSICAL_TIMER], None)
-    );
-    assert!(
-        vm.machine.kicked().is_empty(),
-        "a private interrupt concerns nobody else"
-    );
-
-    // Masked, the line falls.
-    vm.regs[1].x[5] = 3;
-    vm.handle(1, write(SysReg::CNTP_CTL_EL0));
-    assert_eq!(vm.shown(1), []);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::bank::{Bank, bits};
 use crate::choice::{Choice, Need, Offers};
 use crate::lr::Lr;
 use crate::reports::Reports;
+use crate::slots::write_changed;
 use crate::state::{MAX_LRS, Place, SPI_BANKS, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
@@ -386,44 +387,6 @@ impl Vgic {
         lr
     }
 
-    /// Notes what a list register holds from now on.
-    fn keep(&mut self, cpu: usize, slot: usize, lr: Lr) {
-        let Some(state) = self.cpu_mut(cpu) else {
-            return;
-        };
-        if let Some(shadow) = state.lr.get_mut(slot) {
-            *shadow = lr;
-            state.used |= 1 << slot;
-            if lr.hardware() {
-                state.hardware_slot = slot as u8;
-            }
-        }
-    }
-
-    /// What a list register held when last written or read.
-    fn shadow(&self, cpu: usize, slot: usize) -> Lr {
-        let lr = self.cpu(cpu).and_then(|cpu| cpu.lr.get(slot));
-        lr.copied().unwrap_or_default()
-    }
-
-    /// Empties a list register in which nothing is listed any more.
-    fn empty(&mut self, cpu: usize, slot: usize, lrs: &mut impl ListRegisters) {
-        let before = self.shadow(cpu, slot);
-        write_changed(lrs, slot, before, Lr::new());
-        if let Some(shadow) = self.cpu_mut(cpu).and_then(|cpu| cpu.lr.get_mut(slot)) {
-            *shadow = Lr::new();
-        }
-    }
-
-    /// The free slot in which the interrupt stood before, or the first free one.
-    fn slot_for(&self, cpu: usize, need: Need, free: u32) -> u32 {
-        let stood = |slot: &u32| {
-            let lr = self.shadow(cpu, *slot as usize);
-            lr.is_valid() && lr.virtual_id() == need.id()
-        };
-        bits(free).find(stood).unwrap_or(free.trailing_zeros())
-    }
-
     fn set_overflow(
         &mut self,
         cpu: usize,
@@ -487,16 +450,6 @@ impl Vgic {
         }
     }
 
-    /// Empties a list register that was unlisted, where it holds more than nothing.
-    fn clear_leftover(&mut self, cpu: usize, slot: usize, read: Lr, lrs: &mut impl ListRegisters) {
-        if read.is_valid() || read.eoi() {
-            lrs.write(slot, 0);
-        }
-        if let Some(shadow) = self.cpu_mut(cpu).and_then(|cpu| cpu.lr.get_mut(slot)) {
-            *shadow = Lr::new();
-        }
-    }
-
     fn located(&self, cpu: usize, lr: Lr) -> Option<(&Bank, Place, u32)> {
         let (place, bit) = self.place(Some(VcpuId::new(cpu as u8)), lr.id())?;
         Some((self.bank(place)?, place, bit))
@@ -509,12 +462,5 @@ impl Need {
             cpu,
             word: self.word(),
         }
-    }
-}
-
-/// Writes a list register that held `before`, if its value is another one.
-fn write_changed(lrs: &mut impl ListRegisters, slot: usize, before: Lr, lr: Lr) {
-    if before != lr {
-        lrs.write(slot, lr.into_bits());
     }
 }

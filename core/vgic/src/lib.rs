@@ -132,6 +132,7 @@ mod sgi;
 mod short;
 #[cfg(test)]
 mod short_tests;
+mod slots;
 mod snapshot;
 mod state;
 #[cfg(test)]

@@ -227,11 +227,15 @@ impl Vgic {
     /// A private physical interrupt belongs to a pCPU, which other vCPUs need too. So after
     /// `leave` and [`Self::take_released`] a vCPU's are made inactive there, and before its
     /// next `enter` made active where this says so, on whichever pCPU that is.
+    #[inline(always)]
     pub fn holds_hardware(&self, vcpu: VcpuId, id: IntId) -> bool {
-        self.place(Some(vcpu), id).is_some_and(|(place, bit)| {
-            let held = |bank: &Bank| (bank.hardware | bank.hardware_listed) >> bit & 1 != 0;
-            self.bank(place).is_some_and(held)
-        })
+        let held = |bank: &Bank| (bank.hardware | bank.hardware_listed) >> (id.get() % 32) & 1 != 0;
+        let bank = match id.get() / 32 {
+            // Each switch asks, twice.
+            0 => self.cpus.get(vcpu.index()).map(|cpu| &cpu.private),
+            word => self.spis.get(word as usize - 1),
+        };
+        bank.is_some_and(held)
     }
 
     /// The next physical interrupt that the hypervisor is to deactivate (ICC_DIR_EL1), as

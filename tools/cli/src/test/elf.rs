@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use hanok_system::Architecture;
 use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use object::{File, SectionFlags, SectionKind, SegmentFlags, elf};
 
@@ -37,19 +38,23 @@ fn check(root: &Path) -> Result<usize> {
     let words = no_floating_point(&elf)?;
     no_section_is_both(&elf)?;
     header(flat)?;
-    ensure!(
-        flat.len() <= LARGEST,
-        "the flat image has {} bytes, more than {LARGEST}",
-        flat.len()
-    );
+    let flat_32 = cargo::hypervisor_of(root, Architecture::Arm)?;
+    for flat in [flat, flat_32] {
+        ensure!(
+            flat.len() <= LARGEST,
+            "the flat image has {} bytes, more than {LARGEST}",
+            flat.len()
+        );
+    }
     eprintln!(
         "{}",
         ui::dim(&format!(
-            "     {words} instructions, flat image {} bytes",
-            flat.len()
+            "     {words} instructions, flat image {} bytes, of the 32-bit one {}",
+            flat.len(),
+            flat_32.len()
         ))
     );
-    Ok(4)
+    Ok(5)
 }
 
 /// No instruction outside the switch uses a floating-point register. Gives how many were

@@ -19,6 +19,12 @@
 //! is right, and what it moves contains the address within the page. Which of several words the
 //! CPU reports is its affair; all lie in the page that the guest reached.
 //!
+//! Of several pieces each is an exit of its own, as all together would keep interrupts waiting: the
+//! guest is resumed at the same instruction until the last one is done. An interrupt that it takes
+//! meanwhile does no harm: how far it is, is known by the instruction, the stack and the device
+//! ([`Activation`]); what another one has in between makes it begin anew, as the architecture lets
+//! an interrupted LDM or STM do (A3.5.7).
+//!
 //! The syndrome does not tell the instruction's length either (HSR.IL is not valid), so that the
 //! program counter is moved here.
 
@@ -47,6 +53,33 @@ struct Transfer<'a> {
 
 /// A transfer's values, in the order of its pieces.
 type Values = [u32; MAX_PIECES];
+
+/// Which execution of an instruction with several pieces it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Activation {
+    pc: u64,
+    pstate: u64,
+    stack: u32,
+    ipa: Ipa,
+    load: bool,
+}
+
+/// How far an instruction with several pieces is.
+#[derive(Clone, Copy, Debug)]
+pub struct Partial {
+    of: Option<Activation>,
+    done: usize,
+    values: Values,
+}
+
+impl Partial {
+    /// None is under way.
+    pub(crate) const NONE: Self = Self {
+        of: None,
+        done: 0,
+        values: [0; MAX_PIECES],
+    };
+}
 
 /// As the bus has `value`, where a register has it so, and the other way round.
 fn swapped(big_endian: bool, width: Width, value: u64) -> u64 {
@@ -133,23 +166,54 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         psr: Psr,
     ) -> Option<Action> {
         let transfer = self.place(abort, access, psr)?;
-        let mut pieces = transfer.pieces().peekable();
-        pieces.peek()?;
-        if !pieces.all(|(piece, at)| self.answers(&piece, at)) {
-            return None;
+        let activation = Activation {
+            pc: self.regs.pc,
+            pstate: self.regs.pstate,
+            stack: self.core_register(Register::SP, psr.mode()),
+            ipa: transfer.ipa,
+            load: access.load,
+        };
+        if self.vcpu.partial.of != Some(activation) {
+            let mut pieces = transfer.pieces().peekable();
+            pieces.peek()?;
+            if !pieces.all(|(piece, at)| self.answers(&piece, at)) {
+                return None;
+            }
+            self.vcpu.partial.of = Some(activation);
+            self.vcpu.partial.done = 0;
         }
-        let bytes = u64::from(access.encoding.bytes());
+        let done = self.vcpu.partial.done;
+        if let Some((piece, at)) = transfer.pieces().nth(done) {
+            if self.one_piece(&transfer, &piece, at).is_none() {
+                self.vcpu.partial.of = None;
+                return None;
+            }
+            self.vcpu.partial.done += 1;
+        }
+        if transfer.pieces().nth(done + 1).is_some() {
+            return Some(Action::Resume);
+        }
+        self.vcpu.partial.of = None;
+        self.regs.advance(access.encoding.bytes().into());
+        self.write_back(&transfer);
         if access.load {
-            let values = self.load_all(&transfer)?;
-            self.regs.advance(bytes);
-            self.write_back(&transfer);
+            let values = self.vcpu.partial.values;
             self.fill_all(&transfer, &values);
-        } else {
-            self.store_all(&transfer)?;
-            self.regs.advance(bytes);
-            self.write_back(&transfer);
         }
         Some(Action::Resume)
+    }
+
+    /// Loads or stores the piece whose turn it is.
+    fn one_piece(&mut self, transfer: &Transfer<'_>, piece: &Piece, at: Ipa) -> Option<()> {
+        if !transfer.access.load {
+            return self.store_piece(transfer, piece, at);
+        }
+        let width = piece.general.width;
+        let raw = self.load(at, width)? & width.mask();
+        let value = swapped(transfer.psr.big_endian(), width, raw) as u32;
+        let partial = &mut self.vcpu.partial;
+        *partial.values.get_mut(partial.done)? = value;
+        Some(())
     }
 
     /// Where it goes, as far as the instruction agrees with what the CPU reported.
@@ -201,16 +265,6 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    fn load_all(&mut self, transfer: &Transfer<'_>) -> Option<Values> {
-        let mut values = [0; MAX_PIECES];
-        for ((piece, at), value) in transfer.pieces().zip(&mut values) {
-            let width = piece.general.width;
-            let raw = self.load(at, width)? & width.mask();
-            *value = swapped(transfer.psr.big_endian(), width, raw) as u32;
-        }
-        Some(values)
-    }
-
     fn fill_all(&mut self, transfer: &Transfer<'_>, values: &Values) {
         for ((piece, _), value) in transfer.pieces().zip(values) {
             let value = piece.general.loaded((*value).into()) as u32;
@@ -225,19 +279,16 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    fn store_all(&mut self, transfer: &Transfer<'_>) -> Option<()> {
-        for (piece, at) in transfer.pieces() {
-            let value = match piece.slot {
-                Slot::Core(Register::PC) => transfer.access.pc_stored(self.regs.pc as u32),
-                Slot::Core(register) => self.core_register(register, transfer.mode()),
-                Slot::Extension(word) => self.extension(word)?,
-            };
-            let width = piece.general.width;
-            let value = piece.general.stored(value.into());
-            let value = swapped(transfer.psr.big_endian(), width, value);
-            self.store(at, width, value).then_some(())?;
-        }
-        Some(())
+    fn store_piece(&mut self, transfer: &Transfer<'_>, piece: &Piece, at: Ipa) -> Option<()> {
+        let value = match piece.slot {
+            Slot::Core(Register::PC) => transfer.access.pc_stored(self.regs.pc as u32),
+            Slot::Core(register) => self.core_register(register, transfer.mode()),
+            Slot::Extension(word) => self.extension(word)?,
+        };
+        let width = piece.general.width;
+        let value = piece.general.stored(value.into());
+        let value = swapped(transfer.psr.big_endian(), width, value);
+        self.store(at, width, value).then_some(())
     }
 
     /// A word of the extension registers, of which Q registers are the machine's vectors.

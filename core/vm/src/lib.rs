@@ -53,6 +53,8 @@ pub use exit::{
 };
 pub use handle::Guest;
 pub use id_registers::id_register;
+#[cfg(any(test, feature = "aarch32"))]
+pub use instruction_aarch32::Partial;
 pub use life::{Ending, Life, Wish};
 pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};

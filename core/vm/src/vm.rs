@@ -52,6 +52,9 @@ pub struct Vcpu {
     pub timer: PhysicalTimer,
     /// Its debug registers that are no breakpoints.
     pub debug: DebugControl,
+    /// How far an instruction with several registers at a device is.
+    #[cfg(any(test, feature = "aarch32"))]
+    pub partial: crate::Partial,
     /// How often it was looked at in vain while it waited.
     pub looks: Looks,
     /// Its list registers are to be brought up to date in an exit of their own, as that is long.
@@ -68,6 +71,8 @@ impl Vcpu {
             id,
             timer,
             debug: DebugControl::RESET,
+            #[cfg(any(test, feature = "aarch32"))]
+            partial: crate::Partial::NONE,
             looks: Looks::default(),
             entry_due: false,
             rearm: false,

@@ -6,6 +6,7 @@ mod hypercalls;
 mod instructions;
 mod instructions_aarch32;
 mod life;
+mod pieces;
 mod properties;
 mod registers;
 mod requests;

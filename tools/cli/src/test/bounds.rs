@@ -56,7 +56,7 @@ const GICV2: Board = Board {
 const ARM: Board = Board {
     name: "qemu-virt-arm",
     architecture: Architecture::Arm,
-    limits: [8_700, 9_400, 23_600],
+    limits: [LIMIT, LIMIT, LIMIT],
 };
 
 /// Instructions of the hypervisor's at a time, at most: the rule of the house. Where a board's limit

@@ -1,0 +1,28 @@
+//! Instructions of AArch32 code that move several registers: one in each exit.
+
+use super::by_word;
+use super::instructions_aarch32::{PC, UART, a32, finished, sent};
+use crate::Action;
+
+#[test]
+fn each_register_is_an_exit_of_its_own() {
+    let mut vm = a32();
+    (vm.regs[0].x[1], vm.regs[0].x[19]) = (UART, 0x4020_0000);
+    (2..6).for_each(|n| vm.regs[0].x[n] = 0x61 + n as u64);
+    // STM R1, {R2-R5}: the data register, then three that send nothing.
+    let store = by_word(UART, true, 0xe881_003c);
+    assert_eq!(vm.handle(0, store), Action::Resume);
+    assert_eq!((vm.regs[0].pc, sent(&vm)), (PC, b"c".to_vec()));
+    // Its interrupt handler says something by another instruction: the first begins anew.
+    let (pc, stack) = (PC + 0x100, vm.regs[0].x[19]);
+    (vm.regs[0].pc, vm.regs[0].x[19]) = (pc, stack - 64);
+    assert_eq!(finished(&mut vm, store), Action::Resume);
+    assert_eq!(sent(&vm), b"cc");
+    (vm.regs[0].pc, vm.regs[0].x[19]) = (PC, stack);
+    for _ in 0..3 {
+        assert_eq!(vm.handle(0, store), Action::Resume);
+        assert_eq!((vm.regs[0].pc, sent(&vm)), (PC, b"ccc".to_vec()));
+    }
+    assert_eq!(vm.handle(0, store), Action::Resume);
+    assert_eq!((vm.regs[0].pc, sent(&vm)), (PC + 4, b"ccc".to_vec()));
+}

@@ -56,7 +56,7 @@ const GICV2: Board = Board {
 const ARM: Board = Board {
     name: "qemu-virt-arm",
     architecture: Architecture::Arm,
-    limits: [LIMIT, LIMIT, LIMIT],
+    limits: [7_300, 9_400, 13_600],
 };
 
 /// Instructions of the hypervisor's at a time, at most: the rule of the house. Where a board's limit

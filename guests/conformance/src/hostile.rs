@@ -158,12 +158,7 @@ fn crash(_: usize) {
 fn garble(index: usize) {
     // None is memory that the VM has: there the walk fails within the guest, and an exception at
     // each vector for ever executes no instruction, so that QEMU's clock stands still under icount.
-    const ROOTS: [u64; 4] = [
-        platform::UART.get(),
-        gic::DIST,
-        0x0b00_0000,
-        0xff_ffff_f000,
-    ];
+    const ROOTS: [u64; 4] = [platform::UART.get(), gic::DIST, 0x0b00_0000, 0xff_ffff_f000];
     if index == 0 {
         timer::sleep_until(2000, || false);
         psci::system_reset();

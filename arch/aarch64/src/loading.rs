@@ -10,8 +10,8 @@ use hanok_config::{Blob, Sum};
 use hanok_hal::GuestMemory;
 use hanok_types::{Ipa, Span};
 
-/// Bytes done at a time: some thousand instructions.
-const PIECE: u64 = 16 * 1024;
+/// Bytes done at a time: some ten thousand instructions.
+const PIECE: u64 = 64 * 1024;
 /// What erased flash reads as.
 const ERASED: u8 = 0xff;
 

@@ -94,11 +94,17 @@ fn package(stanza: &[(String, String)]) -> Option<Package> {
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.clone())
     };
+    // The second is what has to be there even before the package is unpacked (Debian's policy, 7.2): for
+    // who wants its libraries, the same.
+    let depends: Vec<_> = ["Depends", "Pre-Depends"]
+        .iter()
+        .filter_map(|name| field(name))
+        .collect();
     Some(Package {
         name: field("Package")?,
         version: field("Version")?,
         architecture: field("Architecture")?,
-        depends: field("Depends").unwrap_or_default(),
+        depends: depends.join(","),
         sha256: field("SHA256")?,
         size: field("Size")?.parse().ok()?,
     })

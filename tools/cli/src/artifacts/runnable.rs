@@ -35,7 +35,7 @@ const C_LIBRARY: &str = "libc.so.6";
 const UNWINDER: &str = "libgcc_s.so.1";
 
 /// Counts what changes a folder without changing its packages.
-const GENERATION: u32 = 2;
+const GENERATION: u32 = 3;
 
 /// Where the cache remembers `package` with its libraries.
 pub fn reference(package: &str) -> String {
@@ -151,14 +151,16 @@ impl Search {
     fn add(&mut self, package: &Package, tree: &Path) -> Result<()> {
         for path in files_below(tree)? {
             let inside = path.strip_prefix(tree)?.to_owned();
-            if is_searched(&inside)
+            if (is_searched(&inside) || is_private(&inside))
                 && let Some(name) = inside.file_name().and_then(|name| name.to_str())
             {
                 let place = (tree.to_owned(), inside.clone());
-                self.libraries
-                    .entry(name.to_owned())
-                    .or_default()
-                    .push(place);
+                let places = self.libraries.entry(name.to_owned()).or_default();
+                // Whoever names a library means the one that everybody finds, if there is one.
+                match is_private(&inside) {
+                    true => places.push(place),
+                    false => places.insert(0, place),
+                }
             }
         }
         for name in package.dependencies() {
@@ -266,6 +268,18 @@ fn is_searched(inside: &Path) -> bool {
     lib && triplet.is_none_or(|part| part.contains("-linux-gnu")) && parts.next().is_none()
 }
 
+/// Whether this file is in a folder of its package's own beside those libraries: the package's programs
+/// name it (`DT_RUNPATH`), as systemd's do.
+fn is_private(inside: &Path) -> bool {
+    let Some(folder) = inside.parent() else {
+        return false;
+    };
+    let named = folder
+        .file_name()
+        .is_some_and(|name| !name.to_string_lossy().contains("-linux-gnu"));
+    named && is_searched(folder)
+}
+
 /// Every file and link below `dir`, sorted.
 pub fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut open) = (Vec::new(), vec![dir.to_owned()]);
@@ -361,6 +375,18 @@ mod tests {
         ] {
             assert!(!is_searched(Path::new(path)), "{path}");
         }
+    }
+
+    #[test]
+    fn a_package_s_own_folder_of_libraries_is_known() {
+        let private = |path| is_private(Path::new(path));
+        assert!(private(
+            "lib/aarch64-linux-gnu/systemd/libsystemd-shared-252.so"
+        ));
+        assert!(private("usr/lib/systemd/libsystemd-core-252.so"));
+        assert!(!private("usr/lib/aarch64-linux-gnu/libz.so.1"));
+        assert!(!private("lib/ld-linux-aarch64.so.1"));
+        assert!(!private("usr/share/systemd/x.so"));
     }
 
     #[test]

@@ -4,6 +4,9 @@ use crate::read;
 use core::arch::asm;
 use core::ptr;
 
+/// Bytes that are summed and copied before interrupts are looked for: less than four thousand instructions.
+pub const COPIED: u64 = 8 * 1024;
+
 /// Sets `len` bytes at `to` to zero.
 ///
 /// # Safety

@@ -1,17 +1,26 @@
 //! Making a VM's memory for a life: its images at their places, zero elsewhere.
 //!
 //! That is millions of instructions, so it is done in pieces, between which other vCPUs of
-//! the same pCPU have their turn; it is the first vCPU's work, in the first vCPU's time.
+//! the same pCPU have their turn; it is the first vCPU's work, in the first vCPU's time. Interrupts
+//! are masked meanwhile, and a piece is long, so that it is left as soon as one is pending: that
+//! is looked at after each part. Pieces as short as a part, each with a turn of the scheduler,
+//! made a boot longer by an eighth.
 
-use crate::bulk::forget_instructions;
+use crate::board::Board;
+use crate::bulk::{COPIED, forget_instructions};
 use crate::ram::GuestRam;
+use crate::schedule;
 use crate::unit::VmUnit;
 use hanok_config::{Blob, Sum};
 use hanok_hal::GuestMemory;
-use hanok_types::{Ipa, Span};
+use hanok_types::{Ipa, Span, VcpuId};
 
-/// Bytes done at a time: some ten thousand instructions.
-const PIECE: u64 = 64 * 1024;
+/// Bytes that are zeroed or cleaned, a line of the cache at a time, before interrupts are looked for.
+const LINES: u64 = 32 * 1024;
+/// What that is for bytes that begin at no multiple of 8.
+const UNALIGNED: u64 = COPIED / 4;
+/// Parts before the scheduler is asked again.
+const PARTS: usize = 16;
 /// What erased flash reads as.
 const ERASED: u8 = 0xff;
 
@@ -32,36 +41,52 @@ pub struct Loading {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
+    /// The life has no random numbers yet.
+    Random,
     /// RAM before `at` that no blob covers is zero.
     Zero { at: u64 },
     /// Flash before `at` is erased.
     Erase { at: u64 },
     /// The blobs before `blob`, and `done` bytes of it, are in place.
     Place { blob: usize, done: u64, sum: Sum },
+    /// `blob` is in place, and so are those of its seeds that come before `seed`.
+    Seed { blob: usize, seed: usize },
     /// The blobs before `blob`, and `done` bytes of it, are clean to the point of coherency.
     Clean { blob: usize, done: u64 },
     /// Flash before `at` is, too.
     CleanFlash { at: u64 },
+    /// So many vCPUs are as new.
+    Vcpus { reset: u8 },
 }
 
 impl Loading {
     /// Nothing is done yet.
-    pub fn new(unit: &VmUnit, life: u32) -> Self {
-        let at = unit.ram.ipa().start().get();
-        Self {
-            life,
-            stage: Stage::Zero { at },
-        }
+    pub fn new(life: u32) -> Self {
+        let stage = Stage::Random;
+        Self { life, stage }
     }
 
-    /// Does a piece. Returns whether all is done. `payload` is what blobs are offsets into.
-    pub fn step(
-        &mut self,
-        unit: &VmUnit,
-        payload: &[u8],
-        seed: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, Damaged> {
+    /// Does a piece, or what of it comes before an interrupt is pending. Returns whether all is done.
+    pub fn go_on(&mut self, unit: &VmUnit, board: &Board) -> Result<bool, Damaged> {
+        for _ in 0..PARTS {
+            if self.step(unit, board)? {
+                return Ok(true);
+            }
+            if schedule::interrupt_is_pending() {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does a part. Returns whether all is done.
+    fn step(&mut self, unit: &VmUnit, board: &Board) -> Result<bool, Damaged> {
         match &mut self.stage {
+            Stage::Random => {
+                board.new_random(unit, self.life);
+                let at = unit.ram.ipa().start().get();
+                self.stage = Stage::Zero { at };
+            }
             Stage::Zero { at } => match next_gap(unit, *at) {
                 Some(gap) => {
                     unit.ram.zero(gap.start(), gap.len());
@@ -69,11 +94,11 @@ impl Loading {
                 }
                 None => self.stage = Stage::Erase { at: 0 },
             },
-            Stage::Erase { at } => match next_piece(unit.flash.as_ref(), *at) {
-                Some(piece) => {
+            Stage::Erase { at } => match next_part(unit.flash.as_ref(), *at, COPIED) {
+                Some(part) => {
                     let flash = unit.flash.iter();
-                    flash.for_each(|flash| flash.fill(piece.start(), piece.len(), ERASED));
-                    *at = piece.end().get();
+                    flash.for_each(|flash| flash.fill(part.start(), part.len(), ERASED));
+                    *at = part.end().get();
                 }
                 None => self.stage = begin_blob(0),
             },
@@ -84,8 +109,17 @@ impl Loading {
                     self.stage = Stage::Clean { blob: 0, done: 0 };
                     return Ok(false);
                 };
-                if copy(unit, wanted, payload, done, sum).ok_or(damaged)? {
-                    finish(unit, wanted, *sum, seed).ok_or(damaged)?;
+                if copy(unit, wanted, board.payload, done, sum).ok_or(damaged)? {
+                    finish(unit, wanted, *sum).ok_or(damaged)?;
+                    let (blob, seed) = (index, 0);
+                    self.stage = Stage::Seed { blob, seed };
+                }
+            }
+            Stage::Seed { blob, seed } => {
+                let index = *blob;
+                if fill_seed(unit, index, *seed, board).ok_or(Damaged { blob: index })? {
+                    *seed += 1;
+                } else {
                     self.stage = begin_blob(index + 1);
                 }
             }
@@ -94,17 +128,24 @@ impl Loading {
                 Some(_) => (*blob, *done) = (*blob + 1, 0),
                 None => self.stage = Stage::CleanFlash { at: 0 },
             },
-            Stage::CleanFlash { at } => match next_piece(unit.flash.as_ref(), *at) {
-                Some(piece) => {
+            Stage::CleanFlash { at } => match next_part(unit.flash.as_ref(), *at, LINES) {
+                Some(part) => {
                     let flash = unit.flash.iter();
-                    flash.for_each(|flash| flash.clean_to_coherency(piece.start(), piece.len()));
-                    *at = piece.end().get();
+                    flash.for_each(|flash| flash.clean_to_coherency(part.start(), part.len()));
+                    *at = part.end().get();
                 }
                 None => {
                     forget_instructions();
-                    return Ok(true);
+                    self.stage = Stage::Vcpus { reset: 0 };
                 }
             },
+            Stage::Vcpus { reset } => {
+                if usize::from(*reset) >= unit.vm.vcpus() {
+                    return Ok(true);
+                }
+                unit.vm.reset_vcpu(VcpuId::new(*reset));
+                *reset += 1;
+            }
         }
         Ok(false)
     }
@@ -115,14 +156,14 @@ fn begin_blob(blob: usize) -> Stage {
     Stage::Place { blob, done: 0, sum }
 }
 
-/// The next piece of a region from `at` on; `None` at its end, and of none.
-fn next_piece(region: Option<&GuestRam>, at: u64) -> Option<Span<Ipa>> {
+/// The next part of a region, of `most` bytes, from `at` on; `None` at its end, and of none.
+fn next_part(region: Option<&GuestRam>, at: u64, most: u64) -> Option<Span<Ipa>> {
     let whole = region?.ipa();
     let left = whole.end().get().checked_sub(at)?;
-    Span::new(Ipa::new(at), PIECE.min(left)).filter(|piece| !piece.is_empty())
+    Span::new(Ipa::new(at), most.min(left)).filter(|part| !part.is_empty())
 }
 
-/// The next piece of RAM from `at` on that no blob covers; `None` at the end.
+/// The next part of RAM from `at` on that no blob covers; `None` at the end.
 fn next_gap(unit: &VmUnit, at: u64) -> Option<Span<Ipa>> {
     let ram = unit.ram.ipa();
     let mut at = at;
@@ -142,7 +183,7 @@ fn next_gap(unit: &VmUnit, at: u64) -> Option<Span<Ipa>> {
             Some(blob) => blob.start().get(),
             None => ram.end().get(),
         };
-        return Span::new(Ipa::new(at), PIECE.min(end - at));
+        return Span::new(Ipa::new(at), LINES.min(end - at));
     }
 }
 
@@ -154,41 +195,44 @@ fn region<'a>(unit: &'a VmUnit, blob: &Blob) -> Option<&'a GuestRam> {
         .find(|region| region.ipa().covers(&span))
 }
 
-/// Cleans a piece of a blob that is in place, from `done` on; its length.
+/// Cleans a part of a blob that is in place, from `done` on; its length.
 fn clean(unit: &VmUnit, blob: &Blob, done: u64) -> u64 {
-    let len = PIECE.min(blob.len - done);
+    let len = LINES.min(blob.len - done);
     if let Some(region) = region(unit, blob) {
         region.clean_to_coherency(Ipa::new(blob.load.get() + done), len);
     }
     len
 }
 
-/// Copies and sums a piece; whether the blob is whole.
+/// Copies and sums a part; whether the blob is whole.
 fn copy(unit: &VmUnit, blob: &Blob, payload: &[u8], done: &mut u64, sum: &mut Sum) -> Option<bool> {
     let from = usize::try_from(blob.offset.checked_add(*done)?).ok()?;
-    let len = PIECE.min(blob.len.checked_sub(*done)?);
+    let most = match blob.offset | blob.load.get() {
+        at if at.is_multiple_of(8) => COPIED,
+        _ => UNALIGNED,
+    };
+    let len = most.min(blob.len.checked_sub(*done)?);
     let bytes = payload.get(from..from.checked_add(len as usize)?)?;
     let (region, at) = (region(unit, blob)?, blob.load.get().checked_add(*done)?);
     // SAFETY: nobody is in the VM whose memory is made, and the payload is elsewhere. A bus master
     // of a trusted VM, which nothing stops between two lives, may still write here: of these bytes
     // none is read, so that it spoils the VM's own image at most.
     let to = unsafe { region.bytes_mut(Ipa::new(at), len)? };
-    sum.update_copying(bytes, to);
+    sum_and_copy(sum, bytes, to);
     *done += len;
     Some(*done == blob.len)
 }
 
-/// Looks at the sum of a blob that is in place, and fills its seeds.
-fn finish(unit: &VmUnit, blob: &Blob, sum: Sum, seed: &mut dyn FnMut(&mut [u8])) -> Option<()> {
+/// By itself: inlined, the loop would share its registers with what is around it.
+#[inline(never)]
+fn sum_and_copy(sum: &mut Sum, from: &[u8], to: &mut [u8]) {
+    sum.update_copying(from, to);
+}
+
+/// Looks at the sum of a blob that is in place, and says in it where the VM's RAM is.
+fn finish(unit: &VmUnit, blob: &Blob, sum: Sum) -> Option<()> {
     if sum.finish() != blob.sum {
         return None;
-    }
-    for (offset, len) in &blob.seeds {
-        let mut random = [0; 64];
-        let random = random.get_mut(..*len as usize)?;
-        seed(random);
-        let at = Ipa::new(blob.load.get().checked_add(u64::from(*offset))?);
-        unit.ram.write(at, random).ok()?;
     }
     if let Some(offset) = blob.host_address {
         let at = Ipa::new(blob.load.get().checked_add(u64::from(offset))?);
@@ -196,4 +240,18 @@ fn finish(unit: &VmUnit, blob: &Blob, sum: Sum, seed: &mut dyn FnMut(&mut [u8]))
         unit.ram.write(at, &address).ok()?;
     }
     Some(())
+}
+
+/// Fills the seed of this number of a blob that is in place; `Some(false)` where there is none.
+fn fill_seed(unit: &VmUnit, blob: usize, seed: usize, board: &Board) -> Option<bool> {
+    let blob = unit.vm.config().blobs.get(blob)?;
+    let Some((offset, len)) = blob.seeds.get(seed) else {
+        return Some(false);
+    };
+    let mut random = [0; 64];
+    let random = random.get_mut(..*len as usize)?;
+    board.fill_seed(unit, random);
+    let at = Ipa::new(blob.load.get().checked_add(u64::from(*offset))?);
+    unit.ram.write(at, random).ok()?;
+    Some(true)
 }

@@ -13,7 +13,7 @@ use crate::cpu::{self, Cpu};
 use crate::loading::{Damaged, Loading};
 use crate::unit::VmUnit;
 use crate::vcpu::Vcpu;
-use crate::{devices, errors, fp, mmu, service, show, switch, sysreg, write};
+use crate::{devices, errors, fp, mmu, read, service, show, switch, sysreg, write};
 use core::sync::atomic::Ordering;
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Policy;
@@ -54,9 +54,7 @@ pub fn next() -> *mut Vcpu {
             switch::to(chosen, cpu, board);
             return vcpu;
         }
-        load_some(chosen, cpu, board);
-        service::program_timer(cpu);
-        serve_pending(cpu, board);
+        load(vcpu, cpu, board);
         uncounted(cpu);
     }
 }
@@ -285,40 +283,53 @@ fn stopped(unit: &'static VmUnit, board: &'static Board) {
     }
 }
 
-/// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last.
+/// Does a piece of the making of the memory of `vcpu`'s VM, which is this pCPU's own. Interrupts are
+/// looked for before it, as to come here took its time, and after.
 #[inline(never)]
-fn load_some(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) {
+fn load(vcpu: *mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+    // The end of this turn is an interrupt, too.
+    service::program_timer(cpu);
+    serve_pending(cpu, board);
+    // SAFETY: this pCPU's own vCPU, which nobody else touches; the reference ends here.
+    let begun = load_some(unsafe { &mut *vcpu }, cpu, board);
+    serve_pending(cpu, board);
+    if let Some(unit) = begun {
+        board.say(format_args!("vm {}: started", unit.vm.config().name));
+        serve_pending(cpu, board);
+    }
+}
+
+/// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last. The VM
+/// whose first life began by it, which is to be told.
+#[must_use]
+fn load_some(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board) -> Option<&'static VmUnit> {
     let unit = vcpu.unit;
     let life = unit.vm.life().number();
     let loading = match &mut vcpu.loading {
         Some(loading) if loading.life == life => loading,
         other => {
             new_vmid(unit, board);
-            board.new_random(unit, life);
-            other.insert(Loading::new(unit, life))
+            other.insert(Loading::new(life))
         }
     };
     board.note_moment();
-    let mut seed = |bytes: &mut [u8]| board.fill_seed(unit, bytes);
-    match loading.step(unit, board.payload, &mut seed) {
-        Ok(false) => {}
+    match loading.go_on(unit, board) {
+        Ok(false) => return None,
         Ok(true) => {
             vcpu.loading = None;
             devices::connect(unit, cpu, board);
-            match unit.vm.begin() {
-                true if life == 1 => {
-                    board.say(format_args!("vm {}: started", unit.vm.config().name));
-                }
-                true => {}
-                // Given up meanwhile.
-                false => devices::disconnect(unit, cpu),
+            if unit.vm.begin() {
+                return (life == 1).then_some(unit);
             }
+            // Given up meanwhile.
+            devices::disconnect(unit, cpu);
         }
         Err(damaged) => {
             vcpu.loading = None;
             damaged_image(unit, damaged, board);
         }
     }
+    None
 }
 
 /// A VM whose images are damaged in memory does not begin.
@@ -387,6 +398,15 @@ fn idle(cpu: &mut Cpu, board: &'static Board) {
     sysreg::wait_for_interrupt();
     serve_pending(cpu, board);
     uncounted(cpu);
+}
+
+/// Whether an interrupt is pending for this pCPU, which has them masked: work that could go on stops
+/// then, and the next thing that the scheduler does is [`serve_pending`]. ISR_EL1.I (DDI 0487,
+/// D24.2.90; ISR in Hyp mode, DDI 0406C, B4.1.90) is the physical interrupt's here, whatever is
+/// routed. `hanok_profile` knows both functions by their names.
+#[inline(never)]
+pub fn interrupt_is_pending() -> bool {
+    read!("isr_el1") & 1 << 7 != 0
 }
 
 /// Serves what interrupts are pending.

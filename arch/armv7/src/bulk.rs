@@ -5,6 +5,9 @@ use crate::{maintain, read};
 use core::arch::asm;
 use core::ptr;
 
+/// Bytes that are summed and copied before interrupts are looked for: less than four thousand instructions.
+pub const COPIED: u64 = 2 * 1024;
+
 /// Bytes that [`zero_blocks`] clears in one turn: eight times eight registers.
 const BLOCK: usize = 256;
 /// Lines that are cleaned in one turn.

@@ -53,6 +53,7 @@ macro_rules! encoding {
     ("amair1_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 10 3 1 $($more)*) };
     ("vbar_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 12 0 0 $($more)*) };
     ("vbar_el2", $do:ident $($more:tt)*) => { $crate::$do!(one 4 12 0 0 $($more)*) };
+    ("isr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 12 1 0 $($more)*) };
     ("fcseidr", $do:ident $($more:tt)*) => { $crate::$do!(one 0 13 0 0 $($more)*) };
     ("contextidr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 13 0 1 $($more)*) };
     ("tpidr_el0", $do:ident $($more:tt)*) => { $crate::$do!(one 0 13 0 2 $($more)*) };

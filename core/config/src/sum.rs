@@ -73,8 +73,10 @@ impl Sum {
         {
             self.state = copying(self.state, from, to);
             self.len = self.len.wrapping_add(whole as u64);
-            to_tail.copy_from_slice(tail);
-            self.update(tail);
+            if !tail.is_empty() {
+                to_tail.copy_from_slice(tail);
+                self.update(tail);
+            }
         } else {
             to.copy_from_slice(data);
             self.update(data);
@@ -120,10 +122,18 @@ fn aligned(state: u64, words: &[u64]) -> u64 {
     rest.iter().fold(state, one)
 }
 
-/// As [`aligned`], and copies. Eight words at a time, each by its name, so that the compiler
-/// loads and stores them in pairs.
+/// As [`aligned`], and copies, in blocks that a CPU has the registers for.
 #[inline(always)]
-fn copying(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
+fn copying(state: u64, from: &[u64], to: &mut [u64]) -> u64 {
+    if usize::BITS < u64::BITS {
+        return copying_pairs(state, from, to);
+    }
+    copying_eights(state, from, to)
+}
+
+/// Eight words at a time, each by its name, so that the compiler loads and stores them in pairs.
+#[inline(always)]
+fn copying_eights(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
     let (blocks, rest) = from.as_chunks::<8>();
     let (to_blocks, to_rest) = to.as_chunks_mut::<8>();
     for (block, to) in blocks.iter().zip(to_blocks) {
@@ -135,6 +145,20 @@ fn copying(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
             step(step(state, u64::from_le(c)), u64::from_le(d))
         };
         state = four(four(state, [a, b, c, d]), [e, f, g, h]);
+    }
+    copying_pairs(state, rest, to_rest)
+}
+
+/// Two words at a time: on a CPU of 32 bits that is four registers, beside the state's and the
+/// factor's.
+#[inline(always)]
+fn copying_pairs(mut state: u64, from: &[u64], to: &mut [u64]) -> u64 {
+    let (blocks, rest) = from.as_chunks::<2>();
+    let (to_blocks, to_rest) = to.as_chunks_mut::<2>();
+    for (block, to) in blocks.iter().zip(to_blocks) {
+        let [a, b] = *block;
+        *to = [a, b];
+        state = step(step(state, u64::from_le(a)), u64::from_le(b));
     }
     for (word, to) in rest.iter().zip(to_rest) {
         *to = *word;

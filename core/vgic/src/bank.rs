@@ -114,15 +114,40 @@ impl Bank {
         }
     }
 
-    /// Back to the reset state, `fresh`. Lines keep their level, as their devices do not change by
-    /// it; every physical interrupt held is released.
-    pub fn reset(&mut self, fresh: Self) {
-        *self = Self {
-            line: self.line,
-            released: self.released | self.hardware | self.hardware_listed,
-            physical: self.physical,
-            ..fresh
-        };
+    /// Back to the state of a bank with these `edge` and `sourced`. Lines keep their level, as their
+    /// devices do not change by it; every physical interrupt held is released. Field by field: a
+    /// whole bank is a hundred instructions to copy, and there are sixteen.
+    pub fn reset(&mut self, fresh: &Self) {
+        let Self {
+            enabled,
+            group1,
+            edge,
+            latch,
+            line: _,
+            active,
+            forced,
+            listed,
+            shown,
+            soft,
+            hardware,
+            hardware_listed,
+            unpend,
+            deactivate,
+            activate,
+            released,
+            priorities,
+            physical: _,
+            sourced: _,
+        } = self;
+        *released |= *hardware | *hardware_listed;
+        (*enabled, *group1, *edge) = (fresh.enabled, fresh.group1, fresh.edge);
+        for cleared in [latch, active, forced, listed, shown, soft, hardware] {
+            *cleared = 0;
+        }
+        for cleared in [hardware_listed, unpend, deactivate, activate] {
+            *cleared = 0;
+        }
+        *priorities = Priorities([0; 8]);
     }
 
     /// Pending by latch or line, whether or not a list register shows it too.

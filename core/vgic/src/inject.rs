@@ -276,6 +276,14 @@ impl Vgic {
         self.take_released(VcpuId::new(u8::MAX))
     }
 
+    /// Nothing is to be deactivated any more: that was done otherwise.
+    pub fn forget_released(&mut self) {
+        let private = self.cpus.iter_mut().map(|cpu| &mut cpu.private);
+        let banks = private.chain(&mut self.spis);
+        banks.for_each(|bank| bank.released = 0);
+        self.any_released = false;
+    }
+
     /// Whether [`Self::take_released`] may have any.
     #[inline]
     pub fn has_released(&self) -> bool {

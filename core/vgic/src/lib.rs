@@ -127,6 +127,8 @@ mod redist;
 #[cfg(test)]
 mod register_tests;
 mod reports;
+#[cfg(test)]
+mod reset_tests;
 mod senders;
 mod sgi;
 mod short;

@@ -129,6 +129,33 @@ impl Cpu {
         }
     }
 
+    /// Back to [`Self::new`], with `private` as its bank.
+    fn reset(&mut self, private: &Bank) {
+        let Self {
+            private: own,
+            senders,
+            routed,
+            homed,
+            lr,
+            used,
+            attention,
+            words,
+            refold,
+            overflow,
+            reports,
+            discard,
+            asleep,
+            hardware_slot,
+        } = self;
+        own.reset(private);
+        *senders = Senders::new();
+        (*routed, *homed) = ([0; SPI_BANKS], [0; SPI_BANKS]);
+        *lr = [Lr::new(); MAX_LRS];
+        (*used, *words, *hardware_slot) = (0, 0, 0);
+        (*refold, *overflow, *reports) = (false, false, false);
+        (*attention, *discard, *asleep) = (true, true, true);
+    }
+
     /// Whether something may wait in more than two words.
     pub fn has_much(&self) -> bool {
         let but_one = self.words & self.words.wrapping_sub(1);
@@ -206,18 +233,25 @@ impl Vgic {
     /// devices' to reset. The vCPUs must be stopped; each clears its list registers by its
     /// next `enter` or `leave`. Physical interrupts that were held are released.
     pub fn reset(&mut self) {
-        for cpu in &mut self.cpus {
-            let fresh = Bank::private(self.version);
-            let mut private = core::mem::replace(&mut cpu.private, Bank::spis());
-            private.reset(fresh);
-            *cpu = Cpu {
-                private,
-                ..Cpu::new()
-            };
+        for vcpu in VcpuSet::first(self.vcpus).iter() {
+            self.reset_private(vcpu);
         }
-        for bank in &mut self.spis {
-            bank.reset(Bank::spis());
+        self.reset_shared();
+    }
+
+    /// The part of [`Self::reset`] that is `vcpu`'s own. Those of all vCPUs come before
+    /// [`Self::reset_shared`].
+    pub fn reset_private(&mut self, vcpu: VcpuId) {
+        let fresh = Bank::private(self.version);
+        if let Some(cpu) = self.cpu_mut(vcpu.index()) {
+            cpu.reset(&fresh);
         }
+    }
+
+    /// The part of [`Self::reset`] that all vCPUs share.
+    pub fn reset_shared(&mut self) {
+        let fresh = Bank::spis();
+        self.spis.iter_mut().for_each(|bank| bank.reset(&fresh));
         self.groups = Groups::new(false, false);
         let route = Route::initial(self.version, self.vcpus);
         self.routes = [route; SPIS as usize];

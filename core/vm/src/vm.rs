@@ -261,10 +261,6 @@ impl Vm {
     /// up meanwhile.
     pub fn begin(&self) -> bool {
         self.reset_devices();
-        for vcpu in VcpuSet::first(self.vcpus()).iter() {
-            self.power(vcpu).turn_off();
-            self.requests(vcpu).forget();
-        }
         let entry = Entry {
             pc: self.config.entry.get(),
             argument: self.config.argument,
@@ -275,23 +271,29 @@ impl Vm {
         self.life.run()
     }
 
+    /// Makes what is `vcpu`'s own new for the VM's next life. By itself, as all of them together take
+    /// too long to be one piece of work.
+    pub fn reset_vcpu(&self, vcpu: VcpuId) {
+        self.power(vcpu).turn_off();
+        self.requests(vcpu).forget();
+        let mut gic = self.gic.lock();
+        gic.reset_private(vcpu);
+        // The line kept its level of the former life. Nobody is there to be kicked.
+        gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
+    }
+
     fn reset_devices(&self) {
         let mut devices = self.devices.lock();
         devices.uart.reset();
         devices.rtc.reset();
         self.alarm.store(u64::MAX, Ordering::Relaxed);
         let mut gic = self.gic.lock();
-        gic.reset();
+        gic.reset_shared();
         // What the former life held was deactivated as its vCPUs left.
-        for vcpu in VcpuSet::first(self.vcpus()).iter() {
-            while gic.take_released(vcpu).is_some() {}
-        }
-        // The lines kept the levels of the former life. Nobody is there to be kicked.
+        gic.forget_released();
+        // As with each vCPU's own line.
         gic.set_level(None, platform::UART_IRQ, devices.uart.interrupt());
         gic.set_level(None, platform::RTC_IRQ, devices.rtc.interrupt());
-        for vcpu in VcpuSet::first(self.vcpus()).iter() {
-            gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
-        }
     }
 
     /// It is over; for who carried the ending out.

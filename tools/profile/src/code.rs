@@ -71,8 +71,9 @@ pub const A32: Instructions = Instructions {
 
 /// The symbol of the exception vectors.
 const VECTORS: &str = "hanok_vectors";
-/// In the symbol of the function that takes interrupts while they are masked.
-const LOOK: &str = "serve_pending";
+/// In the symbols of the functions that look for interrupts while they are masked: to take them, and
+/// to stop what could go on.
+const LOOKS: [&str; 2] = ["serve_pending", "interrupt_is_pending"];
 /// So many instructions, the same in one place alone, are no accident.
 const CERTAIN: usize = 6;
 const WORD: u64 = 4;
@@ -95,7 +96,7 @@ pub struct Code {
     words: Vec<u32>,
     vectors: u64,
     /// Where interrupts are taken while they are masked.
-    look: Option<u64>,
+    looks: Vec<u64>,
     set: &'static Instructions,
 }
 
@@ -116,11 +117,12 @@ impl Code {
             Architecture::Arm => &A32,
             other => bail!("the ELF file is for {other:?}"),
         };
-        let named =
-            |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| name.contains(LOOK));
-        let look = file.symbols().find(named).map(|symbol| symbol.address());
+        let is_look = |name: &str| LOOKS.iter().any(|look| name.contains(look));
+        let named = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(is_look);
+        let looks = file.symbols().filter(named);
+        let looks = looks.map(|symbol| symbol.address()).collect();
         let code = Self::new(set, text.address(), words, vectors.address())?;
-        Ok(Self { look, ..code })
+        Ok(Self { looks, ..code })
     }
 
     /// Code of `set` at `base`, with the exception vectors at `vectors`.
@@ -134,7 +136,7 @@ impl Code {
             base,
             words,
             vectors,
-            look: None,
+            looks: Vec::new(),
             set,
         };
         if !base.is_multiple_of(PAGE) || code.word(vectors).is_none() {
@@ -186,7 +188,7 @@ impl Code {
     /// Whether `word` is the first instruction of the function that takes interrupts while they are
     /// masked.
     pub fn looks(&self, word: Word) -> bool {
-        self.look == Some(self.address(word))
+        self.looks.contains(&self.address(word))
     }
 
     /// Where the code starts, if `block`, executed at `place`, is certain to be a part of it.

@@ -7,7 +7,8 @@
 //! the rows' names alone, in the same order.
 //!
 //! Boot arguments: `conformance.run=bounds`, with `bounds.part=` one of `registers` (the
-//! default), `together` (all CPUs at work at once) and `fuzz` (that of [`crate::fuzz`], as one row).
+//! default), `together` (all CPUs at work at once), `fuzz` (that of [`crate::fuzz`], as one row) and
+//! `lives` (what a neighbour that resets itself for ever makes the hypervisor do).
 
 mod mess;
 mod places;
@@ -15,7 +16,7 @@ mod together;
 
 use crate::arch::access;
 use crate::machine::Machine;
-use crate::{boot, fuzz, gic, marker, mmu, psci, smp};
+use crate::{boot, fuzz, gic, marker, mmu, psci, smp, timer};
 use mess::Mess;
 use places::Place;
 
@@ -38,6 +39,9 @@ const VALUES: [u64; 12] = [
     1,
 ];
 
+/// How long `lives` looks on.
+const LIVES_MS: u64 = 200;
+
 /// What the boot arguments ask for.
 pub fn run(machine: &Machine, part: Option<&str>) {
     mmu::map_everything(machine.memory());
@@ -50,6 +54,7 @@ pub fn run(machine: &Machine, part: Option<&str>) {
     match part {
         Some("together") => together::run(machine),
         Some("fuzz") => fuzzed(machine),
+        Some("lives") => lives(),
         _ => registers(machine),
     }
     println!("bounds: done");
@@ -65,6 +70,13 @@ fn fuzzed(machine: &Machine) -> ! {
     println!("bounds: row everything, by chance");
     marker::begin();
     fuzz::run(machine, &options)
+}
+
+/// Time for some lives of a neighbour on the same core: their ends, their memory, their beginnings.
+fn lives() {
+    row(format_args!("a neighbour's lives"), || {
+        timer::sleep_until(LIVES_MS, || false);
+    });
 }
 
 fn registers(machine: &Machine) {

@@ -158,30 +158,33 @@ fn run(root: &Path, counting: &Counting, dir: &Path, cores: u64) -> Outcome<Repo
         "board = \"qemu-virt\"\ncores = {cores}\n[[vm]]\nname = \"payload\"\n\
          kernel = \"payload\"\nmemory = \"64M\"\ncpus = [0]\n"
     );
-    count(root, counting, dir, &described, PATIENCE)
+    count(root, counting, dir, &described, None, PATIENCE)
 }
 
-/// What is counted of a system of one VM, described by the text `described`, until it ends. The
-/// folder `dir` has the VM's output afterwards, in `vm.console`.
+/// What is counted of a system of one VM or two, described by the text `described`, until it ends
+/// or says `until`. The folder `dir` has their output afterwards, in `vm.console` and `vm2.console`.
 pub fn count(
     root: &Path,
     counting: &Counting,
     dir: &Path,
     described: &str,
+    until: Option<&str>,
     patience: Duration,
 ) -> Outcome<Report> {
     let mut ready = board(root, dir, described)?;
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, What::Stretches);
     let file = |name: &str| Sink::create(&dir.join(name));
+    let names = ["vm.console", "vm2.console"].into_iter();
+    let consoles: Result<_> = names.take(ready.vms.len()).map(file).collect();
     let request = Request {
         command: ready.command,
         framed: ready.framed,
         poweroff: ready.poweroff,
         steps: ready.first,
-        until: None,
+        until: until.map(str::to_owned),
         timeout: Some(patience),
-        consoles: vec![file("vm.console").blame(Code::Usage)?],
+        consoles: consoles.blame(Code::Usage)?,
         log: file("hanok.log").blame(Code::Usage)?,
         input: Input::None,
         before_end: None,

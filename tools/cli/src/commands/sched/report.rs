@@ -4,7 +4,7 @@ use hanok_bench::markup::{Element, el, tell};
 use hanok_task_model::{ComponentId, PoolId};
 
 use super::charts;
-use super::found::{Found, exact, mode, percent, policy, promise};
+use super::found::{Found, exact, mode, percent, policy, promise, server};
 
 /// The page's only style sheet.
 const SHEET: &str = include_str!("report.css");
@@ -128,9 +128,10 @@ fn table(found: &Found<'_>) -> Element {
         "Component",
         "In",
         "Policy",
+        "Server",
         "Interface",
         "Share",
-        "Least budget, exactly",
+        "Least budget",
     ];
     let head = el("tr").children(heads.map(|head| tell("th", head)));
     let mut body = el("tbody");
@@ -148,6 +149,7 @@ fn table(found: &Found<'_>) -> Element {
             component.name.clone(),
             found.home(component),
             policy(component.policy).to_owned(),
+            server(component.server).to_owned(),
             interface,
             share.unwrap_or_default(),
             least.unwrap_or_default(),
@@ -193,6 +195,7 @@ fn details(found: &Found<'_>) -> Vec<Element> {
                 1 => String::new(),
                 cpus => format!(" on {cpus} CPUs"),
             };
+            let kind = server(component.server);
             let drawings = [charts::demand(found, id), charts::bandwidth(found, id)];
             let cards = drawings.into_iter().flatten();
             let cards = cards.map(|svg| el("div").class("card").child(svg));
@@ -201,7 +204,7 @@ fn details(found: &Found<'_>) -> Vec<Element> {
                 .child(
                     el("h3")
                         .text(component.name.clone())
-                        .child(tell("span", format!(" {interface}{cpus}")).class("about")),
+                        .child(tell("span", format!(" {interface}{cpus}, {kind}")).class("about")),
                 )
                 .child(el("div").class("cards").children(cards))
                 .child(tasks(found, id))

@@ -109,8 +109,8 @@ fn the_answer_as_comma_separated_values() {
     let columns = |line: &str| line.split(',').count();
     let (tasks, components) = (schedule.model.tasks.len(), schedule.model.components.len());
     assert_eq!(text.matches("\r\n").count(), 1 + tasks + components);
-    assert!(text.lines().all(|line| columns(line) == 12), "{text}");
-    let drive = "component,drive,pool real-time,dm,1,2500000,840000,2500000,,,,proven";
+    assert!(text.lines().all(|line| columns(line) == 13), "{text}");
+    let drive = "component,drive,pool real-time,dm,1,2500000,840000,2500000,,,,proven,periodic";
     assert!(text.contains(drive), "{text}");
     // What is not proven has no figures.
     let (schedule, analysis) = example("execution = \"14ms\"", "execution = \"46ms\"");
@@ -118,7 +118,58 @@ fn the_answer_as_comma_separated_values() {
     let text = super::csv::text(&found);
     let frame = text.lines().find(|line| line.starts_with("task,frame,"));
     assert!(
-        frame.is_some_and(|line| line.ends_with(",,,not proven")),
+        frame.is_some_and(|line| line.ends_with(",,,not proven,")),
         "{text}"
     );
+}
+
+/// Rounded up where it is no whole nanosecond, and exact beside it; programs get the fraction.
+#[test]
+fn a_least_budget_is_a_time_and_no_fraction() {
+    let (schedule, analysis) = example("", "");
+    let found = Found::new(&schedule, &analysis);
+    let written = "1.226ms (1225806 14/31 ns)";
+    let text = table::lines(&found).join("\n");
+    assert!(text.contains(written), "{text}");
+    assert!(report::html(&found).contains(written));
+    let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+    let exact = &answer["components"][4]["exact_budget"];
+    assert_eq!(exact["numerator"], 38_000_000);
+    assert_eq!(exact["denominator"], 31);
+}
+
+/// In every form of the answer, in the description's own word, proven or not.
+#[test]
+fn every_form_says_the_kind_of_server() {
+    for kind in [
+        "periodic",
+        "polling",
+        "deferrable",
+        "bandwidth",
+        "soft-bandwidth",
+    ] {
+        let given = format!("period = [\"2ms\", \"30ms\"]\nserver = \"{kind}\"");
+        let (schedule, analysis) = example("period = [\"2ms\", \"30ms\"]", &given);
+        let found = Found::new(&schedule, &analysis);
+        let lines = table::lines(&found);
+        let display = lines.iter().find(|line| line.starts_with("display "));
+        let cells: Vec<_> = display.unwrap().split_whitespace().collect();
+        assert_eq!(cells[4], kind, "{lines:?}");
+        let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+        assert_eq!(answer["components"][4]["server"], kind);
+        let rows = super::csv::text(&found);
+        let row = rows
+            .lines()
+            .find(|line| line.starts_with("component,display,"));
+        assert!(
+            row.is_some_and(|row| row.ends_with(&format!(",{kind}"))),
+            "{rows}"
+        );
+        let page = report::html(&found);
+        let cell = format!("<td>{kind}</td>");
+        assert_eq!(
+            page.matches(&cell).count(),
+            if kind == "periodic" { 5 } else { 1 }
+        );
+    }
 }

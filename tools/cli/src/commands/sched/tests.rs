@@ -8,6 +8,7 @@ use hanok_system::Schedule;
 use hanok_task_model::Certificate;
 
 use super::found::Found;
+use super::labels::{Point, Rectangle};
 use super::{json, report, table};
 
 fn root() -> PathBuf {
@@ -172,4 +173,90 @@ fn every_form_says_the_kind_of_server() {
             if kind == "periodic" { 5 } else { 1 }
         );
     }
+}
+
+/// Of each drawing the curves and its label, as a browser would find them.
+fn labels_and_curves(page: &str) -> Vec<(Rectangle, Vec<Vec<Point>>)> {
+    let number = |node: roxmltree::Node<'_, '_>, name| node.attribute(name)?.parse::<f64>().ok();
+    let points = |node: roxmltree::Node<'_, '_>| -> Vec<Point> {
+        let pairs = node.attribute("points").unwrap_or_default().split(' ');
+        let pairs = pairs.filter_map(|pair| pair.split_once(','));
+        pairs
+            .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
+            .collect()
+    };
+    let of = |svg: roxmltree::Node<'_, '_>| {
+        let halo = |node: &roxmltree::Node<'_, '_>| {
+            node.attribute("class")
+                .is_some_and(|class| class.contains("halo"))
+        };
+        let label = svg.descendants().find(halo)?;
+        let (x, y) = (number(label, "x")?, number(label, "y")?);
+        let length = label.text()?.chars().count() as f64;
+        // As wide and high as DejaVu Sans Bold draws it at 13 pixels.
+        let covers = Rectangle {
+            from: (x, y - 10.0),
+            to: (x + 7.8 * length, y + 3.0),
+        };
+        let curves = svg
+            .descendants()
+            .filter(|node| node.has_tag_name("polyline"));
+        Some((covers, curves.map(points).collect()))
+    };
+    let options = roxmltree::ParsingOptions {
+        allow_dtd: true,
+        ..Default::default()
+    };
+    let tree = roxmltree::Document::parse_with_options(page, options).unwrap();
+    let drawings = tree.descendants().filter(|node| node.has_tag_name("svg"));
+    drawings.filter_map(of).collect()
+}
+
+#[test]
+fn no_label_lies_on_a_curve() {
+    for (from, to) in [
+        ("", ""),
+        ("execution = \"14ms\"", "execution = \"46ms\""),
+        ("switch = \"4us\"", "switch = \"70us\""),
+        (
+            "period = [\"2ms\", \"30ms\"]",
+            "period = [\"1ms\", \"900ms\"]",
+        ),
+        (
+            "period = [\"2ms\", \"30ms\"]",
+            "period = \"10ms\"\nserver = \"polling\"",
+        ),
+    ] {
+        let (schedule, analysis) = example(from, to);
+        let found = labels_and_curves(&report::html(&Found::new(&schedule, &analysis)));
+        assert!(found.len() >= 6, "{to}: {}", found.len());
+        for (label, curves) in found {
+            let curves: Vec<&[Point]> = curves.iter().map(Vec::as_slice).collect();
+            assert!(label.is_clear(&curves), "{to}: {label:?}");
+        }
+    }
+}
+
+/// `auto-fit` makes one drawing as wide as the page, with letters as large as headings.
+#[test]
+fn a_drawing_alone_is_no_larger_than_others() {
+    let sheet = include_str!("report.css");
+    assert!(sheet.contains("auto-fill") && !sheet.contains("auto-fit"));
+}
+
+/// In the bar where there is room, else below it.
+#[test]
+fn every_vcpu_of_a_core_is_named() {
+    let vm = "[[vm]]\nname = \"linux\"";
+    let long = "the-watcher-that-looks-at-all-others";
+    let small = format!("[[schedule.group]]\nname = \"{long}\"\npool = \"real-time\"\n");
+    let small = small + "period = \"10ms\"\nbudget = \"100us\"\n\n" + vm;
+    let (schedule, analysis) = example(vm, &small);
+    let page = report::html(&Found::new(&schedule, &analysis));
+    assert!(
+        page.contains("class=\"on-part\">drive 35.20 %</text>"),
+        "{page}"
+    );
+    let words = format!("without room for a name, from the left: {long} 1.40 %</p>");
+    assert!(page.contains(&words), "{page}");
 }

@@ -1,7 +1,7 @@
 //! What the analysis found, in the words of whoever reads it: names in the place of ids.
 
 use hanok_analysis::{
-    Analysis, Change, Place, Placement, Refutation, Response, Undecided, Verdict,
+    Analysis, Change, Place, Placement, Refutation, Response, Undecided, Verdict, Work,
 };
 use hanok_system::Schedule;
 use hanok_task_model::{
@@ -110,7 +110,12 @@ impl<'a> Found<'a> {
     pub fn open(&self, id: ComponentId) -> Option<String> {
         match self.analysis.components.get(id.0 as usize)? {
             Verdict::Proven(_) | Verdict::Refuted(_) => None,
-            Verdict::Undecided(why) => Some(undecided(*why)),
+            Verdict::Undecided(why) => {
+                let component = self.model().component(id)?;
+                let inside = self.model().members();
+                let members = inside.get(id.0 as usize).map_or(0, Vec::len);
+                Some(undecided(*why, component.policy, members))
+            }
             Verdict::Waits(other) => Some(format!(
                 "waits for {}, which has no interface",
                 self.component(*other)
@@ -122,7 +127,10 @@ impl<'a> Found<'a> {
     pub fn open_pool(&self, id: PoolId) -> Option<String> {
         match self.analysis.pools.get(id.0 as usize)? {
             Placement::Placed(_) | Placement::Refused(_) => None,
-            Placement::Undecided(why) => Some(undecided(*why)),
+            Placement::Undecided(why) => {
+                let pool = self.model().pool(id)?;
+                Some(undecided(*why, pool.policy, self.model().roots(id).count()))
+            }
             Placement::Waits(other) => Some(format!(
                 "waits for {}, which has no interface",
                 self.component(*other)
@@ -222,8 +230,22 @@ impl<'a> Found<'a> {
     }
 }
 
-fn undecided(why: Undecided) -> String {
-    why.to_string()
+/// Why there is no answer where `members` are chosen among by `policy`, and what would help.
+fn undecided(why: Undecided, policy: Policy, members: usize) -> String {
+    let most = Work::TEST;
+    let name = self::policy(policy);
+    match (why, policy.is_fixed()) {
+        (Undecided::TooLong, true) => format!(
+            "{why}, which are {most}: under \"{name}\" each of the {members} members is held \
+             against all above it; would do: policy = \"edf\", or fewer members in one place"
+        ),
+        (Undecided::TooLong, false) => format!(
+            "{why}, which are {most}, for {members} members: their periods have large common \
+             multiples, and almost all of the time is taken; would do: a larger budget, periods \
+             that are multiples of each other, or fewer members in one place"
+        ),
+        _ => why.to_string(),
+    }
 }
 
 /// A time that may be beyond 64 bits.
@@ -320,6 +342,23 @@ pub fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Twenty thousand groups under fixed priorities have no large common multiples.
+    #[test]
+    fn what_needs_too_many_steps_says_why_and_what_helps() {
+        let fixed = undecided(Undecided::TooLong, Policy::RateMonotonic, 20_000);
+        let why = "20000000: under \"rm\" each of the 20000 members is held against all above it";
+        assert!(
+            fixed.contains(why) && fixed.contains("would do: policy = \"edf\""),
+            "{fixed}"
+        );
+        assert!(!fixed.contains("multiples"), "{fixed}");
+        let edf = undecided(Undecided::TooLong, Policy::Edf, 3);
+        assert!(
+            edf.contains("multiples") && edf.contains("would do: a larger budget"),
+            "{edf}"
+        );
+    }
 
     #[test]
     fn a_budget_is_rounded_up_and_exact_beside_it() {

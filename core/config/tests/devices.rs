@@ -190,6 +190,45 @@ fn addresses_go_through_the_bus() {
     assert_eq!(by_alias, Ok(found));
 }
 
+/// What the boards' trees have that has no way to memory, as their nodes name it, and what has one
+/// or would change the board for everybody.
+#[test]
+fn the_boards_devices_without_a_way_to_memory_are_known() {
+    let of = |compatible: &[&str]| {
+        let node = node("device@7e100000")
+            .with("compatible", compatible)
+            .with("reg", [0x7e10_0000u32, 0x1000])
+            .with("interrupts", [0u32, 50, 4]);
+        device(node).unwrap().bus_master
+    };
+    for slave in [
+        &["smsc,lan9118", "smsc,lan9115"][..],
+        &["nxp,usb-isp1761"],
+        &["arm,pl041", "arm,primecell"],
+        &["arm,pl180", "arm,primecell"],
+        &["arm,versatile-i2c"],
+        &["brcm,bcm2835-aux-uart"],
+        &["brcm,bcm2835-spi"],
+        &["brcm,bcm2711-i2c", "brcm,bcm2835-i2c"],
+    ] {
+        assert_eq!(of(slave), None, "{slave:?}");
+    }
+    for other in [
+        &["arm,pl111", "arm,primecell"][..],
+        &["arm,pl330", "arm,primecell"],
+        &["arm,pl354", "arm,primecell"],
+        &["arm,vexpress-sysreg"],
+        &["arm,vexpress-flash", "cfi-flash"],
+        &["arm,hdlcd"],
+        &["brcm,bcm2711-genet-v5"],
+        &["brcm,bcm2835-mbox"],
+        &["brcm,bcm2711-gpio"],
+        &["qemu,fw-cfg-mmio"],
+    ] {
+        assert!(of(other).is_some(), "{other:?}");
+    }
+}
+
 #[test]
 fn what_shares_a_page_is_seen() {
     let beside = node("gpio@7e100800")

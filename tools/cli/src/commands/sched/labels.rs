@@ -162,7 +162,7 @@ mod tests {
         assert!(free.lead.is_none() && free.covers.inside(&PLOT));
         for slope in [-3.0, -1.0, -0.2, 0.0, 0.2, 1.0, 3.0] {
             let curve: Vec<Point> = (0..=500)
-                .map(|x| f64::from(x))
+                .map(f64::from)
                 .map(|x| (x, (100.0 + slope * (x - 250.0)).clamp(20.0, 220.0)))
                 .collect();
             let upright = [(250.0, 20.0), (250.0, 220.0)];

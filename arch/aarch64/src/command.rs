@@ -28,23 +28,8 @@ fn with(vm: VmId, board: &'static Board, act: impl FnOnce(&'static VmUnit)) {
 }
 
 fn list(unit: &VmUnit, board: &Board) {
-    let vm = &unit.vm;
-    let mut on = 0;
-    let vcpus = VcpuSet::first(vm.vcpus());
-    // Where it ended, its vCPUs keep their states until the next life.
-    if !vm.life().is_ended() {
-        let powered = |v| u32::from(vm.power(v).is_on());
-        vcpus.iter().for_each(|v| on += powered(v));
-    }
-    board.say(format_args!(
-        "{:<16} {:<9} {on} of {} vCPUs on, pCPUs {}, {} MiB, life {}",
-        vm.config().name,
-        vm.state(),
-        vm.vcpus(),
-        vm.places(),
-        unit.ram.ipa().len() >> 20,
-        vm.life().number(),
-    ));
+    let mib = unit.ram.ipa().len() >> 20;
+    board.say(format_args!("{}", unit.vm.listed(mib)));
     ask(unit, board, Requests::ask_look);
 }
 

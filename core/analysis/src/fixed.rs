@@ -25,10 +25,15 @@ pub fn test(
     if response(loads, supply, work)?.is_none() {
         return Ok(Outcome::Missed(Miss::Member(loads.len().saturating_sub(1))));
     }
+    // Nobody is complete before the next higher one: there its search begins.
+    let mut above = 0;
     for place in 0..loads.len() {
         let until = loads.get(..=place).unwrap_or_default();
-        match response(until, supply, work)? {
-            Some(end) => ends.push(u64::try_from(end).map_err(|_| Undecided::TooLarge)?),
+        match response_from(above, until, supply, work)? {
+            Some(end) => {
+                ends.push(u64::try_from(end).map_err(|_| Undecided::TooLarge)?);
+                above = end;
+            }
             None => return Ok(Outcome::Missed(Miss::Member(place))),
         }
     }
@@ -42,10 +47,19 @@ pub fn response(
     supply: &Supply,
     work: &mut Work,
 ) -> Result<Option<i128>, Undecided> {
+    response_from(0, loads, supply, work)
+}
+
+/// The same, where it is known that it is not complete before `at`.
+fn response_from(
+    mut at: i128,
+    loads: &[Load],
+    supply: &Supply,
+    work: &mut Work,
+) -> Result<Option<i128>, Undecided> {
     let Some(own) = loads.last() else {
         return Ok(Some(0));
     };
-    let mut at = 0;
     loop {
         work.spend(loads.len())?;
         let next = supply.time_for(load::requested(loads, at.max(1)))?;

@@ -161,6 +161,9 @@ fn partition(
         let theirs = a.load.execution.saturating_mul(b.load.period);
         wishes.then(ours.cmp(&theirs))
     });
+    if pool.cores.len() == 1 {
+        return on_one_core(id, pool, &items, work);
+    }
     let mut search = Search::new(pool, &items);
     if search.run(work)? {
         let chosen = search.chosen;
@@ -168,6 +171,48 @@ fn partition(
     }
     let furthest = search.furthest;
     crowded(id, pool, &items, furthest, work).map(Placement::Refused)
+}
+
+/// Where there is one core, nothing is to be searched: all `items` keep their deadlines there, or
+/// some of them, the first ones first, are already too many. Who is one too many is found by
+/// halving, as whoever is taken away does no harm to the others; where the steps do not suffice
+/// for that, it is somebody later.
+fn on_one_core(
+    id: PoolId,
+    pool: &Pool,
+    items: &[Item],
+    work: &mut Work,
+) -> Result<Placement, Undecided> {
+    let supply = Supply::cores(1);
+    let first = |count: usize, work: &mut Work| {
+        let indices: Vec<usize> = (0..count).collect();
+        work.spend(count)?;
+        let workload = workload(pool, items, &indices);
+        test::keeps(&workload.loads, pool.policy, &supply, work)
+    };
+    if let Outcome::Kept(proof) = first(items.len(), work)? {
+        let mut vcpus: Vec<Vcpu> = items.iter().map(|item| item.vcpu).collect();
+        vcpus.sort_unstable();
+        return Ok(Placement::Placed(Vec::from([CoreProof {
+            pool: id,
+            cores: pool.cores.clone(),
+            vcpus,
+            proof,
+        }])));
+    }
+    let (mut does, mut not) = (0, items.len());
+    let mut part = work.part(work.left() / 2);
+    let began = part;
+    while not - does > 1 {
+        let middle = does + (not - does) / 2;
+        match first(middle, &mut part) {
+            Ok(Outcome::Kept(_)) => does = middle,
+            Ok(Outcome::Missed(_)) => not = middle,
+            Err(_) => break,
+        }
+    }
+    work.settle(began, part);
+    crowded(id, pool, items, not.saturating_sub(1), work).map(Placement::Refused)
 }
 
 /// A search through placements, without recursion: `places[k]` is the core that item k is on.
@@ -359,14 +404,20 @@ fn crowded(
     work: &mut Work,
 ) -> Result<Crowded, Undecided> {
     let before = items.get(..furthest).unwrap_or_default();
-    let mut search = Search::new(pool, before);
-    search.run(work)?;
+    let chosen: Chosen = match pool.cores.len() {
+        1 => Vec::from([(0..furthest).collect()]),
+        _ => {
+            let mut search = Search::new(pool, before);
+            search.run(work)?;
+            search.chosen
+        }
+    };
     let new = items.get(furthest);
     let wish = new.and_then(|item| item.core);
     let allowed = |core: &&(usize, &CoreId)| wish.is_none_or(|wish| wish == *core.1);
     let cores: Vec<(usize, &CoreId)> = pool.cores.iter().enumerate().collect();
     let with = |core: usize| {
-        let mut indices = search.chosen.get(core).cloned().unwrap_or_default();
+        let mut indices = chosen.get(core).cloned().unwrap_or_default();
         indices.push(furthest);
         workload(pool, items, &indices)
     };

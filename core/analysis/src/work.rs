@@ -10,9 +10,7 @@ pub enum Undecided {
     #[error("the numbers are too large for an exact answer")]
     TooLarge,
     /// The test would take more steps than are allowed.
-    #[error(
-        "the exact test needs too many steps: periods with large common multiples, almost full"
-    )]
+    #[error("the exact test needs more steps than it may take")]
     TooLong,
     /// A kind of server where nothing is proven about it.
     #[error(transparent)]

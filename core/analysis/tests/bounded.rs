@@ -4,7 +4,7 @@ mod common;
 
 use common::{ROOT, find, given, model, ns, vm};
 use hanok_analysis::load::{Arrival, Load};
-use hanok_analysis::{Undecided, Verdict, Work, analyse, decide, edf, response};
+use hanok_analysis::{Placement, Undecided, Verdict, Work, analyse, decide, edf, response};
 use hanok_certificate_checker::check;
 use hanok_task_model::{
     Component, Descent, Home, Interface, Member, Plan, Policy, Proof, Tail, Task, TaskId, Window,
@@ -280,6 +280,41 @@ fn twenty_thousand_groups_are_answered_in_one_walk() {
         assert_eq!(check(&model, &certificate), Ok(()));
         assert!(work.left() > 0);
     }
+}
+
+/// Under fixed priorities everybody is held against all above: some thousand side by side are
+/// answered, yes or no, and what is beyond the steps is refused as such.
+#[test]
+fn thousands_of_groups_under_fixed_priorities_are_answered_or_refused() {
+    let system = |count: u64, budget: u64| {
+        let mut model = model(1);
+        model.pools[0].policy = Policy::RateMonotonic;
+        for index in 0..count {
+            let period = 1_000_000 + index;
+            let plan = given(period, budget, period);
+            let id = model.add(Component::new(format!("g{index}"), ROOT, plan));
+            model.add_task(Task::new("t", id, ns(4 * period), ns(7)));
+        }
+        model
+    };
+    let model = system(4_000, 240);
+    let analysis = decide(&model, &mut Work::new(Work::TEST)).unwrap();
+    let certificate = analysis.certificate().expect("proven");
+    assert_eq!(check(&model, &certificate), Ok(()));
+    // A thousand budgets of 1,000 are all there is: the one after them has no place.
+    let crowd = |count, budget| {
+        let over = decide(&system(count, budget), &mut Work::new(Work::TEST)).unwrap();
+        let Placement::Refused(crowded) = &over.pools[0] else {
+            panic!("{:?}", over.pools[0]);
+        };
+        let executions = crowded.workload.loads.iter().map(|load| load.execution);
+        executions.sum::<i128>()
+    };
+    assert_eq!(crowd(1_200, 1_000), 1_001_000);
+    // Of more, it is one of those after them.
+    assert!(crowd(4_000, 300) > 1_000_000);
+    let many = decide(&system(20_000, 40), &mut Work::new(Work::MODEL)).unwrap();
+    assert_eq!(many.pools[0], Placement::Undecided(Undecided::TooLong));
 }
 
 /// What the responses may cost is bounded, too: without steps, the deadline is what is said.

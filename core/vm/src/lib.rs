@@ -58,7 +58,7 @@ pub use instruction_aarch32::Partial;
 pub use life::{Ending, Life, Wish};
 pub use machine::{Machine, StackPointer};
 pub use power::{Entry, Power};
-pub use report::{Pending, Places, State};
+pub use report::{Listed, Pending, State};
 pub use requests::{Looks, Mail, Requests};
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;

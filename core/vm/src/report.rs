@@ -1,10 +1,10 @@
 //! What a VM looks like to a person.
 
 use crate::{Cause, Vm};
-use core::fmt;
-use hanok_types::{VcpuId, VcpuSet};
+use core::fmt::{self, Write};
+use hanok_types::{CpuId, VcpuId, VcpuSet};
 use hanok_vgic::Snapshot;
-use heapless::Vec;
+use heapless::{String, Vec};
 
 /// Interrupts of one vCPU that are not idle, as many as are shown.
 pub type Pending = Vec<Snapshot, 32>;
@@ -42,17 +42,70 @@ impl fmt::Display for State {
     }
 }
 
-/// The pCPUs of a VM's vCPUs, in their order.
+/// The pCPUs of a VM's vCPUs, in the vCPUs' order; three and more that follow each other as `0-3`.
 #[derive(Clone, Copy, Debug)]
-pub struct Places<'a>(&'a Vm);
+struct Places<'a>(&'a [CpuId]);
 
 impl fmt::Display for Places<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, cpu) in self.0.config().cpus.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            write!(f, "{comma}{cpu}")?;
+        let mut rest = self.0;
+        let mut comma = "";
+        while let Some((first, behind)) = rest.split_first() {
+            let following = (1..).zip(behind);
+            let run = following
+                .take_while(|(step, cpu)| cpu.index() == first.index() + step)
+                .last();
+            rest = match run {
+                Some((steps, last)) if steps > 1 => {
+                    write!(f, "{comma}{first}-{last}")?;
+                    behind.get(steps..).unwrap_or_default()
+                }
+                _ => {
+                    write!(f, "{comma}{first}")?;
+                    behind
+                }
+            };
+            comma = ",";
         }
         Ok(())
+    }
+}
+
+/// What a VM's name has in a list before it needs a line of its own.
+const NAME: usize = 16;
+/// What is left of 80 columns behind `[hanok] ` with a mark before it, name and state.
+const REST: usize = 80 - 9 - (NAME + 1) - (7 + 1);
+
+/// A VM in the list of all: one line of 80 columns, or two where it has more to say than fits.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed<'a> {
+    vm: &'a str,
+    state: State,
+    on: u32,
+    cpus: &'a [CpuId],
+    /// Its memory.
+    mib: u64,
+    life: u32,
+}
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest: String<112> = String::new();
+        // As long as it can be, it is shorter than that.
+        let _ = write!(
+            rest,
+            "{} of {} vCPUs on, pCPUs {}, {} MiB, life {}",
+            self.on,
+            self.cpus.len(),
+            Places(self.cpus),
+            self.mib,
+            self.life,
+        );
+        let (name, state) = (self.vm, self.state);
+        match name.len() > NAME || rest.len() > REST {
+            true => write!(f, "{name} {state}\n  {rest}"),
+            false => write!(f, "{name:<NAME$} {state:<7} {rest}"),
+        }
     }
 }
 
@@ -71,9 +124,22 @@ impl Vm {
         }
     }
 
-    /// The pCPUs of its vCPUs.
-    pub fn places(&self) -> Places<'_> {
-        Places(self)
+    /// What the list of all VMs says of it; it has so many MiB of memory.
+    pub fn listed(&self, mib: u64) -> Listed<'_> {
+        let powered = |vcpu: &VcpuId| self.power(*vcpu).is_on();
+        // Where it ended, its vCPUs keep their states until the next life.
+        let on = match self.life().is_ended() {
+            true => 0,
+            false => VcpuSet::first(self.vcpus()).iter().filter(powered).count(),
+        };
+        Listed {
+            vm: &self.config().name,
+            state: self.state(),
+            on: on as u32,
+            cpus: &self.config().cpus,
+            mib,
+            life: self.life().number(),
+        }
     }
 
     /// Calls `show` for each vCPU and each cause of which there were exits: how many, and
@@ -99,5 +165,91 @@ impl Vm {
             .filter(|one| one.vcpu == Some(vcpu))
             .take(Pending::new().capacity())
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    fn cpus(all: &[u8]) -> Vec<CpuId> {
+        all.iter().map(|cpu| CpuId::new(*cpu)).collect()
+    }
+
+    #[test]
+    fn pcpus_that_follow_each_other_are_a_range() {
+        for (all, text) in [
+            (&[0][..], "0"),
+            (&[0, 1], "0,1"),
+            (&[0, 1, 1], "0,1,1"),
+            (&[0, 1, 2, 3], "0-3"),
+            (&[3, 0, 1, 2, 7, 6], "3,0-2,7,6"),
+            (&[0, 1, 2, 2, 3, 4], "0-2,2-4"),
+            (&[], ""),
+        ] {
+            assert_eq!(Places(&cpus(all)).to_string(), text);
+        }
+    }
+
+    /// In 80 columns, behind the mark that the tool puts before it, whatever it says.
+    #[test]
+    fn a_line_of_the_list_fits_a_terminal() {
+        let states = [
+            State::Waiting,
+            State::Loading,
+            State::Running,
+            State::Paused,
+            State::Ending,
+            State::Off,
+            State::Stopped,
+        ];
+        let lists = [
+            cpus(&[3]),
+            cpus(&[0, 1, 2]),
+            cpus(&[0, 1, 2, 3, 4, 5, 6, 7]),
+            cpus(&[7, 6, 5, 4, 3, 2, 1, 0]),
+        ];
+        for state in states {
+            for vm in [
+                "a",
+                "linux",
+                "sixteen-letters-",
+                "a-name-of-thirty-one-characters",
+            ] {
+                for cpus in &lists {
+                    for (mib, life) in [(64, 1), (512, 1), (65_536, 9_999), (1 << 20, u32::MAX)] {
+                        let on = cpus.len() as u32;
+                        let line = Listed {
+                            vm,
+                            state,
+                            on,
+                            cpus,
+                            mib,
+                            life,
+                        }
+                        .to_string();
+                        assert!(line.lines().all(|line| 9 + line.len() <= 80), "{line}");
+                    }
+                }
+            }
+        }
+        // What people have is one line.
+        let [_, three, eight, _] = &lists;
+        for (cpus, vm) in [(three, "linux"), (eight, "sixteen-letters-")] {
+            let (state, mib, life) = (State::Running, 4096, 1);
+            let on = cpus.len() as u32;
+            let line = Listed {
+                vm,
+                state,
+                on,
+                cpus,
+                mib,
+                life,
+            }
+            .to_string();
+            assert_eq!(line.lines().count(), 1, "{line}");
+        }
     }
 }

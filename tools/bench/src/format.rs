@@ -1,7 +1,7 @@
 //! Numbers and verdicts in a reader's words, the same in the table and on the page.
 
 use crate::figures::{Figure, Published, PublishedAs};
-use crate::model::Side;
+use crate::model::{Machine, Side};
 use crate::stats::Spread;
 use crate::verdict::{Judged, Outcome, Terms};
 
@@ -18,7 +18,7 @@ pub(crate) fn value(figure: &Figure, value: f64) -> String {
 /// A quantity of `figure` in its terms, with its unit.
 pub(crate) fn quantity(figure: &Figure, quantity: f64) -> String {
     match figure.terms() {
-        Terms::Ratio => ratio(quantity),
+        Terms::Ratio => format!("{} on native", percent(quantity - 1.0)),
         Terms::Value | Terms::BeyondNative => {
             format!("{} {}", value(figure, quantity), unit(figure))
         }
@@ -40,15 +40,6 @@ pub(crate) fn number(value: f64) -> String {
         4
     };
     apart(&format!("{value:.decimals$}"))
-}
-
-/// A multiple: `1.004x`.
-pub(crate) fn ratio(value: f64) -> String {
-    if value.abs() < 10.0 {
-        format!("{value:.3}x")
-    } else {
-        format!("{}x", number(value))
-    }
 }
 
 /// A signed fraction in percent: `+0.41 %`.
@@ -96,7 +87,7 @@ pub(crate) fn limit(figure: &Figure) -> String {
     match figure.terms() {
         Terms::Value => format!("at most {} {}", value(figure, most), unit(figure)),
         Terms::BeyondNative => format!("native + {} {}", value(figure, most), unit(figure)),
-        Terms::Ratio => format!("at most {} native", ratio(most)),
+        Terms::Ratio => format!("at most {} on native", percent(most - 1.0)),
     }
 }
 
@@ -105,13 +96,13 @@ pub(crate) fn bare_limit(figure: &Figure) -> Option<String> {
     figure.to_reach().map(|most| bare_quantity(figure, most))
 }
 
-/// A quantity of `figure` in its terms, without its unit: `120`, `+188`, `1.010x`.
+/// A quantity of `figure` in its terms, without its unit: `120`, `+188`, `+1.00 %`.
 pub(crate) fn bare_quantity(figure: &Figure, quantity: f64) -> String {
     match figure.terms() {
         Terms::Value => value(figure, quantity),
         Terms::BeyondNative if quantity > 0.0 => format!("+{}", value(figure, quantity)),
         Terms::BeyondNative => value(figure, quantity),
-        Terms::Ratio => ratio(quantity),
+        Terms::Ratio => percent(quantity - 1.0),
     }
 }
 
@@ -157,24 +148,53 @@ pub(crate) fn spread(spread: Spread) -> String {
     }
 }
 
-/// A published value in its own terms.
+/// What stands behind a published value in another unit than the figure's.
+pub(crate) const OTHER_UNIT: &str = "*";
+
+/// A published value in its own terms; one that cannot be compared with the figure has its unit
+/// and [`OTHER_UNIT`].
 pub(crate) fn published(figure: &Figure, one: &Published) -> String {
-    let each = |value: f64| match one.given {
-        PublishedAs::Value | PublishedAs::BeyondNative => self::value(figure, value),
-        PublishedAs::Ratio => format!("{value:.2}"),
-        PublishedAs::Other(_) => number(value),
+    let single = one.low.total_cmp(&one.high).is_eq();
+    let range = |each: &dyn Fn(f64) -> String, between: &str| match single {
+        true => each(one.high),
+        false => format!("{}{between}{}", each(one.low), each(one.high)),
     };
-    let range = if one.low.total_cmp(&one.high).is_eq() {
-        each(one.low)
-    } else {
-        format!("{}-{}", each(one.low), each(one.high))
-    };
+    let own = |value: f64| self::value(figure, value);
+    // Published to a hundredth.
+    let beyond = |times: f64| format!("{:+.0}", (times - 1.0) * 100.0);
     match one.given {
-        PublishedAs::Value => range,
-        PublishedAs::BeyondNative => format!("+{range}"),
-        PublishedAs::Ratio => format!("{range}x"),
-        PublishedAs::Other(unit) => format!("{range} {unit}"),
+        PublishedAs::Value => range(&own, "-"),
+        PublishedAs::BeyondNative => format!("+{}", range(&own, "-")),
+        PublishedAs::Ratio => format!("{} %", range(&beyond, " to ")),
+        PublishedAs::Other(unit) => format!("{} {unit}{OTHER_UNIT}", range(&number, "-")),
     }
+}
+
+/// That what is marked with [`OTHER_UNIT`] is not in the figure's unit; `None` where none of `figures`
+/// has such a value.
+pub(crate) fn other_units<'a>(
+    figures: impl IntoIterator<Item = &'a Figure>,
+    machine: &Machine,
+) -> Option<String> {
+    let mut all: Vec<String> = Vec::new();
+    for figure in figures {
+        for one in figure.published_on(machine) {
+            let PublishedAs::Other(other) = one.given else {
+                continue;
+            };
+            let what = format!("{other} are not {}", unit(figure));
+            if !all.contains(&what) {
+                all.push(what);
+            }
+        }
+    }
+    let all = all.join(", ");
+    (!all.is_empty()).then(|| {
+        format!(
+            "{OTHER_UNIT} In another unit than ours: {all}. They are shown for the record, and no \
+             figure can be compared with them."
+        )
+    })
 }
 
 #[cfg(test)]
@@ -222,7 +242,7 @@ mod tests {
         let is = |whole: &str, bare: &str| Some((whole.to_owned(), Some(bare.to_owned())));
         assert_eq!(told("hypercall"), is("at most 120 instructions", "120"));
         assert_eq!(told("boot"), is("native + 50 ms", "+50"));
-        assert_eq!(told("pipe"), is("at most 1.010x native", "1.010x"));
+        assert_eq!(told("pipe"), is("at most +1.00 % on native", "+1.00 %"));
         assert_eq!(told("mmap"), Some(("no limit".to_owned(), None)));
     }
 }

@@ -90,11 +90,8 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
 fn run_text(text: &mut String, run: &Run, style: Style) {
     let judged = judge_all(run);
     *text += &format!("\n{}\n", heading(run));
-    let (shown, holes): (Vec<&Judged>, Vec<&Judged>) = judged.iter().partition(|one| {
-        Side::ALL
-            .iter()
-            .any(|side| run.measured(one.figure.id, *side).is_some())
-    });
+    let (shown, holes): (Vec<&Judged>, Vec<&Judged>) =
+        judged.iter().partition(|one| is_measured(run, one.figure));
     for (group, title) in [(Group::Micro, "mechanism"), (Group::Lmbench, "lmbench")] {
         let rows: Vec<&Judged> = shown
             .iter()
@@ -116,6 +113,12 @@ fn run_text(text: &mut String, run: &Run, style: Style) {
     }
 }
 
+/// Whether any side has it.
+fn is_measured(run: &Run, figure: &Figure) -> bool {
+    let mut sides = Side::ALL.iter();
+    sides.any(|side| run.measured(figure.id, *side).is_some())
+}
+
 fn summary_line(run: &Run, judged: &[Judged]) -> String {
     let tally = Tally::of(judged);
     let differing = judged
@@ -124,6 +127,10 @@ fn summary_line(run: &Run, judged: &[Judged]) -> String {
     let single = judged
         .iter()
         .any(|one| widest(run, one.figure) == Some(Spread::Single));
+    let figures = judged.iter().map(|one| one.figure);
+    let shown = figures.filter(|figure| is_measured(run, figure));
+    let other =
+        format::other_units(shown, &run.machine).map_or_else(String::new, |line| line + "\n");
     let repeats = match (differing.count(), single) {
         (_, true) => "Some figures were measured once: their spread is not known.".to_owned(),
         (0, _) => "All repeats were identical.".to_owned(),
@@ -131,8 +138,8 @@ fn summary_line(run: &Run, judged: &[Judged]) -> String {
     };
     format!(
         "{} of {} limits reached, {} short, {} not measured. {repeats}\n\
-         Values are medians of the repeats; 1.010x is a cost as a multiple of native, + is \
-         beyond native.\n",
+         Values are medians of the repeats; behind each is what it costs beyond native: in percent, \
+         or in the figure's unit and in percent.\n{other}",
         tally.reached,
         tally.limits(),
         tally.short,
@@ -204,11 +211,25 @@ fn value(run: &Run, figure: &Figure, side: Side) -> String {
     }
 }
 
-/// What `side` has against native, for figures that are judged so.
+/// What `side` has against native, for figures that are judged so: what it costs beyond it in
+/// percent, or in the figure's unit and in percent.
 pub(crate) fn against_native(run: &Run, figure: &Figure, side: Side) -> String {
     match quantity(figure, run, side) {
-        Ok(found) if figure.terms() != Terms::Value => format::bare_quantity(figure, found.median),
-        _ => String::new(),
+        Ok(found) => match figure.terms() {
+            Terms::Value => String::new(),
+            Terms::Ratio => format::bare_quantity(figure, found.median),
+            Terms::BeyondNative => {
+                let beyond = format::bare_quantity(figure, found.median);
+                let native = summary(run, figure, Side::Native).map(|native| native.median);
+                match native {
+                    Some(native) if native > 0.0 => {
+                        format!("{beyond}, {}", format::percent(found.median / native))
+                    }
+                    _ => beyond,
+                }
+            }
+        },
+        Err(_) => String::new(),
     }
 }
 

@@ -26,6 +26,30 @@ fn the_table_is_as_kept() {
     golden("table.txt", &results_table(&common::results(), PLAIN));
 }
 
+/// A value that is judged against native has its percent beside it, and what somebody published in
+/// another unit than ours says so, in its cell and in a line of its own.
+#[test]
+fn values_have_their_percent_and_other_units_their_mark() {
+    let text = results_table(&common::results(), PLAIN);
+    let of = |title: &str| text.lines().find(|line| line.starts_with(title)).unwrap();
+    assert!(
+        of("Pipe round trip, us").contains("3.030  +0.79 %"),
+        "{text}"
+    );
+    assert!(
+        of("Timer interrupt").contains("791  +179, +29.2 %"),
+        "{text}"
+    );
+    assert!(of("Nanosleep").contains("Xen +98 %"), "{text}");
+    assert!(
+        of("Switch between VMs, instructions").contains("124,451 cycles*"),
+        "{text}"
+    );
+    let line = "* In another unit than ours: cycles are not instructions.";
+    // Of the two machines, one has that figure.
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+}
+
 #[test]
 fn the_comparison_is_as_kept() {
     let (old, new) = (

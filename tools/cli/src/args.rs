@@ -142,6 +142,7 @@ Examples:
   hanok run --script steps.txt --console linux=linux.txt --log hanok.txt --timeout 120
   hanok run --until 'rtos: total' --console linux=linux.txt --console rtos=rtos.txt
   hanok run --boot u-boot
+  hanok run systems/demo.toml --gdb 2345
   hanok run --until 'linux:~# ' --timeout 60 </dev/null
 
 Exit codes:
@@ -351,9 +352,11 @@ pub struct RunArgs {
     /// One more argument for QEMU (repeatable).
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub qemu_arg: Vec<String>,
-    /// Wait for a debugger on port 1234 of this PC before the first instruction.
-    #[arg(long)]
-    pub gdb: bool,
+    /// Wait for a debugger on this port of this PC before the first instruction; 1234 where none
+    /// is named.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234")]
+    #[arg(allow_hyphen_values = false, value_parser = port)]
+    pub gdb: Option<u16>,
     /// Print QEMU's command line, build and start nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -407,6 +410,14 @@ fn cores(text: &str) -> Result<u64, String> {
     cores.ok_or_else(|| "a board has at least one core".to_owned())
 }
 
+fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| {
+        "a port is a number from 1 to 65535; a description stands before --gdb, or after --gdb=1234"
+            .to_owned()
+    })
+}
+
 fn console(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((vm, file)) if !vm.is_empty() && !file.is_empty() => Ok((vm.into(), file.into())),
@@ -445,6 +456,36 @@ mod tests {
         assert_eq!(bench.gic, Gics::Two);
         for bad in ["--sides bao", "--figures speed", "--gic 4", "--repeat 0"] {
             assert!(parse(&format!("hanok bench {bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_debugger_s_port_may_be_named() {
+        let gdb = |words: &str| {
+            let words = format!("hanok run x.toml {words}");
+            match Cli::try_parse_from(words.split_whitespace()) {
+                Ok(Cli {
+                    command: Command::Run(run),
+                    ..
+                }) => Ok(run.gdb),
+                Ok(_) => panic!("not run"),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        assert_eq!(gdb(""), Ok(None));
+        assert_eq!(gdb("--gdb"), Ok(Some(1234)));
+        assert_eq!(gdb("--gdb --native"), Ok(Some(1234)));
+        assert_eq!(gdb("--gdb 2345"), Ok(Some(2345)));
+        assert_eq!(gdb("--gdb=2345"), Ok(Some(2345)));
+        for bad in [
+            "--gdb 0",
+            "--gdb 65536",
+            "--gdb y.toml",
+            "--gdb=",
+            "--gdb=-1",
+        ] {
+            let error = gdb(bad).unwrap_err();
+            assert!(error.contains("from 1 to 65535"), "{bad}: {error}");
         }
     }
 

@@ -1,6 +1,8 @@
 //! QEMU's command line.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 
@@ -204,12 +206,36 @@ pub fn native(command: &mut Command, guest: &Native) {
 
 /// Where QEMU's gdb stub listens: who reaches it reads and writes all of the board, so that it
 /// is this PC alone (`-s` is every address).
-pub const GDB: &str = "127.0.0.1:1234";
+pub fn gdb_address(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// Refuses a port on which somebody listens already, such as the board of another run.
+pub fn check_port(port: u16) -> Result<()> {
+    let address = gdb_address(port);
+    // What is bound here for a moment is free again for QEMU.
+    let Err(error) = TcpListener::bind(address) else {
+        return Ok(());
+    };
+    let other = if port == 1234 { 2345 } else { 1234 };
+    match error.kind() {
+        ErrorKind::AddrInUse => bail!(
+            "--gdb: port {port} of this PC is taken\n  why: something listens at {address} \
+             already, perhaps another run that waits for its debugger\n  fix: end that, or name \
+             another port: --gdb {other}"
+        ),
+        ErrorKind::PermissionDenied => bail!(
+            "--gdb: you may not listen on port {port} of this PC\n  why: ports below 1024 are for \
+             the administrator\n  fix: name another port: --gdb {other}"
+        ),
+        _ => bail!("--gdb: cannot listen at {address}: {error}"),
+    }
+}
 
 /// Adds what the command line asks for besides.
-pub fn extras(command: &mut Command, args: &[String], gdb: bool) {
-    if gdb {
-        command.args(["-gdb", &format!("tcp:{GDB}"), "-S"]);
+pub fn extras(command: &mut Command, args: &[String], gdb: Option<u16>) {
+    if let Some(port) = gdb {
+        command.args(["-gdb", &format!("tcp:{}", gdb_address(port)), "-S"]);
     }
     command.args(args);
 }
@@ -305,8 +331,22 @@ mod tests {
     #[test]
     fn a_debugger_is_awaited_on_this_pc_alone() {
         let mut command = Command::new("qemu");
-        extras(&mut command, &["-d".to_owned()], true);
+        extras(&mut command, &["-d".to_owned()], Some(1234));
         assert_eq!(typed(&command), "qemu -gdb tcp:127.0.0.1:1234 -S -d");
+        let mut command = Command::new("qemu");
+        extras(&mut command, &[], Some(2345));
+        assert_eq!(typed(&command), "qemu -gdb tcp:127.0.0.1:2345 -S");
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_told_before_anything_is_built() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = check_port(port).unwrap_err().to_string();
+        let what = format!("port {port} of this PC is taken");
+        assert!(error.contains(&what) && error.contains("fix: "), "{error}");
+        drop(taken);
+        assert!(check_port(port).is_ok());
     }
 
     #[test]

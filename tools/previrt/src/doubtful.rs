@@ -7,7 +7,7 @@
 use crate::bytes::word;
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
-use crate::flow::{decode, plausible};
+use crate::flow::{Root, Run, decode, plausible};
 use crate::image::site;
 use crate::kallsyms::Kallsyms;
 use crate::linux::Text;
@@ -110,38 +110,24 @@ const LOOK_BACK: u32 = 8;
 /// ([`crate::flow::Follower`]): to a branch, into known code, or for long; never into data, zeros
 /// or what nobody would have written, or to a condition for which nothing has set the flags.
 fn goes_on(memory: Memory<'_>, marks: &Marks, site: &Site) -> bool {
-    let isa = site.isa();
-    let (mut at, mut it) = (site.address, site.it);
-    let mut flags = isa == Isa::T32 || sets_flags(memory, site.address);
-    for _ in 0..LOOK_AHEAD {
-        let mark = memory.offset(at).map(|offset| marks.get(offset));
-        match mark {
-            Some(Mark::Start(found, _)) => return found == isa,
-            Some(Mark::Unknown) => {}
-            _ => return false,
+    let (address, isa) = (site.address, site.isa());
+    let run = Run {
+        root: Root { address, isa },
+        it: site.it,
+        flags: sets_flags(memory, address),
+        ahead: LOOK_AHEAD,
+    };
+    let known = |at| match memory.offset(at).map(|offset| marks.get(offset)) {
+        Some(Mark::Start(found, _)) => Some(found == isa),
+        Some(Mark::Unknown) => None,
+        _ => Some(false),
+    };
+    run.is_code(memory, known, |at, found| match found.flow {
+        Flow::Jump { target, .. } | Flow::Call { target, .. } => {
+            memory.offset(target.from(at)).is_none()
         }
-        let Some(encoding) = memory.fetch(at, isa) else {
-            return false;
-        };
-        let found = decode(encoding, it);
-        let conditional = !found.condition.is_always();
-        let out = match found.flow {
-            Flow::Jump { target, .. } | Flow::Call { target, .. } => {
-                memory.offset(target.from(at)).is_none()
-            }
-            _ => false,
-        };
-        if out || !plausible(&found) || conditional && !flags || memory.word(at) == Some(0) {
-            return false;
-        }
-        flags |= !found.effects.flags_written.is_empty();
-        if !found.falls_through() {
-            return true;
-        }
-        it = found.it_after(it);
-        at = at.wrapping_add(found.bytes());
-    }
-    true
+        _ => false,
+    })
 }
 
 /// Whether one of the A32 instructions in front of `at` sets the flags.

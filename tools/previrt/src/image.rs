@@ -11,7 +11,7 @@ use crate::doubtful;
 use crate::flow::closed::{self, Closed};
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
-use crate::flow::{Follower, Root, Start, decode, plausible};
+use crate::flow::{Follower, Root, Run, Start};
 use crate::kallsyms::{self, Kallsyms, Symbol};
 use crate::linux::{self, Tables, Text, base};
 use crate::patch::{is_trap, made, room};
@@ -285,28 +285,15 @@ fn entered(memory: Memory<'_>, address: u32, isa: Isa) -> Isa {
 /// So many instructions of a function are looked at.
 const LOOK_AHEAD: usize = 32;
 
-/// Whether what stands at a name looks like code: tables in the text have names, too. Code has
-/// only instructions that the manual defines, and conditions only after something that sets
-/// the flags; addresses and numbers as words soon break one of both.
+/// Whether what stands at a name looks like code ([`Run`]): tables in the text have names, too.
 fn begins(memory: Memory<'_>, root: Root) -> bool {
-    let (mut at, mut it, mut flags) = (root.address, ItState::NONE, false);
-    for _ in 0..LOOK_AHEAD {
-        let Some(encoding) = memory.fetch(at, root.isa) else {
-            return false;
-        };
-        let found = decode(encoding, it);
-        let conditional = root.isa == Isa::A32 && !found.condition.is_always();
-        if !plausible(&found) || conditional && !flags || memory.word(at) == Some(0) {
-            return false;
-        }
-        flags |= !found.effects.flags_written.is_empty();
-        if !found.falls_through() {
-            return true;
-        }
-        it = found.it_after(it);
-        at = at.wrapping_add(found.bytes());
-    }
-    true
+    let run = Run {
+        root,
+        it: ItState::NONE,
+        flags: false,
+        ahead: LOOK_AHEAD,
+    };
+    run.is_code(memory, |_| None, |_, _| false)
 }
 
 /// What is code, as far as it is proven or not.

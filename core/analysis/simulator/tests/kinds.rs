@@ -8,32 +8,14 @@
 //!
 //! A sample is in every run of the tests. `HANOK_SETS=10000` makes it so many sets.
 
+mod common;
+
+use common::{Random, sets_or};
 use hanok_sched::admission::{Change, Demand, Ledger, Plan, Window, Work};
 use hanok_sched::{Interface, Order};
 use hanok_simulator::{Execution, Jitter, Kind, Options, Slack, What, simulate};
 use hanok_task_model as model;
 use model::{Component, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task};
-
-/// xorshift (Marsaglia 2003): the same sets everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
-
-fn sets() -> usize {
-    let sets = std::env::var("HANOK_SETS").ok();
-    sets.map_or(300, |sets| sets.parse().expect("a number of sets"))
-}
 
 /// The last one is to be refused.
 const KINDS: [Kind; 10] = [
@@ -221,7 +203,7 @@ const HORIZON: u64 = 1_500;
 fn no_kind_of_server_that_is_admitted_misses() {
     let mut random = Random(0x005e_ed0f_4159);
     let (mut done, mut mixed, mut missed) = (0, 0, Vec::new());
-    while done < sets() {
+    while done < sets_or(300) {
         let Some((case, interfaces)) = near_the_edge(&mut random) else {
             continue;
         };
@@ -254,7 +236,7 @@ fn no_kind_of_server_that_is_admitted_misses() {
         "{count} of {done} miss:\n{}",
         shown.join("\n")
     );
-    assert!(mixed > sets() / 4);
+    assert!(mixed > sets_or(300) / 4);
 }
 
 /// A job that ends when the next one waits already leaves its polling server with work: the budget

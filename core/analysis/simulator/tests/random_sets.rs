@@ -13,6 +13,9 @@
 //! cargo test --release -p hanok-simulator --test random_sets -- --ignored --nocapture
 //! ```
 
+mod common;
+
+use common::Random;
 use hanok_analysis::{Verdict, analyse};
 use hanok_sched::admission::{self, Demand, Plan, Refusal, Set, Window, Work};
 use hanok_sched::{Interface, Order};
@@ -24,22 +27,6 @@ use model::{
 
 /// Divisors of 120: hyperperiods stay short enough for a look at every tick.
 const PERIODS: [u64; 12] = [4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60];
-
-/// xorshift (Marsaglia 2003): the same sets everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct One {

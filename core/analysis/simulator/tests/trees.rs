@@ -11,6 +11,9 @@
 //!
 //! A sample is in every run of the tests. `HANOK_SETS=10000` makes it so many trees.
 
+mod common;
+
+use common::{Random, sets_or};
 use hanok_analysis::{Work, decide};
 use hanok_simulator::{Execution, Options, Slack, What, simulate};
 use hanok_task_model::{
@@ -18,27 +21,6 @@ use hanok_task_model::{
     Policy, Pool, PoolId, Priority, Server, Task, Window,
 };
 use std::collections::BTreeMap;
-
-/// xorshift (Marsaglia 2003): the same trees everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
-
-fn trees() -> usize {
-    let sets = std::env::var("HANOK_SETS").ok();
-    sets.map_or(60, |sets| sets.parse().expect("a number of trees"))
-}
 
 const POLICIES: [Policy; 5] = [
     Policy::Edf,
@@ -286,7 +268,7 @@ fn no_tree_that_is_admitted_misses() {
     let mut random = Random(0x07ee_5eed);
     let (mut counts, mut costly, mut shared, mut global) = ([0; 4], 0, 0, 0);
     let (mut kinds, mut misses) = ([0; 4], Vec::new());
-    while counts.iter().sum::<usize>() < trees() {
+    while counts.iter().sum::<usize>() < sets_or(60) {
         let mixed = random.below(3) > 0;
         let Some((model, found)) = near_the_edge(&mut random, mixed) else {
             continue;
@@ -332,9 +314,9 @@ fn no_tree_that_is_admitted_misses() {
         misses.len(),
         shown.join("\n")
     );
-    assert!(counts.iter().all(|count| *count > trees() / 30));
-    assert!(kinds.iter().all(|count| *count > trees() / 20));
-    assert!(costly > trees() / 8 && global > trees() / 30);
+    assert!(counts.iter().all(|count| *count > sets_or(60) / 30));
+    assert!(kinds.iter().all(|count| *count > sets_or(60) / 20));
+    assert!(costly > sets_or(60) / 8 && global > sets_or(60) / 30);
 }
 
 /// Periodic servers by definition, on one core.
@@ -430,7 +412,7 @@ impl Ideal<'_> {
 fn each_job_ends_as_under_ideal_servers() {
     let mut random = Random(0x001d_ea15);
     let (mut runs, mut nested, mut missed) = (0, 0, 0);
-    while runs < trees() {
+    while runs < sets_or(60) {
         let Some((model, mut found)) = near_the_edge(&mut random, false) else {
             continue;
         };
@@ -475,7 +457,7 @@ fn each_job_ends_as_under_ideal_servers() {
         missed += usize::from(!simulated.misses().is_empty());
     }
     println!("compared: {runs}, of several levels {nested}, with misses {missed}");
-    assert!(nested > trees() / 3 && missed > trees() / 20);
+    assert!(nested > sets_or(60) / 3 && missed > sets_or(60) / 20);
 }
 
 /// The tree whose misses showed that a server in an idle component has to spend its budget, too.

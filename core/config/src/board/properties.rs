@@ -15,26 +15,41 @@ use dtoolkit::fdt::FdtNode;
 use dtoolkit::{Node, Property};
 
 /// Devices that are slaves alone: they answer loads and stores, and have no way to begin a
-/// transfer of their own. Reviewed one by one against their manuals; whoever adds one must
-/// be sure of that, as it is what keeps a VM in its memory where there is no SMMU.
-const SLAVES: [&str; 17] = [
-    "arm,pl011",           // UART; DMA requests go to another device, named by `dmas`
-    "arm,pl022",           // SPI, the same
-    "arm,pl031",           // clock
-    "arm,pl050",           // keyboard and mouse
-    "arm,pl061",           // GPIO
-    "arm,sp804",           // timer
-    "arm,sp805",           // watchdog
-    "brcm,bcm2711-rng200", // random numbers
-    "brcm,bcm2835-i2c",    // I2C with a FIFO
-    "brcm,bcm2711-i2c",    // I2C with a FIFO
-    "brcm,bcm2835-pwm",    // PWM with a FIFO
-    "ns16550a",            // UART
-    "snps,dw-apb-uart",    // UART
-    "snps,dw-apb-gpio",    // GPIO
-    "snps,dw-apb-timer",   // timer
-    "snps,dw-wdt",         // watchdog
-    "snps,designware-i2c", // I2C with a FIFO
+/// transfer of their own. Reviewed one by one against their manuals, which stand beside them;
+/// whoever adds one must be sure of that, as it is what keeps a VM in its memory where there is
+/// no SMMU. Those of Arm's PrimeCells that can ask for DMA ask another device, named by `dmas`.
+///
+/// Slaves that are not here on purpose: what else a VM could not be held to account for. Memory
+/// controllers (PL341, PL354), system registers (SP810, `arm,vexpress-sysreg`), BCM2711's clocks,
+/// pins, system timer and power, which change the board under everybody; its mailbox, whose other
+/// end reaches all memory; flash, which keeps what the next boot starts.
+const SLAVES: [&str; 26] = [
+    "arm,pl011",             // UART: DDI 0183
+    "arm,pl022",             // SPI: DDI 0194
+    "arm,pl031",             // clock: DDI 0224
+    "arm,pl041",             // audio, FIFOs: DDI 0173
+    "arm,pl050",             // keyboard and mouse: DDI 0143
+    "arm,pl061",             // GPIO: DDI 0190
+    "arm,pl180",             // SD and MMC cards, a FIFO: DDI 0172
+    "arm,sp804",             // timer: DDI 0271
+    "arm,sp805",             // watchdog: DDI 0270
+    "arm,versatile-i2c",     // I2C, each wire a bit of a register: DUI 0447, serial bus
+    "brcm,bcm2711-rng200",   // random numbers
+    "brcm,bcm2835-aux-spi",  // SPI with FIFOs: BCM2835 ARM Peripherals, 2.3
+    "brcm,bcm2835-aux-uart", // UART: BCM2835 ARM Peripherals, 2.2
+    "brcm,bcm2835-i2c",      // I2C with a FIFO: BCM2835 ARM Peripherals, 3
+    "brcm,bcm2711-i2c",      // the same
+    "brcm,bcm2835-pwm",      // PWM with a FIFO: BCM2835 ARM Peripherals, 9
+    "brcm,bcm2835-spi",      // SPI with FIFOs: BCM2835 ARM Peripherals, 10
+    "ns16550a",              // UART
+    "nxp,usb-isp1761",       // USB with 63 KB of its own: data sheet, "slave host controller"
+    "smsc,lan9115",          // Ethernet, FIFOs read and written by the CPU: SMSC AN 12.12
+    "smsc,lan9118",          // the same
+    "snps,dw-apb-uart",      // UART
+    "snps,dw-apb-gpio",      // GPIO
+    "snps,dw-apb-timer",     // timer
+    "snps,dw-wdt",           // watchdog
+    "snps,designware-i2c",   // I2C with a FIFO
 ];
 
 /// Properties that only a bus master has, or whoever is served by one.

@@ -53,6 +53,8 @@ pub(super) struct Editor {
     sequence: Sequence,
     /// The last key was CR: an LF now is of the same line's end.
     returned: bool,
+    /// Characters of this line that were not taken: not of ASCII, or too many.
+    dropped: u32,
 }
 
 impl Editor {
@@ -62,14 +64,19 @@ impl Editor {
 
     /// Begins with an empty line.
     pub(super) fn begin(&mut self) {
-        self.text.clear();
+        self.clear();
         self.sequence = Sequence::None;
     }
 
-    /// Takes the line, which the up-arrow brings back.
-    pub(super) fn finish(&mut self) -> Text {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.dropped = 0;
+    }
+
+    /// Takes the line, which the up-arrow brings back, and how many characters it lacks.
+    pub(super) fn finish(&mut self) -> (Text, u32) {
         self.last = core::mem::take(&mut self.text);
-        self.last.clone()
+        (self.last.clone(), core::mem::take(&mut self.dropped))
     }
 
     /// Puts `more` to the end, as far as there is room.
@@ -103,6 +110,7 @@ impl Editor {
         if end != b'A' {
             return Edit::Nothing;
         }
+        self.clear();
         self.text.clone_from(&self.last);
         Edit::Replaced
     }
@@ -117,7 +125,7 @@ impl Editor {
             b'\t' => Edit::Complete,
             0x08 | DELETE => self.text.pop().map_or(Edit::Nothing, |_| Edit::Erased),
             KILL => {
-                self.text.clear();
+                self.clear();
                 Edit::Replaced
             }
             ESCAPE => {
@@ -125,12 +133,17 @@ impl Editor {
                 Edit::Nothing
             }
             b' '..=b'~' if self.text.push(char::from(key)).is_ok() => Edit::Typed(key),
+            // One of UTF-8's characters has one byte that does not go on.
+            b' '..=b'~' | 0xc0.. => {
+                self.dropped = self.dropped.saturating_add(1);
+                Edit::Nothing
+            }
             _ => Edit::Nothing,
         }
     }
 
     fn enter(&self) -> Edit {
-        if self.text.trim().is_empty() {
+        if self.text.trim().is_empty() && self.dropped == 0 {
             Edit::Leave
         } else {
             Edit::Enter
@@ -153,7 +166,7 @@ mod tests {
         assert_eq!(typed(&mut editor, b"lisx"), Edit::Typed(b'x'));
         assert_eq!(typed(&mut editor, b"\x7f"), Edit::Erased);
         assert_eq!(typed(&mut editor, b"t\r"), Edit::Enter);
-        assert_eq!(editor.finish(), "list");
+        assert_eq!(editor.finish(), (Text::try_from("list").unwrap(), 0));
         assert_eq!(
             typed(&mut editor, b"\n"),
             Edit::Nothing,
@@ -185,5 +198,19 @@ mod tests {
         let mut editor = Editor::default();
         assert_eq!(typed(&mut editor, &[b'a'; 200]), Edit::Nothing);
         assert_eq!(editor.text().len(), LENGTH);
+        assert_eq!(editor.finish().1, 120, "and that is known");
+    }
+
+    /// What is not taken makes another line of what was typed.
+    #[test]
+    fn characters_that_are_dropped_are_counted() {
+        let mut editor = Editor::default();
+        assert_eq!(typed(&mut editor, "äöü€".as_bytes()), Edit::Nothing);
+        assert_eq!(editor.key(b'\r'), Edit::Enter, "no empty line");
+        assert_eq!(editor.finish(), (Text::new(), 4));
+        typed(&mut editor, "stop mü\x15".as_bytes());
+        assert_eq!(editor.key(b'\r'), Edit::Leave, "all of it was taken back");
+        typed(&mut editor, "ü\x1b[A\x01\x1b[D".as_bytes());
+        assert_eq!(editor.finish().1, 0, "another line; keys are no characters");
     }
 }

@@ -380,7 +380,15 @@ impl<P: SerialPort> Multiplexer<'_, P> {
 
     fn enter(&mut self) -> Input {
         self.voice.end_prompt(Prompt::Busy);
-        let line = self.voice.editor.finish();
+        let (line, dropped) = self.voice.editor.finish();
+        if dropped > 0 {
+            // What is left may be another command than the one that was meant.
+            self.voice.say(format_args!(
+                "not done: {dropped} characters of that line were dropped; it takes 80, of ASCII"
+            ));
+            self.voice.open();
+            return Input::None;
+        }
         match command::parse(&line, &self.names) {
             Ok(Request::Command(command)) => return Input::Command(command),
             Ok(Request::Attach(vm)) => {

@@ -200,6 +200,33 @@ fn commands_are_carried_out_by_the_caller() {
     });
 }
 
+/// On a real board's terminal: what is left of a line may be nothing, or another command.
+#[test]
+fn a_line_that_lost_characters_is_told_and_not_carried_out() {
+    with(false, |mux| {
+        shown(mux);
+        let too_long = std::format!("stats {}", "x".repeat(80));
+        for (line, count) in [("äöü", 3), ("stop rtosü", 1), (too_long.as_str(), 6)] {
+            assert!(!mux.prompt_is_open());
+            assert_eq!(
+                keys(mux, &std::format!("\x1d{line}\r")),
+                Input::None,
+                "{line}"
+            );
+            let text = shown(mux);
+            let told =
+                std::format!("hanok: not done: {count} characters of that line were dropped");
+            assert!(text.contains(&told) && text.ends_with("hanok> "), "{text}");
+            assert!(mux.prompt_is_open());
+            // The next line is as always.
+            assert_eq!(keys(mux, "list\r"), Input::Command(Command::List));
+            mux.command_done();
+            keys(mux, "\x03");
+            shown(mux);
+        }
+    });
+}
+
 #[test]
 fn a_command_without_end_can_be_left() {
     with(true, |mux| {

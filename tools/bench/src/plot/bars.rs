@@ -8,11 +8,12 @@ use super::{Axis, Element, Scale, Side, drawing, el, line, mark, rect, text, tip
 use crate::figures::Figure;
 use crate::format;
 use crate::model::{Machine, Run};
-use crate::verdict::quantity;
+use crate::table;
+use crate::verdict::{Terms, quantity};
 
 const WIDTH: f64 = 500.0;
 const LEFT: f64 = 180.0;
-const RIGHT: f64 = 424.0;
+const RIGHT: f64 = 372.0;
 const TOP: f64 = 20.0;
 const ROW: f64 = 23.0;
 /// What sets the published rows apart from those measured here.
@@ -47,7 +48,8 @@ pub(crate) fn draw(figure: &Figure, run: &Run) -> Option<Element> {
     let drawn = rows.iter().zip(&places);
     // Labels last, so that no line runs through them.
     let marks = drawn.clone().map(|(row, y)| marked(row, &axis, bars, *y));
-    let limit_at = figure.to_reach().map(|most| axis.place(most));
+    let reach = figure.to_reach().map(|most| place_of(figure, most));
+    let limit_at = reach.map(|most| axis.place(most));
     let labels = drawn.map(|(row, y)| {
         let end = axis.place(row.value.max(0.0)) + if bars { 6.0 } else { 11.0 };
         labelled(row, clear_of(limit_at, end, &row.label), *y)
@@ -86,16 +88,28 @@ fn divider(rows: &[Row]) -> Option<Element> {
     (measured < rows.len()).then(|| text(LEFT - 8.0, y, "published").class("tick end"))
 }
 
+/// Where a quantity lies: a multiple of native by what it is beyond native.
+fn place_of(figure: &Figure, quantity: f64) -> f64 {
+    match figure.terms() {
+        Terms::Ratio => quantity - 1.0,
+        Terms::Value | Terms::BeyondNative => quantity,
+    }
+}
+
 fn measured(figure: &Figure, run: &Run) -> Vec<Row> {
     let of = |side: Side| {
         let found = quantity(figure, run, side).ok()?;
-        let label = format::bare_quantity(figure, found.median);
+        let against = table::against_native(run, figure, side);
+        let label = match against.is_empty() {
+            true => format::bare_quantity(figure, found.median),
+            false => against,
+        };
         Some(Row {
             name: side.title().to_owned(),
             side: Some(side),
             published: false,
-            low: found.median,
-            value: found.median,
+            low: place_of(figure, found.median),
+            value: place_of(figure, found.median),
             tip: format!("{} here: {label}", side.title()),
             label,
         })
@@ -110,8 +124,8 @@ fn published(figure: &Figure, machine: &Machine) -> impl Iterator<Item = Row> {
         name: one.system.to_owned(),
         side: one.side,
         published: true,
-        low: one.low,
-        value: one.high,
+        low: place_of(figure, one.low),
+        value: place_of(figure, one.high),
         label: format::published(figure, one),
         tip: format!("{}: {}", one.system, one.source),
     })
@@ -120,7 +134,8 @@ fn published(figure: &Figure, machine: &Machine) -> impl Iterator<Item = Row> {
 /// The axis, and whether bars may stand on it.
 fn axis(figure: &Figure, rows: &[Row]) -> (Axis, bool) {
     let values = rows.iter().flat_map(|row| [row.low, row.value]);
-    let values = values.chain(figure.to_reach());
+    let reach = figure.to_reach().map(|most| place_of(figure, most));
+    let values = values.chain(reach);
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values {
         low = low.min(value);
@@ -140,7 +155,10 @@ fn grid(figure: &Figure, axis: &Axis, bottom: f64) -> Element {
     let mut group = el("g");
     for tick in axis.ticks(62.0) {
         let x = axis.place(tick);
-        let label = format::bare_quantity(figure, tick);
+        let label = match figure.terms() {
+            Terms::Ratio => format::bare_quantity(figure, tick + 1.0),
+            Terms::Value | Terms::BeyondNative => format::bare_quantity(figure, tick),
+        };
         group = group
             .child(line((x, TOP), (x, bottom)).class("grid"))
             .child(text(x, bottom + 16.0, short(&label)).class("tick middle"));
@@ -150,9 +168,11 @@ fn grid(figure: &Figure, axis: &Axis, bottom: f64) -> Element {
 
 /// Without the zeros that a round value does not need.
 fn short(label: &str) -> String {
-    match label.strip_suffix('x') {
-        Some(number) => format!("{}x", number.trim_end_matches('0').trim_end_matches('.')),
-        None => label.to_owned(),
+    match label.strip_suffix(" %") {
+        Some(number) if number.contains('.') => {
+            format!("{} %", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => label.to_owned(),
     }
 }
 
@@ -221,7 +241,7 @@ fn limit(figure: &Figure, axis: &Axis, bottom: f64) -> Vec<Element> {
     let Some(most) = figure.to_reach() else {
         return Vec::new();
     };
-    let x = axis.place(most);
+    let x = axis.place(place_of(figure, most));
     let label = format!("to reach {}", format::bare_quantity(figure, most));
     vec![
         line((x, TOP - 4.0), (x, bottom)).class("limit"),

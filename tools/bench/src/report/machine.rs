@@ -142,6 +142,6 @@ fn terms(figure: &Figure) -> String {
     match figure.terms() {
         Terms::Value => format::unit(figure).to_owned(),
         Terms::BeyondNative => format!("{} beyond native", format::unit(figure)),
-        Terms::Ratio => format!("as a multiple of {}'s", Side::Native.id()),
+        Terms::Ratio => format!("% beyond {}", Side::Native.id()),
     }
 }

@@ -41,9 +41,13 @@ pub(super) fn verdicts(run: &Run) -> Element {
         .child(tell("h3", "Every figure"))
         .child(tell(
             "p",
-            "Medians of the repeats; behind each its cost as a multiple of native (x) or what \
-             it has beyond native (+), where the figure is judged so.",
+            "Medians of the repeats; behind each, where the figure is judged so, what it costs \
+             beyond native: in percent, or in the figure's unit and in percent.",
         ))
+        .children(
+            format::other_units(judged.iter().map(|one| one.figure), &run.machine)
+                .map(|line| tell("p", line)),
+        )
         .child(el("div").class("wide").child(table))
 }
 
@@ -76,13 +80,20 @@ fn row(run: &Run, judged: &Judged) -> Element {
         let against = table::against_native(run, figure, side);
         row = row
             .child(value(run, judged, side))
-            .child(tell("td", against).class("number against"));
+            .child(lines(&against).class("number against"));
     }
     let repeats = table::widest(run, figure).map_or_else(dash, format::spread);
     row.child(tell("td", repeats))
         .child(tell("td", table::published(figure, &run.machine)).class("published-text"))
         .child(tell("td", format::bare_limit(figure).unwrap_or_else(dash)).class("number"))
         .child(el("td").child(chip(judged)))
+}
+
+/// A cell with what is between commas on a line of its own: the table is wide as it is.
+fn lines(text: &str) -> Element {
+    let mut parts = text.split(", ");
+    let cell = tell("td", parts.next().unwrap_or_default());
+    parts.fold(cell, |cell, part| cell.child(el("br")).text(part))
 }
 
 fn value(run: &Run, judged: &Judged, side: Side) -> Element {

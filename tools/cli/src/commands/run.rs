@@ -45,6 +45,9 @@ const NATIVE_CMDLINE: &str = "console=ttyAMA0 quiet";
 pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     let steps = read_script(args.script.as_deref()).blame(Code::Usage)?;
     let timeout = timeout(args.timeout).blame(Code::Usage)?;
+    if let (Some(port), false) = (args.gdb, args.dry_run) {
+        machine::check_port(port).blame(Code::Usage)?;
+    }
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let (mut ready, cores, _kept) = match args.native {
         true => (native(root, args, &store)?, 1, None),
@@ -106,7 +109,7 @@ fn timeout(seconds: Option<f64>) -> Result<Option<Duration>> {
 }
 
 fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
-    if args.gdb {
+    if let Some(port) = args.gdb {
         let architecture = match ready.command.get_program().to_str() {
             Some(program) if program.ends_with(qemu::PROGRAM_32) => Architecture::Arm,
             _ => Architecture::Arm64,
@@ -115,7 +118,7 @@ fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
         eprintln!(
             "Waiting for a debugger: gdb-multiarch {} -ex 'target remote {}'",
             elf.display(),
-            machine::GDB
+            machine::gdb_address(port)
         );
     }
     if args.script.is_none() && std::io::stdin().is_terminal() {

@@ -62,7 +62,7 @@ pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepar
     if case.scenario.icount && case.scenario.native {
         machine::by_instructions(&mut ready.command);
     }
-    machine::extras(&mut ready.command, &case.scenario.qemu_args, false);
+    machine::extras(&mut ready.command, &case.scenario.qemu_args, None);
     Ok(Prepared { case, ready, dir })
 }
 

@@ -12,12 +12,14 @@ mod engine;
 mod jump;
 pub mod marks;
 pub mod memory;
+mod run;
 mod step;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use engine::Follower;
+pub use run::Run;
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::HashSet;

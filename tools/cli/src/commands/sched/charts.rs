@@ -7,16 +7,18 @@ use hanok_analysis::{Verdict, Wanted};
 use hanok_analysis::{Work, Workload, global, load, price, upon};
 use hanok_bench::axis::{Axis, Scale};
 use hanok_bench::markup::{Element, el, tell};
-use hanok_task_model::{ComponentId, CoreProof, Nanos, Periods, Plan, Proof};
+use hanok_task_model::{ComponentId, Nanos, Periods, Plan, Proof};
 
 use super::found::{Found, percent};
+use super::labels::{self, Point, Rectangle};
 
 const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 250.0;
+const HEIGHT: f64 = 258.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 546.0;
-const TOP: f64 = 14.0;
-const BOTTOM: f64 = 212.0;
+/// Above the plot there is a line of text.
+const TOP: f64 = 22.0;
+const BOTTOM: f64 = 220.0;
 /// How many instants a curve has.
 const SAMPLES: i128 = 480;
 /// How many periods are tried for a drawing.
@@ -87,7 +89,7 @@ impl Frame {
             group = group.child(label.class("tick middle"));
         }
         let below = text(RIGHT, BOTTOM + 33.0, across.1).class("tick end");
-        let above = text(LEFT, TOP - 3.0, up.1).class("tick");
+        let above = text(LEFT, TOP - 8.0, up.1).class("tick");
         group.child(below).child(above)
     }
 }
@@ -235,13 +237,27 @@ pub fn demand(found: &Found<'_>, id: ComponentId) -> Option<Element> {
     svg = svg.child(path(&supplied).class("course supply"));
     svg = svg.child(path(&demanded).class("course demand"));
     if let Some(mark) = scene.tightest(end) {
-        svg = svg.child(marked(&scene, &frame, mark));
+        svg = svg.child(marked(&scene, &frame, mark, &[&supplied, &demanded]));
     }
     Some(svg)
 }
 
+/// A label near `at` that hides none of `lines`, and a line to it where it is far.
+fn label(at: Point, words: String, class: &str, lines: &[&[Point]]) -> Element {
+    let plot = Rectangle {
+        from: (LEFT, TOP),
+        to: (RIGHT, BOTTOM),
+    };
+    let found = labels::place(at, words.chars().count(), plot, lines);
+    let (x, y) = found.start();
+    let lead = found.lead.map(|near| line(at, near).class("lead"));
+    el("g")
+        .children(lead)
+        .child(text(x, y, words).class(format!("{class} halo")))
+}
+
 /// The instant with the least to spare, or the one where too little is there.
-fn marked(scene: &Scene, frame: &Frame, mark: i128) -> Element {
+fn marked(scene: &Scene, frame: &Frame, mark: i128, curves: &[&[Point]; 2]) -> Element {
     let demand = scene.demand(mark.max(1));
     let given = scene
         .supply
@@ -264,10 +280,9 @@ fn marked(scene: &Scene, frame: &Frame, mark: i128) -> Element {
         false => format!("{at}: {} to spare", super::found::time(given - demand)),
     };
     let class = if short { "short" } else { "reached" };
-    let room = x < (LEFT + RIGHT) / 2.0;
-    let place = if room { x + 8.0 } else { x - 8.0 };
-    let label = text(place, (y.max(there) + 16.0).min(BOTTOM - 6.0), words);
-    let label = label.class(format!("{class} halo{}", if room { "" } else { " end" }));
+    let instant = [(x, TOP), (x, BOTTOM)];
+    let [supplied, demanded] = *curves;
+    let label = label((x, y), words, class, &[supplied, demanded, &instant]);
     el("g")
         .child(line((x, TOP), (x, BOTTOM)).class("instant"))
         .child(line((x, y), (x, there)).class(format!("gap {class}")))
@@ -324,14 +339,14 @@ pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
     let place = |period: f64, share: f64| frame.place(period, share * 100.0);
     let own: Vec<_> = points.iter().map(|point| place(point.0, point.1)).collect();
     let all: Vec<_> = points.iter().map(|point| place(point.0, point.2)).collect();
-    let (_, y) = place(ends.0, rate);
+    let (_, limit) = place(ends.0, rate);
     let ground = frame.ground(
         (across.0, &format!("period in {}", across.1)),
         (1.0, "% of a CPU"),
     );
     let mut svg = drawing(&title)
         .child(ground)
-        .child(line((LEFT, y), (RIGHT, y)).class("limit"))
+        .child(line((LEFT, limit), (RIGHT, limit)).class("limit"))
         .child(path(&own).class("course supply"))
         .child(path(&all).class("course cost"));
     if let Some(interface) = chosen {
@@ -344,14 +359,9 @@ pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
             .at("cy", y)
             .at("r", 4.2)
             .class("chosen");
-        let room = x < (LEFT + RIGHT) / 2.0;
         let words = format!("{}: {}", interface.period, percent(share));
-        let label = text(if room { x + 8.0 } else { x - 8.0 }, y - 8.0, words);
-        let label = label.class(if room {
-            "strong halo"
-        } else {
-            "strong halo end"
-        });
+        let limit = [(LEFT, limit), (RIGHT, limit)];
+        let label = label((x, y), words, "strong", &[&own, &all, &limit]);
         svg = svg.child(dot).child(label);
     }
     Some(svg)
@@ -400,40 +410,4 @@ fn sampled(
         }
     }
     points
-}
-
-/// What a core, or a pool's cores, are taken by.
-pub fn core(found: &Found<'_>, core: &CoreProof) -> Element {
-    let cores = core.cores.len().max(1) as f64;
-    let across = Axis::new(Scale::Linear, (0.0, 1.0), (0.0, 1100.0));
-    let mut bar = el("svg")
-        .attr("viewBox", "0 0 1100 34")
-        .attr("role", "img")
-        .child(tell("title", "Shares of the core"))
-        .child(
-            el("rect")
-                .at("x", 0.0)
-                .at("y", 2.0)
-                .at("width", 1100.0)
-                .at("height", 30.0)
-                .class("free"),
-        );
-    let mut from = 0.0;
-    for (index, vcpu) in core.vcpus.iter().enumerate() {
-        let share = found.share(*vcpu) / cores;
-        let (x, end) = (across.place(from), across.place(from + share));
-        let name = format!("{} {}", found.vcpu(*vcpu), percent(share * cores));
-        let class = if index % 2 == 0 { "part" } else { "part other" };
-        let part = el("rect")
-            .at("x", x)
-            .at("y", 2.0)
-            .at("width", (end - x).max(1.0))
-            .at("height", 30.0);
-        bar = bar.child(part.class(class).child(tell("title", name.clone())));
-        if end - x > 7.5 * name.chars().count() as f64 {
-            bar = bar.child(text(x + 8.0, 22.0, name).class("on-part"));
-        }
-        from += share;
-    }
-    bar
 }

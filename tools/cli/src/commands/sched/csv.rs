@@ -3,12 +3,12 @@
 //! Comma-separated values as RFC 4180 has them. A component's `budget` is a task's `execution`; what
 //! is not there, or not proven, is empty.
 
-use super::found::{Found, policy};
+use super::found::{Found, policy, server};
 
 /// The names of the columns.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "kind", "name", "of", "policy", "cpus", "period", "budget", "deadline", "jitter", "response",
-    "slack", "answer",
+    "slack", "answer", "server",
 ];
 
 /// All rows, each with its line's end.
@@ -40,6 +40,7 @@ pub fn text(found: &Found<'_>) -> String {
             String::new(),
             String::new(),
             answer,
+            server(component.server).to_owned(),
         ]);
     }
     for (id, task) in found.tasks() {
@@ -67,6 +68,7 @@ pub fn text(found: &Found<'_>) -> String {
             nanos(known.map(|(most, _)| most)),
             nanos(known.map(|(_, slack)| slack)),
             answer.to_owned(),
+            String::new(),
         ]);
     }
     text

@@ -1,12 +1,12 @@
 //! What the analysis found, in the words of whoever reads it: names in the place of ids.
 
 use hanok_analysis::{
-    Analysis, Change, Place, Placement, Refutation, Response, Undecided, Verdict,
+    Analysis, Change, Place, Placement, Refutation, Response, Undecided, Verdict, Work,
 };
 use hanok_system::Schedule;
 use hanok_task_model::{
     Certificate, Component, ComponentId, ComponentProof, CoreProof, Fraction, Home, Interface,
-    Member, Mode, Model, Nanos, Plan, Policy, PoolId, Task, TaskId, Vcpu,
+    Member, Mode, Model, Nanos, Plan, Policy, PoolId, Server, Task, TaskId, Vcpu,
 };
 
 /// An analysis with its model.
@@ -110,7 +110,12 @@ impl<'a> Found<'a> {
     pub fn open(&self, id: ComponentId) -> Option<String> {
         match self.analysis.components.get(id.0 as usize)? {
             Verdict::Proven(_) | Verdict::Refuted(_) => None,
-            Verdict::Undecided(why) => Some(undecided(*why)),
+            Verdict::Undecided(why) => {
+                let component = self.model().component(id)?;
+                let inside = self.model().members();
+                let members = inside.get(id.0 as usize).map_or(0, Vec::len);
+                Some(undecided(*why, component.policy, members))
+            }
             Verdict::Waits(other) => Some(format!(
                 "waits for {}, which has no interface",
                 self.component(*other)
@@ -122,7 +127,10 @@ impl<'a> Found<'a> {
     pub fn open_pool(&self, id: PoolId) -> Option<String> {
         match self.analysis.pools.get(id.0 as usize)? {
             Placement::Placed(_) | Placement::Refused(_) => None,
-            Placement::Undecided(why) => Some(undecided(*why)),
+            Placement::Undecided(why) => {
+                let pool = self.model().pool(id)?;
+                Some(undecided(*why, pool.policy, self.model().roots(id).count()))
+            }
             Placement::Waits(other) => Some(format!(
                 "waits for {}, which has no interface",
                 self.component(*other)
@@ -222,8 +230,22 @@ impl<'a> Found<'a> {
     }
 }
 
-fn undecided(why: Undecided) -> String {
-    why.to_string()
+/// Why there is no answer where `members` are chosen among by `policy`, and what would help.
+fn undecided(why: Undecided, policy: Policy, members: usize) -> String {
+    let most = Work::TEST;
+    let name = self::policy(policy);
+    match (why, policy.is_fixed()) {
+        (Undecided::TooLong, true) => format!(
+            "{why}, which are {most}: under \"{name}\" each of the {members} members is held \
+             against all above it; would do: policy = \"edf\", or fewer members in one place"
+        ),
+        (Undecided::TooLong, false) => format!(
+            "{why}, which are {most}, for {members} members: their periods have large common \
+             multiples, and almost all of the time is taken; would do: a larger budget, periods \
+             that are multiples of each other, or fewer members in one place"
+        ),
+        _ => why.to_string(),
+    }
 }
 
 /// A time that may be beyond 64 bits.
@@ -265,16 +287,95 @@ pub fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// A fraction of nanoseconds in microseconds, exactly where that is short.
-pub fn exact(budget: Fraction) -> String {
-    match budget.denominator {
-        1 => Nanos::new(budget.numerator).to_string(),
-        below => format!("{}/{below} ns", budget.numerator),
+/// The kind of a server as in the description.
+pub fn server(server: Server) -> &'static str {
+    match server {
+        Server::Periodic => "periodic",
+        Server::Polling => "polling",
+        Server::Deferrable => "deferrable",
+        Server::ConstantBandwidth => "bandwidth",
+        Server::SoftBandwidth => "soft-bandwidth",
     }
+}
+
+/// A budget as a person reads it. One that is no whole number of nanoseconds is rounded up, which
+/// is the safe direction, and what it is exactly stands beside it: `1.226ms (1225806 14/31 ns)`.
+pub fn exact(budget: Fraction) -> String {
+    let Fraction {
+        numerator,
+        denominator,
+    } = budget;
+    match denominator {
+        0 | 1 => Nanos::new(numerator).to_string(),
+        _ => {
+            let (whole, rest) = (numerator / denominator, numerator % denominator);
+            let whole = match whole {
+                0 => String::new(),
+                whole => format!("{whole} "),
+            };
+            let above = rounded_up(budget);
+            format!("{above} ({whole}{rest}/{denominator} ns)")
+        }
+    }
+}
+
+/// The least of three decimals that is not below `budget`, in the largest unit that has a whole one.
+fn rounded_up(budget: Fraction) -> String {
+    let above = budget.numerator.div_ceil(budget.denominator);
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let Some((factor, unit)) = units.into_iter().find(|(factor, _)| above >= *factor) else {
+        return Nanos::new(above).to_string();
+    };
+    let thousandths = (u128::from(budget.numerator) * 1_000)
+        .div_ceil(u128::from(budget.denominator) * u128::from(factor));
+    let decimals = format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000);
+    let short = decimals.trim_end_matches('0').trim_end_matches('.');
+    format!("{short}{unit}")
 }
 
 /// A share of a CPU.
 pub fn percent(share: f64) -> String {
     // Plus zero: an empty sum is a negative one.
     format!("{:.2} %", share * 100.0 + 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty thousand groups under fixed priorities have no large common multiples.
+    #[test]
+    fn what_needs_too_many_steps_says_why_and_what_helps() {
+        let fixed = undecided(Undecided::TooLong, Policy::RateMonotonic, 20_000);
+        let why = "20000000: under \"rm\" each of the 20000 members is held against all above it";
+        assert!(
+            fixed.contains(why) && fixed.contains("would do: policy = \"edf\""),
+            "{fixed}"
+        );
+        assert!(!fixed.contains("multiples"), "{fixed}");
+        let edf = undecided(Undecided::TooLong, Policy::Edf, 3);
+        assert!(
+            edf.contains("multiples") && edf.contains("would do: a larger budget"),
+            "{edf}"
+        );
+    }
+
+    #[test]
+    fn a_budget_is_rounded_up_and_exact_beside_it() {
+        for (numerator, denominator, text) in [
+            (840_000, 1, "840us"),
+            (38_000_000, 31, "1.226ms (1225806 14/31 ns)"),
+            (1, 3, "1ns (1/3 ns)"),
+            (2_000_001, 2, "1.001ms (1000000 1/2 ns)"),
+            (1_999_999, 2, "1ms (999999 1/2 ns)"),
+            (3_001, 2, "1.501us (1500 1/2 ns)"),
+            (u64::MAX, 2, "9223372036.855s (9223372036854775807 1/2 ns)"),
+        ] {
+            let budget = Fraction {
+                numerator,
+                denominator,
+            };
+            assert_eq!(exact(budget), text);
+        }
+    }
 }

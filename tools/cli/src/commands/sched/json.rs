@@ -1,9 +1,9 @@
-//! The answer for programs. Times are whole nanoseconds.
+//! The answer for programs. Times are whole nanoseconds, exact budgets fractions of them.
 
 use hanok_task_model::{Certificate, Fraction, Interface};
 use serde::Serialize;
 
-use super::found::{Found, mode, policy};
+use super::found::{Found, mode, policy, server};
 
 /// The version of what is printed; it grows when a field changes its meaning or goes.
 const VERSION: u32 = 1;
@@ -28,6 +28,7 @@ struct OfComponent<'a> {
     name: &'a str,
     home: String,
     policy: &'static str,
+    server: &'static str,
     cpus: u32,
     interface: Option<Interface>,
     exact_budget: Option<Fraction>,
@@ -93,6 +94,7 @@ fn components<'a>(found: &Found<'a>) -> Vec<OfComponent<'a>> {
             name: &component.name,
             home: found.home(component),
             policy: policy(component.policy),
+            server: server(component.server),
             cpus: component.cpus,
             interface: proof.map(|proof| proof.interface),
             exact_budget: proof.and_then(|proof| proof.exact.as_ref().map(|exact| exact.budget)),

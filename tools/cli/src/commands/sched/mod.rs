@@ -2,9 +2,11 @@
 
 mod charts;
 mod check;
+mod cores;
 mod csv;
 mod found;
 mod json;
+mod labels;
 mod report;
 pub mod simulate;
 mod table;

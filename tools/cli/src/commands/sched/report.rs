@@ -3,8 +3,8 @@
 use hanok_bench::markup::{Element, el, tell};
 use hanok_task_model::{ComponentId, PoolId};
 
-use super::charts;
-use super::found::{Found, exact, mode, percent, policy, promise};
+use super::found::{Found, exact, percent, policy, promise, server};
+use super::{charts, cores};
 
 /// The page's only style sheet.
 const SHEET: &str = include_str!("report.css");
@@ -24,7 +24,7 @@ pub fn html(found: &Found<'_>) -> String {
         .child(el("style").style(SHEET));
     let main = el("main")
         .child(verdict(found))
-        .child(cores(found))
+        .child(cores::section(found))
         .child(table(found))
         .child(tell("h2", "Each component"))
         .child(legend())
@@ -42,9 +42,9 @@ pub fn html(found: &Found<'_>) -> String {
 fn verdict(found: &Found<'_>) -> Element {
     let model = found.model();
     let what = format!(
-        "{} components, {} tasks, ticks of {}; a switch costs {} and {} of refill",
-        model.components.len(),
-        model.tasks.len(),
+        "{}, {}, ticks of {}; a switch costs {} and {} of refill",
+        counted(model.components.len(), "component"),
+        counted(model.tasks.len(), "task"),
         model.tick,
         model.cost.switch,
         model.cost.refill,
@@ -90,36 +90,9 @@ fn verdict(found: &Found<'_>) -> Element {
         .child(tell("p", what).class("about"))
 }
 
-/// A bar for each core.
-fn cores(found: &Found<'_>) -> Element {
-    let mut section = el("section").child(tell("h2", "Cores"));
-    for core in found.cores() {
-        let ids: Vec<String> = core.cores.iter().map(ToString::to_string).collect();
-        let how = found
-            .model()
-            .pool(core.pool)
-            .map(|pool| mode(pool.mode))
-            .unwrap_or("");
-        let share: f64 = core.vcpus.iter().map(|vcpu| found.share(*vcpu)).sum();
-        let name = format!(
-            "Core{} {}: {}",
-            if ids.len() > 1 { "s" } else { "" },
-            ids.join(", "),
-            percent(share)
-        );
-        let pool = format!("pool {}, {how}", found.pool(core.pool));
-        let row = el("div")
-            .class("core")
-            .child(
-                el("p")
-                    .child(tell("strong", name))
-                    .text(" ")
-                    .child(tell("span", pool).class("about")),
-            )
-            .child(charts::core(found, core));
-        section = section.child(row);
-    }
-    section
+fn counted(count: usize, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{end}")
 }
 
 /// All components in one table.
@@ -128,9 +101,10 @@ fn table(found: &Found<'_>) -> Element {
         "Component",
         "In",
         "Policy",
+        "Server",
         "Interface",
         "Share",
-        "Least budget, exactly",
+        "Least budget",
     ];
     let head = el("tr").children(heads.map(|head| tell("th", head)));
     let mut body = el("tbody");
@@ -148,6 +122,7 @@ fn table(found: &Found<'_>) -> Element {
             component.name.clone(),
             found.home(component),
             policy(component.policy).to_owned(),
+            server(component.server).to_owned(),
             interface,
             share.unwrap_or_default(),
             least.unwrap_or_default(),
@@ -193,6 +168,7 @@ fn details(found: &Found<'_>) -> Vec<Element> {
                 1 => String::new(),
                 cpus => format!(" on {cpus} CPUs"),
             };
+            let kind = server(component.server);
             let drawings = [charts::demand(found, id), charts::bandwidth(found, id)];
             let cards = drawings.into_iter().flatten();
             let cards = cards.map(|svg| el("div").class("card").child(svg));
@@ -201,7 +177,7 @@ fn details(found: &Found<'_>) -> Vec<Element> {
                 .child(
                     el("h3")
                         .text(component.name.clone())
-                        .child(tell("span", format!(" {interface}{cpus}")).class("about")),
+                        .child(tell("span", format!(" {interface}{cpus}, {kind}")).class("about")),
                 )
                 .child(el("div").class("cards").children(cards))
                 .child(tasks(found, id))

@@ -1,6 +1,6 @@
 //! The answer as text.
 
-use super::found::{Found, exact, percent, policy, promise};
+use super::found::{Found, exact, percent, policy, promise, server};
 use crate::ui;
 use hanok_task_model::{ComponentId, PoolId};
 
@@ -47,6 +47,7 @@ fn components(found: &Found<'_>) -> Vec<String> {
         "component",
         "in",
         "policy",
+        "server",
         "interface",
         "share",
         "least budget",
@@ -61,6 +62,7 @@ fn components(found: &Found<'_>) -> Vec<String> {
             component.name.clone(),
             found.home(component),
             policy(component.policy).to_owned(),
+            server(component.server).to_owned(),
             interface,
             share,
             least,

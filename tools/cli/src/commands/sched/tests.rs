@@ -8,6 +8,7 @@ use hanok_system::Schedule;
 use hanok_task_model::Certificate;
 
 use super::found::Found;
+use super::labels::{Point, Rectangle};
 use super::{json, report, table};
 
 fn root() -> PathBuf {
@@ -109,8 +110,8 @@ fn the_answer_as_comma_separated_values() {
     let columns = |line: &str| line.split(',').count();
     let (tasks, components) = (schedule.model.tasks.len(), schedule.model.components.len());
     assert_eq!(text.matches("\r\n").count(), 1 + tasks + components);
-    assert!(text.lines().all(|line| columns(line) == 12), "{text}");
-    let drive = "component,drive,pool real-time,dm,1,2500000,840000,2500000,,,,proven";
+    assert!(text.lines().all(|line| columns(line) == 13), "{text}");
+    let drive = "component,drive,pool real-time,dm,1,2500000,840000,2500000,,,,proven,periodic";
     assert!(text.contains(drive), "{text}");
     // What is not proven has no figures.
     let (schedule, analysis) = example("execution = \"14ms\"", "execution = \"46ms\"");
@@ -118,7 +119,144 @@ fn the_answer_as_comma_separated_values() {
     let text = super::csv::text(&found);
     let frame = text.lines().find(|line| line.starts_with("task,frame,"));
     assert!(
-        frame.is_some_and(|line| line.ends_with(",,,not proven")),
+        frame.is_some_and(|line| line.ends_with(",,,not proven,")),
         "{text}"
     );
+}
+
+/// Rounded up where it is no whole nanosecond, and exact beside it; programs get the fraction.
+#[test]
+fn a_least_budget_is_a_time_and_no_fraction() {
+    let (schedule, analysis) = example("", "");
+    let found = Found::new(&schedule, &analysis);
+    let written = "1.226ms (1225806 14/31 ns)";
+    let text = table::lines(&found).join("\n");
+    assert!(text.contains(written), "{text}");
+    assert!(report::html(&found).contains(written));
+    let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+    let exact = &answer["components"][4]["exact_budget"];
+    assert_eq!(exact["numerator"], 38_000_000);
+    assert_eq!(exact["denominator"], 31);
+}
+
+/// In every form of the answer, in the description's own word, proven or not.
+#[test]
+fn every_form_says_the_kind_of_server() {
+    for kind in [
+        "periodic",
+        "polling",
+        "deferrable",
+        "bandwidth",
+        "soft-bandwidth",
+    ] {
+        let given = format!("period = [\"2ms\", \"30ms\"]\nserver = \"{kind}\"");
+        let (schedule, analysis) = example("period = [\"2ms\", \"30ms\"]", &given);
+        let found = Found::new(&schedule, &analysis);
+        let lines = table::lines(&found);
+        let display = lines.iter().find(|line| line.starts_with("display "));
+        let cells: Vec<_> = display.unwrap().split_whitespace().collect();
+        assert_eq!(cells[4], kind, "{lines:?}");
+        let answer: serde_json::Value = serde_json::from_str(&json::text(&found).unwrap()).unwrap();
+        assert_eq!(answer["components"][4]["server"], kind);
+        let rows = super::csv::text(&found);
+        let row = rows
+            .lines()
+            .find(|line| line.starts_with("component,display,"));
+        assert!(
+            row.is_some_and(|row| row.ends_with(&format!(",{kind}"))),
+            "{rows}"
+        );
+        let page = report::html(&found);
+        let cell = format!("<td>{kind}</td>");
+        assert_eq!(
+            page.matches(&cell).count(),
+            if kind == "periodic" { 5 } else { 1 }
+        );
+    }
+}
+
+/// Of each drawing the curves and its label, as a browser would find them.
+fn labels_and_curves(page: &str) -> Vec<(Rectangle, Vec<Vec<Point>>)> {
+    let number = |node: roxmltree::Node<'_, '_>, name| node.attribute(name)?.parse::<f64>().ok();
+    let points = |node: roxmltree::Node<'_, '_>| -> Vec<Point> {
+        let pairs = node.attribute("points").unwrap_or_default().split(' ');
+        let pairs = pairs.filter_map(|pair| pair.split_once(','));
+        pairs
+            .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
+            .collect()
+    };
+    let of = |svg: roxmltree::Node<'_, '_>| {
+        let halo = |node: &roxmltree::Node<'_, '_>| {
+            node.attribute("class")
+                .is_some_and(|class| class.contains("halo"))
+        };
+        let label = svg.descendants().find(halo)?;
+        let (x, y) = (number(label, "x")?, number(label, "y")?);
+        let length = label.text()?.chars().count() as f64;
+        // As wide and high as DejaVu Sans Bold draws it at 13 pixels.
+        let covers = Rectangle {
+            from: (x, y - 10.0),
+            to: (x + 7.8 * length, y + 3.0),
+        };
+        let curves = svg
+            .descendants()
+            .filter(|node| node.has_tag_name("polyline"));
+        Some((covers, curves.map(points).collect()))
+    };
+    let options = roxmltree::ParsingOptions {
+        allow_dtd: true,
+        ..Default::default()
+    };
+    let tree = roxmltree::Document::parse_with_options(page, options).unwrap();
+    let drawings = tree.descendants().filter(|node| node.has_tag_name("svg"));
+    drawings.filter_map(of).collect()
+}
+
+#[test]
+fn no_label_lies_on_a_curve() {
+    for (from, to) in [
+        ("", ""),
+        ("execution = \"14ms\"", "execution = \"46ms\""),
+        ("switch = \"4us\"", "switch = \"70us\""),
+        (
+            "period = [\"2ms\", \"30ms\"]",
+            "period = [\"1ms\", \"900ms\"]",
+        ),
+        (
+            "period = [\"2ms\", \"30ms\"]",
+            "period = \"10ms\"\nserver = \"polling\"",
+        ),
+    ] {
+        let (schedule, analysis) = example(from, to);
+        let found = labels_and_curves(&report::html(&Found::new(&schedule, &analysis)));
+        assert!(found.len() >= 6, "{to}: {}", found.len());
+        for (label, curves) in found {
+            let curves: Vec<&[Point]> = curves.iter().map(Vec::as_slice).collect();
+            assert!(label.is_clear(&curves), "{to}: {label:?}");
+        }
+    }
+}
+
+/// `auto-fit` makes one drawing as wide as the page, with letters as large as headings.
+#[test]
+fn a_drawing_alone_is_no_larger_than_others() {
+    let sheet = include_str!("report.css");
+    assert!(sheet.contains("auto-fill") && !sheet.contains("auto-fit"));
+}
+
+/// In the bar where there is room, else below it.
+#[test]
+fn every_vcpu_of_a_core_is_named() {
+    let vm = "[[vm]]\nname = \"linux\"";
+    let long = "the-watcher-that-looks-at-all-others";
+    let small = format!("[[schedule.group]]\nname = \"{long}\"\npool = \"real-time\"\n");
+    let small = small + "period = \"10ms\"\nbudget = \"100us\"\n\n" + vm;
+    let (schedule, analysis) = example(vm, &small);
+    let page = report::html(&Found::new(&schedule, &analysis));
+    assert!(
+        page.contains("class=\"on-part\">drive 35.20 %</text>"),
+        "{page}"
+    );
+    let words = format!("without room for a name, from the left: {long} 1.40 %</p>");
+    assert!(page.contains(&words), "{page}");
 }

@@ -7,10 +7,14 @@ use hanok_task_model::{ComponentId, Nanos, TaskId};
 
 use super::Shown;
 
-/// Where time begins, after the names, and how wide it is.
+/// Where time begins where names are short, and how wide it is.
 const LEFT: f64 = 170.0;
 const WIDTH: f64 = 1000.0;
 const RIGHT: f64 = 30.0;
+/// About the width of a character.
+const CHARACTER: f64 = 7.5;
+/// Longer names are cut in the drawing; the table has all of them.
+const LONGEST: usize = 60;
 /// From one row to the next, and the bar in it.
 const ROW: f64 = 34.0;
 const BAR: f64 = 18.0;
@@ -37,9 +41,9 @@ pub fn draw(shown: &Shown) -> String {
     for row in &rows {
         picture.row(row);
     }
-    picture.legend(bottom);
-    let width = LEFT + WIDTH + RIGHT;
-    let height = bottom + 56.0;
+    let end = picture.legend(bottom + 30.0);
+    let width = picture.left + WIDTH + RIGHT;
+    let height = end + 26.0;
     let title = escape(&shown.title);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
@@ -66,13 +70,21 @@ struct Row {
 
 struct Picture<'a> {
     shown: &'a Shown<'a>,
+    /// Where time begins, after the names.
+    left: f64,
     out: String,
 }
 
 impl<'a> Picture<'a> {
     fn new(shown: &'a Shown<'a>) -> Self {
-        let out = String::new();
-        Self { shown, out }
+        let names = shown.rows.iter().map(|task| shown.name(*task));
+        let lengths = names.chain(shown.cores.iter().cloned());
+        let longest = lengths.map(|name| text_length(&shortened(&name)));
+        Self {
+            shown,
+            left: longest.fold(LEFT, |left, length| left.max(24.0 + CHARACTER * length)),
+            out: String::new(),
+        }
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -101,7 +113,7 @@ impl<'a> Picture<'a> {
     fn x(&self, at: u64) -> f64 {
         let at = at.clamp(self.shown.from, self.shown.to);
         let (since, length) = (at - self.shown.from, self.shown.to - self.shown.from);
-        LEFT + WIDTH * since as f64 / length as f64
+        self.left + WIDTH * since as f64 / length as f64
     }
 
     fn axis(&mut self, bottom: f64) {
@@ -132,12 +144,13 @@ impl<'a> Picture<'a> {
         let _ = writeln!(
             self.out,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-             <line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{base:.1}\" y2=\"{base:.1}\" stroke=\"{FAINT}\" \
+             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{base:.1}\" y2=\"{base:.1}\" stroke=\"{FAINT}\" \
              stroke-width=\"0.6\"/>",
-            LEFT - 12.0,
+            self.left - 12.0,
             y + BAR + 1.0,
-            escape(&row.name),
-            LEFT + WIDTH,
+            escape(&shortened(&row.name)),
+            self.left,
+            self.left + WIDTH,
         );
         let of = row.of;
         let mine = |segment: &&Segment| match of {
@@ -222,9 +235,10 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn legend(&mut self, bottom: f64) {
-        let mut x = LEFT;
-        let y = bottom + 30.0;
+    /// From `y` on, in as many lines as it needs; where the last one is.
+    fn legend(&mut self, mut y: f64) -> f64 {
+        let mut x = self.left;
+        let right = self.left + WIDTH;
         let mut seen: Vec<ComponentId> = Vec::new();
         for task in &self.shown.rows {
             let Some(component) = self.shown.model.task(*task).map(|task| task.component) else {
@@ -234,7 +248,11 @@ impl<'a> Picture<'a> {
                 continue;
             }
             seen.push(component);
-            let name = self.shown.component(component).to_owned();
+            let name = shortened(self.shown.component(component));
+            let width = 40.0 + CHARACTER * text_length(&name);
+            if x + width > right && x > self.left {
+                (x, y) = (self.left, y + 20.0);
+            }
             let _ = writeln!(
                 self.out,
                 "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/>\
@@ -244,7 +262,10 @@ impl<'a> Picture<'a> {
                 x + 18.0,
                 escape(&name),
             );
-            x += 40.0 + 7.5 * text_length(&name);
+            x += width;
+        }
+        if x + 330.0 > right {
+            (x, y) = (self.left, y + 20.0);
         }
         let _ = writeln!(
             self.out,
@@ -255,6 +276,7 @@ impl<'a> Picture<'a> {
                 false => "",
             }
         );
+        y
     }
 
     fn colour(&self, task: TaskId) -> &'static str {
@@ -269,6 +291,18 @@ impl<'a> Picture<'a> {
         let place = seen.iter().position(|of| *of == component).unwrap_or(0);
         COLOURS[place % COLOURS.len()]
     }
+}
+
+/// A name with its middle left out where it is very long: its end tells tasks apart.
+fn shortened(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= LONGEST {
+        return name.to_owned();
+    }
+    let half = LONGEST / 2;
+    let begin: String = letters.iter().take(half).collect();
+    let end: String = letters.iter().skip(letters.len() - half + 1).collect();
+    format!("{begin}\u{2026}{end}")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
@@ -308,6 +342,18 @@ pub fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_very_long_name_keeps_both_ends() {
+        assert_eq!(shortened("display.frame"), "display.frame");
+        let name = format!("group-{}.task", "x".repeat(100));
+        let short = shortened(&name);
+        assert_eq!(short.chars().count(), LONGEST);
+        assert!(
+            short.starts_with("group-x") && short.ends_with("x.task"),
+            "{short}"
+        );
+    }
 
     #[test]
     fn the_axis_has_a_readable_number_of_marks() {

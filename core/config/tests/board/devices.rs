@@ -1,15 +1,11 @@
 //! Devices of the board that a VM is to have: what is found of them, and what is refused.
 
-use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-use dtoolkit::{Node, ToPropertyValue};
+use super::GIC_V3 as VIRT;
+use super::trees::{Build, flat, node, serial, span};
+use dtoolkit::Node;
+use dtoolkit::model::DeviceTreeNode;
 use hanok_config::{DeviceError, HostDevice, HostLine, HostTree, assign};
-use hanok_types::{Hpa, IntId, Ipa, Span, platform};
-
-const VIRT: &[u8] = include_bytes!("data/virt-gicv3.dtb");
-
-fn span(start: u64, len: u64) -> Span<Hpa> {
-    Span::new(Hpa::new(start), len).unwrap()
-}
+use hanok_types::{IntId, Ipa, platform};
 
 fn on_virt(name: &str) -> Result<HostDevice, DeviceError> {
     HostTree::parse(VIRT).unwrap().device(name)
@@ -88,28 +84,6 @@ fn what_is_no_device_is_refused() {
     assert_eq!(paths.len(), 32);
 }
 
-/// Building trees in one expression.
-trait Build {
-    fn with(self, name: &str, value: impl ToPropertyValue) -> Self;
-    fn and(self, child: DeviceTreeNode) -> Self;
-}
-
-impl Build for DeviceTreeNode {
-    fn with(mut self, name: &str, value: impl ToPropertyValue) -> Self {
-        self.add_property(DeviceTreeProperty::new(name, value).unwrap());
-        self
-    }
-
-    fn and(mut self, child: DeviceTreeNode) -> Self {
-        self.add_child(child);
-        self
-    }
-}
-
-fn node(name: &str) -> DeviceTreeNode {
-    DeviceTreeNode::new(name).unwrap()
-}
-
 /// A board whose devices sit behind a bus that moves addresses, as on a Raspberry Pi 4.
 fn soc(devices: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
     let reg = [0x4004_1000u32, 0x1000, 0x4004_2000, 0x2000];
@@ -146,8 +120,7 @@ fn soc(devices: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
     let cprman = node("cprman")
         .with("#clock-cells", 1u32)
         .with("phandle", 7u32);
-    let mut tree = DeviceTree::new();
-    tree.root = node("")
+    let root = node("")
         .with("#address-cells", 2u32)
         .with("#size-cells", 1u32)
         .with("interrupt-parent", 1u32)
@@ -157,14 +130,7 @@ fn soc(devices: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
         .and(clock)
         .and(cprman)
         .and(bus);
-    tree.to_dtb()
-}
-
-fn serial(name: &str, at: u32, interrupt: u32) -> DeviceTreeNode {
-    node(name)
-        .with("compatible", ["arm,pl011", "arm,primecell"].as_slice())
-        .with("reg", [at, 0x200])
-        .with("interrupts", [0, interrupt, 4])
+    flat(root)
 }
 
 fn gpio() -> DeviceTreeNode {
@@ -188,6 +154,45 @@ fn addresses_go_through_the_bus() {
     let tree = soc([gpio()]);
     let by_alias = HostTree::parse(&tree).unwrap().device("gpio0");
     assert_eq!(by_alias, Ok(found));
+}
+
+/// What the boards' trees have that has no way to memory, as their nodes name it, and what has one
+/// or would change the board for everybody.
+#[test]
+fn the_boards_devices_without_a_way_to_memory_are_known() {
+    let of = |compatible: &[&str]| {
+        let node = node("device@7e100000")
+            .with("compatible", compatible)
+            .with("reg", [0x7e10_0000u32, 0x1000])
+            .with("interrupts", [0u32, 50, 4]);
+        device(node).unwrap().bus_master
+    };
+    for slave in [
+        &["smsc,lan9118", "smsc,lan9115"][..],
+        &["nxp,usb-isp1761"],
+        &["arm,pl041", "arm,primecell"],
+        &["arm,pl180", "arm,primecell"],
+        &["arm,versatile-i2c"],
+        &["brcm,bcm2835-aux-uart"],
+        &["brcm,bcm2835-spi"],
+        &["brcm,bcm2711-i2c", "brcm,bcm2835-i2c"],
+    ] {
+        assert_eq!(of(slave), None, "{slave:?}");
+    }
+    for other in [
+        &["arm,pl111", "arm,primecell"][..],
+        &["arm,pl330", "arm,primecell"],
+        &["arm,pl354", "arm,primecell"],
+        &["arm,vexpress-sysreg"],
+        &["arm,vexpress-flash", "cfi-flash"],
+        &["arm,hdlcd"],
+        &["brcm,bcm2711-genet-v5"],
+        &["brcm,bcm2835-mbox"],
+        &["brcm,bcm2711-gpio"],
+        &["qemu,fw-cfg-mmio"],
+    ] {
+        assert!(of(other).is_some(), "{other:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,25 @@
+//! What the tests with random sets share.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+/// xorshift (Marsaglia 2003): the same sets everywhere.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// How many sets are tried: as `HANOK_SETS` says, else `few`.
+pub fn sets_or(few: usize) -> usize {
+    let sets = std::env::var("HANOK_SETS").ok();
+    sets.map_or(few, |sets| sets.parse().expect("a number of sets"))
+}

@@ -2,7 +2,7 @@
 
 use crate::{Action, Exit, GuestFault, Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
-use hanok_types::{Deadline, IntId, Regs, VcpuSet, platform};
+use hanok_types::{IntId, Regs, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
 /// A vCPU at an exit, with all that handling it may need.
@@ -84,8 +84,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         if !self.vcpu.timer.rests() {
             self.physical_timer_line();
         }
-        let alarm = self.vm.alarm_deadline().when(self.vcpu.id.index() == 0);
-        if alarm != Deadline::NEVER && alarm.has_come(self.machine.counter()) {
+        if self.vm.alarm_has_come(self.machine, self.vcpu.id) {
             self.clock_alarm();
         }
         self.vcpu.rearm = true;
@@ -126,9 +125,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vm.notify(self.machine, freed, Some(self.vcpu.id));
     }
 
-    /// [`Self::sync_locked`] after a register was accessed, beside which nothing long is done at all.
+    /// [`Self::sync_locked`] after a register was accessed, beside which nothing more is done at all.
     pub(crate) fn sync_accessed(&mut self, gic: &mut Vgic) -> VcpuSet {
-        if gic.entry_refills(self.vcpu.id) {
+        if gic.needs_entry(self.vcpu.id) {
             return self.defer_entry(gic);
         }
         self.sync_locked(gic)

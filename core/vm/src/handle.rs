@@ -147,7 +147,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// kick of itself brings about at once.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
         self.vm.deliver_mail(gic, self.vcpu.id);
-        if gic.entry_is_long(self.vcpu.id) && !self.vcpu.entry_due {
+        let beside_a_switch = core::mem::take(&mut self.vcpu.came);
+        let id = self.vcpu.id;
+        let long = gic.entry_is_long(id) || beside_a_switch && !gic.entry_is_brief(id);
+        if long && !self.vcpu.entry_due {
             return self.defer_entry(gic);
         }
         self.vcpu.entry_due = false;

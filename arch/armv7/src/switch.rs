@@ -15,11 +15,11 @@ pub fn to(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
         away(cpu, board);
         cpu.resident = vcpu;
         enter(vcpu, cpu, board);
-        vcpu.core.came = true;
+        vcpu.core.busy = true;
     }
     vcpu.core.rearm = true;
     service::refresh(vcpu, cpu, board);
-    vcpu.core.came = false;
+    vcpu.core.busy = false;
 }
 
 /// Takes the resident vCPU, if there is one, out of this CPU, and sees to it that its timers

@@ -148,13 +148,30 @@ impl Choice {
         if kind(&offers.all) == 0 {
             return false;
         }
-        let mut masks = [0; WORDS];
-        let mut heads = [NONE; WORDS];
-        for word in 0..WORDS {
-            let mask = kind(&offers.each[word]);
-            masks[word] = mask;
-            heads[word] = head(banks, word, mask);
-        }
+        // Written out: if a loop filled them, they would be cleared first.
+        let [a, b, c, d, e, f, g, h, i] = &offers.each;
+        let mut masks = [
+            kind(a),
+            kind(b),
+            kind(c),
+            kind(d),
+            kind(e),
+            kind(f),
+            kind(g),
+            kind(h),
+            kind(i),
+        ];
+        let mut heads = [
+            head(banks, 0, masks[0]),
+            head(banks, 1, masks[1]),
+            head(banks, 2, masks[2]),
+            head(banks, 3, masks[3]),
+            head(banks, 4, masks[4]),
+            head(banks, 5, masks[5]),
+            head(banks, 6, masks[6]),
+            head(banks, 7, masks[7]),
+            head(banks, 8, masks[8]),
+        ];
         loop {
             let mut best = NONE;
             for head in &heads {

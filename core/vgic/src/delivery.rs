@@ -29,15 +29,16 @@ impl Vgic {
         cpu.is_some_and(|cpu| cpu.attention && cpu.has_much())
     }
 
-    /// Whether [`Self::enter`] of a vCPU that has just come to its pCPU would list two interrupts at
-    /// most, and so can follow at once.
+    /// Whether [`Self::enter`] would list two interrupts at most beside what is listed, and so can
+    /// follow at once what is long itself.
     pub fn entry_is_brief(&self, vcpu: VcpuId) -> bool {
         let index = vcpu.index();
         let Some(cpu) = self.cpu(index).filter(|cpu| cpu.attention) else {
             return true;
         };
         let word = cpu.words.trailing_zeros() as usize;
-        if cpu.used != 0 || cpu.words & cpu.words.wrapping_sub(1) != 0 {
+        let several = cpu.words & cpu.words.wrapping_sub(1) != 0;
+        if several || cpu.refold || cpu.overflow {
             return false;
         }
         let spi = word.wrapping_sub(1);

@@ -81,6 +81,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Brings the timers' lines up to date, and the list registers if anything changed.
     pub fn refresh(&mut self) {
+        let requests = self.vm.requests(self.vcpu.id);
+        requests.take_timers();
+        let (asked, was_due) = (requests.take_interrupts(), self.vcpu.entry_due);
         if !self.vcpu.timer.rests() {
             self.physical_timer_line();
         }
@@ -88,9 +91,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.clock_alarm();
         }
         self.vcpu.rearm = true;
-        let requests = self.vm.requests(self.vcpu.id);
-        requests.take_timers();
-        if requests.take_interrupts() {
+        // What was left to an exit of its own a moment ago is not done in this one.
+        if asked && (was_due || !self.vcpu.entry_due) {
             self.sync_lists();
         }
     }
@@ -112,6 +114,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         self.vm.notify(self.machine, set, Some(self.vcpu.id));
         if set.contains(self.vcpu.id) {
+            self.vcpu.busy = true;
             self.sync_lists();
         }
     }
@@ -147,9 +150,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// kick of itself brings about at once.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
         self.vm.deliver_mail(gic, self.vcpu.id);
-        let beside_a_switch = core::mem::take(&mut self.vcpu.came);
+        let busy = core::mem::take(&mut self.vcpu.busy);
         let id = self.vcpu.id;
-        let long = gic.entry_is_long(id) || beside_a_switch && !gic.entry_is_brief(id);
+        let long = gic.entry_is_long(id) || busy && !gic.entry_is_brief(id);
         if long && !self.vcpu.entry_due {
             return self.defer_entry(gic);
         }

@@ -59,8 +59,8 @@ pub struct Vcpu {
     pub looks: Looks,
     /// Its list registers are to be brought up to date in an exit of their own, as that is long.
     pub entry_due: bool,
-    /// It has come to its pCPU, beside which nothing long is done.
-    pub came: bool,
+    /// This exit does something already beside which nothing long is done: it came to its pCPU, say.
+    pub busy: bool,
     /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
     pub rearm: bool,
 }
@@ -77,7 +77,7 @@ impl Vcpu {
             partial: crate::Partial::NONE,
             looks: Looks::default(),
             entry_due: false,
-            came: false,
+            busy: false,
             rearm: false,
         }
     }

@@ -13,8 +13,9 @@ pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
 pub(crate) const WORDS: usize = 1 + SPI_BANKS;
 /// Ids that exist: private ones and SPIs.
 pub(crate) const IDS: u32 = 32 + SPIS;
-/// How many list registers are used at most (IHI 0069, 12.4: ICH_LR0 to ICH_LR15).
-pub(crate) const MAX_LRS: usize = 16;
+/// How many list registers are used at most, of up to 16 (IHI 0069, 12.4): as many as a GIC-400, a
+/// Cortex-A53, A57 and A72 have. Each takes its part of an exit that is to be short.
+pub(crate) const MAX_LRS: usize = 4;
 
 /// GICD_IROUTER<n>. What a GICv2's GICD_ITARGETSR says is kept as the route that follows
 /// from it, so that whoever looks for a target need not know the version.

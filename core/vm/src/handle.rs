@@ -83,7 +83,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub fn refresh(&mut self) {
         let requests = self.vm.requests(self.vcpu.id);
         requests.take_timers();
-        let (asked, was_due) = (requests.take_interrupts(), self.vcpu.entry_due);
+        let asked = requests.take_interrupts();
+        let was_due = asked && self.vcpu.entry_due;
         if !self.vcpu.timer.rests() {
             self.physical_timer_line();
         }

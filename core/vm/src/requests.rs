@@ -18,12 +18,12 @@ pub struct Requests(AtomicU64);
 
 impl Requests {
     const INTERRUPTS: u64 = 1;
-    const DUMP: u64 = 2;
-    const TIMERS: u64 = 4;
-    const ATTENTION: u64 = 8;
-    const LOOK: u64 = 16;
     /// Its pCPU has looked in vain too often: it looks by itself in a while ([`Looks`]).
-    const QUIET: u64 = 32;
+    const QUIET: u64 = 2;
+    const TIMERS: u64 = 4;
+    const DUMP: u64 = 8;
+    const ATTENTION: u64 = 16;
+    const LOOK: u64 = 32;
     /// Whoever asks for a look at its interrupts need not kick.
     const NO_NEWS: u64 = Self::INTERRUPTS | Self::QUIET;
     /// The requests; the bits from here on are mail.

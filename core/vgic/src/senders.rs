@@ -74,9 +74,9 @@ const _: () = assert!(MAX_VCPUS <= 8, "a GICv2 has no more CPU interfaces");
 /// Each bit of `bits` as the lowest one of a byte of its own.
 fn a_byte_each(bits: u8) -> u64 {
     // A copy in each byte, of which one bit stays: n in byte n.
-    let one_each = u64::from(bits) * 0x0101_0101_0101_0101 & 0x8040_2010_0804_0201;
+    let one_each = (u64::from(bits) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
     // No carry leaves its byte, as none is above 0x80.
-    (one_each + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & 0x0101_0101_0101_0101
+    ((one_each + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101
 }
 
 /// The bit of `sender`.

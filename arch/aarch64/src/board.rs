@@ -181,13 +181,10 @@ impl Machine for Board {
     }
 
     fn vector(&self, index: u8) -> Option<u128> {
-        fp::FpState::of_this_cpu()?.vector(index)
+        fp::vector(index)
     }
 
     fn set_vector(&self, index: u8, value: u128) {
-        if let Some(mut state) = fp::FpState::of_this_cpu() {
-            state.set_vector(index, value);
-            state.load();
-        }
+        fp::set_vector(index, value);
     }
 }

@@ -72,10 +72,24 @@ pub fn open() {
     crate::sysreg::isb();
 }
 
+/// Register `index` of the vCPU in this CPU; `None` while the trap is closed, as the registers
+/// are nobody's then, and from 32 on.
+pub fn vector(index: u8) -> Option<u128> {
+    FpState::of_this_cpu()?.vector(index)
+}
+
+/// Sets register `index`; nothing where [`vector`] gives `None`.
+pub fn set_vector(index: u8, value: u128) {
+    if let Some(mut state) = FpState::of_this_cpu() {
+        state.set_vector(index, value);
+        state.load();
+    }
+}
+
 impl FpState {
     /// A copy of what is in the CPU; `None` while the trap is closed, as the registers are
     /// nobody's then.
-    pub fn of_this_cpu() -> Option<Self> {
+    fn of_this_cpu() -> Option<Self> {
         if read!("cptr_el2") & CPTR_TFP != 0 {
             return None;
         }
@@ -85,12 +99,12 @@ impl FpState {
     }
 
     /// Register `index`; `None` from 32 on.
-    pub fn vector(&self, index: u8) -> Option<u128> {
+    fn vector(&self, index: u8) -> Option<u128> {
         self.v.get(usize::from(index)).copied()
     }
 
     /// Sets register `index`; nothing from 32 on.
-    pub fn set_vector(&mut self, index: u8, value: u128) {
+    fn set_vector(&mut self, index: u8, value: u128) {
         if let Some(register) = self.v.get_mut(usize::from(index)) {
             *register = value;
         }

@@ -87,14 +87,30 @@ pub fn give_way() -> *mut Vcpu {
     next()
 }
 
-/// Brings what is known of every vCPU of this pCPU up to date; whether one came into its VM or left
-/// it, and the others are still to be looked at.
+/// What bringing one vCPU up to date was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+enum Settled {
+    /// Next to nothing.
+    Briefly,
+    /// The interrupts and timers of one that is in no CPU were looked at.
+    Looked,
+    /// It came into its VM, or left it.
+    Moved,
+}
+
+/// Brings what is known of every vCPU of this pCPU up to date; whether that took its time, and the
+/// others are still to be looked at: one came into its VM or left it, or it is the second one whose
+/// interrupts were looked at.
 fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
+    let mut looked = false;
     for index in 0..cpu.vcpus.len() {
         if let Some(vcpu) = cpu.vcpus.get(index).copied() {
             // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
-            if settle(unsafe { &mut *vcpu }, cpu, board, now) {
-                return true;
+            match settle(unsafe { &mut *vcpu }, cpu, board, now) {
+                Settled::Briefly => {}
+                Settled::Looked if !looked => looked = true,
+                Settled::Looked | Settled::Moved => return true,
             }
         }
     }
@@ -102,16 +118,16 @@ fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
 }
 
 /// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and
-/// tells the policy whether it has work. Whether it came in or out.
-fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
+/// tells the policy whether it has work.
+fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> Settled {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
-    if vcpu.on && vcpu.ready && !vcpu.waiting && vm.may_run(id) {
-        // It had work, and nobody asks anything of it.
-        return false;
+    if vcpu.on && vcpu.ready && !vcpu.waiting && vm.keeps_on(id) {
+        // It had work, and nobody asks anything of it that its turn does not bring.
+        return Settled::Briefly;
     }
     if !vcpu.on && !vcpu.ready && vm.is_left_alone(id) {
-        return false;
+        return Settled::Briefly;
     }
     settle_at_length(vcpu, cpu, board, now)
 }
@@ -120,8 +136,8 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> bo
 /// that runs now and then: in [`next`], which each exit to the scheduler runs through, its
 /// registers would be saved and its addresses reckoned beforehand.
 #[inline(never)]
-fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
-    let was_on = vcpu.on;
+fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> Settled {
+    let mut settled = Settled::Briefly;
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
     vm.requests(id).take_attention();
@@ -132,16 +148,25 @@ fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: 
         show::storm(vcpu, cpu, board);
     }
     if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
+        settled = Settled::Moved;
         go_out(vcpu, cpu, board);
         leave(vcpu.unit, cpu, board);
     }
     if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
         come_in(vcpu, cpu, board);
+        if vcpu.on {
+            settled = Settled::Moved;
+        }
     }
-    let ready = if vcpu.on {
-        !waits(vcpu, cpu, board, now) && !vm.is_paused()
-    } else {
+    let ready = if !vcpu.on {
         id.index() == 0 && vm.life().is_loading()
+    } else if vcpu.waiting {
+        if looks(vcpu, cpu, board, now) && settled == Settled::Briefly {
+            settled = Settled::Looked;
+        }
+        !vcpu.waiting && !vm.is_paused()
+    } else {
+        !vm.is_paused()
     };
     if ready != core::mem::replace(&mut vcpu.ready, ready) {
         match ready {
@@ -149,45 +174,50 @@ fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: 
             false => cpu.policy.block(vcpu.entity, now),
         }
     }
-    vcpu.on != was_on
+    settled
 }
 
-/// Whether a vCPU waits still.
-fn waits(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
-    if !vcpu.waiting {
-        return false;
-    }
+/// Finds out whether a vCPU that waits does so still. Whether that took its time, as it is in no CPU
+/// and somebody asked for it, or it has come to its time: what others send to several vCPUs at
+/// once would be looked at in one exit otherwise, of whoever is in this CPU.
+fn looks(vcpu: &mut Vcpu, cpu: &Cpu, board: &'static Board, now: u64) -> bool {
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;
     // Before its interrupts are looked at: who asks later kicks again.
     let requests = vm.requests(id);
     if requests.is_quiet() {
         if !vcpu.wake_at.has_come(now) {
-            return true;
+            return false;
         }
         requests.set_quiet(false);
     }
     let asked = requests.take_timers() | requests.take_interrupts();
-    let woken = if core::ptr::eq(cpu.resident, vcpu) {
+    let resident = core::ptr::eq(cpu.resident, vcpu);
+    let look = !resident && (asked || vcpu.wake_at.has_come(now));
+    let woken = if resident {
         vm.interrupt_waits(board, id, &mut board.gic.lists())
     } else {
-        let look = asked || vcpu.wake_at.has_come(now);
-        if look {
-            switch::timers_due(vcpu, board, now);
-        }
-        let woken = look && vm.interrupt_waits_absent(board, id);
-        if look && !woken {
-            // In the turn of another vCPU, most often.
-            let end = vcpu.core.looks.in_vain(now, board.counter_frequency());
-            if let Some(end) = end {
-                requests.set_quiet(true);
-                vcpu.wake_at = vcpu.wake_at.or(Deadline::at(end));
-            }
-        }
-        woken
+        look && is_woken(vcpu, board, now)
     };
     vcpu.waiting = !(woken || switch::system_error_waits(vcpu, cpu));
-    vcpu.waiting
+    look
+}
+
+/// Whether something wakes a vCPU that is in no CPU.
+fn is_woken(vcpu: &mut Vcpu, board: &'static Board, now: u64) -> bool {
+    switch::timers_due(vcpu, board, now);
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    if vm.interrupt_waits_absent(board, id) {
+        return true;
+    }
+    // In the turn of another vCPU, most often.
+    let end = vcpu.core.looks.in_vain(now, board.counter_frequency());
+    if let Some(end) = end {
+        vm.requests(id).set_quiet(true);
+        vcpu.wake_at = vcpu.wake_at.or(Deadline::at(end));
+    }
+    false
 }
 
 /// When the first of the vCPUs that wait, and are in no CPU, is due.

@@ -65,7 +65,9 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, taken: Taken) {
         // Deactivated by the guest, through the list register.
         return;
     }
-    if let Some(vcpu) = resident(cpu) {
+    // Whoever goes on is refreshed by `switch::to`; where several share the CPU that may be another
+    // one, and what is done for this one now would be undone at once.
+    if let Some(vcpu) = resident(cpu).filter(|vcpu| vcpu.waiting || !cpu.is_shared()) {
         refresh(vcpu, cpu, board);
     }
     board.gic.end(taken);

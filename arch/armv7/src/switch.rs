@@ -11,11 +11,13 @@ use hanok_types::Deadline;
 
 /// Makes `vcpu`, which is in its VM and of this pCPU, the one whose state is in the CPU.
 pub fn to(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
-    if !ptr::eq(cpu.resident, vcpu) {
+    let comes = !ptr::eq(cpu.resident, vcpu);
+    if comes {
         away(cpu, board);
         cpu.resident = vcpu;
         enter(vcpu, cpu, board);
     }
+    vcpu.core.busy = comes;
     vcpu.core.rearm = true;
     service::refresh(vcpu, cpu, board);
 }

@@ -169,6 +169,18 @@ mod tests {
         assert_eq!(at(0x0a00_3ffc), Some((Device::VirtioMmio(31), 0x1fc)));
     }
 
+    /// Whoever moves several words within a page asks for the first and the last alone.
+    #[test]
+    fn a_page_is_of_devices_throughout_or_of_none() {
+        for gic in [GicVersion::V2, GicVersion::V3] {
+            for page in (0x07ff_f000..0x0b00_0000).step_by(0x1000) {
+                let there = |at| locate(Ipa::new(at), 4, 5, gic).is_some();
+                let mut words = (page..page + 0x1000).step_by(4);
+                assert!(words.all(|at| there(at) == there(page)), "{page:#x}");
+            }
+        }
+    }
+
     #[test]
     fn between_them_is_nothing() {
         for ipa in [

@@ -1,8 +1,8 @@
 //! The PL031 real-time clock (ARM DDI 0224B): seconds since the epoch, and one alarm.
 //!
-//! Time is handed in with each call, in nanoseconds of a clock that never steps back; the
-//! model adds the offset that makes it the time of day. The alarm is a soft timer of the
-//! caller's: [`Pl031::next_alarm`] says when, [`Pl031::update`] raises the interrupt.
+//! Time is handed in with each call, in whole seconds of a clock that never steps back, as it
+//! shows no less; the model adds the offset that makes it the time of day. So nothing is divided
+//! here. The alarm is a soft timer of the caller's: [`Pl031::next_alarm`] says when, [`Pl031::update`] raises the interrupt.
 //!
 //! As on QEMU the clock always runs (CR reads 1 and ignores writes), an alarm is set by
 //! writing the match or the load register and not by the reset value of zero, it fires
@@ -24,7 +24,6 @@ const ICR: u64 = 0x1c;
 
 /// PeriphID0 to PeriphID3 (DDI 0224B, 3.3.9), as on QEMU.
 const PERIPHERAL_ID: [u8; 4] = [0x31, 0x10, 0x14, 0x00];
-const NANOSECONDS: u64 = 1_000_000_000;
 
 /// The clock's registers.
 #[derive(Clone, Debug, Default)]
@@ -66,13 +65,13 @@ impl Pl031 {
         };
     }
 
-    /// Reads at `offset`, at `now` nanoseconds.
+    /// Reads at `offset`, at second `now`.
     pub fn read(&mut self, offset: u64, width: Width, now: u64) -> u64 {
         self.update(now);
         read_words(offset, width, |offset| self.read_register(offset, now))
     }
 
-    /// Writes at `offset`, at `now` nanoseconds.
+    /// Writes at `offset`, at second `now`.
     pub fn write(&mut self, offset: u64, width: Width, value: u64, now: u64) {
         self.update(now);
         write_words(offset, width, value, |offset, value| {
@@ -80,19 +79,18 @@ impl Pl031 {
         });
     }
 
-    /// Raises the interrupt if the alarm is due at `now` nanoseconds.
+    /// Raises the interrupt if the alarm is due at second `now`.
     pub fn update(&mut self, now: u64) {
-        if self.alarm.is_some_and(|due| due <= now / NANOSECONDS) {
+        if self.alarm.is_some_and(|due| due <= now) {
             self.alarm = None;
             self.raised = true;
         }
     }
 
-    /// When the interrupt line will change by itself, in nanoseconds of the caller's clock;
+    /// When the interrupt line will change by itself, as a second of the caller's clock;
     /// `None` while no alarm is set that could raise it.
     pub fn next_alarm(&self) -> Option<u64> {
-        let due = self.alarm.filter(|_| self.unmasked)?;
-        due.checked_mul(NANOSECONDS)
+        self.alarm.filter(|_| self.unmasked)
     }
 
     /// The level of the interrupt line.
@@ -106,7 +104,7 @@ impl Pl031 {
     }
 
     fn count(&self, now: u64) -> u32 {
-        self.offset.wrapping_add((now / NANOSECONDS) as u32)
+        self.offset.wrapping_add(now as u32)
     }
 
     fn read_register(&mut self, offset: u64, now: u64) -> u32 {
@@ -147,7 +145,7 @@ impl Pl031 {
     /// it, and after up to 136 years.
     fn set_alarm(&mut self, now: u64) {
         let ahead = self.matching.wrapping_sub(self.count(now));
-        self.alarm = (now / NANOSECONDS).checked_add(ahead.into());
+        self.alarm = now.checked_add(ahead.into());
         self.update(now);
     }
 }
@@ -155,8 +153,6 @@ impl Pl031 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SECOND: u64 = NANOSECONDS;
 
     fn word(rtc: &mut Pl031, offset: u64, now: u64) -> u64 {
         rtc.read(offset, Width::Word, now)
@@ -169,35 +165,35 @@ mod tests {
     #[test]
     fn it_counts_seconds_from_the_time_of_day() {
         let mut rtc = Pl031::new(1000);
-        assert_eq!(word(&mut rtc, DR, SECOND - 1), 1000);
-        assert_eq!(word(&mut rtc, DR, SECOND), 1001);
+        assert_eq!(word(&mut rtc, DR, 0), 1000);
+        assert_eq!(word(&mut rtc, DR, 1), 1001);
     }
 
     #[test]
     fn loading_sets_the_time_and_a_reset_keeps_it() {
         let mut rtc = Pl031::new(1000);
-        set(&mut rtc, LR, 50, 3 * SECOND);
-        assert_eq!(word(&mut rtc, LR, 3 * SECOND), 50);
-        assert_eq!(word(&mut rtc, DR, 4 * SECOND), 51);
+        set(&mut rtc, LR, 50, 3);
+        assert_eq!(word(&mut rtc, LR, 3), 50);
+        assert_eq!(word(&mut rtc, DR, 4), 51);
         rtc.reset();
-        assert_eq!(word(&mut rtc, DR, 5 * SECOND), 52);
-        assert_eq!(word(&mut rtc, LR, 5 * SECOND), 0);
+        assert_eq!(word(&mut rtc, DR, 5), 52);
+        assert_eq!(word(&mut rtc, LR, 5), 0);
     }
 
     #[test]
     fn the_alarm_goes_off_once_at_its_second() {
         let mut rtc = Pl031::new(1000);
-        set(&mut rtc, MR, 1002, SECOND / 2);
+        set(&mut rtc, MR, 1002, 0);
         assert_eq!(rtc.next_alarm(), None, "it is masked");
-        set(&mut rtc, IMSC, 1, SECOND / 2);
-        assert_eq!(rtc.next_alarm(), Some(2 * SECOND));
-        rtc.update(2 * SECOND - 1);
+        set(&mut rtc, IMSC, 1, 0);
+        assert_eq!(rtc.next_alarm(), Some(2));
+        rtc.update(1);
         assert!(!rtc.interrupt());
-        rtc.update(2 * SECOND);
+        rtc.update(2);
         assert!(rtc.interrupt());
-        assert_eq!(word(&mut rtc, RIS, 2 * SECOND), 1);
-        assert_eq!(word(&mut rtc, MIS, 2 * SECOND), 1);
-        set(&mut rtc, ICR, 1, 2 * SECOND);
+        assert_eq!(word(&mut rtc, RIS, 2), 1);
+        assert_eq!(word(&mut rtc, MIS, 2), 1);
+        set(&mut rtc, ICR, 1, 2);
         assert!(!rtc.interrupt());
         assert_eq!(rtc.next_alarm(), None);
     }
@@ -210,7 +206,7 @@ mod tests {
         assert!(rtc.interrupt());
         set(&mut rtc, ICR, 0, 0);
         set(&mut rtc, MR, 999, 0);
-        assert_eq!(rtc.next_alarm(), Some(u64::from(u32::MAX) * SECOND));
+        assert_eq!(rtc.next_alarm(), Some(u64::from(u32::MAX)));
     }
 
     #[test]

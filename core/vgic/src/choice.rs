@@ -3,11 +3,12 @@
 //!
 //! There are three kinds, and all of one come before those of the next: what the guest has
 //! acknowledged and will deactivate, what it has not seen yet, and what it declared active and may
-//! or may not end. All that may be listed are offered as masks, a word of 32 interrupts at a time. What is done
-//! then does not grow with their number, only with that of the places: of each word the most
-//! urgent one is known, and the best of these is taken, and looked for again in its word alone.
+//! or may not end. All that may be listed are offered as masks, a word of 32 interrupts at a time.
+//! What is done then does not grow with their number, only with that of the places: of each word
+//! the most urgent one is known, and the best of these is taken, and looked for again in its word
+//! alone.
 
-use crate::bank::{Bank, bits};
+use crate::bank::Bank;
 use crate::state::{MAX_LRS, WORDS};
 
 /// An interrupt that is to have a list register.
@@ -41,6 +42,13 @@ pub(crate) struct Offer {
     pub forced: u32,
 }
 
+impl Offer {
+    /// How many there are.
+    pub fn number(self) -> u32 {
+        (self.acknowledged | self.pending | self.forced).count_ones()
+    }
+}
+
 /// All that may be listed.
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
@@ -66,14 +74,26 @@ impl Offers {
         self.each[word % WORDS].pending |= mask;
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.acknowledged | self.all.pending | self.all.forced == 0
+    }
+
     /// Whether more are to get a list register than there is `room`: those that may give way do not
     /// count.
     pub fn more_than(&self, room: usize) -> bool {
-        let masks = self
-            .each
-            .iter()
-            .flat_map(|one| [one.acknowledged, one.pending]);
-        masks.flat_map(bits).nth(room).is_some()
+        // Most often that is clear by then.
+        let at_least = self.all.acknowledged.count_ones() + self.all.pending.count_ones();
+        if at_least as usize > room {
+            return true;
+        }
+        let mut number = 0;
+        for one in &self.each {
+            if one.acknowledged | one.pending != 0 {
+                number += one.acknowledged.count_ones() + one.pending.count_ones();
+            }
+        }
+        number as usize > room
     }
 }
 
@@ -96,8 +116,8 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// The most urgent ones of `offers` for `room` list registers: by kind, then by priority, then by
-    /// id. `banks` are the words'.
+    /// The most urgent ones of `offers` for `room` list registers: by kind, then by priority, then
+    /// by id. `banks` are the words'.
     pub fn of(offers: &Offers, room: usize, banks: &[&Bank; WORDS]) -> Self {
         let mut choice = Self {
             best: [Need { id: 0 }; MAX_LRS],
@@ -128,13 +148,30 @@ impl Choice {
         if kind(&offers.all) == 0 {
             return false;
         }
-        let mut masks = [0; WORDS];
-        let mut heads = [NONE; WORDS];
-        for word in 0..WORDS {
-            let mask = kind(&offers.each[word]);
-            masks[word] = mask;
-            heads[word] = head(banks, word, mask);
-        }
+        // Written out: if a loop filled them, they would be cleared first.
+        let [a, b, c, d, e, f, g, h, i] = &offers.each;
+        let mut masks = [
+            kind(a),
+            kind(b),
+            kind(c),
+            kind(d),
+            kind(e),
+            kind(f),
+            kind(g),
+            kind(h),
+            kind(i),
+        ];
+        let mut heads = [
+            head(banks, 0, masks[0]),
+            head(banks, 1, masks[1]),
+            head(banks, 2, masks[2]),
+            head(banks, 3, masks[3]),
+            head(banks, 4, masks[4]),
+            head(banks, 5, masks[5]),
+            head(banks, 6, masks[6]),
+            head(banks, 7, masks[7]),
+            head(banks, 8, masks[8]),
+        ];
         loop {
             let mut best = NONE;
             for head in &heads {

@@ -29,11 +29,23 @@ impl Vgic {
         cpu.is_some_and(|cpu| cpu.attention && cpu.has_much())
     }
 
-    /// Whether [`Self::enter`] would do more than add to what is listed.
-    #[inline]
-    pub fn entry_refills(&self, vcpu: VcpuId) -> bool {
-        let cpu = self.cpu(vcpu.index());
-        cpu.is_some_and(|cpu| cpu.attention && (cpu.refold || cpu.overflow || cpu.has_much()))
+    /// Whether [`Self::enter`] would list two interrupts at most beside what is listed, and so can
+    /// follow at once what is long itself.
+    pub fn entry_is_brief(&self, vcpu: VcpuId) -> bool {
+        let index = vcpu.index();
+        let Some(cpu) = self.cpu(index).filter(|cpu| cpu.attention) else {
+            return true;
+        };
+        let word = cpu.words.trailing_zeros() as usize;
+        let several = cpu.words & cpu.words.wrapping_sub(1) != 0;
+        if several || cpu.refold || cpu.overflow {
+            return false;
+        }
+        let spi = word.wrapping_sub(1);
+        let own = |words: &[u32; SPI_BANKS]| words.get(spi).copied().unwrap_or(u32::MAX);
+        let bank = self.bank(Place { cpu: index, word });
+        let offer = bank.map(|bank| bank.offer(self.groups, own(&cpu.routed), own(&cpu.homed)));
+        offer.is_none_or(|offer| offer.number() <= 2)
     }
 
     /// Makes [`Self::enter`] shorter, where it is long and is to follow at once: takes what the guest
@@ -145,7 +157,25 @@ impl Vgic {
     /// enables of its CPU interface, is not looked at: [`Self::most_urgent`] gives what is
     /// needed for that.) As of the last [`Self::fold`].
     pub fn has_pending(&self, vcpu: VcpuId) -> bool {
-        self.most_urgent(vcpu).is_some()
+        let index = vcpu.index();
+        let Some(cpu) = self.cpu(index) else {
+            return false;
+        };
+        let waits = |word: u32| {
+            let place = Place {
+                cpu: index,
+                word: word as usize,
+            };
+            let routed = cpu.routed.get(place.word.wrapping_sub(1));
+            let candidates = self.bank(place).map(|bank| bank.candidates(self.groups));
+            candidates.unwrap_or(0) & routed.unwrap_or(&u32::MAX) != 0
+        };
+        let shows = |(_, lr)| {
+            self.located(index, lr).is_some_and(|(bank, _, bit)| {
+                bank.shown & bank.delivered(self.groups) & !bank.active & 1 << bit != 0
+            })
+        };
+        bits(cpu.words).any(waits) || cpu.slots().any(shows)
     }
 
     /// Priority of the most urgent interrupt that [`Self::has_pending`] found, and whether
@@ -182,8 +212,9 @@ impl Vgic {
         // Adding to what is listed pays where there is little to be looked at.
         let refold = state.refold || state.overflow || state.has_much();
         state.refold = false;
-        if refold || !self.top_up(cpu, lrs) {
-            self.refill(cpu, lrs);
+        let mut offers = Offers::default();
+        if refold || !self.top_up(cpu, lrs, &mut offers) {
+            self.refill(cpu, lrs, &mut offers);
         }
         // What became free on the way was chosen from already.
         if let Some(state) = self.cpu_mut(cpu) {
@@ -205,18 +236,18 @@ impl Vgic {
 
     /// Adds what is new beside what is listed. False where that is not enough, because an
     /// interrupt is due again that still stands in a list register, or more wait than fit.
-    fn top_up(&mut self, cpu: usize, lrs: &mut impl ListRegisters) -> bool {
+    fn top_up(&mut self, cpu: usize, lrs: &mut impl ListRegisters, offers: &mut Offers) -> bool {
         let free = self.reap(cpu, lrs);
         let Some(state) = self.cpu(cpu) else {
             return true;
         };
         let again = state.slots().any(|(_, lr)| self.is_latched(cpu, lr));
         let room = free.count_ones() as usize;
-        let offers = self.offers(cpu);
+        self.offers(cpu, offers);
         if again || offers.more_than(room) {
             return false;
         }
-        let choice = self.choose(cpu, &offers, room);
+        let choice = self.choose(cpu, offers, room);
         let company = self.company(cpu, choice.best().len());
         if company && !choice.best().is_empty() && self.left_to_cpu(cpu) {
             return false;
@@ -253,12 +284,16 @@ impl Vgic {
     }
 
     /// Folds, chooses anew, and writes what differs.
-    fn refill(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
+    fn refill(&mut self, cpu: usize, lrs: &mut impl ListRegisters, offers: &mut Offers) {
         let count = lrs.count().min(MAX_LRS);
+        let stale = offers.is_empty() || self.cpu(cpu).is_some_and(|cpu| cpu.used != 0);
         let kept = self.take_out(cpu, lrs);
         let room = count - (kept.count_ones() as usize).min(count);
-        let offers = self.offers(cpu);
-        let choice = self.choose(cpu, &offers, room);
+        // What was listed may be among them now.
+        if stale {
+            self.offers(cpu, offers);
+        }
+        let choice = self.choose(cpu, offers, room);
         let acknowledged = kept != 0 || choice.has_acknowledged();
         let reports = Reports {
             all: choice.waiting && (acknowledged || count == 1),
@@ -312,15 +347,17 @@ impl Vgic {
 
     /// What may be listed for this vCPU: what is pending for it, and what is active in no list
     /// register and had it as its home. Words without any are not looked at again.
-    fn offers(&mut self, index: usize) -> Offers {
-        let mut offers = Offers::default();
+    fn offers(&mut self, index: usize, offers: &mut Offers) {
+        if !offers.is_empty() {
+            *offers = Offers::default();
+        }
         let (groups, vcpus) = (self.groups, self.vcpus);
         let Some(cpu) = self
             .cpus
             .get_mut(..vcpus)
             .and_then(|all| all.get_mut(index))
         else {
-            return offers;
+            return;
         };
         let mut left = 0;
         if cpu.words & 1 != 0 && offers.put(0, cpu.private.offer(groups, u32::MAX, u32::MAX)) {
@@ -336,7 +373,6 @@ impl Vgic {
             }
         }
         cpu.words = left;
-        offers
     }
 
     /// The most urgent ones of `offers` for `room` list registers.

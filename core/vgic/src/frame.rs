@@ -6,7 +6,7 @@
 //! states without (ITARGETSR, SGIR, NSACR, IGRPMODR) are there and read as zero.
 
 use crate::bank::{Bank, bits};
-use crate::state::{Place, Vgic};
+use crate::state::{Place, SPI_BANKS, Vgic};
 use hanok_types::{GicVersion, VcpuId, VcpuSet, Width};
 
 /// Which register frame an access goes to.
@@ -283,15 +283,16 @@ impl Vgic {
         let Some(spi) = place.word.checked_sub(1).filter(|_| adopted != 0) else {
             return;
         };
-        // Those that go nowhere: the first vCPU.
-        self.set_home(place, adopted, 0);
-        for cpu in 1..self.vcpus {
-            let routed = self.cpu(cpu).and_then(|cpu| cpu.routed.get(spi));
-            let mask = adopted & routed.unwrap_or(&0);
-            if mask != 0 {
-                self.set_home(place, mask, cpu);
-            }
+        let mut left = adopted;
+        for cpu in self.cpus.iter_mut().skip(1) {
+            let mine = adopted & cpu.routed[spi % SPI_BANKS];
+            let homed = &mut cpu.homed[spi % SPI_BANKS];
+            *homed = *homed & !adopted | mine;
+            left &= !mine;
         }
+        // The first vCPU's own, and those that go nowhere.
+        let homed = &mut self.cpus[0].homed[spi % SPI_BANKS];
+        *homed = *homed & !adopted | left;
     }
 }
 

@@ -136,11 +136,14 @@ impl Vgic {
     /// Sleep only takes a vCPU out of the choice for SPIs that any vCPU may take; what is
     /// sent to it is still delivered, as on QEMU, so that a guest lives that never wakes it.
     fn set_asleep(&mut self, vcpu: VcpuId, asleep: bool) -> VcpuSet {
-        match self.cpu_mut(vcpu.index()) {
-            Some(cpu) if cpu.asleep != asleep => cpu.asleep = asleep,
-            _ => return VcpuSet::EMPTY,
+        let former = self.participant();
+        if let Some(cpu) = self.cpu_mut(vcpu.index()) {
+            cpu.asleep = asleep;
         }
         let participant = self.participant();
+        if participant == former {
+            return VcpuSet::EMPTY;
+        }
         (1..=SPI_BANKS).fold(VcpuSet::EMPTY, |touched, word| {
             let place = Place { cpu: 0, word };
             let any = self.any.get(word - 1).copied().unwrap_or(0);

@@ -6,8 +6,9 @@ use hanok_types::{MAX_VCPUS, VcpuId};
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Senders {
-    /// Of the instances that are in no list register, a bit each.
-    waiting: [u8; 16],
+    /// Of the instances that are in no list register, a bit each in a byte for each SGI: eight of
+    /// them in a word.
+    waiting: [u64; 2],
     /// Of the instance that is, or was last, in a list register.
     current: [u8; 16],
 }
@@ -15,13 +16,14 @@ pub(crate) struct Senders {
 impl Senders {
     pub const fn new() -> Self {
         Self {
-            waiting: [0; 16],
+            waiting: [0; 2],
             current: [0; 16],
         }
     }
 
     pub fn waiting(&self, sgi: u32) -> u8 {
-        self.waiting.get(sgi as usize).copied().unwrap_or(0)
+        let word = self.waiting.get(sgi as usize / 8);
+        word.map_or(0, |word| (word >> (sgi % 8 * 8)) as u8)
     }
 
     pub fn current(&self, sgi: u32) -> u8 {
@@ -29,15 +31,19 @@ impl Senders {
     }
 
     pub fn change_waiting(&mut self, sgi: u32, change: impl FnOnce(u8) -> u8) {
-        if let Some(waiting) = self.waiting.get_mut(sgi as usize) {
-            *waiting = change(*waiting);
+        let former = self.waiting(sgi);
+        if let Some(word) = self.waiting.get_mut(sgi as usize / 8) {
+            *word ^= u64::from(former ^ change(former)) << (sgi % 8 * 8);
         }
     }
 
-    /// One more instance waits.
-    #[inline(always)]
-    pub fn add(&mut self, sgi: u32, sender: VcpuId) {
-        self.change_waiting(sgi, |waiting| waiting | only(sender.index() as u8));
+    /// One more instance waits of each of `sgis`, a bit each.
+    pub fn add_all(&mut self, sgis: u16, sender: VcpuId) {
+        for (waiting, sgis) in self.waiting.iter_mut().zip(sgis.to_le_bytes()) {
+            if sgis != 0 {
+                *waiting |= a_byte_each(sgis) << (sender.index() % 8);
+            }
+        }
     }
 
     /// An instance goes where the last one stood in a list register.
@@ -65,7 +71,34 @@ impl Senders {
 
 const _: () = assert!(MAX_VCPUS <= 8, "a GICv2 has no more CPU interfaces");
 
+/// Each bit of `bits` as the lowest one of a byte of its own.
+fn a_byte_each(bits: u8) -> u64 {
+    // A copy in each byte, of which one bit stays: n in byte n.
+    let one_each = (u64::from(bits) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+    // No carry leaves its byte, as none is above 0x80.
+    ((one_each + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101
+}
+
 /// The bit of `sender`.
 pub(crate) fn only(sender: u8) -> u8 {
     1u8.checked_shl(sender.into()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_senders_wait_as_each_added_for_itself() {
+        for sgis in 0..=u16::MAX {
+            let mut senders = Senders::new();
+            senders.change_waiting(9, |_| 0x40);
+            senders.add_all(sgis, VcpuId::new(5));
+            for sgi in 0..16 {
+                let former = if sgi == 9 { 0x40 } else { 0 };
+                let sent = (sgis >> sgi & 1) as u8;
+                assert_eq!(senders.waiting(sgi), former | sent << 5, "{sgis:#x} {sgi}");
+            }
+        }
+    }
 }

@@ -358,6 +358,27 @@ fn short_paths_are_taken() {
 
 proptest! {
     #[test]
+    fn several_sgis_are_sent_as_each_for_itself(
+        sent in prop::collection::vec((0..CPUS as u8, 0..CPUS as u8, any::<u16>()), 1..8),
+        group1: u32,
+        v2: bool,
+    ) {
+        let version = if v2 { GicVersion::V2 } else { GicVersion::V3 };
+        let mut together = World::new(version, true).vgic;
+        for cpu in &mut together.cpus {
+            cpu.private.group1 = group1;
+        }
+        let mut each = together.clone();
+        for (from, to, sgis) in sent {
+            let (from, to) = (VcpuId::new(from), VcpuId::new(to));
+            let told = (0..16).filter(|id| sgis >> id & 1 != 0);
+            let told = told.fold(false, |told, id| each.send_sgi_to(from, id, to) | told);
+            prop_assert_eq!(together.send_sgis_to(from, sgis, to), told);
+            prop_assert!(together.snapshot().eq(each.snapshot()));
+        }
+    }
+
+    #[test]
     fn a_gicv3s_life_is_the_same(steps in life(1..60)) {
         same(GicVersion::V3, &steps);
     }

@@ -13,8 +13,9 @@ pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
 pub(crate) const WORDS: usize = 1 + SPI_BANKS;
 /// Ids that exist: private ones and SPIs.
 pub(crate) const IDS: u32 = 32 + SPIS;
-/// How many list registers are used at most (IHI 0069, 12.4: ICH_LR0 to ICH_LR15).
-pub(crate) const MAX_LRS: usize = 16;
+/// How many list registers are used at most, of up to 16 (IHI 0069, 12.4): as many as a GIC-400, a
+/// Cortex-A53, A57 and A72 have. Each takes its part of an exit that is to be short.
+pub(crate) const MAX_LRS: usize = 4;
 
 /// GICD_IROUTER<n>. What a GICv2's GICD_ITARGETSR says is kept as the route that follows
 /// from it, so that whoever looks for a target need not know the version.
@@ -370,40 +371,43 @@ impl Vgic {
         let listed = mask & bank.listed;
         let stranded = mask & bank.stranded();
         let candidates = mask & bank.candidates(self.groups);
-        let touched = self.mark_listed(place, listed);
-        if stranded | candidates == 0 {
-            return touched;
-        }
-        let Some(spi) = place.word.checked_sub(1) else {
-            return touched.union(self.mark(place.cpu, place));
-        };
-        (0..self.vcpus).fold(touched, |touched, cpu| {
-            let own = |state: &Cpu| {
-                let (homed, routed) = (state.homed.get(spi), state.routed.get(spi));
-                stranded & homed.unwrap_or(&0) | candidates & routed.unwrap_or(&0)
-            };
-            match self.cpu(cpu).map_or(0, own) {
-                0 => touched,
-                _ => touched.union(self.mark(cpu, place)),
-            }
-        })
+        self.mark_all(place, listed, stranded, candidates)
     }
 
     /// Marks the vCPUs that hold the interrupts `listed` in their list registers.
     pub(crate) fn mark_listed(&mut self, place: Place, listed: u32) -> VcpuSet {
-        if listed == 0 {
-            return VcpuSet::EMPTY;
-        }
-        let Some(spi) = place.word.checked_sub(1) else {
-            return self.mark_refold(place.cpu);
-        };
-        (0..self.vcpus).fold(VcpuSet::EMPTY, |touched, cpu| {
-            let homed = self.cpu(cpu).and_then(|cpu| cpu.homed.get(spi));
-            match listed & homed.unwrap_or(&0) {
-                0 => touched,
-                _ => touched.union(self.mark_refold(cpu)),
+        self.mark_all(place, listed, 0, 0)
+    }
+
+    /// Marks the vCPUs that hold the interrupts `listed` in their list registers, that are the home
+    /// of those that are `stranded`, and to which the `candidates` go.
+    fn mark_all(&mut self, place: Place, listed: u32, stranded: u32, candidates: u32) -> VcpuSet {
+        let mut marked = VcpuSet::EMPTY;
+        let mut mark = |index: usize, cpu: &mut Cpu, refold: bool, news: bool| {
+            if refold || news {
+                cpu.attention = true;
+                cpu.refold |= refold;
+                cpu.words |= u32::from(news) << place.word;
+                marked.insert(VcpuId::new(index as u8));
             }
-        })
+        };
+        let waits = stranded | candidates;
+        if listed | waits == 0 {
+            return marked;
+        }
+        let cpus = self.cpus.iter_mut().take(self.vcpus).enumerate();
+        let Some(spi) = place.word.checked_sub(1) else {
+            for (index, cpu) in cpus.skip(place.cpu).take(1) {
+                mark(index, cpu, listed != 0, waits != 0);
+            }
+            return marked;
+        };
+        for (index, cpu) in cpus {
+            let (homed, routed) = (cpu.homed[spi % SPI_BANKS], cpu.routed[spi % SPI_BANKS]);
+            let news = stranded & homed | candidates & routed;
+            mark(index, cpu, listed & homed != 0, news != 0);
+        }
+        marked
     }
 
     /// Marks a vCPU for which something in the word of `place` may be new.

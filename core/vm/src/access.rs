@@ -9,9 +9,6 @@ use hanok_hal::ListRegisters;
 use hanok_types::{Deadline, Ipa, VcpuId, VcpuSet, Width, platform};
 use hanok_vgic::{Frame, Sgir};
 
-/// Nanoseconds a second.
-const NANOSECONDS: u64 = 1_000_000_000;
-
 impl Vm {
     /// What a load of a word of the distributor's at `offset` by one of its vCPUs gives, where it
     /// is a register of which no list register knows anything: as a load by
@@ -205,7 +202,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     #[inline(never)]
     fn clock(&mut self, offset: u64, access: Access) -> u64 {
-        let now = nanoseconds(self.machine);
+        let now = seconds(self.machine);
         let mut devices = self.vm.devices.lock();
         let value = if access.write {
             devices.rtc.write(offset, access.width, access.value, now);
@@ -213,8 +210,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         } else {
             devices.rtc.read(offset, access.width, now)
         };
+        let set = self.vm.clock_alarm_at(self.machine, &mut devices, now);
         drop(devices);
-        self.clock_alarm();
+        self.attend(set);
         self.vcpu.rearm = true;
         if access.write && self.vcpu.id.index() != 0 {
             // The first vCPU's pCPU keeps the alarm.
@@ -250,24 +248,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 }
 
-/// Nanoseconds in counter ticks, rounded up; `None` where that is beyond the counter. Whole seconds
-/// and the rest apart, as a division of 128 bits is thousands of instructions in 32 bit.
-fn ticks(machine: &impl Machine, nanoseconds: u64) -> Option<u64> {
-    let frequency = machine.counter_frequency();
-    let (seconds, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
-    let rest = rest.checked_mul(frequency)?.div_ceil(NANOSECONDS);
-    seconds.checked_mul(frequency)?.checked_add(rest)
-}
-
-/// The system counter in nanoseconds.
-fn nanoseconds(machine: &impl Machine) -> u64 {
-    // CNTFRQ has 32 bits, so that nothing here is beyond 64.
-    let frequency = machine.counter_frequency().clamp(1, u32::MAX.into());
-    let counter = machine.counter();
-    let (seconds, rest) = (counter / frequency, counter % frequency);
-    seconds
-        .wrapping_mul(NANOSECONDS)
-        .wrapping_add(rest * NANOSECONDS / frequency)
+/// The system counter in whole seconds: the one division there is, as one of 64 bits is a thousand
+/// instructions in 32 bit.
+fn seconds(machine: &impl Machine) -> u64 {
+    machine.counter() / machine.counter_frequency().max(1)
 }
 
 impl Vm {
@@ -275,39 +259,29 @@ impl Vm {
     /// the vCPUs that are to look at their interrupts.
     pub(crate) fn clock_alarm(&self, machine: &impl Machine) -> VcpuSet {
         let mut devices = self.devices.lock();
-        devices.rtc.update(nanoseconds(machine));
+        self.clock_alarm_at(machine, &mut devices, seconds(machine))
+    }
+
+    fn clock_alarm_at(&self, machine: &impl Machine, devices: &mut Devices, now: u64) -> VcpuSet {
+        devices.rtc.update(now);
         let due = devices.rtc.next_alarm();
-        let due = due.and_then(|at| ticks(machine, at));
+        // `None`: beyond what the counter can show.
+        let due = due.and_then(|second| second.checked_mul(machine.counter_frequency()));
         self.alarm.store(due.unwrap_or(u64::MAX), Ordering::Relaxed);
         let level = devices.rtc.interrupt();
         self.gic.lock().set_level(None, platform::RTC_IRQ, level)
+    }
+
+    /// Whether the clock's alarm is due, and `vcpu` the one that keeps it.
+    #[inline]
+    pub(crate) fn alarm_has_come(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
+        let alarm = self.alarm_deadline().when(vcpu.index() == 0);
+        alarm != Deadline::NEVER && alarm.has_come(machine.counter())
     }
 
     /// When the clock's alarm is due.
     #[inline]
     pub(crate) fn alarm_deadline(&self) -> Deadline {
         Deadline::at(self.alarm.load(Ordering::Relaxed))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake::Fixture;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// Against the same in 128 bits.
-        #[test]
-        fn time_is_converted_without_loss(counter: u64, nanos: u64) {
-            let vm = Fixture::new(1);
-            vm.machine.now.set(counter);
-            let frequency = u128::from(vm.machine.counter_frequency());
-            let second = u128::from(NANOSECONDS);
-            let whole = u128::from(counter) * second / frequency;
-            prop_assert_eq!(nanoseconds(&vm.machine), whole as u64);
-            let due = (u128::from(nanos) * frequency).div_ceil(second);
-            prop_assert_eq!(ticks(&vm.machine, nanos), u64::try_from(due).ok());
-        }
     }
 }

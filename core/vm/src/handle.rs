@@ -2,7 +2,7 @@
 
 use crate::{Action, Exit, GuestFault, Machine, Vcpu, Vm};
 use hanok_hal::ListRegisters;
-use hanok_types::{Deadline, IntId, Regs, VcpuSet, platform};
+use hanok_types::{IntId, Regs, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
 /// A vCPU at an exit, with all that handling it may need.
@@ -81,17 +81,19 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Brings the timers' lines up to date, and the list registers if anything changed.
     pub fn refresh(&mut self) {
+        let requests = self.vm.requests(self.vcpu.id);
+        requests.take_timers();
+        let asked = requests.take_interrupts();
+        let was_due = asked && self.vcpu.entry_due;
         if !self.vcpu.timer.rests() {
             self.physical_timer_line();
         }
-        let alarm = self.vm.alarm_deadline().when(self.vcpu.id.index() == 0);
-        if alarm != Deadline::NEVER && alarm.has_come(self.machine.counter()) {
+        if self.vm.alarm_has_come(self.machine, self.vcpu.id) {
             self.clock_alarm();
         }
         self.vcpu.rearm = true;
-        let requests = self.vm.requests(self.vcpu.id);
-        requests.take_timers();
-        if requests.take_interrupts() {
+        // What was left to an exit of its own a moment ago is not done in this one.
+        if asked && (was_due || !self.vcpu.entry_due) {
             self.sync_lists();
         }
     }
@@ -113,6 +115,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
         self.vm.notify(self.machine, set, Some(self.vcpu.id));
         if set.contains(self.vcpu.id) {
+            self.vcpu.busy = true;
             self.sync_lists();
         }
     }
@@ -126,9 +129,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vm.notify(self.machine, freed, Some(self.vcpu.id));
     }
 
-    /// [`Self::sync_locked`] after a register was accessed, beside which nothing long is done at all.
+    /// [`Self::sync_locked`] after a register was accessed, beside which nothing more is done at all.
     pub(crate) fn sync_accessed(&mut self, gic: &mut Vgic) -> VcpuSet {
-        if gic.entry_refills(self.vcpu.id) {
+        if gic.needs_entry(self.vcpu.id) {
             return self.defer_entry(gic);
         }
         self.sync_locked(gic)
@@ -148,7 +151,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// kick of itself brings about at once.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
         self.vm.deliver_mail(gic, self.vcpu.id);
-        if gic.entry_is_long(self.vcpu.id) && !self.vcpu.entry_due {
+        let busy = core::mem::take(&mut self.vcpu.busy);
+        let id = self.vcpu.id;
+        let long = gic.entry_is_long(id) || busy && !gic.entry_is_brief(id);
+        if long && !self.vcpu.entry_due {
             return self.defer_entry(gic);
         }
         self.vcpu.entry_due = false;

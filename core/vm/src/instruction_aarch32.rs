@@ -37,8 +37,8 @@ use hanok_decode::{Condition, General, Psr, banked_register, mode};
 use hanok_hal::ListRegisters;
 use hanok_types::{Ipa, PAGE_SIZE, Width};
 
-/// Words in the largest transfer, 16 D registers.
-const MAX_PIECES: usize = 32;
+/// Core registers, of which an LDM may load all.
+const MAX_VALUES: usize = 16;
 /// Words in a Q register.
 const LANES: u8 = 4;
 
@@ -51,8 +51,9 @@ struct Transfer<'a> {
     resolved: Resolved,
 }
 
-/// A transfer's values, in the order of its pieces.
-type Values = [u32; MAX_PIECES];
+/// What a transfer to core registers has loaded, in the order of its pieces. They are filled at its
+/// end, as the base may be one of them; extension registers are at once.
+type Values = [u32; MAX_VALUES];
 
 /// Which execution of an instruction with several pieces it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ struct Activation {
 #[derive(Clone, Copy, Debug)]
 pub struct Partial {
     of: Option<Activation>,
-    done: usize,
+    done: u32,
     values: Values,
 }
 
@@ -77,7 +78,7 @@ impl Partial {
     pub(crate) const NONE: Self = Self {
         of: None,
         done: 0,
-        values: [0; MAX_PIECES],
+        values: [0; MAX_VALUES],
     };
 }
 
@@ -174,29 +175,27 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             load: access.load,
         };
         if self.vcpu.partial.of != Some(activation) {
-            let mut pieces = transfer.pieces().peekable();
-            pieces.peek()?;
-            if !pieces.all(|(piece, at)| self.answers(&piece, at)) {
+            if !self.answers(&transfer)? {
                 return None;
             }
             self.vcpu.partial.of = Some(activation);
             self.vcpu.partial.done = 0;
         }
         let done = self.vcpu.partial.done;
-        if let Some((piece, at)) = transfer.pieces().nth(done) {
+        if let Some((piece, at)) = transfer.piece(done) {
             if self.one_piece(&transfer, &piece, at).is_none() {
                 self.vcpu.partial.of = None;
                 return None;
             }
             self.vcpu.partial.done += 1;
         }
-        if transfer.pieces().nth(done + 1).is_some() {
+        if transfer.piece(done + 1).is_some() {
             return Some(Action::Resume);
         }
         self.vcpu.partial.of = None;
         self.regs.advance(access.encoding.bytes().into());
         self.write_back(&transfer);
-        if access.load {
+        if access.load && !matches!(access.contents, Contents::Extension { .. }) {
             let values = self.vcpu.partial.values;
             self.fill_all(&transfer, &values);
         }
@@ -211,8 +210,13 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let width = piece.general.width;
         let raw = self.load(at, width)? & width.mask();
         let value = swapped(transfer.psr.big_endian(), width, raw) as u32;
-        let partial = &mut self.vcpu.partial;
-        *partial.values.get_mut(partial.done)? = value;
+        match piece.slot {
+            Slot::Core(_) => {
+                let partial = &mut self.vcpu.partial;
+                *partial.values.get_mut(partial.done as usize)? = value;
+            }
+            Slot::Extension(word) => self.set_extension(word, value),
+        }
         Some(())
     }
 
@@ -232,14 +236,21 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         })
     }
 
-    /// Whether a device is there for a piece, and a register, which can be what trapped.
-    fn answers(&self, piece: &Piece, at: Ipa) -> bool {
+    /// Whether a device is there for each piece, and registers, which can be what trapped; `None`
+    /// where nothing is moved. A device has whole pages, or shares them with others of its kind, and
+    /// all pieces lie in one: so it is there for all, if for the first and the last.
+    fn answers(&self, transfer: &Transfer<'_>) -> Option<bool> {
+        let (piece, at) = transfer.piece(0)?;
+        let width = piece.general.width.bytes();
         let register = match piece.slot {
             Slot::Core(register) => register != Register::PC || piece.general.width == Width::Word,
             Slot::Extension(word) => self.machine.vector(word / LANES).is_some(),
         };
-        let bytes = piece.general.width.bytes();
-        register && self.vm.device_at(at, bytes).is_some()
+        let moved = u64::from(transfer.access.bytes());
+        // They lie in one page.
+        let last = Ipa::new(at.get().wrapping_add(moved.saturating_sub(width)));
+        let there = |at| self.vm.device_at(at, width).is_some();
+        Some(register && there(at) && there(last))
     }
 
     fn resolve(&self, access: &LoadStore, psr: Psr) -> Resolved {
@@ -266,7 +277,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     fn fill_all(&mut self, transfer: &Transfer<'_>, values: &Values) {
-        for ((piece, _), value) in transfer.pieces().zip(values) {
+        let pieces = transfer.access.pieces(transfer.psr.big_endian());
+        for (piece, value) in pieces.zip(values) {
             let value = piece.general.loaded((*value).into()) as u32;
             match piece.slot {
                 Slot::Core(Register::PC) => self.branch(value),
@@ -274,7 +286,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                     let place = banked_register(register.number(), transfer.mode());
                     self.regs.set(place, value.into());
                 }
-                Slot::Extension(word) => self.set_extension(word, value),
+                Slot::Extension(_) => {}
             }
         }
     }
@@ -316,15 +328,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 }
 
 impl Transfer<'_> {
-    /// Each access, and where it goes.
-    fn pieces(&self) -> impl Iterator<Item = (Piece, Ipa)> + use<> {
-        let start = self.ipa.get();
-        let pieces = self.access.pieces(self.psr.big_endian());
+    /// One of the accesses, and where it goes.
+    fn piece(&self, nth: u32) -> Option<(Piece, Ipa)> {
+        let piece = self.access.piece(nth, self.psr.big_endian())?;
         // All of them lie in one page.
-        pieces.map(move |piece| {
-            let at = start.wrapping_add(piece.offset.into());
-            (piece, Ipa::new(at))
-        })
+        let at = self.ipa.get().wrapping_add(piece.offset.into());
+        Some((piece, Ipa::new(at)))
     }
 
     /// Whose registers are moved.

@@ -72,9 +72,15 @@ impl Vm {
     ) -> bool {
         let mut gic = self.gic.lock();
         self.deliver_mail(&mut gic, vcpu);
-        let freed = gic.fold(vcpu, lists).union(gic.enter(vcpu, lists));
-        self.release(machine, &mut gic, vcpu);
+        let mut freed = gic.fold(vcpu, lists);
         let waits = gic.has_pending(vcpu);
+        if !waits {
+            freed = freed.union(gic.enter(vcpu, lists));
+        } else if gic.needs_entry(vcpu) {
+            // As it goes on, which may be after somebody else's turn.
+            self.requests(vcpu).ask_interrupts();
+        }
+        self.release(machine, &mut gic, vcpu);
         drop(gic);
         self.notify(machine, freed, Some(vcpu));
         waits
@@ -155,7 +161,7 @@ impl Vm {
     /// Brings the emulated timers' lines of a vCPU up to date that is in no pCPU.
     pub fn timers_absent(&self, machine: &impl Machine, vcpu: &mut Vcpu) {
         let mut set = self.physical_timer_line(machine, vcpu);
-        if vcpu.id.index() == 0 {
+        if self.alarm_has_come(machine, vcpu.id) {
             set = set.union(self.clock_alarm(machine));
         }
         self.notify(machine, set, Some(vcpu.id));

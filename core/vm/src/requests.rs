@@ -18,12 +18,12 @@ pub struct Requests(AtomicU64);
 
 impl Requests {
     const INTERRUPTS: u64 = 1;
-    const DUMP: u64 = 2;
-    const TIMERS: u64 = 4;
-    const ATTENTION: u64 = 8;
-    const LOOK: u64 = 16;
     /// Its pCPU has looked in vain too often: it looks by itself in a while ([`Looks`]).
-    const QUIET: u64 = 32;
+    const QUIET: u64 = 2;
+    const TIMERS: u64 = 4;
+    const DUMP: u64 = 8;
+    const ATTENTION: u64 = 16;
+    const LOOK: u64 = 32;
     /// Whoever asks for a look at its interrupts need not kick.
     const NO_NEWS: u64 = Self::INTERRUPTS | Self::QUIET;
     /// The requests; the bits from here on are mail.
@@ -136,6 +136,13 @@ impl Requests {
         self.0.load(Ordering::Relaxed) & Self::FLAGS != 0
     }
 
+    /// Whether there is anything to look at but its interrupts and timers: these concern nobody while
+    /// it is off, and are looked at as it goes on where it has work anyway.
+    pub(crate) fn any_but_interrupts(&self) -> bool {
+        let others = Self::FLAGS & !(Self::INTERRUPTS | Self::TIMERS | Self::QUIET);
+        self.0.load(Ordering::Relaxed) & others != 0
+    }
+
     fn take(&self, which: u64) -> bool {
         self.0.load(Ordering::Relaxed) & which != 0
             && self.0.fetch_and(!which, Ordering::Acquire) & which != 0
@@ -207,13 +214,13 @@ impl Mail {
         self.0.is_power_of_two().then_some(self.0 as u32)
     }
 
-    /// Each, with who sent it, should that matter.
-    pub(crate) fn each(mut self, to: VcpuId) -> impl Iterator<Item = (u32, VcpuId)> {
-        core::iter::from_fn(move || {
-            let first = (self.0 != 0).then(|| self.first(to));
-            self.0 &= self.0.wrapping_sub(1);
-            first
-        })
+    /// The lanes in which there is any: a bit for each SGI, and who sent these, should that matter.
+    pub(crate) fn lanes(self, to: VcpuId) -> impl Iterator<Item = (u16, VcpuId)> {
+        let lanes = (0..Self::LANES).map(move |lane| {
+            let sgis = (self.0 >> (lane * SGIS)) as u16;
+            (sgis, sender(lane, to))
+        });
+        lanes.filter(|(sgis, _)| *sgis != 0)
     }
 
     #[inline(always)]
@@ -271,8 +278,8 @@ mod tests {
         assert!(!requests.post(Mail::anonymous(15)), "a kick is on its way");
         assert!(!requests.ask_interrupts());
         let mail = requests.take_interrupts_alone().unwrap();
-        let ids: Vec<_> = mail.each(vcpu(0)).map(|(id, _)| id).collect();
-        assert_eq!((ids, mail.single(vcpu(0))), (std::vec![3, 15], None));
+        let lanes: Vec<_> = mail.lanes(vcpu(0)).map(|(sgis, _)| sgis).collect();
+        assert_eq!((lanes, mail.single(vcpu(0))), (std::vec![0x8008], None));
         assert!(!requests.any() && requests.take_mail() == Mail::default());
     }
 

@@ -54,9 +54,7 @@ impl Vm {
 
     /// Puts a vCPU's mail into the interrupt controller.
     pub(crate) fn deliver_mail(&self, gic: &mut Vgic, to: VcpuId) {
-        for (id, from) in self.requests(to).take_mail().each(to) {
-            gic.send_sgi_to(from, id, to);
-        }
+        put_in(gic, self.requests(to).take_mail(), to);
     }
 
     /// Shows mail that was taken at once, where it is a single SGI that was shown before and
@@ -85,14 +83,17 @@ impl Vm {
     }
 }
 
+/// All of a sender's at once, so that this takes about as long for sixteen as for one.
+fn put_in(gic: &mut Vgic, mail: Mail, to: VcpuId) {
+    for (sgis, from) in mail.lanes(to) {
+        gic.send_sgis_to(from, sgis, to);
+    }
+}
+
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// Serves a request to look at its interrupts, which was taken with its mail.
     pub fn interrupts_changed(&mut self, mail: Mail) {
-        let mut gic = self.vm.gic.lock();
-        for (id, from) in mail.each(self.vcpu.id) {
-            gic.send_sgi_to(from, id, self.vcpu.id);
-        }
-        drop(gic);
+        put_in(&mut self.vm.gic.lock(), mail, self.vcpu.id);
         self.sync_lists();
     }
 

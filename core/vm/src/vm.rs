@@ -59,6 +59,8 @@ pub struct Vcpu {
     pub looks: Looks,
     /// Its list registers are to be brought up to date in an exit of their own, as that is long.
     pub entry_due: bool,
+    /// This exit does something already beside which nothing long is done: it came to its pCPU, say.
+    pub busy: bool,
     /// Its next deadline may have changed: the backend sets the hypervisor's timer anew.
     pub rearm: bool,
 }
@@ -75,6 +77,7 @@ impl Vcpu {
             partial: crate::Partial::NONE,
             looks: Looks::default(),
             entry_due: false,
+            busy: false,
             rearm: false,
         }
     }
@@ -208,12 +211,22 @@ impl Vm {
             && !self.requests(vcpu).any()
     }
 
+    /// Whether a vCPU that has work goes on having it: as [`Self::may_run`], but what changed of its
+    /// interrupts is looked at as its turn comes.
+    #[inline]
+    pub fn keeps_on(&self, vcpu: VcpuId) -> bool {
+        self.life.is_running()
+            && self.power(vcpu).is_on()
+            && !self.is_paused()
+            && !self.requests(vcpu).any_but_interrupts()
+    }
+
     /// Whether there is nothing to do for a vCPU that is not in the VM: nobody starts it, asks to look
     /// at it, or makes the VM's memory, which is the first one's work.
     #[inline]
     pub fn is_left_alone(&self, vcpu: VcpuId) -> bool {
         let loads = vcpu.index() == 0 && self.life.is_loading();
-        !loads && !self.requests(vcpu).any() && self.power(vcpu).is_off()
+        !loads && self.power(vcpu).is_off() && !self.requests(vcpu).any_but_interrupts()
     }
 
     /// A new life, whatever it does now: begins one if it is over, resets it if it runs, or is about

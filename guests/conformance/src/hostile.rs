@@ -153,8 +153,7 @@ fn crash(_: usize) {
 }
 
 /// Takes its own translation away, so that neither its next instruction nor its vectors can be
-/// fetched: by a table that is a device, or nothing. The first vCPU
-/// resets the VM then.
+/// fetched: by a table that is a device, or nothing. The first vCPU resets the VM then.
 fn garble(index: usize) {
     // None is memory that the VM has: there the walk fails within the guest, and an exception at
     // each vector for ever executes no instruction, so that QEMU's clock stands still under icount.

@@ -64,7 +64,7 @@ pub fn pl031(data: &[u8]) {
                 let (at, width) = (offset(&mut input), input.width());
                 rtc.write(at, width, input.double(), now);
             }
-            2 => now = now.saturating_add(input.number() % (1 << 50)),
+            2 => now = now.saturating_add(input.number() % (1 << 34)),
             _ => {
                 if input.byte() == 0 {
                     rtc.reset();

@@ -105,6 +105,12 @@ impl Registers {
         self.0.count_ones()
     }
 
+    /// The one that so many others come before, the lowest number first.
+    pub fn nth(self, nth: u32) -> Option<Register> {
+        let left = (0..nth.min(16)).fold(self.0, |left, _| left & left.wrapping_sub(1));
+        (left != 0).then(|| Register(left.trailing_zeros() as u8))
+    }
+
     /// Each, the lowest number first.
     pub fn iter(self) -> impl Iterator<Item = Register> {
         (0..16)

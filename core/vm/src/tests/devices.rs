@@ -4,6 +4,7 @@ use super::{access, by_word, data, load, store};
 use crate::fake::{FREQUENCY, Fixture, RAM_START};
 use crate::{Action, DataAbort, Exit, GuestFault, MmioAccess};
 use hanok_types::{Ipa, Width, platform};
+use proptest::prelude::*;
 
 const FLASH: u64 = platform::FLASH.get();
 const GICD: u64 = platform::GIC_DIST.get();
@@ -67,6 +68,31 @@ fn the_clock_counts_the_counter_s_seconds() {
             continue; // Any answer is good that is one.
         }
         assert_eq!(shown, seconds);
+    }
+}
+
+proptest! {
+    /// The clock's one division, against the same by way of nanoseconds in 128 bits.
+    #[test]
+    fn the_clock_and_its_alarm_are_exact(counter in 0..u64::MAX >> 1, ahead in 1..u32::MAX) {
+        const NANOSECONDS: u128 = 1_000_000_000;
+        let frequency = u128::from(FREQUENCY);
+        let now = u128::from(counter) * NANOSECONDS / frequency;
+        let second = now / NANOSECONDS;
+        let mut vm = Fixture::new(1);
+        vm.machine.now.set(counter);
+        prop_assert_eq!(get(&mut vm, RTC, Width::Word), u64::from(second as u32));
+        put(&mut vm, RTC + 0x10, Width::Word, 1);
+        put(&mut vm, RTC + 0x4, Width::Word, (second as u32).wrapping_add(ahead).into());
+        let alarm = (second + u128::from(ahead)) * NANOSECONDS;
+        let due = (alarm * frequency).div_ceil(NANOSECONDS) as u64;
+        prop_assert_eq!(vm.guest(0).deadline(), Some(due));
+        vm.machine.now.set(due - 1);
+        vm.guest(0).refresh();
+        prop_assert_eq!(get(&mut vm, RTC + 0x14, Width::Word), 0);
+        vm.machine.now.set(due);
+        vm.guest(0).refresh();
+        prop_assert_eq!(get(&mut vm, RTC + 0x14, Width::Word), 1);
     }
 }
 

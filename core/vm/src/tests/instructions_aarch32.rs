@@ -13,7 +13,7 @@ use std::vec::Vec;
 
 pub(super) const UART: u64 = platform::UART.get();
 const RTC: u64 = platform::RTC.get();
-const VIRTIO: u64 = platform::VIRTIO.get();
+pub(super) const VIRTIO: u64 = platform::VIRTIO.get();
 const FLASH: u64 = platform::FLASH.get() + 0x1000;
 pub(super) const PC: u64 = 0x4010_0000;
 /// What a transport says first: "virt", version 2, device 0, "QEMU".

@@ -1,7 +1,7 @@
 //! Instructions of AArch32 code that move several registers: one in each exit.
 
 use super::by_word;
-use super::instructions_aarch32::{PC, UART, a32, finished, sent};
+use super::instructions_aarch32::{PC, UART, VIRTIO, a32, finished, sent};
 use crate::Action;
 
 #[test]
@@ -25,4 +25,20 @@ fn each_register_is_an_exit_of_its_own() {
     }
     assert_eq!(vm.handle(0, store), Action::Resume);
     assert_eq!((vm.regs[0].pc, sent(&vm)), (PC + 4, b"ccc".to_vec()));
+}
+
+#[test]
+fn sixteen_double_registers_are_thirty_two_exits() {
+    let mut vm = a32();
+    (vm.regs[0].x[1], vm.regs[0].x[19]) = (VIRTIO, 0x4020_0000);
+    *vm.machine.vectors.borrow_mut() = Some([0; 32]);
+    // VLDMIA R1, {D0-D15}; each word is in its register at once, and none is done twice.
+    let load = by_word(VIRTIO, false, 0xec91_0b20);
+    for _ in 0..31 {
+        assert_eq!((vm.handle(0, load), vm.regs[0].pc), (Action::Resume, PC));
+    }
+    assert_eq!(vm.handle(0, load), Action::Resume);
+    assert_eq!(vm.regs[0].pc, PC + 4);
+    let vectors = vm.machine.vectors.borrow().unwrap();
+    assert_eq!(vectors[0], 0x554d_4551_0000_0000_0000_0002_7472_6976);
 }

@@ -61,6 +61,12 @@ impl World {
                 before == after || acted == Some(n),
                 "{before:x?} -> {after:x?}"
             );
+            if waits {
+                // It goes on; what is long has an exit of its own.
+                self.vm.guest(n).refresh();
+                self.vm.guest(n).refresh();
+            }
+            let lists = &self.vm.lists;
             let lrs = || lists[n].lr.iter().map(|lr| Lr::from_bits(*lr));
             let shown = lrs().any(|lr| lr.is_pending());
             let full = lrs().all(|lr| lr.is_active());

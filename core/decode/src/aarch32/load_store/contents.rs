@@ -178,31 +178,21 @@ impl LoadStore {
     /// not: that decides which half of a D register lies lower. None of what is not taken apart.
     pub fn pieces(&self, big_endian: bool) -> impl Iterator<Item = Piece> + use<> {
         let this = *self;
-        (0..this.accesses()).filter_map(move |nth| this.piece(nth, big_endian))
+        (0..).map_while(move |nth| this.piece(nth, big_endian))
     }
 
-    const fn accesses(&self) -> u32 {
-        match self.contents {
-            Contents::Single(_) => 1,
-            Contents::Pair(..) | Contents::Block { .. } | Contents::Extension { .. } => {
-                self.bytes() / 4
-            }
-            _ => 0,
-        }
-    }
-
-    fn piece(&self, nth: u32, big_endian: bool) -> Option<Piece> {
+    /// One of [`Self::pieces`], counted from 0.
+    pub fn piece(&self, nth: u32, big_endian: bool) -> Option<Piece> {
         let (general, slot) = match self.contents {
-            Contents::Single(single) => (single.general, Slot::Core(single.register)),
-            Contents::Pair(first, second) => {
-                let register = if nth == 0 { first } else { second };
-                (WORD, Slot::Core(register))
-            }
-            Contents::Block { registers, .. } => {
-                let register = registers.iter().nth(nth as usize)?;
-                (WORD, Slot::Core(register))
-            }
-            Contents::Extension { double, first, .. } => {
+            Contents::Single(single) if nth == 0 => (single.general, Slot::Core(single.register)),
+            Contents::Pair(first, _) if nth == 0 => (WORD, Slot::Core(first)),
+            Contents::Pair(_, second) if nth == 1 => (WORD, Slot::Core(second)),
+            Contents::Block { registers, .. } => (WORD, Slot::Core(registers.nth(nth)?)),
+            Contents::Extension {
+                double,
+                first,
+                count,
+            } if nth < u32::from(count) << u32::from(double) => {
                 let swapped = nth ^ u32::from(double && big_endian);
                 let word = (u32::from(first) << u32::from(double)) + swapped;
                 (WORD, Slot::Extension(word as u8))

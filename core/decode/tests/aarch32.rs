@@ -179,3 +179,46 @@ fn of_what_is_not_defined_nothing_is_known() {
         assert_eq!(found.kills(), Registers::NONE);
     }
 }
+
+/// Their fixed bits are those of DDI 0406C A8.8.32 (CLREX), A8.8.43, A8.8.44 and A8.8.53 (the
+/// barriers), A8.8.126 and A8.8.128 (PLD).
+#[test]
+fn barriers_and_preloads_are_held_to_their_fixed_bits() {
+    use Definition::{Defined, Unpredictable};
+    for (word, definition) in [
+        (0xf57f_f01f, Defined),       // clrex
+        (0xf57f_f010, Unpredictable), // its lowest bits
+        (0xf577_f01f, Unpredictable),
+        (0xf57e_f01f, Unpredictable),
+        (0xf57f_e01f, Unpredictable),
+        (0xf57f_f04f, Defined), // dsb sy
+        (0xf57f_f05b, Defined), // dmb ish
+        (0xf57f_f06f, Defined), // isb
+        (0xf57f_f044, Defined), // an option that is none means all
+        (0xf57e_f04f, Unpredictable),
+        (0xf57f_e05f, Unpredictable),
+        (0xf57f_f16f, Unpredictable),
+        (0xf57f_f00f, Unpredictable), // no barrier of this number
+        (0xf57f_f02f, Unpredictable),
+        (0xf57f_f07f, Unpredictable),
+        (0xf5d1_f000, Defined),       // pld [r1]
+        (0xf5d1_e000, Unpredictable), // where the register of a load would be
+        (0xf7d1_f002, Defined),       // pld [r1, r2]
+        (0xf7d1_f00f, Unpredictable), // pld [r1, pc]
+    ] {
+        assert_eq!(decode_a32(word).definition, definition, "{word:x}");
+    }
+    let reads = |word| decode_a32(word).effects.reads;
+    let [r1, r2] = [1, 2].map(|number| Register::from_bits(number).set());
+    assert_eq!(reads(0xf57f_f01f), Registers::NONE);
+    assert_eq!(reads(0xf5d1_f000), r1);
+    assert_eq!(reads(0xf7d1_f002), r1.with(r2));
+    // RRX shifts the carry in.
+    assert!(decode_a32(0xf7d1_f062).effects.flags_read.c());
+    assert!(!decode_a32(0xf7d1_f0e2).effects.flags_read.c());
+}
+
+#[test]
+fn code_lies_at_multiples_of_its_shortest_instruction() {
+    assert_eq!((Isa::A32.alignment(), Isa::T32.alignment()), (4, 2));
+}

@@ -358,3 +358,77 @@ fn they_are_written_as_an_assembler_reads_them() {
         );
     }
 }
+
+/// MSR (immediate) that would change nothing (DDI 0406C A5.2.11); who waits is to be known.
+#[test]
+fn hints_of_a32_are_told_from_msr() {
+    for (word, name) in [
+        (0xe320_f001, Some("YIELD")),
+        (0xe320_f002, Some("WFE")),
+        (0xe320_f003, Some("WFI")),
+        (0xe320_f004, Some("SEV")),
+        (0xe320_f000, None), // nop
+        (0xe320_f0f0, None), // dbg
+        (0xe321_f003, Some("MSR")),
+        (0xe360_f003, Some("MSR")),
+    ] {
+        let found = sensitive_a32(word);
+        let class = name.map(|name| match name {
+            "MSR" => StatusRegister,
+            _ => Class::Hint,
+        });
+        let said = found.map(|found| (found.mnemonic(), found.class()));
+        assert_eq!(said, name.zip(class), "{word:x}");
+    }
+    let sound = |word| sensitive_a32(word).map(|found| found.as_it_should_be);
+    assert_eq!(sound(0xe320_f003), Some(true));
+    assert_eq!(sound(0xe320_e003), Some(false));
+    assert_eq!(sound(0xe321_f003), Some(true));
+    // SPSR with no field to write.
+    assert_eq!(sound(0xe360_f003), Some(false));
+}
+
+/// What of CP14 User mode may reach where the system says so: DBGDSCR.UDCCdis (C6.4.1), TEECR.XED
+/// (B4.1), JOSCR.CD (A2.10).
+#[test]
+fn debug_thumbee_and_jazelle_are_as_configured_in_user_mode() {
+    use UserMode::Configured;
+    let register = |opc1: u32, crn: u32, crm: u32, opc2: u32, read: bool| {
+        0xee00_1e10 | u32::from(read) << 20 | opc1 << 21 | crn << 16 | opc2 << 5 | crm
+    };
+    for (word, user) in [
+        (register(0, 0, 5, 0, true), Configured), // DBGDTRRXint
+        (register(0, 0, 5, 0, false), Configured),
+        (register(0, 0, 0, 0, true), Configured), // DBGDIDR
+        (register(0, 0, 0, 0, false), Undefined),
+        (register(0, 0, 1, 0, true), Configured), // DBGDSCRint
+        (register(0, 0, 1, 0, false), Undefined),
+        (register(0, 1, 0, 0, true), Configured), // DBGDRAR
+        (register(0, 2, 0, 0, true), Configured), // DBGDSAR
+        (register(0, 2, 0, 0, false), Undefined),
+        (register(0, 3, 0, 0, true), Undefined),
+        (register(0, 0, 2, 2, true), Undefined), // DBGDSCRext
+        (register(1, 7, 3, 5, false), Configured), // trace
+        (register(6, 0, 0, 0, true), Configured), // TEECR
+        (register(6, 0, 0, 0, false), Undefined),
+        (register(6, 1, 0, 0, false), Configured), // TEEHBR
+        (register(6, 2, 0, 0, true), Undefined),
+        (register(7, 0, 0, 0, true), Configured),  // JIDR
+        (register(7, 1, 0, 0, true), Undefined),   // JOSCR
+        (register(7, 2, 0, 0, false), Configured), // JMCR
+        (register(7, 2, 0, 1, false), Undefined),
+        (0xec51_0e01, Configured), // mrrc p14, #0, r0, r1, c1
+        (0xec51_0e02, Configured),
+        (0xec51_0e03, Undefined),
+        (0xec51_0e11, Undefined),
+        (0xec41_0e01, Undefined),  // mcrr
+        (0xed91_5e00, Configured), // ldc p14, c5, [r1]
+        (0xed91_4e00, Undefined),
+        (0xedd1_5e00, Undefined), // ldcl
+        // The second kinds have none.
+        (register(0, 0, 5, 0, true) | 0xf000_0000, Undefined),
+    ] {
+        let found = sensitive_a32(word).map(|found| found.user);
+        assert_eq!(found, Some(user), "{word:x}");
+    }
+}

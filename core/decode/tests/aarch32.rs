@@ -222,3 +222,64 @@ fn barriers_and_preloads_are_held_to_their_fixed_bits() {
 fn code_lies_at_multiples_of_its_shortest_instruction() {
     assert_eq!((Isa::A32.alignment(), Isa::T32.alignment()), (4, 2));
 }
+
+/// The same in T32 (A6.3.4), and data processing with a shifted register (A6.3.11).
+#[test]
+fn t32_is_held_to_its_fixed_bits() {
+    use Definition::{Defined, Undefined, Unpredictable};
+    for (both, definition) in [
+        (0xf3bf_8f2f, Defined),       // clrex
+        (0xf3bf_8f20, Unpredictable), // its lowest bits
+        (0xf3bf_8f4f, Defined),       // dsb sy
+        (0xf3bf_8f44, Defined),
+        (0xf3bf_8f5b, Defined), // dmb ish
+        (0xf3bf_8f6f, Defined), // isb
+        (0xf3be_8f6f, Unpredictable),
+        (0xf3bf_af6f, Unpredictable),
+        (0xf3bf_8e6f, Unpredictable),
+        (0xf3bf_8f1f, Defined),   // enterx
+        (0xf3bf_8f3f, Undefined), // no barrier of this number
+        (0xf3bf_8f7f, Undefined),
+        (0xf3af_8000, Defined),       // nop.w
+        (0xf3a0_8000, Unpredictable), // where an instruction has Rn
+        (0xf3c1_8f00, Defined),       // bxj r1
+        (0xf3cd_8f00, Unpredictable),
+        (0xf3c1_8f01, Unpredictable),
+        (0xeb01_0002, Defined),       // add.w r0, r1, r2
+        (0xeb01_8002, Unpredictable), // bit 15
+        (0xeb01_000f, Unpredictable), // add.w r0, r1, pc
+        (0xeac1_0002, Defined),       // pkhbt r0, r1, r2
+        (0xeac1_0022, Defined),       // pkhtb
+        (0xeac1_0012, Undefined),
+        (0xead1_0002, Undefined),
+        (0xeac1_0d02, Unpredictable), // to SP
+        (0xf101_1000, Unpredictable), // a zero spread
+        (0xf101_1001, Defined),
+        (0xf101_0000, Defined),
+    ] {
+        assert_eq!(wide(both).definition, definition, "{both:x}");
+    }
+}
+
+#[test]
+fn adr_of_t32_reckons_from_an_aligned_pc() {
+    let place = |both: u32| {
+        let found = wide(both)
+            .reference
+            .map(|found| (found.used, found.at.from(0x1002)));
+        assert_eq!(wide(both).effects.sets, Register::from_bits(3).set());
+        found
+    };
+    // adr.w r3, #0x123; adr.w r3, #-0x923
+    assert_eq!(place(0xf20f_1323), Some((Use::Address, 0x1004 + 0x123)));
+    assert_eq!(place(0xf6af_1323), Some((Use::Address, 0x1004 - 0x923)));
+    assert_eq!(wide(0xf20f_0d04).definition, Definition::Unpredictable);
+}
+
+#[test]
+fn shifts_of_t32_have_their_amount_in_two_places() {
+    let reads_carry = |both: u32| wide(both).effects.flags_read.c();
+    // adds.w r0, r1, r2, rrx: a rotation by none; ror #4 and #1 in either place
+    assert!(reads_carry(0xeb11_0032));
+    assert!(!reads_carry(0xeb11_1032) && !reads_carry(0xeb11_0072));
+}

@@ -283,3 +283,40 @@ fn shifts_of_t32_have_their_amount_in_two_places() {
     assert!(reads_carry(0xeb11_0032));
     assert!(!reads_carry(0xeb11_1032) && !reads_carry(0xeb11_0072));
 }
+
+/// A6.3.5 and A6.3.6, A8.8.58 (LDM), A8.8.77 (LDREXB) and what is beside them.
+#[test]
+fn lists_and_exclusives_of_t32_are_held_to_their_rules() {
+    use Definition::{Defined, Undefined, Unpredictable};
+    for (both, definition) in [
+        (0xe891_0003, Defined),       // ldm.w r1, {r0, r1}
+        (0xe891_8001, Defined),       // {r0, pc}
+        (0xe891_0001, Unpredictable), // one alone
+        (0xe891_0000, Unpredictable),
+        (0xe8b1_0003, Unpredictable), // written back and loaded
+        (0xe8b1_0005, Defined),
+        (0xe891_c001, Unpredictable), // pc and lr
+        (0xe891_2001, Unpredictable), // sp
+        (0xe89f_0003, Unpredictable), // at the pc
+        (0xe881_0003, Defined),       // stm.w
+        (0xe881_8001, Unpredictable), // with the pc
+        (0xe881_4001, Defined),
+        (0xe8d1_0f4f, Defined),       // ldrexb r0, [r1]
+        (0xe8d1_0f5f, Defined),       // ldrexh
+        (0xe8d1_027f, Defined),       // ldrexd r0, r2, [r1]
+        (0xe8d1_007f, Unpredictable), // both the same
+        (0xe8d1_0270, Unpredictable),
+        (0xe8d1_0f40, Unpredictable), // the lowest bits
+        (0xe8d1_0e4f, Unpredictable), // the place of Rt2
+        (0xe8d1_df4f, Unpredictable), // to SP
+        (0xe8df_0f4f, Unpredictable), // at the PC
+        (0xe8d1_0f2f, Undefined),
+        (0xe8d1_0f6f, Undefined),
+        (0xe8d1_0f8f, Unpredictable),
+    ] {
+        assert_eq!(wide(both).definition, definition, "{both:x}");
+    }
+    let sets = |both| wide(both).effects.sets;
+    assert_eq!(sets(0xe8d1_0f4f), Registers::from_bits(1));
+    assert_eq!(sets(0xe8d1_027f), Registers::from_bits(0b101));
+}

@@ -320,3 +320,22 @@ fn lists_and_exclusives_of_t32_are_held_to_their_rules() {
     assert_eq!(sets(0xe8d1_0f4f), Registers::from_bits(1));
     assert_eq!(sets(0xe8d1_027f), Registers::from_bits(0b101));
 }
+
+/// Only what is loaded from a fixed place is data among code.
+#[test]
+fn of_vfp_single_loads_alone_have_a_literal() {
+    let used = |word| decode_a32(word).reference.map(|found| found.used);
+    assert_eq!(used(0xed9f_0b02), Some(Use::Load(8))); // vldr d0, [pc, #8]
+    assert_eq!(used(0xed9f_0a02), Some(Use::Load(4))); // vldr s0, [pc, #8]
+    assert_eq!(used(0xed8f_0b02), Some(Use::Store(8))); // vstr
+    assert_eq!(used(0xec9f_0b02), None); // vldmia pc, {d0}
+    assert_eq!(used(0xecbf_0b02), None);
+    assert_eq!(used(0xed91_0b02), None); // vldr d0, [r1, #8]
+    let place = |word| {
+        decode_a32(word)
+            .reference
+            .map(|found| found.at.from(0x1000))
+    };
+    assert_eq!(place(0xed9f_0b02), Some(0x1010));
+    assert_eq!(place(0xed1f_0b02), Some(0x1000));
+}

@@ -513,3 +513,81 @@ fn effects_are_those_of_each_kind() {
     let found = sensitive_a32(0x0320_f003).map(|found| found.effects.flags_read);
     assert_eq!(found, Some(Flags::new().with_z(true)));
 }
+
+/// What of CP15 User mode may do, and what the system may open or close to it (DDI 0406C B3.17,
+/// B4.1, B8.1).
+#[test]
+fn registers_of_cp15_are_as_the_manual_says_in_user_mode() {
+    use UserMode::{Configured, Legal};
+    let register = |crn: u32, crm: u32, opc2: u32, read: bool| {
+        0xee00_1f10 | u32::from(read) << 20 | crn << 16 | opc2 << 5 | crm
+    };
+    for (row, write, read) in [
+        ((7, 5, 4), Legal, Undefined),  // CP15ISB
+        ((7, 10, 4), Legal, Undefined), // CP15DSB
+        ((7, 10, 5), Legal, Undefined), // CP15DMB
+        ((7, 10, 1), Undefined, Undefined),
+        ((13, 0, 1), Undefined, Undefined),   // CONTEXTIDR
+        ((13, 0, 2), Legal, Legal),           // TPIDRURW
+        ((13, 0, 3), Undefined, Legal),       // TPIDRURO
+        ((13, 0, 4), Undefined, Undefined),   // TPIDRPRW
+        ((9, 12, 0), Configured, Configured), // PMCR
+        ((9, 13, 2), Configured, Configured),
+        ((9, 14, 0), Undefined, Legal),     // PMUSERENR
+        ((9, 14, 1), Undefined, Undefined), // PMINTENSET
+        ((9, 14, 2), Undefined, Undefined), // PMINTENCLR
+        ((9, 14, 3), Configured, Configured),
+        ((9, 11, 0), Undefined, Undefined),
+        ((14, 0, 0), Undefined, Configured),  // CNTFRQ
+        ((14, 1, 0), Undefined, Undefined),   // CNTKCTL
+        ((14, 2, 0), Configured, Configured), // CNTP_TVAL
+        ((14, 3, 1), Configured, Configured), // CNTV_CTL
+        ((14, 2, 2), Undefined, Undefined),
+        ((14, 7, 0), Undefined, Undefined),
+        ((14, 8, 0), Configured, Configured),  // PMEVCNTR0
+        ((14, 15, 7), Configured, Configured), // PMCCFILTR
+        ((11, 0, 0), Configured, Configured),
+        ((15, 0, 0), Configured, Configured),
+        ((1, 0, 0), Undefined, Undefined), // SCTLR
+    ] {
+        let (crn, crm, opc2) = row;
+        let user = |read| sensitive_a32(register(crn, crm, opc2, read)).map(|found| found.user);
+        assert_eq!(
+            [user(false), user(true)],
+            [Some(write), Some(read)],
+            "{row:?}"
+        );
+    }
+}
+
+/// MRS of each banked register (DDI 0406C B9.3.9, table B9-1): SYSm is R and M1.
+#[test]
+fn banked_registers_have_their_names() {
+    let names = [
+        "r8_usr", "r9_usr", "r10_usr", "r11_usr", "r12_usr", "sp_usr", "lr_usr", "", "r8_fiq",
+        "r9_fiq", "r10_fiq", "r11_fiq", "r12_fiq", "sp_fiq", "lr_fiq", "", "lr_irq", "sp_irq",
+        "lr_svc", "sp_svc", "lr_abt", "sp_abt", "lr_und", "sp_und", "", "", "", "", "lr_mon",
+        "sp_mon", "elr_hyp", "sp_hyp",
+    ];
+    for (mode, name) in (0..).zip(names) {
+        let word = 0xe100_0200 | (mode & 0xf) << 16 | (mode >> 4) << 8;
+        let found = sensitive_a32(word).unwrap();
+        assert_eq!(found.as_it_should_be, !name.is_empty(), "{mode}");
+        if found.as_it_should_be {
+            assert_eq!(found.to_string(), format!("mrs r0, {name}"));
+        }
+    }
+    for (mode, name) in [
+        (14, "fiq"),
+        (16, "irq"),
+        (18, "svc"),
+        (20, "abt"),
+        (22, "und"),
+        (28, "mon"),
+        (30, "hyp"),
+    ] {
+        let word = 0xe140_0200 | (mode & 0xf) << 16 | (mode >> 4) << 8;
+        let text = sensitive_a32(word).map(|found| found.to_string());
+        assert_eq!(text, Some(format!("mrs r0, spsr_{name}")));
+    }
+}

@@ -134,6 +134,30 @@ fn grub_gives_the_unused_bandwidth_to_whoever_runs() {
     assert_eq!(line.matches('a').count(), 16, "{line}");
 }
 
+/// Lipari and Baruah 2000: who blocks with all of its budget used keeps its bandwidth up to its
+/// deadline, and who used none of it, none.
+#[test]
+fn grub_frees_a_bandwidth_at_its_zero_lag_time_and_not_before() {
+    for (used, at_7) in [(4, 1), (2, 1)] {
+        let mut policy = Servers::new(Order::EarliestDeadline, Slack::Reclaim);
+        for index in 0..2 {
+            let server = one(Kind::ConstantBandwidth, periodic(8, 4), 0);
+            policy.reserve(entity(index), server, 0).unwrap();
+            policy.wake(entity(index), 0);
+        }
+        let line = spell(&ticks(&mut policy, 0, used));
+        assert_eq!(line, "aaaa"[..used as usize]);
+        policy.block(entity(0), used);
+        for now in used..8 {
+            assert_eq!(policy.pick(now).run, Some(entity(1)));
+        }
+        // After 2 of 4 the zero-lag time is 4: from there on a tick costs half. (What is left of a
+        // half is still there.)
+        assert_eq!(policy.pick(7).run, Some(entity(1)));
+        assert_eq!(policy.budget(entity(1)), Some(at_7), "{used}");
+    }
+}
+
 #[test]
 fn who_was_released_has_nothing_and_holds_nobody_back() {
     for kind in [

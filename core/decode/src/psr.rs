@@ -240,9 +240,14 @@ mod tests {
         let unknown = Condition::Unknown;
         let z = Psr::new().with_z(true).with_thumb(true);
         assert!(z.passes(unknown));
+        assert!(Psr::new().with_thumb(true).passes(unknown));
         let within = |it: u8| z.with_it_high(it >> 2).with_it_low(it & 3);
         assert!(within(0x08).passes(unknown));
         assert!(!within(0x18).passes(unknown));
+        // The lower half tells only whether there is a block.
+        for lower in 1..16 {
+            assert!(within(lower).passes(unknown) && !within(0x10 | lower).passes(unknown));
+        }
     }
 
     #[test]

@@ -110,6 +110,21 @@ mod tests {
             SysReg::from_fields(2, 0, 0, 3, 4).to_string(),
             "DBGBVR3_EL1"
         );
+        for (op2, name) in [(5, "DBGBCR3_EL1"), (6, "DBGWVR3_EL1"), (7, "DBGWCR3_EL1")] {
+            assert_eq!(SysReg::from_fields(2, 0, 0, 3, op2).to_string(), name);
+        }
+        assert_eq!(
+            SysReg::from_fields(3, 0, 12, 8, 5).to_string(),
+            "ICC_AP0R1_EL1"
+        );
+        assert_eq!(
+            SysReg::from_fields(3, 0, 12, 9, 3).to_string(),
+            "ICC_AP1R3_EL1"
+        );
+        assert_eq!(
+            SysReg::from_fields(3, 3, 14, 13, 2).to_string(),
+            "PMEVTYPER10_EL0"
+        );
         assert_eq!(
             SysReg::from_fields(3, 3, 14, 11, 6).to_string(),
             "PMEVCNTR30_EL0"

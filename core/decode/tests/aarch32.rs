@@ -179,3 +179,163 @@ fn of_what_is_not_defined_nothing_is_known() {
         assert_eq!(found.kills(), Registers::NONE);
     }
 }
+
+/// Their fixed bits are those of DDI 0406C A8.8.32 (CLREX), A8.8.43, A8.8.44 and A8.8.53 (the
+/// barriers), A8.8.126 and A8.8.128 (PLD).
+#[test]
+fn barriers_and_preloads_are_held_to_their_fixed_bits() {
+    use Definition::{Defined, Unpredictable};
+    for (word, definition) in [
+        (0xf57f_f01f, Defined),       // clrex
+        (0xf57f_f010, Unpredictable), // its lowest bits
+        (0xf577_f01f, Unpredictable),
+        (0xf57e_f01f, Unpredictable),
+        (0xf57f_e01f, Unpredictable),
+        (0xf57f_f04f, Defined), // dsb sy
+        (0xf57f_f05b, Defined), // dmb ish
+        (0xf57f_f06f, Defined), // isb
+        (0xf57f_f044, Defined), // an option that is none means all
+        (0xf57e_f04f, Unpredictable),
+        (0xf57f_e05f, Unpredictable),
+        (0xf57f_f16f, Unpredictable),
+        (0xf57f_f00f, Unpredictable), // no barrier of this number
+        (0xf57f_f02f, Unpredictable),
+        (0xf57f_f07f, Unpredictable),
+        (0xf5d1_f000, Defined),       // pld [r1]
+        (0xf5d1_e000, Unpredictable), // where the register of a load would be
+        (0xf7d1_f002, Defined),       // pld [r1, r2]
+        (0xf7d1_f00f, Unpredictable), // pld [r1, pc]
+    ] {
+        assert_eq!(decode_a32(word).definition, definition, "{word:x}");
+    }
+    let reads = |word| decode_a32(word).effects.reads;
+    let [r1, r2] = [1, 2].map(|number| Register::from_bits(number).set());
+    assert_eq!(reads(0xf57f_f01f), Registers::NONE);
+    assert_eq!(reads(0xf5d1_f000), r1);
+    assert_eq!(reads(0xf7d1_f002), r1.with(r2));
+    // RRX shifts the carry in.
+    assert!(decode_a32(0xf7d1_f062).effects.flags_read.c());
+    assert!(!decode_a32(0xf7d1_f0e2).effects.flags_read.c());
+}
+
+#[test]
+fn code_lies_at_multiples_of_its_shortest_instruction() {
+    assert_eq!((Isa::A32.alignment(), Isa::T32.alignment()), (4, 2));
+}
+
+/// The same in T32 (A6.3.4), and data processing with a shifted register (A6.3.11).
+#[test]
+fn t32_is_held_to_its_fixed_bits() {
+    use Definition::{Defined, Undefined, Unpredictable};
+    for (both, definition) in [
+        (0xf3bf_8f2f, Defined),       // clrex
+        (0xf3bf_8f20, Unpredictable), // its lowest bits
+        (0xf3bf_8f4f, Defined),       // dsb sy
+        (0xf3bf_8f44, Defined),
+        (0xf3bf_8f5b, Defined), // dmb ish
+        (0xf3bf_8f6f, Defined), // isb
+        (0xf3be_8f6f, Unpredictable),
+        (0xf3bf_af6f, Unpredictable),
+        (0xf3bf_8e6f, Unpredictable),
+        (0xf3bf_8f1f, Defined),   // enterx
+        (0xf3bf_8f3f, Undefined), // no barrier of this number
+        (0xf3bf_8f7f, Undefined),
+        (0xf3af_8000, Defined),       // nop.w
+        (0xf3a0_8000, Unpredictable), // where an instruction has Rn
+        (0xf3c1_8f00, Defined),       // bxj r1
+        (0xf3cd_8f00, Unpredictable),
+        (0xf3c1_8f01, Unpredictable),
+        (0xeb01_0002, Defined),       // add.w r0, r1, r2
+        (0xeb01_8002, Unpredictable), // bit 15
+        (0xeb01_000f, Unpredictable), // add.w r0, r1, pc
+        (0xeac1_0002, Defined),       // pkhbt r0, r1, r2
+        (0xeac1_0022, Defined),       // pkhtb
+        (0xeac1_0012, Undefined),
+        (0xead1_0002, Undefined),
+        (0xeac1_0d02, Unpredictable), // to SP
+        (0xf101_1000, Unpredictable), // a zero spread
+        (0xf101_1001, Defined),
+        (0xf101_0000, Defined),
+    ] {
+        assert_eq!(wide(both).definition, definition, "{both:x}");
+    }
+}
+
+#[test]
+fn adr_of_t32_reckons_from_an_aligned_pc() {
+    let place = |both: u32| {
+        let found = wide(both)
+            .reference
+            .map(|found| (found.used, found.at.from(0x1002)));
+        assert_eq!(wide(both).effects.sets, Register::from_bits(3).set());
+        found
+    };
+    // adr.w r3, #0x123; adr.w r3, #-0x923
+    assert_eq!(place(0xf20f_1323), Some((Use::Address, 0x1004 + 0x123)));
+    assert_eq!(place(0xf6af_1323), Some((Use::Address, 0x1004 - 0x923)));
+    assert_eq!(wide(0xf20f_0d04).definition, Definition::Unpredictable);
+}
+
+#[test]
+fn shifts_of_t32_have_their_amount_in_two_places() {
+    let reads_carry = |both: u32| wide(both).effects.flags_read.c();
+    // adds.w r0, r1, r2, rrx: a rotation by none; ror #4 and #1 in either place
+    assert!(reads_carry(0xeb11_0032));
+    assert!(!reads_carry(0xeb11_1032) && !reads_carry(0xeb11_0072));
+}
+
+/// A6.3.5 and A6.3.6, A8.8.58 (LDM), A8.8.77 (LDREXB) and what is beside them.
+#[test]
+fn lists_and_exclusives_of_t32_are_held_to_their_rules() {
+    use Definition::{Defined, Undefined, Unpredictable};
+    for (both, definition) in [
+        (0xe891_0003, Defined),       // ldm.w r1, {r0, r1}
+        (0xe891_8001, Defined),       // {r0, pc}
+        (0xe891_0001, Unpredictable), // one alone
+        (0xe891_0000, Unpredictable),
+        (0xe8b1_0003, Unpredictable), // written back and loaded
+        (0xe8b1_0005, Defined),
+        (0xe891_c001, Unpredictable), // pc and lr
+        (0xe891_2001, Unpredictable), // sp
+        (0xe89f_0003, Unpredictable), // at the pc
+        (0xe881_0003, Defined),       // stm.w
+        (0xe881_8001, Unpredictable), // with the pc
+        (0xe881_4001, Defined),
+        (0xe8d1_0f4f, Defined),       // ldrexb r0, [r1]
+        (0xe8d1_0f5f, Defined),       // ldrexh
+        (0xe8d1_027f, Defined),       // ldrexd r0, r2, [r1]
+        (0xe8d1_007f, Unpredictable), // both the same
+        (0xe8d1_0270, Unpredictable),
+        (0xe8d1_0f40, Unpredictable), // the lowest bits
+        (0xe8d1_0e4f, Unpredictable), // the place of Rt2
+        (0xe8d1_df4f, Unpredictable), // to SP
+        (0xe8df_0f4f, Unpredictable), // at the PC
+        (0xe8d1_0f2f, Undefined),
+        (0xe8d1_0f6f, Undefined),
+        (0xe8d1_0f8f, Unpredictable),
+    ] {
+        assert_eq!(wide(both).definition, definition, "{both:x}");
+    }
+    let sets = |both| wide(both).effects.sets;
+    assert_eq!(sets(0xe8d1_0f4f), Registers::from_bits(1));
+    assert_eq!(sets(0xe8d1_027f), Registers::from_bits(0b101));
+}
+
+/// Only what is loaded from a fixed place is data among code.
+#[test]
+fn of_vfp_single_loads_alone_have_a_literal() {
+    let used = |word| decode_a32(word).reference.map(|found| found.used);
+    assert_eq!(used(0xed9f_0b02), Some(Use::Load(8))); // vldr d0, [pc, #8]
+    assert_eq!(used(0xed9f_0a02), Some(Use::Load(4))); // vldr s0, [pc, #8]
+    assert_eq!(used(0xed8f_0b02), Some(Use::Store(8))); // vstr
+    assert_eq!(used(0xec9f_0b02), None); // vldmia pc, {d0}
+    assert_eq!(used(0xecbf_0b02), None);
+    assert_eq!(used(0xed91_0b02), None); // vldr d0, [r1, #8]
+    let place = |word| {
+        decode_a32(word)
+            .reference
+            .map(|found| found.at.from(0x1000))
+    };
+    assert_eq!(place(0xed9f_0b02), Some(0x1010));
+    assert_eq!(place(0xed1f_0b02), Some(0x1000));
+}

@@ -1,6 +1,8 @@
 //! The published sensitive instructions, each with an encoding of it as an assembler makes it.
 
-use hanok_decode::aarch32::{Class, ItState, Sensitive, UserMode, sensitive_a32, sensitive_t32};
+use hanok_decode::aarch32::{
+    Class, Effects, Flags, ItState, Registers, Sensitive, UserMode, sensitive_a32, sensitive_t32,
+};
 
 /// Name, class, what User mode makes of it, its A32 word and its T32 halfwords, where it has
 /// such an encoding.
@@ -356,5 +358,236 @@ fn they_are_written_as_an_assembler_reads_them() {
                 .as_deref(),
             Some(text)
         );
+    }
+}
+
+/// MSR (immediate) that would change nothing (DDI 0406C A5.2.11); who waits is to be known.
+#[test]
+fn hints_of_a32_are_told_from_msr() {
+    for (word, name) in [
+        (0xe320_f001, Some("YIELD")),
+        (0xe320_f002, Some("WFE")),
+        (0xe320_f003, Some("WFI")),
+        (0xe320_f004, Some("SEV")),
+        (0xe320_f000, None), // nop
+        (0xe320_f0f0, None), // dbg
+        (0xe321_f003, Some("MSR")),
+        (0xe360_f003, Some("MSR")),
+    ] {
+        let found = sensitive_a32(word);
+        let class = name.map(|name| match name {
+            "MSR" => StatusRegister,
+            _ => Class::Hint,
+        });
+        let said = found.map(|found| (found.mnemonic(), found.class()));
+        assert_eq!(said, name.zip(class), "{word:x}");
+    }
+    let sound = |word| sensitive_a32(word).map(|found| found.as_it_should_be);
+    assert_eq!(sound(0xe320_f003), Some(true));
+    assert_eq!(sound(0xe320_e003), Some(false));
+    assert_eq!(sound(0xe321_f003), Some(true));
+    // SPSR with no field to write.
+    assert_eq!(sound(0xe360_f003), Some(false));
+}
+
+/// What of CP14 User mode may reach where the system says so: DBGDSCR.UDCCdis (C6.4.1), TEECR.XED
+/// (B4.1), JOSCR.CD (A2.10).
+#[test]
+fn debug_thumbee_and_jazelle_are_as_configured_in_user_mode() {
+    use UserMode::Configured;
+    let register = |opc1: u32, crn: u32, crm: u32, opc2: u32, read: bool| {
+        0xee00_1e10 | u32::from(read) << 20 | opc1 << 21 | crn << 16 | opc2 << 5 | crm
+    };
+    for (word, user) in [
+        (register(0, 0, 5, 0, true), Configured), // DBGDTRRXint
+        (register(0, 0, 5, 0, false), Configured),
+        (register(0, 0, 0, 0, true), Configured), // DBGDIDR
+        (register(0, 0, 0, 0, false), Undefined),
+        (register(0, 0, 1, 0, true), Configured), // DBGDSCRint
+        (register(0, 0, 1, 0, false), Undefined),
+        (register(0, 1, 0, 0, true), Configured), // DBGDRAR
+        (register(0, 2, 0, 0, true), Configured), // DBGDSAR
+        (register(0, 2, 0, 0, false), Undefined),
+        (register(0, 3, 0, 0, true), Undefined),
+        (register(0, 0, 2, 2, true), Undefined), // DBGDSCRext
+        (register(1, 7, 3, 5, false), Configured), // trace
+        (register(6, 0, 0, 0, true), Configured), // TEECR
+        (register(6, 0, 0, 0, false), Undefined),
+        (register(6, 1, 0, 0, false), Configured), // TEEHBR
+        (register(6, 2, 0, 0, true), Undefined),
+        (register(7, 0, 0, 0, true), Configured),  // JIDR
+        (register(7, 1, 0, 0, true), Undefined),   // JOSCR
+        (register(7, 2, 0, 0, false), Configured), // JMCR
+        (register(7, 2, 0, 1, false), Undefined),
+        (0xec51_0e01, Configured), // mrrc p14, #0, r0, r1, c1
+        (0xec51_0e02, Configured),
+        (0xec51_0e03, Undefined),
+        (0xec51_0e11, Undefined),
+        (0xec41_0e01, Undefined),  // mcrr
+        (0xed91_5e00, Configured), // ldc p14, c5, [r1]
+        (0xed91_4e00, Undefined),
+        (0xedd1_5e00, Undefined), // ldcl
+        // The second kinds have none.
+        (register(0, 0, 5, 0, true) | 0xf000_0000, Undefined),
+    ] {
+        let found = sensitive_a32(word).map(|found| found.user);
+        assert_eq!(found, Some(user), "{word:x}");
+    }
+}
+
+/// What each kind reads and writes, exactly: who takes a register as free counts on it.
+#[test]
+fn effects_are_those_of_each_kind() {
+    const NONE: Effects = Effects::NONE;
+    let control = Flags::new().with_control(true);
+    let c = Flags::new().with_c(true);
+    let set = |numbers: &[u16]| {
+        let bits = numbers.iter().fold(0, |bits, number| bits | 1 << number);
+        Registers::from_bits(bits)
+    };
+    let banked = Registers::from_bits(0x7f00);
+    let leaves = |effects: Effects| {
+        let gone = effects.setting(set(&[15])).perhaps_writing(banked);
+        gone.setting_flags(Flags::ALL)
+    };
+    let r0 = NONE.reading(set(&[0]));
+    let flags = Flags::NZCV.with_q(true);
+    let mode = NONE.perhaps_writing_flags(control).perhaps_writing(banked);
+    for (word, effects) in [
+        // cpsid i; cps #19; cpsid i, #19
+        (0xf10c_0080, NONE.perhaps_writing_flags(control)),
+        (0xf102_0013, mode),
+        (0xf10e_0093, mode),
+        // mrs r3, cpsr; mrs r3, spsr; mrs r3, lr_usr; msr lr_usr, r0
+        (
+            0xe10f_3000,
+            NONE.reading_flags(Flags::ALL).setting(set(&[3])),
+        ),
+        (0xe14f_3000, NONE.setting(set(&[3]))),
+        (0xe106_3200, NONE.setting(set(&[3]))),
+        (0xe126_f200, r0),
+        // msr spsr_fsxc, r0; msr cpsr_f, r0; cpsr_s; cpsr_x; cpsr_c; msr cpsr_fc, #0
+        (0xe16f_f000, r0),
+        (0xe128_f000, r0.setting_flags(flags)),
+        (0xe124_f000, r0.setting_flags(Flags::new().with_ge(true))),
+        (0xe122_f000, r0.perhaps_writing_flags(control.with_e(true))),
+        (0xe121_f000, mode.reading(set(&[0]))),
+        (0xe329_f000, mode.setting_flags(flags)),
+        // wfi; setend be
+        (0xe320_f003, NONE),
+        (0xf101_0200, NONE.setting_flags(Flags::new().with_e(true))),
+        // rfeia r1; rfeia r1!; srsdb sp, #19; srsdb sp!, #19
+        (0xf891_0a00, leaves(NONE.reading(set(&[1])))),
+        (
+            0xf8b1_0a00,
+            leaves(NONE.reading(set(&[1])).setting(set(&[1]))),
+        ),
+        (0xf94d_0513, NONE.reading(set(&[13, 14]))),
+        (
+            0xf96d_0513,
+            NONE.reading(set(&[13, 14])).perhaps_writing(set(&[13])),
+        ),
+        // subs pc, lr, #4; movs pc, lr; movs pc, r2, rrx; adcs pc, r1, r2
+        (0xe25e_f004, leaves(NONE.reading(set(&[14])))),
+        (0xe1b0_f00e, leaves(NONE.reading(set(&[14])))),
+        (
+            0xe1b0_f062,
+            leaves(NONE.reading(set(&[2])).reading_flags(c)),
+        ),
+        (
+            0xe0b1_f002,
+            leaves(NONE.reading(set(&[1, 2])).reading_flags(c)),
+        ),
+        // ldrt r0, [r1], r2; strt r0, [r1], #4; smc #0
+        (
+            0xe6b1_0002,
+            NONE.reading(set(&[1, 2])).setting(set(&[0, 1])),
+        ),
+        (0xe4a1_0004, NONE.reading(set(&[0, 1])).setting(set(&[1]))),
+        (0xe160_0070, Effects::UNKNOWN),
+    ] {
+        let found = sensitive_a32(word).map(|found| found.effects);
+        assert_eq!(found, Some(effects), "{word:x}");
+    }
+    // A condition is read besides.
+    let found = sensitive_a32(0x0320_f003).map(|found| found.effects.flags_read);
+    assert_eq!(found, Some(Flags::new().with_z(true)));
+}
+
+/// What of CP15 User mode may do, and what the system may open or close to it (DDI 0406C B3.17,
+/// B4.1, B8.1).
+#[test]
+fn registers_of_cp15_are_as_the_manual_says_in_user_mode() {
+    use UserMode::{Configured, Legal};
+    let register = |crn: u32, crm: u32, opc2: u32, read: bool| {
+        0xee00_1f10 | u32::from(read) << 20 | crn << 16 | opc2 << 5 | crm
+    };
+    for (row, write, read) in [
+        ((7, 5, 4), Legal, Undefined),  // CP15ISB
+        ((7, 10, 4), Legal, Undefined), // CP15DSB
+        ((7, 10, 5), Legal, Undefined), // CP15DMB
+        ((7, 10, 1), Undefined, Undefined),
+        ((13, 0, 1), Undefined, Undefined),   // CONTEXTIDR
+        ((13, 0, 2), Legal, Legal),           // TPIDRURW
+        ((13, 0, 3), Undefined, Legal),       // TPIDRURO
+        ((13, 0, 4), Undefined, Undefined),   // TPIDRPRW
+        ((9, 12, 0), Configured, Configured), // PMCR
+        ((9, 13, 2), Configured, Configured),
+        ((9, 14, 0), Undefined, Legal),     // PMUSERENR
+        ((9, 14, 1), Undefined, Undefined), // PMINTENSET
+        ((9, 14, 2), Undefined, Undefined), // PMINTENCLR
+        ((9, 14, 3), Configured, Configured),
+        ((9, 11, 0), Undefined, Undefined),
+        ((14, 0, 0), Undefined, Configured),  // CNTFRQ
+        ((14, 1, 0), Undefined, Undefined),   // CNTKCTL
+        ((14, 2, 0), Configured, Configured), // CNTP_TVAL
+        ((14, 3, 1), Configured, Configured), // CNTV_CTL
+        ((14, 2, 2), Undefined, Undefined),
+        ((14, 7, 0), Undefined, Undefined),
+        ((14, 8, 0), Configured, Configured),  // PMEVCNTR0
+        ((14, 15, 7), Configured, Configured), // PMCCFILTR
+        ((11, 0, 0), Configured, Configured),
+        ((15, 0, 0), Configured, Configured),
+        ((1, 0, 0), Undefined, Undefined), // SCTLR
+    ] {
+        let (crn, crm, opc2) = row;
+        let user = |read| sensitive_a32(register(crn, crm, opc2, read)).map(|found| found.user);
+        assert_eq!(
+            [user(false), user(true)],
+            [Some(write), Some(read)],
+            "{row:?}"
+        );
+    }
+}
+
+/// MRS of each banked register (DDI 0406C B9.3.9, table B9-1): SYSm is R and M1.
+#[test]
+fn banked_registers_have_their_names() {
+    let names = [
+        "r8_usr", "r9_usr", "r10_usr", "r11_usr", "r12_usr", "sp_usr", "lr_usr", "", "r8_fiq",
+        "r9_fiq", "r10_fiq", "r11_fiq", "r12_fiq", "sp_fiq", "lr_fiq", "", "lr_irq", "sp_irq",
+        "lr_svc", "sp_svc", "lr_abt", "sp_abt", "lr_und", "sp_und", "", "", "", "", "lr_mon",
+        "sp_mon", "elr_hyp", "sp_hyp",
+    ];
+    for (mode, name) in (0..).zip(names) {
+        let word = 0xe100_0200 | (mode & 0xf) << 16 | (mode >> 4) << 8;
+        let found = sensitive_a32(word).unwrap();
+        assert_eq!(found.as_it_should_be, !name.is_empty(), "{mode}");
+        if found.as_it_should_be {
+            assert_eq!(found.to_string(), format!("mrs r0, {name}"));
+        }
+    }
+    for (mode, name) in [
+        (14, "fiq"),
+        (16, "irq"),
+        (18, "svc"),
+        (20, "abt"),
+        (22, "und"),
+        (28, "mon"),
+        (30, "hyp"),
+    ] {
+        let word = 0xe140_0200 | (mode & 0xf) << 16 | (mode >> 4) << 8;
+        let text = sensitive_a32(word).map(|found| found.to_string());
+        assert_eq!(text, Some(format!("mrs r0, spsr_{name}")));
     }
 }

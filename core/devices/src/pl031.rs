@@ -238,4 +238,25 @@ mod tests {
         };
         assert_eq!(rtc.unknown(), counted);
     }
+
+    #[test]
+    fn the_mask_is_one_bit_that_can_be_cleared() {
+        let mut rtc = Pl031::new(7);
+        set(&mut rtc, MR, 7, 0);
+        for (value, open) in [(1, 1), (0, 0), (3, 1), (2, 0), (u64::MAX, 1), (0xfffe, 0)] {
+            set(&mut rtc, IMSC, value, 0);
+            assert_eq!(word(&mut rtc, IMSC, 0), open, "{value:#x}");
+            assert_eq!(word(&mut rtc, MIS, 0), open, "{value:#x}");
+            assert_eq!(rtc.interrupt(), open == 1, "{value:#x}");
+        }
+        // What is only read stays; what is only written reads as zero.
+        for register in [DR, CR, RIS, MIS] {
+            let before = word(&mut rtc, register, 0);
+            set(&mut rtc, register, 0xffff_fff0, 0);
+            assert_eq!(word(&mut rtc, register, 0), before, "{register:#x}");
+        }
+        set(&mut rtc, ICR, 1, 0);
+        assert_eq!((word(&mut rtc, RIS, 0), word(&mut rtc, ICR, 0)), (0, 0));
+        assert_eq!(rtc.unknown(), Unknown::default());
+    }
 }

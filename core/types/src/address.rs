@@ -198,4 +198,48 @@ mod tests {
         assert_eq!(Hpa::new(u64::MAX).align_up(4096), None);
         assert_eq!(Hpa::new(1).align_up(4096), Some(Hpa::new(4096)));
     }
+
+    /// Every pair of small ranges, byte by byte.
+    #[test]
+    fn ranges_relate_as_their_bytes_do() {
+        let all = || (0..7u64).flat_map(|start| (0..5).map(move |len| (start, len)));
+        for (start, len) in all() {
+            let one = span(start, len);
+            let has = |at: u64| at >= start && at < start + len;
+            assert_eq!((one.start().get(), one.len()), (start, len));
+            assert_eq!((one.end().get(), one.is_empty()), (start + len, len == 0));
+            for at in 0..12 {
+                assert_eq!(one.contains(Ipa::new(at)), has(at), "{one:?} {at}");
+                let offset = has(at).then(|| at - start);
+                assert_eq!(one.offset_of(Ipa::new(at)), offset, "{one:?} {at}");
+            }
+            for (other_start, other_len) in all() {
+                let other = span(other_start, other_len);
+                let mut bytes = other_start..other_start + other_len;
+                assert_eq!(
+                    one.overlaps(&other),
+                    bytes.clone().any(has),
+                    "{one:?} {other:?}"
+                );
+                let covers = match other_len {
+                    // The end of a range is a place for an empty one, too.
+                    0 => other_start >= start && other_start <= start + len,
+                    _ => bytes.all(has),
+                };
+                assert_eq!(one.covers(&other), covers, "{one:?} {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_multiples_are_aligned() {
+        for at in 0..64 {
+            for align in [1, 2, 8, 32] {
+                let aligned = at % align == 0;
+                assert_eq!(Gva::new(at).is_aligned(align), aligned, "{at} {align}");
+            }
+        }
+        assert_eq!(Hva::new(5).checked_add(3), Some(Hva::new(8)));
+        assert_eq!(Hva::new(5).checked_add(u64::MAX - 4), None);
+    }
 }

@@ -198,4 +198,41 @@ mod tests {
         assert_eq!(IntId::spi(0), IntId::new(32));
         assert_eq!(IntId::new(1020).kind(), IntKind::Special);
     }
+
+    #[test]
+    fn a_set_is_empty_until_it_has_a_member() {
+        assert!(VcpuSet::EMPTY.is_empty() && VcpuSet::first(0).is_empty());
+        for index in 0..MAX_VCPUS as u8 {
+            let vcpu = VcpuId::new(index);
+            let mut set = VcpuSet::only(vcpu);
+            assert!(set.contains(vcpu) && !set.is_empty());
+            assert!(set.iter().eq([vcpu]));
+            assert_eq!(set.union(VcpuSet::EMPTY), set);
+            assert_eq!(set.union(set), set);
+            let others = VcpuSet::first(index.into());
+            assert!(!others.contains(vcpu));
+            assert_eq!(set.union(others), VcpuSet::first(usize::from(index) + 1));
+            set.insert(vcpu);
+            set.remove(vcpu);
+            set.remove(vcpu);
+            assert!(!set.contains(vcpu) && set.is_empty());
+        }
+    }
+
+    /// IHI 0069H, table 2-1.
+    #[test]
+    fn every_interrupt_is_of_the_kind_that_its_number_says() {
+        for number in 0..1100 {
+            let id = IntId::new(number);
+            let kind = match number {
+                0..16 => IntKind::Sgi,
+                16..32 => IntKind::Ppi,
+                32..1020 => IntKind::Spi,
+                _ => IntKind::Special,
+            };
+            assert_eq!((id.get(), id.kind()), (number, kind));
+            assert_eq!(id.is_private(), matches!(kind, IntKind::Sgi | IntKind::Ppi));
+        }
+        assert_eq!((IntId::ppi(11).get(), IntId::spi(3).get()), (27, 35));
+    }
 }

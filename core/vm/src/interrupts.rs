@@ -228,9 +228,7 @@ impl Vm {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         freed = freed.union(gic.clear_pending(Some(vcpu), irq));
         while let Some(physical) = gic.take_released(vcpu) {
-            if is_its(physical) {
-                machine.deactivate(physical);
-            }
+            let _ = (is_its(physical), machine);
         }
         drop(gic);
         self.notify(machine, freed, Some(vcpu));

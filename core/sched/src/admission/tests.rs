@@ -21,6 +21,29 @@ fn least(tasks: &[Demand], order: Order, plan: Plan) -> Result<u64, Refusal> {
     Ok(found.budget)
 }
 
+/// The parts of 2^-64 that each is rounded up by are allowed for, and no more: all of a CPU can be
+/// asked for in parts that have no end in binary, and no more than all.
+#[test]
+fn what_is_rounded_up_counts_for_each_task() {
+    for (count, extra) in [(3, 1), (7, 2), (49, 3)] {
+        let whole: Vec<_> = (0..count).map(|_| task(count, 1)).collect();
+        let set = Set::new(&whole);
+        assert_eq!(set.len(), count as u32 + 1, "and one that is tried");
+        assert!(set.bandwidth(count).is_some() && set.is_within_density());
+        let more: Vec<_> = (0..count + extra).map(|_| task(count, 1)).collect();
+        let set = Set::new(&more);
+        assert!(set.bandwidth(count).is_none() && !set.is_within_density());
+    }
+    assert_eq!(Set::new(&[]).len(), 1);
+    // A deadline before the period's end counts, a later one does not.
+    let early = Demand::new(10, 3, 5, 0, 0).unwrap();
+    let late = Demand::new(10, 5, 50, 0, 0).unwrap();
+    assert!(Set::new(&[early]).is_within_density());
+    assert!(!Set::new(&[early, early]).is_within_density());
+    assert!(Set::new(&[late, late]).is_within_density());
+    assert!(!Set::new(&[late, late, early]).is_within_density());
+}
+
 /// Least budgets known by hand, scaled by 840 (fractions have denominators of 2 to 15).
 #[test]
 fn the_vectors_in_whole_ticks() {

@@ -141,3 +141,39 @@ fn partitions_do_not_mix() {
     assert_eq!(runs[0], Some(entity(2)));
     assert_eq!(pool.pick(7, 3).run, None);
 }
+
+/// A periodic server without work is spent where it stands: that core is nobody else's, the other
+/// one is.
+#[test]
+fn a_core_is_spent_by_whose_budget_it_is() {
+    fn looked_at(pool: &mut impl Pool<N>) {
+        let runs = [0, 1].map(|core| pool.pick(core, 0).run);
+        assert_eq!(runs, [None; 2], "nobody has work");
+        assert_eq!(
+            [0, 1, 2].map(|core| pool.spends(core)),
+            [true, false, false]
+        );
+        let charged = [0, 1, 2].map(|core| pool.charged(core));
+        assert_eq!(charged, [Some(entity(0)), None, None]);
+        // Its budget is used up: now that core is free, too.
+        assert_eq!(pool.pick(0, 2).run, None);
+        assert!(!pool.spends(0) && !pool.spends(1));
+    }
+    let server = Reservation {
+        kind: Kind::Periodic,
+        interface: Interface::periodic(10, 2).unwrap(),
+        priority: 0,
+    };
+    let mut global = Global::<N, 2>::new(Order::EarliestDeadline, 2);
+    global.reserve(entity(0), server, 0).unwrap();
+    looked_at(&mut global);
+    let servers = || Servers::<N>::new(Order::EarliestDeadline, crate::Slack::Idle);
+    let mut parted = Partitioned::<_, N, 2>::new([servers(), servers()]);
+    assert!(parted.place(entity(0), 0));
+    parted
+        .core(0)
+        .unwrap()
+        .reserve(entity(0), server, 0)
+        .unwrap();
+    looked_at(&mut parted);
+}

@@ -134,6 +134,69 @@ fn grub_gives_the_unused_bandwidth_to_whoever_runs() {
     assert_eq!(line.matches('a').count(), 16, "{line}");
 }
 
+/// Lipari and Baruah 2000: who blocks with all of its budget used keeps its bandwidth up to its
+/// deadline, and who used none of it, none.
+#[test]
+fn grub_frees_a_bandwidth_at_its_zero_lag_time_and_not_before() {
+    for (used, at_7) in [(4, 1), (2, 1)] {
+        let mut policy = Servers::new(Order::EarliestDeadline, Slack::Reclaim);
+        for index in 0..2 {
+            let server = one(Kind::ConstantBandwidth, periodic(8, 4), 0);
+            policy.reserve(entity(index), server, 0).unwrap();
+            policy.wake(entity(index), 0);
+        }
+        let line = spell(&ticks(&mut policy, 0, used));
+        assert_eq!(line, "aaaa"[..used as usize]);
+        policy.block(entity(0), used);
+        for now in used..8 {
+            assert_eq!(policy.pick(now).run, Some(entity(1)));
+        }
+        // After 2 of 4 the zero-lag time is 4: from there on a tick costs half. (What is left of a
+        // half is still there.)
+        assert_eq!(policy.pick(7).run, Some(entity(1)));
+        assert_eq!(policy.budget(entity(1)), Some(at_7), "{used}");
+    }
+}
+
+#[test]
+fn who_was_released_has_nothing_and_holds_nobody_back() {
+    for kind in [
+        Kind::Task,
+        Kind::Periodic,
+        Kind::Polling,
+        Kind::Deferrable,
+        Kind::ConstantBandwidth,
+        Kind::SoftBandwidth,
+    ] {
+        let mut policy = Servers::new(Order::EarliestDeadline, Slack::Reclaim);
+        policy
+            .reserve(entity(1), one(kind, periodic(8, 4), 0), 0)
+            .unwrap();
+        policy.wake(entity(1), 0);
+        ticks(&mut policy, 0, 6);
+        policy.release(entity(1), 6);
+        // Nobody is to run, and nothing is to happen: no timer of the former server is left.
+        let idle = policy.pick(6);
+        assert_eq!((idle.run, idle.until), (None, None), "{kind:?}");
+        assert_eq!(policy.interface(entity(1)), None, "{kind:?}");
+        assert_eq!(policy.budget(entity(1)), None, "{kind:?}");
+        assert_eq!(policy.period_end(entity(1), 6), None, "{kind:?}");
+        let change = policy.change(entity(1), periodic(8, 1), 6);
+        assert!(matches!(change, Ok(false)), "{kind:?}");
+        // Its bandwidth is the other's, at once.
+        policy
+            .reserve(
+                entity(0),
+                one(Kind::ConstantBandwidth, periodic(8, 4), 0),
+                6,
+            )
+            .unwrap();
+        policy.wake(entity(0), 6);
+        let line = spell(&ticks(&mut policy, 6, 30));
+        assert_eq!(line.matches('a').count(), 24, "{kind:?}: {line}");
+    }
+}
+
 #[test]
 fn a_late_timer_is_paid_back() {
     let mut policy = Servers::new(Order::Priority, Slack::Idle);

@@ -461,3 +461,21 @@ fn a_gicv2_tells_who_sent_an_sgi_that_was_on_its_way() {
     }
     assert_eq!(get(&mut vm, 0, GICD + 0xf24), 0b1_0110 << 24);
 }
+
+#[test]
+fn room_is_what_the_port_takes_before_it_is_full() {
+    let mut vm = running(1);
+    // LCR_H.FEN: the FIFO of 16 to 32 bytes is on; without, there is room for one.
+    put(&mut vm, 0, UART + 0x2c, 0x70);
+    let room = vm.vm.receive_room();
+    assert!((16..=32).contains(&room), "{room}");
+    for left in (0..room).rev() {
+        assert!(vm.vm.receive(&vm.machine, b'.'));
+        assert_eq!(vm.vm.receive_room(), left);
+    }
+    assert!(!vm.vm.receive(&vm.machine, b'!'));
+    assert_eq!(get(&mut vm, 0, UART), u64::from(b'.'));
+    assert_eq!(vm.vm.receive_room(), 1);
+    put(&mut vm, 0, UART + 0x2c, 0x60);
+    assert!(vm.vm.receive_room() <= 1);
+}

@@ -289,6 +289,7 @@ fn tree_seeds(machine: &Machine) -> Outcome {
         // Of 8 random bytes 5 or fewer differ from each other once in 20,000 times.
         let different = seed.iter().enumerate().filter(is_new).count();
         check!(different > 5, "{name}: only {different} different bytes");
+        println!("{name} is {seed:02x?}");
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ mod profile;
 mod rules;
 mod runner;
 pub mod scenario;
+mod unlike;
 
 pub use code::tail;
 

@@ -126,7 +126,9 @@ fn virtual_board(
         form.apply(first, architecture, dir).blame(Code::Usage)?;
     }
     let tree = board::tree(store, description)?;
-    let key = key::of_image(None, start.icount)?;
+    let named = scenario.image_key.as_deref().map(key::parse);
+    let named = named.transpose().blame(Code::Usage)?;
+    let key = key::of_image(named, start.icount)?;
     let mut bytes = system::build(root, description, &resolved, tree.as_deref(), &key)?;
     damage::damage_image(&mut bytes, &scenario.image_damage, case.seed).blame(Code::Usage)?;
     let image = dir.join("image");

@@ -10,6 +10,7 @@ use super::code::tail;
 use super::matrix::Case;
 use super::prepare::{Prepared, prepare, start};
 use super::scenario::Ending;
+use super::unlike::Told;
 use super::{Tally, told};
 use crate::artifacts::{Store, runnable};
 use crate::console::session::{self, Input, Report, Request, Sink};
@@ -108,24 +109,29 @@ impl Shared<'_> {
             .pop()
     }
 
+    /// As many boots as the case wants, one after the other.
     fn one(&self, case: &Case) -> Tally {
-        let prepared = {
-            let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-            prepare(self.root, &store, case)
-        };
-        let prepared = match prepared {
-            Ok(prepared) => prepared,
-            Err(failure) => return Tally::fail(format!("{:#}", failure.error)),
-        };
-        let dir = prepared.dir.clone();
-        match boot(prepared) {
-            Ok(()) => Tally::pass(),
-            Err(error) => Tally::fail(format!("{error:#}\n{}", last_words(&dir))),
+        let mut told = Told::default();
+        for _ in 0..case.scenario.boots {
+            let prepared = {
+                let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+                prepare(self.root, &store, case)
+            };
+            let prepared = match prepared {
+                Ok(prepared) => prepared,
+                Err(failure) => return Tally::fail(format!("{:#}", failure.error)),
+            };
+            let dir = prepared.dir.clone();
+            if let Err(error) = boot(prepared, &mut told) {
+                return Tally::fail(format!("{error:#}\n{}", last_words(&dir)));
+            }
         }
+        Tally::pass()
     }
 }
 
-fn boot(prepared: Prepared) -> Result<()> {
+/// One boot. `told` is what the boots before it said that must not come again.
+fn boot(prepared: Prepared, told: &mut Told) -> Result<()> {
     let Prepared { case, ready, dir } = prepared;
     fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
     let vms = ready.vms.clone();
@@ -147,7 +153,7 @@ fn boot(prepared: Prepared) -> Result<()> {
     };
     let report = session::run(request).map_err(|failure| failure.error)?;
     judge(case, &report)?;
-    check_texts(case, &dir)?;
+    check_texts(case, &dir, told)?;
     // These are large, and a passing scenario is not looked into.
     let _ = fs::remove_file(dir.join("image"));
     for vm in 0..case.scenario.vms.len() + 1 {
@@ -183,7 +189,7 @@ fn judge(case: &Case, report: &Report) -> Result<()> {
 }
 
 /// Looks for what the hypervisor must have said, and for what nobody may have.
-fn check_texts(case: &Case, dir: &Path) -> Result<()> {
+fn check_texts(case: &Case, dir: &Path, told: &mut Told) -> Result<()> {
     let read = |path: &Path| -> Result<String> {
         Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
     };
@@ -203,7 +209,8 @@ fn check_texts(case: &Case, dir: &Path) -> Result<()> {
             anyhow::ensure!(!words.contains(text.as_str()), "{name} has {text:?}");
         }
     }
-    case.scenario.numbers.check(&all)
+    case.scenario.numbers.check(&all)?;
+    case.scenario.unlike.check(&all, told)
 }
 
 /// The files of consoles and messages in `dir`.
@@ -274,11 +281,12 @@ mod tests {
         let case = matrix::parse("case", &format!("system = 'x'\n{scenario}"))?.remove(0);
         let dir = tempfile::tempdir()?;
         ready.command.args(["-c", board]);
-        boot(Prepared {
+        let prepared = Prepared {
             case: &case,
             ready,
             dir: dir.path().to_owned(),
-        })
+        };
+        boot(prepared, &mut Told::default())
     }
 
     const OFF: &str = "printf 'vm a: started\\n\\020Ahello\\n\\020@vm a: off\\nend: off\\n'";
@@ -322,6 +330,12 @@ mod tests {
         let number = OFF.replace("hello", "took 12");
         outcome("numbers = { 'took ' = [10, 12] }", true, &number).unwrap();
         fails("numbers = { 'took ' = [13, 20] }", &number, "says 12");
+        let twice = OFF.replace("hello", "key 7\\nkey 7");
+        fails(
+            "unlike = ['key ']",
+            &twice,
+            "\"key \" comes twice with \"7\"",
+        );
         fails("end = 'panic'", OFF, "otherwise than wanted");
         fails(
             "end = 'until'\nsteps = [{ expect = 'bye' }]",

@@ -9,10 +9,12 @@ use serde::Deserialize;
 use super::damage::{Damage, Part};
 use super::form::Form;
 use super::numbers::Numbers;
+use super::unlike::Unlike;
 use crate::artifacts::qemu;
 use crate::board::Loader;
 use crate::commands::counted;
 use crate::console::script::Step;
+use crate::key;
 
 /// One file, or one of the cases it lists.
 #[derive(Clone, Debug, Deserialize)]
@@ -93,6 +95,15 @@ pub struct Scenario {
     /// Texts that the hypervisor must have said.
     #[serde(default)]
     pub expect_log: Vec<String>,
+    /// How many times the case is done, with the same image where its key is given.
+    #[serde(default = "once")]
+    pub boots: u32,
+    /// The image's key, 64 hexadecimal digits: zeros are none. A new one where it is not given.
+    pub image_key: Option<String>,
+    /// What follows these texts in their lines is another one each time, on each console and in
+    /// each boot.
+    #[serde(default)]
+    pub unlike: Unlike,
     /// Numbers that the consoles must have said, and their bounds.
     #[serde(default)]
     pub numbers: Numbers,
@@ -223,6 +234,10 @@ const fn default_timeout() -> f64 {
     300.0
 }
 
+const fn once() -> u32 {
+    1
+}
+
 const fn framed() -> bool {
     true
 }
@@ -300,6 +315,12 @@ impl Scenario {
                 bail!("`binary` is one of {}", known.join(", "))
             }
             _ => {}
+        }
+        if self.boots == 0 {
+            bail!("`boots` is one or more");
+        }
+        if let Some(text) = &self.image_key {
+            key::parse(text).context("`image-key`")?;
         }
         if self.native && self.more().any(|(vm, _)| vm.is_some()) {
             bail!("a native boot has the first VM alone");

@@ -19,6 +19,7 @@ macro_rules! coprocessor {
     ("id_mmfr0_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 1 4 $($more)*) };
     ("id_mmfr3_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 1 7 $($more)*) };
     ("id_isar0_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 2 0 $($more)*) };
+    ("id_isar5_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 0 2 5 $($more)*) };
     ("sctlr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 1 0 0 $($more)*) };
     ("cpacr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 1 0 2 $($more)*) };
     ("tcr_el1", $do:ident $($more:tt)*) => { $crate::$do!(one 0 2 0 2 $($more)*) };

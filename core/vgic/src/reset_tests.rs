@@ -41,7 +41,7 @@ fn spoilt(sourced: u32) -> Bank {
 
 fn spoilt_cpu(sourced: u32) -> Cpu {
     let mut senders = Senders::new();
-    (0..16).for_each(|sgi| senders.add(sgi, VcpuId::new(1)));
+    senders.add_all(!0, VcpuId::new(1));
     Cpu {
         private: spoilt(sourced),
         senders,

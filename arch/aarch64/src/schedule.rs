@@ -104,39 +104,47 @@ enum Settled {
 /// interrupts were looked at.
 fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
     let mut looked = false;
-    for index in 0..cpu.vcpus.len() {
-        if let Some(vcpu) = cpu.vcpus.get(index).copied() {
-            // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
-            match settle(unsafe { &mut *vcpu }, cpu, board, now) {
-                Settled::Briefly => {}
-                Settled::Looked if !looked => looked = true,
-                Settled::Looked | Settled::Moved => return true,
-            }
+    let mut next = 0;
+    while let Some((index, vcpu)) = first_to_settle(cpu, next) {
+        next = index + 1;
+        // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
+        match settle(unsafe { &mut *vcpu }, cpu, board, now) {
+            Settled::Briefly => {}
+            Settled::Looked if !looked => looked = true,
+            Settled::Looked | Settled::Moved => return true,
         }
     }
     false
 }
 
-/// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and
-/// tells the policy whether it has work.
-fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> Settled {
-    let vm = &vcpu.unit.vm;
-    let id = vcpu.core.id;
-    if vcpu.on && vcpu.ready && !vcpu.waiting && vm.keeps_on(id) {
-        // It had work, and nobody asks anything of it that its turn does not bring.
-        return Settled::Briefly;
-    }
-    if !vcpu.on && !vcpu.ready && vm.is_left_alone(id) {
-        return Settled::Briefly;
-    }
-    settle_at_length(vcpu, cpu, board, now)
+/// The first vCPU of this pCPU from number `next` on of which something is to be settled.
+#[inline(always)]
+fn first_to_settle(cpu: &Cpu, next: usize) -> Option<(usize, *mut Vcpu)> {
+    let vcpus = cpu.vcpus.iter().copied().enumerate().skip(next);
+    // SAFETY: this pCPU's own vCPUs; the reference ends with the look.
+    let mut vcpus = vcpus.filter(|(_, vcpu)| !stays(unsafe { &**vcpu }));
+    vcpus.next()
 }
 
-/// [`settle`] where something is asked of the vCPU, or it waits. By itself, as everything below
-/// that runs now and then: in [`next`], which each exit to the scheduler runs through, its
-/// registers would be saved and its addresses reckoned beforehand.
+/// Whether nothing is to be settled of `vcpu`: it had work, and nobody asks anything of it that its turn
+/// does not bring; or it is out of its VM, and is to stay there.
+#[inline]
+fn stays(vcpu: &Vcpu) -> bool {
+    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
+    // Without branches: each exit to the scheduler comes by here for each of its vCPUs.
+    if vcpu.on & vcpu.ready & !vcpu.waiting {
+        vm.keeps_on(id)
+    } else {
+        !(vcpu.on | vcpu.ready) && vm.is_left_alone(id)
+    }
+}
+
+/// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and
+/// tells the policy whether it has work. Kept out of line, as everything below that runs now and
+/// then: in [`next`], which each exit to the scheduler runs through, its registers would be saved
+/// and its addresses reckoned beforehand.
 #[inline(never)]
-fn settle_at_length(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> Settled {
+fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> Settled {
     let mut settled = Settled::Briefly;
     let vm = &vcpu.unit.vm;
     let id = vcpu.core.id;

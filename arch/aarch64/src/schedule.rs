@@ -230,11 +230,15 @@ fn is_woken(vcpu: &mut Vcpu, board: &'static Board, now: u64) -> bool {
 
 /// When the first of the vCPUs that wait, and are in no CPU, is due.
 fn absent_deadline(cpu: &Cpu) -> Deadline {
-    cpu.vcpus.iter().fold(Deadline::NEVER, |first, vcpu| {
+    let mut first = Deadline::NEVER;
+    for vcpu in &cpu.vcpus {
         // SAFETY: this pCPU's own vCPUs; each reference ends at once.
         let vcpu = unsafe { &**vcpu };
-        first.or(vcpu.wake_at.when(vcpu.on && vcpu.waiting))
-    })
+        if vcpu.on && vcpu.waiting {
+            first = first.or(vcpu.wake_at);
+        }
+    }
+    first
 }
 
 /// A vCPU whose start was asked for comes into its VM, unless the wish is gone.

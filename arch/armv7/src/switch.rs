@@ -18,7 +18,6 @@ pub fn to(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
         enter(vcpu, cpu, board);
     }
     vcpu.core.busy = comes;
-    vcpu.core.rearm = true;
     service::refresh(vcpu, cpu, board);
 }
 

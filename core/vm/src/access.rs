@@ -275,8 +275,8 @@ impl Vm {
     /// Whether the clock's alarm is due, and `vcpu` the one that keeps it.
     #[inline]
     pub(crate) fn alarm_has_come(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
-        let alarm = self.alarm_deadline().when(vcpu.index() == 0);
-        alarm != Deadline::NEVER && alarm.has_come(machine.counter())
+        let alarm = self.alarm_deadline();
+        vcpu.index() == 0 && alarm != Deadline::NEVER && alarm.has_come(machine.counter())
     }
 
     /// When the clock's alarm is due.

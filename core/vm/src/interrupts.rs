@@ -228,7 +228,9 @@ impl Vm {
         let irq = platform::TIMER_VIRTUAL_IRQ;
         freed = freed.union(gic.clear_pending(Some(vcpu), irq));
         while let Some(physical) = gic.take_released(vcpu) {
-            let _ = (is_its(physical), machine);
+            if is_its(physical) {
+                machine.deactivate(physical);
+            }
         }
         drop(gic);
         self.notify(machine, freed, Some(vcpu));

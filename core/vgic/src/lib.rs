@@ -119,6 +119,8 @@ mod dist_v2;
 mod frame;
 mod gich;
 mod inject;
+#[cfg(test)]
+mod length_tests;
 mod listing;
 mod lr;
 #[cfg(test)]

@@ -122,6 +122,8 @@ mod inject;
 #[cfg(test)]
 mod length_tests;
 mod listing;
+#[cfg(test)]
+mod look_tests;
 mod lr;
 #[cfg(test)]
 mod model_test;

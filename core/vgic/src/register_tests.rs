@@ -278,3 +278,26 @@ fn a_reset_forgets_all_but_the_lines() {
     assert_eq!(vgic.take_released(v(1)), None);
     assert_eq!(redist(&mut vgic, 0, SGI_BASE + 0xc00), 0xaaaa_aaaa);
 }
+
+/// GICR_CTLR.RWP, while a disabled interrupt may still stand in a list register, and not before or after.
+#[test]
+fn a_write_is_pending_while_a_list_register_may_show_the_state_before() {
+    const RWP: u64 = 1 << 3;
+    let mut vgic = Vgic::new(GicVersion::V3, 1, 5);
+    set(&mut vgic, 0, 2);
+    set_redist(&mut vgic, 0, SGI_BASE + 0x80, u64::MAX);
+    set_redist(&mut vgic, 0, SGI_BASE + 0x100, u64::MAX);
+    let mut lrs = hanok_hal::fake::FakeListRegisters::new(4);
+    vgic.enter(v(0), &mut lrs);
+    // Nothing is listed, so that nothing can be shown.
+    set_redist(&mut vgic, 0, SGI_BASE + 0x180, 1 << 5);
+    assert_eq!(redist(&mut vgic, 0, 0) & RWP, 0);
+    set_redist(&mut vgic, 0, SGI_BASE + 0x100, u64::MAX);
+    vgic.send_sgi(v(0), 5 << 24 | 1, SgiRegister::Sgi1);
+    vgic.enter(v(0), &mut lrs);
+    assert_eq!(redist(&mut vgic, 0, 0) & RWP, 0);
+    set_redist(&mut vgic, 0, SGI_BASE + 0x180, 1 << 5);
+    assert_eq!(redist(&mut vgic, 0, 0) & RWP, RWP);
+    vgic.enter(v(0), &mut lrs);
+    assert_eq!(redist(&mut vgic, 0, 0) & RWP, 0);
+}

@@ -249,6 +249,20 @@ fn a_sleeping_vcpu_wakes_for_what_is_pending() {
 }
 
 #[test]
+fn a_vcpu_that_is_in_no_pcpu_wakes_for_what_was_sent_to_it() {
+    let mut vm = running(2);
+    let second = VcpuId::new(1);
+    let waits = |vm: &Fixture| vm.vm.interrupt_waits_absent(&vm.machine, second);
+    assert!(!waits(&vm));
+    // To another one.
+    sgi(&mut vm, 1, 0b1);
+    assert!(!waits(&vm));
+    sgi(&mut vm, 0, 0b10);
+    assert!(waits(&vm));
+    assert!(waits(&vm), "looking takes nothing away");
+}
+
+#[test]
 fn a_guest_that_polls_rwp_is_not_kept_waiting() {
     let mut vm = running(3);
     const RWP: u64 = 1 << 31;

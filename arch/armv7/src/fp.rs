@@ -52,22 +52,22 @@ hanok_fp_load:
     cmp     r1, #0
     vldmiane r0!, {{d16-d31}}
     bx      lr
-    // r0: a double word in memory; r1: which D register. Each entry of the tables is two words, and
-    // the PC reads as the one two words ahead.
+    // r0: two double words in memory; r1: which Q register, which is two D registers. Each entry of
+    // the tables is two words, and the PC reads as the one two words ahead.
     .global hanok_fp_store_one
 hanok_fp_store_one:
     add     pc, pc, r1, lsl #3
     nop
-    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
-    vstr    d\n, [r0]
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    vstmia  r0, {{q\n}}
     bx      lr
     .endr
     .global hanok_fp_load_one
 hanok_fp_load_one:
     add     pc, pc, r1, lsl #3
     nop
-    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
-    vldr    d\n, [r0]
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    vldmia  r0, {{q\n}}
     bx      lr
     .endr
     .global hanok_fp_control
@@ -91,8 +91,8 @@ hanok_fp_features:
 unsafe extern "C" {
     fn hanok_fp_save(state: *mut FpState, upper: u32);
     fn hanok_fp_load(state: *const FpState, upper: u32);
-    fn hanok_fp_store_one(to: *mut u64, register: u32);
-    fn hanok_fp_load_one(from: *const u64, register: u32);
+    fn hanok_fp_store_one(to: *mut [u64; 2], register: u32);
+    fn hanok_fp_load_one(from: *const [u64; 2], register: u32);
     fn hanok_fp_control() -> u32;
     fn hanok_fp_set_control(value: u32);
     fn hanok_fp_features(which: u32) -> u32;
@@ -186,34 +186,29 @@ fn upper() -> u32 {
 /// Q register `index` of the vCPU in this CPU; `None` while the trap is closed, as the registers
 /// are nobody's then, and from 16 on.
 pub fn vector(index: u8) -> Option<u128> {
-    with_pair(index, |first| {
-        let [mut low, mut high] = [0, 0];
-        // SAFETY: each stores its double word; `with_pair` gives registers that there are.
-        unsafe {
-            hanok_fp_store_one(&raw mut low, first);
-            hanok_fp_store_one(&raw mut high, first + 1);
-        }
+    with_register(index, || {
+        let mut halves = [0, 0];
+        // SAFETY: stores two double words; `with_register` found that there is such a register.
+        unsafe { hanok_fp_store_one(&raw mut halves, index.into()) };
+        let [low, high] = halves;
         u128::from(high) << 64 | u128::from(low)
     })
 }
 
 /// Sets Q register `index`; nothing where [`vector`] gives `None`.
 pub fn set_vector(index: u8, value: u128) {
-    let _ = with_pair(index, |first| {
-        let [low, high] = [value as u64, (value >> 64) as u64];
-        // SAFETY: each loads its double word; `with_pair` gives registers that there are, and the
-        // hypervisor keeps nothing in them.
-        unsafe {
-            hanok_fp_load_one(&raw const low, first);
-            hanok_fp_load_one(&raw const high, first + 1);
-        }
+    let _ = with_register(index, || {
+        let halves = [value as u64, (value >> 64) as u64];
+        // SAFETY: loads two double words; `with_register` found that there is such a register, and
+        // the hypervisor keeps nothing in it.
+        unsafe { hanok_fp_load_one(&raw const halves, index.into()) };
         0
     });
 }
 
-/// What `act` gives for the first of the two D registers of Q register `index`, the FPU being on; 0
-/// for those that the CPU does not have.
-fn with_pair(index: u8, act: impl FnOnce(u32) -> u128) -> Option<u128> {
+/// What `act` gives, the FPU being on, where there is a Q register `index`; 0 for those that the CPU
+/// does not have.
+fn with_register(index: u8, act: impl FnOnce() -> u128) -> Option<u128> {
     if is_closed() || index >= 16 {
         return None;
     }
@@ -223,7 +218,7 @@ fn with_pair(index: u8, act: impl FnOnce(u32) -> u128) -> Option<u128> {
     let former = control();
     // The guest may have its FPU off.
     set_control(ENABLE);
-    let given = act(u32::from(index) * 2);
+    let given = act();
     set_control(former);
     Some(given)
 }

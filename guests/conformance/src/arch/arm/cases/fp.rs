@@ -13,6 +13,8 @@ pub const CASES: &[Case] = &[
     case("fp-switches-stay", 1, switches_stay),
     case("fp-identification", 1, identification),
     case("fp-coprocessor-11", 1, coprocessor_11),
+    case("fp-from-a-device", 1, from_a_device),
+    case("fp-to-a-device", 1, to_a_device).v2(),
 ];
 
 /// FPEXC.EN: without it an instruction is undefined, though CPACR lets it, and FPEXC itself can be
@@ -110,4 +112,63 @@ fn coprocessor_11(_: &Machine) -> Outcome {
     fp::enable(false);
     check!(matches!(result, Ok(42)), "{result:x?}");
     Ok(())
+}
+
+/// PCellID2 and PCellID3 of the serial port, a double word.
+const CELL_IDS: u64 = platform::UART.get() + 0xff8;
+/// Priorities of eight SPIs that no device has.
+const PRIORITIES: u64 = gic::DIST + gic::IPRIORITYR + 224;
+
+/// VLDR or VSTR of a double word at R0: bit 22 and bits 15 to 12 number the register (DDI 0406C,
+/// A8.8.333 and A8.8.413).
+fn double_word(code: u32, register: u32) -> u32 {
+    code | register >> 4 << 22 | (register & 0xf) << 12
+}
+
+/// Each double word register is loaded from a device, and no other one changes.
+fn from_a_device(_: &Machine) -> Outcome {
+    fp::enable(true);
+    let outcome = (0..32).try_for_each(|n: u32| {
+        let mut wanted = fp::State::pattern(n.into());
+        wanted.load();
+        // SAFETY: loads an FP/SIMD register, which the compiler does not use, from a register
+        // without side effects.
+        let result = unsafe { execute(&[double_word(0xed90_0b00, n)], CELL_IDS as u32) };
+        check!(result.is_ok(), "VLDR D{n}: {result:x?}");
+        wanted.d[n as usize] = 0xb1_0000_0005;
+        let found = fp::State::stored();
+        let other = wanted.first_difference(&found);
+        check!(other.is_none(), "VLDR D{n}: D{other:?} is another");
+        Ok(())
+    });
+    fp::enable(false);
+    outcome
+}
+
+/// Each double word register is stored to a device, and none changes. A GICv3 need not take double
+/// words (IHI 0069, 12.1.3), and QEMU's does not.
+fn to_a_device(_: &Machine) -> Outcome {
+    /// The bits of a priority that every implementation has here.
+    const KEPT: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    fp::enable(true);
+    let outcome = (0..32).try_for_each(|n: u32| {
+        let held = fp::State::pattern(u64::from(n) + 1);
+        held.load();
+        // SAFETY: stores to registers that no other case relies on.
+        let result = unsafe { execute(&[double_word(0xed80_0b00, n)], PRIORITIES as u32) };
+        check!(result.is_ok(), "VSTR D{n}: {result:x?}");
+        let [low, high] = [0, 4].map(|at| mmio::read32(PRIORITIES + at));
+        let stored = u64::from(high) << 32 | u64::from(low);
+        check_eq!(stored & KEPT, held.d[n as usize] & KEPT, "VSTR D{n}");
+        check!(
+            held.first_difference(&fp::State::stored()).is_none(),
+            "VSTR D{n}"
+        );
+        Ok(())
+    });
+    fp::enable(false);
+    for at in [0, 4] {
+        mmio::write32(PRIORITIES + at, 0);
+    }
+    outcome
 }

@@ -6,6 +6,8 @@
 //! pairs, SIMD and FP registers of any size. Cache maintenance by address is done at once,
 //! as nothing of a device is cached.
 //!
+//! Of several accesses each is an exit of its own (`partial.rs`).
+//!
 //! What is not finished, and what the guest gets for it:
 //!
 //! - Exclusives and atomics: a data abort "unsupported exclusive or atomic access". Whether
@@ -21,6 +23,7 @@
 //! page. Whatever it says beyond that moves values between the guest's own registers and a
 //! device that it may reach anyway. The address itself is always the CPU's.
 
+use crate::partial::{Activation, Values};
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, StackPointer};
 use hanok_decode::{Data, LoadStore, SysReg, Transfer, decode_load_store};
 use hanok_hal::ListRegisters;
@@ -48,16 +51,6 @@ impl Pieces {
             count: count.min(MAX_PIECES),
             values: [0; MAX_PIECES],
         }
-    }
-
-    /// The pieces with their offsets from the transfer's address.
-    fn each(&mut self) -> impl Iterator<Item = (u64, &mut u64)> {
-        let step = self.width.bytes();
-        self.values
-            .iter_mut()
-            .take(self.count)
-            .zip(0..)
-            .map(move |(value, n)| (n * step, value))
     }
 
     /// The value of register `nth` of the transfer, in as many pieces as it takes.
@@ -104,10 +97,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             return Ok(Action::Next);
         }
         match decode_load_store(word) {
-            Some(LoadStore::Transfer(transfer)) => self
-                .transfer(abort, &transfer)
-                .ok_or(nothing)
-                .map(|()| Action::Next),
+            Some(LoadStore::Transfer(transfer)) => self.transfer(abort, &transfer).ok_or(nothing),
             // Where there is a device at all; where nothing is, nothing answers.
             Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_))
                 if self.vm.device_at(abort.ipa, 1).is_some() =>
@@ -118,8 +108,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// `None` where nothing answers, or the instruction is not the one that trapped.
-    fn transfer(&mut self, abort: DataAbort, transfer: &Transfer) -> Option<()> {
+    /// Does the piece whose turn it is. `None` where nothing answers, or the instruction is not the one
+    /// that trapped.
+    fn transfer(&mut self, abort: DataAbort, transfer: &Transfer) -> Option<Action> {
         let addressing = transfer.address;
         let base = addressing.base().map_or(0, |base| self.base(base));
         let index = addressing.index().map_or(0, |index| self.regs.get(index));
@@ -130,18 +121,80 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let inside = offset + transfer.bytes() <= PAGE_SIZE;
         let agrees = transfer.load != abort.write && resolved.address % PAGE_SIZE == offset;
         let mut pieces = Pieces::of(transfer);
-        if !inside || !agrees || !self.all_answered(abort.ipa, &pieces) {
+        if !inside || !agrees {
             return None;
         }
+        let activation = Activation {
+            pc: self.regs.pc,
+            pstate: self.regs.pstate,
+            stack: self.base(R31),
+            ipa: abort.ipa,
+            load: transfer.load,
+        };
+        if !self.vcpu.partial.is(activation) {
+            let vector = matches!(transfer.data, Data::Vector(_));
+            if !self.all_answered(abort.ipa, &pieces)
+                || vector && self.machine.vector(transfer.register).is_none()
+            {
+                return None;
+            }
+            self.vcpu.partial.begin(activation);
+        }
+        let done = self.vcpu.partial.done() as usize;
+        let Some(value) = self.move_piece(abort.ipa, transfer, &mut pieces, done) else {
+            self.vcpu.partial.end();
+            return None;
+        };
+        self.vcpu.partial.advance(Some(value));
+        if done + 1 < pieces.count {
+            return Some(Action::Resume);
+        }
+        let values = self.vcpu.partial.end();
         if transfer.load {
-            self.load_pieces(abort.ipa, transfer, &mut pieces)?;
-        } else {
-            self.store_pieces(abort.ipa, transfer, &mut pieces)?;
+            self.fill(transfer, &mut pieces, &values);
         }
         if let Some((register, value)) = resolved.write_back {
             self.set_base(register, value);
         }
-        Some(())
+        Some(Action::Next)
+    }
+
+    /// Loads or stores piece `nth`; its value.
+    fn move_piece(
+        &mut self,
+        ipa: Ipa,
+        transfer: &Transfer,
+        pieces: &mut Pieces,
+        nth: usize,
+    ) -> Option<u64> {
+        let width = pieces.width;
+        let at = ipa.checked_add(nth as u64 * width.bytes())?;
+        if transfer.load {
+            return Some(self.load(at, width)? & width.mask());
+        }
+        for (nth, register) in registers(transfer) {
+            let value = match transfer.data {
+                Data::General(general) => u128::from(general.stored(self.regs.get(register))),
+                Data::Vector(_) => self.machine.vector(register)?,
+            };
+            pieces.set_register(nth, transfer.data, value);
+        }
+        let value = *pieces.values.get(nth)?;
+        self.store(at, width, value).then_some(value)
+    }
+
+    /// Sets the registers of a load whose pieces all are there.
+    fn fill(&mut self, transfer: &Transfer, pieces: &mut Pieces, values: &Values) {
+        for (piece, value) in pieces.values.iter_mut().zip(values) {
+            *piece = *value;
+        }
+        for (nth, register) in registers(transfer) {
+            let value = pieces.register(nth, transfer.data);
+            match transfer.data {
+                Data::General(general) => self.regs.set(register, general.loaded(value as u64)),
+                Data::Vector(_) => self.machine.set_vector(register, value),
+            }
+        }
     }
 
     /// Whether a device answers to every piece: none is touched if not.
@@ -152,40 +205,6 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             let at = ipa.checked_add(offset);
             at.is_some_and(|at| self.vm.device_at(at, bytes).is_some())
         })
-    }
-
-    fn load_pieces(&mut self, ipa: Ipa, transfer: &Transfer, pieces: &mut Pieces) -> Option<()> {
-        if matches!(transfer.data, Data::Vector(_)) {
-            self.machine.vector(transfer.register)?;
-        }
-        let width = pieces.width;
-        for (offset, value) in pieces.each() {
-            *value = self.load(ipa.checked_add(offset)?, width)? & width.mask();
-        }
-        for (nth, register) in registers(transfer) {
-            let value = pieces.register(nth, transfer.data);
-            match transfer.data {
-                Data::General(general) => self.regs.set(register, general.loaded(value as u64)),
-                Data::Vector(_) => self.machine.set_vector(register, value),
-            }
-        }
-        Some(())
-    }
-
-    fn store_pieces(&mut self, ipa: Ipa, transfer: &Transfer, pieces: &mut Pieces) -> Option<()> {
-        for (nth, register) in registers(transfer) {
-            let value = match transfer.data {
-                Data::General(general) => u128::from(general.stored(self.regs.get(register))),
-                Data::Vector(_) => self.machine.vector(register)?,
-            };
-            pieces.set_register(nth, transfer.data, value);
-        }
-        let width = pieces.width;
-        for (offset, value) in pieces.each() {
-            self.store(ipa.checked_add(offset)?, width, *value)
-                .then_some(())?;
-        }
-        Some(())
     }
 
     /// A register as a base address.

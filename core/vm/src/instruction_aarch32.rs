@@ -19,15 +19,12 @@
 //! is right, and what it moves contains the address within the page. Which of several words the
 //! CPU reports is its affair; all lie in the page that the guest reached.
 //!
-//! Of several pieces each is an exit of its own, as all together would keep interrupts waiting: the
-//! guest is resumed at the same instruction until the last one is done. An interrupt that it takes
-//! meanwhile does no harm: how far it is, is known by the instruction, the stack and the device
-//! ([`Activation`]); what another one has in between makes it begin anew, as the architecture lets
-//! an interrupted LDM or STM do (A3.5.7).
+//! Of several pieces each is an exit of its own (`partial.rs`).
 //!
 //! The syndrome does not tell the instruction's length either (HSR.IL is not valid), so that the
 //! program counter is moved here.
 
+use crate::partial::{Activation, Values};
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess};
 use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{
@@ -37,8 +34,6 @@ use hanok_decode::{Condition, General, Psr, banked_register, mode};
 use hanok_hal::ListRegisters;
 use hanok_types::{Ipa, PAGE_SIZE, Width};
 
-/// Core registers, of which an LDM may load all.
-const MAX_VALUES: usize = 16;
 /// Words in a Q register.
 const LANES: u8 = 4;
 
@@ -49,37 +44,6 @@ struct Transfer<'a> {
     /// Of its first byte.
     ipa: Ipa,
     resolved: Resolved,
-}
-
-/// What a transfer to core registers has loaded, in the order of its pieces. They are filled at its
-/// end, as the base may be one of them; extension registers are at once.
-type Values = [u32; MAX_VALUES];
-
-/// Which execution of an instruction with several pieces it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Activation {
-    pc: u64,
-    pstate: u64,
-    stack: u32,
-    ipa: Ipa,
-    load: bool,
-}
-
-/// How far an instruction with several pieces is.
-#[derive(Clone, Copy, Debug)]
-pub struct Partial {
-    of: Option<Activation>,
-    done: u32,
-    values: Values,
-}
-
-impl Partial {
-    /// None is under way.
-    pub(crate) const NONE: Self = Self {
-        of: None,
-        done: 0,
-        values: [0; MAX_VALUES],
-    };
 }
 
 /// As the bus has `value`, where a register has it so, and the other way round.
@@ -170,54 +134,56 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let activation = Activation {
             pc: self.regs.pc,
             pstate: self.regs.pstate,
-            stack: self.core_register(Register::SP, psr.mode()),
+            stack: self.core_register(Register::SP, psr.mode()).into(),
             ipa: transfer.ipa,
             load: access.load,
         };
-        if self.vcpu.partial.of != Some(activation) {
+        if !self.vcpu.partial.is(activation) {
             if !self.answers(&transfer)? {
                 return None;
             }
-            self.vcpu.partial.of = Some(activation);
-            self.vcpu.partial.done = 0;
+            self.vcpu.partial.begin(activation);
         }
-        let done = self.vcpu.partial.done;
+        let done = self.vcpu.partial.done();
         if let Some((piece, at)) = transfer.piece(done) {
-            if self.one_piece(&transfer, &piece, at).is_none() {
-                self.vcpu.partial.of = None;
+            let Some(value) = self.one_piece(&transfer, &piece, at) else {
+                self.vcpu.partial.end();
                 return None;
-            }
-            self.vcpu.partial.done += 1;
+            };
+            self.vcpu.partial.advance(value);
         }
         if transfer.piece(done + 1).is_some() {
             return Some(Action::Resume);
         }
-        self.vcpu.partial.of = None;
+        let values = self.vcpu.partial.end();
         self.regs.advance(access.encoding.bytes().into());
         self.write_back(&transfer);
         if access.load && !matches!(access.contents, Contents::Extension { .. }) {
-            let values = self.vcpu.partial.values;
             self.fill_all(&transfer, &values);
         }
         Some(Action::Resume)
     }
 
-    /// Loads or stores the piece whose turn it is.
-    fn one_piece(&mut self, transfer: &Transfer<'_>, piece: &Piece, at: Ipa) -> Option<()> {
+    /// Loads or stores the piece whose turn it is. What was loaded for a core register.
+    fn one_piece(
+        &mut self,
+        transfer: &Transfer<'_>,
+        piece: &Piece,
+        at: Ipa,
+    ) -> Option<Option<u64>> {
         if !transfer.access.load {
-            return self.store_piece(transfer, piece, at);
+            return self.store_piece(transfer, piece, at).map(|()| None);
         }
         let width = piece.general.width;
         let raw = self.load(at, width)? & width.mask();
-        let value = swapped(transfer.psr.big_endian(), width, raw) as u32;
+        let value = swapped(transfer.psr.big_endian(), width, raw);
         match piece.slot {
-            Slot::Core(_) => {
-                let partial = &mut self.vcpu.partial;
-                *partial.values.get_mut(partial.done as usize)? = value;
+            Slot::Core(_) => Some(Some(value)),
+            Slot::Extension(word) => {
+                self.set_extension(word, value as u32);
+                Some(None)
             }
-            Slot::Extension(word) => self.set_extension(word, value),
         }
-        Some(())
     }
 
     /// Where it goes, as far as the instruction agrees with what the CPU reported.
@@ -279,7 +245,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     fn fill_all(&mut self, transfer: &Transfer<'_>, values: &Values) {
         let pieces = transfer.access.pieces(transfer.psr.big_endian());
         for (piece, value) in pieces.zip(values) {
-            let value = piece.general.loaded((*value).into()) as u32;
+            let value = piece.general.loaded(*value) as u32;
             match piece.slot {
                 Slot::Core(Register::PC) => self.branch(value),
                 Slot::Core(register) => {

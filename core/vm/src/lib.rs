@@ -33,6 +33,8 @@ mod instruction_aarch32;
 mod interrupts;
 mod life;
 mod machine;
+#[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+mod partial;
 mod power;
 mod report;
 mod requests;
@@ -53,10 +55,10 @@ pub use exit::{
 };
 pub use handle::Guest;
 pub use id_registers::id_register;
-#[cfg(any(test, feature = "aarch32"))]
-pub use instruction_aarch32::Partial;
 pub use life::{Ending, Life, Wish};
 pub use machine::{Machine, StackPointer};
+#[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+pub use partial::Partial;
 pub use power::{Entry, Power};
 pub use report::{Listed, Pending, State};
 pub use requests::{Looks, Mail, Requests};

@@ -53,7 +53,7 @@ pub struct Vcpu {
     /// Its debug registers that are no breakpoints.
     pub debug: DebugControl,
     /// How far an instruction with several registers at a device is.
-    #[cfg(any(test, feature = "aarch32"))]
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub partial: crate::Partial,
     /// How often it was looked at in vain while it waited.
     pub looks: Looks,
@@ -73,7 +73,7 @@ impl Vcpu {
             id,
             timer,
             debug: DebugControl::RESET,
-            #[cfg(any(test, feature = "aarch32"))]
+            #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
             partial: crate::Partial::NONE,
             looks: Looks::default(),
             entry_due: false,

@@ -2,6 +2,7 @@
 //! makes of the instruction beside them.
 
 use super::by_word;
+use super::instructions_aarch32::finished;
 use crate::fake::Fixture;
 use crate::{Action, DataAbort, Exit, GuestFault};
 use hanok_types::{Ipa, platform};
@@ -32,7 +33,10 @@ fn post_index_store_moves_its_base() {
     vm.regs[0].x[1] = UART;
     vm.regs[0].x[2] = 0x1_41;
     // strb w2, [x1], #4
-    assert_eq!(vm.handle(0, by_word(UART, true, 0x3800_4422)), Action::Next);
+    assert_eq!(
+        finished(&mut vm, by_word(UART, true, 0x3800_4422)),
+        Action::Next
+    );
     assert_eq!(sent(&vm), b"A");
     assert_eq!(vm.regs[0].x[1], UART + 4);
 }
@@ -43,7 +47,7 @@ fn pre_index_load_moves_its_base() {
     vm.regs[0].x[1] = VIRTIO + 8;
     // ldr w0, [x1, #-8]!
     assert_eq!(
-        vm.handle(0, by_word(VIRTIO, false, 0xb85f_8c20)),
+        finished(&mut vm, by_word(VIRTIO, false, 0xb85f_8c20)),
         Action::Next
     );
     assert_eq!((vm.regs[0].x[0], vm.regs[0].x[1]), (0x7472_6976, VIRTIO));
@@ -56,13 +60,13 @@ fn the_base_31_is_the_stack_pointer_in_use() {
     vm.regs[0].x[2] = b'B'.into();
     // strb w2, [sp], #1
     let exit = by_word(UART, true, 0x3800_17e2);
-    assert_eq!(vm.handle(0, exit), Action::Next);
+    assert_eq!(finished(&mut vm, exit), Action::Next);
     assert_eq!(vm.machine.stack_pointers.get(), [7, UART + 1]);
     // At EL1 with SP_EL0, and at EL0.
     for pstate in [0x3c4, 0] {
         vm.regs[0].pstate = pstate;
         vm.machine.stack_pointers.set([UART, 9]);
-        assert_eq!(vm.handle(0, exit), Action::Next);
+        assert_eq!(finished(&mut vm, exit), Action::Next);
         assert_eq!(vm.machine.stack_pointers.get(), [UART + 1, 9]);
     }
     assert_eq!(sent(&vm), b"BBB");
@@ -74,13 +78,13 @@ fn a_pair_is_two_accesses() {
     vm.regs[0].x[2] = VIRTIO;
     // ldp w0, w1, [x2]
     assert_eq!(
-        vm.handle(0, by_word(VIRTIO, false, 0x2940_0440)),
+        finished(&mut vm, by_word(VIRTIO, false, 0x2940_0440)),
         Action::Next
     );
     assert_eq!((vm.regs[0].x[0], vm.regs[0].x[1]), (0x7472_6976, 2));
     // ldp x0, x1, [x2], #16
     assert_eq!(
-        vm.handle(0, by_word(VIRTIO, false, 0xa8c1_0440)),
+        finished(&mut vm, by_word(VIRTIO, false, 0xa8c1_0440)),
         Action::Next
     );
     assert_eq!(vm.regs[0].x[0], 0x2_7472_6976);
@@ -95,13 +99,13 @@ fn a_pair_stores_the_lower_register_first() {
     vm.regs[0].x[0] = 77;
     // stp w0, wzr, [x2]: the match and the load register of the clock.
     assert_eq!(
-        vm.handle(0, by_word(RTC + 4, true, 0x2900_7c40)),
+        finished(&mut vm, by_word(RTC + 4, true, 0x2900_7c40)),
         Action::Next
     );
     vm.regs[0].x[2] = RTC + 4;
     // ldp w3, w4, [x2]
     assert_eq!(
-        vm.handle(0, by_word(RTC + 4, false, 0x2940_1043)),
+        finished(&mut vm, by_word(RTC + 4, false, 0x2940_1043)),
         Action::Next
     );
     assert_eq!((vm.regs[0].x[3], vm.regs[0].x[4]), (77, 0));
@@ -113,13 +117,13 @@ fn a_signed_pair_extends() {
     vm.regs[0].x[2] = FLASH;
     // ldpsw x0, x1, [x2]
     assert_eq!(
-        vm.handle(0, by_word(FLASH, false, 0x6940_0440)),
+        finished(&mut vm, by_word(FLASH, false, 0x6940_0440)),
         Action::Next
     );
     assert_eq!((vm.regs[0].x[0], vm.regs[0].x[1]), (u64::MAX, u64::MAX));
     // ldrsh w0, [x2], #2
     assert_eq!(
-        vm.handle(0, by_word(FLASH, false, 0x78c0_2440)),
+        finished(&mut vm, by_word(FLASH, false, 0x78c0_2440)),
         Action::Next
     );
     assert_eq!(vm.regs[0].x[0], 0xffff_ffff);
@@ -131,7 +135,10 @@ fn a_pair_over_the_page_s_end_is_nothing() {
     // Both pages are flash; where stage 1 has the second one nobody asked.
     vm.regs[0].x[2] = FLASH - 8;
     // ldp x0, x1, [x2]
-    assert_eq!(vm.handle(0, by_word(FLASH - 8, false, 0xa940_0440)), READ);
+    assert_eq!(
+        finished(&mut vm, by_word(FLASH - 8, false, 0xa940_0440)),
+        READ
+    );
 }
 
 #[test]
@@ -141,7 +148,7 @@ fn half_a_pair_in_a_hole_touches_nothing() {
     vm.regs[0].x[2] = last;
     // ldp x0, x1, [x2]: the second half would lie behind the last transport.
     let before = vm.regs[0];
-    assert_eq!(vm.handle(0, by_word(last, false, 0xa940_0440)), READ);
+    assert_eq!(finished(&mut vm, by_word(last, false, 0xa940_0440)), READ);
     assert_eq!(vm.regs[0], before);
 }
 
@@ -151,7 +158,7 @@ fn half_a_pair_across_devices_touches_neither() {
     // stp x0, x1, [x2]: the second half lies in two transports.
     vm.regs[0].x[2] = VIRTIO + 0x1f4;
     assert_eq!(
-        vm.handle(0, by_word(VIRTIO + 0x1f4, true, 0xa900_0440)),
+        finished(&mut vm, by_word(VIRTIO + 0x1f4, true, 0xa900_0440)),
         WRITE
     );
     assert_eq!(vm.vm.devices.lock().virtio.unknown().writes, 0);
@@ -170,18 +177,21 @@ fn register_offset_unscaled_and_ordered_forms() {
     ];
     for (word, at) in forms {
         assert_eq!(
-            vm.handle(0, by_word(at, false, word)),
+            finished(&mut vm, by_word(at, false, word)),
             Action::Next,
             "{word:#x}"
         );
     }
     // ldr w0, [x1, x2, lsl #2]: the third byte of the PrimeCell's part number.
-    vm.handle(0, by_word(UART_FIRST_ID + 8, false, 0xb862_7820));
+    finished(&mut vm, by_word(UART_FIRST_ID + 8, false, 0xb862_7820));
     assert_eq!(vm.regs[0].x[0], 0x14);
     // stlrb w2, [x1]
     vm.regs[0].x[1] = UART;
     vm.regs[0].x[2] = b'L'.into();
-    assert_eq!(vm.handle(0, by_word(UART, true, 0x089f_fc22)), Action::Next);
+    assert_eq!(
+        finished(&mut vm, by_word(UART, true, 0x089f_fc22)),
+        Action::Next
+    );
     assert_eq!(sent(&vm), b"L");
 }
 
@@ -190,21 +200,21 @@ fn simd_registers_move_whole() {
     let mut vm = Fixture::new(1);
     vm.regs[0].x[1] = VIRTIO;
     // ldr q0, [x1]: no register there to fill, so it cannot be what trapped.
-    assert_eq!(vm.handle(0, by_word(VIRTIO, false, 0x3dc0_0020)), READ);
+    assert_eq!(finished(&mut vm, by_word(VIRTIO, false, 0x3dc0_0020)), READ);
 
     *vm.machine.vectors.borrow_mut() = Some([u128::MAX; 32]);
     assert_eq!(
-        vm.handle(0, by_word(VIRTIO, false, 0x3dc0_0020)),
+        finished(&mut vm, by_word(VIRTIO, false, 0x3dc0_0020)),
         Action::Next
     );
     // ldr b1, [x1]
     assert_eq!(
-        vm.handle(0, by_word(VIRTIO, false, 0x3d40_0021)),
+        finished(&mut vm, by_word(VIRTIO, false, 0x3d40_0021)),
         Action::Next
     );
     // ldp d2, d3, [x1]
     assert_eq!(
-        vm.handle(0, by_word(VIRTIO, false, 0x6d40_0c22)),
+        finished(&mut vm, by_word(VIRTIO, false, 0x6d40_0c22)),
         Action::Next
     );
     let vectors = vm.machine.vectors.borrow().unwrap();
@@ -216,7 +226,10 @@ fn simd_registers_move_whole() {
     // str b4, [x1]
     vm.machine.vectors.borrow_mut().as_mut().unwrap()[4] = u128::from(b'V') | 1 << 64;
     vm.regs[0].x[1] = UART;
-    assert_eq!(vm.handle(0, by_word(UART, true, 0x3d00_0024)), Action::Next);
+    assert_eq!(
+        finished(&mut vm, by_word(UART, true, 0x3d00_0024)),
+        Action::Next
+    );
     assert_eq!(sent(&vm), b"V");
 }
 
@@ -233,10 +246,14 @@ fn exclusives_and_atomics_are_not_for_devices() {
         (0x88a0_7c22, true),
     ] {
         let fault = Action::Inject(GuestFault::UnsupportedAtomic { write });
-        assert_eq!(vm.handle(0, by_word(UART, write, word)), fault, "{word:#x}");
+        assert_eq!(
+            finished(&mut vm, by_word(UART, write, word)),
+            fault,
+            "{word:#x}"
+        );
     }
     // ld1 {v0.16b}, [x1]
-    assert_eq!(vm.handle(0, by_word(UART, false, 0x4c40_7020)), READ);
+    assert_eq!(finished(&mut vm, by_word(UART, false, 0x4c40_7020)), READ);
     assert_eq!(vm.regs[0], before);
 }
 
@@ -245,14 +262,17 @@ fn cache_maintenance_is_done_at_once() {
     let mut vm = Fixture::new(1);
     // dc civac, x0; dc cvac, x0; dc ivac, x0; ic ivau, x0
     for word in [0xd50b_7e20, 0xd50b_7a20, 0xd508_7620, 0xd50b_7520] {
-        assert_eq!(vm.handle(0, by_word(0x2000_0000, true, word)), Action::Next);
+        assert_eq!(
+            finished(&mut vm, by_word(0x2000_0000, true, word)),
+            Action::Next
+        );
     }
     // dc cvap, x0, which QEMU reports as a load.
     let cvap = by_word(0x2000_0000, false, 0xd50b_7c20);
     assert_eq!(vm.handle(0, cvap), Action::Next);
     // dc zva, x0 stores; at s1e1r, x0 is no cache's affair.
     for word in [0xd50b_7420, 0xd508_7800] {
-        assert_eq!(vm.handle(0, by_word(UART, true, word)), WRITE);
+        assert_eq!(finished(&mut vm, by_word(UART, true, word)), WRITE);
     }
 }
 
@@ -263,14 +283,17 @@ fn a_word_that_is_not_what_trapped_does_nothing() {
     vm.regs[0].x[2] = b'X'.into();
     let before = vm.regs[0];
     // strb w2, [x1], #4, where the CPU says that a load trapped.
-    assert_eq!(vm.handle(0, by_word(UART, false, 0x3800_4422)), READ);
+    assert_eq!(finished(&mut vm, by_word(UART, false, 0x3800_4422)), READ);
     // ldr w0, [x1, #-8]!, where it says a store.
-    assert_eq!(vm.handle(0, by_word(UART, true, 0xb85f_8c20)), WRITE);
+    assert_eq!(finished(&mut vm, by_word(UART, true, 0xb85f_8c20)), WRITE);
     // strb w2, [x1], #4 at another place in the page.
-    assert_eq!(vm.handle(0, by_word(UART + 4, true, 0x3800_4422)), WRITE);
+    assert_eq!(
+        finished(&mut vm, by_word(UART + 4, true, 0x3800_4422)),
+        WRITE
+    );
     // nop, and what no CPU knows.
-    assert_eq!(vm.handle(0, by_word(UART, true, 0xd503_201f)), WRITE);
-    assert_eq!(vm.handle(0, by_word(UART, false, 0)), READ);
+    assert_eq!(finished(&mut vm, by_word(UART, true, 0xd503_201f)), WRITE);
+    assert_eq!(finished(&mut vm, by_word(UART, false, 0)), READ);
     assert_eq!((vm.regs[0], sent(&vm).len()), (before, 0));
 }
 

@@ -1,8 +1,9 @@
-//! Instructions of AArch32 code that move several registers: one in each exit.
+//! Instructions that move several registers: one piece in each exit.
 
 use super::by_word;
 use super::instructions_aarch32::{PC, UART, VIRTIO, a32, finished, sent};
 use crate::Action;
+use crate::fake::Fixture;
 
 #[test]
 fn each_register_is_an_exit_of_its_own() {
@@ -41,4 +42,44 @@ fn sixteen_double_registers_are_thirty_two_exits() {
     assert_eq!(vm.regs[0].pc, PC + 4);
     let vectors = vm.machine.vectors.borrow().unwrap();
     assert_eq!(vectors[0], 0x554d_4551_0000_0000_0000_0002_7472_6976);
+}
+
+#[test]
+fn a_pair_of_q_registers_is_four_exits() {
+    let mut vm = Fixture::new(1);
+    vm.regs[0].x[1] = VIRTIO;
+    *vm.machine.vectors.borrow_mut() = Some([7; 32]);
+    // LDP Q0, Q1, [X1], #32, of AArch64; nothing is filled before the end.
+    let load = by_word(VIRTIO, false, 0xacc1_0420);
+    for _ in 0..3 {
+        assert_eq!(vm.handle(0, load), Action::Resume);
+        assert_eq!(vm.regs[0].x[1], VIRTIO);
+        assert_eq!(vm.machine.vectors.borrow().unwrap(), [7; 32]);
+    }
+    assert_eq!(vm.handle(0, load), Action::Next);
+    assert_eq!(vm.regs[0].x[1], VIRTIO + 32);
+    let vectors = vm.machine.vectors.borrow().unwrap();
+    assert_eq!(vectors[0], 0x554d_4551_0000_0000_0000_0002_7472_6976);
+    assert_eq!((vectors[1], vectors[2]), (0, 7));
+}
+
+#[test]
+fn a_pair_of_registers_is_two_exits_and_begins_anew_after_another_one() {
+    let mut vm = Fixture::new(1);
+    let (pc, stack) = (vm.regs[0].pc, [7, 0x4020_0000]);
+    vm.machine.stack_pointers.set(stack);
+    (vm.regs[0].x[0], vm.regs[0].x[1], vm.regs[0].x[2]) = (0x61, 0, UART);
+    // STP W0, W1, [X2]: the data register, and one that sends nothing.
+    let store = by_word(UART, true, 0x2900_0440);
+    assert_eq!(vm.handle(0, store), Action::Resume);
+    assert_eq!(sent(&vm), b"a");
+    // The same one on another stack, that of an interrupt's handler.
+    vm.machine.stack_pointers.set([7, 0x4020_0000 - 256]);
+    assert_eq!(finished(&mut vm, store), Action::Next);
+    assert_eq!(sent(&vm), b"aa");
+    vm.machine.stack_pointers.set(stack);
+    assert_eq!(vm.handle(0, store), Action::Resume);
+    assert_eq!(sent(&vm), b"aaa");
+    assert_eq!(vm.handle(0, store), Action::Next);
+    assert_eq!((sent(&vm), vm.regs[0].pc), (b"aaa".to_vec(), pc));
 }

@@ -14,7 +14,7 @@ mod mess;
 mod places;
 mod together;
 
-use crate::arch::access;
+use crate::arch::{access, fp};
 use crate::machine::Machine;
 use crate::{boot, fuzz, gic, marker, mmu, psci, smp, timer};
 use mess::Mess;
@@ -80,6 +80,7 @@ fn lives() {
 }
 
 fn registers(machine: &Machine) {
+    fp::enable(true);
     for mess in mess::ALL {
         mess.make(machine);
         for place in places::interrupts(machine) {
@@ -111,7 +112,7 @@ fn row(name: core::fmt::Arguments<'_>, what: impl FnOnce()) {
 
 /// Every value in every width to one register; in a mess, which is made good each time.
 fn touch(place: &Place, mess: Option<Mess>) {
-    for width in access::DEVICE_WIDTHS {
+    for width in access::ALL_WIDTHS {
         for value in VALUES {
             if let Some(mess) = mess {
                 mess.mend(place.offset);

@@ -5,7 +5,11 @@ use crate::probe::Fault;
 /// The widths in which a device's registers are looked at.
 pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4, 8];
 
-/// Reads `width` bytes.
+/// Those, a pair of general registers and one of SIMD registers, for which FP is on: as much as one
+/// instruction moves.
+pub const ALL_WIDTHS: &[u64] = &[1, 2, 4, 8, 16, 32];
+
+/// Reads `width` bytes; the first eight of them, and of 32 none.
 ///
 /// # Safety
 ///
@@ -18,13 +22,20 @@ pub unsafe fn load(at: u64, width: u64) -> Result<u64, Fault> {
             1 => probe!("ldrb {value:w}, [{at}]"; value = out(reg) value, at = in(reg) at),
             2 => probe!("ldrh {value:w}, [{at}]"; value = out(reg) value, at = in(reg) at),
             4 => probe!("ldr {value:w}, [{at}]"; value = out(reg) value, at = in(reg) at),
+            16 => {
+                probe!("ldp {value:x}, {other:x}, [{at}]"; value = out(reg) value, other = out(reg) _, at = in(reg) at)
+            }
+            // LDP Q0, Q1, [X1], which the assembler does not know in a build without FP.
+            32 => {
+                probe!(".inst 0xad400420", "mov {value}, #0"; value = out(reg) value, in("x1") at)
+            }
             _ => probe!("ldr {value:x}, [{at}]"; value = out(reg) value, at = in(reg) at),
         }
     };
     end.map(|()| value)
 }
 
-/// Writes `width` bytes.
+/// Writes `width` bytes: `value`, over and over where that is more than eight.
 ///
 /// # Safety
 ///
@@ -36,6 +47,11 @@ pub unsafe fn store(at: u64, width: u64, value: u64) -> Result<(), Fault> {
             1 => probe!("strb {value:w}, [{at}]"; value = in(reg) value, at = in(reg) at),
             2 => probe!("strh {value:w}, [{at}]"; value = in(reg) value, at = in(reg) at),
             4 => probe!("str {value:w}, [{at}]"; value = in(reg) value, at = in(reg) at),
+            16 => {
+                probe!("stp {value:x}, {value:x}, [{at}]"; value = in(reg) value, at = in(reg) at)
+            }
+            // DUP V0.2D, X0; DUP V1.2D, X0; STP Q0, Q1, [X1].
+            32 => probe!(".inst 0x4e080c00, 0x4e080c01, 0xad000420"; in("x0") value, in("x1") at),
             _ => probe!("str {value:x}, [{at}]"; value = in(reg) value, at = in(reg) at),
         }
     }

@@ -5,6 +5,9 @@ use crate::probe::Fault;
 /// The widths in which a device's registers are looked at.
 pub const DEVICE_WIDTHS: &[u64] = &[1, 2, 4, 8];
 
+/// Those; what moves more is one exit for each word, which is one of these.
+pub const ALL_WIDTHS: &[u64] = DEVICE_WIDTHS;
+
 /// Reads `width` bytes.
 ///
 /// # Safety

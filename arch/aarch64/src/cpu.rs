@@ -2,11 +2,13 @@
 
 use crate::board::Board;
 use crate::interrupts::{CpuGic, Taken};
+use crate::unit::VmUnit;
 use crate::vcpu::Vcpu;
 use core::cell::Cell;
 use core::ptr;
 use hanok_sched::{Entity, MAX_ENTITIES, RoundRobin};
 use hanok_types::{CpuId, Deadline};
+use hanok_vm::Ending;
 
 /// One pCPU's own data. Touched by that pCPU alone.
 #[allow(missing_debug_implementations)]
@@ -28,6 +30,8 @@ pub struct Cpu {
     pub resident: *mut Vcpu,
     /// The vCPU whose FP registers are in this CPU; null for none.
     pub fp_owner: *mut Vcpu,
+    /// The VM whose last vCPU has just left it here, and what its end asks for.
+    pub ending: Option<(&'static VmUnit, Ending)>,
     /// When somebody else than the resident vCPU is to be looked at.
     pub deadline: Deadline,
     /// What the hypervisor's timer is set to; never: it is off.
@@ -56,6 +60,7 @@ impl Cpu {
             policy: RoundRobin::new(slice),
             resident: ptr::null_mut(),
             fp_owner: ptr::null_mut(),
+            ending: None,
             deadline: Deadline::NEVER,
             timer: Cell::new(Deadline::NEVER),
             gic: None,

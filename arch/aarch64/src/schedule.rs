@@ -38,6 +38,10 @@ pub fn next() -> *mut Vcpu {
         if settle_all(cpu, board, now) {
             // That took its time: interrupts come first, then what there is by then.
             serve_pending(cpu, board);
+            if let Some((unit, ending)) = cpu.ending.take() {
+                carry_out(unit, ending, board);
+                serve_pending(cpu, board);
+            }
             continue;
         }
         let decision = cpu.policy.pick(now);
@@ -109,6 +113,7 @@ fn settle_all(cpu: &mut Cpu, board: &'static Board, now: u64) -> bool {
         next = index + 1;
         // SAFETY: this pCPU's own vCPU; the reference ends with this turn.
         match settle(unsafe { &mut *vcpu }, cpu, board, now) {
+            _ if cpu.ending.is_some() => return true,
             Settled::Briefly => {}
             Settled::Looked if !looked => looked = true,
             Settled::Looked | Settled::Moved => return true,
@@ -158,7 +163,7 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> Se
     if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
         settled = Settled::Moved;
         go_out(vcpu, cpu, board);
-        leave(vcpu.unit, cpu, board);
+        leave(vcpu.unit, cpu);
     }
     if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
         come_in(vcpu, cpu, board);
@@ -245,7 +250,7 @@ fn absent_deadline(cpu: &Cpu) -> Deadline {
 fn come_in(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     let unit = vcpu.unit;
     let Some(entry) = unit.vm.power(vcpu.core.id).take_start() else {
-        return leave(unit, cpu, board);
+        return leave(unit, cpu);
     };
     if core::ptr::eq(cpu.fp_owner, vcpu) {
         cpu.fp_owner = core::ptr::null_mut();
@@ -285,15 +290,16 @@ fn go_out(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
     sysreg::isb();
 }
 
-/// A vCPU is out of its VM; if it was the last, it does what is to be done then.
-fn leave(unit: &'static VmUnit, cpu: &Cpu, board: &'static Board) {
+/// A vCPU is out of its VM; if it was the last, what is to be done then is left to [`next`], which
+/// looks for interrupts before.
+fn leave(unit: &'static VmUnit, cpu: &mut Cpu) {
     let ending = match unit.vm.life().leave() {
         (0, None) if unit.vm.stop_if_all_off() => Ending::Stopped,
         (0, Some(ending)) => ending,
         _ => return,
     };
     devices::disconnect(unit, cpu);
-    carry_out(unit, ending, board);
+    cpu.ending = Some((unit, ending));
 }
 
 /// Does what the VM's end asks for; nobody is in the VM.

@@ -150,4 +150,4 @@ pub use inject::SgiRegister;
 pub use lr::{Lr, LrState};
 pub use sgi::Sgir;
 pub use snapshot::Snapshot;
-pub use state::Vgic;
+pub use state::{MAX_LRS, Vgic};

@@ -15,7 +15,7 @@ pub(crate) const WORDS: usize = 1 + SPI_BANKS;
 pub(crate) const IDS: u32 = 32 + SPIS;
 /// How many list registers are used at most, of up to 16 (IHI 0069, 12.4): as many as a GIC-400, a
 /// Cortex-A53, A57 and A72 have. Each takes its part of an exit that is to be short.
-pub(crate) const MAX_LRS: usize = 4;
+pub const MAX_LRS: usize = 4;
 
 /// GICD_IROUTER<n>. What a GICv2's GICD_ITARGETSR says is kept as the route that follows
 /// from it, so that whoever looks for a target need not know the version.

@@ -6,7 +6,7 @@ use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
 use hanok_types::platform::{GIC_DIST_SIZE, GIC_REDIST_STRIDE, GIC_V2_DIST_SIZE, SPIS};
 use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, Width};
-use hanok_vgic::{Frame, Lr, LrState, SgiRegister, Vgic};
+use hanok_vgic::{Frame, Lr, LrState, MAX_LRS, SgiRegister, Vgic};
 use std::collections::BTreeSet;
 
 /// Turns after which a hypervisor that has not come to rest never will.
@@ -254,7 +254,7 @@ impl World {
         for cpu in 0..self.cpus.len() {
             if self.vgic.has_pending(vcpu(cpu)) {
                 let lrs = &self.cpus[cpu];
-                let full = lrs.all().all(|lr| lr.is_active());
+                let full = lrs.all().take(MAX_LRS).all(|lr| lr.is_active());
                 assert!(
                     full || lrs.all().any(|lr| lr.is_pending()),
                     "cpu {cpu} sleeps on"

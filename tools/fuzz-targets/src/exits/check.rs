@@ -5,7 +5,7 @@ use hanok_decode::{Data, LoadStore, decode_load_store};
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
 use hanok_types::Regs;
-use hanok_vgic::Lr;
+use hanok_vgic::{Lr, MAX_LRS};
 use hanok_vm::fake::Fixture;
 use hanok_vm::{Action, DataAbort, Exit};
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ impl World {
             let lists = &self.vm.lists;
             let lrs = || lists[n].lr.iter().map(|lr| Lr::from_bits(*lr));
             let shown = lrs().any(|lr| lr.is_pending());
-            let full = lrs().all(|lr| lr.is_active());
+            let full = lrs().take(MAX_LRS).all(|lr| lr.is_active());
             assert!(!waits || shown || full, "vCPU {n} sleeps on");
             self.settle();
         }

@@ -198,7 +198,15 @@ impl World {
     fn exit(&mut self, n: usize, input: &mut Bytes<'_>) {
         let exit = self.any_exit(n, input);
         let before = self.vm.regs[n];
-        let action = self.vm.handle(n, exit);
+        let mut action = self.vm.handle(n, exit);
+        if let Exit::Data(DataAbort { access: None, .. }) = exit {
+            // An instruction of several pieces is resumed for each: four, for two Q registers.
+            for _ in 1..4 {
+                if action == Action::Resume {
+                    action = self.vm.handle(n, exit);
+                }
+            }
+        }
         assert!(fits(exit, action), "{exit:?} -> {action:?}");
         let may_change = match action {
             Action::Inject(_) => 0,
@@ -229,6 +237,7 @@ impl World {
         }
         let Fixture { vm, vcpus, .. } = &mut self.vm;
         if n == 0 && vm.life().is_loading() {
+            (0..vm.vcpus()).for_each(|vcpu| vm.reset_vcpu(id(vcpu)));
             assert!(vm.begin(), "nobody gave the loading up");
         }
         if !self.present[n] && vm.power(id(n)).is_pending() && vm.life().enter() {

@@ -166,7 +166,7 @@ fn settle(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, now: u64) -> Se
         leave(vcpu.unit, cpu);
     }
     if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
-        come_in(vcpu, cpu, board);
+        come_in(vcpu, cpu);
         if vcpu.on {
             settled = Settled::Moved;
         }
@@ -247,7 +247,7 @@ fn absent_deadline(cpu: &Cpu) -> Deadline {
 }
 
 /// A vCPU whose start was asked for comes into its VM, unless the wish is gone.
-fn come_in(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board) {
+fn come_in(vcpu: &mut Vcpu, cpu: &mut Cpu) {
     let unit = vcpu.unit;
     let Some(entry) = unit.vm.power(vcpu.core.id).take_start() else {
         return leave(unit, cpu);

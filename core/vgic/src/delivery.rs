@@ -227,7 +227,9 @@ impl Vgic {
     fn discard(&mut self, cpu: usize, lrs: &mut impl ListRegisters) {
         if let Some(state) = self.cpu_mut(cpu).filter(|state| state.discard) {
             state.discard = false;
-            (0..lrs.count().min(MAX_LRS)).for_each(|slot| lrs.write(slot, 0));
+            // Those that are never used, too: what is in them after a reset is not known (IHI 0069H,
+            // 12.4.7).
+            (0..lrs.count()).for_each(|slot| lrs.write(slot, 0));
             lrs.set_underflow_interrupt(false);
             lrs.report_ends(false);
             state.reports = false;

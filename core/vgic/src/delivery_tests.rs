@@ -56,13 +56,15 @@ fn write(vgic: &mut Vgic, offset: u64, value: u64) -> VcpuSet {
 
 #[test]
 fn the_first_entry_clears_what_others_left() {
-    let mut vgic = ready(1);
-    let mut lrs = FakeListRegisters::new(4);
-    lrs.lr.fill(u64::MAX);
-    vgic.pulse(None, UART);
-    vgic.enter(V0, &mut lrs);
-    assert_eq!(shown(&lrs), [(33, LrState::Pending)]);
-    assert!(!vgic.needs_entry(V0));
+    for count in [1, 4, 16] {
+        let mut vgic = ready(1);
+        let mut lrs = FakeListRegisters::new(count);
+        lrs.lr.fill(u64::MAX);
+        vgic.pulse(None, UART);
+        vgic.enter(V0, &mut lrs);
+        assert_eq!(shown(&lrs), [(33, LrState::Pending)]);
+        assert!(!vgic.needs_entry(V0));
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Time is handed in with each call, in whole seconds of a clock that never steps back, as it
 //! shows no less; the model adds the offset that makes it the time of day. So nothing is divided
-//! here. The alarm is a soft timer of the caller's: [`Pl031::next_alarm`] says when, [`Pl031::update`] raises the interrupt.
+//! here. The alarm is a soft timer of the caller's: [`Pl031::next_alarm`] says when,
+//! [`Pl031::update`] raises the interrupt.
 //!
 //! As on QEMU the clock always runs (CR reads 1 and ignores writes), an alarm is set by
 //! writing the match or the load register and not by the reset value of zero, it fires

@@ -131,7 +131,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             ipa: abort.ipa,
             load: transfer.load,
         };
-        if !self.vcpu.partial.is(activation) {
+        // Another vCPU may have written a shorter instruction there meanwhile.
+        let beyond = self.vcpu.partial.done() as usize >= pieces.count;
+        if beyond || !self.vcpu.partial.is(activation) {
             let vector = matches!(transfer.data, Data::Vector(_));
             if !self.all_answered(abort.ipa, &pieces)
                 || vector && self.machine.vector(transfer.register).is_none()

@@ -83,3 +83,19 @@ fn a_pair_of_registers_is_two_exits_and_begins_anew_after_another_one() {
     assert_eq!(vm.handle(0, store), Action::Next);
     assert_eq!((sent(&vm), vm.regs[0].pc), (b"aaa".to_vec(), pc));
 }
+
+#[test]
+fn a_shorter_instruction_in_its_place_begins_anew() {
+    let mut vm = Fixture::new(1);
+    vm.regs[0].x[2] = UART;
+    vm.regs[0].x[0] = 0x61;
+    *vm.machine.vectors.borrow_mut() = Some([0x62; 32]);
+    // STP Q0, Q1, [X2], half of it; then STR W0, [X2], #0 by another vCPU.
+    let (long, short) = (0xad00_0440, 0xb800_0440);
+    for _ in 0..2 {
+        assert_eq!(vm.handle(0, by_word(UART, true, long)), Action::Resume);
+    }
+    let before = sent(&vm);
+    assert_eq!(vm.handle(0, by_word(UART, true, short)), Action::Next);
+    assert_eq!(sent(&vm), [&before[..], b"a"].concat());
+}

@@ -1,6 +1,7 @@
 //! A pCPU: what TPIDR_EL2 points at.
 
 use crate::board::Board;
+use crate::devices::Restrained;
 use crate::interrupts::{CpuGic, Taken};
 use crate::unit::VmUnit;
 use crate::vcpu::Vcpu;
@@ -34,6 +35,8 @@ pub struct Cpu {
     pub ending: Option<(&'static VmUnit, Ending)>,
     /// When somebody else than the resident vCPU is to be looked at.
     pub deadline: Deadline,
+    /// Devices that have interrupted others' turns too often.
+    pub restrained: Restrained,
     /// What the hypervisor's timer is set to; never: it is off.
     pub timer: Cell<Deadline>,
     /// This pCPU's part of the interrupt controller, once it is set up.
@@ -62,6 +65,7 @@ impl Cpu {
             fp_owner: ptr::null_mut(),
             ending: None,
             deadline: Deadline::NEVER,
+            restrained: Restrained::default(),
             timer: Cell::new(Deadline::NEVER),
             gic: None,
             taken: None,

@@ -3,14 +3,37 @@
 //! One goes to the pCPU of its VM's first vCPU, which hands it on to the VM's interrupt
 //! controller; the guest's end of it deactivates it in the real one. It is on while its VM
 //! has a life, and off between two lives, so that a device that nobody looks after disturbs
-//! nobody.
+//! nobody. So it is, too, until the period's end when its VM's devices have interrupted other VMs' turns
+//! often enough ([`Interruptions`]).
 
 use crate::board::{Board, DeviceLine, DeviceLines};
 use crate::cpu::Cpu;
 use crate::interrupts::CpuGic;
 use crate::unit::VmUnit;
 use hanok_config::System;
-use hanok_types::{IntId, VcpuId};
+use hanok_types::{Deadline, IntId, MAX_VMS, VcpuId};
+use hanok_vm::{Interruptions, Machine};
+
+/// The lines of a pCPU that are off, as their VMs' devices have interrupted others' turns too often.
+#[derive(Debug)]
+pub struct Restrained {
+    /// How often they did, by VM.
+    spent: [Interruptions; MAX_VMS],
+    /// A bit for each line of the board's that is off.
+    lines: u64,
+    /// When they are on again.
+    pub until: Deadline,
+}
+
+impl Default for Restrained {
+    fn default() -> Self {
+        Self {
+            spent: [Interruptions::default(); MAX_VMS],
+            lines: 0,
+            until: Deadline::NEVER,
+        }
+    }
+}
 
 /// The interrupts that a system's VMs are given; `None` where they are too many.
 pub fn lines_of(system: &System) -> Option<DeviceLines> {
@@ -61,17 +84,67 @@ pub fn disconnect(unit: &VmUnit, cpu: &Cpu) {
 
 /// Hands a device's interrupt on. `false` where it is no VM's, or its VM is at its end: then
 /// it is the caller's to end, and off until the VM's next life.
-pub fn hand_on(interrupt: IntId, cpu: &Cpu, board: &'static Board) -> bool {
-    let line = board.lines.iter().find(|line| line.board == interrupt);
-    let Some((line, unit)) = line.and_then(|line| Some((line, board.vms.get(line.vm)?))) else {
+pub fn hand_on(interrupt: IntId, cpu: &mut Cpu, board: &'static Board) -> bool {
+    let mut lines = board.lines.iter().enumerate();
+    let line = lines.find(|(_, line)| line.board == interrupt);
+    let Some((index, line)) = line else {
+        return false;
+    };
+    let Some(unit) = board.vms.get(line.vm) else {
         return false;
     };
     if unit.vm.life().is_running() {
         unit.vm.device_interrupt(board, line.guest, interrupt);
+        if disturbs(unit, cpu) {
+            restrain(index, line, cpu, board);
+        }
         return true;
     }
     if let Some(gic) = &cpu.gic {
         gic.enable(interrupt, false);
     }
     false
+}
+
+/// Whether what is done for a VM is done in another one's turn.
+fn disturbs(unit: &VmUnit, cpu: &Cpu) -> bool {
+    // SAFETY: this pCPU's own vCPU, which nobody else touches; the reference ends here.
+    let resident = unsafe { cpu.resident.as_ref() };
+    resident.is_some_and(|vcpu| !vcpu.waiting && !core::ptr::eq(vcpu.unit, unit))
+}
+
+/// Counts an interrupt in another VM's turn. After the last that its VM may have in this period, the
+/// line is off until the period's end; what comes meanwhile stays pending in the distributor.
+fn restrain(index: usize, line: &DeviceLine, cpu: &mut Cpu, board: &Board) {
+    let Restrained {
+        spent,
+        lines,
+        until,
+    } = &mut cpu.restrained;
+    let (Some(spent), Some(gic)) = (spent.get_mut(line.vm), &cpu.gic) else {
+        return;
+    };
+    let Some(end) = spent.spend(board.counter(), board.counter_frequency()) else {
+        return;
+    };
+    gic.enable(line.board, false);
+    *lines |= 1 << index;
+    *until = until.or(Deadline::at(end));
+}
+
+/// Lets the lines through again that were restrained until now. A VM whose period goes on loses its
+/// line again by its next interrupt; one that has ended, too.
+pub fn let_through(cpu: &mut Cpu, board: &Board) {
+    let restrained = &mut cpu.restrained;
+    if !restrained.until.has_come(board.counter()) {
+        return;
+    }
+    restrained.until = Deadline::NEVER;
+    let lines = core::mem::take(&mut restrained.lines);
+    let of_board = board.lines.iter().enumerate();
+    for (_, line) in of_board.filter(|(index, _)| lines >> index & 1 != 0) {
+        if let Some(gic) = &cpu.gic {
+            gic.enable(line.board, true);
+        }
+    }
 }

@@ -45,7 +45,9 @@ pub fn next() -> *mut Vcpu {
             continue;
         }
         let decision = cpu.policy.pick(now);
-        cpu.deadline = absent_deadline(cpu).or(decision.until.into());
+        cpu.deadline = absent_deadline(cpu)
+            .or(decision.until.into())
+            .or(cpu.restrained.until);
         let chosen = decision.run.and_then(|run| cpu.vcpus.get(run.index()));
         let Some(vcpu) = chosen.copied() else {
             idle(cpu, board);
@@ -225,7 +227,7 @@ fn is_woken(vcpu: &mut Vcpu, board: &'static Board, now: u64) -> bool {
         return true;
     }
     // In the turn of another vCPU, most often.
-    let end = vcpu.core.looks.in_vain(now, board.counter_frequency());
+    let end = vcpu.core.looks.spend(now, board.counter_frequency());
     if let Some(end) = end {
         vm.requests(id).set_quiet(true);
         vcpu.wake_at = vcpu.wake_at.or(Deadline::at(end));
@@ -457,12 +459,16 @@ pub fn interrupt_is_pending() -> bool {
     read!("isr_el1") & 1 << 7 != 0
 }
 
-/// Serves what interrupts are pending.
+/// Serves what interrupts are pending: what is this pCPU's own, and one of a device. Further ones are
+/// exits of their own, as there may be many, and some come again at once.
 #[inline(never)]
 fn serve_pending(cpu: &mut Cpu, board: &'static Board) {
     while let Some(taken) = board.gic.acknowledge() {
         board.gic.drop_priority(taken);
         service::serve(cpu, board, taken);
+        if !taken.id().is_private() {
+            return;
+        }
     }
 }
 

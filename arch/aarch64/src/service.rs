@@ -52,6 +52,7 @@ pub fn serve(cpu: &mut Cpu, board: &'static Board, taken: Taken) {
         cpu.timer.set(Deadline::NEVER);
         // It has come; the scheduler, which is asked next, sets the next one.
         cpu.deadline = Deadline::NEVER;
+        devices::let_through(cpu, board);
         if let Some(vcpu) = resident(cpu) {
             vcpu.core.rearm = true;
         }

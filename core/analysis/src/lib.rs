@@ -34,6 +34,8 @@ mod period;
 mod place;
 mod refute;
 pub mod response;
+#[cfg(test)]
+mod search_tests;
 pub mod supply;
 mod test;
 mod ticks;

@@ -132,6 +132,8 @@ fn whole(id: PoolId, pool: &Pool, items: &[Item], work: &mut Work) -> Result<Pla
             pool: id,
             vcpu: None,
             core: None,
+            // The test of several CPUs refuses what is all of them to the last, too.
+            certain: cpus == 1 || are_too_many(&loads, pool.cores.len()),
             workload: Workload {
                 loads,
                 policy: pool.policy,
@@ -139,10 +141,14 @@ fn whole(id: PoolId, pool: &Pool, items: &[Item], work: &mut Work) -> Result<Pla
                 server: Server::Periodic,
             },
             supply,
-            certain: miss == Miss::Rate,
             miss,
         }),
     })
+}
+
+/// Whether they need more than so many cores in the long run.
+fn are_too_many(loads: &[Load], cores: usize) -> bool {
+    load::rate(loads).low > (cores as i128) << FRACTION
 }
 
 /// Whose vCPUs a core runs, as indices into the items.
@@ -433,8 +439,7 @@ fn crowded(
         Outcome::Kept(_) => return Err(Undecided::TooLong),
     };
     let all: Vec<Load> = items.iter().map(|item| item.load).collect();
-    let cpus = pool.cores.len() as i128;
-    let too_many = load::rate(&all).low > cpus << load::FRACTION;
+    let too_many = are_too_many(&all, pool.cores.len());
     let one = pool.cores.len() == 1 || items.len() == 1 || wish.is_some() && furthest == 0;
     Ok(Crowded {
         pool: id,

@@ -248,7 +248,7 @@ fn changes(
     if let Member::Task(task) = member
         && let Some(now) = model.task(task)
     {
-        if let Some(least) = less_execution(refused, member, work) {
+        if let Some(least) = less_execution(refused, member, now.execution, work) {
             found.push((
                 relative(now.execution, least),
                 Change::Execution(task, least),
@@ -389,9 +389,12 @@ fn load_of(refused: &Refused, member: Member) -> Option<&Load> {
         .find(|load| load.member == member)
 }
 
-/// The longest execution time of the member with which all would be kept.
-fn less_execution(refused: &Refused, member: Member, work: &mut Work) -> Option<Nanos> {
-    let (mut low, mut high) = (0, load_of(refused, member)?.execution);
+/// The longest execution time of the member, which now is `now`, with which all would be kept.
+/// What switching to it costs comes on top.
+fn less_execution(refused: &Refused, member: Member, now: Nanos, work: &mut Work) -> Option<Nanos> {
+    let with_cost = load_of(refused, member)?.execution;
+    let cost = with_cost - compose::wide(now);
+    let (mut low, mut high) = (cost, with_cost);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         match with_load(refused, member, |load| load.execution = middle, work) {
@@ -399,7 +402,7 @@ fn less_execution(refused: &Refused, member: Member, work: &mut Work) -> Option<
             false => high = middle,
         }
     }
-    (low > 0).then(|| compose::narrow(low).ok())?
+    (low > cost).then(|| compose::narrow(low - cost).ok())?
 }
 
 /// The shortest period of the member, up to 64 times its own, with which all would be kept;

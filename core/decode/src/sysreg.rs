@@ -49,11 +49,6 @@ impl SysReg {
         matches!((self.op0(), self.crn()), (1 | 3, 11 | 15))
     }
 
-    /// Whether a debug or trace register (op0 2).
-    pub const fn is_debug(self) -> bool {
-        self.op0() == 2
-    }
-
     /// Whether a performance monitors register: CRn 9 with CRm 12 to 14, the event counters
     /// and their types (CRn 14, CRm 8 to 15).
     pub const fn is_pmu(self) -> bool {

@@ -61,7 +61,7 @@ pub use machine::{Machine, StackPointer};
 pub use partial::Partial;
 pub use power::{Entry, Power};
 pub use report::{Listed, Pending, State};
-pub use requests::{Looks, Mail, Requests};
+pub use requests::{Interruptions, Looks, Mail, Requests};
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
 pub use vm::{Vcpu, Vm};

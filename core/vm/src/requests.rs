@@ -149,18 +149,25 @@ impl Requests {
     }
 }
 
-/// How often a pCPU looked at a vCPU that waits because others asked for it, and found nothing that
-/// would wake it. What a sibling on another core asks for is done in the turn of whoever shares the
-/// vCPU's core, so there is an end to it: [`Self::AT_ONCE`] times in each [`Self::period`].
+/// What may be done for somebody at another one's expense: so often in each [`Self::period`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Looks {
+pub struct Allowance<const AT_ONCE: u8> {
     left: u8,
     end: u64,
 }
 
-impl Looks {
+/// How often a pCPU looked at a vCPU that waits because others asked for it, and found nothing that
+/// would wake it. What a sibling on another core asks for is done in the turn of whoever shares the
+/// vCPU's core, so there is an end to it.
+pub type Looks = Allowance<4>;
+
+/// How often a device of a VM interrupted another VM's turn. Its end of an interrupt is the VM's own
+/// business, which a sibling on another core may do at once and for ever while the line is high.
+pub type Interruptions = Allowance<16>;
+
+impl<const AT_ONCE: u8> Allowance<AT_ONCE> {
     /// So many of them in a period.
-    pub const AT_ONCE: u8 = 4;
+    pub const AT_ONCE: u8 = AT_ONCE;
 
     /// Of how many counter ticks a period is, at so many a second: eight milliseconds.
     pub const fn period(frequency: u64) -> u64 {
@@ -168,9 +175,9 @@ impl Looks {
     }
 
     /// One more, at `now`. Until when there is to be none, if that was the last of its period.
-    pub fn in_vain(&mut self, now: u64, frequency: u64) -> Option<u64> {
+    pub fn spend(&mut self, now: u64, frequency: u64) -> Option<u64> {
         if now >= self.end {
-            self.left = Self::AT_ONCE;
+            self.left = AT_ONCE;
             self.end = now.saturating_add(Self::period(frequency));
         }
         self.left = self.left.saturating_sub(1);
@@ -311,7 +318,7 @@ mod tests {
             requests.take_timers();
             requests.take_interrupts();
             requests.take_mail();
-            quiet_until = looks.in_vain(now, SECOND);
+            quiet_until = looks.spend(now, SECOND);
             requests.set_quiet(quiet_until.is_some());
         }
         let most = 129 * u64::from(Looks::AT_ONCE);
@@ -328,6 +335,42 @@ mod tests {
         assert!(!requests.any(), "mail alone is no request");
         assert_eq!(requests.take_interrupts_alone(), None);
         assert_eq!(requests.take_mail(), Mail::anonymous(1));
+    }
+
+    /// All sets of what can be asked: what concerns a vCPU that is off, or has work anyway, is what is no
+    /// interrupt and no timer; being quiet is nothing that was asked.
+    #[test]
+    fn what_was_asked_is_told_apart() {
+        let ask: [fn(&Requests); 6] = [
+            |requests| assert!(requests.ask_interrupts()),
+            |requests| _ = requests.ask_timers(),
+            |requests| requests.set_quiet(true),
+            Requests::ask_dump,
+            Requests::ask_attention,
+            Requests::ask_look,
+        ];
+        for set in 0..1_u32 << ask.len() {
+            let requests = Requests::default();
+            let wanted = ask.iter().enumerate().filter(|(n, _)| set >> n & 1 != 0);
+            wanted.for_each(|(_, ask)| ask(&requests));
+            assert_eq!(requests.any_but_interrupts(), set >> 3 != 0, "{set:b}");
+            assert_eq!(requests.any(), set != 0, "{set:b}");
+            assert_eq!(requests.is_quiet(), set >> 2 & 1 != 0, "{set:b}");
+            let taken = [
+                requests.take_interrupts(),
+                requests.take_timers(),
+                requests.take_dump(),
+                requests.take_attention(),
+                requests.take_look(),
+            ];
+            let timers = set >> 1 & 1 != 0;
+            let interrupts = set & 1 != 0 || timers;
+            let others = [3, 4, 5].map(|n| set >> n & 1 != 0);
+            assert_eq!(taken[..2], [interrupts, timers], "{set:b}");
+            assert_eq!(taken[2..], others, "{set:b}");
+            requests.set_quiet(false);
+            assert!(!requests.any(), "{set:b}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a guest may do to harm others: each of these goes on for ever, on all vCPUs.
 
 use crate::arch::{access, hostile as arch};
+use crate::cases::pass_through;
 use crate::cpu::{self, MAX_CPUS};
 use crate::mmio::{read32, write8, write32};
 use crate::{gic, psci, smp, timer};
@@ -24,6 +25,8 @@ const ALL: &[Hostile] = &[
     hostile("garble", garble),
     hostile("timer-resets", timer_resets),
     hostile("vector-storm", vector_storm),
+    hostile("kick-storm", kick_storm),
+    hostile("line-storm", line_storm),
     hostile("idle", idle),
 ];
 
@@ -183,6 +186,57 @@ fn timer_resets(index: usize) {
 /// ever, of which a hypervisor sees none.
 fn vector_storm(_: usize) {
     arch::crash(platform::FLASH.get())
+}
+
+/// The first vCPU sleeps, and nothing can wake it. The others ask for it without end, by interrupts
+/// that it does not take and a clock whose alarm is its own: whoever shares its core is to notice
+/// little of that.
+fn kick_storm(index: usize) {
+    const SGI: u32 = 9;
+    gic::disable(SGI);
+    if index == 0 {
+        wait_for_ever();
+    }
+    const MATCH: u64 = platform::RTC.get() + 4;
+    for round in 0_u32.. {
+        gic::send_to(0, SGI);
+        write32(MATCH, !0 - round % 2);
+        gic::pend(platform::RTC_IRQ.get());
+        gic::unpend(platform::RTC_IRQ.get());
+    }
+}
+
+/// The first vCPU, to whose core the interrupts of the VM's device go, sleeps. The others end them as
+/// fast as they come, so that there is always one more.
+fn line_storm(index: usize) {
+    if index == 0 {
+        wait_for_ever();
+    }
+    pass_through::line_storm(index)
+}
+
+/// What these are tried on: an interrupt of its timer every ten microseconds for so many milliseconds,
+/// and no other reason for an exit.
+pub fn tick(milliseconds: u64) {
+    gic::enable(platform::TIMER_VIRTUAL_IRQ.get());
+    println!("tick: begins");
+    let end = timer::now() + timer::microseconds(milliseconds * 1000);
+    let mut taken = 0;
+    while timer::now() < end {
+        write_sysreg!("cntv_cval_el0", timer::now() + timer::microseconds(10));
+        write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+        while !gic::signalled() {}
+        write_sysreg!("cntv_ctl_el0", 0);
+        gic::end(gic::acknowledge());
+        taken += 1;
+    }
+    println!("tick: {taken} interrupts taken");
+}
+
+fn wait_for_ever() -> ! {
+    loop {
+        cpu::wait_for_interrupt();
+    }
 }
 
 /// Sleeps: the control, which harms nobody.

@@ -14,6 +14,7 @@
 //! every address, `conformance.run=hold` to hold a pattern in memory until a key comes (and to
 //! spoil it, with `conformance.spoil=yes`), `conformance.run=fuzz` to try everything ([`fuzz`]),
 //! `conformance.run=bounds` for what makes the hypervisor work longest at a time ([`bounds`]),
+//! `conformance.run=tick` for an interrupt of the timer every ten microseconds for a second,
 //! `conformance.run=registers` to fill every register and see whether it stays so ([`crossing`]),
 //! or one of the hostile things of [`hostile`];
 //! `conformance.host=hanok` for the cases where Hanok promises more than QEMU.
@@ -95,6 +96,7 @@ fn run(arguments: &tree::Arguments) {
             crossing::run(&machine, options)
         }
         Selection::Bounds => bounds::run(&machine, arguments.value("bounds.part=")),
+        Selection::Tick => hostile::tick(1000),
         Selection::OffAll => off_all(machine.cpus),
         Selection::Cases(names) => {
             let (passed, failed) = cases::run(&machine, names);

@@ -27,6 +27,8 @@ pub enum Selection<'a> {
     Fuzz,
     /// Fill every register, and look whether it stays so.
     Registers,
+    /// Take an interrupt of the timer every ten microseconds.
+    Tick,
     /// Make the hypervisor work as long as it can be made to.
     Bounds,
 }
@@ -52,6 +54,7 @@ pub fn selection(arguments: &Arguments) -> Selection<'static> {
         Some("hold") => Selection::Hold,
         Some("fuzz") => Selection::Fuzz,
         Some("registers") => Selection::Registers,
+        Some("tick") => Selection::Tick,
         Some("bounds") => Selection::Bounds,
         Some(names) => match hostile::named(names) {
             Some(hostile) => Selection::Hostile(hostile),

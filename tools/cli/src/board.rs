@@ -77,6 +77,11 @@ impl Start {
         wanted.extend(wanted_tree(system));
         wanted.extend(system::wanted_qemu());
         system::agree(store, &wanted)?;
+        self.found(store, system)
+    }
+
+    /// What the board needs besides its image, fetched where it is missing and nobody is asked.
+    fn found(&self, store: &Store, system: &Description) -> Outcome<Tools> {
         let of = system.board.architecture();
         let u_boot = (self.loader == Loader::UBoot).then(|| store.u_boot(u_boot::virt(of)));
         Ok(Tools {
@@ -157,6 +162,18 @@ impl Tools {
     }
 }
 
+/// What looking at the board's own tree takes, as references and words: nothing where the
+/// description has no need of it.
+pub fn wanted_for_tree(system: &Description) -> Vec<(String, String)> {
+    match system.looks_at_board_tree() {
+        true => wanted_tree(system)
+            .into_iter()
+            .chain(system::wanted_qemu())
+            .collect(),
+        false => Vec::new(),
+    }
+}
+
 /// The package that the board's tree comes from, and words about it.
 pub fn wanted_tree(system: &Description) -> Option<(String, String)> {
     let spec = kernel_of(system.board.qemu.dtb.as_ref()?, system.board.architecture())?;
@@ -215,8 +232,10 @@ pub fn tree(store: &Store, system: &Description) -> Outcome<Option<Vec<u8>>> {
     if !system.looks_at_board_tree() {
         return Ok(None);
     }
-    let tools = Start::default().tools(store, system)?;
-    let tree = tools.dumped(store, system).blame(Code::Qemu)?;
+    system::agree(store, &wanted_for_tree(system))?;
+    let start = Start::default();
+    let tree = start.found(store, system)?.dumped(store, system);
+    let tree = tree.blame(Code::Qemu)?;
     let mut found = hanok_system::check_board_tree(system, &tree);
     if found.is_empty() {
         found = hanok_system::check_devices(system, &tree);

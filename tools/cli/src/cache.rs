@@ -46,7 +46,7 @@ impl Cache {
         Self::at(&place()?)
     }
 
-    fn at(dir: &Path) -> Result<Self> {
+    pub(crate) fn at(dir: &Path) -> Result<Self> {
         let mut make = DirBuilder::new();
         make.recursive(true).mode(0o700);
         let what = || format!("cannot make the cache folder {}", dir.display());

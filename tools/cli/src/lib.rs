@@ -70,8 +70,8 @@ fn dispatch(cli: Cli) -> Outcome {
     if let Command::Completions { shell } = cli.command {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "hanok", &mut script);
-        // Whoever reads it may have enough before its end (`| head`).
-        let _ = std::io::Write::write_all(&mut std::io::stdout(), &script);
+        let script = String::from_utf8_lossy(&script);
+        ui::line(format_args!("{}", script.trim_end_matches('\n')));
         return Ok(Code::Success);
     }
     let root = repo::root().blame(Code::Usage)?;

@@ -181,13 +181,6 @@ fn resolve_one(
     })
 }
 
-/// What of a description is not in the cache, in words.
-pub fn missing(store: &Store, system: &Description) -> Vec<String> {
-    let wanted = wanted(&system.artifacts()).into_iter();
-    let missing = wanted.filter(|(reference, _)| store.cache.resolved(reference).is_none());
-    missing.map(|(_, words)| words).collect()
-}
-
 /// Refuses what is wrong with the VMs of which everything is there.
 pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcome<()> {
     let mut files = Vec::new();
@@ -243,7 +236,6 @@ pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
             all.push((busybox.to_owned(), BUSYBOX_WORDS.to_owned()));
         }
     }
-    all.dedup();
     all
 }
 
@@ -349,12 +341,13 @@ fn read(resolved: &Resolved) -> Result<Files> {
 /// Bytes in `512M`, `2G`, `1048576`.
 pub fn parse_size(text: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match &text[digits.len()..].to_ascii_lowercase()[..] {
+    let unit = &text[digits.len()..];
+    let unit: u64 = match &unit.to_ascii_lowercase()[..] {
         "" => 1,
         "k" | "kb" | "kib" => 1 << 10,
         "m" | "mb" | "mib" => 1 << 20,
         "g" | "gb" | "gib" => 1 << 30,
-        unit => return Err(anyhow!("unknown unit `{unit}`: K, M and G are known")),
+        _ => return Err(anyhow!("unknown unit `{unit}`: K, M and G are known")),
     };
     let number: u64 = digits
         .parse()

@@ -15,7 +15,7 @@ use crate::flow::{Follower, Root, Run, Start};
 use crate::kallsyms::{self, Kallsyms, Symbol};
 use crate::linux::{self, Tables, Text, base};
 use crate::patch::{is_trap, made, room};
-use crate::refusal::Result;
+use crate::refusal::{Refusal, Result};
 use crate::site::{Certainty, Role, Site, must_change};
 use std::ops::Range;
 
@@ -70,6 +70,7 @@ pub struct Code {
 /// Reads a raw image.
 pub fn scan(bytes: &[u8]) -> Result<Image> {
     let kallsyms = kallsyms::recover(bytes)?;
+    names_init(&kallsyms.symbols)?;
     let base = base::find(bytes, &kallsyms.symbols)?;
     let memory = Memory {
         bytes,
@@ -117,6 +118,25 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         rooms,
         code,
     })
+}
+
+/// Refuses a kernel whose kallsyms has no name of its init code: nothing says where that is. Linux'
+/// `scripts/kallsyms.c` reads what follows a symbol without a name as that name. So it loses `_einittext`, and
+/// with it all of the init code, where GNU ld has put a branch for Cortex-A8's erratum in front of it.
+fn names_init(symbols: &[Symbol]) -> Result<()> {
+    let has = |names: [&str; 2]| {
+        let mut names = names.iter();
+        names.all(|name| symbols.iter().any(|symbol| symbol.name == *name))
+    };
+    if has(["_stext", "_etext"]) && !has(["_sinittext", "_einittext"]) {
+        return Err(Refusal::new(
+            "this kernel does not name its init code",
+            "its kallsyms has no `_sinittext` or no `_einittext`, as where the linker made a symbol without a \
+             name, and what nobody names would be missed",
+            "scan and patch its vmlinux, or link it with `--no-fix-cortex-a8`",
+        ));
+    }
+    Ok(())
 }
 
 /// From one name to another.

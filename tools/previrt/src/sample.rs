@@ -92,7 +92,9 @@ fn image_at(text: u32, since_6_4: bool, bss: Option<u32>) -> Vec<u8> {
     if bss.is_some() {
         symbols.push((BASE + clears as u32, "t__mmap_switched".to_owned()));
     }
-    symbols.push((end, "T_etext".to_owned()));
+    for name in ["T_etext", "T_sinittext", "T_einittext"] {
+        symbols.push((end, name.to_owned()));
+    }
     if text == FAR_TEXT || bss.is_some() {
         let named = [(0, "T__entry_text_start"), (ENTRY, "T__entry_text_end")];
         symbols.extend(named.map(|(n, name)| (BASE + text + address(n), name.to_owned())));

@@ -240,7 +240,7 @@ fn an_image_is_compared_with_a_vmlinux_alone() {
 #[test]
 fn kallsyms_without_a_base_is_read() {
     let mut image = sample::image(true);
-    let (count, end) = (sample::FUNCTIONS as usize + 2, image.len() - 64);
+    let (count, end) = (sample::FUNCTIONS as usize + 4, image.len() - 64);
     let word =
         |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().expect("four"));
     let base = word(&image, end - 4);
@@ -257,6 +257,40 @@ fn kallsyms_without_a_base_is_read() {
     image[end - 4 - 4 * count..end].fill(0);
     let refusal = hanok_previrt::scan(&image).unwrap_err();
     assert!(refusal.what.contains("no addresses"), "{refusal}");
+}
+
+/// GNU ld has symbols without a name in kernels of T32, where it adds branches for Cortex-A8's sake.
+#[test]
+fn a_symbol_without_a_name_does_not_hide_all_names() {
+    let mut image = sample::image(true);
+    let (from, to) = (
+        b"\x0btfunction_5\x0btfunction_6",
+        b"\x01t\x15tfunction_6and_so_on_",
+    );
+    let mut windows = image.windows(from.len());
+    let at = windows.position(|bytes| bytes == from).expect("two names");
+    image[at..at + to.len()].copy_from_slice(to);
+    let scan = scan(&image).expect("a sound image");
+    let name = |n: usize| scan.function(&scan.sites[3 * n]);
+    let names = [4, 5, 6].map(name);
+    let wanted = ["function_4", "", "function_6and_so_on_"];
+    assert_eq!(names, wanted.map(Some));
+    assert_eq!(scan.sites.len(), SITES);
+}
+
+/// Such a symbol right before `_einittext` makes Linux' own program lose that one, and all of the init
+/// code: what nobody names would be missed without a word.
+#[test]
+fn an_image_that_does_not_name_its_init_code_is_refused() {
+    let mut image = sample::image(true);
+    let name = b"T_einittext";
+    let at = image.windows(name.len()).position(|bytes| bytes == name);
+    image[at.expect("its name") + 2] = b'x';
+    let refusal = hanok_previrt::scan(&image).unwrap_err();
+    assert!(
+        refusal.what.contains("does not name its init code"),
+        "{refusal}"
+    );
 }
 
 /// The linked sample with the header of its first section of code changed by `change`, which gets

@@ -16,9 +16,15 @@ extern crate alloc;
 
 mod bounds;
 mod cores;
+#[cfg(test)]
+mod counted;
 mod global;
 mod proofs;
 mod servers;
+#[cfg(test)]
+mod small_global;
+#[cfg(test)]
+mod small_proofs;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -106,3 +106,60 @@ impl Timeline {
         here.map(|segment| segment.end - segment.start).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(task: u32, number: u64, arrival: u64, deadline: u64, finish: Option<u64>) -> Job {
+        Job {
+            task: TaskId(task),
+            number,
+            arrival,
+            release: arrival,
+            deadline,
+            finish,
+        }
+    }
+
+    /// Complete in time, to the last instant, and late; still at work before the deadline and at
+    /// it; and of a task that nobody asked about.
+    #[test]
+    fn what_became_of_jobs_is_summed_up() {
+        let segment = |core, start, end| Segment {
+            core,
+            task: TaskId(0),
+            switching: false,
+            start,
+            end,
+        };
+        let timeline = Timeline {
+            horizon: 100,
+            cores: 2,
+            segments: Vec::from([segment(0, 0, 7), segment(1, 2, 3), segment(0, 10, 15)]),
+            jobs: Vec::from([
+                job(0, 0, 0, 20, Some(7)),
+                job(0, 1, 20, 40, Some(40)),
+                job(0, 2, 40, 60, Some(61)),
+                job(1, 0, 50, 100, None),
+                job(1, 1, 90, 101, None),
+                job(1, 2, 30, 59, Some(60)),
+                job(5, 0, 0, 10, None),
+            ]),
+            events: 1,
+        };
+        let of = |jobs, complete, missed, longest| TaskSummary {
+            jobs,
+            complete,
+            missed,
+            longest,
+        };
+        let wanted = [of(3, 3, 1, 21), of(3, 1, 2, 30), of(0, 0, 0, 0)];
+        assert_eq!(timeline.summaries(3), wanted);
+        let missed = timeline.misses();
+        let missed = missed.iter().map(|job| (job.task.0, job.number));
+        let by_deadline = [(5, 0), (1, 2), (0, 2), (1, 0)];
+        assert!(missed.eq(by_deadline));
+        assert_eq!([0, 1, 2].map(|core| timeline.busy(core)), [12, 1, 0]);
+    }
+}

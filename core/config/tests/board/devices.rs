@@ -3,7 +3,7 @@
 use super::GIC_V3 as VIRT;
 use super::trees::{Build, flat, node, serial, span};
 use dtoolkit::Node;
-use dtoolkit::model::DeviceTreeNode;
+use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};
 use hanok_config::{DeviceError, HostDevice, HostLine, HostTree, assign};
 use hanok_types::{IntId, Ipa, platform};
 
@@ -336,4 +336,44 @@ fn places_are_given_one_after_the_other() {
     let mut huge = host[1].clone();
     huge.registers = vec![span(0x1000_0000, 0x0200_1000)];
     assert_eq!(assign(&[huge]), None);
+}
+
+/// What begins as a phandle would: whole cells that are no text, by which the tree's nodes go, and
+/// no name that means a number.
+#[test]
+fn values_that_begin_as_a_phandle_are_left_out() {
+    // By these two the board's nodes go: as text, and as one byte of it behind zeros.
+    let text = u32::from_be_bytes(*b"ab\0\0");
+    let letter = u32::from(b'A');
+    let kept = |name: &str, value: &[u8]| {
+        let other = node("clk-other").with("phandle", text);
+        let last = node("clk-last").with("phandle", letter);
+        let mut own = gpio();
+        own.add_property(DeviceTreeProperty::new(name, value).unwrap());
+        let tree = soc([own, other, last]);
+        let found = HostTree::parse(&tree).unwrap().device("gpio@7e100000");
+        let properties = found.unwrap().properties;
+        let value = value.to_vec();
+        properties.contains(&(name.to_owned(), value))
+    };
+    for (value, stays) in [
+        (&7u32.to_be_bytes()[..], false),
+        (&[0, 0, 0, 7, 0, 0, 0, 9], false),
+        (&[0, 0, 0, 9, 0, 0, 0, 7], true), // 9 is no phandle
+        (&[0, 0, 0, 7, 0], true),          // no whole cells
+        (&[0, 0, 0, 7, 0, 0], true),
+        (&[0, 7, 0], true),
+        (b"ab\0\0", true), // text
+        (b"A\0\0\0", true),
+        (&[0, 0, 0, b'A'], false), // text does not begin so
+        (b"ab\0\0\x01\0\0\0", false),
+        (b"ab\0\0a b\0", true), // a blank is text
+        (b"ab\0\0a\x80b\0", false),
+        (b"", true),
+    ] {
+        assert_eq!(kept("vendor-thing", value), stays, "{value:?}");
+        assert!(kept("#thing-cells", value) && kept("reg-shift", value));
+        assert!(!kept("thing-supply", value) && !kept("pinctrl-1", value));
+        assert!(!kept("interrupt-parent-syscon", value) && !kept("dma-names", value));
+    }
 }

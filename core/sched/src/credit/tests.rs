@@ -143,3 +143,115 @@ proptest! {
         prop_assert!(got[0] + 4 * PERIOD >= fair, "{} of {}", got[0], fair);
     }
 }
+
+/// However late it is asked, all periods that are over are dealt out: no more, no fewer, each by
+/// weight, up to two periods' worth; and the next one ends where it would have.
+#[test]
+fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
+    for late in [0, 1, 999, 1000, 1001, 1999, 2000, 2999, 7000] {
+        let mut policy = Credit::new(1000, 400, 50);
+        policy.set_share(entity(1), share(768, None));
+        policy.wake(entity(0), 50);
+        policy.wake(entity(1), 50);
+        let now = 1050 + late;
+        let periods = (now - 50) as i64 / 1000;
+        let _ = policy.pick(now);
+        assert_eq!(
+            policy.credit(entity(0)),
+            (250 * periods).min(2000),
+            "{late}"
+        );
+        assert_eq!(
+            policy.credit(entity(1)),
+            (750 * periods).min(2000),
+            "{late}"
+        );
+        // What has no work gets nothing.
+        assert_eq!(policy.credit(entity(2)), 0);
+        let mut alone = Credit::new(1000, 400, 50);
+        alone.wake(entity(0), 50);
+        let until = 50 + (now - 50) / 1000 * 1000 + 1000;
+        assert_eq!(alone.pick(now).until, Some(until), "{late}");
+    }
+    let mut policy = Credit::new(1000, 400, 50);
+    policy.wake(entity(0), 50);
+    let _ = policy.pick(1049);
+    assert_eq!(policy.credit(entity(0)), 0, "the period is not over");
+}
+
+/// Who was there in a period has a part of it, also where it has left since; then no more.
+#[test]
+fn who_was_there_in_a_period_has_a_part_of_it() {
+    let mut policy = Credit::new(1000, 400, 0);
+    policy.wake(entity(0), 0);
+    policy.wake(entity(1), 0);
+    policy.block(entity(1), 100);
+    policy.suspend(100);
+    let _ = policy.pick(1000);
+    let credits = [0, 1, 2].map(|index| policy.credit(entity(index)));
+    assert_eq!(credits, [500, 500, 0]);
+    policy.suspend(1000);
+    let _ = policy.pick(2000);
+    let credits = [0, 1, 2].map(|index| policy.credit(entity(index)));
+    assert_eq!(credits, [1500, 500, 0]);
+}
+
+/// What runs pays for each tick, and owes two periods at most.
+#[test]
+fn what_is_owed_has_an_end() {
+    let mut policy = Credit::new(1000, 400, 0);
+    policy.wake(entity(0), 0);
+    assert_eq!(policy.pick(0).run, Some(entity(0)));
+    policy.suspend(300);
+    assert_eq!(policy.credit(entity(0)), -300);
+    let _ = policy.pick(300);
+    policy.block(entity(0), 50_000);
+    assert_eq!(policy.credit(entity(0)), -2000);
+}
+
+/// Among equals each has its slice, one after the other; one that gives way has had it.
+#[test]
+fn slices_go_round() {
+    let mut policy = Credit::new(100_000, 400, 0);
+    for index in 0..3 {
+        policy.wake(entity(index), 0);
+    }
+    let mut order = Vec::new();
+    for now in (0..2400).step_by(100) {
+        let decision = policy.pick(now);
+        assert_eq!(decision.until, Some(now / 400 * 400 + 400));
+        order.push(decision.run.map(Entity::index));
+    }
+    let turns: Vec<_> = order.chunks(4).map(|turn| turn[0]).collect();
+    assert!(
+        order
+            .chunks(4)
+            .all(|turn| turn.iter().all(|run| *run == turn[0]))
+    );
+    assert_eq!(turns, [0, 1, 2, 0, 1, 2].map(Some));
+    let first = policy.pick(2400).run.unwrap();
+    policy.give_way(first, 2450);
+    assert_ne!(policy.pick(2450).run, Some(first));
+    // Who does not run has no slice to give.
+    let decision = policy.pick(2450);
+    policy.give_way(first, 2460);
+    assert_eq!(policy.pick(2460), decision);
+}
+
+/// A cap is a part of each period; what is used of it is gone until the next one begins.
+#[test]
+fn what_a_cap_leaves_is_known() {
+    let mut policy = Credit::new(1000, 400, 0);
+    policy.set_share(entity(0), share(256, Some(30)));
+    policy.wake(entity(0), 0);
+    assert_eq!(policy.pick(0).until, Some(300));
+    assert_eq!(policy.pick(100).until, Some(300));
+    // A lower cap holds from the next period on.
+    policy.set_share(entity(0), share(256, Some(20)));
+    assert_eq!(policy.pick(200).until, Some(300));
+    let parked = policy.pick(300);
+    assert_eq!((parked.run, parked.until), (None, Some(1000)));
+    assert_eq!(policy.pick(1000).until, Some(1200));
+    policy.block(entity(0), 1100);
+    assert_eq!(policy.pick(1100).until, None);
+}

@@ -308,3 +308,34 @@ impl Server {
             .saturating_sub(mul_div(self.budget, period, budget))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However much it ran beyond its budget, what it has had is never more than its budgets until
+    /// then: whole ones are left out, and the rest is taken from the next.
+    #[test]
+    fn what_was_overrun_costs_so_many_periods_and_a_rest() {
+        let (period, budget) = (10, 4);
+        for over in 0..30 {
+            let reservation = Reservation {
+                kind: Kind::ConstantBandwidth,
+                interface: Interface::periodic(period, budget).unwrap(),
+                priority: 0,
+            };
+            let mut server = Server::new(Order::EarliestDeadline, reservation, 100);
+            assert!(!server.spend(budget + over));
+            server.postpone();
+            let left_out = over / budget;
+            assert_eq!(server.release, 110 + left_out * period, "{over}");
+            assert_eq!(server.deadline, 120 + left_out * period, "{over}");
+            assert_eq!(server.budget, budget - over % budget, "{over}");
+            // All is paid: the next one is whole.
+            server.spend(server.budget);
+            server.postpone();
+            assert_eq!(server.release, 120 + left_out * period, "{over}");
+            assert_eq!(server.budget, budget, "{over}");
+        }
+    }
+}

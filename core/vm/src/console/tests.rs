@@ -87,6 +87,31 @@ fn a_full_line_loses_nothing() {
     });
 }
 
+/// Whatever waits for the line, says so; once there is room, all of it is sent, and nothing waits.
+#[test]
+fn what_waits_is_pending_until_it_is_sent() {
+    for framed in [true, false] {
+        with(framed, |mux| {
+            sent(mux);
+            assert!(!mux.pending());
+            let waits: [fn(&mut Mux<'_>); 3] = [
+                |mux| mux.say(format_args!("said")),
+                |mux| _ = mux.received(b'\x1d'),
+                |mux| _ = mux.try_send(A, 0x10),
+            ];
+            for (which, wait) in waits.iter().enumerate() {
+                mux.port().room = 0;
+                wait(mux);
+                let pending = mux.pending();
+                mux.port().room = usize::MAX;
+                assert_eq!(pending, !sent(mux).is_empty(), "{framed} {which}");
+                assert!(pending || which != 0, "{framed}");
+                assert!(!mux.pending(), "{framed} {which}");
+            }
+        });
+    }
+}
+
 #[test]
 fn plain_lines_of_the_hypervisor_begin_on_a_new_line() {
     with(false, |mux| {

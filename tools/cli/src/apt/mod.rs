@@ -27,6 +27,8 @@ use crate::ui::{self, Step};
 use sources::{Archives, Entry};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// What is installed on this machine.
+const STATUS: &str = "/var/lib/dpkg/status";
 
 /// The private apt, its lists fetched.
 pub struct Apt {
@@ -39,27 +41,27 @@ impl Apt {
     /// Writes the private configuration and fetches the lists of packages; those of Debian's
     /// component non-free only where they are wanted.
     pub fn update(cache: &Cache, non_free: bool) -> Result<Self> {
-        let native = process::text(Command::new("dpkg").arg("--print-architecture"))
-            .context("dpkg is needed: Hanok's downloads come as Debian packages")?;
         let apt = Self {
             conf: cache.path("apt/apt.conf"),
-            native: native.trim().to_owned(),
+            native: native()?,
         };
         let main =
             |native: &str| -> Result<String> { Ok(sources_list(&archives()?, native, non_free)) };
-        apt.write_configuration(&cache.path("apt"), main, &["arm64", "armhf"])?;
+        let status = Path::new(STATUS);
+        apt.write_configuration(&cache.path("apt"), main, &["arm64", "armhf"], status)?;
         apt.fetch(&cache.path("apt"))?;
         Ok(apt)
     }
 
     /// Another apt beside the one for guests, in `folder` of the cache, which knows releases of
-    /// Debian for an architecture each: for tests that look at kernels of others.
+    /// Debian for an architecture each: for tests that look at kernels of others, or use their
+    /// compilers. To this one no package is installed, so that nothing of the machine's, which
+    /// may be of another release, is taken for what a package needs.
     pub fn of_releases(cache: &Cache, folder: &str, releases: &[(&str, &str)]) -> Result<Self> {
-        let native = process::text(Command::new("dpkg").arg("--print-architecture"))?;
         let dir = cache.path(folder);
         let apt = Self {
             conf: dir.join("apt.conf"),
-            native: native.trim().to_owned(),
+            native: native()?,
         };
         let sources = |_: &str| -> Result<String> {
             let main = archives()?.main;
@@ -71,7 +73,10 @@ impl Apt {
             });
             Ok(lines.collect())
         };
-        apt.write_configuration(&dir, sources, &["armhf", "armel"])?;
+        let status = dir.join("status");
+        fs::create_dir_all(&dir)?;
+        fs::write(&status, "")?;
+        apt.write_configuration(&dir, sources, &["armhf", "armel"], &status)?;
         apt.fetch(&dir)?;
         Ok(apt)
     }
@@ -83,14 +88,16 @@ impl Apt {
         let fetched = fetched.context("cannot start apt-get")?;
         // It ends with 0 even where a list could not be fetched or verified.
         let words = String::from_utf8_lossy(&fetched.stderr);
-        let short = |line: &str| line.starts_with("E:") || line.contains("Failed to fetch");
-        if !fetched.status.success() || words.lines().any(short) {
+        let short = |line: &&str| line.starts_with("E:") || line.contains("Failed to fetch");
+        let why = words.lines().find(short);
+        if !fetched.status.success() || why.is_some() {
             let log = dir.join("update.log");
             fs::write(&log, words.as_bytes())?;
             bail!(
                 "Debian's lists of packages could not be fetched whole: is the network there? \
-                 (apt's own words are in {})",
-                log.display()
+                 (all of apt's own words are in {})\n{}",
+                log.display(),
+                why.unwrap_or_default()
             );
         }
         step.done();
@@ -102,6 +109,7 @@ impl Apt {
         dir: &Path,
         sources: impl Fn(&str) -> Result<String>,
         architectures: &[&str],
+        status: &Path,
     ) -> Result<()> {
         for sub in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(dir.join(sub))?;
@@ -110,7 +118,7 @@ impl Apt {
             bail!("{KEYRING} is missing: install the package debian-archive-keyring");
         }
         fs::write(dir.join("sources.list"), sources(&self.native)?)?;
-        let text = configuration(dir, &self.native, architectures);
+        let text = configuration(dir, &self.native, architectures, status);
         fs::write(&self.conf, text)?;
         Ok(())
     }
@@ -164,9 +172,15 @@ impl Apt {
         Ok(file)
     }
 
-    /// Downloads `name` from `release` with everything that this machine lacks for it, into
+    /// Downloads `names` from `release` with everything that this machine lacks for them, into
     /// `dir`. Nothing is installed.
-    pub fn download_closure(&self, name: &str, release: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+    pub fn download_closure(
+        &self,
+        names: &[&str],
+        release: &str,
+        dir: &Path,
+    ) -> Result<Vec<PathBuf>> {
+        let what = names.join(" ");
         let archives = dir.join("archives");
         fs::create_dir_all(archives.join("partial"))?;
         let wanted = [
@@ -176,27 +190,35 @@ impl Apt {
             "--no-install-recommends",
             "-t",
             release,
-            name,
         ];
         let option = format!("Dir::Cache::archives={}", archives.display());
         let mut plan = self.tool("apt-get");
-        let plan = process::text(plan.arg("-o").arg(&option).arg("--print-uris").args(wanted))?;
+        plan.arg("-o").arg(&option).arg("--print-uris");
+        let plan = process::text(plan.args(wanted).args(names))?;
         let total: u64 = plan.lines().filter_map(size_of_uri).sum();
-        let title = format!("Downloading {name} ({})", ui::size(total));
+        let title = format!("Downloading {what} ({})", ui::size(total));
         let mut command = self.tool("apt-get");
         command
             .arg("-o")
             .arg(&option)
             .arg("--download-only")
-            .args(wanted);
+            .args(wanted)
+            .args(names);
         watch(&mut command, Step::bytes(title, total), &archives)?;
         let mut debs = debs_in(&archives)?;
         debs.sort();
         if debs.is_empty() {
-            bail!("apt-get downloaded nothing for {name}: is it installed, but not found?");
+            bail!("apt-get downloaded nothing for {what}: is it installed, but not found?");
         }
         Ok(debs)
     }
+}
+
+/// The machine's own architecture, as dpkg calls it.
+pub fn native() -> Result<String> {
+    let native = process::text(Command::new("dpkg").arg("--print-architecture"))
+        .context("dpkg is needed: Hanok's downloads come as Debian packages")?;
+    Ok(native.trim().to_owned())
 }
 
 /// Unpacks a package's files under `dir`; no script of it is run.
@@ -323,15 +345,15 @@ fn sources_list(archives: &Archives, native: &str, non_free: bool) -> String {
     text
 }
 
-fn configuration(dir: &Path, native: &str, architectures: &[&str]) -> String {
-    let dir = dir.display();
+fn configuration(dir: &Path, native: &str, architectures: &[&str], status: &Path) -> String {
+    let (dir, status) = (dir.display(), status.display());
     let foreign: String = architectures
         .iter()
         .map(|architecture| format!("\"{architecture}\"; "))
         .collect();
     let mut text = format!(
         "Dir::State \"{dir}/state\";\n\
-         Dir::State::status \"/var/lib/dpkg/status\";\n\
+         Dir::State::status \"{status}\";\n\
          Dir::Cache \"{dir}/cache\";\n\
          Dir::Cache::pkgcache \"pkgcache.bin\";\n\
          Dir::Cache::srcpkgcache \"srcpkgcache.bin\";\n\
@@ -412,7 +434,11 @@ mod tests {
             Acquire::Min-ValidTime \"99999999\";\nAcquire::Min-ValidTime::Debian \"99999999\";\n";
         fs::write(&machine, lax).unwrap();
         let ours = dir.path().join("apt.conf");
-        fs::write(&ours, configuration(dir.path(), "amd64", &["arm64"])).unwrap();
+        fs::write(
+            &ours,
+            configuration(dir.path(), "amd64", &["arm64"], Path::new(STATUS)),
+        )
+        .unwrap();
         let mut dump = Command::new("apt-config");
         dump.arg("-c")
             .arg(&ours)

@@ -3,13 +3,15 @@
 //! A `Store` is the cache with an apt that is set up when the first thing is missing, so
 //! that a run that finds everything in the cache touches no network.
 
-pub mod cross;
 pub mod kernel;
 pub mod qemu;
 pub mod runnable;
+pub mod toolchain;
 pub mod u_boot;
+pub mod vmlinux;
 
 use std::cell::{Cell, OnceCell};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -123,10 +125,15 @@ impl Store {
 
     /// Downloads and unpacks a package into the cache, unless that version is there.
     fn fetch(&self, package: &Package) -> Result<Resolved> {
+        self.fetch_by(self.apt()?, package)
+    }
+
+    /// The same from the releases that `apt` knows.
+    fn fetch_by(&self, apt: &Apt, package: &Package) -> Result<Resolved> {
         let path = PathBuf::from("packages").join(package.folder());
         if !self.cache.path(&path).exists() {
             let folder = self.cache.temporary()?;
-            let deb = self.apt()?.download(package, folder.path())?;
+            let deb = apt.download(package, folder.path())?;
             let tree = folder.path().join("tree");
             fs::create_dir(&tree)?;
             apt::unpack(&deb, &tree)?;
@@ -140,16 +147,24 @@ impl Store {
         })
     }
 
+    /// The words for what the cache lacks of `wanted`, which are references and words for the
+    /// user: each reference once, however many VMs and boards want it.
+    pub fn missing(&self, wanted: &[(String, String)]) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        wanted
+            .iter()
+            .filter(|(reference, _)| self.cached(reference).is_none() && seen.insert(reference))
+            .map(|(_, words)| words.clone())
+            .collect()
+    }
+
     /// Asks for what the cache lacks; `wanted` are references and words for the user.
     pub fn ask(&self, wanted: &[(String, String)]) -> bool {
-        let missing: Vec<_> = wanted
-            .iter()
-            .filter(|(reference, _)| self.cached(reference).is_none())
-            .map(|(_, words)| format!("  {words}\n"))
-            .collect();
+        let missing = self.missing(wanted);
         if missing.is_empty() || self.agreed.get() {
             return true;
         }
+        let missing: Vec<_> = missing.iter().map(|words| format!("  {words}\n")).collect();
         let cache = self.cache.path("");
         let text = format!(
             "About to download from this machine's Debian archive into {}\n\
@@ -174,7 +189,7 @@ impl Store {
                 fs::remove_dir_all(made)?;
             }
         }
-        for folder in ["packages", "qemu", "runnable", "cross", "vmlinux"] {
+        for folder in ["packages", "qemu", "runnable", "vmlinux", toolchain::FOLDER] {
             for path in self.cache.entries(folder)? {
                 if !kept.contains(&path) {
                     fs::remove_dir_all(self.cache.path(&path))?;
@@ -195,4 +210,25 @@ fn entry_starting(dir: &Path, prefix: &str) -> Result<PathBuf> {
     let name = names.find(fits);
     let name = name.with_context(|| format!("{} holds no {prefix}*", dir.display()))?;
     Ok(dir.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_vms_want_is_missing_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store {
+            cache: Cache::at(dir.path()).unwrap(),
+            yes: true,
+            refresh: false,
+            agreed: Cell::new(false),
+            non_free: Cell::new(false),
+            apt: OnceCell::new(),
+        };
+        let one = |name: &str| (name.to_owned(), format!("some {name}"));
+        let wanted = [one("kernel"), one("busybox"), one("kernel"), one("busybox")];
+        assert_eq!(store.missing(&wanted), ["some kernel", "some busybox"]);
+    }
 }

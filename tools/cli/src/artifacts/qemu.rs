@@ -198,7 +198,8 @@ impl Store {
     fn fetch_qemu(&self) -> Result<Resolved> {
         let folder = self.cache.temporary()?;
         let apt = self.apt()?;
-        let debs = apt.download_closure("qemu-system-arm", "bookworm-backports", folder.path())?;
+        let debs =
+            apt.download_closure(&["qemu-system-arm"], "bookworm-backports", folder.path())?;
         let main = apt
             .show(&format!("qemu-system-arm:{}", apt.native))?
             .into_iter();

@@ -19,9 +19,14 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
     let path = find(root, file);
     let system = system::load(root, &path, &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let tree = board::tree(&store, &system)?;
+    let mut wanted = board::wanted_for_tree(&system);
+    let tree = match store.missing(&wanted).is_empty() {
+        true => board::tree(&store, &system)?,
+        false => None,
+    };
     schedule(root, &path, &system)?;
-    let missing = system::missing(&store, &system);
+    wanted.extend(system::wanted(&system.artifacts()));
+    let missing = store.missing(&wanted);
     if missing.is_empty() {
         let resolved = system::resolve_of(root, &store, &system)?;
         // The image is thrown away, and whatever key it has says nothing.

@@ -52,6 +52,9 @@ pub fn build(root: &Path, file: &Path, output: &Path, key: &BuildKey, yes: bool)
     let outputs = Outputs::default().reads_all(system::inputs(root, &system));
     outputs.writes("--output", output).check()?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
+    let mut wanted = board::wanted_for_tree(&system);
+    wanted.extend(system::wanted(&system.artifacts()));
+    system::agree(&store, &wanted)?;
     let tree = board::tree(&store, &system)?;
     let resolved = system::resolve_of(root, &store, &system)?;
     let image = system::build(root, &system, &resolved, tree.as_deref(), key)?;

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 mod deaf;
+mod empty;
 mod refusals;
 mod terminals;
 mod written;
@@ -18,6 +19,7 @@ mod written;
 use super::{Tally, TestStep};
 use crate::exit::Code;
 use deaf::{DEAF, hears};
+use empty::{EMPTY, says};
 use refusals::{DEVICES, OPTIONS, REFUSALS, option_refused, refuses};
 use terminals::{TERMINALS, tried};
 use written::{WRITTEN, written};
@@ -30,7 +32,14 @@ pub const STEPS: &[TestStep] = &[
     },
     TestStep {
         name: "check-refuses-devices",
-        run: |root| each(root, DEVICES, refuses),
+        run: |root| match empty::fetch_qemu() {
+            Ok(()) => each(root, DEVICES, refuses),
+            Err(error) => Tally::fail(format!("{error:#}")),
+        },
+    },
+    TestStep {
+        name: "empty-cache",
+        run: |root| each(root, EMPTY, says),
     },
     TestStep {
         name: "options-refused",

@@ -115,7 +115,7 @@ pub fn told(name: &str, tally: &Tally, time: Duration) {
 
 /// What of all tests is run.
 struct Selection {
-    steps: Vec<&'static TestStep>,
+    steps: Vec<ListedStep>,
     cases: Vec<Case>,
     /// Cases that need another QEMU than Debian's, where none is named.
     left_out: Vec<Case>,
@@ -131,9 +131,9 @@ impl Selection {
     ///
     /// A name with which no test begins: it is misspelt, and whoever gave it would believe that
     /// its tests passed.
-    fn of(cases: Vec<Case>, names: &[String], all: bool) -> Result<Self> {
+    fn of(steps: Steps, cases: Vec<Case>, names: &[String], all: bool) -> Result<Self> {
         let known = |start: &str| {
-            let mut steps = steps().chain(slow_steps());
+            let mut steps = steps.always.iter().chain(&steps.slow);
             steps.any(|step| step.name.starts_with(start))
                 || cases.iter().any(|case| case.name.starts_with(start))
         };
@@ -149,49 +149,69 @@ impl Selection {
             names.is_empty() || names.iter().any(|start| name.starts_with(start.as_str()))
         };
         let slow_ones = all || !names.is_empty();
-        let slow = |step: &&TestStep| slow_ones && wanted(step.name);
         let runs = |case: &Case| wanted(&case.name) && (slow_ones || !case.scenario.slow);
         let (cases, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(runs);
         let (cases, left_out) = split(cases, Qemu::is_named());
         let slow_cases = others.iter().filter(|case| wanted(&case.name)).count();
-        let slow_left = slow_steps().filter(|step| wanted(step.name) && !slow_ones);
+        let of = |steps: Vec<ListedStep>| -> Vec<_> {
+            let steps = steps.into_iter();
+            steps.filter(|step| wanted(&step.name)).collect()
+        };
+        let (mut steps, slow) = (of(steps.always), of(steps.slow));
+        let slow_left = if slow_ones { 0 } else { slow.len() };
+        if slow_ones {
+            steps.extend(slow);
+        }
         Ok(Self {
-            steps: steps()
-                .filter(|step| wanted(step.name))
-                .chain(slow_steps().filter(slow))
-                .collect(),
+            steps,
             cases,
             left_out,
-            slow: slow_left.count() + slow_cases,
+            slow: slow_left + slow_cases,
         })
     }
 }
 
-/// The steps of every run.
-fn steps() -> impl Iterator<Item = &'static TestStep> {
-    let all = [
-        code::STEPS,
-        rules::STEPS,
-        elf::STEPS,
-        contract::STEPS,
-        bench::STEPS,
-        profile::STEPS,
-        bounds::STEPS,
-        ids::STEPS,
-    ];
-    all.into_iter().flatten()
+/// All tests that are no scenarios.
+struct Steps {
+    /// Those of every run.
+    always: Vec<ListedStep>,
+    /// Those that `--all` runs besides, or their names.
+    slow: Vec<ListedStep>,
 }
 
-/// Those that `--all` runs besides, or their names.
-fn slow_steps() -> impl Iterator<Item = &'static TestStep> {
-    let all = [code::SLOW_STEPS, mutants::SLOW_STEPS, previrt::SLOW_STEPS];
-    all.into_iter().flatten()
+impl Steps {
+    /// Those that are always the same.
+    fn fixed() -> Self {
+        let always = [
+            code::STEPS,
+            rules::STEPS,
+            elf::STEPS,
+            contract::STEPS,
+            bench::STEPS,
+            profile::STEPS,
+            bounds::STEPS,
+            ids::STEPS,
+        ];
+        let slow = [code::SLOW_STEPS, mutants::SLOW_STEPS, previrt::SLOW_STEPS];
+        Self {
+            always: always.into_iter().flatten().map(Into::into).collect(),
+            slow: slow.into_iter().flatten().map(Into::into).collect(),
+        }
+    }
+
+    /// These, and those that files in `tests/` list.
+    fn load(root: &Path) -> Result<Self> {
+        let mut all = Self::fixed();
+        all.slow.extend(previrt::listed(root)?);
+        Ok(all)
+    }
 }
 
 /// Runs the tests.
 pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let cases = matrix::load(root).blame(Code::Usage)?;
-    let selection = Selection::of(cases, &args.names, args.all).blame(Code::Usage)?;
+    let steps = Steps::load(root).blame(Code::Usage)?;
+    let selection = Selection::of(steps, cases, &args.names, args.all).blame(Code::Usage)?;
     let Selection {
         steps,
         cases,
@@ -210,10 +230,10 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let mut total = Tally::default();
     for step in steps {
         let start = Instant::now();
-        let progress = ui::Step::new(step.name);
+        let progress = ui::Step::new(&*step.name);
         let tally = (step.run)(root);
         drop(progress);
-        told(step.name, &tally, start.elapsed());
+        told(&step.name, &tally, start.elapsed());
         total.add(&tally);
     }
     if let Some(store) = store {
@@ -227,7 +247,7 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
 }
 
 /// Prints the names, and what each scenario is for.
-fn list<'a>(steps: &[&TestStep], cases: impl Iterator<Item = &'a Case>) {
+fn list<'a>(steps: &[ListedStep], cases: impl Iterator<Item = &'a Case>) {
     for step in steps {
         ui::line(format_args!("{}", step.name));
     }
@@ -275,6 +295,23 @@ pub struct TestStep {
     pub run: fn(&Path) -> Tally,
 }
 
+/// A test that is not a scenario either, of which data may have made it: one case of several.
+pub struct ListedStep {
+    /// Its name, and what sets this case apart: `previrt-builds [6.12, gcc 14, T32]`.
+    pub name: String,
+    /// Runs it in the repository.
+    pub run: Box<dyn Fn(&Path) -> Tally>,
+}
+
+impl From<&TestStep> for ListedStep {
+    fn from(step: &TestStep) -> Self {
+        Self {
+            name: step.name.to_owned(),
+            run: Box::new(step.run),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,14 +331,15 @@ mod tests {
     fn selected(names: &[&str], all: bool) -> Result<(Vec<String>, usize)> {
         let text = "system = 'x'\n[[cases]]\nname = 'a'\n[[cases]]\nname = 'b'\nslow = true";
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
-        let selection = Selection::of(matrix::parse("t", text).unwrap(), &names, all)?;
+        let cases = matrix::parse("t", text).unwrap();
+        let selection = Selection::of(Steps::fixed(), cases, &names, all)?;
         let cases = selection.cases.into_iter().map(|case| case.name);
         Ok((cases.collect(), selection.slow))
     }
 
     #[test]
     fn slow_ones_that_are_left_out_are_counted() {
-        let steps = slow_steps().count();
+        let steps = Steps::fixed().slow.len();
         assert!(steps > 0);
         assert_eq!(
             selected(&[], false).unwrap(),
@@ -321,7 +359,7 @@ mod tests {
         let error = selected(&["t [a]", "fnt", "u ["], false).unwrap_err();
         let words = error.to_string();
         assert!(words.contains("\"fnt\" or \"u [\""), "{words}");
-        assert!(selected(&["fmt", "previrt-build"], false).is_ok());
+        assert!(selected(&["fmt", "previrt-assembler"], false).is_ok());
     }
 
     #[test]

@@ -48,7 +48,8 @@ fn packed(image: &[u8], at: usize) -> Option<(&[u8], usize)> {
     Some((image.get(start..end).filter(|name| !name.is_empty())?, end))
 }
 
-/// Kind and name.
+/// Kind and name, which may be empty: so GNU ld (2.44) calls the branches that it adds to a kernel of
+/// T32 for an erratum of Cortex-A8 (`--fix-cortex-a8`), and kallsyms takes what `nm` shows.
 fn expand(tokens: &Tokens, packed: &[u8]) -> Option<(char, String)> {
     let whole: Vec<u8> = packed
         .iter()
@@ -56,8 +57,7 @@ fn expand(tokens: &Tokens, packed: &[u8]) -> Option<(char, String)> {
         .copied()
         .collect();
     let (kind, name) = whole.split_first()?;
-    let sound = kind.is_ascii_alphabetic() && !name.is_empty();
-    sound.then(|| {
+    kind.is_ascii_alphabetic().then(|| {
         (
             char::from(*kind),
             String::from_utf8_lossy(name).into_owned(),

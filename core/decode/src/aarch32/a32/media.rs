@@ -64,15 +64,16 @@ fn pack(word: MediaWord) -> Parts {
     let (to, from) = (word.rd(), word.rn().set());
     let with_first = from.with(word.first().set());
     let middle = word.rm() == Register::PC;
+    let first = word.first() != Register::PC;
     let (parts, fixed) = match (word.op1() & 0b111, word.op2()) {
         // PKHBT, PKHTB.
-        (0b000, op2) if op2 & 1 == 0 => (Parts::compute(to, with_first), true),
+        (0b000, op2) if op2 & 1 == 0 => (Parts::compute(to, with_first), first),
         // SEL.
         (0b000, 0b101) => {
             let parts = Parts::compute(to, with_first);
             let ge = Flags::new().with_ge(true);
             let effects = parts.effects.reading_flags(ge);
-            (Parts { effects, ..parts }, middle)
+            (Parts { effects, ..parts }, middle && first)
         }
         // SSAT, USAT.
         (0b010 | 0b011 | 0b110 | 0b111, op2) if op2 & 1 == 0 => {
@@ -82,15 +83,11 @@ fn pack(word: MediaWord) -> Parts {
         (0b010 | 0b110, 0b001) => (Parts::compute(to, from).perhaps_saturating(), middle),
         // Extension, with an addition unless the first operand is the PC.
         (0b000 | 0b010 | 0b011 | 0b100 | 0b110 | 0b111, 0b011) => {
-            let alone = word.first() == Register::PC;
-            let reads = if alone { from } else { with_first };
+            let reads = if first { with_first } else { from };
             (Parts::compute(to, reads), word.rm().number() & 0b11 == 0)
         }
         // REV, RBIT, REV16, REVSH.
-        (0b011 | 0b111, 0b001 | 0b101) => (
-            Parts::compute(to, from),
-            middle && word.first() == Register::PC,
-        ),
+        (0b011 | 0b111, 0b001 | 0b101) => (Parts::compute(to, from), middle && !first),
         _ => return Parts::UNDEFINED,
     };
     parts.provided(fixed && to != Register::PC && word.rn() != Register::PC)

@@ -52,16 +52,18 @@ fn usual(registers: Registers) -> bool {
 pub(super) fn shifted(both: u32) -> Parts {
     let word = DataWord::from_bits(both);
     let amount = word.imm3() << 2 | word.op2() >> 2;
+    let bracket = both & 1 << 15 == 0;
     // PKHBT and PKHTB: T is bit 4, the upper one of `type` is bit 5.
     if word.operation() == 0b0110 {
         if word.set_flags() || word.op2() & 1 != 0 {
             return Parts::UNDEFINED;
         }
         let reads = word.rn().set().with(word.rm().set());
-        return Parts::compute(word.rd(), reads).provided(usual(reads.with(word.rd().set())));
+        let usual = usual(reads.with(word.rd().set()));
+        return Parts::compute(word.rd(), reads).provided(usual && bracket);
     }
     let source = Source::shifted(word.rm(), Shift::from_bits(word.op2(), amount));
-    let fixed = both & 1 << 15 == 0 && word.rm() != Register::PC;
+    let fixed = bracket && word.rm() != Register::PC;
     process(word, source).map_or(Parts::UNDEFINED, |parts| parts.provided(fixed))
 }
 

@@ -1,7 +1,6 @@
 //! Kernels of more of Debian's releases than guests are taken from, by a list that is data
 //! (`tests/previrt/kernels.toml`), each with the vmlinux of its debug package.
 
-use std::collections::{BTreeMap, btree_map};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,15 +8,13 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::apt::{Apt, Package};
+use crate::apt::Package;
 use crate::artifacts::Store;
 use crate::cache::Resolved;
 use crate::process;
 
 /// The list.
 const LIST: &str = "tests/previrt/kernels.toml";
-/// The cache's folder for the lists of packages of these releases.
-const FOLDER: &str = "apt-kernels";
 /// What a package's name begins with that has an image.
 const PREFIXES: [&str; 2] = ["linux-image-", "linux-binary-"];
 
@@ -30,10 +27,11 @@ struct List {
 /// A kernel of the list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub struct Entry {
     release: String,
     architecture: String,
-    image: String,
+    /// The package that has the kernel.
+    pub image: String,
 }
 
 impl Entry {
@@ -56,37 +54,22 @@ pub struct Pair {
     pub vmlinux: PathBuf,
 }
 
-/// Each kernel of the list, or why there is none: one that cannot be had hides no other.
-pub fn kernels(root: &Path, store: &Store) -> Result<Vec<Result<Pair>>> {
-    let text = fs::read_to_string(root.join(LIST))?;
+/// Each kernel of the list.
+pub fn entries(root: &Path) -> Result<Vec<Entry>> {
+    let text =
+        fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
     let list: List = toml::from_str(&text).with_context(|| format!("{LIST} is broken"))?;
     ensure!(!list.kernel.is_empty(), "{LIST} names no kernel");
-    let mut releases = Releases::new();
-    let all = list.kernel.iter().map(|entry| {
-        let pair = one(store, entry, &mut releases);
-        pair.with_context(|| entry.image.clone())
-    });
-    Ok(all.collect())
+    Ok(list.kernel)
 }
 
-/// An apt for each release and architecture: where one's lists are too old, the others' are not.
-type Releases = BTreeMap<(String, String), Apt>;
-
-fn one(store: &Store, entry: &Entry, releases: &mut Releases) -> Result<Pair> {
+/// A kernel of the list, beside its truth.
+pub fn pair(store: &Store, entry: &Entry) -> Result<Pair> {
     let reference = format!("previrt {} {}", entry.release, entry.image);
     let found = match store.cache.resolved(&reference) {
         Some(found) => found,
         None => {
-            let (release, architecture) = (&entry.release, &entry.architecture);
-            let apt = match releases.entry((release.clone(), architecture.clone())) {
-                btree_map::Entry::Occupied(known) => known.into_mut(),
-                btree_map::Entry::Vacant(place) => {
-                    let folder = format!("{FOLDER}/{release}-{architecture}");
-                    let of = [(&**release, &**architecture)];
-                    place.insert(Apt::of_releases(&store.cache, &folder, &of)?)
-                }
-            };
-            let found = fetch(store, entry, apt)?;
+            let found = fetch(store, entry)?;
             store.cache.remember(&reference, &found)?;
             found
         }
@@ -100,8 +83,9 @@ fn one(store: &Store, entry: &Entry, releases: &mut Releases) -> Result<Pair> {
 }
 
 /// Image and vmlinux of one version into the cache.
-fn fetch(store: &Store, entry: &Entry, apt: &Apt) -> Result<Resolved> {
+fn fetch(store: &Store, entry: &Entry) -> Result<Resolved> {
     let _lock = store.cache.lock()?;
+    let apt = store.apt_of(&entry.release, Some(&entry.architecture))?;
     let version = entry.version()?;
     let named = |name: &str| apt.show(&format!("{name}:{}", entry.architecture));
     let images = named(&entry.image)?;

@@ -2,10 +2,11 @@
 //! kernels built here from Debian's source (A32 and T32) beside their own, one that is built
 //! with the assembler that rewrites, and what Debian's execute.
 //!
-//! All are slow: a gigabyte of downloads, and three kernels are compiled.
+//! All are slow: gigabytes of downloads, and minutes of compiling for each kernel.
 
 mod build;
 mod executed;
+mod list;
 mod matrix;
 
 use std::collections::HashSet;
@@ -16,32 +17,75 @@ use hanok_previrt::site::{Certainty, Site, is_tpidrurw};
 use hanok_previrt::truth::Comparison;
 use hanok_previrt::{Form, Patched, Scan, Trampolines};
 
-use super::{Tally, TestStep};
+use super::{ListedStep, Tally, TestStep};
 use crate::artifacts::Store;
 use crate::artifacts::kernel::{Kernel, KernelSpec};
 use crate::commands::previrt::compared;
 use crate::ui;
-use build::{Build, Flavour};
+use build::{Assembler, Build};
 use matrix::Pair;
 
 /// What only `--all` runs, or its name.
 pub const SLOW_STEPS: &[TestStep] = &[
     TestStep {
-        name: "previrt-kernels",
-        run: |root| told(kernels(root)),
-    },
-    TestStep {
         name: "previrt-executed",
         run: |root| told(executed::run(root)),
     },
     TestStep {
-        name: "previrt-build",
+        name: "previrt-assembler",
         run: |root| told(rewritten_build(root)),
     },
 ];
 
+/// What is the same of one kernel after the other: each is a case of its own, so that one that cannot
+/// be had, or is wrong, hides no other.
+pub fn listed(root: &Path) -> Result<Vec<ListedStep>> {
+    let stock = STOCK.iter().map(|reference| {
+        let what = reference.trim_start_matches("debian:");
+        case("previrt-kernels", what, |_, store| {
+            stock_pair(store, reference)
+        })
+    });
+    let debian = matrix::entries(root)?.into_iter().map(|entry| {
+        let what = entry.image.clone();
+        case("previrt-kernels", &what, move |_, store| {
+            matrix::pair(store, &entry)
+        })
+    });
+    let builds = list::plans(root)?.into_iter().map(|plan| {
+        let what = plan.name.clone();
+        case("previrt-builds", &what, move |root, store| {
+            let build = Build::new(root, store, &plan, Assembler::Plain)?;
+            build.run()?;
+            Ok(Pair {
+                name: plan.name.clone(),
+                image: build.image(),
+                vmlinux: build.vmlinux(),
+            })
+        })
+    });
+    Ok(stock.chain(debian).chain(builds).collect())
+}
+
+/// A case that looks at one kernel, which `pair` gets.
+fn case(
+    step: &str,
+    what: &str,
+    pair: impl Fn(&Path, &Store) -> Result<Pair> + 'static,
+) -> ListedStep {
+    ListedStep {
+        name: format!("{step} [{what}]"),
+        run: Box::new(move |root| {
+            let pair = Store::open(true, false).and_then(|store| pair(root, &store));
+            told(pair.and_then(|pair| one(&pair)).map(|()| 1))
+        }),
+    }
+}
+
 /// Debian's kernels that are looked at.
 const STOCK: [&str; 2] = ["debian:6.1:armhf", "debian:6.12:armhf"];
+/// Which build an assembler rewrites.
+const REWRITTEN: &str = "6.1, gcc 12, A32";
 /// Doubtful words may be one in a thousand sites.
 const DOUBTFUL_PERCENT: f64 = 0.1;
 
@@ -65,42 +109,16 @@ fn scan(path: &Path) -> Result<Scan> {
     hanok_previrt::scan(bytes).with_context(|| path.display().to_string())
 }
 
-/// Every kernel beside the truth; what is rewritten is undone.
-fn kernels(root: &Path) -> Result<usize> {
-    let store = Store::open(true, false)?;
-    let mut pairs: Vec<Result<Pair>> = Vec::new();
-    for reference in STOCK {
-        let kernel = stock(&store, reference)?;
-        let vmlinux = store.vmlinux(&kernel)?;
-        pairs.push(Ok(Pair {
-            name: kernel.resolved.package,
-            image: kernel.image,
-            vmlinux,
-        }));
-    }
-    pairs.extend(matrix::kernels(root, &store)?);
-    for flavour in [Flavour::A32, Flavour::T32] {
-        let build = Build::new(root, &store, flavour)?;
-        build.run()?;
-        pairs.push(Ok(Pair {
-            name: flavour.name().to_owned(),
-            image: build.image(),
-            vmlinux: build.vmlinux(),
-        }));
-    }
-    // All are looked at, so that one that fails does not hide another.
-    let count = pairs.len();
-    let looked = pairs
-        .into_iter()
-        .map(|pair| pair.and_then(|pair| one(&pair)));
-    let failed: Vec<String> = looked
-        .filter_map(Result::err)
-        .map(|error| format!("{error:#}"))
-        .collect();
-    ensure!(failed.is_empty(), "{}", failed.join("\n"));
-    Ok(count)
+fn stock_pair(store: &Store, reference: &str) -> Result<Pair> {
+    let kernel = stock(store, reference)?;
+    Ok(Pair {
+        vmlinux: store.vmlinux(&kernel)?,
+        name: kernel.resolved.package,
+        image: kernel.image,
+    })
 }
 
+/// A kernel beside the truth; what is rewritten is undone.
 fn one(pair: &Pair) -> Result<()> {
     let name = &pair.name;
     let (image, vmlinux) = (scan(&pair.image)?, scan(&pair.vmlinux)?);
@@ -164,7 +182,9 @@ fn rewritten(name: &str, scan: &Scan) -> Result<()> {
 /// A kernel of which every object was rewritten has nothing to rewrite.
 fn rewritten_build(root: &Path) -> Result<usize> {
     let store = Store::open(true, false)?;
-    let build = Build::new(root, &store, Flavour::Rewritten)?;
+    let mut plan = list::plan(root, REWRITTEN)?;
+    plan.folder += "-rewritten";
+    let build = Build::new(root, &store, &plan, Assembler::Rewriting)?;
     build.run()?;
     let vmlinux = scan(&build.vmlinux())?;
     let vdso = |site: &&Site| {

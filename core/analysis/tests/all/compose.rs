@@ -1,8 +1,6 @@
 //! Whole models: composition, several cores, refusals, and input at its edges.
 
-mod common;
-
-use common::{ROOT, Random, find, given, model, ns, random, range, vm};
+use crate::common::{ROOT, Random, find, given, model, ns, random, range, vm};
 use hanok_analysis::supply::Start;
 use hanok_analysis::{
     Analysis, Change, Place, Placement, Refutation, Undecided, Verdict, Work, analyse, decide,

@@ -1,8 +1,6 @@
 //! Certificates: those of the analysis are believed, changed ones are not.
 
-mod common;
-
-use common::{Random, ns, random};
+use crate::common::{Random, ns, random};
 use hanok_analysis::analyse;
 use hanok_certificate_checker::check;
 use hanok_task_model::{Against, Certificate, CoreProof, Descent, Model, Nanos, Proof, Tail};

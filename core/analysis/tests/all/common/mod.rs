@@ -1,7 +1,5 @@
 //! Models for the tests.
 
-#![allow(dead_code, reason = "each test program uses a part")]
-
 use hanok_task_model::{
     Component, ComponentId, CoreId, Home, Interface, Mode, Model, Nanos, Periods, Plan, Policy,
     Pool, PoolId, Task, Window,

@@ -9,9 +9,7 @@
 //!
 //! A sample is in every run of the tests. `HANOK_SETS=10000` makes it so many sets.
 
-mod common;
-
-use common::{Random, ns};
+use crate::common::{Random, ns};
 use hanok_analysis::analyse;
 use hanok_certificate_checker::check;
 use hanok_task_model::{

@@ -5,9 +5,7 @@
 //! there is work, which is the worst for the others. Tasks come at random times, with random
 //! jitter, never sooner than allowed. A deadline missed here would be a fault of the analysis.
 
-mod common;
-
-use common::{Random, random};
+use crate::common::{Random, random};
 use hanok_analysis::analyse;
 use hanok_task_model::{
     Certificate, ComponentId, Home, Interface, Member, Model, Nanos, Policy, Vcpu,

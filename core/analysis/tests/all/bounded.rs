@@ -1,8 +1,6 @@
 //! Large and odd models: answered within a number of steps that is known, or refused.
 
-mod common;
-
-use common::{ROOT, find, given, model, ns, vm};
+use crate::common::{ROOT, find, given, model, ns, vm};
 use hanok_analysis::load::{Arrival, Load};
 use hanok_analysis::{Placement, Undecided, Verdict, Work, analyse, decide, edf, response};
 use hanok_certificate_checker::check;

@@ -1,0 +1,82 @@
+//! Words after the manual's diagrams of instructions.
+
+use hanok_decode::aarch32::{Register, Registers};
+
+/// A word of a diagram: registers, brackets and what is free by `random`. Digits are fixed, `I` and
+/// `O` are ones and zeros in brackets, a letter is a register's number, and a dot is whatever it likes.
+pub struct Word<'a> {
+    diagram: &'a str,
+    pub bits: u32,
+}
+
+impl Word<'_> {
+    /// One of A32 (28 bits, with the condition "always" before them) or of T32 (32 bits).
+    pub fn new<'a>(diagram: &'a str, random: &mut u64) -> Word<'a> {
+        let mut next = |below: u64| {
+            *random ^= *random << 13;
+            *random ^= *random >> 7;
+            *random ^= *random << 17;
+            (*random >> 20) % below
+        };
+        // Brackets are right most of the time, and the PC and the SP are two of a few registers.
+        let wrong = next(3) == 0;
+        let letters = "ahdlnsmAMN".chars().map(|letter| {
+            let number = match next(6) {
+                0 => 15,
+                1 => 13,
+                _ => next(15),
+            };
+            (letter, number as u32)
+        });
+        let numbers: Vec<(char, u32)> = letters.collect();
+        let mut bits = if diagram.len() == 28 { 0xe } else { 0 };
+        let mut seen = 0;
+        for (at, kind) in diagram.char_indices() {
+            // A register's four letters stand together, its highest bit first.
+            let before = diagram[..at].chars().rev();
+            let place = before.take_while(|letter| *letter == kind).count() % 4;
+            let bit = match kind {
+                '0' | '1' => u32::from(kind == '1'),
+                '.' => next(2) as u32,
+                'I' | 'O' => {
+                    seen += 1;
+                    u32::from(kind == 'I') ^ u32::from(wrong && next(4) == 0)
+                }
+                letter => {
+                    let number = numbers.iter().find(|(own, _)| *own == letter);
+                    number.map_or(0, |(_, number)| number >> (3 - place) & 1)
+                }
+            };
+            bits = bits << 1 | bit;
+        }
+        assert!(seen <= 8);
+        Word { diagram, bits }
+    }
+
+    /// The number that stands for the letter.
+    pub fn register(&self, letter: char) -> u32 {
+        let at = self.diagram.find(letter).expect("it is in the diagram") as u32;
+        self.bits >> (self.diagram.len() as u32 - 4 - at) & 0xf
+    }
+
+    /// Whether all brackets are as they should be.
+    pub fn is_fixed(&self) -> bool {
+        let bit = |at: usize| self.bits >> (self.diagram.len() - 1 - at) & 1;
+        let mut all = self.diagram.chars().enumerate();
+        all.all(|(at, kind)| match kind {
+            'I' => bit(at) == 1,
+            'O' => bit(at) == 0,
+            _ => true,
+        })
+    }
+
+    /// The registers of these letters; a capital one that is the PC is none.
+    pub fn set(&self, letters: &str) -> Registers {
+        let letters = letters
+            .chars()
+            .filter(|letter| letter.is_ascii_lowercase() || self.register(*letter) != 15);
+        letters.fold(Registers::NONE, |all, letter| {
+            all.with(Register::from_bits(self.register(letter) as u8).set())
+        })
+    }
+}

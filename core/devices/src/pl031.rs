@@ -182,6 +182,13 @@ mod tests {
     }
 
     #[test]
+    fn the_matching_time_reads_as_written() {
+        let mut rtc = Pl031::new(1000);
+        set(&mut rtc, MR, 0xfedc_ba98, 0);
+        assert_eq!(word(&mut rtc, MR, 1), 0xfedc_ba98);
+    }
+
+    #[test]
     fn the_alarm_goes_off_once_at_its_second() {
         let mut rtc = Pl031::new(1000);
         set(&mut rtc, MR, 1002, 0);

@@ -39,3 +39,15 @@ pub(crate) fn grow(span: Span<Hpa>, align: u64) -> Option<Span<Hpa>> {
 pub(crate) fn blocks(span: Span<Hpa>, size: u64) -> u64 {
     shrink(span, size).map_or(0, |inner| inner.len() / size)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_counted_that_are_aligned_and_whole() {
+        let span = between(Hpa::new(0x1fff), Hpa::new(0x8001)).expect("it is not empty");
+        let counts = [0x1000, 0x2000, 0x4000, 0x8000].map(|size| blocks(span, size));
+        assert_eq!(counts, [6, 3, 1, 0]);
+    }
+}

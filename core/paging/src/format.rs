@@ -99,3 +99,20 @@ pub(crate) fn frame_of(address: Hpa) -> u64 {
 pub(crate) fn is_page(level: &Level) -> bool {
     u32::from(level.shift) == GRANULE
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Geometry;
+
+    /// DDI 0487, D8.3.1: with the 4 KiB granule no block is in a table of level 0, and what looks
+    /// like one in level 3 is reserved.
+    #[test]
+    fn there_are_blocks_at_levels_1_and_2_alone() {
+        let blocks = Geometry::BITS_48.levels().iter().filter(|level| {
+            let kind = Vmsa64::from_bits(0x40_0000_0001).kind(level);
+            matches!(kind, Kind::Leaf(_))
+        });
+        assert!(blocks.map(|level| level.number).eq([1, 2]));
+    }
+}

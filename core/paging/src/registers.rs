@@ -202,7 +202,9 @@ mod tests {
     fn the_size_of_physical_addresses_is_capped() {
         assert_eq!(PaRange::from_mmfr0(0x1122).bits(), 40);
         assert_eq!(PaRange::from_mmfr0(0x1126).bits(), 48);
-        assert_eq!(PaRange::from_mmfr0(0x4).bits(), 44);
+        // DDI 0487, ID_AA64MMFR0_EL1.PARange.
+        let bits = [0, 1, 2, 3, 4, 5].map(|field| PaRange::from_mmfr0(field).bits());
+        assert_eq!(bits, [32, 36, 40, 42, 44, 48]);
     }
 
     #[test]

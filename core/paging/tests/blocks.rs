@@ -44,6 +44,24 @@ fn an_aligned_gibibyte_takes_one_block_and_no_table() {
     );
 }
 
+/// However many leaves a table has, it goes by one descriptor.
+#[test]
+fn a_whole_table_is_unmapped_at_once() {
+    let (mut table, mut tlb) = guest(8);
+    // Pages, as the output is not aligned, and a neighbour on either side.
+    let output = Hpa::new(5 * GIB + PAGE);
+    table
+        .map(&mut tlb, span(GIB, 3 * MIB2), output, Stage2Attributes::RAM)
+        .unwrap();
+    assert_eq!(leaves(&table), [0, 0, 3 * 512]);
+    table.unmap(&mut tlb, span(GIB + MIB2, MIB2)).unwrap();
+    assert_eq!(tlb.invalidated, [span(GIB + MIB2, MIB2)]);
+    assert_eq!(leaves(&table), [0, 0, 2 * 512]);
+    // Where nothing is, nothing is broken.
+    table.unmap(&mut tlb, span(GIB + MIB2, MIB2)).unwrap();
+    assert_eq!(tlb.invalidated.len(), 1);
+}
+
 #[test]
 fn blocks_grow_with_the_common_alignment() {
     let (mut table, mut tlb) = guest(8);

@@ -6,7 +6,7 @@ use hanok_paging::{Geometry, MapError, Stage2, Stage2Attributes, Table};
 use hanok_types::{Hpa, Ipa, Span};
 use proptest::prelude::*;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 const PAGE: u64 = 1 << 12;
@@ -102,6 +102,17 @@ fn flatten<M: TableMemory>(table: &Table<Stage2, M>) -> BTreeMap<u64, (Hpa, Stag
     pages
 }
 
+/// How many tables the leaves need: one for each GiB that has smaller leaves, and one for each
+/// 2 MiB that has pages.
+fn tables_below_root<M: TableMemory>(table: &Table<Stage2, M>) -> usize {
+    let regions = |above: u8, shift: u32| {
+        let small = table.iterate().filter(|leaf| leaf.level > above);
+        let all = small.map(|leaf| leaf.input.start().get() >> shift);
+        all.collect::<BTreeSet<_>>().len()
+    };
+    regions(1, 30) + regions(2, 21)
+}
+
 /// What is written, and what the TLB was told, in order.
 #[derive(Default)]
 struct Log {
@@ -169,6 +180,7 @@ proptest! {
         for operation in &operations {
             prop_assert_eq!(apply(&mut table, &mut tlb, operation), model.apply(operation));
             prop_assert_eq!(&flatten(&table), &model.0);
+            prop_assert_eq!(table.memory().in_use(), ROOT_FRAMES + tables_below_root(&table));
         }
         let everything = Span::new(Ipa::new(0), 1 << 40).unwrap();
         table.unmap(&mut tlb, everything).unwrap();

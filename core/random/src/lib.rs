@@ -114,6 +114,19 @@ mod tests {
         assert_eq!(chain.key[..], block[..32]);
         assert_eq!(given[..], block[32..]);
     }
+
+    /// The moment is gathered like any other bytes of jitter, and the key is of the VM's life.
+    #[test]
+    fn a_stream_gathers_the_moment_and_derives_its_key() {
+        let (vm, life, now, jitter) = (3, 7, 0x0123_4567_89ab_cdef, 0x1357_9bdf);
+        let (mut pool, mut twin) = (Pool::new(), Pool::new());
+        let stream = pool.stream(vm, life, now, jitter);
+        twin.gather(Source::Jitter, &moment(now, jitter));
+        let mut chain = Chain { key: twin.key() };
+        let given = chain.step(Purpose::Derive, vm.into(), &moment(life.into(), 0));
+        assert_eq!((stream.0.key, pool.key()), (given, chain.key));
+    }
+
     /// What is left after a draw, the key, was no part of what was given, nor is it the key that
     /// the draw began with; and that one would have given it again.
     #[test]

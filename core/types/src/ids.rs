@@ -181,7 +181,11 @@ impl fmt::Display for GicVersion {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
+    use std::format;
+    use std::string::ToString;
 
     #[test]
     fn a_set_counts_its_members() {
@@ -189,6 +193,13 @@ mod tests {
         set.remove(VcpuId::new(1));
         set.insert(VcpuId::new(7));
         assert!(set.iter().map(VcpuId::index).eq([0, 2, 7]));
+    }
+
+    #[test]
+    fn interrupts_and_controllers_are_shown_as_people_write_them() {
+        assert_eq!(format!("{:>4}", IntId::new(27)), "  27");
+        let versions = [GicVersion::V2, GicVersion::V3].map(|version| version.to_string());
+        assert_eq!(versions, ["GICv2", "GICv3"]);
     }
 
     #[test]

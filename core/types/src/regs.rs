@@ -188,10 +188,23 @@ mod tests {
         assert_eq!(regs.pstate, 0x3c5 | 1 << 25);
     }
 
+    /// DDI 0487, SPSR_EL2: M[4] is bit 4.
+    #[test]
+    fn bit_4_of_pstate_is_aarch32() {
+        for (pstate, expected) in [(0x3c5, false), (0x1d3, true), (0x10, true), (!0x10, false)] {
+            let regs = Regs {
+                pstate,
+                ..Regs::default()
+            };
+            assert_eq!(regs.is_aarch32(), expected, "{pstate:#x}");
+        }
+    }
+
     #[test]
     fn widths_mask_their_bits() {
         assert_eq!(Width::Byte.mask(), 0xff);
         assert_eq!(Width::Double.mask(), u64::MAX);
-        assert_eq!(Width::from_log2(2).bytes(), 4);
+        let widths = [0, 1, 2, 3, 4].map(|log2| Width::from_log2(log2).bytes());
+        assert_eq!(widths, [1, 2, 4, 8, 1]);
     }
 }

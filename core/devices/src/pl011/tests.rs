@@ -166,6 +166,24 @@ fn filling_the_transmit_fifo_takes_its_interrupt_back() {
     assert!(!bench.raw(Interrupts::TX));
 }
 
+/// DDI 0183G, 3.4: the interrupt is there while the FIFO holds the watermark or less.
+#[test]
+fn a_byte_beyond_the_watermark_takes_the_transmit_interrupt_back() {
+    for (select, watermark) in [(0, 2), (1, 4), (2, 8), (3, 12), (4, 14)] {
+        let mut bench = Bench::fifo(1);
+        bench.set(IFLS, select);
+        bench.set(DR, 0);
+        assert!(!bench.uart.transmit_pending());
+        for byte in 1..=watermark {
+            bench.set(DR, byte);
+            assert!(bench.raw(Interrupts::TX), "{byte} of {watermark}");
+        }
+        bench.set(DR, 99);
+        assert!(!bench.raw(Interrupts::TX), "beyond {watermark}");
+        assert!(bench.uart.transmit_pending());
+    }
+}
+
 #[test]
 fn a_received_byte_interrupts_until_it_is_read() {
     let mut bench = Bench::fifo(0);
@@ -280,6 +298,10 @@ fn unknown_registers_are_counted() {
     let mut bench = Bench::new();
     for offset in [0x08, 0x14, 0x1c, 0x4c, 0x80, 0xfdc] {
         assert_eq!(bench.get(offset), 0);
+        bench.set(offset, 1);
+    }
+    // These are there, and cannot be written.
+    for offset in [FR, RIS, MIS, 0xfe0, 0xff0, 0xffc] {
         bench.set(offset, 1);
     }
     let counted = Unknown {

@@ -1,20 +1,22 @@
-//! Mutation testing: faults that a tool plants in `core/`, one at a time, which its tests must catch.
+//! Mutation testing: faults that a tool plants in `core/`, which its tests must catch.
 //!
-//! There are some twelve thousand, and each is built and tested by itself, so a run takes one shard
-//! of them. Which one follows from the commit, so that another commit looks at others; the
-//! environment's `HANOK_MUTANTS` chooses another one, as `SHARD/SHARDS`. Mutants that change nothing
-//! that a test could see are listed with the reason in `.cargo/mutants.toml`.
+//! There are some twelve thousand, and `hanok-mutants` plants them at once, so that a run meets all
+//! of them in less than an hour; the environment's `HANOK_MUTANTS` chooses a part, as
+//! `SHARD/SHARDS`, or packages by their names without `hanok-`, such as `vm,vgic`. Mutants that
+//! change nothing that a test could see are listed with the reason in `.cargo/mutants.toml`.
 //!
 //! A mutant meets the tests of its own package, in a build that is optimized a little: properties
-//! that take half a minute else take a second, which is worth the longer build. What is tested by
-//! another package's tests meets these, too ([`TESTED_BY`]).
+//! that take half a minute else take a second. What is tested by another package's tests meets
+//! these, too ([`TESTED_BY`]).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
+use anyhow::{Result, bail, ensure};
+use hanok_mutants::build::{self, Built};
+use hanok_mutants::mutant::{self, Mutant};
+use hanok_mutants::run::{self, Test, Verdict};
 
 use super::{Tally, TestStep};
 use crate::cargo::cargo;
@@ -29,11 +31,9 @@ pub const SLOW_STEPS: &[TestStep] = &[TestStep {
     },
 }];
 
-/// The tool, from crates.io, and the version whose results are read here.
+/// The tool that knows the mutants, from crates.io, and the version whose list is read here.
 const TOOL: &str = "cargo-mutants";
 const VERSION: &str = "27.1.0";
-/// How many shards there are where nobody says otherwise: some sixty mutants each.
-const SHARDS: u32 = 200;
 /// Packages whose tests are not only their own, and where the others are: what the rewriting of
 /// instructions makes runs on a model of a CPU in the rewriter's tests, and the checker says what
 /// it thinks of certificates in those of the analysis, which makes them.
@@ -44,178 +44,162 @@ const TESTED_BY: &[(&str, &[&str])] = &[
 ];
 /// How many of a hundred mutants must be caught.
 const CAUGHT_PERCENT: usize = 95;
-/// Seconds after which a mutant that makes its tests run for ever counts as caught.
-const PATIENCE: &str = "300";
-/// Address space of each process, in KiB: enough for the compiler, and no PC is brought down.
-const MEMORY_KIB: u32 = 8 << 20;
 
-/// `outcomes.json` of the tool.
-#[derive(Default, Deserialize)]
-struct Outcomes {
-    outcomes: Vec<Outcome>,
-}
-
-/// What one mutant, or the tree as it is, came to.
-#[derive(Deserialize)]
-struct Outcome {
-    scenario: Scenario,
-    summary: String,
-}
-
-#[derive(Deserialize)]
-enum Scenario {
-    Baseline,
-    Mutant { name: String },
+/// What became of the mutants of a package.
+struct Judged<'a> {
+    caught: usize,
+    missed: Vec<&'a Mutant>,
 }
 
 fn run(root: &Path) -> Result<Tally> {
-    let shard = match env::var("HANOK_MUTANTS") {
-        Ok(text) => Shard::parse(&text)?,
-        Err(_) => Shard::of_commit(&commit(root)?),
+    let wanted = match env::var("HANOK_MUTANTS") {
+        Ok(text) => Wanted::parse(&text)?,
+        Err(_) => Wanted::All,
     };
-    ui::line(format_args!("     shard {}/{}", shard.index, shard.count));
-    let tool = tool(root)?;
     let packages = super::code::packages(root, &["core/"])?;
-    let mut found = Outcomes::default();
-    for group in groups(&packages) {
-        let outcomes = run_group(root, &tool, shard, &group)?.outcomes;
-        found.outcomes.extend(outcomes);
-    }
-    judged(&found)
-}
-
-/// Packages whose mutants meet the tests of the same packages.
-#[derive(Debug, PartialEq, Eq)]
-struct Group<'a> {
-    packages: Vec<&'a str>,
-    /// Beside their own; where there is one, `packages` has one alone.
-    tests: &'static [&'static str],
-}
-
-/// All `packages`, each in one group.
-fn groups(packages: &[String]) -> Vec<Group<'_>> {
-    let of = |name: &str| TESTED_BY.iter().find(|(package, _)| *package == name);
-    let names = packages.iter().map(String::as_str);
-    let (others, alone) = names.partition(|name| of(name).is_some());
-    let mut groups = vec![Group {
-        packages: alone,
-        tests: &[],
-    }];
-    groups.extend(others.into_iter().map(|name: &str| Group {
-        packages: vec![name],
-        tests: of(name).map_or(&[], |(_, tests)| tests),
-    }));
-    groups
-}
-
-/// Plants the mutants of a shard in the packages of a group.
-fn run_group(root: &Path, tool: &Path, shard: Shard, group: &Group) -> Result<Outcomes> {
+    let mut mutants = mutant::list(&tool(root)?, root, &packages)?;
+    mutants.retain(|one| wanted.has(one));
+    (1..).zip(&mut mutants).for_each(|(id, one)| one.id = id);
+    ensure!(!mutants.is_empty(), "HANOK_MUTANTS names no mutant");
     let folder = repo::target_dir(root).join("mutants");
-    let output = folder.join(group.tests.first().map_or("own", |_| group.packages[0]));
-    if output.exists() {
-        fs::remove_dir_all(&output)?;
-    }
-    fs::create_dir_all(&output)?;
-    // A mutant may also ask for memory for ever.
-    let limited = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" \"$@\"");
-    let mut command = Command::new("sh");
-    command
-        .current_dir(root)
-        .args(["-c", &limited])
-        .arg(tool)
-        .arg("mutants")
-        // What does not belong to the workspace is built once for all groups.
-        .env("CARGO_TARGET_DIR", folder.join("build"))
-        .envs([("CARGO_PROFILE_DEV_OPT_LEVEL", "1")])
-        .envs([
-            ("CARGO_PROFILE_DEV_DEBUG", "0"),
-            ("CARGO_PROFILE_TEST_DEBUG", "0"),
-        ]);
-    command.args(["--colors", "never", "--no-times", "--timeout", PATIENCE]);
-    command.args(["--sharding", "round-robin", "--shard"]);
-    command.arg(format!("{}/{}", shard.index, shard.count));
-    command.arg("--output").arg(&output);
-    for name in &group.packages {
-        command.args(["--package", name]);
-    }
-    if !group.tests.is_empty() {
-        for name in group.packages.iter().chain(group.tests) {
-            command.args(["--test-package", name]);
-        }
-    }
-    // Examples of documents are no tests of `core/`: it has none.
-    command.args(["--cargo-test-arg=--lib", "--cargo-test-arg=--tests"]);
-    // It ends with an error where a mutant was missed; its report says which.
-    let ended = command.output().context("cannot start cargo-mutants")?;
-    let report = output.join("mutants.out").join("outcomes.json");
-    // A small package has none in many a shard, and then there is no report.
-    if ended.status.success() && !report.exists() {
-        return Ok(Outcomes::default());
-    }
-    let text = fs::read_to_string(&report).with_context(|| {
-        let words = String::from_utf8_lossy(&ended.stderr).into_owned();
-        format!("cargo-mutants left no report: {}", super::tail(&words, 20))
-    })?;
-    serde_json::from_str(&text).context("its report is not understood")
+    let built = build(root, &folder, &mutants)?;
+    let step = ui::Step::new("Looking which tests reach which mutants");
+    let tests = run::tests(&built.programs, &folder.join("notes"))?;
+    step.done();
+    let of_package = packages.iter().filter_map(|package| {
+        let mine = mutants.iter().filter(|one| one.package == *package);
+        let viable =
+            |one: &&Mutant| !built.unviable.contains(&one.id) && !built.left_out.contains(&one.id);
+        let mine: Vec<_> = mine.filter(viable).collect();
+        (!mine.is_empty()).then(|| judge(package, &mine, &tests))
+    });
+    let judged = of_package.collect::<Result<Vec<_>>>()?;
+    let missed = folder.join("missed.txt");
+    fs::write(&missed, listed(&judged))?;
+    ui::line(format_args!("     what was missed: {}", missed.display()));
+    Ok(told(&judged, built.left_out.len()))
+}
+
+/// All packages in one build: their tests, and those of others that test them.
+fn build(root: &Path, folder: &Path, mutants: &[Mutant]) -> Result<Built> {
+    let own: BTreeSet<_> = mutants.iter().map(|one| one.package.as_str()).collect();
+    let others = own.iter().flat_map(|package| testers(package)).copied();
+    let packages: BTreeSet<_> = own.iter().copied().chain(others).collect();
+    let packages: Vec<_> = packages.into_iter().map(str::to_owned).collect();
+    let target = folder.join("build");
+    let step = ui::Step::new(format!("Planting {} mutants", mutants.len()));
+    let plan = build::Plan {
+        root,
+        copy: &folder.join("copy"),
+        packages: &packages,
+        cargo: &|folder| {
+            let mut command = cargo(folder);
+            command.env("CARGO_TARGET_DIR", &target).envs([
+                ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
+                ("CARGO_PROFILE_DEV_DEBUG", "0"),
+                ("CARGO_PROFILE_TEST_DEBUG", "0"),
+            ]);
+            command
+        },
+    };
+    let built = build::build(plan, mutants)?;
+    step.done();
+    Ok(built)
+}
+
+/// Packages whose tests meet a package's mutants, beside its own.
+fn testers(package: &str) -> &'static [&'static str] {
+    let found = TESTED_BY.iter().find(|(name, _)| *name == package);
+    found.map_or(&[], |(_, tests)| tests)
+}
+
+/// Runs the mutants of a package.
+fn judge<'a>(package: &'a str, mutants: &[&'a Mutant], tests: &[Test]) -> Result<Judged<'a>> {
+    let step = ui::Step::new(format!("{package}: {} mutants", mutants.len()));
+    let is_its =
+        |one: &&Test| one.package() == package || testers(package).contains(&one.package());
+    let tests: Vec<_> = tests.iter().filter(is_its).collect();
+    let ids: Vec<_> = mutants.iter().map(|one| one.id).collect();
+    let verdicts = run::verdicts(&ids, &tests, |_| ())?;
+    step.done();
+    let is_caught = |id| verdicts.contains(&(id, Verdict::Caught));
+    let (caught, missed) = mutants
+        .iter()
+        .partition::<Vec<&'a Mutant>, _>(|one| is_caught(one.id));
+    let (caught, all) = (caught.len(), mutants.len());
+    ui::line(format_args!("     {package}: caught {caught} of {all}"));
+    Ok(Judged { caught, missed })
+}
+
+/// What was missed, a line each.
+fn listed(judged: &[Judged<'_>]) -> String {
+    let missed = judged.iter().flat_map(|one| &one.missed);
+    missed.map(|mutant| mutant.words() + "\n").collect()
 }
 
 /// Each mutant that was caught counts as passed; those that were missed are shown, and count as
-/// failed where they are too many.
-fn judged(found: &Outcomes) -> Result<Tally> {
-    let (mut caught, mut missed) = (0, Vec::new());
-    for outcome in &found.outcomes {
-        match (&outcome.scenario, outcome.summary.as_str()) {
-            (Scenario::Baseline, "Success") | (Scenario::Mutant { .. }, "Unviable") => {}
-            (Scenario::Baseline, other) => bail!("the tests fail without a mutant: {other}"),
-            (Scenario::Mutant { .. }, "CaughtMutant" | "Timeout") => caught += 1,
-            (Scenario::Mutant { name }, "MissedMutant") => missed.push(name.as_str()),
-            (Scenario::Mutant { name }, other) => bail!("{name}: {other}"),
-        }
-    }
-    let all = caught + missed.len();
-    ensure!(all > 0, "no mutant was tested");
-    let enough = caught * 100 >= all * CAUGHT_PERCENT;
-    let list = missed.iter().map(|name| format!("missed: {name}\n"));
-    let words = format!("caught {caught} of {all} mutants, and {CAUGHT_PERCENT} % are wanted");
-    Ok(Tally {
+/// failed where they are too many of all.
+fn told(judged: &[Judged<'_>], left_out: usize) -> Tally {
+    let caught: usize = judged.iter().map(|one| one.caught).sum();
+    let missed: usize = judged.iter().map(|one| one.missed.len()).sum();
+    let all = caught + missed;
+    let enough = caught * 100 >= all * CAUGHT_PERCENT && all > 0;
+    let words = format!(
+        "caught {caught} of {all} mutants, and {CAUGHT_PERCENT} % are wanted; {left_out} in \
+         constants and the like were not tried"
+    );
+    ui::line(format_args!("     {words}"));
+    Tally {
         passed: caught,
-        failed: if enough { 0 } else { missed.len() },
-        details: list.chain([words]).collect(),
+        failed: if enough { 0 } else { missed.max(1) },
+        details: listed(judged) + &words,
         ..Tally::default()
-    })
+    }
 }
 
-/// One of `count` parts of all mutants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shard {
-    index: u32,
-    count: u32,
+/// Which mutants are tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    /// Each `count`-th, from the `index`-th on.
+    Shard {
+        index: u32,
+        count: u32,
+    },
+    /// Those of packages, by their names.
+    Packages(Vec<String>),
 }
 
-impl Shard {
+impl Wanted {
     fn parse(text: &str) -> Result<Self> {
-        let numbers = text.split_once('/').map(|(a, b)| (a.parse(), b.parse()));
-        match numbers {
-            Some((Ok(index), Ok(count))) if index < count => Ok(Self { index, count }),
-            _ => bail!("HANOK_MUTANTS is SHARD/SHARDS, such as 3/200, and not {text:?}"),
+        let is_name = |name: &str| !name.is_empty() && !name.contains(|c: char| c.is_ascii_digit());
+        let Some((index, count)) = text.split_once('/') else {
+            let names: Vec<_> = text
+                .split(',')
+                .map(|name| format!("hanok-{name}"))
+                .collect();
+            ensure!(text.split(',').all(is_name), Self::words(text));
+            return Ok(Self::Packages(names));
+        };
+        match (index.parse(), count.parse()) {
+            (Ok(index), Ok(count)) if index < count => Ok(Self::Shard { index, count }),
+            _ => bail!(Self::words(text)),
         }
     }
 
-    /// The one that a commit's hash, in hexadecimal digits, falls to.
-    fn of_commit(hash: &str) -> Self {
-        let digits = hash.chars().take(7).filter_map(|digit| digit.to_digit(16));
-        let number = digits.fold(0, |number, digit| number << 4 | digit);
-        Self {
-            index: number % SHARDS,
-            count: SHARDS,
+    fn words(text: &str) -> String {
+        format!(
+            "HANOK_MUTANTS is SHARD/SHARDS, such as 3/200, or packages, such as vm,vgic, and not {text:?}"
+        )
+    }
+
+    fn has(&self, mutant: &Mutant) -> bool {
+        match self {
+            Self::All => true,
+            Self::Shard { index, count } => mutant.id % count == *index,
+            Self::Packages(names) => names.contains(&mutant.package),
         }
     }
-}
-
-fn commit(root: &Path) -> Result<String> {
-    let mut git = Command::new("git");
-    let output = process::run(git.current_dir(root).args(["rev-parse", "HEAD"]))?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The tool, built into the build folder where it is not there yet.
@@ -236,61 +220,53 @@ fn tool(root: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn report(mutants: &[&str]) -> Result<Tally> {
-        let one = |summary: &&str| {
-            format!(r#"{{"scenario": {{"Mutant": {{"name": "m"}}}}, "summary": "{summary}"}}"#)
-        };
-        let all: Vec<_> = mutants.iter().map(one).collect();
-        let base = r#"{"scenario": "Baseline", "summary": "Success"}"#;
-        let text = format!(
-            r#"{{"outcomes": [{base}{}]}}"#,
-            all.iter().map(|one| format!(", {one}")).collect::<String>()
-        );
-        judged(&serde_json::from_str(&text)?)
+    fn judged(caught: usize, missed: &[Mutant]) -> Tally {
+        let missed = missed.iter().collect();
+        let one = Judged { caught, missed };
+        told(&[one], 7)
     }
 
-    #[test]
-    fn each_package_is_in_one_group() {
-        let names = ["hanok-abi", "hanok-vm", "hanok-decode"].map(str::to_owned);
-        let found = groups(&names);
-        let of = |at: usize| (found[at].packages.as_slice(), found[at].tests);
-        assert_eq!(found.len(), 2);
-        assert_eq!(of(0), (&["hanok-vm", "hanok-decode"][..], &[][..]));
-        assert_eq!(of(1), (&["hanok-abi"][..], TESTED_BY[0].1));
+    fn mutants(number: u32) -> Vec<Mutant> {
+        let one = r#"{"package": "hanok-vm", "file": "core/vm/src/a.rs", "genre": "FnValue",
+            "function": null, "replacement": "0", "diff": "--- a\n+++ replace f with 0\n",
+            "span": {"start": {"line": 3, "column": 5}, "end": {"line": 3, "column": 6}}}"#;
+        let of = |id| -> Mutant {
+            let mut mutant: Mutant = serde_json::from_str(one).unwrap();
+            mutant.id = id;
+            mutant
+        };
+        (1..=number).map(of).collect()
     }
 
     #[test]
     fn too_many_missed_ones_fail() {
-        let mut mutants = vec!["CaughtMutant"; 18];
-        mutants.extend(["Timeout", "MissedMutant", "Unviable"]);
-        let tally = report(&mutants).unwrap();
+        let tally = judged(19, &mutants(1));
         assert_eq!((tally.passed, tally.failed), (19, 0));
-        assert!(tally.details.contains("missed: m"));
-        mutants.push("MissedMutant");
-        let tally = report(&mutants).unwrap();
-        assert_eq!((tally.passed, tally.failed), (19, 2));
+        let words = "core/vm/src/a.rs:3:5: replace f with 0\n";
+        assert!(tally.details.contains(words), "{}", tally.details);
+        assert!(
+            tally.details.contains("caught 19 of 20 mutants") && tally.details.contains("7 in")
+        );
+        let tally = judged(18, &mutants(2));
+        assert_eq!((tally.passed, tally.failed), (18, 2));
+        assert_eq!(judged(0, &[]).failed, 1, "nothing tried is nothing shown");
     }
 
     #[test]
-    fn a_run_that_says_nothing_is_an_error() {
-        assert!(report(&[]).is_err());
-        assert!(report(&["Unviable"]).is_err());
-        assert!(report(&["Exploded"]).is_err());
-        let broken = r#"{"outcomes": [{"scenario": "Baseline", "summary": "Failure"}]}"#;
-        assert!(judged(&serde_json::from_str(broken).unwrap()).is_err());
-    }
-
-    #[test]
-    fn shards_are_read_and_follow_from_the_commit() {
-        let shard = Shard {
-            index: 3,
-            count: 200,
-        };
-        assert_eq!(Shard::parse("3/200").unwrap(), shard);
-        for text in ["", "3", "3/3", "-1/3", "a/b"] {
-            assert!(Shard::parse(text).is_err(), "{text}");
+    fn a_part_is_a_shard_or_packages() {
+        let shard = Wanted::parse("3/200").unwrap();
+        let chosen = mutants(600).iter().filter(|one| shard.has(one)).count();
+        assert_eq!(chosen, 3);
+        let named = Wanted::parse("vm,vgic").unwrap();
+        assert!(named.has(&mutants(1)[0]) && !Wanted::parse("vgic").unwrap().has(&mutants(1)[0]));
+        for text in ["", "3", "3/3", "-1/3", "a/b", "vm,"] {
+            assert!(Wanted::parse(text).is_err(), "{text}");
         }
-        assert_eq!(Shard::of_commit("00000cb0"), shard);
-        assert_ne!(Shard::of_commit("0000000a"), Shard::of_commit("000000a0"));
+    }
+
+    #[test]
+    fn other_packages_test_some() {
+        assert_eq!(testers("hanok-vm"), &[] as &[&str]);
+        assert_eq!(testers("hanok-abi"), TESTED_BY[0].1);
     }
 }

@@ -29,6 +29,7 @@ mod signals;
 mod system;
 mod test;
 mod ui;
+mod values;
 
 /// What reads text or bytes that come from elsewhere; public for the fuzz targets.
 pub mod parsers {

@@ -40,4 +40,5 @@ pub use hanok_types::GicVersion;
 pub use image::BuildKey;
 pub use schedule::{Schedule, load_schedule, parse_schedule};
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
+pub use time::parse_nanos as nanos;
 pub use tree_cores::with_cores;

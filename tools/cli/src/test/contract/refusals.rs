@@ -359,8 +359,23 @@ pub(super) const OPTIONS: &[(&[&str], &str)] = &[
         "--cpu: board qemu-virt has no CPU",
     ),
     (&["--boot", "u-boot", "--native"], "cannot be used with"),
-    (&["--cores", "0"], "a board has at least one core"),
-    (&["--cores", "-3"], "a board has at least one core"),
+    (
+        &["--cores", "0"],
+        "a whole number of cores, at least one, such as",
+    ),
+    (
+        &["--cores", "-3"],
+        "a whole number of cores, at least one, such as",
+    ),
+    (
+        &["--cores", "x"],
+        "a whole number of cores, at least one, such as",
+    ),
+    (&["--timeout", "abc"], "a number of seconds from 0"),
+    (
+        &["--memory", "1T"],
+        "a whole number with K, M or G behind it",
+    ),
     (
         &["--append", "hanok.bogus=1"],
         "the hypervisor has no word hanok.bogus",

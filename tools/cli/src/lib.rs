@@ -43,6 +43,7 @@ pub mod parsers {
     pub use crate::test::scenario::Scenario;
 }
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -52,7 +53,11 @@ use exit::{Blame, Code, Outcome};
 
 /// The command: its arguments to its exit code.
 pub fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
+    let ended = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli),
+        Err(words) => Ok(told(&words)),
+    };
+    match ended {
         Ok(code) => match (code, ui::lost()) {
             (Code::Success, Some(error)) => {
                 eprintln!("{} cannot write the output: {error}", ui::red("error:"));
@@ -63,6 +68,19 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             eprintln!("{} {:#}", ui::red("error:"), failure.error);
             failure.code.into()
+        }
+    }
+}
+
+/// Says what there is to say instead of a command: help or the version, which are output as any
+/// other is, or what is wrong with the command line.
+fn told(words: &clap::Error) -> Code {
+    let written = words.print().and_then(|()| std::io::stdout().flush());
+    match words.use_stderr() {
+        true => Code::Usage,
+        false => {
+            ui::written(written);
+            Code::Success
         }
     }
 }

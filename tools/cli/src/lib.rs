@@ -66,8 +66,12 @@ pub fn main() -> ExitCode {
             _ => code.into(),
         },
         Err(failure) => {
+            let interrupted = signals::settled();
             eprintln!("{} {:#}", ui::red("error:"), failure.error);
-            failure.code.into()
+            match interrupted {
+                true => Code::Interrupted.into(),
+                false => failure.code.into(),
+            }
         }
     }
 }
@@ -86,6 +90,7 @@ fn told(words: &clap::Error) -> Code {
 }
 
 fn dispatch(cli: Cli) -> Outcome {
+    signals::listen();
     if let Command::Completions { shell } = cli.command {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "hanok", &mut script);

@@ -17,6 +17,7 @@ mod devices;
 mod diagnostic;
 mod draft;
 mod elf;
+mod files;
 mod image;
 mod kernel;
 mod layout;

@@ -75,7 +75,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
         [
             "5 vCPUs, but 4 of 4 cores free",
             "a core that nobody else has",
-            "write cpus = [0, 0, 0, 0, 0] to share cores, lower `vcpus`",
+            "write cpus = [0, 0, 0, 0, 0] to share cores, or lower `vcpus`; the board has no more",
         ],
     ),
     refusal(
@@ -102,7 +102,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
         [
             "there is no core 4",
             "the board has cores 0 to 3",
-            "name another core",
+            "name one of these; the board has no more cores",
         ],
     ),
     refusal(

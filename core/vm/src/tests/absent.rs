@@ -107,7 +107,8 @@ fn an_spi_that_went_elsewhere_is_told_at_a_timer_s_interrupt() {
 /// where it is not, nothing is changed.
 #[test]
 fn a_timer_that_fires_again_is_shown_again() {
-    let before: [(&str, fn(&mut Fixture)); 6] = [
+    type Prepare = fn(&mut Fixture);
+    let before: [(&str, Prepare); 6] = [
         ("never yet", |_| {}),
         ("ended", |vm| {
             vm.guest(0).virtual_timer(TIMER_PHYSICAL);

@@ -311,6 +311,7 @@ fn input_goes_to_whom_it_is_for() {
             "k\x10\x42b\x10\x10\x1d\x10\x49nobody\x10\x7f\x10\x40\x1d\x10\x42c\x10\x41a",
         );
         assert!(mux.prompt_is_open());
+        assert!(mux.has_input(A) && mux.has_input(B));
         assert_eq!(input(mux, A), b"ka");
         assert_eq!(input(mux, B), b"b\x10\x1dc");
         assert!(!mux.has_input(B));

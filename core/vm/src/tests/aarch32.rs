@@ -72,7 +72,7 @@ fn what_is_read_only_or_write_only_changes_nothing() {
     let ids = ids.map(|(crm, opc2)| CoprocessorAccess::Cp15(register(0, 0, crm, opc2, false)));
     let sgis = (0..3).map(|opc1| CoprocessorAccess::Cp15Pair(pair(opc1, 12, true)));
     for access in ids.chain(sgis) {
-        vm.regs[0].x[..8].copy_from_slice(&[0x10, 0x11, 0x12, 0x13, 0x14, 2, 0, 0x17]);
+        vm.regs[0].x[..8].copy_from_slice(&[0x10, 0x11, 0x12, 0x13, 0x14, 0x5555_0f02, 0, 0x17]);
         let before = vm.regs[0];
         assert_eq!(vm.handle(0, Exit::Coprocessor(access)), UNDEFINED);
         assert_eq!(vm.regs[0], before, "{access:?}");

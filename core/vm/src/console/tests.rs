@@ -275,6 +275,26 @@ fn words_are_completed() {
         keys(mux, "\x15st\t");
         let choice = "st\r\x1b[Khanok: stop, stats\r\nhanok> st";
         assert!(shown(mux).ends_with(choice));
+        // What can be put to the end comes first; the choice is shown where there is no more of it.
+        keys(mux, "\x15re\t");
+        let text = shown(mux);
+        assert!(text.ends_with("hanok> res") && !text.contains("restart"));
+        keys(mux, "\t");
+        assert!(shown(mux).contains("restart"));
+    });
+}
+
+/// A VM's code is that of the first one and its number.
+#[test]
+fn the_other_end_is_told_which_vm_has_the_keys() {
+    with(true, |mux| {
+        sent(mux);
+        keys(mux, "\x1dattach rtos\r");
+        let line = sent(mux);
+        let told = line
+            .windows(2)
+            .filter(|pair| pair[0] == 0x10 && pair[1] >= 0x50);
+        assert_eq!(told.last(), Some(&b"\x10\x52"[..]));
     });
 }
 

@@ -291,10 +291,9 @@ fn the_other_end_is_told_which_vm_has_the_keys() {
         sent(mux);
         keys(mux, "\x1dattach rtos\r");
         let line = sent(mux);
-        let told = line
-            .windows(2)
-            .filter(|pair| pair[0] == 0x10 && pair[1] >= 0x50);
-        assert_eq!(told.last(), Some(&b"\x10\x52"[..]));
+        let code = |pair: &&[u8]| pair[0] == 0x10 && pair[1] >= 0x50;
+        let told = line.windows(2).rfind(code);
+        assert_eq!(told, Some(&b"\x10\x52"[..]));
     });
 }
 

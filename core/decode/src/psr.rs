@@ -157,7 +157,8 @@ impl Coprocessor {
         Some(match (self.crn, self.opc1, self.crm, self.opc2) {
             (0, 0, 1..=2, _) => SysReg::from_fields(3, 0, 0, self.crm, self.opc2),
             (0, 0, 3, 4..=6) => SysReg::from_fields(3, 0, 0, 3, self.opc2),
-            (1, 0, 0, 1) => SysReg::ACTLR_EL1,
+            // ACTLR, and ACTLR2, which is its upper half.
+            (1, 0, 0, 1 | 3) => SysReg::ACTLR_EL1,
             (14, 0, 2, 0) => SysReg::CNTP_TVAL_EL0,
             (14, 0, 2, 1) => SysReg::CNTP_CTL_EL0,
             _ => return None,

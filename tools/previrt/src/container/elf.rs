@@ -98,10 +98,13 @@ pub struct ElfImage {
     pub places: Vec<Label>,
 }
 
+/// What every Linux has.
+pub const LINUX: &str = "linux_banner";
+
 /// Names by which Linux's linker script tells where parts of a kernel are
 /// (arch/arm/kernel/vmlinux.lds.S), and one that every Linux has.
 pub const PLACES: [&str; 6] = [
-    "linux_banner",
+    LINUX,
     "_end",
     "__entry_text_start",
     "__entry_text_end",
@@ -139,13 +142,17 @@ pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
         let mut types = programs.iter().map(|header| header.p_type(endian));
         types.any(|found| kinds.contains(&found))
     };
+    let places = places(&file)?;
+    // LLD lists the program headers among a kernel's segments, too, where nobody looks for them.
+    let linux = places.iter().any(|place| place.name == LINUX);
+    let listed = kind(&[elf::PT_PHDR]) && !linux;
     Ok(ElfImage {
         sort,
         entry: header.e_entry(endian),
         sections,
         segments: segments(&file),
-        movable: kind(&[elf::PT_DYNAMIC, elf::PT_INTERP, elf::PT_PHDR]),
-        places: places(&file)?,
+        movable: kind(&[elf::PT_DYNAMIC, elf::PT_INTERP]) || listed,
+        places,
     })
 }
 

@@ -208,6 +208,22 @@ fn what_another_list_register_shows_is_not_pending_here() {
     );
 }
 
+/// What the guest clears is not pending, though its list register shows it until the next entry.
+#[test]
+fn what_is_cleared_is_not_pending_any_more() {
+    let mut vgic = vgic();
+    let mut lrs = FakeListRegisters::new(4);
+    vgic.pulse(None, IntId::new(64));
+    vgic.pulse(None, IntId::new(65));
+    vgic.enter(V0, &mut lrs);
+    for (cleared, pending) in [(0b01, true), (0b10, false)] {
+        assert!(vgic.has_pending(V0) && vgic.most_urgent(V0).is_some());
+        set(&mut vgic, 0x288, cleared);
+        assert_eq!(vgic.has_pending(V0), pending);
+        assert_eq!(vgic.most_urgent(V0).is_some(), pending);
+    }
+}
+
 /// Acknowledged here, sent elsewhere, and due again: it comes there, and not here.
 #[test]
 fn what_is_due_again_after_it_was_sent_elsewhere_comes_there() {

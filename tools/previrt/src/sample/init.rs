@@ -92,14 +92,15 @@ fn init_function(at: u32, to: u32) -> Vec<u8> {
     ])
 }
 
-/// The index at `at` of these functions, of which `none` are none, and its tables. The first one has a table.
+/// The index at `at` of these functions, of which `none` are none, and its tables. Two have
+/// a table.
 fn index(at: u32, functions: &[u32], none: &[u32]) -> Vec<u8> {
     let len = 8 * functions.len() as u32;
     let mut entries = Vec::new();
     for function in functions {
         let at = at + 4 * entries.len() as u32;
-        let how = match entries.is_empty() {
-            true => len - 4,
+        let how = match matches!(entries.len(), 0 | 200) {
+            true => len - 4 - 4 * entries.len() as u32,
             false if none.contains(function) => CANNOT_UNWIND,
             false => INLINE,
         };

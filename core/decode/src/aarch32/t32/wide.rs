@@ -27,7 +27,7 @@ fn coprocessor(both: u32) -> Parts {
     match both & 1 << 28 != 0 {
         // Advanced SIMD data processing, in both halves of the space.
         _ if data => Parts::of(Effects::NONE),
-        false if simd::is_floating_point(both) => simd::extension(both, PIPELINE),
-        _ => Parts::UNDEFINED,
+        false => simd::extension(both, PIPELINE),
+        true => Parts::UNDEFINED,
     }
 }

@@ -113,6 +113,11 @@ mod tests {
             SysReg::from_fields(3, 3, 14, 11, 6).to_string(),
             "PMEVCNTR30_EL0"
         );
+        // There are 31 of them.
+        assert_eq!(
+            SysReg::from_fields(3, 3, 14, 11, 7).to_string(),
+            "S3_3_C14_C11_7"
+        );
         assert_eq!(
             SysReg::from_fields(3, 3, 14, 15, 7).to_string(),
             "PMCCFILTR_EL0"

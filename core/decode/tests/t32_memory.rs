@@ -333,6 +333,12 @@ fn beside_the_coprocessors_instructions_nothing_is() {
             assert_eq!(definition(word), Definition::Undefined, "{word:x}");
         }
     }
+    // vadd.i8 and vsub.i8 d0, d0, d0; the latter's half is that of the second kind.
+    for word in [0xef00_0800, 0xff00_0800] {
+        let found = wide(word);
+        assert_eq!(found.definition, Definition::Defined, "{word:x}");
+        assert!(found.effects.reads.is_empty() && found.effects.writes.is_empty());
+    }
     for number in 0..16u32 {
         for word in [0xec01_0000u32, 0xec11_0000] {
             let word = word | number << 8;

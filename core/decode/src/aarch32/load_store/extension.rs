@@ -206,7 +206,8 @@ fn lane(word: StructureWord) -> Option<Structures> {
         (4, 2) => below & 0b11 != 0b11,
         _ => true,
     };
-    let spaced = elements > 1 && size > 0 && below >> size & 1 != 0;
+    // Of one element alone the bit is zero, as was just seen to.
+    let spaced = size > 0 && below >> size & 1 != 0;
     defined.then(|| Structures {
         elements,
         width: Width::from_log2(size),

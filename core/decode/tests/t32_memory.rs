@@ -155,7 +155,7 @@ fn special_data_processing_is_held_to_its_rules() {
                 let found = narrow(half, it).definition == Definition::Defined;
                 assert_eq!(found, wanted, "{half:x} {it:x}");
             };
-            check(half, (n != 15 || anywhere) && !(n == 15 && m == 15));
+            check(half, if n == 15 { anywhere && m != 15 } else { true });
             check(half | 0x100, !(n < 8 && m < 8) && n != 15 && m != 15);
             check(half | 0x200, n != 15 || anywhere);
             check(half | 0x300, anywhere && n & 7 == 0 && !(n == 8 && m == 15));

@@ -5,6 +5,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 pub mod trampoline;
 pub mod trap;
 

@@ -91,6 +91,7 @@ pub fn of_task(member: Member, task: &Task) -> Load {
         priority: task.priority,
         arrival: Arrival::Sporadic,
         begins_with_period: false,
+        place: 0,
     }
 }
 
@@ -115,6 +116,7 @@ pub fn of_interface(
             (_, false) => Arrival::Bandwidth,
         },
         begins_with_period: component.server == Server::Periodic,
+        place: 0,
     }
 }
 
@@ -162,6 +164,7 @@ pub(crate) fn workload(
         let tasks = loads.iter_mut().filter(|load| !load.is_component());
         tasks.for_each(|load| load.execution += cost);
     }
+    load::number(&mut loads);
     load::rank(&mut loads, component.policy);
     Ok(Workload {
         loads,

@@ -34,6 +34,8 @@ pub struct Load {
     pub arrival: Arrival,
     /// Whether they come with the starts of periods that all such members share: periodic servers.
     pub begins_with_period: bool,
+    /// Its place among the members as the model has them: among equals the earlier one goes first.
+    pub place: usize,
 }
 
 /// How the jobs of a [`Load`] come.
@@ -151,13 +153,20 @@ pub fn requested(loads: &[Load], t: i128) -> i128 {
     each.fold(own.execution, i128::saturating_add)
 }
 
-/// Puts `loads` in the order of their priorities, the highest first. Equals keep their order.
+/// Numbers `loads`, which are in the model's order.
+pub fn number(loads: &mut [Load]) {
+    (0..)
+        .zip(loads)
+        .for_each(|(place, load)| load.place = place);
+}
+
+/// Puts `loads` in the order of their priorities, the highest first, and equals in the model's.
 pub fn rank(loads: &mut [Load], policy: Policy) {
     match policy {
         Policy::Edf => {}
-        Policy::RateMonotonic => loads.sort_by_key(|load| load.period),
-        Policy::DeadlineMonotonic => loads.sort_by_key(|load| load.deadline),
-        Policy::FixedPriority => loads.sort_by_key(|load| load.priority),
+        Policy::RateMonotonic => loads.sort_by_key(|load| (load.period, load.place)),
+        Policy::DeadlineMonotonic => loads.sort_by_key(|load| (load.deadline, load.place)),
+        Policy::FixedPriority => loads.sort_by_key(|load| (load.priority, load.place)),
     }
 }
 

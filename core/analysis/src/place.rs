@@ -361,6 +361,7 @@ fn workload(pool: &Pool, items: &[Item], indices: &[usize]) -> Workload {
     let mut chosen: Vec<&Item> = indices.iter().filter_map(|i| items.get(*i)).collect();
     chosen.sort_by_key(|item| item.vcpu);
     let mut loads: Vec<Load> = chosen.iter().map(|item| item.load).collect();
+    load::number(&mut loads);
     load::rank(&mut loads, pool.policy);
     Workload {
         loads,

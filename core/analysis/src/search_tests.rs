@@ -26,6 +26,7 @@ fn load(id: u32, (period, execution, deadline): (i128, i128, i128)) -> Load {
         priority: None,
         arrival: Arrival::Sporadic,
         begins_with_period: false,
+        place: 0,
     }
 }
 

@@ -81,7 +81,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// From the root's beginning to its end. A node's properties come before its children.
+    /// From the root's beginning to its end. A node's properties come before its children. A NOP
+    /// before the root, which the format allows, is refused: the library takes the block's first
+    /// word for the root.
     fn whole(mut self) -> Checked<()> {
         let mut depth = 0;
         let mut properties = false;
@@ -129,5 +131,118 @@ impl Walk<'_> {
         text(self.strings.get(name..).ok_or(Structure::Damaged)?)?;
         part(self.nodes, self.at, len)?;
         self.skip(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtoolkit::Node;
+    use dtoolkit::fdt::{Fdt, FdtNode};
+    use std::vec::Vec;
+
+    const BEGIN: u32 = 1;
+    const END: u32 = 2;
+    const PROP: u32 = 3;
+    const NOP: u32 = 4;
+    const LAST: u32 = 9;
+
+    /// A tree with these tokens, the reservations and the structure block at these offsets: nodes
+    /// without a name, properties that are called "a" and have six bytes.
+    fn tree(reserved: usize, nodes: usize, tokens: &[u32]) -> Vec<u8> {
+        let mut block = Vec::new();
+        for token in tokens {
+            block.extend(token.to_be_bytes());
+            match *token {
+                BEGIN => block.extend([0; 4]),
+                PROP => block.extend([0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 2, 0, 2, 0, 0]),
+                _ => {}
+            }
+        }
+        let strings = nodes + block.len();
+        let len = strings + 2;
+        let fields = [0xd00d_feed, len, nodes, strings, reserved, 17, 16, 0, 2];
+        let fields = fields.into_iter().chain([block.len()]);
+        let mut tree: Vec<u8> = fields
+            .flat_map(|field| (field as u32).to_be_bytes())
+            .collect();
+        tree.resize(nodes, 0);
+        tree.extend(block);
+        tree.extend(*b"a\0");
+        tree
+    }
+
+    fn is_sound(reserved: usize, nodes: usize, tokens: &[u32]) -> bool {
+        let tree = tree(reserved, nodes, tokens);
+        check(flattened(&tree).unwrap()).is_ok()
+    }
+
+    /// What is behind the node with which `tokens` begin, as the specification's grammar has it
+    /// (5.4.2), without NOPs before the root; how many nodes and properties it has is added.
+    fn node<'a>(tokens: &'a [u32], count: &mut (usize, usize)) -> Option<&'a [u32]> {
+        let mut rest = tokens.strip_prefix(&[BEGIN])?;
+        count.0 += 1;
+        while let [token @ (PROP | NOP), after @ ..] = rest {
+            count.1 += usize::from(*token == PROP);
+            rest = after;
+        }
+        loop {
+            rest = match rest {
+                [END, after @ ..] => return Some(after),
+                [NOP, after @ ..] => after,
+                _ => node(rest, count)?,
+            };
+        }
+    }
+
+    /// What the library finds.
+    fn found(node: FdtNode<'_>) -> (usize, usize) {
+        let own = (1, node.properties().count());
+        let children = node.children().map(found);
+        children.fold(own, |sum, child| (sum.0 + child.0, sum.1 + child.1))
+    }
+
+    #[test]
+    fn tokens_are_sound_by_the_grammar_alone() {
+        const TOKENS: [u32; 5] = [BEGIN, END, PROP, NOP, LAST];
+        let mut sound = 0;
+        for len in 0..=6u32 {
+            for number in 0..5usize.pow(len) {
+                let token = |place| TOKENS[number / 5usize.pow(place) % 5];
+                let tokens: Vec<u32> = (0..len).map(token).collect();
+                let mut count = (0, 0);
+                let expected = node(&tokens, &mut count).is_some();
+                let tree = tree(40, 56, &tokens);
+                assert_eq!(check(&tree).is_ok(), expected, "{tokens:?}");
+                if expected {
+                    let root = Fdt::new_unchecked(&tree).root();
+                    assert_eq!(found(root), count, "{tokens:?}");
+                    sound += 1;
+                }
+            }
+        }
+        assert!(sound > 1000, "{sound}");
+    }
+
+    #[test]
+    fn nodes_are_as_deep_as_is_allowed() {
+        let nested = |depth: usize| [[BEGIN].repeat(depth), [END].repeat(depth)].concat();
+        let most = MAX_DEPTH as usize;
+        assert!(is_sound(40, 56, &nested(most)));
+        assert!(!is_sound(40, 56, &nested(most + 1)));
+    }
+
+    /// Where the reservations and the nodes may begin: at their alignments (5.6), behind the header,
+    /// and with the reservations' end mark between them.
+    #[test]
+    fn blocks_are_aligned_and_behind_the_header() {
+        let is_sound = |reserved, nodes| is_sound(reserved, nodes, &[BEGIN, PROP, END, LAST]);
+        for reserved in 0..=112 {
+            for nodes in 96..=108 {
+                let aligned = reserved % 8 == 0 && nodes % 4 == 0;
+                let expected = aligned && reserved >= 40 && reserved + 16 <= nodes;
+                assert_eq!(is_sound(reserved, nodes), expected, "{reserved} {nodes}");
+            }
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Sum {
     /// every earlier piece was a multiple of 8 bytes long.
     pub fn update(&mut self, data: &[u8]) {
         let data = self.fill_rest(data);
-        let (whole, tail) = data.split_at(data.len() & !7);
+        let (whole, tail) = data.split_at(whole_words(data.len()));
         self.state = match <[u64]>::ref_from_bytes(whole) {
             Ok(words) => aligned(self.state, words),
             Err(_) => unaligned(self.state, whole),
@@ -65,7 +65,7 @@ impl Sum {
     // its caller is. By itself the loop would be taken apart to share what repeats in it.
     #[inline(always)]
     pub fn update_copying(&mut self, data: &[u8], to: &mut [u8]) {
-        let whole = data.len() & !7;
+        let whole = whole_words(data.len());
         if self.len.is_multiple_of(8)
             && let Some((from, tail)) = data.split_at_checked(whole)
             && let Some((to, to_tail)) = to.split_at_mut_checked(whole)
@@ -110,6 +110,12 @@ impl Sum {
         }
         later
     }
+}
+
+/// As many of `len` bytes as make whole words.
+#[inline(always)]
+fn whole_words(len: usize) -> usize {
+    len & !7
 }
 
 /// In blocks, so that the loop itself costs little.

@@ -3,7 +3,7 @@
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use hanok_config::guest::{GuestDevice, GuestTree, Written};
-use hanok_config::{BoardTree, Enable, Gic, HostTree, PsciMethod, assign};
+use hanok_config::{BoardTree, Enable, FixedClock, Gic, HostDevice, HostTree, PsciMethod, assign};
 use hanok_types::{GicVersion, Hpa, Ipa, Span, platform};
 
 const QEMU: &[u8] = include_bytes!("data/virt-guest.dtb");
@@ -251,6 +251,86 @@ fn a_bus_master_is_told_where_ram_is_for_it() {
     let child = bus.children().next().unwrap();
     assert!(value(&child, "dma-coherent").is_some() && value(&child, "dma-noncoherent").is_none());
     assert_eq!(written(None).host_address, None);
+}
+
+/// What the hypervisor's own reader finds in the tree of a guest that has `host`.
+fn seen_by_the_guest(host: &[HostDevice], names: &[&str]) -> Vec<HostDevice> {
+    let given = assign(host).unwrap();
+    let devices: Vec<GuestDevice<'_>> = (host.iter().zip(&given))
+        .map(|(host, given)| GuestDevice { host, given })
+        .collect();
+    let ours = written_with(GicVersion::V3, None, &devices);
+    let guest = HostTree::parse(&ours.bytes).unwrap();
+    let seen = names.iter().map(|name| guest.device(name));
+    seen.map(Result::unwrap).collect()
+}
+
+#[test]
+fn registers_keep_their_places_in_their_pages() {
+    let board = HostTree::parse(include_bytes!("data/virt-gicv3.dtb")).unwrap();
+    let names = ["pl061@9030000", "virtio_mmio@a003e00"];
+    let mut host = names.map(|name| board.device(name).unwrap());
+    // A second range, two pages behind.
+    let more = Span::new(Hpa::new(0x0a00_5e10), 0x10).unwrap();
+    host[1].registers.push(more);
+    let seen = seen_by_the_guest(&host, &["pl061@0", "virtio_mmio@1e00"]);
+    let span = |at, len| Span::new(Hpa::new(platform::PASS_THROUGH.get() + at), len).unwrap();
+    assert_eq!(seen[0].registers, [span(0, 0x1000)]);
+    assert_eq!(seen[1].registers, [span(0x1e00, 0x200), span(0x2e10, 0x10)]);
+}
+
+/// The trigger of the GIC's binding: an edge stays one, and what the board does not say is a level.
+#[test]
+fn triggers_are_the_board_s() {
+    let board = HostTree::parse(include_bytes!("data/virt-gicv3.dtb")).unwrap();
+    let mut host = [board.device("pl061@9030000").unwrap()];
+    for (trigger, expected) in [(0, 4), (1, 1), (2, 2), (4, 4), (8, 8)] {
+        host[0].interrupts[0].trigger = trigger;
+        let seen = seen_by_the_guest(&host, &["pl061@0"]);
+        assert_eq!(seen[0].interrupts[0].trigger, expected, "{trigger}");
+    }
+}
+
+#[test]
+fn devices_find_their_own_clocks() {
+    let board = HostTree::parse(include_bytes!("data/virt-gicv3.dtb")).unwrap();
+    let names = ["pl061@9030000", "virtio_mmio@a003e00"];
+    let mut host = names.map(|name| board.device(name).unwrap());
+    let clock = |frequency| FixedClock { frequency };
+    host[0].clocks = vec![clock(1), clock(2), clock(1)];
+    host[1].clocks = vec![clock(3), clock(2)];
+    let seen = seen_by_the_guest(&host, &["pl061@0", "virtio_mmio@1e00"]);
+    assert_eq!(seen[0].clocks, host[0].clocks);
+    assert_eq!(seen[1].clocks, host[1].clocks);
+}
+
+/// The root says `dma-coherent`, of the virtual platform's own devices: a bus master that is not on
+/// the board must say so, and a device that is no bus master says nothing.
+#[test]
+fn a_bus_master_is_as_coherent_as_on_the_board() {
+    let board = HostTree::parse(include_bytes!("data/virt-gicv3.dtb")).unwrap();
+    for (name, coherent, expected) in [
+        ("virtio_mmio@a003e00", true, [true, false]),
+        ("virtio_mmio@a003e00", false, [false, true]),
+        ("pl061@9030000", false, [false, false]),
+    ] {
+        let mut host = [board.device(name).unwrap()];
+        if !coherent {
+            host[0].properties.retain(|pair| pair.0 != "dma-coherent");
+        }
+        assert!(!host[0].properties.is_empty());
+        let given = assign(&host).unwrap();
+        let device = GuestDevice {
+            host: &host[0],
+            given: &given[0],
+        };
+        let ours = written_with(GicVersion::V3, None, &[device]);
+        let tree = Fdt::new(&ours.bytes).unwrap();
+        let bus = tree.find_node("/platform-bus@c000000").unwrap();
+        let child = bus.children().next().unwrap();
+        let found = ["dma-coherent", "dma-noncoherent"].map(|name| value(&child, name).is_some());
+        assert_eq!(found, expected, "{name} {coherent}");
+    }
 }
 
 /// What systemd-detect-virt looks at, and QEMU's tree does not have.

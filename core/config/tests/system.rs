@@ -291,6 +291,102 @@ fn every_rule_is_applied() {
     }
 }
 
+/// What is at a bound is inside, and what is one further is not.
+#[test]
+fn bounds_are_exact() {
+    let fault = |change: &dyn Fn(&mut VmConfig)| {
+        let mut system = pair();
+        change(&mut system.vms[1]);
+        system.check(PAYLOAD).err()
+    };
+    let (vm, blob) = (1, 2);
+    let memory = |len| fault(&|vm| vm.memory = Span::new(platform::RAM, len).unwrap());
+    assert_eq!(memory(255 << 30), None);
+    assert_eq!(memory((255 << 30) + 0x1000), Some(Fault::Memory { vm }));
+    let firmware = |len| fault(&|vm| vm.blobs[0].len = len);
+    assert_eq!(firmware(64 << 20), None);
+    let too_long = Fault::Firmware { vm, blob: 0 };
+    assert_eq!(firmware((64 << 20) + 1), Some(too_long));
+    let source = |len| fault(&|vm| (vm.blobs[2].offset, vm.blobs[2].len) = (PAYLOAD - 0x2000, len));
+    assert_eq!(source(0x2000), None);
+    assert_eq!(source(0x2001), Some(Fault::OutsidePayload { vm, blob }));
+    let seed = |offset, len| fault(&|vm| vm.blobs[2].seeds[1] = (offset, len));
+    assert_eq!((seed(0xff8, 8), seed(0, 0x1000)), (None, None));
+    for (offset, len) in [(0xff9, 8), (0xff8, 9), (0x1000, 1)] {
+        assert_eq!(seed(offset, len), Some(Fault::Seed { vm, blob }));
+    }
+    let address = |offset| fault(&|vm| vm.blobs[2].host_address = Some(offset));
+    assert_eq!(address(0xff8), None);
+    assert_eq!(address(0xff9), Some(Fault::Seed { vm, blob }));
+}
+
+/// By the two lowest bits: AArch64 has words alone, AArch32 T32 code, too, which bit 0 tells.
+#[test]
+fn an_entry_is_where_an_instruction_can_be() {
+    for (aarch32, allowed) in [
+        (false, [true, false, false, false]),
+        (true, [true, true, false, true]),
+    ] {
+        for (bits, allowed) in allowed.into_iter().enumerate() {
+            let entry = Ipa::new(platform::RAM.get() + 0x8000 + bits as u64);
+            let mut system = system();
+            (system.vms[0].aarch32, system.vms[0].entry) = (aarch32, entry);
+            let refused = Err(Fault::Entry { vm: 0, entry });
+            let expected = if allowed { Ok(()) } else { refused };
+            assert_eq!(system.check(PAYLOAD), expected, "{aarch32} {bits}");
+        }
+    }
+}
+
+/// Random bytes and the host address have their places in device trees alone.
+#[test]
+fn only_device_trees_are_filled_in() {
+    for kind in [BlobKind::Kernel, BlobKind::Initramfs, BlobKind::DeviceTree] {
+        for (seed, address) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut system = system();
+            let blob = &mut system.vms[0].blobs[0];
+            blob.kind = kind;
+            blob.seeds.extend(seed.then_some((0x40, 8)));
+            blob.host_address = address.then_some(0x80);
+            let allowed = kind == BlobKind::DeviceTree || !seed && !address;
+            let refused = Err(Fault::Seed { vm: 0, blob: 0 });
+            let expected = if allowed { Ok(()) } else { refused };
+            assert_eq!(system.check(PAYLOAD), expected, "{kind:?} {seed} {address}");
+        }
+    }
+}
+
+/// The sum is of the tree alone, and the payload is as long as it is.
+#[test]
+fn a_tree_is_verified_by_its_sum() {
+    let mut system = system();
+    let blobs = &mut system.vms[0].blobs;
+    blobs.truncate(1);
+    (blobs[0].offset, blobs[0].len) = (0x1000, 0x123);
+    let mut payload = system.to_tree();
+    let (len, sum) = (payload.len(), hanok_config::sum(&payload));
+    payload.resize(0x1123, 0xff);
+    assert_eq!(System::verified(&payload, sum), Ok(system));
+    let fault = Fault::OutsidePayload { vm: 0, blob: 0 };
+    let short = System::verified(&payload[..0x1122], sum);
+    assert_eq!(short, Err(TreeError::Rule(fault)));
+    let other = System::verified(&payload, sum ^ 1);
+    assert_eq!(other, Err(TreeError::Damaged));
+    // A flipped bit of the magic number or of the length is seen before the sum.
+    for bit in 0..len * 8 {
+        payload[bit / 8] ^= 1 << (bit % 8);
+        let found = System::verified(&payload, sum);
+        match found {
+            Err(TreeError::Damaged) => {}
+            Err(TreeError::Structure(_)) => assert!(bit < 64, "{bit}"),
+            _ => panic!("{bit}: {found:?}"),
+        }
+        payload[bit / 8] ^= 1 << (bit % 8);
+    }
+    payload[len] ^= 1;
+    assert!(System::verified(&payload, sum).is_ok());
+}
+
 #[test]
 fn every_rule_of_blobs_is_applied() {
     let (vm, blob) = (0, 1);

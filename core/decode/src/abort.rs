@@ -110,16 +110,6 @@ impl Fault {
             Self::Other(code) => code & 0x3f,
         }
     }
-
-    /// Whether the fault is one of translation, access flag or permission: those which
-    /// HPFAR_EL2 goes with when stage 2 raised them (D24.2, HPFAR_EL2; for permission faults only
-    /// when [`DataAbort::on_walk`] is set).
-    pub const fn is_mapping(self) -> bool {
-        matches!(
-            self,
-            Self::AddressSize(_) | Self::Translation(_) | Self::AccessFlag(_) | Self::Permission(_)
-        )
-    }
 }
 
 const fn at_level(base: u8, level: i8) -> u8 {

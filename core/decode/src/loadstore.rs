@@ -320,13 +320,16 @@ mod tests {
         assert_eq!(resolved.address, 4);
         assert_eq!(resolved.write_back, Some((31, 4u64.wrapping_sub(8))));
         let scaled = Addressing::Register {
-            base: 0,
-            index: 1,
+            base: 2,
+            index: 3,
             extend: Extend::Sxtw,
             shift: 3,
         };
         assert_eq!(scaled.resolve(0, 0x100, 0xffff_ffff).address, 0xf8);
+        assert_eq!((scaled.base(), scaled.index()), (Some(2), Some(3)));
+        assert_eq!((post.base(), post.index()), (Some(31), None));
         let literal = Addressing::Literal { offset: -4 };
+        assert_eq!((literal.base(), literal.index()), (None, None));
         assert_eq!(literal.resolve(0x1000, 0, 0).address, 0xffc);
     }
 }

@@ -157,7 +157,8 @@ impl Coprocessor {
         Some(match (self.crn, self.opc1, self.crm, self.opc2) {
             (0, 0, 1..=2, _) => SysReg::from_fields(3, 0, 0, self.crm, self.opc2),
             (0, 0, 3, 4..=6) => SysReg::from_fields(3, 0, 0, 3, self.opc2),
-            (1, 0, 0, 1) => SysReg::ACTLR_EL1,
+            // ACTLR, and ACTLR2, which is its upper half.
+            (1, 0, 0, 1 | 3) => SysReg::ACTLR_EL1,
             (14, 0, 2, 0) => SysReg::CNTP_TVAL_EL0,
             (14, 0, 2, 1) => SysReg::CNTP_CTL_EL0,
             _ => return None,
@@ -260,6 +261,19 @@ mod tests {
         assert_eq!(banked_register(14, mode::SUPERVISOR), 18);
         assert_eq!(banked_register(14, mode::USER), 14);
         assert_eq!(banked_register(13, mode::SYSTEM), 13);
+        // The table of D1.20.1: SP and LR of each mode.
+        for (mode, sp, lr) in [
+            (mode::USER, 13, 14),
+            (mode::HYP, 15, 14),
+            (mode::IRQ, 17, 16),
+            (mode::SUPERVISOR, 19, 18),
+            (mode::ABORT, 21, 20),
+            (mode::UNDEFINED, 23, 22),
+            (mode::FIQ, 29, 30),
+        ] {
+            let found = [13, 14].map(|register| banked_register(register, mode));
+            assert_eq!(found, [sp, lr], "{mode:#x}");
+        }
         for register in 0..=255 {
             for mode in 0..32 {
                 assert!(banked_register(register, mode) < 32);
@@ -331,5 +345,60 @@ mod tests {
         assert_eq!(of(0, 1, 0, 1), Some(SysReg::ACTLR_EL1));
         assert_eq!(of(0, 14, 2, 1), Some(SysReg::CNTP_CTL_EL0));
         assert_eq!(of(0, 9, 12, 0), None);
+        // ID_PFR2, ID_DFR1, ID_MMFR5; what is beside them is none of AArch32's.
+        for op2 in 0..8 {
+            let wanted = (4..7)
+                .contains(&op2)
+                .then(|| SysReg::from_fields(3, 0, 0, 3, op2));
+            assert_eq!(of(0, 0, 3, op2), wanted, "{op2}");
+        }
+        assert_eq!(of(0, 14, 2, 0), Some(SysReg::CNTP_TVAL_EL0));
+        assert_eq!(of(0, 14, 2, 2), None);
+    }
+
+    #[test]
+    fn registers_of_vmrs_and_pairs_have_counterparts() {
+        let vmrs = |crn| {
+            Coprocessor {
+                condition: Condition::Unknown,
+                opc1: 7,
+                opc2: 0,
+                crn,
+                crm: 0,
+                register: 0,
+                read: true,
+            }
+            .vmrs_counterpart()
+        };
+        // Their numbers fall as those of AArch64 rise (DDI 0406C, A7.8, VMRS).
+        for crn in 0..16 {
+            let wanted = match crn {
+                7 => Some(SysReg::MVFR0_EL1),
+                6 => Some(SysReg::MVFR1_EL1),
+                5 => Some(SysReg::MVFR2_EL1),
+                _ => None,
+            };
+            assert_eq!(vmrs(crn), wanted, "{crn}");
+        }
+        let pair = |opc1, crm| {
+            CoprocessorPair {
+                condition: Condition::Unknown,
+                opc1,
+                crm,
+                registers: [0, 1],
+                read: false,
+            }
+            .counterpart()
+        };
+        for (opc1, crm) in (0..16).flat_map(|opc1| (0..16).map(move |crm| (opc1, crm))) {
+            let wanted = match (opc1, crm) {
+                (2, 14) => Some(SysReg::CNTP_CVAL_EL0),
+                (0, 12) => Some(SysReg::ICC_SGI1R_EL1),
+                (1, 12) => Some(SysReg::ICC_ASGI1R_EL1),
+                (2, 12) => Some(SysReg::ICC_SGI0R_EL1),
+                _ => None,
+            };
+            assert_eq!(pair(opc1, crm), wanted, "{opc1} {crm}");
+        }
     }
 }

@@ -74,3 +74,19 @@ fn single(word: Word) -> Option<(u8, bool)> {
     };
     exists.then_some((registers, opcode >> 1 != 3))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bit 25 makes data processing of Advanced SIMD of it (DDI 0487, C4.1), bit 31 nothing.
+    #[test]
+    fn what_is_beside_them_is_none() {
+        // ld1 {v0.16b}, [x1]; with write-back by x2; ld1 {v0.b}[0], [x1]
+        for word in [0x4c40_7020, 0x4cc2_7020, 0x0d40_0020] {
+            assert!(decode(word).is_some(), "{word:#x}");
+            assert_eq!(decode(word | 1 << 25), None, "{word:#x}");
+            assert_eq!(decode(word | 1 << 31), None, "{word:#x}");
+        }
+    }
+}

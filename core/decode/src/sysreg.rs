@@ -44,18 +44,6 @@ impl SysReg {
         self.op0() == 3 && self.op1() == 0 && self.crn() == 0 && matches!(self.crm(), 1..=7)
     }
 
-    /// Whether the encoding is the implementation's own (C5.1: op0 1 or 3, CRn 11 or 15).
-    pub const fn is_implementation_defined(self) -> bool {
-        matches!((self.op0(), self.crn()), (1 | 3, 11 | 15))
-    }
-
-    /// Whether a performance monitors register: CRn 9 with CRm 12 to 14, the event counters
-    /// and their types (CRn 14, CRm 8 to 15).
-    pub const fn is_pmu(self) -> bool {
-        let block = (self.op0(), self.op1(), self.crn(), self.crm());
-        matches!(block, (3, 0 | 3, 9, 12..=14) | (3, 3, 14, 8..=15))
-    }
-
     /// The members of numbered families: prefix, number, suffix.
     fn family(self) -> Option<(&'static str, u8, &'static str)> {
         let event = (self.crm() & 3) << 3 | self.op2();
@@ -67,7 +55,8 @@ impl SysReg {
             (3, 0, 12, 8, n @ 4..=7) => Some(("ICC_AP0R", n - 4, "_EL1")),
             (3, 0, 12, 9, n @ 0..=3) => Some(("ICC_AP1R", n, "_EL1")),
             (3, 3, 14, 8..=11, _) if event < 31 => Some(("PMEVCNTR", event, "_EL0")),
-            (3, 3, 14, 12..=15, _) if event < 31 => Some(("PMEVTYPER", event, "_EL0")),
+            // The last of these would be PMCCFILTR_EL0, which has a name of its own.
+            (3, 3, 14, 12..=15, _) => Some(("PMEVTYPER", event, "_EL0")),
             _ => None,
         }
     }
@@ -124,6 +113,11 @@ mod tests {
             SysReg::from_fields(3, 3, 14, 11, 6).to_string(),
             "PMEVCNTR30_EL0"
         );
+        // There are 31 of them.
+        assert_eq!(
+            SysReg::from_fields(3, 3, 14, 11, 7).to_string(),
+            "S3_3_C14_C11_7"
+        );
         assert_eq!(
             SysReg::from_fields(3, 3, 14, 15, 7).to_string(),
             "PMCCFILTR_EL0"
@@ -132,6 +126,17 @@ mod tests {
             SysReg::from_fields(3, 0, 15, 2, 1).to_string(),
             "S3_0_C15_C2_1"
         );
+    }
+
+    /// DDI 0487, HCR_EL2.TID3: the block that it traps.
+    #[test]
+    fn feature_ids_are_one_block() {
+        for bits in 0..=u16::MAX {
+            let one = SysReg::from_bits(bits);
+            let text = std::format!("{}_{}_{}", one.op0(), one.op1(), one.crn());
+            let wanted = text == "3_0_0" && one.crm() > 0 && one.crm() < 8;
+            assert_eq!(one.is_feature_id(), wanted, "{bits:#x}");
+        }
     }
 
     #[test]

@@ -147,11 +147,65 @@ fn classes_without_operands() {
     assert_eq!(brk, Syndrome::Debug(Debug::Brk(0x800)));
 }
 
+/// DDI 0487 D24.2, ESR_EL2: each class of exceptions that is an instruction's own or a debugger's,
+/// with what its ISS says.
+#[test]
+fn each_class_is_what_the_table_says() {
+    use Origin::{Current, Lower};
+    let write = 1 << 6;
+    for (class, iss, wanted) in [
+        (0x09, 0, Syndrome::PointerAuthentication),
+        (0x0a, 2, Syndrome::OtherInstruction(2)),
+        (0x0d, 0, Syndrome::BranchTarget),
+        (0x11, 0x1234, Syndrome::Svc(0x1234)),
+        (0x15, 0xabcd, Syndrome::Svc(0xabcd)),
+        (0x1c, 0, Syndrome::PointerAuthenticationFail),
+        (0x1d, 0, Syndrome::Sme(0)),
+        (0x1d, 0b1101, Syndrome::Sme(0b101)),
+        (0x30, 0x22, Syndrome::Debug(Debug::Breakpoint(Lower))),
+        (0x31, 0x22, Syndrome::Debug(Debug::Breakpoint(Current))),
+        (0x32, 0x22, Syndrome::Debug(Debug::Step(Lower))),
+        (0x33, 0x22, Syndrome::Debug(Debug::Step(Current))),
+        (0x34, write, Syndrome::Debug(Debug::Watchpoint(Lower, true))),
+        (0x34, 0x22, Syndrome::Debug(Debug::Watchpoint(Lower, false))),
+        (
+            0x35,
+            write,
+            Syndrome::Debug(Debug::Watchpoint(Current, true)),
+        ),
+        (0x38, 0xabcd, Syndrome::Debug(Debug::Bkpt(0xabcd))),
+        (0x3a, 0, Syndrome::Debug(Debug::VectorCatch)),
+    ] {
+        assert_eq!(Syndrome::decode(esr(class, iss)), wanted, "{class:#x}");
+    }
+    let Syndrome::InstructionAbort(abort) = Syndrome::decode(esr(0x21, 0x07)) else {
+        panic!("not an instruction abort");
+    };
+    assert_eq!(
+        (abort.origin, abort.fault),
+        (Current, Fault::Translation(3))
+    );
+    // IDS, AET, EA and DFSC.
+    let iss = 1 << 24 | 3 << 10 | 1 << 9 | 0x11;
+    let Syndrome::SError(error) = Syndrome::decode(esr(0x2f, iss)) else {
+        panic!("not an SError");
+    };
+    assert!(error.implementation_defined && error.external_type);
+    assert_eq!(
+        (error.severity, error.code, error.iss),
+        (3, 0x11, iss as u32)
+    );
+}
+
 #[test]
 fn a_permission_fault_has_no_ipa_but_on_a_walk() {
     for (iss, has) in [(0x0f, false), (0x8f, true), (0x10, false), (0x0b, true)] {
         let Syndrome::InstructionAbort(abort) = Syndrome::decode(esr(0x20, iss)) else {
             panic!("not an instruction abort");
+        };
+        assert_eq!(abort.has_ipa(), has, "{iss:#x}");
+        let Syndrome::DataAbort(abort) = Syndrome::decode(esr(0x24, iss)) else {
+            panic!("not a data abort");
         };
         assert_eq!(abort.has_ipa(), has, "{iss:#x}");
     }

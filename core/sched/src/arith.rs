@@ -26,3 +26,50 @@ pub(crate) fn fraction(budget: u64, period: u64) -> u64 {
     let up = scaled.div_ceil(u128::from(period.max(1)));
     u64::try_from(up).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The largest `q` with `q * c <= a * b`, and no more than there is room for.
+    fn is_quotient(q: u64, a: u64, b: u64, c: u64) -> bool {
+        let (product, c) = (u128::from(a) * u128::from(b), u128::from(c.max(1)));
+        let low = u128::from(q) * c;
+        let next = low + c;
+        low <= product && (product < next || q == u64::MAX)
+    }
+
+    #[test]
+    fn products_beyond_64_bits_are_divided_too() {
+        let edges = [
+            0,
+            1,
+            2,
+            3,
+            1 << 31,
+            (1 << 32) - 1,
+            1 << 32,
+            (1 << 32) + 1,
+            1 << 63,
+        ];
+        let edges = edges.into_iter().chain([u64::MAX - 1, u64::MAX]);
+        for a in edges.clone() {
+            for b in edges.clone() {
+                for c in edges.clone() {
+                    assert!(is_quotient(mul_div(a, b, c), a, b, c), "{a} * {b} / {c}");
+                }
+            }
+        }
+        assert_eq!(mul_div(u64::MAX, 6, 3), u64::MAX);
+        assert_eq!(mul_div(u64::MAX, 3, 6), u64::MAX / 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_product_is_divided(a in any::<u64>(), b in any::<u64>(), c in any::<u64>(), shift in 0..64) {
+            let c = c >> shift;
+            prop_assert!(is_quotient(mul_div(a, b, c), a, b, c));
+        }
+    }
+}

@@ -161,12 +161,12 @@ impl Credit {
         let paid = i64::try_from(used).unwrap_or(i64::MAX);
         account.credit = account.credit.saturating_sub(paid).max(-limit);
         account.left = account.left.saturating_sub(used);
-        let out_of_cap = account.share.cap.is_some() && account.left == 0;
         let over = account.credit <= 0 && account.rank != Rank::Over;
         if over {
             account.rank = Rank::Over;
         }
-        if account.work && (over || out_of_cap) {
+        // Who runs has work.
+        if over || account.left == 0 {
             self.put(current);
         }
     }

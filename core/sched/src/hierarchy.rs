@@ -132,13 +132,8 @@ where
         if let Some(stuck) = self.stuck.get_mut(component.index()) {
             *stuck = false;
         }
-        if self
-            .ready
-            .get(component.index())
-            .is_some_and(|count| *count > 0)
-        {
-            self.root.wake(component, now);
-        }
+        // Somebody in it has work, or it would not have been held back.
+        self.root.wake(component, now);
     }
 
     fn is_held(&self, component: Entity<G>) -> bool {

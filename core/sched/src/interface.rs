@@ -85,3 +85,27 @@ impl Interface {
             < (other.budget as u128) * (self.period as u128)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against fractions with a common denominator, up to the largest times there are.
+    #[test]
+    fn less_is_less_bandwidth_and_equal_is_not_less() {
+        const ALL: u64 = 2520;
+        let each = || (1..=10).flat_map(|period| (1..=period).map(move |budget| (period, budget)));
+        let of = |(period, budget): (u64, u64), unit| {
+            Interface::periodic(period * unit, budget * unit).unwrap()
+        };
+        for one in each() {
+            for other in each() {
+                let less = ALL / one.0 * one.1 < ALL / other.0 * other.1;
+                for (first, second) in [(1, 1), (u64::MAX / 10, 1), (1, u64::MAX / 10)] {
+                    let found = of(one, first).is_less_than(of(other, second));
+                    assert_eq!(found, less, "{one:?} {other:?}");
+                }
+            }
+        }
+    }
+}

@@ -34,6 +34,8 @@ mod entity;
 mod hierarchy;
 mod interface;
 pub mod mode;
+#[cfg(test)]
+mod noted;
 mod pool;
 mod round_robin;
 mod servers;

@@ -34,7 +34,7 @@ pub trait Pool<const N: usize> {
     /// Nobody runs on `core` from `now` on.
     fn suspend(&mut self, core: usize, now: u64);
 
-    /// A core whose last answer does not hold any more.
+    /// A core whose last answer does not hold any more, or not for as long as it was told.
     fn kick(&self) -> Option<usize>;
 }
 
@@ -145,6 +145,8 @@ struct Lane<const N: usize> {
     /// Who runs, and by which key it was chosen.
     runs: Option<(Entity<N>, u64)>,
     since: u64,
+    /// When it asks again at the latest; [`u64::MAX`]: not before an event.
+    until: u64,
     /// Whether it takes part: it was asked, and not suspended since.
     present: bool,
 }
@@ -174,6 +176,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
         let lane = Lane {
             runs: None,
             since: 0,
+            until: u64::MAX,
             present: false,
         };
         let slack = Slack::Idle;
@@ -275,6 +278,27 @@ impl<const N: usize, const C: usize> Global<N, C> {
         })
     }
 
+    /// The core on which the first of those that wait should run.
+    fn to_make_room(&self) -> Option<usize> {
+        let (_, key) = self.ready.first()?;
+        let present = self.lanes().iter().enumerate().filter(|(_, l)| l.present);
+        let worst = present.max_by_key(|(_, lane)| match lane.runs {
+            None => (true, 0),
+            Some((_, by)) => (false, by),
+        });
+        let (core, lane) = worst?;
+        lane.runs.is_none_or(|(_, by)| by > key).then_some(core)
+    }
+
+    /// Some core, where none of them would ask by the time that the next budget comes: who has had
+    /// its budget may come or go, and the core that knew of it, too, after all were asked.
+    fn to_know_the_time(&self) -> Option<usize> {
+        let timer = self.bank.next_timer();
+        let present = self.lanes().iter().enumerate().filter(|(_, l)| l.present);
+        let (core, lane) = present.min_by_key(|(_, lane)| lane.until)?;
+        (timer < lane.until).then_some(core)
+    }
+
     /// The first of those that wait, periods up to date.
     fn first(&mut self, now: u64) -> Option<(Entity<N>, u64)> {
         loop {
@@ -340,12 +364,12 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         while let Some((entity, queue)) = self.bank.due(now) {
             self.place(entity, queue);
         }
-        if let Some(lane) = self.lanes_mut().get_mut(core) {
-            lane.present = true;
-        }
         let chosen = self.choose(core, now);
         let own = chosen.map_or(u64::MAX, |entity| self.bank.lasts_until(entity, now));
         let until = own.min(self.bank.next_timer());
+        if let Some(lane) = self.lanes_mut().get_mut(core) {
+            (lane.present, lane.until) = (true, until);
+        }
         let until = (until != u64::MAX).then_some(until);
         let run = chosen.filter(|entity| self.bank.has_work(*entity));
         Decision { run, until }
@@ -380,14 +404,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
     }
 
     fn kick(&self) -> Option<usize> {
-        let (_, key) = self.ready.first()?;
-        let present = self.lanes().iter().enumerate().filter(|(_, l)| l.present);
-        let worst = present.max_by_key(|(_, lane)| match lane.runs {
-            None => (true, 0),
-            Some((_, by)) => (false, by),
-        });
-        let (core, lane) = worst?;
-        lane.runs.is_none_or(|(_, by)| by > key).then_some(core)
+        self.to_make_room().or_else(|| self.to_know_the_time())
     }
 }
 

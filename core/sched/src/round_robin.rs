@@ -125,6 +125,9 @@ mod tests {
         policy.wake(A, 1);
         policy.block(A, 2);
         assert_eq!(policy.pick(2), nobody);
+        // Without budgets, nothing is spent on nothing, at nobody's expense.
+        assert!(!policy.spends());
+        assert_eq!(policy.charged(), None);
     }
 
     #[derive(Clone, Copy, Debug)]

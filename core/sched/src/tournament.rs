@@ -17,7 +17,7 @@ use crate::Entity;
 const ABSENT: u64 = u64::MAX - 1;
 
 /// The largest key there can be; what is larger counts as this.
-const LAST_KEY: u64 = ABSENT - 1;
+pub(crate) const LAST_KEY: u64 = ABSENT - 1;
 
 /// Keys of entities, and whose is the smallest.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl<const N: usize> Tournament<N> {
         while node > 1 {
             let rival = self.winner(node ^ 1);
             let key = self.key_of(rival);
-            if key < best_key || (key == best_key && rival < best) {
+            if (key, rival) < (best_key, best) {
                 (best, best_key) = (rival, key);
             }
             node >>= 1;
@@ -190,6 +190,9 @@ mod tests {
                     None => tree.remove(entity),
                 }
                 table[index] = key;
+                for (index, key) in table.iter().enumerate() {
+                    prop_assert_eq!(tree.contains(Entity::new(index).unwrap()), key.is_some());
+                }
                 let mut order: Vec<_> = (0..32).filter_map(|i| Some((table[i]?, i))).collect();
                 order.sort();
                 let named = |found: Option<(Entity<32>, u64)>| found.map(|(e, key)| (key, e.index()));

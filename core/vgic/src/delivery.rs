@@ -132,8 +132,8 @@ impl Vgic {
         }
         if let Some(cpu) = self.cpu_mut(index) {
             cpu.refold = false;
-            // Where nothing was listed and nothing waited, the next entry finds nothing new.
-            cpu.attention |= used != 0 || cpu.overflow;
+            // What was listed and is due has marked its vCPU; what found no room is not marked.
+            cpu.attention |= cpu.overflow;
             if core::mem::take(&mut cpu.overflow) {
                 lrs.set_underflow_interrupt(false);
             }
@@ -348,11 +348,10 @@ impl Vgic {
     }
 
     /// What may be listed for this vCPU: what is pending for it, and what is active in no list
-    /// register and had it as its home. Words without any are not looked at again.
+    /// register and had it as its home. Words without any are not looked at again. Where this was
+    /// asked before, as much is offered now or more, so that each word's new offer takes the place of
+    /// its former one.
     fn offers(&mut self, index: usize, offers: &mut Offers) {
-        if !offers.is_empty() {
-            *offers = Offers::default();
-        }
         let (groups, vcpus) = (self.groups, self.vcpus);
         let Some(cpu) = self
             .cpus

@@ -278,7 +278,7 @@ impl Vgic {
     fn adopt(&mut self, place: Place, value: u32) {
         let free = self
             .bank(place)
-            .map_or(0, |bank| !(bank.active | bank.listed));
+            .map_or(0, |bank| !bank.active & !bank.listed);
         let adopted = value & free;
         let Some(spi) = place.word.checked_sub(1).filter(|_| adopted != 0) else {
             return;
@@ -325,7 +325,7 @@ impl Bank {
     }
 
     /// Applies a write; the interrupts that have to be looked at for it.
-    fn write_bits(&mut self, register: BitRegister, value: u32) -> u32 {
+    pub(crate) fn write_bits(&mut self, register: BitRegister, value: u32) -> u32 {
         use BitRegister::*;
         // Which of these a GICv2's SGIs have is up to the implementation, and QEMU's has none
         // (IHI 0048B, 4.3.5 to 4.3.8: GICD_SPENDSGIR and GICD_CPENDSGIR take their place).

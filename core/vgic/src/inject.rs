@@ -316,12 +316,11 @@ impl Vgic {
         if sgi.aff1() | sgi.aff2() | sgi.aff3() | sgi.range() != 0 {
             return VcpuSet::EMPTY;
         }
-        bits(u32::from(sgi.targets()))
-            .filter(|target| (*target as usize) < self.vcpus)
-            .fold(VcpuSet::EMPTY, |mut set, target| {
-                set.insert(VcpuId::new(target as u8));
-                set
-            })
+        // Of one that is not there, no interrupt is found.
+        bits(u32::from(sgi.targets())).fold(VcpuSet::EMPTY, |mut set, target| {
+            set.insert(VcpuId::new(target as u8));
+            set
+        })
     }
 
     fn sgi_to(&mut self, target: VcpuId, id: u32, register: SgiRegister) -> VcpuSet {

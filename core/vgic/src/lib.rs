@@ -110,15 +110,23 @@
 extern crate std;
 
 mod bank;
+#[cfg(test)]
+mod bank_tests;
 mod choice;
+#[cfg(test)]
+mod decode_tests;
 mod delivery;
 #[cfg(test)]
 mod delivery_tests;
 mod dist;
 mod dist_v2;
+#[cfg(test)]
+mod entry_tests;
 mod frame;
 mod gich;
 mod inject;
+#[cfg(test)]
+mod invariants;
 #[cfg(test)]
 mod length_tests;
 mod listing;
@@ -133,6 +141,8 @@ mod register_tests;
 mod reports;
 #[cfg(test)]
 mod reset_tests;
+#[cfg(test)]
+mod route_tests;
 mod senders;
 mod sgi;
 mod short;
@@ -141,6 +151,10 @@ mod short_tests;
 mod slots;
 mod snapshot;
 mod state;
+#[cfg(test)]
+mod steady_tests;
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod v2_tests;
 

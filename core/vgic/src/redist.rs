@@ -63,8 +63,8 @@ impl Vgic {
                 if let Some((place, shared)) = sgi_shared(vcpu, offset, width) {
                     return Some(self.read_shared(place, shared, width));
                 }
-                let id = offset < FRAME_SIZE && width == Width::Word;
-                id.then(|| id_register(offset).map(Read::from))?
+                let word = width == Width::Word;
+                word.then(|| id_register(offset).map(Read::from))?
             }
         }
     }

@@ -297,7 +297,8 @@ impl Vgic {
         }
     }
 
-    /// Where `id` is for `vcpu` (which an SPI does not need), and its bit there.
+    /// Where `id` is for `vcpu` (which an SPI does not need), and its bit there. Of an id or a vCPU
+    /// that does not exist there is no bank.
     pub(crate) fn place(&self, vcpu: Option<VcpuId>, id: IntId) -> Option<(Place, u32)> {
         let word = (id.get() / 32) as usize;
         let cpu = match vcpu {
@@ -305,8 +306,7 @@ impl Vgic {
             None if word == 0 => return None,
             None => 0,
         };
-        let exists = id.get() < IDS && cpu < self.vcpus;
-        exists.then_some((Place { cpu, word }, id.get() % 32))
+        Some((Place { cpu, word }, id.get() % 32))
     }
 
     /// The vCPU whose list register has the interrupt, or had when last looked.

@@ -177,24 +177,39 @@ impl Halves {
 
     #[cold]
     fn add_to_both(&self, low: u32, high: u32) {
-        let old = self.high.load(Ordering::Relaxed);
-        self.high.store(old | 1, Ordering::Relaxed);
-        fence(Ordering::Release);
+        let old = self.begin();
         self.low.store(low, Ordering::Relaxed);
         let new = old.wrapping_add(high.wrapping_mul(2));
         self.high.store(new, Ordering::Release);
     }
 
+    /// Both halves are about to change: until the upper one is stored anew, which the caller does,
+    /// nobody finds a count. The upper one as it was.
+    #[inline(always)]
+    fn begin(&self) -> u32 {
+        let old = self.high.load(Ordering::Relaxed);
+        self.high.store(old | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        old
+    }
+
     fn get(&self) -> u64 {
         loop {
-            let high = self.high.load(Ordering::Acquire);
-            let low = self.low.load(Ordering::Relaxed);
-            fence(Ordering::Acquire);
-            if high & 1 == 0 && self.high.load(Ordering::Relaxed) == high {
-                return u64::from(high / 2) << 32 | u64::from(low);
+            if let Some(count) = self.look() {
+                return count;
             }
             core::hint::spin_loop();
         }
+    }
+
+    /// The count; `None` while both halves change.
+    #[inline(always)]
+    fn look(&self) -> Option<u64> {
+        let high = self.high.load(Ordering::Acquire);
+        let low = self.low.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let whole = high & 1 == 0 && self.high.load(Ordering::Relaxed) == high;
+        whole.then_some(u64::from(high / 2) << 32 | u64::from(low))
     }
 }
 
@@ -238,6 +253,19 @@ mod tests {
                 last = now;
             }
         });
+    }
+
+    #[test]
+    fn nobody_finds_a_count_while_both_halves_change() {
+        let halves = Halves::default();
+        for count in [0, 7 << 32 | 5] {
+            halves.add(count);
+            assert_eq!(halves.look(), Some(count));
+            let old = halves.begin();
+            assert_eq!(halves.look(), None);
+            halves.high.store(old, Ordering::Release);
+            assert_eq!(halves.look(), Some(count));
+        }
     }
 
     #[test]

@@ -167,3 +167,19 @@ impl fmt::Display for StopReason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_reason_says_what_is_wrong() {
+        let damaged = StopReason::Damaged { kind: "kernel" }.to_string();
+        assert!(damaged.starts_with("its kernel is damaged"), "{damaged}");
+        assert_eq!(
+            StopReason::AllOff.to_string(),
+            "every vCPU turned itself off"
+        );
+    }
+}

@@ -18,8 +18,8 @@ enum Field {
     Keep(u32),
     /// As it is, but at most this.
     AtMost(u32, u64),
-    /// This value, whatever the CPU has.
-    Fixed(u32, u64),
+    /// The lowest one: this value, whatever the CPU has.
+    Fixed(u64),
 }
 use Field::{AtMost, Fixed, Keep};
 
@@ -39,7 +39,7 @@ const PFR0: &[Field] =
 const PFR1: &[Field] = &[Keep(0), Keep(4)];
 const DFR0: &[Field] =
     // Armv8 debug, BRPs, WRPs, CTX_CMPs, DoubleLock.
-    &[Fixed(0, 6), Keep(12), Keep(20), Keep(28), Keep(36)];
+    &[Fixed(6), Keep(12), Keep(20), Keep(28), Keep(36)];
 const ISAR0: &[Field] = &[
     // AES, SHA1, SHA2, CRC32, Atomic.
     Keep(4),
@@ -137,7 +137,7 @@ const PFR0_32: &[Field] = &[Keep(0), Keep(4), Keep(8), Keep(12), AtMost(16, 1), 
 // ProgMod, GenTimer, GIC. Not Security, Virtualization.
 const PFR1_32: &[Field] = &[Keep(0), Keep(16), Keep(28)];
 // CopDbg of Armv8; nothing else.
-const DFR0_32: &[Field] = &[Fixed(0, 6)];
+const DFR0_32: &[Field] = &[Fixed(6)];
 // ETS, nTLBPA.
 const MMFR5_32: &[Field] = &[Keep(0), Keep(4)];
 // Spec_FPACC.
@@ -178,7 +178,7 @@ pub fn id_register(id: SysReg, host: u64) -> u64 {
     let passes = |field: &Field| match *field {
         Keep(at) => host & (0xf << at),
         AtMost(at, most) => (host >> at & 0xf).min(most) << at,
-        Fixed(at, value) => value << at,
+        Fixed(value) => value,
     };
     fields(id.crm(), id.op2())
         .iter()
@@ -239,7 +239,10 @@ mod tests {
             for op2 in 0..8 {
                 let mut seen = 0_u64;
                 for field in fields(crm, op2) {
-                    let (Keep(at) | AtMost(at, _) | Fixed(at, _)) = *field;
+                    let at = match *field {
+                        Keep(at) | AtMost(at, _) => at,
+                        Fixed(_) => 0,
+                    };
                     assert_eq!(seen & 0xf << at, 0, "CRm {crm} op2 {op2} bit {at} twice");
                     seen |= 0xf << at;
                 }

@@ -110,6 +110,27 @@ mod tests {
         argument: 7,
     };
 
+    /// AFFINITY_INFO's answers are those of DEN0022F 5.7: 0 on, 1 off, 2 on pending.
+    #[test]
+    fn it_is_in_one_state_at_a_time() {
+        let power = Power::new();
+        let states = |power: &Power| {
+            let each = [power.is_on(), power.is_off(), power.is_pending()];
+            (each, power.affinity_info())
+        };
+        assert_eq!(states(&power), ([false, true, false], 1));
+        power.start(ENTRY).unwrap();
+        assert_eq!(states(&power), ([false, false, true], 2));
+        power.take_start().unwrap();
+        assert_eq!(states(&power), ([true, false, false], 0));
+        power.turn_off();
+        assert_eq!(states(&power), ([false, true, false], 1));
+        // Somebody writes its entry still: a start is under way that cannot be taken yet.
+        power.state.store(CLAIMED, Ordering::Relaxed);
+        assert_eq!(states(&power), ([false; 3], 2));
+        assert_eq!(power.take_start(), None);
+    }
+
     #[test]
     fn a_second_start_is_refused_until_it_is_off_again() {
         let power = Power::new();

@@ -179,6 +179,21 @@ mod tests {
     }
 
     #[test]
+    fn a_state_is_a_word_of_its_width() {
+        for (state, word) in [
+            (State::Waiting, "waiting"),
+            (State::Loading, "loading"),
+            (State::Running, "running"),
+            (State::Paused, "paused "),
+            (State::Ending, "ending "),
+            (State::Off, "off    "),
+            (State::Stopped, "stopped"),
+        ] {
+            assert_eq!(std::format!("{state:<7}"), word);
+        }
+    }
+
+    #[test]
     fn pcpus_that_follow_each_other_are_a_range() {
         for (all, text) in [
             (&[0][..], "0"),
@@ -235,6 +250,31 @@ mod tests {
                 }
             }
         }
+        // It is one line exactly where that fits.
+        let mut counts = std::vec![];
+        for digits in 1..=18 {
+            let mib = 10_u64.pow(digits - 1);
+            let (vm, state, on, life) = ("sixteen-letters-", State::Running, 1, 1);
+            let cpus = &lists[0];
+            let line = Listed {
+                vm,
+                state,
+                on,
+                cpus,
+                mib,
+                life,
+            };
+            let one = std::format!(
+                "sixteen-letters- running 1 of 1 vCPUs on, pCPUs 3, {mib} MiB, life 1"
+            );
+            counts.push(9 + one.len());
+            let wanted = match 9 + one.len() <= 80 {
+                true => one,
+                false => one.replacen(" 1 of", "\n  1 of", 1),
+            };
+            assert_eq!(line.to_string(), wanted);
+        }
+        assert!(counts.contains(&80) && counts.contains(&81), "{counts:?}");
         // What people have is one line.
         let [_, three, eight, _] = &lists;
         for (cpus, vm) in [(three, "linux"), (eight, "sixteen-letters-")] {

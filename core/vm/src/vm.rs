@@ -233,11 +233,8 @@ impl Vm {
     /// to turn itself off. It does not stay paused. Answers with what came of it;
     /// [`Wish::Deserted`]: nobody was in it, so that it loads already.
     pub fn restart(&self, machine: &impl Machine) -> Wish {
-        let wish = self.insist(machine, Life::start_anew);
-        if wish == Wish::Deserted {
-            self.kick_first(machine);
-        }
-        wish
+        // All pCPUs are told, the first vCPU's among them, which loads.
+        self.insist(machine, Life::start_anew)
     }
 
     /// Turns it off, whatever it does now. [`Wish::Deserted`]: nobody is in the VM, as it still
@@ -368,7 +365,7 @@ impl Vm {
     #[must_use]
     pub fn receive(&self, machine: &impl Machine, byte: u8) -> bool {
         let mut devices = self.devices.lock();
-        let taken = devices.uart.room() > 0 && devices.uart.receive(byte);
+        let taken = devices.uart.receive(byte);
         self.uart_line(machine, &devices);
         taken
     }

@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -8,6 +9,7 @@ use hanok_bench::{FIGURES, Figure, Side};
 
 use crate::board::Loader;
 use crate::commands::sched::simulate::args::{self as simulate, SimulateArgs};
+use crate::values;
 
 /// Builds, checks, runs and tests systems of virtual machines on Hanok, a small real-time
 /// hypervisor for ARM.
@@ -90,14 +92,16 @@ pub enum Command {
 }
 
 const CHECK_HELP: &str = "\
-Says all that can be known without booting. What would have to be downloaded for that is named,
+Says all that can be known without booting. What would have to be downloaded for that is named, \
 and left out.
 
 Example:
   hanok check systems/demo.toml
 
 Exit codes:
-  0  sound    2  the description cannot be read    3  refused: each line says why and what mends it";
+  0  sound
+  2  the description cannot be read
+  3  refused: each error says why, and what mends it";
 
 const BUILD_HELP: &str = "\
 Example:
@@ -116,31 +120,32 @@ pub struct KeyArgs {
         long,
         value_name = "HEX",
         env = "HANOK_BUILD_KEY",
-        hide_env_values = true
+        hide_env_values = true,
+        allow_hyphen_values = true
     )]
     #[arg(value_parser = crate::key::parse)]
     pub build_key: Option<hanok_system::BuildKey>,
 }
 
 const RUN_HELP: &str = "\
-Keys at the console: all go to the attached VM, Ctrl-C too. Ctrl-] opens the hypervisor's
+Keys at the console: all go to the attached VM, Ctrl-C too. Ctrl-] opens the hypervisor's \
 prompt (other VMs' consoles, pause, restart), Ctrl-A x ends the run, Ctrl-A h helps.
 
 Scripts (--script) have one step a line; # starts a comment:
   expect TEXT       go on once TEXT comes on the console
   expect-log TEXT   go on once TEXT comes in the hypervisor's messages
   send TEXT         type TEXT; \\n \\r \\t \\xNN and \\\\ are understood
-  key TEXT          the same, as a person types it: for the attached VM, or the prompt
+  key TEXT          type it as a person does: for the attached VM, or the prompt
   wait N            go on after N seconds
   silence N         go on once the VM has said nothing for N seconds
-  vm NAME           the following steps are about this VM (at first: the first one)
+  vm NAME           the following steps are about this VM (at first: the first)
   end               end the run, with success
 
 Examples:
   hanok run
   hanok run systems/demo.toml --cores 4 --memory 2G
-  hanok run --script steps.txt --console linux=linux.txt --log hanok.txt --timeout 120
-  hanok run --until 'rtos: total' --console linux=linux.txt --console rtos=rtos.txt
+  hanok run --script steps.txt --console linux=linux.txt --log hanok.txt
+  hanok run --until 'rtos: total' --console rtos=rtos.txt --timeout 120
   hanok run --boot u-boot
   hanok run systems/demo.toml --gdb 2345
   hanok run --until 'linux:~# ' --timeout 60 </dev/null
@@ -155,12 +160,12 @@ Exit codes:
   4  the time of --timeout was over   8  a download or an installation failed
   5  a VM was stopped for what it     9  the VMs powered off before the
      did                                 awaited text came
-  10 what is to be written cannot be (no such folder, no permission, a full disk)
+  10 what is to be written cannot be: no such folder, no permission, a full disk
   130  interrupted by a signal";
 
 const TEST_HELP: &str = "\
-Names are those of --list; the start of a name selects all that start so. The last line is
-`N passed, N failed`, and `, N not run` where scenarios need a QEMU that HANOK_QEMU names;
+Names are those of --list; the start of a name selects all that start so. The last line is \
+`N passed, N failed`, and `, N not run` where scenarios need a QEMU that HANOK_QEMU names; \
 the exit code is 0 when nothing failed, else 1. tests/README.md describes the scenarios.
 
 Examples:
@@ -177,7 +182,7 @@ Example:
   hanok sched simulate systems/schedule.toml";
 
 const SCHED_CHECK_HELP: &str = "\
-Every answer of yes has a certificate, which a checker that shares no code with the analysis
+Every answer of yes has a certificate, which a checker that shares no code with the analysis \
 has believed.
 
 Examples:
@@ -187,8 +192,8 @@ Examples:
   hanok sched check carts.xml --csv schedule.csv
 
 Exit codes:
-  0  all deadlines are kept           3  the description is refused, or a deadline
-  2  wrong usage                         is not shown to be kept: it says which
+  0  all deadlines are kept        3  the description is refused, or a deadline
+  2  wrong usage                      is not shown to be kept: it says which
   10 the page cannot be written";
 
 /// The subcommands of `sched`.
@@ -219,7 +224,7 @@ pub struct SchedCheckArgs {
 }
 
 const BENCH_HELP: &str = "\
-Runs the same Linux, lmbench and bare-metal payload on every side, with time as a count of
+Runs the same Linux, lmbench and bare-metal payload on every side, with time as a count of \
 instructions: the figures are the same on any PC. Figures are named as in the report.
 
 Examples:
@@ -252,20 +257,20 @@ pub struct BenchArgs {
     #[arg(long)]
     pub cpu: Option<String>,
     /// Only these sides, of native, hanok, xen and kvm. Linux has no KVM for 32-bit hosts.
-    #[arg(long, value_delimiter = ',', value_parser = side)]
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = side)]
     pub sides: Vec<Side>,
     /// Only these figures.
-    #[arg(long, value_delimiter = ',', value_parser = figure)]
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = figure)]
     pub figures: Vec<&'static Figure>,
     /// How often everything is measured, to see whether it is always the same.
-    #[arg(long, allow_hyphen_values = true, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::whole(1..=100, "how often", "3"))]
     pub repeat: Option<u32>,
     /// Once, lmbench's rounds too, and only native and Hanok with a GICv3, where nothing else
     /// is said.
     #[arg(long)]
     pub quick: bool,
     /// Show where each of the hypervisor's instructions of one figure goes.
-    #[arg(long, value_name = "FIGURE", value_parser = figure)]
+    #[arg(long, value_name = "FIGURE", allow_hyphen_values = true, value_parser = figure)]
     #[arg(conflicts_with_all = ["sides", "figures", "repeat", "quick"])]
     pub profile: Option<&'static Figure>,
     /// With --profile: by line of source, too.
@@ -284,6 +289,7 @@ pub struct BenchArgs {
         default_value_t = 1.0,
         requires = "compare"
     )]
+    #[arg(allow_hyphen_values = true, value_parser = values::percent)]
     pub tolerance: f64,
     /// Keep the medians in bench/history, under the commit.
     #[arg(long, conflicts_with = "profile")]
@@ -324,13 +330,16 @@ pub enum Gics {
 
 fn side(text: &str) -> Result<Side, String> {
     let found = Side::ALL.into_iter().find(|side| side.id() == text);
-    found.ok_or_else(|| "native, hanok, xen and kvm are known".to_owned())
+    found.ok_or_else(|| {
+        "native, hanok, xen and kvm are known, such as --sides native,hanok".to_owned()
+    })
 }
 
 fn figure(text: &str) -> Result<&'static Figure, String> {
     Figure::find(text).ok_or_else(|| {
         let known: Vec<_> = FIGURES.iter().map(|figure| figure.id).collect();
-        format!("known are {}", known.join(", "))
+        let known = known.join(", ");
+        format!("known are {known}; a figure is named as there, such as pipe")
     })
 }
 
@@ -344,10 +353,10 @@ pub struct RunArgs {
     #[arg(long)]
     pub cpu: Option<String>,
     /// The board's number of cores.
-    #[arg(long, allow_hyphen_values = true, value_parser = cores)]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::cores)]
     pub cores: Option<u64>,
     /// The board's memory, such as 2G.
-    #[arg(long, allow_hyphen_values = true, value_parser = |text: &str| crate::system::parse_size(text).map_err(|e| format!("{e:#}")))]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::size)]
     pub memory: Option<u64>,
     /// One more argument for QEMU (repeatable).
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
@@ -355,7 +364,7 @@ pub struct RunArgs {
     /// Wait for a debugger on this port of this PC before the first instruction; 1234 where none
     /// is named.
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "1234")]
-    #[arg(allow_hyphen_values = false, value_parser = port)]
+    #[arg(allow_hyphen_values = false, value_parser = values::port)]
     pub gdb: Option<u16>,
     /// Print QEMU's command line, build and start nothing.
     #[arg(long)]
@@ -379,17 +388,17 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
     /// Write a VM's console to a file (repeatable).
-    #[arg(long, value_name = "VM=FILE", value_parser = console)]
+    #[arg(long, value_name = "VM=FILE", allow_hyphen_values = true, value_parser = values::console)]
     pub console: Vec<(String, PathBuf)>,
     /// Write the hypervisor's messages to a file.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// End with success once this text comes on a console or in the messages.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = values::awaited)]
     pub until: Option<String>,
     /// End without success after this many seconds.
-    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
-    pub timeout: Option<f64>,
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = values::seconds)]
+    pub timeout: Option<Duration>,
 }
 
 /// Arguments of `test`.
@@ -405,112 +414,6 @@ pub struct TestArgs {
     pub all: bool,
 }
 
-fn cores(text: &str) -> Result<u64, String> {
-    let cores = text.parse().ok().filter(|cores| *cores > 0);
-    cores.ok_or_else(|| "a board has at least one core".to_owned())
-}
-
-fn port(text: &str) -> Result<u16, String> {
-    let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| {
-        "a port is a number from 1 to 65535; a description stands before --gdb, or after --gdb=1234"
-            .to_owned()
-    })
-}
-
-fn console(text: &str) -> Result<(String, PathBuf), String> {
-    match text.split_once('=') {
-        Some((vm, file)) if !vm.is_empty() && !file.is_empty() => Ok((vm.into(), file.into())),
-        _ => Err("write it as VM=FILE".to_owned()),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_shows_an_example() {
-        for mut command in Cli::command().get_subcommands().cloned() {
-            let help = command.render_long_help().to_string();
-            assert!(help.contains("Example"), "{}", command.get_name());
-        }
-    }
-
-    #[test]
-    fn bench_takes_sides_and_figures_that_there_are() {
-        let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| cli.command);
-        let line = "hanok bench --sides native,xen --figures pipe,ctx-2 --gic 2";
-        let Ok(Command::Bench(bench)) = parse(line) else {
-            panic!("not bench")
-        };
-        assert_eq!(bench.sides, [Side::Native, Side::Xen]);
-        assert_eq!(bench.figures[1].id, "ctx-2");
-        assert_eq!(bench.gic, Gics::Two);
-        for bad in ["--sides bao", "--figures speed", "--gic 4", "--repeat 0"] {
-            assert!(parse(&format!("hanok bench {bad}")).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_debugger_s_port_may_be_named() {
-        let gdb = |words: &str| {
-            let words = format!("hanok run x.toml {words}");
-            match Cli::try_parse_from(words.split_whitespace()) {
-                Ok(Cli {
-                    command: Command::Run(run),
-                    ..
-                }) => Ok(run.gdb),
-                Ok(_) => panic!("not run"),
-                Err(error) => Err(error.to_string()),
-            }
-        };
-        assert_eq!(gdb(""), Ok(None));
-        assert_eq!(gdb("--gdb"), Ok(Some(1234)));
-        assert_eq!(gdb("--gdb --native"), Ok(Some(1234)));
-        assert_eq!(gdb("--gdb 2345"), Ok(Some(2345)));
-        assert_eq!(gdb("--gdb=2345"), Ok(Some(2345)));
-        for bad in [
-            "--gdb 0",
-            "--gdb 65536",
-            "--gdb y.toml",
-            "--gdb=",
-            "--gdb=-1",
-        ] {
-            let error = gdb(bad).unwrap_err();
-            assert!(error.contains("from 1 to 65535"), "{bad}: {error}");
-        }
-    }
-
-    #[test]
-    fn run_takes_its_options() {
-        let line =
-            "hanok run x.toml --memory 1G --console linux=a.txt --qemu-arg -d --qemu-arg int";
-        let Command::Run(run) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
-            panic!("not run")
-        };
-        assert_eq!(run.memory, Some(1 << 30));
-        assert_eq!(run.console, [("linux".to_owned(), PathBuf::from("a.txt"))]);
-        assert_eq!(run.qemu_arg, ["-d", "int"]);
-        assert!(Cli::try_parse_from(["hanok", "run", "--console", "x"]).is_err());
-        for (option, value) in [
-            ("--cores", "0"),
-            ("--cores", "-3"),
-            ("--memory", "-1M"),
-            ("--timeout", "-x"),
-        ] {
-            let error = Cli::try_parse_from(["hanok", "run", option, value])
-                .unwrap_err()
-                .to_string();
-            let what = format!("invalid value '{value}' for '{option}");
-            assert!(error.contains(&what) && !error.contains("tip:"), "{error}");
-        }
-    }
-}
+#[path = "args_tests.rs"]
+mod tests;

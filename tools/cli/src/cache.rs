@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use crate::apt::Package;
+
 /// What a reference was resolved to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +34,18 @@ pub struct Resolved {
     pub sha256: String,
     /// Its folder in the cache, relative to the cache.
     pub path: PathBuf,
+}
+
+impl Resolved {
+    /// What was made of `package`, in the folder `path` of the cache.
+    pub fn of(package: &Package, path: PathBuf) -> Self {
+        Self {
+            package: package.name.clone(),
+            version: package.version.clone(),
+            sha256: package.sha256.clone(),
+            path,
+        }
+    }
 }
 
 /// The cache's folder.

@@ -30,7 +30,10 @@ fn new() -> Result<BuildKey> {
 /// A key as it is named: 64 hexadecimal digits.
 pub fn parse(text: &str) -> Result<BuildKey> {
     let whole = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    ensure!(whole, "a key is 64 hexadecimal digits");
+    ensure!(
+        whole,
+        "a key is 64 hexadecimal digits, such as `openssl rand -hex 32` prints"
+    );
     let mut key = NONE;
     for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
         *byte = u8::from_str_radix(std::str::from_utf8(digits)?, 16)?;

@@ -29,6 +29,7 @@ mod signals;
 mod system;
 mod test;
 mod ui;
+mod values;
 
 /// What reads text or bytes that come from elsewhere; public for the fuzz targets.
 pub mod parsers {
@@ -42,6 +43,7 @@ pub mod parsers {
     pub use crate::test::scenario::Scenario;
 }
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -51,7 +53,11 @@ use exit::{Blame, Code, Outcome};
 
 /// The command: its arguments to its exit code.
 pub fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
+    let ended = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli),
+        Err(words) => Ok(told(&words)),
+    };
+    match ended {
         Ok(code) => match (code, ui::lost()) {
             (Code::Success, Some(error)) => {
                 eprintln!("{} cannot write the output: {error}", ui::red("error:"));
@@ -60,13 +66,31 @@ pub fn main() -> ExitCode {
             _ => code.into(),
         },
         Err(failure) => {
+            let interrupted = signals::settled();
             eprintln!("{} {:#}", ui::red("error:"), failure.error);
-            failure.code.into()
+            match interrupted {
+                true => Code::Interrupted.into(),
+                false => failure.code.into(),
+            }
+        }
+    }
+}
+
+/// Says what there is to say instead of a command: help or the version, which are output as any
+/// other is, or what is wrong with the command line.
+fn told(words: &clap::Error) -> Code {
+    let written = words.print().and_then(|()| std::io::stdout().flush());
+    match words.use_stderr() {
+        true => Code::Usage,
+        false => {
+            ui::written(written);
+            Code::Success
         }
     }
 }
 
 fn dispatch(cli: Cli) -> Outcome {
+    signals::listen();
     if let Command::Completions { shell } = cli.command {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "hanok", &mut script);

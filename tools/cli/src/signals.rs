@@ -1,27 +1,59 @@
-//! Signals that end the command: the runs that are under way hear of them, and end in order.
-//! Where none is, or none ends, what must not stay behind is put in order here.
+//! Signals that end the command. The runs that are under way hear of them, and end in order. Where
+//! none is, as while something is built, what must not stay behind is put in order here. Either
+//! way the command ends with [`Code::Interrupted`], whichever of the signals it was.
+//!
+//! Rejected: to end by the signal itself where no run hears of it. A script would see 130, 143 or
+//! 129 then, depending on how far the command had come.
 
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::console::inbox::Inbox;
 use crate::console::terminal;
-use crate::scratch;
+use crate::exit::Code;
+use crate::{scratch, ui};
+
+/// How long [`handle`] may take to end the command.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 static RUNS: Mutex<Vec<Weak<Inbox>>> = Mutex::new(Vec::new());
 static LISTENING: Once = Once::new();
+static CAME: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From here on, signals are seen to.
+/// From here on, signals are seen to; but those that whoever started the command wants ignored,
+/// as `nohup` does.
 pub fn listen() {
     LISTENING.call_once(|| {
-        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let heard = [SIGINT, SIGTERM, SIGHUP]
+            .map(|signal| (!is_ignored(&status, signal)).then_some(signal));
+        let heard: Vec<_> = heard.into_iter().flatten().collect();
+        // The flag is there before any thread goes on, the one below too.
+        for signal in &heard {
+            let _ = flag::register(*signal, Arc::clone(&CAME));
+        }
+        let Ok(mut signals) = Signals::new(&heard) else {
             return;
         };
         thread::spawn(move || signals.forever().for_each(handle));
     });
+}
+
+/// Whether one came. Where no run has heard of it, the command ends in here: what failed then is a
+/// child that heard of it, too (Ctrl-C is for all programs of a terminal).
+pub fn settled() -> bool {
+    let came = CAME.load(Ordering::SeqCst);
+    if came {
+        thread::sleep(PATIENCE);
+    }
+    came
 }
 
 /// A run that is to hear of signals, as long as it takes them.
@@ -40,6 +72,30 @@ fn handle(signal: i32) {
     if heard == 0 {
         terminal::restore();
         scratch::remove_all();
-        let _ = signal_hook::low_level::emulate_default_handler(signal);
+        let name = ui::red("error:");
+        ui::last_word(format!("{name} interrupted by signal {signal}"));
+        std::process::exit(Code::Interrupted as i32);
+    }
+}
+
+/// Whether a signal is ignored, by what proc(5) says of a process: `SigIgn` is a mask, in whose
+/// bit 0 is signal 1.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0) >> (signal - 1) & 1 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nohup_ignores_is_known() {
+        let status = "Name:\tx\nSigBlk:\t0000000000004002\nSigIgn:\t0000000000001001\n";
+        let ignored = [SIGINT, SIGTERM, SIGHUP].map(|signal| is_ignored(status, signal));
+        assert_eq!(ignored, [false, false, true]);
+        assert!(!is_ignored("", SIGHUP));
     }
 }

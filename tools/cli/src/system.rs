@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use hanok_system::{
     Architecture, Artifacts, Boot, BuildKey, Description, Diagnostic, DtbRef, Files, FirmwareRef,
     InitramfsRef, KernelRef, Key, Modules,
@@ -336,38 +336,4 @@ fn read(resolved: &Resolved) -> Result<Files> {
         boot: read(&resolved.kernel)?,
         initramfs,
     })
-}
-
-/// Bytes in `512M`, `2G`, `1048576`.
-pub fn parse_size(text: &str) -> Result<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = &text[digits.len()..];
-    let unit: u64 = match &unit.to_ascii_lowercase()[..] {
-        "" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        _ => return Err(anyhow!("unknown unit `{unit}`: K, M and G are known")),
-    };
-    let number: u64 = digits
-        .parse()
-        .with_context(|| format!("`{text}` is no size, such as 512M"))?;
-    number
-        .checked_mul(unit)
-        .context("that is more than 64 bits hold")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read() {
-        assert_eq!(parse_size("512M").unwrap(), 512 << 20);
-        assert_eq!(parse_size("2GiB").unwrap(), 2 << 30);
-        assert_eq!(parse_size("4096").unwrap(), 4096);
-        for bad in ["", "M", "1T", "-1", "99999999999G"] {
-            assert!(parse_size(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -136,7 +136,12 @@ static LOST: OnceLock<std::io::Error> = OnceLock::new();
 /// A line of what the command produces, on stdout. A reader that has gone away (`| head`)
 /// has all it wanted, so that a broken pipe is no error; any other one is told at the end.
 pub fn line(text: std::fmt::Arguments<'_>) {
-    if let Err(error) = writeln!(std::io::stdout(), "{text}")
+    written(writeln!(std::io::stdout(), "{text}"));
+}
+
+/// What became of a part of the output that was written otherwise.
+pub fn written(result: std::io::Result<()>) {
+    if let Err(error) = result
         && error.kind() != std::io::ErrorKind::BrokenPipe
     {
         let _ = LOST.set(error);

@@ -85,6 +85,7 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
         sample::image(false),
         sample::roomy_image(),
         sample::tight_image(),
+        sample::init::init_kernel(sample::init::Linker::Gnu, false).image,
         sample::program::program(0x8000_0000).0,
         sample::object(1, 1, 40),
         sample::archive(),

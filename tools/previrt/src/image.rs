@@ -13,17 +13,15 @@ use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::flow::{Follower, Root, Run, Start};
 use crate::kallsyms::{self, Kallsyms, Symbol};
-use crate::linux::{self, Tables, Text, base};
+use crate::linux::init::{self, Init};
+use crate::linux::{self, Tables, Text, base, vectors};
 use crate::patch::{is_trap, made, room};
-use crate::refusal::{Refusal, Result};
+use crate::refusal::Result;
 use crate::site::{Certainty, Role, Site, must_change};
 use std::ops::Range;
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::HashSet;
-
-/// Behind `_einittext` comes `.exit.text`, which kallsyms does not name.
-const EXIT_TEXT: u32 = 0x1_0000;
 
 /// A kernel image, read.
 #[derive(Debug)]
@@ -36,6 +34,8 @@ pub struct Image {
     pub tables: Tables,
     /// Where the code is.
     pub text: Text,
+    /// Where of it the init code is.
+    pub init: Option<Init>,
     /// What must change, certain and doubtful, by address.
     pub sites: Vec<Site>,
     /// How many instructions only a rewritten file has.
@@ -70,13 +70,14 @@ pub struct Code {
 /// Reads a raw image.
 pub fn scan(bytes: &[u8]) -> Result<Image> {
     let kallsyms = kallsyms::recover(bytes)?;
-    names_init(&kallsyms.symbols)?;
     let base = base::find(bytes, &kallsyms.symbols)?;
     let memory = Memory {
         bytes,
         base: base.address,
     };
-    let text = text(memory, &kallsyms.symbols);
+    let mut text = text(memory, &kallsyms.symbols);
+    let init = init::find(memory, &text, &kallsyms.symbols, base.isa)?;
+    text.ranges.extend(init.as_ref().map(Init::range));
     let tables = linux::find(memory, &text, &kallsyms.symbols, base.isa);
     let mut known = Marks::new(bytes.len());
     known.data(kallsyms.range.0, kallsyms.range.1 - kallsyms.range.0, false);
@@ -86,7 +87,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         }
     }
     let rooms = room::written(memory);
-    let mut starts = starts(memory, &kallsyms, &tables, base.isa);
+    let mut starts = starts(memory, &kallsyms, &tables, init.as_ref(), base.isa);
     starts.rooms.clone_from(&rooms);
     let (marks, proof) = explain(memory, starts, &text, known, base.isa);
     let mut sites = certain(memory, &marks, &proof);
@@ -97,12 +98,14 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     sites.dedup_by_key(|site| site.address);
     sites.retain(|site| !rooms.iter().any(|room| room.contains(&site.address)));
     let trapped = traps(memory, &marks);
-    let stubs = linux::vectors::stubs(memory, &kallsyms.symbols);
+    let stubs = init
+        .as_ref()
+        .and_then(|init| vectors::stubs(memory, &kallsyms.symbols, init));
     let code = Code {
         base: base.address,
         flat: None,
-        end: made::end_of(memory, &kallsyms.symbols),
-        elsewhere: elsewhere(memory, &kallsyms.symbols, &tables),
+        end: made::end_of(memory, &kallsyms.symbols, init.as_ref()),
+        elsewhere: elsewhere(memory, &kallsyms.symbols, init.as_ref(), &tables),
         entry: between(&kallsyms.symbols, "__entry_text_start", "__entry_text_end"),
         room: room::empty(memory, &kallsyms.symbols, &marks),
         marks,
@@ -112,31 +115,13 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         kallsyms,
         tables,
         text,
+        init,
         sites,
         trapped,
         stubs,
         rooms,
         code,
     })
-}
-
-/// Refuses a kernel whose kallsyms has no name of its init code: nothing says where that is. Linux'
-/// `scripts/kallsyms.c` reads what follows a symbol without a name as that name. So it loses `_einittext`, and
-/// with it all of the init code, where GNU ld has put a branch for Cortex-A8's erratum in front of it.
-fn names_init(symbols: &[Symbol]) -> Result<()> {
-    let has = |names: [&str; 2]| {
-        let mut names = names.iter();
-        names.all(|name| symbols.iter().any(|symbol| symbol.name == *name))
-    };
-    if has(["_stext", "_etext"]) && !has(["_sinittext", "_einittext"]) {
-        return Err(Refusal::new(
-            "this kernel does not name its init code",
-            "its kallsyms has no `_sinittext` or no `_einittext`, as where the linker made a symbol without a \
-             name, and what nobody names would be missed",
-            "scan and patch its vmlinux, or link it with `--no-fix-cortex-a8`",
-        ));
-    }
-    Ok(())
 }
 
 /// From one name to another.
@@ -150,16 +135,21 @@ fn between(symbols: &[Symbol], from: &str, to: &str) -> Option<Range<u32>> {
 
 /// Code that is not executed where it is: the vectors' stubs, what is exchanged on a
 /// uniprocessor, and what runs at its physical address with the MMU on.
-fn elsewhere(memory: Memory<'_>, symbols: &[Symbol], tables: &Tables) -> Vec<Range<u32>> {
+fn elsewhere(
+    memory: Memory<'_>,
+    symbols: &[Symbol],
+    init: Option<&Init>,
+    tables: &Tables,
+) -> Vec<Range<u32>> {
     let mut ranges = Vec::new();
     ranges.extend(between(symbols, "__idmap_text_start", "__idmap_text_end"));
-    ranges.extend(linux::vectors::region(memory, symbols));
+    ranges.extend(init.and_then(|init| vectors::region(memory, symbols, init)));
     let exchanged = tables.alternatives.iter();
     ranges.extend(exchanged.map(|other| other.place..other.place.saturating_add(4)));
     ranges
 }
 
-/// Where code may be: the start, `.text`, the vectors and `.init.text` and what follows it.
+/// Where code may be, but for the init code: the start and `.text`.
 fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
     let named = |name: &str| {
         symbols
@@ -173,10 +163,7 @@ fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
         ranges.push((memory.base, from));
         ranges.push((from, to));
     } else if let Some(last) = symbols.iter().rev().find(|symbol| symbol.is_text()) {
-        ranges.push((memory.base, last.address.saturating_add(EXIT_TEXT)));
-    }
-    if let (Some(from), Some(to)) = (named("_sinittext"), named("_einittext")) {
-        ranges.push((from & !0xfff, to.saturating_add(EXIT_TEXT)));
+        ranges.push((memory.base, last.address.saturating_add(init::EXIT_TEXT)));
     }
     Text { ranges, end }
 }
@@ -217,14 +204,20 @@ fn explain(
 }
 
 /// Where code begins, as certain as it is.
-fn starts(memory: Memory<'_>, kallsyms: &Kallsyms, tables: &Tables, isa: Isa) -> Start {
+fn starts(
+    memory: Memory<'_>,
+    kallsyms: &Kallsyms,
+    tables: &Tables,
+    init: Option<&Init>,
+    isa: Isa,
+) -> Start {
     let symbols = &kallsyms.symbols;
     // The image starts in A32 whatever it is (Documentation/arch/arm/booting.rst).
     let mut certain = vec![Root {
         address: memory.base,
         isa: Isa::A32,
     }];
-    certain.extend(linux::vectors::roots(memory, symbols, isa));
+    certain.extend(init.map_or_else(Vec::new, |init| vectors::roots(memory, symbols, init, isa)));
     let mut likely = named(memory, kallsyms, isa);
     likely.extend(&tables.roots);
     // A Thumb kernel has a few functions of A32.
@@ -239,6 +232,7 @@ fn starts(memory: Memory<'_>, kallsyms: &Kallsyms, tables: &Tables, isa: Isa) ->
     let text = symbols.iter().filter(|symbol| symbol.is_text());
     let mut named: HashSet<u32> = text.map(|symbol| symbol.address).collect();
     named.extend(tables.functions.iter().map(|root| root.address));
+    named.extend(init.and_then(|init| init.switched));
     Start {
         certain,
         likely,

@@ -4,7 +4,7 @@
 //! it is linked; for Linux that is known as for its raw image ([`Code`]).
 
 use crate::bytes::word;
-use crate::container::elf::{ElfImage, Mapping, Section};
+use crate::container::elf::{ElfImage, LINUX, Mapping, Section};
 use crate::flow::marks::Marks;
 use crate::image::Code;
 use crate::mapped::is_alternatives;
@@ -44,7 +44,7 @@ pub(crate) fn code(bytes: &[u8], elf: &ElfImage) -> Option<Code> {
         .flat_map(|section| exchanged(bytes, section))
         .collect();
     elsewhere.extend(between("__idmap_text_start", "__idmap_text_end"));
-    let linux = elf.place("linux_banner").is_some() && !elf.movable;
+    let linux = elf.place(LINUX).is_some() && !elf.movable;
     Some(Code {
         base,
         flat: Some(flat),

@@ -1,5 +1,6 @@
 //! Made-up files for tests and fuzzers: small, and of the same form as real ones.
 
+pub mod init;
 pub mod program;
 
 use std::io::Write as _;

@@ -268,6 +268,7 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         base,
         kallsyms,
         tables,
+        init,
         sites,
         trapped,
         stubs,
@@ -276,11 +277,17 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         ..
     } = image::scan(&content)?;
     let text = kallsyms.symbols.into_iter().filter(Symbol::is_text);
+    // Else what is there would seem to be the function before it.
+    let unnamed = init.filter(|init| !init.named);
+    let unnamed = unnamed.map(|init| (init.from, ".init.text".to_owned()));
+    let functions = text.map(|symbol| (symbol.address, symbol.name));
+    let mut functions: Vec<_> = functions.chain(unnamed).collect();
+    functions.sort_by_key(|(address, _)| *address);
     let place = Place {
         member: None,
         section: "Image".to_owned(),
         address: base.address,
-        functions: text.map(|symbol| (symbol.address, symbol.name)).collect(),
+        functions,
     };
     Ok(Scan {
         kind: Kind::Image,

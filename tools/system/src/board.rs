@@ -1,6 +1,7 @@
 //! Boards: what `boards/NAME.toml` says.
 
 use crate::diagnostic::{Diagnostic, Report, Words, nearest, read};
+use crate::size;
 use crate::source::DtbRef;
 use crate::table::{self, At, Reader};
 use hanok_types::GicVersion;
@@ -21,6 +22,23 @@ impl Limits {
     /// Whether `value` may be chosen.
     pub fn allow(&self, value: u64) -> bool {
         (self.min..=self.max).contains(&value)
+    }
+}
+
+/// How many cores there are, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cores {
+    pub(crate) count: u64,
+    pub(crate) most: u64,
+}
+
+impl Cores {
+    /// Where there are too few: `remedy`, and that there may be more, if so.
+    pub(crate) fn or_more(self, remedy: &str) -> String {
+        match self.count < self.most {
+            true => format!("{remedy}, or raise `cores`, up to {}", self.most),
+            false => format!("{remedy}; the board has no more cores"),
+        }
     }
 }
 
@@ -168,6 +186,18 @@ impl Board {
         self.usable.map_or(memory, |usable| usable.min(memory))
     }
 
+    /// Where `memory` is too little: `remedy`, and that there may be more, if so.
+    pub(crate) fn or_more_memory(&self, memory: u64, remedy: &str) -> String {
+        let most = self.memory.max;
+        match self.usable(memory) < self.usable(most) {
+            true => format!(
+                "{remedy}, or raise the board's `memory`, up to {}",
+                size::show(most)
+            ),
+            false => format!("{remedy}; the board has no more memory"),
+        }
+    }
+
     /// The board `name`, of a `text` that `path` is said to hold; or all that is wrong
     /// with it.
     pub fn parse(name: &str, path: &Path, text: &str) -> Result<Self, Vec<Diagnostic>> {
@@ -280,9 +310,8 @@ fn qemu(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Qemu> {
     });
     let folder = report.path.parent().unwrap_or(Path::new("")).to_path_buf();
     let tree = "\"debian:6.1:FOLDER/NAME.dtb\" or a path";
-    let dtb = reader.get(report, "dtb", tree, |value| {
-        DtbRef::parse(&table::word(value)?, &folder)
-    });
+    let dtb = reader.get(report, "dtb", tree, table::word);
+    let dtb = dtb.and_then(|dtb| dtb.judged(report, |text| DtbRef::parse(&text, &folder)));
     let cpus = reader.get(report, "dtb-cpus", "true or false", table::truth);
     let poweroff = reader.get(report, "poweroff", "true or false", table::truth);
     Some(Qemu {

@@ -1,18 +1,19 @@
 //! Which core each vCPU runs on. Sharing a core is a decision with consequences for what a
 //! guest can promise, so it is never made silently: who wants it writes `cpus`.
 
+use crate::board::Cores;
 use crate::diagnostic::{Report, Words};
 use crate::draft::Draft;
 use hanok_types::MAX_VCPUS;
 use std::ops::Range;
 
 /// The cores of each VM's vCPUs: those it names, or the lowest that nobody names.
-pub(crate) fn assign(report: &mut Report, cores: u64, drafts: &[Draft]) -> Vec<Vec<u8>> {
+pub(crate) fn assign(report: &mut Report, cores: Cores, drafts: &[Draft]) -> Vec<Vec<u8>> {
     let named = |core: &u64| {
         let mut lists = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
         lists.any(|cpus| cpus.value.contains(core))
     };
-    let mut free: Vec<u64> = (0..cores).filter(|core| !named(core)).collect();
+    let mut free: Vec<u64> = (0..cores.count).filter(|core| !named(core)).collect();
     let of = |draft: &Draft| {
         if !count_is_sound(report, draft) {
             return Vec::new();
@@ -47,14 +48,14 @@ fn count_is_sound(report: &mut Report, draft: &Draft) -> bool {
 }
 
 /// The cores that a VM names, as far as they exist.
-fn check_named(report: &mut Report, cores: u64, draft: &Draft) -> Vec<u64> {
+fn check_named(report: &mut Report, cores: Cores, draft: &Draft) -> Vec<u64> {
     let Some(cpus) = &draft.cpus else {
         return Vec::new();
     };
-    for core in cpus.value.iter().filter(|core| **core >= cores) {
+    for core in cpus.value.iter().filter(|core| **core >= cores.count) {
         let what = format!("there is no core {core}");
-        let why = format!("the board has cores 0 to {}", cores.saturating_sub(1));
-        let remedy = "name another core, or raise the board's `cores` as far as it goes";
+        let why = format!("the board has cores 0 to {}", cores.count.saturating_sub(1));
+        let remedy = cores.or_more("name one of these");
         report.refuse(&cpus.span, Words::new(what, why, remedy));
     }
     let vcpus = draft.vcpus.as_ref().map(|vcpus| vcpus.value);
@@ -65,22 +66,26 @@ fn check_named(report: &mut Report, cores: u64, draft: &Draft) -> Vec<u64> {
         let remedy = "make them agree, or leave one out";
         report.refuse(&cpus.span, Words::new(what, why, remedy));
     }
-    let there = cpus.value.iter().copied().filter(|core| *core < cores);
+    let there = cpus
+        .value
+        .iter()
+        .copied()
+        .filter(|core| *core < cores.count);
     there.collect()
 }
 
 /// As many of the `free` cores as a VM has vCPUs.
-fn take(report: &mut Report, cores: u64, draft: &Draft, free: &mut Vec<u64>) -> Vec<u64> {
+fn take(report: &mut Report, cores: Cores, draft: &Draft, free: &mut Vec<u64>) -> Vec<u64> {
     let (count, span) = count(draft);
     let taken: Vec<u64> = free.drain(..(count as usize).min(free.len())).collect();
     if (taken.len() as u64) < count {
-        let what = format!("{count} vCPUs, but {} of {cores} cores free", taken.len());
+        let (found, all) = (taken.len(), cores.count);
+        let what = format!("{count} vCPUs, but {found} of {all} cores free");
         let why = "without `cpus` each vCPU gets a core that nobody else has";
         let some = vec!["0"; (count as usize).min(MAX_VCPUS)].join(", ");
-        let remedy = format!(
-            "write cpus = [{some}] to share cores, lower `vcpus`, or raise the board's `cores` \
-             as far as it goes"
-        );
+        let remedy = cores.or_more(&format!(
+            "write cpus = [{some}] to share cores, or lower `vcpus`"
+        ));
         report.refuse(span, Words::new(what, why, remedy));
     }
     taken

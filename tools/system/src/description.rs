@@ -1,6 +1,6 @@
 //! The description of a system: its model, and reading it from `systems/NAME.toml`.
 
-use crate::board::{self, Architecture, Board};
+use crate::board::{self, Architecture, Board, Cores};
 use crate::diagnostic::{Diagnostic, Mark, Report, Words, read};
 use crate::draft::Draft;
 use crate::schedule::draft::Whole;
@@ -179,15 +179,20 @@ pub(crate) fn system(
         terminal: None,
     };
     rules::names(report, &drafts);
-    rules::total(report, description.usable_memory(), &drafts);
+    rules::total(report, (&description.board, description.memory), &drafts);
     rules::devices(report, &drafts);
-    let cores = cores::assign(report, description.cores, &drafts);
-    let model = schedule::build(report, schedule.as_ref(), &drafts, description.cores);
+    let there = Cores {
+        count: description.cores,
+        most: description.board.cores.max,
+    };
+    let cores = cores::assign(report, there, &drafts);
+    let model = schedule::build(report, schedule.as_ref(), &drafts, there);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
     }
     for (draft, cpus) in drafts.into_iter().zip(cores) {
-        let architecture = rules::files(report, &draft, description.board.architecture());
+        let architecture =
+            rules::files(report, boards_dir, &draft, description.board.architecture());
         rules::guest(report, boards_dir, &draft);
         let vm = draft.finish(cpus, architecture, report);
         description.vms.extend(vm);
@@ -215,7 +220,10 @@ pub(crate) fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) ->
     let named = schedule.iter().flat_map(Whole::named_cores);
     let named = named.chain(drafts.iter().flat_map(Draft::named_cores));
     let needed = named.max().map_or(1, |last| last.saturating_add(1));
-    let cores = cores.map_or(needed.min(MOST_CORES), |at| at.value);
+    let cores = Cores {
+        count: cores.map_or(needed.min(MOST_CORES), |at| at.value),
+        most: MOST_CORES,
+    };
     let model = schedule::build(report, schedule.as_ref(), &drafts, cores);
     if model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());

@@ -137,6 +137,12 @@ pub(crate) fn read(path: &Path) -> Result<String, Diagnostic> {
     })
 }
 
+/// What would mend `word`, where it is close to one of `known`.
+pub(crate) fn did_you_mean(word: &str, known: &[String]) -> Option<String> {
+    let known = nearest(word, known.iter().map(String::as_str))?;
+    Some(format!("did you mean \"{known}\"?"))
+}
+
 /// The one of `known` that `word` was probably meant to be.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |other: &&str| strsim::damerau_levenshtein(word, other);

@@ -4,7 +4,7 @@ use crate::board::Architecture;
 use crate::description::{Marks, Vm};
 use crate::diagnostic::{Report, Words};
 use crate::schedule::draft::Placed;
-use crate::source::{Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
+use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
 use std::ops::Range;
 use std::path::Path;
@@ -133,20 +133,20 @@ fn boot(
     report: &mut Report,
     folder: &Path,
 ) -> (Option<At<Boot>>, bool) {
-    let firmware = reader.get(report, "firmware", A_FIRMWARE, |value| {
-        FirmwareRef::parse(&table::word(value)?, folder)
-    });
-    let mut aarch32 = false;
-    let form = |value: &DeValue<'_>| {
-        let word = table::word(value)?;
-        aarch32 = KernelRef::is_for_32_bits(&word);
-        KernelRef::parse(&word, folder)
+    let firmware = reader.get(report, "firmware", A_FIRMWARE, table::word);
+    let firmware =
+        firmware.and_then(|at| at.judged(report, |text| FirmwareRef::parse(&text, folder)));
+    let kernel = match reader.has("firmware") {
+        true => reader.get(report, "kernel", A_KERNEL, table::word),
+        false => reader.require(report, "kernel", A_KERNEL, table::word),
     };
+    let aarch32 = kernel
+        .as_ref()
+        .is_some_and(|at| KernelRef::is_for_32_bits(&at.value));
+    let kernel = kernel.and_then(|at| at.judged(report, |text| KernelRef::parse(&text, folder)));
     if !reader.has("firmware") {
-        let kernel = reader.require(report, "kernel", A_KERNEL, form);
         return (kernel.map(|at| at.map(Boot::Kernel)), aarch32);
     }
-    let kernel = reader.get(report, "kernel", A_KERNEL, form);
     if let (Some(_), Some(firmware)) = (&kernel, &firmware) {
         let what = "both `kernel` and `firmware`";
         let why = "a VM begins either with a kernel in RAM or with a firmware in flash";
@@ -176,7 +176,7 @@ fn initramfs(
     folder: &Path,
     report: &mut Report,
 ) -> Option<At<InitramfsRef>> {
-    let busybox = text.as_ref().is_some_and(|text| text.value == "busybox");
+    let busybox = text.as_ref().is_some_and(|text| text.value == BUSYBOX);
     if let Some(modules) = modules.as_ref().filter(|_| !busybox) {
         let what = "`initramfs-modules` without `initramfs = \"busybox\"`";
         let why = "modules are put only into the initramfs that is made at build time";

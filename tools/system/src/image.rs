@@ -117,7 +117,7 @@ impl Description {
             .vms
             .last()
             .map_or(Mark::default(), |vm| vm.marks.memory);
-        let remedy = "give the VMs less, or raise the board's `memory`";
+        let remedy = self.board.or_more_memory(self.memory, "give the VMs less");
         let words = Words::new("too much memory", why, remedy);
         Err(Diagnostic::at(&self.path, mark, words))
     }

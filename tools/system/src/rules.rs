@@ -4,13 +4,14 @@ use crate::board::{Architecture, Board};
 
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
-use crate::source::{Boot, FirmwareRef, InitramfsRef, KernelRef};
+use crate::files::{self, Named};
+use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef};
 use crate::table::At;
 use crate::{kernel, layout, size, time};
 use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
 use hanok_types::MAX_VMS;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the hypervisor takes for itself, beside the image.
 pub(crate) const HYPERVISOR_MEMORY: u64 = 64 << 20;
@@ -76,11 +77,14 @@ pub(crate) fn cores(report: &mut Report, board: &Board, cores: Option<At<u64>>) 
     let limits = board.cores;
     if !limits.allow(cores.value) {
         let what = format!("board {} cannot have {} cores", board.name, cores.value);
-        let why = format!("it has from {} to {}", limits.min, limits.max);
-        report.refuse(
-            &cores.span,
-            Words::new(what, why, "choose a number in between"),
-        );
+        let (why, remedy) = match limits.min == limits.max {
+            true => (format!("it has {}, always", limits.max), "remove `cores`"),
+            false => (
+                format!("it has from {} to {}", limits.min, limits.max),
+                "choose a number in between",
+            ),
+        };
+        report.refuse(&cores.span, Words::new(what, why, remedy));
     }
     // What was meant is not known: nothing else is to be refused for it.
     match limits.allow(cores.value) {
@@ -98,11 +102,14 @@ pub(crate) fn memory(report: &mut Report, board: &Board, memory: Option<At<u64>>
         let shown = size::show(memory.value);
         let what = format!("board {} cannot have {shown} of memory", board.name);
         let (min, max) = (size::show(limits.min), size::show(limits.max));
-        let why = format!("it has from {min} to {max}, in steps of 2M");
-        report.refuse(
-            &memory.span,
-            Words::new(what, why, "choose a size in between"),
-        );
+        let (why, remedy) = match limits.min == limits.max {
+            true => (format!("it has {max}, always"), "remove `memory`"),
+            false => (
+                format!("it has from {min} to {max}, in steps of 2M"),
+                "choose a size in between",
+            ),
+        };
+        report.refuse(&memory.span, Words::new(what, why, remedy));
     }
     memory.value
 }
@@ -156,7 +163,8 @@ pub(crate) fn given_twice(name: &str, owner: &str) -> Words {
 }
 
 /// Each VM's memory by itself, then all of it together.
-pub(crate) fn total(report: &mut Report, board: u64, drafts: &[Draft]) {
+pub(crate) fn total(report: &mut Report, (board, memory): (&Board, u64), drafts: &[Draft]) {
+    let usable = board.usable(memory);
     let memories = || drafts.iter().filter_map(|draft| draft.memory.as_ref());
     for memory in memories().filter(|memory| memory.value % BLOCK != 0) {
         let what = format!("a VM cannot have {} bytes of memory", memory.value);
@@ -179,24 +187,27 @@ pub(crate) fn total(report: &mut Report, board: u64, drafts: &[Draft]) {
     let sum = memories().try_fold(HYPERVISOR_MEMORY, |sum, memory| {
         sum.checked_add(memory.value)
     });
-    if let (true, Some(last)) = (sum.is_none_or(|sum| sum > board), memories().next_back()) {
+    if let (true, Some(last)) = (sum.is_none_or(|sum| sum > usable), memories().next_back()) {
         let why = format!(
             "the VMs' memory and {} for the hypervisor are more than the board's {}",
             size::show(HYPERVISOR_MEMORY),
-            size::show(board),
+            size::show(usable),
         );
-        let room = board.saturating_sub(HYPERVISOR_MEMORY);
-        let remedy = format!(
-            "give the VMs at most {} together, or raise the board's `memory`",
-            size::show(room)
-        );
+        let room = size::show(usable.saturating_sub(HYPERVISOR_MEMORY));
+        let remedy = format!("give the VMs at most {room} together");
+        let remedy = board.or_more_memory(memory, &remedy);
         report.refuse(&last.span, Words::new("too much memory", why, remedy));
     }
 }
 
 /// Files that are named by path, and what can be said of the VM from them: what its CPUs
 /// execute, on a board of this architecture.
-pub(crate) fn files(report: &mut Report, draft: &Draft, board: Architecture) -> Architecture {
+pub(crate) fn files(
+    report: &mut Report,
+    boards_dir: &Path,
+    draft: &Draft,
+    board: Architecture,
+) -> Architecture {
     let mut architecture = match draft.aarch32 {
         true => Architecture::Arm,
         false => board,
@@ -210,7 +221,14 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, board: Architecture) -> 
     }
     let initramfs = draft.initramfs.as_ref();
     let len = initramfs.and_then(|initramfs| match &initramfs.value {
-        InitramfsRef::Path(path) => length(report, &initramfs.span, "initramfs", path),
+        InitramfsRef::Path(path) => {
+            let file = Named {
+                what: "initramfs",
+                path,
+                span: &initramfs.span,
+            };
+            file.read(report, files::length, || vec![BUSYBOX.to_owned()])
+        }
         InitramfsRef::Busybox { .. } => None,
     });
     if let (Some(initramfs), Some(len), Some(memory)) = (initramfs, len, &draft.memory)
@@ -226,7 +244,13 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, board: Architecture) -> 
     };
     match &boot.value {
         Boot::Kernel(KernelRef::Path(path)) => {
-            if let Some(kernel) = bytes(report, &boot.span, "kernel", path) {
+            let file = Named {
+                what: "kernel",
+                path,
+                span: &boot.span,
+            };
+            let known = || [KernelRef::stock(), guest_references(boards_dir)].concat();
+            if let Some(kernel) = file.read(report, files::bytes, known) {
                 architecture = kernel::architecture(&kernel, board);
                 let recognised = kernel::recognise(&kernel, architecture);
                 kernel_file(report, draft, boot, recognised, len);
@@ -244,7 +268,12 @@ pub(crate) fn files(report: &mut Report, draft: &Draft, board: Architecture) -> 
                 u_boot_is_for(report, &boot.span, machine, architecture);
             }
             if let FirmwareRef::Path(path) = firmware
-                && let Some(bytes) = bytes(report, &boot.span, "firmware", path)
+                && let Some(bytes) = (Named {
+                    what: "firmware",
+                    path,
+                    span: &boot.span,
+                })
+                .read(report, files::bytes, FirmwareRef::stock)
                 && let Err(words) = layout::firmware(&bytes)
             {
                 report.refuse(&boot.span, words);
@@ -318,8 +347,8 @@ pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
     let Boot::Kernel(KernelRef::Guest(name)) = &kernel.value else {
         return;
     };
-    let guests = boards_dir.join("../guests");
-    if is_program(&guests.join(name)) {
+    let guests = guests_dir(boards_dir);
+    if is_name(name) && is_program(&guests.join(name)) {
         if !is_member(&boards_dir.join(".."), name) {
             let what = format!("the guest \"{name}\" is not built with the repository");
             let why = format!("guests/{name} is no member of the workspace in Cargo.toml");
@@ -328,8 +357,7 @@ pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
         }
         return;
     }
-    let mut known = guest_names(&guests);
-    known.sort();
+    let known = guest_names(&guests);
     let what = format!("there is no guest \"{name}\" in the repository");
     let why = format!("guests/ has {}", known.join(", "));
     let remedy = match nearest(name, known.iter().map(String::as_str)) {
@@ -356,6 +384,22 @@ fn is_member(root: &Path, name: &str) -> bool {
     })
 }
 
+fn guests_dir(boards_dir: &Path) -> PathBuf {
+    boards_dir.join("../guests")
+}
+
+/// Whether a guest may have this name, which becomes a part of a path.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !name.is_empty() && name.chars().all(plain)
+}
+
+/// How all guests are named as kernels.
+fn guest_references(boards_dir: &Path) -> Vec<String> {
+    let names = guest_names(&guests_dir(boards_dir));
+    names.iter().map(|name| format!("guest:{name}")).collect()
+}
+
 /// Whether a folder of `guests` holds a program, not what programs share.
 fn is_program(folder: &Path) -> bool {
     folder.join("src/main.rs").is_file()
@@ -364,58 +408,11 @@ fn is_program(folder: &Path) -> bool {
 /// The folders in `guests` that hold a program.
 fn guest_names(guests: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(guests).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| is_program(&entry.path()))
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
-}
-
-fn bytes(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> Option<Vec<u8>> {
-    read_as(report, span, what, path, read_file)
-}
-
-/// How many bytes a file has.
-fn length(report: &mut Report, span: &Range<usize>, what: &str, path: &Path) -> Option<u64> {
-    read_as(report, span, what, path, file_length)
-}
-
-fn read_as<T>(
-    report: &mut Report,
-    span: &Range<usize>,
-    what: &str,
-    path: &Path,
-    read: fn(&Path) -> std::io::Result<T>,
-) -> Option<T> {
-    match read(path) {
-        Ok(found) => Some(found),
-        Err(error) => {
-            let why = format!("{}: {error}", path.display());
-            let remedy = "mend the path; it counts from the description's folder";
-            let what = format!("the {what} cannot be read");
-            report.refuse(span, Words::new(what, why, remedy));
-            None
-        }
-    }
-}
-
-/// No kernel and no firmware has a larger file. What is larger is not read.
-const LARGEST: u64 = 512 << 20;
-
-/// A device or a pipe may have no end, and none of them is an image.
-fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    if file_length(path)? > LARGEST {
-        let text = format!("it has more than {}", size::show(LARGEST));
-        return Err(std::io::Error::other(text));
-    }
-    std::fs::read(path)
-}
-
-fn file_length(path: &Path) -> std::io::Result<u64> {
-    let data = std::fs::metadata(path)?;
-    match data.is_file() {
-        true => std::fs::File::open(path).map(|_| data.len()),
-        false => Err(std::io::Error::other("it is no file")),
-    }
+    let programs = entries.filter(|entry| is_program(&entry.path()));
+    let names = programs.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
 }
 
 impl layout::TooSmall {

@@ -1,5 +1,6 @@
 //! Where kernels, firmware, initramfs and boards' trees come from.
 
+use crate::diagnostic::{Words, did_you_mean};
 use std::path::{Path, PathBuf};
 
 /// Which build of a stock kernel.
@@ -62,22 +63,50 @@ pub enum KernelRef {
 const DEBIAN_VERSIONS: [&str; 2] = ["6.1", "6.12"];
 
 impl KernelRef {
-    /// From its text; a path is relative to `folder`. `None` for a Debian kernel that is
-    /// not known, and for a guest without a name.
-    pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
-        let (text, _) = Self::split(text);
-        if let Some(name) = text.strip_prefix("guest:") {
-            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-            let sound = !name.is_empty() && name.chars().all(plain);
-            return sound.then(|| Self::Guest(name.to_owned()));
+    /// From its text; a path is relative to `folder`. Refuses a Debian kernel that is not known.
+    /// Whether there is a guest of a name is for the rules to see.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Words> {
+        let (name, _) = Self::split(text);
+        if let Some(name) = name.strip_prefix("guest:") {
+            return Ok(Self::Guest(name.to_owned()));
         }
-        let Some(debian) = text.strip_prefix("debian:") else {
-            return Some(Self::Path(folder.join(text)));
+        let Some(debian) = name.strip_prefix("debian:") else {
+            return Ok(Self::Path(folder.join(name)));
         };
         let (version, flavour) = Flavour::split(debian);
-        let known = DEBIAN_VERSIONS.contains(&version);
+        if !DEBIAN_VERSIONS.contains(&version) {
+            return Err(Self::unknown(text));
+        }
         let version = version.to_owned();
-        known.then_some(Self::Debian { version, flavour })
+        Ok(Self::Debian { version, flavour })
+    }
+
+    /// The names of all stock kernels.
+    pub(crate) fn stock() -> Vec<String> {
+        let flavours = |version| {
+            let of = move |flavour: Flavour| format!("debian:{version}{}", flavour.suffix());
+            Flavour::ALL.into_iter().map(of)
+        };
+        let names = DEBIAN_VERSIONS.into_iter().flat_map(flavours);
+        let both = names.flat_map(|name| [format!("{name}{ARMHF}"), name]);
+        both.collect()
+    }
+
+    fn unknown(text: &str) -> Words {
+        let what = format!("there is no kernel \"{text}\"");
+        let why = format!(
+            "of Debian's kernels there are {}, each also with -rt, and with {ARMHF} at the end for \
+             32 bits, where -lpae is one more",
+            DEBIAN_VERSIONS.join(" and ")
+        );
+        let remedy = did_you_mean(text, &Self::stock());
+        Words::new(
+            what,
+            why,
+            remedy.unwrap_or_else(|| {
+                format!("write \"debian:6.1\", or for 32 bits \"debian:6.1{ARMHF}\"")
+            }),
+        )
     }
 }
 
@@ -121,21 +150,45 @@ pub enum FirmwareRef {
 const U_BOOTS: [&str; 2] = ["qemu_arm64", "qemu_arm"];
 
 impl FirmwareRef {
-    /// From its text; a path is relative to `folder`. `None` for a U-Boot that is not known.
-    pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
+    /// From its text; a path is relative to `folder`. Refuses a U-Boot that is not known.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Words> {
         let Some(name) = text.strip_prefix("u-boot:") else {
-            return Some(Self::Path(folder.join(text)));
+            return Ok(Self::Path(folder.join(text)));
         };
         let (machine, kernel) = match name.split_once('+') {
             Some((machine, kernel)) => (machine, Some(KernelRef::parse(kernel, folder)?)),
             None => (name, None),
         };
-        let machine = U_BOOTS.iter().find(|known| **known == machine)?.to_string();
-        match kernel {
-            None => Some(Self::UBoot(machine)),
-            Some(kernel @ KernelRef::Debian { .. }) => Some(Self::UBootWith { machine, kernel }),
-            Some(KernelRef::Guest(_) | KernelRef::Path(_)) => None,
+        if !U_BOOTS.contains(&machine) {
+            return Err(Self::unknown(machine));
         }
+        let machine = machine.to_owned();
+        match kernel {
+            None => Ok(Self::UBoot(machine)),
+            Some(kernel @ KernelRef::Debian { .. }) => Ok(Self::UBootWith { machine, kernel }),
+            Some(KernelRef::Guest(_) | KernelRef::Path(_)) => Err(Words::new(
+                "a kernel behind U-Boot that is none of Debian's",
+                "only a stock kernel, with an initramfs, is put into flash for it",
+                format!("write \"u-boot:{machine}+debian:6.1\""),
+            )),
+        }
+    }
+
+    /// The names of all of the distribution's.
+    pub(crate) fn stock() -> Vec<String> {
+        U_BOOTS.map(|machine| format!("u-boot:{machine}")).to_vec()
+    }
+
+    fn unknown(machine: &str) -> Words {
+        let known = Self::stock();
+        let what = format!("there is no U-Boot \"{machine}\"");
+        let why = format!("of Debian's there are {}", U_BOOTS.join(" and "));
+        let remedy = did_you_mean(&format!("u-boot:{machine}"), &known);
+        Words::new(
+            what,
+            why,
+            remedy.unwrap_or_else(|| format!("write \"{}\"", known.join("\" or \""))),
+        )
     }
 }
 
@@ -163,19 +216,29 @@ pub enum DtbRef {
 }
 
 impl DtbRef {
-    /// From its text; a path is relative to `folder`. `None` for a Debian kernel that is
-    /// not known, and for a file outside its folder.
-    pub(crate) fn parse(text: &str, folder: &Path) -> Option<Self> {
+    /// From its text; a path is relative to `folder`. Refuses a Debian kernel that is not known,
+    /// and a file outside its folder.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Words> {
         let Some(debian) = text.strip_prefix("debian:") else {
-            return Some(Self::Path(folder.join(text)));
+            return Ok(Self::Path(folder.join(text)));
         };
-        let (version, file) = debian.split_once(':')?;
+        let (version, file) = debian.split_once(':').unwrap_or((debian, ""));
         let plain = |part: &str| !part.is_empty() && !part.starts_with('.');
-        let sound = DEBIAN_VERSIONS.contains(&version) && file.split('/').all(plain);
-        sound.then(|| Self::Debian {
-            version: version.to_owned(),
-            file: file.to_owned(),
-        })
+        match DEBIAN_VERSIONS.contains(&version) && file.split('/').all(plain) {
+            true => Ok(Self::Debian {
+                version: version.to_owned(),
+                file: file.to_owned(),
+            }),
+            false => Err(Words::new(
+                format!("there is no device tree \"{text}\""),
+                format!(
+                    "of Debian's kernels there are {}; after the second colon comes a file in the \
+                     package's folder of trees",
+                    DEBIAN_VERSIONS.join(" and ")
+                ),
+                "write it as \"debian:6.1:broadcom/bcm2711-rpi-4-b.dtb\", or give a path",
+            )),
+        }
     }
 }
 
@@ -189,6 +252,9 @@ pub enum Modules {
     /// These, and what they need.
     List(Vec<String>),
 }
+
+/// The name of an initramfs that is made at build time.
+pub(crate) const BUSYBOX: &str = "busybox";
 
 /// Where a VM's initramfs comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

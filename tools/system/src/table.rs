@@ -21,6 +21,24 @@ impl<T> At<T> {
     }
 }
 
+impl At<String> {
+    /// What `form` makes of the text; what it refuses goes to the report.
+    pub(crate) fn judged<T>(
+        self,
+        report: &mut Report,
+        form: impl FnOnce(String) -> Result<T, Words>,
+    ) -> Option<At<T>> {
+        let span = self.span;
+        match form(self.value) {
+            Ok(value) => Some(At { value, span }),
+            Err(words) => {
+                report.refuse(&span, words);
+                None
+            }
+        }
+    }
+}
+
 /// Parses `text` and hands the root table to `body`. What is no TOML goes to the report
 /// alone: what was meant behind it is a guess.
 pub(crate) fn document<T>(

@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
 
 /// The nanoseconds that `text` means: a number and `ns`, `us`, `ms` or `s`. `None` for
 /// anything else, no whole number of nanoseconds, or too much for 64 bits.
-pub(crate) fn parse_nanos(text: &str) -> Option<u64> {
+pub fn parse_nanos(text: &str) -> Option<u64> {
     let (number, unit) = split(text);
     let factor = match unit {
         "ns" => 1,

@@ -215,7 +215,7 @@ fn memory_is_not_given_twice() {
     let remedy = &load(&with("512M", "1000M")).unwrap_err()[0].remedy;
     assert_eq!(
         remedy,
-        "give the VMs at most 960M together, or raise the board's `memory`"
+        "give the VMs at most 960M together, or raise the board's `memory`, up to 64G"
     );
 }
 
@@ -264,8 +264,118 @@ fn cores_are_shared_by_those_who_say_so() {
     let found = load(&with_second("vcpus = 3")).unwrap_err();
     assert_eq!(short(&found[0]), "15:9 3 vCPUs, but 2 of 4 cores free");
     let remedy = &found[0].remedy;
-    let start = "write cpus = [0, 0, 0] to share cores, lower `vcpus`, or raise";
-    assert!(remedy.starts_with(start), "{remedy}");
+    let text =
+        "write cpus = [0, 0, 0] to share cores, or lower `vcpus`; the board has no more cores";
+    assert_eq!(remedy, text);
+}
+
+/// What cannot be raised is not said to help.
+#[test]
+fn cores_and_memory_are_raised_where_there_are_more() {
+    let remedy = |text: &str| load(text).unwrap_err().remove(0).remedy;
+    let on = |board: &str, from: &str, to: &str| {
+        let text = with(from, to).replace("\"qemu-virt\"", &format!("\"{board}\""));
+        remedy(&text)
+    };
+    let two = |vcpus: &str| with("\n", "\ncores = 2\n").replace("vcpus = 2", vcpus);
+    assert_eq!(
+        remedy(&two("cpus = [2]")),
+        "name one of these, or raise `cores`, up to 4"
+    );
+    let all = "name one of these; the board has no more cores";
+    assert_eq!(on("qemu-virt", "vcpus = 2", "cpus = [4]"), all);
+    assert_eq!(
+        remedy(&two("vcpus = 3")),
+        "write cpus = [0, 0, 0] to share cores, or lower `vcpus`, or raise `cores`, up to 4"
+    );
+    assert_eq!(
+        on("raspi4b", "512M", "1000M"),
+        "give the VMs at most 896M together; the board has no more memory"
+    );
+    assert_eq!(on("raspi4b", "\n", "\ncores = 2\n"), "remove `cores`");
+    assert_eq!(
+        on("raspi4b", "\n", "\nmemory = \"1G\"\n"),
+        "remove `memory`"
+    );
+}
+
+#[test]
+fn a_name_that_is_misspelt_names_the_nearest() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let cases = [
+        (
+            "debian:6.1",
+            "debian:6.1:arm46",
+            "there is no kernel \"debian:6.1:arm46\"",
+            "debian:6.1:armhf",
+        ),
+        (
+            "debian:6.1",
+            "debian:6.12-tr",
+            "there is no kernel",
+            "debian:6.12-rt",
+        ),
+        (
+            "debian:6.1",
+            "gest:rtos",
+            "the kernel cannot be read",
+            "guest:rtos",
+        ),
+        (
+            "debian:6.1",
+            "guest:Rtos",
+            "there is no guest \"Rtos\"",
+            "guest:rtos",
+        ),
+        (
+            "debian:6.1",
+            "debain:6.1",
+            "the kernel cannot be read",
+            "debian:6.1",
+        ),
+        (
+            "busybox",
+            "busybx",
+            "the initramfs cannot be read",
+            "busybox",
+        ),
+    ];
+    for (from, to, what, meant) in cases {
+        let found = load(&with(from, to)).unwrap_err().remove(0);
+        assert!(
+            found.what.starts_with(what) && !found.why.is_empty(),
+            "{found}"
+        );
+        let remedy = format!("did you mean \"{meant}\"?");
+        assert!(found.remedy.starts_with(&remedy), "{found}");
+    }
+    // A file of the folder, and what is near to nothing.
+    let file = beside.join("lob.rs").display().to_string();
+    let found = load(&with("debian:6.1", &file)).unwrap_err().remove(0);
+    let meant = format!("did you mean \"{}\"?", beside.join("lib.rs").display());
+    assert!(found.remedy.starts_with(&meant), "{found}");
+    let found = load(&with("debian:6.1", "debian:arm46"))
+        .unwrap_err()
+        .remove(0);
+    assert!(
+        found
+            .why
+            .starts_with("of Debian's kernels there are 6.1 and 6.12"),
+        "{found}"
+    );
+    assert_eq!(
+        found.remedy,
+        "write \"debian:6.1\", or for 32 bits \"debian:6.1:armhf\""
+    );
+    let found = load(&with("debian:6.1", "gest:rtos"))
+        .unwrap_err()
+        .remove(0);
+    assert!(
+        found
+            .why
+            .starts_with("\"gest:rtos\" is no name that is known, and no file: "),
+        "{found}"
+    );
 }
 
 #[test]
@@ -311,7 +421,7 @@ fn a_firmware_takes_the_kernel_s_place() {
     let cases = [
         (
             firmware.replace("qemu_arm64", "qemu_arm64+guest:rtos"),
-            "5:12 the value of `firmware` is not \"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path",
+            "5:12 a kernel behind U-Boot that is none of Debian's",
         ),
         (
             with("kernel = ", "firmware = \"u-boot:qemu_arm64\"\nkernel = ")
@@ -327,7 +437,7 @@ fn a_firmware_takes_the_kernel_s_place() {
         ),
         (
             firmware.replace("qemu_arm64", "qemu_arm32"),
-            "5:12 the value of `firmware` is not \"u-boot:qemu_arm64\", \"u-boot:qemu_arm\" or a path",
+            "5:12 there is no U-Boot \"qemu_arm32\"",
         ),
         (
             firmware.replace("\"qemu-virt\"", "\"qemu-virt-arm\""),

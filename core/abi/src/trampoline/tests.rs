@@ -1,9 +1,20 @@
+use super::model::{Cpu, Page};
 use super::*;
+use std::vec::Vec;
 
 const FREE: Free = Free {
     registers: 0x1000,
     flags: true,
 };
+
+/// A virtual CPU of zeros.
+fn cpu() -> Cpu {
+    Cpu {
+        registers: [0; 15],
+        flags: 0,
+        page: Page::default(),
+    }
+}
 
 #[test]
 fn branches_come_back() {
@@ -123,4 +134,160 @@ fn of_t32_it_is_longer_by_entry_and_literal() {
         assert_eq!(words[t32.len() - 1], Some(site + 5));
         assert_eq!(words[t32.len() - 2], Some(0xe51f_f004), "ldr pc, [pc, #-4]");
     }
+}
+
+/// Of a code page from the first instruction to the last that can reach a field.
+#[test]
+fn as_far_is_reached_as_the_instruction_has_bits() {
+    for field in Field::all() {
+        for place in (0..=0xff0).step_by(4) {
+            let alias = if field == Field::MASK {
+                -0x1000
+            } else {
+                0x1000
+            };
+            let distance: i32 = alias + field.offset() as i32 - (place + 8);
+            let add = if distance >= 0 { 1 << 23 } else { 0 };
+            let expected = (distance.abs() < 0x1000).then_some(add + distance.unsigned_abs());
+            let found = reach(0x1_1000 + place as u32, field);
+            assert_eq!(found, expected, "{field:?} from {place:#x}");
+        }
+    }
+}
+
+#[test]
+fn the_fields_are_all_there() {
+    let known = KNOWN.map(|known| known.field.offset());
+    let mut expected = known.to_vec();
+    expected.extend([Field::PSR, Field::SPSR, Field::MASK].map(Field::offset));
+    expected.sort_unstable();
+    let found: Vec<u32> = Field::all().map(Field::offset).collect();
+    assert_eq!(found, expected);
+}
+
+/// Where the condition would be 0b1111 it is another instruction (DDI 0406C A5.7): MRC2, SETEND, BLX.
+#[test]
+fn without_a_condition_nothing_but_cps_is_known() {
+    let free = Free {
+        registers: 0x1fff,
+        flags: true,
+    };
+    let words = KNOWN.map(|known| known.mrc);
+    for word in words
+        .into_iter()
+        .chain([0x010f_0000, 0x0121_f000, 0x014f_0000, 0x016f_f000])
+    {
+        assert!(Template::of(ALWAYS | word, free).is_some(), "{word:x}");
+        assert_eq!(Template::of(0xf000_0000 | word, free), None, "{word:x}");
+        let mut cpu = cpu();
+        assert!(cpu.emulate(ALWAYS | word), "{word:x}");
+        let before = cpu;
+        assert!(!cpu.emulate(0xf000_0000 | word), "{word:x}");
+        assert_eq!(cpu, before);
+    }
+    assert_eq!(branch_target(0xfa00_0000, 0), None, "BLX");
+    assert_eq!(branch_target(0xea00_0000, 0), Some(8));
+}
+
+/// Both ways to write I where mode and F stay, instruction by instruction.
+#[test]
+fn msr_is_done_by_these_instructions() {
+    let words = |word, flags| {
+        let free = Free {
+            registers: 1 << 12,
+            flags,
+        };
+        let template = Template::of(word, free).expect("R12 is free");
+        let numbers = 0..template.len();
+        let words = numbers.map(|number| template.word(number, 0x1_1080, 0x1_2000));
+        words.map(Option::unwrap).collect::<Vec<u32>>()
+    };
+    let svc = trap_a32(0xe121_f005).expect("MSR traps");
+    let expected = [
+        0xe59f_cf78, // ldr ip, [pc, #0xf78]: mode and F
+        0xe02c_c005, // eor ip, ip, r5
+        0xe31c_005f, // tst ip, #0x5f
+        0x1a00_0001, // bne to the SVC
+        0xe50f_5118, // str r5, [pc, #-0x118]: I, through the doorbell
+        0xea00_03da, // b 0x12004
+        svc,
+        0xea00_03d8, // b 0x12004
+    ];
+    assert_eq!(words(0xe121_f005, true), expected);
+    let expected = [
+        0xe59f_cf78, // ldr ip, [pc, #0xf78]
+        0xe02c_c005, // eor ip, ip, r5
+        0xe20c_c05f, // and ip, ip, #0x5f
+        0xe28c_c07f, // add ip, ip, #0x7f
+        0xe20c_c080, // and ip, ip, #0x80
+        0xe08f_f22c, // add pc, pc, ip, lsr #4
+        0xe7f0_00f0, // udf #0
+        0xe50f_5124, // str r5, [pc, #-0x124]
+        0xea00_03d7, // b 0x12004
+        svc,
+        0xea00_03d5, // b 0x12004
+    ];
+    assert_eq!(words(0xe121_f005, false), expected);
+    // With a condition, which looks at the flags: they stay.
+    assert_eq!(words(0x0121_f005, true), expected);
+}
+
+/// The table of conditions (DDI 0406C A8.3), for all of the flags.
+#[test]
+fn conditions_hold_as_the_manual_says() {
+    for flags in 0..16u32 {
+        let [n, z, c, v] = [3, 2, 1, 0].map(|bit| flags >> bit & 1 != 0);
+        let expected = [
+            z,            // EQ
+            !z,           // NE
+            c,            // CS
+            !c,           // CC
+            n,            // MI
+            !n,           // PL
+            v,            // VS
+            !v,           // VC
+            c && !z,      // HI
+            !c || z,      // LS
+            n == v,       // GE
+            n != v,       // LT
+            !z && n == v, // GT
+            z || n != v,  // LE
+            true,         // AL
+        ];
+        let cpu = Cpu {
+            flags: flags << 28 | 0x080f_0000,
+            ..cpu()
+        };
+        for (condition, expected) in expected.into_iter().enumerate() {
+            assert_eq!(
+                cpu.holds(condition as u32),
+                expected,
+                "{flags:x} {condition}"
+            );
+        }
+    }
+}
+
+/// Every field is a word of its own; of the mask one bit counts where two pages are compared.
+#[test]
+fn a_page_s_fields_are_words_of_their_own() {
+    let mut page = Page::default();
+    for (index, field) in Field::all().enumerate() {
+        let mut other = page;
+        other.put(field, MASKED);
+        assert_eq!(other.get(field), MASKED);
+        assert!(!page.same(&other) && other.same(&other), "{field:?}");
+        page.put(field, index as u32 + 1);
+    }
+    for (index, field) in Field::all().enumerate() {
+        assert_eq!(page.get(field), index as u32 + 1, "{field:?}");
+    }
+    let mut other = page;
+    other.put(Field::MASK, !MASKED);
+    assert!(page.same(&other));
+    other.put(Field::MASK, !0);
+    assert!(!page.same(&other));
+    // Other words and another mask.
+    other.put(Field::PSR, !0);
+    assert!(!page.same(&other));
 }

@@ -19,6 +19,7 @@ fn load(id: u32, period: i128, execution: i128) -> Load {
         priority: None,
         arrival: Arrival::Sporadic,
         begins_with_period: false,
+        place: 0,
     }
 }
 

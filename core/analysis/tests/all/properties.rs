@@ -27,6 +27,7 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
                 priority: None,
                 arrival: Arrival::Sporadic,
                 begins_with_period: false,
+                place: 0,
             };
         (0..).zip(all).map(load).collect()
     })

@@ -325,6 +325,28 @@ fn size(model: &Model, change: Change) -> f64 {
 
 /// Each change does, and a step less of it does not. Where one is not offered, none of its kind
 /// does; and the least comes first.
+/// Among equals the model's order decides, also for a task that comes from a higher priority: a
+/// period as long as the earlier task's does, and need not be longer.
+#[test]
+fn a_longer_period_may_end_at_another_task_s() {
+    let mut model = model(1);
+    model.cost.switch = ns(1);
+    let tasks = [(100, 4, 58), (150, 15, 75), (40, 12, 40)];
+    vm(
+        &mut model,
+        ROOT,
+        given(20, 10, 20),
+        Policy::RateMonotonic,
+        &tasks,
+    );
+    let (_, found) = refused(&model).expect("it is refused");
+    let is_longer = |change: &&Change| matches!(change, Change::TaskPeriod(TaskId(2), _));
+    let longer = found.changes.iter().find(is_longer).copied();
+    let longer = longer.expect("a longer period is offered");
+    let (this, less) = with(&model, longer).expect("it can be made");
+    assert!(kept(&this) && !kept(&less), "{longer:?}");
+}
+
 #[test]
 fn changes_are_no_larger_than_they_have_to_be() {
     let mut random = Random(0x0c_4a6e);

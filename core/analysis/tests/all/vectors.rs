@@ -17,6 +17,7 @@ fn loads(tasks: &[(i128, i128, i128)]) -> Vec<Load> {
         priority: None,
         arrival: Arrival::Sporadic,
         begins_with_period: false,
+        place: 0,
     };
     (0..).zip(tasks).map(load).collect()
 }

@@ -135,6 +135,10 @@ fn through(bus: &FdtNode<'_>, parent: &FdtNode<'_>, start: u64, len: u64) -> Opt
     }
     let (child_cells, size_cells) = cells(bus);
     let (parent_cells, _) = cells(parent);
+    // Of ranges that take no bytes there would be no end.
+    if (child_cells, parent_cells, size_cells) == (0, 0, 0) {
+        return None;
+    }
     while !ranges.is_empty() {
         let child = ranges.number(child_cells)?;
         let above = ranges.number(parent_cells)?;
@@ -143,9 +147,6 @@ fn through(bus: &FdtNode<'_>, parent: &FdtNode<'_>, start: u64, len: u64) -> Opt
         if let Some(offset) = inside.filter(|at| at.checked_add(len).is_some_and(|end| end <= size))
         {
             return above.checked_add(offset);
-        }
-        if child_cells == 0 && parent_cells == 0 && size_cells == 0 {
-            return None;
         }
     }
     None

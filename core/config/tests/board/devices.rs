@@ -3,7 +3,8 @@
 use super::GIC_V3 as VIRT;
 use super::trees::{Build, flat, node, serial, span};
 use dtoolkit::Node;
-use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};
+use dtoolkit::fdt::Fdt;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use hanok_config::{DeviceError, HostDevice, HostLine, HostTree, assign};
 use hanok_types::{IntId, Ipa, platform};
 
@@ -217,6 +218,60 @@ fn what_shares_a_page_is_seen() {
 }
 
 #[test]
+fn what_is_inside_a_device_or_above_it_is_no_neighbour() {
+    let small = |name: &str, at: u32| {
+        node(name)
+            .with("compatible", "arm,pl061")
+            .with("reg", [at, 0x10])
+    };
+    let above = small("block@7e100000", 0x7e10_0000)
+        .with("#address-cells", 1u32)
+        .with("#size-cells", 1u32)
+        .with("ranges", [0u32; 0])
+        .and(small("one@7e100010", 0x7e10_0010))
+        .and(small("two@7e100020", 0x7e10_0020));
+    let beside = small("three@7e100030", 0x7e10_0030);
+    let tree = soc([above, beside]);
+    let board = HostTree::parse(&tree).unwrap();
+    let neighbours = |name| {
+        let found = board.device(name).unwrap().neighbours;
+        let paths = found.into_iter().map(|other| other.path);
+        paths.collect::<Vec<_>>()
+    };
+    assert_eq!(neighbours("block"), ["/soc/three@7e100030"]);
+    let of_one = ["/soc/block@7e100000/two@7e100020", "/soc/three@7e100030"];
+    assert_eq!(neighbours("one"), of_one);
+}
+
+/// Buses of which the specification says that they have no addresses (2.3.5), and ranges that
+/// would not end.
+#[test]
+fn buses_without_addresses_have_no_registers() {
+    let bus = |name: &str, cells: [u32; 2], ranges: &[u32]| {
+        node(name)
+            .with("#address-cells", cells[0])
+            .with("#size-cells", cells[1])
+            .with("ranges", ranges)
+    };
+    let chip = |name: &str, reg: &[u32]| node(name).with("reg", reg);
+    let found = |bus: DeviceTreeNode, name: &str| {
+        let root = DeviceTree::from_fdt(&Fdt::new(&soc([])).unwrap()).root;
+        let tree = flat(root.and(bus));
+        let board = HostTree::parse(&tree).unwrap();
+        assert!(!board.names().iter().any(|other| other == name));
+        board.device(name)
+    };
+    for reg in [&[0x10][..], &[0x10, 0x20]] {
+        let i2c = bus("i2c", [0, 1], &[]).and(chip("chip", reg));
+        assert_eq!(found(i2c, "chip"), Err(DeviceError::NoRegisters));
+    }
+    let inner = bus("inner", [1, 1], &[0, 0x1000]).and(chip("chip", &[0, 0x10]));
+    let empty = bus("empty", [0, 0], &[0]).and(inner);
+    let outer = bus("outer", [0, 0], &[]).and(empty);
+    assert_eq!(found(outer, "chip"), Err(DeviceError::NoRegisters));
+}
+
+#[test]
 fn the_console_s_page_and_interrupt_stay_the_hypervisor_s() {
     let beside = serial("serial@7e201400", 0x7e20_1400, 99);
     assert_eq!(device(beside), Err(DeviceError::Beside("the console")));
@@ -238,9 +293,19 @@ fn interrupts_must_reach_the_gic_as_shared_ones() {
     assert_eq!(with(&many), Err(DeviceError::ManyLines));
     let other = gpio().with("interrupt-parent", 7u32);
     assert_eq!(device(other), Err(DeviceError::Line(0)));
-    let mut extended = gpio().with("interrupts-extended", [1u32, 0, 51, 8, 7, 1]);
-    extended.remove_property("interrupts");
-    assert_eq!(device(extended), Err(DeviceError::Line(1)));
+    let extended = |cells: &[u32]| {
+        let mut node = gpio().with("interrupts-extended", cells);
+        node.remove_property("interrupts");
+        device(node)
+    };
+    let elsewhere = extended(&[1, 0, 51, 8, 7, 1]);
+    assert_eq!(elsewhere, Err(DeviceError::Line(1)));
+    let found = extended(&[1, 0, 51, 8, 1, 0, 52, 4]).unwrap().interrupts;
+    let line = |number, trigger| HostLine {
+        id: IntId::spi(number),
+        trigger,
+    };
+    assert_eq!(found, [line(51, 8), line(52, 4)]);
 }
 
 #[test]
@@ -335,7 +400,45 @@ fn places_are_given_one_after_the_other() {
     assert_eq!(assign(&five), None);
     let mut huge = host[1].clone();
     huge.registers = vec![span(0x1000_0000, 0x0200_1000)];
-    assert_eq!(assign(&[huge]), None);
+    assert_eq!(assign(&[huge.clone()]), None);
+    huge.registers = vec![span(0x1000_0000, 0x0200_0000)];
+    assert!(assign(&[huge]).is_some());
+}
+
+/// Ranges are one where they share a page, and not where one begins with the page behind another.
+#[test]
+fn ranges_that_share_a_page_are_one() {
+    let given = |spans: [(u64, u64); 3]| {
+        let mut host = on_virt("pl061").unwrap();
+        host.registers = spans.map(|(at, len)| span(at, len)).to_vec();
+        let given = assign(&[host]).unwrap();
+        let places = given[0].registers.iter();
+        let places =
+            places.map(|range| (range.ipa.get() - 0x0c00_0000, range.host.get(), range.len));
+        places.collect::<Vec<_>>()
+    };
+    let beside = [(0x2000, 0x800), (0x1000, 0x1000), (0x4000, 0x2000)];
+    let places = [
+        (0, 0x1000, 0x1000),
+        (0x1000, 0x2000, 0x1000),
+        (0x2000, 0x4000, 0x2000),
+    ];
+    assert_eq!(given(beside), places);
+    let shared = [(0x1000, 0x1800), (0x2800, 0x801), (0x1ff8, 8)];
+    assert_eq!(given(shared), [(0, 0x1000, 0x3000)]);
+}
+
+#[test]
+fn as_much_of_a_name_is_kept_as_there_is_room_for() {
+    let kept = |name: &str| {
+        let mut host = on_virt("pl061").unwrap();
+        host.name = name.to_owned();
+        assign(&[host]).unwrap()[0].name.clone()
+    };
+    assert_eq!(kept("pl061@9030000"), "pl061@9030000");
+    assert_eq!(kept("a b\tc\u{e9}d"), "abcd");
+    let long = "a-device-whose-name-is-longer-than-32";
+    assert_eq!(kept(long), long[..32]);
 }
 
 /// What begins as a phandle would: whole cells that are no text, by which the tree's nodes go, and

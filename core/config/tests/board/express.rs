@@ -2,7 +2,7 @@
 
 use crate::trees::{Build, flat, node, soc_board, span};
 use dtoolkit::model::DeviceTreeNode;
-use hanok_config::{BoardTree, Enable};
+use hanok_config::{BoardTree, Enable, HostTree};
 use hanok_types::{Hpa, IntId};
 
 /// As a Versatile Express: the serial port's interrupt goes through its bus's map, and the CPUs,
@@ -16,7 +16,12 @@ fn express_board(mask: u32, phandle: u32) -> DeviceTreeNode {
         .with("interrupt-map-mask", [mask, 63])
         .with(
             "interrupt-map",
-            [0, 4, phandle, 0, 40, 4, 0, 5, phandle, 0, 41, 1],
+            [
+                [0, 4, phandle, 0, 40, 4],
+                [0, 5, phandle, 0, 41, 1],
+                [0, 6, phandle, 0, 42, 2],
+            ]
+            .concat(),
         )
         .and(
             node("fpga")
@@ -87,6 +92,23 @@ fn interrupts_go_through_a_map_and_cpus_wait_at_the_flags() {
         let console = BoardTree::parse(&bytes).unwrap().console.unwrap();
         assert_eq!(console.interrupt, None);
     }
+}
+
+#[test]
+fn each_interrupt_of_a_device_goes_through_the_map() {
+    let mut root = express_board(0, 1);
+    let bus = root.child_mut("bus@8000000").unwrap();
+    let device = node("gpio@a0000")
+        .with("compatible", "arm,pl061")
+        .with("reg", [0xa_0000u32, 0x1000])
+        .with("interrupts", [6u32, 4, 6]);
+    bus.child_mut("fpga").unwrap().add_child(device);
+    let bytes = flat(root);
+    let board = HostTree::parse(&bytes).unwrap();
+    let found = board.device("gpio").unwrap().interrupts;
+    let found: Vec<(IntId, u32)> = found.iter().map(|line| (line.id, line.trigger)).collect();
+    let (four, six) = ((IntId::spi(40), 4), (IntId::spi(42), 2));
+    assert_eq!(found, [six, four, six]);
 }
 
 /// Nodes of CPUs that say nothing, or something that nobody knows, beside PSCI and without it.

@@ -7,11 +7,6 @@ use super::parts::{Memory, Parts};
 use super::registers::{Register, Registers};
 use bitfield_struct::bitfield;
 
-/// Whether these lower 28 bits are of coprocessors 10 and 11.
-pub(super) const fn is_floating_point(bits: u32) -> bool {
-    matches!(bits >> 8 & 0xf, 10 | 11)
-}
-
 /// "Extension register load/store" (A7.6), "64-bit transfers" (A7.9).
 #[bitfield(u32)]
 struct ExtensionWord {
@@ -34,7 +29,8 @@ struct ExtensionWord {
 }
 
 /// What lies between a core register and one of these, and what is computed among these.
-/// `pipeline` is how far the PC is ahead.
+/// `pipeline` is how far the PC is ahead. Of other coprocessors only that is left here which is
+/// none of their instructions (P, U, W and D clear), and UNDEFINED of these, too.
 pub(super) fn extension(bits: u32, pipeline: i32) -> Parts {
     match bits >> 24 & 0xf {
         0b1110 if bits & 0x10 != 0 => transfer(TransferWord::from_bits(bits)),

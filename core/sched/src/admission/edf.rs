@@ -77,11 +77,8 @@ pub(super) fn least_by_bandwidth(set: &Set<'_>, period: u64) -> Result<u64, Refu
     // The sum is too much by less than the error: one less may be exactly enough.
     let below = up.saturating_sub(1);
     let near = product - (u128::from(below) << 64) <= error(set, period);
-    let least = match near && below > 0 {
-        true => match exactly(set, below, period) {
-            true => below,
-            false => up,
-        },
+    let least = match near && exactly(set, below, period) {
+        true => below,
         false => up,
     };
     match least <= period {
@@ -176,3 +173,6 @@ fn backwards(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

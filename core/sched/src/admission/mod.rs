@@ -229,7 +229,7 @@ pub struct Least {
     /// In ticks.
     pub budget: u64,
     /// Whether one tick less would not be enough. Else that was not to be decided with the
-    /// work allowed, and this is up to 1/128 more than the least.
+    /// work allowed, and this is up to 1/256, and a tick, more than the least.
     pub exact: bool,
 }
 

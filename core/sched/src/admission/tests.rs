@@ -202,7 +202,11 @@ proptest! {
             other => other,
         };
         let plan = plan(period, window);
-        let plainly = (1..=plan.most()).find(|b| plainly_holds(&tasks, order, &plan.supply(*b)));
+        let longest = match window {
+            Window::Deadline(deadline) => deadline,
+            _ => period,
+        };
+        let plainly = (1..=longest).find(|b| plainly_holds(&tasks, order, &plan.supply(*b)));
         let found = least(&tasks, order, plan);
         prop_assert_eq!(found.ok(), plainly, "{:?}", found);
         prop_assert_ne!(found, Err(Refusal::Undecided));
@@ -220,6 +224,7 @@ proptest! {
         let found = holds(&Set::new(&tasks), order, interface, &mut Work::new(AMPLE));
         let plainly = plainly_holds(&tasks, order, &Supply::of(interface));
         prop_assert_eq!(found.is_ok(), plainly, "{:?}", found);
+        prop_assert_ne!(found, Err(Refusal::Undecided));
         if let Err(Refusal::Late(late)) = found {
             prop_assert!(late.demand > late.supply);
         }
@@ -370,4 +375,5 @@ fn where_the_least_cannot_be_told_a_little_more_can() {
     assert_eq!(holds(&set, order, interface, &mut Work::new(AMPLE)), Ok(()));
 }
 
+mod edges;
 mod kinds;

@@ -255,3 +255,5 @@ fn what_a_cap_leaves_is_known() {
     policy.block(entity(0), 1100);
     assert_eq!(policy.pick(1100).until, None);
 }
+
+mod plain;

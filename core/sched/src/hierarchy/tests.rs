@@ -184,3 +184,4 @@ fn a_switch_is_at_the_expense_of_those_that_hold_both() {
 }
 
 mod ideal;
+mod told;

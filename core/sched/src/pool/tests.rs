@@ -177,3 +177,6 @@ fn a_core_is_spent_by_whose_budget_it_is() {
         .unwrap();
     looked_at(&mut parted);
 }
+
+mod global;
+mod told;

@@ -8,7 +8,7 @@
 use super::server::{Change, Kind, Server, State};
 use super::{Order, Reservation, Slack};
 use crate::arith::WHOLE;
-use crate::tournament::Tournament;
+use crate::tournament::{LAST_KEY, Tournament};
 use crate::{Entity, Interface, InterfaceError};
 
 /// Where a server belongs after what happened.
@@ -340,7 +340,8 @@ impl<const N: usize> Bank<N> {
     #[inline]
     pub fn due(&mut self, now: u64) -> Option<(Entity<N>, Queue)> {
         let (entity, at) = self.timers.first()?;
-        (at <= now).then(|| (entity, self.expire(entity, now)))
+        // What comes at the end of time never comes.
+        (at <= now && at < LAST_KEY).then(|| (entity, self.expire(entity, now)))
     }
 
     fn expire(&mut self, entity: Entity<N>, now: u64) -> Queue {

@@ -183,10 +183,12 @@ impl Server {
         }
     }
 
-    /// Brings periods up to date: `true` where a new one has begun by `now`.
+    /// Brings periods up to date, at or after the next one's start: `true` where a new one has
+    /// begun by `now`.
     #[inline]
     pub fn advance(&mut self, now: u64) -> bool {
-        if now < self.next || self.next == self.release {
+        // At the end of time there is no next one.
+        if self.next == self.release {
             return false;
         }
         if self.change.is_some() {

@@ -4,6 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::vec::Vec;
 
+mod rules;
+
 const N: usize = 8;
 type E = Entity<N>;
 

@@ -35,9 +35,10 @@ impl World {
             let urgent = self.vgic.most_urgent(vcpu(cpu));
             assert_eq!(self.vgic.has_pending(vcpu(cpu)), urgent.is_some());
             if self.exact {
-                assert_eq!(urgent.map(|(priority, _)| priority), self.best(cpu));
+                assert_eq!(urgent, self.best(cpu));
             }
         }
+        self.vgic.check_snapshot();
     }
 
     pub(super) fn deliverable(&self, cpu: usize, id: u32, plain: &Plain) -> bool {
@@ -50,23 +51,78 @@ impl World {
         plain.pending() && plain.enabled && group && plain.active.is_none() && here
     }
 
-    /// The least priority value among what the architecture would signal.
-    pub(super) fn best(&self, cpu: usize) -> Option<u8> {
+    /// The least priority value among what the architecture would signal, and whether that is of group
+    /// 1; of several the one with the least id.
+    pub(super) fn best(&self, cpu: usize) -> Option<(u8, bool)> {
         ids()
             .into_iter()
             .map(|id| (id, &self.plain[self.owner(cpu, id)][id as usize]))
             .filter(|(id, plain)| self.deliverable(cpu, *id, plain))
-            .map(|(_, plain)| plain.priority)
-            .min()
+            .min_by_key(|(id, plain)| (plain.priority, *id))
+            .map(|(_, plain)| (plain.priority, plain.group1))
     }
 
     pub(super) fn check(&mut self) {
         self.check_unique();
-        if self.exact {
+        if !self.exact {
+            self.vgic.check();
+        } else {
             for cpu in (0..CPUS).filter(|cpu| self.cpus[*cpu].resident) {
                 self.check_best(cpu);
                 self.check_physical(cpu);
+                self.check_shown(cpu);
             }
+            self.check_urgent();
+        }
+    }
+
+    /// A list register shows what the architecture says of its interrupt, and every one that a vCPU
+    /// has acknowledged stands in one.
+    fn check_shown(&self, cpu: usize) {
+        let lrs = &self.cpus[cpu].lr;
+        for lr in lrs.iter().filter(|lr| lr.is_valid()) {
+            let id = lr.virtual_id();
+            let plain = &self.plain[self.owner(cpu, id)][id as usize];
+            assert_eq!(lr.priority(), plain.priority, "{id}: {plain:?}");
+            assert_eq!(lr.group1(), plain.group1, "{id}: {plain:?}");
+            assert_eq!(
+                lr.is_active(),
+                plain.active == Some(cpu),
+                "{lr:?} {plain:?}"
+            );
+            let waits = Plain {
+                active: None,
+                ..plain.clone()
+            };
+            let due = self.deliverable(cpu, id, &waits);
+            assert!(due || !lr.is_pending(), "{lr:?} {plain:?}");
+            if lr.is_pending() && self.is_sourced(id) {
+                assert_ne!(plain.senders >> lr.sender() & 1, 0, "{lr:?} {plain:?}");
+            }
+        }
+        for id in ids() {
+            let plain = &self.plain[self.owner(cpu, id)][id as usize];
+            let mut own = lrs.iter().filter(|lr| lr.is_active());
+            let stands = own.any(|lr| lr.virtual_id() == id);
+            let must = plain.active == Some(cpu) && !plain.forced;
+            assert!(stands || !must, "{id} has left: {plain:?}");
+        }
+    }
+
+    /// What is due for each vCPU is known once its list registers are; and asking changes nothing, as
+    /// a copy is asked.
+    fn check_urgent(&self) {
+        let mut vgic = self.vgic.clone();
+        for cpu in 0..CPUS {
+            if self.cpus[cpu].resident {
+                vgic.fold(vcpu(cpu), &mut self.cpus[cpu].clone());
+            }
+        }
+        vgic.check();
+        for cpu in 0..CPUS {
+            let best = self.best(cpu);
+            assert_eq!(vgic.most_urgent(vcpu(cpu)), best, "of vCPU {cpu}");
+            assert_eq!(vgic.has_pending(vcpu(cpu)), best.is_some(), "of vCPU {cpu}");
         }
     }
 
@@ -89,7 +145,7 @@ impl World {
     /// The most urgent one stands in a list register, unless all hold acknowledged ones.
     pub(super) fn check_best(&self, cpu: usize) {
         let lrs = &self.cpus[cpu].lr;
-        let best = self.best(cpu);
+        let best = self.best(cpu).map(|(priority, _)| priority);
         let shown = lrs.iter().filter(|lr| lr.state() == LrState::Pending);
         let shown = shown.map(|lr| lr.priority()).min();
         let full = lrs.iter().all(|lr| lr.is_active());

@@ -8,7 +8,7 @@ use std::vec;
 use std::vec::Vec;
 
 /// A CPU's list registers and what its guest has acknowledged.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cpu {
     pub(super) lr: Vec<Lr>,
     pub(super) underflow: bool,
@@ -50,9 +50,16 @@ impl ListRegisters for Cpu {
             .fold(0, |set, i| set | 1 << i)
     }
     fn set_underflow_interrupt(&mut self, on: bool) {
+        // A GICv2's backend has the underflow interrupt for its own use while nothing is reported.
+        assert!(!on || self.reports != Some(false), "nobody hears of it");
         self.underflow = on;
     }
     fn report_ends(&mut self, on: bool) {
+        assert!(
+            on || self.reports.is_none() || !self.underflow,
+            "still to come"
+        );
+        assert!(!on || self.reports.is_some(), "of a GICv2 alone");
         self.reports = self.reports.map(|_| on);
     }
 }

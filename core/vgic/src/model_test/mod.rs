@@ -4,6 +4,7 @@
 
 mod check;
 mod cpu;
+mod guest;
 mod world;
 
 use hanok_types::GicVersion;
@@ -46,6 +47,8 @@ enum Step {
     In(usize),
     Settle(usize),
     Fold(usize),
+    /// What is not acknowledged is taken out of the list registers.
+    SetAside(usize),
     ReadAll,
 }
 
@@ -89,6 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => cpu.clone().prop_map(Step::Out),
         4 => cpu.clone().prop_map(Step::In),
         1 => cpu.clone().prop_map(Step::Fold),
+        1 => cpu.clone().prop_map(Step::SetAside),
         3 => cpu.prop_map(Step::Settle),
         1 => Just(Step::ReadAll),
     ]

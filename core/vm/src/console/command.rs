@@ -368,6 +368,13 @@ mod tests {
         assert_eq!(problem("atach rtos"), "no command atach: attach?");
         assert_eq!(problem("lsit"), "no command lsit: list?");
         assert_eq!(problem("xyzzy"), "no command xyzzy: help lists them");
+        // Two changes are enough, and some of what was typed is to stay.
+        assert_eq!(
+            problem("statistics"),
+            "no command statistics: help lists them"
+        );
+        assert_eq!(problem("lt"), "no command lt: help lists them");
+        assert_eq!(problem("lit"), "no command lit: list?");
         assert_eq!(problem("st rtos"), "st may mean: stop, stats");
         assert_eq!(problem("q"), "quit turns the board off: type all of it");
         assert_eq!(problem("dump"), "which VM? dump NAME");
@@ -394,6 +401,10 @@ mod tests {
         let choice = Candidates::of("st", &names).unwrap();
         assert!(choice.are_several());
         assert_eq!(choice.to_string(), "stop, stats");
+        for line in ["stop", "sto", "xyz", "dump l", "dump z"] {
+            let one = Candidates::of(line, &names).unwrap();
+            assert!(!one.are_several(), "{line}");
+        }
     }
 
     #[test]

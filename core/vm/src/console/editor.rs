@@ -194,6 +194,18 @@ mod tests {
     }
 
     #[test]
+    fn who_begins_has_nothing_of_what_was_typed_before() {
+        for before in ["abc", "ü", "a\x1b", "\x1b[", "abü\x1b[1;"] {
+            let mut editor = Editor::default();
+            typed(&mut editor, before.as_bytes());
+            editor.begin();
+            assert_eq!(editor.text(), "");
+            assert_eq!(editor.key(b'A'), Edit::Typed(b'A'), "{before:?}");
+            assert_eq!(editor.finish(), (Text::try_from("A").unwrap(), 0));
+        }
+    }
+
+    #[test]
     fn a_long_line_is_cut() {
         let mut editor = Editor::default();
         assert_eq!(typed(&mut editor, &[b'a'; 200]), Edit::Nothing);

@@ -275,6 +275,25 @@ fn words_are_completed() {
         keys(mux, "\x15st\t");
         let choice = "st\r\x1b[Khanok: stop, stats\r\nhanok> st";
         assert!(shown(mux).ends_with(choice));
+        // What can be put to the end comes first; the choice is shown where there is no more of it.
+        keys(mux, "\x15re\t");
+        let text = shown(mux);
+        assert!(text.ends_with("hanok> res") && !text.contains("restart"));
+        keys(mux, "\t");
+        assert!(shown(mux).contains("restart"));
+    });
+}
+
+/// A VM's code is that of the first one and its number.
+#[test]
+fn the_other_end_is_told_which_vm_has_the_keys() {
+    with(true, |mux| {
+        sent(mux);
+        keys(mux, "\x1dattach rtos\r");
+        let line = sent(mux);
+        let code = |pair: &&[u8]| pair[0] == 0x10 && pair[1] >= 0x50;
+        let told = line.windows(2).rfind(code);
+        assert_eq!(told, Some(&b"\x10\x52"[..]));
     });
 }
 
@@ -311,6 +330,7 @@ fn input_goes_to_whom_it_is_for() {
             "k\x10\x42b\x10\x10\x1d\x10\x49nobody\x10\x7f\x10\x40\x1d\x10\x42c\x10\x41a",
         );
         assert!(mux.prompt_is_open());
+        assert!(mux.has_input(A) && mux.has_input(B));
         assert_eq!(input(mux, A), b"ka");
         assert_eq!(input(mux, B), b"b\x10\x1dc");
         assert!(!mux.has_input(B));

@@ -63,6 +63,34 @@ fn id_registers_are_those_of_aarch64_without_debug_and_jazelle() {
     assert_eq!((action, value), (Action::Next, wanted));
 }
 
+/// ID_PFR0 and ID_DFR0, of which the guest has something else than the CPU says, as all others; and
+/// the registers by which a 32-bit guest sends SGIs, of 64 bits.
+#[test]
+fn what_is_read_only_or_write_only_changes_nothing() {
+    let mut vm = Fixture::new(2);
+    let ids = (1..=2).flat_map(|crm| (0..8).map(move |opc2| (crm, opc2)));
+    let ids = ids.map(|(crm, opc2)| CoprocessorAccess::Cp15(register(0, 0, crm, opc2, false)));
+    let sgis = (0..3).map(|opc1| CoprocessorAccess::Cp15Pair(pair(opc1, 12, true)));
+    for access in ids.chain(sgis) {
+        vm.regs[0].x[..8].copy_from_slice(&[0x10, 0x11, 0x12, 0x13, 0x14, 0x5555_0f02, 0, 0x17]);
+        let before = vm.regs[0];
+        assert_eq!(vm.handle(0, Exit::Coprocessor(access)), UNDEFINED);
+        assert_eq!(vm.regs[0], before, "{access:?}");
+    }
+    assert!(vm.machine.kicked().is_empty());
+}
+
+/// ID_MMFR4.AC2 says whether there is an ACTLR2 beside ACTLR, and passes: so it is there, as ACTLR is.
+#[test]
+fn auxiliary_control_reads_as_zero_in_both_halves() {
+    let mut vm = Fixture::new(1);
+    for opc2 in [1, 3] {
+        let write = CoprocessorAccess::Cp15(register(0, 1, 0, opc2, false));
+        assert_eq!(get(&mut vm, write).0, Action::Next, "{opc2}");
+        assert_eq!(cp15(&mut vm, 0, 1, 0, opc2), (Action::Next, 0), "{opc2}");
+    }
+}
+
 /// The registers by their names in DDI 0406C, C12.8: CRm, opc2.
 const MONITORS: [(u8, u8); 15] = [
     (12, 0), // PMCR

@@ -42,6 +42,23 @@ fn the_serial_port_takes_the_low_byte() {
     );
 }
 
+/// The backend is told after each access whether the port takes bytes.
+#[test]
+fn a_full_port_is_told_as_full() {
+    let mut vm = Fixture::new(1);
+    let told = |vm: &mut Fixture, at| {
+        let value = get(vm, at, Width::Word);
+        (value, vm.machine.line_state.get())
+    };
+    assert_eq!(told(&mut vm, UART + 0x18).1, Some((true, false)));
+    while vm.vm.receive_room() > 0 {
+        assert!(vm.vm.receive(&vm.machine, b'x'));
+    }
+    // FR.RXFF.
+    assert_eq!(told(&mut vm, UART + 0x18), (0xc0, Some((false, false))));
+    assert_eq!(told(&mut vm, UART), (u64::from(b'x'), Some((true, false))));
+}
+
 #[test]
 fn the_zero_register_stores_zero_and_loads_nothing() {
     let mut vm = Fixture::new(1);

@@ -5,7 +5,7 @@ use super::by_word;
 use super::instructions_aarch32::finished;
 use crate::fake::Fixture;
 use crate::{Action, DataAbort, Exit, GuestFault};
-use hanok_types::{Ipa, platform};
+use hanok_types::{Ipa, Width, platform};
 use std::vec::Vec;
 
 const UART: u64 = platform::UART.get();
@@ -255,6 +255,58 @@ fn exclusives_and_atomics_are_not_for_devices() {
     // ld1 {v0.16b}, [x1]
     assert_eq!(finished(&mut vm, by_word(UART, false, 0x4c40_7020)), READ);
     assert_eq!(vm.regs[0], before);
+}
+
+#[test]
+fn an_exclusive_to_where_nothing_is_is_answered_by_nothing() {
+    let mut vm = Fixture::new(1);
+    let hole = UART + platform::PRIMECELL_SIZE;
+    vm.regs[0].x[1] = hole;
+    // ldxr w0, [x1]; stxr w2, w0, [x1]; ldadd w0, w2, [x1]; cas w0, w2, [x1]
+    for (word, write, fault) in [
+        (0x885f_7c20, false, READ),
+        (0x8802_7c20, true, WRITE),
+        (0xb820_0022, false, READ),
+        (0x88a0_7c22, true, WRITE),
+    ] {
+        assert_eq!(finished(&mut vm, by_word(hole, write, word)), fault);
+    }
+}
+
+#[test]
+fn a_pair_at_a_device_s_end_is_inside() {
+    let mut vm = Fixture::new(1);
+    for end in [UART + 0x1000, VIRTIO + 0x200, VIRTIO + 0x200 * 32] {
+        vm.regs[0].x[2] = end - 16;
+        // ldp x0, x1, [x2]
+        let load = by_word(end - 16, false, 0xa940_0440);
+        assert_eq!(finished(&mut vm, load), Action::Next, "{end:#x}");
+    }
+}
+
+/// GICD_IROUTER32 to 35, which hold the number of a vCPU each: the lower and the upper half of either
+/// register go to their own places, and come back from there.
+#[test]
+fn a_pair_of_q_registers_is_four_values() {
+    const ROUTES: u64 = platform::GIC_DIST.get() + 0x6000 + 8 * 32;
+    let mut vm = Fixture::new(4);
+    vm.regs[0].x[1] = ROUTES;
+    let pair = [1 | 3 << 64, 2 | 1 << 64];
+    let mut vectors = [7; 32];
+    vectors[..2].copy_from_slice(&pair);
+    *vm.machine.vectors.borrow_mut() = Some(vectors);
+    // stp q0, q1, [x1]
+    let store = by_word(ROUTES, true, 0xad00_0420);
+    assert_eq!(finished(&mut vm, store), Action::Next);
+    for (n, vcpu) in [1, 3, 2, 1].into_iter().enumerate() {
+        vm.handle(0, super::load(ROUTES + 8 * n as u64, Width::Double, 5));
+        assert_eq!(vm.regs[0].x[5], vcpu, "IROUTER{}", 32 + n);
+    }
+    // ldp q2, q3, [x1]
+    let load = by_word(ROUTES, false, 0xad40_0c22);
+    assert_eq!(finished(&mut vm, load), Action::Next);
+    let vectors = vm.machine.vectors.borrow().unwrap();
+    assert_eq!(vectors[2..5], [pair[0], pair[1], 7]);
 }
 
 #[test]

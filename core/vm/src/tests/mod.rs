@@ -1,8 +1,10 @@
 //! A guest's doings, against a fake machine.
 
 mod aarch32;
+mod absent;
 mod devices;
 mod hypercalls;
+mod id_registers;
 mod instructions;
 mod instructions_aarch32;
 mod life;
@@ -10,6 +12,8 @@ mod pieces;
 mod properties;
 mod registers;
 mod requests;
+mod sgis;
+mod states;
 mod timers;
 mod trng;
 

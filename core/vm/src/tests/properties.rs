@@ -197,7 +197,14 @@ impl Run {
     fn exit(&mut self, n: usize, exit: Exit, x: [u64; 8]) {
         self.vm.regs[n].x[..8].copy_from_slice(&x);
         let pc = self.vm.regs[n].pc;
-        let action = self.vm.handle(n, exit);
+        let mut action = self.vm.handle(n, exit);
+        // An instruction of several accesses: at most four, of which each is an exit.
+        for _ in 0..3 {
+            let several = matches!(exit, Exit::Data(abort) if abort.access.is_none());
+            if several && action == Action::Resume {
+                action = self.vm.handle(n, exit);
+            }
+        }
         let allowed = match exit {
             Exit::Hypercall => {
                 matches!(

@@ -41,7 +41,7 @@ pub(super) fn running(vcpus: u8) -> Fixture {
 }
 
 /// Every vCPU that was kicked does what its pCPU does then.
-fn settle(vm: &mut Fixture) {
+pub(super) fn settle(vm: &mut Fixture) {
     loop {
         let kicked = vm.machine.kicked();
         if kicked.is_empty() {
@@ -53,17 +53,17 @@ fn settle(vm: &mut Fixture) {
     }
 }
 
-fn put(vm: &mut Fixture, n: usize, at: u64, value: u32) {
+pub(super) fn put(vm: &mut Fixture, n: usize, at: u64, value: u32) {
     vm.regs[n].x[9] = value.into();
     assert_eq!(vm.handle(n, store(at, Width::Word, 9)), Action::Next);
 }
 
-fn get(vm: &mut Fixture, n: usize, at: u64) -> u64 {
+pub(super) fn get(vm: &mut Fixture, n: usize, at: u64) -> u64 {
     assert_eq!(vm.handle(n, load(at, Width::Word, 9)), Action::Next);
     vm.regs[n].x[9]
 }
 
-fn sgi(vm: &mut Fixture, from: usize, value: u64) {
+pub(super) fn sgi(vm: &mut Fixture, from: usize, value: u64) {
     vm.regs[from].x[5] = value;
     assert_eq!(vm.handle(from, write(SysReg::ICC_SGI1R_EL1)), Action::Next);
 }
@@ -389,12 +389,12 @@ fn a_timer_that_fired_before_cpu_off_is_gone_after_cpu_on() {
 }
 
 /// GICR_ISPENDR0 or another register of the private interrupts of vCPU `n`.
-fn private(n: u64, offset: u64) -> u64 {
+pub(super) fn private(n: u64, offset: u64) -> u64 {
     GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE + offset
 }
 
 /// As [`sgi`], the short way, which leaves it as mail.
-fn post(vm: &Fixture, from: u8, value: u64) {
+pub(super) fn post(vm: &Fixture, from: u8, value: u64) {
     let from = VcpuId::new(from);
     assert!(vm.vm.post_group1_sgi(&vm.machine, from, value));
 }

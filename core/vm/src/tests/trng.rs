@@ -112,6 +112,24 @@ fn there_are_only_so_many_in_a_period_over_all_lives() {
     }
 }
 
+/// A period is a tenth of a second, from its first tick to its last, whenever in it the calls are.
+#[test]
+fn a_period_is_a_tenth_of_a_second() {
+    let mut vm = vm(true);
+    let ticks = FREQUENCY / 10;
+    for period in [0, 1, 7, 1_000_000] {
+        let begin = period * ticks;
+        for call_number in 0..u64::from(CALLS) {
+            vm.machine.now.set(begin + call_number * ticks / 64);
+            assert_eq!(call(&mut vm, RND64, 192)[0], 0, "{call_number}");
+        }
+        for late in [begin + ticks * 63 / 64, begin + ticks - 1] {
+            vm.machine.now.set(late);
+            assert_eq!(call(&mut vm, RND64, 192)[0], NO_ENTROPY);
+        }
+    }
+}
+
 #[test]
 fn what_can_be_guessed_is_no_entropy() {
     let mut vm = vm(false);

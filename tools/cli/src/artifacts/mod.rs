@@ -139,12 +139,7 @@ impl Store {
             apt::unpack(&deb, &tree)?;
             self.cache.publish(&tree, &path)?;
         }
-        Ok(Resolved {
-            package: package.name.clone(),
-            version: package.version.clone(),
-            sha256: package.sha256.clone(),
-            path,
-        })
+        Ok(Resolved::of(package, path))
     }
 
     /// The words for what the cache lacks of `wanted`, which are references and words for the

@@ -217,12 +217,7 @@ impl Store {
         }
         let path = PathBuf::from("qemu").join(main.version.replace(':', "_"));
         self.cache.publish(&tree, &path)?;
-        Ok(Resolved {
-            package: main.name,
-            version: main.version,
-            sha256: main.sha256,
-            path,
-        })
+        Ok(Resolved::of(&main, path))
     }
 }
 

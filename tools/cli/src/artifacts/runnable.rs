@@ -80,7 +80,7 @@ impl Store {
         search.copy(&tree)?;
         let path = PathBuf::from("runnable").join(main.folder());
         self.cache.publish(&tree, &path)?;
-        Ok(Resolved { path, ..fetched })
+        Ok(Resolved::of(&main, path))
     }
 }
 

@@ -72,12 +72,7 @@ impl Store {
         let name = format!("{}-{release}-{}", main.folder(), digest(packages.join(" ")));
         let path = Path::new(FOLDER).join(name);
         self.cache.publish(&tree, &path)?;
-        Ok(Resolved {
-            package: main.name,
-            version: main.version,
-            sha256: main.sha256,
-            path,
-        })
+        Ok(Resolved::of(&main, path))
     }
 
     /// A package of a release for all architectures, by itself: its version, and where it is

@@ -39,12 +39,7 @@ impl Store {
         fs::create_dir(&tree)?;
         fs::rename(folder.path().join(&inside), tree.join(VMLINUX))?;
         self.cache.publish(&tree, &path)?;
-        let resolved = Resolved {
-            package: package.name.clone(),
-            version: package.version.clone(),
-            sha256: package.sha256.clone(),
-            path,
-        };
+        let resolved = Resolved::of(&package, path);
         self.cache.remember(&reference, &resolved)?;
         Ok(self.cache.path(resolved.path).join(VMLINUX))
     }

@@ -32,7 +32,7 @@ use crate::args::BenchArgs;
 use crate::artifacts::Store;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::scratch::Scratch;
-use crate::{repo, signals, ui};
+use crate::{repo, ui};
 use boards::Boards;
 use job::{Ended, Given, Prepared};
 use materials::Materials;
@@ -60,7 +60,6 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     history::check(root, args, &plan, &results)?;
     output_is_ours(&args.output)?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    signals::listen();
     let dir = work_dir(root).blame(Code::Output)?;
     let materials = Materials::gather(root, &store, &plan, dir.path())?;
     let counting = plan.counts();

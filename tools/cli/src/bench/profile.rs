@@ -25,7 +25,7 @@ use crate::args::BenchArgs;
 use crate::artifacts::Store;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::ui::{self, Step};
-use crate::{cargo, initramfs, machine, process, repo, signals};
+use crate::{cargo, initramfs, machine, process, repo};
 
 /// The plugin's package, and what cargo makes of it.
 const PACKAGE: &str = "hanok-plugin";
@@ -212,7 +212,6 @@ pub fn run(root: &Path, args: &BenchArgs, figure: &'static Figure, yes: bool) ->
     }
     plan.check(root)?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    signals::listen();
     let dir = repo::target_dir(root).join("hanok/profile");
     super::fresh(&dir).blame(Code::Refused)?;
     let materials = Materials::gather(root, &store, &plan, &dir)?;

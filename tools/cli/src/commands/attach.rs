@@ -15,9 +15,9 @@ use crate::{repo, ui};
 
 /// What `hanok attach --help` ends with.
 pub const HELP: &str = "\
-Shows a VM of a system that another `hanok run` of the same person's runs, with the same keys: Ctrl-]
-opens the hypervisor's prompt, where `attach NAME` goes to another VM, and Ctrl-A x goes away; the
-system runs on. Each terminal has a VM of its own that it shows, and a prompt of its own. Without a
+Shows a VM of a system that another `hanok run` of the same person's runs, with the same keys: Ctrl-] \
+opens the hypervisor's prompt, where `attach NAME` goes to another VM, and Ctrl-A x goes away; the \
+system runs on. Each terminal has a VM of its own that it shows, and a prompt of its own. Without a \
 terminal each line of output is marked with its VM, and what is piped in goes to the VM.
 
 Examples:

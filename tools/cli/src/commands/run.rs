@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use hanok_system::{
@@ -44,7 +43,6 @@ const NATIVE_CMDLINE: &str = "console=ttyAMA0 quiet";
 /// `hanok run`.
 pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     let steps = read_script(args.script.as_deref()).blame(Code::Usage)?;
-    let timeout = timeout(args.timeout).blame(Code::Usage)?;
     if let (Some(port), false) = (args.gdb, args.dry_run) {
         machine::check_port(port).blame(Code::Usage)?;
     }
@@ -66,7 +64,7 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     }
     announce(root, args, &ready);
     let extras = extras(root, args, &ready, cores);
-    let request = request(args, ready, steps, timeout).blame(Code::Output)?;
+    let request = request(args, ready, steps).blame(Code::Output)?;
     let report = session::run_with(request, extras)?;
     let name = match report.code {
         Code::Success => "hanok:".to_owned(),
@@ -101,11 +99,6 @@ fn read_script(path: Option<&Path>) -> Result<Vec<Step>> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     script::parse(&text).with_context(|| format!("in {}", path.display()))
-}
-
-fn timeout(seconds: Option<f64>) -> Result<Option<Duration>> {
-    let time = seconds.map(Duration::try_from_secs_f64).transpose();
-    time.context("--timeout is no time in seconds")
 }
 
 fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
@@ -425,12 +418,7 @@ fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     Ok(ready)
 }
 
-fn request(
-    args: &RunArgs,
-    ready: Ready,
-    steps: Vec<Step>,
-    timeout: Option<Duration>,
-) -> Result<Request> {
+fn request(args: &RunArgs, ready: Ready, steps: Vec<Step>) -> Result<Request> {
     let mut consoles: Vec<Sink> = ready.vms.iter().map(|_| Sink::Show).collect();
     for (name, path) in &args.console {
         // That there is one of this name is known: `check_consoles`.
@@ -457,7 +445,7 @@ fn request(
         poweroff: ready.poweroff,
         steps: ready.first.into_iter().chain(steps).collect(),
         until: args.until.clone(),
-        timeout,
+        timeout: args.timeout,
         consoles,
         log,
         input,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::values;
 
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,11 +73,7 @@ fn text(rest: &str) -> Result<String> {
 }
 
 fn seconds(rest: &str) -> Result<Duration> {
-    let number: f64 = rest
-        .trim()
-        .parse()
-        .with_context(|| format!("`{rest}` is no number"))?;
-    Duration::try_from_secs_f64(number).context("not a time in seconds")
+    values::seconds(rest.trim()).map_err(|why| anyhow!("`{}`: {why}", rest.trim()))
 }
 
 /// `\n`, `\r`, `\t`, `\\` and `\xNN` made to the bytes they mean.
@@ -131,6 +129,7 @@ mod tests {
             "expect",
             "wait soon",
             "wait -1",
+            "wait 1e18",
             "sent x",
             "send \\q",
             "send \\x4",

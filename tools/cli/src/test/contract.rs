@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 mod deaf;
 mod empty;
+mod interrupted;
 mod refusals;
 mod terminals;
 mod written;
@@ -20,6 +21,7 @@ use super::{Tally, TestStep};
 use crate::exit::Code;
 use deaf::{DEAF, hears};
 use empty::{EMPTY, says};
+use interrupted::{INTERRUPTED, interrupted};
 use refusals::{DEVICES, OPTIONS, REFUSALS, option_refused, refuses};
 use terminals::{TERMINALS, tried};
 use written::{WRITTEN, written};
@@ -60,6 +62,10 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "nobody-reads",
         run: |root| each(root, DEAF, hears),
+    },
+    TestStep {
+        name: "signals",
+        run: |root| each(root, INTERRUPTED, interrupted),
     },
     TestStep {
         name: "terminals",

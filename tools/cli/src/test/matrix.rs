@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::scenario::{OneOrMore, Scenario};
 use crate::commands::counted;
 use crate::overrides::{Overrides, VmOverrides, Whose};
-use crate::system::parse_size;
+use crate::values;
 
 /// One combination.
 #[derive(Clone, Debug)]
@@ -157,11 +157,11 @@ impl Draft {
         scenario.fill(&vars)?;
         // Only now the texts are whole.
         scenario.steps()?;
-        vm.memory = scenario.vm_memory.as_deref().map(parse_size).transpose()?;
+        vm.memory = scenario.vm_memory.as_deref().map(bytes).transpose()?;
         vm.cmdline = scenario.cmdline.clone();
         self.overrides.whose = Whose::Scenario;
         for (name, spec) in &scenario.vms {
-            let memory = spec.memory.as_deref().map(parse_size).transpose()?;
+            let memory = spec.memory.as_deref().map(bytes).transpose()?;
             let changed = VmOverrides {
                 kernel: spec.kernel.clone(),
                 vcpus: spec.vcpus,
@@ -172,7 +172,7 @@ impl Draft {
             };
             self.overrides.vms.insert(name.clone(), changed);
         }
-        self.overrides.memory = self.memory.as_deref().map(parse_size).transpose()?;
+        self.overrides.memory = self.memory.as_deref().map(bytes).transpose()?;
         Ok(Case {
             name: named(base, &self.marks),
             scenario: Arc::new(scenario),
@@ -181,6 +181,11 @@ impl Draft {
             seed: self.seed.unwrap_or(1),
         })
     }
+}
+
+/// The size of a memory.
+fn bytes(text: &str) -> Result<u64> {
+    values::size(text).map_err(|why| anyhow!("`{text}`: {why}"))
 }
 
 fn named(base: &str, marks: &[String]) -> String {

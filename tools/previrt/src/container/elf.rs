@@ -98,10 +98,13 @@ pub struct ElfImage {
     pub places: Vec<Label>,
 }
 
+/// What every Linux has.
+pub const LINUX: &str = "linux_banner";
+
 /// Names by which Linux's linker script tells where parts of a kernel are
 /// (arch/arm/kernel/vmlinux.lds.S), and one that every Linux has.
 pub const PLACES: [&str; 6] = [
-    "linux_banner",
+    LINUX,
     "_end",
     "__entry_text_start",
     "__entry_text_end",
@@ -134,19 +137,24 @@ pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
     sections
         .iter()
         .try_for_each(|section| covered(section, bytes))?;
-    let programs = file.elf_program_headers();
-    let kind = |kinds: &[elf::ProgramType]| {
-        let mut types = programs.iter().map(|header| header.p_type(endian));
-        types.any(|found| kinds.contains(&found))
-    };
+    let places = places(&file)?;
+    let linux = places.iter().any(|place| place.name == LINUX);
+    let programs = file.elf_program_headers().iter();
+    let mut types = programs.map(|header| header.p_type(endian));
     Ok(ElfImage {
         sort,
         entry: header.e_entry(endian),
         sections,
         segments: segments(&file),
-        movable: kind(&[elf::PT_DYNAMIC, elf::PT_INTERP, elf::PT_PHDR]),
-        places: places(&file)?,
+        movable: types.any(|found| moves(found, linux)),
+        places,
     })
+}
+
+/// Whether a program with such a segment may be moved by who loads it. LLD lists the program headers of a
+/// kernel, too (PT_PHDR), where nobody looks for them.
+fn moves(found: elf::ProgramType, linux: bool) -> bool {
+    [elf::PT_DYNAMIC, elf::PT_INTERP].contains(&found) || found == elf::PT_PHDR && !linux
 }
 
 fn segments(file: &Elf<'_>) -> Vec<Segment> {
@@ -433,5 +441,14 @@ mod tests {
         let mut none = Vec::new();
         object(&mut none, 8);
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn of_a_kernel_its_program_headers_say_nothing() {
+        for linux in [false, true] {
+            assert!(moves(elf::PT_DYNAMIC, linux) && moves(elf::PT_INTERP, linux));
+            assert!(!moves(elf::PT_LOAD, linux));
+            assert_eq!(moves(elf::PT_PHDR, linux), !linux);
+        }
     }
 }

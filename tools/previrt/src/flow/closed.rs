@@ -24,6 +24,11 @@ const PADDING_A32: [u32; 3] = [0, 0xe320_f000, 0xe1a0_0000];
 const PADDING_T32: [u16; 4] = [0, 0xbf00, 0x46c0, 0xf3af];
 /// The second halfword of T32's NOP.W.
 const NOP_WIDE: u16 = 0x8000;
+/// What LLD puts between two sections of code, each half of it: in either instruction set it looks like one
+/// that nobody would have written there.
+const FILL: u16 = 0xd4d4;
+/// Of that there is less than functions are aligned to.
+const MAX_FILL: u32 = 64;
 
 /// The parts of an image between one function's start and the next one's.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +101,7 @@ impl Closed {
         let offsets = offset(range.start)..offset(range.end).min(memory.bytes.len());
         for (offset, mark) in marks.iter(offsets) {
             let at = memory.address(offset);
-            if mark != Mark::Unknown || is_padding(memory, at, isa) {
+            if mark != Mark::Unknown || is_padding(memory, at, isa) || self.is_fill(memory, at) {
                 continue;
             }
             match self.gaps.last_mut() {
@@ -104,6 +109,17 @@ impl Closed {
                 _ => self.gaps.push(at..at.wrapping_add(2)),
             }
         }
+    }
+
+    /// Whether what is at `at` is LLD's fill, as all is behind it up to the next function. The end of a table
+    /// it cannot be: such an entry would lead out of the function.
+    fn is_fill(&self, memory: Memory<'_>, at: u32) -> bool {
+        let next = self.starts.partition_point(|start| *start <= at);
+        let next = self.starts.get(next).filter(|next| **next - at < MAX_FILL);
+        next.is_some_and(|next| {
+            let mut halves = (at..*next).step_by(2);
+            halves.all(|at| memory.half(at) == Some(FILL))
+        })
     }
 
     fn part(&self, at: u32) -> Option<usize> {

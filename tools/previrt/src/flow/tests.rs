@@ -30,6 +30,8 @@ struct Found {
 struct Program {
     bytes: Vec<u8>,
     end: u32,
+    /// Where another function begins.
+    next: Option<u32>,
 }
 
 impl Program {
@@ -37,7 +39,8 @@ impl Program {
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let end = BASE + bytes.len() as u32;
         bytes.resize(LEN, 0);
-        Self { bytes, end }
+        let next = None;
+        Self { bytes, end, next }
     }
 
     fn with_table(mut self, table: &[u8]) -> Self {
@@ -73,7 +76,7 @@ impl Program {
         let unresolved = follower.unresolved();
         let marks = follower.into_marks();
         let known = Known {
-            entries: &[],
+            entries: self.next.as_slice(),
             wrong: &wrong,
             unresolved: &unresolved,
         };
@@ -273,6 +276,32 @@ fn where_a_jump_is_not_understood_no_word_is_harmless() {
         let (_, closed) = Program::new(&words).followed();
         assert!(!closed.contains(BASE + 8), "{jump:#x}");
     }
+}
+
+#[test]
+fn what_lld_fills_up_with_is_no_table() {
+    const FILL: u32 = 0xd4d4_d4d4;
+    let closed = |words: &[u32], next: u32| {
+        let mut program = Program::new(words);
+        program.next = Some(BASE + next);
+        let (_, closed) = program.followed();
+        closed.contains(BASE + 8)
+    };
+    // beq to a jump, which is behind, and is not understood
+    let words = |fill| {
+        [
+            0x0a00_0002,
+            0xebff_fffe,
+            MRS,
+            RETURN,
+            0xe12f_ff13,
+            fill,
+            RETURN,
+        ]
+    };
+    assert!(closed(&words(FILL), 24), "up to the next function");
+    assert!(!closed(&words(0xd4d4_d4d3), 24), "something else, too");
+    assert!(!closed(&words(FILL), 28), "not up to the next function");
 }
 
 /// `jump` behind `words`, and a loop that was unrolled where it goes; then a word that nothing

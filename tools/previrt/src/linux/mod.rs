@@ -7,6 +7,7 @@
 pub mod alternatives;
 pub mod base;
 pub mod exceptions;
+pub mod init;
 pub mod jump_labels;
 pub mod runs;
 pub mod unwind;

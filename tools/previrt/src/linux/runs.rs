@@ -68,6 +68,12 @@ impl Run {
         }
     }
 
+    /// Where it ends, with entries of `size` bytes each.
+    pub const fn end(self, size: u32) -> u32 {
+        let len = size.wrapping_mul(self.entries as u32);
+        self.address.wrapping_add(len)
+    }
+
     /// Each entry's address, of `size` bytes each.
     pub fn each(self, size: u32) -> impl Iterator<Item = u32> {
         (0..self.entries as u32).map(move |n| self.address.wrapping_add(n.wrapping_mul(size)))

@@ -5,6 +5,7 @@
 //! word of which is the address of `vector_swi`. So a branch's target is a page nearer in the
 //! image than it says.
 
+use super::init::Init;
 use crate::flow::memory::Memory;
 use crate::flow::{Root, branch_target};
 use crate::kallsyms::Symbol;
@@ -19,48 +20,47 @@ const SET: u32 = 32;
 const MAX_REGION: u32 = 0x2000;
 
 /// Where the stubs' code begins in the image.
-pub fn roots(memory: Memory<'_>, symbols: &[Symbol], isa: Isa) -> Vec<Root> {
-    let Some(Range {
-        start: stubs,
-        end: init,
-    }) = stubs(memory, symbols)
-    else {
+pub fn roots(memory: Memory<'_>, symbols: &[Symbol], init: &Init, isa: Isa) -> Vec<Root> {
+    let Some(stubs) = stubs(memory, symbols, init) else {
         return Vec::new();
     };
-    let mut roots = vec![Root {
-        address: stubs.wrapping_add(4),
+    let first = Root {
+        address: stubs.start.wrapping_add(4),
         isa,
-    }];
-    // Each set of vectors is linked as if it began on the page before the stubs.
-    for set in (stubs.saturating_sub(3 * SET)..stubs).step_by(SET as usize) {
-        let vectors = (0..8).map(|n| 4 * n);
-        roots.extend(vectors.filter_map(|n| {
-            let linked = stubs.wrapping_sub(PAGE).wrapping_add(n);
-            let found = memory.fetch(set.wrapping_add(n), isa)?;
-            let address = branch_target(found, linked)?;
-            (stubs..init)
-                .contains(&address)
-                .then_some(Root { address, isa })
-        }));
-    }
-    roots
+    };
+    std::iter::once(first)
+        .chain(targets(memory, &stubs, isa))
+        .collect()
 }
 
-/// From the word in front of the stubs' code to `.init.text`.
-pub fn stubs(memory: Memory<'_>, symbols: &[Symbol]) -> Option<Range<u32>> {
-    let named = |name: &str| symbols.iter().find(|symbol| symbol.name == name);
-    let (init, call) = (named("_sinittext")?, named("vector_swi")?);
-    let start = init.address & !(PAGE - 1);
-    let mut words = (start.saturating_sub(MAX_REGION)..init.address).step_by(4);
+/// Where the vectors branch that stand in front of `stubs`.
+pub fn targets(memory: Memory<'_>, stubs: &Range<u32>, isa: Isa) -> impl Iterator<Item = Root> {
+    let stubs = stubs.clone();
+    // Each set of vectors is linked as if it began on the page before the stubs.
+    let sets = (stubs.start.saturating_sub(3 * SET)..stubs.start).step_by(SET as usize);
+    let vectors = sets.flat_map(|set| (0..8).map(move |n| (set, 4 * n)));
+    vectors.filter_map(move |(set, n)| {
+        let linked = stubs.start.wrapping_sub(PAGE).wrapping_add(n);
+        let found = memory.fetch(set.wrapping_add(n), isa)?;
+        let address = branch_target(found, linked)?;
+        stubs.contains(&address).then_some(Root { address, isa })
+    })
+}
+
+/// From the word in front of the stubs' code to where init code is known.
+pub fn stubs(memory: Memory<'_>, symbols: &[Symbol], init: &Init) -> Option<Range<u32>> {
+    let call = symbols.iter().find(|symbol| symbol.name == "vector_swi")?;
+    let start = init.start & !(PAGE - 1);
+    let mut words = (start.saturating_sub(MAX_REGION)..init.start).step_by(4);
     let is_call = |at: &u32| {
         let word = memory.word(*at);
         word.is_some_and(|word| word & !1 == call.address)
     };
-    Some(words.find(is_call)?..init.address)
+    Some(words.find(is_call)?..init.start)
 }
 
 /// Where the vectors and their stubs are in the image.
-pub fn region(memory: Memory<'_>, symbols: &[Symbol]) -> Option<Range<u32>> {
-    let stubs = stubs(memory, symbols)?;
+pub fn region(memory: Memory<'_>, symbols: &[Symbol], init: &Init) -> Option<Range<u32>> {
+    let stubs = stubs(memory, symbols, init)?;
     Some(stubs.start.saturating_sub(3 * SET)..stubs.end)
 }

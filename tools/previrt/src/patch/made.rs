@@ -16,6 +16,7 @@ use super::room::Free;
 use crate::container::elf::Segment;
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
+use crate::linux::init::Init;
 use crate::refusal::{Refusal, Result};
 use crate::scan::{Kind, Scan};
 use hanok_abi::trampoline::PAGE;
@@ -32,13 +33,14 @@ const CLEARS: u32 = 512;
 
 /// Where Linux's `.bss` ends, of a raw image: `_end`, where kallsyms has data's names; else
 /// from the table of `__mmap_switched`, which clears it (arch/arm/kernel/head-common.S).
-pub(crate) fn end_of(memory: Memory<'_>, symbols: &[Symbol]) -> Option<u32> {
+pub(crate) fn end_of(memory: Memory<'_>, symbols: &[Symbol], init: Option<&Init>) -> Option<u32> {
     let named = |name: &str| symbols.iter().find(|symbol| symbol.name == name);
     let file = memory.address(memory.bytes.len());
     if let Some(end) = named("_end").filter(|end| end.address >= file) {
         return Some(end.address);
     }
-    let code = named("__mmap_switched")?.address & !3;
+    let switched = named("__mmap_switched").map(|code| code.address);
+    let code = switched.or_else(|| init?.switched)? & !3;
     let begins = file..file.checked_add(ALIGNMENT)?;
     let mut words = (code..code.checked_add(CLEARS)?).step_by(4);
     words.find_map(|at| {

@@ -15,6 +15,8 @@ const NAME: &[u8] = b".hanok.trampolines\0";
 const PROGRAM: usize = 32;
 const SECTION: usize = 40;
 const PT_LOAD: u32 = 1;
+/// Where the program headers are in memory.
+const PT_PHDR: u32 = 6;
 /// PF_R and PF_X.
 const READ_EXECUTE: u32 = 5;
 const SHT_PROGBITS: u32 = 1;
@@ -158,7 +160,12 @@ fn with_segment(programs: &[u8], room: &Reserved) -> Vec<u8> {
         READ_EXECUTE,
         PAGE,
     ]);
-    let mut all: Vec<&[u8]> = entries().collect();
+    // The headers are not in memory any more.
+    let nothing = [0; PROGRAM];
+    let lists = |entry: &[u8]| word(entry, 0) == Some(PT_PHDR);
+    let mut all: Vec<&[u8]> = entries()
+        .map(|entry| if lists(entry) { &nothing } else { entry })
+        .collect();
     all.insert(behind.map_or(0, |number| number + 1), &segment);
     all.concat()
 }
@@ -179,4 +186,26 @@ fn with_section(
     sections.extend(words(&[len, SHT_PROGBITS, flags, room.address, at]));
     sections.extend(words(&[room.len, link, 0, PAGE, 0]));
     Some((names, sections))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_that_are_not_in_memory_any_more_are_not_listed() {
+        let (listed, loaded) = (
+            [PT_PHDR, 52, 0x34, 0x34, 64, 64, 4, 4],
+            [PT_LOAD, 0, 0, 0, 116, 116, 4, 4],
+        );
+        let room = Reserved {
+            offset: 0x1000,
+            address: 0x8000,
+            len: 0x3000,
+            made: true,
+        };
+        let programs = with_segment(&words(&[listed, loaded].concat()), &room);
+        let own = [PT_LOAD, 0x1000, 0x8000, 0x8000, 0x3000, 0x3000, 5, PAGE];
+        assert_eq!(programs, words(&[[0; 8], loaded, own].concat()));
+    }
 }

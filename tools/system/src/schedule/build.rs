@@ -2,6 +2,7 @@
 
 use super::draft::{Group, PeriodDraft, Placed, PoolDraft, TaskDraft, Whole};
 use super::{Marks, Schedule, words};
+use crate::board::Cores;
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::table::At;
@@ -37,7 +38,7 @@ pub(crate) fn build(
     report: &mut Report,
     whole: Option<&Whole>,
     drafts: &[Draft],
-    cores: u64,
+    cores: Cores,
 ) -> Option<Schedule> {
     let any_vm = drafts.iter().any(|draft| draft.schedule.is_some());
     if whole.is_none_or(|whole| whole.groups.is_empty()) && !any_vm {
@@ -141,11 +142,11 @@ fn cost(whole: Option<&Whole>) -> SwitchCost {
     }
 }
 
-fn pools(report: &mut Report, whole: Option<&Whole>, cores: u64, spans: &mut Spans) -> Vec<Pool> {
+fn pools(report: &mut Report, whole: Option<&Whole>, cores: Cores, spans: &mut Spans) -> Vec<Pool> {
     let drafts = whole.map_or(&[][..], |whole| &whole.pools);
     if drafts.is_empty() {
         spans.pools.push(0..0);
-        let all = (0..cores).map(|core| CoreId(core as u8));
+        let all = (0..cores.count).map(|core| CoreId(core as u8));
         return vec![Pool::new(ALL_CORES, all)];
     }
     let pool = |draft: &PoolDraft| {
@@ -164,11 +165,11 @@ fn pools(report: &mut Report, whole: Option<&Whole>, cores: u64, spans: &mut Spa
     drafts.iter().map(pool).collect()
 }
 
-fn core_ids(report: &mut Report, named: &At<Vec<u64>>, cores: u64) -> Vec<CoreId> {
-    if let Some(core) = named.value.iter().find(|core| **core >= cores) {
+fn core_ids(report: &mut Report, named: &At<Vec<u64>>, cores: Cores) -> Vec<CoreId> {
+    if let Some(core) = named.value.iter().find(|core| **core >= cores.count) {
         report.refuse(&named.span, words::no_core(*core, cores));
     }
-    let ids = named.value.iter().filter(|core| **core < cores);
+    let ids = named.value.iter().filter(|core| **core < cores.count);
     ids.map(|core| CoreId(*core as u8)).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Why each rule of the model is one, and what to do about it.
 
+use crate::board::Cores;
 use crate::diagnostic::Words;
 use hanok_task_model::Fault;
 
@@ -71,8 +72,8 @@ pub(crate) fn of(fault: Fault) -> (&'static str, &'static str) {
 }
 
 /// A core that is named and not there.
-pub(crate) fn no_core(core: u64, cores: u64) -> Words {
+pub(crate) fn no_core(core: u64, cores: Cores) -> Words {
     let what = format!("there is no core {core}");
-    let why = format!("the system has {cores}, counted from 0");
-    Words::new(what, why, "name one of them, or raise the system's `cores`")
+    let why = format!("the system has {}, counted from 0", cores.count);
+    Words::new(what, why, cores.or_more("name one of them"))
 }

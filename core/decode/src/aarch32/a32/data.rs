@@ -82,9 +82,9 @@ pub(super) fn immediate(word: u32) -> Parts {
             let to = data.rd();
             Parts::compute(to, to.set()).provided(to != Register::PC)
         }
-        // Those hints that are not sensitive: NOP, DBG, and what is none yet.
-        (0b1001, false) => Parts::of(Effects::NONE).provided(word & 0xff00 == 0xf000),
-        (0b1011, false) => Parts::UNDEFINED,
+        // Those hints that are not sensitive: NOP, DBG, and what is none yet. All others are MSR,
+        // which is.
+        (0b1001 | 0b1011, false) => Parts::of(Effects::NONE).provided(word & 0xff00 == 0xf000),
         _ => process(data, Source::constant(data.rs().number() != 0)),
     }
 }

@@ -68,8 +68,7 @@ fn conditional(group: Group) -> Parts {
             Parts::of(Effects::UNKNOWN).going(Flow::Exception(Exception::Supervisor(number)))
         }
         // All other coprocessors' were sensitive.
-        _ if simd::is_floating_point(word) => simd::extension(word, PIPELINE),
-        _ => Parts::UNDEFINED,
+        _ => simd::extension(word, PIPELINE),
     }
 }
 

@@ -197,8 +197,8 @@ fn lane(word: StructureWord) -> Option<Structures> {
     // What follows the lane's number is the stride and the alignment.
     let below = low & ((2 << size) - 1);
     let defined = match (elements, size) {
-        (1, 0) => below == 0,
         (1, 1) => below & 0b10 == 0,
+        // Of a byte it is one bit, which is zero.
         (1, _) => below & 0b100 == 0 && matches!(below & 0b11, 0b00 | 0b11),
         (2, 2) => below & 0b10 == 0,
         (3, 0 | 1) => below & 1 == 0,
@@ -206,7 +206,8 @@ fn lane(word: StructureWord) -> Option<Structures> {
         (4, 2) => below & 0b11 != 0b11,
         _ => true,
     };
-    let spaced = elements > 1 && size > 0 && below >> size & 1 != 0;
+    // Of one element alone the bit is zero, as was just seen to.
+    let spaced = size > 0 && below >> size & 1 != 0;
     defined.then(|| Structures {
         elements,
         width: Width::from_log2(size),

@@ -122,7 +122,10 @@ const fn shifted(value: u32, shift: Shift, carry: bool) -> u32 {
             None => 0,
         },
         // By 31 the sign is everywhere already.
-        ShiftKind::Asr => (value as i32 >> if amount > 31 { 31 } else { amount }) as u32,
+        ShiftKind::Asr => match (value as i32).checked_shr(amount) {
+            Some(value) => value as u32,
+            None => (value as i32 >> 31) as u32,
+        },
         ShiftKind::Ror => value.rotate_right(amount & 31),
         ShiftKind::Rrx => (carry as u32) << 31 | value >> 1,
     }

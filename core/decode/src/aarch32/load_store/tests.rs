@@ -164,6 +164,137 @@ fn shifts_are_those_of_the_manual() {
     assert_eq!(shifted(value, shift(ShiftKind::Rrx, 1), false), 0x4000_0008);
 }
 
+/// One piece each of a register, two of a pair; and registers of an index.
+#[test]
+fn what_is_moved_falls_into_words() {
+    let slots = |access: LoadStore| -> Vec<_> {
+        let pieces = access.pieces(false);
+        pieces.map(|piece| (piece.offset, piece.slot)).collect()
+    };
+    let core = |n| Slot::Core(r(n));
+    assert_eq!(slots(a32(0xe5912004)), [(0, core(2))]);
+    assert_eq!(slots(a32(0xe1c120d8)), [(0, core(2)), (4, core(3))]);
+    assert_eq!(slots(t32(0xe9d1, 0x2502)), [(0, core(2)), (4, core(5))]);
+    let index = |word| a32(word).address.index();
+    assert_eq!(index(0xe7912103), Some(r(3))); // ldr r2, [r1, r3, lsl #2]
+    assert_eq!(index(0xe6912103), Some(r(3))); // ldr r2, [r1], r3, lsl #2
+    assert_eq!(index(0xe5912004), None);
+    assert_eq!(index(0xe8b1002c), None);
+}
+
+/// As long as the register file is (A8.8.332, A8.8.368), and no longer.
+#[test]
+fn lists_of_vfp_end_where_the_registers_end() {
+    let count = |word| match load_store(Encoding::A32(word), ItState::NONE)?.contents {
+        Contents::Extension { count, .. } => Some(count),
+        _ => None,
+    };
+    // vldmia r1, {d0 - d15}; {d16 - d31}; {d17 - d32}; {d0 - d16}; {s0 - s31}; {s1 - s32}
+    assert_eq!(count(0xec910b20), Some(16));
+    assert_eq!(count(0xecd10b20), Some(16));
+    assert_eq!(count(0xecd11b20), None);
+    assert_eq!(count(0xec910b22), None);
+    assert_eq!(count(0xec910a20), Some(32));
+    assert_eq!(count(0xecd10a20), None);
+    assert_eq!(count(0xec910a21), None);
+}
+
+/// "Single n-element structure": of bytes two registers are neighbours, aligned or not (A8.8.323).
+#[test]
+fn lanes_of_bytes_lie_in_neighbours() {
+    for (low, wanted) in [
+        (0x0u32, Some(1)),
+        (0x1, Some(1)),
+        (0x2, Some(1)),
+        (0x5, Some(1)),
+    ] {
+        // vld2.8 {d0[n], d1[n]}, [r1]
+        let access = a32(0xf4a1010f | low << 4);
+        let Contents::Structures(found) = access.contents else {
+            panic!("vld2");
+        };
+        assert_eq!((Some(found.stride), found.elements), (wanted, 2), "{low:x}");
+    }
+    // Of halfwords bit 5 is the distance: vld2.16 {d0[0], d2[0]}.
+    let Contents::Structures(found) = a32(0xf4a1052f).contents else {
+        panic!("vld2");
+    };
+    assert_eq!(found.stride, 2);
+    // vld1.8 {d0[n]}: nothing is left below the lane's number; nor is anything aligned.
+    for low in 0..16u32 {
+        let found = load_store(Encoding::A32(0xf4a1000f | low << 4), ItState::NONE);
+        assert_eq!(found.is_some(), low & 1 == 0, "{low:x}");
+    }
+}
+
+/// RFE and SRS of both sets (B9.3.13, B9.3.16): the mode, and where the two words lie.
+#[test]
+fn exceptions_are_kept_where_their_direction_says() {
+    for mode in 0..32u16 {
+        let wanted = Contents::State(StateTransfer::Srs(mode as u8));
+        assert_eq!(a32(0xf96d0500 | u32::from(mode)).contents, wanted);
+        assert_eq!(t32(0xe82d, 0xc000 | mode).contents, wanted);
+    }
+    // rfedb, rfeia r1!
+    assert_eq!(goes(&t32(0xe831, 0xc000)), (0x1000 - 8, Some(0x1000 - 8)));
+    assert_eq!(goes(&t32(0xe9b1, 0xc000)), (0x1000, Some(0x1008)));
+    assert_eq!(goes(&t32(0xe811, 0xc000)), (0x1000 - 8, None));
+    assert_eq!(
+        t32(0xe9b1, 0xc000).contents,
+        Contents::State(StateTransfer::Rfe)
+    );
+}
+
+/// What stands beside them is no load or store: registers of a pair begin with an even one, SWP
+/// stores, and ones are where ones should be.
+#[test]
+fn what_is_none_is_not_described() {
+    let none = |encoding| assert_eq!(load_store(encoding, ItState::NONE), None, "{encoding:x?}");
+    // ldrd r3; ldrd with the rights of User mode; swp that loads; ldaex
+    for word in [
+        0xe1c130d8, 0xe0e120d8, 0xe1112093, 0xe1512093, 0xe1912e9f, 0xe1912c9f,
+    ] {
+        none(Encoding::A32(word));
+    }
+    // preloads that store, write back, or have bit 4
+    for word in [0xf5c1f000, 0xf5f1f000, 0xf7d1f012, 0xf7f1f002, 0xf7c1f002] {
+        none(Encoding::A32(word));
+    }
+    assert_eq!(a32(0xf7d1f002).contents, Contents::Preload);
+    for (first, second) in [
+        (0xe8c1, 0x2f03), // tbb that stores
+        (0xe8c1, 0x2f13),
+        (0xe8d1, 0x2f23),
+        (0xf931, 0xf00f), // ldrsh to the PC, of twelve bits without U
+        (0xf861, 0x2c04), // no width
+        (0xf941, 0x2c04), // a signed word that is stored, or loaded
+        (0xf951, 0x2c04),
+        (0xf851, 0x2043), // a register with more than a shift
+        (0xf851, 0x2083),
+        (0xf811, 0xfb04), // pld with write-back
+        (0xf811, 0xfe04), // and with User mode's rights
+        (0xf931, 0xfc04), // a hint that does nothing
+    ] {
+        none(Encoding::t32(first, second));
+    }
+    assert_eq!(t32(0xf811, 0xfc04).contents, Contents::Preload);
+    // ldrexb, ldrexh, ldrexd
+    for (second, width) in [
+        (0x2f4f, Width::Byte),
+        (0x2f5f, Width::Half),
+        (0x235f, Width::Half),
+    ] {
+        assert_eq!(t32(0xe8d1, second).bytes(), width.bytes() as u32);
+    }
+    // tbb, tbh [r1, r3]
+    assert_eq!(
+        (t32(0xe8d1, 0xf003).bytes(), t32(0xe8d1, 0xf013).bytes()),
+        (1, 2)
+    );
+    assert_eq!(goes(&t32(0xe8d1, 0xf003)).0, 0x1010);
+    assert_eq!(goes(&t32(0xe8d1, 0xf013)).0, 0x1020);
+}
+
 /// What holds of any.
 fn holds_together(access: &LoadStore) {
     let pieces: Vec<_> = access.pieces(false).collect();

@@ -83,12 +83,11 @@ fn call(distance: i32, isa: Isa) -> Parts {
 /// Hints, barriers, BXJ, UDF; the others were sensitive.
 fn miscellaneous(both: u32) -> Parts {
     let none = Parts::of(Effects::NONE);
-    let system = both & 0x5000 == 0;
     match both >> 20 & 0x7f {
         // Those hints that do nothing that matters here.
-        0b0111010 if system => none.provided(both & 0xf_2f00 == 0xf_0000),
-        0b0111011 if system => barrier(both),
-        0b0111100 if system => {
+        0b0111010 => none.provided(both & 0xf_2f00 == 0xf_0000),
+        0b0111011 => barrier(both),
+        0b0111100 => {
             let register = Register::from_bits((both >> 16) as u8);
             let parts = Parts::of(Effects::NONE.reading(register.set()));
             let general = register != Register::PC && register != Register::SP;

@@ -91,7 +91,7 @@ fn exclusive_part(word: MemoryWord) -> Parts {
             let fixed = word.second() == Register::PC;
             Parts::compute(status, base.with(word.rt().set())).provided(fixed)
         }
-        0b0111 => Parts::compute(status, base.with(both)),
+        0b0111 => Parts::compute(status, base.with(both)).provided(usual(both)),
         0b0110 => return Parts::UNDEFINED,
         0b0000..=0b0011 => return Parts::UNDEFINED,
         _ => return Parts::UNPREDICTABLE,

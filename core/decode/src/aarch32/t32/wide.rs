@@ -23,11 +23,12 @@ pub(super) fn decode(both: u32) -> Decoded {
 
 /// Those that are not sensitive (A6.3.18).
 fn coprocessor(both: u32) -> Parts {
-    let data = both >> 24 & 0xf == 0xf;
-    match both & 1 << 28 != 0 {
-        // Advanced SIMD data processing, in both halves of the space.
-        _ if data => Parts::of(Effects::NONE),
-        false if simd::is_floating_point(both) => simd::extension(both, PIPELINE),
-        _ => Parts::UNDEFINED,
+    // Advanced SIMD data processing, in both halves of the space.
+    if both >> 24 & 0xf == 0xf {
+        Parts::of(Effects::NONE)
+    } else if both & 1 << 28 == 0 {
+        simd::extension(both, PIPELINE)
+    } else {
+        Parts::UNDEFINED
     }
 }

@@ -14,7 +14,7 @@ use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Trampolines}
 use crate::commands::counted;
 use crate::exit::{Blame, Code, Outcome};
 use crate::outputs::{self, Outputs};
-use crate::ui;
+use crate::{ui, values};
 
 /// What to do with a file.
 #[derive(Debug, Subcommand)]
@@ -40,7 +40,7 @@ pub enum Previrt {
 
 /// Help of the whole group.
 pub const HELP: &str = "\
-A file is a kernel (zImage or Image with kallsyms), an object, a module (.ko, .ko.xz), an
+A file is a kernel (zImage or Image with kallsyms), an object, a module (.ko, .ko.xz), an \
 archive, or a program with its mapping symbols, for ARMv7-A and little-endian.
 
 Examples:
@@ -49,7 +49,7 @@ Examples:
   hanok previrt unpatch Image.patched -o Image";
 
 const SCAN_HELP: &str = "\
-A word is doubtful that looks like a sensitive instruction, and to which nothing leads that
+A word is doubtful that looks like a sensitive instruction, and to which nothing leads that \
 was found. It may be data, and `patch` leaves it to the hypervisor.
 
 Examples:
@@ -63,11 +63,11 @@ Exit codes:
   2  wrong usage           10 the output cannot be written";
 
 const PATCH_HELP: &str = "\
-The output is unpacked: of a zImage the raw Image, of module.ko.xz the module; so it may be the
-file itself only where that is not packed. Beside it goes
+The output is unpacked: of a zImage the raw Image, of module.ko.xz the module; so it may be the \
+file itself only where that is not packed. Beside it goes \
 OUTPUT.json, which names every change and undoes them all.
 
-In a build, each object may be rewritten after the assembler; see docs/previrt.md. A file that
+In a build, each object may be rewritten after the assembler; see docs/previrt.md. A file that \
 is rewritten already is refused; with --if-needed it is passed on as it is.
 
 Examples:
@@ -79,24 +79,28 @@ Examples:
 Exit codes: as of `scan`";
 
 const COMPARE_HELP: &str = "\
-Both are of the same build. A site is missed that is neither certain nor doubtful in the image;
+Both are of the same build. A site is missed that is neither certain nor doubtful in the image; \
 a literal is what is certain there and is no instruction by mapping symbols.
 
 Example:
   hanok previrt compare Image vmlinux
 
 Exit codes:
-  0  nothing missed, no literal taken for code    1  something was    3  refused";
+  0  nothing missed, no literal taken for code
+  1  something was
+  3  refused";
 
 const EXECUTED_HELP: &str = "\
 LIST is what QEMU's plugin writes (tools/plugin, what=words): a line for each instruction.
 
 Example:
-  qemu-system-arm -plugin libhanok_plugin.so,what=words,out=list.txt ... -kernel vmlinuz
+  qemu-system-arm -plugin libhanok_plugin.so,what=words,out=list.txt ...
   hanok previrt check-executed vmlinuz list.txt
 
 Exit codes:
-  0  each sensitive instruction that was executed is a site    1  one is not    3  refused";
+  0  each sensitive instruction that was executed is a site
+  1  one is not
+  3  refused";
 
 /// Arguments of `scan`.
 #[derive(Debug, Args)]
@@ -108,6 +112,8 @@ pub struct ScanArgs {
     pub json: bool,
     /// The functions with most sites, so many.
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "json")]
+    #[arg(allow_hyphen_values = true)]
+    #[arg(value_parser = values::whole(0..=usize::MAX, "how many", "20"))]
     pub functions: usize,
     /// What it took: processor time and memory of this process.
     #[arg(long, conflicts_with = "json")]
@@ -131,7 +137,8 @@ pub struct PatchArgs {
     pub trampolines: Which,
     /// Where trampolines can be, in hexadecimal digits: memory behind a program that neither it nor
     /// its loader uses. Of Linux it is known.
-    #[arg(long, value_name = "ADDRESS", value_parser = hexadecimal)]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::hexadecimal)]
+    #[arg(allow_hyphen_values = true)]
     pub room: Option<u32>,
     /// Of a program that is no Linux: none of its code is copied elsewhere before it runs, so
     /// that all sites can have trampolines.
@@ -184,13 +191,9 @@ pub struct ExecutedArgs {
     /// What was executed.
     pub list: PathBuf,
     /// Where memory begins, in hexadecimal digits: before its MMU is on a kernel runs there.
-    #[arg(long, value_name = "ADDRESS", default_value = "40000000", value_parser = hexadecimal)]
+    #[arg(long, value_name = "ADDRESS", default_value = "40000000", value_parser = values::hexadecimal)]
+    #[arg(allow_hyphen_values = true)]
     pub memory: u32,
-}
-
-fn hexadecimal(digits: &str) -> std::result::Result<u32, String> {
-    let digits = digits.trim_start_matches("0x");
-    u32::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
 /// Arguments of `unpatch`.

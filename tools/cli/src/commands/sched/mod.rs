@@ -12,6 +12,7 @@ pub mod simulate;
 mod table;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::path::Path;
 

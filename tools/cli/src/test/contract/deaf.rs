@@ -67,7 +67,10 @@ pub(super) fn hears(bench: &Bench, end: &End) -> Result<()> {
     Ok(())
 }
 
-fn until<T>(child: &mut Child, mut look: impl FnMut(&mut Child) -> Result<Option<T>>) -> Result<T> {
+pub(super) fn until<T>(
+    child: &mut Child,
+    mut look: impl FnMut(&mut Child) -> Result<Option<T>>,
+) -> Result<T> {
     let start = Instant::now();
     while start.elapsed() < WATCHDOG {
         if let Some(found) = look(child)? {
@@ -77,5 +80,5 @@ fn until<T>(child: &mut Child, mut look: impl FnMut(&mut Child) -> Result<Option
     }
     let _ = child.kill();
     let _ = child.wait();
-    bail!("nothing happens while nobody reads")
+    bail!("nothing happens")
 }

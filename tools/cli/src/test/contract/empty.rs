@@ -33,9 +33,35 @@ pub(super) const EMPTY: &[Empty] = &[
         args: &["completions", "bash"],
         full: true,
         code: Code::Output,
-        once: "cannot write the output: No space left",
+        once: FULL,
+    },
+    Empty {
+        args: &["--help"],
+        full: true,
+        code: Code::Output,
+        once: FULL,
+    },
+    Empty {
+        args: &["--version"],
+        full: true,
+        code: Code::Output,
+        once: FULL,
+    },
+    Empty {
+        args: &["help", "run"],
+        full: true,
+        code: Code::Output,
+        once: FULL,
+    },
+    Empty {
+        args: &["boards"],
+        full: true,
+        code: Code::Output,
+        once: FULL,
     },
 ];
+
+const FULL: &str = "cannot write the output: No space left";
 
 const TWO: &str = r#"board = "qemu-virt"
 [[vm]]

@@ -75,7 +75,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
         [
             "5 vCPUs, but 4 of 4 cores free",
             "a core that nobody else has",
-            "write cpus = [0, 0, 0, 0, 0] to share cores, lower `vcpus`",
+            "write cpus = [0, 0, 0, 0, 0] to share cores, or lower `vcpus`; the board has no more",
         ],
     ),
     refusal(
@@ -102,7 +102,7 @@ pub(super) const REFUSALS: &[Refusal] = &[
         [
             "there is no core 4",
             "the board has cores 0 to 3",
-            "name another core",
+            "name one of these; the board has no more cores",
         ],
     ),
     refusal(
@@ -359,8 +359,23 @@ pub(super) const OPTIONS: &[(&[&str], &str)] = &[
         "--cpu: board qemu-virt has no CPU",
     ),
     (&["--boot", "u-boot", "--native"], "cannot be used with"),
-    (&["--cores", "0"], "a board has at least one core"),
-    (&["--cores", "-3"], "a board has at least one core"),
+    (
+        &["--cores", "0"],
+        "a whole number of cores, at least one, such as",
+    ),
+    (
+        &["--cores", "-3"],
+        "a whole number of cores, at least one, such as",
+    ),
+    (
+        &["--cores", "x"],
+        "a whole number of cores, at least one, such as",
+    ),
+    (&["--timeout", "abc"], "a number of seconds from 0"),
+    (
+        &["--memory", "1T"],
+        "a whole number with K, M or G behind it",
+    ),
     (
         &["--append", "hanok.bogus=1"],
         "the hypervisor has no word hanok.bogus",

@@ -123,12 +123,7 @@ fn fetch(store: &Store, entry: &Entry) -> Result<Resolved> {
     }
     let path = PathBuf::from("previrt-kernels").join(image.folder());
     store.cache.publish(&tree, &path)?;
-    Ok(Resolved {
-        package: image.name.clone(),
-        version: image.version.clone(),
-        sha256: image.sha256.clone(),
-        path,
-    })
+    Ok(Resolved::of(image, path))
 }
 
 fn modules(version: &str, name: &str) -> String {

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use hanok_simulator::{Kind, Slack};
 
+use crate::values;
+
 /// What is shown below the options.
 pub const HELP: &str = "\
-Runs core/sched, the code that decides on the board, event by event in whole nanoseconds.
-Interfaces that the description leaves to be found are those that `hanok sched check` finds.
-The case is the worst there is to simulate: jobs take their longest time, the first of each
-task is as late as its jitter allows. With --component alone, the CPU time comes as late as
+Runs core/sched, the code that decides on the board, event by event in whole nanoseconds. \
+Interfaces that the description leaves to be found are those that `hanok sched check` finds. \
+The case is the worst there is to simulate: jobs take their longest time, the first of each \
+task is as late as its jitter allows. With --component alone, the CPU time comes as late as \
 the component's interface allows.
 
-Times are written as 500us, 10ms, 1s.
+Times are written as 500us, 1.5ms, 1s.
 
 Examples:
   hanok sched simulate systems/schedule.toml
@@ -22,9 +24,9 @@ Examples:
   hanok sched simulate systems/schedule.toml --server deferrable --slack share
 
 Exit codes:
-  0  no deadline was missed           2  wrong usage
-  1  one was                          3  the description is refused, a component has
-                                         no interface, or it would take too long";
+  0  no deadline was missed      2  wrong usage
+  1  one was                     3  the description is refused, a component has
+                                    no interface, or it would take too long";
 
 /// Arguments of `sched simulate`.
 #[derive(Debug, Args)]
@@ -32,7 +34,7 @@ pub struct SimulateArgs {
     /// The description.
     pub file: PathBuf,
     /// Until when; by default until all begins anew, or for a few hundred periods.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::nanos)]
     pub until: Option<u64>,
     /// Only this component with all that is in it.
     #[arg(long, value_name = "NAME")]
@@ -53,16 +55,18 @@ pub struct SimulateArgs {
     #[arg(long, value_enum, default_value_t = Length::Worst)]
     pub execution: Length,
     /// Where random numbers begin.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
+    #[arg(value_parser = values::whole(0..=u64::MAX, "a seed", "1"))]
     pub seed: u64,
     /// How many events are too many.
-    #[arg(long, default_value_t = 2_000_000)]
+    #[arg(long, default_value_t = 2_000_000, allow_hyphen_values = true)]
+    #[arg(value_parser = values::whole(1..=u64::MAX, "the number of events", "2000000"))]
     pub events: u64,
     /// The part of the time that is shown, from here.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::nanos)]
     pub from: Option<u64>,
     /// To here.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::nanos)]
     pub to: Option<u64>,
     /// Print everything that happened as JSON.
     #[arg(long)]
@@ -73,20 +77,6 @@ pub struct SimulateArgs {
     /// Write a page with the timeline and the tables.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-}
-
-fn time(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit());
-    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-    let factor: u64 = match unit.trim() {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        _ => return Err("write it as 500us, 10ms or 1s".to_owned()),
-    };
-    let nanos = number.parse().ok().and_then(|n: u64| n.checked_mul(factor));
-    nanos.ok_or_else(|| "that is too long".to_owned())
 }
 
 /// When there is CPU time for one component.
@@ -164,17 +154,4 @@ pub enum Length {
     Worst,
     /// At random, up to that.
     Random,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::time;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(time("10ms"), Ok(10_000_000));
-        assert_eq!(time("3 us"), Ok(3_000));
-        assert!(time("10").is_err() && time("ms").is_err());
-        assert!(time("99999999999s").is_err());
-    }
 }

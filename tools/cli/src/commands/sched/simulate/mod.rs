@@ -11,9 +11,10 @@ use std::path::Path;
 
 use hanok_simulator::{Timeline, simulate};
 use hanok_system::load_schedule;
-use hanok_task_model::{ComponentId, Model, Nanos, TaskId};
+use hanok_task_model::{ComponentId, Model, TaskId};
 
 use super::super::find;
+use super::times::readable;
 use crate::exit::{Blame, Code, Outcome, failure};
 use crate::outputs::{self, Outputs};
 use crate::{system, ui};
@@ -127,8 +128,8 @@ fn window(args: &SimulateArgs, model: &Model, timeline: &Timeline) -> Outcome<(u
             Code::Usage,
             format!(
                 "nothing can be shown from {} to {}",
-                Nanos::new(from),
-                Nanos::new(to)
+                readable(from),
+                readable(to)
             ),
         )),
     }

@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use hanok_task_model::Nanos;
-
 use super::Shown;
 use super::picture::{draw, escape};
+use crate::commands::sched::times::readable;
 
 const STYLE: &str = "\
 body{font:15px/1.5 'DejaVu Sans','Segoe UI',sans-serif;color:#22272e;max-width:1240px;margin:2em auto;padding:0 1em}\
@@ -24,7 +23,7 @@ pub fn write(shown: &Shown) -> String {
         more => format!("<span class=\"bad\">{more} deadlines are missed.</span>"),
     };
     let title = escape(&shown.title);
-    let (from, to) = (Nanos::new(shown.from), Nanos::new(shown.to));
+    let (from, to) = (readable(shown.from), readable(shown.to));
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p>{verdict} {} jobs, {} events; \
@@ -59,12 +58,12 @@ fn tasks(shown: &Shown) -> String {
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td{class}>{}</td>\
              <td{class}>{}</td></tr>",
             escape(&shown.name(*id)),
-            task.period,
-            task.execution,
-            task.deadline,
+            readable(task.period.get()),
+            readable(task.execution.get()),
+            readable(task.deadline.get()),
             summary.jobs,
             summary.missed,
-            Nanos::new(summary.longest),
+            readable(summary.longest),
         );
     }
     table + "</table>\n"
@@ -73,8 +72,8 @@ fn tasks(shown: &Shown) -> String {
 fn cores(shown: &Shown) -> String {
     let mut table = String::from("<table><tr><th>core</th><th>busy</th><th>of</th></tr>\n");
     for (core, name) in shown.cores.iter().enumerate() {
-        let busy = Nanos::new(shown.timeline.busy(core));
-        let all = Nanos::new(shown.timeline.horizon);
+        let busy = readable(shown.timeline.busy(core));
+        let all = readable(shown.timeline.horizon);
         let name = escape(name);
         let _ = writeln!(
             table,
@@ -97,14 +96,14 @@ fn missed(shown: &Shown) -> String {
          <th>complete</th></tr>\n",
     );
     for job in misses.iter().take(LISTED) {
-        let finish = job.finish.map(|finish| Nanos::new(finish).to_string());
+        let finish = job.finish.map(readable);
         let _ = writeln!(
             table,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&shown.name(job.task)),
             job.number,
-            Nanos::new(job.arrival),
-            Nanos::new(job.deadline),
+            readable(job.arrival),
+            readable(job.deadline),
             finish.unwrap_or_else(|| "not by the end".to_owned()),
         );
     }

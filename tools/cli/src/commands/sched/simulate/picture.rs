@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use hanok_simulator::{Job, Segment};
-use hanok_task_model::{ComponentId, Nanos, TaskId};
+use hanok_task_model::{ComponentId, TaskId};
 
 use super::Shown;
+use crate::commands::sched::times::readable;
 
 /// Where time begins where names are short, and how wide it is.
 const LEFT: f64 = 170.0;
@@ -122,7 +123,7 @@ impl<'a> Picture<'a> {
         let mut at = first;
         while at <= self.shown.to {
             let x = self.x(at);
-            let label = Nanos::new(at);
+            let label = readable(at);
             let _ = writeln!(
                 self.out,
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\" \
@@ -192,8 +193,8 @@ impl<'a> Picture<'a> {
              fill=\"{colour}\"><title>{what}{}: {} to {}</title></rect>",
             base - height,
             escape(&self.shown.name(segment.task)),
-            Nanos::new(segment.start),
-            Nanos::new(segment.end),
+            readable(segment.start),
+            readable(segment.end),
         );
     }
 
@@ -229,7 +230,7 @@ impl<'a> Picture<'a> {
                  at {}</title></circle><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
                  font-size=\"10\" font-weight=\"bold\" fill=\"#ffffff\">!</text>",
                 top,
-                Nanos::new(job.deadline),
+                readable(job.deadline),
                 top + 3.6,
             );
         }

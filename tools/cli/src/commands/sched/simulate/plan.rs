@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use hanok_analysis::{Analysis, Placement, analyse};
 use hanok_simulator::{Execution, Interfaces, Jitter, Options, SimError, Supply, What};
-use hanok_task_model::{ComponentId, Interface, Mode, Model, Nanos};
+use hanok_task_model::{ComponentId, Interface, Mode, Model};
 
+use super::super::times::readable;
 use super::args::{Length, Release, Server, SimulateArgs, Source};
 use crate::exit::{Code, Failure, Outcome, failure};
 
@@ -164,7 +165,7 @@ fn cores(model: &Model, what: &What) -> Vec<String> {
 }
 
 fn title(model: &Model, options: &Options) -> String {
-    let until = seconds(options.horizon);
+    let until = readable(options.horizon);
     match &options.what {
         What::System => format!("All components, {until}"),
         What::Component(id, supply) => {
@@ -176,22 +177,6 @@ fn title(model: &Model, options: &Options) -> String {
             format!("{name} {supply}, {until}")
         }
     }
-}
-
-/// A time that is no round one, to the microsecond.
-fn seconds(nanos: u64) -> String {
-    let micros = nanos / 1_000;
-    match micros {
-        0..1_000 => Nanos::new(nanos).to_string(),
-        1_000..1_000_000 => fraction(micros, 1_000, "ms"),
-        _ => fraction(micros / 1_000, 1_000, "s"),
-    }
-}
-
-fn fraction(value: u64, unit: u64, name: &str) -> String {
-    let text = format!("{}.{:03}", value / unit, value % unit);
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    format!("{text}{name}")
 }
 
 /// Why there is no simulation, and what mends it.

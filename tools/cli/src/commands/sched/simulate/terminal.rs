@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use hanok_simulator::Segment;
-use hanok_task_model::{Nanos, TaskId};
+use hanok_task_model::TaskId;
 
 use super::Shown;
+use crate::commands::sched::times::readable;
 
 /// How many columns a line's time has.
 const WIDTH: u64 = 80;
@@ -34,9 +35,9 @@ pub fn write(shown: &Shown) -> String {
 }
 
 fn axis(text: &mut String, shown: &Shown, margin: usize) {
-    let (from, to) = (Nanos::new(shown.from), Nanos::new(shown.to));
-    let room = (WIDTH as usize).saturating_sub(to.to_string().len());
-    let _ = writeln!(text, "{:margin$}  {:<room$}{to}", "", from.to_string());
+    let (from, to) = (readable(shown.from), readable(shown.to));
+    let room = (WIDTH as usize).saturating_sub(to.len());
+    let _ = writeln!(text, "{:margin$}  {:<room$}{to}", "", from);
 }
 
 /// The column of an instant.
@@ -114,7 +115,7 @@ fn marks(text: &mut String, shown: &Shown, margin: usize, task: TaskId) {
 fn table(text: &mut String, shown: &Shown, names: &[String], margin: usize) {
     let _ = writeln!(
         text,
-        "{:<margin$}  {:>6}  {:>6}  {:>16}  {:>10}",
+        "{:<margin$}  {:>6}  {:>6}  {:>16}  {:>14}",
         "task", "jobs", "missed", "longest response", "deadline"
     );
     let summaries = shown.timeline.summaries(shown.model.tasks.len());
@@ -125,11 +126,11 @@ fn table(text: &mut String, shown: &Shown, names: &[String], margin: usize) {
         };
         let _ = writeln!(
             text,
-            "{name:<margin$}  {:>6}  {:>6}  {:>16}  {:>10}",
+            "{name:<margin$}  {:>6}  {:>6}  {:>16}  {:>14}",
             summary.jobs,
             summary.missed,
-            Nanos::new(summary.longest).to_string(),
-            task.deadline.to_string()
+            readable(summary.longest),
+            readable(task.deadline.get())
         );
     }
     for (core, name) in shown.cores.iter().enumerate() {
@@ -149,7 +150,7 @@ fn misses(text: &mut String, shown: &Shown) {
     };
     let late = first.finish.map_or_else(
         || "it was not complete by the end".to_owned(),
-        |finish| format!("it was complete at {}", Nanos::new(finish)),
+        |finish| format!("it was complete at {}", readable(finish)),
     );
     let _ = write!(
         text,
@@ -157,6 +158,6 @@ fn misses(text: &mut String, shown: &Shown) {
         misses.len(),
         first.number,
         shown.name(first.task),
-        Nanos::new(first.deadline),
+        readable(first.deadline),
     );
 }

@@ -108,7 +108,7 @@ fn what_is_missed_is_shown_everywhere() {
     fs::write(&file, LATE).unwrap();
     let (text, json, svg, page) = shown(&file, "--component late --until 1201us");
     assert!(
-        text.contains("job 1 of late.<short>, due at 400us"),
+        text.contains("job 1 of late.<short>, due at 400 us"),
         "{text}"
     );
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -118,8 +118,18 @@ fn what_is_missed_is_shown_everywhere() {
         .map(|job| job["deadline"].as_u64().unwrap())
         .collect();
     assert!(due.contains(&400_000) && due.contains(&600_000), "{due:?}");
-    assert!(svg.contains("missed: due at 400us"));
+    assert!(svg.contains("missed: due at 400 us"));
     assert!(page.contains("late.&lt;short&gt;") && !page.contains("<short>"));
+    // All times are written in one way: in their largest unit, with a space before it.
+    assert!(page.contains("<td>1.201 ms</td>"), "{page}");
+    for shown in [&text, &svg, &page] {
+        let glued = |unit: &&str| {
+            let mut ends = shown.match_indices(*unit).map(|(at, _)| &shown[..at]);
+            ends.any(|before| before.ends_with(|c: char| c.is_ascii_digit()))
+        };
+        let glued = ["us", "ms", "ns"].into_iter().find(glued);
+        assert_eq!(glued, None, "{shown}");
+    }
     // On a CPU for itself it is another matter.
     let (text, ..) = shown(&file, "--component late --supply full --until 1201us");
     assert!(text.ends_with("No deadline is missed."), "{text}");

@@ -1,0 +1,189 @@
+//! What the two levels of a hierarchy are told, and what they say of it.
+
+use super::*;
+use crate::noted::{Noted, Told};
+use std::vec::Vec;
+
+type Quiet = Hierarchy<Noted<2>, Noted<2>, 2, 2, 4>;
+
+/// Entity 2 c + m is member m of component c.
+fn quiet() -> Quiet {
+    let mut quiet = Quiet::new(Noted::new(), [Noted::new(), Noted::new()]);
+    for index in 0..4 {
+        let (component, member) = (Entity::new(index / 2), Entity::new(index % 2));
+        quiet.place(
+            Entity::new(index).unwrap(),
+            component.unwrap(),
+            member.unwrap(),
+        );
+    }
+    quiet
+}
+
+fn of(index: usize) -> Entity<4> {
+    Entity::new(index).unwrap()
+}
+
+impl Quiet {
+    fn inner(&mut self, index: usize) -> &mut Noted<2> {
+        self.component(Entity::new(index).unwrap()).unwrap()
+    }
+
+    fn heard(&mut self) -> [Vec<Told>; 3] {
+        let root = self.root().heard();
+        [root, self.inner(0).heard(), self.inner(1).heard()]
+    }
+}
+
+/// The root hears of a component's first one with work, and of its last.
+#[test]
+fn the_root_hears_of_the_first_and_of_the_last() {
+    let mut quiet = quiet();
+    quiet.wake(of(2), 1);
+    quiet.wake(of(3), 2);
+    quiet.wake(of(3), 3);
+    quiet.give_way(of(3), 4);
+    quiet.block(of(2), 5);
+    quiet.block(of(2), 6);
+    quiet.block(of(3), 7);
+    let [root, first, second] = quiet.heard();
+    assert_eq!(root, [Told::Wake(1, 1), Told::Block(1, 7)]);
+    assert_eq!(first, []);
+    let members = [
+        Told::Wake(0, 1),
+        Told::Wake(1, 2),
+        Told::Wake(1, 3),
+        Told::GiveWay(1, 4),
+        Told::Block(0, 5),
+        Told::Block(0, 6),
+        Told::Block(1, 7),
+    ];
+    assert_eq!(second, members);
+}
+
+/// A component in which nobody may run is held back, until then or until somebody wakes.
+#[test]
+fn who_is_held_back_is_let_go_by_time_and_by_who_wakes() {
+    for (until, let_go) in [(Some(30), Some(30)), (None, None)] {
+        let mut quiet = quiet();
+        quiet.wake(of(0), 0);
+        quiet.root().let_run(0);
+        quiet.inner(0).decision.until = until;
+        quiet.heard();
+        // The root names it as often as it is asked: the fake does not hear that it is blocked.
+        assert_eq!(quiet.pick(0).until, let_go);
+        assert!(quiet.heard()[0].contains(&Told::Block(0, 0)));
+        // Somebody else in it has work now.
+        quiet.wake(of(1), 10);
+        assert_eq!(quiet.heard()[0], [Told::Wake(0, 10)]);
+        // It is held back no more: not even where both wake again.
+        quiet.wake(of(1), 11);
+        quiet.wake(of(0), 11);
+        assert_eq!(quiet.heard()[0], []);
+        // Held back once more, it goes with the last that has work.
+        quiet.pick(12);
+        quiet.block(of(0), 13);
+        quiet.heard();
+        quiet.block(of(1), 14);
+        assert_eq!(quiet.heard()[0], [Told::Block(0, 14)]);
+        quiet.root().decision.run = None;
+        quiet.root().charged = None;
+        assert_eq!(quiet.pick(15).until, None);
+        quiet.pick(40);
+        assert_eq!(quiet.heard()[0], [Told::Pick(15), Told::Pick(40)]);
+    }
+}
+
+/// Nobody runs, and the CPU is kept: by the root's word or by that of the component that it names.
+#[test]
+fn who_spends_says_so_and_at_whose_expense() {
+    let mut quiet = quiet();
+    for index in 0..4 {
+        quiet.wake(of(index), 0);
+    }
+    assert_eq!(quiet.pick(0).run, None);
+    assert!(!quiet.spends());
+    assert_eq!(quiet.charged(), None);
+    // A component without work is charged.
+    quiet.root().charged = Entity::new(1);
+    quiet.root().spends = true;
+    assert_eq!(quiet.pick(1).run, None);
+    assert!(quiet.spends());
+    assert_eq!(quiet.charged(), None, "nobody in it is");
+    quiet.inner(1).charged = Entity::new(0);
+    assert_eq!(quiet.charged(), Some(of(2)));
+    // One with work has nothing to run and keeps the CPU.
+    quiet.root().let_run(1);
+    quiet.root().spends = false;
+    quiet.inner(1).spends = true;
+    assert_eq!(quiet.pick(2).run, None);
+    assert!(quiet.spends());
+    // Somebody runs.
+    quiet.inner(1).let_run(1);
+    quiet.inner(1).spends = false;
+    assert_eq!(quiet.pick(3).run, Some(of(3)));
+    assert!(!quiet.spends());
+    assert_eq!(quiet.charged(), Some(of(3)));
+}
+
+/// A component that runs in the place of an idle one: the servers inside the idle one are asked as
+/// well, and go on spending; those of one that runs at its own expense are asked once.
+#[test]
+fn who_is_charged_without_work_is_asked_too() {
+    let mut quiet = quiet();
+    quiet.wake(of(0), 0);
+    quiet.root().let_run(0);
+    quiet.inner(0).let_run(0);
+    quiet.inner(1).decision.until = Some(7);
+    quiet.heard();
+    assert_eq!(quiet.pick(1).until, None);
+    let own = quiet.heard();
+    assert_eq!(
+        own,
+        [
+            [Told::Pick(1)].to_vec(),
+            [Told::Pick(1)].to_vec(),
+            [].to_vec()
+        ]
+    );
+    quiet.root().charged = Entity::new(1);
+    assert_eq!(quiet.pick(2).until, Some(7));
+    assert_eq!(quiet.heard()[2], [Told::Pick(2)]);
+    // At its own expense again: the other one spends no more.
+    quiet.root().charged = Entity::new(0);
+    quiet.pick(3);
+    assert_eq!(quiet.heard()[2], [Told::Suspend(3)]);
+}
+
+/// The same with servers: what is spent inside the idle one is not there when it has work.
+#[test]
+fn servers_inside_spend_while_another_component_runs() {
+    let component = || Servers::new(Order::Priority, Slack::Idle);
+    let root = Servers::new(Order::Priority, Slack::Share);
+    let mut policy = Two::new(root, core::array::from_fn(|_| component()));
+    let outer = [one(Kind::Periodic, 10, 4, 0), one(Kind::Task, 10, 10, 1)];
+    let inner = [one(Kind::Periodic, 10, 2, 0), one(Kind::Periodic, 10, 2, 1)];
+    for (c, what) in outer.iter().enumerate() {
+        let id = Entity::new(c).unwrap();
+        policy.root().reserve(id, *what, 0).unwrap();
+        for (m, what) in inner.iter().enumerate() {
+            let member = Entity::new(m).unwrap();
+            policy.place(entity(c * M + m), id, member);
+            let what = if c == 0 {
+                *what
+            } else {
+                one(Kind::Task, 10, 10, 0)
+            };
+            policy
+                .component(id)
+                .unwrap()
+                .reserve(member, what, 0)
+                .unwrap();
+        }
+    }
+    policy.wake(entity(4), 0);
+    assert_eq!(line(&mut policy, 0, 2), "ee");
+    // The first one's two are spent; the second one's begin.
+    policy.wake(entity(1), 2);
+    assert_eq!(line(&mut policy, 2, 10), "bbeeeeee");
+}

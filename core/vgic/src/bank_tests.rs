@@ -1,0 +1,325 @@
+//! The rules of 32 interrupts' state in one bank, against the same rules said of a single one; and
+//! what concerns one interrupt leaves the others as they are.
+
+use crate::bank::{Bank, Groups};
+use crate::choice::{Offer, Offers};
+use crate::frame::BitRegister;
+use crate::lr::{Lr, LrState};
+use crate::state::WORDS;
+use hanok_types::{GicVersion, IntId};
+
+/// Numbers without a pattern, the same in each run.
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    pub(crate) fn next(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as u32
+    }
+}
+
+/// Every field of a bit an interrupt.
+fn fields(bank: &Bank) -> [u32; 17] {
+    [
+        bank.enabled,
+        bank.group1,
+        bank.edge,
+        bank.latch,
+        bank.line,
+        bank.active,
+        bank.forced,
+        bank.listed,
+        bank.shown,
+        bank.soft,
+        bank.hardware,
+        bank.hardware_listed,
+        bank.unpend,
+        bank.deactivate,
+        bank.activate,
+        bank.released,
+        bank.sourced,
+    ]
+}
+
+/// In which nothing fits anything.
+fn any_bank(numbers: &mut Numbers) -> Bank {
+    let mut bank = Bank::private(GicVersion::V3);
+    let words = [
+        &mut bank.enabled,
+        &mut bank.group1,
+        &mut bank.edge,
+        &mut bank.latch,
+        &mut bank.line,
+        &mut bank.active,
+        &mut bank.forced,
+        &mut bank.listed,
+        &mut bank.shown,
+        &mut bank.soft,
+        &mut bank.hardware,
+        &mut bank.hardware_listed,
+        &mut bank.unpend,
+        &mut bank.deactivate,
+        &mut bank.activate,
+        &mut bank.released,
+    ];
+    words.into_iter().for_each(|word| *word = numbers.next());
+    bank
+}
+
+/// What is known of one interrupt.
+struct One<'a>(&'a Bank, u32);
+
+impl One<'_> {
+    fn is(&self, field: fn(&Bank) -> u32) -> bool {
+        field(self.0) >> self.1 & 1 != 0
+    }
+
+    /// By line or latch.
+    fn is_due(&self) -> bool {
+        self.is(|bank| bank.latch) || self.is(|bank| bank.line) && !self.is(|bank| bank.edge)
+    }
+}
+
+fn each(bank: &Bank) -> impl Iterator<Item = One<'_>> {
+    (0..32).map(move |bit| One(bank, bit))
+}
+
+fn mask_of(bank: &Bank, rule: impl Fn(&One) -> bool) -> u32 {
+    let all = each(bank).filter(rule);
+    all.fold(0, |mask, one| mask | 1 << one.1)
+}
+
+fn same_but_for(mask: u32, before: &Bank, after: &Bank) {
+    for (before, after) in fields(before).into_iter().zip(fields(after)) {
+        assert_eq!((before ^ after) & !mask, 0, "of {mask:#x}");
+    }
+}
+
+#[test]
+fn what_is_going_on_with_an_interrupt_makes_it_busy() {
+    let mut numbers = Numbers(1);
+    for _ in 0..50 {
+        let bank = any_bank(&mut numbers);
+        let busy = mask_of(&bank, |one| {
+            let listed = one.is(|bank| bank.listed) || one.is(|bank| bank.shown);
+            listed || one.is_due() || one.is(|bank| bank.line) || one.is(|bank| bank.active)
+        });
+        assert_eq!(bank.busy(), busy);
+    }
+}
+
+/// Also where an interrupt fired again while the former one was still listed.
+#[test]
+fn a_reset_releases_each_physical_interrupt_that_is_held() {
+    let mut numbers = Numbers(2);
+    for _ in 0..50 {
+        let before = any_bank(&mut numbers);
+        let mut after = before.clone();
+        after.reset(&Bank::spis());
+        let released = mask_of(&before, |one| {
+            let held = one.is(|bank| bank.hardware) || one.is(|bank| bank.hardware_listed);
+            held || one.is(|bank| bank.released)
+        });
+        assert_eq!(after.released, released);
+    }
+}
+
+/// A write of ones concerns their interrupts alone, and of these at least those that are listed
+/// are looked at.
+#[test]
+fn a_written_bit_concerns_its_own_interrupt() {
+    use BitRegister::*;
+    let mut numbers = Numbers(3);
+    for _ in 0..200 {
+        let (before, value) = (any_bank(&mut numbers), numbers.next());
+        let registers = [
+            (Group, before.group1 ^ value),
+            (SetEnable, value & !before.enabled),
+            (ClearEnable, value & before.enabled),
+            (SetPending, value),
+            (ClearPending, value),
+            (SetActive, value),
+            (ClearActive, value),
+        ];
+        for (register, concerned) in registers {
+            let mut after = before.clone();
+            let told = after.write_bits(register, value);
+            same_but_for(concerned, &before, &after);
+            assert_eq!(told & !concerned, 0, "{register:?}");
+            let listed = concerned & before.listed;
+            assert_eq!(listed & !told, 0, "{register:?}");
+        }
+    }
+}
+
+/// The last write decides what becomes of a list register at its next fold.
+#[test]
+fn active_and_pending_states_are_as_last_written() {
+    use BitRegister::*;
+    let mut numbers = Numbers(4);
+    for _ in 0..200 {
+        let (before, value) = (any_bank(&mut numbers), numbers.next());
+        let listed = value & before.listed;
+        let mut bank = before.clone();
+        bank.write_bits(SetActive, value);
+        assert_eq!(bank.active & value, value);
+        assert_eq!(
+            (bank.activate & listed, bank.deactivate & value),
+            (listed, 0)
+        );
+        let mut bank = before.clone();
+        bank.write_bits(ClearActive, value);
+        assert_eq!((bank.active | bank.forced | bank.activate) & value, 0);
+        assert_eq!(bank.deactivate & listed, listed);
+        let mut bank = before.clone();
+        bank.write_bits(ClearPending, value);
+        assert_eq!((bank.latch & value, bank.shown & listed), (0, 0));
+        assert_eq!(bank.unpend & listed, listed);
+        let mut bank = before.clone();
+        bank.write_bits(SetPending, value);
+        assert_eq!(bank.latch & value, value);
+    }
+}
+
+/// A physical interrupt that waited while its virtual one was disabled is released by the enable, but
+/// of an edge; one whose virtual one ends is released then.
+#[test]
+fn a_physical_interrupt_is_released_with_what_stood_for_it() {
+    use BitRegister::*;
+    let mut numbers = Numbers(5);
+    for _ in 0..200 {
+        let (before, value) = (any_bank(&mut numbers), numbers.next());
+        let written = |one: &One| value >> one.1 & 1 != 0;
+        let held = |one: &One| written(one) && one.is(|bank| bank.hardware);
+        let resampled = mask_of(&before, |one| {
+            let news = held(one) && !one.is(|bank| bank.enabled);
+            let waits = one.is(|bank| bank.latch) && !one.is(|bank| bank.edge);
+            news && waits && !one.is(|bank| bank.listed) && !one.is(|bank| bank.active)
+        });
+        let cleared = mask_of(&before, |one| {
+            held(one) && (!one.is(|bank| bank.active) || one.is(|bank| bank.listed))
+        });
+        let ended = mask_of(&before, |one| {
+            let was = one.is(|bank| bank.active) || one.is(|bank| bank.listed);
+            held(one) && was && !one.is(|bank| bank.latch)
+        });
+        for (register, released) in [
+            (SetEnable, resampled),
+            (ClearPending, cleared),
+            (ClearActive, ended),
+            (SetPending, 0),
+        ] {
+            let mut after = before.clone();
+            after.write_bits(register, value);
+            let all = before.released | released;
+            assert_eq!(after.released, all, "{register:?}");
+            assert_eq!(after.hardware, before.hardware & !released, "{register:?}");
+        }
+        let mut after = before.clone();
+        after.write_bits(SetEnable, value);
+        assert_eq!(after.latch, before.latch & !resampled);
+    }
+}
+
+#[test]
+fn the_short_way_of_a_physical_interrupt_is_for_one_that_is_idle() {
+    let mut numbers = Numbers(6);
+    let mut shown = 0;
+    for round in 0..2000 {
+        let mut before = any_bank(&mut numbers);
+        // Thinned out, so that some are idle.
+        for busy in [&mut before.listed, &mut before.active, &mut before.latch] {
+            *busy &= numbers.next();
+        }
+        before.hardware &= numbers.next();
+        let groups = Groups::new(round & 1 != 0, round & 2 != 0);
+        let bit = numbers.next() % 32;
+        let one = One(&before, bit);
+        let forwarded = match one.is(|bank| bank.group1) {
+            true => round & 2 != 0,
+            false => round & 1 != 0,
+        };
+        let listed = one.is(|bank| bank.listed) || one.is(|bank| bank.active);
+        let idle = !listed && !one.is_due() && !one.is(|bank| bank.hardware);
+        let mut after = before.clone();
+        let lr = after.show_hardware(IntId::new(bit), IntId::new(40), groups);
+        let wanted = idle && one.is(|bank| bank.enabled) && forwarded;
+        assert_eq!(lr.is_some(), wanted, "{before:?}");
+        same_but_for(if wanted { 1 << bit } else { 0 }, &before, &after);
+        if wanted {
+            let state = [after.listed, after.shown, after.hardware_listed];
+            assert!(state.iter().all(|word| word >> bit & 1 != 0));
+            shown += 1;
+        }
+    }
+    assert!(shown > 50, "{shown}");
+}
+
+#[test]
+fn a_folded_list_register_concerns_its_own_interrupt() {
+    let mut numbers = Numbers(7);
+    for state in 0..400 {
+        let before = any_bank(&mut numbers);
+        let bit = numbers.next() % 32;
+        let mut after = before.clone();
+        let read = Lr::new().with_state(LrState::from_bits(state as u8));
+        after.fold(bit, read.with_eoi(state & 4 != 0));
+        same_but_for(1 << bit, &before, &after);
+        assert_eq!(
+            after.soft & !after.shown & 1 << bit,
+            0,
+            "soft, and not pending"
+        );
+        let asked = after.unpend | after.activate | after.deactivate;
+        assert_eq!(asked >> bit & 1, 0, "done by now");
+        let mut listed = after.clone();
+        listed.unlist(bit);
+        same_but_for(1 << bit, &after, &listed);
+        let mut shown = after.clone();
+        shown.show(bit, state & 8 != 0, state & 16 != 0, state & 32 != 0);
+        same_but_for(1 << bit, &after, &shown);
+    }
+}
+
+#[test]
+fn a_priority_that_stays_is_no_change() {
+    for old in 0..=u8::MAX {
+        let others = [old, 0, u8::MAX, old ^ 1, old ^ 0x80, old.rotate_left(1)];
+        for new in others {
+            let mut bank = Bank::spis();
+            bank.priorities.set(9, old);
+            bank.priorities.set(10, !old);
+            let changed = bank.priorities.set(9, new);
+            assert_eq!(changed, u32::from(old != new) << 9, "{old} {new}");
+            assert_eq!((bank.priority(9), bank.priority(10)), (new, !old));
+        }
+    }
+}
+
+/// Those that may give way need no room.
+#[test]
+fn more_are_offered_than_fit_where_a_count_says_so() {
+    let mut numbers = Numbers(8);
+    for round in 0..3000 {
+        let mut offers = Offers::default();
+        let mut count = 0;
+        for word in 0..WORDS {
+            if numbers.next().is_multiple_of(4) {
+                // A few, and often of the same numbers in each word.
+                let [a, b] = [numbers.next() % 4, numbers.next() % 4].map(|bit| 1 << bit);
+                let offer = Offer {
+                    acknowledged: if round & 1 != 0 { a } else { 0 },
+                    pending: if round & 2 != 0 { b & !a } else { 0 },
+                    forced: 0xf0,
+                };
+                count += offer.acknowledged.count_ones() + offer.pending.count_ones();
+                assert!(offers.put(word, offer));
+            }
+        }
+        for room in 0..=5 {
+            assert_eq!(offers.more_than(room), count as usize > room, "{count}");
+        }
+    }
+}

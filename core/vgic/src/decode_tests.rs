@@ -1,0 +1,117 @@
+//! What a guest's write of an SGI register names, field by field.
+
+use crate::{Frame, SgiRegister, Sgir, Vgic};
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
+
+/// Each bit alone beside a few lists of targets, and pairs of them.
+fn values(bits: u32, targets: u32) -> impl Iterator<Item = u64> {
+    let lists = [0, 1, 2, 3, 1 << 7, 0x81].map(move |list: u64| list << targets);
+    lists.into_iter().flat_map(move |list| {
+        let odd = (0..=bits).flat_map(move |a| (0..=bits).map(move |b| (a, b)));
+        odd.map(move |(a, b)| {
+            let bit = |n: u32| 1u64.checked_shl(n).filter(|_| n < bits).unwrap_or(0);
+            list | bit(a) | bit(b)
+        })
+    })
+}
+
+/// IHI 0069H, ICC_SGI1R_EL1: TargetList in bits 15:0, Aff1 in 23:16, INTID in 27:24, Aff2 in 39:32,
+/// IRM in bit 40, RS in 47:44, Aff3 in 55:48.
+#[test]
+fn a_system_register_names_a_single_vcpu() {
+    let mut short = 0;
+    for value in values(64, 0) {
+        let list = value & 0xffff;
+        let nowhere_else = value & 0x00ff_f1ff_00ff_0000 == 0;
+        let single = nowhere_else && list.count_ones() == 1;
+        let wanted = single.then(|| {
+            let target = VcpuId::new(list.trailing_zeros() as u8);
+            ((value >> 24 & 0xf) as u32, target)
+        });
+        assert_eq!(SgiRegister::single_target(value), wanted, "{value:#x}");
+        short += usize::from(single);
+    }
+    assert!(short > 1000, "{short}");
+}
+
+/// IHI 0048B, 4.3.15: TargetListFilter in bits 25:24, CPUTargetList in 23:16, SGIINTID in 3:0.
+#[test]
+fn a_gicv2_s_register_names_a_single_vcpu() {
+    let mut short = 0;
+    for value in values(32, 16).map(|value| value as u32) {
+        let list = value >> 16 & 0xff;
+        let single = value >> 24 & 3 == 0 && list.count_ones() == 1;
+        let wanted = single.then(|| (value & 0xf, VcpuId::new(list.trailing_zeros() as u8)));
+        assert_eq!(Sgir::single_target(value), wanted, "{value:#x}");
+        short += usize::from(single);
+    }
+    assert!(short > 1000, "{short}");
+}
+
+/// A name is a vCPU's where all that is not the list of targets is zero.
+#[test]
+fn an_sgi_for_another_cluster_reaches_nobody() {
+    for fields in 0..16u64 {
+        let elsewhere = [16, 32, 48, 44].into_iter().enumerate();
+        let elsewhere = elsewhere.fold(0, |all, (n, at)| all | (fields >> n & 1) << at);
+        let mut vgic = Vgic::new(GicVersion::V3, 3, 5);
+        let value = 7 << 24 | 0b1111_0110 | elsewhere;
+        vgic.send_sgi(VcpuId::new(0), value, SgiRegister::Sgi0);
+        let reached = vgic.snapshot().filter(|one| one.id == IntId::new(7));
+        let reached = reached
+            .filter_map(|one| one.vcpu)
+            .fold(VcpuSet::EMPTY, |mut all, vcpu| {
+                all.insert(vcpu);
+                all
+            });
+        let mut wanted = VcpuSet::EMPTY;
+        if fields == 0 {
+            wanted.insert(VcpuId::new(1));
+            wanted.insert(VcpuId::new(2));
+        }
+        assert_eq!(reached, wanted, "{value:#x}");
+    }
+}
+
+/// By the short way as by the long one, for each single target and each SGI.
+#[test]
+fn a_single_target_gets_the_same_by_either_way() {
+    for (id, to) in (0..16).flat_map(|id| (0..3).map(move |to| (id, to))) {
+        let (from, target) = (VcpuId::new(1), VcpuId::new(to));
+        for version in [GicVersion::V2, GicVersion::V3] {
+            let mut short = Vgic::new(version, 3, 5);
+            for cpu in &mut short.cpus {
+                cpu.private.group1 = 0x5555;
+                cpu.private.enabled = 0xff0f;
+            }
+            short.write(Frame::distributor(version, from), 0, Width::Word, 3);
+            let mut long = short.clone();
+            let told = match version {
+                GicVersion::V2 => {
+                    let value = 1 << (16 + to) | id;
+                    let (sgi, vcpu) = Sgir::single_target(value).expect("a single one");
+                    assert_eq!((sgi, vcpu), (id, target));
+                    (
+                        short.send_sgi_to(from, sgi, vcpu),
+                        long.write(Frame::V2(from), Sgir::OFFSET, Width::Word, value.into()),
+                    )
+                }
+                GicVersion::V3 => {
+                    let value = u64::from(id) << 24 | 1 << to;
+                    let (sgi, vcpu) = SgiRegister::single_target(value).expect("a single one");
+                    assert_eq!((sgi, vcpu), (id, target));
+                    (
+                        short.send_sgi_to(from, sgi, vcpu),
+                        long.send_sgi(from, value, SgiRegister::Sgi1),
+                    )
+                }
+            };
+            assert_eq!(told.0, told.1.contains(target), "{version:?} {id} {to}");
+            assert!(
+                short.snapshot().eq(long.snapshot()),
+                "{version:?} {id} {to}"
+            );
+            short.check();
+        }
+    }
+}

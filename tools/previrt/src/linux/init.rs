@@ -1,0 +1,119 @@
+//! Where a kernel's init code is.
+//!
+//! Kallsyms says so by `_sinittext` and `_einittext`. But Linux' `scripts/kallsyms.c` reads what follows a
+//! symbol without a name as that name. So it loses `_einittext`, and with it all names of init code,
+//! where GNU ld has put a branch for Cortex-A8's erratum in front of it.
+//!
+//! Then the unwinder's index says so, which has the functions of `.text` and of `.init.text`
+//! ([`unwind::behind`]). What stands in front of the first of them is assembly, which has no entry: the
+//! start of `.init.text`, and before it the vectors and their stubs, which are known by what they
+//! are ([`vectors`]). Without an index, or with one that is not whole, the kernel is refused: what
+//! nobody names would be missed.
+
+use super::{Text, unwind, vectors};
+use crate::flow::memory::Memory;
+use crate::kallsyms::Symbol;
+use crate::refusal::{Refusal, Result};
+use hanok_decode::aarch32::Isa;
+use std::ops::Range;
+
+/// The vectors begin at a page.
+const PAGE: u32 = 0x1000;
+
+/// Behind `_einittext` comes `.exit.text`, which neither kallsyms nor the unwinder's index has.
+pub const EXIT_TEXT: u32 = 0x1_0000;
+
+/// Where the init code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Init {
+    /// The page from which on there are vectors, stubs and init code.
+    pub from: u32,
+    /// `_sinittext`, or the first function that the unwinder's index has.
+    pub start: u32,
+    /// `_einittext`, or the last place that the unwinder's index has.
+    pub end: u32,
+    /// `__mmap_switched`, where the code at the image's start goes once the MMU is on, if kallsyms does
+    /// not name it.
+    pub switched: Option<u32>,
+    /// Whether kallsyms says so.
+    pub named: bool,
+}
+
+impl Init {
+    /// The piece of the image in which code may be.
+    pub const fn range(&self) -> (u32, u32) {
+        (self.from, self.end.saturating_add(EXIT_TEXT))
+    }
+}
+
+/// The init code of an image whose other code is in `text`; nothing of a program that has neither it nor
+/// `.text` by the names that Linux gives them.
+pub fn find(memory: Memory<'_>, text: &Text, symbols: &[Symbol], isa: Isa) -> Result<Option<Init>> {
+    let named = |name: &str| {
+        let found = symbols.iter().find(|symbol| symbol.name == name);
+        found.map(|symbol| symbol.address)
+    };
+    match (named("_sinittext"), named("_einittext")) {
+        (Some(start), Some(end)) => Ok(Some(Init {
+            from: start & !(PAGE - 1),
+            start,
+            end,
+            switched: None,
+            named: true,
+        })),
+        _ if text.end == 0 => Ok(None),
+        (_, end) => unnamed(memory, text, symbols, isa)
+            .map(|init| Init {
+                end: init.end.max(end.unwrap_or(0)),
+                ..init
+            })
+            .map(Some)
+            .map_err(unknown),
+    }
+}
+
+/// The same by the unwinder's index; else why it does not tell.
+fn unnamed(
+    memory: Memory<'_>,
+    text: &Text,
+    symbols: &[Symbol],
+    isa: Isa,
+) -> std::result::Result<Init, &'static str> {
+    let behind = unwind::behind(memory, text, symbols)?;
+    let init = Init {
+        from: behind.first & !(PAGE - 1),
+        start: behind.first,
+        end: behind.last,
+        switched: None,
+        named: false,
+    };
+    let stubs = vectors::stubs(memory, symbols, &init)
+        .filter(|stubs| vectors::targets(memory, stubs, isa).next().is_some())
+        .ok_or("the vectors are not in front of what its unwinder's index has of it")?;
+    Ok(Init {
+        from: stubs.start & !(PAGE - 1),
+        switched: switched(memory, text, stubs),
+        ..init
+    })
+}
+
+/// Where the code in front of `.text`, at the image's start, goes once the MMU is on, by its only word that
+/// points between the stubs and the init code's first function in the index.
+fn switched(memory: Memory<'_>, text: &Text, stubs: Range<u32>) -> Option<u32> {
+    let (from, to) = *text.ranges.first()?;
+    let words = (from..to).step_by(4).filter_map(|at| memory.word(at));
+    let mut words = words.filter(|word| stubs.contains(word));
+    let found = words.next()?;
+    words.all(|word| word == found).then_some(found & !1)
+}
+
+fn unknown(why: &str) -> Refusal {
+    Refusal::new(
+        "this kernel does not name its init code",
+        format!(
+            "its kallsyms has no `_sinittext` or no `_einittext`, as where the linker made a symbol without a \
+             name, and {why}; so what is there would be missed"
+        ),
+        "scan and patch its vmlinux, or link it with `--no-fix-cortex-a8`",
+    )
+}

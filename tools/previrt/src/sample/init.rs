@@ -1,0 +1,168 @@
+//! A made-up kernel with init code, of the form that a linker gives it: the unwinder's index behind
+//! the text, its tables, and on pages of their own the vectors, their stubs and the init code.
+
+use super::{FUNCTIONS, TEXT, address, call, function, kallsyms, pad, words};
+use std::ops::Range;
+
+/// How many functions the init code has, which nothing calls.
+pub const INIT_FUNCTIONS: u32 = 40;
+/// Bytes of each.
+const INIT_FUNCTION: u32 = 32;
+/// Sensitive instructions in front of them: of the vectors' stubs.
+pub const STUB_SITES: usize = 1;
+/// Bytes of `.bss`.
+const BSS: u32 = 0x2468;
+/// A page.
+const PAGE: usize = 0x1000;
+/// The function of the text that answers SVC.
+const SWI: u32 = 3;
+/// EXIDX_CANTUNWIND.
+const CANNOT_UNWIND: u32 = 1;
+/// How a function is unwound, in the index itself.
+const INLINE: u32 = 0x80b0_b0b0;
+
+/// What has linked it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linker {
+    /// GNU ld, where [`super::BASE`] is. It closes the index behind the last function.
+    Gnu,
+    /// LLD, at another address. It closes the index behind the last code of all: the stubs, where they are
+    /// executed.
+    Lld,
+}
+
+impl Linker {
+    const fn base(self) -> u32 {
+        match self {
+            Self::Gnu => super::BASE,
+            Self::Lld => 0xc000_8000,
+        }
+    }
+}
+
+/// Where the stubs end that are executed.
+const STUBS_END: u32 = 0xffff_100c;
+
+/// What is where in it.
+#[derive(Clone, Debug)]
+pub struct InitKernel {
+    /// The raw image.
+    pub image: Vec<u8>,
+    /// The unwinder's index, as offsets.
+    pub index: Range<usize>,
+    /// How many of the index's entries are of the text.
+    pub in_text: usize,
+    /// From the vectors to the end of the init code, as offsets.
+    pub init: Range<usize>,
+    /// Where `.bss` ends, as an address.
+    pub end: u32,
+}
+
+/// B from `at` to `to`.
+fn branch(at: u32, to: u32) -> u32 {
+    call(at, to) & !(1 << 24)
+}
+
+/// The vectors, linked a page in front of the stubs, and those.
+fn vectors(at: u32, answer: u32) -> Vec<u8> {
+    let stubs = at + 32;
+    let vectors = (0..8).map(|n| branch(stubs - PAGE as u32 + 4 * n, stubs + 4));
+    let mut vectors: Vec<u32> = vectors.collect();
+    // The address of what answers SVC; mrs lr, spsr; b to itself.
+    vectors.extend([answer, 0xe14f_e000, 0xeaff_fffe]);
+    words(&vectors)
+}
+
+/// What clears `.bss`: its table's address, b to itself, the table.
+fn clears(bss: [u32; 2]) -> Vec<u8> {
+    words(&[0xe28f_4000, 0xeaff_fffe, bss[0], bss[1], 0])
+}
+
+/// A function of the init code: three sensitive instructions, and a literal that looks like one.
+fn init_function(at: u32, to: u32) -> Vec<u8> {
+    words(&[
+        0xe92d_4010, // push {r4, lr}
+        0xe59f_0010, // ldr r0, [pc, #16]: the literal
+        0xf10c_0080, // cpsid i
+        0xee1d_1f90, // mrc p15, 0, r1, c13, c0, 4
+        call(at + 16, to),
+        0xee03_0f10, // mcr p15, 0, r0, c3, c0, 0
+        0xe8bd_8010, // pop {r4, pc}
+        0xf10c_0080,
+    ])
+}
+
+/// The index at `at` of these functions, of which `none` are none, and its tables. Two have
+/// a table.
+fn index(at: u32, functions: &[u32], none: &[u32]) -> Vec<u8> {
+    let len = 8 * functions.len() as u32;
+    let mut entries = Vec::new();
+    for function in functions {
+        let at = at + 4 * entries.len() as u32;
+        let how = match matches!(entries.len(), 0 | 200) {
+            true => len - 4 - 4 * entries.len() as u32,
+            false if none.contains(function) => CANNOT_UNWIND,
+            false => INLINE,
+        };
+        entries.extend([function.wrapping_sub(at) & !(1 << 31), how]);
+    }
+    entries.extend([0x8101_b0b0, 0xb0b0_b0b0]);
+    words(&entries)
+}
+
+/// The kernel; its kallsyms may name the init code.
+pub fn init_kernel(linker: Linker, named: bool) -> InitKernel {
+    let base = linker.base();
+    let text = |n: u32| base + TEXT + address(n);
+    let place = |image: &[u8]| base + image.len() as u32;
+    let mut image = words(&[0xea00_0000 | (TEXT - 8) >> 2, 0, 0]);
+    image.resize(TEXT as usize, 0);
+    image.extend((0..FUNCTIONS).flat_map(function));
+    let end = place(&image);
+    image.resize(image.len().next_multiple_of(8), 0);
+    let at = image.len();
+    let in_text = FUNCTIONS as usize + 1;
+    let entries = in_text + INIT_FUNCTIONS as usize + 1 + usize::from(linker == Linker::Lld);
+    let from = (at + 8 * entries + 8).next_multiple_of(PAGE);
+    let stubs = vectors(base + from as u32, text(SWI));
+    let switched = from + stubs.len();
+    let first = base + (switched + clears([0, 0]).len()) as u32;
+    let init = |n: u32| first + n * INIT_FUNCTION;
+    let last = init(INIT_FUNCTIONS);
+    let mut functions: Vec<u32> = (0..FUNCTIONS).map(text).collect();
+    functions.push(end);
+    functions.extend((0..=INIT_FUNCTIONS).map(init));
+    functions.extend((linker == Linker::Lld).then_some(STUBS_END));
+    image.extend(index(place(&image), &functions, &[end, last, STUBS_END]));
+    image.resize(from, 0);
+    image.extend(stubs);
+    image.extend(clears([0, 0]));
+    image.extend((0..INIT_FUNCTIONS).flat_map(|n| init_function(init(n), text(n))));
+    let init_end = image.len();
+    image.extend(words(&[0, 0]));
+    let mut symbols = vec![(base + TEXT, "T_stext".to_owned())];
+    symbols.extend((0..FUNCTIONS).map(|n| (text(n), format!("tfunction_{n}"))));
+    symbols.push((text(SWI), "Tvector_swi".to_owned()));
+    symbols.push((end, "T_etext".to_owned()));
+    if named {
+        let names = ["T_sinittext", "t__mmap_switched"];
+        symbols.extend(names.map(|name| (base + switched as u32, name.to_owned())));
+        symbols.extend((0..INIT_FUNCTIONS).map(|n| (init(n), format!("tinit_{n}"))));
+        symbols.push((last, "T_einittext".to_owned()));
+    }
+    symbols.sort_by_key(|(address, _)| *address);
+    kallsyms(&mut image, &symbols, true);
+    pad(&mut image);
+    let bss = base + image.len().next_multiple_of(PAGE) as u32;
+    let table = clears([bss, bss + BSS]);
+    image.splice(switched..switched + table.len(), table);
+    // Where the code at the image's start goes once the MMU is on.
+    image.splice(8..12, (base + switched as u32).to_le_bytes());
+    InitKernel {
+        image,
+        index: at..at + 8 * entries,
+        in_text,
+        init: from..init_end,
+        end: bss + BSS,
+    }
+}

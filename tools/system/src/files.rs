@@ -1,0 +1,85 @@
+//! Files that a description names by their paths.
+
+use crate::diagnostic::{Report, Words, did_you_mean};
+use crate::size;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+/// A file that a description names.
+pub(crate) struct Named<'a> {
+    /// What it is.
+    pub(crate) what: &'static str,
+    pub(crate) path: &'a Path,
+    /// Where it is named.
+    pub(crate) span: &'a Range<usize>,
+}
+
+impl Named<'_> {
+    /// What `read` gives. Where there is no such file, one of the names that are `known` to stand
+    /// in its place may have been meant, or another file of its folder.
+    pub(crate) fn read<T>(
+        &self,
+        report: &mut Report,
+        read: fn(&Path) -> io::Result<T>,
+        known: impl FnOnce() -> Vec<String>,
+    ) -> Option<T> {
+        let error = match read(self.path) {
+            Ok(found) => return Some(found),
+            Err(error) => error,
+        };
+        let folder = report.path.parent().unwrap_or(Path::new(""));
+        let written = self.path.strip_prefix(folder).unwrap_or(self.path);
+        let text = written.to_string_lossy();
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let mut why = format!("{}: {error}", self.path.display());
+        if missing && text.contains(':') {
+            why = format!("\"{text}\" is no name that is known, and no file: {why}");
+        }
+        let mut candidates = known();
+        candidates.extend(beside(folder, written));
+        let meant = did_you_mean(&text, &candidates).filter(|_| missing);
+        let remedy = match meant {
+            Some(meant) => format!("{meant} A path counts from the description's folder"),
+            None => "mend the path; it counts from the description's folder".to_owned(),
+        };
+        let what = format!("the {} cannot be read", self.what);
+        report.refuse(self.span, Words::new(what, why, remedy));
+        None
+    }
+}
+
+/// The files in the folder of `written`, a path that counts from `folder`, by such paths.
+fn beside(folder: &Path, written: &Path) -> Vec<String> {
+    let parent = written.parent().unwrap_or(Path::new(""));
+    let entries = std::fs::read_dir(folder.join(parent).join(".")).into_iter();
+    let files = entries.flatten().flatten().filter(|entry| {
+        let kind = entry.file_type();
+        kind.is_ok_and(|kind| !kind.is_dir())
+    });
+    let paths = files.map(|entry| parent.join(entry.file_name()));
+    paths
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// No kernel and no firmware has a larger file. What is larger is not read.
+const LARGEST: u64 = 512 << 20;
+
+/// What is in a file. A device or a pipe may have no end, and none of them is an image.
+pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    if length(path)? > LARGEST {
+        let text = format!("it has more than {}", size::show(LARGEST));
+        return Err(io::Error::other(text));
+    }
+    std::fs::read(path)
+}
+
+/// How many bytes a file has.
+pub(crate) fn length(path: &Path) -> io::Result<u64> {
+    let data = std::fs::metadata(path)?;
+    match data.is_file() {
+        true => std::fs::File::open(path).map(|_| data.len()),
+        false => Err(io::Error::other("it is no file")),
+    }
+}

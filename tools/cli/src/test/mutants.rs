@@ -148,7 +148,6 @@ fn told(judged: &[Judged<'_>], left_out: usize) -> Tally {
         "caught {caught} of {all} mutants, and {CAUGHT_PERCENT} % are wanted; {left_out} in \
          constants and the like were not tried"
     );
-    ui::line(format_args!("     {words}"));
     Tally {
         passed: caught,
         failed: if enough { 0 } else { missed.max(1) },

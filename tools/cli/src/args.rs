@@ -263,7 +263,7 @@ pub struct BenchArgs {
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = figure)]
     pub figures: Vec<&'static Figure>,
     /// How often everything is measured, to see whether it is always the same.
-    #[arg(long, allow_hyphen_values = true, value_parser = values::whole(1..=100, "how often", "3"))]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::whole(1..=100_u32, "how often", "3"))]
     pub repeat: Option<u32>,
     /// Once, lmbench's rounds too, and only native and Hanok with a GICv3, where nothing else
     /// is said.

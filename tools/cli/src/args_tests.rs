@@ -140,6 +140,21 @@ fn a_wrong_value_of_an_option_is_told_what_is_allowed() {
     assert!(tried > 20, "{tried}");
 }
 
+/// What an option's parser gives is what its field takes: clap finds that out as it reads a value.
+#[test]
+fn a_right_value_of_an_option_is_read() {
+    for line in [
+        "hanok run x.toml --cores 2 --memory 1G --timeout 0.5 --gdb 1 --until x --console a=b",
+        "hanok bench --repeat 3 --compare 1234567 --tolerance 0.5 --gic 2 --sides xen",
+        "hanok bench --profile hypercall --lines --tree",
+        "hanok sched simulate x.toml --until 1.5ms --seed 3 --events 5 --from 1us --to 2us",
+        "hanok previrt scan x --functions 20",
+    ] {
+        let read = Cli::try_parse_from(line.split(' '));
+        assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
+    }
+}
+
 /// Paragraphs are broken where the terminal's width wants it, and nowhere else; tables and examples
 /// stand as they are, on the narrowest terminal.
 #[test]

@@ -114,6 +114,7 @@ fn least_budgets_are_enough_and_least() {
 fn line(timeline: &Timeline, core: usize) -> std::string::String {
     let mut line = vec![b'.'; timeline.horizon as usize];
     for segment in timeline.segments.iter().filter(|s| s.core == core) {
+        assert!(segment.start < segment.end, "{segment:?}");
         let name = match segment.switching {
             true => b'-',
             false => b'a' + segment.task.0 as u8,
@@ -314,6 +315,73 @@ fn what_never_ends_is_refused_in_time() {
         matches!(refused, Err(SimError::TooLong { events: 1000, .. })),
         "{refused:?}"
     );
+    // So many events as there are are not too many, one less is.
+    options.horizon = 20;
+    let timeline = simulate(&model, &options).unwrap();
+    options.events = timeline.events;
+    assert_eq!(simulate(&model, &options), Ok(timeline));
+    options.events -= 1;
+    assert!(simulate(&model, &options).is_err());
+}
+
+/// A group whose members have work and no budget has nobody to run: whoever comes after it does.
+#[test]
+fn who_may_not_run_yet_leaves_the_core_to_others() {
+    let mut model = system(1);
+    for name in ["first", "second"] {
+        let group = vm(&mut model, name, interface(10, 4, 10), Policy::Edf);
+        let plan = Plan::Given(interface(20, 2, 20));
+        let inner = Component::new(std::format!("in-{name}"), Home::Component(group), plan);
+        let inner = model.add(inner);
+        tasks(&mut model, inner, &[(40, 4, 40)]);
+    }
+    let last = vm(&mut model, "last", interface(40, 8, 40), Policy::Edf);
+    tasks(&mut model, last, &[(40, 7, 40)]);
+    let mut options = Options::new(What::System, 26);
+    options.kind = Some(Kind::Deferrable);
+    let timeline = simulate(&model, &options).unwrap();
+    assert_eq!(line(&timeline, 0), "aabbccccccc.........aabb..");
+}
+
+/// To a group, the switch from one of its members to another is a part of what they cost it, and
+/// its budget is spent on it; the switch to the group is at the expense of nobody in it.
+#[test]
+fn a_switch_inside_a_group_is_at_its_expense() {
+    let mut model = system(1);
+    model.cost.switch = NS(1);
+    let group = vm(&mut model, "group", interface(20, 4, 20), Policy::Edf);
+    for name in ["x", "y"] {
+        let plan = Plan::Given(interface(40, 2, 40));
+        let inner = model.add(Component::new(name, Home::Component(group), plan));
+        tasks(&mut model, inner, &[(40, 2, 40)]);
+    }
+    let other = vm(&mut model, "other", interface(40, 3, 40), Policy::Edf);
+    tasks(&mut model, other, &[(40, 3, 40)]);
+    let timeline = simulate(&model, &Options::new(What::System, 24)).unwrap();
+    // Of the group's 4, the second switch is one, so that only one is left for the second VM.
+    assert_eq!(line(&timeline, 0), "-aa-b-ccc...........-b..");
+}
+
+/// The time of a group without work goes to whoever has some, and the budgets in it pass by with it.
+#[test]
+fn budgets_inside_a_group_without_work_are_spent_with_its_own() {
+    let mut model = system(1);
+    let group = vm(&mut model, "group", interface(20, 10, 20), Policy::Edf);
+    for (name, period) in [("x", 30), ("y", 40)] {
+        let plan = Plan::Given(interface(period, 4, period));
+        let inner = model.add(Component::new(name, Home::Component(group), plan));
+        tasks(&mut model, inner, &[(100, 4, 100)]);
+    }
+    let other = vm(&mut model, "other", interface(40, 20, 40), Policy::Edf);
+    tasks(&mut model, other, &[(100, 12, 100)]);
+    for task in &mut model.tasks[..2] {
+        task.offset = NS(3);
+    }
+    let mut options = Options::new(What::System, 20);
+    options.slack = Slack::Share;
+    let timeline = simulate(&model, &options).unwrap();
+    // Until 3, one of the first VM's 4 is left; then the second one has its 4.
+    assert_eq!(line(&timeline, 0)[..8], *"cccabbbb");
 }
 
 #[test]

@@ -210,9 +210,10 @@ fn what_one_of_a_group_leaves_unused_is_spent_and_the_next_one_runs() {
 /// A task that goes on alone goes on, whichever CPU of its VM it was on.
 #[test]
 fn a_vm_with_two_cpus_goes_on_with_one() {
-    for swap in [false, true] {
+    let modes = [Mode::Global, Mode::Partitioned];
+    for (swap, mode) in modes.into_iter().flat_map(|m| [(false, m), (true, m)]) {
         let mut model = system(2);
-        model.pools[0].mode = Mode::Global;
+        model.pools[0].mode = mode;
         let id = vm(&mut model, "wide", interface(10, 20, 10), Policy::Edf);
         model.components[0].cpus = 2;
         let mut set = [(20, 3, 20), (20, 18, 20)];
@@ -242,6 +243,28 @@ fn a_global_pool_runs_two_at_a_time_and_never_one_twice() {
         assert!(a != b || a == b'.', "{first} {second}");
     }
     assert_eq!(timeline.busy(0) + timeline.busy(1), 90);
+}
+
+/// Two that come at once take the places of the last two, although it was one of these that a core
+/// would have given up first.
+#[test]
+fn a_global_pool_runs_the_most_urgent_at_every_instant() {
+    let mut model = system(3);
+    model.pools[0].mode = Mode::Global;
+    for period in [50, 55, 60, 10, 20] {
+        let name = std::format!("every-{period}");
+        let id = vm(&mut model, &name, interface(period, 5, period), Policy::Edf);
+        tasks(&mut model, id, &[(100, 5, 100)]);
+    }
+    // A budget in proportion to what is left of the period.
+    for task in &mut model.tasks[3..] {
+        (task.offset, task.execution) = (NS(1), NS(4));
+    }
+    let mut options = Options::new(What::System, 12);
+    options.kind = Some(Kind::Deferrable);
+    let timeline = simulate(&model, &options).unwrap();
+    let lines = [0, 1, 2].map(|core| line(&timeline, core));
+    assert_eq!(lines, ["aaaaabbbb...", "beeeecccc...", "cdddd......."]);
 }
 
 #[test]
@@ -341,6 +364,62 @@ fn who_may_not_run_yet_leaves_the_core_to_others() {
     options.kind = Some(Kind::Deferrable);
     let timeline = simulate(&model, &options).unwrap();
     assert_eq!(line(&timeline, 0), "aabbccccccc.........aabb..");
+}
+
+/// A group that waits for its members' budgets has no work until these are there: one of constant
+/// bandwidth begins a new period then, and not at any event before.
+#[test]
+fn who_may_not_run_yet_has_no_work_until_then() {
+    let mut model = system(1);
+    let group = vm(&mut model, "group", interface(30, 6, 30), Policy::Edf);
+    let plan = Plan::Given(interface(20, 2, 20));
+    let inner = Component::new("inner", Home::Component(group), plan);
+    let inner = model.add(inner);
+    tasks(&mut model, inner, &[(60, 4, 60)]);
+    let urgent = vm(&mut model, "urgent", interface(26, 18, 26), Policy::Edf);
+    tasks(&mut model, urgent, &[(100, 18, 100)]);
+    let other = vm(&mut model, "other", interface(40, 4, 40), Policy::Edf);
+    tasks(&mut model, other, &[(100, 4, 100)]);
+    model.tasks[1].offset = NS(3);
+    model.tasks[2].offset = NS(5);
+    let mut options = Options::new(What::System, 27);
+    options.kind = Some(Kind::ConstantBandwidth);
+    let timeline = simulate(&model, &options).unwrap();
+    // From 20 on the group's deadline is 50, and the last one's 45.
+    assert_eq!(line(&timeline, 0), "aa.bbbbbbbbbbbbbbbbbbccccaa");
+}
+
+/// Bandwidth that is not in use is divided on a whole core; inside a component, of which nobody
+/// knows how much of a core it has, a budget lasts as long as it is.
+#[test]
+fn bandwidth_is_reclaimed_on_cores_and_not_in_components() {
+    let lines = [false, true].map(|in_group| {
+        let mut model = system(1);
+        let group = vm(&mut model, "group", interface(16, 16, 16), Policy::Edf);
+        for name in ["x", "y"] {
+            let plan = Plan::Given(interface(8, 4, 8));
+            let home = match in_group {
+                true => Home::Component(group),
+                false => Home::Pool(PoolId(0)),
+            };
+            let mut inner = Component::new(name, home, plan);
+            inner.server = model::Server::ConstantBandwidth;
+            let id = model.add(inner);
+            tasks(&mut model, id, &[(50, if name == "x" { 8 } else { 2 }, 50)]);
+        }
+        model.tasks[1].offset = NS(5);
+        if !in_group {
+            let plan = Plan::Given(interface(16, 1, 16));
+            model.components[0].plan = plan;
+            for component in &mut model.components[1..] {
+                component.plan = Plan::Given(interface(16, 7, 16));
+            }
+        }
+        let mut options = Options::new(What::System, 11);
+        options.slack = Slack::Reclaim;
+        line(&simulate(&model, &options).unwrap(), 0)
+    });
+    assert_eq!(lines, ["aaaaaaaabb.", "aaaaabbaaa."]);
 }
 
 /// To a group, the switch from one of its members to another is a part of what they cost it, and

@@ -221,10 +221,14 @@ fn a_vm_with_two_cpus_goes_on_with_one() {
             set.reverse();
         }
         tasks(&mut model, id, &set);
-        let timeline = simulate(&model, &Options::new(What::System, 100)).unwrap();
-        assert!(timeline.misses().is_empty(), "{:?}", timeline.misses());
-        let longest = timeline.summaries(2).into_iter().map(|s| s.longest).max();
-        assert_eq!(longest, Some(18));
+        for kind in [None, Some(Kind::Deferrable), Some(Kind::ConstantBandwidth)] {
+            let mut options = Options::new(What::System, 100);
+            options.kind = kind;
+            let timeline = simulate(&model, &options).unwrap();
+            assert!(timeline.misses().is_empty(), "{:?}", timeline.misses());
+            let longest = timeline.summaries(2).into_iter().map(|s| s.longest).max();
+            assert_eq!(longest, Some(18), "{swap} {mode:?} {kind:?}");
+        }
     }
 }
 

@@ -113,3 +113,28 @@ fn greatest(mut values: Vec<Z>, supply: &Supply) -> Z {
     let most = usize::try_from(most).unwrap_or(0);
     values.into_iter().rev().take(most).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounds::Shape;
+    use crate::counted::Asked;
+
+    /// A member's earlier jobs run before the late one's release, even if they take longer than
+    /// there is time until then.
+    #[test]
+    fn earlier_jobs_run_before_the_late_one() {
+        let asked = Asked {
+            period: 3,
+            execution: 5,
+            deadline: 3,
+            jitter: 0,
+        };
+        let jobs = [asked.job(0, Shape::Jobs)];
+        let supply = Supply::cores(2);
+        for (t, before) in [(2, 0), (3, 0), (4, 1), (6, 3), (8, 5)] {
+            let most = filled(&jobs, 0, &supply, &Z::from(t));
+            assert_eq!(most, Z::from(before), "{t}");
+        }
+    }
+}

@@ -18,6 +18,8 @@ mod bounds;
 mod cores;
 #[cfg(test)]
 mod counted;
+#[cfg(test)]
+mod forged;
 mod global;
 mod proofs;
 mod servers;

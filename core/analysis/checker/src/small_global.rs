@@ -131,11 +131,15 @@ fn row_from(asked: &[Asked], place: usize, given: Several, first: i64) -> Option
     let mut row = vec![first];
     while row[row.len() - 1] > asked[place].window() {
         let last = row[row.len() - 1];
-        let demand = needed(asked, place, given.cpus, last - 1);
-        let next = (0..last).find(|t| given.within(*t) >= demand)?;
-        row.push(next);
+        row.push(step_from(asked, place, given, last)?);
     }
     Some(row)
+}
+
+/// The instant that follows from `last`.
+fn step_from(asked: &[Asked], place: usize, given: Several, last: i64) -> Option<i64> {
+    let demand = needed(asked, place, given.cpus, last - 1);
+    (0..last).find(|t| given.within(*t) >= demand)
 }
 
 /// Each number of a row, one more or less, left out, or twice.
@@ -221,7 +225,15 @@ fn of_several_cpus_proofs_those_are_right_that_counting_says() {
             // Also from every first instant around the first one that is right.
             let from =
                 (1..rows[place][0] + 30).filter_map(|first| row_from(asked, place, given, first));
-            let near = from.chain(changed(&rows[place])).collect::<Vec<_>>();
+            let from: Vec<_> = from.collect();
+            // And a step more than is needed.
+            let further = from.clone().into_iter().filter_map(|mut row| {
+                row.push(step_from(asked, place, given, row[row.len() - 1])?);
+                Some(row)
+            });
+            let further: Vec<_> = further.collect();
+            let near = from.into_iter().chain(further).chain(changed(&rows[place]));
+            let near = near.collect::<Vec<_>>();
             for row in near {
                 let wanted = constrained && is_right(asked, place, given, &row);
                 let mut other = rows.clone();

@@ -1,10 +1,11 @@
 //! All small proofs there are: of them those are right that say what counting says.
 
-use crate::bounds::{Job, Shape};
+use crate::bounds::{Job, R, Shape, Supply, Z};
 use crate::counted::{Asked, Given};
 use crate::proofs;
 use alloc::vec::Vec;
 use hanok_task_model::{Against, Descent, Member, Policy, Proof, Tail, TaskId};
+use num_traits::Zero;
 
 /// All falling rows of up to `most` instants below `bound`.
 fn rows(bound: u64, most: usize) -> Vec<Vec<u64>> {
@@ -275,4 +276,80 @@ fn late(asked: &[Asked], place: usize, given: Given, instants: &[u64], or_equal:
         before = *instant as i64;
     }
     !instants.is_empty() && before >= window
+}
+
+/// The sum of rates is all there is to show on a whole CPU, where no window is shorter than its
+/// period; elsewhere it shows nothing.
+#[test]
+fn rates_are_a_proof_where_nothing_else_can_go_wrong() {
+    let one = |period, execution, deadline, jitter| Asked {
+        period,
+        execution,
+        deadline,
+        jitter,
+    };
+    let full = [
+        Vec::from([one(2, 1, 6, 1), one(4, 2, 4, 0)]),
+        Vec::from([one(3, 1, 3, 0), one(3, 1, 3, 0), one(3, 1, 4, 1)]),
+        Vec::from([one(2, 1, 2, 0), one(4, 2, 5, 1), one(60, 1, 60, 0)]),
+    ];
+    let (mut right, mut wrong) = (0, 0);
+    for asked in sets().into_iter().chain(full) {
+        let with_id = (0..).zip(&asked);
+        let jobs: Vec<Job> = with_id.map(|(id, one)| one.job(id, Shape::Jobs)).collect();
+        let rates = asked.iter().map(|one| one.execution * (60 / one.period));
+        let fits = rates.sum::<i64>() <= 60;
+        for given in some_supplies() {
+            let whole = given.budget == given.period && !given.loses;
+            let wanted = fits && whole && asked.iter().all(|one| one.window() >= one.period);
+            let shows = |policy, cpus| {
+                let supply = given.supply();
+                proofs::check(&jobs, policy, cpus, &supply, &Proof::Utilization).is_ok()
+            };
+            assert_eq!(shows(Policy::Edf, 1), wanted, "{asked:?} {given:?}");
+            assert!(!shows(Policy::RateMonotonic, 1) && !shows(Policy::Edf, 2));
+            right += usize::from(wanted);
+            wrong += usize::from(whole && !wanted);
+        }
+    }
+    assert!(right > 2 && wrong > 2, "{right} {wrong}");
+}
+
+/// Two lines of the same slope never cross, and what is not there is not late.
+#[test]
+fn the_edges_of_a_proof_are_not_inside() {
+    let asked = |execution| Asked {
+        period: 4,
+        execution,
+        deadline: 4,
+        jitter: 0,
+    };
+    let whole = Supply::cores(1);
+    let row = |instants: &[u64]| Descent {
+        instants: instants.to_vec(),
+        tail: Tail::Lines,
+    };
+    let shown = |execution| {
+        let jobs = [asked(execution).job(0, Shape::Jobs)];
+        proofs::tail(&jobs, &whole, &R::zero(), &row(&[5])).is_ok()
+    };
+    assert!(shown(3) && !shown(4));
+    // By the demand at 2 or later, 5, the supply is there at 5: that is the next instant after 6,
+    // but none after 5 or an earlier one.
+    let steps = |instants| proofs::steps(&whole, &row(instants), |_| Z::from(5));
+    assert_eq!(steps(&[6, 5]), Ok(5));
+    for rising in [&[5, 5][..], &[4, 5], &[6, 5, 5], &[6, 5, 0]] {
+        assert!(steps(rising).is_err(), "{rising:?}");
+    }
+    let nothing = [asked(0).job(0, Shape::Jobs)];
+    let late = Given {
+        period: 8,
+        budget: 2,
+        deadline: 8,
+        aligned: false,
+        loses: false,
+    };
+    let against = Against::Instant(4);
+    let found = proofs::against(&nothing, Policy::Edf, &late.supply(), true, &against);
+    assert!(found.is_err());
 }

@@ -98,5 +98,8 @@ mod tests {
         assert_eq!(Nanos::from_millis(u64::MAX).get(), u64::MAX);
         assert_eq!(Nanos::from_micros(3), Nanos::new(3_000));
         assert!(Nanos::from_micros(u64::MAX) > Nanos::MAX);
+        let (three, five) = (Nanos::new(3), Nanos::new(5));
+        assert_eq!(five.saturating_sub(three), Nanos::new(2));
+        assert_eq!(three.saturating_sub(five), Nanos::ZERO);
     }
 }

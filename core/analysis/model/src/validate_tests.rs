@@ -175,3 +175,128 @@ fn a_long_chain_needs_no_recursion() {
     assert_eq!(order.len(), model.components.len());
     assert_eq!(order.last(), Some(&ComponentId(0)));
 }
+
+/// What is wrong with a component of the sound model after `change`: the group, or the VM in it.
+fn faults_of(index: usize, change: impl FnOnce(&mut Model)) -> Vec<Fault> {
+    let mut model = sound();
+    change(&mut model);
+    let found = model.validate().err().unwrap_or_default();
+    let about = |error: &ModelError| match &error.subject {
+        Subject::Component(id, _) => id.0 as usize == index,
+        _ => false,
+    };
+    let found = found.into_iter().filter(about);
+    found.map(|error| error.fault).collect()
+}
+
+#[test]
+fn a_model_has_so_many_members_and_no_more() {
+    assert_eq!(few("tasks", 0), Ok(()));
+    assert_eq!(few("tasks", MAX_MEMBERS), Ok(()));
+    for more in [MAX_MEMBERS + 1, MAX_MEMBERS + 2, usize::MAX] {
+        assert_eq!(few("tasks", more), Err(Fault::TooMany("tasks")));
+    }
+}
+
+/// Priorities count among the members of a home that goes by them, be it a pool or a component.
+#[test]
+fn components_need_priorities_where_these_decide() {
+    let by_priority = |model: &mut Model| model.pools[0].policy = Policy::FixedPriority;
+    assert_eq!(faults_of(0, by_priority), [Fault::NoPriority]);
+    assert_eq!(faults_of(1, by_priority), []);
+    let in_group = |model: &mut Model| model.components[0].policy = Policy::FixedPriority;
+    assert_eq!(faults_of(0, in_group), []);
+    assert_eq!(faults_of(1, in_group), [Fault::NoPriority]);
+    for policy in [
+        Policy::Edf,
+        Policy::RateMonotonic,
+        Policy::DeadlineMonotonic,
+    ] {
+        let other = |model: &mut Model| {
+            model.pools[0].policy = policy;
+            model.components[0].policy = policy;
+        };
+        assert!(faults(other).is_empty(), "{policy:?}");
+    }
+    let given = |model: &mut Model| {
+        by_priority(model);
+        model.components[0].priority = Some(Priority(3));
+    };
+    assert!(faults(given).is_empty());
+}
+
+#[test]
+fn some_servers_have_their_deadline_at_the_period_s_end() {
+    use crate::Server::{ConstantBandwidth, Deferrable, Periodic, Polling, SoftBandwidth};
+    let mut early = Interface::periodic(MS(10), MS(4));
+    early.deadline = MS(8);
+    let find = |window| Plan::Find {
+        periods: Periods::One(MS(10)),
+        window,
+    };
+    let longest = Plan::Longest {
+        period: MS(10),
+        budget: MS(4),
+    };
+    for (plan, at_end) in [
+        (Plan::Given(Interface::periodic(MS(10), MS(4))), true),
+        (Plan::Given(early), false),
+        (find(Window::Period), true),
+        (find(Window::Budget), false),
+        (find(Window::Longest), false),
+        (longest, false),
+    ] {
+        for (server, anywhere) in [
+            (Periodic, true),
+            (Polling, true),
+            (Deferrable, false),
+            (ConstantBandwidth, false),
+            (SoftBandwidth, false),
+        ] {
+            let found = faults_of(1, |model| {
+                model.components[1].plan = plan;
+                model.components[1].server = server;
+            });
+            let wanted: &[Fault] = match anywhere || at_end {
+                true => &[],
+                false => &[Fault::ServerWindow],
+            };
+            assert_eq!(found, wanted, "{plan:?} {server:?}");
+        }
+    }
+}
+
+/// Only a partitioned pool hands out cores, one to each component of one CPU; only tasks are
+/// spread over several CPUs, and only a pool has several to give.
+#[test]
+fn cores_are_handed_out_where_there_are_some() {
+    let wish =
+        |index: usize| move |model: &mut Model| model.components[index].core = Some(CoreId(1));
+    let wide = |index: usize| move |model: &mut Model| model.components[index].cpus = 2;
+    let global = |model: &mut Model| model.pools[0].mode = Mode::Global;
+    assert_eq!(faults_of(0, wish(0)), []);
+    assert_eq!(faults_of(1, wish(1)), [Fault::NoCoreToChoose]);
+    assert_eq!(faults_of(1, wide(0)), [Fault::ParallelGroup]);
+    assert_eq!(faults_of(1, wide(1)), [Fault::ParallelInGroup]);
+    for (spread, cpus) in [(true, 1), (false, 2), (true, 2)] {
+        let found = faults_of(0, |model| {
+            wish(0)(model);
+            model.components[0].cpus = cpus;
+            if spread {
+                global(model);
+            }
+        });
+        assert_eq!(found, [Fault::NoCoreToChoose], "{spread} {cpus}");
+    }
+    assert!(faults(global).is_empty());
+    assert!(faults_of(0, wide(0)).is_empty());
+}
+
+#[test]
+fn components_are_found_by_their_names() {
+    let model = sound();
+    assert_eq!(model.find("group"), Some(ComponentId(0)));
+    assert_eq!(model.find("vm"), Some(ComponentId(1)));
+    assert_eq!(model.find("control"), None);
+    assert_eq!(CoreId(7).to_string(), "7");
+}

@@ -148,3 +148,102 @@ impl<const N: usize, const C: usize> Chooser for Global<N, C> {
         Global::has_waiting(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanok_sched::{Interface, Kind};
+    use std::vec;
+
+    /// There is a queue for each number of members and lanes up to the most of both. (The large
+    /// ones are made on the stack, and more than once in a debug build.)
+    #[test]
+    fn there_is_a_queue_of_each_size() {
+        let stack = std::thread::Builder::new().stack_size(64 << 20);
+        stack.spawn(each_size).unwrap().join().unwrap();
+    }
+
+    fn each_size() {
+        for (members, lanes, there) in [
+            (0, 1, true),
+            (8, 1, true),
+            (9, 1, true),
+            (64, 1, true),
+            (65, 1, true),
+            (512, 1, true),
+            (513, 1, true),
+            (MAX_MEMBERS, 1, true),
+            (MAX_MEMBERS + 1, 1, false),
+            (64, 8, true),
+            (65, 2, true),
+            (64, 9, true),
+            (1024, MAX_LANES, true),
+            (1025, 2, false),
+            (2, MAX_LANES + 1, false),
+        ] {
+            let found = new(Order::EarliestDeadline, Slack::Idle, members, lanes);
+            assert_eq!(found.is_some(), there, "{members} {lanes}");
+            // And the last member has a place in it.
+            if let Some(mut queue) = found
+                && let Some(last) = members.checked_sub(1)
+            {
+                queue.reserve(last, promise(10)).unwrap();
+                queue.wake(last, 0, None);
+                assert_eq!(queue.pick(lanes - 1, 0).0, Some(last), "{members} {lanes}");
+            }
+        }
+    }
+
+    fn promise(period: u64) -> Reservation {
+        Reservation {
+            kind: Kind::Deferrable,
+            interface: Interface::periodic(period, period / 2).unwrap(),
+            priority: 0,
+        }
+    }
+
+    /// Members 0, 1 and 2, from the latest deadline to the earliest.
+    fn three(lanes: usize) -> Box<dyn Chooser> {
+        let mut queue = new(Order::EarliestDeadline, Slack::Idle, 3, lanes).unwrap();
+        for (member, period) in [(0, 40), (1, 30), (2, 20)] {
+            queue.reserve(member, promise(period)).unwrap();
+        }
+        queue
+    }
+
+    #[test]
+    fn lanes_are_asked_again_when_somebody_else_should_run_there() {
+        let mut queue = three(2);
+        queue.wake(0, 0, None);
+        queue.wake(1, 0, None);
+        let chosen = [0, 1].map(|lane| queue.pick(lane, 0).0);
+        assert_eq!(chosen, [Some(1), Some(0)]);
+        assert_eq!([0, 1].map(|lane| queue.charged(lane)), chosen);
+        assert!(!queue.kicks() && !queue.has_waiting());
+        // The one with the earliest deadline comes, and takes the place of the last.
+        queue.wake(2, 1, None);
+        assert!(queue.kicks() && queue.has_waiting());
+        assert_eq!(queue.pick(1, 1).0, Some(2));
+        assert_eq!(queue.charged(1), Some(2));
+        // There is work left, but no place for it.
+        assert!(!queue.kicks() && queue.has_waiting());
+        queue.suspend(0, 2);
+        assert_eq!([0, 1].map(|lane| queue.charged(lane)), [None, Some(2)]);
+        assert_eq!(queue.pick(0, 3).0, Some(1));
+    }
+
+    /// The only CPU has been asked whenever there was something to ask it.
+    #[test]
+    fn one_cpu_is_not_asked_again() {
+        let mut queue = three(1);
+        let mut chosen = vec![];
+        for member in 0..3 {
+            queue.wake(member, 0, None);
+            chosen.push(queue.pick(0, 0).0);
+            assert!(!queue.kicks() && !queue.has_waiting());
+        }
+        assert_eq!(chosen, [Some(0), Some(1), Some(2)]);
+        queue.suspend(0, 1);
+        assert!(!queue.kicks() && !queue.has_waiting());
+    }
+}

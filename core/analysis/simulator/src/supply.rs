@@ -185,6 +185,9 @@ mod tests {
         assert_eq!(windows(&[(2, 2)], None), Err(SupplyError::Order(0)));
         assert_eq!(windows(&[(0, 2)], Some(1)), Err(SupplyError::Repeat));
         assert_eq!(windows(&[], Some(0)), Err(SupplyError::Repeat));
+        // At once after the last window, and without a window after any time at all.
+        assert_eq!(windows(&[(0, 2)], Some(2)), Ok(()));
+        assert_eq!(windows(&[], Some(1)), Ok(()));
         let none = Supply::Periodic {
             first: 0,
             length: 0,

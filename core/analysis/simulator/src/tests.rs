@@ -114,6 +114,7 @@ fn least_budgets_are_enough_and_least() {
 fn line(timeline: &Timeline, core: usize) -> std::string::String {
     let mut line = vec![b'.'; timeline.horizon as usize];
     for segment in timeline.segments.iter().filter(|s| s.core == core) {
+        assert!(segment.start < segment.end, "{segment:?}");
         let name = match segment.switching {
             true => b'-',
             false => b'a' + segment.task.0 as u8,
@@ -209,9 +210,10 @@ fn what_one_of_a_group_leaves_unused_is_spent_and_the_next_one_runs() {
 /// A task that goes on alone goes on, whichever CPU of its VM it was on.
 #[test]
 fn a_vm_with_two_cpus_goes_on_with_one() {
-    for swap in [false, true] {
+    let modes = [Mode::Global, Mode::Partitioned];
+    for (swap, mode) in modes.into_iter().flat_map(|m| [(false, m), (true, m)]) {
         let mut model = system(2);
-        model.pools[0].mode = Mode::Global;
+        model.pools[0].mode = mode;
         let id = vm(&mut model, "wide", interface(10, 20, 10), Policy::Edf);
         model.components[0].cpus = 2;
         let mut set = [(20, 3, 20), (20, 18, 20)];
@@ -219,10 +221,14 @@ fn a_vm_with_two_cpus_goes_on_with_one() {
             set.reverse();
         }
         tasks(&mut model, id, &set);
-        let timeline = simulate(&model, &Options::new(What::System, 100)).unwrap();
-        assert!(timeline.misses().is_empty(), "{:?}", timeline.misses());
-        let longest = timeline.summaries(2).into_iter().map(|s| s.longest).max();
-        assert_eq!(longest, Some(18));
+        for kind in [None, Some(Kind::Deferrable), Some(Kind::ConstantBandwidth)] {
+            let mut options = Options::new(What::System, 100);
+            options.kind = kind;
+            let timeline = simulate(&model, &options).unwrap();
+            assert!(timeline.misses().is_empty(), "{:?}", timeline.misses());
+            let longest = timeline.summaries(2).into_iter().map(|s| s.longest).max();
+            assert_eq!(longest, Some(18), "{swap} {mode:?} {kind:?}");
+        }
     }
 }
 
@@ -241,6 +247,28 @@ fn a_global_pool_runs_two_at_a_time_and_never_one_twice() {
         assert!(a != b || a == b'.', "{first} {second}");
     }
     assert_eq!(timeline.busy(0) + timeline.busy(1), 90);
+}
+
+/// Two that come at once take the places of the last two, although it was one of these that a core
+/// would have given up first.
+#[test]
+fn a_global_pool_runs_the_most_urgent_at_every_instant() {
+    let mut model = system(3);
+    model.pools[0].mode = Mode::Global;
+    for period in [50, 55, 60, 10, 20] {
+        let name = std::format!("every-{period}");
+        let id = vm(&mut model, &name, interface(period, 5, period), Policy::Edf);
+        tasks(&mut model, id, &[(100, 5, 100)]);
+    }
+    // A budget in proportion to what is left of the period.
+    for task in &mut model.tasks[3..] {
+        (task.offset, task.execution) = (NS(1), NS(4));
+    }
+    let mut options = Options::new(What::System, 12);
+    options.kind = Some(Kind::Deferrable);
+    let timeline = simulate(&model, &options).unwrap();
+    let lines = [0, 1, 2].map(|core| line(&timeline, core));
+    assert_eq!(lines, ["aaaaabbbb...", "beeeecccc...", "cdddd......."]);
 }
 
 #[test]
@@ -314,6 +342,129 @@ fn what_never_ends_is_refused_in_time() {
         matches!(refused, Err(SimError::TooLong { events: 1000, .. })),
         "{refused:?}"
     );
+    // So many events as there are are not too many, one less is.
+    options.horizon = 20;
+    let timeline = simulate(&model, &options).unwrap();
+    options.events = timeline.events;
+    assert_eq!(simulate(&model, &options), Ok(timeline));
+    options.events -= 1;
+    assert!(simulate(&model, &options).is_err());
+}
+
+/// A group whose members have work and no budget has nobody to run: whoever comes after it does.
+#[test]
+fn who_may_not_run_yet_leaves_the_core_to_others() {
+    let mut model = system(1);
+    for name in ["first", "second"] {
+        let group = vm(&mut model, name, interface(10, 4, 10), Policy::Edf);
+        let plan = Plan::Given(interface(20, 2, 20));
+        let inner = Component::new(std::format!("in-{name}"), Home::Component(group), plan);
+        let inner = model.add(inner);
+        tasks(&mut model, inner, &[(40, 4, 40)]);
+    }
+    let last = vm(&mut model, "last", interface(40, 8, 40), Policy::Edf);
+    tasks(&mut model, last, &[(40, 7, 40)]);
+    let mut options = Options::new(What::System, 26);
+    options.kind = Some(Kind::Deferrable);
+    let timeline = simulate(&model, &options).unwrap();
+    assert_eq!(line(&timeline, 0), "aabbccccccc.........aabb..");
+}
+
+/// A group that waits for its members' budgets has no work until these are there: one of constant
+/// bandwidth begins a new period then, and not at any event before.
+#[test]
+fn who_may_not_run_yet_has_no_work_until_then() {
+    let mut model = system(1);
+    let group = vm(&mut model, "group", interface(30, 6, 30), Policy::Edf);
+    let plan = Plan::Given(interface(20, 2, 20));
+    let inner = Component::new("inner", Home::Component(group), plan);
+    let inner = model.add(inner);
+    tasks(&mut model, inner, &[(60, 4, 60)]);
+    let urgent = vm(&mut model, "urgent", interface(26, 18, 26), Policy::Edf);
+    tasks(&mut model, urgent, &[(100, 18, 100)]);
+    let other = vm(&mut model, "other", interface(40, 4, 40), Policy::Edf);
+    tasks(&mut model, other, &[(100, 4, 100)]);
+    model.tasks[1].offset = NS(3);
+    model.tasks[2].offset = NS(5);
+    let mut options = Options::new(What::System, 27);
+    options.kind = Some(Kind::ConstantBandwidth);
+    let timeline = simulate(&model, &options).unwrap();
+    // From 20 on the group's deadline is 50, and the last one's 45.
+    assert_eq!(line(&timeline, 0), "aa.bbbbbbbbbbbbbbbbbbccccaa");
+}
+
+/// Bandwidth that is not in use is divided on a whole core; inside a component, of which nobody
+/// knows how much of a core it has, a budget lasts as long as it is.
+#[test]
+fn bandwidth_is_reclaimed_on_cores_and_not_in_components() {
+    let lines = [false, true].map(|in_group| {
+        let mut model = system(1);
+        let group = vm(&mut model, "group", interface(16, 16, 16), Policy::Edf);
+        for name in ["x", "y"] {
+            let plan = Plan::Given(interface(8, 4, 8));
+            let home = match in_group {
+                true => Home::Component(group),
+                false => Home::Pool(PoolId(0)),
+            };
+            let mut inner = Component::new(name, home, plan);
+            inner.server = model::Server::ConstantBandwidth;
+            let id = model.add(inner);
+            tasks(&mut model, id, &[(50, if name == "x" { 8 } else { 2 }, 50)]);
+        }
+        model.tasks[1].offset = NS(5);
+        if !in_group {
+            let plan = Plan::Given(interface(16, 1, 16));
+            model.components[0].plan = plan;
+            for component in &mut model.components[1..] {
+                component.plan = Plan::Given(interface(16, 7, 16));
+            }
+        }
+        let mut options = Options::new(What::System, 11);
+        options.slack = Slack::Reclaim;
+        line(&simulate(&model, &options).unwrap(), 0)
+    });
+    assert_eq!(lines, ["aaaaaaaabb.", "aaaaabbaaa."]);
+}
+
+/// To a group, the switch from one of its members to another is a part of what they cost it, and
+/// its budget is spent on it; the switch to the group is at the expense of nobody in it.
+#[test]
+fn a_switch_inside_a_group_is_at_its_expense() {
+    let mut model = system(1);
+    model.cost.switch = NS(1);
+    let group = vm(&mut model, "group", interface(20, 4, 20), Policy::Edf);
+    for name in ["x", "y"] {
+        let plan = Plan::Given(interface(40, 2, 40));
+        let inner = model.add(Component::new(name, Home::Component(group), plan));
+        tasks(&mut model, inner, &[(40, 2, 40)]);
+    }
+    let other = vm(&mut model, "other", interface(40, 3, 40), Policy::Edf);
+    tasks(&mut model, other, &[(40, 3, 40)]);
+    let timeline = simulate(&model, &Options::new(What::System, 24)).unwrap();
+    // Of the group's 4, the second switch is one, so that only one is left for the second VM.
+    assert_eq!(line(&timeline, 0), "-aa-b-ccc...........-b..");
+}
+
+/// The time of a group without work goes to whoever has some, and the budgets in it pass by with it.
+#[test]
+fn budgets_inside_a_group_without_work_are_spent_with_its_own() {
+    let mut model = system(1);
+    let group = vm(&mut model, "group", interface(20, 10, 20), Policy::Edf);
+    for (name, period) in [("x", 30), ("y", 40)] {
+        let plan = Plan::Given(interface(period, 4, period));
+        let inner = model.add(Component::new(name, Home::Component(group), plan));
+        tasks(&mut model, inner, &[(100, 4, 100)]);
+    }
+    let other = vm(&mut model, "other", interface(40, 20, 40), Policy::Edf);
+    tasks(&mut model, other, &[(100, 12, 100)]);
+    for task in &mut model.tasks[..2] {
+        task.offset = NS(3);
+    }
+    let mut options = Options::new(What::System, 20);
+    options.slack = Slack::Share;
+    let timeline = simulate(&model, &options).unwrap();
+    // Until 3, one of the first VM's 4 is left; then the second one has its 4.
+    assert_eq!(line(&timeline, 0)[..8], *"cccabbbb");
 }
 
 #[test]

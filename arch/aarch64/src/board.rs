@@ -13,7 +13,7 @@ use hanok_types::{CpuId, IntId, MAX_CPUS, VmId};
 use hanok_vm::{Machine, Multiplexer, StackPointer};
 
 /// Devices' interrupts that one board hands on at most.
-const MAX_LINES: usize = 64;
+pub const MAX_LINES: usize = 64;
 
 /// An interrupt of a device that a VM has for itself.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 //! nobody. So it is, too, until the period's end when its VM's devices have interrupted other VMs' turns
 //! often enough ([`Interruptions`]).
 
-use crate::board::{Board, DeviceLine, DeviceLines};
+use crate::board::{Board, DeviceLine, DeviceLines, MAX_LINES};
 use crate::cpu::Cpu;
 use crate::interrupts::CpuGic;
 use crate::unit::VmUnit;
@@ -24,6 +24,9 @@ pub struct Restrained {
     /// When they are on again.
     pub until: Deadline,
 }
+
+// A bit for each of them.
+const _: () = assert!(MAX_LINES <= u64::BITS as usize);
 
 impl Default for Restrained {
     fn default() -> Self {

@@ -10,6 +10,8 @@
 //! that constants call (a switch cannot be asked there), and functions that return `impl Trait`.
 //! What does not compile is left out, too, as with `cargo mutants`.
 
+#![forbid(unsafe_code)]
+
 pub mod build;
 pub mod mutant;
 pub mod plant;

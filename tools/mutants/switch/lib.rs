@@ -4,6 +4,8 @@
 //! numbers of the switches that are asked are added to; with `HANOK_MUTANT_HASTE` a panic ends the
 //! process at once, as the first one tells enough.
 
+#![forbid(unsafe_code)]
+
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

@@ -38,12 +38,10 @@ const fn gap(n: u32) -> bool {
     n * n % 7 < 3 && n % 3 != 1
 }
 
-/// Function number `n`: three sensitive instructions, a call, and a literal that looks like
+/// A function at `at`: three sensitive instructions, a call of `to`, and a literal that looks like
 /// CPSID.
-fn function(n: u32) -> Vec<u8> {
-    let at = address(n);
-    let to = address((n * 7 + 1) % FUNCTIONS);
-    let mut function = words(&[
+fn body(at: u32, to: u32) -> Vec<u8> {
+    words(&[
         0xe92d_4010, // push {r4, lr}
         0xe59f_0010, // ldr r0, [pc, #16]: the literal
         0xf10c_0080, // cpsid i
@@ -52,7 +50,14 @@ fn function(n: u32) -> Vec<u8> {
         0xee03_0f10, // mcr p15, 0, r0, c3, c0, 0
         0xe8bd_8010, // pop {r4, pc}
         0xf10c_0080,
-    ]);
+    ])
+}
+
+/// Function number `n`.
+fn function(n: u32) -> Vec<u8> {
+    let at = address(n);
+    let to = address((n * 7 + 1) % FUNCTIONS);
+    let mut function = body(at, to);
     function.resize((FUNCTION + if gap(n) { GAP } else { 0 }) as usize, 0);
     function
 }

@@ -1,7 +1,7 @@
 //! A made-up kernel with init code, of the form that a linker gives it: the unwinder's index behind
 //! the text, its tables, and on pages of their own the vectors, their stubs and the init code.
 
-use super::{FUNCTIONS, TEXT, address, call, function, kallsyms, pad, words};
+use super::{FUNCTIONS, TEXT, address, body, call, function, kallsyms, pad, words};
 use std::ops::Range;
 
 /// How many functions the init code has, which nothing calls.
@@ -78,20 +78,6 @@ fn clears(bss: [u32; 2]) -> Vec<u8> {
     words(&[0xe28f_4000, 0xeaff_fffe, bss[0], bss[1], 0])
 }
 
-/// A function of the init code: three sensitive instructions, and a literal that looks like one.
-fn init_function(at: u32, to: u32) -> Vec<u8> {
-    words(&[
-        0xe92d_4010, // push {r4, lr}
-        0xe59f_0010, // ldr r0, [pc, #16]: the literal
-        0xf10c_0080, // cpsid i
-        0xee1d_1f90, // mrc p15, 0, r1, c13, c0, 4
-        call(at + 16, to),
-        0xee03_0f10, // mcr p15, 0, r0, c3, c0, 0
-        0xe8bd_8010, // pop {r4, pc}
-        0xf10c_0080,
-    ])
-}
-
 /// The index at `at` of these functions, of which `none` are none, and its tables. Two have
 /// a table.
 fn index(at: u32, functions: &[u32], none: &[u32]) -> Vec<u8> {
@@ -137,7 +123,7 @@ pub fn init_kernel(linker: Linker, named: bool) -> InitKernel {
     image.resize(from, 0);
     image.extend(stubs);
     image.extend(clears([0, 0]));
-    image.extend((0..INIT_FUNCTIONS).flat_map(|n| init_function(init(n), text(n))));
+    image.extend((0..INIT_FUNCTIONS).flat_map(|n| body(init(n), text(n))));
     let init_end = image.len();
     image.extend(words(&[0, 0]));
     let mut symbols = vec![(base + TEXT, "T_stext".to_owned())];

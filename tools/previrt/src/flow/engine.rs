@@ -6,9 +6,10 @@
 //! instruction, out of the text or into what nobody would have written, or if better code loads
 //! it. A wrong origin is blocked, and all guesses are made again without it, until none is wrong.
 
-use super::jump::{Before, Pointer};
+use super::jump::Before;
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
+use super::pointer::Pointer;
 use super::step::{Jump, Next, Step, step};
 use super::{Root, Start};
 use crate::sweep::advance;

@@ -64,60 +64,6 @@ const MASKS: (u32, u32) = (0x0fe0_0000, 0x0200_0000);
 /// A32 `rsb rd, rn, #constant`, with flags or without.
 const REVERSES: (u32, u32) = (0x0fe0_0000, 0x0260_0000);
 
-/// A32 loads by a base and a constant: bits that count, what they are, bytes, and the constant.
-type Load = (u32, u32, fn(u32) -> u32, fn(u32) -> u32);
-const BY_CONSTANT: [Load; 4] = [
-    // ldr rt, [rn, #constant]
-    (0x0f70_0000, 0x0510_0000, |_| 4, |word| word & 0xfff),
-    // ldrd rt, rt2, [rn, #constant]
-    (
-        0x0f70_00f0,
-        0x0140_00d0,
-        |_| 8,
-        |word| word >> 4 & 0xf0 | word & 0xf,
-    ),
-    // vldr dd, [rn, #constant]
-    (0x0f30_0f00, 0x0d10_0b00, |_| 8, |word| (word & 0xff) << 2),
-    // ldm rn, {registers}
-    (
-        0x0fd0_0000,
-        0x0890_0000,
-        |word| 4 * (word & 0xffff).count_ones(),
-        |_| 0,
-    ),
-];
-/// U: the constant is added.
-const ADDED: u32 = 1 << 23;
-
-/// A register with the address of something near, which the code has just got: by it are loaded
-/// literals that LDRD and VLDR do not reach by the PC.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pointer(Option<(Register, u32)>);
-
-impl Pointer {
-    /// What the next instruction of a line loads by it: address and bytes.
-    pub(super) fn next(&mut self, encoding: Encoding, step: &Step) -> Option<(u32, u32)> {
-        let loaded = self.0.and_then(|(register, address)| {
-            let Encoding::A32(word) = encoding else {
-                return None;
-            };
-            let mut forms = BY_CONSTANT.iter();
-            let form = forms.find(|(mask, value, ..)| matches(word, (*mask, *value)));
-            let (_, _, len, constant) = form?;
-            let distance = match word & ADDED {
-                0 => constant(word).wrapping_neg(),
-                _ => constant(word),
-            };
-            let base = Register::from_bits((word >> 16) as u8);
-            (base == register).then(|| (address.wrapping_add(distance), len(word)))
-        });
-        let lost =
-            |(register, _): &(Register, u32)| step.writes.contains(*register) || step.calls();
-        self.0 = step.address.or(self.0.filter(|pointer| !lost(pointer)));
-        loaded
-    }
-}
-
 fn matches(word: u32, (mask, value): (u32, u32)) -> bool {
     word & mask == value && word >> 28 != 0b1111
 }

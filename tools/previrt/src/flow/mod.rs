@@ -12,6 +12,7 @@ mod engine;
 mod jump;
 pub mod marks;
 pub mod memory;
+mod pointer;
 mod run;
 mod step;
 mod tables;

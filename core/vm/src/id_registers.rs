@@ -132,6 +132,30 @@ const WHOLE: &[Field] = &[
     Keep(24),
     Keep(28),
 ];
+// Swap to Divide.
+const ISAR0_32: &[Field] = &[
+    Keep(0),
+    Keep(4),
+    Keep(8),
+    Keep(12),
+    Keep(16),
+    Keep(20),
+    Keep(24),
+];
+// SEVL to CRC32, RDM, VCMA.
+const ISAR5_32: &[Field] = &[
+    Keep(0),
+    Keep(4),
+    Keep(8),
+    Keep(12),
+    Keep(16),
+    Keep(24),
+    Keep(28),
+];
+// AC2, CnP, HPDS, LSM, CCIDX. Not SpecSEI of RAS, XNX of stage 2, EVT of EL2.
+const MMFR4_32: &[Field] = &[Keep(4), Keep(12), Keep(16), Keep(20), Keep(24)];
+// SIMDMisc, FPMisc.
+const MVFR2_32: &[Field] = &[Keep(0), Keep(4)];
 // State0 to State3; CSV2 as in PFR0; DIT. Not AMU, RAS.
 const PFR0_32: &[Field] = &[Keep(0), Keep(4), Keep(8), Keep(12), AtMost(16, 1), Keep(24)];
 // ProgMod, GenTimer, GIC. Not Security, Virtualization.
@@ -151,8 +175,12 @@ fn fields(crm: u8, op2: u8) -> &'static [Field] {
         (1, 0) => PFR0_32,
         (1, 1) => PFR1_32,
         (1, 2) => DFR0_32,
-        // ID_MMFR0 to 3; ID_ISAR0 to 5, ID_MMFR4, ID_ISAR6; MVFR0 to 2.
-        (1, 4..=7) | (2, _) | (3, 0..=2) => WHOLE,
+        // ID_MMFR0 to 3; ID_ISAR1 to 4 and 6; MVFR0 and 1.
+        (1, 4..=7) | (2, 1..=4 | 7) | (3, 0 | 1) => WHOLE,
+        (2, 0) => ISAR0_32,
+        (2, 5) => ISAR5_32,
+        (2, 6) => MMFR4_32,
+        (3, 2) => MVFR2_32,
         (3, 4) => PFR2_32,
         (3, 6) => MMFR5_32,
         (4, 0) => PFR0,

@@ -1,16 +1,20 @@
 //! Signals that end the command. The runs that are under way hear of them, and end in order. Where
 //! none is, as while something is built, what must not stay behind is put in order here. Either
-//! way the command ends with [`Code::Interrupted`], whichever of the signals it was.
+//! way the command ends with [`Code::Interrupted`], whichever of the signals it was. What the command
+//! started ends with it: a signal may be for this process alone, as a service manager's is, and cargo
+//! would build on for nobody.
 //!
 //! Rejected: to end by the signal itself where no run hears of it. A script would see 130, 143 or
 //! 129 then, depending on how far the command had come.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -71,10 +75,50 @@ fn handle(signal: i32) {
     drop(runs);
     if heard == 0 {
         terminal::restore();
+        end_descendants();
         scratch::remove_all();
         let name = ui::red("error:");
         ui::last_word(format!("{name} interrupted by signal {signal}"));
         std::process::exit(Code::Interrupted as i32);
+    }
+}
+
+/// Asks all that this process started, and what that started, to end.
+fn end_descendants() {
+    for pid in descendants(std::process::id(), &parents()) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+    }
+}
+
+/// Each process and its parent, by what proc(5) says of them.
+fn parents() -> Vec<(u32, u32)> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats =
+        processes.filter_map(|process| fs::read_to_string(process.path().join("stat")).ok());
+    stats.filter_map(|stat| parent(&stat)).collect()
+}
+
+/// A process and its parent: `PID (NAME) STATE PARENT ...`, where the name may have anything in it.
+fn parent(stat: &str) -> Option<(u32, u32)> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let parent = rest.split(' ').nth(1)?;
+    Some((pid.parse().ok()?, parent.parse().ok()?))
+}
+
+/// The children of `first`, theirs, and so on.
+fn descendants(first: u32, parents: &[(u32, u32)]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::from([first]);
+    loop {
+        let more = parents.iter().filter(|(_, parent)| found.contains(parent));
+        let more: Vec<_> = more.map(|(pid, _)| *pid).collect();
+        let before = found.len();
+        found.extend(more);
+        if found.len() == before {
+            found.remove(&first);
+            return found;
+        }
     }
 }
 
@@ -90,6 +134,22 @@ fn is_ignored(status: &str, signal: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descendants_are_those_of_one_alone() {
+        let stats = [
+            "1 (init) S 0 1",
+            "30 (a b) S 1 30",
+            "40 (x) y) R 30 30",
+            "20 (z) S 40 3",
+            "50 (other) S 1 5",
+            "no line",
+        ];
+        let parents: Vec<_> = stats.iter().filter_map(|stat| parent(stat)).collect();
+        assert_eq!(parents.len(), 5);
+        assert_eq!(descendants(30, &parents), BTreeSet::from([20, 40]));
+        assert_eq!(descendants(20, &parents), BTreeSet::new());
+    }
 
     #[test]
     fn what_nohup_ignores_is_known() {

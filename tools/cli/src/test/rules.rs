@@ -10,8 +10,12 @@ use super::{Tally, TestStep};
 /// The rules.
 pub const STEPS: &[TestStep] = &[
     TestStep {
-        name: "rule-core-is-safe",
-        run: |root| told(core_is_safe(root)),
+        name: "rule-core-lives-without-std",
+        run: |root| told(core_lives_without_std(root)),
+    },
+    TestStep {
+        name: "rule-crates-forbid-unsafe",
+        run: |root| told(crates_forbid_unsafe(root)),
     },
     TestStep {
         name: "rule-unsafe-has-its-place",
@@ -32,6 +36,8 @@ const UNSAFE_PLACES: [&str; 3] = ["arch", "hypervisor", "guests"];
 /// The one file elsewhere that may have some: the plugin's way to QEMU, which is C
 /// (docs/adr/0004-a-plugin-counts.md).
 const UNSAFE_FILE: &str = "tools/plugin/src/qemu.rs";
+/// The crate that it is of.
+const UNSAFE_CRATE: &str = "tools/plugin/src/lib.rs";
 /// Folders of source code.
 const SOURCES: [&str; 7] = [
     "core",
@@ -53,35 +59,34 @@ fn told(found: Result<Vec<String>>) -> Tally {
     }
 }
 
-/// Every core crate forbids unsafe code and lives without std.
-fn core_is_safe(root: &Path) -> Result<Vec<String>> {
-    let mut broken = Vec::new();
-    let core = root.join("core");
-    let outer = folders(&core)?;
-    // Some hold others: core/analysis/model.
-    let mut all = outer.clone();
-    for folder in outer {
-        all.extend(folders(&folder)?);
-    }
-    for folder in all {
-        let library = folder.join("src/lib.rs");
-        if !library.exists() {
-            continue;
-        }
-        let text = fs::read_to_string(&library)?;
-        for wanted in ["#![forbid(unsafe_code)]", "no_std"] {
-            if !text.contains(wanted) {
-                broken.push(format!("{}: lacks {wanted}", shown(root, &library)));
-            }
-        }
-    }
+/// What a crate says that has no unsafe code.
+const FORBIDS: &str = "#![forbid(unsafe_code)]";
+
+/// Every core crate lives without std.
+fn core_lives_without_std(root: &Path) -> Result<Vec<String>> {
+    lacking(root, &["core"], "no_std")
+}
+
+/// Every crate of core and tools forbids unsafe code, but that with [`UNSAFE_FILE`].
+fn crates_forbid_unsafe(root: &Path) -> Result<Vec<String>> {
+    let mut broken = lacking(root, &["core", "tools"], FORBIDS)?;
+    broken.retain(|line| !line.starts_with(&format!("{UNSAFE_CRATE}:")));
     Ok(broken)
 }
 
-fn folders(of: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(of)?.collect::<std::io::Result<Vec<_>>>()?;
-    let paths = entries.into_iter().map(|entry| entry.path());
-    Ok(paths.filter(|path| path.is_dir()).collect())
+/// The crates in `folders` whose own file lacks `wanted`.
+fn lacking(root: &Path, folders: &[&str], wanted: &str) -> Result<Vec<String>> {
+    let own = |file: &PathBuf| {
+        let of = |name: &str| file.ends_with(name);
+        of("lib.rs") || of("main.rs") && file.parent().is_some_and(|folder| folder.ends_with("src"))
+    };
+    let mut broken = Vec::new();
+    for file in rust_files(root, folders)?.into_iter().filter(own) {
+        if !fs::read_to_string(&file)?.contains(wanted) {
+            broken.push(format!("{}: lacks {wanted}", shown(root, &file)));
+        }
+    }
+    Ok(broken)
 }
 
 fn unsafe_has_its_place(root: &Path) -> Result<Vec<String>> {
@@ -185,9 +190,25 @@ mod tests {
         let source = dir.path().join("core/x/src");
         fs::create_dir_all(&source).unwrap();
         fs::write(source.join("lib.rs"), "#![no_std]\n\nunsafe fn f() {}\n").unwrap();
-        assert_eq!(core_is_safe(dir.path()).unwrap().len(), 1);
+        assert_eq!(core_lives_without_std(dir.path()).unwrap(), [""; 0]);
+        let tool = dir.path().join("tools/t/src");
+        fs::create_dir_all(tool.join("part")).unwrap();
+        fs::write(tool.join("main.rs"), "fn main() {}\n").unwrap();
+        fs::write(tool.join("part/main.rs"), "\n").unwrap();
+        assert_eq!(
+            crates_forbid_unsafe(dir.path()).unwrap(),
+            [
+                "core/x/src/lib.rs: lacks #![forbid(unsafe_code)]",
+                "tools/t/src/main.rs: lacks #![forbid(unsafe_code)]"
+            ]
+        );
         let found = unsafe_has_its_place(dir.path()).unwrap();
         assert_eq!(found, ["core/x/src/lib.rs:3: unsafe fn f() {}"]);
+        fs::write(tool.join("main.rs"), "#![forbid(unsafe_code)]\n").unwrap();
+        let root = dir.path().join(UNSAFE_CRATE);
+        fs::create_dir_all(root.parent().unwrap()).unwrap();
+        fs::write(root, "\n").unwrap();
+        assert_eq!(crates_forbid_unsafe(dir.path()).unwrap().len(), 1);
         let plugin = dir.path().join(UNSAFE_FILE);
         fs::create_dir_all(plugin.parent().unwrap()).unwrap();
         fs::write(plugin, "unsafe fn g() {}\n").unwrap();

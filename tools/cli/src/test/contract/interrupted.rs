@@ -75,12 +75,10 @@ fn one(bench: &Bench, phase: Phase, signal: Signal) -> Result<()> {
     }
     let status = until(&mut child, |child| Ok(child.try_wait()?))?;
     let built = pid_of(pid.trim().parse()?)?;
-    // The script's own child ends with it; where the command's is, it was not told.
-    if phase == Phase::Command {
-        until(&mut child, |_| Ok((!runs(built)).then_some(())))?;
-    } else {
-        let _ = kill_process(built, Signal::KILL);
-    }
+    // What it started ends with it.
+    let ended = until(&mut child, |_| Ok((!runs(built)).then_some(())));
+    let _ = kill_process(built, Signal::KILL);
+    ended.context("what it started goes on")?;
     let wanted = match phase {
         Phase::Ignoring => Code::Success,
         Phase::Command | Phase::Board => Code::Interrupted,

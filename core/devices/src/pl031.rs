@@ -245,6 +245,9 @@ mod tests {
             writes: 1,
         };
         assert_eq!(rtc.unknown(), counted);
+        // What was counted is of the VM, not of one life.
+        rtc.reset();
+        assert_eq!(rtc.unknown(), counted);
     }
 
     #[test]

@@ -4,19 +4,16 @@
 //! it is linked; for Linux that is known as for its raw image ([`Code`]).
 
 use crate::bytes::word;
-use crate::container::elf::{ElfImage, LINUX, Mapping, Section};
+use crate::container::elf::{ElfImage, LINUX, Section};
+use crate::container::mapping::{ALTERNATIVE, Mapping};
 use crate::flow::marks::Marks;
 use crate::image::Code;
-use crate::mapped::is_alternatives;
 use crate::sweep::instructions;
 use std::ops::Range;
 
 /// Code farther from the first is no part of the same: Linux's vectors are linked where they are
 /// executed, and a branch does not reach there.
 const MOST: u32 = 64 << 20;
-/// An entry of `.alt.smp.init`: where, and the other instruction.
-const ALTERNATIVE: u32 = 8;
-
 /// The code of `elf`, whose file is `bytes`.
 pub(crate) fn code(bytes: &[u8], elf: &ElfImage) -> Option<Code> {
     let executable = || elf.sections.iter().filter(|section| section.executable);
@@ -39,7 +36,7 @@ pub(crate) fn code(bytes: &[u8], elf: &ElfImage) -> Option<Code> {
     let moved = elf
         .sections
         .iter()
-        .filter(|section| is_alternatives(section));
+        .filter(|section| section.is_alternatives());
     let mut elsewhere: Vec<_> = moved
         .flat_map(|section| exchanged(bytes, section))
         .collect();

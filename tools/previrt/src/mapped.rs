@@ -7,22 +7,14 @@
 //! code run into it.
 
 use crate::bytes::half;
-use crate::container::elf::{ElfImage, Mapping, Section};
+use crate::container::elf::{ElfImage, Section};
+use crate::container::mapping::Mapping;
 use crate::flow::{branch_target, falls, literal};
 use crate::patch::is_trap;
 use crate::site::{Certainty, Role, Site, must_change};
 use crate::sweep::{advance, fetch, instructions};
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::{BTreeMap, HashSet};
-
-/// Tables of Linux that hold instructions to be copied elsewhere.
-const ALTERNATIVES: [&str; 2] = [".alt.smp.init", ".init.smpalt"];
-
-/// Whether a section is such a table.
-pub(crate) fn is_alternatives(section: &Section) -> bool {
-    let mut names = ALTERNATIVES.iter();
-    names.any(|name| section.name.starts_with(name))
-}
 
 /// All sites of `elf`, whose file is `bytes`, and how many instructions only a rewritten file
 /// has; nothing of sections without mapping symbols.
@@ -71,7 +63,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(number: usize, section: &'a Section, content: &'a [u8]) -> Self {
-        let role = if is_alternatives(section) {
+        let role = if section.is_alternatives() {
             Role::Alternative
         } else {
             Role::Code

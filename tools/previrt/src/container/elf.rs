@@ -6,8 +6,8 @@
 //! little-endian are refused here.
 
 use super::attributes;
+use super::mapping::{self, Mapping};
 use crate::refusal::{Refusal, Result};
-use hanok_decode::aarch32::Isa;
 use object::LittleEndian;
 use object::elf::{self, FileHeader32};
 use object::read::elf::{
@@ -17,14 +17,8 @@ use std::ops::Range;
 
 type Elf<'a> = ElfFile<'a, FileHeader32<LittleEndian>>;
 
-/// What a mapping symbol says of the bytes from it on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mapping {
-    /// Instructions.
-    Code(Isa),
-    /// Anything else.
-    Data,
-}
+/// Tables of Linux that hold instructions to be copied elsewhere.
+const ALTERNATIVES: [&str; 2] = [".alt.smp.init", ".init.smpalt"];
 
 /// A symbol in a section: where in it, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -335,7 +329,7 @@ fn labels(file: &Elf<'_>, sort: Sort, sections: &mut [Section]) -> Result<()> {
             };
             let place = symbol.st_value(endian).wrapping_sub(base);
             label(section, place, name, symbol.st_type());
-            if symbol.st_type() == elf::STT_OBJECT && mapping(name).is_none() {
+            if symbol.st_type() == elf::STT_OBJECT && mapping::of(name).is_none() {
                 objects.push((at, place));
             }
         }
@@ -347,28 +341,22 @@ fn labels(file: &Elf<'_>, sort: Sort, sections: &mut [Section]) -> Result<()> {
             .sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
         section.functions.dedup_by_key(|label| label.at);
     }
+    for section in sections
+        .iter_mut()
+        .filter(|section| section.is_alternatives())
+    {
+        mapping::entries(&mut section.mapping, section.len as u32);
+    }
     for (at, place) in objects {
         if let Some(section) = sections.get_mut(at).filter(|section| section.executable) {
-            object(&mut section.mapping, place);
+            mapping::object(&mut section.mapping, place);
         }
     }
     Ok(())
 }
 
-/// An object of data at `place` is none of the code in front of it, if no mapping symbol says
-/// otherwise: LLVM makes none for data of sections that are not executable, and Linux's linker
-/// script puts such among the code (`.proc.info.init`). Where there are no mapping symbols at all,
-/// objects are no reason to believe that all is data.
-fn object(mapping: &mut Vec<(u32, Mapping)>, place: u32) {
-    let after = mapping.partition_point(|(at, _)| *at <= place);
-    let before = after.checked_sub(1).and_then(|n| mapping.get(n));
-    if before.is_some_and(|(at, kind)| *at < place && *kind != Mapping::Data) {
-        mapping.insert(after, (place, Mapping::Data));
-    }
-}
-
 fn label(section: &mut Section, place: u32, name: &[u8], kind: elf::SymbolType) {
-    if let Some(mapping) = mapping(name) {
+    if let Some(mapping) = mapping::of(name) {
         section.mapping.push((place, mapping));
     } else if !name.is_empty()
         && (kind == elf::STT_FUNC || section.executable && kind == elf::STT_NOTYPE)
@@ -378,20 +366,6 @@ fn label(section: &mut Section, place: u32, name: &[u8], kind: elf::SymbolType) 
             at: place & !1,
             name,
         });
-    }
-}
-
-/// `$a`, `$t`, `$d`, each perhaps with a dot and more behind it.
-fn mapping(name: &[u8]) -> Option<Mapping> {
-    let (kind, rest) = name.split_first_chunk::<2>()?;
-    if !matches!(rest.first(), None | Some(b'.')) {
-        return None;
-    }
-    match kind {
-        b"$a" => Some(Mapping::Code(Isa::A32)),
-        b"$t" => Some(Mapping::Code(Isa::T32)),
-        b"$d" => Some(Mapping::Data),
-        _ => None,
     }
 }
 
@@ -415,6 +389,12 @@ impl Section {
             .filter(|(from, to, _)| from < to)
     }
 
+    /// Whether it is a table of Linux that holds instructions to be copied elsewhere.
+    pub fn is_alternatives(&self) -> bool {
+        let mut names = ALTERNATIVES.iter();
+        names.any(|name| self.name.starts_with(name))
+    }
+
     /// The function in which the byte at `at` lies.
     pub fn function(&self, at: u32) -> Option<&str> {
         let after = self.functions.partition_point(|label| label.at <= at);
@@ -427,21 +407,6 @@ impl Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_object_among_code_is_data() {
-        let code = Mapping::Code(Isa::A32);
-        let mut mapping = vec![(0, code), (16, Mapping::Data), (32, code)];
-        for place in [0, 8, 20, 32, 40] {
-            object(&mut mapping, place);
-        }
-        let data = Mapping::Data;
-        let wanted = [(0, code), (8, data), (16, data), (32, code), (40, data)];
-        assert_eq!(mapping, wanted);
-        let mut none = Vec::new();
-        object(&mut none, 8);
-        assert!(none.is_empty());
-    }
 
     #[test]
     fn of_a_kernel_its_program_headers_say_nothing() {

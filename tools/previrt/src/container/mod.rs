@@ -5,5 +5,6 @@ mod attributes;
 pub mod elf;
 mod lzo1x;
 pub mod lzop;
+pub mod mapping;
 pub mod unpack;
 pub mod zimage;

@@ -185,7 +185,10 @@ mod tests {
             false => _ = marks.data(last, 4, false),
         }
         let ranges = vec![(BASE, BASE + bytes.len() as u32)];
-        let text = Text { ranges, end: 0 };
+        let text = Text {
+            ranges,
+            ..Text::default()
+        };
         let found = in_text(memory, &text, &marks, Isa::A32);
         found.iter().any(|site| site.address == BASE)
     }

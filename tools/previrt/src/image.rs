@@ -75,7 +75,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         bytes,
         base: base.address,
     };
-    let mut text = text(memory, &kallsyms.symbols);
+    let mut text = text(memory, &kallsyms);
     let init = init::find(memory, &text, &kallsyms.symbols, base.isa)?;
     text.ranges.extend(init.as_ref().map(Init::range));
     let tables = linux::find(memory, &text, &kallsyms.symbols, base.isa);
@@ -150,7 +150,8 @@ fn elsewhere(
 }
 
 /// Where code may be, but for the init code: the start and `.text`.
-fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
+fn text(memory: Memory<'_>, kallsyms: &Kallsyms) -> Text {
+    let symbols = &kallsyms.symbols;
     let named = |name: &str| {
         symbols
             .iter()
@@ -165,7 +166,13 @@ fn text(memory: Memory<'_>, symbols: &[Symbol]) -> Text {
     } else if let Some(last) = symbols.iter().rev().find(|symbol| symbol.is_text()) {
         ranges.push((memory.base, last.address.saturating_add(init::EXIT_TEXT)));
     }
-    Text { ranges, end }
+    let (from, to) = kallsyms.range;
+    let kallsyms = memory.address(from)..memory.address(to);
+    Text {
+        ranges,
+        end,
+        kallsyms,
+    }
 }
 
 /// How often what something points to is followed, too.

@@ -17,6 +17,7 @@ use crate::flow::Root;
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
 use hanok_decode::aarch32::Isa;
+use std::ops::Range;
 
 /// Fewer entries are no table.
 const MIN_RUN: usize = 8;
@@ -28,6 +29,8 @@ pub struct Text {
     pub ranges: Vec<(u32, u32)>,
     /// Where `.text` ends, if that is known: tables are behind it.
     pub end: u32,
+    /// Where kallsyms is: lists of addresses that grow, as some tables are, and none of those.
+    pub kallsyms: Range<u32>,
 }
 
 impl Text {

@@ -12,7 +12,7 @@ pub struct Run {
     pub entries: usize,
 }
 
-/// The longest run of entries of `size` bytes, each at a word's boundary and not in `.text`, that
+/// The longest run of entries of `size` bytes, each at a word's boundary and not in `.text` or kallsyms, that
 /// `holds` says to be right, given its address and the one before it, if that was right.
 pub fn longest(
     memory: Memory<'_>,
@@ -21,6 +21,7 @@ pub fn longest(
     holds: impl Fn(u32, Option<u32>) -> bool,
 ) -> Option<Run> {
     let mut best: Option<Run> = None;
+    let holds = |at: u32, before| !text.kallsyms.contains(&at) && holds(at, before);
     let first = memory.offset(text.end).unwrap_or(0).next_multiple_of(4);
     for phase in (0..size).step_by(4) {
         let mut run: Option<Run> = None;
@@ -77,5 +78,32 @@ impl Run {
     /// Each entry's address, of `size` bytes each.
     pub fn each(self, size: u32) -> impl Iterator<Item = u32> {
         (0..self.entries as u32).map(move |n| self.address.wrapping_add(n.wrapping_mul(size)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_kallsyms_is_no_table() {
+        // Ten words that say it, four that do not, and twenty more that do: these are kallsyms' own.
+        let words = (0..34_u32).map(|n| u32::from(!(10..14).contains(&n)));
+        let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        let memory = Memory {
+            bytes: &bytes,
+            base: 0x1000,
+        };
+        let found = |kallsyms| {
+            let text = Text {
+                end: 0x1000,
+                kallsyms,
+                ..Text::default()
+            };
+            longest(memory, &text, 4, |at, _| memory.word(at) == Some(1))
+        };
+        let run = |address, entries| Some(Run { address, entries });
+        assert_eq!(found(0..0), run(0x1038, 20));
+        assert_eq!(found(0x1030..0x1088), run(0x1000, 10));
     }
 }

@@ -99,3 +99,7 @@ fn keeps(
     }
     Ok(true)
 }
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

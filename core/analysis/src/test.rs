@@ -116,7 +116,10 @@ mod tests {
         assert_eq!(against(&all, aligned, true), Some(Against::Rate));
         assert_eq!(against(&all, aligned, false), None);
         // The rate is less than that; the deadline before the first supply is too short.
-        assert_eq!(against(&[(9, 1, 4)], half, false), Some(Against::Instant(4)));
+        assert_eq!(
+            against(&[(9, 1, 4)], half, false),
+            Some(Against::Instant(4))
+        );
     }
 
     /// The supply is 0 until 10, 5 from 15 to 20, 7 at 22 and 9 at 24.

@@ -464,8 +464,8 @@ pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work
         .iter()
         .position(|load| load.member == member)?;
     let cost = compose::wide(model.cost.per_period());
-    let now = crowded.workload.loads.get(own)?.execution - cost;
-    let (mut low, mut high) = (0, now / tick);
+    let now = crowded.workload.loads.get(own)?.execution;
+    let (mut low, mut high) = (0, now / tick + 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         let mut workload = crowded.workload.clone();
@@ -479,3 +479,7 @@ pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work
     }
     (low > 0).then(|| compose::narrow(low * tick).ok())?
 }
+
+#[cfg(test)]
+#[path = "place_tests.rs"]
+mod tests;

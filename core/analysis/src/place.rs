@@ -465,7 +465,7 @@ pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work
         .position(|load| load.member == member)?;
     let cost = compose::wide(model.cost.per_period());
     let now = crowded.workload.loads.get(own)?.execution;
-    let (mut low, mut high) = (0, now / tick + 1);
+    let (mut low, mut high) = (0, now / tick);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         let mut workload = crowded.workload.clone();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::search_tests::loads;
-use crate::supply::Start;
+use crate::supply::{Rational, Start};
 use hanok_task_model::{Policy, Server};
 use proptest::prelude::*;
 
@@ -56,6 +56,16 @@ fn what_is_left_of_a_whole_core_is_known() {
     // Whose deadline ends before a tight one is not held up by that.
     let tight = workload(&[(30, 1, 2), (30, 8, 9), (30, 1, 20)], Policy::Edf, 1);
     assert_eq!(slacks(&tight, whole), [0, 0, 10]);
+}
+
+/// The third and fourth deadlines are the tightest: 3 are due at 31 and supplied at 30, 4 at 40 and
+/// 39. (5/4 in periods of 10, away for 8.75 at first.)
+#[test]
+fn what_is_left_is_looked_for_far_enough() {
+    let supply = Supply::rational(10, Rational::new(5, 4), None, Start::Period).unwrap();
+    let one = workload(&[(9, 1, 13)], Policy::Edf, 1);
+    assert_eq!(slacks(&one, supply), [1]);
+    assert_eq!(least_left(&one.loads, &one.loads[0], &supply), Some(1));
 }
 
 /// On several CPUs at once no more is known than that deadlines are kept.

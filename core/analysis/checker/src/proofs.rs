@@ -50,7 +50,7 @@ fn rate(jobs: &[Job]) -> R {
 
 /// Whether the sum of rates is one at most: by 128 binary places of each, rounded up, where these
 /// are enough to tell; else exactly, which takes long for thousands of odd periods.
-fn is_within_one(jobs: &[Job]) -> bool {
+pub fn is_within_one(jobs: &[Job]) -> bool {
     let one = Z::from(2u32).pow(128);
     let scaled = |job: &Job| (&job.execution * &one).div_ceil(&job.period);
     let sum: Z = jobs.iter().map(scaled).sum();

@@ -58,9 +58,9 @@ fn left_fixed(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<i128, 
     Ok(end.map_or(0, |end| window - end))
 }
 
-/// What is left to `own` under EDF: by halving.
+/// What is left to `own` under EDF, less than its window: by halving.
 fn left(loads: &[Load], own: &Load, supply: &Supply, work: &mut Work) -> Result<i128, Undecided> {
-    let (mut low, mut high) = (0, own.window() - own.execution + 1);
+    let (mut low, mut high) = (0, own.window());
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         match keeps(loads, own, middle, supply, work)? {

@@ -504,7 +504,12 @@ fn a_cpu_that_found_nothing_is_not_waited_for() {
     tasks(&mut model, wide, &three);
     tasks(&mut model, other, &[(1_000, 10, 100)]);
     let mut options = Options::new(What::System, 80);
-    let homes = [((wide, 0), 0), ((wide, 1), 1), ((wide, 2), 2), ((other, 0), 1)];
+    let homes = [
+        ((wide, 0), 0),
+        ((wide, 1), 1),
+        ((wide, 2), 2),
+        ((other, 0), 1),
+    ];
     options.placement = homes.map(|(cpu, core)| (cpu, CoreId(core))).into();
     let timeline = simulate(&model, &options).unwrap();
     let runs = |task: u32, core, start, end| Segment {

@@ -30,9 +30,15 @@ fn slacks(workload: &Workload, supply: Supply) -> Vec<i128> {
 /// The least time that is left of those from the window of `own` on, each tried: from the instant
 /// by which what is due within it is supplied. `None` where a deadline is missed.
 fn least_left(loads: &[Load], own: &Load, supply: &Supply) -> Option<i128> {
-    let reached = |demand: i128| (0..).find(|at| supply.within(*at).unwrap() >= demand.into());
-    let left = |t: i128| t - reached(load::due(loads, t)).unwrap();
-    let least = (own.window()..1_000).map(left).min().unwrap();
+    let mut reached = 0;
+    let left = (own.window()..1_000).map(|t| {
+        let demand = load::due(loads, t).into();
+        while supply.within(reached).unwrap() < demand {
+            reached += 1;
+        }
+        t - reached
+    });
+    let least = left.min().unwrap();
     (least >= 0).then_some(least)
 }
 

@@ -91,19 +91,31 @@ pub fn cheapest(
         work.spend(1)?;
         look(ticks, &mut best, work);
     }
-    let mut width = (last - first) / GRID + 1;
-    for _ in 0..ROUNDS {
+    for step in steps(first, last) {
         let Some(centre) = best.map(|best| best.period / tick) else {
             break;
         };
-        let step = (width / CLOSER).max(1);
-        for index in -CLOSER..=CLOSER {
+        for ticks in around(centre, step) {
             work.spend(1)?;
-            look(centre + index * step, &mut best, work);
+            look(ticks, &mut best, work);
         }
-        width = step;
     }
     Ok(best)
+}
+
+/// How far apart the periods are in each round of looking closer: parts of the grid's steps.
+fn steps(first: i128, last: i128) -> [i128; ROUNDS] {
+    let mut width = (last - first) / GRID + 1;
+    [(); ROUNDS].map(|()| {
+        width = (width / CLOSER).max(1);
+        width
+    })
+}
+
+/// The periods beside `centre` that a round looks at, the shortest first.
+fn around(centre: i128, step: i128) -> Vec<i128> {
+    let each = (-CLOSER..=CLOSER).map(|index| centre + index * step);
+    each.collect()
 }
 
 /// The periods to look at first, in ticks.
@@ -123,4 +135,87 @@ fn candidates(wanted: &Wanted<'_>, first: i128, last: i128) -> Vec<i128> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search_tests::loads;
+    use hanok_task_model::{Policy, Window};
+
+    fn wanted(loads: &[Load], policy: Policy, tick: i128) -> Wanted<'_> {
+        Wanted {
+            loads,
+            policy,
+            server: Server::Periodic,
+            window: Window::Period,
+            tick,
+            cost: 0,
+        }
+    }
+
+    /// Of a member with a period of 77,777 ticks and a half, and a range of 48 steps of 1,001.
+    #[test]
+    fn the_first_periods_are_ends_octaves_steps_and_parts() {
+        let loads = loads(&[(777_775, 1, 777_775)]);
+        let all = candidates(&wanted(&loads, Policy::Edf, 10), 1_000, 49_048);
+        let octave = [1_000, 1_125, 1_250, 1_375, 1_500, 1_625, 1_750, 1_875];
+        let octaves = [1, 2, 4, 8, 16, 32].map(|power| octave.map(|period| period * power));
+        let steps = (0..=48).map(|step| 1_000 + step * 1_001);
+        let parts = [
+            77_777, 38_888, 25_925, 19_444, 15_555, 12_962, 11_111, 9_722, 8_641, 7_777, 7_070,
+            6_481,
+        ];
+        let mut wanted: Vec<i128> = octaves.into_iter().flatten().chain(steps).collect();
+        wanted.extend(parts);
+        wanted.sort_unstable();
+        wanted.dedup();
+        assert_eq!(all, wanted);
+        // An octave that begins at the end of the range is one of them, one after it is not.
+        assert!(candidates(&self::wanted(&[], Policy::Edf, 1), 4, 8).contains(&15));
+        assert!(!candidates(&self::wanted(&[], Policy::Edf, 1), 4, 7).contains(&8));
+    }
+
+    #[test]
+    fn rounds_are_closer_and_closer() {
+        assert_eq!(steps(1_000, 1_000), [1; 6]);
+        // Steps of 4,096 and of 63: eight times 512, and less than eight times 8.
+        assert_eq!(steps(1_000, 1_000 + 48 * 4_095), [512, 64, 8, 1, 1, 1]);
+        assert_eq!(steps(1_000, 1_000 + 48 * 62), [7, 1, 1, 1, 1, 1]);
+        let round = [
+            20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170, 180,
+        ];
+        assert_eq!(around(100, 10), round);
+    }
+
+    /// The cheapest of a long range in ticks of ten is looked at closely, too: its neighbours are
+    /// looked at, and none of them is cheaper.
+    #[test]
+    fn the_last_round_looks_at_every_tick() {
+        let loads = loads(&[(4_670, 310, 4_330), (9_970, 1_270, 9_870)]);
+        let wanted = Wanted {
+            cost: 150,
+            ..wanted(&loads, Policy::Edf, 10)
+        };
+        let mut work = Work::new(Work::TEST);
+        let found = cheapest(&wanted, (500, 30_000), &mut work)
+            .unwrap()
+            .unwrap();
+        let near = (-8..=8).map(|ticks| found.period + ticks * 10);
+        let near = near.filter_map(|period| price(&wanted, period, &mut work));
+        assert_eq!(near.map(|price| price.share).min(), Some(found.share));
+    }
+
+    /// By jobs of 999,999 in each million the last one is held up for 200,000 periods, each of them
+    /// a step of two looks: more than the part of one price.
+    #[test]
+    fn one_price_takes_no_more_than_its_part() {
+        let million = 1_000_000;
+        let long = million * million;
+        let loads = loads(&[(million, million - 1, million), (long, 200_000, long)]);
+        let mut work = Work::new(Work::TEST);
+        let wanted = wanted(&loads, Policy::RateMonotonic, 1);
+        assert_eq!(price(&wanted, million, &mut work), None);
+        assert!(work.left() >= Work::TEST - Work::TEST / 64);
+    }
 }

@@ -464,7 +464,7 @@ pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work
         .iter()
         .position(|load| load.member == member)?;
     let cost = compose::wide(model.cost.per_period());
-    let now = crowded.workload.loads.get(own)?.execution - cost;
+    let now = crowded.workload.loads.get(own)?.execution;
     let (mut low, mut high) = (0, now / tick);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -479,3 +479,7 @@ pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work
     }
     (low > 0).then(|| compose::narrow(low * tick).ok())?
 }
+
+#[cfg(test)]
+#[path = "place_tests.rs"]
+mod tests;

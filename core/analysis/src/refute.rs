@@ -123,7 +123,7 @@ fn look(
     let (member, at, demand) = if workload.cpus > 1 {
         several(workload, supply, work)?
     } else if workload.policy.is_fixed() {
-        let place = late_member(loads, supply, miss, work)?;
+        let place = late_member(loads, supply, work)?;
         let until = loads.get(..=place).unwrap_or_default();
         let own = until.last().ok_or(Undecided::TooLong)?;
         let at = own.fixed_window().max(0);
@@ -169,22 +169,15 @@ fn exact(workload: &Workload) -> bool {
 }
 
 /// The highest priority that can be late.
-fn late_member(
-    loads: &[Load],
-    supply: &Supply,
-    miss: Miss,
-    work: &mut Work,
-) -> Result<usize, Undecided> {
+fn late_member(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<usize, Undecided> {
     for place in 0..loads.len() {
         let until = loads.get(..=place).unwrap_or_default();
         if fixed::response(until, supply, work)?.is_none() {
             return Ok(place);
         }
     }
-    match miss {
-        Miss::Member(place) => Ok(place),
-        _ => Err(Undecided::TooLong),
-    }
+    // The test that was not passed asks the same.
+    Err(Undecided::TooLong)
 }
 
 /// On several CPUs: the first member whose test does not pass at its first deadline, or at
@@ -405,8 +398,8 @@ fn less_execution(refused: &Refused, member: Member, now: Nanos, work: &mut Work
     (low > cost).then(|| compose::narrow(low - cost).ok())?
 }
 
-/// The shortest period of the member, up to 64 times its own, with which all would be kept;
-/// a deadline that is the period goes with it.
+/// The shortest period of the member, up to 64 times its own or the longest that there can be,
+/// with which all would be kept; a deadline that is the period goes with it.
 fn longer_period(refused: &Refused, member: Member, work: &mut Work) -> Option<Nanos> {
     let own = load_of(refused, member)?;
     let implicit = own.deadline == own.period;
@@ -417,8 +410,9 @@ fn longer_period(refused: &Refused, member: Member, work: &mut Work) -> Option<N
         };
         with_load(refused, member, change, work)
     };
-    let (mut low, mut high) = (own.period, own.period * 64);
-    if high > compose::wide(Nanos::MAX) || !with(high, work) {
+    let most = compose::wide(Nanos::MAX);
+    let (mut low, mut high) = (own.period, most.min(own.period * 64));
+    if !with(high, work) {
         return None;
     }
     while high - low > 1 {
@@ -430,3 +424,7 @@ fn longer_period(refused: &Refused, member: Member, work: &mut Work) -> Option<N
     }
     compose::narrow(high).ok()
 }
+
+#[cfg(test)]
+#[path = "refute_tests.rs"]
+mod tests;

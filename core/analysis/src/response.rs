@@ -15,6 +15,7 @@ use crate::supply::Supply;
 use crate::work::{Undecided, Work};
 use alloc::vec::Vec;
 use hanok_task_model::{Member, Tail};
+use num_integer::Integer;
 
 /// What is known of a member's jobs, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +58,9 @@ fn left_fixed(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<i128, 
     Ok(end.map_or(0, |end| window - end))
 }
 
-/// What is left to `own` under EDF: by halving.
+/// What is left to `own` under EDF, less than its window: by halving.
 fn left(loads: &[Load], own: &Load, supply: &Supply, work: &mut Work) -> Result<i128, Undecided> {
-    let (mut low, mut high) = (0, own.window() - own.execution + 1);
+    let (mut low, mut high) = (0, own.window());
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         match keeps(loads, own, middle, supply, work)? {
@@ -79,13 +80,10 @@ fn keeps(
     work: &mut Work,
 ) -> Result<bool, Undecided> {
     // Being early is as much demand more as can be supplied in that time.
-    let more = supply
-        .rate()?
-        .high
-        .checked_mul(early)
-        .ok_or(Undecided::TooLarge)?
-        >> load::FRACTION;
-    let Some((Tail::Lines, harmless)) = edf::horizon(loads, supply, more + 1, work)? else {
+    let product = supply.rate()?.high.checked_mul(early);
+    let product = product.ok_or(Undecided::TooLarge)?;
+    let more = Integer::div_ceil(&product, &(1 << load::FRACTION));
+    let Some((Tail::Lines, harmless)) = edf::horizon(loads, supply, more, work)? else {
         return Ok(false);
     };
     let mut at = edf::after_a_deadline(loads, harmless.max(own.window()))?;
@@ -99,3 +97,7 @@ fn keeps(
     }
     Ok(true)
 }
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

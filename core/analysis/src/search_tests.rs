@@ -30,7 +30,8 @@ fn load(id: u32, (period, execution, deadline): (i128, i128, i128)) -> Load {
     }
 }
 
-fn loads(all: &[(i128, i128, i128)]) -> Vec<Load> {
+/// Tasks of a period, an execution time and a deadline each.
+pub(crate) fn loads(all: &[(i128, i128, i128)]) -> Vec<Load> {
     (0..).zip(all).map(|(id, one)| load(id, *one)).collect()
 }
 

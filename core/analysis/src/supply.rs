@@ -137,9 +137,7 @@ impl Supply {
         let t = t.checked_mul(self.scale)?;
         let late = self.deadline - self.budget;
         let from = if self.aligned { t } else { t - late };
-        if from < 0 {
-            return Some(0);
-        }
+        let from = from.max(0);
         let (periods, rest) = (from / self.period, from % self.period);
         let gap = self.gap() - if self.aligned { 0 } else { late };
         let begun = (rest - gap).clamp(0, self.budget);

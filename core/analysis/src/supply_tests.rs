@@ -18,20 +18,46 @@ fn the_vectors_are_met() {
     assert_eq!(supply(5, 3, 3), tight);
 }
 
-/// The least that any way to keep the promise gives within `t`, by trying: the budget early in
-/// the period where the interval begins, and as late as allowed in all that follow.
-fn plain(p: i128, b: i128, l: i128, t: i128, starts: impl Iterator<Item = i128>) -> i128 {
+/// The least that any way to keep the promise gives within `t`, by trying: `first` early in
+/// the period where the interval begins, and the budget as late as allowed in all that follow.
+fn plain(
+    (p, b, l): (i128, i128, i128),
+    first: i128,
+    t: i128,
+    starts: impl Iterator<Item = i128>,
+) -> i128 {
     let given = |from: i128| {
         let at = |instant: i128| {
             let within = instant % p;
             match instant / p {
-                0 => within < b,
+                0 => within < first,
                 _ => (l - b..l).contains(&within),
             }
         };
         (from..from + t).filter(|instant| at(*instant)).count() as i128
     };
     starts.map(given).min().unwrap()
+}
+
+/// The line below the supply begins with the longest gap, in whole nanoseconds; here rates are
+/// halves to the power of one to three.
+#[test]
+fn the_deficit_is_the_gap_at_the_rate() {
+    let half = Rational::new(1, 2);
+    let rational = |start| Supply::rational(4, half, None, start).unwrap();
+    for (supply, gap, rate) in [
+        // Away for 8 - 2 * 2 = 4, and 4 - 2 where a period begins.
+        (Supply::new(4, 2, 4, Start::Anywhere), 4, 1 << 61),
+        (Supply::new(4, 2, 4, Start::Period), 2, 1 << 61),
+        // 8 - 2 / 2 = 7, and 3.5.
+        (rational(Start::Anywhere), 7, 1 << 59),
+        (rational(Start::Period), 4, 1 << 59),
+        // Two lanes, each of 1 in 4.
+        (Supply::parallel(4, 2, 2).unwrap(), 6, 1 << 61),
+        (Supply::cores(2), 0, 1 << 63),
+    ] {
+        assert_eq!(supply.deficit(), Ok(gap * rate), "{supply:?}");
+    }
 }
 
 proptest! {
@@ -42,9 +68,54 @@ proptest! {
         t in 0i128..60,
     ) {
         let any = Supply::new(p, b, l, Start::Anywhere);
-        prop_assert_eq!(any.within(t).unwrap().to_integer(), plain(p, b, l, t, 0..p));
+        prop_assert_eq!(any.within(t).unwrap().to_integer(), plain((p, b, l), b, t, 0..p));
         let aligned = Supply::new(p, b, l, Start::Period);
-        prop_assert_eq!(aligned.within(t).unwrap().to_integer(), plain(p, b, l, t, p..=p));
+        prop_assert_eq!(aligned.within(t).unwrap().to_integer(), plain((p, b, l), b, t, p..=p));
+        // What is left of the first budget is lost.
+        let polled = Supply::new(p, b, l, Start::Polled);
+        prop_assert_eq!(polled.within(t).unwrap().to_integer(), plain((p, b, l), 0, t, 0..p));
+    }
+
+    #[test]
+    fn a_rate_is_between_its_bounds(
+        p in 1i128..1 << 40, share in 0i128..1 << 40, q in 1i128..1_000, lanes in 1u32..9,
+    ) {
+        let b = 1 + share % p;
+        let budget = Rational::new(b, q);
+        let exact = [
+            (Supply::new(p, b, p, Start::Anywhere), Rational::new(b, p)),
+            (Supply::rational(p, budget, Some(0), Start::Period).unwrap(), budget / p),
+            (Supply::parallel(p, b, lanes).unwrap(), Rational::new(b, p)),
+        ];
+        for (supply, exact) in exact {
+            let Rate { low, high } = supply.rate().unwrap();
+            prop_assert_eq!(supply.exact_rate().unwrap(), exact);
+            let (above, whole) = ((*exact.numer()) << 62, *exact.denom());
+            prop_assert!(low * whole <= above && above <= high * whole);
+            prop_assert_eq!(high - low, i128::from(above % whole != 0));
+        }
+    }
+
+    /// The period's length by its definition, and since when the supply repeats itself: tried at
+    /// every instant of two periods.
+    #[test]
+    fn a_supply_repeats_itself_from_when_it_is_settled(
+        p in 1i128..12, b in 1i128..12, l in 0i128..12, q in 1i128..5, slack: bool,
+    ) {
+        let b = b.min(p);
+        let budget = Rational::new(b, q);
+        for (supply, budget) in [
+            (Supply::new(p, b, l.clamp(b, p), Start::Anywhere), b.into()),
+            (Supply::rational(p, budget, slack.then_some(0), Start::Anywhere).unwrap(), budget),
+            (Supply::parallel(p, b, 3).unwrap(), b.into()),
+        ] {
+            prop_assert_eq!(supply.period(), p);
+            let repeats = |t: i128| {
+                supply.within(t + p).unwrap() - supply.within(t).unwrap() == budget
+            };
+            let all_from = |from: i128| (from..from + 2 * p).all(repeats);
+            prop_assert_eq!((0..=2 * p).find(|from| all_from(*from)), Some(supply.settled()));
+        }
     }
 
     #[test]

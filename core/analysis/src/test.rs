@@ -93,3 +93,47 @@ fn tight(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<Option<Agai
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search_tests::loads;
+    use crate::supply::Start;
+
+    fn against(all: &[(i128, i128, i128)], supply: Supply, or_equal: bool) -> Option<Against> {
+        let mut work = Work::new(Work::TEST);
+        misses(&loads(all), Policy::Edf, &supply, or_equal, &mut work).unwrap()
+    }
+
+    #[test]
+    fn a_rate_that_is_too_high_is_said_as_such() {
+        let half = Supply::new(4, 2, 4, Start::Anywhere);
+        assert_eq!(against(&[(3, 2, 3)], half, false), Some(Against::Rate));
+        assert_eq!(against(&[(3, 2, 3)], half, true), Some(Against::Rate));
+        // As much as there is: only upon less than that.
+        let all = [(8, 2, 8), (16, 4, 16)];
+        let aligned = Supply::new(4, 2, 4, Start::Period);
+        assert_eq!(against(&all, aligned, true), Some(Against::Rate));
+        assert_eq!(against(&all, aligned, false), None);
+        // The rate is less than that; the deadline before the first supply is too short.
+        assert_eq!(
+            against(&[(9, 1, 4)], half, false),
+            Some(Against::Instant(4))
+        );
+    }
+
+    /// The supply is 0 until 10, 5 from 15 to 20, 7 at 22 and 9 at 24.
+    #[test]
+    fn a_deadline_that_needs_all_is_found_between_others() {
+        let supply = Supply::new(10, 5, 10, Start::Anywhere);
+        // Until 18 all 5 are due, at 22 and 24 less than there is, 6 and 7. From 24 the descent goes
+        // to 22, where there are 7, and from there to 15.
+        let all = [(1_000, 5, 18), (1_000, 1, 22), (1_000, 1, 24)];
+        assert_eq!(against(&all, supply, true), Some(Against::Instant(18)));
+        assert_eq!(against(&all, supply, false), None);
+        let less = Supply::rational(10, Rational::new(49, 10), None, Start::Anywhere).unwrap();
+        assert_eq!(against(&all, less, false), Some(Against::Instant(18)));
+        // Nothing needs all of it; until 10 nothing is supplied, and nothing is due.
+        assert_eq!(against(&[(1_000, 1, 18)], supply, true), None);
+    }
+}

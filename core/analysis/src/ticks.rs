@@ -217,3 +217,7 @@ impl Wanted<'_> {
         Ok(low * self.tick)
     }
 }
+
+#[cfg(test)]
+#[path = "ticks_tests.rs"]
+mod tests;

@@ -50,10 +50,11 @@ fn rate(jobs: &[Job]) -> R {
 
 /// Whether the sum of rates is one at most: by 128 binary places of each, rounded up, where these
 /// are enough to tell; else exactly, which takes long for thousands of odd periods.
-fn is_within_one(jobs: &[Job]) -> bool {
-    let scaled = |job: &Job| (&job.execution << 128u32).div_ceil(&job.period);
+pub fn is_within_one(jobs: &[Job]) -> bool {
+    let one = Z::from(2u32).pow(128);
+    let scaled = |job: &Job| (&job.execution * &one).div_ceil(&job.period);
     let sum: Z = jobs.iter().map(scaled).sum();
-    sum <= Z::one() << 128u32 || rate(jobs) <= R::one()
+    sum <= one || rate(jobs) <= R::one()
 }
 
 /// The sum of fractions, halves first: one after the other would reduce a long fraction each

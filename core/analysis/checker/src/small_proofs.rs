@@ -353,3 +353,26 @@ fn the_edges_of_a_proof_are_not_inside() {
     let found = proofs::against(&nothing, Policy::Edf, &late.supply(), true, &against);
     assert!(found.is_err());
 }
+
+/// Thirds, of which none is a whole number of binary places, and a long period beside a short one.
+#[test]
+fn rates_of_one_at_most_are_told_from_more() {
+    let within = |all: &[(i64, i64)]| {
+        let jobs = all.iter().map(|(period, execution)| {
+            let asked = Asked {
+                period: *period,
+                execution: *execution,
+                deadline: *period,
+                jitter: 0,
+            };
+            asked.job(0, Shape::Jobs)
+        });
+        proofs::is_within_one(&jobs.collect::<Vec<_>>())
+    };
+    assert!(within(&[(2, 1), (2, 1)]));
+    assert!(within(&[(3, 1), (3, 1), (3, 1)]));
+    assert!(within(&[(3, 1), (5, 3)]));
+    assert!(!within(&[(3, 1), (3, 1), (3, 1), (1 << 60, 1)]));
+    assert!(!within(&[(2, 1), (2, 1), (1 << 60, 1)]));
+    assert!(!within(&[(2, 3)]));
+}

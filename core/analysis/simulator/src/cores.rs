@@ -6,6 +6,10 @@ use crate::state::State;
 use alloc::vec::Vec;
 use hanok_task_model::TaskId;
 
+/// How often all cores choose at an instant, at most: once for each of 256 that another one's choice
+/// may have displaced somebody from, once for those that he may displace in turn, and once more.
+const ROUNDS: usize = 513;
+
 /// What the way down led to.
 #[derive(Default)]
 struct Found {
@@ -31,9 +35,7 @@ enum Next {
 impl State {
     /// Lets every core choose.
     pub fn choose(&mut self) {
-        // A round for each core that another one's choice may have displaced somebody from, and
-        // another one for those that he may displace in turn.
-        for _ in 0..2 * self.cores.len() + 1 {
+        for _ in 0..ROUNDS {
             for core in 0..self.cores.len() {
                 self.choose_on(core);
             }

@@ -467,6 +467,68 @@ fn budgets_inside_a_group_without_work_are_spent_with_its_own() {
     assert_eq!(line(&timeline, 0)[..8], *"cccabbbb");
 }
 
+/// Nobody in the group has work, so that the budgets in it pass by. A server in its VM is out of
+/// budget from 5 to 20; that the next one comes gives nobody work, and whoever has some runs.
+#[test]
+fn a_vm_without_work_in_an_idle_group_does_not_wake() {
+    let mut model = system(1);
+    let group = vm(&mut model, "group", interface(100, 100, 100), Policy::Edf);
+    let plan = Plan::Given(interface(100, 50, 100));
+    let outer = model.add(Component::new("outer", Home::Component(group), plan));
+    let plan = Plan::Given(interface(20, 5, 20));
+    model.add(Component::new("inner", Home::Component(outer), plan));
+    tasks(&mut model, group, &[(1_000, 2, 200)]);
+    model.tasks[0].offset = NS(21);
+    let mut options = Options::new(What::System, 30);
+    options.slack = Slack::Share;
+    let timeline = simulate(&model, &options).unwrap();
+    assert_eq!(line(&timeline, 0), ".....................aa.......");
+}
+
+/// At 10 a VM's first CPU takes its third job. The second CPU, whose core is free from then on, finds
+/// nothing, as the second job is still on the third one; and it has no budget any more when that
+/// one is put down. So the first CPU is the only one, and does not wait for the second one to run
+/// what is more urgent.
+#[test]
+fn a_cpu_that_found_nothing_is_not_waited_for() {
+    let mut model = system(3);
+    model.pools[0].policy = Policy::FixedPriority;
+    let wide = vm(&mut model, "wide", interface(100, 240, 100), Policy::Edf);
+    let other = vm(&mut model, "other", interface(100, 20, 100), Policy::Edf);
+    for (component, priority) in model.components.iter_mut().zip([1, 0]) {
+        component.server = model::Server::Polling;
+        component.priority = Some(Priority(priority));
+    }
+    model.components[0].cpus = 3;
+    let three = [(1_000, 10, 50), (1_000, 50, 100), (1_000, 30, 200)];
+    tasks(&mut model, wide, &three);
+    tasks(&mut model, other, &[(1_000, 10, 100)]);
+    let mut options = Options::new(What::System, 80);
+    let homes = [
+        ((wide, 0), 0),
+        ((wide, 1), 1),
+        ((wide, 2), 2),
+        ((other, 0), 1),
+    ];
+    options.placement = homes.map(|(cpu, core)| (cpu, CoreId(core))).into();
+    let timeline = simulate(&model, &options).unwrap();
+    let runs = |task: u32, core, start, end| Segment {
+        core,
+        task: model::TaskId(task),
+        switching: false,
+        start,
+        end,
+    };
+    let all = [
+        runs(0, 0, 0, 10),
+        runs(3, 1, 0, 10),
+        runs(1, 2, 0, 10),
+        runs(1, 0, 10, 50),
+        runs(2, 0, 50, 80),
+    ];
+    assert_eq!(timeline.segments, all);
+}
+
 #[test]
 fn edges_of_time_are_no_edges() {
     let max = Nanos::MAX.get();

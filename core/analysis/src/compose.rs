@@ -388,7 +388,8 @@ fn parallel(
     let mut best: Option<(i128, i128, hanok_task_model::Proof)> = None;
     let cost = whole_ticks(model) * i128::from(workload.cpus);
     for period in of_range(periods, tick) {
-        let mut part = work.part(Work::TEST / 4);
+        // So that one period leaves enough to look at the others.
+        let mut part = work.part(work.left() / 4);
         let began = part;
         let found = global::least(&workload.loads, workload.cpus, (period, tick), &mut part);
         work.settle(began, part);
@@ -435,7 +436,7 @@ fn of_range(periods: Periods, tick: i128) -> Vec<i128> {
 }
 
 /// The least budget of `workload` with the deadline of `interface` left as it is, in whole
-/// ticks, at least `above`; `None` if no budget does.
+/// ticks; `None` if no budget does.
 pub(crate) fn larger_budget(
     workload: &Workload,
     interface: &Interface,
@@ -458,7 +459,7 @@ pub(crate) fn larger_budget(
         );
         kept(workload, &supply.ok()?, work).then_some(budget)
     };
-    let (mut low, mut high) = (wide(interface.budget) / tick, most / tick);
+    let (mut low, mut high) = (0, most / tick);
     let mut found = does(high, work)?;
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -487,3 +488,7 @@ pub fn shape(wanted: &Wanted<'_>, period: i128) -> Shape {
     let start = period::start(wanted.server, wanted.loads, period);
     wanted.shape(period, start)
 }
+
+#[cfg(test)]
+#[path = "compose_tests.rs"]
+mod tests;

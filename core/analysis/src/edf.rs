@@ -240,3 +240,7 @@ pub fn late_miss(loads: &[Load], supply: &Supply) -> Result<i128, Undecided> {
         at = at.checked_mul(2).ok_or(Undecided::TooLarge)?;
     }
 }
+
+#[cfg(test)]
+#[path = "edf_tests.rs"]
+mod tests;

@@ -155,3 +155,7 @@ pub fn least(
     }
     Ok(Some((high * tick, proof)))
 }
+
+#[cfg(test)]
+#[path = "global_tests.rs"]
+mod tests;

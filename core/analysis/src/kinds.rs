@@ -68,3 +68,41 @@ pub(crate) fn proven(model: &Model, component: &Component) -> Result<(), Unprove
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use hanok_task_model::{CoreId, Interface, Nanos, Plan, Pool, PoolId};
+
+    /// Only periodic servers have several CPUs, and only they are among those of a global pool.
+    #[test]
+    fn on_several_cpus_only_periodic_servers_are_proven() {
+        let ns = Nanos::new;
+        let plan = Plan::Given(Interface::periodic(ns(10), ns(5)));
+        let home = Home::Pool(PoolId(0));
+        let others = [
+            Server::Polling,
+            Server::Deferrable,
+            Server::ConstantBandwidth,
+        ];
+        for mode in [Mode::Partitioned, Mode::Global] {
+            let mut pool = Pool::new("all", [CoreId(0), CoreId(1)]);
+            pool.mode = mode;
+            let model = Model::new(ns(1), Vec::from([pool]));
+            for cpus in 1..4 {
+                let of = |server| {
+                    let mut component = Component::new("vm", home, plan);
+                    (component.server, component.cpus) = (server, cpus);
+                    proven(&model, &component)
+                };
+                assert_eq!(of(Server::Periodic), Ok(()));
+                let one = cpus == 1 && mode == Mode::Partitioned;
+                let answer = if one { Ok(()) } else { Err(Unproven::Parallel) };
+                for server in others {
+                    assert_eq!(of(server), answer, "{mode:?} {cpus} {server:?}");
+                }
+            }
+        }
+    }
+}

@@ -9,9 +9,10 @@
 
 use crate::edf::{self, Miss, Outcome};
 use crate::fixed;
-use crate::load::{self, FRACTION, Load};
+use crate::load::{self, Load};
 use crate::supply::{Rational, Start, Supply};
 use crate::work::{Undecided, Work};
+use num_traits::CheckedMul;
 
 /// What stays the same while a budget is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Shape {
         }
     }
 
-    /// The least budget that meets `demand` within `t`, at least 0; `None` if no budget does.
+    /// The least budget that meets `demand` within `t`, at least 0; `None` if the largest does not.
     ///
     /// It is the least over n >= 1 of `max(d / n, (n P + x + d - t) / (n + y))`. The first
     /// falls with n and the second rises, so that only the two n beside their crossing matter.
@@ -56,23 +57,15 @@ impl Shape {
         if demand <= 0 {
             return Ok(Some(Rational::from(0)));
         }
-        if demand + self.settled() > t {
+        if demand > t {
             return Ok(None);
         }
         let crossing = self.crossing(t, demand).ok_or(Undecided::TooLarge)?;
         let low = crossing.max(1);
         let one = self.with_budgets(low, t, demand)?;
         let other = self.with_budgets(low + 1, t, demand)?;
-        Ok(one.into_iter().chain(other).min())
-    }
-
-    /// How long even the largest budget can be away.
-    fn settled(&self) -> i128 {
-        match self.start {
-            Start::Anywhere => 0,
-            Start::Period => self.slack.unwrap_or(0),
-            Start::Polled => self.period + self.slack.unwrap_or(0),
-        }
+        let least = one.into_iter().chain(other).min();
+        Ok(least.filter(|budget| *budget <= Rational::from(self.most())))
     }
 
     /// The n, rounded down, at which both terms of [`Self::budget_for`] are equal: the larger
@@ -98,19 +91,10 @@ impl Shape {
     }
 }
 
-/// A budget below which there is none: 1 ns, or what the rate needs where that is known
-/// exactly.
-fn floor(loads: &[Load], shape: &Shape) -> Rational {
-    let low = load::rate(loads).low;
-    let scaled = low.checked_mul(shape.period);
-    let whole = scaled.map_or(0, |scaled| scaled >> FRACTION);
-    Rational::from(whole)
-}
-
 /// The rate of `loads` as a budget.
 fn by_rate(loads: &[Load], shape: &Shape) -> Result<Rational, Undecided> {
     let rate = edf::exact_rate(loads).ok_or(Undecided::TooLarge)?;
-    let product = num_traits::CheckedMul::checked_mul(&rate, &Rational::from(shape.period));
+    let product = rate.checked_mul(&Rational::from(shape.period));
     product.ok_or(Undecided::TooLarge)
 }
 
@@ -128,38 +112,19 @@ pub fn edf(loads: &[Load], shape: &Shape, work: &mut Work) -> Result<Option<Rati
         if budget > Rational::from(shape.most()) {
             return Ok(None);
         }
-        budget = match test_or_rate(loads, shape, budget, work)? {
-            None => return Ok(Some(budget)),
-            Some(Miss::At(t)) => match shape.budget_for(t, load::due(loads, t))? {
-                Some(more) if more > budget => more,
-                _ => return Ok(None),
-            },
-            Some(_) => {
-                let rate = by_rate(loads, shape)?;
-                match rate > budget {
-                    true => rate,
-                    false => return Ok(None),
-                }
-            }
+        let supply = shape.supply(budget)?;
+        // Whatever is missed needs more than this budget.
+        let more = match edf::test(loads, &supply, work)? {
+            Outcome::Kept(_) => return Ok(Some(budget)),
+            Outcome::Missed(Miss::At(t)) => shape.budget_for(t, load::due(loads, t))?,
+            Outcome::Missed(_) => Some(by_rate(loads, shape)?),
         };
+        let Some(more) = more else {
+            return Ok(None);
+        };
+        budget = more;
     }
     Err(Undecided::TooLong)
-}
-
-fn test_or_rate(
-    loads: &[Load],
-    shape: &Shape,
-    budget: Rational,
-    work: &mut Work,
-) -> Result<Option<Miss>, Undecided> {
-    if budget <= Rational::from(0) {
-        return Ok(Some(Miss::Rate));
-    }
-    let supply = shape.supply(budget)?;
-    match edf::test(loads, &supply, work)? {
-        Outcome::Kept(_) => Ok(None),
-        Outcome::Missed(miss) => Ok(Some(miss)),
-    }
 }
 
 /// What the first few deadlines need, so that the first test is one with a budget that is
@@ -169,7 +134,7 @@ fn first_deadlines(
     shape: &Shape,
     work: &mut Work,
 ) -> Result<Option<Rational>, Undecided> {
-    let (mut at, mut budget) = (0, floor(loads, shape));
+    let (mut at, mut budget) = (0, Rational::from(0));
     for _ in 0..FIRST {
         work.spend(2 * loads.len())?;
         let next = loads.iter().map(|load| load.next_due(at)).min();
@@ -200,8 +165,8 @@ pub fn fixed(
             }
         }
         match of_member(until, shape, work)? {
-            Some(needed) if needed <= Rational::from(shape.most()) => budget = budget.max(needed),
-            _ => return Ok(None),
+            Some(needed) => budget = budget.max(needed),
+            None => return Ok(None),
         }
     }
     Ok(Some(budget))
@@ -244,7 +209,6 @@ fn look_at(
     work.spend(loads.len())?;
     let demand = load::requested(loads, t);
     if let Some(best) = best
-        && *best > Rational::from(0)
         && !shape.supply(*best)?.gives(demand, t)?
     {
         return Ok(());
@@ -253,37 +217,4 @@ fn look_at(
         *best = Some(best.map_or(needed, |best| best.min(needed)));
     }
     Ok(())
-}
-
-/// The longest deadline with which `budget` in each `period` still does under EDF, at most the
-/// period; `None` if no deadline is short enough.
-///
-/// At each deadline t with the demand d, `n = ceil(d / B)` budgets are needed, and the last of
-/// them ends in time if `L <= t - d - n (P - B) + B`.
-pub fn longest_deadline(
-    loads: &[Load],
-    period: i128,
-    budget: i128,
-    work: &mut Work,
-) -> Result<Option<i128>, Undecided> {
-    let mut longest = period;
-    for _ in 0..RAISES {
-        if longest < budget {
-            return Ok(None);
-        }
-        let supply = Supply::new(period, budget, longest, Start::Anywhere);
-        let at = match edf::test(loads, &supply, work)? {
-            Outcome::Kept(_) => return Ok(Some(longest)),
-            Outcome::Missed(Miss::At(at)) => at,
-            Outcome::Missed(_) => return Ok(None),
-        };
-        let demand = load::due(loads, at);
-        let budgets = (demand + budget - 1) / budget;
-        let most = at - demand - budgets * (period - budget) + budget;
-        if most >= longest {
-            return Ok(None);
-        }
-        longest = most;
-    }
-    Err(Undecided::TooLong)
 }

@@ -204,3 +204,7 @@ pub fn head_start(loads: &[Load]) -> i128 {
     };
     loads.iter().map(of).fold(0, i128::saturating_add)
 }
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

@@ -12,11 +12,11 @@ use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-fn work() -> Work {
+pub(crate) fn work() -> Work {
     Work::new(Work::TEST)
 }
 
-fn load(id: u32, (period, execution, deadline): (i128, i128, i128)) -> Load {
+pub(crate) fn load(id: u32, (period, execution, deadline): (i128, i128, i128)) -> Load {
     Load {
         member: Member::Task(TaskId(id)),
         period,
@@ -56,9 +56,10 @@ fn a_budget_for_an_instant_is_the_least() {
             for (t, demand) in (0..30).flat_map(|t| (-1..12).map(move |d| (t, d))) {
                 let found = shape.budget_for(t, demand).unwrap();
                 let most = Rational::from(shape.most());
-                match found.filter(|budget| *budget <= most) {
+                match found {
                     Some(budget) if demand <= 0 => assert_eq!(budget, 0.into()),
                     Some(budget) => {
+                        assert!(budget <= most, "{shape:?} {t} {demand} {budget}");
                         assert!(gives(budget, demand, t), "{shape:?} {t} {demand} {budget}");
                         let less = budget - Rational::new(1, 1_000_000);
                         assert!(!gives(less, demand, t), "{shape:?} {t} {demand} {budget}");
@@ -73,6 +74,41 @@ fn a_budget_for_an_instant_is_the_least() {
         }
     }
     assert!(some > 1_000 && none > 1_000, "{some} {none}");
+}
+
+/// A deadline beyond the first that are looked at, and beyond what the rate needs, decides: it is
+/// met exactly, as are all others, and with any budget that is less it is not.
+#[test]
+fn a_late_deadline_raises_the_budget() {
+    let late = loads(&[(10, 1, 10), (2_000, 300, 700)]);
+    let later = loads(&[(10, 1, 10), (1_500, 100, 900), (4_000, 700, 2_500)]);
+    let mut wide = late.clone();
+    (wide[0].arrival, wide[1].jitter) = (Arrival::Bandwidth, 20);
+    for loads in [late, later, wide] {
+        for slack in [None, Some(0), Some(1)] {
+            for start in [Start::Anywhere, Start::Period, Start::Polled] {
+                let shape = Shape {
+                    period: 4,
+                    slack,
+                    start,
+                };
+                let budget = least::edf(&loads, &shape, &mut work()).unwrap().unwrap();
+                let misses = |budget: Rational| {
+                    let loads = &loads;
+                    let supply = shape.supply(budget).unwrap();
+                    let missed = move |t: &i128| {
+                        supply.within(*t).unwrap() < crate::load::due(loads, *t).into()
+                    };
+                    (0..10_000).find(missed)
+                };
+                assert_eq!(misses(budget), None, "{shape:?} {budget}");
+                let first = misses(budget - Rational::new(1, 1_000_000));
+                assert!(first > Some(640), "{shape:?} {budget} {first:?}");
+                let rate = crate::edf::exact_rate(&loads).unwrap();
+                assert!(budget > rate * shape.period, "{shape:?} {budget}");
+            }
+        }
+    }
 }
 
 /// Whether a whole number of ticks does; what is undecided does not.
@@ -220,6 +256,13 @@ fn searches_spend_what_they_look_at() {
     // A member's end for each, and each from all that are above it.
     let fixed = spent(&|work| assert!(least::fixed(&loads, &shape, work).unwrap().is_some()));
     assert!(fixed >= 40 * 40 / 2, "{fixed}");
+    // Where the last one decides, the others are only tested with what it needs: of each the 100
+    // instants before its end would be 100 * 40 * 40 / 2 looks.
+    let mut many = vec![(200, 10, 200)];
+    many.extend((0..40).map(|_| (20_000, 200, 20_000)));
+    let many = self::loads(&many);
+    let fixed = spent(&|work| assert!(least::fixed(&many, &shape, work).unwrap().is_some()));
+    assert!(fixed < 20_000, "{fixed}");
     let supply = shape.supply(90.into()).unwrap();
     let test = spent(&|work| {
         let kept = crate::edf::test(&loads, &supply, work).unwrap();

@@ -143,19 +143,6 @@ proptest! {
     }
 
     #[test]
-    fn the_longest_deadline_is_the_longest(loads in loads(), p in 1i128..9, b in 0i128..9) {
-        let b = 1 + b % p;
-        let at = |l| Supply::new(p, b, l, Start::Anywhere);
-        match least::longest_deadline(&loads, p, b, &mut work()).unwrap() {
-            Some(l) => {
-                prop_assert!(edf_by_definition(&loads, &at(l)));
-                prop_assert!(l == p || !edf_by_definition(&loads, &at(l + 1)));
-            }
-            None => prop_assert!(!edf_by_definition(&loads, &at(b))),
-        }
-    }
-
-    #[test]
     fn demand_is_monotone(mut loads in loads(), t in 0i128..400) {
         prop_assert!(load::due(&loads, t) <= load::due(&loads, t + 1));
         prop_assert!(load::requested(&loads, t) <= load::requested(&loads, t + 1));

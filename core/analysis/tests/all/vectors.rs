@@ -80,16 +80,3 @@ fn the_least_budgets_are_exact() {
         }
     }
 }
-
-/// A published tool answers a deadline of 92 here, with which the demand at 400 is 92 and the
-/// supply 76.
-#[test]
-fn the_longest_deadline_is_safe() {
-    let loads = loads(&[(200, 28, 200), (300, 36, 300)]);
-    let longest = least::longest_deadline(&loads, 120, 32, &mut Work::new(Work::TEST));
-    assert_eq!(longest, Ok(Some(36)));
-    let supply = hanok_analysis::supply::Supply::new(120, 32, 92, Start::Anywhere);
-    let demand = hanok_analysis::load::due(&loads, 400);
-    assert_eq!(demand, 92);
-    assert_eq!(supply.within(400), Ok(Rational::from(76)));
-}

@@ -70,6 +70,8 @@ pub mod class {
     pub const BREAKPOINT: u64 = 0x31;
     /// Software step, same level.
     pub const STEP: u64 = 0x33;
+    /// Watchpoint, same level.
+    pub const WATCHPOINT: u64 = 0x35;
     /// BRK of AArch64.
     pub const BRK: u64 = 0x3c;
 }

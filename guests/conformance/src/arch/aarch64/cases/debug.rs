@@ -1,9 +1,10 @@
-//! Self-hosted debug (DDI 0487, D2): breakpoints in code, single steps, the OS lock.
+//! Self-hosted debug (DDI 0487, D2): breakpoints in code, watchpoints, single steps, the OS lock.
 
 use crate::case::{Case, Failure, Outcome, case, hanok_case};
 use crate::machine::Machine;
 use crate::probe::class;
 use crate::tree::Host;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 pub const CASES: &[Case] = &[
     case("debug-brk", 1, brk),
@@ -11,6 +12,7 @@ pub const CASES: &[Case] = &[
     case("debug-mdscr", 1, mdscr),
     case("debug-step", 1, step),
     case("debug-breakpoint", 1, breakpoint),
+    case("debug-watchpoint", 1, watchpoint),
     hanok_case("debug-halting", 1, halting),
 ];
 
@@ -114,6 +116,45 @@ fn breakpoint(machine: &Machine) -> Outcome {
     write_sysreg!("mdscr_el1", 0);
     write_sysreg!("dbgbcr0_el1", 0);
     write_sysreg!("dbgbvr0_el1", 0);
+    Ok(())
+}
+
+/// DBGWVR and DBGWCR are kept; a watchpoint on a double word hits each access of EL1 to it, and no other
+/// (D2.10).
+fn watchpoint(_: &Machine) -> Outcome {
+    // E, PAC (EL1), LSC (loads and stores), BAS of all eight bytes.
+    const AT_EL1: u64 = 1 | 1 << 1 | 3 << 3 | 0xff << 5;
+    // MDSCR_EL1.KDE and MDE.
+    const IN_KERNEL: u64 = 1 << 13 | 1 << 15;
+    static WORDS: [AtomicU64; 2] = [AtomicU64::new(1), AtomicU64::new(2)];
+    let [watched, beside] = WORDS.each_ref().map(|word| word.as_ptr() as u64);
+    let masks = read_sysreg!("daif");
+    write_sysreg!("oslar_el1", 0);
+    write_sysreg!("dbgwvr0_el1", watched);
+    write_sysreg!("dbgwcr0_el1", AT_EL1);
+    write_sysreg!("mdscr_el1", IN_KERNEL);
+    check_eq!(read_sysreg!("dbgwvr0_el1"), watched, "DBGWVR0");
+    check_eq!(read_sysreg!("dbgwcr0_el1") & AT_EL1, AT_EL1, "DBGWCR0");
+    for (at, store) in [(watched, false), (beside, false), (watched, true)] {
+        // PSTATE.D masks what EL1 does to itself.
+        write_sysreg!("daif", masks & !(1 << 9));
+        // SAFETY: a load or a store of a word of its own, or a watchpoint, which the vector catches.
+        let result = unsafe {
+            match store {
+                true => probe!("str xzr, [{at}]"; at = in(reg) at),
+                false => probe!("ldr {value}, [{at}]"; value = out(reg) _, at = in(reg) at),
+            }
+        };
+        write_sysreg!("daif", masks | 1 << 9);
+        let hit = result.err().map(|fault| (fault.class(), fault.far));
+        let expected = (at == watched).then_some((class::WATCHPOINT, watched));
+        check_eq!(hit, expected, "at {at:#x}, store {store}");
+    }
+    write_sysreg!("daif", masks);
+    write_sysreg!("mdscr_el1", 0);
+    write_sysreg!("dbgwcr0_el1", 0);
+    write_sysreg!("dbgwvr0_el1", 0);
+    check_eq!(WORDS[0].load(Ordering::Relaxed), 1, "what was not stored");
     Ok(())
 }
 

@@ -6,14 +6,12 @@ use crate::unit::VmUnit;
 use crate::{debug, fp};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use hanok_arm_common::{Firmware, HostUart};
+use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
 use hanok_hal::{Mutex, SerialPort};
 use hanok_paging::VmidPool;
 use hanok_types::{CpuId, IntId, MAX_CPUS, VmId};
 use hanok_vm::{Machine, Multiplexer, StackPointer};
-
-/// Devices' interrupts that one board hands on at most.
-pub const MAX_LINES: usize = 64;
 
 /// An interrupt of a device that a VM has for itself.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +25,7 @@ pub struct DeviceLine {
 }
 
 /// All of them.
-pub type DeviceLines = heapless::Vec<DeviceLine, MAX_LINES>;
+pub type DeviceLines = heapless::Vec<DeviceLine, MAX_BOARD_LINES>;
 
 /// Interrupts of the board that the hypervisor serves itself.
 #[derive(Clone, Copy, Debug)]

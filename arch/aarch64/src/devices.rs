@@ -6,11 +6,11 @@
 //! nobody. So it is, too, until the period's end when its VM's devices have interrupted other VMs' turns
 //! often enough ([`Interruptions`]).
 
-use crate::board::{Board, DeviceLine, DeviceLines, MAX_LINES};
+use crate::board::{Board, DeviceLine, DeviceLines};
 use crate::cpu::Cpu;
 use crate::interrupts::CpuGic;
 use crate::unit::VmUnit;
-use hanok_config::System;
+use hanok_config::{MAX_BOARD_LINES, System};
 use hanok_types::{Deadline, IntId, MAX_VMS, VcpuId};
 use hanok_vm::{Interruptions, Machine};
 
@@ -26,7 +26,7 @@ pub struct Restrained {
 }
 
 // A bit for each of them.
-const _: () = assert!(MAX_LINES <= u64::BITS as usize);
+const _: () = assert!(MAX_BOARD_LINES <= u64::BITS as usize);
 
 impl Default for Restrained {
     fn default() -> Self {

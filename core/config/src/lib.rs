@@ -39,9 +39,9 @@ pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbo
 pub use check::Fault;
 pub use error::{Place, Structure, TreeError};
 pub use model::{
-    Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES,
-    MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Registers, SLICES, System,
-    VmConfig,
+    Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES,
+    MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Registers, SLICES,
+    System, VmConfig,
 };
 pub use structure::flattened;
 pub use sum::{Sum, sum};

@@ -17,6 +17,8 @@ pub const MAX_DEVICES: usize = 4;
 pub const MAX_REGISTERS: usize = 4;
 /// Interrupts of one device.
 pub const MAX_LINES: usize = 8;
+/// Interrupts of devices that one board hands on, for all VMs together.
+pub const MAX_BOARD_LINES: usize = 64;
 /// The time slice in microseconds where the description says nothing.
 pub const DEFAULT_SLICE: u32 = 10_000;
 /// The time slices in microseconds that may be chosen.

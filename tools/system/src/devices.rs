@@ -8,7 +8,9 @@
 use crate::description::{Description, Vm};
 use crate::diagnostic::{Diagnostic, Mark, Words, nearest};
 use crate::rules;
-use hanok_config::{DeviceError, HostDevice, HostTree, MAX_DEVICES, PassThrough, assign};
+use hanok_config::{
+    DeviceError, HostDevice, HostTree, MAX_BOARD_LINES, MAX_DEVICES, PassThrough, assign,
+};
 use hanok_types::GicVersion;
 
 /// All that is wrong with the devices of `description`, on the board whose own tree is
@@ -151,6 +153,7 @@ impl<'d> Search<'d> {
         let device = self.tree.device(name);
         let device = device.map_err(|error| self.refused(name, &error))?;
         self.not_twice(&device, vm, name)?;
+        self.lines_suffice(&device, name)?;
         // First what being trusted does not mend: nobody is to trust a VM in vain.
         neighbours(&device, vm, true)?;
         may_have(vm, &device)?;
@@ -158,6 +161,18 @@ impl<'d> Search<'d> {
         let taken = device.clone();
         self.taken.push(Taken { device: taken, vm });
         Ok(device)
+    }
+
+    /// The board hands on the interrupts of all that was given, and those of one more device.
+    fn lines_suffice(&self, device: &HostDevice, name: &str) -> Result<(), Words> {
+        let taken = self.taken.iter().map(|taken| taken.device.interrupts.len());
+        let lines = taken.sum::<usize>() + device.interrupts.len();
+        if lines <= MAX_BOARD_LINES {
+            return Ok(());
+        }
+        let what = format!("with device \"{name}\" the VMs have {lines} interrupts of the board");
+        let why = format!("the hypervisor hands on {MAX_BOARD_LINES}, for all VMs together");
+        Err(Words::new(what, why, "give the VMs fewer devices"))
     }
 
     fn refused(&self, name: &str, error: &DeviceError) -> Words {

@@ -15,11 +15,18 @@ const VIRT_GIC_V2: &[u8] = include_bytes!("../../../core/config/tests/data/virt-
 
 /// [`SOUND`] with these devices, and a second VM with those.
 fn system(first: &str, second: &str) -> Description {
-    let text = format!(
-        "{SOUND}devices = {first}\n[[vm]]\nname = \"second\"\nkernel = \"debian:6.1\"\n\
-         memory = \"128M\"\ndevices = {second}\n"
-    );
-    load(&text).unwrap()
+    load(&text(first, second)).unwrap()
+}
+
+fn text(first: &str, second: &str) -> String {
+    format!("{SOUND}devices = {first}\n{}", vm("second", second))
+}
+
+fn vm(name: &str, devices: &str) -> String {
+    format!(
+        "[[vm]]\nname = \"{name}\"\nkernel = \"debian:6.1\"\nmemory = \"128M\"\n\
+         devices = {devices}\n"
+    )
 }
 
 fn refusals(first: &str, second: &str) -> Vec<Diagnostic> {
@@ -313,4 +320,44 @@ fn a_board_that_the_hypervisor_has_no_driver_for_is_refused() {
         check_board_tree(&system, b"no tree")[0].what,
         "the board's tree cannot be used"
     );
+}
+
+/// `virt` with nine more GPIO controllers, each with eight interrupts of its own.
+fn with_many_interrupts() -> Vec<u8> {
+    let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap());
+    let first = tree.root.child("pl061@9030000").unwrap().clone();
+    for n in 0..9_u32 {
+        let address = 0x0b00_0000 + 0x1000 * n;
+        let mut one = DeviceTreeNode::new(format!("pl061@{address:x}")).unwrap();
+        for property in first.properties() {
+            one.add_property(property.clone());
+        }
+        let reg = [0, address, 0, 0x1000].map(u32::to_be_bytes).concat();
+        let lines = (0..8).flat_map(|line| [0, 100 + 8 * n + line, 4]);
+        let lines: Vec<u8> = lines.flat_map(u32::to_be_bytes).collect();
+        for (name, value) in [("reg", reg), ("interrupts", lines)] {
+            one.property_mut(name).unwrap().set_value(value.as_slice());
+        }
+        one.remove_property("phandle");
+        tree.root.add_child(one);
+    }
+    tree.to_dtb()
+}
+
+#[test]
+fn a_board_hands_on_so_many_interrupts() {
+    let board = with_many_interrupts();
+    let names = |range: std::ops::Range<u32>| {
+        let names = range.map(|n| format!("\"pl061@{:x}\"", 0x0b00_0000 + 0x1000 * n));
+        format!("[{}]", names.collect::<Vec<_>>().join(", "))
+    };
+    let all = |third| {
+        let text = text(&names(0..4), &names(4..8)) + &vm("third", third);
+        check_devices(&load(&text).unwrap(), &board)
+    };
+    assert_eq!(all("[]"), []);
+    let found = all(&names(8..9));
+    assert_eq!(found.len(), 1, "{found:?}");
+    let what = "20:12 with device \"pl061@b008000\" the VMs have 72 interrupts of the board";
+    assert_eq!(short(&found[0]), what);
 }

@@ -10,10 +10,15 @@
 #[cfg(any(test, feature = "fake"))]
 extern crate std;
 
+mod backend;
 mod console;
 mod gic;
 mod memory;
 
+pub use backend::{
+    Arrival, Backend, Context, Entry, FpGiven, GuestFault, HostGic, HostLine, LateError, Start,
+    Taken, VirtualInterface, VmMemory,
+};
 pub use console::SerialPort;
 pub use gic::ListRegisters;
 pub use memory::{BadAddress, GuestMemory, TableMemory, Tlb};

@@ -1,6 +1,8 @@
 //! A machine and a VM on it, for tests on a PC.
 
-use crate::{Action, Exit, Guest, Machine, StackPointer, Vcpu, Vm};
+use crate::{
+    Action, Clock, CpuRegisters, Exit, Guest, Interrupts, SerialLines, StackPointer, Vcpu, Vm,
+};
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::VmConfig;
 use hanok_decode::SysReg;
@@ -40,7 +42,7 @@ pub struct FakeMachine {
     pub mdscr: Cell<u64>,
     /// Its breakpoint and watchpoint registers that are not zero.
     pub breakpoints: RefCell<Vec<(SysReg, u64)>>,
-    /// The last [`Machine::line_state`].
+    /// The last [`SerialLines::line_state`].
     pub line_state: Cell<Option<(bool, bool)>>,
     /// Every ID register's value.
     pub id_register: Cell<u64>,
@@ -93,13 +95,17 @@ impl FakeMachine {
     }
 }
 
-impl Machine for FakeMachine {
-    type Port<'a> = FakePort<'a>;
-
+impl Interrupts for FakeMachine {
     fn kick(&self, cpu: CpuId) {
         self.kicks.borrow_mut().push(cpu);
     }
 
+    fn deactivate(&self, interrupt: IntId) {
+        self.deactivated.borrow_mut().push(interrupt);
+    }
+}
+
+impl Clock for FakeMachine {
     fn counter(&self) -> u64 {
         self.now.get()
     }
@@ -107,10 +113,10 @@ impl Machine for FakeMachine {
     fn counter_frequency(&self) -> u64 {
         FREQUENCY
     }
+}
 
-    fn deactivate(&self, interrupt: IntId) {
-        self.deactivated.borrow_mut().push(interrupt);
-    }
+impl SerialLines for FakeMachine {
+    type Port<'a> = FakePort<'a>;
 
     fn port(&self, _vm: VmId) -> FakePort<'_> {
         FakePort(self.line.borrow_mut())
@@ -121,7 +127,9 @@ impl Machine for FakeMachine {
         drop(self.line.borrow_mut());
         self.line_state.set(Some((room, waiting)));
     }
+}
 
+impl CpuRegisters for FakeMachine {
     fn id_register(&self, _id: SysReg) -> u64 {
         self.id_register.get()
     }

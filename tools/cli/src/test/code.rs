@@ -71,9 +71,10 @@ fn clippy_host(root: &Path) -> Tally {
     one(command.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Every core crate as boards have it: on the bare-metal targets, without std.
+/// Every crate of core and lib on the bare-metal targets, without std: as boards have those of core.
+/// One of lib may be in a guest.
 fn clippy_core(root: &Path) -> Tally {
-    let packages = match packages(root, &["core/"]) {
+    let packages = match packages(root, &["core/", "lib/"]) {
         Ok(packages) => packages,
         Err(error) => return Tally::fail(format!("{error:#}")),
     };

@@ -1,4 +1,4 @@
-//! Mutation testing: faults that a tool plants in `core/`, which its tests must catch.
+//! Mutation testing: faults that a tool plants in `core/` and `lib/`, which their tests must catch.
 //!
 //! There are some twelve thousand, and `hanok-mutants` plants them at once, so that a run meets all
 //! of them in less than an hour; the environment's `HANOK_MUTANTS` chooses a part, as
@@ -56,7 +56,7 @@ fn run(root: &Path) -> Result<Tally> {
         Ok(text) => Wanted::parse(&text)?,
         Err(_) => Wanted::All,
     };
-    let packages = super::code::packages(root, &["core/"])?;
+    let packages = super::code::packages(root, &["core/", "lib/"])?;
     let mut mutants = mutant::list(&tool(root)?, root, &packages)?;
     mutants.retain(|one| wanted.has(one));
     (1..).zip(&mut mutants).for_each(|(id, one)| one.id = id);

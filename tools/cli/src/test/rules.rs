@@ -26,6 +26,10 @@ pub const STEPS: &[TestStep] = &[
         run: |root| told(no_architecture(root)),
     },
     TestStep {
+        name: "rule-core-uses-no-lib",
+        run: |root| told(core_uses_no_lib(root)),
+    },
+    TestStep {
         name: "rule-files-are-short",
         run: |root| told(files_are_short(root)),
     },
@@ -38,9 +42,12 @@ const UNSAFE_PLACES: [&str; 3] = ["arch", "hypervisor", "guests"];
 const UNSAFE_FILE: &str = "tools/plugin/src/qemu.rs";
 /// The crate that it is of.
 const UNSAFE_CRATE: &str = "tools/plugin/src/lib.rs";
+/// Folders whose code only reckons: it touches no machine.
+const PURE: [&str; 2] = ["core", "lib"];
 /// Folders of source code.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "core",
+    "lib",
     "arch",
     "hypervisor",
     "guests",
@@ -62,14 +69,14 @@ fn told(found: Result<Vec<String>>) -> Tally {
 /// What a crate says that has no unsafe code.
 const FORBIDS: &str = "#![forbid(unsafe_code)]";
 
-/// Every core crate lives without std.
+/// Every crate of core and lib lives without std.
 fn core_lives_without_std(root: &Path) -> Result<Vec<String>> {
-    lacking(root, &["core"], "no_std")
+    lacking(root, &PURE, "no_std")
 }
 
-/// Every crate of core and tools forbids unsafe code, but that with [`UNSAFE_FILE`].
+/// Every crate of core, lib and tools forbids unsafe code, but that with [`UNSAFE_FILE`].
 fn crates_forbid_unsafe(root: &Path) -> Result<Vec<String>> {
-    let mut broken = lacking(root, &["core", "tools"], FORBIDS)?;
+    let mut broken = lacking(root, &["core", "lib", "tools"], FORBIDS)?;
     broken.retain(|line| !line.starts_with(&format!("{UNSAFE_CRATE}:")));
     Ok(broken)
 }
@@ -102,7 +109,68 @@ fn unsafe_has_its_place(root: &Path) -> Result<Vec<String>> {
 fn no_architecture(root: &Path) -> Result<Vec<String>> {
     // Put together so that this file does not break the rule's twin for tools, should one come.
     let word = ["target", "arch"].join("_");
-    lines_with(root, &["core"], |line| line.contains(&word))
+    lines_with(root, &PURE, |line| line.contains(&word))
+}
+
+/// What the image holds can be told by the folder: no crate of `core/` uses one of `lib/`. A
+/// crate's tests may, for they are in no image.
+fn core_uses_no_lib(root: &Path) -> Result<Vec<String>> {
+    let of_lib: Vec<_> = manifests(root, "lib")?
+        .into_iter()
+        .map(|(_, manifest)| name(&manifest))
+        .collect();
+    let mut broken = Vec::new();
+    for (file, manifest) in manifests(root, "core")? {
+        let used = dependencies(&manifest);
+        let wrong = used.into_iter().filter(|used| of_lib.contains(used));
+        broken.extend(wrong.map(|used| format!("{}: uses {used} of lib/", shown(root, &file))));
+    }
+    Ok(broken)
+}
+
+/// The manifests in `folder`, each with its file.
+fn manifests(root: &Path, folder: &str) -> Result<Vec<(PathBuf, toml::Table)>> {
+    let files = files(root, &[folder])?.into_iter();
+    let manifests = files.filter(|file| file.ends_with("Cargo.toml"));
+    manifests
+        .map(|file| {
+            let text = fs::read_to_string(&file)?;
+            let manifest = toml::from_str(&text);
+            let manifest = manifest.with_context(|| format!("cannot read {}", file.display()))?;
+            Ok((file, manifest))
+        })
+        .collect()
+}
+
+/// The name of a package.
+fn name(manifest: &toml::Table) -> String {
+    let name = manifest
+        .get("package")
+        .and_then(|package| package.get("name")?.as_str());
+    name.unwrap_or_default().to_owned()
+}
+
+/// What a package is built with, by the names of packages: for every target, also to build its build
+/// script, but not for its tests alone.
+fn dependencies(manifest: &toml::Table) -> Vec<String> {
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let of_targets = targets
+        .into_iter()
+        .flat_map(toml::Table::values)
+        .filter_map(toml::Value::as_table);
+    let tables = of_targets
+        .chain([manifest])
+        .flat_map(|table| ["dependencies", "build-dependencies"].map(|kind| table.get(kind)))
+        .flatten()
+        .filter_map(toml::Value::as_table);
+    let renamed = |value: &toml::Value| Some(value.get("package")?.as_str()?.to_owned());
+    tables
+        .flat_map(|table| {
+            table
+                .iter()
+                .map(|(name, value)| renamed(value).unwrap_or_else(|| name.clone()))
+        })
+        .collect()
 }
 
 fn files_are_short(root: &Path) -> Result<Vec<String>> {
@@ -143,6 +211,13 @@ fn lines_with(root: &Path, folders: &[&str], broken: impl Fn(&str) -> bool) -> R
 }
 
 fn rust_files(root: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut files = files(root, folders)?;
+    files.retain(|path| path.extension().is_some_and(|ext| ext == "rs"));
+    Ok(files)
+}
+
+/// All files in `folders`, but what cargo builds there.
+fn files(root: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
     let mut open: Vec<_> = folders.iter().map(|folder| root.join(folder)).collect();
     let mut files = Vec::new();
     while let Some(folder) = open.pop() {
@@ -154,7 +229,7 @@ fn rust_files(root: &Path, folders: &[&str]) -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_some_and(|ext| ext == "rs") {
+            } else {
                 files.push(path);
             }
         }
@@ -182,6 +257,36 @@ mod tests {
         assert!(!has_unsafe_code("#![forbid(unsafe_code)]"));
         assert!(!has_unsafe_code("// unsafe is not here"));
         assert!(!has_unsafe_code("let text = \"unsafe {\";"));
+    }
+
+    #[test]
+    fn a_crate_of_core_that_uses_one_of_lib_is_found_and_its_tests_may() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |folder: &str, text: &str| {
+            let folder = dir.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("Cargo.toml"), text).unwrap();
+        };
+        write("lib/a", "[package]\nname = \"hanok-a\"\n");
+        write(
+            "core/b/c",
+            "[package]\nname = \"hanok-c\"\n[dev-dependencies]\nhanok-a.workspace = true\n",
+        );
+        assert_eq!(core_uses_no_lib(dir.path()).unwrap(), [""; 0]);
+        for uses in [
+            "[dependencies]\nhanok-a.workspace = true\n",
+            "[build-dependencies]\nhanok-a = { path = \"../../lib/a\" }\n",
+            "[target.'cfg(unix)'.dependencies]\nother = { package = \"hanok-a\" }\n",
+        ] {
+            write(
+                "core/b/c",
+                &format!("[package]\nname = \"hanok-c\"\n{uses}"),
+            );
+            assert_eq!(
+                core_uses_no_lib(dir.path()).unwrap(),
+                ["core/b/c/Cargo.toml: uses hanok-a of lib/"]
+            );
+        }
     }
 
     #[test]

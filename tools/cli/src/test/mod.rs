@@ -11,6 +11,7 @@ mod damage;
 mod elf;
 pub mod form;
 mod ids;
+mod lines;
 mod matrix;
 mod mutants;
 mod numbers;
@@ -186,6 +187,7 @@ impl Steps {
             code::STEPS,
             rules::STEPS,
             elf::STEPS,
+            lines::STEPS,
             contract::STEPS,
             bench::STEPS,
             profile::STEPS,

@@ -35,10 +35,13 @@ pub const SLOW_STEPS: &[TestStep] = &[TestStep {
 const TOOL: &str = "cargo-mutants";
 const VERSION: &str = "27.1.0";
 /// Packages whose tests are not only their own, and where the others are: what the rewriting of
-/// instructions makes runs on a model of a CPU in the rewriter's tests, and the checker says what
-/// it thinks of certificates in those of the analysis, which makes them.
+/// instructions makes runs on a model of a CPU in the rewriter's tests; all instructions and the
+/// sensitive ones of them meet the same oracles; and the checker says what it thinks of certificates
+/// in the tests of the analysis, which makes them.
 const TESTED_BY: &[(&str, &[&str])] = &[
     ("hanok-abi", &["hanok-previrt", "hanok-vm"]),
+    ("hanok-decode", &["hanok-instructions"]),
+    ("hanok-instructions", &["hanok-decode"]),
     ("hanok-certificate-checker", &["hanok-analysis"]),
     ("hanok-task-model", &["hanok-analysis", "hanok-simulator"]),
 ];

@@ -8,10 +8,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::console::door::{self, Running, STAY, VERSION};
-use crate::console::session::{self, Input, Request, Sink};
-use crate::exit::{Blame, Code, Outcome};
-use crate::{repo, ui};
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::{repo, ui};
+use hanok_console::door::{self, Running, STAY, VERSION};
+use hanok_console::session::{self, Input, Request, Sink};
 
 /// What `hanok attach --help` ends with.
 pub const HELP: &str = "\

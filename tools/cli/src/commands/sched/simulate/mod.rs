@@ -15,10 +15,11 @@ use hanok_task_model::{ComponentId, Model, TaskId};
 
 use super::super::find;
 use super::times::readable;
-use crate::exit::{Blame, Code, Outcome, failure};
-use crate::outputs::{self, Outputs};
-use crate::{system, ui};
 use args::SimulateArgs;
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::outputs::{self, Outputs};
+use hanok_base::ui;
+use hanok_boot::system;
 
 /// What there is to show.
 pub struct Shown<'a> {

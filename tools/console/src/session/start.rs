@@ -1,0 +1,144 @@
+//! How a run begins: with a board, or with the board of another run.
+
+use std::fs::File;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::fate::Fate;
+use super::{Input, Report, Request, Session};
+use crate::carry::{self, Board};
+use crate::door::Door;
+use crate::inbox::{self, Inbox};
+use crate::outbox::Outbox;
+use crate::outlet::Outlet;
+use crate::terminal::Raw;
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::signals;
+
+/// The user's terminal, or what stands for it.
+pub(super) struct Terminal {
+    /// Stdout and stderr.
+    pub(super) outlet: Outlet,
+    /// Whether stdout is a terminal, so that lines are broken and modes undone.
+    pub(super) is_terminal: bool,
+    /// Whether stderr is the same as stdout.
+    pub(super) is_one: bool,
+}
+
+impl Terminal {
+    /// This process's.
+    fn own(inbox: &Arc<Inbox>) -> Result<Self> {
+        // Not by the library's own handles: they are locked while somebody does not read.
+        let own =
+            |fd: std::os::fd::BorrowedFd<'_>| anyhow::Ok(File::from(fd.try_clone_to_owned()?));
+        let (out, log) = (
+            own(std::io::stdout().as_fd())?,
+            own(std::io::stderr().as_fd())?,
+        );
+        Ok(Self {
+            outlet: Outlet::new("the output", vec![Box::new(out), Box::new(log)], inbox),
+            is_terminal: std::io::stdout().is_terminal(),
+            is_one: is_one(),
+        })
+    }
+}
+
+/// Whether stdout and stderr are one file, pipe or terminal.
+fn is_one() -> bool {
+    let out = rustix::fs::fstat(std::io::stdout());
+    let err = rustix::fs::fstat(std::io::stderr());
+    out.is_ok_and(|out| err.is_ok_and(|err| (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)))
+}
+
+/// What a run has that a person starts.
+#[derive(Default)]
+pub struct Extras {
+    /// Where other terminals come in.
+    pub door: Option<Door>,
+    /// What is to be known of the instructions that `stats` shows.
+    pub stats: Option<&'static str>,
+    /// The VM that is shown at first.
+    pub first: usize,
+}
+
+/// Runs the board to its end.
+pub fn run(request: Request) -> Outcome<Report> {
+    run_with(request, Extras::default())
+}
+
+/// The same with what a person's run has.
+pub fn run_with(request: Request, extras: Extras) -> Outcome<Report> {
+    let inbox = Arc::new(Inbox::default());
+    let terminal = Terminal::own(&inbox).blame(Code::Output)?;
+    run_at(request, extras, terminal, &inbox)
+}
+
+pub(super) fn run_at(
+    mut request: Request,
+    extras: Extras,
+    terminal: Terminal,
+    inbox: &Arc<Inbox>,
+) -> Outcome<Report> {
+    // Before there is a board: a signal for one that has just started is not missed.
+    signals::tell(inbox::listener(inbox));
+    let mut board = Board::start(&request.command, inbox).blame(Code::Qemu)?;
+    let raw = begin(&request, inbox);
+    let before_end = request.before_end.take();
+    let line = board.line();
+    let line = line.map(|line| Outlet::new("to the board", vec![Box::new(line)], inbox));
+    let outbox = Outbox::new(request.framed, request.vms.len());
+    let mut session = Session::new(
+        request,
+        extras,
+        (line, outbox),
+        terminal,
+        raw.is_some(),
+        inbox,
+    );
+    let verdict = session.serve(inbox);
+    let awaited_came = verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.code == Code::Success);
+    if let (true, Some(look)) = (awaited_came, before_end) {
+        look();
+    }
+    let (status, said) = board.end(verdict.is_none());
+    let report = session.close(verdict, (status, &said), inbox, raw);
+    Ok(report)
+}
+
+/// Shows the consoles of another `hanok run`, whose frames come by `stream`, until it ends or the
+/// person goes.
+pub fn visit(request: Request, first: usize, stream: UnixStream) -> Outcome<Report> {
+    let inbox = Arc::new(Inbox::default());
+    let terminal = Terminal::own(&inbox).blame(Code::Output)?;
+    signals::tell(inbox::listener(&inbox));
+    let raw = begin(&request, &inbox);
+    let to_run = stream.try_clone().blame(Code::Qemu)?;
+    carry::run(stream, &inbox);
+    let line = Outlet::new("to the run", vec![Box::new(to_run)], &inbox);
+    let outbox = Outbox::to_run(request.vms.len());
+    let extras = Extras {
+        first,
+        ..Extras::default()
+    };
+    let link = (Some(line), outbox);
+    let mut session = Session::new(request, extras, link, terminal, raw.is_some(), &inbox);
+    session.fate = Fate::of_another();
+    let verdict = session.serve(&inbox);
+    Ok(session.close(verdict, (None, ""), &inbox, raw))
+}
+
+/// The terminal is raw from here on, and keys are taken, where a person is to type.
+fn begin(request: &Request, inbox: &Arc<Inbox>) -> Option<Raw> {
+    if request.input != Input::Stdin {
+        return None;
+    }
+    let raw = Raw::enter();
+    carry::keys(inbox);
+    raw
+}

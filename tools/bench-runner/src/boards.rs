@@ -12,9 +12,9 @@ use std::process::Command;
 use hanok_bench::{Gic, Side};
 use hanok_system::Architecture;
 
+use super::counting::{Counting, What};
 use super::materials::{self, Materials, VMM_PROGRAM};
 use super::plan::{Job, Load, Plan};
-use super::profile::{Counting, What};
 use hanok_artifacts::Store;
 use hanok_artifacts::initramfs;
 use hanok_artifacts::qemu::{PROGRAM, PROGRAM_32};

@@ -8,14 +8,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use hanok_bench::{Figure, Side};
 
+use super::counting::{self, Counted, What};
 use super::gdb;
 use super::plan::Job;
-use super::profile::{self, Counted, What};
 use super::rows::{self, Found};
 use hanok_base::exit::Code;
 use hanok_boot::board::Ready;
 use hanok_boot::machine;
-use hanok_console::session::{self, Input, Request, Sink};
+use hanok_console::request::{BeforeEnd, Input, Request, Sink};
+use hanok_console::run;
 
 /// The last word of everything that is measured.
 const DONE: &str = "bench: done";
@@ -70,7 +71,7 @@ pub fn run(prepared: Prepared, dir: &Path) -> Result<Ended> {
     )?;
     let offset = Offset::default();
     let request = request(&job, ready, socket, &path, &offset, &figures)?;
-    let report = session::run(request).map_err(|failure| failure.error)?;
+    let report = run::run(request).map_err(|failure| failure.error)?;
     if report.code == Code::Interrupted {
         return Ok(Ended::Interrupted);
     }
@@ -79,7 +80,7 @@ pub fn run(prepared: Prepared, dir: &Path) -> Result<Ended> {
     }
     let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
     let counted = match counts {
-        Some((path, what)) => profile::read(&path, &text, what)?,
+        Some((path, what)) => counting::read(&path, &text, what)?,
         None => Vec::new(),
     };
     given(rows::read(&text), &figures, &offset, counted).map(Ended::Given)
@@ -128,7 +129,7 @@ fn request(
         consoles,
         log: Sink::create(&console.with_extension("log"))?,
         input: Input::None,
-        before_end: asked.then(|| -> session::BeforeEnd { Box::new(look) }),
+        before_end: asked.then(|| -> BeforeEnd { Box::new(look) }),
         vms: ready.vms,
     })
 }

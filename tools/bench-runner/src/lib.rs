@@ -11,12 +11,14 @@
 
 pub mod args;
 mod boards;
+pub mod counting;
+mod folders;
 mod gdb;
 mod history;
 mod job;
 mod materials;
 mod plan;
-pub mod profile;
+mod profile;
 mod progress;
 mod report;
 mod rows;
@@ -28,21 +30,21 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hanok_bench::Style;
 
 use crate::args::BenchArgs;
 use boards::Boards;
+use counting::{Counting, What};
+use folders::{fresh, sockets, work_dir};
 use hanok_artifacts::Store;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
-use hanok_base::scratch::Scratch;
-use hanok_base::{repo, ui};
+use hanok_base::ui;
 use job::{Ended, Given, Prepared};
 use materials::Materials;
 pub use materials::{fetch, wanted};
 use plan::Plan;
 pub use plan::sides_on;
-use profile::{Counting, What};
 use progress::Progress;
 use report::Done;
 
@@ -96,16 +98,6 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     history::finish(root, &results, &args.output, args, style())
 }
 
-/// Where images and initramfs files of all boards are while they run: they are large.
-fn work_dir(root: &Path) -> Result<Scratch> {
-    Scratch::new(&repo::target_dir(root).join("hanok"), "bench-")
-}
-
-/// Where boards' gdb stubs listen: a socket's name must be short (108 bytes, unix(7)).
-pub fn sockets() -> Result<Scratch> {
-    Scratch::new(&std::env::temp_dir(), "hanok-")
-}
-
 /// A folder with other things in it is not written to: consoles of a former bench are removed.
 fn output_is_ours(dir: &Path) -> Outcome<()> {
     let mut entries = fs::read_dir(dir).into_iter().flatten();
@@ -118,14 +110,6 @@ fn output_is_ours(dir: &Path) -> Outcome<()> {
         dir.display()
     );
     Err(failure(Code::Usage, text))
-}
-
-/// An empty folder.
-fn fresh(dir: &Path) -> Result<()> {
-    if dir.exists() {
-        fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
-    }
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))
 }
 
 /// Boots every board of the plan, [`BESIDE`] of them at a time; in the plan's order. `progress`

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::script::Step;
+use crate::door::Door;
+use crate::script::Step;
 use hanok_base::exit::Code;
 
 /// Where the keys come from.
@@ -74,4 +75,26 @@ pub struct Report {
     pub why: String,
     /// What was still awaited then, for people.
     pub missed: Option<String>,
+}
+
+impl Report {
+    /// An end at which nothing was awaited any more.
+    pub fn new(code: Code, why: impl Into<String>) -> Self {
+        Self {
+            code,
+            why: why.into(),
+            missed: None,
+        }
+    }
+}
+
+/// What a run has that a person starts.
+#[derive(Default)]
+pub struct Extras {
+    /// Where other terminals come in.
+    pub door: Option<Door>,
+    /// What is to be known of the instructions that `stats` shows.
+    pub stats: Option<&'static str>,
+    /// The VM that is shown at first.
+    pub first: usize,
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::demux::{Channel, Demux, Piece, Receiver};
-use super::door::Door;
 use super::inbox::{Inbox, Incoming, Takes};
 use super::keys::Keys;
 use super::last_line::LastLine;
@@ -17,20 +16,21 @@ use super::log::{self, Lines, Said};
 use super::outbox::Outbox;
 use super::outlet::Outlet;
 use super::prompt::{self, Prompt};
-pub use super::request::{BeforeEnd, Input, Report, Request, Sink};
+use super::request::{Extras, Report, Request, Sink};
 use super::screen::{Kind, Paper, Screen};
 use super::terminal::{self, Raw};
 use super::watch::{Do, Watch};
 use hanok_base::exit::Code;
 
 use fate::Fate;
-use start::Terminal;
+use output::Terminal;
 use visitors::Visitors;
 
-mod fate;
+pub(crate) mod fate;
+pub(crate) mod output;
 mod person;
-mod start;
 mod visitors;
+mod visits;
 
 /// From so many keys on that wait for a VM no more are taken.
 const KEYS: usize = 64 << 10;
@@ -41,9 +41,8 @@ const KEYS_ALONE: Takes = Takes {
     visitors: false,
 };
 
-pub use start::{Extras, run, run_with, visit};
-
-struct Session {
+/// A run that is under way.
+pub(crate) struct Session {
     request: Request,
     /// What goes to the board.
     line: Option<Outlet>,
@@ -63,11 +62,11 @@ struct Session {
     last_lines: Vec<LastLine>,
     visitors: Visitors,
     stats: Option<&'static str>,
-    fate: Fate,
+    pub(crate) fate: Fate,
 }
 
 impl Session {
-    fn new(
+    pub(crate) fn new(
         mut request: Request,
         extras: Extras,
         (line, outbox): (Option<Outlet>, Outbox),
@@ -117,7 +116,7 @@ impl Session {
     }
 
     /// Serves what comes until there is a verdict, or `None` when QEMU ended.
-    fn serve(&mut self, inbox: &Inbox) -> Option<Report> {
+    pub(crate) fn serve(&mut self, inbox: &Inbox) -> Option<Report> {
         let deadline = self.request.timeout.map(|time| Instant::now() + time);
         loop {
             let now = Instant::now();
@@ -137,7 +136,7 @@ impl Session {
                     self.visitor(number, visit);
                     None
                 }
-                Incoming::Signal(signal) => Some(report(
+                Incoming::Signal(signal) => Some(Report::new(
                     Code::Interrupted,
                     format!("interrupted by signal {signal}"),
                 )),
@@ -169,7 +168,7 @@ impl Session {
     /// What cannot be written ends the run: nobody would see the rest.
     fn failed(&self) -> Option<Report> {
         let why = self.outlets().find_map(Outlet::failure)?;
-        Some(report(Code::Output, why))
+        Some(Report::new(Code::Output, why))
     }
 
     fn advance(&mut self, now: Instant) -> Option<Report> {
@@ -178,7 +177,7 @@ impl Session {
                 Do::Send(vm, bytes) => self.outbox.send(vm, &bytes),
                 Do::Key(bytes) => self.outbox.keys(&bytes),
                 Do::Raw(bytes) => self.put(&bytes),
-                Do::Succeed => return Some(report(Code::Success, "the script is done")),
+                Do::Succeed => return Some(Report::new(Code::Success, "the script is done")),
             }
         }
         None
@@ -194,7 +193,7 @@ impl Session {
             "the time was over while awaiting {what}; {}",
             self.last_words()
         );
-        Some(report(Code::Timeout, why))
+        Some(Report::new(Code::Timeout, why))
     }
 
     /// What each VM said last, or that the script speaks to.
@@ -227,7 +226,7 @@ impl Session {
                 Piece::Consumed(vm) => self.outbox.consumed(vm),
             }
         }
-        seen.then(|| report(Code::Success, "the awaited text came"))
+        seen.then(|| Report::new(Code::Success, "the awaited text came"))
     }
 
     fn console(&mut self, vm: usize, bytes: &[u8]) {
@@ -310,7 +309,7 @@ impl Session {
     }
 
     /// Puts everything in order after the end, and says how it was.
-    fn close(
+    pub(crate) fn close(
         mut self,
         verdict: Option<Report>,
         ended: (Option<ExitStatus>, &str),
@@ -365,14 +364,6 @@ impl Session {
                 report.why = why;
             }
         }
-    }
-}
-
-fn report(code: Code, why: impl Into<String>) -> Report {
-    Report {
-        code,
-        why: why.into(),
-        missed: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use hanok_bench::{Results, Side};
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[TestStep {

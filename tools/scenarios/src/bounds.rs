@@ -15,9 +15,10 @@ use anyhow::{Result, ensure};
 use hanok_profile::report::{Report, Stretch};
 use hanok_system::Architecture;
 
-use super::{Tally, TestStep, profile};
+use super::profile;
+use crate::step::{Tally, TestStep};
 use hanok_base::repo;
-use hanok_bench_runner::profile::Counting;
+use hanok_bench_runner::counting::Counting;
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use anyhow::Result;
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 use hanok_artifacts::cargo::{TARGET, TARGET_32, cargo};
 use hanok_base::process;
 use hanok_base::ui::tail;

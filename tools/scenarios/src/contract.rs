@@ -2,14 +2,13 @@
 //! line, reason and remedy; exit codes; what goes to which file; no colour off a terminal;
 //! a second build that does nothing.
 
-use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use tempfile::TempDir;
 
+mod bench;
 mod deaf;
 mod empty;
 mod interrupted;
@@ -17,7 +16,8 @@ mod refusals;
 mod terminals;
 mod written;
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
+use bench::{Bench, SOUND, words};
 use deaf::{DEAF, hears};
 use empty::{EMPTY, says};
 use hanok_base::exit::Code;
@@ -98,64 +98,6 @@ fn each<T>(root: &Path, cases: &[T], one: fn(&Bench, &T) -> Result<()>) -> Tally
     }
     total
 }
-
-/// A folder with descriptions, and the command.
-struct Bench {
-    /// Whether [`SOUND`] is known to be sound.
-    sound: Cell<bool>,
-    dir: TempDir,
-    hanok: PathBuf,
-    root: PathBuf,
-}
-
-impl Bench {
-    fn new(root: &Path) -> Result<Self> {
-        Ok(Self {
-            sound: Cell::new(false),
-            dir: tempfile::tempdir()?,
-            hanok: std::env::current_exe()?,
-            root: root.to_owned(),
-        })
-    }
-
-    fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> Result<PathBuf> {
-        let path = self.dir.path().join(name);
-        fs::write(&path, bytes)?;
-        Ok(path)
-    }
-
-    /// The command, in the folder, as a script would call it.
-    fn hanok(&self) -> Command {
-        let mut command = Command::new(&self.hanok);
-        command
-            .current_dir(self.dir.path())
-            .env("HANOK_ROOT", &self.root)
-            .env_remove("NO_COLOR")
-            .env("TERM", "xterm");
-        command.stdin(std::process::Stdio::null());
-        command
-    }
-
-    fn read(&self, name: &str) -> Result<String> {
-        let bytes = fs::read(self.dir.path().join(name));
-        let bytes = bytes.with_context(|| format!("{name} was not written"))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-fn words(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
-}
-
-/// A description that is sound, each of its keys in a line of its own.
-const SOUND: &str = r#"board = "qemu-virt"
-[[vm]]
-name = "a"
-kernel = "guest:conformance"
-memory = "256M"
-vcpus = 1
-"#;
 
 /// How an error is shown: on a terminal or not, with NO_COLOR or not.
 struct Colour {

@@ -10,7 +10,7 @@ use hanok_system::Architecture;
 use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use object::{File, SectionFlags, SectionKind, SegmentFlags, elf};
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 use hanok_artifacts::cargo;
 use hanok_base::ui;
 

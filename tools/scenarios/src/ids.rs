@@ -15,15 +15,16 @@ use anyhow::{Context, Result, bail, ensure};
 use hanok_decode::SysReg;
 use hanok_vm::id_register;
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 use hanok_artifacts::Store;
 use hanok_base::exit::Code;
 use hanok_base::repo;
 use hanok_boot::native;
 use hanok_boot::overrides::{Overrides, VmOverrides};
 use hanok_boot::{machine, system};
+use hanok_console::request::{Input, Request, Sink};
+use hanok_console::run;
 use hanok_console::script::Step;
-use hanok_console::session::{self, Input, Request, Sink};
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[TestStep {
@@ -201,7 +202,7 @@ fn ids(root: &Path, board: &str, cpu: &str) -> Result<Vec<Id>> {
     let ready = ready.map_err(|failure| failure.error)?;
     fs::write(dir.join("command"), machine::typed(&ready.command))?;
     let console = dir.join("console");
-    let ended = session::run(Request {
+    let ended = run::run(Request {
         command: ready.command,
         framed: ready.framed,
         poweroff: ready.poweroff,

@@ -8,7 +8,7 @@ use hanok_lines::ceilings::Ceilings;
 use hanok_lines::count::count;
 use hanok_system::Architecture;
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 use hanok_artifacts::cargo;
 use hanok_base::ui;
 

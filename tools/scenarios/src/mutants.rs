@@ -18,7 +18,7 @@ use hanok_mutants::build::{self, Built};
 use hanok_mutants::mutant::{self, Mutant};
 use hanok_mutants::run::{self, Test, Verdict};
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 use hanok_artifacts::cargo::cargo;
 use hanok_base::{process, repo, ui};
 

@@ -12,15 +12,16 @@ use hanok_profile::profile::Profile;
 use hanok_profile::report::{Report, Stretch};
 use hanok_system::Architecture;
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 use hanok_artifacts::Store;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::repo;
-use hanok_bench_runner::profile::{Counting, What};
+use hanok_bench_runner::counting::{Counting, What};
 use hanok_boot::board::{Ready, Start};
 use hanok_boot::overrides::Overrides;
 use hanok_boot::system;
-use hanok_console::session::{self, Input, Request, Sink};
+use hanok_console::request::{Input, Request, Sink};
+use hanok_console::run;
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[
@@ -191,7 +192,7 @@ pub fn count(
         before_end: None,
         vms: ready.vms,
     };
-    let ended = session::run(request)?;
+    let ended = run::run(request)?;
     if ended.code != Code::Success {
         return Err(failure(ended.code, ended.why));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Tally, TestStep};
+use crate::step::{Tally, TestStep};
 
 /// The rules.
 pub const STEPS: &[TestStep] = &[

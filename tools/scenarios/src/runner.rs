@@ -10,14 +10,15 @@ use super::matrix::Case;
 use super::prepare::{Prepared, prepare, start};
 use super::scenario::Ending;
 use super::unlike::Told;
-use super::{Tally, told};
+use crate::step::{Tally, told};
 use anyhow::Result;
 use hanok_artifacts::cargo;
 use hanok_artifacts::{Store, runnable};
 use hanok_base::exit::{Code, Outcome};
 use hanok_base::ui::tail;
 use hanok_boot::{machine, system};
-use hanok_console::session::{self, Input, Report, Request, Sink};
+use hanok_console::request::{Input, Report, Request, Sink};
+use hanok_console::run;
 
 /// How many boards run at the same time.
 const BESIDE: usize = 2;
@@ -152,7 +153,7 @@ fn boot(prepared: Prepared, told: &mut Told) -> Result<()> {
         before_end: None,
         vms,
     };
-    let report = session::run(request).map_err(|failure| failure.error)?;
+    let report = run::run(request).map_err(|failure| failure.error)?;
     judge(case, &report)?;
     check_texts(case, &dir, told)?;
     // These are large, and a passing scenario is not looked into.

@@ -24,8 +24,9 @@ use hanok_boot::overrides::Overrides;
 use hanok_boot::run_image::{Image, Kept};
 use hanok_boot::system;
 use hanok_console::door::{self, Running};
+use hanok_console::request::{Extras, Input, Request, Sink};
+use hanok_console::run;
 use hanok_console::script::{self, Step};
-use hanok_console::session::{self, Extras, Input, Request, Sink};
 use hanok_console::terminal;
 use hanok_console::watch;
 
@@ -59,7 +60,7 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
     announce(root, args, &ready);
     let extras = extras(root, args, &ready, cores);
     let request = request(args, ready, steps).blame(Code::Output)?;
-    let report = session::run_with(request, extras)?;
+    let report = run::run_with(request, extras)?;
     let name = match report.code {
         Code::Success => "hanok:".to_owned(),
         _ => ui::red("hanok:"),

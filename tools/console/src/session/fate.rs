@@ -3,15 +3,15 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::{Report, report};
 use crate::log::{self, End, Event};
+use crate::request::Report;
 use hanok_base::exit::Code;
 
 /// After the hypervisor says that it panicked or ended, it has this long to power off.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What is known of the end.
-pub(super) struct Fate {
+pub(crate) struct Fate {
     /// Whether the board can be switched off by what runs on it.
     poweroff: bool,
     /// Whether there is a hypervisor on the line.
@@ -47,7 +47,7 @@ impl Fate {
     }
 
     /// Of a run that somebody else started, and judges.
-    pub(super) fn of_another() -> Self {
+    pub(crate) fn of_another() -> Self {
         Self {
             of_another: true,
             ..Self::new(true, true)
@@ -92,23 +92,23 @@ impl Fate {
         awaited: Option<String>,
     ) -> Report {
         if self.of_another {
-            return report(Code::Success, "the run has ended");
+            return Report::new(Code::Success, "the run has ended");
         }
         if let Some(line) = &self.panicked {
             let line = line.strip_prefix("panic: ").unwrap_or(line);
-            return report(Code::Panicked, format!("the hypervisor panicked: {line}"));
+            return Report::new(Code::Panicked, format!("the hypervisor panicked: {line}"));
         }
         if let (Some(line), None | Some(End::Refused)) = (&self.refused, self.end) {
-            return report(Code::Refused, format!("the hypervisor {line}"));
+            return Report::new(Code::Refused, format!("the hypervisor {line}"));
         }
         let well = status.is_some_and(|status| status.success());
         match self.end {
-            Some(End::Panic) => report(Code::Panicked, "the hypervisor panicked"),
+            Some(End::Panic) => Report::new(Code::Panicked, "the hypervisor panicked"),
             Some(End::Stopped) => {
                 let line = self.stopped.as_deref().unwrap_or("a VM was stopped");
-                report(Code::Stopped, line)
+                Report::new(Code::Stopped, line)
             }
-            Some(End::Refused) => report(Code::Refused, "the hypervisor refused to start"),
+            Some(End::Refused) => Report::new(Code::Refused, "the hypervisor refused to start"),
             Some(End::Off) => Self::off(awaited),
             None if !self.framed && well => Self::off(awaited),
             None => {
@@ -119,17 +119,17 @@ impl Fate {
                     false => SILENT,
                 };
                 let why = format!("QEMU ended unexpectedly ({status}) {said}{silent}");
-                report(Code::Qemu, why)
+                Report::new(Code::Qemu, why)
             }
         }
     }
 
     fn off(awaited: Option<String>) -> Report {
         match awaited {
-            None => report(Code::Success, "all VMs powered off"),
+            None => Report::new(Code::Success, "all VMs powered off"),
             Some(what) => {
                 let why = format!("all VMs powered off before {what} came");
-                report(Code::EndedEarly, why)
+                Report::new(Code::EndedEarly, why)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{KEYS, Session, report};
+use super::{KEYS, Session};
 use crate::demux::Receiver;
 use crate::keys::{self, Action};
 use crate::outbox::ATTENTION;
@@ -34,11 +34,11 @@ impl Session {
 
     fn quit(&mut self) -> Report {
         if self.fate.is_of_another() {
-            return report(Code::Success, "detached: the run goes on");
+            return Report::new(Code::Success, "detached: the run goes on");
         }
         // The prompt of the guest stands open: what follows begins a line.
         self.screen.say("switched off");
-        report(Code::Success, "ended by Ctrl-A x")
+        Report::new(Code::Success, "ended by Ctrl-A x")
     }
 
     fn key(&mut self, key: u8) {

@@ -1,5 +1,6 @@
-use super::start::run_at;
 use super::*;
+use crate::request::Input;
+use crate::run::{run, run_at};
 use crate::script::Step;
 use std::path::Path;
 use std::process::Command;

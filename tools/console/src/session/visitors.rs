@@ -7,16 +7,14 @@ use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Instant;
 
-use super::{Door, Session};
-use crate::demux::{self, Channel, Demux, Piece, Receiver};
+use crate::demux::{self, Channel, Demux, Receiver};
+use crate::door::Door;
 use crate::filter::Filter;
-use crate::inbox::{Inbox, Visit};
+use crate::inbox::Inbox;
 use crate::modes::Modes;
 use crate::outbox::Outbox;
 use crate::outlet::Outlet;
-use crate::prompt;
 
 /// Bytes of each VM's text that one who comes gets to see.
 const KEPT: usize = 16 << 10;
@@ -27,22 +25,22 @@ const LONGEST: usize = 200;
 pub(super) struct Visitors {
     door: Option<Door>,
     inbox: Arc<Inbox>,
-    all: Vec<Visitor>,
+    pub(super) all: Vec<Visitor>,
     /// The end of each VM's text.
     kept: Vec<VecDeque<u8>>,
     /// Somebody of them awaits an answer.
-    asked: bool,
+    pub(super) asked: bool,
 }
 
-struct Visitor {
-    number: usize,
+pub(super) struct Visitor {
+    pub(super) number: usize,
     stream: UnixStream,
     outlet: Outlet,
     /// Whose text came last.
     speaker: Option<Channel>,
     /// Bytes that were left out.
     lost: usize,
-    said: Demux,
+    pub(super) said: Demux,
     /// A line for the board that is not complete.
     line: Vec<u8>,
 }
@@ -91,7 +89,7 @@ impl Visitors {
         }
     }
 
-    fn came(&mut self, number: usize) {
+    pub(super) fn came(&mut self, number: usize) {
         let Some(stream) = self.door.as_ref().and_then(|door| door.take(number)) else {
             return;
         };
@@ -111,7 +109,7 @@ impl Visitors {
         self.all.push(visitor);
     }
 
-    fn went(&mut self, number: usize) {
+    pub(super) fn went(&mut self, number: usize) {
         let gone = self.all.extract_if(.., |visitor| visitor.number == number);
         gone.for_each(|visitor| visitor.dismiss());
     }
@@ -170,7 +168,7 @@ impl Visitor {
     }
 
     /// One more byte for the prompt; the line, if it ends one. One that is too long is none.
-    fn entered(&mut self, byte: u8) -> Option<String> {
+    pub(super) fn entered(&mut self, byte: u8) -> Option<String> {
         if byte != b'\r' {
             if self.line.len() <= LONGEST {
                 self.line.push(byte);
@@ -189,43 +187,6 @@ impl Visitor {
     fn dismiss(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
         self.outlet.end();
-    }
-}
-
-impl Session {
-    /// A terminal that is attached came, sent something, or went.
-    pub(super) fn visitor(&mut self, number: usize, visit: Visit) {
-        match visit {
-            Visit::Came => self.visitors.came(number),
-            Visit::Went => self.visitors.went(number),
-            Visit::Said(bytes) => self.visitor_said(number, &bytes),
-        }
-    }
-
-    fn visitor_said(&mut self, number: usize, bytes: &[u8]) {
-        let mut all = self.visitors.all.iter_mut();
-        let Some(visitor) = all.find(|visitor| visitor.number == number) else {
-            return;
-        };
-        for piece in visitor.said.feed(bytes) {
-            match piece {
-                Piece::Text(Channel::Vm(vm), text) => self.outbox.send(vm, &text),
-                Piece::Text(Channel::Log, text) => {
-                    for byte in text {
-                        let Some(line) = visitor.entered(byte) else {
-                            continue;
-                        };
-                        // What is none is answered, too: the other end waits.
-                        self.visitors.asked = true;
-                        if let Some(line) = prompt::command(&line, &self.request.vms) {
-                            self.outbox.command(line, Instant::now());
-                        }
-                    }
-                }
-                Piece::KeysGoTo(_) | Piece::Consumed(_) => {}
-            }
-        }
-        self.visitors.done(&self.outbox);
     }
 }
 

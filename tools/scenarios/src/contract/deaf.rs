@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Bench, SOUND};
+use super::bench::{Bench, SOUND};
 use hanok_base::exit::Code;
 
 /// What ends the run.

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::{Bench, words};
+use super::bench::{Bench, words};
 use hanok_artifacts::Store;
 use hanok_base::exit::Code;
 use hanok_boot::system;

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::bench::{Bench, SOUND};
 use super::deaf::until;
-use super::{Bench, SOUND};
 use hanok_base::exit::Code;
 
 /// What is interrupted.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::{Bench, SOUND, words};
+use super::bench::{Bench, SOUND, words};
 use hanok_base::exit::Code;
 
 /// A change to [`SOUND`] and what is said of it.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Bench, SOUND};
+use super::bench::{Bench, SOUND};
 use hanok_base::exit::Code;
 
 /// What is tried.

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 
-use super::{Bench, SOUND, words};
+use super::bench::{Bench, SOUND, words};
 use hanok_base::exit::Code;
 
 /// A command line, how it ends, and what is said.

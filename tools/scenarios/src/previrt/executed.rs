@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{STOCK, scan, stock};
+use super::stock::{STOCK, scan, stock};
 use hanok_artifacts::Store;
 use hanok_artifacts::cargo;
 use hanok_artifacts::kernel::KernelSpec;
@@ -15,8 +15,9 @@ use hanok_base::exit::Code;
 use hanok_base::{process, repo, ui};
 use hanok_boot::machine;
 use hanok_boot::native;
+use hanok_console::request::{Input, Request, Sink};
+use hanok_console::run;
 use hanok_console::script::Step;
-use hanok_console::session::{self, Input, Request, Sink};
 use hanok_previrt::truth::executed;
 
 /// The plugin's package, and what cargo makes of it.
@@ -43,9 +44,9 @@ pub fn run(root: &Path) -> Result<usize> {
         let list = fs::read(&list).context("QEMU's plugin wrote no list")?;
         let found = executed(&scan(&kernel.image)?, &list, MEMORY)?;
         let name = &kernel.resolved.package;
-        eprintln!("{}", ui::dim(&format!("     {name}: {}", found)));
+        eprintln!("{}", ui::dim(&format!("     {name}: {found}")));
         ensure!(found.missing.is_empty(), "{name}: {:x?}", found.missing);
-        ensure!(found.sensitive > 1000, "{name}: {}", found);
+        ensure!(found.sensitive > 1000, "{name}: {found}");
     }
     Ok(STOCK.len())
 }
@@ -81,7 +82,7 @@ fn boot(root: &Path, store: &Store, reference: &str, plugin: &Path) -> Result<Pa
         before_end: None,
         vms: ready.vms,
     };
-    let ended = session::run(request).map_err(|failure| failure.error)?;
+    let ended = run::run(request).map_err(|failure| failure.error)?;
     ensure!(
         ended.code == Code::Success && ended.missed.is_none(),
         "{reference} ended otherwise than wanted ({}); its console is in {}",

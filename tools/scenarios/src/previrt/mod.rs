@@ -8,21 +8,22 @@ mod build;
 mod executed;
 mod list;
 mod matrix;
+mod stock;
 
 use std::collections::HashSet;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use hanok_previrt::site::{Certainty, Site, is_tpidrurw};
 use hanok_previrt::truth::Comparison;
 use hanok_previrt::{Form, Patched, Scan, Trampolines};
 
-use super::{ListedStep, Tally, TestStep};
+use crate::step::{ListedStep, Tally, TestStep};
 use build::{Assembler, Build};
 use hanok_artifacts::Store;
-use hanok_artifacts::kernel::{Kernel, KernelSpec};
 use hanok_base::ui;
 use matrix::Pair;
+use stock::{STOCK, scan, stock};
 
 /// What only `--all` runs, or its name.
 pub const SLOW_STEPS: &[TestStep] = &[
@@ -81,8 +82,6 @@ fn case(
     }
 }
 
-/// Debian's kernels that are looked at.
-const STOCK: [&str; 2] = ["debian:6.1:armhf", "debian:6.12:armhf"];
 /// Which build an assembler rewrites.
 const REWRITTEN: &str = "6.1, gcc 12, A32";
 /// Doubtful words may be one in a thousand sites.
@@ -96,16 +95,6 @@ fn told(result: Result<usize>) -> Tally {
         },
         Err(error) => Tally::fail(format!("{error:#}")),
     }
-}
-
-fn stock(store: &Store, reference: &str) -> Result<Kernel> {
-    let spec = KernelSpec::parse(reference).context("a reference that is none")?;
-    store.kernel(&spec)
-}
-
-fn scan(path: &Path) -> Result<Scan> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    hanok_previrt::scan(bytes).with_context(|| path.display().to_string())
 }
 
 fn stock_pair(store: &Store, reference: &str) -> Result<Pair> {
@@ -122,7 +111,7 @@ fn one(pair: &Pair) -> Result<()> {
     let name = &pair.name;
     let (image, vmlinux) = (scan(&pair.image)?, scan(&pair.vmlinux)?);
     let found = Comparison::new(&image, &vmlinux)?;
-    eprintln!("{}", ui::dim(&format!("     {name}: {}", found)));
+    eprintln!("{}", ui::dim(&format!("     {name}: {found}")));
     ensure!(found.is_right(), "{name}: {found:?}");
     ensure!(
         found.doubtful_percent() <= DOUBTFUL_PERCENT,

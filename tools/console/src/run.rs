@@ -1,69 +1,19 @@
 //! How a run begins: with a board, or with the board of another run.
 
-use std::fs::File;
-use std::io::IsTerminal;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use anyhow::Result;
-
-use super::fate::Fate;
-use super::{Input, Report, Request, Session};
 use crate::carry::{self, Board};
-use crate::door::Door;
 use crate::inbox::{self, Inbox};
 use crate::outbox::Outbox;
 use crate::outlet::Outlet;
+use crate::request::{Extras, Input, Report, Request};
+use crate::session::Session;
+use crate::session::fate::Fate;
+use crate::session::output::Terminal;
 use crate::terminal::Raw;
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::signals;
-
-/// The user's terminal, or what stands for it.
-pub(super) struct Terminal {
-    /// Stdout and stderr.
-    pub(super) outlet: Outlet,
-    /// Whether stdout is a terminal, so that lines are broken and modes undone.
-    pub(super) is_terminal: bool,
-    /// Whether stderr is the same as stdout.
-    pub(super) is_one: bool,
-}
-
-impl Terminal {
-    /// This process's.
-    fn own(inbox: &Arc<Inbox>) -> Result<Self> {
-        // Not by the library's own handles: they are locked while somebody does not read.
-        let own =
-            |fd: std::os::fd::BorrowedFd<'_>| anyhow::Ok(File::from(fd.try_clone_to_owned()?));
-        let (out, log) = (
-            own(std::io::stdout().as_fd())?,
-            own(std::io::stderr().as_fd())?,
-        );
-        Ok(Self {
-            outlet: Outlet::new("the output", vec![Box::new(out), Box::new(log)], inbox),
-            is_terminal: std::io::stdout().is_terminal(),
-            is_one: is_one(),
-        })
-    }
-}
-
-/// Whether stdout and stderr are one file, pipe or terminal.
-fn is_one() -> bool {
-    let out = rustix::fs::fstat(std::io::stdout());
-    let err = rustix::fs::fstat(std::io::stderr());
-    out.is_ok_and(|out| err.is_ok_and(|err| (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)))
-}
-
-/// What a run has that a person starts.
-#[derive(Default)]
-pub struct Extras {
-    /// Where other terminals come in.
-    pub door: Option<Door>,
-    /// What is to be known of the instructions that `stats` shows.
-    pub stats: Option<&'static str>,
-    /// The VM that is shown at first.
-    pub first: usize,
-}
 
 /// Runs the board to its end.
 pub fn run(request: Request) -> Outcome<Report> {
@@ -77,7 +27,7 @@ pub fn run_with(request: Request, extras: Extras) -> Outcome<Report> {
     run_at(request, extras, terminal, &inbox)
 }
 
-pub(super) fn run_at(
+pub(crate) fn run_at(
     mut request: Request,
     extras: Extras,
     terminal: Terminal,

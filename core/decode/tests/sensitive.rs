@@ -1,8 +1,7 @@
 //! The published sensitive instructions, each with an encoding of it as an assembler makes it.
 
-use hanok_decode::aarch32::{
-    Class, Effects, Flags, ItState, Registers, Sensitive, UserMode, sensitive_a32, sensitive_t32,
-};
+use hanok_decode::aarch32::{Class, ItState, Sensitive, UserMode, sensitive_a32, sensitive_t32};
+use hanok_instructions::{Text, mnemonic};
 
 /// Name, class, what User mode makes of it, its A32 word and its T32 halfwords, where it has
 /// such an encoding.
@@ -322,7 +321,7 @@ fn all_48_are_known() {
         );
         for one in found.into_iter().flatten() {
             assert_eq!(
-                (one.mnemonic(), one.class(), one.user),
+                (mnemonic(&one.operation), one.class(), one.user),
                 (name, class, user),
                 "{one:?}"
             );
@@ -354,7 +353,7 @@ fn they_are_written_as_an_assembler_reads_them() {
     for (word, text) in texts {
         assert_eq!(
             sensitive_a32(word)
-                .map(|found| found.to_string())
+                .map(|found| Text(&found).to_string())
                 .as_deref(),
             Some(text)
         );
@@ -379,7 +378,7 @@ fn hints_of_a32_are_told_from_msr() {
             "MSR" => StatusRegister,
             _ => Class::Hint,
         });
-        let said = found.map(|found| (found.mnemonic(), found.class()));
+        let said = found.map(|found| (mnemonic(&found.operation), found.class()));
         assert_eq!(said, name.zip(class), "{word:x}");
     }
     let sound = |word| sensitive_a32(word).map(|found| found.as_it_should_be);
@@ -433,85 +432,6 @@ fn debug_thumbee_and_jazelle_are_as_configured_in_user_mode() {
         let found = sensitive_a32(word).map(|found| found.user);
         assert_eq!(found, Some(user), "{word:x}");
     }
-}
-
-/// What each kind reads and writes, exactly: who takes a register as free counts on it.
-#[test]
-fn effects_are_those_of_each_kind() {
-    const NONE: Effects = Effects::NONE;
-    let control = Flags::new().with_control(true);
-    let c = Flags::new().with_c(true);
-    let set = |numbers: &[u16]| {
-        let bits = numbers.iter().fold(0, |bits, number| bits | 1 << number);
-        Registers::from_bits(bits)
-    };
-    let banked = Registers::from_bits(0x7f00);
-    let leaves = |effects: Effects| {
-        let gone = effects.setting(set(&[15])).perhaps_writing(banked);
-        gone.setting_flags(Flags::ALL)
-    };
-    let r0 = NONE.reading(set(&[0]));
-    let flags = Flags::NZCV.with_q(true);
-    let mode = NONE.perhaps_writing_flags(control).perhaps_writing(banked);
-    for (word, effects) in [
-        // cpsid i; cps #19; cpsid i, #19
-        (0xf10c_0080, NONE.perhaps_writing_flags(control)),
-        (0xf102_0013, mode),
-        (0xf10e_0093, mode),
-        // mrs r3, cpsr; mrs r3, spsr; mrs r3, lr_usr; msr lr_usr, r0
-        (
-            0xe10f_3000,
-            NONE.reading_flags(Flags::ALL).setting(set(&[3])),
-        ),
-        (0xe14f_3000, NONE.setting(set(&[3]))),
-        (0xe106_3200, NONE.setting(set(&[3]))),
-        (0xe126_f200, r0),
-        // msr spsr_fsxc, r0; msr cpsr_f, r0; cpsr_s; cpsr_x; cpsr_c; msr cpsr_fc, #0
-        (0xe16f_f000, r0),
-        (0xe128_f000, r0.setting_flags(flags)),
-        (0xe124_f000, r0.setting_flags(Flags::new().with_ge(true))),
-        (0xe122_f000, r0.perhaps_writing_flags(control.with_e(true))),
-        (0xe121_f000, mode.reading(set(&[0]))),
-        (0xe329_f000, mode.setting_flags(flags)),
-        // wfi; setend be
-        (0xe320_f003, NONE),
-        (0xf101_0200, NONE.setting_flags(Flags::new().with_e(true))),
-        // rfeia r1; rfeia r1!; srsdb sp, #19; srsdb sp!, #19
-        (0xf891_0a00, leaves(NONE.reading(set(&[1])))),
-        (
-            0xf8b1_0a00,
-            leaves(NONE.reading(set(&[1])).setting(set(&[1]))),
-        ),
-        (0xf94d_0513, NONE.reading(set(&[13, 14]))),
-        (
-            0xf96d_0513,
-            NONE.reading(set(&[13, 14])).perhaps_writing(set(&[13])),
-        ),
-        // subs pc, lr, #4; movs pc, lr; movs pc, r2, rrx; adcs pc, r1, r2
-        (0xe25e_f004, leaves(NONE.reading(set(&[14])))),
-        (0xe1b0_f00e, leaves(NONE.reading(set(&[14])))),
-        (
-            0xe1b0_f062,
-            leaves(NONE.reading(set(&[2])).reading_flags(c)),
-        ),
-        (
-            0xe0b1_f002,
-            leaves(NONE.reading(set(&[1, 2])).reading_flags(c)),
-        ),
-        // ldrt r0, [r1], r2; strt r0, [r1], #4; smc #0
-        (
-            0xe6b1_0002,
-            NONE.reading(set(&[1, 2])).setting(set(&[0, 1])),
-        ),
-        (0xe4a1_0004, NONE.reading(set(&[0, 1])).setting(set(&[1]))),
-        (0xe160_0070, Effects::UNKNOWN),
-    ] {
-        let found = sensitive_a32(word).map(|found| found.effects);
-        assert_eq!(found, Some(effects), "{word:x}");
-    }
-    // A condition is read besides.
-    let found = sensitive_a32(0x0320_f003).map(|found| found.effects.flags_read);
-    assert_eq!(found, Some(Flags::new().with_z(true)));
 }
 
 /// What of CP15 User mode may do, and what the system may open or close to it (DDI 0406C B3.17,
@@ -574,7 +494,7 @@ fn banked_registers_have_their_names() {
         let found = sensitive_a32(word).unwrap();
         assert_eq!(found.as_it_should_be, !name.is_empty(), "{mode}");
         if found.as_it_should_be {
-            assert_eq!(found.to_string(), format!("mrs r0, {name}"));
+            assert_eq!(Text(&found).to_string(), format!("mrs r0, {name}"));
         }
     }
     for (mode, name) in [
@@ -587,7 +507,7 @@ fn banked_registers_have_their_names() {
         (30, "hyp"),
     ] {
         let word = 0xe140_0200 | (mode & 0xf) << 16 | (mode >> 4) << 8;
-        let text = sensitive_a32(word).map(|found| found.to_string());
+        let text = sensitive_a32(word).map(|found| Text(&found).to_string());
         assert_eq!(text, Some(format!("mrs r0, spsr_{name}")));
     }
 }

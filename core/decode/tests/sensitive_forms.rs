@@ -1,9 +1,10 @@
 //! Sensitive instructions of both sets by all values of the fields that decide (DDI 0406C A8.8, B9.3).
 
 use hanok_decode::aarch32::{
-    Access, Definition, Encoding, Exception, Facility, Flow, Hint, ItState, Operation, Register,
-    ReturnFrom, Sensitive, Status, UserMode, decode_t32, sensitive, sensitive_a32, sensitive_t32,
+    Access, Encoding, Facility, Hint, ItState, Operation, Register, ReturnFrom, Sensitive, Status,
+    UserMode, sensitive, sensitive_a32, sensitive_t32,
 };
+use hanok_instructions::{Definition, Exception, Flow, Text, decode_t32};
 
 fn t32(both: u32, it: u8) -> Option<Sensitive> {
     sensitive_t32((both >> 16) as u16, both as u16, ItState::from_bits(it))
@@ -18,11 +19,11 @@ fn right_t32(both: u32) -> Option<bool> {
 }
 
 fn text(word: u32) -> Option<String> {
-    sensitive_a32(word).map(|found| found.to_string())
+    sensitive_a32(word).map(|found| Text(&found).to_string())
 }
 
 fn text_t32(both: u32) -> Option<String> {
-    t32(both, 0).map(|found| found.to_string())
+    t32(both, 0).map(|found| Text(&found).to_string())
 }
 
 /// Whether SYSm names a register (tables B9-1 and B9-2).
@@ -392,7 +393,7 @@ fn what_is_wrong_without_a_word_must_be_rewritten() {
 
 #[test]
 fn an_encoding_of_either_set_is_asked() {
-    let name = |encoding| sensitive(encoding, ItState::NONE).map(|found| found.to_string());
+    let name = |encoding| sensitive(encoding, ItState::NONE).map(|found| Text(&found).to_string());
     assert_eq!(
         name(Encoding::A32(0xe1b0_f00e)).as_deref(),
         Some("movs pc, lr")
@@ -405,7 +406,7 @@ fn an_encoding_of_either_set_is_asked() {
     assert_eq!(name(Encoding::Narrow(0xbf00)), None);
     let last = sensitive(Encoding::Wide(0xf3de_8f04), ItState::from_bits(0x18));
     assert_eq!(
-        last.map(|found| found.to_string()).as_deref(),
+        last.map(|found| Text(&found).to_string()).as_deref(),
         Some("subsne pc, lr, #4")
     );
     let found = decode_t32(0xf3de, 0x8f04, ItState::from_bits(0x04)).definition;

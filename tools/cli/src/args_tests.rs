@@ -1,6 +1,8 @@
 //! What the command line takes, and what it says of the rest.
 
 use clap::CommandFactory;
+use hanok_bench::Side;
+use hanok_bench_runner::args::Gics;
 
 use super::*;
 

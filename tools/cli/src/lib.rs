@@ -1,47 +1,13 @@
 //! The `hanok` command: builds, checks, runs and tests a system described in one TOML file.
 //!
-//! This crate does what touches the developer's machine: downloads, processes, terminals.
-//! Reading descriptions and making images is `hanok_system`'s.
+//! This crate is the command line and the shorter subcommands. Downloads are `hanok_artifacts`'s, from a
+//! description to a board that starts is `hanok_boot`'s, terminals are `hanok_console`'s; `hanok test` is
+//! `hanok_scenarios`'s and `hanok bench` `hanok_bench_runner`'s.
 
 #![forbid(unsafe_code)]
 
-mod apt;
 mod args;
-mod artifacts;
-mod bench;
-mod board;
-mod cache;
-mod cargo;
 mod commands;
-mod console;
-mod exit;
-mod image;
-mod initramfs;
-mod key;
-mod machine;
-mod outputs;
-mod overrides;
-mod process;
-mod repo;
-mod run_image;
-mod scratch;
-mod signals;
-mod system;
-mod test;
-mod ui;
-mod values;
-
-/// What reads text or bytes that come from elsewhere; public for the fuzz targets.
-pub mod parsers {
-    pub use crate::apt::index::parse as apt_index;
-    pub use crate::apt::sources::{parse_deb822, parse_list};
-    pub use crate::console::demux::{Channel, Demux, Piece, Receiver, frame, select};
-    pub use crate::console::filter::Filter;
-    pub use crate::console::modes::Modes;
-    pub use crate::console::outbox::Outbox;
-    pub use crate::console::script::parse as script;
-    pub use crate::test::scenario::Scenario;
-}
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -49,7 +15,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
-use exit::{Blame, Code, Outcome};
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::{repo, signals, ui};
+use hanok_boot::key;
 
 /// The command: its arguments to its exit code.
 pub fn main() -> ExitCode {
@@ -110,8 +78,8 @@ fn dispatch(cli: Cli) -> Outcome {
         }
         Command::Boards => commands::boards(&root),
         Command::Setup { update } => commands::setup(&root, update, cli.yes),
-        Command::Test(args) => test::run(&root, &args, cli.yes),
-        Command::Bench(args) => bench::run(&root, &args, cli.yes),
+        Command::Test(args) => hanok_scenarios::run(&root, &args, cli.yes),
+        Command::Bench(args) => hanok_bench_runner::run(&root, &args, cli.yes),
         Command::Sched(command) => commands::sched::run(&root, &command),
         Command::Previrt(command) => commands::previrt::run(&command),
         Command::Completions { .. } => Ok(Code::Success),

@@ -2,8 +2,11 @@
 
 use crate::bytes::Bytes;
 use hanok_decode::aarch32::{
-    Calls, Contents, Definition, Effects, Encoding, Exception, Flow, Instruction, Isa, ItState,
-    LoadStore, Place, Reach, Register, Registers, Slot, decode_a32, decode_t32, live, sensitive,
+    Contents, Encoding, Isa, ItState, LoadStore, Register, Registers, Slot, sensitive,
+};
+use hanok_instructions::{
+    Calls, Definition, Effects, Exception, Flags, Flow, Instruction, Place, Reach, decode_a32,
+    decode_t32, live,
 };
 
 /// Every encoding has an answer that holds together, and so has what is live at any place of
@@ -92,7 +95,9 @@ fn one(found: &Instruction, it: ItState) {
     assert_eq!(sets.without(writes), Registers::NONE, "{found:x?}");
     assert!(flags_set.without(flags_written).is_empty(), "{found:x?}");
     assert!(
-        found.condition.reads().without(flags_read).is_empty(),
+        Flags::read_by(found.condition)
+            .without(flags_read)
+            .is_empty(),
         "{found:x?}"
     );
     assert_eq!(found.sensitive, sensitive(found.encoding, it));
@@ -100,7 +105,7 @@ fn one(found: &Instruction, it: ItState) {
         let defined = found.definition == Definition::Defined;
         assert_eq!(sensitive.as_it_should_be, defined, "{found:x?}");
         assert_eq!(sensitive.encoding, found.encoding);
-        assert_eq!(sensitive.effects, found.effects);
+        assert_eq!(hanok_instructions::effects(&sensitive), found.effects);
     }
     if found.definition == Definition::Undefined {
         assert_eq!(found.flow, Flow::Exception(Exception::Undefined));

@@ -1,9 +1,12 @@
 //! What the `hanok` command reads: apt's files, scripts, scenarios, and the framed line.
 
-use hanok_cli::parsers::{
-    Channel, Demux, Filter, Modes, Piece, Scenario, apt_index, frame, parse_deb822, parse_list,
-    script, select,
-};
+use hanok_artifacts::debian::index::parse as apt_index;
+use hanok_artifacts::debian::sources::{parse_deb822, parse_list};
+use hanok_console::demux::{Channel, Demux, Piece, frame, select};
+use hanok_console::filter::Filter;
+use hanok_console::modes::Modes;
+use hanok_console::script::parse as script;
+use hanok_scenarios::scenario::Scenario;
 
 fn text(data: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(data)

@@ -1,7 +1,8 @@
 //! The board's serial line, shared by the VMs, the hypervisor and the person at the keys.
 
 use crate::bytes::Bytes;
-use hanok_cli::parsers::{Channel, Demux, Outbox, Piece, Receiver};
+use hanok_console::demux::{Channel, Demux, Piece, Receiver};
+use hanok_console::outbox::Outbox;
 use hanok_hal::fake::FakeSerialPort;
 use hanok_types::{MAX_VMS, VmId};
 use hanok_vm::{Buffers, Command, Input, Multiplexer, Names};

@@ -13,7 +13,8 @@ use crate::kallsyms::Kallsyms;
 use crate::linux::Text;
 use crate::site::{Certainty, Role, Site};
 use crate::sweep::instructions;
-use hanok_decode::aarch32::{Encoding, Flow, Isa, ItState};
+use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use hanok_instructions::Flow;
 use std::ops::Range;
 
 /// What looks like a sensitive instruction, as the manual defines it, and nothing leads there.

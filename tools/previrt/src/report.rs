@@ -5,6 +5,7 @@ use crate::linux::Found;
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Role, Site};
 use hanok_decode::aarch32::{Class, Isa, Operation, UserMode};
+use hanok_instructions::mnemonic;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -73,7 +74,7 @@ pub struct Entry<'a> {
 
 /// What a site is, in words: CP15's registers by name where the kernel uses them much.
 fn what(site: &Site) -> String {
-    let mnemonic = site.found.mnemonic();
+    let mnemonic = mnemonic(&site.found.operation);
     match site.found.operation {
         Operation::Coprocessor(coprocessor) => {
             format!(

@@ -10,6 +10,7 @@ use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Role, Site, must_change};
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
 /// The vectors are executed on a page of their own, and the stubs on the next one.
@@ -236,4 +237,54 @@ fn place(
     let stubs = stubs.as_ref()?;
     let place = stubs.start.checked_add(address.checked_sub(STUBS)?)?;
     stubs.contains(&place).then_some(place)
+}
+
+/// What was executed of an image that is in memory from `memory` on as Linux is; `list` is what QEMU's
+/// plugin writes.
+///
+/// # Errors
+/// Where `list` is no such file.
+pub fn executed(image: &Scan, list: &[u8], memory: u32) -> Result<Coverage> {
+    // Linux maps memory's begin to a multiple of 256 MiB, so what is below stays the same.
+    let physical = memory.wrapping_add(image.base.unwrap_or(0) & 0x0fff_ffff);
+    let list = Executed::parse(&String::from_utf8_lossy(list))?;
+    Ok(list.of(image, physical))
+}
+
+impl Display for Comparison {
+    /// In one line.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} by mapping symbols, {} of them alternatives: {} missed, {} doubtful; {} literals taken \
+             for code; {}, {:.3} % of sites",
+            counted(self.sites, "site"),
+            self.alternatives,
+            self.missed.len(),
+            self.doubted,
+            self.literals.len(),
+            counted(self.doubtful, "doubtful word"),
+            self.doubtful_percent(),
+        )
+    }
+}
+
+impl Display for Coverage {
+    /// In one line.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of the image executed, {} of them sensitive: {} not in the scan, {} doubtful there",
+            counted(self.instructions, "instruction"),
+            self.sensitive,
+            self.missing.len(),
+            self.doubted.len(),
+        )
+    }
+}
+
+/// `1 site`, `2 sites`.
+fn counted(number: usize, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
 }

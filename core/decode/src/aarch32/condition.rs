@@ -1,7 +1,5 @@
 //! Conditions, and the IT block that gives them to T32 instructions.
 
-use super::effects::Flags;
-
 /// On what an instruction depends (DDI 0406C A8.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -69,21 +67,6 @@ impl Condition {
     /// Whether the instruction is executed whatever the flags are.
     pub const fn is_always(self) -> bool {
         matches!(self, Self::Always)
-    }
-
-    /// The flags that decide.
-    pub const fn reads(self) -> Flags {
-        let none = Flags::new();
-        match self {
-            Self::Eq | Self::Ne => none.with_z(true),
-            Self::Cs | Self::Cc => none.with_c(true),
-            Self::Mi | Self::Pl => none.with_n(true),
-            Self::Vs | Self::Vc => none.with_v(true),
-            Self::Hi | Self::Ls => none.with_c(true).with_z(true),
-            Self::Ge | Self::Lt => none.with_n(true).with_v(true),
-            Self::Gt | Self::Le => none.with_n(true).with_v(true).with_z(true),
-            Self::Always => none,
-        }
     }
 }
 

@@ -1,18 +1,15 @@
 //! AArch32 instructions, A32 and T32: those that a guest without virtualization hardware must
-//! not run as they are, and of all others enough to follow code.
+//! not run as they are, and loads and stores.
 //!
 //! The backend `deprivileged` runs a guest's kernel in User mode. There an instruction of a
 //! kernel may be undefined, which is a trap that costs; or do something else without a word,
 //! which is a fault of the guest that nobody sees; or be UNPREDICTABLE. So each is found before
 //! it runs, on a PC by a tool or on the board as a page is first executed, and rewritten. Both
 //! need the same answers, hence one decoder: total, without allocation, and without a state but
-//! the IT block's.
+//! the IT block's. What a tool needs beyond that, to follow code, is in `lib/instructions`.
 //!
 //! - [`sensitive_a32`] and [`sensitive_t32`]: is it one of those, which, and what does it do in
 //!   User mode?
-//! - [`decode_a32`] and [`decode_t32`]: how long, where does it go on, which registers and flags
-//!   does it read and write, what does it refer to by the PC?
-//! - [`live`]: which registers and flags are free at a place?
 //! - [`load_store`]: what does a load or store move, and where to? That is asked with
 //!   virtualization hardware, too: of an access to a device that the syndrome does not describe.
 //! - [`Encoding`]: the bits, and how many they are.
@@ -26,27 +23,14 @@
 //! ([`Sensitive::as_it_should_be`]), because a word that looks like an instruction and is not
 //! quite one is more often data.
 
-mod a32;
 mod condition;
-mod effects;
 mod encoding;
-mod instruction;
-mod live;
 mod load_store;
-mod parts;
 mod registers;
 mod sensitive;
-mod simd;
-mod t32;
 
-pub use a32::decode_a32;
 pub use condition::{Condition, ItState};
-pub use effects::{Effects, Flags};
 pub use encoding::{Encoding, Isa, is_wide};
-pub use instruction::{
-    Definition, Exception, Flow, Instruction, Reference, Relative, Table, TableKind, Use,
-};
-pub use live::{Calls, Live, Place, Reach, live};
 pub use load_store::{
     Addressing, Contents, Displacement, Exclusive, Lanes, LoadStore, Piece, Resolved, Single, Slot,
     StateTransfer, Structures, Swap, load_store,
@@ -58,4 +42,3 @@ pub use sensitive::{
     ShiftKind, Status, Store, Transfer, Unprivileged, UserMode, sensitive, sensitive_a32,
     sensitive_t32,
 };
-pub use t32::decode_t32;

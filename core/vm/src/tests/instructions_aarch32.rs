@@ -4,8 +4,9 @@
 use super::{access, by_word, data};
 use crate::fake::Fixture;
 use crate::{Action, Exit, GuestFault, MmioAccess};
-use hanok_decode::aarch32::{ItState, decode_a32, decode_t32};
+use hanok_decode::aarch32::ItState;
 use hanok_decode::{Psr, banked_register, mode};
+use hanok_instructions::{decode_a32, decode_t32};
 use hanok_types::{Width, platform};
 use proptest::prelude::*;
 use std::format;

@@ -9,9 +9,8 @@ use super::board::Console;
 use super::mmu::OPEN;
 use super::run::{Exception, MASKS, State, USER, run};
 use core::fmt::Write;
-use hanok_decode::aarch32::{
-    Definition, Encoding, Flags, Flow, Instruction, ItState, Register, decode_a32, decode_t32,
-};
+use hanok_decode::aarch32::{Encoding, ItState, Register};
+use hanok_instructions::{Definition, Flags, Flow, Instruction, decode_a32, decode_t32};
 
 /// Numbers that are the same on every run (Knuth's MMIX generator).
 pub struct Random(pub u64);

@@ -8,10 +8,11 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::console::door::{self, Running, STAY, VERSION};
-use crate::console::session::{self, Input, Request, Sink};
-use crate::exit::{Blame, Code, Outcome};
-use crate::{repo, ui};
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::{repo, ui};
+use hanok_console::door::{self, Running, STAY, VERSION};
+use hanok_console::request::{Input, Request, Sink};
+use hanok_console::run;
 
 /// What `hanok attach --help` ends with.
 pub const HELP: &str = "\
@@ -76,7 +77,7 @@ pub fn run(root: &Path, args: &AttachArgs) -> Outcome {
         poweroff: true,
         before_end: None,
     };
-    let report = session::visit(request, first, stream)?;
+    let report = run::visit(request, first, stream)?;
     ui::last_word(format!("hanok: {}", report.why));
     Ok(report.code)
 }

@@ -8,11 +8,13 @@ use std::path::Path;
 
 use hanok_system::Description;
 
-use super::{counted, find};
-use crate::artifacts::Store;
-use crate::exit::{Blame, Code, Outcome, failure};
-use crate::overrides::Overrides;
-use crate::{board, key, system, ui};
+use super::find;
+use hanok_artifacts::Store;
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::ui;
+use hanok_base::ui::counted;
+use hanok_boot::overrides::Overrides;
+use hanok_boot::{board, key, system};
 
 /// `hanok check`.
 pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {

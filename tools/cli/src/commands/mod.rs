@@ -11,14 +11,16 @@ use std::path::{Path, PathBuf};
 use hanok_system::Architecture;
 use hanok_system::BuildKey;
 
-use crate::artifacts::kernel::KernelSpec;
-use crate::artifacts::{Store, runnable, u_boot};
-use crate::cargo;
-use crate::exit::{Blame, Code, Outcome};
-use crate::initramfs::modules::Selection;
-use crate::outputs::{self, Outputs};
-use crate::overrides::Overrides;
-use crate::{bench, board, system, ui};
+use hanok_artifacts::cargo;
+use hanok_artifacts::initramfs::modules::Selection;
+use hanok_artifacts::kernel::KernelSpec;
+use hanok_artifacts::{Store, runnable, u_boot};
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::outputs::{self, Outputs};
+use hanok_base::ui;
+use hanok_bench_runner as bench;
+use hanok_boot::overrides::Overrides;
+use hanok_boot::{board, system};
 
 /// The stock kernels that `setup` fetches: those that the systems and tests name.
 const KERNELS: [&str; 6] = [
@@ -72,7 +74,7 @@ pub fn boards(root: &Path) -> Outcome {
         ui::line(format_args!("{:<16} CPUs: {}", "", board.cpus.join(", ")));
         let (cores, memory) = (board.cores, board.memory);
         let cores = match cores.min == cores.max {
-            true => counted(cores.max, "core"),
+            true => ui::counted(cores.max, "core"),
             false => format!("{} to {} cores", cores.min, cores.max),
         };
         let (min, max) = (memory.min >> 20, memory.max >> 20);
@@ -83,12 +85,6 @@ pub fn boards(root: &Path) -> Outcome {
         ui::line(format_args!("{:<16} {cores}, {memory}", ""));
     }
     Ok(Code::Success)
-}
-
-/// `1 core`, `2 cores`.
-pub fn counted(number: u64, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{s}")
 }
 
 /// `hanok setup`.
@@ -157,5 +153,7 @@ fn everything() -> Vec<(String, String)> {
 fn fetch_crates(root: &Path) -> Outcome<()> {
     let mut fetch = cargo::cargo(root);
     fetch.args(["fetch", "--quiet"]);
-    crate::process::run(&mut fetch).blame(Code::Setup).map(drop)
+    hanok_base::process::run(&mut fetch)
+        .blame(Code::Setup)
+        .map(drop)
 }

@@ -1,10 +1,12 @@
 //! Build attributes: for which processors a file was built (Addenda to the ABI for the Arm
 //! Architecture, 3 and 4).
 
-use crate::bytes::word;
 use crate::refusal::{Refusal, Result};
+use object::elf::{self, FileHeader32};
+use object::endian::LittleEndian;
+use object::read::elf::{AttributeReader, AttributesSection};
 
-const TAG_FILE: u64 = 1;
+/// Tags of the vendor "aeabi" (the same, 3.2 and 3.3.2).
 const TAG_CPU_RAW_NAME: u64 = 4;
 const TAG_CPU_NAME: u64 = 5;
 const TAG_CPU_ARCH_PROFILE: u64 = 7;
@@ -22,65 +24,39 @@ pub fn check(section: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Tag_CPU_arch_profile of the file, if it has one.
+/// Tag_CPU_arch_profile of the whole file, whose tags come first; none where the section is damaged.
 fn profile(section: &[u8]) -> Option<u64> {
-    let mut rest = section.strip_prefix(b"A")?;
-    loop {
-        let (vendor, next) = split(rest)?;
-        if let Some(tags) = vendor.strip_prefix(b"aeabi\0") {
-            return file_tags(tags).and_then(find_profile);
+    let section =
+        AttributesSection::<FileHeader32<LittleEndian>>::new(LittleEndian, section).ok()?;
+    let mut vendors = section.subsections().ok()?;
+    while let Some(vendor) = vendors.next().ok()? {
+        if vendor.vendor() == b"aeabi" {
+            let first = vendor.subsubsections().next().ok()??;
+            let of_file = first.tag() == elf::Tag_File;
+            return of_file.then(|| find_profile(first.attributes())).flatten();
         }
-        rest = next;
-    }
-}
-
-/// A subsection, whose length counts its own word, without that word; and what follows it.
-fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let len = word(bytes, 0)? as usize;
-    Some((bytes.get(4..len)?, bytes.get(len..)?))
-}
-
-/// The tags of the whole file, which come first.
-fn file_tags(bytes: &[u8]) -> Option<&[u8]> {
-    let (tag, rest) = number(bytes)?;
-    let len = word(rest, 0)? as usize;
-    (tag == TAG_FILE)
-        .then(|| rest.get(4..len.checked_sub(1)?))
-        .flatten()
-}
-
-fn find_profile(mut rest: &[u8]) -> Option<u64> {
-    while !rest.is_empty() {
-        let (tag, value) = number(rest)?;
-        // Odd tags above 32 and two of the low ones are strings; one is a number and a string.
-        let text = matches!(tag, TAG_CPU_RAW_NAME | TAG_CPU_NAME) || tag > 32 && tag % 2 == 1;
-        if tag == TAG_CPU_ARCH_PROFILE {
-            return number(value).map(|(profile, _)| profile);
-        }
-        rest = match tag {
-            TAG_COMPATIBILITY => string(number(value)?.1)?,
-            _ if text => string(value)?,
-            _ => number(value)?.1,
-        };
     }
     None
 }
 
-/// A ULEB128 and what follows.
-fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let len = bytes.iter().take(9).position(|byte| byte & 0x80 == 0)? + 1;
-    let (digits, rest) = bytes.split_at_checked(len)?;
-    let value = digits
-        .iter()
-        .rev()
-        .fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f));
-    Some((value, rest))
-}
-
-/// What follows a string.
-fn string(bytes: &[u8]) -> Option<&[u8]> {
-    let end = bytes.iter().position(|byte| *byte == 0)?;
-    bytes.get(end + 1..)
+fn find_profile(mut tags: AttributeReader<'_>) -> Option<u64> {
+    while let Some(tag) = tags.read_tag().ok()? {
+        match tag {
+            TAG_CPU_ARCH_PROFILE => return tags.read_integer().ok(),
+            TAG_COMPATIBILITY => {
+                tags.read_integer().ok()?;
+                tags.read_string().ok()?;
+            }
+            // Odd tags above 32 and two of the low ones are strings.
+            _ if tag == TAG_CPU_RAW_NAME || tag == TAG_CPU_NAME || tag > 32 && tag % 2 == 1 => {
+                tags.read_string().ok()?;
+            }
+            _ => {
+                tags.read_integer().ok()?;
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::memory::Memory;
 use super::{Root, decode, plausible};
-use hanok_decode::aarch32::{Instruction, Isa, ItState};
+use hanok_decode::aarch32::{Isa, ItState};
+use hanok_instructions::Instruction;
 
 /// Where a run of instructions begins, and what is known there.
 #[derive(Clone, Copy, Debug)]

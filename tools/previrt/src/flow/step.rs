@@ -4,9 +4,9 @@
 //! two things are added that only this use needs: with what a register is compared, which is
 //! how long a jump table is, and that a return address is made by hand.
 
-use hanok_decode::aarch32::{
-    Definition, Encoding, Exception, Flow, Instruction, Isa, ItState, Operation, Register,
-    Registers, Table, TableKind, Use, decode_a32, decode_t32,
+use hanok_decode::aarch32::{Encoding, Isa, ItState, Operation, Register, Registers};
+use hanok_instructions::{
+    Definition, Exception, Flow, Instruction, Table, TableKind, Use, decode_a32, decode_t32,
 };
 
 /// Where the code goes on.

@@ -5,7 +5,8 @@ use super::engine::{Origin, Walk};
 use super::jump::MAX_TABLE;
 use super::marks::Mark;
 use super::step::entry_size;
-use hanok_decode::aarch32::{Isa, Table, TableKind};
+use hanok_decode::aarch32::Isa;
+use hanok_instructions::{Table, TableKind};
 
 impl Walk<'_> {
     /// A jump table: data, or branches, and where they go.

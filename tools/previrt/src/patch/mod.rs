@@ -25,6 +25,7 @@ use form::Choice;
 use hanok_abi::trampoline::{Template, enter, t32};
 use hanok_abi::trap::{Original, original_a32, original_narrow, original_wide};
 use hanok_decode::aarch32::{Encoding, Isa};
+use hanok_instructions::mnemonic;
 use room::{Free, Room, Wanted};
 use steady::Steady;
 
@@ -245,7 +246,7 @@ fn mark(bytes: &mut [u8], header: usize, from: [u8; 2], to: [u8; 2]) -> Result<(
 }
 
 fn refuse(site: &Site, function: Option<&str>, why: &str) -> Refusal {
-    let name = site.found.mnemonic();
+    let name = mnemonic(&site.found.operation);
     Refusal::new(
         format!(
             "{name} at {:#x} ({}) cannot be rewritten",

@@ -15,7 +15,8 @@ use crate::image::Code;
 use crate::scan::{Place, Scan};
 use crate::site::{Role, Site};
 use hanok_abi::trampoline::Free;
-use hanok_decode::aarch32::{self, Calls, Reach, Register, Registers};
+use hanok_decode::aarch32::{Register, Registers};
+use hanok_instructions::{Calls, Reach, live};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -102,12 +103,12 @@ impl<'a> Steady<'a> {
 
     /// What is free behind `site`.
     pub(super) fn free(&self, site: &Site) -> Free {
-        let behind = aarch32::Place::new(site.address.wrapping_add(4), site.isa());
+        let behind = hanok_instructions::Place::new(site.address.wrapping_add(4), site.isa());
         let reach = Reach {
             instructions: INSTRUCTIONS,
             calls: Calls::Unknown,
         };
-        let live = aarch32::live(behind, reach, |at| {
+        let live = live(behind, reach, |at| {
             let offset = self.memory.offset(at)?;
             is_code(&self.code.marks, offset)
                 .then(|| self.memory.half(at))

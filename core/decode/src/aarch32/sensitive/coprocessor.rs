@@ -1,8 +1,7 @@
 //! Coprocessor instructions, which in both instruction sets have the same lower 28 bits
 //! (DDI 0406C A5.6 and A6.3.18). What they reach is in [`super::rights`].
 
-use crate::aarch32::effects::{Effects, Flags};
-use crate::aarch32::registers::{Register, Registers};
+use crate::aarch32::registers::Register;
 use bitfield_struct::bitfield;
 
 /// A coprocessor instruction.
@@ -309,50 +308,6 @@ impl Coprocessor {
             Access::Register { register, .. } => general(register),
             Access::Pair { registers, .. } => registers.into_iter().all(general),
             Access::Memory(transfer) => transfer.load || transfer.base != Register::PC,
-        }
-    }
-
-    /// What it reads and writes of core registers and flags.
-    pub(super) fn effects(&self) -> Effects {
-        let none = Effects::NONE;
-        match self.access {
-            Access::Operation { .. } => none,
-            Access::Register {
-                read: true,
-                register: Register::PC,
-                ..
-            } => none.setting_flags(Flags::NZCV),
-            Access::Register {
-                read: true,
-                register,
-                ..
-            } => none.setting(register.set()),
-            Access::Register {
-                read: false,
-                register,
-                ..
-            } => none.reading(register.set()),
-            Access::Pair {
-                read,
-                registers: [first, second],
-                ..
-            } => {
-                let both = first.set().with(second.set());
-                if read {
-                    none.setting(both)
-                } else {
-                    none.reading(both)
-                }
-            }
-            Access::Memory(transfer) => {
-                let base = transfer.base.set();
-                let written = if transfer.write_back {
-                    base
-                } else {
-                    Registers::NONE
-                };
-                none.reading(base).setting(written)
-            }
         }
     }
 }

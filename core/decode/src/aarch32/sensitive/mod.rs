@@ -14,12 +14,9 @@
 
 mod a32;
 mod coprocessor;
-mod name;
 mod operation;
 mod rights;
 mod t32;
-mod text;
-mod touches;
 mod unconditional;
 mod user;
 mod words;
@@ -35,7 +32,6 @@ pub use t32::sensitive_t32;
 pub use user::UserMode;
 
 use super::condition::{Condition, ItState};
-use super::effects::Effects;
 use super::encoding::Encoding;
 
 /// A sensitive instruction: what it is, and what becomes of it.
@@ -53,8 +49,6 @@ pub struct Sensitive {
     pub as_it_should_be: bool,
     /// What it does in User mode; [`UserMode::Unpredictable`] if it is not as it should be.
     pub user: UserMode,
-    /// What it reads and writes in a privileged mode.
-    pub effects: Effects,
 }
 
 /// The published classes of sensitive instructions, and what came after them.
@@ -108,14 +102,12 @@ impl Sensitive {
             true => operation.user(),
             false => UserMode::Unpredictable,
         };
-        let effects = operation.effects().reading_flags(condition.reads());
         Self {
             encoding,
             condition,
             operation,
             as_it_should_be,
             user,
-            effects,
         }
     }
 
@@ -145,11 +137,6 @@ impl Sensitive {
             Operation::SetEndianness(_) => Class::Endianness,
             Operation::PreloadWrite(_) => Class::Preload,
         }
-    }
-
-    /// The mnemonic, in capitals and without the condition.
-    pub const fn mnemonic(&self) -> &'static str {
-        self.operation.mnemonic()
     }
 }
 

@@ -3,10 +3,8 @@
 use super::roles::{Roles, roles};
 use super::sample;
 use super::text::{self, Place, Text, plain};
-use hanok_decode::aarch32::{
-    Definition, Encoding, Flags, Flow, Instruction, ItState, Register, Registers, decode_a32,
-    decode_t32,
-};
+use hanok_decode::aarch32::{Encoding, ItState, Register, Registers};
+use hanok_instructions::{Definition, Flags, Flow, Instruction, decode_a32, decode_t32, mnemonic};
 
 pub fn decode(encoding: Encoding, it: ItState) -> Instruction {
     match encoding {
@@ -25,7 +23,7 @@ fn difference(ours: &Instruction, text: &str, address: u32) -> Option<String> {
         && !said.name.starts_with('v')
         && said.name != "hvc"
         && said.name != "bkpt";
-    if conditional && said.condition.reads() != ours.condition.reads() {
+    if conditional && Flags::read_by(said.condition) != Flags::read_by(ours.condition) {
         return Some(format!("condition {:?}", said.condition));
     }
     if ours.definition == Definition::Undefined && !second_kind(ours.encoding) {
@@ -36,14 +34,16 @@ fn difference(ours: &Instruction, text: &str, address: u32) -> Option<String> {
     if second_kind(ours.encoding) {
         return None;
     }
-    let named = ours.sensitive.map(|found| found.mnemonic().to_lowercase());
+    let named = ours
+        .sensitive
+        .map(|found| mnemonic(&found.operation).to_lowercase());
     // With the PC where it may not stand it is no exception return, but nothing.
     let none = named.is_none() && !defined && said.sets_flags;
     if named != said.sensitive() && !none {
         return Some(format!("sensitive {named:?}, not {:?}", said.sensitive()));
     }
     if let Some(found) = ours.sensitive.filter(|found| found.as_it_should_be) {
-        let (mine, their) = (found.to_string(), plain(text));
+        let (mine, their) = (hanok_instructions::Text(&found).to_string(), plain(text));
         if mine != their {
             return Some(format!("text {mine:?}, not {their:?}"));
         }

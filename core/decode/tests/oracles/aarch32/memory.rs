@@ -4,9 +4,10 @@ use super::compare::decode;
 use super::sample;
 use super::text::{self, Place, Text, plain};
 use hanok_decode::aarch32::{
-    Addressing, Contents, Definition, Displacement, Encoding, Exclusive, Index, ItState, Lanes,
-    LoadStore, Register, Registers, ShiftKind, StateTransfer, Structures, load_store,
+    Addressing, Contents, Displacement, Encoding, Exclusive, Index, ItState, Lanes, LoadStore,
+    Register, Registers, ShiftKind, StateTransfer, Structures, load_store,
 };
+use hanok_instructions::Definition;
 use hanok_types::Width;
 
 /// The letter of a width; none of a word.

@@ -2,7 +2,8 @@
 //! assembly language, not of the encoding.
 
 use crate::aarch32::text::Text;
-use hanok_decode::aarch32::{Flags, Register, Registers};
+use hanok_decode::aarch32::{Register, Registers};
+use hanok_instructions::Flags;
 
 /// What a text says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -265,7 +266,7 @@ fn reads_flags(text: &Text) -> Flags {
     let status = text.operands.get(1).map_or("", String::as_str);
     let all = matches!(status, "apsr" | "cpsr") && name == "mrs";
     let own = if all { Flags::APPLICATION } else { own };
-    own.and(text.condition.reads())
+    own.and(Flags::read_by(text.condition))
 }
 
 /// What MSR names: `CPSR_fsxc`, `APSR_nzcvqg`, `SPSR_c`, a register of another mode.

@@ -6,9 +6,8 @@
 
 use super::compare::decode;
 use super::sample;
-use hanok_decode::aarch32::{
-    Definition, Encoding, Instruction, ItState, Operation, Registers, Sensitive, is_wide,
-};
+use hanok_decode::aarch32::{Encoding, ItState, Operation, Registers, Sensitive, is_wide};
+use hanok_instructions::{Definition, Instruction, mnemonic};
 use yaxpeax_arch::{Decoder, U8Reader};
 use yaxpeax_arm::armv7::{self, InstDecoder, Opcode, Operand, Reg};
 
@@ -164,7 +163,7 @@ fn shifted(shift: armv7::RegShift) -> Registers {
 
 /// Ours.
 fn named(found: &Sensitive) -> Registers {
-    let effects = found.effects;
+    let effects = hanok_instructions::effects(found);
     match found.operation {
         // The stack of a mode is not an operand here.
         Operation::Srs(_) | Operation::Smc(_) | Operation::Hvc(_) => Registers::NONE,
@@ -182,8 +181,8 @@ fn difference(ours: &Instruction, theirs: &Theirs) -> Option<String> {
         return expected.map(|expected| format!("None, not {expected}"));
     };
     let expected = name(theirs).or_else(|| unnamed(found, theirs.opcode));
-    if !expected.is_some_and(|expected| same_name(found.mnemonic(), expected)) {
-        return Some(format!("{}, not {expected:?}", found.mnemonic()));
+    if !expected.is_some_and(|expected| same_name(mnemonic(&found.operation), expected)) {
+        return Some(format!("{}, not {expected:?}", mnemonic(&found.operation)));
     }
     let (mine, their) = (named(found), registers(theirs));
     let numbers = (number(found), coprocessor(theirs));
@@ -194,7 +193,7 @@ fn difference(ours: &Instruction, theirs: &Theirs) -> Option<String> {
 
 /// What it has no name for: carets, PLDW, ADDS and SUBS of PC and PC.
 fn unnamed(found: &Sensitive, opcode: Opcode) -> Option<&'static str> {
-    let mnemonic = found.mnemonic();
+    let mnemonic = mnemonic(&found.operation);
     let known = match opcode {
         Opcode::LDM(..) | Opcode::POP => mnemonic == "LDM",
         Opcode::STM(..) | Opcode::PUSH => mnemonic == "STM",

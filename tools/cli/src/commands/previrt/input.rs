@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::exit::{Blame, Code, Outcome};
+use hanok_base::exit::{Blame, Code, Outcome};
 
 /// No file is larger: a kernel's `vmlinux` with what a debugger needs has some hundred megabytes.
 const MOST: u64 = 1 << 30;

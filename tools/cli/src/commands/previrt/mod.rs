@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 mod input;
 mod stats;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
-use hanok_previrt::truth::{Comparison, Coverage, Executed};
+use hanok_previrt::truth::{Comparison, executed};
 use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Trampolines};
 
-use crate::commands::counted;
-use crate::exit::{Blame, Code, Outcome};
-use crate::outputs::{self, Outputs};
-use crate::{ui, values};
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::outputs::{self, Outputs};
+use hanok_base::ui::counted;
+use hanok_base::{ui, values};
 
 /// What to do with a file.
 #[derive(Debug, Subcommand)]
@@ -364,23 +364,8 @@ fn compare(args: &CompareArgs) -> Outcome {
             ));
         }
     }
-    ui::line(format_args!("{}", compared(&found)));
+    ui::line(format_args!("{}", found));
     Ok(verdict(found.is_right()))
-}
-
-/// A comparison as one line.
-pub fn compared(found: &Comparison) -> String {
-    format!(
-        "{} by mapping symbols, {} of them alternatives: {} missed, {} doubtful; {} literals taken \
-         for code; {}, {:.3} % of sites",
-        counted(found.sites as u64, "site"),
-        found.alternatives,
-        found.missed.len(),
-        found.doubted,
-        found.literals.len(),
-        counted(found.doubtful as u64, "doubtful word"),
-        found.doubtful_percent(),
-    )
 }
 
 const fn verdict(right: bool) -> Code {
@@ -399,27 +384,8 @@ fn check_executed(args: &ExecutedArgs) -> Outcome {
         list.iter()
             .for_each(|address| ui::line(format_args!("{what}: {address:#010x}")));
     }
-    ui::line(format_args!("{}", covered(&found)));
+    ui::line(format_args!("{}", found));
     Ok(verdict(found.sensitive > 0 && found.missing.is_empty()))
-}
-
-/// What was executed of an image that is in memory from `memory` on as Linux is.
-pub fn executed(image: &Scan, list: &[u8], memory: u32) -> Result<Coverage> {
-    // Linux maps memory's begin to a multiple of 256 MiB, so what is below stays the same.
-    let physical = memory.wrapping_add(image.base.unwrap_or(0) & 0x0fff_ffff);
-    let list = Executed::parse(&String::from_utf8_lossy(list))?;
-    Ok(list.of(image, physical))
-}
-
-/// A coverage as one line.
-pub fn covered(found: &Coverage) -> String {
-    format!(
-        "{} of the image executed, {} of them sensitive: {} not in the scan, {} doubtful there",
-        counted(found.instructions as u64, "instruction"),
-        found.sensitive,
-        found.missing.len(),
-        found.doubted.len(),
-    )
 }
 
 fn unpatch(args: &UnpatchArgs) -> Outcome {

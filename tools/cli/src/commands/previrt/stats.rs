@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::ui;
+use hanok_base::ui;
 
 /// User's and system's time of this process.
 fn processor_time() -> Duration {

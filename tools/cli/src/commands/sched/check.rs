@@ -7,9 +7,11 @@ use hanok_certificate_checker as checker;
 use super::found::Found;
 use super::{csv, json, report, table};
 use crate::args::SchedCheckArgs;
-use crate::exit::{Blame, Code, Outcome, failure};
-use crate::outputs::{self, Outputs};
-use crate::{commands, system, ui};
+use crate::commands;
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::outputs::{self, Outputs};
+use hanok_base::ui;
+use hanok_boot::system;
 
 /// `hanok sched check`.
 pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {

@@ -17,7 +17,7 @@ mod times;
 use std::path::Path;
 
 use crate::args::SchedCommand;
-use crate::exit::Outcome;
+use hanok_base::exit::Outcome;
 
 /// `hanok sched ...`.
 pub fn run(root: &Path, command: &SchedCommand) -> Outcome {

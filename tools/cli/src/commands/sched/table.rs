@@ -1,7 +1,7 @@
 //! The answer as text.
 
 use super::found::{Found, exact, percent, policy, promise, server};
-use crate::ui;
+use hanok_base::ui;
 use hanok_task_model::{ComponentId, PoolId};
 
 /// Prints the tables, and what is refused.

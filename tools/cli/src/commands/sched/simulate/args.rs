@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use hanok_simulator::{Kind, Slack};
 
-use crate::values;
+use hanok_base::values;
 
 /// What is shown below the options.
 pub const HELP: &str = "\
@@ -34,7 +34,7 @@ pub struct SimulateArgs {
     /// The description.
     pub file: PathBuf,
     /// Until when; by default until all begins anew, or for a few hundred periods.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::nanos)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = nanos)]
     pub until: Option<u64>,
     /// Only this component with all that is in it.
     #[arg(long, value_name = "NAME")]
@@ -63,10 +63,10 @@ pub struct SimulateArgs {
     #[arg(value_parser = values::whole(1..=u64::MAX, "the number of events", "2000000"))]
     pub events: u64,
     /// The part of the time that is shown, from here.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::nanos)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = nanos)]
     pub from: Option<u64>,
     /// To here.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = values::nanos)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = nanos)]
     pub to: Option<u64>,
     /// Print everything that happened as JSON.
     #[arg(long)]
@@ -154,4 +154,28 @@ pub enum Length {
     Worst,
     /// At random, up to that.
     Random,
+}
+
+/// A time of a schedule, in nanoseconds.
+fn nanos(text: &str) -> Result<u64, String> {
+    hanok_system::nanos(text).ok_or_else(|| {
+        "a time is a number and one of the units ns, us, ms and s, at most 18446744073s, such as \
+         500us, 1.5ms or 1s"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(nanos("10ms"), Ok(10_000_000));
+        assert_eq!(nanos("3 us"), Ok(3_000));
+        assert_eq!(nanos("1.5ms"), Ok(1_500_000));
+        for bad in ["10", "ms", "-1s", "1h", "", "99999999999s"] {
+            assert!(nanos(bad).unwrap_err().contains("such as 500us"), "{bad}");
+        }
+    }
 }

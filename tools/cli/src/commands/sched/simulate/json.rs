@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::Shown;
+use super::shown::Shown;
 
 #[derive(Serialize)]
 struct Run<'a> {

@@ -5,49 +5,23 @@ mod json;
 mod page;
 mod picture;
 mod plan;
+mod shown;
 mod terminal;
 
 use std::path::Path;
 
 use hanok_simulator::{Timeline, simulate};
 use hanok_system::load_schedule;
-use hanok_task_model::{ComponentId, Model, TaskId};
+use hanok_task_model::{Model, TaskId};
 
 use super::super::find;
 use super::times::readable;
-use crate::exit::{Blame, Code, Outcome, failure};
-use crate::outputs::{self, Outputs};
-use crate::{system, ui};
 use args::SimulateArgs;
-
-/// What there is to show.
-pub struct Shown<'a> {
-    model: &'a Model,
-    timeline: &'a Timeline,
-    /// What each core of the timeline is called.
-    cores: Vec<String>,
-    /// The tasks that were simulated, by component.
-    rows: Vec<TaskId>,
-    /// The part that is drawn.
-    from: u64,
-    to: u64,
-    /// What was simulated, in a sentence.
-    title: String,
-}
-
-impl Shown<'_> {
-    fn name(&self, task: TaskId) -> String {
-        let Some(task) = self.model.task(task) else {
-            return String::new();
-        };
-        format!("{}.{}", self.component(task.component), task.name)
-    }
-
-    fn component(&self, id: ComponentId) -> &str {
-        let component = self.model.component(id);
-        component.map_or("", |component| component.name.as_str())
-    }
-}
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::outputs::{self, Outputs};
+use hanok_base::ui;
+use hanok_boot::system;
+use shown::Shown;
 
 /// `hanok sched simulate`.
 pub fn run(root: &Path, args: &SimulateArgs) -> Outcome {

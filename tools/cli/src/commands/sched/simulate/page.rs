@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::Shown;
 use super::picture::{draw, escape};
+use super::shown::Shown;
 use crate::commands::sched::times::readable;
 
 const STYLE: &str = "\

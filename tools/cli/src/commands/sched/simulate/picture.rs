@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hanok_simulator::{Job, Segment};
 use hanok_task_model::{ComponentId, TaskId};
 
-use super::Shown;
+use super::shown::Shown;
 use crate::commands::sched::times::readable;
 
 /// Where time begins where names are short, and how wide it is.

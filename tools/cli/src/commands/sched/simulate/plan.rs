@@ -8,7 +8,7 @@ use hanok_task_model::{ComponentId, Interface, Mode, Model};
 
 use super::super::times::readable;
 use super::args::{Length, Release, Server, SimulateArgs, Source};
-use crate::exit::{Code, Failure, Outcome, failure};
+use hanok_base::exit::{Code, Failure, Outcome, failure};
 
 /// How long at most, in periods of the task that comes least often, where nobody says.
 const PERIODS: u64 = 200;

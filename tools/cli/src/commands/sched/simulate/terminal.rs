@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hanok_simulator::Segment;
 use hanok_task_model::TaskId;
 
-use super::Shown;
+use super::shown::Shown;
 use crate::commands::sched::times::readable;
 
 /// How many columns a line's time has.

@@ -1,0 +1,302 @@
+//! Loads and stores with two halfwords (DDI 0406C A6.3.5 to A6.3.10).
+
+use super::PIPELINE;
+use crate::effects::Effects;
+use crate::instruction::{Flow, Relative, Table, TableKind, Use};
+use crate::parts::{Memory, Parts, address_table};
+use bitfield_struct::bitfield;
+use hanok_decode::aarch32::{Register, Registers};
+
+/// What all of these have.
+#[bitfield(u32)]
+struct MemoryWord {
+    #[bits(8)]
+    low: u8,
+    /// Rt2 and Rd of some; of others P, U and W below a set bit.
+    #[bits(4)]
+    middle: u8,
+    #[bits(4)]
+    rt: Register,
+    #[bits(4)]
+    rn: Register,
+    load: bool,
+    write_back: bool,
+    bit22: bool,
+    up: bool,
+    before: bool,
+    #[bits(7)]
+    __: u8,
+}
+
+impl MemoryWord {
+    fn rm(self) -> Register {
+        Register::from_bits(self.low())
+    }
+
+    fn second(self) -> Register {
+        Register::from_bits(self.middle())
+    }
+}
+
+/// LDM and STM; what has P and U alike was sensitive.
+pub(super) fn multiple(both: u32) -> Parts {
+    let word = MemoryWord::from_bits(both);
+    let registers = Registers::from_bits(both as u16);
+    let access = Memory {
+        load: word.load(),
+        registers,
+        base: word.rn(),
+        index: Registers::NONE,
+        write_back: word.write_back(),
+    };
+    let both_branch_and_link = registers.contains(Register::PC) && registers.contains(Register::LR);
+    let fixed = !registers.contains(Register::SP)
+        && if word.load() {
+            !both_branch_and_link
+        } else {
+            !registers.contains(Register::PC)
+        };
+    let twice = word.write_back() && registers.contains(word.rn());
+    let some = registers.count() > 1 && word.rn() != Register::PC;
+    access.parts().provided(some && fixed && !twice)
+}
+
+/// "Load/store dual, load/store exclusive, table branch" (A6.3.6).
+pub(super) fn dual(both: u32) -> Parts {
+    let word = MemoryWord::from_bits(both);
+    match (word.before(), word.up(), word.write_back()) {
+        (false, false, false) => exclusive(word),
+        (false, true, false) if word.load() => table_or_exclusive(word),
+        (false, true, false) => exclusive_part(word),
+        _ => pair(word),
+    }
+}
+
+/// LDREX, STREX.
+fn exclusive(word: MemoryWord) -> Parts {
+    let (base, rt) = (word.rn().set(), word.rt());
+    let parts = match word.load() {
+        true => Parts::compute(rt, base).provided(word.second() == Register::PC),
+        false => Parts::compute(word.second(), base.with(rt.set())),
+    };
+    parts.provided(usual(parts.effects.writes) && word.rn() != Register::PC && usual(rt.set()))
+}
+
+/// STREXB, STREXH, STREXD. Others are of ARMv8.
+fn exclusive_part(word: MemoryWord) -> Parts {
+    let (base, status) = (word.rn().set(), Register::from_bits(word.low()));
+    let both = word.rt().set().with(word.second().set());
+    let parts = match word.low() >> 4 {
+        0b0100 | 0b0101 => {
+            let fixed = word.second() == Register::PC;
+            Parts::compute(status, base.with(word.rt().set())).provided(fixed)
+        }
+        0b0111 => Parts::compute(status, base.with(both)).provided(usual(both)),
+        0b0110 => return Parts::UNDEFINED,
+        0b0000..=0b0011 => return Parts::UNDEFINED,
+        _ => return Parts::UNPREDICTABLE,
+    };
+    let general = usual(status.set()) && usual(word.rt().set());
+    parts.provided(general && word.rn() != Register::PC)
+}
+
+/// TBB, TBH; LDREXB, LDREXH, LDREXD.
+fn table_or_exclusive(word: MemoryWord) -> Parts {
+    let (base, rt) = (word.rn().set(), word.rt());
+    let pair = rt.set().with(word.second().set());
+    let (parts, fixed) = match word.low() >> 4 {
+        0b0000 | 0b0001 => return table(word),
+        0b0100 | 0b0101 => (Parts::compute(rt, base), word.low() & 0xf == 0xf),
+        0b0111 => {
+            let different = rt != word.second() && word.low() & 0xf == 0xf;
+            (
+                Parts::of(Effects::NONE.reading(base).setting(pair)),
+                different,
+            )
+        }
+        0b0010 | 0b0011 | 0b0110 => return Parts::UNDEFINED,
+        _ => return Parts::UNPREDICTABLE,
+    };
+    let single = word.low() >> 4 == 0b0111 || word.second() == Register::PC;
+    let general = usual(parts.effects.writes) && word.rn() != Register::PC;
+    parts.provided(fixed && single && general)
+}
+
+fn table(word: MemoryWord) -> Parts {
+    let halfwords = word.low() & 0b1_0000 != 0;
+    let at = Relative {
+        offset: PIPELINE,
+        aligned: false,
+    };
+    let flow = Flow::Table(Table {
+        kind: if halfwords {
+            TableKind::Halfwords
+        } else {
+            TableKind::Bytes
+        },
+        base: word.rn(),
+        index: word.rm(),
+        shift: u8::from(halfwords),
+        at: (word.rn() == Register::PC).then_some(at),
+    });
+    let reads = word.rn().set().with(word.rm().set());
+    let fixed = word.rt() == Register::PC && word.middle() == 0;
+    let general = usual(word.rm().set()) && word.rn() != Register::SP;
+    Parts::of(Effects::NONE.reading(reads))
+        .leaving(flow)
+        .provided(fixed && general)
+}
+
+/// LDRD, STRD.
+fn pair(word: MemoryWord) -> Parts {
+    let registers = word.rt().set().with(word.second().set());
+    let access = Memory {
+        load: word.load(),
+        registers,
+        base: word.rn(),
+        index: Registers::NONE,
+        write_back: word.write_back(),
+    };
+    let pc = word.rn() == Register::PC;
+    let twice = access.write_back && (pc || registers.contains(word.rn()));
+    let different = !word.load() || word.rt() != word.second();
+    let parts = Parts::of(access.effects());
+    let parts = parts.provided(usual(registers) && !twice && different && (!pc || word.load()));
+    if !pc || access.write_back {
+        return parts;
+    }
+    let distance = i32::from(word.low()) * 4;
+    let at = place(word.up(), distance);
+    parts.naming(
+        if word.load() {
+            Use::Load(8)
+        } else {
+            Use::Store(8)
+        },
+        at,
+    )
+}
+
+fn place(up: bool, distance: i32) -> Relative {
+    let offset = PIPELINE + if up { distance } else { -distance };
+    Relative {
+        offset,
+        aligned: true,
+    }
+}
+
+/// Neither the stack pointer nor the PC.
+fn usual(registers: Registers) -> bool {
+    !registers.contains(Register::SP) && !registers.contains(Register::PC)
+}
+
+/// Those of one register, which have their width where others write back (A6.3.7 to A6.3.10).
+pub(super) fn single(both: u32) -> Parts {
+    let word = MemoryWord::from_bits(both);
+    let size = both >> 21 & 0b11;
+    let signed = word.before();
+    if size == 0b11 || signed && (size == 0b10 || !word.load()) {
+        return Parts::UNDEFINED;
+    }
+    // Instead of loading less than a word into the PC, it is preloaded (PLD, PLI) or nothing
+    // is done.
+    let hint = word.load() && word.rt() == Register::PC && size != 0b10;
+    if word.rn() == Register::PC {
+        return if word.load() {
+            literal(word, 1 << size, hint)
+        } else {
+            Parts::UNDEFINED
+        };
+    }
+    match address(word) {
+        Some(found) if hint && !found.write_back => {
+            let reads = word.rn().set().with(found.index);
+            Parts::of(Effects::NONE.reading(reads)).provided(found.index_is_usual())
+        }
+        Some(found) => access(word, found, size),
+        None => Parts::UNDEFINED,
+    }
+}
+
+/// How the address is made.
+struct Address {
+    index: Registers,
+    write_back: bool,
+    /// By how much a register is shifted.
+    shift: u8,
+}
+
+impl Address {
+    fn index_is_usual(&self) -> bool {
+        usual(self.index)
+    }
+}
+
+fn address(word: MemoryWord) -> Option<Address> {
+    let none = Address {
+        index: Registers::NONE,
+        write_back: false,
+        shift: 0,
+    };
+    // With U twelve bits follow; without it P, U and W stand below bit 11.
+    if word.up() {
+        return Some(none);
+    }
+    match word.middle() {
+        0b0000 if word.low() >> 6 == 0 => Some(Address {
+            index: word.rm().set(),
+            shift: word.low() >> 4 & 0b11,
+            ..none
+        }),
+        0b1100 => Some(none),
+        0b1001 | 0b1011 | 0b1101 | 0b1111 => Some(Address {
+            write_back: true,
+            ..none
+        }),
+        _ => None,
+    }
+}
+
+fn access(word: MemoryWord, found: Address, size: u32) -> Parts {
+    let rt = word.rt();
+    let access = Memory {
+        load: word.load(),
+        registers: rt.set(),
+        base: word.rn(),
+        index: found.index,
+        write_back: found.write_back,
+    };
+    let pc = rt == Register::PC && (!word.load() || size != 0b10);
+    let stack = rt == Register::SP && size != 0b10;
+    let twice = found.write_back && rt == word.rn();
+    let parts = access
+        .parts()
+        .provided(!pc && !stack && !twice && found.index_is_usual());
+    let table = word.load() && rt == Register::PC && !found.index.is_empty() && found.shift == 2;
+    if table {
+        // Rn is not the PC, which would have been a literal's.
+        return parts.going(address_table(word.rn(), word.rm(), place(true, 0)));
+    }
+    parts
+}
+
+/// LDR and its kind from the PC; U says which way.
+fn literal(word: MemoryWord, bytes: u8, hint: bool) -> Parts {
+    let distance = (word.into_bits() & 0xfff).cast_signed();
+    let at = place(word.up(), distance);
+    if hint {
+        // PLD and PLI; the bit that makes PLDW of one with a base should be zero.
+        let plain = bytes == 1 || word.before();
+        let parts = Parts::of(Effects::NONE.reading(Register::PC.set()));
+        return parts.naming(Use::Preload, at).provided(plain);
+    }
+    let access = Memory {
+        load: true,
+        registers: word.rt().set(),
+        base: Register::PC,
+        index: Registers::NONE,
+        write_back: false,
+    };
+    let stack = word.rt() == Register::SP && bytes != 4;
+    access.parts().naming(Use::Load(bytes), at).provided(!stack)
+}

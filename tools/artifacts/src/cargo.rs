@@ -1,0 +1,142 @@
+//! Building our own code with cargo.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use anyhow::{Context, Result};
+use hanok_system::Architecture;
+
+use crate::image;
+use hanok_base::ui::Step;
+use hanok_base::{process, repo};
+
+/// The target of the 64-bit image.
+pub const TARGET: &str = "aarch64-unknown-none-softfloat";
+/// The target of 32-bit programs.
+pub const TARGET_32: &str = "armv7a-none-eabi";
+const HYPERVISOR: &str = "hanok-hypervisor";
+
+/// cargo in the repository, with the toolchain that the repository pins.
+pub fn cargo(root: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    // Were this process started by a cargo of another toolchain, its choice would be inherited.
+    command
+        .current_dir(root)
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO");
+    command
+}
+
+/// The target of programs for an architecture.
+pub const fn target(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Arm64 => TARGET,
+        Architecture::Arm => TARGET_32,
+    }
+}
+
+/// The 64-bit hypervisor's flat binary, built if its sources changed; once in this process.
+pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
+    hypervisor_of(root, Architecture::Arm64)
+}
+
+/// The hypervisor's flat binary for boards whose guests are of this architecture.
+pub fn hypervisor_of(root: &Path, architecture: Architecture) -> Result<&'static [u8]> {
+    static BUILT: [OnceLock<Vec<u8>>; 2] = [const { OnceLock::new() }; 2];
+    let built = match architecture {
+        Architecture::Arm64 => &BUILT[0],
+        Architecture::Arm => &BUILT[1],
+    };
+    if let Some(built) = built.get() {
+        return Ok(built);
+    }
+    let step = Step::new("Building the hypervisor");
+    let flat = flat(root, HYPERVISOR, target(architecture))?;
+    step.done();
+    Ok(built.get_or_init(|| flat))
+}
+
+/// The flat binary of the program in `guests/NAME` for `target`, as a file; built once in
+/// this process.
+pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
+    static BUILT: Mutex<BTreeMap<(String, &str), PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (name.to_owned(), target);
+    if let Some(path) = built.get(&key) {
+        return Ok(path.clone());
+    }
+    let step = Step::new(format!("Building the guest {name}"));
+    let package = package_in(&root.join("guests").join(name))?;
+    let flat = flat(root, &package, target)?;
+    let bits = if target == TARGET { "" } else { "-arm" };
+    let path = repo::target_dir(root).join("hanok").join("guests");
+    let path = path.join(format!("{name}{bits}.bin"));
+    repo::write_whole(&path, &flat)?;
+    step.done();
+    built.insert(key, path.clone());
+    Ok(path)
+}
+
+/// The flat binary of the 32-bit program in `guests/NAME`, linked to run at `base`: where its
+/// RAM is not where a VM's is. As a file.
+pub fn guest_at(root: &Path, name: &str, base: u64) -> Result<PathBuf> {
+    let step = Step::new(format!("Building the guest {name} for {base:#x}"));
+    let package = package_in(&root.join("guests").join(name))?;
+    let mut build = cargo(root);
+    build.env("HANOK_IMAGE_BASE", format!("{base:#x}"));
+    let flat = image::flatten(&built(root, build, &package, TARGET_32)?)?;
+    let path = repo::target_dir(root).join("hanok").join("guests");
+    let path = path.join(format!("{name}-arm-{base:x}.bin"));
+    repo::write_whole(&path, &flat)?;
+    step.done();
+    Ok(path)
+}
+
+/// The name of the package in `folder`.
+fn package_in(folder: &Path) -> Result<String> {
+    let path = folder.join("Cargo.toml");
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let manifest: toml::Table = toml::from_str(&text)?;
+    let package = manifest.get("package");
+    let name = package.and_then(|package| package.get("name")?.as_str());
+    Ok(name
+        .context("a manifest without a package's name")?
+        .to_owned())
+}
+
+/// Builds the bare-metal image of `package` and flattens it.
+fn flat(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
+    image::flatten(&elf(root, package, target)?).with_context(|| format!("in {package}"))
+}
+
+/// Builds `package` for `target`: its ELF file.
+pub fn elf(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
+    built(root, cargo(root), package, target)
+}
+
+fn built(root: &Path, mut build: Command, package: &str, target: &str) -> Result<Vec<u8>> {
+    build.args(["build", "--release", "-p", package, "--target", target]);
+    process::run(&mut build)?;
+    let elf = elf_path(root, package, target);
+    std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))
+}
+
+/// The 64-bit hypervisor as a debugger wants it, as it was built last.
+pub fn hypervisor_elf(root: &Path) -> PathBuf {
+    hypervisor_elf_of(root, Architecture::Arm64)
+}
+
+/// The hypervisor as a debugger wants it, as it was built last.
+pub fn hypervisor_elf_of(root: &Path, architecture: Architecture) -> PathBuf {
+    elf_path(root, HYPERVISOR, target(architecture))
+}
+
+fn elf_path(root: &Path, package: &str, target: &str) -> PathBuf {
+    repo::target_dir(root)
+        .join(target)
+        .join("release")
+        .join(package)
+}

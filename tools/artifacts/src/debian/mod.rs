@@ -1,0 +1,4 @@
+//! Debian's own files: lists of packages, and where archives are.
+
+pub mod index;
+pub mod sources;

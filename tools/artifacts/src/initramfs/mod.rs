@@ -1,0 +1,196 @@
+//! The busybox userland for guests, an initramfs made at build time.
+//!
+//! busybox as init with an inittab, so that plain `poweroff` and `reboot` work and a shell
+//! that ends starts anew with job control. Uncompressed: an emulated CPU copies faster than
+//! it unpacks. Kept in the cache under a name made of all that went in.
+
+mod cpio;
+pub mod modules;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hanok_system::Architecture;
+use sha2::{Digest, Sha256};
+
+use crate::kernel::Kernel;
+use crate::runnable::files_below;
+use crate::store::Store;
+use cpio::Archive;
+use hanok_base::ui::Step;
+use modules::Selection;
+
+/// Counts what changes the archive without changing its inputs.
+const GENERATION: &str = "1";
+
+/// Our own files: name, mode, content.
+const FILES: &[(&str, u32, &str)] = &[
+    ("etc/inittab", 0o644, include_str!("../../guest/inittab")),
+    ("etc/profile", 0o644, include_str!("../../guest/profile")),
+    ("etc/passwd", 0o644, "root::0:0:root:/root:/bin/sh\n"),
+    ("etc/group", 0o644, "root:x:0:\n"),
+    ("etc/hostname", 0o644, "linux\n"),
+    ("etc/init.d/rcS", 0o755, include_str!("../../guest/rcS")),
+    (
+        "etc/init.d/console",
+        0o755,
+        include_str!("../../guest/console"),
+    ),
+    ("usr/bin/resize", 0o755, include_str!("../../guest/resize")),
+];
+
+const FOLDERS: &[&str] = &[
+    "bin",
+    "sbin",
+    "usr",
+    "usr/bin",
+    "usr/sbin",
+    "dev",
+    "proc",
+    "sys",
+    "tmp",
+    "run",
+    "root",
+    "mnt",
+    "etc",
+    "etc/init.d",
+    "var",
+    "lib",
+    "lib/modules",
+];
+
+impl Store {
+    /// The busybox initramfs with modules of `kernel`, from the cache or made now.
+    pub fn initramfs(&self, kernel: &Kernel, selection: &Selection) -> Result<PathBuf> {
+        self.make_initramfs(kernel.architecture, Some((kernel, selection)))
+    }
+
+    /// The busybox initramfs without modules, for a kernel that is not Debian's.
+    pub fn bare_initramfs(&self, architecture: Architecture) -> Result<PathBuf> {
+        self.make_initramfs(architecture, None)
+    }
+
+    fn make_initramfs(
+        &self,
+        architecture: Architecture,
+        modules: Option<(&Kernel, &Selection)>,
+    ) -> Result<PathBuf> {
+        let busybox = self.busybox(architecture)?;
+        let name = format!("initramfs/{}.cpio", key(&busybox.sha256, modules));
+        let path = self.cache.path(&name);
+        if path.exists() {
+            return Ok(path);
+        }
+        let _lock = self.cache.lock()?;
+        let step = Step::new("Making the guest's initramfs");
+        let program = self.cache.path(&busybox.path).join("bin/busybox");
+        let program =
+            fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
+        let bytes = archive(&program, modules)?;
+        let folder = self.cache.temporary()?;
+        let draft = folder.path().join("initramfs");
+        fs::write(&draft, bytes)?;
+        let path = self.cache.publish(&draft, &name)?;
+        step.done();
+        Ok(path)
+    }
+}
+
+/// A name made of everything that goes in.
+fn key(busybox: &str, modules: Option<(&Kernel, &Selection)>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!("{GENERATION} {busybox} {FILES:?} {FOLDERS:?}"));
+    let mut name = "bare";
+    if let Some((kernel, selection)) = modules {
+        hash.update(format!(
+            "{} {selection:?} {:?}",
+            kernel.resolved.sha256,
+            modules::DEFAULT
+        ));
+        name = &kernel.resolved.package;
+    }
+    let hash: String = hash
+        .finalize()
+        .iter()
+        .take(8)
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    format!("{name}-{hash}")
+}
+
+fn archive(busybox: &[u8], modules: Option<(&Kernel, &Selection)>) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    FOLDERS.iter().for_each(|name| archive.directory(name));
+    // The kernel opens this before anything is mounted.
+    archive.device("dev/console", 0o600, (5, 1));
+    archive.device("dev/null", 0o666, (1, 3));
+    archive.file("bin/busybox", 0o755, busybox);
+    // busybox takes the name it is started under; rcS links all the others.
+    archive.link("init", "bin/busybox");
+    archive.link("bin/sh", "busybox");
+    for (name, mode, content) in FILES {
+        archive.file(name, *mode, content.as_bytes());
+    }
+    if let Some((kernel, selection)) = modules {
+        add_modules(&mut archive, kernel, selection)?;
+    }
+    Ok(archive.finish())
+}
+
+/// An archive of these files alone, with the folders they are in, to follow another one.
+pub fn archive_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = Archive::default();
+    for (name, bytes) in files {
+        let name = name.trim_start_matches('/');
+        for (at, _) in name.match_indices('/') {
+            archive.directory(&name[..at]);
+        }
+        archive.file(name, 0o755, bytes);
+    }
+    archive.finish()
+}
+
+/// An archive of all that is below `dir`, to follow another one.
+pub fn archive_of_tree(dir: &Path) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    let mut made = BTreeSet::new();
+    for path in files_below(dir)? {
+        let inside = path.strip_prefix(dir)?.to_string_lossy().into_owned();
+        for (at, _) in inside.match_indices('/') {
+            if made.insert(inside[..at].to_owned()) {
+                archive.directory(&inside[..at]);
+            }
+        }
+        match fs::read_link(&path) {
+            Ok(target) => archive.link(&inside, &target.to_string_lossy()),
+            Err(_) => {
+                let mode = fs::metadata(&path)?.permissions().mode() & 0o777;
+                archive.file(&inside, mode, &fs::read(&path)?);
+            }
+        }
+    }
+    Ok(archive.finish())
+}
+
+fn add_modules(archive: &mut Archive, kernel: &Kernel, selection: &Selection) -> Result<()> {
+    let version = kernel
+        .modules
+        .file_name()
+        .context("a folder of modules has a name")?;
+    let root = format!("lib/modules/{}", version.to_string_lossy());
+    archive.directory(&root);
+    let mut made = BTreeSet::new();
+    for (name, content) in modules::collect(&kernel.modules, selection)? {
+        let folders: Vec<_> = name.match_indices('/').map(|(at, _)| &name[..at]).collect();
+        for folder in folders {
+            if made.insert(folder.to_owned()) {
+                archive.directory(&format!("{root}/{folder}"));
+            }
+        }
+        archive.file(&format!("{root}/{name}"), 0o644, &content);
+    }
+    Ok(())
+}

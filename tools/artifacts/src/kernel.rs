@@ -1,0 +1,173 @@
+//! Stock Debian kernels for guests. They stay packed as they come: `hanok_system` unpacks.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use hanok_system::{Architecture, Flavour};
+
+use crate::apt::{Apt, Package, newest};
+use crate::cache::Resolved;
+use crate::store::{Store, entry_starting};
+
+/// What a reference to a kernel for 32 bits ends with.
+const ARMHF: &str = ":armhf";
+
+/// A stock kernel: a line of versions of Debian, real-time or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSpec {
+    /// `6.1` or `6.12`.
+    pub version: String,
+    /// Which of its builds.
+    pub flavour: Flavour,
+    /// For which architecture.
+    pub architecture: Architecture,
+}
+
+/// A kernel in the cache.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its package.
+    pub resolved: Resolved,
+    /// What it is for.
+    pub architecture: Architecture,
+    /// Its boot/vmlinuz file.
+    pub image: PathBuf,
+    /// Its lib/modules/VERSION folder.
+    pub modules: PathBuf,
+    /// Its folder of boards' device trees.
+    trees: PathBuf,
+}
+
+impl Kernel {
+    /// The device tree of a board, such as `broadcom/bcm2711-rpi-4-b.dtb`.
+    pub fn tree(&self, file: &str) -> Result<PathBuf> {
+        let path = self.trees.join(file);
+        if !path.is_file() {
+            bail!("{} has no device tree {file}", self.resolved.package);
+        }
+        Ok(path)
+    }
+}
+
+impl KernelSpec {
+    /// From `debian:6.12-rt`, `debian:6.1-lpae:armhf` and the like.
+    pub fn parse(reference: &str) -> Option<Self> {
+        let name = reference.strip_prefix("debian:")?;
+        let (name, architecture) = match name.strip_suffix(ARMHF) {
+            Some(name) => (name, Architecture::Arm),
+            None => (name, Architecture::Arm64),
+        };
+        let (version, flavour) = Flavour::split(name);
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let well = version.split('.').count() == 2 && version.split('.').all(digits);
+        let exists = flavour != Flavour::LongDescriptors || architecture == Architecture::Arm;
+        (well && exists).then(|| Self {
+            version: version.to_owned(),
+            flavour,
+            architecture,
+        })
+    }
+
+    /// `debian:VERSION`, with the flavour's suffix, and `:armhf` for 32 bits.
+    pub fn reference(&self) -> String {
+        let architecture = match self.architecture {
+            Architecture::Arm64 => "",
+            Architecture::Arm => ARMHF,
+        };
+        format!(
+            "debian:{}{}{architecture}",
+            self.version,
+            self.flavour.suffix()
+        )
+    }
+
+    fn meta_package(&self) -> &'static str {
+        match (self.architecture, self.flavour) {
+            (Architecture::Arm64, Flavour::Realtime) => "linux-image-rt-arm64:arm64",
+            (Architecture::Arm64, _) => "linux-image-arm64:arm64",
+            (Architecture::Arm, Flavour::Stock) => "linux-image-armmp:armhf",
+            (Architecture::Arm, Flavour::Realtime) => "linux-image-rt-armmp:armhf",
+            (Architecture::Arm, Flavour::LongDescriptors) => "linux-image-armmp-lpae:armhf",
+        }
+    }
+
+    /// The real package that the newest meta package of this line depends on.
+    fn choose(&self, apt: &Apt) -> Result<Package> {
+        let line = format!("{}.", self.version);
+        let metas = apt.show(self.meta_package())?;
+        let fitting = metas
+            .iter()
+            .filter(|meta| meta.version.starts_with(&line))
+            .cloned();
+        let Some(meta) = newest(fitting) else {
+            let known: Vec<_> = metas.iter().map(|meta| meta.version.as_str()).collect();
+            bail!(
+                "Debian has no kernel {} (it has {})",
+                self.reference(),
+                known.join(", ")
+            );
+        };
+        let name = meta
+            .dependency("linux-image-")
+            .context("the meta package names no kernel")?;
+        let architecture = match self.architecture {
+            Architecture::Arm64 => "arm64",
+            Architecture::Arm => "armhf",
+        };
+        let real = apt.show(&format!("{name}:{architecture}"))?;
+        newest(real).with_context(|| format!("Debian's lists have no {name}"))
+    }
+}
+
+impl Store {
+    /// A stock kernel, from the cache or from Debian.
+    pub fn kernel(&self, spec: &KernelSpec) -> Result<Kernel> {
+        let resolved = self.package(&spec.reference(), |apt| spec.choose(apt))?;
+        let tree = self.cache.path(&resolved.path);
+        let image = entry_starting(&tree.join("boot"), "vmlinuz-")?;
+        // A tree may be merged: lib/ in bookworm, usr/lib/ in later releases.
+        let lib = ["lib/modules", "usr/lib/modules"].map(|dir| tree.join(dir));
+        let lib = lib
+            .iter()
+            .find(|dir| dir.exists())
+            .context("the package has no modules")?;
+        let modules = entry_starting(lib, "")?;
+        let trees = tree.join("usr/lib").join(&resolved.package);
+        Ok(Kernel {
+            resolved,
+            architecture: spec.architecture,
+            image,
+            modules,
+            trees,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_read_and_written() {
+        let rt = KernelSpec::parse("debian:6.12-rt").unwrap();
+        assert_eq!(
+            (rt.version.as_str(), rt.flavour),
+            ("6.12", Flavour::Realtime)
+        );
+        let long = KernelSpec::parse("debian:6.1-lpae:armhf").unwrap();
+        assert_eq!(long.flavour, Flavour::LongDescriptors);
+        assert_eq!(long.reference(), "debian:6.1-lpae:armhf");
+        assert_eq!(rt.reference(), "debian:6.12-rt");
+        for bad in [
+            "debian:",
+            "debian:6",
+            "debian:6.1.2",
+            "debian:6.x",
+            "debian:6.1-lpae",
+            "fedora:6.1",
+        ] {
+            assert_eq!(KernelSpec::parse(bad), None, "{bad}");
+        }
+    }
+}

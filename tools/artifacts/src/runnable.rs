@@ -1,0 +1,486 @@
+//! A program of Debian's with the libraries it needs, for a guest's initramfs.
+//!
+//! What a package depends on is more than what its programs need to start: graphics drivers
+//! behind a library that only asks for them when somebody draws, data, configuration tools.
+//! So the programs themselves are asked: each names the libraries it cannot start without
+//! (ELF, `DT_NEEDED`), and a package is fetched only where one of those is still missing,
+//! out of what the packages so far depend on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+
+use crate::apt::Package;
+use crate::cache::Resolved;
+use crate::store::Store;
+
+/// Folders of a package that its programs do without.
+const LEFT_OUT: [&str; 7] = [
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/info",
+    "usr/share/locale",
+    "usr/share/lintian",
+    "usr/share/doc-base",
+    "usr/share/bash-completion",
+];
+
+/// The C library, which opens the one below by itself when a thread is cancelled (glibc,
+/// nptl/pthread_cancel.c): that shows in no header.
+const C_LIBRARY: &str = "libc.so.6";
+const UNWINDER: &str = "libgcc_s.so.1";
+
+/// Counts what changes a folder without changing its packages.
+const GENERATION: u32 = 3;
+
+/// Where the cache remembers `package` with its libraries.
+pub fn reference(package: &str) -> String {
+    format!("runnable{GENERATION}:{package}")
+}
+
+impl Store {
+    /// A folder with `package` (`name:arch`) and the libraries that its programs need, each
+    /// under its own path.
+    pub fn runnable(&self, package: &str) -> Result<PathBuf> {
+        let reference = reference(package);
+        if let Some(found) = self.cached(&reference) {
+            return Ok(self.cache.path(found.path));
+        }
+        let _lock = self.cache.lock()?;
+        if let Some(found) = self.cached(&reference) {
+            return Ok(self.cache.path(found.path));
+        }
+        let resolved = self.make_runnable(package)?;
+        self.cache.remember(&reference, &resolved)?;
+        Ok(self.cache.path(resolved.path))
+    }
+
+    fn make_runnable(&self, name: &str) -> Result<Resolved> {
+        let (apt, arch) = (self.apt()?, architecture(name)?);
+        let main = apt.candidate(name)?;
+        let fetched = self.fetch(&main)?;
+        let mut search = Search::of(&main, self.cache.path(&fetched.path))?;
+        while let Some(missing) = search.missing() {
+            let candidate = search.next_candidate(&missing).with_context(|| {
+                format!("{missing} is in none of the packages that {name} depends on")
+            })?;
+            // A name that only other packages provide has no entry of its own.
+            let Ok(package) = apt.candidate(&format!("{candidate}:{arch}")) else {
+                continue;
+            };
+            let fetched = self.fetch(&package)?;
+            search.add(&package, &self.cache.path(&fetched.path))?;
+        }
+        let folder = self.cache.temporary()?;
+        let tree = folder.path().join("tree");
+        search.copy(&tree)?;
+        let path = PathBuf::from("runnable").join(main.folder());
+        self.cache.publish(&tree, &path)?;
+        Ok(Resolved::of(&main, path))
+    }
+}
+
+fn architecture(name: &str) -> Result<&str> {
+    let (_, arch) = name
+        .split_once(':')
+        .with_context(|| format!("{name} names no architecture: write {name}:arm64"))?;
+    Ok(arch)
+}
+
+/// What was found so far.
+struct Search {
+    /// The package itself: all of it goes in.
+    main: PathBuf,
+    /// Libraries that something needs.
+    needed: BTreeSet<String>,
+    /// Where the libraries of the packages so far are: package and path in it. The loader
+    /// has two, of which programs name the one that is a link.
+    libraries: BTreeMap<String, Vec<(PathBuf, PathBuf)>>,
+    /// What the packages so far depend on and nobody looked into.
+    candidates: Vec<String>,
+    /// What was looked into.
+    seen: BTreeSet<String>,
+}
+
+impl Search {
+    fn of(package: &Package, tree: PathBuf) -> Result<Self> {
+        let mut search = Self {
+            main: tree.clone(),
+            needed: BTreeSet::new(),
+            libraries: BTreeMap::new(),
+            candidates: Vec::new(),
+            seen: BTreeSet::from([package.name.clone()]),
+        };
+        for path in files_below(&tree)? {
+            if !path.is_symlink() {
+                search.needed.extend(needs(&fs::read(&path)?));
+            }
+        }
+        search.add(package, &tree)?;
+        Ok(search)
+    }
+
+    /// A library that is needed and not there.
+    fn missing(&self) -> Option<String> {
+        let there = |name: &&String| !self.libraries.contains_key(*name);
+        self.needed.iter().find(there).cloned()
+    }
+
+    /// The package to look into for `library`: those first that are called like it.
+    fn next_candidate(&mut self, library: &str) -> Option<String> {
+        let stem = library.split(".so").next().unwrap_or(library);
+        let stem = stem.to_lowercase();
+        let place = |fits: &dyn Fn(&str) -> bool| {
+            let mut names = self.candidates.iter();
+            names.position(|name| fits(name))
+        };
+        // The loader is the C library's; compilers and interpreters, which some packages
+        // depend on too, are large and seldom have what is missing.
+        let loader = stem.starts_with(LOADER);
+        let at = place(&|name| name.starts_with(&stem) || (loader && name == "libc6"))
+            .or_else(|| place(&|name| name.starts_with("lib") && !name.ends_with("-dev")))
+            .or_else(|| place(&|_| true))?;
+        Some(self.candidates.remove(at))
+    }
+
+    /// Takes note of what `package`, unpacked in `tree`, has and depends on.
+    fn add(&mut self, package: &Package, tree: &Path) -> Result<()> {
+        for path in files_below(tree)? {
+            let inside = path.strip_prefix(tree)?.to_owned();
+            if (is_searched(&inside) || is_private(&inside))
+                && let Some(name) = inside.file_name().and_then(|name| name.to_str())
+            {
+                let place = (tree.to_owned(), inside.clone());
+                let places = self.libraries.entry(name.to_owned()).or_default();
+                // Whoever names a library means the one that everybody finds, if there is one.
+                match is_private(&inside) {
+                    true => places.push(place),
+                    false => places.insert(0, place),
+                }
+            }
+        }
+        for name in package.dependencies() {
+            if self.seen.insert(name.to_owned()) {
+                self.candidates.push(name.to_owned());
+            }
+        }
+        self.settle()
+    }
+
+    /// Asks the libraries that are needed and there what they need.
+    fn settle(&mut self) -> Result<()> {
+        let mut open: Vec<_> = self.needed.iter().cloned().collect();
+        while let Some(name) = open.pop() {
+            let Some((tree, inside)) = self.libraries.get(&name).and_then(|all| all.first()) else {
+                continue;
+            };
+            let mut more = needs(&fs::read(tree.join(inside))?);
+            more.extend((name == C_LIBRARY).then(|| UNWINDER.to_owned()));
+            let new = more
+                .into_iter()
+                .filter(|name| self.needed.insert(name.clone()));
+            open.extend(new);
+        }
+        Ok(())
+    }
+
+    /// Puts the package and the libraries into `to`.
+    fn copy(&self, to: &Path) -> Result<()> {
+        for path in files_below(&self.main)? {
+            let inside = path.strip_prefix(&self.main)?;
+            if !LEFT_OUT.iter().any(|folder| inside.starts_with(folder)) {
+                copy(&self.main, inside, to)?;
+            }
+        }
+        let found = self
+            .needed
+            .iter()
+            .filter_map(|name| self.libraries.get(name));
+        for (tree, inside) in found.flatten() {
+            copy(tree, inside, to)?;
+            // libz.so.1 is a link to libz.so.1.2.13 beside it.
+            if let Ok(target) = fs::read_link(tree.join(inside)) {
+                copy(tree, &inside.with_file_name(target), to)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the loader's file is called, on any architecture; programs look for it in `lib`.
+const LOADER: &str = "ld-linux";
+
+/// Programs out of `tree`, which [`Store::runnable`] made, as files for an initramfs: each
+/// under the name given with it, and the libraries that these alone need.
+pub fn programs(tree: &Path, wanted: &[(&str, &str)]) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut libraries = BTreeMap::new();
+    for path in files_below(tree)? {
+        if is_searched(path.strip_prefix(tree)?)
+            && let Some(name) = path.file_name()
+        {
+            libraries.insert(name.to_string_lossy().into_owned(), path.clone());
+        }
+    }
+    let read = |path: &Path| fs::read(path).with_context(|| format!("no {}", path.display()));
+    let (mut files, mut open, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (from, to) in wanted {
+        let bytes = read(&tree.join(from))?;
+        open.extend(needs(&bytes));
+        files.push(((*to).to_owned(), bytes));
+    }
+    while let Some(name) = open.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let path = libraries.get(&name);
+        let bytes = read(path.with_context(|| format!("{name} is missing"))?)?;
+        open.extend(needs(&bytes));
+        open.extend((name == C_LIBRARY).then(|| UNWINDER.to_owned()));
+        let inside = path.and_then(|path| path.strip_prefix(tree).ok());
+        files.push((place_of(&name, inside.unwrap_or(Path::new(""))), bytes));
+    }
+    Ok(files)
+}
+
+/// Where the library `name`, which is `inside` its package, is looked for in a file system where
+/// `lib` is no link to `usr/lib`.
+fn place_of(name: &str, inside: &Path) -> String {
+    let folder = inside.parent().unwrap_or(Path::new(""));
+    let folder = folder.strip_prefix("usr").unwrap_or(folder);
+    match name.starts_with(LOADER) {
+        true => format!("lib/{name}"),
+        false => format!("{}/{name}", folder.display()),
+    }
+}
+
+/// Whether the dynamic loader looks for libraries in this file's folder by itself (ld.so(8),
+/// and Debian's folder for the architecture).
+fn is_searched(inside: &Path) -> bool {
+    let folder = inside.parent().unwrap_or(Path::new(""));
+    let folder = folder.strip_prefix("usr").unwrap_or(folder);
+    let mut parts = folder.iter().map(|part| part.to_string_lossy());
+    let lib = parts.next().is_some_and(|part| part == "lib");
+    let triplet = parts.next();
+    lib && triplet.is_none_or(|part| part.contains("-linux-gnu")) && parts.next().is_none()
+}
+
+/// Whether this file is in a folder of its package's own beside those libraries: the package's programs
+/// name it (`DT_RUNPATH`), as systemd's do.
+fn is_private(inside: &Path) -> bool {
+    let Some(folder) = inside.parent() else {
+        return false;
+    };
+    let named = folder
+        .file_name()
+        .is_some_and(|name| !name.to_string_lossy().contains("-linux-gnu"));
+    named && is_searched(folder)
+}
+
+/// Every file and link below `dir`, sorted.
+pub fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
+    let (mut found, mut open) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() && !path.is_symlink() {
+                open.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Copies a file or a link to its own path below `to`, unless it is there.
+fn copy(from: &Path, inside: &Path, to: &Path) -> Result<()> {
+    let (source, target) = (from.join(inside), to.join(inside));
+    if target.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match fs::read_link(&source) {
+        Ok(link) => std::os::unix::fs::symlink(link, &target)?,
+        Err(_) => drop(fs::copy(&source, &target)?),
+    }
+    Ok(())
+}
+
+/// The names of the libraries that an ELF file cannot start without, its loader among them;
+/// of any other file none.
+fn needs(bytes: &[u8]) -> Vec<String> {
+    let found = match object::FileKind::parse(bytes) {
+        Ok(object::FileKind::Elf32) => {
+            needs_of::<object::elf::FileHeader32<object::Endianness>>(bytes)
+        }
+        Ok(object::FileKind::Elf64) => needs_of::<FileHeader64<object::Endianness>>(bytes),
+        _ => return Vec::new(),
+    };
+    found.unwrap_or_default()
+}
+
+fn needs_of<Header: FileHeader>(bytes: &[u8]) -> Result<Vec<String>> {
+    let header = Header::parse(bytes)?;
+    let endian = header.endian()?;
+    let mut names = Vec::new();
+    for segment in header.program_headers(endian, bytes)? {
+        if segment.p_type(endian) == PT_INTERP {
+            let Ok(path) = segment.data(endian, bytes) else {
+                bail!("a segment lies outside the file")
+            };
+            let path = String::from_utf8_lossy(path);
+            let name = path.trim_end_matches('\0').rsplit('/').next();
+            names.extend(name.map(str::to_owned));
+        }
+    }
+    let sections = header.sections(endian, bytes)?;
+    let Some((entries, link)) = sections.dynamic(endian, bytes)? else {
+        return Ok(names);
+    };
+    let strings = sections.strings(endian, bytes, link)?;
+    for entry in entries {
+        if entry.tag(endian) == DT_NEEDED {
+            let name = entry.string(endian, strings)?;
+            names.push(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_looked_for_where_the_loader_looks() {
+        for path in [
+            "lib/ld-linux-aarch64.so.1",
+            "usr/lib/aarch64-linux-gnu/libz.so.1",
+            "usr/lib/libx.so",
+        ] {
+            assert!(is_searched(Path::new(path)), "{path}");
+        }
+        for path in [
+            "usr/lib/aarch64-linux-gnu/gconv/UTF-7.so",
+            "usr/lib/apparmor/x.so",
+            "usr/bin/stress-ng",
+            "etc/lib.so",
+        ] {
+            assert!(!is_searched(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_package_s_own_folder_of_libraries_is_known() {
+        let private = |path| is_private(Path::new(path));
+        assert!(private(
+            "lib/aarch64-linux-gnu/systemd/libsystemd-shared-252.so"
+        ));
+        assert!(private("usr/lib/systemd/libsystemd-core-252.so"));
+        assert!(!private("usr/lib/aarch64-linux-gnu/libz.so.1"));
+        assert!(!private("lib/ld-linux-aarch64.so.1"));
+        assert!(!private("usr/share/systemd/x.so"));
+    }
+
+    #[test]
+    fn libraries_stay_in_their_folder_and_the_loader_has_its_own() {
+        let place = |name: &str, folder: &str| place_of(name, &Path::new(folder).join(name));
+        let (arm64, armhf) = ("usr/lib/aarch64-linux-gnu", "lib/arm-linux-gnueabihf");
+        assert_eq!(place("libc.so.6", arm64), "lib/aarch64-linux-gnu/libc.so.6");
+        assert_eq!(
+            place("libc.so.6", armhf),
+            "lib/arm-linux-gnueabihf/libc.so.6"
+        );
+        assert_eq!(
+            place("ld-linux-armhf.so.3", armhf),
+            "lib/ld-linux-armhf.so.3"
+        );
+        assert_eq!(
+            place("ld-linux-aarch64.so.1", "lib"),
+            "lib/ld-linux-aarch64.so.1"
+        );
+    }
+
+    #[test]
+    fn this_program_needs_the_c_library() {
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let names = needs(&own);
+        assert!(names.iter().any(|name| name == C_LIBRARY), "{names:?}");
+        assert!(
+            names.iter().any(|name| name.starts_with("ld-")),
+            "{names:?}"
+        );
+        assert_eq!(needs(b"#!/bin/sh\n"), [] as [&str; 0]);
+    }
+
+    fn package(depends: &str) -> Package {
+        let text = || "x".to_owned();
+        Package {
+            name: "main".into(),
+            version: text(),
+            architecture: text(),
+            depends: depends.into(),
+            sha256: text(),
+            size: 1,
+        }
+    }
+
+    #[test]
+    fn packages_that_are_called_like_the_library_come_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = package("libc6 (>= 2.36), libjpeg62-turbo (>= 1.3), zlib1g:any | libz");
+        let mut search = Search::of(&package, dir.path().to_owned()).unwrap();
+        assert_eq!(
+            search.next_candidate("libjpeg.so.62").unwrap(),
+            "libjpeg62-turbo"
+        );
+        assert_eq!(search.next_candidate("libm.so.6").unwrap(), "libc6");
+        assert_eq!(search.next_candidate("libz.so.1").unwrap(), "libz");
+        assert_eq!(search.next_candidate("libz.so.1").unwrap(), "zlib1g");
+        assert_eq!(search.next_candidate("libz.so.1"), None);
+        let package = self::package("gcc, perl, libx-dev, libx2, libc6");
+        let mut search = Search::of(&package, dir.path().to_owned()).unwrap();
+        let found: Vec<_> = [
+            "ld-linux-aarch64.so.1",
+            "libq.so.1",
+            "libq.so.1",
+            "libq.so.1",
+        ]
+        .iter()
+        .filter_map(|name| search.next_candidate(name))
+        .collect();
+        assert_eq!(found, ["libc6", "libx2", "gcc", "perl"]);
+    }
+
+    #[test]
+    fn what_is_copied_is_what_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        for name in [
+            "usr/bin/run",
+            "usr/share/doc/run/copyright",
+            "usr/lib/libz.so.1.2",
+        ] {
+            let path = from.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+        std::os::unix::fs::symlink("libz.so.1.2", from.join("usr/lib/libz.so.1")).unwrap();
+        let search = Search::of(&package(""), from).unwrap();
+        search.copy(&to).unwrap();
+        let found = files_below(&to).unwrap();
+        let names: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(&to).unwrap())
+            .collect();
+        let wanted = ["usr/bin/run", "usr/lib/libz.so.1", "usr/lib/libz.so.1.2"];
+        assert_eq!(names, wanted.map(Path::new));
+    }
+}

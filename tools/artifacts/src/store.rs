@@ -1,0 +1,225 @@
+//! What a system needs besides our own code: QEMU, guest kernels, a guest userland.
+//!
+//! A `Store` is the cache with an apt that is set up when the first thing is missing, so
+//! that a run that finds everything in the cache touches no network.
+
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hanok_system::Architecture;
+
+use crate::apt::{self, Apt, Package, newest};
+use crate::cache::{Cache, Resolved};
+use hanok_base::ui;
+
+/// The folder of the cache in which toolchains are.
+pub(crate) const TOOLCHAINS: &str = "toolchains";
+
+/// The cache and, once needed, the private apt behind it.
+pub struct Store {
+    /// The cache.
+    pub cache: Cache,
+    /// Do not ask before a download.
+    yes: bool,
+    /// Look for newer versions even of what the cache holds.
+    refresh: bool,
+    /// The user has agreed to this run's downloads.
+    agreed: Cell<bool>,
+    /// Debian's component non-free is wanted too.
+    non_free: Cell<bool>,
+    apt: OnceCell<Apt>,
+}
+
+impl Store {
+    /// The reference under which the cache remembers busybox.
+    pub const BUSYBOX: &str = "busybox:arm64";
+
+    /// The user's cache.
+    pub fn open(yes: bool, refresh: bool) -> Result<Self> {
+        Ok(Self {
+            cache: Cache::open()?,
+            yes,
+            refresh,
+            agreed: Cell::new(false),
+            non_free: Cell::new(false),
+            apt: OnceCell::new(),
+        })
+    }
+
+    /// Has the private apt know Debian's component non-free, too: before it is first used.
+    pub fn want_non_free(&self) {
+        self.non_free.set(true);
+    }
+
+    /// The private apt, its lists fetched once in this process.
+    pub fn apt(&self) -> Result<&Apt> {
+        if let Some(apt) = self.apt.get() {
+            return Ok(apt);
+        }
+        let apt = Apt::update(&self.cache, self.non_free.get())?;
+        Ok(self.apt.get_or_init(|| apt))
+    }
+
+    /// What `reference` is in the cache, unless this run is to look for newer ones.
+    pub(crate) fn cached(&self, reference: &str) -> Option<Resolved> {
+        (!self.refresh)
+            .then(|| self.cache.resolved(reference))
+            .flatten()
+    }
+
+    /// The same for 32-bit guests.
+    pub const BUSYBOX_32: &str = "busybox:armhf";
+
+    /// The reference of the busybox for guests of an architecture.
+    pub const fn busybox_of(architecture: Architecture) -> &'static str {
+        match architecture {
+            Architecture::Arm64 => Self::BUSYBOX,
+            Architecture::Arm => Self::BUSYBOX_32,
+        }
+    }
+
+    /// The static busybox for guests: its resolved package.
+    pub fn busybox(&self, architecture: Architecture) -> Result<Resolved> {
+        let name = match architecture {
+            Architecture::Arm64 => "busybox-static:arm64",
+            Architecture::Arm => "busybox-static:armhf",
+        };
+        self.package(Self::busybox_of(architecture), |apt| {
+            newest(apt.show(name)?).with_context(|| format!("Debian has no {name}"))
+        })
+    }
+
+    /// The newest package called `name` (`package:arch`), and where it is unpacked.
+    pub fn debian(&self, name: &str) -> Result<PathBuf> {
+        let resolved = self.package(name, |apt| {
+            newest(apt.show(name)?).with_context(|| format!("Debian has no {name}"))
+        })?;
+        Ok(self.cache.path(resolved.path))
+    }
+
+    /// The package behind `reference`, from the cache or, by `choose`, from Debian.
+    pub(crate) fn package(
+        &self,
+        reference: &str,
+        choose: impl FnOnce(&Apt) -> Result<Package>,
+    ) -> Result<Resolved> {
+        if let Some(found) = self.cached(reference) {
+            return Ok(found);
+        }
+        let _lock = self.cache.lock()?;
+        if let Some(found) = self.cached(reference) {
+            return Ok(found);
+        }
+        let package = choose(self.apt()?)?;
+        let resolved = self.fetch(&package)?;
+        self.cache.remember(reference, &resolved)?;
+        Ok(resolved)
+    }
+
+    /// Downloads and unpacks a package into the cache, unless that version is there.
+    pub(crate) fn fetch(&self, package: &Package) -> Result<Resolved> {
+        self.fetch_by(self.apt()?, package)
+    }
+
+    /// The same from the releases that `apt` knows.
+    pub(crate) fn fetch_by(&self, apt: &Apt, package: &Package) -> Result<Resolved> {
+        let path = PathBuf::from("packages").join(package.folder());
+        if !self.cache.path(&path).exists() {
+            let folder = self.cache.temporary()?;
+            let deb = apt.download(package, folder.path())?;
+            let tree = folder.path().join("tree");
+            fs::create_dir(&tree)?;
+            apt::unpack(&deb, &tree)?;
+            self.cache.publish(&tree, &path)?;
+        }
+        Ok(Resolved::of(package, path))
+    }
+
+    /// The words for what the cache lacks of `wanted`, which are references and words for the
+    /// user: each reference once, however many VMs and boards want it.
+    pub fn missing(&self, wanted: &[(String, String)]) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        wanted
+            .iter()
+            .filter(|(reference, _)| self.cached(reference).is_none() && seen.insert(reference))
+            .map(|(_, words)| words.clone())
+            .collect()
+    }
+
+    /// Asks for what the cache lacks; `wanted` are references and words for the user.
+    pub fn ask(&self, wanted: &[(String, String)]) -> bool {
+        let missing = self.missing(wanted);
+        if missing.is_empty() || self.agreed.get() {
+            return true;
+        }
+        let missing: Vec<_> = missing.iter().map(|words| format!("  {words}\n")).collect();
+        let cache = self.cache.path("");
+        let text = format!(
+            "About to download from this machine's Debian archive into {}\n\
+             (nothing is installed outside of it):\n{}",
+            cache.display(),
+            missing.concat()
+        );
+        self.agreed.set(ui::agree(text.trim_end(), self.yes));
+        self.agreed.get()
+    }
+
+    /// After an update: removes unpacked packages that nothing refers to any more, and all
+    /// initramfs files and boards' trees, which are made again when they are needed.
+    pub fn prune(&self) -> Result<()> {
+        if !self.refresh {
+            return Ok(());
+        }
+        let _lock = self.cache.lock()?;
+        let kept = self.cache.all_resolved();
+        for made in ["initramfs", "trees"].map(|name| self.cache.path(name)) {
+            if made.exists() {
+                fs::remove_dir_all(made)?;
+            }
+        }
+        for folder in ["packages", "qemu", "runnable", "vmlinux", TOOLCHAINS] {
+            for path in self.cache.entries(folder)? {
+                if !kept.contains(&path) {
+                    fs::remove_dir_all(self.cache.path(&path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The single entry of `dir` whose name starts with `prefix`.
+pub(crate) fn entry_starting(dir: &Path, prefix: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut names = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name());
+    let fits = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(prefix);
+    let name = names.find(fits);
+    let name = name.with_context(|| format!("{} holds no {prefix}*", dir.display()))?;
+    Ok(dir.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_vms_want_is_missing_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store {
+            cache: Cache::at(dir.path()).unwrap(),
+            yes: true,
+            refresh: false,
+            agreed: Cell::new(false),
+            non_free: Cell::new(false),
+            apt: OnceCell::new(),
+        };
+        let one = |name: &str| (name.to_owned(), format!("some {name}"));
+        let wanted = [one("kernel"), one("busybox"), one("kernel"), one("busybox")];
+        assert_eq!(store.missing(&wanted), ["some kernel", "some busybox"]);
+    }
+}

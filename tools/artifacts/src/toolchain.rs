@@ -1,0 +1,202 @@
+//! Programs out of any of Debian's releases, unpacked into the cache and run from there: compilers of
+//! other releases than the machine's, and what builds need besides.
+//!
+//! Such a program wants the C library of its own release, and the machine's may be older. So a
+//! package is fetched with all that it depends on, the C library too, and its programs are started
+//! by that library's own loader, which a script names (`ld.so --library-path`). Rejected: another root
+//! folder (chroot), which needs rights that not every user has, and would need the machine's make and
+//! host compiler in it; `LD_LIBRARY_PATH` alone, with which the machine's loader meets a C library
+//! that is not its own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::apt::{self, Apt};
+use crate::cache::{Resolved, digest};
+use crate::store::{Store, TOOLCHAINS};
+
+/// The cache's folder for the lists of packages of other releases than guests are taken from.
+const LISTS: &str = "apt-kernels";
+
+/// Packages of one release with all that they need.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    tree: PathBuf,
+    /// The version of the first of its packages.
+    pub version: String,
+}
+
+impl Store {
+    /// An apt that knows one release, for one architecture (`None`: the machine's).
+    pub fn apt_of(&self, release: &str, architecture: Option<&str>) -> Result<Apt> {
+        let native = apt::native()?;
+        let architecture = architecture.unwrap_or(&native);
+        let folder = format!("{LISTS}/{release}-{architecture}");
+        Apt::of_releases(&self.cache, &folder, &[(release, architecture)])
+    }
+
+    /// Packages of a release with all that they depend on, unpacked into the cache. Nothing is
+    /// installed.
+    pub fn toolchain(&self, release: &str, packages: &[&str]) -> Result<Toolchain> {
+        let reference = format!("toolchain {release} {}", packages.join(" "));
+        let resolved = match self.cached(&reference) {
+            Some(found) => found,
+            None => {
+                let _lock = self.cache.lock()?;
+                let found = self.fetch_toolchain(release, packages)?;
+                self.cache.remember(&reference, &found)?;
+                found
+            }
+        };
+        Ok(Toolchain {
+            tree: self.cache.path(resolved.path),
+            version: resolved.version,
+        })
+    }
+
+    fn fetch_toolchain(&self, release: &str, packages: &[&str]) -> Result<Resolved> {
+        let apt = self.apt_of(release, None)?;
+        let main = packages.first().context("no package is named")?;
+        let main = apt.candidate(&format!("{main}:{}", apt.native))?;
+        let folder = self.cache.temporary()?;
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree)?;
+        for deb in apt.download_closure(packages, release, folder.path())? {
+            apt::unpack(&deb, &tree)?;
+        }
+        let name = format!("{}-{release}-{}", main.folder(), digest(packages.join(" ")));
+        let path = Path::new(TOOLCHAINS).join(name);
+        self.cache.publish(&tree, &path)?;
+        Ok(Resolved::of(&main, path))
+    }
+
+    /// A package of a release for all architectures, by itself: its version, and where it is
+    /// unpacked.
+    pub fn data_of(&self, release: &str, package: &str) -> Result<(String, PathBuf)> {
+        let reference = format!("data {release} {package}");
+        let resolved = match self.cached(&reference) {
+            Some(found) => found,
+            None => {
+                let _lock = self.cache.lock()?;
+                let apt = self.apt_of(release, None)?;
+                let found = self.fetch_by(&apt, &apt.candidate(&format!("{package}:all"))?)?;
+                self.cache.remember(&reference, &found)?;
+                found
+            }
+        };
+        Ok((resolved.version, self.cache.path(resolved.path)))
+    }
+}
+
+impl Toolchain {
+    /// Where a file of its packages is, for example `usr/bin/flex`.
+    pub fn file(&self, inside: &str) -> PathBuf {
+        self.tree.join(inside)
+    }
+
+    /// What in a folder of its packages has a name that begins with `prefix`.
+    pub fn entry(&self, folder: &str, prefix: &str) -> Result<PathBuf> {
+        crate::store::entry_starting(&self.tree.join(folder), prefix)
+    }
+
+    /// Writes the script `to`, which starts `program` with what it is given and `more` behind that.
+    /// The program sees its own name as it is in the packages, and so finds what is beside it.
+    pub fn wrap(&self, program: &Path, to: &Path, more: &[String]) -> Result<()> {
+        self.wrap_as(program, to, None, more)
+    }
+
+    /// The same for a program that starts itself again: it believes to be called `name`, which has
+    /// to be such a script. Needs Debian 12's loader or a later one.
+    pub fn wrap_as(
+        &self,
+        program: &Path,
+        to: &Path,
+        name: Option<&Path>,
+        more: &[String],
+    ) -> Result<()> {
+        let libraries = self.libraries();
+        let loader =
+            loader(&libraries).with_context(|| format!("{} has no loader", self.tree.display()))?;
+        let joined: Vec<_> = libraries.iter().map(|dir| dir.to_string_lossy()).collect();
+        let path = |path: &Path| quoted(&path.to_string_lossy());
+        let mut text = format!("#!/bin/sh\nexec {}", path(&loader));
+        if let Some(name) = name {
+            text += &format!(" --argv0 {}", path(name));
+        }
+        let libraries = quoted(&joined.join(":"));
+        text += &format!(" --library-path {libraries} {} \"$@\"", path(program));
+        for argument in more {
+            text += &format!(" {}", quoted(argument));
+        }
+        fs::write(to, text + "\n")?;
+        fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    /// Where its libraries are: `usr/lib` since Debian 13, in `lib` a part of them before.
+    fn libraries(&self) -> [PathBuf; 2] {
+        let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
+        ["usr/lib", "lib"].map(|lib| self.tree.join(lib).join(&triple))
+    }
+}
+
+/// The C library's loader. In `lib64` there is a link to it, which leads out of the tree.
+fn loader(libraries: &[PathBuf]) -> Option<PathBuf> {
+    let entries = libraries.iter().filter_map(|dir| fs::read_dir(dir).ok());
+    let mut paths = entries
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()));
+    paths.find(|path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with("ld-linux")
+    })
+}
+
+/// One word for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loader that says what it is given stands for the C library's.
+    #[test]
+    fn a_program_starts_by_the_loader_of_its_own_release() {
+        for lib in ["usr/lib", "lib"] {
+            let dir = tempfile::tempdir().unwrap();
+            let tree = dir.path().join("the tree's");
+            let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
+            let libraries = tree.join(lib).join(triple);
+            fs::create_dir_all(&libraries).unwrap();
+            let loader = libraries.join("ld-linux-x.so.2");
+            fs::write(&loader, "#!/bin/sh\nprintf '[%s]' \"$@\"\n").unwrap();
+            fs::set_permissions(&loader, fs::Permissions::from_mode(0o755)).unwrap();
+            let toolchain = Toolchain {
+                tree: tree.clone(),
+                version: String::new(),
+            };
+            let script = dir.path().join("gcc");
+            let program = toolchain.file("usr/bin/gcc-12");
+            toolchain
+                .wrap(&program, &script, &["-Bi n".into()])
+                .unwrap();
+            let mut command = std::process::Command::new(&script);
+            let text = hanok_base::process::text(command.args(["-c", "a b"])).unwrap();
+            let paths = ["usr/lib", "lib"].map(|lib| {
+                let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
+                tree.join(lib).join(triple).display().to_string()
+            });
+            let wanted = format!(
+                "[--library-path][{}][{}][-c][a b][-Bi n]",
+                paths.join(":"),
+                program.display()
+            );
+            assert_eq!(text, wanted);
+        }
+    }
+}

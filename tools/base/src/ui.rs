@@ -1,0 +1,180 @@
+//! What the user sees apart from the guests' consoles: progress, questions, colour.
+//!
+//! All but [`line`] goes to stderr, so that stdout stays what the command produces. Nothing
+//! depends on colour, and there is none off a terminal or where NO_COLOR is set.
+
+use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Whether stderr may be coloured.
+pub fn colour() -> bool {
+    std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// `text` dimmed, where colour is allowed.
+pub fn dim(text: &str) -> String {
+    paint("2", text)
+}
+
+/// `text` in red, where colour is allowed.
+pub fn red(text: &str) -> String {
+    paint("31", text)
+}
+
+/// `text` in green, where colour is allowed.
+pub fn green(text: &str) -> String {
+    paint("32", text)
+}
+
+fn paint(code: &str, text: &str) -> String {
+    if colour() {
+        format!("\x1b[{code}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A long step: a bar or spinner on a terminal, two plain lines elsewhere.
+pub struct Step {
+    bar: Option<ProgressBar>,
+    what: String,
+}
+
+impl Step {
+    /// A step of unknown length.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self::with(
+            what.into(),
+            ProgressBar::new_spinner(),
+            "{spinner} {msg} {elapsed}",
+        )
+    }
+
+    /// A step of `total` bytes.
+    pub fn bytes(what: impl Into<String>, total: u64) -> Self {
+        let template = "{wide_msg} [{bar:20}] {bytes:>10}";
+        Self::with(what.into(), ProgressBar::new(total.max(1)), template)
+    }
+
+    fn with(what: String, bar: ProgressBar, template: &str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            eprintln!("{what} ...");
+            return Self { bar: None, what };
+        }
+        let style = ProgressStyle::with_template(template)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .progress_chars("=> ");
+        bar.set_style(style);
+        bar.set_message(what.clone());
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self {
+            bar: Some(bar),
+            what,
+        }
+    }
+
+    /// How many bytes are done.
+    pub fn at(&self, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(bytes.min(bar.length().unwrap_or(bytes)));
+        }
+    }
+
+    /// The step went well.
+    pub fn done(self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+            eprintln!("{}: done", self.what);
+        }
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Whether the user agrees to `what`; yes without asking under `--yes` or off a terminal.
+pub fn agree(what: &str, yes: bool) -> bool {
+    eprintln!("{what}");
+    if yes || !std::io::stdin().is_terminal() {
+        return true;
+    }
+    eprint!("Go on? [Y/n] ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    if std::io::stdin().read_line(&mut answer).unwrap_or(0) == 0 {
+        return false;
+    }
+    matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+}
+
+/// How long the last word may take: somebody has to read what comes before it on the same pipe.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A last line on stderr, whose reader is not waited for long.
+pub fn last_word(text: String) {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        eprintln!("{text}");
+        let _ = tell.send(());
+    });
+    let _ = told.recv_timeout(PATIENCE);
+}
+
+/// The first line that could not be written.
+static LOST: OnceLock<std::io::Error> = OnceLock::new();
+
+/// A line of what the command produces, on stdout. A reader that has gone away (`| head`)
+/// has all it wanted, so that a broken pipe is no error; any other one is told at the end.
+pub fn line(text: std::fmt::Arguments<'_>) {
+    written(writeln!(std::io::stdout(), "{text}"));
+}
+
+/// What became of a part of the output that was written otherwise.
+pub fn written(result: std::io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        let _ = LOST.set(error);
+    }
+}
+
+/// Why a line could not be written, if one could not.
+pub fn lost() -> Option<&'static std::io::Error> {
+    LOST.get()
+}
+
+/// `text` of others for people: without what is no character, or a command to the terminal.
+pub fn plain(text: &str) -> String {
+    let shown = |c: &char| !c.is_control() && *c != char::REPLACEMENT_CHARACTER;
+    text.chars().filter(shown).collect()
+}
+
+/// `bytes` for people: "68 MB".
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..=999_999 => format!("{} kB", bytes.div_ceil(1000)),
+        _ => format!("{} MB", bytes.div_ceil(1_000_000)),
+    }
+}
+
+/// `1 core`, `2 cores`.
+pub fn counted(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
+}
+
+/// The last `lines` lines of `text`.
+pub fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<_> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

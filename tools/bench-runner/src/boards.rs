@@ -1,0 +1,302 @@
+//! A board for each side: the same emulated CPU and memory, another one between it and the
+//! guest.
+//!
+//! The guest has the same kernel, initramfs, memory and command line everywhere; only the
+//! console's name is another in Xen. KASLR, KPTI and the mitigations are off everywhere: a
+//! guest otherwise chooses others than the machine itself does, and the ratio misleads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hanok_bench::{Gic, Side};
+use hanok_system::Architecture;
+
+use super::counting::{Counting, What};
+use super::materials::{self, Materials, VMM_PROGRAM};
+use super::plan::{Job, Load, Plan};
+use hanok_artifacts::Store;
+use hanok_artifacts::initramfs;
+use hanok_artifacts::qemu::{PROGRAM, PROGRAM_32};
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::repo;
+use hanok_boot::board::{self, Ready, Start};
+use hanok_boot::machine::{self, Native};
+use hanok_boot::overrides::{Overrides, VmOverrides};
+use hanok_boot::{key, system};
+
+/// The guest's memory.
+pub const GUEST_MEMORY: u64 = 256 << 20;
+/// The board's where a hypervisor is on it.
+const BOARD_MEMORY: u64 = 1 << 30;
+
+/// How every Linux begins, whoever runs it.
+const CMDLINE: &str = "quiet panic=-1 norandmaps nokaslr kpti=off mitigations=off";
+/// How the measured one goes on.
+const MEASURED: &str = "rdinit=/bench/init";
+
+/// Where Xen finds dom0's kernel and initramfs: far from what QEMU itself puts into memory
+/// (kernel and device tree, within the first 130 MiB), and from each other.
+const XEN_KERNEL: u64 = 0x5000_0000;
+const XEN_INITRAMFS: u64 = 0x5800_0000;
+
+/// Makes boards.
+pub struct Boards<'a> {
+    /// The repository.
+    pub root: &'a Path,
+    /// The cache.
+    pub store: &'a Store,
+    /// What is measured.
+    pub plan: &'a Plan,
+    /// What is booted.
+    pub materials: &'a Materials,
+    /// What counts the hypervisor's instructions, where that is wanted.
+    pub counting: Option<Counting>,
+    /// Bytes of the hypervisors' images.
+    pub images: Vec<(Side, u64)>,
+    /// Where images are put.
+    pub dir: &'a Path,
+}
+
+/// What is measured, as its boot loader sees it.
+struct Guest {
+    kernel: PathBuf,
+    initramfs: Option<PathBuf>,
+    cmdline: String,
+}
+
+impl Boards<'_> {
+    /// The board of `job`; QEMU's gdb stub listens at `socket`.
+    pub fn board(&self, job: &Job, socket: &Path) -> Outcome<Ready> {
+        let mut ready = match job.side {
+            Side::Native => self.native(job)?,
+            Side::Hanok => self.hanok(job)?,
+            Side::Xen => self.xen(job)?,
+            Side::Kvm => self.kvm(job)?,
+        };
+        let socket = machine::escaped(socket);
+        let stub = format!("unix:{socket},server=on,wait=off");
+        ready.command.args(["-gdb", &stub]);
+        Ok(ready)
+    }
+
+    /// Makes the board of `job` count, where that is possible; gives back where it writes.
+    pub fn count(&self, job: &Job, ready: &mut Ready, what: What) -> Option<(PathBuf, What)> {
+        let counting = self.counting.as_ref()?;
+        let report = self.dir.join(format!("{}.report", job.name()));
+        counting.attach(&mut ready.command, &report, what);
+        Some((report, what))
+    }
+
+    fn guest(&self, job: &Job, console: &str) -> Outcome<Guest> {
+        let found = self.materials;
+        if job.load == Load::Linux {
+            return Ok(Guest {
+                kernel: found.kernel.image.clone(),
+                initramfs: found.userland.clone(),
+                cmdline: format!("console={console} {CMDLINE} {}", self.rows(job)),
+            });
+        }
+        let moved = found.payload_in_xen.clone();
+        let moved = moved.filter(|_| job.side == Side::Xen);
+        let payload = moved.or_else(|| found.payload.clone());
+        Ok(Guest {
+            kernel: payload.ok_or_else(|| failure(Code::Refused, "no payload was built"))?,
+            initramfs: None,
+            cmdline: self.figures(job),
+        })
+    }
+
+    /// What tells the script in Linux what to run; the boot gives its figure by itself.
+    fn rows(&self, job: &Job) -> String {
+        let (rounds, names) = (self.plan.inner_rounds, self.names(job));
+        format!("{MEASURED} bench.rounds={rounds} bench.rows={names}")
+    }
+
+    /// What tells the payload what to measure.
+    fn figures(&self, job: &Job) -> String {
+        format!("bench.figures={}", self.names(job))
+    }
+
+    fn names(&self, job: &Job) -> String {
+        let figures = self.plan.of_boot(job.load, job.side);
+        let names: Vec<_> = figures.iter().map(|figure| figure.id).collect();
+        names.join(",")
+    }
+
+    fn native(&self, job: &Job) -> Outcome<Ready> {
+        let guest = self.guest(job, "ttyAMA0")?;
+        let machine = self.machine("off", job.gic);
+        let mut command = self.qemu();
+        machine::native(&mut command, &self.of(&guest, &machine, GUEST_MEMORY));
+        Ok(plain(command))
+    }
+
+    /// QEMU for the machines of this plan, without arguments.
+    fn qemu(&self) -> Command {
+        let program = match self.plan.architecture {
+            Architecture::Arm64 => PROGRAM,
+            Architecture::Arm => PROGRAM_32,
+        };
+        self.materials.qemu.command(program)
+    }
+
+    /// The machine for the guest itself, or for a hypervisor that is not ours, as `boards/` has
+    /// it for ours.
+    fn machine(&self, virtualization: &str, gic: Gic) -> String {
+        let below = match self.plan.architecture {
+            Architecture::Arm64 => "",
+            // Xen for armhf says nothing at all where devices lie above 4 GiB.
+            Architecture::Arm => "highmem=off,",
+        };
+        let version = version(gic);
+        format!("virt,its=off,{below}virtualization={virtualization},{version}")
+    }
+
+    fn of<'a>(&'a self, guest: &'a Guest, machine: &'a str, memory: u64) -> Native<'a> {
+        Native {
+            machine,
+            cpu: &self.plan.cpu,
+            cores: 1,
+            memory,
+            kernel: &guest.kernel,
+            firmware: false,
+            initramfs: guest.initramfs.as_deref(),
+            cmdline: &guest.cmdline,
+        }
+    }
+
+    fn hanok(&self, job: &Job) -> Outcome<Ready> {
+        let (file, words) = match job.load {
+            Load::Linux => ("bench-linux", format!("{CMDLINE} {}", self.rows(job))),
+            Load::Payload => ("bench-micro", self.figures(job)),
+            Load::Switch => ("bench-switch", self.figures(job)),
+            Load::Ipi => ("bench-ipi", self.figures(job)),
+        };
+        let overrides = Overrides {
+            board: Some(self.plan.board(job.gic).to_owned()),
+            cpu: Some(self.plan.cpu.clone()),
+            cores: Some(if job.load == Load::Ipi { 2 } else { 1 }),
+            memory: Some(BOARD_MEMORY),
+            vm: VmOverrides {
+                kernel: (job.load == Load::Linux)
+                    .then(|| materials::kernel(self.plan.architecture).to_owned()),
+                cmdline: words,
+                ..VmOverrides::default()
+            },
+            ..Overrides::default()
+        };
+        let path = self.root.join("systems").join(file).with_extension("toml");
+        let system = system::load(self.root, &path, &overrides)?;
+        let start = Start {
+            icount: true,
+            ..Start::default()
+        };
+        let tools = start.tools(self.store, &system)?;
+        let artifacts = system.artifacts();
+        let mut resolved = system::resolve(self.root, self.store, &artifacts)?;
+        if let (Load::Linux, Some(first)) = (job.load, resolved.first_mut()) {
+            first.initramfs = self.materials.userland.clone();
+        }
+        let tree = board::tree(self.store, &system)?;
+        let key = key::of_image(None, start.icount)?;
+        let bytes = system::build(self.root, &system, &resolved, tree.as_deref(), &key)?;
+        let image = self.dir.join(format!("{}.img", job.name()));
+        repo::write_whole(&image, &bytes).blame(Code::Refused)?;
+        Ok(tools.ready(&system, &image, &start))
+    }
+
+    /// Xen, with the guest as dom0: QEMU's guest loader puts it into memory and names it in
+    /// the tree, as Xen's boot protocol wants (Xen, docs/misc/arm/device-tree/booting.txt).
+    fn xen(&self, job: &Job) -> Outcome<Ready> {
+        let guest = self.guest(job, "hvc0")?;
+        let xen = self.materials.xen.clone();
+        let xen = Guest {
+            kernel: xen.ok_or_else(|| failure(Code::Setup, "there is no Xen"))?,
+            initramfs: None,
+            cmdline: format!("dom0_mem={}M dom0_max_vcpus=1", GUEST_MEMORY >> 20),
+        };
+        let mut command = self.qemu();
+        let machine = self.machine("on", job.gic);
+        machine::native(&mut command, &self.of(&xen, &machine, BOARD_MEMORY));
+        let kernel = machine::escaped(&guest.kernel);
+        let words = guest.cmdline.replace(',', ",,");
+        command.arg("-device").arg(format!(
+            "guest-loader,addr={XEN_KERNEL:#x},kernel={kernel},bootargs={words}"
+        ));
+        if let Some(initramfs) = &guest.initramfs {
+            let initramfs = machine::escaped(initramfs);
+            command.arg("-device").arg(format!(
+                "guest-loader,addr={XEN_INITRAMFS:#x},initrd={initramfs}"
+            ));
+        }
+        Ok(plain(command))
+    }
+
+    /// A Linux that starts the guest in a VMM of its own.
+    fn kvm(&self, job: &Job) -> Outcome<Ready> {
+        let host = Guest {
+            kernel: self.materials.kernel.image.clone(),
+            initramfs: Some(self.host_initramfs(job)?),
+            cmdline: format!("console=ttyAMA0 {CMDLINE} rdinit=/bench/host"),
+        };
+        let mut command = self.qemu();
+        let machine = self.machine("on", job.gic);
+        machine::native(&mut command, &self.of(&host, &machine, BOARD_MEMORY));
+        Ok(plain(command))
+    }
+
+    /// What KVM's host has, with the guest and the line that starts it.
+    fn host_initramfs(&self, job: &Job) -> Outcome<PathBuf> {
+        let outside = self.guest(job, "ttyAMA0")?;
+        let inside = Guest {
+            kernel: "/bench/kernel".into(),
+            initramfs: outside
+                .initramfs
+                .as_ref()
+                .map(|_| "/bench/initramfs".into()),
+            cmdline: outside.cmdline,
+        };
+        let machine = format!("virt,accel=kvm,its=off,{}", version(job.gic));
+        let mut command = Command::new(format!("/{VMM_PROGRAM}"));
+        let native = Native {
+            cpu: "host",
+            ..self.of(&inside, &machine, GUEST_MEMORY)
+        };
+        machine::native(&mut command, &native);
+        command.args(["-seed", "1"]);
+        let line = format!("{}\n", machine::typed(&command)).into_bytes();
+        let mut files = vec![("bench/vmm".to_owned(), line)];
+        for (to, from) in [
+            ("bench/kernel", Some(&outside.kernel)),
+            ("bench/initramfs", outside.initramfs.as_ref()),
+        ] {
+            let Some(from) = from else { continue };
+            files.push((to.to_owned(), fs::read(from).blame(Code::Refused)?));
+        }
+        let common = self.materials.host.as_deref().unwrap_or_default();
+        let bytes = [common, &initramfs::archive_of(&files)].concat();
+        let path = self.dir.join(format!("{}.initramfs", job.name()));
+        repo::write_whole(&path, &bytes).blame(Code::Refused)?;
+        Ok(path)
+    }
+}
+
+/// A board that our hypervisor is not on, with time as a count of instructions.
+fn plain(mut command: Command) -> Ready {
+    machine::by_instructions(&mut command);
+    Ready {
+        command,
+        vms: vec!["guest".to_owned()],
+        framed: false,
+        first: Vec::new(),
+        poweroff: true,
+    }
+}
+
+fn version(gic: Gic) -> &'static str {
+    match gic {
+        Gic::V2 => "gic-version=2",
+        Gic::V3 => "gic-version=3",
+    }
+}

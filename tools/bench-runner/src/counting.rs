@@ -1,0 +1,256 @@
+//! Where each of the hypervisor's instructions goes: QEMU with our plugin, and what it tells.
+//!
+//! The plugin adds no instruction to what runs, so that a board with it gives the same
+//! figures as one without; the payload's boots on Hanok therefore always have it. It tells
+//! stretches by number alone: which figure they are of, the console says, in the same order.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use hanok_bench::FunctionCost;
+use hanok_profile::profile::Profile;
+use hanok_profile::report::{Report, Stretch};
+use hanok_profile::symbols::Symbols;
+use hanok_system::Architecture;
+
+use hanok_artifacts::cargo;
+use hanok_base::process;
+use hanok_base::repo;
+use hanok_base::ui::Step;
+use hanok_boot::machine;
+
+/// The plugin's package, and what cargo makes of it.
+const PACKAGE: &str = "hanok-plugin";
+const LIBRARY: &str = "libhanok_plugin.so";
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Each stretch between two markers that the guest executes.
+    Stretches,
+    /// From the reset to the first marker that ends one.
+    Boot,
+}
+
+/// The plugin, ready to be given to QEMU.
+pub struct Counting {
+    plugin: PathBuf,
+    elf: PathBuf,
+    root: PathBuf,
+}
+
+impl Counting {
+    /// Builds the plugin, and the hypervisor that it is to recognize.
+    pub fn prepare(root: &Path, architecture: Architecture) -> Result<Self> {
+        cargo::hypervisor_of(root, architecture)?;
+        let step = Step::new("Building the plugin for QEMU");
+        process::run(cargo::cargo(root).args(["build", "-p", PACKAGE]))?;
+        step.done();
+        Ok(Self {
+            plugin: repo::target_dir(root).join("debug").join(LIBRARY),
+            elf: cargo::hypervisor_elf_of(root, architecture),
+            root: root.to_owned(),
+        })
+    }
+
+    /// Makes QEMU count, and write what it counted to `report`.
+    pub fn attach(&self, command: &mut Command, report: &Path, what: What) {
+        let [plugin, elf, out] = [&self.plugin, &self.elf, report].map(machine::escaped);
+        let what = match what {
+            What::Stretches => "stretches",
+            What::Boot => "boot",
+        };
+        command.arg("-plugin");
+        command.arg(format!("{plugin},elf={elf},out={out},what={what}"));
+    }
+
+    /// Where the instructions of `stretches` went.
+    pub fn profile(&self, stretches: &[Stretch]) -> Result<Profile> {
+        let elf = fs::read(&self.elf)?;
+        let symbols = Symbols::parse(&elf, &self.root.to_string_lossy())?;
+        Ok(Profile::of(stretches, &symbols))
+    }
+}
+
+/// What was counted of one figure.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The figure's name.
+    pub figure: String,
+    /// How often each stretch does what is measured, where the guest tells.
+    pub rounds: Option<u64>,
+    /// The stretches.
+    pub stretches: Vec<Stretch>,
+}
+
+impl Counted {
+    /// The hypervisor's instructions of one round on all CPUs, in the least stretch.
+    pub fn a_round(&self) -> Option<f64> {
+        let least = self.stretches.iter().map(ours).min()?;
+        Some(least as f64 / self.rounds? as f64)
+    }
+
+    /// The rounds of all stretches.
+    pub fn all_rounds(&self) -> Option<u64> {
+        Some(self.rounds? * self.stretches.len() as u64)
+    }
+
+    /// As the results keep it.
+    pub fn kept(&self, counting: &Counting) -> Result<hanok_bench::Profile> {
+        let profile = counting.profile(&self.stretches)?;
+        let functions = profile.functions.iter().filter(|function| function.own > 0);
+        Ok(hanok_bench::Profile {
+            figure: self.figure.clone(),
+            rounds: self.all_rounds().unwrap_or(1),
+            total: profile.total().hypervisor,
+            functions: functions.map(cost).collect(),
+        })
+    }
+}
+
+fn cost(function: &hanok_profile::profile::Function) -> FunctionCost {
+    let place = function.place.as_ref();
+    FunctionCost {
+        name: place.map_or(function.name.clone(), |place| {
+            format!("{} ({place})", function.name)
+        }),
+        instructions: function.own,
+    }
+}
+
+fn ours(stretch: &Stretch) -> u64 {
+    stretch.cpus.iter().map(|cpu| cpu.hypervisor).sum()
+}
+
+/// What the plugin wrote to `path`, by the figures that `console` names.
+pub fn read(path: &Path, console: &str, what: What) -> Result<Vec<Counted>> {
+    let text = fs::read_to_string(path).context("QEMU's plugin wrote no report")?;
+    let report = Report::parse(&text).context("the report of QEMU's plugin")?;
+    for stretch in &report.stretches {
+        ensure!(stretch.found, "QEMU's plugin never saw the hypervisor");
+        ensure!(
+            stretch.differing == 0,
+            "{} instructions in memory are others than in the hypervisor's ELF file",
+            stretch.differing
+        );
+    }
+    match what {
+        What::Stretches => by_figure(report.stretches, console),
+        What::Boot => Ok(vec![Counted {
+            figure: "boot".to_owned(),
+            rounds: None,
+            stretches: report.stretches,
+        }]),
+    }
+}
+
+/// Stretches come in the order in which the console tells of their figures.
+fn by_figure(stretches: Vec<Stretch>, console: &str) -> Result<Vec<Counted>> {
+    let (mut left, all) = (stretches.into_iter(), console.lines());
+    let mut counted = Vec::new();
+    for (figure, number, rounds) in all.filter_map(|line| told(line.trim())) {
+        let stretches: Vec<_> = left.by_ref().take(number).collect();
+        ensure!(
+            stretches.len() == number,
+            "{figure}: the guest told of {number} stretches, the plugin counted {}",
+            stretches.len()
+        );
+        counted.push(Counted {
+            figure: figure.to_owned(),
+            rounds,
+            stretches,
+        });
+    }
+    match left.len() {
+        0 => Ok(counted),
+        more => bail!("the plugin counted {more} stretches that the guest did not tell of"),
+    }
+}
+
+/// A figure whose stretches are over: its name, their number, the rounds of each.
+fn told(line: &str) -> Option<(&str, usize, Option<u64>)> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    match words[..] {
+        // The payload.
+        [
+            "bench-info:",
+            figure,
+            number,
+            "stretches",
+            "of",
+            rounds,
+            "rounds",
+        ] => Some((figure, number.parse().ok()?, Some(rounds.parse().ok()?))),
+        // The script in Linux: each row is one.
+        ["bench:", "begin", figure] => Some((figure, 1, None)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hanok_profile::report::Cpu;
+
+    use super::*;
+
+    fn stretch(number: u64, ours: &[u64]) -> Stretch {
+        let cpu = |hypervisor: &u64| Cpu {
+            hypervisor: *hypervisor,
+            ..Cpu::default()
+        };
+        Stretch {
+            number,
+            cpus: ours.iter().map(cpu).collect(),
+            found: true,
+            ..Stretch::default()
+        }
+    }
+
+    const CONSOLE: &str = "bench-info: GICv3, 2 vCPUs\r\n\
+        bench-info: hypercall 2 stretches of 10 rounds\r\n\
+        bench: hypercall 283 instructions\r\n\
+        bench-info: ipi 1 stretches of 4 rounds\r\n";
+
+    #[test]
+    fn stretches_go_to_the_figures_that_the_console_names() {
+        let all = vec![
+            stretch(0, &[2840, 0]),
+            stretch(1, &[2830, 0]),
+            stretch(2, &[100, 60]),
+        ];
+        let counted = by_figure(all.clone(), CONSOLE).unwrap();
+        let names: Vec<_> = counted.iter().map(|one| &*one.figure).collect();
+        assert_eq!(names, ["hypercall", "ipi"]);
+        assert_eq!(counted[0].a_round(), Some(283.0));
+        assert_eq!(counted[0].all_rounds(), Some(20));
+        assert_eq!(counted[1].a_round(), Some(40.0));
+        // A row in Linux is one stretch of who knows how many rounds.
+        let row = by_figure(all[..1].to_vec(), "bench: begin pipe\nPipe latency\n").unwrap();
+        assert_eq!((&*row[0].figure, row[0].a_round()), ("pipe", None));
+        let error = by_figure(all[..2].to_vec(), CONSOLE).unwrap_err();
+        assert!(error.to_string().contains("ipi"), "{error}");
+        assert!(by_figure(all, "").is_err());
+    }
+
+    #[test]
+    fn a_report_that_is_not_of_this_hypervisor_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report");
+        let write = |stretch: &Stretch| {
+            use hanok_profile::report::{Line, VERSION};
+            let start = Line::Start { version: VERSION }.text();
+            let stretch = Line::Stretch(stretch.clone()).text();
+            fs::write(&path, format!("{start}\n{stretch}\n")).unwrap();
+            read(&path, "", What::Boot)
+        };
+        let mut one = stretch(0, &[7]);
+        assert_eq!(write(&one).unwrap()[0].figure, "boot");
+        one.differing = 3;
+        assert!(write(&one).unwrap_err().to_string().contains("3 instr"));
+        one.found = false;
+        assert!(write(&one).unwrap_err().to_string().contains("never saw"));
+        fs::remove_file(&path).unwrap();
+        assert!(read(&path, "", What::Boot).is_err());
+    }
+}

@@ -1,0 +1,281 @@
+//! A board ready to be switched on: QEMU with all its arguments, and what is typed at a boot
+//! loader before the hypervisor is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use hanok_system::{Architecture, Description, DtbRef, Flavour};
+use serde::Deserialize;
+
+use crate::machine::{self, Boot};
+use crate::system;
+use hanok_artifacts::cache;
+use hanok_artifacts::kernel::KernelSpec;
+use hanok_artifacts::qemu::Qemu;
+use hanok_artifacts::{Store, u_boot};
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::process;
+use hanok_console::script::Step;
+
+/// A board ready to be switched on.
+pub struct Ready {
+    /// QEMU with all its arguments.
+    pub command: Command,
+    /// Names of the VMs.
+    pub vms: Vec<String>,
+    /// Whether the hypervisor is there to frame the line.
+    pub framed: bool,
+    /// What is done on the line before any script.
+    pub first: Vec<Step>,
+    /// Whether what runs on it can switch it off.
+    pub poweroff: bool,
+}
+
+/// What starts the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loader {
+    /// QEMU itself, by the boot protocol of Linux.
+    #[default]
+    Qemu,
+    /// U-Boot, by its command `booti`, or `bootz` in 32 bit.
+    UBoot,
+}
+
+/// How a board is to start.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// More words for the hypervisor.
+    pub append: String,
+    /// What starts the image.
+    pub loader: Loader,
+    /// Time is a count of instructions.
+    pub icount: bool,
+    /// The line is as on a real board: not framed.
+    pub plain: bool,
+}
+
+/// What a board needs besides its image, found.
+pub struct Tools {
+    qemu: Qemu,
+    u_boot: Option<PathBuf>,
+    /// The device tree, where QEMU makes none.
+    tree: Option<PathBuf>,
+}
+
+/// Where U-Boot finds the image, from the start of RAM: above the device tree that QEMU puts
+/// there, at a multiple of 2 MiB.
+const IMAGE_OFFSET: u64 = 4 << 20;
+
+impl Start {
+    /// Asks for what is missing for `system`, and fetches it.
+    pub fn tools(&self, store: &Store, system: &Description) -> Outcome<Tools> {
+        self.check(system)?;
+        let mut wanted = system::wanted(&system.artifacts());
+        wanted.extend(self.wanted());
+        wanted.extend(wanted_tree(system));
+        wanted.extend(system::wanted_qemu());
+        system::agree(store, &wanted)?;
+        self.found(store, system)
+    }
+
+    /// What the board needs besides its image, fetched where it is missing and nobody is asked.
+    fn found(&self, store: &Store, system: &Description) -> Outcome<Tools> {
+        let of = system.board.architecture();
+        let u_boot = (self.loader == Loader::UBoot).then(|| store.u_boot(u_boot::virt(of)));
+        Ok(Tools {
+            qemu: store.qemu().blame(Code::Setup)?,
+            u_boot: u_boot.transpose().blame(Code::Setup)?,
+            tree: given_tree(store, system).blame(Code::Setup)?,
+        })
+    }
+
+    /// The same as far as it is known without fetching anything.
+    pub fn tools_if_there(&self, store: &Store, system: &Description) -> Outcome<Tools> {
+        self.check(system)?;
+        let u_boot = self.loader == Loader::UBoot;
+        let there =
+            wanted_tree(system).is_none_or(|(name, _)| store.cache.resolved(&name).is_some());
+        let tree = match there {
+            true => given_tree(store, system).blame(Code::Setup)?,
+            false => Some("board.dtb".into()),
+        };
+        Ok(Tools {
+            qemu: store.qemu_if_there(),
+            u_boot: u_boot
+                .then(|| store.u_boot_if_there(u_boot::virt(system.board.architecture()))),
+            tree,
+        })
+    }
+
+    /// References in the cache and words about them.
+    pub fn wanted(&self) -> Option<(String, String)> {
+        (self.loader == Loader::UBoot).then(system::wanted_u_boot)
+    }
+
+    fn check(&self, system: &Description) -> Outcome<()> {
+        let board = &system.board;
+        let known = board.qemu.machine.starts_with("virt");
+        if self.loader == Loader::UBoot && !known {
+            let what = format!(
+                "U-Boot cannot start on the board {}: Debian's builds are for QEMU's virt",
+                board.name
+            );
+            return Err(failure(Code::Usage, what));
+        }
+        Ok(())
+    }
+}
+
+impl Tools {
+    /// A board that boots `image`.
+    pub fn ready(&self, system: &Description, image: &Path, start: &Start) -> Ready {
+        let mut command = self.command(system);
+        let at = system.board.ram + IMAGE_OFFSET;
+        let boot = Boot {
+            image,
+            words: machine::words(&start.append, !start.plain),
+            tree: self.tree.as_deref(),
+            u_boot: self.u_boot.as_deref().map(|u_boot| (u_boot, at)),
+        };
+        machine::board(&mut command, &system.qemu_args(), &boot);
+        if start.icount {
+            machine::by_instructions(&mut command);
+        }
+        let first = match start.loader {
+            Loader::Qemu => Vec::new(),
+            Loader::UBoot => machine::u_boot_steps(system.board.architecture(), at, &boot.words),
+        };
+        Ready {
+            command,
+            vms: names(system),
+            framed: !start.plain,
+            first,
+            poweroff: system.board.qemu.poweroff,
+        }
+    }
+
+    /// QEMU for this board, without arguments.
+    pub fn command(&self, system: &Description) -> Command {
+        self.qemu.command(&system.board.qemu.binary)
+    }
+}
+
+/// What looking at the board's own tree takes, as references and words: nothing where the
+/// description has no need of it.
+pub fn wanted_for_tree(system: &Description) -> Vec<(String, String)> {
+    match system.looks_at_board_tree() {
+        true => wanted_tree(system)
+            .into_iter()
+            .chain(system::wanted_qemu())
+            .collect(),
+        false => Vec::new(),
+    }
+}
+
+/// The package that the board's tree comes from, and words about it.
+pub fn wanted_tree(system: &Description) -> Option<(String, String)> {
+    let spec = kernel_of(system.board.qemu.dtb.as_ref()?, system.board.architecture())?;
+    Some((spec.reference(), system::kernel_words(&spec)))
+}
+
+fn kernel_of(tree: &DtbRef, architecture: Architecture) -> Option<KernelSpec> {
+    match tree {
+        DtbRef::Debian { version, .. } => Some(KernelSpec {
+            version: version.clone(),
+            flavour: Flavour::Stock,
+            architecture,
+        }),
+        DtbRef::Path(_) => None,
+    }
+}
+
+/// The device tree that QEMU is given for this board, where it makes none by itself.
+fn given_tree(store: &Store, system: &Description) -> Result<Option<PathBuf>> {
+    let Some(tree) = &system.board.qemu.dtb else {
+        return Ok(None);
+    };
+    let path = match (tree, kernel_of(tree, system.board.architecture())) {
+        (DtbRef::Debian { file, .. }, Some(spec)) => store.kernel(&spec)?.tree(file)?,
+        (DtbRef::Path(path), _) => path.clone(),
+        (DtbRef::Debian { .. }, None) => bail!("no kernel has this tree"),
+    };
+    let path = match system.board.qemu.dtb_cpus {
+        true => with_cores(store, &path, system.cores)?,
+        false => path,
+    };
+    Ok(Some(path))
+}
+
+/// The tree at `path` with so many CPUs, kept in the cache.
+fn with_cores(store: &Store, path: &Path, cores: u64) -> Result<PathBuf> {
+    let given = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let made = hanok_system::with_cores(&given, cores)
+        .with_context(|| format!("{} is no device tree with CPUs", path.display()))?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("trees/{stem}-{cores}-{}.dtb", cache::digest(&made));
+    if !store.cache.path(&name).exists() {
+        let _lock = store.cache.lock()?;
+        let folder = store.cache.temporary()?;
+        let draft = folder.path().join("tree");
+        fs::write(&draft, made)?;
+        store.cache.publish(&draft, &name)?;
+    }
+    Ok(store.cache.path(&name))
+}
+
+/// The board's own tree as it is handed to the hypervisor, where the description needs it;
+/// refuses devices that it cannot have. QEMU is asked, since it changes even a tree that it
+/// is given; what it said is kept in the cache.
+pub fn tree(store: &Store, system: &Description) -> Outcome<Option<Vec<u8>>> {
+    if !system.looks_at_board_tree() {
+        return Ok(None);
+    }
+    system::agree(store, &wanted_for_tree(system))?;
+    let start = Start::default();
+    let tree = start.found(store, system)?.dumped(store, system);
+    let tree = tree.blame(Code::Qemu)?;
+    let mut found = hanok_system::check_board_tree(system, &tree);
+    if found.is_empty() {
+        found = hanok_system::check_devices(system, &tree);
+    }
+    match found.is_empty() {
+        true => Ok(Some(tree)),
+        false => Err(system::refused(found)),
+    }
+}
+
+impl Tools {
+    fn dumped(&self, store: &Store, system: &Description) -> Result<Vec<u8>> {
+        let mut command = self.command(system);
+        command.args(system.qemu_args());
+        command.args(["-nodefaults", "-display", "none"]);
+        if let Some(tree) = &self.tree {
+            command.arg("-dtb").arg(tree);
+        }
+        let made_of = format!("{} {}", self.qemu.version(), machine::typed(&command));
+        let name = format!(
+            "trees/{}-{}.dtb",
+            system.board.name,
+            cache::digest(&made_of)
+        );
+        let path = store.cache.path(&name);
+        if !path.exists() {
+            let _lock = store.cache.lock()?;
+            let folder = store.cache.temporary()?;
+            let draft = folder.path().join("tree");
+            let dump = format!("dumpdtb={}", draft.display());
+            process::run(command.args(["-machine", &dump]))?;
+            store.cache.publish(&draft, &name)?;
+        }
+        Ok(fs::read(path)?)
+    }
+}
+
+/// The names of a system's VMs.
+pub fn names(system: &Description) -> Vec<String> {
+    system.vms.iter().map(|vm| vm.name.clone()).collect()
+}

@@ -1,0 +1,213 @@
+//! A guest booted by QEMU itself, without the hypervisor around it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use hanok_system::{
+    Architecture, Artifacts, Boot, Description, GicVersion, InitramfsRef, KernelRef, Modules,
+};
+
+use crate::board::Ready;
+use crate::form::Form;
+use crate::machine::{self, Native};
+use crate::system::{self, Resolved};
+use hanok_artifacts::Store;
+use hanok_artifacts::kernel::KernelSpec;
+use hanok_artifacts::qemu;
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::repo;
+
+/// A guest booted without the hypervisor where no description says otherwise.
+const NATIVE_MEMORY: u64 = 512 << 20;
+const NATIVE_CPU: &str = "cortex-a57";
+const NATIVE_CPU_32: &str = "cortex-a15";
+const NATIVE_CMDLINE: &str = "console=ttyAMA0 quiet";
+
+/// A guest without the hypervisor around it.
+pub struct Guest {
+    /// What it boots.
+    pub artifacts: Artifacts,
+    /// Its command line.
+    pub cmdline: String,
+    /// How many cores the machine has.
+    pub cores: u64,
+    /// The machine's memory, in bytes.
+    pub memory: u64,
+    /// The CPU model.
+    pub cpu: String,
+    /// Which of QEMU's programs is the machine.
+    binary: String,
+    /// The interrupt controller of a 64-bit machine.
+    gic: GicVersion,
+    /// What is read for it, by the user's paths.
+    pub inputs: Vec<(String, PathBuf)>,
+}
+
+impl Guest {
+    /// A stock kernel with our userland.
+    pub fn stock(spec: KernelSpec) -> Self {
+        let artifacts = Artifacts {
+            vm: "linux".to_owned(),
+            boot: Boot::Kernel(KernelRef::Debian {
+                version: spec.version,
+                flavour: spec.flavour,
+            }),
+            architecture: spec.architecture,
+            initramfs: Some(InitramfsRef::Busybox {
+                modules: Modules::Default,
+            }),
+        };
+        let (cpu, binary) = match spec.architecture {
+            Architecture::Arm64 => (NATIVE_CPU, qemu::PROGRAM),
+            Architecture::Arm => (NATIVE_CPU_32, qemu::PROGRAM_32),
+        };
+        let (cmdline, cpu) = (NATIVE_CMDLINE.to_owned(), cpu.to_owned());
+        Self {
+            artifacts,
+            cmdline,
+            cores: 1,
+            memory: NATIVE_MEMORY,
+            cpu,
+            binary: binary.to_owned(),
+            gic: GicVersion::V3,
+            inputs: Vec::new(),
+        }
+    }
+
+    /// The first VM of a system.
+    pub fn first_of(root: &Path, system: &Description) -> Outcome<Self> {
+        let first = system
+            .artifacts()
+            .into_iter()
+            .next()
+            .zip(system.vms.first());
+        let (artifacts, vm) =
+            first.ok_or_else(|| failure(Code::Refused, "there is no VM to boot"))?;
+        Ok(Self {
+            artifacts,
+            cmdline: vm.cmdline.clone(),
+            cores: vm.cpus.len() as u64,
+            memory: vm.memory,
+            cpu: match vm.architecture == system.board.architecture() {
+                true => system.cpu.clone(),
+                false => NATIVE_CPU_32.to_owned(),
+            },
+            binary: match vm.architecture {
+                Architecture::Arm64 => qemu::PROGRAM.to_owned(),
+                Architecture::Arm => qemu::PROGRAM_32.to_owned(),
+            },
+            gic: system.board.gic,
+            inputs: system::inputs(root, system),
+        })
+    }
+
+    /// QEMU as this guest's own machine.
+    pub fn board(&self, root: &Path, store: &Store, changed: Changed<'_>) -> Outcome<Ready> {
+        let (machine, architecture) = self.machine();
+        // A guest of a 64-bit board may be measured as a 32-bit one, on that machine.
+        let artifacts = [Artifacts {
+            architecture,
+            ..self.artifacts.clone()
+        }];
+        let qemu = system::prepare(store, &artifacts)?;
+        let mut resolved = system::resolve(root, store, &artifacts)?;
+        if let (Some(first), Some(more)) = (resolved.first_mut(), changed.more) {
+            more.add_to(first).blame(Code::Refused)?;
+        }
+        if let (Some(first), Some((form, dir))) = (resolved.first_mut(), changed.form) {
+            form.apply(first, architecture, dir).blame(Code::Usage)?;
+        }
+        let Some(found) = resolved.first() else {
+            return Err(failure(Code::Refused, "there is no VM to boot"));
+        };
+        let native = Native {
+            machine,
+            cpu: &self.cpu,
+            cores: self.cores,
+            memory: self.memory,
+            kernel: &found.kernel,
+            firmware: found.firmware,
+            initramfs: found.initramfs.as_deref(),
+            cmdline: &self.cmdline,
+        };
+        let mut command = qemu.command(&self.binary);
+        machine::native(&mut command, &native);
+        Ok(Ready {
+            command,
+            vms: vec![self.artifacts.vm.clone()],
+            framed: false,
+            first: Vec::new(),
+            poweroff: true,
+        })
+    }
+
+    /// What the guest's own machine is, and what it runs.
+    fn machine(&self) -> (&'static str, Architecture) {
+        // A VM has the same kind of interrupt controller as its board; 32-bit CPU models of
+        // QEMU's have no other one than a GICv2.
+        match (self.binary == qemu::PROGRAM_32, self.gic) {
+            (true, _) => ("virt,gic-version=2", Architecture::Arm),
+            (false, GicVersion::V2) => ("virt,gic-version=2", Architecture::Arm64),
+            (false, GicVersion::V3) => ("virt,gic-version=3,its=off", Architecture::Arm64),
+        }
+    }
+}
+
+/// What is changed about what a guest boots.
+#[derive(Clone, Copy, Default)]
+pub struct Changed<'a> {
+    /// Files that are put behind its initramfs.
+    pub more: Option<&'a More>,
+    /// Another form for its kernel, and where that is kept.
+    pub form: Option<(Form, &'a Path)>,
+}
+
+/// More files for the initramfs: an archive of them, and where the whole is to be written.
+pub struct More {
+    /// The files, as a cpio archive.
+    pub archive: Vec<u8>,
+    /// Where the initramfs with them is to be.
+    pub path: PathBuf,
+}
+
+impl More {
+    /// Makes `resolved`'s initramfs one with these files. The kernel unpacks archives one
+    /// after the other (Linux, Documentation/driver-api/early-userspace/buffer-format.rst).
+    pub fn add_to(&self, resolved: &mut Resolved) -> Result<()> {
+        let mut bytes = match &resolved.initramfs {
+            Some(path) => fs::read(path)?,
+            None => Vec::new(),
+        };
+        bytes.extend(&self.archive);
+        repo::write_whole(&self.path, &bytes)?;
+        resolved.initramfs = Some(self.path.clone());
+        Ok(())
+    }
+}
+
+/// The first VM of `system` without the hypervisor, on `binary` of QEMU's programs: what the
+/// 32-bit one boots is built for it.
+pub fn native_board(
+    root: &Path,
+    store: &Store,
+    system: &Description,
+    changed: Changed<'_>,
+    binary: Option<&str>,
+) -> Outcome<Ready> {
+    let mut guest = Guest::first_of(root, system)?;
+    if let Some(binary) = binary {
+        guest.binary = binary.to_owned();
+    }
+    if guest.binary == qemu::PROGRAM_32 {
+        guest.cpu = NATIVE_CPU_32.to_owned();
+    }
+    guest.board(root, store, changed)
+}
+
+/// A stock kernel without the hypervisor.
+pub fn stock_board(root: &Path, store: &Store, spec: KernelSpec, cores: u64) -> Outcome<Ready> {
+    let mut guest = Guest::stock(spec);
+    guest.cores = cores;
+    guest.board(root, store, Changed::default())
+}

@@ -1,0 +1,160 @@
+//! Where the image of a system that is run is kept, between builds and between runs.
+//!
+//! Each description, by its place and its words, and each set of changes to it has an image of
+//! its own, so that nobody boots another one's guest. Who runs an image holds a lock on it, and
+//! images of former words of a description go when nobody does.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hanok_system::Description;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::overrides::Overrides;
+use hanok_artifacts::cache;
+use hanok_base::repo;
+
+/// An image's place.
+#[derive(Debug)]
+pub struct Image {
+    path: PathBuf,
+    /// What the names of all images of this description begin with.
+    family: String,
+}
+
+/// An image that stays as it is while this is held.
+#[derive(Debug)]
+pub struct Kept(#[expect(dead_code, reason = "it holds the lock")] File);
+
+impl Image {
+    /// That of `system`, changed by `overrides`.
+    pub fn of(root: &Path, system: &Description, overrides: &Overrides) -> Result<Self> {
+        let folder = repo::target_dir(root).join("hanok/images");
+        Self::in_folder(folder, &system.path, overrides, system.terminal)
+    }
+
+    fn in_folder(
+        folder: PathBuf,
+        description: &Path,
+        overrides: &Overrides,
+        terminal: Option<(u16, u16)>,
+    ) -> Result<Self> {
+        let what = || format!("cannot read the description {}", description.display());
+        let place = description.canonicalize().with_context(what)?;
+        let mut words = Vec::new();
+        File::open(&place)
+            .and_then(|mut file| file.read_to_end(&mut words))
+            .with_context(what)?;
+        let name = description
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let stem = name.strip_suffix(".toml").unwrap_or(&name);
+        let family = format!(
+            "{stem}-{}-",
+            cache::digest(place.as_os_str().as_encoded_bytes())
+        );
+        words.extend(format!("\n{overrides:?} {terminal:?}").bytes());
+        let path = folder.join(format!("{family}{}.img", cache::digest(&words)));
+        Ok(Self { path, family })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes it, and removes those of former words that nobody runs.
+    pub fn write(&self, bytes: &[u8]) -> Result<Kept> {
+        repo::write_whole(&self.path, bytes)?;
+        let file = File::open(&self.path)
+            .with_context(|| format!("cannot read {}", self.path.display()))?;
+        flock(&file, FlockOperation::LockShared)?;
+        self.sweep();
+        Ok(Kept(file))
+    }
+
+    fn sweep(&self) {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let ours = entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(&self.family);
+            if ours && entry.path() != self.path && !is_run(&entry.path()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Whether somebody runs the image; an image that cannot be looked at is left alone.
+fn is_run(path: &Path) -> bool {
+    File::open(path)
+        .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description(folder: &Path, name: &str, text: &str) -> PathBuf {
+        fs::create_dir_all(folder).unwrap();
+        let path = folder.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn two_systems_never_share_an_image() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |path: &Path, overrides: &Overrides| {
+            let images = dir.path().join("images");
+            let image = Image::in_folder(images, path, overrides, None).unwrap();
+            image.path
+        };
+        let none = Overrides::default();
+        let one = description(&dir.path().join("a"), "x.toml", "1");
+        let two = description(&dir.path().join("b"), "x.toml", "1");
+        let cores = Overrides {
+            cores: Some(2),
+            ..Overrides::default()
+        };
+        assert_ne!(of(&one, &none), of(&two, &none), "another folder");
+        assert_ne!(of(&one, &none), of(&one, &cores), "another option");
+        let around = dir.path().join("b/../a/x.toml");
+        assert_eq!(of(&one, &none), of(&around, &none), "the same file");
+        let before = of(&one, &none);
+        description(&dir.path().join("a"), "x.toml", "2");
+        assert_ne!(of(&one, &none), before, "other words");
+        let dotted = description(dir.path(), "a.b.toml", "1");
+        let name = of(&dotted, &none);
+        let name = name.file_name().unwrap().to_string_lossy();
+        assert!(name.starts_with("a.b-") && name.ends_with(".img"), "{name}");
+    }
+
+    #[test]
+    fn former_images_go_but_those_that_are_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = description(dir.path(), "x.toml", "0");
+        let folder = dir.path().join("images");
+        let other = description(&dir.path().join("y"), "x.toml", "0");
+        let image = |path: &Path| {
+            Image::in_folder(folder.clone(), path, &Overrides::default(), None).unwrap()
+        };
+        let write = |text: &str| {
+            fs::write(&path, text).unwrap();
+            image(&path).write(text.as_bytes()).unwrap()
+        };
+        let images = || fs::read_dir(&folder).unwrap().count();
+        image(&other).write(b"other").unwrap();
+        let run = write("1");
+        drop(write("2"));
+        assert_eq!(images(), 3, "another's, one that is run, and the new one");
+        drop(run);
+        drop(write("3"));
+        assert_eq!(images(), 2);
+    }
+}

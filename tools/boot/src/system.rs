@@ -1,0 +1,339 @@
+//! Systems as the commands use them: described, with what they need found, built.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hanok_system::{
+    Architecture, Artifacts, Boot, BuildKey, Description, Diagnostic, DtbRef, Files, FirmwareRef,
+    InitramfsRef, KernelRef, Key, Modules,
+};
+
+use crate::overrides::Overrides;
+use hanok_artifacts::cargo;
+use hanok_artifacts::initramfs::modules::{NoModule, Selection};
+use hanok_artifacts::kernel::KernelSpec;
+use hanok_artifacts::qemu::{self, Qemu};
+use hanok_artifacts::{Store, u_boot};
+use hanok_base::exit::{Blame, Code, Failure, Outcome, failure};
+
+/// Where the boards are described.
+pub fn boards_dir(root: &Path) -> PathBuf {
+    root.join("boards")
+}
+
+/// Reads and checks a description, with what is changed about it.
+pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Description> {
+    readable(file)?;
+    let boards = boards_dir(root);
+    let found = match fs::read_to_string(file) {
+        Ok(text) if *overrides != Overrides::default() => {
+            let changed = overrides.apply(&text);
+            let found = hanok_system::parse(file, &changed.text(), &boards);
+            found.map_err(|all| all.into_iter().map(|one| changed.blame(one)).collect())
+        }
+        _ => hanok_system::load(file, &boards),
+    };
+    let system = found.map_err(refused)?;
+    let known = |name: &&String| system.vms.iter().any(|vm| vm.name == **name);
+    if let Some(name) = overrides.vms.keys().find(|name| !known(name)) {
+        let what = format!("a VM {name} is to be changed, and there is none");
+        return Err(failure(Code::Usage, what));
+    }
+    Ok(system)
+}
+
+/// That a description can be read. One that cannot is the command line's fault, not its own.
+pub fn readable(file: &Path) -> Outcome<()> {
+    let opened = fs::metadata(file).and_then(|data| match data.is_file() {
+        true => fs::File::open(file).map(drop),
+        false => Err(std::io::Error::other("it is no file")),
+    });
+    opened
+        .with_context(|| format!("cannot read the description {}", file.display()))
+        .blame(Code::Usage)
+}
+
+/// What a system is described and made of, as far as it is named by paths.
+pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
+    let board = boards_dir(root).join(format!("{}.toml", system.board.name));
+    let mut all = vec![
+        ("the description".to_owned(), system.path.clone()),
+        ("the board's description".to_owned(), board),
+    ];
+    if let Some(DtbRef::Path(path)) = &system.board.qemu.dtb {
+        all.push(("the board's device tree".to_owned(), path.clone()));
+    }
+    for vm in &system.vms {
+        match &vm.boot {
+            Boot::Kernel(KernelRef::Path(path)) => {
+                all.push((format!("the kernel of VM {}", vm.name), path.clone()));
+            }
+            Boot::Firmware(FirmwareRef::Path(path)) => {
+                all.push((format!("the firmware of VM {}", vm.name), path.clone()));
+            }
+            _ => {}
+        }
+        if let Some(InitramfsRef::Path(path)) = &vm.initramfs {
+            all.push((format!("the initramfs of VM {}", vm.name), path.clone()));
+        }
+    }
+    all
+}
+
+/// All that is wrong, as one error.
+pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
+    let texts: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
+    // The first gets its word where all errors do.
+    let between = format!("\n{} ", hanok_base::ui::red("error:"));
+    failure(Code::Refused, texts.join(&between))
+}
+
+/// The files of one VM, in the cache or wherever the description says.
+pub struct Resolved {
+    /// The kernel, or the firmware.
+    pub kernel: PathBuf,
+    /// Whether it is a firmware.
+    pub firmware: bool,
+    /// The initramfs.
+    pub initramfs: Option<PathBuf>,
+}
+
+/// What to say about a download before it.
+const QEMU_WORDS: &str = "QEMU 10 (about 25 MB)";
+/// What to say about busybox.
+pub const BUSYBOX_WORDS: &str = "busybox for guests (1 MB)";
+
+/// What to say about a package for the tests.
+pub fn package_words(name: &str) -> String {
+    format!("{name} for the tests (1 MB)")
+}
+
+/// What to say about a program for the tests.
+pub fn program_words(name: &str) -> String {
+    format!("{name} with its libraries for the tests (about 10 MB)")
+}
+
+/// What to say about a kernel.
+pub fn kernel_words(spec: &KernelSpec) -> String {
+    format!("the stock kernel {} (about 70 MB)", spec.reference())
+}
+
+/// Asks for all that is missing, and finds or fetches QEMU.
+pub fn prepare(store: &Store, artifacts: &[Artifacts]) -> Outcome<Qemu> {
+    let mut all = wanted(artifacts);
+    all.extend(wanted_qemu());
+    agree(store, &all)?;
+    store.qemu().blame(Code::Setup)
+}
+
+/// QEMU, where the machine's own will not do.
+pub fn wanted_qemu() -> Option<(String, String)> {
+    let words = || (qemu::REFERENCE.to_owned(), QEMU_WORDS.to_owned());
+    let there = Qemu::is_named() || Qemu::of_machine().is_some();
+    (!there).then(words)
+}
+
+/// U-Boot, for a VM or as a board's boot loader.
+pub fn wanted_u_boot() -> (String, String) {
+    (u_boot::PACKAGE.to_owned(), "U-Boot (2 MB)".to_owned())
+}
+
+/// Finds or fetches everything that `artifacts` name, in their order.
+pub fn resolve(root: &Path, store: &Store, artifacts: &[Artifacts]) -> Outcome<Vec<Resolved>> {
+    agree(store, &wanted(artifacts))?;
+    artifacts
+        .iter()
+        .map(|of_vm| resolve_vm(root, store, of_vm))
+        .collect()
+}
+
+/// The same for a description, whose lines are named where something is wrong.
+pub fn resolve_of(root: &Path, store: &Store, system: &Description) -> Outcome<Vec<Resolved>> {
+    let artifacts = system.artifacts();
+    agree(store, &wanted(&artifacts))?;
+    let all = artifacts.iter().enumerate();
+    all.map(|(vm, of_vm)| resolve_one(root, store, system, (vm, of_vm)))
+        .collect()
+}
+
+fn resolve_one(
+    root: &Path,
+    store: &Store,
+    system: &Description,
+    (vm, artifacts): (usize, &Artifacts),
+) -> Outcome<Resolved> {
+    resolve_vm(root, store, artifacts).map_err(|failure| {
+        match failure.error.downcast_ref::<NoModule>() {
+            Some(NoModule(name)) => {
+                let what = format!("the kernel has no module \"{name}\"");
+                let why =
+                    "none of its package has this name; it may be built in, or of another kernel";
+                let remedy = "remove it from `initramfs-modules`, or mend the name";
+                refused(vec![system.refusal(
+                    vm,
+                    Key::Initramfs,
+                    [&what, why, remedy],
+                )])
+            }
+            None => failure,
+        }
+    })
+}
+
+/// Refuses what is wrong with the VMs of which everything is there.
+pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcome<()> {
+    let mut files = Vec::new();
+    for (vm, artifacts) in system.artifacts().iter().enumerate() {
+        let mut wanted = wanted(std::slice::from_ref(artifacts)).into_iter();
+        files.push(
+            match wanted.all(|(name, _)| store.cache.resolved(&name).is_some()) {
+                true => {
+                    let resolved = resolve_one(root, store, system, (vm, artifacts))?;
+                    Some(read(&resolved).blame(Code::Refused)?)
+                }
+                false => None,
+            },
+        );
+    }
+    match system.check_files(&files) {
+        found if found.is_empty() => Ok(()),
+        found => Err(refused(found)),
+    }
+}
+
+/// Tells what is sound, and yet not what a reader would take it for.
+pub fn tell_notes(system: &Description) {
+    for note in system.notes() {
+        eprintln!("note: {note}");
+    }
+}
+
+/// Asks, once a run, before the first download.
+pub fn agree(store: &Store, wanted: &[(String, String)]) -> Outcome<()> {
+    if store.ask(wanted) {
+        return Ok(());
+    }
+    Err(failure(
+        Code::Setup,
+        "nothing was downloaded, as you wished",
+    ))
+}
+
+/// References in the cache and words about them.
+pub fn wanted(artifacts: &[Artifacts]) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for of_vm in artifacts {
+        if let Some(spec) = stock(&of_vm.boot, of_vm.architecture) {
+            all.push((spec.reference(), kernel_words(&spec)));
+        }
+        let u_boot_with = matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBootWith { .. }));
+        if u_boot_with || matches!(of_vm.boot, Boot::Firmware(FirmwareRef::UBoot(_))) {
+            all.push(wanted_u_boot());
+        }
+        if u_boot_with || matches!(of_vm.initramfs, Some(InitramfsRef::Busybox { .. })) {
+            let busybox = Store::busybox_of(of_vm.architecture);
+            all.push((busybox.to_owned(), BUSYBOX_WORDS.to_owned()));
+        }
+    }
+    all
+}
+
+fn stock(boot: &Boot, architecture: Architecture) -> Option<KernelSpec> {
+    match boot {
+        Boot::Kernel(KernelRef::Debian { version, flavour })
+        | Boot::Firmware(FirmwareRef::UBootWith {
+            kernel: KernelRef::Debian { version, flavour },
+            ..
+        }) => Some(KernelSpec {
+            version: version.clone(),
+            flavour: *flavour,
+            architecture,
+        }),
+        Boot::Kernel(KernelRef::Guest(_) | KernelRef::Path(_)) | Boot::Firmware(_) => None,
+    }
+}
+
+fn resolve_vm(root: &Path, store: &Store, artifacts: &Artifacts) -> Outcome<Resolved> {
+    let architecture = artifacts.architecture;
+    let kernel = stock(&artifacts.boot, architecture)
+        .map(|spec| store.kernel(&spec))
+        .transpose();
+    let kernel = kernel.blame(Code::Setup)?;
+    let initramfs = match (&artifacts.initramfs, &kernel) {
+        (None, _) => None,
+        (Some(InitramfsRef::Path(path)), _) => Some(path.clone()),
+        (Some(InitramfsRef::Busybox { modules }), Some(kernel)) => Some(
+            store
+                .initramfs(kernel, &selection(modules))
+                .blame(Code::Refused)?,
+        ),
+        (Some(InitramfsRef::Busybox { .. }), None) => {
+            Some(store.bare_initramfs(architecture).blame(Code::Refused)?)
+        }
+    };
+    let image = match (&artifacts.boot, kernel) {
+        (Boot::Kernel(KernelRef::Path(path)) | Boot::Firmware(FirmwareRef::Path(path)), _) => {
+            path.clone()
+        }
+        (Boot::Firmware(FirmwareRef::UBoot(machine)), _) => {
+            store.u_boot(machine).blame(Code::Setup)?
+        }
+        (Boot::Firmware(FirmwareRef::UBootWith { machine, .. }), Some(kernel)) => {
+            let initramfs = store.initramfs(&kernel, &Selection::Default);
+            let initramfs = initramfs.blame(Code::Refused)?;
+            let flash = store.u_boot_with(machine, &kernel.image, &initramfs);
+            flash.blame(Code::Setup)?
+        }
+        (Boot::Kernel(KernelRef::Guest(name)), _) => {
+            cargo::guest(root, name, cargo::target(architecture)).blame(Code::Refused)?
+        }
+        (Boot::Kernel(KernelRef::Debian { .. }), Some(kernel)) => kernel.image,
+        (Boot::Kernel(KernelRef::Debian { .. }), None)
+        | (Boot::Firmware(FirmwareRef::UBootWith { .. }), None) => {
+            return Err(failure(Code::Setup, "no kernel"));
+        }
+    };
+    Ok(Resolved {
+        kernel: image,
+        firmware: matches!(artifacts.boot, Boot::Firmware(_)),
+        initramfs,
+    })
+}
+
+fn selection(modules: &Modules) -> Selection {
+    match modules {
+        Modules::Default => Selection::Default,
+        Modules::All => Selection::All,
+        Modules::List(names) => Selection::Named(names.clone()),
+    }
+}
+
+/// Builds the hypervisor and the image of the whole system.
+/// `tree` is the board's own tree, where the description needs it; `key` as of [`crate::key`].
+pub fn build(
+    root: &Path,
+    system: &Description,
+    resolved: &[Resolved],
+    tree: Option<&[u8]>,
+    key: &BuildKey,
+) -> Outcome<Vec<u8>> {
+    let hypervisor = cargo::hypervisor_of(root, system.board.architecture());
+    let hypervisor = hypervisor.blame(Code::Refused)?;
+    let files = resolved
+        .iter()
+        .map(read)
+        .collect::<Result<Vec<_>>>()
+        .blame(Code::Refused)?;
+    system.build(hypervisor, &files, tree, key).map_err(refused)
+}
+
+fn read(resolved: &Resolved) -> Result<Files> {
+    let read =
+        |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let initramfs = resolved.initramfs.as_ref().map(read).transpose()?;
+    Ok(Files {
+        boot: read(&resolved.kernel)?,
+        initramfs,
+    })
+}

@@ -1,0 +1,343 @@
+//! The way in for other terminals: a socket that `hanok attach` and `hanok list` find.
+//!
+//! It is a UNIX socket in a folder that only its owner may enter, so that whoever reaches it may do
+//! what the person who started the run may. No link is followed on the way: the folder is opened
+//! once, as one, and all that is in it is named by way of that. What was left behind by runs that
+//! were killed goes as soon as somebody looks.
+//!
+//! Whoever connects is told in a line of JSON what runs ([`Running`]). One that answers with
+//! [`STAY`] is a terminal: from there on both sides speak as on the board's framed line, where keys
+//! (0x40) are whole lines for the hypervisor's prompt, and 0x50 says that they are carried out.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::inbox::{Inbox, PIECE, Visit};
+use hanok_base::ui;
+
+/// So many terminals at once.
+pub const MOST: usize = 16;
+/// What a terminal says that stays.
+pub const STAY: &str = "attach\n";
+/// For longer nobody is waited for who connects.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The first line is no longer.
+const HEADER: u64 = 16 << 10;
+/// The folder's name.
+const FOLDER: &str = "hanok-runs";
+/// The end of sockets' names.
+const END: &str = ".sock";
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Running {
+    /// What is spoken here.
+    pub version: u32,
+    /// The description's name.
+    pub system: String,
+    /// The process that runs it.
+    pub process: u32,
+    /// The VMs' names, in the description's order.
+    pub vms: Vec<String>,
+}
+
+/// What is spoken by this program.
+pub const VERSION: u32 = 1;
+
+impl Running {
+    /// This process's.
+    pub fn new(system: &str, vms: &[String]) -> Self {
+        Self {
+            version: VERSION,
+            // It becomes a file's name.
+            system: system.chars().map(plain).take(40).collect(),
+            process: std::process::id(),
+            vms: vms.to_vec(),
+        }
+    }
+
+    /// What tells it from another run of the same system.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.system, self.process)
+    }
+}
+
+fn plain(character: char) -> char {
+    match character {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '.' | '-' => character,
+        _ => '-',
+    }
+}
+
+/// A folder with sockets, which is nobody's but this user's.
+#[derive(Debug)]
+pub struct Folder {
+    handle: OwnedFd,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The folder for sockets in `parent`; made where it is not there and is to be.
+    pub fn open(parent: &Path, make: bool) -> Result<Option<Self>> {
+        let path = parent.join(FOLDER);
+        let name = || format!("the folder {} for sockets", path.display());
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // The parent is the user's own choice, or ours: links on the way to it are theirs.
+        let outer = openat(
+            CWD,
+            parent,
+            OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let outer = match outer {
+            Err(Errno::NOENT) if !make => return Ok(None),
+            outer => outer.with_context(name)?,
+        };
+        if make {
+            match mkdirat(&outer, FOLDER, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error).with_context(name),
+            }
+        }
+        let handle = match openat(&outer, FOLDER, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            handle => handle.with_context(name)?,
+        };
+        let state = fstat(&handle)?;
+        let own = state.st_uid == rustix::process::geteuid().as_raw();
+        ensure!(own, "{} belongs to somebody else", name());
+        ensure!(
+            state.st_mode & 0o077 == 0,
+            "{} is open to others (it must have mode 0700)",
+            name()
+        );
+        Ok(Some(Self { handle, path }))
+    }
+
+    /// A path to what is in it, short enough for a socket, through no link of a file system.
+    fn place(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.handle.as_raw_fd()))
+    }
+
+    /// The sockets in it; those that nobody listens at are removed.
+    pub fn runs(&self) -> Vec<(Running, UnixStream)> {
+        let mut runs = Vec::new();
+        for entry in fs::read_dir(self.place("."))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+            let name = entry.file_name();
+            let Some(name) = name
+                .to_str()
+                .filter(|name| is_socket && name.ends_with(END))
+            else {
+                continue;
+            };
+            match UnixStream::connect(self.place(name)) {
+                Ok(stream) => runs.extend(introduced(stream)),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                    let _ = fs::remove_file(self.place(name));
+                }
+                Err(_) => {}
+            }
+        }
+        runs.sort_by_key(|(run, _)| run.name());
+        runs
+    }
+}
+
+/// What the other side says of itself.
+fn introduced(stream: UnixStream) -> Option<(Running, UnixStream)> {
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let line = first_line(&stream)?;
+    stream.set_read_timeout(None).ok()?;
+    Some((serde_json::from_str(&line).ok()?, stream))
+}
+
+/// The first line, byte by byte: what follows it stays in the socket.
+fn first_line(stream: &UnixStream) -> Option<String> {
+    let mut line = String::new();
+    let bytes = stream.take(HEADER);
+    BufReader::with_capacity(1, bytes)
+        .read_line(&mut line)
+        .ok()?;
+    line.ends_with('\n').then_some(line)
+}
+
+/// The socket of a run; it goes with this.
+pub struct Door {
+    folder: Folder,
+    file: String,
+    listener: Option<UnixListener>,
+    running: Running,
+    waiting: Arc<Mutex<HashMap<usize, UnixStream>>>,
+}
+
+impl Door {
+    /// Opens it in this folder.
+    pub fn open(folder: Folder, running: Running) -> Result<Self> {
+        let file = format!("{}{END}", running.name());
+        let place = folder.place(&file);
+        let what = || format!("the socket {}", folder.path.join(&file).display());
+        // One of this process's number is of one that is gone.
+        match fs::remove_file(&place) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(what);
+            }
+            _ => {}
+        }
+        let listener = UnixListener::bind(&place).with_context(what)?;
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).with_context(what)?;
+        Ok(Self {
+            folder,
+            file,
+            listener: Some(listener),
+            running,
+            waiting: Arc::default(),
+        })
+    }
+
+    /// Lets terminals in, of which `inbox` hears.
+    pub fn listen(&mut self, inbox: &Arc<Inbox>) {
+        let Some(listener) = self.listener.take() else {
+            return;
+        };
+        let (waiting, inbox) = (Arc::clone(&self.waiting), Arc::clone(inbox));
+        let header = serde_json::to_string(&self.running).unwrap_or_default() + "\n";
+        thread::spawn(move || {
+            let there = Arc::new(());
+            for number in 0.. {
+                let Ok((stream, _)) = listener.accept() else {
+                    // No more files may be open: later perhaps.
+                    thread::sleep(Duration::from_millis(100));
+                    continue;
+                };
+                if Arc::strong_count(&there) > MOST {
+                    continue;
+                }
+                let guest = Guest {
+                    number,
+                    waiting: Arc::clone(&waiting),
+                    inbox: Arc::clone(&inbox),
+                    _one: Arc::clone(&there),
+                };
+                let header = header.clone();
+                thread::spawn(move || guest.receive(stream, &header));
+            }
+        });
+    }
+
+    /// The terminal of this number, which came.
+    pub fn take(&self, number: usize) -> Option<UnixStream> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.remove(&number)
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.folder.place(&self.file));
+    }
+}
+
+/// One who connected.
+struct Guest {
+    number: usize,
+    waiting: Arc<Mutex<HashMap<usize, UnixStream>>>,
+    inbox: Arc<Inbox>,
+    /// As long as it is there, one more is.
+    _one: Arc<()>,
+}
+
+impl Guest {
+    fn receive(&self, mut stream: UnixStream, header: &str) {
+        let greeted = stream
+            .set_write_timeout(Some(PATIENCE))
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.write_all(header.as_bytes()));
+        if greeted.is_err() || first_line(&stream).as_deref() != Some(STAY) {
+            return;
+        }
+        let lasting = stream
+            .set_write_timeout(None)
+            .and_then(|()| stream.set_read_timeout(None))
+            .and_then(|()| stream.try_clone());
+        let Ok(ours) = lasting else { return };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.insert(self.number, ours);
+        drop(waiting);
+        let tell = |visit| self.inbox.visitor(self.number, visit);
+        if tell(Visit::Came).is_err() {
+            return;
+        }
+        let mut buffer = [0; PIECE];
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            let bytes = buffer.get(..count).unwrap_or_default();
+            if tell(Visit::Said(bytes.to_vec())).is_err() {
+                return;
+            }
+        }
+        let _ = tell(Visit::Went);
+    }
+}
+
+/// Where sockets may be: the session's own folder, or the one of what is built.
+pub fn places(target: &Path) -> Vec<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let session = session.filter(|path| path.is_absolute());
+    session.into_iter().chain([target.to_owned()]).collect()
+}
+
+/// The door of a run; where there can be none, that is said and the run goes on without.
+pub fn of_run(target: &Path, running: &Running) -> Option<Door> {
+    let mut why = None;
+    for place in places(target) {
+        let folder = Folder::open(&place, true);
+        let door = folder.and_then(|folder| match folder {
+            Some(folder) => Door::open(folder, running.clone()),
+            None => bail!("{} is not there", place.display()),
+        });
+        match door {
+            Ok(door) => return Some(door),
+            Err(error) => why = Some(why.unwrap_or(error)),
+        }
+    }
+    if let Some(error) = why {
+        eprintln!(
+            "{}",
+            ui::dim(&format!("No other terminal can attach: {error:#}"))
+        );
+    }
+    None
+}
+
+/// What runs now, and a way to each. A folder that is not safe to look at is named, and passed over.
+pub fn runs(target: &Path) -> Vec<(Running, UnixStream)> {
+    let mut all = Vec::new();
+    for place in places(target) {
+        match Folder::open(&place, false) {
+            Ok(folder) => all.extend(folder.iter().flat_map(Folder::runs)),
+            Err(error) => eprintln!("{}", ui::dim(&format!("Not looked at: {error:#}"))),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! The consoles of a running board: one serial line taken apart into the hypervisor's
+//! messages and each VM's console, watched by a script or by a person.
+
+#![forbid(unsafe_code)]
+
+pub mod carry;
+pub mod demux;
+pub mod door;
+pub mod filter;
+pub mod inbox;
+pub mod keys;
+pub mod last_line;
+pub mod log;
+pub mod mark;
+pub mod marked;
+pub mod modes;
+pub mod outbox;
+pub mod outlet;
+pub mod prompt;
+pub mod request;
+pub mod run;
+pub mod screen;
+pub mod script;
+mod session;
+pub mod terminal;
+pub mod typing;
+pub mod watch;

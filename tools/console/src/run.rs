@@ -1,0 +1,94 @@
+//! How a run begins: with a board, or with the board of another run.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use crate::carry::{self, Board};
+use crate::inbox::{self, Inbox};
+use crate::outbox::Outbox;
+use crate::outlet::Outlet;
+use crate::request::{Extras, Input, Report, Request};
+use crate::session::Session;
+use crate::session::fate::Fate;
+use crate::session::output::Terminal;
+use crate::terminal::Raw;
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::signals;
+
+/// Runs the board to its end.
+pub fn run(request: Request) -> Outcome<Report> {
+    run_with(request, Extras::default())
+}
+
+/// The same with what a person's run has.
+pub fn run_with(request: Request, extras: Extras) -> Outcome<Report> {
+    let inbox = Arc::new(Inbox::default());
+    let terminal = Terminal::own(&inbox).blame(Code::Output)?;
+    run_at(request, extras, terminal, &inbox)
+}
+
+pub(crate) fn run_at(
+    mut request: Request,
+    extras: Extras,
+    terminal: Terminal,
+    inbox: &Arc<Inbox>,
+) -> Outcome<Report> {
+    // Before there is a board: a signal for one that has just started is not missed.
+    signals::tell(inbox::listener(inbox));
+    let mut board = Board::start(&request.command, inbox).blame(Code::Qemu)?;
+    let raw = begin(&request, inbox);
+    let before_end = request.before_end.take();
+    let line = board.line();
+    let line = line.map(|line| Outlet::new("to the board", vec![Box::new(line)], inbox));
+    let outbox = Outbox::new(request.framed, request.vms.len());
+    let mut session = Session::new(
+        request,
+        extras,
+        (line, outbox),
+        terminal,
+        raw.is_some(),
+        inbox,
+    );
+    let verdict = session.serve(inbox);
+    let awaited_came = verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.code == Code::Success);
+    if let (true, Some(look)) = (awaited_came, before_end) {
+        look();
+    }
+    let (status, said) = board.end(verdict.is_none());
+    let report = session.close(verdict, (status, &said), inbox, raw);
+    Ok(report)
+}
+
+/// Shows the consoles of another `hanok run`, whose frames come by `stream`, until it ends or the
+/// person goes.
+pub fn visit(request: Request, first: usize, stream: UnixStream) -> Outcome<Report> {
+    let inbox = Arc::new(Inbox::default());
+    let terminal = Terminal::own(&inbox).blame(Code::Output)?;
+    signals::tell(inbox::listener(&inbox));
+    let raw = begin(&request, &inbox);
+    let to_run = stream.try_clone().blame(Code::Qemu)?;
+    carry::run(stream, &inbox);
+    let line = Outlet::new("to the run", vec![Box::new(to_run)], &inbox);
+    let outbox = Outbox::to_run(request.vms.len());
+    let extras = Extras {
+        first,
+        ..Extras::default()
+    };
+    let link = (Some(line), outbox);
+    let mut session = Session::new(request, extras, link, terminal, raw.is_some(), &inbox);
+    session.fate = Fate::of_another();
+    let verdict = session.serve(&inbox);
+    Ok(session.close(verdict, (None, ""), &inbox, raw))
+}
+
+/// The terminal is raw from here on, and keys are taken, where a person is to type.
+fn begin(request: &Request, inbox: &Arc<Inbox>) -> Option<Raw> {
+    if request.input != Input::Stdin {
+        return None;
+    }
+    let raw = Raw::enter();
+    carry::keys(inbox);
+    raw
+}

@@ -1,0 +1,145 @@
+//! Scripts that sit at the console instead of a person: `--script FILE`, one step a line.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use hanok_base::values;
+
+/// One step of a script.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Go on once this text comes on the console.
+    Expect(String),
+    /// Go on once this text comes in the hypervisor's messages.
+    ExpectLog(String),
+    /// Type this at the VM's console, whoever is attached.
+    Send(Vec<u8>),
+    /// Type this as the person at the terminal: for the attached VM, or the prompt.
+    Key(Vec<u8>),
+    /// Put this on the board's line as it is, to whoever is there before the hypervisor:
+    /// its boot loader. No script has this step.
+    Raw(Vec<u8>),
+    /// Go on after this time.
+    Wait(Duration),
+    /// Go on once the VM has said nothing for this time; what it said before is used up.
+    Silence(Duration),
+    /// The steps that follow are about the VM of this name.
+    Vm(String),
+    /// End the run, with success.
+    End,
+}
+
+/// The steps of a script; an error names the line.
+pub fn parse(text: &str) -> Result<Vec<Step>> {
+    let lines = text.lines().enumerate();
+    let steps = lines.map(|(at, line)| step(line).with_context(|| format!("line {}", at + 1)));
+    steps.filter_map(Result::transpose).collect()
+}
+
+fn step(line: &str) -> Result<Option<Step>> {
+    let line = line.trim_start();
+    if line.trim_end().is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    let step = match word.trim_end() {
+        "expect" => Step::Expect(text(rest)?),
+        "expect-log" => Step::ExpectLog(text(rest)?),
+        "send" => Step::Send(unescape(rest)?),
+        "key" => Step::Key(unescape(rest)?),
+        "wait" => Step::Wait(seconds(rest)?),
+        "silence" => Step::Silence(seconds(rest)?),
+        "vm" => Step::Vm(nonempty(rest.trim())?.to_owned()),
+        "end" if rest.trim().is_empty() => Step::End,
+        other => {
+            bail!(
+                "unknown step `{other}`: expect, expect-log, send, key, wait, silence, vm and end are known"
+            )
+        }
+    };
+    Ok(Some(step))
+}
+
+fn nonempty(rest: &str) -> Result<&str> {
+    if rest.is_empty() {
+        bail!("something must follow");
+    }
+    Ok(rest)
+}
+
+fn text(rest: &str) -> Result<String> {
+    String::from_utf8(unescape(nonempty(rest)?)?).context("the text is not UTF-8")
+}
+
+fn seconds(rest: &str) -> Result<Duration> {
+    values::seconds(rest.trim()).map_err(|why| anyhow!("`{}`: {why}", rest.trim()))
+}
+
+/// `\n`, `\r`, `\t`, `\\` and `\xNN` made to the bytes they mean.
+pub fn unescape(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some((plain, after)) = rest.split_once('\\') {
+        bytes.extend(plain.as_bytes());
+        let kind = after
+            .chars()
+            .next()
+            .context("a lone \\ at the end: write \\\\")?;
+        rest = &after[kind.len_utf8()..];
+        match kind {
+            'n' => bytes.push(b'\n'),
+            'r' => bytes.push(b'\r'),
+            't' => bytes.push(b'\t'),
+            '\\' => bytes.push(b'\\'),
+            'x' => {
+                let digits = rest.get(..2).context("\\x needs two hex digits")?;
+                bytes.push(u8::from_str_radix(digits, 16).context("\\x needs two hex digits")?);
+                rest = &rest[2..];
+            }
+            other => bail!("unknown escape \\{other}: \\n \\r \\t \\xNN and \\\\ are known"),
+        }
+    }
+    bytes.extend(rest.as_bytes());
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_is_read() {
+        let text = "# to the shell\nexpect linux:~# \nsend echo \\x41\\n\n\n wait 0.5\nvm b\nexpect-log vm b: off\nkey \\x1dlist\\r\nend\n";
+        let wanted = [
+            Step::Expect("linux:~# ".into()),
+            Step::Send(b"echo A\n".to_vec()),
+            Step::Wait(Duration::from_millis(500)),
+            Step::Vm("b".into()),
+            Step::ExpectLog("vm b: off".into()),
+            Step::Key(b"\x1dlist\r".into()),
+            Step::End,
+        ];
+        assert_eq!(parse(text).unwrap(), wanted);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for bad in [
+            "expect",
+            "wait soon",
+            "wait -1",
+            "wait 1e18",
+            "sent x",
+            "send \\q",
+            "send \\x4",
+            "send x\\",
+        ] {
+            let error = parse(&format!("# one\n{bad}\n")).unwrap_err();
+            assert!(
+                format!("{error:#}").starts_with("line 2: "),
+                "{bad}: {error:#}"
+            );
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! One run of a board: QEMU as a child, its serial line taken apart, watched and shown.
+//!
+//! Threads only carry bytes (`carry.rs`, `outlet.rs`); everything is decided in one loop, which
+//! waits for nothing but its [`Inbox`]: whatever the board says and whoever does not read it,
+//! a signal and the end of the time are seen to at once.
+
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::demux::{Channel, Demux, Piece, Receiver};
+use super::inbox::{Inbox, Incoming, Takes};
+use super::keys::Keys;
+use super::last_line::LastLine;
+use super::log::{self, Lines, Said};
+use super::outbox::Outbox;
+use super::outlet::Outlet;
+use super::prompt::{self, Prompt};
+use super::request::{Extras, Report, Request, Sink};
+use super::screen::{Kind, Paper, Screen};
+use super::terminal::{self, Raw};
+use super::watch::{Do, Watch};
+use hanok_base::exit::Code;
+
+use fate::Fate;
+use output::Terminal;
+use visitors::Visitors;
+
+pub(crate) mod fate;
+pub(crate) mod output;
+mod person;
+mod visitors;
+mod visits;
+
+/// From so many keys on that wait for a VM no more are taken.
+const KEYS: usize = 64 << 10;
+/// Once the board has ended.
+const KEYS_ALONE: Takes = Takes {
+    keys: true,
+    board: false,
+    visitors: false,
+};
+
+/// A run that is under way.
+pub(crate) struct Session {
+    request: Request,
+    /// What goes to the board.
+    line: Option<Outlet>,
+    /// What goes to the user.
+    terminal: Outlet,
+    consoles: Vec<Option<Outlet>>,
+    log_file: Option<Outlet>,
+    /// Keys that were not taken, as too many wait already.
+    unsent: usize,
+    screen: Screen,
+    outbox: Outbox,
+    demux: Demux,
+    lines: Lines,
+    keys: Keys,
+    prompt: Prompt,
+    watch: Watch,
+    last_lines: Vec<LastLine>,
+    visitors: Visitors,
+    stats: Option<&'static str>,
+    pub(crate) fate: Fate,
+}
+
+impl Session {
+    pub(crate) fn new(
+        mut request: Request,
+        extras: Extras,
+        (line, outbox): (Option<Outlet>, Outbox),
+        terminal: Terminal,
+        raw: bool,
+        inbox: &Arc<Inbox>,
+    ) -> Self {
+        let (demux, kind) = match (request.framed, raw) {
+            (true, false) => (Demux::framed(), Kind::Lines),
+            (true, true) => (Demux::framed(), Kind::Person),
+            (false, true) => (Demux::plain(), Kind::Person),
+            (false, false) => (Demux::plain(), Kind::Plain),
+        };
+        let steps = std::mem::take(&mut request.steps);
+        let watch = Watch::new(&request.vms, steps, request.until.take());
+        let consoles = request.consoles.drain(..);
+        let consoles = consoles.map(|sink| file(sink, inbox)).collect();
+        let log_file = file(std::mem::replace(&mut request.log, Sink::Show), inbox);
+        let paper = Paper {
+            out: Box::new(terminal.outlet.way(0)),
+            log: Box::new(terminal.outlet.way(1)),
+            is_terminal: raw || terminal.is_terminal,
+            is_one: terminal.is_one,
+        };
+        let mut screen = Screen::new(paper, &request.vms, kind);
+        screen.keys_go_to(Receiver::Vm(extras.first));
+        let visitors = Visitors::new(extras.door, request.vms.len(), inbox);
+        Self {
+            line,
+            screen,
+            terminal: terminal.outlet,
+            consoles,
+            log_file,
+            unsent: 0,
+            outbox,
+            prompt: Prompt::new(&request.vms),
+            last_lines: request.vms.iter().map(|_| LastLine::default()).collect(),
+            visitors,
+            stats: extras.stats,
+            fate: Fate::new(request.poweroff, request.framed),
+            request,
+            demux,
+            lines: Lines::default(),
+            keys: Keys::default(),
+            watch,
+        }
+    }
+
+    /// Serves what comes until there is a verdict, or `None` when QEMU ended.
+    pub(crate) fn serve(&mut self, inbox: &Inbox) -> Option<Report> {
+        let deadline = self.request.timeout.map(|time| Instant::now() + time);
+        loop {
+            let now = Instant::now();
+            let verdict = self.advance(now).or_else(|| self.overdue(deadline, now));
+            if let Some(verdict) = verdict.or_else(|| self.failed()) {
+                return Some(verdict);
+            }
+            self.screen.overdue(now);
+            self.post(now);
+            let wake = self.watch.wake(now).map(|time| now + time);
+            let wake = [deadline, self.fate.grace(), wake, self.screen.wake()];
+            let next = wake.into_iter().flatten().min();
+            let verdict = match inbox.next(self.takes(), next) {
+                Incoming::Board(bytes) => self.board(&bytes),
+                Incoming::Keys(bytes) => self.typed(&bytes),
+                Incoming::Visitor(number, visit) => {
+                    self.visitor(number, visit);
+                    None
+                }
+                Incoming::Signal(signal) => Some(Report::new(
+                    Code::Interrupted,
+                    format!("interrupted by signal {signal}"),
+                )),
+                Incoming::Closed => return None,
+                Incoming::Nothing | Incoming::Outlet => None,
+            };
+            if verdict.is_some() {
+                return verdict;
+            }
+        }
+    }
+
+    /// No more of the board than its readers take, and no more of what is piped in than it takes.
+    /// A person's keys are always looked at: they may end the run.
+    fn takes(&self) -> Takes {
+        Takes {
+            keys: self.screen.is_raw() || self.outbox.waiting() < KEYS,
+            visitors: self.outbox.waiting() < KEYS,
+            board: self.outlets().all(Outlet::has_room),
+        }
+    }
+
+    /// All that text goes to.
+    fn outlets(&self) -> impl Iterator<Item = &Outlet> {
+        let files = self.consoles.iter().chain([&self.log_file]).flatten();
+        files.chain([&self.terminal])
+    }
+
+    /// What cannot be written ends the run: nobody would see the rest.
+    fn failed(&self) -> Option<Report> {
+        let why = self.outlets().find_map(Outlet::failure)?;
+        Some(Report::new(Code::Output, why))
+    }
+
+    fn advance(&mut self, now: Instant) -> Option<Report> {
+        for todo in self.watch.advance(now) {
+            match todo {
+                Do::Send(vm, bytes) => self.outbox.send(vm, &bytes),
+                Do::Key(bytes) => self.outbox.keys(&bytes),
+                Do::Raw(bytes) => self.put(&bytes),
+                Do::Succeed => return Some(Report::new(Code::Success, "the script is done")),
+            }
+        }
+        None
+    }
+
+    fn overdue(&self, deadline: Option<Instant>, now: Instant) -> Option<Report> {
+        if self.fate.grace().is_some_and(|at| at <= now) {
+            return Some(self.fate.judge((None, ""), self.watch.awaited()));
+        }
+        deadline.filter(|at| *at <= now)?;
+        let what = self.watch.awaited().unwrap_or_else(|| "the end".to_owned());
+        let why = format!(
+            "the time was over while awaiting {what}; {}",
+            self.last_words()
+        );
+        Some(Report::new(Code::Timeout, why))
+    }
+
+    /// What each VM said last, or that the script speaks to.
+    fn last_words(&self) -> String {
+        let focus = self.watch.focus();
+        let all = self.request.vms.iter().zip(&self.last_lines).enumerate();
+        let asked = all.filter(|(vm, _)| focus.is_none_or(|focus| *vm == focus));
+        let words = asked.map(|(_, (name, last))| match last.text() {
+            Some(line) => format!("the last line of {name}: {line}"),
+            None => format!("{name} has said nothing"),
+        });
+        words.collect::<Vec<_>>().join("; ")
+    }
+
+    fn board(&mut self, bytes: &[u8]) -> Option<Report> {
+        let mut seen = false;
+        for piece in self.demux.feed(bytes) {
+            match piece {
+                Piece::Text(channel, text) => {
+                    seen |= self.watch.push(channel, &text);
+                    match channel {
+                        Channel::Log => self.log(&text),
+                        Channel::Vm(vm) => self.console(vm, &text),
+                    }
+                }
+                Piece::KeysGoTo(receiver) => {
+                    self.outbox.keys_go_to(receiver);
+                    self.visitors.done(&self.outbox);
+                }
+                Piece::Consumed(vm) => self.outbox.consumed(vm),
+            }
+        }
+        seen.then(|| Report::new(Code::Success, "the awaited text came"))
+    }
+
+    fn console(&mut self, vm: usize, bytes: &[u8]) {
+        self.outbox.vm_spoke();
+        if let Some(last) = self.last_lines.get_mut(vm) {
+            last.feed(bytes);
+        }
+        self.visitors.vm(vm, bytes);
+        match self.consoles.get(vm) {
+            Some(Some(file)) => file.push(bytes),
+            Some(None) => self.screen.vm(vm, bytes, Instant::now()),
+            None => {}
+        }
+        if let (true, Receiver::Vm(vm)) = (self.screen.size_was_asked(), self.screen.receiver()) {
+            self.outbox.send(vm, &terminal::size_report());
+        }
+    }
+
+    fn log(&mut self, bytes: &[u8]) {
+        for said in self.lines.feed(bytes) {
+            match said {
+                Said::Line(line) => self.log_line(&line),
+                Said::Entered(line) => self.entered(&line),
+            }
+        }
+    }
+
+    /// A line that was typed at the prompt: a person has seen it already.
+    fn entered(&mut self, line: &str) {
+        let typed = line.trim_start_matches("hanok>").trim();
+        // It was opened and closed.
+        if typed.is_empty() {
+            return;
+        }
+        match &self.log_file {
+            Some(file) => file.push(format!("{line}\n").as_bytes()),
+            None if self.screen.is_raw() => {}
+            None => self.screen.say(line),
+        }
+        if let (Some(note), true) = (self.stats, prompt::asks_for_stats(typed, &self.request.vms)) {
+            self.say(note);
+        }
+    }
+
+    /// A line of ours, or of the hypervisor's.
+    fn say(&mut self, line: &str) {
+        self.visitors.say(line);
+        match &self.log_file {
+            Some(file) => {
+                file.push(format!("{line}\n").as_bytes());
+                // Whoever asks for something at the prompt wants to see the answer.
+                if self.screen.shows_prompt() {
+                    self.screen.say(line);
+                }
+            }
+            None => self.screen.say(line),
+        }
+    }
+
+    fn log_line(&mut self, line: &str) {
+        self.say(line);
+        self.fate.line(log::plain(line), Instant::now());
+    }
+
+    /// Sends what the board has room for. One that no longer reads has ended or soon will.
+    fn post(&mut self, now: Instant) {
+        if self.line.as_ref().is_none_or(|line| !line.has_room()) {
+            return;
+        }
+        let bytes = self.outbox.take(now);
+        self.put(&bytes);
+        self.answered();
+    }
+
+    /// Puts `bytes` on the line as they are.
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(line) = &self.line {
+            line.push(bytes);
+        }
+    }
+
+    /// Puts everything in order after the end, and says how it was.
+    pub(crate) fn close(
+        mut self,
+        verdict: Option<Report>,
+        ended: (Option<ExitStatus>, &str),
+        inbox: &Inbox,
+        raw: Option<Raw>,
+    ) -> Report {
+        self.flush();
+        self.end(inbox, raw);
+        // Who signals from here on wants no more of it.
+        inbox.close();
+        let awaited = self.watch.awaited();
+        let mut report = verdict.unwrap_or_else(|| self.fate.judge(ended, awaited.clone()));
+        self.visitors.end();
+        self.drain(&mut report);
+        report.missed = awaited;
+        report
+    }
+
+    fn flush(&mut self) {
+        if let Some(line) = self.lines.rest() {
+            self.log_line(&line);
+        }
+    }
+
+    /// Puts the terminal in order: what the guest changed, and what it asked. An answer that
+    /// still comes is awaited, so that it does not come to the user's shell.
+    fn end(&mut self, inbox: &Inbox, raw: Option<Raw>) {
+        self.screen.end();
+        if let (Some(_), true) = (&raw, self.screen.was_asked()) {
+            self.terminal.push(terminal::ARE_YOU_THERE);
+            let deadline = Instant::now() + terminal::ANSWER;
+            terminal::await_answer(|| match inbox.next(KEYS_ALONE, Some(deadline)) {
+                Incoming::Keys(bytes) => Some(bytes),
+                Incoming::Outlet => Some(Vec::new()),
+                _ => None,
+            });
+            terminal::forget_input();
+        }
+        drop(raw);
+    }
+
+    /// Writes what is left; what nobody took is told.
+    fn drain(&mut self, report: &mut Report) {
+        for outlet in self.outlets() {
+            let (left, failure) = (outlet.end(), outlet.failure());
+            if left > 0 {
+                let name = outlet.name();
+                report.why += &format!("; {left} bytes of {name} were taken by nobody");
+            }
+            if let Some(why) = failure.filter(|_| report.code == Code::Success) {
+                report.code = Code::Output;
+                report.why = why;
+            }
+        }
+    }
+}
+
+/// The outlet of a channel that goes to a file.
+fn file(sink: Sink, inbox: &Arc<Inbox>) -> Option<Outlet> {
+    match sink {
+        Sink::Show => None,
+        Sink::File(file, name) => Some(Outlet::new(name, vec![Box::new(file)], inbox)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

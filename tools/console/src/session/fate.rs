@@ -1,0 +1,136 @@
+//! How a run ends: what the hypervisor said of that, and what it means.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use crate::log::{self, End, Event};
+use crate::request::Report;
+use hanok_base::exit::Code;
+
+/// After the hypervisor says that it panicked or ended, it has this long to power off.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is known of the end.
+pub(crate) struct Fate {
+    /// Whether the board can be switched off by what runs on it.
+    poweroff: bool,
+    /// Whether there is a hypervisor on the line.
+    framed: bool,
+    /// It is another `hanok run` that ends.
+    of_another: bool,
+    end: Option<End>,
+    panicked: Option<String>,
+    refused: Option<String>,
+    stopped: Option<String>,
+    grace: Option<Instant>,
+    /// Something was said, by the hypervisor or whoever is there before it.
+    heard: bool,
+}
+
+/// What may be the matter with a board that ends without a word.
+const SILENT: &str = "; nothing was heard from the hypervisor, which speaks by a PL011 alone: has the \
+    board another serial port? (`hanok check` tells, docs/port-a-board.md)";
+
+impl Fate {
+    pub(super) fn new(poweroff: bool, framed: bool) -> Self {
+        Self {
+            poweroff,
+            framed,
+            of_another: false,
+            end: None,
+            panicked: None,
+            refused: None,
+            stopped: None,
+            grace: None,
+            heard: false,
+        }
+    }
+
+    /// Of a run that somebody else started, and judges.
+    pub(crate) fn of_another() -> Self {
+        Self {
+            of_another: true,
+            ..Self::new(true, true)
+        }
+    }
+
+    pub(super) fn is_of_another(&self) -> bool {
+        self.of_another
+    }
+
+    /// When the run is over at the latest.
+    pub(super) fn grace(&self) -> Option<Instant> {
+        self.grace
+    }
+
+    /// The hypervisor said a line.
+    pub(super) fn line(&mut self, line: &str, now: Instant) {
+        self.heard = true;
+        if self.of_another {
+            return;
+        }
+        match log::event(line) {
+            Some(Event::End(end)) => self.end = Some(end),
+            Some(Event::Panic) => drop(self.panicked.get_or_insert(line.to_owned())),
+            Some(Event::Refused) => drop(self.refused.get_or_insert(line.to_owned())),
+            Some(Event::Stopped) => drop(self.stopped.get_or_insert(line.to_owned())),
+            None => return,
+        }
+        if self.end.is_some() && !self.poweroff {
+            self.grace = Some(now);
+        }
+        // A stopped VM alone ends nothing: others may run on.
+        if self.end.is_some() || self.panicked.is_some() || self.refused.is_some() {
+            self.grace.get_or_insert(now + GRACE);
+        }
+    }
+
+    /// What a QEMU that ended by itself means.
+    pub(super) fn judge(
+        &self,
+        (status, said): (Option<ExitStatus>, &str),
+        awaited: Option<String>,
+    ) -> Report {
+        if self.of_another {
+            return Report::new(Code::Success, "the run has ended");
+        }
+        if let Some(line) = &self.panicked {
+            let line = line.strip_prefix("panic: ").unwrap_or(line);
+            return Report::new(Code::Panicked, format!("the hypervisor panicked: {line}"));
+        }
+        if let (Some(line), None | Some(End::Refused)) = (&self.refused, self.end) {
+            return Report::new(Code::Refused, format!("the hypervisor {line}"));
+        }
+        let well = status.is_some_and(|status| status.success());
+        match self.end {
+            Some(End::Panic) => Report::new(Code::Panicked, "the hypervisor panicked"),
+            Some(End::Stopped) => {
+                let line = self.stopped.as_deref().unwrap_or("a VM was stopped");
+                Report::new(Code::Stopped, line)
+            }
+            Some(End::Refused) => Report::new(Code::Refused, "the hypervisor refused to start"),
+            Some(End::Off) => Self::off(awaited),
+            None if !self.framed && well => Self::off(awaited),
+            None => {
+                let status = status.map_or("unknown".to_owned(), |status| status.to_string());
+                // QEMU itself tells why it does not even start.
+                let silent = match self.heard || !self.framed || !said.is_empty() {
+                    true => "",
+                    false => SILENT,
+                };
+                let why = format!("QEMU ended unexpectedly ({status}) {said}{silent}");
+                Report::new(Code::Qemu, why)
+            }
+        }
+    }
+
+    fn off(awaited: Option<String>) -> Report {
+        match awaited {
+            None => Report::new(Code::Success, "all VMs powered off"),
+            Some(what) => {
+                let why = format!("all VMs powered off before {what} came");
+                Report::new(Code::EndedEarly, why)
+            }
+        }
+    }
+}

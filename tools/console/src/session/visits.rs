@@ -1,0 +1,45 @@
+//! What terminals that are attached want of the run.
+
+use std::time::Instant;
+
+use super::Session;
+use crate::demux::{Channel, Piece};
+use crate::inbox::Visit;
+use crate::prompt;
+
+impl Session {
+    /// A terminal that is attached came, sent something, or went.
+    pub(super) fn visitor(&mut self, number: usize, visit: Visit) {
+        match visit {
+            Visit::Came => self.visitors.came(number),
+            Visit::Went => self.visitors.went(number),
+            Visit::Said(bytes) => self.visitor_said(number, &bytes),
+        }
+    }
+
+    fn visitor_said(&mut self, number: usize, bytes: &[u8]) {
+        let mut all = self.visitors.all.iter_mut();
+        let Some(visitor) = all.find(|visitor| visitor.number == number) else {
+            return;
+        };
+        for piece in visitor.said.feed(bytes) {
+            match piece {
+                Piece::Text(Channel::Vm(vm), text) => self.outbox.send(vm, &text),
+                Piece::Text(Channel::Log, text) => {
+                    for byte in text {
+                        let Some(line) = visitor.entered(byte) else {
+                            continue;
+                        };
+                        // What is none is answered, too: the other end waits.
+                        self.visitors.asked = true;
+                        if let Some(line) = prompt::command(&line, &self.request.vms) {
+                            self.outbox.command(line, Instant::now());
+                        }
+                    }
+                }
+                Piece::KeysGoTo(_) | Piece::Consumed(_) => {}
+            }
+        }
+        self.visitors.done(&self.outbox);
+    }
+}

@@ -1,0 +1,308 @@
+//! What cargo checks: format, lints on every target, the unit tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::Result;
+
+use crate::step::{Tally, TestStep};
+use hanok_artifacts::cargo::{TARGET, TARGET_32, cargo};
+use hanok_base::process;
+use hanok_base::ui::tail;
+
+/// The steps, cheapest first.
+pub const STEPS: &[TestStep] = &[
+    TestStep {
+        name: "fmt",
+        run: fmt,
+    },
+    TestStep {
+        name: "clippy-host",
+        run: clippy_host,
+    },
+    TestStep {
+        name: "clippy-core",
+        run: clippy_core,
+    },
+    TestStep {
+        name: "clippy-images",
+        run: clippy_images,
+    },
+    TestStep {
+        name: "unit",
+        run: unit,
+    },
+];
+
+/// What only `--all` runs, or its name.
+pub const SLOW_STEPS: &[TestStep] = &[
+    TestStep {
+        name: "decoder-whole",
+        run: decoder_whole,
+    },
+    TestStep {
+        name: "sched-whole",
+        run: sched_whole,
+    },
+    TestStep {
+        name: "sched-global",
+        run: sched_global,
+    },
+    TestStep {
+        name: "sched-trees",
+        run: sched_trees,
+    },
+    TestStep {
+        name: "sched-kinds",
+        run: sched_kinds,
+    },
+];
+
+/// How much of a failing program's output is shown.
+const SHOWN: usize = 80;
+/// How much of what cargo says beside its tests.
+const BUILD_SHOWN: usize = 20;
+
+fn fmt(root: &Path) -> Tally {
+    one(cargo(root).args(["fmt", "--all", "--check"]))
+}
+
+fn clippy_host(root: &Path) -> Tally {
+    let mut command = cargo(root);
+    one(command.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))
+}
+
+/// Every crate of core and lib on the bare-metal targets, without std: as boards have those of core.
+/// One of lib may be in a guest.
+fn clippy_core(root: &Path) -> Tally {
+    let packages = match packages(root, &["core/", "lib/"]) {
+        Ok(packages) => packages,
+        Err(error) => return Tally::fail(format!("{error:#}")),
+    };
+    let mut total = Tally::default();
+    for target in [TARGET, TARGET_32] {
+        let mut command = cargo(root);
+        command.args(["clippy", "--quiet", "--target", target]);
+        let tally = one(on(&mut command, &packages));
+        total.add(&tally);
+        total.details += &tally.details;
+    }
+    total
+}
+
+/// What an image has that is there for 32 bit, too: a linker script, a guest's or the hypervisor's,
+/// or code of its own for it.
+const SIGNS_32: [&str; 3] = ["image-arm.ld", "linker-arm.ld", "src/arch/arm"];
+
+/// Each image alone, since features unify across a workspace.
+fn clippy_images(root: &Path) -> Tally {
+    let images = match members(root, &["hypervisor", "guests/"]) {
+        Ok(images) => images,
+        Err(error) => return Tally::fail(format!("{error:#}")),
+    };
+    let mut total = Tally::default();
+    for (folder, package) in images {
+        let both = SIGNS_32.iter().any(|sign| folder.join(sign).exists());
+        for target in [TARGET, TARGET_32].iter().take(1 + usize::from(both)) {
+            let mut command = cargo(root);
+            command.args(["clippy", "--quiet", "--release", "--target", target]);
+            let tally = one(on(&mut command, std::slice::from_ref(&package)));
+            total.add(&tally);
+            total.details += &tally.details;
+        }
+    }
+    total
+}
+
+fn on<'a>(command: &'a mut Command, packages: &[String]) -> &'a mut Command {
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    command.args(["--", "-D", "warnings"])
+}
+
+fn unit(root: &Path) -> Tally {
+    tests(cargo(root).args(["test", "--no-fail-fast", "--color", "never"]))
+}
+
+/// Every load and store of A64 and every sensitive instruction of A32 and T32, against two other
+/// decoders.
+fn decoder_whole(root: &Path) -> Tally {
+    ignored(root, "hanok-decode", "oracles")
+}
+
+/// Ten thousand random sets of tasks, by admission, simulation and plain ticks.
+fn sched_whole(root: &Path) -> Tally {
+    ignored(root, "hanok-simulator", "random_sets")
+}
+
+/// Ten thousand sets under global EDF, admitted by a hair, by a scheduler that looks at every
+/// instant.
+fn sched_global(root: &Path) -> Tally {
+    more_sets(root, "hanok-analysis", &["all", "--", "global::"])
+}
+
+/// Ten thousand trees of components, admitted by a hair, simulated; and job by job beside ideal
+/// periodic servers.
+fn sched_trees(root: &Path) -> Tally {
+    more_sets(root, "hanok-simulator", &["trees"])
+}
+
+/// Ten thousand sets of servers of mixed kinds, admitted by a hair by the board's ledger, simulated.
+fn sched_kinds(root: &Path) -> Tally {
+    more_sets(root, "hanok-simulator", &["kinds"])
+}
+
+/// The tests of `package` that `which` names (a program, and what in it), with ten thousand sets in the
+/// place of a sample.
+fn more_sets(root: &Path, package: &str, which: &[&str]) -> Tally {
+    let mut command = cargo(root);
+    command.env("HANOK_SETS", "10000");
+    command.args(["test", "--release", "--color", "never", "-p", package]);
+    some(tests(command.arg("--test").args(which)))
+}
+
+/// The tests in `file` of `package` that are too slow for every run.
+fn ignored(root: &Path, package: &str, file: &str) -> Tally {
+    let mut command = cargo(root);
+    command.args(["test", "--release", "--color", "never", "-p", package]);
+    some(tests(command.args(["--test", file, "--", "--ignored"])))
+}
+
+/// A name that no test has is a failure.
+fn some(tally: Tally) -> Tally {
+    match tally.passed + tally.failed {
+        0 => Tally::fail("no test was run"),
+        _ => tally,
+    }
+}
+
+/// Counts the tests that `cargo test` runs.
+fn tests(command: &mut Command) -> Tally {
+    // The message says what failed; a trace of the test harness would bury it.
+    command.env("RUST_BACKTRACE", "0");
+    match command.output() {
+        Ok(output) => count(&output),
+        Err(error) => Tally::fail(format!("cannot start cargo: {error}")),
+    }
+}
+
+fn one(command: &mut Command) -> Tally {
+    match process::run(command) {
+        Ok(_) => Tally::pass(),
+        Err(error) => Tally::fail(tail(&format!("{error:#}"), SHOWN)),
+    }
+}
+
+/// Counts the tests of `cargo test`; a failure that shows in none of them counts as one.
+fn count(output: &Output) -> Tally {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let ended = |how: &str| {
+        text.lines()
+            .filter(|line| line.starts_with("test ") && line.ends_with(how))
+            .count()
+    };
+    let mut tally = Tally {
+        passed: ended("... ok"),
+        failed: ended("... FAILED"),
+        skipped: text.lines().filter(|line| is_ignored(line)).count(),
+        ..Tally::default()
+    };
+    if !output.status.success() {
+        tally.failed = tally.failed.max(1);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        // What cargo compiled and ran is told last: it must not push out what failed.
+        let ends = [(failures(&text), SHOWN), (errors.into_owned(), BUILD_SHOWN)];
+        tally.details = ends.map(|(text, lines)| tail(&text, lines)).join("\n");
+    }
+    tally
+}
+
+/// Whether a line of `cargo test` tells of a test that was left out, with or without its reason.
+fn is_ignored(line: &str) -> bool {
+    let result = line
+        .strip_prefix("test ")
+        .and_then(|rest| rest.split_once(" ... "));
+    result.is_some_and(|(_, result)| result.starts_with("ignored"))
+}
+
+/// The parts of `cargo test`'s output that say what failed.
+fn failures(text: &str) -> String {
+    let mut shown = String::new();
+    let mut inside = false;
+    for line in text.lines() {
+        inside = (inside || line == "failures:") && !line.starts_with("test result:");
+        if inside {
+            shown += line;
+            shown.push('\n');
+        }
+    }
+    shown
+}
+
+/// The packages whose folder starts with one of `folders`.
+pub(super) fn packages(root: &Path, folders: &[&str]) -> Result<Vec<String>> {
+    let members = members(root, folders)?;
+    Ok(members.into_iter().map(|(_, name)| name).collect())
+}
+
+/// The same with the folder of each.
+fn members(root: &Path, folders: &[&str]) -> Result<Vec<(PathBuf, String)>> {
+    let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
+    let members = manifest
+        .get("workspace")
+        .and_then(|ws| ws.get("members")?.as_array());
+    let mut names = Vec::new();
+    for member in members
+        .into_iter()
+        .flatten()
+        .filter_map(toml::Value::as_str)
+    {
+        if folders.iter().any(|folder| member.starts_with(folder)) {
+            let folder = root.join(member);
+            let text = std::fs::read_to_string(folder.join("Cargo.toml"))?;
+            let member: toml::Table = toml::from_str(&text)?;
+            let name = member
+                .get("package")
+                .and_then(|package| package.get("name")?.as_str());
+            names.extend(name.map(|name| (folder, name.to_owned())));
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn output(code: i32, stdout: &str) -> Output {
+        let status = ExitStatus::from_raw(code << 8);
+        Output {
+            status,
+            stdout: stdout.into(),
+            stderr: b"error: it broke".to_vec(),
+        }
+    }
+
+    #[test]
+    fn single_tests_are_counted() {
+        let text = "running 4 tests\ntest a::b ... ok\ntest c - should panic ... ok\n\
+            test src/lib.rs - x (line 3) ... ok\ntest d ... ignored\n\
+            test e ... ignored, a minute\ntest result: ok. 3 passed\n";
+        let tally = count(&output(0, text));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (3, 0, 2));
+    }
+
+    #[test]
+    fn failures_are_shown_and_a_broken_build_counts() {
+        let text = "test a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\nboom\n\
+            test result: FAILED. 1 passed\n";
+        let tally = count(&output(101, text));
+        assert_eq!((tally.passed, tally.failed), (1, 1));
+        assert!(tally.details.contains("boom") && !tally.details.contains("test a"));
+        assert_eq!(count(&output(101, "")).failed, 1);
+    }
+}

@@ -1,0 +1,220 @@
+//! From a case to a board that is ready: its image, what its initramfs have besides, and the
+//! damage that it wants.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use hanok_system::Description;
+
+use super::damage;
+use super::matrix::Case;
+use super::scenario::{FileSpec, MoreSpec};
+use hanok_artifacts::Store;
+use hanok_artifacts::initramfs;
+use hanok_base::exit::{Blame, Code, Outcome};
+use hanok_base::{process, repo};
+use hanok_boot::board::{self, Ready, Start};
+use hanok_boot::machine::{self, Placed};
+use hanok_boot::native::{self, More};
+use hanok_boot::{key, system};
+
+/// A case whose board is ready.
+pub struct Prepared<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// Its board.
+    pub ready: Ready,
+    /// Where what it wrote is kept.
+    pub dir: PathBuf,
+}
+
+/// Builds a case's image and command.
+pub fn prepare<'a>(root: &Path, store: &Store, case: &'a Case) -> Outcome<Prepared<'a>> {
+    let dir = repo::target_dir(root)
+        .join("hanok/test")
+        .join(file_name(&case.name));
+    let fresh = || -> Result<()> {
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        Ok(fs::create_dir_all(&dir)?)
+    };
+    fresh()
+        .with_context(|| format!("cannot make {}", dir.display()))
+        .blame(Code::Usage)?;
+    let description = system::load(root, &root.join(&case.system), &case.overrides)?;
+    let names = board::names(&description);
+    let more = more_files(root, store, case, &names, &dir).blame(Code::Setup)?;
+    let mut ready = if case.scenario.native {
+        native::native_board(
+            root,
+            store,
+            &description,
+            native::Changed {
+                more: more.first().map(|(_, more)| more),
+                form: case.scenario.kernel_as.map(|form| (form, &*dir)),
+            },
+            case.scenario.binary.as_deref(),
+        )?
+    } else {
+        virtual_board(root, store, case, &description, &more, &dir)?
+    };
+    if case.scenario.icount && case.scenario.native {
+        machine::by_instructions(&mut ready.command);
+    }
+    machine::extras(&mut ready.command, &case.scenario.qemu_args, None);
+    Ok(Prepared { case, ready, dir })
+}
+
+/// What the scenario adds to the initramfs of each VM, by its place in the description.
+fn more_files(
+    root: &Path,
+    store: &Store,
+    case: &Case,
+    vms: &[String],
+    dir: &Path,
+) -> Result<Vec<(usize, More)>> {
+    let of = |(name, spec): (Option<&str>, MoreSpec)| {
+        let place = name.map_or(Some(0), |name| vms.iter().position(|vm| vm == name));
+        let place = place.context("no such VM")?;
+        let archive = archive_of(root, store, &spec)?;
+        let path = dir.join(format!("{place}.initramfs"));
+        Ok((place, More { archive, path }))
+    };
+    case.scenario.more().map(of).collect()
+}
+
+fn archive_of(root: &Path, store: &Store, spec: &MoreSpec) -> Result<Vec<u8>> {
+    let read = |spec: &FileSpec| -> Result<(String, Vec<u8>)> {
+        let folder = match &spec.package {
+            Some(package) => store.debian(package)?,
+            None => root.to_owned(),
+        };
+        let path = folder.join(&spec.file);
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok((spec.to.clone(), bytes))
+    };
+    let files = spec.files.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let mut archive = initramfs::archive_of(&files);
+    for package in spec.packages {
+        archive.extend(initramfs::archive_of_tree(&store.runnable(package)?)?);
+    }
+    Ok(archive)
+}
+
+/// A case's board with the hypervisor on it, damaged as the scenario says.
+fn virtual_board(
+    root: &Path,
+    store: &Store,
+    case: &Case,
+    description: &Description,
+    more: &[(usize, More)],
+    dir: &Path,
+) -> Outcome<Ready> {
+    let scenario = &case.scenario;
+    let start = start(case);
+    let tools = start.tools(store, description)?;
+    let artifacts = description.artifacts();
+    let mut resolved = system::resolve(root, store, &artifacts)?;
+    for (vm, more) in more {
+        if let Some(resolved) = resolved.get_mut(*vm) {
+            more.add_to(resolved).blame(Code::Refused)?;
+        }
+    }
+    if let (Some(form), Some(first)) = (scenario.kernel_as, resolved.first_mut()) {
+        let architecture = description.vms[0].architecture;
+        form.apply(first, architecture, dir).blame(Code::Usage)?;
+    }
+    let tree = board::tree(store, description)?;
+    let named = scenario.image_key.as_deref().map(key::parse);
+    let named = named.transpose().blame(Code::Usage)?;
+    let key = key::of_image(named, start.icount)?;
+    let mut bytes = system::build(root, description, &resolved, tree.as_deref(), &key)?;
+    damage::damage_image(&mut bytes, &scenario.image_damage, case.seed).blame(Code::Usage)?;
+    let image = dir.join("image");
+    repo::write_whole(&image, &bytes).blame(Code::Refused)?;
+    let ready = tools.ready(description, &image, &start);
+    let Some(tree_damage) = &scenario.board_tree_damage else {
+        return Ok(ready);
+    };
+    let mut tree = board_tree(ready, &scenario.qemu_args, dir).blame(Code::Qemu)?;
+    for one in tree_damage {
+        one.apply(&mut tree, case.seed).blame(Code::Usage)?;
+    }
+    let mut command = tools.command(description);
+    own_tree(&mut command, description, &image, &tree, dir).blame(Code::Usage)?;
+    if start.icount {
+        machine::by_instructions(&mut command);
+    }
+    Ok(Ready {
+        command,
+        vms: board::names(description),
+        framed: true,
+        first: Vec::new(),
+        poweroff: description.board.qemu.poweroff,
+    })
+}
+
+/// How a scenario wants its board to start.
+pub fn start(case: &Case) -> Start {
+    Start {
+        append: case.scenario.append.clone(),
+        loader: case.scenario.boot,
+        icount: case.scenario.icount,
+        plain: !case.scenario.framed,
+    }
+}
+
+/// The tree that QEMU makes for this board.
+fn board_tree(ready: Ready, more: &[String], dir: &Path) -> Result<Vec<u8>> {
+    let path = dir.join("board.dtb");
+    let mut command = ready.command;
+    command.args(more);
+    let dump = format!("dumpdtb={}", path.display());
+    process::run(command.args(["-machine", &dump]))?;
+    damage::packed(fs::read(path)?)
+}
+
+/// The first instructions are behind the tree that QEMU puts at the start of memory, all the
+/// same; our tree follows, and the image is at the next multiple of 2 MiB: as close below it
+/// as a boot loader may put a tree.
+const STUB_OFFSET: u64 = 1 << 20;
+const TREE_OFFSET: u64 = STUB_OFFSET + (64 << 10);
+const IMAGE_OFFSET: u64 = 2 << 20;
+
+/// Adds a board that boots `image` with `tree`.
+fn own_tree(
+    command: &mut Command,
+    description: &Description,
+    image: &Path,
+    tree: &[u8],
+    dir: &Path,
+) -> Result<()> {
+    let ram = description.board.ram;
+    let (tree_at, entry) = (ram + TREE_OFFSET, ram + IMAGE_OFFSET);
+    let (tree_file, stub_file) = (dir.join("damaged.dtb"), dir.join("stub"));
+    fs::write(&tree_file, tree)?;
+    let stub = machine::stub(description.board.architecture(), tree_at, entry);
+    fs::write(&stub_file, stub)?;
+    let placed = Placed {
+        image: (image, entry),
+        tree: (&tree_file, tree_at),
+        stub: (&stub_file, ram + STUB_OFFSET),
+    };
+    machine::placed(command, &description.qemu_args(), &placed);
+    Ok(())
+}
+
+/// A folder's name for a case: only what every file system takes.
+pub fn file_name(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-._".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(plain).collect()
+}

@@ -1,0 +1,366 @@
+//! Runs scenarios, two boards side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::matrix::Case;
+use super::prepare::{Prepared, prepare, start};
+use super::scenario::Ending;
+use super::unlike::Told;
+use crate::step::{Tally, told};
+use anyhow::Result;
+use hanok_artifacts::cargo;
+use hanok_artifacts::{Store, runnable};
+use hanok_base::exit::{Code, Outcome};
+use hanok_base::ui::tail;
+use hanok_boot::{machine, system};
+use hanok_console::request::{Input, Report, Request, Sink};
+use hanok_console::run;
+
+/// How many boards run at the same time.
+const BESIDE: usize = 2;
+/// How much of a failing scenario's console is shown.
+const SHOWN: usize = 25;
+
+/// What the workers share.
+struct Shared<'a> {
+    root: &'a Path,
+    /// Held while an image is built: one at a time, and none long before it boots.
+    store: Mutex<Store>,
+    /// The next case is at the end.
+    waiting: Mutex<Vec<&'a Case>>,
+    total: Mutex<Tally>,
+}
+
+/// Asks once for all that `cases` need and the cache lacks, before anything takes its time.
+pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
+    let mut all: Vec<_> = system::wanted_qemu().into_iter().collect();
+    for case in cases {
+        // A description that is refused is told when its case's turn comes.
+        if let Ok(described) = system::load(root, &root.join(&case.system), &case.overrides) {
+            all.extend(system::wanted(&described.artifacts()));
+            all.extend(start(case).wanted());
+        }
+        for (_, more) in case.scenario.more() {
+            let packages = more.files.iter().filter_map(|file| file.package.as_ref());
+            all.extend(packages.map(|name| (name.clone(), system::package_words(name))));
+            let programs = more.packages.iter();
+            all.extend(
+                programs.map(|name| (runnable::reference(name), system::program_words(name))),
+            );
+        }
+    }
+    all.sort();
+    all.dedup();
+    system::agree(store, &all)
+}
+
+/// Runs all `cases`.
+pub fn run(root: &Path, store: Store, cases: &[Case]) -> Tally {
+    // Told once, not for every scenario.
+    let needed = cases.iter().any(|case| !case.scenario.native);
+    if needed && let Err(error) = cargo::hypervisor(root) {
+        let tally = Tally {
+            failed: cases.len(),
+            details: format!("{error:#}"),
+            ..Tally::default()
+        };
+        let what = "scenarios: the hypervisor does not build";
+        told(what, &tally, Duration::ZERO);
+        return tally;
+    }
+    eprintln!(
+        "{} scenarios, {BESIDE} boards side by side ...",
+        cases.len()
+    );
+    let shared = Shared {
+        root,
+        store: Mutex::new(store),
+        waiting: Mutex::new(cases.iter().rev().collect()),
+        total: Mutex::default(),
+    };
+    thread::scope(|scope| {
+        for _ in 0..BESIDE {
+            scope.spawn(|| shared.work());
+        }
+    });
+    shared
+        .total
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared<'_> {
+    fn work(&self) {
+        while let Some(case) = self.next() {
+            let start = Instant::now();
+            let tally = self.one(case);
+            let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+            told(&case.name, &tally, start.elapsed());
+            total.add(&tally);
+        }
+    }
+
+    fn next(&self) -> Option<&Case> {
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+    }
+
+    /// As many boots as the case wants, one after the other.
+    fn one(&self, case: &Case) -> Tally {
+        let mut told = Told::default();
+        for _ in 0..case.scenario.boots {
+            let prepared = {
+                let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+                prepare(self.root, &store, case)
+            };
+            let prepared = match prepared {
+                Ok(prepared) => prepared,
+                Err(failure) => return Tally::fail(format!("{:#}", failure.error)),
+            };
+            let dir = prepared.dir.clone();
+            if let Err(error) = boot(prepared, &mut told) {
+                return Tally::fail(format!("{error:#}\n{}", last_words(&dir)));
+            }
+        }
+        Tally::pass()
+    }
+}
+
+/// One boot. `told` is what the boots before it said that must not come again.
+fn boot(prepared: Prepared, told: &mut Told) -> Result<()> {
+    let Prepared { case, ready, dir } = prepared;
+    fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
+    let vms = ready.vms.clone();
+    let file = |name: &str| Sink::create(&dir.join(name));
+    let consoles = vms.iter().map(|vm| file(&format!("{vm}.console")));
+    let steps = case.scenario.steps()?;
+    let request = Request {
+        command: ready.command,
+        framed: ready.framed,
+        poweroff: ready.poweroff,
+        steps: ready.first.into_iter().chain(steps).collect(),
+        until: None,
+        timeout: Some(Duration::try_from_secs_f64(case.scenario.timeout)?),
+        consoles: consoles.collect::<Result<_, _>>()?,
+        log: file("hanok.log")?,
+        input: Input::None,
+        before_end: None,
+        vms,
+    };
+    let report = run::run(request).map_err(|failure| failure.error)?;
+    judge(case, &report)?;
+    check_texts(case, &dir, told)?;
+    // These are large, and a passing scenario is not looked into.
+    let _ = fs::remove_file(dir.join("image"));
+    for vm in 0..case.scenario.vms.len() + 1 {
+        let _ = fs::remove_file(dir.join(format!("{vm}.initramfs")));
+    }
+    Ok(())
+}
+
+fn judge(case: &Case, report: &Report) -> Result<()> {
+    if report.code == Code::Interrupted {
+        // The user wants all of it to end, not only this board.
+        std::process::exit(Code::Interrupted as i32);
+    }
+    let fits = |end: &Ending| {
+        report.code
+            == match end {
+                Ending::Off | Ending::Until => Code::Success,
+                Ending::Stopped => Code::Stopped,
+                Ending::Panic => Code::Panicked,
+                Ending::Refused => Code::Refused,
+                Ending::Timeout => Code::Timeout,
+            }
+    };
+    anyhow::ensure!(
+        case.scenario.end.all().iter().any(fits),
+        "ended otherwise than wanted: {}",
+        report.why
+    );
+    if let Some(missed) = &report.missed {
+        anyhow::bail!("ended as wanted ({}), but {missed} never came", report.why);
+    }
+    Ok(())
+}
+
+/// Looks for what the hypervisor must have said, and for what nobody may have.
+fn check_texts(case: &Case, dir: &Path, told: &mut Told) -> Result<()> {
+    let read = |path: &Path| -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+    };
+    let log = read(&dir.join("hanok.log"))?;
+    for text in &case.scenario.expect_log {
+        anyhow::ensure!(
+            log.contains(text.as_str()),
+            "the hypervisor did not say {text:?}"
+        );
+    }
+    let mut all = String::new();
+    for path in said(dir)? {
+        let words = read(&path)?;
+        all += &words;
+        for text in &case.scenario.forbid {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            anyhow::ensure!(!words.contains(text.as_str()), "{name} has {text:?}");
+        }
+    }
+    case.scenario.numbers.check(&all)?;
+    case.scenario.unlike.check(&all, told)
+}
+
+/// The files of consoles and messages in `dir`.
+fn said(dir: &Path) -> Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(dir)?.map(|entry| Ok(entry?.path()));
+    let mut paths = paths.collect::<Result<Vec<_>>>()?;
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|ext| ext == "console" || ext == "log")
+    });
+    paths.sort();
+    Ok(paths)
+}
+
+/// The ends of the consoles of a failing case, and where the rest is.
+fn last_words(dir: &Path) -> String {
+    let mut text = format!("kept in {}\n", dir.display());
+    for path in said(dir).unwrap_or_default() {
+        let Ok(words) = fs::read(&path) else { continue };
+        let words = String::from_utf8_lossy(&words);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        text += &format!("--- {name}\n{}\n", printable(&tail(&words, SHOWN)));
+    }
+    text
+}
+
+/// Without what would change the terminal.
+fn printable(text: &str) -> String {
+    text.chars()
+        .filter(|c| *c == '\n' || *c == '\t' || !c.is_control())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    use crate::matrix;
+    use crate::prepare::file_name;
+    use hanok_boot::board::Ready;
+    use hanok_console::script::Step;
+
+    /// The outcome of a scenario whose board is a shell that runs `board`: a failing one
+    /// must be told as failing, or none of them means anything.
+    fn outcome(scenario: &str, framed: bool, board: &str) -> Result<()> {
+        let ready = Ready {
+            command: Command::new("sh"),
+            vms: vec!["a".to_owned()],
+            framed,
+            first: Vec::new(),
+            poweroff: true,
+        };
+        outcome_of(scenario, ready, board)
+    }
+
+    fn framed() -> Ready {
+        Ready {
+            command: Command::new("sh"),
+            vms: vec!["a".to_owned()],
+            framed: true,
+            first: vec![Step::Raw(b"raw\n".to_vec())],
+            poweroff: false,
+        }
+    }
+
+    fn outcome_of(scenario: &str, mut ready: Ready, board: &str) -> Result<()> {
+        let case = matrix::parse("case", &format!("system = 'x'\n{scenario}"))?.remove(0);
+        let dir = tempfile::tempdir()?;
+        ready.command.args(["-c", board]);
+        let prepared = Prepared {
+            case: &case,
+            ready,
+            dir: dir.path().to_owned(),
+        };
+        boot(prepared, &mut Told::default())
+    }
+
+    const OFF: &str = "printf 'vm a: started\\n\\020Ahello\\n\\020@vm a: off\\nend: off\\n'";
+
+    #[test]
+    fn a_scenario_that_holds_passes() {
+        let steps = "steps = [{ expect = 'hello' }]\nexpect-log = ['vm a: off']\nforbid = ['FAIL']";
+        outcome(steps, true, OFF).unwrap();
+        outcome("steps = [{ expect = 'native' }]", false, "echo native").unwrap();
+        let answer = "steps = [{ expect = 'name?' }, { send = \"me\\n\" }, { expect = 'hi me' }]";
+        outcome(answer, false, "echo name?; read x; echo hi $x").unwrap();
+    }
+
+    #[test]
+    fn a_boot_loader_is_spoken_to_before_the_steps() {
+        let board = "read x; echo got $x; printf 'end: off\\n'";
+        outcome_of("expect-log = ['got raw']", framed(), board).unwrap();
+    }
+
+    #[test]
+    fn a_board_that_nobody_can_switch_off_ends_at_the_last_word() {
+        // Were it not ended at the last word, the watchdog would end it, and that is another end.
+        let board = format!("{OFF}; exec sleep 3600");
+        outcome_of("timeout = 50", framed(), &board).unwrap();
+    }
+
+    #[test]
+    fn every_way_to_fail_fails() {
+        let fails = |scenario: &str, board: &str, word: &str| {
+            let error = outcome(scenario, true, board).unwrap_err();
+            assert!(format!("{error:#}").contains(word), "{scenario}: {error:#}");
+        };
+        fails("steps = [{ expect = 'bye' }]", OFF, "before \"bye\"");
+        fails(
+            "expect-log = ['vm b: off']",
+            OFF,
+            "did not say \"vm b: off\"",
+        );
+        fails("forbid = ['hello']", OFF, "a.console has \"hello\"");
+        fails("forbid = ['started']", OFF, "hanok.log has \"started\"");
+        let number = OFF.replace("hello", "took 12");
+        outcome("numbers = { 'took ' = [10, 12] }", true, &number).unwrap();
+        fails("numbers = { 'took ' = [13, 20] }", &number, "says 12");
+        let twice = OFF.replace("hello", "key 7\\nkey 7");
+        fails(
+            "unlike = ['key ']",
+            &twice,
+            "\"key \" comes twice with \"7\"",
+        );
+        fails("end = 'panic'", OFF, "otherwise than wanted");
+        fails(
+            "end = 'until'\nsteps = [{ expect = 'bye' }]",
+            OFF,
+            "before \"bye\"",
+        );
+        fails("", "exit 1", "QEMU ended unexpectedly");
+        fails("", "true", "QEMU ended unexpectedly");
+        fails("timeout = 0.2", "exec sleep 9", "the time was over");
+        let panic = "printf 'panic: at x\\nend: panic\\n'";
+        fails("", panic, "otherwise than wanted: the hypervisor panicked");
+        // An ending as wanted does not excuse a step that was never done.
+        let step = "end = 'panic'\nsteps = [{ expect = 'bye' }]";
+        fails(step, panic, "\"bye\" on the console of a never came");
+        let refused = "printf 'refused: no\\nend: refused\\n'";
+        fails("", refused, "the hypervisor refused: no");
+        outcome("end = 'refused'", true, refused).unwrap();
+        outcome("end = ['off', 'panic']", true, panic).unwrap();
+    }
+
+    #[test]
+    fn names_make_folders() {
+        assert_eq!(file_name("boot [max, 4 cores]"), "boot__max__4_cores_");
+        assert_eq!(printable("a\x1b[1mb\r\n\tc"), "a[1mb\n\tc");
+    }
+}

@@ -179,6 +179,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         interrupts: interrupts(tree, console.interrupt),
         lines,
         vms: units,
+        news: Default::default(),
         vmids: Mutex::new(VmidPool::new()),
         counts_instructions: pmu::counts(),
         payload,

@@ -96,7 +96,10 @@ fn unit(
     }
     let id = VmId::new(index as u8);
     let (gic, bits) = (facts.system.gic, facts.priority_bits);
-    let vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
+    let mut vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
+    for (vcpu, bit) in bits_of(facts.system, index) {
+        vm.set_bit(vcpu, bit);
+    }
     VmUnit {
         vm,
         ram,
@@ -107,6 +110,20 @@ fn unit(
         notices: Notices::default(),
         blocks: count_blocks(&stage_2),
     }
+}
+
+/// The bits of a VM's vCPUs on pCPUs that they share with others: on each, vCPUs are counted in the
+/// order of the description.
+fn bits_of(system: &System, vm: usize) -> impl Iterator<Item = (VcpuId, u64)> {
+    let all = || system.vms.iter().flat_map(|vm| &vm.cpus);
+    let before: usize = system.vms.iter().take(vm).map(|vm| vm.cpus.len()).sum();
+    let cpus = system.vms.get(vm).map_or(&[][..], |vm| &vm.cpus);
+    cpus.iter().enumerate().filter_map(move |(index, cpu)| {
+        let shared = all().filter(|other| *other == cpu).count() > 1;
+        let earlier = all().take(before + index).filter(|other| *other == cpu);
+        let bit = 1_u64.checked_shl(earlier.count() as u32)?;
+        shared.then_some((VcpuId::new(index as u8), bit))
+    })
 }
 
 /// Memory for a VM's firmware, which it sees as its first bank of flash.

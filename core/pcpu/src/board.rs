@@ -1,13 +1,13 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
 use crate::VmUnit;
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
 use hanok_hal::{Backend, Mutex, SerialPort};
 use hanok_paging::VmidPool;
-use hanok_types::{CpuId, IntId, VmId};
-use hanok_vm::{Clock, CpuRegisters, Interrupts, Multiplexer, SerialLines, StackPointer};
+use hanok_types::{IntId, MAX_CPUS, VmId};
+use hanok_vm::{Clock, CpuRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer};
 
 /// A backend that can do all that VMs need of it.
 pub trait Host: Backend + CpuRegisters {}
@@ -54,6 +54,9 @@ pub struct Board<B: Backend> {
     pub lines: DeviceLines,
     /// The VMs.
     pub vms: &'static [VmUnit<B>],
+    /// Of each pCPU that several vCPUs share: a bit for each vCPU that was kicked and not looked at
+    /// since. Set before the kick.
+    pub news: [AtomicU64; MAX_CPUS],
     /// VMIDs, one for each boot of a VM.
     pub vmids: Mutex<VmidPool>,
     /// What VMs' blobs are offsets into.
@@ -89,10 +92,24 @@ impl<L: SerialPort> SerialPort for VmPort<'_, L> {
     }
 }
 
+impl<B: Backend> Board<B> {
+    /// Notes that a vCPU was kicked which shares its pCPU. Kept out of line, as kicks are in many
+    /// places.
+    #[inline(never)]
+    fn post_news(&self, home: Home) {
+        if let Some(news) = self.news.get(home.cpu.index()) {
+            news.fetch_or(home.bit, Ordering::Release);
+        }
+    }
+}
+
 impl<B: Host> Interrupts for Board<B> {
     #[inline(always)]
-    fn kick(&self, cpu: CpuId) {
-        self.machine.kick(cpu);
+    fn kick(&self, home: Home) {
+        if home.bit != 0 {
+            self.post_news(home);
+        }
+        self.machine.kick(home.cpu);
     }
 
     #[inline(always)]

@@ -108,8 +108,8 @@ impl<B: Host> Board<B> {
         let vm = &unit.vm;
         for vcpu in VcpuSet::first(vm.vcpus()).iter() {
             something(vm.requests(vcpu));
-            if let Some(cpu) = vm.cpu_of(vcpu) {
-                self.kick(cpu);
+            if let Some(home) = vm.home_of(vcpu) {
+                self.kick(home);
             }
         }
     }

@@ -60,14 +60,14 @@ pub fn set_triggers<B: Backend>(gic: &B::Gic, board: &Board<B>) {
 impl<B: Host> Local<B> {
     /// Lets the interrupts of a VM's devices through from now on.
     pub(crate) fn connect(&self, unit: &VmUnit<B>) {
-        let (Some(gic), Some(to)) = (&self.gic, unit.vm.cpu_of(VcpuId::new(0))) else {
+        let (Some(gic), Some(to)) = (&self.gic, unit.vm.home_of(VcpuId::new(0))) else {
             return;
         };
         let devices = unit.vm.config().devices.iter();
         for line in devices.flat_map(|device| &device.interrupts) {
             gic.set_active(line.board, false);
             gic.clear_pending(line.board);
-            gic.route(line.board, to);
+            gic.route(line.board, to.cpu);
             gic.enable(line.board, true);
         }
     }

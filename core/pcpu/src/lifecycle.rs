@@ -162,6 +162,7 @@ impl<B: Host> Pcpu<B> {
             return;
         };
         let begun = load_some(vcpu, local);
+        local.note_news(vcpu);
         self.serve_pending();
         if let Some(unit) = begun {
             let name = &unit.vm.config().name;

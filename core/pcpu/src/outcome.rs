@@ -109,7 +109,10 @@ impl<B: Host> Vcpu<B> {
                 return After::Sleep;
             }
             Action::Sleep => return After::Sleep,
-            Action::Reconsider => return After::Reconsider,
+            Action::Reconsider => {
+                local.note_news(self);
+                return After::Reconsider;
+            }
             Action::Yield => return After::Yield,
         }
         After::Resume

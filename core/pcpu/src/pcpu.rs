@@ -2,10 +2,14 @@
 
 use crate::devices::Restrained;
 use crate::{Board, Host, Vcpu, VmUnit};
+use core::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
-use hanok_sched::{Entity, MAX_ENTITIES, RoundRobin};
+use hanok_sched::{Entity, EntitySet, MAX_ENTITIES, RoundRobin, Tournament};
 use hanok_types::{CpuId, Deadline};
 use hanok_vm::{Cause, Ending};
+
+/// What nobody posts to.
+static NO_NEWS: AtomicU64 = AtomicU64::new(0);
 
 /// What a pCPU has beside its vCPUs.
 #[allow(missing_debug_implementations)]
@@ -25,6 +29,12 @@ pub struct Local<B: Backend> {
     instructions: u32,
     /// Whose turn it is.
     pub(crate) policy: RoundRobin,
+    /// vCPUs that are to be brought up to date.
+    news: EntitySet,
+    /// Those that others kicked.
+    posted: &'static AtomicU64,
+    /// When the vCPUs that wait, and are in no CPU, are due.
+    alarms: Tournament<MAX_ENTITIES>,
     /// The vCPU whose state is in this CPU.
     pub(crate) resident: Option<Entity>,
     /// The vCPU whose FP registers are in this CPU.
@@ -59,6 +69,54 @@ impl<B: Host> Local<B> {
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// `vcpu` is to be brought up to date before the next decision.
+    #[inline(always)]
+    pub(crate) fn note_news(&mut self, vcpu: &Vcpu<B>) {
+        self.news.insert(vcpu.entity);
+    }
+
+    /// What is to be brought up to date by `now`: whoever was kicked, whose alarm has come, or of whom
+    /// this pCPU itself knows something new. A vCPU that is alone is always looked at.
+    #[inline(always)]
+    pub(crate) fn take_news(&mut self, now: u64) -> EntitySet {
+        if !self.shared {
+            return EntitySet::from_bits(1);
+        }
+        let mut news = core::mem::take(&mut self.news);
+        if self.posted.load(Ordering::Relaxed) != 0 {
+            let posted = self.posted.swap(0, Ordering::Acquire);
+            news = news.union(EntitySet::from_bits(posted));
+        }
+        while self.alarms.first_key() <= now
+            && let Some((due, _)) = self.alarms.first()
+        {
+            self.alarms.remove(due);
+            news.insert(due);
+        }
+        news
+    }
+
+    /// They are still to be brought up to date.
+    pub(crate) fn put_back_news(&mut self, news: EntitySet) {
+        self.news = self.news.union(news);
+    }
+
+    /// Sets the alarm of a vCPU, or turns it off where it waits no more, or is in the CPU.
+    #[inline(never)]
+    pub(crate) fn set_alarm(&mut self, vcpu: &Vcpu<B>) {
+        let waits = vcpu.on && vcpu.waiting && self.resident != Some(vcpu.entity);
+        match vcpu.wake_at.when(waits).ticks() {
+            Some(at) => self.alarms.set(vcpu.entity, at),
+            None => self.alarms.remove(vcpu.entity),
+        }
+    }
+
+    /// When the first of the vCPUs that wait, and are in no CPU, is due.
+    #[inline(always)]
+    pub(crate) fn first_alarm(&self) -> Deadline {
+        Deadline::at(self.alarms.first_key())
     }
 
     /// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
@@ -98,6 +156,9 @@ impl<B: Host> Pcpu<B> {
             counts_instructions: board.counts_instructions,
             instructions: 0,
             policy: RoundRobin::new(slice),
+            news: EntitySet::EMPTY,
+            posted: board.news.get(id.index()).unwrap_or(&NO_NEWS),
+            alarms: Tournament::new(),
             resident: None,
             fp_owner: None,
             ending: None,

@@ -1,13 +1,14 @@
 //! Which vCPU a pCPU runs.
 //!
 //! Each pCPU decides about its own vCPUs alone. Others ask through the VM's atomics
-//! (requests, power, life, paused) and a kick; here that is looked at, vCPU by vCPU, and
-//! told to the policy, which answers whose turn it is. A vCPU that waits or lost its turn
+//! (requests, power, life, paused) and a kick; here that is looked at, for those vCPUs alone that were
+//! kicked, are due, or did something themselves, and told to the policy, which answers whose turn it
+//! is. A vCPU that waits or lost its turn
 //! stays in the CPU until another one needs it.
 
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
-use hanok_sched::Policy;
+use hanok_sched::{EntitySet, Policy};
 use hanok_types::Deadline;
 use hanok_vm::Clock;
 
@@ -47,11 +48,12 @@ impl<B: Host> Pcpu<B> {
                 }
                 continue;
             }
-            let decision = self.local.policy.pick(now);
-            self.local.deadline = self
-                .absent_deadline()
+            let local = &mut self.local;
+            let decision = local.policy.pick(now);
+            local.deadline = local
+                .first_alarm()
                 .or(decision.until.into())
-                .or(self.local.restrained.until);
+                .or(local.restrained.until);
             let Some(entity) = decision.run else {
                 self.idle();
                 continue;
@@ -70,8 +72,9 @@ impl<B: Host> Pcpu<B> {
 
     /// The resident vCPU waits for an interrupt from now on.
     pub(crate) fn wait(&mut self) {
-        if let Some(vcpu) = self.resident() {
+        if let (Some(vcpu), local) = self.resident_and_local() {
             vcpu.waiting = true;
+            local.note_news(vcpu);
         }
         self.schedule();
     }
@@ -85,26 +88,39 @@ impl<B: Host> Pcpu<B> {
         self.schedule();
     }
 
-    /// Brings what is known of every vCPU of this pCPU up to date, until one came into its VM or
-    /// left it, or the interrupts of a second one were looked at.
+    /// Brings the vCPUs of which there is something new up to date.
+    #[inline(always)]
     fn update_all(&mut self, now: u64) -> Round {
+        let news = self.local.take_news(now);
+        if news.is_empty() {
+            return Round::Complete;
+        }
+        self.update_each(news, now)
+    }
+
+    /// Brings the vCPUs of `news` up to date, until one came into its VM or left it, or the interrupts
+    /// of a second one were looked at.
+    fn update_each(&mut self, mut news: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
         let mut looked = false;
-        for vcpu in vcpus.iter_mut().filter(|vcpu| !is_up_to_date(vcpu)) {
-            match update(vcpu, local, now) {
-                _ if local.ending.is_some() => return Round::Interrupted,
-                Update::Brief => {}
-                Update::Interrupts if !looked => looked = true,
-                Update::Interrupts | Update::Moved => return Round::Interrupted,
+        while let Some(entity) = news.take_first() {
+            let Some(vcpu) = vcpus.get_mut(entity.index()) else {
+                continue;
+            };
+            if is_up_to_date(vcpu) {
+                continue;
+            }
+            let done = update(vcpu, local, now);
+            match done {
+                Update::Brief if local.ending.is_none() => {}
+                Update::Interrupts if local.ending.is_none() && !looked => looked = true,
+                _ => {
+                    local.put_back_news(news);
+                    return Round::Interrupted;
+                }
             }
         }
         Round::Complete
-    }
-
-    /// When the first of the vCPUs that wait, and are in no CPU, is due.
-    fn absent_deadline(&self) -> Deadline {
-        let waiting = self.vcpus.iter().filter(|vcpu| vcpu.on && vcpu.waiting);
-        waiting.fold(Deadline::NEVER, |first, vcpu| first.or(vcpu.wake_at))
     }
 
     /// Sleeps until a physical interrupt, and serves what is pending.
@@ -119,6 +135,9 @@ impl<B: Host> Pcpu<B> {
         self.program_timer();
         self.local.board.machine.idle();
         self.serve_pending();
+        if let (Some(vcpu), local) = self.resident_and_local() {
+            local.note_news(vcpu);
+        }
         self.local.uncounted();
     }
 
@@ -142,7 +161,6 @@ impl<B: Host> Pcpu<B> {
 #[inline]
 fn is_up_to_date<B: Host>(vcpu: &Vcpu<B>) -> bool {
     let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    // Without branches: each exit to the scheduler comes by here for each of its vCPUs.
     if vcpu.on & vcpu.ready & !vcpu.waiting {
         vm.keeps_on(id)
     } else {
@@ -194,6 +212,7 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
             local.policy.block(vcpu.entity, now);
         }
     }
+    local.set_alarm(vcpu);
     done
 }
 

@@ -32,7 +32,7 @@ impl<B: Host> Pcpu<B> {
                 // Deactivated by the guest, through the list register.
                 Some(vcpu) => {
                     guest(vcpu, board, &mut board.machine.lists()).virtual_timer(interrupt);
-                    return;
+                    return self.note_resident();
                 }
                 // Nobody is here whose timer it could be: an old one, from before its vCPU left.
                 None => board.machine.stop_virtual_timer(),
@@ -57,7 +57,17 @@ impl<B: Host> Pcpu<B> {
         {
             vcpu.refresh(local);
         }
+        self.note_resident();
         board.machine.end(taken);
+    }
+
+    /// An interrupt was served that may wake the resident vCPU, if it waits.
+    fn note_resident(&mut self) {
+        if let (Some(vcpu), local) = self.resident_and_local()
+            && vcpu.waiting
+        {
+            local.note_news(vcpu);
+        }
     }
 
     /// The hypervisor's own timer has fired.

@@ -35,6 +35,7 @@ impl<B: Host> Pcpu<B> {
         // One that does not wait is looked at whenever it has its turn.
         if left.waiting {
             left.wake_at = left.absent_deadline();
+            local.set_alarm(left);
             local.deadline = local.deadline.or(left.wake_at);
         }
     }
@@ -42,11 +43,13 @@ impl<B: Host> Pcpu<B> {
 
 impl<B: Host> Vcpu<B> {
     /// Takes its state out of the CPU. FP registers stay.
-    fn save(&mut self, local: &Local<B>) {
+    fn save(&mut self, local: &mut Local<B>) {
         let board = local.board;
         self.core.entry_due = false;
         if self.context.save(&board.machine, self.core.debug.in_use) == LateError::Pending {
             self.take_late_error(board);
+            // That wakes it.
+            local.note_news(self);
         }
         let vm = &self.unit.vm;
         let mut lists = board.machine.lists();
@@ -78,7 +81,7 @@ impl<B: Host> Vcpu<B> {
     }
 
     /// Puts its state into the CPU.
-    fn enter(&mut self, local: &Local<B>) {
+    fn enter(&mut self, local: &mut Local<B>) {
         let (unit, id, board) = (self.unit, self.core.id, local.board);
         if unit.vm.switch_in(id)
             && let Some(gic) = &local.gic
@@ -94,7 +97,10 @@ impl<B: Host> Vcpu<B> {
         self.context.load(&board.machine, arrival);
         board.machine.lists().enter(&self.interface);
         self.context.arrived(&board.machine);
-        self.wake_at = Deadline::NEVER;
+        if self.wake_at != Deadline::NEVER {
+            self.wake_at = Deadline::NEVER;
+            local.set_alarm(self);
+        }
     }
 
     /// Whether stage 1 translations of another vCPU of the VM, or of this one's former boot, are

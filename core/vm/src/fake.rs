@@ -1,7 +1,7 @@
 //! A machine and a VM on it, for tests on a PC.
 
 use crate::{
-    Action, Clock, CpuRegisters, Exit, Guest, Interrupts, SerialLines, StackPointer, Vcpu, Vm,
+    Action, Clock, CpuRegisters, Exit, Guest, Home, Interrupts, SerialLines, StackPointer, Vcpu, Vm,
 };
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::VmConfig;
@@ -96,8 +96,8 @@ impl FakeMachine {
 }
 
 impl Interrupts for FakeMachine {
-    fn kick(&self, cpu: CpuId) {
-        self.kicks.borrow_mut().push(cpu);
+    fn kick(&self, home: Home) {
+        self.kicks.borrow_mut().push(home.cpu);
     }
 
     fn deactivate(&self, interrupt: IntId) {

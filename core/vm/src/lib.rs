@@ -57,7 +57,7 @@ pub use handle::Guest;
 pub use hanok_hal::{Entry, GuestFault};
 pub use id_registers::id_register;
 pub use life::{Ending, Life, Wish};
-pub use machine::{Clock, CpuRegisters, Interrupts, Machine, SerialLines, StackPointer};
+pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, StackPointer};
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 pub use partial::Partial;
 pub use power::Power;

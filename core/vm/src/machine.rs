@@ -34,11 +34,20 @@ pub trait Clock {
     fn counter_frequency(&self) -> u64;
 }
 
+/// Where a vCPU belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Its pCPU.
+    pub cpu: CpuId,
+    /// Its bit among that pCPU's vCPUs; zero where it is alone there.
+    pub bit: u64,
+}
+
 /// Physical interrupts.
 pub trait Interrupts {
-    /// Makes `cpu` leave its guest, or wake, and look at its vCPU's requests. Kicking the
-    /// calling pCPU itself is allowed and wasteful: it leaves its guest once more.
-    fn kick(&self, cpu: CpuId);
+    /// Makes the pCPU of a vCPU leave its guest, or wake, and look at what was asked of that vCPU
+    /// before. Kicking the calling pCPU itself is allowed and wasteful: it leaves its guest once more.
+    fn kick(&self, home: Home);
 
     /// Deactivates a physical interrupt that a guest holds no longer.
     fn deactivate(&self, interrupt: IntId);

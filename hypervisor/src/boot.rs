@@ -188,6 +188,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         reception: Mutex::new(()),
         input_waits: AtomicU32::new(0),
         output_waits: AtomicBool::new(false),
+        endings: Mutex::new(()),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
     };

@@ -1,9 +1,9 @@
 //! The board as the exits see it: what all pCPUs share once the hypervisor has started.
 
 use crate::VmUnit;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Backend, Mutex, SerialPort};
 use hanok_paging::VmidPool;
 use hanok_types::{IntId, MAX_CPUS, VmId};
@@ -73,6 +73,8 @@ pub struct Board<B: Backend> {
     pub output_waits: AtomicBool,
     /// Whether the CPUs count the hypervisor's instructions.
     pub counts_instructions: bool,
+    /// Held by who ends a VM; taken before any other lock.
+    pub endings: Mutex<()>,
     /// Some VM was stopped rather than turned off.
     pub any_stopped: AtomicBool,
     /// The boot loader's arguments.

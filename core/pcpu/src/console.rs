@@ -5,8 +5,8 @@
 
 use crate::{Board, Host, VmUnit};
 use core::fmt::Arguments;
-use core::sync::atomic::Ordering;
 use hanok_hal::HostLine;
+use hanok_hal::sync::atomic::Ordering;
 use hanok_types::VmId;
 use hanok_vm::{Clock, Input};
 

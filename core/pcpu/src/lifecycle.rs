@@ -5,7 +5,7 @@
 
 use crate::loading::{Damaged, Loading, Progress};
 use crate::{Board, Host, Local, Pcpu, Vcpu, VmUnit};
-use core::sync::atomic::Ordering;
+use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Context, LateError, VirtualInterface};
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Entity;
@@ -87,8 +87,10 @@ impl<B: Host> Board<B> {
             Ending::Stopped => self.tell_stopped(unit),
             _ => self.say(format_args!("vm {name}: off")),
         }
-        unit.vm.end();
-        self.end_if_over();
+        self.end_if_last(|| {
+            unit.vm.end();
+            true
+        });
     }
 
     fn tell_stopped(&self, unit: &VmUnit<B>) {
@@ -102,14 +104,16 @@ impl<B: Host> Board<B> {
 
     /// A VM whose images are damaged in memory does not begin.
     fn refuse_damaged(&self, unit: &VmUnit<B>, damaged: Damaged) {
-        if !unit.vm.life().give_up() {
-            return;
-        }
-        let blob = unit.vm.config().blobs.get(damaged.blob);
-        let kind = blob.map_or("image", |blob| blob.kind.word());
-        unit.vm.set_stop_reason(StopReason::Damaged { kind });
-        self.tell_stopped(unit);
-        self.end_if_over();
+        self.end_if_last(|| {
+            let given_up = unit.vm.life().give_up();
+            if given_up {
+                let blob = unit.vm.config().blobs.get(damaged.blob);
+                let kind = blob.map_or("image", |blob| blob.kind.word());
+                unit.vm.set_stop_reason(StopReason::Damaged { kind });
+                self.tell_stopped(unit);
+            }
+            given_up
+        });
     }
 
     /// A VMID for a new boot; that of the former one is nobody's any more.
@@ -128,9 +132,13 @@ impl<B: Host> Board<B> {
             .store(vttbr_el2(unit.root, fresh.vmid), Ordering::Release);
     }
 
-    /// Ends the run once every VM has ended.
-    fn end_if_over(&self) {
-        if !self.vms.iter().all(|unit| unit.vm.life().is_ended()) {
+    /// Ends a VM by `end`, and with the last one the run. Two VMs may end at once, on two pCPUs, of
+    /// which one ends the run.
+    fn end_if_last(&self, end: impl FnOnce() -> bool) {
+        let turn = self.endings.lock();
+        let last = end() && self.vms.iter().all(|unit| unit.vm.life().is_ended());
+        drop(turn);
+        if !last {
             return;
         }
         let how = if self.any_stopped.load(Ordering::Relaxed) {

@@ -3,7 +3,7 @@
 //! A guest that resets in a loop would otherwise fill the hypervisor's queue, and push the
 //! lines about others out of it.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use hanok_hal::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Lines about one VM in a second.
 const A_SECOND: u32 = 10;

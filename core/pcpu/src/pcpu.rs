@@ -2,7 +2,7 @@
 
 use crate::devices::Restrained;
 use crate::{Board, Host, Vcpu, VmUnit};
-use core::sync::atomic::{AtomicU64, Ordering};
+use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
 use hanok_sched::{Entity, EntitySet, MAX_ENTITIES, RoundRobin, Tournament};
 use hanok_types::{CpuId, Deadline};

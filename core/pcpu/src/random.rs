@@ -4,8 +4,8 @@
 //! is in it; so every life of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
 
 use crate::{Board, Host, VmUnit};
-use core::sync::atomic::Ordering;
 use hanok_hal::Backend;
+use hanok_hal::sync::atomic::Ordering;
 use hanok_random::{Pool, Source};
 use hanok_vm::Clock;
 

@@ -1,7 +1,7 @@
 //! From one vCPU of a pCPU to another.
 
 use crate::{Board, Host, Local, Pcpu, Vcpu};
-use core::sync::atomic::Ordering;
+use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualInterface};
 use hanok_sched::Entity;
 use hanok_types::Deadline;

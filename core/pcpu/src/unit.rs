@@ -1,8 +1,8 @@
 //! A VM, with what the executive keeps of it.
 
 use crate::Notices;
-use core::sync::atomic::{AtomicU8, AtomicU64};
 use hanok_hal::Backend;
+use hanok_hal::sync::atomic::{AtomicU8, AtomicU64};
 use hanok_types::{Hpa, MAX_CPUS};
 use hanok_vm::Vm;
 

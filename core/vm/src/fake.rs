@@ -7,7 +7,7 @@ use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::VmConfig;
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
-use hanok_hal::fake::{FakeListRegisters, FakeSerialPort};
+use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeSerialPort};
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Regs, Span, VcpuId, VmId};
 use std::vec;
 use std::vec::Vec;
@@ -274,4 +274,33 @@ impl Fixture {
             .map(|lr| *lr as u32)
             .collect()
     }
+}
+
+/// Nothing of a guest's is in the fake CPUs' registers.
+impl CpuRegisters for FakeBackend {
+    fn id_register(&self, _id: SysReg) -> u64 {
+        0
+    }
+
+    fn stack_pointer(&self, _which: StackPointer) -> u64 {
+        0
+    }
+
+    fn set_stack_pointer(&self, _which: StackPointer, _value: u64) {}
+
+    fn set_debug_control(&self, _value: u64) {}
+
+    fn debug_register(&self, _id: SysReg) -> u64 {
+        0
+    }
+
+    fn set_debug_register(&self, _id: SysReg, _value: u64) {}
+
+    fn clear_debug_registers(&self) {}
+
+    fn vector(&self, _index: u8) -> Option<u128> {
+        None
+    }
+
+    fn set_vector(&self, _index: u8, _value: u128) {}
 }

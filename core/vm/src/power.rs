@@ -1,7 +1,7 @@
 //! Which vCPUs run (PSCI's view of CPUs, DEN0022F 5).
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use hanok_hal::Entry;
+use hanok_hal::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const OFF: u8 = 0;
 const CLAIMED: u8 = 1;

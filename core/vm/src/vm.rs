@@ -6,10 +6,10 @@ use crate::{
     Counters, DebugControl, Ending, Entry, Home, Life, Looks, Machine, PhysicalTimer, Power,
     Requests, StopReason, Wish,
 };
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_config::VmConfig;
 use hanok_devices::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
 use hanok_hal::Mutex;
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_types::{CpuId, GicVersion, Ipa, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::Vgic;
 

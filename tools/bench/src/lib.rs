@@ -6,12 +6,10 @@
 
 #![forbid(unsafe_code)]
 
-pub mod axis;
 mod compare;
 mod figures;
 mod format;
 mod history;
-pub mod markup;
 mod model;
 mod plot;
 mod report;

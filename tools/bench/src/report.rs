@@ -9,11 +9,11 @@ mod machine;
 mod tables;
 
 use crate::history::{Entry, History};
-use crate::markup::{Element, el, tell};
 use crate::model::{Results, Run};
 use crate::plot::lines;
 use crate::verdict::{Tally, judge_all};
 use crate::{FIGURES, format};
+use hanok_draw::markup::{Element, el, tell};
 
 /// The page's only style sheet.
 const SHEET: &str = include_str!("report/style.css");

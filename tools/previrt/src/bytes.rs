@@ -19,3 +19,8 @@ pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
 pub fn has(bytes: &[u8], at: usize, magic: &[u8]) -> bool {
     bytes.get(at..).is_some_and(|rest| rest.starts_with(magic))
 }
+
+/// `at` and what is left to a multiple of four.
+pub const fn align(at: usize) -> usize {
+    at.next_multiple_of(4)
+}

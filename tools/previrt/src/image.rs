@@ -13,14 +13,17 @@ use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::flow::{Follower, Root, Run, Start};
 use crate::kallsyms::{self, Kallsyms, Symbol};
-use crate::linux::init::{self, Init};
-use crate::linux::{self, Tables, Text, base, vectors};
-use crate::patch::{is_trap, made, room};
+use crate::linux::end;
+use crate::linux::init;
+use crate::linux::tables::Init;
+use crate::linux::{self, Tables, Text, base, tables, vectors};
 use crate::refusal::Result;
-use crate::site::{Certainty, Role, Site, must_change};
+use crate::room;
+use crate::site::{Certainty, Role, Site, site};
+use crate::trap::is_trap;
 use std::ops::Range;
 
-use hanok_decode::aarch32::{Encoding, Isa, ItState};
+use hanok_decode::aarch32::{Isa, ItState};
 use std::collections::HashSet;
 
 /// A kernel image, read.
@@ -104,7 +107,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     let code = Code {
         base: base.address,
         flat: None,
-        end: made::end_of(memory, &kallsyms.symbols, init.as_ref()),
+        end: end::find(memory, &kallsyms.symbols, init.as_ref()),
         elsewhere: elsewhere(memory, &kallsyms.symbols, init.as_ref(), &tables),
         entry: between(&kallsyms.symbols, "__entry_text_start", "__entry_text_end"),
         room: room::empty(memory, &kallsyms.symbols, &marks),
@@ -164,7 +167,7 @@ fn text(memory: Memory<'_>, kallsyms: &Kallsyms) -> Text {
         ranges.push((memory.base, from));
         ranges.push((from, to));
     } else if let Some(last) = symbols.iter().rev().find(|symbol| symbol.is_text()) {
-        ranges.push((memory.base, last.address.saturating_add(init::EXIT_TEXT)));
+        ranges.push((memory.base, last.address.saturating_add(tables::EXIT_TEXT)));
     }
     let (from, to) = kallsyms.range;
     let kallsyms = memory.address(from)..memory.address(to);
@@ -359,27 +362,6 @@ fn traps(memory: Memory<'_>, marks: &Marks) -> usize {
         found.is_some_and(|found| is_trap(found, half(memory.bytes, offset + 2)))
     };
     starts.filter(trap).count()
-}
-
-pub(crate) fn site(
-    memory: Memory<'_>,
-    offset: usize,
-    encoding: Encoding,
-    it: ItState,
-    certainty: Certainty,
-    role: Role,
-) -> Option<Site> {
-    let found = must_change(encoding, it)?;
-    let address = memory.address(offset);
-    Some(Site {
-        offset,
-        address,
-        section: 0,
-        found,
-        it,
-        certainty,
-        role,
-    })
 }
 
 /// What Linux would copy over other code, if that is proven.

@@ -24,10 +24,12 @@ pub mod mapped;
 pub mod patch;
 mod refusal;
 mod report;
+mod room;
 pub mod sample;
 mod scan;
 pub mod site;
 pub mod sweep;
+mod trap;
 pub mod truth;
 
 pub use container::unpack::Compression;

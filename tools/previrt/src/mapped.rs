@@ -10,9 +10,9 @@ use crate::bytes::half;
 use crate::container::elf::{ElfImage, Section};
 use crate::container::mapping::Mapping;
 use crate::flow::{branch_target, falls, literal};
-use crate::patch::is_trap;
 use crate::site::{Certainty, Role, Site, must_change};
 use crate::sweep::{advance, fetch, instructions};
+use crate::trap::is_trap;
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,5 +1,6 @@
 //! A sensitive instruction at its place.
 
+use crate::flow::memory::Memory;
 use hanok_decode::aarch32::{
     Access, Coprocessor, Encoding, Isa, ItState, Operation, Sensitive, UserMode, sensitive,
 };
@@ -85,4 +86,26 @@ impl Site {
     pub fn isa(&self) -> Isa {
         self.found.encoding.isa()
     }
+}
+
+/// The site at `offset`, if `encoding` has to change there.
+pub(crate) fn site(
+    memory: Memory<'_>,
+    offset: usize,
+    encoding: Encoding,
+    it: ItState,
+    certainty: Certainty,
+    role: Role,
+) -> Option<Site> {
+    let found = must_change(encoding, it)?;
+    let address = memory.address(offset);
+    Some(Site {
+        offset,
+        address,
+        section: 0,
+        found,
+        it,
+        certainty,
+        role,
+    })
 }

@@ -5,9 +5,10 @@
 //! set up in between, and none is. So it goes only to a VM of which the description says
 //! that it may do everything anyway.
 
-use crate::description::{Description, Vm};
+use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Mark, Words, nearest};
 use crate::rules;
+use crate::vm::Vm;
 use hanok_config::{
     DeviceError, HostDevice, HostTree, MAX_BOARD_LINES, MAX_DEVICES, PassThrough, assign,
 };

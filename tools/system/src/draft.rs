@@ -1,11 +1,11 @@
 //! A VM as it was written, before the rules have seen it.
 
 use crate::board::Architecture;
-use crate::description::{Marks, Vm};
 use crate::diagnostic::{Report, Words};
 use crate::schedule::draft::Placed;
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
+use crate::vm::{Marks, Vm};
 use std::ops::Range;
 use std::path::Path;
 use toml::de::DeValue;

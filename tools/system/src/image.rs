@@ -7,12 +7,15 @@
 //! information block says where it is.
 
 use crate::board::Architecture;
-use crate::description::{Description, Files, Vm};
+use crate::bytes::{u32_at, u64_at};
+use crate::description::Description;
 use crate::devices::{self, VmDevices};
 use crate::diagnostic::{Diagnostic, Mark, Words};
-use crate::kernel::{self, Part, Protocol, u32_at, u64_at};
+use crate::kernel::{Part, Protocol};
 use crate::layout::{self, Layout};
+use crate::recognise;
 use crate::source::Boot;
+use crate::vm::{Files, Vm};
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
 use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
@@ -224,7 +227,7 @@ impl<'a> Boots<'a> {
 
     fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
-        let kernel = kernel::recognise(&files.boot, vm.architecture);
+        let kernel = recognise::recognise(&files.boot, vm.architecture);
         let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref();
         if let Some(words) = kernel.refuses_initramfs().filter(|_| initramfs.is_some()) {

@@ -11,6 +11,7 @@
 
 mod board;
 mod board_tree;
+mod bytes;
 mod cores;
 mod description;
 mod devices;
@@ -21,6 +22,8 @@ mod files;
 mod image;
 mod kernel;
 mod layout;
+mod reading;
+mod recognise;
 mod rules;
 mod schedule;
 mod size;
@@ -30,16 +33,19 @@ mod time;
 mod tree_cores;
 mod unbootable;
 mod unpack;
+mod vm;
 mod zimage;
 
 pub use board::{Architecture, Board, Limits, Qemu, boards};
 pub use board_tree::check_board_tree;
-pub use description::{Artifacts, Description, Files, Key, Vm, load, parse};
+pub use description::Description;
 pub use devices::check_devices;
 pub use diagnostic::Diagnostic;
 pub use hanok_types::GicVersion;
 pub use image::BuildKey;
-pub use schedule::{Schedule, load_schedule, parse_schedule};
+pub use reading::{load, load_schedule, parse, parse_schedule};
+pub use schedule::Schedule;
 pub use source::{Boot, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules};
 pub use time::parse_nanos as nanos;
 pub use tree_cores::with_cores;
+pub use vm::{Artifacts, Files, Key, Vm};

@@ -7,7 +7,7 @@ use crate::draft::Draft;
 use crate::files::{self, Named};
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef};
 use crate::table::At;
-use crate::{kernel, layout, size, time};
+use crate::{kernel, layout, recognise, size, time};
 use hanok_config::{DEFAULT_SLICE, MAX_DEVICES, MAX_MEMORY, SLICES};
 use hanok_types::MAX_VMS;
 use std::ops::Range;
@@ -251,8 +251,8 @@ pub(crate) fn files(
             };
             let known = || [KernelRef::stock(), guest_references(boards_dir)].concat();
             if let Some(kernel) = file.read(report, files::bytes, known) {
-                architecture = kernel::architecture(&kernel, board);
-                let recognised = kernel::recognise(&kernel, architecture);
+                architecture = recognise::architecture(&kernel, board);
+                let recognised = recognise::recognise(&kernel, architecture);
                 kernel_file(report, draft, boot, recognised, len);
             }
         }

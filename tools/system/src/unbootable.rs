@@ -1,8 +1,8 @@
 //! Well-known programs that have a form a VM boots, and cannot start in one: said of the file,
 //! before it starts and is silent for ever.
 
+use crate::bytes::has;
 use crate::diagnostic::Words;
-use crate::kernel::has;
 
 /// Xen is smaller, and so much is searched in no time.
 const SEARCHED: usize = 8 << 20;

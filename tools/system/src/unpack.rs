@@ -3,8 +3,8 @@
 //! A few hundred packed bytes can stand for gigabytes, and be packed once more. So one layer is
 //! read out of the other as it goes, and what is kept, the innermost, has a limit.
 
+use crate::bytes::{has, u32_at, u64_at};
 use crate::diagnostic::Words;
-use crate::kernel::{has, u32_at, u64_at};
 use crate::size;
 use std::borrow::Cow;
 use std::io::{BufReader, Read};

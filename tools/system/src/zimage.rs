@@ -6,8 +6,9 @@
 //! the kernel's size is read here (arch/arm/boot/compressed/vmlinux.lds.S).
 
 use crate::board::Architecture;
+use crate::bytes::u32_at;
 use crate::diagnostic::Words;
-use crate::kernel::{Kernel, u32_at};
+use crate::kernel::Kernel;
 use std::borrow::Cow;
 
 /// Where the header's fields are.

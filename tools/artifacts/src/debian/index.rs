@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use deb822_fast::Paragraph;
 use sha2::{Digest, Sha256};
 
-use super::sources::stanzas;
+use super::paragraphs::paragraphs;
 
 /// One version of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,19 +82,11 @@ fn sha256(file: &Path) -> Result<String> {
 
 /// The packages of `apt-cache show`.
 pub fn parse(text: &str) -> Vec<Package> {
-    stanzas(text)
-        .iter()
-        .filter_map(|stanza| package(stanza))
-        .collect()
+    paragraphs(text).filter_map(package).collect()
 }
 
-fn package(stanza: &[(String, String)]) -> Option<Package> {
-    let field = |name: &str| {
-        stanza
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.clone())
-    };
+fn package(paragraph: Paragraph) -> Option<Package> {
+    let field = |name: &str| paragraph.get(name).map(str::to_owned);
     // The second is what has to be there even before the package is unpacked (Debian's policy, 7.2): for
     // who wants its libraries, the same.
     let depends: Vec<_> = ["Depends", "Pre-Depends"]

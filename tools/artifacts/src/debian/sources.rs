@@ -5,6 +5,10 @@
 //! Third parties that serve a suite of the same name (Docker does) are told apart by their
 //! component and keyring; whatever is chosen, only Debian's own key is accepted later.
 
+use deb822_fast::Paragraph;
+
+use super::paragraphs::paragraphs;
+
 /// One archive: an address and one suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -103,19 +107,11 @@ fn parse_line(line: &str) -> Option<Entry> {
 
 /// The entries of a deb822 style file (`*.sources`).
 pub fn parse_deb822(text: &str) -> Vec<Entry> {
-    stanzas(text)
-        .iter()
-        .flat_map(|stanza| entries_of(stanza))
-        .collect()
+    paragraphs(text).flat_map(entries_of).collect()
 }
 
-fn entries_of(stanza: &[(String, String)]) -> Vec<Entry> {
-    let field = |name: &str| {
-        let found = stanza
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map_or("", |(_, value)| value.as_str())
-    };
+fn entries_of(paragraph: Paragraph) -> Vec<Entry> {
+    let field = |name: &str| paragraph.get(name).unwrap_or_default();
     let has = |name: &str, word: &str| field(name).split_whitespace().any(|w| w == word);
     let off = ["no", "false", "0"].contains(&field("Enabled").trim());
     if off || !has("Types", "deb") || !has("Components", "main") {
@@ -137,31 +133,6 @@ fn entries_of(stanza: &[(String, String)]) -> Vec<Entry> {
             suite: suite.to_owned(),
         })
         .collect()
-}
-
-/// A deb822 file's stanzas, each a list of fields with continuation lines joined.
-pub fn stanzas(text: &str) -> Vec<Vec<(String, String)>> {
-    let mut all = vec![Vec::new()];
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if line.trim().is_empty() {
-            all.push(Vec::new());
-        } else if line.starts_with([' ', '\t']) {
-            continue_field(&mut all, line);
-        } else if let Some((key, value)) = line.split_once(':')
-            && let Some(stanza) = all.last_mut()
-        {
-            stanza.push((key.to_owned(), value.trim().to_owned()));
-        }
-    }
-    all.retain(|stanza| !stanza.is_empty());
-    all
-}
-
-fn continue_field(stanzas: &mut [Vec<(String, String)>], line: &str) {
-    if let Some((_, value)) = stanzas.last_mut().and_then(|stanza| stanza.last_mut()) {
-        value.push('\n');
-        value.push_str(line.trim());
-    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,15 @@
 //! than the least that the small ones would vanish, dots on a logarithmic axis take their
 //! place: a bar has no honest length there.
 
-use super::{Axis, Element, Scale, Side, drawing, el, line, mark, rect, text, tipped};
+use super::mark;
 use crate::figures::Figure;
 use crate::format;
-use crate::model::{Machine, Run};
+use crate::model::{Machine, Run, Side};
 use crate::table;
 use crate::verdict::{Terms, quantity};
+use hanok_draw::axis::{Axis, Scale};
+use hanok_draw::markup::{Element, el};
+use hanok_draw::shapes::{circle, drawing, line, rect, text, tipped};
 
 const WIDTH: f64 = 500.0;
 const LEFT: f64 = 180.0;
@@ -231,7 +234,7 @@ fn spot(row: &Row, axis: &Axis, middle: f64) -> Element {
     match (row.published, row.side) {
         (false, Some(side)) => group.child(mark(side, x, middle)),
         _ => {
-            let ring = el("circle").at("cx", x).at("cy", middle).at("r", 4.0);
+            let ring = circle((x, middle), 4.0);
             group.child(ring.class(class_of(row)))
         }
     }

@@ -3,12 +3,15 @@
 //! The axis is even around zero and logarithmic beyond a few percent, so that a limit of 1 %
 //! can be judged by eye even where another row is ten times native.
 
-use super::{Axis, Element, Scale, Side, drawing, el, line, mark, rect, text, tipped};
+use super::mark;
 use crate::figures::{Figure, Group};
 use crate::format;
-use crate::model::{Machine, Run};
+use crate::model::{Machine, Run, Side};
 use crate::verdict::{Outcome, Quantity, Terms, judge, quantity};
 use crate::{FIGURES, PublishedAs};
+use hanok_draw::axis::{Axis, Scale};
+use hanok_draw::markup::{Element, el};
+use hanok_draw::shapes::{drawing, line, rect, text, tipped};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 214.0;

@@ -1,11 +1,13 @@
 //! A figure of Hanok over commits.
 
-use super::{Axis, Element, Scale, drawing, el, line, text, tipped};
 use crate::figures::Figure;
 use crate::format;
 use crate::history::Entry;
 use crate::model::Side;
 use crate::verdict::quantity;
+use hanok_draw::axis::{Axis, Scale};
+use hanok_draw::markup::{Element, el};
+use hanok_draw::shapes::{circle, course, drawing, line, text, tipped};
 
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 118.0;
@@ -38,10 +40,10 @@ pub(crate) fn draw(figure: &Figure, entries: &[&Entry]) -> Option<Element> {
     svg = svg.children(limit(figure, &up));
     let place = |point: &Point| (across.place(point.at as f64), up.place(point.value));
     let places: Vec<_> = points.iter().map(place).collect();
-    svg = svg.child(path(&places));
+    svg = svg.child(course(&places).class("course hanok"));
     for (point, (x, y)) in points.iter().zip(&places) {
         let value = format::quantity(figure, point.value);
-        let dot = el("circle").at("cx", *x).at("cy", *y).at("r", 3.2);
+        let dot = circle((*x, *y), 3.2);
         let tip = format!("{}: {value}", point.commit);
         svg = svg.child(tipped(dot.class("mark hanok"), tip));
     }
@@ -87,12 +89,6 @@ fn limit(figure: &Figure, up: &Axis) -> Option<Element> {
     let y = up.place(figure.to_reach()?);
     let tip = format!("to reach: {}", format::limit(figure));
     Some(tipped(line((LEFT, y), (RIGHT, y)).class("limit"), tip))
-}
-
-fn path(places: &[(f64, f64)]) -> Element {
-    let points = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
-    let points = points.collect::<Vec<_>>().join(" ");
-    el("polyline").attr("points", points).class("course hanok")
 }
 
 fn ends(entries: &[&Entry]) -> Element {

@@ -2,8 +2,8 @@
 
 use crate::figures::Figure;
 use crate::format;
-use crate::markup::{Element, el, tell};
 use crate::model::{Failure, FunctionCost, Measurement, Profile, Run};
+use hanok_draw::markup::{Element, el, tell};
 
 /// A side that failed, with its console's last lines.
 pub(super) fn failure(failure: &Failure) -> Element {

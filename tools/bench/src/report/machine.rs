@@ -4,10 +4,10 @@ use super::{details, tables};
 use crate::FIGURES;
 use crate::figures::{Figure, Group};
 use crate::format;
-use crate::markup::{Element, el, tell};
 use crate::model::{Machine, Run, Side};
 use crate::plot::{bars, costs};
 use crate::verdict::{Judged, Outcome, judge, judge_all};
+use hanok_draw::markup::{Element, el, tell};
 
 /// Everything of `run`.
 pub(super) fn section(run: &Run) -> Element {

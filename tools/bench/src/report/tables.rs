@@ -2,11 +2,11 @@
 
 use crate::figures::Group;
 use crate::format;
-use crate::markup::{Element, el, tell};
 use crate::model::{Run, Side};
 use crate::stats::Summary;
 use crate::table;
 use crate::verdict::{Judged, Outcome, judge_all};
+use hanok_draw::markup::{Element, el, tell};
 
 /// A verdict as a small label; its sign says the same as its colour.
 pub(super) fn chip(judged: &Judged) -> Element {

@@ -1,9 +1,8 @@
 //! The addresses of the names.
 
-use super::align;
 use super::names::Names;
 use super::tokens::Tokens;
-use crate::bytes::word;
+use crate::bytes::{align, word};
 
 /// The addresses.
 #[derive(Debug)]

@@ -94,8 +94,3 @@ fn without_addresses(names: usize) -> Refusal {
         "give the vmlinux of the same build",
     )
 }
-
-/// `at` and what is left to a multiple of four.
-const fn align(at: usize) -> usize {
-    at.next_multiple_of(4)
-}

@@ -1,8 +1,7 @@
 //! The list of names, the number of them before it and the markers behind it.
 
-use super::align;
 use super::tokens::Tokens;
-use crate::bytes::word;
+use crate::bytes::{align, word};
 
 /// The names are nearer to the tokens than this.
 const WINDOW: usize = 8 << 20;

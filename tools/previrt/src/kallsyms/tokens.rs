@@ -1,7 +1,6 @@
 //! The token table and its index.
 
-use super::align;
-use crate::bytes::half;
+use crate::bytes::{align, half};
 
 const TOKENS: usize = 256;
 /// The index: 256 halfwords.

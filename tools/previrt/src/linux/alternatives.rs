@@ -10,22 +10,11 @@
 
 use super::exceptions::note;
 use super::runs::{Run, longest};
-use super::{Tables, Text};
+use super::tables::{Alternative, Tables, Text};
 use crate::flow::memory::Memory;
 use crate::flow::{Root, decode, plausible};
 use crate::sweep::fetch;
-use hanok_decode::aarch32::{Encoding, Isa, ItState};
-
-/// An instruction that is exchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alternative {
-    /// Where it is executed.
-    pub place: u32,
-    /// Where the table has the other instruction.
-    pub entry: u32,
-    /// The other instruction.
-    pub other: Encoding,
-}
+use hanok_decode::aarch32::{Isa, ItState};
 
 /// How an entry says where its place is.
 #[derive(Clone, Copy)]

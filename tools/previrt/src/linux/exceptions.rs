@@ -6,7 +6,7 @@
 //! grow, each of a call or of what it was replaced by.
 
 use super::runs::{Run, longest};
-use super::{Found, Tables, Text};
+use super::tables::{Found, Tables, Text};
 use crate::flow::memory::Memory;
 use crate::flow::{Root, call_target};
 use hanok_decode::aarch32::Isa;

@@ -10,7 +10,8 @@
 //! are ([`vectors`]). Without an index, or with one that is not whole, the kernel is refused: what
 //! nobody names would be missed.
 
-use super::{Text, unwind, vectors};
+use super::tables::{Init, Text};
+use super::{unwind, vectors};
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
 use crate::refusal::{Refusal, Result};
@@ -19,32 +20,6 @@ use std::ops::Range;
 
 /// The vectors begin at a page.
 const PAGE: u32 = 0x1000;
-
-/// Behind `_einittext` comes `.exit.text`, which neither kallsyms nor the unwinder's index has.
-pub const EXIT_TEXT: u32 = 0x1_0000;
-
-/// Where the init code is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Init {
-    /// The page from which on there are vectors, stubs and init code.
-    pub from: u32,
-    /// `_sinittext`, or the first function that the unwinder's index has.
-    pub start: u32,
-    /// `_einittext`, or the last place that the unwinder's index has.
-    pub end: u32,
-    /// `__mmap_switched`, where the code at the image's start goes once the MMU is on, if kallsyms does
-    /// not name it.
-    pub switched: Option<u32>,
-    /// Whether kallsyms says so.
-    pub named: bool,
-}
-
-impl Init {
-    /// The piece of the image in which code may be.
-    pub const fn range(&self) -> (u32, u32) {
-        (self.from, self.end.saturating_add(EXIT_TEXT))
-    }
-}
 
 /// The init code of an image whose other code is in `text`; nothing of a program that has neither it nor
 /// `.text` by the names that Linux gives them.

@@ -5,7 +5,7 @@
 
 use super::exceptions::note;
 use super::runs::longest;
-use super::{Tables, Text};
+use super::tables::{Tables, Text};
 use crate::flow::Root;
 use crate::flow::memory::Memory;
 use hanok_decode::aarch32::{Encoding, Isa};

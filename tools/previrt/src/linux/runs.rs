@@ -1,6 +1,6 @@
 //! The longest run of entries of a table.
 
-use super::{MIN_RUN, Text};
+use super::tables::{MIN_RUN, Text};
 use crate::flow::memory::Memory;
 
 /// A run of entries: the first one's address, and how many.

@@ -7,7 +7,7 @@
 
 use super::exceptions::note;
 use super::runs::{Run, longest};
-use super::{Tables, Text};
+use super::tables::{Tables, Text};
 use crate::flow::Root;
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;

@@ -5,7 +5,7 @@
 //! word of which is the address of `vector_swi`. So a branch's target is a page nearer in the
 //! image than it says.
 
-use super::init::Init;
+use super::tables::Init;
 use crate::flow::memory::Memory;
 use crate::flow::{Root, branch_target};
 use crate::kallsyms::Symbol;

@@ -6,48 +6,28 @@
 //! [`form::choose`]'s; every change goes to a side file, which undoes it ([`revert`]).
 
 mod form;
-pub(crate) mod made;
-pub(crate) mod room;
+mod made;
+mod options;
 mod segment;
 mod side;
 mod steady;
 
+pub use crate::room::Reserved;
 pub use form::{Form, Trampolines};
-pub use room::Reserved;
+pub use options::Options;
 pub use segment::Tables;
 pub use side::{Change, Doubt, Left, SideFile};
 
 use crate::bytes::{half, has, word};
 use crate::refusal::{Refusal, Result};
+use crate::room::{Free, Room, Wanted};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site};
 use form::Choice;
 use hanok_abi::trampoline::{Template, enter, t32};
-use hanok_abi::trap::{Original, original_a32, original_narrow, original_wide};
 use hanok_decode::aarch32::{Encoding, Isa};
 use hanok_instructions::mnemonic;
-use room::{Free, Room, Wanted};
 use steady::Steady;
-
-/// What is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Which sites get trampolines.
-    pub trampolines: Trampolines,
-    /// Memory for them that the program and what it needs leave free: the first address.
-    pub room: Option<u32>,
-    /// All code is executed where it is linked: none is copied elsewhere first.
-    pub in_place: bool,
-}
-
-impl From<Trampolines> for Options {
-    fn from(trampolines: Trampolines) -> Self {
-        Self {
-            trampolines,
-            ..Self::default()
-        }
-    }
-}
 
 /// A rewritten file.
 #[derive(Debug)]
@@ -296,19 +276,6 @@ fn refuse_patched(scan: &Scan) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Whether `encoding` is what only a rewritten file has. The table's SVCs are not counted,
-/// whose numbers Linux's old system calls have, too.
-pub fn is_trap(encoding: Encoding, next: Option<u16>) -> bool {
-    match encoding {
-        Encoding::A32(word) => matches!(original_a32(word), Some(Original::Word(_))),
-        Encoding::Narrow(svc) => {
-            let wide = |next: u16| original_wide(u32::from(svc) << 16 | u32::from(next)).is_some();
-            original_narrow(svc).is_some() || next.is_some_and(wide)
-        }
-        Encoding::Wide(_) => false,
-    }
 }
 
 /// The file as it was before it was rewritten.

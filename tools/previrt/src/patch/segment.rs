@@ -4,9 +4,9 @@
 //! the program headers, of the sections' names and of the section headers, each with one more.
 //! Of what was there only the ELF header changes, which says where those are ([`Tables`]).
 
-use super::Reserved;
 use crate::bytes::{array, half, word};
 use crate::refusal::{Refusal, Result};
+use crate::room::Reserved;
 use hanok_abi::trampoline::PAGE;
 
 /// What the section is called.

@@ -4,8 +4,10 @@
 //! of words that no SVC can hold. Both files are named by their SHA-256, so that a side file is
 //! never taken for another file's.
 
-use super::{Form, Reserved, Tables};
+use super::form::Form;
+use super::segment::Tables;
 use crate::refusal::{Refusal, Result};
+use crate::room::Reserved;
 use crate::scan::{Kind, Scan};
 use crate::site::{Role, Site};
 use hanok_decode::aarch32::{Encoding, Isa};

@@ -1,7 +1,8 @@
 //! From what was written to the model.
 
 use super::draft::{Group, PeriodDraft, Placed, PoolDraft, TaskDraft, Whole};
-use super::{Marks, Schedule, words};
+use super::model::{Marks, Schedule};
+use super::words;
 use crate::board::Cores;
 use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;

@@ -7,8 +7,8 @@
 //! What is not understood is refused, an overhead (`delta_...`) that is not zero among it: an
 //! answer that left it out would be wrong.
 
-use super::Schedule;
 use super::build::{Spans, refuse};
+use super::model::Schedule;
 use crate::diagnostic::{Diagnostic, Report, Words};
 use crate::time;
 use hanok_task_model::{

@@ -5,12 +5,13 @@
 use hanok_analysis::supply::Supply;
 use hanok_analysis::{Verdict, Wanted};
 use hanok_analysis::{Work, Workload, global, load, price, upon};
-use hanok_bench::axis::{Axis, Scale};
-use hanok_bench::markup::{Element, el, tell};
+use hanok_draw::axis::{Axis, Scale};
+use hanok_draw::labels::{self, Point, Rectangle};
+use hanok_draw::markup::{Element, el};
+use hanok_draw::shapes::{circle, course, drawing, line, text};
 use hanok_task_model::{ComponentId, Nanos, Periods, Plan, Proof};
 
 use super::found::{Found, percent};
-use super::labels::{self, Point, Rectangle};
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 258.0;
@@ -32,27 +33,6 @@ fn unit(most: f64) -> (f64, &'static str) {
         most if most >= 2e3 => (1e3, "us"),
         _ => (1.0, "ns"),
     }
-}
-
-fn drawing(title: &str) -> Element {
-    el("svg")
-        .attr("viewBox", format!("0 0 {WIDTH} {HEIGHT}"))
-        .attr("role", "img")
-        .child(tell("title", title))
-}
-
-fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> Element {
-    let from = el("line").at("x1", x1).at("y1", y1);
-    from.at("x2", x2).at("y2", y2)
-}
-
-fn text(x: f64, y: f64, text: impl Into<String>) -> Element {
-    el("text").at("x", x).at("y", y).text(text)
-}
-
-fn path(places: &[(f64, f64)]) -> Element {
-    let points = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
-    el("polyline").attr("points", points.collect::<Vec<_>>().join(" "))
 }
 
 /// The two axes of a drawing, with their marks in units.
@@ -230,12 +210,12 @@ pub fn demand(found: &Found<'_>, id: ComponentId) -> Option<Element> {
         last = now;
     }
     let title = format!("Demand and least supply of {}", found.component(id));
-    let mut svg = drawing(&title).child(frame.ground(
+    let mut svg = drawing(WIDTH, HEIGHT, &title).child(frame.ground(
         (across.0, &format!("{} after the worst release", across.1)),
         (up.0, &format!("{} of CPU time", up.1)),
     ));
-    svg = svg.child(path(&supplied).class("course supply"));
-    svg = svg.child(path(&demanded).class("course demand"));
+    svg = svg.child(course(&supplied).class("course supply"));
+    svg = svg.child(course(&demanded).class("course demand"));
     if let Some(mark) = scene.tightest(end) {
         svg = svg.child(marked(&scene, &frame, mark, &[&supplied, &demanded]));
     }
@@ -286,13 +266,7 @@ fn marked(scene: &Scene, frame: &Frame, mark: i128, curves: &[&[Point]; 2]) -> E
     el("g")
         .child(line((x, TOP), (x, BOTTOM)).class("instant"))
         .child(line((x, y), (x, there)).class(format!("gap {class}")))
-        .child(
-            el("circle")
-                .at("cx", x)
-                .at("cy", y)
-                .at("r", 3.4)
-                .class("demand"),
-        )
+        .child(circle((x, y), 3.4).class("demand"))
         .child(label)
 }
 
@@ -344,21 +318,17 @@ pub fn bandwidth(found: &Found<'_>, id: ComponentId) -> Option<Element> {
         (across.0, &format!("period in {}", across.1)),
         (1.0, "% of a CPU"),
     );
-    let mut svg = drawing(&title)
+    let mut svg = drawing(WIDTH, HEIGHT, &title)
         .child(ground)
         .child(line((LEFT, limit), (RIGHT, limit)).class("limit"))
-        .child(path(&own).class("course supply"))
-        .child(path(&all).class("course cost"));
+        .child(course(&own).class("course supply"))
+        .child(course(&all).class("course cost"));
     if let Some(interface) = chosen {
         let period = interface.period.get() as f64;
         let cost = found.model().cost.per_period().get() as f64;
         let share = (interface.budget.get() as f64 + cost) / period;
         let (x, y) = place(period, share);
-        let dot = el("circle")
-            .at("cx", x)
-            .at("cy", y)
-            .at("r", 4.2)
-            .class("chosen");
+        let dot = circle((x, y), 4.2).class("chosen");
         let words = format!("{}: {}", interface.period, percent(share));
         let limit = [(LEFT, limit), (RIGHT, limit)];
         let label = label((x, y), words, "strong", &[&own, &all, &limit]);

@@ -1,7 +1,8 @@
 //! What takes each core: a bar for each, and in words what has no room in it.
 
-use hanok_bench::axis::{Axis, Scale};
-use hanok_bench::markup::{Element, el, tell};
+use hanok_draw::axis::{Axis, Scale};
+use hanok_draw::markup::{Element, el, tell};
+use hanok_draw::shapes::{drawing, rect, text, tipped};
 use hanok_task_model::CoreProof;
 
 use super::found::{Found, mode, percent};
@@ -78,22 +79,15 @@ fn parts(found: &Found<'_>, core: &CoreProof) -> Vec<Part> {
 }
 
 fn bar(parts: &[Part]) -> Element {
-    let rect = |x: f64, y: f64, width: f64, height: f64| {
-        let rect = el("rect").at("x", x).at("y", y);
-        rect.at("width", width).at("height", height)
-    };
-    let mut bar = el("svg")
-        .attr("viewBox", format!("0 0 {WIDTH} 34"))
-        .attr("role", "img")
-        .child(tell("title", "Shares of the core"))
-        .child(rect(0.0, 2.0, WIDTH, 30.0).class("free"));
+    let mut bar = drawing(WIDTH, 34.0, "Shares of the core")
+        .child(rect((0.0, 2.0), (WIDTH, 30.0)).class("free"));
     for (index, part) in parts.iter().enumerate() {
         let class = if index % 2 == 0 { "part" } else { "part other" };
-        let drawn = rect(part.from, 2.0, (part.to - part.from).max(1.0), 30.0);
-        bar = bar.child(drawn.class(class).child(tell("title", part.name.clone())));
+        let drawn = rect((part.from, 2.0), ((part.to - part.from).max(1.0), 30.0));
+        bar = bar.child(tipped(drawn.class(class), &part.name));
         if part.has_room() {
-            let text = el("text").at("x", part.from + 8.0).at("y", 22.0);
-            bar = bar.child(text.text(part.name.clone()).class("on-part"));
+            let name = text(part.from + 8.0, 22.0, &part.name);
+            bar = bar.child(name.class("on-part"));
         }
     }
     bar

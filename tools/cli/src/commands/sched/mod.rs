@@ -6,7 +6,6 @@ mod cores;
 mod csv;
 mod found;
 mod json;
-mod labels;
 mod report;
 pub mod simulate;
 mod table;

@@ -1,6 +1,6 @@
 //! The page of an analysis: one file that needs nothing else.
 
-use hanok_bench::markup::{Element, el, tell};
+use hanok_draw::markup::{Element, el, tell};
 use hanok_task_model::{ComponentId, PoolId};
 
 use super::found::{Found, exact, percent, policy, promise, server};

@@ -8,8 +8,8 @@ use hanok_system::Schedule;
 use hanok_task_model::Certificate;
 
 use super::found::Found;
-use super::labels::{Point, Rectangle};
 use super::{json, report, table};
+use hanok_draw::labels::{Point, Rectangle};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -51,7 +51,7 @@ pub fn run(root: &Path, args: &SimulateArgs) -> Outcome {
 
 fn show(args: &SimulateArgs, shown: &Shown) -> Outcome<()> {
     if let Some(path) = &args.svg {
-        outputs::write(path, picture::draw(shown))?;
+        outputs::write(path, picture::draw(shown).source())?;
     }
     if let Some(path) = &args.html {
         outputs::write(path, page::write(shown))?;

@@ -1,8 +1,8 @@
 //! A page with the drawing and the tables; needs no network and no script.
 
-use std::fmt::Write;
+use hanok_draw::markup::{Element, el, tell};
 
-use super::picture::{draw, escape};
+use super::picture::draw;
 use super::shown::Shown;
 use crate::commands::sched::times::readable;
 
@@ -17,95 +17,104 @@ th:first-child,td:first-child{text-align:left}th{font-weight:600;color:#59626d}\
 /// The page.
 pub fn write(shown: &Shown) -> String {
     let misses = shown.timeline.misses();
-    let verdict = match misses.len() {
-        0 => "<span class=\"good\">No deadline is missed.</span>".to_owned(),
-        1 => "<span class=\"bad\">One deadline is missed.</span>".to_owned(),
-        more => format!("<span class=\"bad\">{more} deadlines are missed.</span>"),
+    let (class, verdict) = match misses.len() {
+        0 => ("good", "No deadline is missed.".to_owned()),
+        1 => ("bad", "One deadline is missed.".to_owned()),
+        more => ("bad", format!("{more} deadlines are missed.")),
     };
-    let title = escape(&shown.title);
     let (from, to) = (readable(shown.from), readable(shown.to));
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<p>{verdict} {} jobs, {} events; \
-         drawn from {from} to {to}.</p>\n{}{}{}{}</body></html>\n",
+    let rest = format!(
+        " {} jobs, {} events; drawn from {from} to {to}.",
         shown.timeline.jobs.len(),
         shown.timeline.events,
-        draw(shown),
-        tasks(shown),
-        cores(shown),
-        missed(shown),
-    )
+    );
+    let head = el("head")
+        .child(el("meta").attr("charset", "utf-8"))
+        .child(tell("title", &shown.title))
+        .child(el("style").style(STYLE));
+    let verdict = tell("span", verdict).class(class);
+    let body = el("body")
+        .child(tell("h1", &shown.title))
+        .child(el("p").child(verdict).text(rest))
+        .child(draw(shown))
+        .child(tasks(shown))
+        .child(cores(shown))
+        .children(missed(shown));
+    let page = el("html").attr("lang", "en").child(head).child(body);
+    page.document()
 }
 
-fn tasks(shown: &Shown) -> String {
-    let mut table = String::from(
-        "<table><tr><th>task</th><th>period</th><th>execution</th><th>deadline</th><th>jobs</th>\
-         <th>missed</th><th>longest response</th></tr>\n",
-    );
+/// A table's first row.
+fn header(names: &[&str]) -> Element {
+    el("tr").children(names.iter().map(|name| tell("th", *name)))
+}
+
+fn tasks(shown: &Shown) -> Element {
+    let names = [
+        "task",
+        "period",
+        "execution",
+        "deadline",
+        "jobs",
+        "missed",
+        "longest response",
+    ];
+    let mut table = el("table").child(header(&names));
     let summaries = shown.timeline.summaries(shown.model.tasks.len());
     for id in &shown.rows {
         let (Some(summary), Some(task)) = (summaries.get(id.0 as usize), shown.model.task(*id))
         else {
             continue;
         };
-        let class = if summary.missed > 0 {
-            " class=\"bad\""
-        } else {
-            ""
+        let judged = |text: String| match summary.missed {
+            0 => tell("td", text),
+            _ => tell("td", text).class("bad"),
         };
-        let _ = writeln!(
-            table,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td{class}>{}</td>\
-             <td{class}>{}</td></tr>",
-            escape(&shown.name(*id)),
-            readable(task.period.get()),
-            readable(task.execution.get()),
-            readable(task.deadline.get()),
-            summary.jobs,
-            summary.missed,
-            readable(summary.longest),
+        table = table.child(
+            el("tr")
+                .child(tell("td", shown.name(*id)))
+                .child(tell("td", readable(task.period.get())))
+                .child(tell("td", readable(task.execution.get())))
+                .child(tell("td", readable(task.deadline.get())))
+                .child(tell("td", summary.jobs.to_string()))
+                .child(judged(summary.missed.to_string()))
+                .child(judged(readable(summary.longest))),
         );
     }
-    table + "</table>\n"
+    table
 }
 
-fn cores(shown: &Shown) -> String {
-    let mut table = String::from("<table><tr><th>core</th><th>busy</th><th>of</th></tr>\n");
-    for (core, name) in shown.cores.iter().enumerate() {
-        let busy = readable(shown.timeline.busy(core));
-        let all = readable(shown.timeline.horizon);
-        let name = escape(name);
-        let _ = writeln!(
-            table,
-            "<tr><td>{name}</td><td>{busy}</td><td>{all}</td></tr>"
-        );
-    }
-    table + "</table>\n"
+fn cores(shown: &Shown) -> Element {
+    let rows = shown.cores.iter().enumerate().map(|(core, name)| {
+        el("tr")
+            .child(tell("td", name))
+            .child(tell("td", readable(shown.timeline.busy(core))))
+            .child(tell("td", readable(shown.timeline.horizon)))
+    });
+    let table = el("table").child(header(&["core", "busy", "of"]));
+    table.children(rows)
 }
 
 /// How many missed jobs are listed.
 const LISTED: usize = 50;
 
-fn missed(shown: &Shown) -> String {
+fn missed(shown: &Shown) -> Option<Element> {
     let misses = shown.timeline.misses();
     if misses.is_empty() {
-        return String::new();
+        return None;
     }
-    let mut table = String::from(
-        "<table><tr><th>missed</th><th>job</th><th>arrival</th><th>deadline</th>\
-         <th>complete</th></tr>\n",
-    );
-    for job in misses.iter().take(LISTED) {
+    let rows = misses.iter().take(LISTED).map(|job| {
         let finish = job.finish.map(readable);
-        let _ = writeln!(
-            table,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&shown.name(job.task)),
-            job.number,
-            readable(job.arrival),
-            readable(job.deadline),
-            finish.unwrap_or_else(|| "not by the end".to_owned()),
-        );
-    }
-    table + "</table>\n"
+        el("tr")
+            .child(tell("td", shown.name(job.task)))
+            .child(tell("td", job.number.to_string()))
+            .child(tell("td", readable(job.arrival)))
+            .child(tell("td", readable(job.deadline)))
+            .child(tell(
+                "td",
+                finish.unwrap_or_else(|| "not by the end".to_owned()),
+            ))
+    });
+    let names = ["missed", "job", "arrival", "deadline", "complete"];
+    Some(el("table").child(header(&names)).children(rows))
 }

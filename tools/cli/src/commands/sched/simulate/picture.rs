@@ -1,7 +1,7 @@
 //! The timeline as a drawing: cores above, tasks below, jobs' releases and deadlines at them.
 
-use std::fmt::Write;
-
+use hanok_draw::markup::{Element, el};
+use hanok_draw::shapes::{circle, drawing, line, rect, text, tipped};
 use hanok_simulator::{Job, Segment};
 use hanok_task_model::{ComponentId, TaskId};
 
@@ -32,28 +32,27 @@ const INK: &str = "#22272e";
 const FAINT: &str = "#8a929c";
 const GRID: &str = "#e4e7eb";
 const WRONG: &str = "#c9252d";
+const PAPER: &str = "#ffffff";
 
-/// The drawing, as an SVG file.
-pub fn draw(shown: &Shown) -> String {
-    let mut picture = Picture::new(shown);
+/// The drawing.
+pub fn draw(shown: &Shown) -> Element {
+    let picture = Picture::new(shown);
     let rows = picture.rows();
     let bottom = rows.last().map_or(TOP, |row| row.y + ROW);
-    picture.axis(bottom);
-    for row in &rows {
-        picture.row(row);
-    }
-    let end = picture.legend(bottom + 30.0);
-    let width = picture.left + WIDTH + RIGHT;
-    let height = end + 26.0;
-    let title = escape(&shown.title);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         width=\"{width}\" height=\"{height}\" font-family=\"DejaVu Sans, Segoe UI, sans-serif\" \
-         font-size=\"12\" fill=\"{INK}\" role=\"img\" aria-label=\"{title}\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"20\" y=\"28\" font-size=\"16\" font-weight=\"bold\">{title}</text>\n{}</svg>\n",
-        picture.out
-    )
+    let (legend, end) = picture.legend(bottom + 30.0);
+    let (width, height) = (picture.left + WIDTH + RIGHT, end + 26.0);
+    let title = text(20.0, 28.0, &shown.title).attr("font-size", 16);
+    drawing(width, height, &shown.title)
+        .attr("width", width)
+        .attr("height", height)
+        .attr("font-family", "DejaVu Sans, Segoe UI, sans-serif")
+        .attr("font-size", 12)
+        .attr("fill", INK)
+        .child(rect((0.0, 0.0), (width, height)).attr("fill", PAPER))
+        .child(title.attr("font-weight", "bold"))
+        .child(picture.axis(bottom))
+        .children(rows.iter().map(|row| picture.row(row)))
+        .child(legend)
 }
 
 /// What a row is of.
@@ -73,7 +72,6 @@ struct Picture<'a> {
     shown: &'a Shown<'a>,
     /// Where time begins, after the names.
     left: f64,
-    out: String,
 }
 
 impl<'a> Picture<'a> {
@@ -84,7 +82,6 @@ impl<'a> Picture<'a> {
         Self {
             shown,
             left: longest.fold(LEFT, |left, length| left.max(24.0 + CHARACTER * length)),
-            out: String::new(),
         }
     }
 
@@ -117,42 +114,27 @@ impl<'a> Picture<'a> {
         self.left + WIDTH * since as f64 / length as f64
     }
 
-    fn axis(&mut self, bottom: f64) {
+    fn axis(&self, bottom: f64) -> Element {
         let step = step(self.shown.to - self.shown.from);
         let first = self.shown.from.div_ceil(step).saturating_mul(step);
-        let mut at = first;
-        while at <= self.shown.to {
+        let next = |at: &u64| at.checked_add(step);
+        let ticks = std::iter::successors(Some(first), next).take_while(|at| *at <= self.shown.to);
+        let marks = ticks.flat_map(|at| {
             let x = self.x(at);
-            let label = readable(at);
-            let _ = writeln!(
-                self.out,
-                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\" \
-                 stroke=\"{GRID}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
-                 fill=\"{FAINT}\">{label}</text>",
-                TOP - 10.0,
-                TOP - 16.0,
-            );
-            let Some(next) = at.checked_add(step) else {
-                break;
-            };
-            at = next;
-        }
+            let label = text(x, TOP - 16.0, readable(at)).attr("fill", FAINT);
+            [
+                line((x, TOP - 10.0), (x, bottom)).attr("stroke", GRID),
+                label.attr("text-anchor", "middle"),
+            ]
+        });
+        el("g").children(marks)
     }
 
-    fn row(&mut self, row: &Row) {
+    fn row(&self, row: &Row) -> Element {
         let y = row.y;
         let base = y + BAR + 6.0;
-        let _ = writeln!(
-            self.out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{base:.1}\" y2=\"{base:.1}\" stroke=\"{FAINT}\" \
-             stroke-width=\"0.6\"/>",
-            self.left - 12.0,
-            y + BAR + 1.0,
-            escape(&shortened(&row.name)),
-            self.left,
-            self.left + WIDTH,
-        );
+        let name = text(self.left - 12.0, y + BAR + 1.0, shortened(&row.name));
+        let ground = line((self.left, base), (self.left + WIDTH, base));
         let of = row.of;
         let mine = |segment: &&Segment| match of {
             Of::Core(core) => segment.core == core,
@@ -161,24 +143,22 @@ impl<'a> Picture<'a> {
         let timeline = self.shown.timeline;
         let seen = |start: u64, end: u64| end > self.shown.from && start < self.shown.to;
         let segments = timeline.segments.iter().filter(mine);
-        let segments: Vec<_> = segments.filter(|s| seen(s.start, s.end)).collect();
-        for segment in segments {
-            self.segment(segment, base);
-        }
+        let segments = segments.filter(|s| seen(s.start, s.end));
+        let mut group = el("g")
+            .child(name.attr("text-anchor", "end"))
+            .child(ground.attr("stroke", FAINT).attr("stroke-width", 0.6))
+            .children(segments.map(|segment| self.segment(segment, base)));
         if let Of::Task(task) = row.of {
             let jobs = timeline.jobs.iter().filter(|job| job.task == task);
-            let jobs: Vec<_> = jobs
-                .filter(|job| job.arrival < self.shown.to && job.deadline >= self.shown.from)
-                .collect();
-            for job in jobs {
-                self.job(job, y, base);
-            }
+            let jobs =
+                jobs.filter(|job| job.arrival < self.shown.to && job.deadline >= self.shown.from);
+            group = group.children(jobs.flat_map(|job| self.job(job, y, base)));
         }
+        group
     }
 
-    fn segment(&mut self, segment: &Segment, base: f64) {
+    fn segment(&self, segment: &Segment, base: f64) -> Element {
         let (x, end) = (self.x(segment.start), self.x(segment.end));
-        let width = (end - x).max(0.7);
         let what = match segment.switching {
             true => "switch to ",
             false => "",
@@ -187,57 +167,53 @@ impl<'a> Picture<'a> {
             true => (BAR / 2.0, FAINT),
             false => (BAR, self.colour(segment.task)),
         };
-        let _ = writeln!(
-            self.out,
-            "<rect x=\"{x:.2}\" y=\"{:.1}\" width=\"{width:.2}\" height=\"{height}\" \
-             fill=\"{colour}\"><title>{what}{}: {} to {}</title></rect>",
-            base - height,
-            escape(&self.shown.name(segment.task)),
+        let bar = el("rect")
+            .fine("x", x)
+            .at("y", base - height)
+            .fine("width", (end - x).max(0.7))
+            .at("height", height);
+        let tip = format!(
+            "{what}{}: {} to {}",
+            self.shown.name(segment.task),
             readable(segment.start),
             readable(segment.end),
         );
+        tipped(bar.attr("fill", colour), tip)
     }
 
     /// An arrow up at the release, one down at the deadline; red where it was missed.
-    fn job(&mut self, job: &Job, top: f64, base: f64) {
+    fn job(&self, job: &Job, top: f64, base: f64) -> Vec<Element> {
         let top = top - 1.0;
+        let mut drawn = Vec::new();
         if job.release >= self.shown.from && job.release < self.shown.to {
             let x = self.x(job.release);
-            let _ = writeln!(
-                self.out,
-                "<path d=\"M{x:.1} {base:.1}V{top:.1}m-3 5l3 -5l3 5\" fill=\"none\" \
-                 stroke=\"{INK}\" stroke-width=\"1\"/>"
-            );
+            let arrow = format!("M{x:.1} {base:.1}V{top:.1}m-3 5l3 -5l3 5");
+            drawn.push(stroke(arrow, INK, 1.0));
         }
         if job.deadline > self.shown.to {
-            return;
+            return drawn;
         }
         let x = self.x(job.deadline);
         let missed = job.is_missed(self.shown.timeline.horizon);
         let (colour, thick) = if missed { (WRONG, 2.4) } else { (FAINT, 1.0) };
-        let head = base - 5.0;
-        let _ = writeln!(
-            self.out,
-            "<path d=\"M{x:.1} {top:.1}V{base:.1}M{:.1} {head:.1}L{x:.1} {base:.1}L{:.1} {head:.1}\" \
-             fill=\"none\" stroke=\"{colour}\" stroke-width=\"{thick}\"/>",
-            x - 3.0,
-            x + 3.0,
+        let (left, right, head) = (x - 3.0, x + 3.0, base - 5.0);
+        let arrow = format!(
+            "M{x:.1} {top:.1}V{base:.1}M{left:.1} {head:.1}L{x:.1} {base:.1}L{right:.1} {head:.1}"
         );
+        drawn.push(stroke(arrow, colour, thick));
         if missed {
-            let _ = writeln!(
-                self.out,
-                "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"6.5\" fill=\"{WRONG}\"><title>missed: due \
-                 at {}</title></circle><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
-                 font-size=\"10\" font-weight=\"bold\" fill=\"#ffffff\">!</text>",
-                top,
-                readable(job.deadline),
-                top + 3.6,
-            );
+            let tip = format!("missed: due at {}", readable(job.deadline));
+            let disc = circle((x, top), 6.5).attr("fill", WRONG);
+            let mark = text(x, top + 3.6, "!").attr("text-anchor", "middle");
+            let mark = mark.attr("font-size", 10).attr("font-weight", "bold");
+            drawn.extend([tipped(disc, tip), mark.attr("fill", PAPER)]);
         }
+        drawn
     }
 
-    /// From `y` on, in as many lines as it needs; where the last one is.
-    fn legend(&mut self, mut y: f64) -> f64 {
+    /// From `y` on, in as many lines as it needs; and where the last one is.
+    fn legend(&self, mut y: f64) -> (Element, f64) {
+        let mut group = el("g");
         let mut x = self.left;
         let right = self.left + WIDTH;
         let mut seen: Vec<ComponentId> = Vec::new();
@@ -254,30 +230,19 @@ impl<'a> Picture<'a> {
             if x + width > right && x > self.left {
                 (x, y) = (self.left, y + 20.0);
             }
-            let _ = writeln!(
-                self.out,
-                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/>\
-                 <text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-                y - 10.5,
-                self.colour(*task),
-                x + 18.0,
-                escape(&name),
-            );
+            let sample = rect((x, y - 10.5), (12.0, 12.0)).attr("fill", self.colour(*task));
+            group = group.child(sample).child(text(x + 18.0, y, name));
             x += width;
         }
         if x + 330.0 > right {
             (x, y) = (self.left, y + 20.0);
         }
-        let _ = writeln!(
-            self.out,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{FAINT}\">\u{2191} release, \u{2193} deadline\
-             {}</text>",
-            match self.shown.timeline.segments.iter().any(|s| s.switching) {
-                true => "; low and grey: a switch",
-                false => "",
-            }
-        );
-        y
+        let switch = match self.shown.timeline.segments.iter().any(|s| s.switching) {
+            true => "; low and grey: a switch",
+            false => "",
+        };
+        let words = format!("\u{2191} release, \u{2193} deadline{switch}");
+        (group.child(text(x, y, words).attr("fill", FAINT)), y)
     }
 
     fn colour(&self, task: TaskId) -> &'static str {
@@ -325,19 +290,10 @@ fn step(length: u64) -> u64 {
     }
 }
 
-/// `text` where markup would be read.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::new();
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+/// The outline of a shape.
+fn stroke(path: String, colour: &'static str, thick: f64) -> Element {
+    let path = el("path").attr("d", path).attr("fill", "none");
+    path.attr("stroke", colour).attr("stroke-width", thick)
 }
 
 #[cfg(test)]
@@ -363,6 +319,5 @@ mod tests {
             assert!(length / step <= 16, "{length}");
             assert!(length < 10 || length / step >= 3, "{length}");
         }
-        assert_eq!(escape("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
     }
 }

@@ -40,7 +40,7 @@ fn shown(file: &Path, options: &str) -> (String, String, String, String) {
     (
         terminal::write(&shown),
         json::write(&shown).unwrap(),
-        picture::draw(&shown),
+        picture::draw(&shown).source(),
         page::write(&shown),
     )
 }

@@ -3,11 +3,6 @@
 //! A page is a tree of [`Element`]s, so that nothing can be left open, and text and
 //! attributes can only get in escaped: names of functions and a console's lines are whatever
 //! a guest or a compiler made of them. What comes out is HTML that is also well-formed XML.
-//!
-//! Why not a library: the plotting crates write fixed colours and no titles or
-//! descriptions, where the page needs one drawing for light, dark and print, and a text for
-//! whoever cannot see it; those that draw in the browser need a script. What is left to do
-//! here is small.
 
 use std::fmt::Write;
 
@@ -60,6 +55,12 @@ impl Element {
         self.attr(name, rounded + 0.0)
     }
 
+    /// With a number as an attribute, to a hundredth: where many lie close together.
+    pub fn fine(self, name: &'static str, value: f64) -> Self {
+        let rounded = (value * 100.0).round() / 100.0;
+        self.attr(name, rounded + 0.0)
+    }
+
     /// With classes.
     pub fn class(self, value: impl ToString) -> Self {
         self.attr("class", value)
@@ -97,6 +98,13 @@ impl Element {
         self.write(&mut page);
         page.push('\n');
         page
+    }
+
+    /// As a file of SVG, or a part of a page.
+    pub fn source(&self) -> String {
+        let mut source = String::new();
+        self.write(&mut source);
+        source
     }
 
     fn write(&self, page: &mut String) {

@@ -20,7 +20,9 @@ const NEAR: f64 = 16.0;
 /// A rectangle: its left, upper corner and its right, lower one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rectangle {
+    /// Left and upper.
     pub from: Point,
+    /// Right and lower.
     pub to: Point,
 }
 

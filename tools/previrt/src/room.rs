@@ -3,7 +3,7 @@
 //! A kernel whose text is protected begins it at a megabyte of its own
 //! (CONFIG_STRICT_KERNEL_RWX), so that nearly a megabyte of nothing lies in the image between
 //! its head and its text: 247 pages of Debian's. Where nothing is found, or it is full, or too
-//! far, there is memory behind the program's end ([`super::made`]), which becomes part of the
+//! far, there is memory behind the program's end ([`crate::patch`]), which becomes part of the
 //! file.
 //!
 //! Either way it is memory that the guest takes for free, so the guest's device tree has to

@@ -1,0 +1,185 @@
+//! Reads descriptions of systems and of schedules: all that is wrong with one is told at once, in the
+//! order of its lines.
+
+use crate::board::{self, Cores};
+use crate::description::Description;
+use crate::diagnostic::{Diagnostic, Report, Words, read};
+use crate::draft::Draft;
+use crate::schedule::draft::Whole;
+use crate::schedule::{self, Schedule, carts};
+use crate::table::{self, Reader};
+use crate::{cores, rules};
+use std::path::Path;
+
+/// Reads and checks the description in `path`, whose board is looked for in `boards_dir`;
+/// or all that is wrong with it, in the order of its lines. Files that it names by path are
+/// looked at, what it names as `debian:...` or `busybox` is not. Whether the board has the
+/// devices that it names is for [`crate::check_devices`] to see.
+pub fn load(path: &Path, boards_dir: &Path) -> Result<Description, Vec<Diagnostic>> {
+    let text = read(path).map_err(|diagnostic| vec![diagnostic])?;
+    parse(path, &text, boards_dir)
+}
+
+/// As [`load`], of a `text` that `path` is said to hold.
+pub fn parse(path: &Path, text: &str, boards_dir: &Path) -> Result<Description, Vec<Diagnostic>> {
+    let mut report = Report::new(path, text);
+    let found = table::document(text, &mut report, |reader, report| {
+        system(reader, report, boards_dir, Asked::System)
+    });
+    sort(&mut report, path);
+    match found {
+        Some((description, _)) if report.found.is_empty() => Ok(description),
+        _ => Err(report.found),
+    }
+}
+
+/// Puts what was found in the order of the lines, what is in other files last.
+fn sort(report: &mut Report, path: &Path) {
+    report
+        .found
+        .sort_by_key(|found| (found.file != path, found.line, found.column));
+}
+
+/// What somebody wants of a description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// A system that can run: it has a VM.
+    System,
+    /// Its schedule, which may be of groups alone, and must be there.
+    Schedule,
+}
+
+fn system(
+    reader: &mut Reader<'_, '_>,
+    report: &mut Report,
+    boards_dir: &Path,
+    asked: Asked,
+) -> Option<(Description, Option<Schedule>)> {
+    let board = reader.require(report, "board", "a board's name", table::word);
+    let board = board.and_then(|name| match board::find(boards_dir, &name, report) {
+        Ok(board) => board,
+        Err(found) => {
+            report.found.extend(found);
+            None
+        }
+    });
+    let cpu = reader.get(report, "cpu", "a CPU model", table::word);
+    let cores = reader.get(report, "cores", "a number from 1", table::number);
+    let memory = reader.get(report, "memory", table::A_SIZE, table::size);
+    let slice = reader.get(report, "slice", table::A_TIME, table::time);
+    let whole = reader.span.clone();
+    let drafts: Option<Vec<Draft>> = reader.tables(report, "vm", Draft::read);
+    let schedule = reader.optional_table(report, "schedule", Whole::read);
+    if let Some(drafts) = &drafts
+        && (asked == Asked::System || !drafts.is_empty())
+    {
+        rules::count(report, &whole, drafts);
+    }
+    let (board, drafts) = (board?, drafts?);
+    let mut description = Description {
+        path: report.path.clone(),
+        cpu: rules::cpu(report, &board, cpu),
+        cores: rules::cores(report, &board, cores),
+        memory: rules::memory(report, &board, memory),
+        slice: rules::slice(report, slice),
+        vms: Vec::new(),
+        board,
+        terminal: None,
+    };
+    rules::names(report, &drafts);
+    rules::total(report, (&description.board, description.memory), &drafts);
+    rules::devices(report, &drafts);
+    let there = Cores {
+        count: description.cores,
+        most: description.board.cores.max,
+    };
+    let cores = cores::assign(report, there, &drafts);
+    let model = schedule::build(report, schedule.as_ref(), &drafts, there);
+    if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
+        report.refuse(&whole, no_schedule());
+    }
+    for (draft, cpus) in drafts.into_iter().zip(cores) {
+        let architecture =
+            rules::files(report, boards_dir, &draft, description.board.architecture());
+        rules::guest(report, boards_dir, &draft);
+        let vm = draft.finish(cpus, architecture, report);
+        description.vms.extend(vm);
+    }
+    Some((description, model))
+}
+
+/// The most cores that can be numbered.
+const MOST_CORES: u64 = 256;
+
+/// The schedule of a description that names no board: on as many cores as it says, or as its
+/// pools name. Nothing can be built of it.
+fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Schedule> {
+    // What only a board makes use of may be there.
+    reader.get(report, "cpu", "a CPU model", table::word);
+    reader.get(report, "memory", table::A_SIZE, table::size);
+    reader.get(report, "slice", table::A_TIME, table::time);
+    let cores = reader.get(report, "cores", "a number from 1 to 256", |value| {
+        table::number(value).filter(|cores| (1..=MOST_CORES).contains(cores))
+    });
+    let whole = reader.span.clone();
+    let drafts: Vec<Draft> = reader.tables(report, "vm", Draft::read).unwrap_or_default();
+    let schedule = reader.optional_table(report, "schedule", Whole::read);
+    rules::names(report, &drafts);
+    let named = schedule.iter().flat_map(Whole::named_cores);
+    let named = named.chain(drafts.iter().flat_map(Draft::named_cores));
+    let needed = named.max().map_or(1, |last| last.saturating_add(1));
+    let cores = Cores {
+        count: cores.map_or(needed.min(MOST_CORES), |at| at.value),
+        most: MOST_CORES,
+    };
+    let model = schedule::build(report, schedule.as_ref(), &drafts, cores);
+    if model.is_none() && report.found.is_empty() {
+        report.refuse(&whole, no_schedule());
+    }
+    model
+}
+
+fn no_schedule() -> Words {
+    let what = "the system has no schedule";
+    let why = "no VM has a [vm.schedule], and there is no [[schedule.group]]";
+    let remedy = "say what a VM is promised and which tasks it has: docs/scheduling.md";
+    Words::new(what, why, remedy)
+}
+
+/// Reads the schedule of the description in `path`, whose board is looked for in `boards_dir`,
+/// or all that is wrong with it. A description without VMs will do where it has groups with
+/// tasks. One without a board has as many cores as its `cores` says, or as its pools name. A
+/// file whose name ends in `.xml` is read as the tool CARTS has it (`carts.rs`).
+pub fn load_schedule(path: &Path, boards_dir: &Path) -> Result<Schedule, Vec<Diagnostic>> {
+    let text = read(path).map_err(|diagnostic| vec![diagnostic])?;
+    match path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("xml"))
+    {
+        true => carts::parse(path, &text),
+        false => parse_schedule(path, &text, boards_dir),
+    }
+}
+
+/// As [`load_schedule`], of a `text` that `path` is said to hold.
+pub fn parse_schedule(
+    path: &Path,
+    text: &str,
+    boards_dir: &Path,
+) -> Result<Schedule, Vec<Diagnostic>> {
+    let mut report = Report::new(path, text);
+    let schedule = table::document(text, &mut report, |reader, report| {
+        match reader.has("board") {
+            true => {
+                let asked = Asked::Schedule;
+                system(reader, report, boards_dir, asked)?.1
+            }
+            false => without_board(reader, report),
+        }
+    });
+    sort(&mut report, path);
+    match schedule {
+        Some(schedule) if report.found.is_empty() => Ok(schedule),
+        _ => Err(report.found),
+    }
+}

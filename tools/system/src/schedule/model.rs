@@ -1,0 +1,36 @@
+//! A schedule as it is described: the model, and where each of its parts stands.
+
+use crate::diagnostic::Mark;
+use hanok_task_model::{ComponentId, Model, TaskId};
+use std::path::PathBuf;
+
+/// A checked schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The file it came from.
+    pub path: PathBuf,
+    /// The model.
+    pub model: Model,
+    pub(crate) marks: Marks,
+}
+
+/// Where the model's parts stand in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(crate) pools: Vec<Mark>,
+    pub(crate) components: Vec<Mark>,
+    pub(crate) tasks: Vec<Mark>,
+}
+
+impl Schedule {
+    /// The line of the file on which the component `id` begins.
+    pub fn line_of(&self, id: ComponentId) -> Option<usize> {
+        let mark = self.marks.components.get(id.0 as usize);
+        mark.map(|mark| mark.line)
+    }
+
+    /// The line of the file on which the task `id` begins.
+    pub fn line_of_task(&self, id: TaskId) -> Option<usize> {
+        self.marks.tasks.get(id.0 as usize).map(|mark| mark.line)
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::{Action, Exit, Guest, Machine, StackPointer, Vcpu, Vm};
 use core::cell::{Cell, RefCell, RefMut};
-use hanok_config::VmConfig;
+use hanok_config::{VmConfig, platform_slots};
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
 use hanok_hal::fake::{FakeListRegisters, FakeSerialPort};
@@ -193,6 +193,7 @@ pub fn config(vcpus: u8) -> VmConfig {
         entry: Ipa::new(ENTRY),
         argument: ARGUMENT,
         blobs: Default::default(),
+        slots: platform_slots(),
         devices: Default::default(),
         trusted: false,
         autostart: true,

@@ -15,7 +15,7 @@ use crate::layout::{self, Layout};
 use crate::source::Boot;
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
-use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
+use hanok_config::{Blob, BlobKind, System, VmConfig, platform_slots, sum};
 use hanok_types::{Address, CpuId, Ipa, PAGE_SIZE, platform};
 use std::borrow::Cow;
 use std::path::Path;
@@ -306,6 +306,7 @@ impl<'a> Guest<'a> {
         let pairs: Vec<GuestDevice<'_>> = pairs
             .map(|(host, given)| GuestDevice { host, given })
             .collect();
+        let slots = platform_slots();
         let tree = GuestTree {
             name: &vm.name,
             terminal: system.terminal,
@@ -314,6 +315,7 @@ impl<'a> Guest<'a> {
             bootargs: &vm.cmdline,
             initramfs: layout.initramfs,
             gic: system.board.gic,
+            slots: &slots,
             devices: &pairs,
         };
         let mut tree = tree.write();
@@ -328,6 +330,7 @@ impl<'a> Guest<'a> {
                 entry: boots.entry,
                 argument: boots.argument,
                 blobs: heapless::Vec::new(),
+                slots,
                 devices: devices.given.clone(),
                 trusted: vm.trusted,
                 autostart: vm.autostart,

@@ -89,7 +89,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.physical_timer_line();
         }
         if self.vm.alarm_has_come(self.machine, self.vcpu.id) {
-            self.clock_alarm();
+            self.devices_due();
         }
         self.vcpu.rearm = true;
         // What was left to an exit of its own a moment ago is not done in this one.

@@ -8,7 +8,7 @@ use crate::vcpu::Vcpu;
 use crate::{read, space};
 use hanok_decode::{Fault, InstructionAbort};
 use hanok_types::Ipa;
-use hanok_vm::{DataAbort, Exit, MmioAccess};
+use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess};
 
 /// A fetch's exit.
 pub fn fetch_exit(vcpu: &Vcpu, abort: &InstructionAbort) -> Exit {
@@ -72,7 +72,7 @@ fn data(vcpu: &Vcpu, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort {
         instruction: if access.is_none() && !abort.on_walk {
             instruction(vcpu)
         } else {
-            None
+            Instruction::Unknown
         },
     }
 }

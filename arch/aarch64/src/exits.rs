@@ -8,7 +8,7 @@ use crate::vcpu::Vcpu;
 use crate::{aborts, fp, read};
 use core::ptr;
 use hanok_decode::{Class, Syndrome};
-use hanok_vm::{Cause, CoprocessorAccess, Exit, SystemRegister};
+use hanok_vm::{Action, Cause, CoprocessorAccess, Exit, SystemRegister};
 
 /// PSTATE.M[4]: AArch32.
 pub(crate) const AARCH32: u64 = 1 << 4;
@@ -44,12 +44,13 @@ fn on_other(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> 
     let Some(exit) = exit_of(vcpu, syndrome) else {
         return (Cause::Device, After::Resume);
     };
-    match exit {
-        Exit::Fetch { ipa, .. } => aborts::notice_fault_loop(vcpu, board, ipa),
-        Exit::Unexpected => outcome::notice_unexpected(vcpu, board, esr),
-        _ => {}
+    if exit == Exit::Unexpected {
+        outcome::notice_unexpected(vcpu, board, esr);
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
+    if let (Exit::Fetch { ipa, .. }, Action::Inject(_)) = (exit, action) {
+        aborts::notice_fault_loop(vcpu, board, ipa);
+    }
     (Cause::from(&exit), act(vcpu, cpu, esr, action))
 }
 

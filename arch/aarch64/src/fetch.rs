@@ -6,13 +6,22 @@ use crate::stage1::translate;
 use crate::vcpu::Vcpu;
 use hanok_decode::Psr;
 use hanok_decode::aarch32::is_wide;
-use hanok_hal::GuestMemory;
+use hanok_hal::{AccessError, GuestMemory};
 use hanok_types::Ipa;
+use hanok_vm::Instruction;
 
 /// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or
 /// one or two halfwords of T32, the first one above. It may be another one by now than that which
 /// trapped, and the core does not trust it.
-pub fn instruction(vcpu: &Vcpu) -> Option<u32> {
+pub fn instruction(vcpu: &Vcpu) -> Instruction {
+    match word(vcpu) {
+        Ok(word) => Instruction::Word(word),
+        Err(unread) => unread,
+    }
+}
+
+/// The word, or what is known without it.
+fn word(vcpu: &Vcpu) -> Result<u32, Instruction> {
     let pc = vcpu.regs.pc;
     let psr = Psr::from_bits(vcpu.regs.pstate as u32);
     if !vcpu.regs.is_aarch32() || !psr.thumb() {
@@ -20,7 +29,7 @@ pub fn instruction(vcpu: &Vcpu) -> Option<u32> {
     }
     // Not ThumbEE, whose loads and stores are others; on Armv8 the bit is another one (DIT).
     if cfg!(target_arch = "arm") && psr.jazelle() {
-        return None;
+        return Err(Instruction::Unknown);
     }
     let half = |at| fetch(vcpu, at).map(u16::from_le_bytes);
     let first = half(pc)?;
@@ -30,21 +39,29 @@ pub fn instruction(vcpu: &Vcpu) -> Option<u32> {
     } else {
         0
     };
-    Some(u32::from(first) << 16 | u32::from(second))
+    Ok(u32::from(first) << 16 | u32::from(second))
 }
 
-/// `N` bytes of code at `at`, a multiple of as many, in RAM or in the firmware's flash.
-fn fetch<const N: usize>(vcpu: &Vcpu, at: u64) -> Option<[u8; N]> {
-    let ipa = translate(vcpu, at)?;
-    let ipa = Ipa::new(ipa.get() & !(N as u64 - 1));
+/// `N` bytes of code at `at`, a multiple of as many.
+fn fetch<const N: usize>(vcpu: &Vcpu, at: u64) -> Result<[u8; N], Instruction> {
     let mut bytes = [0; N];
+    fill(vcpu, at, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Fills `bytes` with code at `at`, a multiple of their number, in RAM or in the firmware's flash.
+/// Kept out of line: a word and halfwords are fetched by one copy.
+#[inline(never)]
+fn fill(vcpu: &Vcpu, at: u64, bytes: &mut [u8]) -> Result<(), Instruction> {
+    let ipa = translate(vcpu, at).ok_or(Instruction::Unknown)?;
+    let ipa = Ipa::new(ipa.get() & !(bytes.len() as u64 - 1));
     let unit = vcpu.unit;
-    let found = unit.ram.read(ipa, &mut bytes);
-    found
-        .or_else(|bad| match &unit.flash {
-            Some(flash) => flash.read(ipa, &mut bytes),
-            None => Err(bad),
-        })
-        .ok()?;
-    Some(bytes)
+    let found = match (unit.ram.read(ipa, bytes), &unit.flash) {
+        (Err(AccessError::NoMemory(_)), Some(flash)) => flash.read(ipa, bytes),
+        (found, _) => found,
+    };
+    found.map_err(|error| match error {
+        AccessError::Absent(page) => Instruction::Absent(page),
+        AccessError::NoMemory(_) => Instruction::Unknown,
+    })
 }

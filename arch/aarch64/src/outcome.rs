@@ -5,7 +5,7 @@ use crate::cpu::{self, Cpu};
 use crate::vcpu::Vcpu;
 use crate::{inject, schedule, service};
 use hanok_decode::Esr;
-use hanok_vm::{Action, Cause};
+use hanok_vm::{Action, Cause, Wait};
 
 /// How a vCPU goes on after its exit.
 #[derive(Clone, Copy, Debug)]
@@ -67,15 +67,24 @@ pub fn act(vcpu: &mut Vcpu, cpu: &Cpu, esr: u64, action: Action) -> After {
         Action::Resume => {}
         Action::Next => advance(vcpu, esr),
         Action::Inject(fault) => inject::inject(vcpu, fault),
-        Action::Wait => {
+        Action::NextThenBlock(wait) => {
             advance(vcpu, esr);
-            return After::Sleep;
+            return blocked(wait);
         }
-        Action::Sleep => return After::Sleep,
+        Action::Block(wait) => return blocked(wait),
         Action::Reconsider => return After::Reconsider,
         Action::Yield => return After::Yield,
     }
     After::Resume
+}
+
+/// How a vCPU goes on that waits.
+fn blocked(wait: Wait) -> After {
+    match wait {
+        Wait::Interrupt => After::Sleep,
+        // Nobody takes pages, replies to other VMs or has a budget yet: it tries again.
+        Wait::Page(_) | Wait::Reply | Wait::Budget => After::Yield,
+    }
 }
 
 /// Says that an exit came for which no trap is set: the guest goes on, and somebody is to know.

@@ -47,12 +47,14 @@ fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
         return (Cause::Device, After::Resume);
     };
     match exit {
-        Exit::Fetch { ipa, .. } => aborts::notice_fault_loop(vcpu, board, ipa),
         Exit::SystemError => notice_error(vcpu, board, esr),
         Exit::Unexpected => outcome::notice_unexpected(vcpu, board, esr),
         _ => {}
     }
     let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
+    if let (Exit::Fetch { ipa, .. }, Action::Inject(_)) = (exit, action) {
+        aborts::notice_fault_loop(vcpu, board, ipa);
+    }
     if board.unsteady_ids && matches!(action, Action::Inject(_)) {
         traps::unsettle_ids();
     }

@@ -120,11 +120,9 @@ pub enum Fault {
         /// The blob.
         blob: usize,
     },
-    /// A device of the virtual platform at a place that is not free for it.
-    #[error(
-        "slot {slot} of vm {vm}: its registers are empty, overlap another slot's, or lie where the \
-         interrupt controller, devices that are passed through, or RAM are"
-    )]
+    /// A device of the virtual platform whose registers are empty, overlap another slot's, or lie
+    /// where the interrupt controller, devices that are passed through, or RAM are.
+    #[error("slot {slot} of vm {vm}: its registers are not at a free place")]
     SlotRegion {
         /// The VM.
         vm: usize,

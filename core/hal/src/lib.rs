@@ -16,7 +16,7 @@ mod memory;
 
 pub use console::SerialPort;
 pub use gic::ListRegisters;
-pub use memory::{BadAddress, GuestMemory, TableMemory, Tlb};
+pub use memory::{AccessError, GuestMemory, TableMemory, Tlb};
 
 #[cfg(any(test, feature = "fake"))]
 /// Fakes of the traits, for tests on a PC.

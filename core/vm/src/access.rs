@@ -1,10 +1,12 @@
 //! Loads and stores that stage 2 did not translate: devices, or nothing.
 
-use crate::{Action, DataAbort, Destination, Guest, GuestFault, Machine, MmioAccess, Vm};
+use crate::{
+    Action, DataAbort, Destination, Guest, GuestFault, Instruction, Machine, MmioAccess, Vm, Wait,
+};
 use hanok_decode::General;
 use hanok_devices::Access;
 use hanok_hal::ListRegisters;
-use hanok_types::{Ipa, VcpuId, Width};
+use hanok_types::{GuestPage, Ipa, VcpuId, Width};
 use hanok_vgic::{Frame, Sgir};
 
 impl Vm {
@@ -24,12 +26,34 @@ impl Vm {
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub(crate) fn data_abort(&mut self, abort: DataAbort) -> Action {
+        if let Some(wait) = self.missing_page(abort.ipa) {
+            return Action::Block(wait);
+        }
         match self.finish(abort) {
             Ok(action) => action,
             Err(fault) => {
                 self.vm.count_hole();
                 Action::Inject(fault)
             }
+        }
+    }
+
+    /// A fetch that stage 2 did not translate, by stage 1's walk or by itself.
+    pub(crate) fn instruction_abort(&self, ipa: Ipa, walk: bool) -> Action {
+        match self.missing_page(ipa) {
+            Some(wait) => Action::Block(wait),
+            None => Action::Inject(GuestFault::ExternalFetch { walk }),
+        }
+    }
+
+    /// What a vCPU has to wait for whose access to `ipa` made an exit: a page, where the VM has
+    /// memory there. If the page has come meanwhile, the wait is over at once.
+    #[cold]
+    #[inline(never)]
+    fn missing_page(&self, ipa: Ipa) -> Option<Wait> {
+        match self.vm.destination(ipa, 1) {
+            Destination::Memory => GuestPage::of(ipa).map(Wait::Page),
+            _ => None,
         }
     }
 
@@ -43,8 +67,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 .single(abort, access)
                 .ok_or(nothing)
                 .map(|()| Action::Next),
-            (None, Some(word)) => self.by_instruction(abort, word),
-            (None, None) => Err(nothing),
+            (None, Instruction::Word(word)) => self.by_instruction(abort, word),
+            (None, Instruction::Absent(page)) => Ok(Action::Block(Wait::Page(page))),
+            (None, Instruction::Unknown) => Err(nothing),
         }
     }
 
@@ -103,6 +128,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Whether a device, or the interrupt controller, holds all of the `bytes` bytes at `ipa`.
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+    #[inline(never)]
     pub(crate) fn is_device(&self, ipa: Ipa, bytes: u64) -> bool {
         self.vm.destination(ipa, bytes).is_device()
     }

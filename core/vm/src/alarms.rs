@@ -46,12 +46,6 @@ impl Alarms {
         self.earliest.store(earliest, Ordering::Relaxed);
     }
 
-    /// Whether the device in slot `index` is due at `now`.
-    pub fn has_come(&self, index: usize, now: u64) -> bool {
-        let due = self.each.lock().get(index).copied();
-        due.is_some_and(|due| Deadline::at(due).has_come(now))
-    }
-
     /// When the first of them is due.
     #[inline]
     pub fn earliest(&self) -> Deadline {
@@ -65,20 +59,16 @@ mod tests {
 
     #[test]
     fn the_earliest_of_all_devices_counts() {
-        let alarms = &Alarms::new();
+        let alarms = Alarms::new();
         assert_eq!(alarms.earliest(), Deadline::NEVER);
         alarms.set(1, Some(500));
         alarms.set(3, Some(200));
         assert_eq!(alarms.earliest(), Deadline::at(200));
-        let due = |now| (0..MAX_SLOTS).filter(move |index| alarms.has_come(*index, now));
-        assert_eq!(due(199).count(), 0);
-        assert!(due(200).eq([3]) && due(500).eq([1, 3]));
         alarms.set(3, None);
         assert_eq!(alarms.earliest(), Deadline::at(500));
         alarms.set(MAX_SLOTS, Some(1));
         assert_eq!(alarms.earliest(), Deadline::at(500));
         alarms.clear();
         assert_eq!(alarms.earliest(), Deadline::NEVER);
-        assert!(!alarms.has_come(1, u64::MAX - 1));
     }
 }

@@ -55,7 +55,8 @@ pub use counters::{Cause, Counters};
 pub use debug::DebugControl;
 pub use destination::Destination;
 pub use exit::{
-    Action, CoprocessorAccess, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister,
+    Action, CoprocessorAccess, DataAbort, Exit, GuestFault, Instruction, MmioAccess, StopReason,
+    SystemRegister, Wait,
 };
 pub use handle::Guest;
 pub use id_registers::id_register;

@@ -4,7 +4,7 @@
 use super::by_word;
 use super::instructions_aarch32::finished;
 use crate::fake::Fixture;
-use crate::{Action, DataAbort, Exit, GuestFault};
+use crate::{Action, DataAbort, Exit, GuestFault, Instruction};
 use hanok_config::DeviceKind;
 use hanok_types::{Ipa, Width, platform};
 use std::vec::Vec;
@@ -359,7 +359,7 @@ fn an_instruction_that_could_not_be_read_is_an_external_abort() {
         write: true,
         walk: false,
         access: None,
-        instruction: None,
+        instruction: Instruction::Unknown,
     };
     assert_eq!(vm.handle(0, Exit::Data(abort)), WRITE);
 }

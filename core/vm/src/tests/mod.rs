@@ -2,6 +2,7 @@
 
 mod aarch32;
 mod absent;
+mod blocking;
 mod destinations;
 mod devices;
 mod hypercalls;
@@ -62,7 +63,7 @@ fn data(ipa: u64, write: bool, access: Option<MmioAccess>, instruction: Option<u
         write,
         walk: false,
         access,
-        instruction,
+        instruction: instruction.into(),
     })
 }
 

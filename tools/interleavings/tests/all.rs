@@ -5,7 +5,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
 /// So many interleavings of each kind.
-const RUNS: usize = 150;
+const RUNS: usize = 1500;
 /// More of the checker's steps than any run takes: one that has not ended by then never will.
 const STEPS: usize = 400_000;
 

@@ -32,6 +32,10 @@ pub const STEPS: &[TestStep] = &[
         name: "unit",
         run: unit,
     },
+    TestStep {
+        name: "interleavings",
+        run: interleavings,
+    },
 ];
 
 /// What only `--all` runs, or its name.
@@ -68,8 +72,16 @@ fn fmt(root: &Path) -> Tally {
 }
 
 fn clippy_host(root: &Path) -> Tally {
-    let mut command = cargo(root);
-    one(command.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))
+    let mut total = Tally::default();
+    // The second by itself: it puts a model checker's atomics into the core.
+    for package in [&[][..], &["-p", "hanok-interleavings"]] {
+        let mut command = cargo(root);
+        command.args(["clippy", "--quiet", "--all-targets"]);
+        let tally = one(command.args(package).args(["--", "-D", "warnings"]));
+        total.add(&tally);
+        total.details += &tally.details;
+    }
+    total
 }
 
 /// Every crate of core and lib on the bare-metal targets, without std: as boards have those of core.
@@ -123,6 +135,13 @@ fn on<'a>(command: &'a mut Command, packages: &[String]) -> &'a mut Command {
 
 fn unit(root: &Path) -> Tally {
     tests(cargo(root).args(["test", "--no-fail-fast", "--color", "never"]))
+}
+
+/// The executive of several pCPUs under interleavings that a model checker chooses.
+fn interleavings(root: &Path) -> Tally {
+    let mut command = cargo(root);
+    command.args(["test", "--release", "--color", "never"]);
+    some(tests(command.args(["-p", "hanok-interleavings"])))
 }
 
 /// Every load and store of A64 and every sensitive instruction of A32 and T32, against two other

@@ -94,22 +94,13 @@ impl<L: SerialPort> SerialPort for VmPort<'_, L> {
     }
 }
 
-impl<B: Backend> Board<B> {
-    /// Notes that a vCPU was kicked which shares its pCPU. Kept out of line, as kicks are in many
-    /// places.
-    #[inline(never)]
-    fn post_news(&self, home: Home) {
-        if let Some(news) = self.news.get(home.cpu.index()) {
-            news.fetch_or(home.bit, Ordering::Release);
-        }
-    }
-}
-
 impl<B: Host> Interrupts for Board<B> {
     #[inline(always)]
     fn kick(&self, home: Home) {
-        if home.bit != 0 {
-            self.post_news(home);
+        if home.bit != 0
+            && let Some(news) = self.news.get(home.cpu.index())
+        {
+            news.fetch_or(home.bit, Ordering::Release);
         }
         self.machine.kick(home.cpu);
     }

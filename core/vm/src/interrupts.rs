@@ -48,6 +48,8 @@ impl Vm {
         self.tell(machine, vcpu, self.requests(vcpu).ask_timers());
     }
 
+    /// Kept out of line, as kicks are long, and this is called in many places.
+    #[inline(never)]
     fn tell(&self, machine: &impl Machine, vcpu: VcpuId, news: bool) {
         if let Some(home) = self.home_of(vcpu).filter(|_| news) {
             machine.kick(home);

@@ -6,8 +6,8 @@ use hanok_hal::ListRegisters;
 
 /// ICH_HCR_EL2.En: the virtual interface signals interrupts.
 const ENABLE: u64 = 1;
-/// ICH_HCR_EL2.UIE.
-const UNDERFLOW: u64 = 1 << 1;
+/// ICH_HCR_EL2.NPIE.
+const NONE_PENDING: u64 = 1 << 3;
 
 /// What the virtual interface keeps of a vCPU beside its interrupts: the guest's masks and
 /// settings, and the priorities at which it is interrupted now. All zero out of reset.
@@ -108,8 +108,8 @@ impl ListRegisters for HostLists {
         of_either!(self, lists => lists.empty())
     }
 
-    fn set_underflow_interrupt(&mut self, on: bool) {
-        of_either!(self, lists => lists.set_underflow_interrupt(on));
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        of_either!(self, lists => lists.set_none_pending_interrupt(on));
     }
 
     fn report_ends(&mut self, on: bool) {
@@ -231,8 +231,11 @@ impl ListRegisters for HardwareLists {
         read!("ich_elrsr_el2") as u32
     }
 
-    fn set_underflow_interrupt(&mut self, on: bool) {
-        write!("ich_hcr_el2", if on { ENABLE | UNDERFLOW } else { ENABLE });
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        write!(
+            "ich_hcr_el2",
+            if on { ENABLE | NONE_PENDING } else { ENABLE }
+        );
     }
 
     #[inline(always)]

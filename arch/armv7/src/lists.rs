@@ -84,8 +84,8 @@ impl ListRegisters for HostLists {
         self.lists().empty()
     }
 
-    fn set_underflow_interrupt(&mut self, on: bool) {
-        self.lists_mut().set_underflow_interrupt(on);
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        self.lists_mut().set_none_pending_interrupt(on);
     }
 
     fn report_ends(&mut self, on: bool) {

@@ -134,6 +134,9 @@ mod fill;
 mod frame;
 mod gich;
 mod inject;
+mod interface;
+#[cfg(test)]
+mod interface_tests;
 #[cfg(test)]
 mod invariants;
 #[cfg(test)]
@@ -170,6 +173,7 @@ mod v2_tests;
 pub use frame::{Frame, Read};
 pub use gich::GichLr;
 pub use inject::SgiRegister;
+pub use interface::{Access, Group, InterfaceRegister, SoftwareInterface};
 pub use lr::{Lr, LrState};
 pub use sgi::Sgir;
 pub use snapshot::Snapshot;

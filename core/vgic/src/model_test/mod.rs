@@ -5,6 +5,7 @@
 mod check;
 mod cpu;
 mod guest;
+mod lockstep;
 mod world;
 
 use hanok_types::GicVersion;

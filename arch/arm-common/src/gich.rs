@@ -54,7 +54,10 @@ struct Hcr {
     enable: bool,
     /// UIE: a maintenance interrupt while at most one list register is in use.
     underflow: bool,
-    #[bits(30)]
+    __: bool,
+    /// NPIE: a maintenance interrupt while no list register is pending.
+    none_pending: bool,
+    #[bits(28)]
     __: u32,
 }
 
@@ -240,8 +243,8 @@ impl ListRegisters for GichLists {
         field_shared!(self.block(), elrsr).read()
     }
 
-    fn set_underflow_interrupt(&mut self, on: bool) {
-        self.set_hcr(self.hcr().with_underflow(on));
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        self.set_hcr(self.hcr().with_none_pending(on));
     }
 
     /// While they are off, underflow is on for the guard's sake.

@@ -79,8 +79,8 @@ impl ListRegisters for HostLists {
         of_either!(self, lists => lists.empty())
     }
 
-    fn set_underflow_interrupt(&mut self, on: bool) {
-        of_either!(self, lists => lists.set_underflow_interrupt(on));
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        of_either!(self, lists => lists.set_none_pending_interrupt(on));
     }
 
     fn report_ends(&mut self, on: bool) {

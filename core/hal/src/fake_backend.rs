@@ -352,7 +352,7 @@ impl ListRegisters for FakeInterface {
         (1 << self.0.len()) - 1
     }
 
-    fn set_underflow_interrupt(&mut self, _on: bool) {}
+    fn set_none_pending_interrupt(&mut self, _on: bool) {}
 
     fn report_ends(&mut self, _on: bool) {}
 }

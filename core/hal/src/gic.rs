@@ -13,12 +13,12 @@ pub trait ListRegisters {
     /// A bit for each list register that holds no interrupt (state invalid and no
     /// maintenance due), as ICH_ELRSR_EL2.
     fn empty(&self) -> u32;
-    /// Whether the maintenance interrupt for "at most one list register in use"
-    /// (ICH_HCR_EL2.UIE) is on; on only while more is pending than fits.
-    fn set_underflow_interrupt(&mut self, on: bool);
+    /// Whether the maintenance interrupt for "no list register is pending" (ICH_HCR_EL2.NPIE) is
+    /// on; on only while more is pending than fits.
+    fn set_none_pending_interrupt(&mut self, on: bool);
     /// On a GICv2: whether this CPU takes maintenance interrupts. Not at first, and only while
-    /// the end of an interrupt in a list register is to be reported, or the underflow interrupt
-    /// is on. While it takes none, one with a physical interrupt behind (HW = 1) may stand in a
+    /// the end of an interrupt in a list register is to be reported, or the interrupt of
+    /// [`Self::set_none_pending_interrupt`] is on. While it takes none, one with a physical interrupt behind (HW = 1) may stand in a
     /// list register, alone (see `hanok_vgic`, "Interrupts of real devices"). A GICv3 takes
     /// them always, and this does nothing.
     fn report_ends(&mut self, on: bool);
@@ -30,8 +30,8 @@ pub trait ListRegisters {
 pub struct FakeListRegisters {
     /// The registers.
     pub lr: std::vec::Vec<u64>,
-    /// The underflow interrupt's enable.
-    pub underflow_interrupt: bool,
+    /// The enable of the interrupt for "no list register is pending".
+    pub none_pending_interrupt: bool,
     /// Whether maintenance interrupts are taken, of a GICv2.
     pub reports: bool,
     /// How many writes there were.
@@ -44,7 +44,7 @@ impl FakeListRegisters {
     pub fn new(count: usize) -> Self {
         Self {
             lr: std::vec![0; count],
-            underflow_interrupt: false,
+            none_pending_interrupt: false,
             reports: false,
             writes: 0,
         }
@@ -75,8 +75,8 @@ impl ListRegisters for FakeListRegisters {
             .fold(0, |set, i| set | 1 << i)
     }
 
-    fn set_underflow_interrupt(&mut self, on: bool) {
-        self.underflow_interrupt = on;
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        self.none_pending_interrupt = on;
     }
 
     fn report_ends(&mut self, on: bool) {

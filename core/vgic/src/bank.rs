@@ -161,11 +161,13 @@ impl Bank {
     }
 
     /// Enabled, and of a group that is forwarded.
+    #[inline(always)]
     pub fn delivered(&self, groups: Groups) -> u32 {
         self.enabled & groups.forwarded(self.group1)
     }
 
     /// Pending and free to be listed.
+    #[inline(always)]
     pub fn candidates(&self, groups: Groups) -> u32 {
         self.due() & self.delivered(groups) & !self.active & !self.listed
     }
@@ -217,8 +219,16 @@ pub(crate) struct Priorities([u32; 8]);
 impl Priorities {
     /// That of interrupt `bit`, below 32.
     pub fn get(&self, bit: u32) -> u8 {
-        let all = self.0.iter();
-        all.fold(0, |value, word| value << 1 | (word >> bit & 1) as u8)
+        let of = |words: &[u32]| {
+            let all = words.iter();
+            all.fold(0, |value, word| value << 1 | (word >> bit & 1) as u8)
+        };
+        let (high, low) = self.0.split_at(5);
+        // Most CPUs have five bits.
+        match low {
+            [0, 0, 0] => of(high) << 3,
+            _ => of(high) << 3 | of(low),
+        }
     }
 
     /// Sets that of interrupt `bit`; its bit, if that changed anything.
@@ -247,7 +257,11 @@ impl Priorities {
                 }
             )*};
         }
-        narrow!(0 1 2 3 4 5 6 7);
+        narrow!(0 1 2 3 4);
+        // Most CPUs have five bits.
+        if self.0[5] | self.0[6] | self.0[7] != 0 {
+            narrow!(5 6 7);
+        }
         (mask, priority)
     }
 }

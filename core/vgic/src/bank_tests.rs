@@ -2,10 +2,9 @@
 //! what concerns one interrupt leaves the others as they are.
 
 use crate::bank::{Bank, Groups};
-use crate::choice::{Offer, Offers};
 use crate::frame::BitRegister;
 use crate::lr::{Lr, LrState};
-use crate::state::WORDS;
+use crate::reports::Reports;
 use hanok_types::{GicVersion, IntId};
 
 /// Numbers without a pattern, the same in each run.
@@ -278,7 +277,12 @@ fn a_folded_list_register_concerns_its_own_interrupt() {
         listed.unlist(bit);
         same_but_for(1 << bit, &after, &listed);
         let mut shown = after.clone();
-        shown.show(bit, state & 8 != 0, state & 16 != 0, state & 32 != 0);
+        let reports = Reports {
+            all: state & 32 != 0,
+            active: state & 64 != 0,
+            hardware: false,
+        };
+        shown.show(bit, state & 8 != 0, state & 16 != 0, reports);
         same_but_for(1 << bit, &after, &shown);
     }
 }
@@ -298,28 +302,43 @@ fn a_priority_that_stays_is_no_change() {
     }
 }
 
-/// Those that may give way need no room.
+/// The short ways into a list register and out of it do what the long ones do.
 #[test]
-fn more_are_offered_than_fit_where_a_count_says_so() {
+fn the_short_ways_of_a_bank_are_as_its_long_ones() {
     let mut numbers = Numbers(8);
-    for round in 0..3000 {
-        let mut offers = Offers::default();
-        let mut count = 0;
-        for word in 0..WORDS {
-            if numbers.next().is_multiple_of(4) {
-                // A few, and often of the same numbers in each word.
-                let [a, b] = [numbers.next() % 4, numbers.next() % 4].map(|bit| 1 << bit);
-                let offer = Offer {
-                    acknowledged: if round & 1 != 0 { a } else { 0 },
-                    pending: if round & 2 != 0 { b & !a } else { 0 },
-                    forced: 0xf0,
-                };
-                count += offer.acknowledged.count_ones() + offer.pending.count_ones();
-                assert!(offers.put(word, offer));
-            }
+    let (mut listed, mut ended) = (0, 0);
+    for _ in 0..4000 {
+        let mut before = any_bank(&mut numbers);
+        let bit = numbers.next() % 32;
+        let mask = 1 << bit;
+        // What is listed alone may be shown, and so on.
+        before.shown &= before.listed;
+        before.soft &= before.shown;
+        before.hardware_listed &= before.listed;
+        before.hardware &= before.latch;
+        let groups = Groups::new(true, true);
+        if before.candidates(groups) & mask != 0 {
+            let (mut short, mut long) = (before.clone(), before.clone());
+            let lr = short.list(bit, before.priority(bit));
+            assert_eq!(lr, long.show(bit, true, true, Reports::NONE), "{before:?}");
+            assert_eq!(fields(&short), fields(&long), "{before:?}");
+            listed += 1;
         }
-        for room in 0..=5 {
-            assert_eq!(offers.more_than(room), count as usize > room, "{count}");
+        let (mut short, mut long) = (before.clone(), before.clone());
+        before.listed |= mask;
+        for hardware in [false, true] {
+            let read = Lr::new().with_hardware(hardware);
+            let asked = (before.unpend | before.deactivate | before.activate) & mask != 0;
+            let Some(released) = short.end(bit, hardware) else {
+                assert!(asked, "{before:?}");
+                break;
+            };
+            assert!(!asked, "{before:?}");
+            assert_eq!(released, long.fold(bit, read), "{before:?}");
+            long.unlist(bit);
+            assert_eq!(fields(&short), fields(&long), "{before:?}");
+            ended += 1;
         }
     }
+    assert!(listed > 100 && ended > 100, "{listed} {ended}");
 }

@@ -232,7 +232,7 @@ fn a_disabled_hardware_interrupt_is_asked_again_when_enabled() {
 }
 
 #[test]
-fn the_more_urgent_displaces_and_underflow_is_on_while_some_wait() {
+fn the_more_urgent_displaces_and_the_last_one_taken_is_told_while_some_wait() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(2);
     for (id, priority) in [(48, 0x80), (49, 0x60), (50, 0x40)] {
@@ -243,11 +243,14 @@ fn the_more_urgent_displaces_and_underflow_is_on_while_some_wait() {
     let mut ids: std::vec::Vec<_> = shown(&lrs).iter().map(|(id, _)| *id).collect();
     ids.sort();
     assert_eq!(ids, [49, 50]);
-    assert!(lrs.underflow_interrupt);
-    assert!(!lr(&lrs, 0).eoi() && !lr(&lrs, 1).eoi(), "underflow alone");
+    assert!(lrs.none_pending_interrupt);
+    assert!(
+        !lr(&lrs, 0).eoi() && !lr(&lrs, 1).eoi(),
+        "no end is reported"
+    );
     lrs.lr[0] = 0;
     vgic.maintenance(V0, &mut lrs);
-    assert!(!lrs.underflow_interrupt);
+    assert!(!lrs.none_pending_interrupt);
     assert_eq!(shown(&lrs).len(), 2);
 }
 
@@ -262,7 +265,7 @@ fn the_acknowledged_one_is_not_displaced_and_its_end_is_reported() {
     vgic.pulse(None, IntId::new(49));
     vgic.enter(V0, &mut lrs);
     assert_eq!(shown(&lrs), [(48, LrState::Active)]);
-    assert!(lr(&lrs, 0).eoi() && !lrs.underflow_interrupt);
+    assert!(lr(&lrs, 0).eoi() && !lrs.none_pending_interrupt);
     // A fold that empties the list register must not swallow the report.
     becomes(&mut lrs, 0, LrState::Invalid);
     vgic.fold(V0, &mut lrs);
@@ -385,7 +388,7 @@ fn an_active_state_that_the_guest_made_up_gives_way() {
     vgic.pulse(None, UART);
     vgic.enter(V0, &mut lrs);
     assert!(shown(&lrs).contains(&(33, LrState::Pending)));
-    assert!(!lrs.underflow_interrupt);
+    assert!(!lrs.none_pending_interrupt);
 }
 
 #[test]
@@ -409,7 +412,7 @@ fn a_snapshot_names_what_is_not_idle() {
 }
 
 #[test]
-fn one_that_was_acknowledged_elsewhere_reports_its_end_while_some_wait() {
+fn what_waits_comes_though_what_was_acknowledged_elsewhere_does_not_end() {
     let mut vgic = ready(1);
     let mut lrs = FakeListRegisters::new(2);
     (48..51).for_each(|id| {
@@ -423,8 +426,15 @@ fn one_that_was_acknowledged_elsewhere_reports_its_end_while_some_wait() {
     vgic.enter(V0, &mut lrs);
     let states = shown(&lrs);
     assert!(states.contains(&(active, LrState::Active)), "{states:?}");
-    // Underflow would tell nothing: an acknowledged one need not end before the other is taken.
-    assert!((0..2).all(|slot| lr(&lrs, slot).eoi()));
+    assert!(lrs.none_pending_interrupt && (0..2).all(|slot| !lr(&lrs, slot).eoi()));
+    // Once the other one is taken too, an end is all that can make room.
+    (0..2).for_each(|slot| becomes(&mut lrs, slot, LrState::Active));
+    vgic.maintenance(V0, &mut lrs);
+    assert!(!lrs.none_pending_interrupt && (0..2).all(|slot| lr(&lrs, slot).eoi()));
+    becomes(&mut lrs, 1, LrState::Invalid);
+    vgic.maintenance(V0, &mut lrs);
+    assert_eq!(shown(&lrs)[1].1, LrState::Pending);
+    assert!(!lrs.none_pending_interrupt);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::{Frame, Lr, LrState, Vgic};
 use core::cell::Cell;
 use hanok_hal::ListRegisters;
-use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
+use hanok_types::{GicVersion, IntId, VcpuId, Width};
 use std::vec;
 use std::vec::Vec;
 
@@ -11,11 +11,12 @@ const V0: VcpuId = VcpuId::new(0);
 const V1: VcpuId = VcpuId::new(1);
 
 /// List registers that know how often they were read and written.
+#[derive(Clone)]
 struct Lists {
     lr: Vec<Lr>,
     reads: Cell<usize>,
     writes: usize,
-    underflow: bool,
+    none_pending: bool,
     /// Of a GICv2 whether maintenance interrupts are let through.
     reports: Option<bool>,
 }
@@ -37,13 +38,13 @@ impl ListRegisters for Lists {
         let slots = (0..self.lr.len()).filter(empty);
         slots.fold(0, |set, slot| set | 1 << slot)
     }
-    fn set_underflow_interrupt(&mut self, on: bool) {
+    fn set_none_pending_interrupt(&mut self, on: bool) {
         assert!(!on || self.reports != Some(false), "nobody hears of it");
-        self.underflow = on;
+        self.none_pending = on;
     }
     fn report_ends(&mut self, on: bool) {
         assert!(
-            !(self.underflow && self.reports.is_some()),
+            !(self.none_pending && self.reports.is_some()),
             "it is on already, or still"
         );
         self.reports = self.reports.map(|_| on);
@@ -56,7 +57,7 @@ impl Lists {
             lr: vec![Lr::new(); count],
             reads: Cell::new(0),
             writes: 0,
-            underflow: false,
+            none_pending: false,
             reports: None,
         }
     }
@@ -157,66 +158,72 @@ fn what_is_listed_anew_is_not_moved() {
         }
         lists.work();
         for _ in 0..2 {
-            vgic.maintenance(V0, &mut lists);
+            vgic.mark_refold(0);
+            vgic.enter(V0, &mut lists);
             let (reads, writes) = lists.work();
             assert_eq!((reads, writes), (2, 0), "{first} {second}");
         }
     }
 }
 
-/// What the guest has acknowledged stays, the rest waits for the entry that is to follow; what goes
-/// elsewhere by now is told there.
+/// To look ahead touches no list register, and the entry comes to the same.
 #[test]
-fn what_is_not_acknowledged_is_set_aside() {
-    for kept in 0..8u32 {
+fn a_look_ahead_is_a_part_of_the_entry() {
+    for waiting in [0, 4, 6] {
         let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
-        pulse(&mut vgic, &[70, 71, 72]);
+        let ids: Vec<u32> = (70..70 + waiting).collect();
+        pulse(&mut vgic, &ids);
         vgic.enter(V0, &mut lists);
-        let acknowledged = |id: u32| kept >> (id - 70) & 1 != 0;
-        for id in (70..73).filter(|id| acknowledged(*id)) {
-            lists.becomes(id, LrState::Active);
-        }
-        vgic.write(Frame::Dist, 0x6000 + 8 * 71, Width::Double, 1);
-        let told = vgic.set_aside(V0, &mut lists);
-        let moved = if acknowledged(71) {
-            VcpuSet::EMPTY
-        } else {
-            VcpuSet::only(V1)
-        };
-        assert_eq!(told, moved, "{kept:#b}");
-        let ids = (70..73).filter(|id| acknowledged(*id));
-        let left: Vec<_> = ids.map(|id| (id, LrState::Active)).collect();
-        assert_eq!(lists.shown(), left);
-        assert_eq!(lists.empty().count_ones() as usize, 4 - left.len());
-        assert!(vgic.needs_entry(V0));
+        // More urgent ones.
+        pulse(&mut vgic, &[64, 65, 66]);
+        lists.work();
+        let mut plain = (vgic.clone(), lists.clone());
+        vgic.look_ahead(V0);
+        assert_eq!(lists.work(), (0, 0));
+        assert!(vgic.needs_entry(V0) && !vgic.entry_is_brief(V0));
+        vgic.enter(V0, &mut lists);
+        plain.0.enter(V0, &mut plain.1);
+        assert_eq!(lists.shown(), plain.1.shown(), "{waiting}");
         vgic.check();
-        vgic.enter(V0, &mut lists);
-        let both: Vec<u32> = lists.shown().into_iter().map(|(id, _)| id).collect();
-        let here = (70..73).filter(|id| *id != 71 || acknowledged(71));
-        assert!(both.into_iter().eq(here), "{kept:#b}");
     }
+    // Of a vCPU that is not there nothing is found.
+    let (mut vgic, _) = ready(GicVersion::V3, 4);
+    vgic.look_ahead(VcpuId::new(7));
 }
 
-/// Before the first entry and after a reset the list registers are not the vCPU's.
+/// What is less urgent than others that wait joins them, and no list register is looked at.
 #[test]
-fn what_is_not_the_vcpu_s_is_not_set_aside() {
+fn what_is_new_joins_those_that_wait() {
     let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
-    pulse(&mut vgic, &[70]);
+    pulse(&mut vgic, &[70, 71, 72, 73, 74]);
     vgic.enter(V0, &mut lists);
-    vgic.reset();
+    let shown = lists.shown();
     lists.work();
-    assert_eq!(vgic.set_aside(V0, &mut lists), VcpuSet::EMPTY);
-    assert_eq!(lists.work(), (0, 0));
-    assert!(!vgic.cpus[0].refold, "nothing of its own is listed");
+    pulse(&mut vgic, &[90]);
+    vgic.join_those_that_wait(V0);
+    assert!(!vgic.needs_entry(V0));
+    vgic.check();
+    // More urgent than what waits, and than what is listed.
+    pulse(&mut vgic, &[64]);
+    vgic.join_those_that_wait(V0);
+    assert!(vgic.needs_entry(V0));
+    assert_eq!((lists.shown(), lists.work()), (shown, (0, 0)));
     vgic.enter(V0, &mut lists);
-    assert_eq!(lists.shown(), []);
+    assert!(lists.shown().contains(&(64, LrState::Pending)));
+    vgic.check();
+    // Nobody waits.
+    let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
+    vgic.enter(V0, &mut lists);
+    pulse(&mut vgic, &[90]);
+    vgic.join_those_that_wait(V0);
+    assert!(vgic.needs_entry(V0));
 }
 
 /// A fold empties what has ended: where that was to be reported, or others wait for the room, an
 /// entry follows.
 #[test]
 fn a_fold_that_finds_an_end_asks_for_what_its_report_would_have_brought() {
-    // Others wait, and nothing but underflow is reported.
+    // Others wait, and no end is reported.
     let (mut vgic, mut lists) = ready(GicVersion::V3, 4);
     pulse(&mut vgic, &[70, 71, 72, 73, 74]);
     vgic.enter(V0, &mut lists);
@@ -274,19 +281,19 @@ fn who_leaves_has_an_entry_to_do_where_some_wait() {
     }
 }
 
-/// What a GICv2 reports is let through before the underflow interrupt is on, and no longer than it is:
-/// until then its backend has that one for a use of its own (`arch/arm-common/src/gich.rs`).
+/// What a GICv2 reports is let through before the interrupt for what waits is on, and no longer than
+/// it is: until then its backend has a use of its own for the line (`arch/arm-common/src/gich.rs`).
 #[test]
-fn underflow_is_on_while_it_is_let_through() {
+fn what_waits_calls_back_while_that_is_let_through() {
     let (mut vgic, mut lists) = ready(GicVersion::V2, 4);
     for _ in 0..3 {
         pulse(&mut vgic, &[70, 71, 72, 73, 74]);
         vgic.enter(V0, &mut lists);
-        assert_eq!((lists.underflow, lists.reports), (true, Some(true)));
+        assert_eq!((lists.none_pending, lists.reports), (true, Some(true)));
         assert!(lists.lr.iter().all(|lr| lr.is_valid() && !lr.eoi()));
         (70..74).for_each(|id| lists.becomes(id, LrState::Invalid));
         vgic.maintenance(V0, &mut lists);
-        assert_eq!((lists.underflow, lists.reports), (false, Some(false)));
+        assert_eq!((lists.none_pending, lists.reports), (false, Some(false)));
         assert_eq!(lists.shown(), [(74, LrState::Pending)]);
         lists.becomes(74, LrState::Invalid);
     }

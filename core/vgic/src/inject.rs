@@ -1,6 +1,7 @@
 //! What raises interrupts: devices' lines, physical interrupts, and SGIs.
 
 use crate::bank::{Bank, bits};
+use crate::choice::Urgency;
 use crate::frame::BitRegister;
 use crate::lr::LrState;
 use crate::state::{MAX_LRS, Place, Vgic};
@@ -107,7 +108,11 @@ impl Vgic {
         let mask = 1 << bit;
         bank.latch |= mask;
         let target = if bank.listed & mask != 0 {
-            Some(self.home_of(place, bit))
+            let home = self.home_of(place, bit);
+            if let Some(cpu) = self.cpu_mut(home) {
+                cpu.again = true;
+            }
+            Some(home)
         } else if bank.candidates(groups) & mask != 0 {
             self.target_of(place, bit)
         } else {
@@ -161,7 +166,10 @@ impl Vgic {
         physical: IntId,
         lrs: &mut impl ListRegisters,
     ) -> VcpuSet {
-        if id.kind() == IntKind::Ppi && self.show_again(vcpu, id, physical, lrs).is_some() {
+        if id.kind() == IntKind::Ppi
+            && (self.show_again(vcpu, id, physical, lrs).is_some()
+                || self.show_beside(vcpu, id, physical, lrs).is_some())
+        {
             return VcpuSet::EMPTY;
         }
         let mut kick = self.inject_hardware(vcpu, id, physical);
@@ -172,7 +180,7 @@ impl Vgic {
         kick
     }
 
-    /// The short path of [`Self::inject_hardware_now`]: nobody else waits, and the list
+    /// The short path of [`Self::inject_hardware_now`]: nobody more urgent waits, and the list
     /// register in which the last hardware interrupt stood is empty. `None`, and nothing is
     /// changed, in other cases. `id` is a PPI.
     #[inline(always)]
@@ -185,7 +193,7 @@ impl Vgic {
     ) -> Option<()> {
         let (groups, version) = (self.groups, self.version);
         let cpu = self.cpus.get_mut(vcpu.index())?;
-        if cpu.attention | cpu.overflow {
+        if cpu.attention {
             return None;
         }
         let slot = usize::from(cpu.hardware_slot) % MAX_LRS;
@@ -199,12 +207,16 @@ impl Vgic {
             return None;
         }
         *shadow = if cpu.used & 1 << slot == 0 {
+            if cpu.overflow {
+                return None;
+            }
             let lr = cpu.private.show_hardware(id, physical, groups)?;
             cpu.used |= 1 << slot;
             lr
         } else if shadow.virtual_id() == id.get()
             && shadow.hardware()
             && shadow.state() == LrState::Pending
+            && (!cpu.overflow || Urgency::new(shadow.priority(), id.get()) < cpu.next)
         {
             // As it was listed: the guest has taken and ended it since it was last looked at,
             // and had anything of it changed, `attention` would be set.
@@ -216,6 +228,46 @@ impl Vgic {
         if cpu.reports {
             cpu.reports = false;
             lrs.report_ends(false);
+        }
+        Some(())
+    }
+
+    /// [`Self::show_again`] on a GICv2 beside others that are listed, none of which is tied to a
+    /// physical interrupt: there is a free list register, and its end is reported.
+    #[inline(never)]
+    fn show_beside(
+        &mut self,
+        vcpu: VcpuId,
+        id: IntId,
+        physical: IntId,
+        lrs: &mut impl ListRegisters,
+    ) -> Option<()> {
+        let (groups, version) = (self.groups, self.version);
+        let cpu = self.cpus.get_mut(vcpu.index())?;
+        let empty = lrs.empty();
+        let alone = cpu.used & !empty == 0;
+        if version == GicVersion::V3 || cpu.attention || alone {
+            return None;
+        }
+        let all = (1 << lrs.count().min(MAX_LRS)) - 1;
+        let free = all & empty & !cpu.used;
+        let tied = cpu.slots().any(|(_, lr)| lr.hardware());
+        if free == 0 || tied || cpu.stuck {
+            return None;
+        }
+        let priority = cpu.private.priority(id.get() % 32);
+        if Urgency::new(priority, id.get()) > cpu.next {
+            return None;
+        }
+        let slot = free.trailing_zeros() as usize;
+        let lr = cpu.private.show_hardware(id, physical, groups)?;
+        let lr = lr.with_eoi(true);
+        *cpu.lr.get_mut(slot)? = lr;
+        cpu.used |= 1 << slot;
+        lrs.write(slot, lr.into_bits());
+        if !cpu.reports {
+            cpu.reports = true;
+            lrs.report_ends(true);
         }
         Some(())
     }

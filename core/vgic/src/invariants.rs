@@ -2,6 +2,7 @@
 //! them, for the random lives to look at.
 
 use crate::bank::{Bank, bits};
+use crate::choice::Urgency;
 use crate::state::{Cpu, MAX_LRS, Place, SPI_BANKS, Vgic};
 use std::vec::Vec;
 
@@ -92,12 +93,21 @@ impl Vgic {
             let pending = bank.candidates(self.groups) & routed;
             let stranded = bank.stranded() & homed;
             let marked = cpu.words >> word & 1 != 0;
+            let head = bank.head(word, pending);
+            let known = cpu.heads.get(word) <= head;
+            let known = known
+                && (stranded & !bank.forced == 0 || cpu.acknowledged >> word & 1 != 0)
+                && (stranded & bank.forced == 0 || cpu.forced >> word & 1 != 0);
+            assert!(marked || known, "{word} of {index}: {cpu:?}");
+            let best = cpu.attention || marked || !cpu.waits() || cpu.next <= head;
             assert!(
-                marked || pending | stranded == 0,
-                "{word} of {index}: {cpu:?}"
+                best,
+                "{word} of {index} is more urgent than what waits: {cpu:?}"
             );
+            assert_eq!(cpu.overflow, cpu.next != Urgency::NONE);
+            assert!(cpu.overflow || !cpu.called && !cpu.stuck, "{cpu:?}");
             let must = pending | stranded & !bank.forced;
-            assert!(cpu.attention || cpu.overflow || must == 0, "{cpu:?}");
+            assert!(cpu.attention || cpu.waits() || must == 0, "{cpu:?}");
         }
     }
 

@@ -67,18 +67,24 @@
 //! # More interrupts than list registers
 //!
 //! The most urgent ones stand in the list registers; a less urgent pending one is taken out
-//! again for a more urgent one. The underflow interrupt (ICH_HCR_EL2.UIE) is on only while
-//! some wait. An interrupt that the guest has acknowledged never leaves its list register
-//! before the guest has deactivated it, so a deactivation always finds its interrupt, and
-//! ICH_HCR_EL2.EOIcount stays zero; the price is that a guest with as many acknowledged
-//! interrupts as there are list registers gets no further one until it deactivates one.
-//! While some wait and one is acknowledged, underflow could come late (the acknowledged
-//! ones keep list registers occupied), so then each end of an interrupt is reported. With
-//! one list register underflow is always true, and the same report takes its place. What is
-//! left: a guest with EOImode 1 that, while some wait, acknowledges several at once and
-//! keeps them from deactivation for long gets the waiting ones at the underflow only, or at
-//! its next refill. ISACTIVER can make active what nobody acknowledged: that gives way to
-//! what is pending, and a deactivation of it then finds nothing.
+//! again for a more urgent one. Which one is next is known without sorting (`choice.rs`), and an
+//! entry touches those list registers alone that change (`fill.rs`), so that the cost of an interrupt
+//! does not grow with the number of those that wait.
+//!
+//! While some wait, the interrupt for "no list register is pending" (ICH_HCR_EL2.NPIE) is on: as those
+//! that are listed are the more urgent ones, those that wait matter once none of them is pending any
+//! more, whether or not what the guest has acknowledged stays active. Rejected: the underflow
+//! interrupt (ICH_HCR_EL2.UIE), which comes late while acknowledged ones keep list registers
+//! occupied, so that each end had to be reported then.
+//!
+//! An interrupt that the guest has acknowledged never leaves its list register before the guest has
+//! deactivated it, so a deactivation always finds its interrupt, and ICH_HCR_EL2.EOIcount stays zero;
+//! the price is that a guest with as many acknowledged interrupts as there are list registers gets no
+//! further one until it deactivates one. Then the interrupt above would come again and again: it is
+//! turned off, and each end is reported. One that is active and pending again waits with the others
+//! while some wait, and is not shown as pending: it would become pending by its end alone, before what
+//! is more urgent. ISACTIVER can make active what nobody acknowledged: that gives way to what is
+//! pending, and a deactivation of it then finds nothing.
 //!
 //! # Interrupts of real devices
 //!
@@ -88,8 +94,8 @@
 //! would never come (a stock kernel loses its tick so). It is made to look by a change of the
 //! maintenance interrupt's line, which `arch/arm-common/src/gich.rs` brings about where the only
 //! interrupt ends. In company the end is reported, and the hypervisor's
-//! own deactivation makes it look. So what comes beside a lone one that is still there takes the
-//! long way (`refill`), and the maintenance interrupt is let through only while something is to
+//! own deactivation makes it look. So a lone one beside which another comes is listed anew, and the
+//! maintenance interrupt is let through only while something is to
 //! be reported ([`hanok_hal::ListRegisters::report_ends`]). Where the virtual one ends otherwise (the
 //! guest clears it, or HW=1 was not possible), the physical one is reported by
 //! [`Vgic::take_released`] for the hypervisor to deactivate; if its device still asks, it
@@ -114,6 +120,8 @@ mod bank;
 mod bank_tests;
 mod choice;
 #[cfg(test)]
+mod choice_tests;
+#[cfg(test)]
 mod decode_tests;
 mod delivery;
 #[cfg(test)]
@@ -122,9 +130,13 @@ mod dist;
 mod dist_v2;
 #[cfg(test)]
 mod entry_tests;
+mod fill;
 mod frame;
 mod gich;
 mod inject;
+mod interface;
+#[cfg(test)]
+mod interface_tests;
 #[cfg(test)]
 mod invariants;
 #[cfg(test)]
@@ -161,6 +173,7 @@ mod v2_tests;
 pub use frame::{Frame, Read};
 pub use gich::GichLr;
 pub use inject::SgiRegister;
+pub use interface::{Access, Group, InterfaceRegister, SoftwareInterface};
 pub use lr::{Lr, LrState};
 pub use sgi::Sgir;
 pub use snapshot::Snapshot;

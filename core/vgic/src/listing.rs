@@ -3,6 +3,7 @@
 use crate::bank::Bank;
 use crate::bank::Groups;
 use crate::lr::{Lr, LrState};
+use crate::reports::Reports;
 use hanok_types::IntId;
 
 impl Bank {
@@ -13,8 +14,8 @@ impl Bank {
 
     /// The value, but for the id, of the list register for an interrupt that is put or stays
     /// there, and the bookkeeping of it. Where it is not `wanted` (disabled) or not `here`
-    /// (sent elsewhere) it is there as active alone. `report` asks for a report of its end.
-    pub(crate) fn show(&mut self, bit: u32, wanted: bool, here: bool, report: bool) -> Lr {
+    /// (sent elsewhere) it is there as active alone.
+    pub(crate) fn show(&mut self, bit: u32, wanted: bool, here: bool, reports: Reports) -> Lr {
         let mask = 1 << bit;
         let active = self.active & mask != 0;
         self.listed |= mask;
@@ -22,7 +23,7 @@ impl Bank {
         // A level that is high while its interrupt is active waits for the end of it.
         let due = if active { self.latch } else { self.due() };
         // While others wait, it must line up with them at its end, not stay.
-        let may = wanted && here && !(active && report);
+        let may = wanted && here && !(active && (reports.all || reports.active));
         let pending = may && due & mask != 0;
         set(&mut self.soft, mask, pending && self.latch & mask != 0);
         set(&mut self.shown, mask, pending);
@@ -41,12 +42,62 @@ impl Bank {
             .with_state(LrState::new(pending, active));
         let hardware = self.hardware_listed & mask != 0;
         // HW=1 excludes pending and active together (IHI 0069, ICH_LR<n>_EL2.State).
-        let by_software = report || more || pending && active;
+        let by_software = reports.all || more || pending && active;
         if hardware && !by_software {
             lr.with_hardware(true).with_physical_id(self.physical(bit))
         } else {
-            lr.with_eoi(report || hardware || more)
+            lr.with_eoi(reports.all || hardware || more)
         }
+    }
+
+    /// [`Self::show`] in the most frequent case: one that is free to be listed, and due at the vCPU
+    /// in whose list register it is put.
+    #[inline(always)]
+    pub(crate) fn list(&mut self, bit: u32, priority: u8) -> Lr {
+        let mask = 1 << bit;
+        self.listed |= mask;
+        self.shown |= mask;
+        self.soft = self.soft & !mask | self.latch & mask;
+        self.latch &= !mask;
+        let hardware = self.hardware & mask;
+        self.hardware_listed |= hardware;
+        self.hardware &= !mask;
+        // A line that is high makes it due again at its end.
+        let more = self.line & !self.edge & mask;
+        let lr = Lr::new()
+            .with_priority(priority)
+            .with_group1(self.group1 & mask != 0)
+            .with_state(LrState::Pending);
+        if hardware & !more != 0 {
+            lr.with_hardware(true).with_physical_id(self.physical(bit))
+        } else {
+            lr.with_eoi(hardware | more != 0)
+        }
+    }
+
+    /// [`Self::fold`] and [`Self::unlist`] of one that the guest has ended, by an end that
+    /// deactivates the physical interrupt behind it or not; whether a physical interrupt was
+    /// released by it. `None`, and nothing is changed, where the guest wrote to its registers
+    /// meanwhile.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, bit: u32, with_hardware: bool) -> Option<bool> {
+        let mask = 1 << bit;
+        if (self.unpend | self.deactivate | self.activate) & mask != 0 {
+            return None;
+        }
+        self.listed &= !mask;
+        self.active &= !mask;
+        self.forced &= !mask;
+        self.shown &= !mask;
+        self.soft &= !mask;
+        if self.hardware_listed & mask == 0 {
+            return Some(false);
+        }
+        self.hardware_listed &= !mask;
+        if !with_hardware {
+            self.released |= mask;
+        }
+        Some(!with_hardware)
     }
 
     /// The list register's value for a private hardware interrupt that has just fired, and

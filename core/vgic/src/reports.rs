@@ -1,7 +1,7 @@
 //! Whether the end of an interrupt is reported, or left to the CPU: see the crate's
 //! documentation, "Interrupts of real devices".
 
-use crate::state::Vgic;
+use crate::state::{Cpu, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::GicVersion;
 
@@ -10,22 +10,27 @@ use hanok_types::GicVersion;
 pub(crate) struct Reports {
     /// Each.
     pub all: bool,
+    /// That of an active one that is pending again: it is to line up with others that wait.
+    pub active: bool,
     /// That of one with a physical interrupt behind, which is not left to the CPU.
     pub hardware: bool,
 }
 
-impl Vgic {
-    /// Of a GICv2: whether `more` stand in list registers beside others, or are several. See the
-    /// crate's documentation, "Interrupts of real devices".
-    pub(crate) fn company(&self, cpu: usize, more: usize) -> bool {
-        let used = self.cpu(cpu).map_or(0, |cpu| cpu.used.count_ones());
-        self.version == GicVersion::V2 && used as usize + more != 1
-    }
+impl Reports {
+    /// Only what must be reported in any case.
+    pub const NONE: Self = Self {
+        all: false,
+        active: false,
+        hardware: false,
+    };
+}
 
-    /// Whether a list register deactivates a physical interrupt with its own.
-    pub(crate) fn left_to_cpu(&self, cpu: usize) -> bool {
-        let cpu = self.cpu(cpu);
-        cpu.is_some_and(|cpu| cpu.slots().any(|(_, lr)| lr.hardware()))
+impl Vgic {
+    /// Of a GICv2: whether what is listed does not stand alone, or others wait. See the crate's
+    /// documentation, "Interrupts of real devices".
+    pub(crate) fn company(&self, cpu: usize, others_wait: bool) -> bool {
+        let used = |cpu: &Cpu| cpu.used.count_ones();
+        self.version == GicVersion::V2 && (others_wait || self.cpu(cpu).map_or(0, used) != 1)
     }
 
     /// Lets the maintenance interrupts of a GICv2 through, or not.

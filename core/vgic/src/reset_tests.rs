@@ -2,6 +2,7 @@
 
 use crate::Vgic;
 use crate::bank::Bank;
+use crate::choice::{Heads, Urgency};
 use crate::lr::Lr;
 use crate::senders::Senders;
 use crate::state::{Cpu, MAX_LRS, SPI_BANKS};
@@ -51,8 +52,16 @@ fn spoilt_cpu(sourced: u32) -> Cpu {
         used: 5,
         attention: false,
         words: 6,
+        heads: Heads::new(),
+        news: true,
+        acknowledged: 7,
+        forced: 9,
         refold: true,
+        again: true,
         overflow: true,
+        next: Urgency::FIRST,
+        called: true,
+        stuck: true,
         reports: true,
         discard: false,
         asleep: false,

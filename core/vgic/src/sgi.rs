@@ -12,6 +12,7 @@
 use crate::bank::bits;
 use crate::frame::Read;
 use crate::lr::Lr;
+use crate::reports::Reports;
 use crate::senders::only;
 use crate::state::{Cpu, Place, Vgic};
 use bitfield_struct::bitfield;
@@ -52,13 +53,13 @@ impl Sgir {
 
 impl Cpu {
     /// As `Bank::show`, for an SGI that knows its sender.
-    pub(crate) fn show_sgi(&mut self, sgi: u32, wanted: bool, report: bool) -> Lr {
+    pub(crate) fn show_sgi(&mut self, sgi: u32, wanted: bool, reports: Reports) -> Lr {
         let mask = 1 << sgi;
         if self.private.shown & mask != 0 {
             self.senders.take_back(sgi);
         }
         let next = self.next_sender(sgi);
-        let lr = self.private.show(sgi, wanted, next.is_some(), report);
+        let lr = self.private.show(sgi, wanted, next.is_some(), reports);
         let shown = self.private.shown & mask != 0;
         if let Some(sender) = next.filter(|_| shown) {
             self.senders.take_out(sgi, sender);
@@ -109,9 +110,9 @@ impl Cpu {
 
 impl Vgic {
     /// Moves an SGI that knows its sender to its list register, or renews it there.
-    pub(crate) fn show_sgi(&mut self, cpu: usize, sgi: u32, wanted: bool, report: bool) -> Lr {
+    pub(crate) fn show_sgi(&mut self, cpu: usize, sgi: u32, wanted: bool, reports: Reports) -> Lr {
         self.cpu_mut(cpu)
-            .map_or(Lr::new(), |cpu| cpu.show_sgi(sgi, wanted, report))
+            .map_or(Lr::new(), |cpu| cpu.show_sgi(sgi, wanted, reports))
     }
 
     /// What a list register showed as pending waits again.

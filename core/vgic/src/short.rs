@@ -5,6 +5,7 @@
 //! an SGI, has become pending, and nothing else has changed. Its outcome is the same.
 
 use crate::lr::{Lr, LrState};
+use crate::reports::Reports;
 use crate::state::{Cpu, MAX_LRS, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId};
@@ -35,6 +36,7 @@ impl Vgic {
         let due = sent & (cpu.private.listed | cpu.private.candidates(groups)) != 0;
         if due {
             cpu.attention = true;
+            cpu.again |= sent & cpu.private.listed != 0;
             cpu.words |= 1;
         }
         due
@@ -83,7 +85,9 @@ impl Vgic {
     #[inline(always)]
     pub fn end_of_hardware(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<IntId> {
         let cpu = self.cpus.get_mut(vcpu.index())?;
-        if cpu.attention || cpu.overflow {
+        // Of a GICv3 a report most often says that there is room for what waits.
+        let room = self.version == GicVersion::V3 && cpu.waits();
+        if cpu.attention || cpu.stuck || room {
             return None;
         }
         let slot = cpu.ended_slot(lrs)?;
@@ -114,7 +118,7 @@ impl Vgic {
     pub fn show_latched(&mut self, vcpu: VcpuId, lrs: &mut impl ListRegisters) -> Option<()> {
         let (groups, version) = (self.groups, self.version);
         let cpu = self.cpus.get_mut(vcpu.index())?;
-        if cpu.discard || cpu.refold || cpu.overflow || cpu.words != 1 {
+        if cpu.discard || cpu.refold || cpu.waits() || cpu.forced != 0 || cpu.words != 1 {
             return None;
         }
         let bank = &cpu.private;
@@ -136,7 +140,7 @@ impl Vgic {
         }
         cpu.used |= 1 << slot;
         cpu.words = 0;
-        cpu.attention = false;
+        (cpu.attention, cpu.again) = (false, false);
         Some(())
     }
 }
@@ -221,9 +225,9 @@ impl Cpu {
         bank.shown &= !new;
         bank.soft &= !new;
         let lr = if bank.sourced & new != 0 {
-            self.show_sgi(id, true, false)
+            self.show_sgi(id, true, Reports::NONE)
         } else {
-            bank.show(id, true, true, false)
+            bank.show(id, true, true, Reports::NONE)
         };
         let lr = lr.with_virtual_id(id);
         *self.lr.get_mut(slot)? = lr;

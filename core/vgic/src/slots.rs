@@ -1,7 +1,6 @@
 //! What the list registers hold, as last written or read.
 
 use crate::bank::bits;
-use crate::choice::Need;
 use crate::lr::Lr;
 use crate::state::Vgic;
 use hanok_hal::ListRegisters;
@@ -37,10 +36,10 @@ impl Vgic {
     }
 
     /// The free slot in which the interrupt stood before, or the first free one.
-    pub(crate) fn slot_for(&self, cpu: usize, need: Need, free: u32) -> u32 {
+    pub(crate) fn slot_for(&self, cpu: usize, id: u32, free: u32) -> u32 {
         let stood = |slot: &u32| {
             let lr = self.shadow(cpu, *slot as usize);
-            lr.is_valid() && lr.virtual_id() == need.id()
+            lr.is_valid() && lr.virtual_id() == id
         };
         bits(free).find(stood).unwrap_or(free.trailing_zeros())
     }

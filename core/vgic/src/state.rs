@@ -1,6 +1,7 @@
 //! What one VM's interrupt controller consists of, and how the parts are reached.
 
 use crate::bank::{Bank, Groups, bits};
+use crate::choice::{Heads, Urgency};
 use crate::lr::Lr;
 use crate::senders::Senders;
 use bitfield_struct::bitfield;
@@ -91,15 +92,33 @@ pub(crate) struct Cpu {
     pub used: u32,
     /// Something may be waiting for a list register.
     pub attention: bool,
-    /// A bit for each register word in which something may be waiting (never too few), so
-    /// that choosing looks at these alone.
+    /// A bit for each register word that is to be looked at before the next choice: its head may
+    /// be another one, or something of it be stranded (see `choice.rs`).
     pub words: u32,
+    /// The heads of the other words.
+    pub heads: Heads,
+    /// Some were found anew since the last choice.
+    pub news: bool,
+    /// Of the other words, those in which something that the guest has acknowledged is in no list
+    /// register.
+    pub acknowledged: u32,
+    /// Of the other words, those in which something that it declared active is in none.
+    pub forced: u32,
     /// What a list register holds no longer fits the model.
     pub refold: bool,
-    /// More waits than fits; the underflow interrupt or reports at each end are on.
+    /// What a list register holds may have become pending again.
+    pub again: bool,
+    /// More waits than fits.
     pub overflow: bool,
+    /// The most urgent interrupt that found no list register.
+    pub next: Urgency,
+    /// The interrupt is on that comes once no list register is pending.
+    pub called: bool,
+    /// Something waits, and each list register holds what the guest has acknowledged: their ends
+    /// are reported.
+    pub stuck: bool,
     /// Of a GICv2: maintenance interrupts are taken, as the end of something listed is reported,
-    /// or underflow. Only while the vCPU is resident.
+    /// or something waits. Only while the vCPU is resident.
     pub reports: bool,
     /// The list registers hold what is not ours: all of them are to be cleared first. Goes with
     /// `attention`.
@@ -111,9 +130,9 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    const fn new() -> Self {
+    fn new(version: GicVersion) -> Self {
         Self {
-            private: Bank::private(GicVersion::V3),
+            private: Bank::private(version),
             senders: Senders::new(),
             routed: [0; SPI_BANKS],
             homed: [0; SPI_BANKS],
@@ -121,8 +140,16 @@ impl Cpu {
             used: 0,
             attention: true,
             words: 0,
+            heads: Heads::new(),
+            news: false,
+            acknowledged: 0,
+            forced: 0,
             refold: false,
+            again: false,
             overflow: false,
+            next: Urgency::NONE,
+            called: false,
+            stuck: false,
             reports: false,
             discard: true,
             asleep: true,
@@ -141,8 +168,16 @@ impl Cpu {
             used,
             attention,
             words,
+            heads,
+            news,
+            acknowledged,
+            forced,
             refold,
+            again,
             overflow,
+            next,
+            called,
+            stuck,
             reports,
             discard,
             asleep,
@@ -152,12 +187,22 @@ impl Cpu {
         *senders = Senders::new();
         (*routed, *homed) = ([0; SPI_BANKS], [0; SPI_BANKS]);
         *lr = [Lr::new(); MAX_LRS];
+        heads.clear();
+        *next = Urgency::NONE;
         (*used, *words, *hardware_slot) = (0, 0, 0);
-        (*refold, *overflow, *reports) = (false, false, false);
+        (*acknowledged, *forced) = (0, 0);
+        for cleared in [news, refold, again, overflow, called, stuck, reports] {
+            *cleared = false;
+        }
         (*attention, *discard, *asleep) = (true, true, true);
     }
 
-    /// Whether something may wait in more than two words.
+    /// Whether more waits than there is room.
+    pub fn waits(&self) -> bool {
+        self.overflow
+    }
+
+    /// Whether more than two words are to be looked at.
     pub fn has_much(&self) -> bool {
         let but_one = self.words & self.words.wrapping_sub(1);
         but_one & but_one.wrapping_sub(1) != 0
@@ -196,7 +241,7 @@ impl Vgic {
     /// The controller of a VM with `vcpus` vCPUs, 1 to [`MAX_VCPUS`] (more are cut), whose
     /// CPUs' virtual interface has `priority_bits` bits of priority: with GICv3 5 to 8, as
     /// ICH_VTR_EL2.PRIbits + 1 says; with GICv2 5 (IHI 0048B, GICH_LR<n>.Priority).
-    pub const fn new(version: GicVersion, vcpus: usize, priority_bits: u32) -> Self {
+    pub fn new(version: GicVersion, vcpus: usize, priority_bits: u32) -> Self {
         let priority_bits = match priority_bits {
             0..4 => 4,
             4..=8 => priority_bits,
@@ -212,19 +257,14 @@ impl Vgic {
                 group0: 0,
                 group1: 0,
             },
-            cpus: [const { Cpu::new() }; MAX_VCPUS],
-            spis: [const { Bank::spis() }; SPI_BANKS],
+            cpus: core::array::from_fn(|_| Cpu::new(version)),
+            spis: core::array::from_fn(|_| Bank::spis()),
             routes: [route; SPIS as usize],
             any: [0; SPI_BANKS],
             unknown: 0,
             any_released: false,
             kicks: VcpuSet::EMPTY,
         };
-        let mut cpu = 0;
-        while cpu < MAX_VCPUS {
-            this.cpus[cpu].private = Bank::private(version);
-            cpu += 1;
-        }
         this.cpus[0].routed = [route.first_ones(); SPI_BANKS];
         this.cpus[0].homed = [u32::MAX; SPI_BANKS];
         this
@@ -314,20 +354,16 @@ impl Vgic {
         self.find(place, bit, |cpu| &cpu.homed).unwrap_or(0)
     }
 
-    /// The interrupts `mask` have `cpu` as their home from now on.
-    pub(crate) fn set_home(&mut self, place: Place, mask: u32, cpu: usize) {
+    /// The interrupt has `cpu` as its home from now on.
+    pub(crate) fn set_home(&mut self, place: Place, bit: u32, cpu: usize) {
         let Some(spi) = place.word.checked_sub(1) else {
             return;
         };
-        let homed = self.cpus.get(cpu).and_then(|cpu| cpu.homed.get(spi));
-        if homed.is_some_and(|homed| homed & mask == mask) {
-            return;
+        let (spi, mask) = (spi % SPI_BANKS, 1 << bit);
+        if let Some(former) = self.cpus.iter_mut().find(|cpu| cpu.homed[spi] & mask != 0) {
+            former.homed[spi] &= !mask;
         }
-        for (index, state) in self.cpus.iter_mut().enumerate() {
-            if let Some(homed) = state.homed.get_mut(spi) {
-                *homed = *homed & !mask | if index == cpu { mask } else { 0 };
-            }
-        }
+        self.cpus[cpu % MAX_VCPUS].homed[spi] |= mask;
     }
 
     /// The vCPU to which a pending one goes; an SPI's route may name none.
@@ -421,6 +457,7 @@ impl Vgic {
     }
 
     /// Marks a vCPU of which a list register may no longer fit the model.
+    #[cfg(test)]
     pub(crate) fn mark_refold(&mut self, cpu: usize) -> VcpuSet {
         let Some(state) = self.cpu_mut(cpu) else {
             return VcpuSet::EMPTY;

@@ -1,6 +1,7 @@
 //! The short ways in every combination of what they depend on: they are taken where the modules' rules
 //! say so, change nothing where they are not, and come to what the long way comes to.
 
+use crate::choice::Urgency;
 use crate::{Frame, Lr, LrState, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
@@ -197,7 +198,7 @@ fn the_end_of_a_physical_interrupt_comes_to_the_same_by_the_short_way() {
         bank.line |= mask(is(2));
         bank.edge |= mask(is(3));
         vgic.cpus[0].attention = is(4);
-        vgic.cpus[0].overflow = is(5);
+        vgic.cpus[0].stuck = is(5);
         let due = is(0) || is(1) || is(2) && !is(3);
         let wanted = held && !due && !is(4) && !is(5);
 
@@ -243,7 +244,14 @@ fn what_is_shown_again_at_once_is_all_that_is_to_be_done() {
         let (mut vgic, mut lrs) = ready(version);
         vgic.inject_hardware_now(V0, TIMER, TIMER, &mut lrs);
         becomes(&mut lrs, 27, LrState::Invalid);
-        (vgic.cpus[0].attention, vgic.cpus[0].overflow) = (flags & 1 != 0, flags & 2 != 0);
+        vgic.cpus[0].attention = flags & 1 != 0;
+        // Nothing is more urgent than what waits.
+        vgic.cpus[0].overflow = flags & 2 != 0;
+        vgic.cpus[0].next = if flags & 2 != 0 {
+            Urgency::FIRST
+        } else {
+            Urgency::NONE
+        };
         let before = format!("{vgic:?} {lrs:?}");
         let shown = vgic.show_again(V0, TIMER, TIMER, &mut lrs);
         assert_eq!(shown.is_some(), flags == 0, "{version:?} {flags}");
@@ -253,7 +261,14 @@ fn what_is_shown_again_at_once_is_all_that_is_to_be_done() {
         come(&mut vgic, 5);
         vgic.enter(V0, &mut lrs);
         becomes(&mut lrs, 5, LrState::Invalid);
-        (vgic.cpus[0].attention, vgic.cpus[0].overflow) = (flags & 1 != 0, flags & 2 != 0);
+        vgic.cpus[0].attention = flags & 1 != 0;
+        // Nothing is more urgent than what waits.
+        vgic.cpus[0].overflow = flags & 2 != 0;
+        vgic.cpus[0].next = if flags & 2 != 0 {
+            Urgency::FIRST
+        } else {
+            Urgency::NONE
+        };
         let before = format!("{vgic:?} {lrs:?}");
         let from = (version == GicVersion::V2).then_some(V1);
         let shown = vgic.show_sgi_again(from, 1 << 5, V0, &mut lrs);

@@ -58,15 +58,25 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// [`Self::maintenance`] in the most frequent case: the end of a private interrupt with
-    /// a physical one behind was reported. `false`, and nothing has been done, in others.
+    /// [`Self::maintenance`] in the most frequent cases: the end of a private interrupt with
+    /// a physical one behind was reported, or there is room for what waits, and nothing else is new.
+    /// `false`, and nothing has been done, in others.
     #[inline(always)]
     pub fn hardware_ended(&mut self) -> bool {
-        let ended = self.vm.gic.lock().end_of_hardware(self.vcpu.id, self.lists);
-        if let Some(physical) = ended {
+        let mut gic = self.vm.gic.lock();
+        if let Some(physical) = gic.end_of_hardware(self.vcpu.id, self.lists) {
+            drop(gic);
             self.machine.deactivate(physical);
+            return true;
         }
-        ended.is_some()
+        if gic.needs_entry(self.vcpu.id) || !gic.some_wait(self.vcpu.id) {
+            return false;
+        }
+        let freed = gic.maintenance(self.vcpu.id, self.lists);
+        self.vm.release(self.machine, &mut gic, self.vcpu.id);
+        drop(gic);
+        self.vm.notify(self.machine, freed, Some(self.vcpu.id));
+        true
     }
 
     /// The maintenance interrupt: list registers ran low while more was pending.
@@ -132,6 +142,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// [`Self::sync_locked`] after a register was accessed, beside which nothing more is done at all.
     pub(crate) fn sync_accessed(&mut self, gic: &mut Vgic) -> VcpuSet {
         if gic.needs_entry(self.vcpu.id) {
+            gic.join_those_that_wait(self.vcpu.id);
+        }
+        if gic.needs_entry(self.vcpu.id) {
             return self.defer_entry(gic);
         }
         self.sync_locked(gic)
@@ -139,11 +152,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// Leaves it to an exit of its own to bring the list registers up to date.
     fn defer_entry(&mut self, gic: &mut Vgic) -> VcpuSet {
+        gic.look_ahead(self.vcpu.id);
         self.vm.attract(self.machine, self.vcpu.id);
-        match core::mem::replace(&mut self.vcpu.entry_due, true) {
-            true => VcpuSet::EMPTY,
-            false => gic.set_aside(self.vcpu.id, self.lists),
-        }
+        self.vcpu.entry_due = true;
+        VcpuSet::EMPTY
     }
 
     /// [`Self::sync_lists`] under the interrupt controller's lock: the other vCPUs that are

@@ -24,7 +24,7 @@ impl ListRegisters for NoLists {
         0
     }
 
-    fn set_underflow_interrupt(&mut self, _on: bool) {}
+    fn set_none_pending_interrupt(&mut self, _on: bool) {}
 
     fn report_ends(&mut self, _on: bool) {}
 }

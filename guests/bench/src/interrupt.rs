@@ -15,14 +15,14 @@ const DELAY_US: u64 = 2;
 
 const TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
 
-/// Prints the figure.
-pub fn measure(repeat: u32) {
+/// Prints `figure`: what a timer interrupt costs now.
+pub fn measure(figure: Figure, repeat: u32) {
     let delay = frequency() * DELAY_US / 1_000_000;
     let cpu = cpu::this();
     cpu.forget_interrupts();
     gic::enable(TIMER);
     let stretch = Stretch {
-        figure: Figure::TimerInterrupt,
+        figure,
         repeat,
         rounds: ROUNDS,
     };
@@ -38,7 +38,8 @@ pub fn measure(repeat: u32) {
     let expected = (u64::from(repeat) + 1) * ROUNDS;
     let taken = u64::from(cpu.count(TIMER));
     if taken != expected {
-        println!("FAIL timer-interrupt: {taken} interrupts instead of {expected}");
+        let name = figure.name();
+        println!("FAIL {name}: {taken} interrupts instead of {expected}");
     }
 }
 

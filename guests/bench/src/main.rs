@@ -20,6 +20,7 @@ mod calls;
 mod interrupt;
 mod ipi;
 mod measure;
+mod pending;
 mod switch;
 
 use calls::Hypervisor;
@@ -69,9 +70,12 @@ fn play(machine: &Machine, options: &Options) {
             Figure::Hypercall => hypervisor.null(options.repeat),
             Figure::SmcccVersion => calls::smccc_version(options.repeat),
             Figure::GicdRead => calls::distributor_read(options.repeat),
-            Figure::TimerInterrupt => interrupt::measure(options.repeat),
+            Figure::TimerInterrupt => interrupt::measure(figure, options.repeat),
             Figure::Switch => switch::measure(options.repeat),
             Figure::Ipi => ipi::measure(machine.cpus.min(cpu::MAX_CPUS), options),
+            Figure::Pending4 => pending::beside(figure, 4, options.repeat),
+            Figure::Pending200 => pending::beside(figure, 200, options.repeat),
+            Figure::Burst200 => pending::burst(figure, 200, options.repeat),
         }
     }
 }

@@ -44,6 +44,9 @@ impl Load {
             ("hypercall", _) => (Self::Payload, &[Side::Hanok, Side::Xen][..]),
             ("smccc-version", _) => (Self::Payload, &Side::HYPERVISORS[..]),
             ("gicd-read" | "timer-interrupt", _) => (Self::Payload, &Side::ALL[..]),
+            ("pending-4" | "pending-200" | "burst-200", _) => {
+                (Self::Payload, &[Side::Native, Side::Hanok][..])
+            }
             ("switch", _) => (Self::Switch, &[Side::Hanok][..]),
             // The plugin knows the instructions of our hypervisor alone.
             ("ipi", _) => (Self::Ipi, &[Side::Hanok][..]),

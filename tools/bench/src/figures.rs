@@ -193,4 +193,7 @@ pub const FIGURES: &[&Figure] = &[
     &lmbench::CTX_4,
     &lmbench::CTX_8,
     &lmbench::CTX_16,
+    &micro::PENDING_4,
+    &micro::PENDING_200,
+    &micro::BURST_200,
 ];

@@ -28,9 +28,9 @@ impl Cpu {
 
     /// Whether the maintenance interrupt is asked for (IHI 0069H, 12.4.1).
     fn maintenance(&self) -> bool {
-        let valid = self.all().filter(|lr| lr.is_valid()).count();
+        let none_pending = !self.all().any(|lr| lr.state() == LrState::Pending);
         let ended = self.all().any(|lr| !lr.is_valid() && lr.eoi());
-        ended || self.lrs.underflow_interrupt && valid <= 1
+        ended || self.lrs.none_pending_interrupt && none_pending
     }
 
     /// The guest acknowledges the most urgent pending interrupt.

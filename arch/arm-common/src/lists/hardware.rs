@@ -6,8 +6,8 @@ use hanok_hal::ListRegisters;
 
 /// ICH_HCR_EL2.En: the virtual interface signals interrupts.
 const ENABLE: u64 = 1;
-/// ICH_HCR_EL2.UIE.
-const UNDERFLOW: u64 = 1 << 1;
+/// ICH_HCR_EL2.NPIE.
+const NONE_PENDING: u64 = 1 << 3;
 
 /// Registers 1 to 3 are there with more than 5 bits of preemption (IHI 0069H, 12.4.4).
 macro_rules! each_active_priority {
@@ -128,8 +128,11 @@ impl ListRegisters for HardwareLists {
         read!("ich_elrsr_el2") as u32
     }
 
-    fn set_underflow_interrupt(&mut self, on: bool) {
-        write!("ich_hcr_el2", if on { ENABLE | UNDERFLOW } else { ENABLE });
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        write!(
+            "ich_hcr_el2",
+            if on { ENABLE | NONE_PENDING } else { ENABLE }
+        );
     }
 
     #[inline(always)]

@@ -11,7 +11,7 @@ use std::vec::Vec;
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {
     pub(super) lr: Vec<Lr>,
-    pub(super) underflow: bool,
+    pub(super) none_pending: bool,
     /// Whether maintenance interrupts are taken; not `None` of a GICv2.
     pub(super) reports: Option<bool>,
     /// Acknowledged and not yet ended, the running one last.
@@ -49,14 +49,14 @@ impl ListRegisters for Cpu {
             .filter(|i| empty(&self.lr[*i]))
             .fold(0, |set, i| set | 1 << i)
     }
-    fn set_underflow_interrupt(&mut self, on: bool) {
+    fn set_none_pending_interrupt(&mut self, on: bool) {
         // A GICv2's backend has the underflow interrupt for its own use while nothing is reported.
         assert!(!on || self.reports != Some(false), "nobody hears of it");
-        self.underflow = on;
+        self.none_pending = on;
     }
     fn report_ends(&mut self, on: bool) {
         assert!(
-            on || self.reports.is_none() || !self.underflow,
+            on || self.reports.is_none() || !self.none_pending,
             "still to come"
         );
         assert!(!on || self.reports.is_some(), "of a GICv2 alone");
@@ -68,7 +68,7 @@ impl Cpu {
     pub(super) fn new(count: usize, version: GicVersion) -> Self {
         Self {
             lr: vec![Lr::new(); count],
-            underflow: false,
+            none_pending: false,
             reports: (version == GicVersion::V2).then_some(false),
             running: Vec::new(),
             dropped: Vec::new(),
@@ -118,16 +118,17 @@ impl Cpu {
     }
 
     pub(super) fn maintenance(&self) -> bool {
-        let valid = self.lr.iter().filter(|lr| lr.is_valid()).count();
+        let mut states = self.lr.iter().map(|lr| lr.state());
+        let none_pending = !states.any(|state| state == LrState::Pending);
         let ended = self.lr.iter().any(|lr| !lr.is_valid() && lr.eoi());
-        self.reports != Some(false) && (ended || self.underflow && valid <= 1)
+        self.reports != Some(false) && (ended || self.none_pending && none_pending)
     }
 
     /// What a GICv2's guest must find when it goes on: nothing that is to be reported is lost, and
     /// an interrupt that deactivates a physical one stands alone, unreported.
     pub(super) fn check_reports(&self) {
         let Some(reports) = self.reports else { return };
-        let asks = self.lr.iter().any(|lr| lr.eoi()) || self.underflow;
+        let asks = self.lr.iter().any(|lr| lr.eoi()) || self.none_pending;
         assert!(reports || !asks, "nobody hears of an end: {self:?}");
         let valid = self.lr.iter().filter(|lr| lr.is_valid());
         if valid.clone().any(|lr| lr.hardware()) {

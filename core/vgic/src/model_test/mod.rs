@@ -5,6 +5,7 @@
 mod check;
 mod cpu;
 mod guest;
+mod lockstep;
 mod world;
 
 use hanok_types::GicVersion;
@@ -47,8 +48,7 @@ enum Step {
     In(usize),
     Settle(usize),
     Fold(usize),
-    /// What is not acknowledged is taken out of the list registers.
-    SetAside(usize),
+    LookAhead(usize),
     ReadAll,
 }
 
@@ -92,7 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => cpu.clone().prop_map(Step::Out),
         4 => cpu.clone().prop_map(Step::In),
         1 => cpu.clone().prop_map(Step::Fold),
-        1 => cpu.clone().prop_map(Step::SetAside),
+        1 => cpu.clone().prop_map(Step::LookAhead),
         3 => cpu.prop_map(Step::Settle),
         1 => Just(Step::ReadAll),
     ]

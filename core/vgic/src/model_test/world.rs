@@ -296,7 +296,7 @@ impl World {
                 self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu]);
                 let empty = (1 << self.cpus[cpu].lr.len()) - 1;
                 assert_eq!(self.cpus[cpu].empty(), empty);
-                assert!(!self.cpus[cpu].underflow);
+                assert!(!self.cpus[cpu].none_pending);
                 self.after(cpu, VcpuSet::EMPTY);
             }
             Step::Settle(cpu) => self.settle(cpu),
@@ -307,7 +307,7 @@ impl World {
                 self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
                 self.after(cpu, VcpuSet::EMPTY);
             }
-            Step::SetAside(cpu) => self.set_aside(cpu),
+            Step::LookAhead(cpu) => self.look_ahead(cpu),
             Step::ReadAll => self.read_all(),
         }
         self.check();
@@ -397,18 +397,16 @@ impl World {
         self.after(cpu, VcpuSet::EMPTY);
     }
 
-    fn set_aside(&mut self, cpu: usize) {
+    /// A part of the next entry is done, or all of it where what is new need not be listed.
+    fn look_ahead(&mut self, cpu: usize) {
         if !self.cpus[cpu].resident {
             return;
         }
-        let kick = self.vgic.set_aside(vcpu(cpu), &mut self.cpus[cpu]);
-        assert!(!kick.contains(vcpu(cpu)));
-        assert!(self.vgic.needs_entry(vcpu(cpu)));
-        for lr in &self.cpus[cpu].lr {
-            let gone = !lr.is_valid() && !lr.eoi();
-            assert!(lr.is_active() || gone, "is in the way: {lr:?}");
-        }
-        self.after(cpu, kick);
+        let before = self.cpus[cpu].lr.clone();
+        self.vgic.look_ahead(vcpu(cpu));
+        self.vgic.join_those_that_wait(vcpu(cpu));
+        assert_eq!(self.cpus[cpu].lr, before);
+        self.after(cpu, VcpuSet::EMPTY);
     }
 
     fn switch_in(&mut self, cpu: usize) {

@@ -222,12 +222,28 @@ fn more_than_the_list_registers_hold_come_by_maintenance() {
     // The sixth's exit leaves it to another.
     settle(&mut vm);
     assert_eq!(vm.shown(0).len(), 4);
-    assert!(vm.lists[0].underflow_interrupt);
+    assert!(vm.lists[0].none_pending_interrupt);
     // The guest takes and ends all that it sees.
     vm.lists[0].lr.fill(0);
     vm.guest(0).maintenance();
     assert_eq!(vm.shown(0).len(), 2);
-    assert!(!vm.lists[0].underflow_interrupt);
+    assert!(!vm.lists[0].none_pending_interrupt);
+}
+
+#[test]
+fn room_for_what_waits_is_used_by_a_short_way() {
+    let mut vm = running(1);
+    assert!(!vm.guest(0).hardware_ended(), "nothing waits");
+    for id in 0..6 {
+        sgi(&mut vm, 0, id << 24 | 1);
+    }
+    settle(&mut vm);
+    assert!(vm.lists[0].none_pending_interrupt);
+    vm.lists[0].lr.fill(0);
+    assert!(vm.guest(0).hardware_ended());
+    assert_eq!(vm.shown(0).len(), 2);
+    assert!(!vm.lists[0].none_pending_interrupt);
+    assert!(!vm.guest(0).hardware_ended(), "once");
 }
 
 #[test]
@@ -301,6 +317,7 @@ fn a_guest_that_polls_rwp_is_not_kept_waiting() {
     // The sleeper is kicked, looks up and sleeps on; who is off has nothing to settle.
     assert!(vm.machine.kicked().contains(&1));
     vm.guest(1).refresh();
+    settle(&mut vm);
     assert_eq!(get(&mut vm, 0, GICD) & RWP, 0);
     assert_eq!(vm.shown(1), []);
 }

@@ -168,6 +168,32 @@ pub(super) const SWITCH: Figure = Figure {
     ..COUNT
 };
 
+pub(super) const PENDING_4: Figure = Figure {
+    id: "pending-4",
+    title: "Timer interrupt, 4 others pending",
+    about: "The timer interrupt while four less urgent interrupts are pending: with it one more \
+            than there are list registers.",
+    limit: Limit::BeyondNative(600.0),
+    ..COUNT
+};
+
+pub(super) const PENDING_200: Figure = Figure {
+    id: "pending-200",
+    title: "Timer interrupt, 200 others pending",
+    about: "The timer interrupt while 200 less urgent interrupts are pending.",
+    limit: Limit::BeyondNative(600.0),
+    ..COUNT
+};
+
+pub(super) const BURST_200: Figure = Figure {
+    id: "burst-200",
+    title: "Interrupt of a burst",
+    about: "200 device interrupts become pending together and are taken one after the other: what \
+            each takes, the guest's handler included.",
+    limit: Limit::BeyondNative(400.0),
+    ..COUNT
+};
+
 pub(super) const NANOSLEEP: Figure = Figure {
     id: "nanosleep",
     title: "Nanosleep overshoot",

@@ -1,0 +1,480 @@
+//! The CPU interface in software, for a vCPU on a pCPU that has no virtual one: the guest's accesses
+//! to it trap, and are answered here.
+//!
+//! It is what a CPU's virtual interface is (IHI 0069H, chapter 12.4; IHI 0048B, chapters 4.4 and 5): a
+//! state machine over list registers, which here are in memory. So it takes interrupts from the
+//! distributor and gives them back in the way that list registers do, by the same code, and a guest
+//! cannot tell the two apart. Rejected: an interface that works on the distributor's state itself. It
+//! would need rules of its own for each way in which that state changes under what is acknowledged.
+//!
+//! One state machine serves both versions. A GICv2's guest reaches it by the frame GICC
+//! ([`InterfaceRegister::of_frame`]), a GICv3's by system registers. An access looks at the
+//! [`MAX_LRS`] list registers once or twice, and brings them up to date where one became free.
+//!
+//! There are five bits of priority, and as many of preemption, as in the CPUs' own.
+
+use crate::lr::{Lr, LrState};
+use crate::state::{MAX_LRS, Vgic};
+use bitfield_struct::bitfield;
+use hanok_hal::ListRegisters;
+use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
+
+/// Nothing that may be taken.
+const NONE: u32 = 1023;
+/// GICv2: what may be taken is of group 1, and the register is for group 0.
+const OTHER_GROUP: u32 = 1022;
+/// The running priority while nothing is active.
+const IDLE: u8 = 0xff;
+/// The bits of a priority that there are.
+const PRIORITY_MASK: u8 = 0xf8;
+/// The least binary points, for which all of these bits preempt; group 1's counts one more.
+const LEAST_POINTS: [u8; 2] = [2, 3];
+/// GICC_IIDR: a GICv2's interface of Arm, as QEMU has it.
+const IIDR: u32 = 0x0002_043b;
+
+/// One of the two groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Group 0.
+    Zero,
+    /// Group 1.
+    One,
+}
+
+impl Group {
+    const fn of(lr: Lr) -> Self {
+        if lr.group1() { Self::One } else { Self::Zero }
+    }
+}
+
+/// A register of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceRegister {
+    /// GICC_CTLR, ICC_CTLR_EL1.
+    Control,
+    /// GICC_PMR, ICC_PMR_EL1.
+    PriorityMask,
+    /// GICC_BPR and GICC_ABPR, ICC_BPR0_EL1 and ICC_BPR1_EL1.
+    BinaryPoint(Group),
+    /// GICC_IAR and GICC_AIAR, ICC_IAR0_EL1 and ICC_IAR1_EL1.
+    Acknowledge(Group),
+    /// GICC_EOIR and GICC_AEOIR, ICC_EOIR0_EL1 and ICC_EOIR1_EL1.
+    End(Group),
+    /// GICC_RPR, ICC_RPR_EL1.
+    RunningPriority,
+    /// GICC_HPPIR and GICC_AHPPIR, ICC_HPPIR0_EL1 and ICC_HPPIR1_EL1.
+    HighestPending(Group),
+    /// GICC_APR0 (both groups') and GICC_NSAPR0 (zero), ICC_AP0R0_EL1 and ICC_AP1R0_EL1.
+    ActivePriorities(Group),
+    /// ICC_IGRPEN0_EL1 and ICC_IGRPEN1_EL1.
+    GroupEnable(Group),
+    /// GICC_DIR, ICC_DIR_EL1.
+    Deactivate,
+    /// GICC_IIDR.
+    Identification,
+}
+
+impl InterfaceRegister {
+    /// The register at an offset of a GICv2's frame GICC (IHI 0048B, table 4-2).
+    pub const fn of_frame(offset: u64) -> Option<Self> {
+        Some(match offset {
+            0x00 => Self::Control,
+            0x04 => Self::PriorityMask,
+            0x08 => Self::BinaryPoint(Group::Zero),
+            0x0c => Self::Acknowledge(Group::Zero),
+            0x10 => Self::End(Group::Zero),
+            0x14 => Self::RunningPriority,
+            0x18 => Self::HighestPending(Group::Zero),
+            0x1c => Self::BinaryPoint(Group::One),
+            0x20 => Self::Acknowledge(Group::One),
+            0x24 => Self::End(Group::One),
+            0x28 => Self::HighestPending(Group::One),
+            0xd0 => Self::ActivePriorities(Group::Zero),
+            0xe0 => Self::ActivePriorities(Group::One),
+            0xfc => Self::Identification,
+            0x1000 => Self::Deactivate,
+            _ => return None,
+        })
+    }
+}
+
+/// GICC_CTLR without security extensions (IHI 0048B, 4.4.1). A GICv3 has the parts of it in
+/// ICC_CTLR_EL1 and ICC_IGRPEN<n>_EL1.
+#[bitfield(u32)]
+struct Control {
+    group0: bool,
+    group1: bool,
+    /// GICC_IAR acknowledges group 1, too.
+    ack_ctl: bool,
+    fiq: bool,
+    /// Group 1 has group 0's binary point.
+    common_point: bool,
+    #[bits(4)]
+    __: u8,
+    /// An end drops the priority alone.
+    eoi_mode: bool,
+    #[bits(22)]
+    __: u32,
+}
+
+/// ICC_CTLR_EL1 (IHI 0069H, 12.2.5).
+#[bitfield(u32)]
+struct IccControl {
+    common_point: bool,
+    eoi_mode: bool,
+    #[bits(6)]
+    __: u8,
+    /// Bits of priority, less one.
+    #[bits(3, default = 4)]
+    priority_bits: u8,
+    #[bits(21)]
+    __: u32,
+}
+
+/// What an access to the interface gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Access {
+    /// What is read.
+    pub value: u32,
+    /// Other vCPUs to be kicked.
+    pub kick: VcpuSet,
+    /// The physical interrupt that the guest has deactivated with its virtual one.
+    pub deactivated: Option<IntId>,
+}
+
+/// The interface of one vCPU.
+#[cfg_attr(test, derive(Clone))]
+#[derive(Debug)]
+pub struct SoftwareInterface {
+    version: GicVersion,
+    lr: [Lr; MAX_LRS],
+    /// The vCPU is called back once no list register is pending.
+    calls: bool,
+    /// Of a GICv2: ends are reported, and the vCPU is called back at all.
+    reports: bool,
+    control: Control,
+    mask: u8,
+    points: [u8; 2],
+    /// The priorities at which the guest is interrupted, a bit each, by group; a GICv2 has one
+    /// register for both.
+    active: [u32; 2],
+}
+
+impl ListRegisters for SoftwareInterface {
+    fn count(&self) -> usize {
+        MAX_LRS
+    }
+
+    fn read(&self, index: usize) -> u64 {
+        self.lr.get(index).map_or(0, |lr| lr.into_bits())
+    }
+
+    fn write(&mut self, index: usize, value: u64) {
+        if let Some(lr) = self.lr.get_mut(index) {
+            *lr = Lr::from_bits(value);
+        }
+    }
+
+    fn empty(&self) -> u32 {
+        let empty = |(slot, lr): (usize, &Lr)| u32::from(!lr.is_valid() && !lr.eoi()) << slot;
+        self.lr.iter().enumerate().map(empty).sum()
+    }
+
+    fn set_none_pending_interrupt(&mut self, on: bool) {
+        self.calls = on;
+    }
+
+    fn report_ends(&mut self, on: bool) {
+        self.reports = on;
+    }
+}
+
+impl SoftwareInterface {
+    /// An interface after reset: everything masked.
+    pub const fn new(version: GicVersion) -> Self {
+        Self {
+            version,
+            lr: [Lr::new(); MAX_LRS],
+            calls: false,
+            reports: false,
+            control: Control::new(),
+            mask: 0,
+            points: LEAST_POINTS,
+            active: [0; 2],
+        }
+    }
+
+    /// The group of the interrupt that is signalled to the guest; `None` where none is.
+    pub fn signals(&self) -> Option<Group> {
+        let best = self.unmasked()?;
+        self.preempts(best).then(|| Group::of(best))
+    }
+
+    /// Brings the list registers up to date, as before a vCPU goes back to its guest; other vCPUs to be
+    /// kicked.
+    pub fn enter(&mut self, vgic: &mut Vgic, vcpu: VcpuId) -> VcpuSet {
+        let mut kick = vgic.enter(vcpu, self);
+        // A report may make room, and what then has it may be reported: never more often than this.
+        for _ in 0..MAX_LRS {
+            if !self.is_called_back() {
+                break;
+            }
+            kick = kick.union(vgic.maintenance(vcpu, self));
+        }
+        kick
+    }
+
+    /// What is a maintenance interrupt of list registers in a CPU.
+    fn is_called_back(&self) -> bool {
+        if self.version == GicVersion::V2 && !self.reports {
+            return false;
+        }
+        let ended = self.lr.iter().any(|lr| !lr.is_valid() && lr.eoi());
+        let pending = |lr: &Lr| lr.state() == LrState::Pending;
+        ended || self.calls && !self.lr.iter().any(pending)
+    }
+
+    /// The guest reads a register.
+    pub fn read(&mut self, register: InterfaceRegister, vgic: &mut Vgic, vcpu: VcpuId) -> Access {
+        use InterfaceRegister::*;
+        let value = match register {
+            Control => self.read_control(),
+            PriorityMask => self.mask.into(),
+            BinaryPoint(group) => self.read_point(group).into(),
+            Acknowledge(group) => {
+                let value = self.acknowledge(group);
+                return Access {
+                    value,
+                    kick: self.enter(vgic, vcpu),
+                    deactivated: None,
+                };
+            }
+            RunningPriority => self.running().into(),
+            HighestPending(group) => self.highest_pending(group),
+            ActivePriorities(group) => self.active[group as usize],
+            GroupEnable(group) => self.enables(group).into(),
+            Identification if self.version == GicVersion::V2 => IIDR,
+            End(_) | Deactivate | Identification => 0,
+        };
+        Access {
+            value,
+            ..Access::default()
+        }
+    }
+
+    /// The guest writes a register.
+    pub fn write(
+        &mut self,
+        register: InterfaceRegister,
+        value: u32,
+        vgic: &mut Vgic,
+        vcpu: VcpuId,
+    ) -> Access {
+        use InterfaceRegister::*;
+        let ended = match register {
+            End(group) => self.end(group, value),
+            Deactivate if self.control.eoi_mode() => self.deactivate(value),
+            _ => {
+                self.set(register, value);
+                return Access::default();
+            }
+        };
+        Access {
+            value: 0,
+            kick: self.enter(vgic, vcpu),
+            deactivated: ended,
+        }
+    }
+
+    /// Sets what of a register is state.
+    fn set(&mut self, register: InterfaceRegister, value: u32) {
+        use InterfaceRegister::*;
+        match register {
+            Control => self.write_control(value),
+            PriorityMask => self.mask = value as u8 & PRIORITY_MASK,
+            BinaryPoint(group) => {
+                let at = group as usize;
+                let shared = group == Group::One && self.control.common_point();
+                if !(shared && self.version == GicVersion::V3) {
+                    self.points[at] = (value as u8 & 7).max(LEAST_POINTS[at]);
+                }
+            }
+            // A GICv2 without security extensions has no GICC_NSAPR0.
+            ActivePriorities(Group::One) if self.version == GicVersion::V2 => {}
+            ActivePriorities(group) => self.active[group as usize] = value,
+            GroupEnable(Group::Zero) => self.control.set_group0(value & 1 != 0),
+            GroupEnable(Group::One) => self.control.set_group1(value & 1 != 0),
+            _ => {}
+        }
+    }
+
+    fn read_control(&self) -> u32 {
+        match self.version {
+            GicVersion::V2 => self.control.into_bits(),
+            GicVersion::V3 => IccControl::new()
+                .with_common_point(self.control.common_point())
+                .with_eoi_mode(self.control.eoi_mode())
+                .into_bits(),
+        }
+    }
+
+    fn write_control(&mut self, value: u32) {
+        let old = self.control;
+        self.control = match self.version {
+            GicVersion::V2 => {
+                let new = self::Control::from_bits(value);
+                // Without what is reserved.
+                self::Control::new()
+                    .with_group0(new.group0())
+                    .with_group1(new.group1())
+                    .with_ack_ctl(new.ack_ctl())
+                    .with_fiq(new.fiq())
+                    .with_common_point(new.common_point())
+                    .with_eoi_mode(new.eoi_mode())
+            }
+            GicVersion::V3 => {
+                let new = IccControl::from_bits(value);
+                old.with_common_point(new.common_point())
+                    .with_eoi_mode(new.eoi_mode())
+            }
+        };
+    }
+
+    /// ICC_BPR1_EL1 shows what holds, where group 0's does (IHI 0069H, ICC_CTLR_EL1.CBPR).
+    fn read_point(&self, group: Group) -> u8 {
+        let shared = group == Group::One && self.control.common_point();
+        match shared && self.version == GicVersion::V3 {
+            true => (self.points[0] + 1).min(7),
+            false => self.points[group as usize],
+        }
+    }
+
+    fn enables(&self, group: Group) -> bool {
+        match group {
+            Group::Zero => self.control.group0(),
+            Group::One => self.control.group1(),
+        }
+    }
+
+    /// The part of a priority that preempts (IHI 0069H, 4.8.3; IHI 0048B, 3.3.3).
+    fn group_priority(&self, lr: Lr) -> u8 {
+        let low = match Group::of(lr) {
+            Group::One if !self.control.common_point() => self.points[1],
+            _ => self.points[0] + 1,
+        };
+        // Eight low bits: nothing preempts anything.
+        lr.priority() & (0xff00u32 >> (8 - u32::from(low.min(8)))) as u8
+    }
+
+    /// The most urgent pending interrupt of a group that is enabled, and its list register.
+    fn pending(&self) -> Option<(usize, Lr)> {
+        let all = self.lr.iter().copied().enumerate();
+        all.filter(|(_, lr)| lr.state() == LrState::Pending && self.enables(Group::of(*lr)))
+            .min_by_key(|(_, lr)| lr.priority())
+    }
+
+    /// The same, where the priority mask lets it through.
+    fn unmasked(&self) -> Option<Lr> {
+        self.pending()
+            .map(|(_, lr)| lr)
+            .filter(|lr| lr.priority() < self.mask)
+    }
+
+    fn preempts(&self, lr: Lr) -> bool {
+        self.group_priority(lr) < self.running()
+    }
+
+    /// The priority at which the guest runs.
+    fn running(&self) -> u8 {
+        match self.active[0] | self.active[1] {
+            0 => IDLE,
+            levels => (levels.trailing_zeros() as u8) << 3,
+        }
+    }
+
+    /// What is told of an interrupt: its id, and of a GICv2's SGI its sender (GICC_IAR.CPUID).
+    fn told(&self, lr: Lr) -> u32 {
+        let sender = match self.version {
+            GicVersion::V2 if lr.virtual_id() < 16 => u32::from(lr.sender()) << 10,
+            _ => 0,
+        };
+        lr.virtual_id() | sender
+    }
+
+    /// Why a register of `group` does not tell of `lr`, if so.
+    fn withheld(&self, group: Group, lr: Lr) -> Option<u32> {
+        let its = Group::of(lr) == group;
+        match self.version {
+            _ if its => None,
+            // Group 1's interrupt by group 0's register.
+            GicVersion::V2 if group == Group::Zero => {
+                (!self.control.ack_ctl()).then_some(OTHER_GROUP)
+            }
+            _ => Some(NONE),
+        }
+    }
+
+    fn highest_pending(&self, group: Group) -> u32 {
+        let Some((_, lr)) = self.pending() else {
+            return NONE;
+        };
+        self.withheld(group, lr).unwrap_or(self.told(lr))
+    }
+
+    fn acknowledge(&mut self, group: Group) -> u32 {
+        let Some(best) = self.unmasked() else {
+            return NONE;
+        };
+        if let Some(instead) = self.withheld(group, best) {
+            return instead;
+        }
+        let Some((slot, _)) = self.pending().filter(|_| self.preempts(best)) else {
+            return NONE;
+        };
+        let level = self.group_priority(best) >> 3;
+        let at = self.active_of(Group::of(best));
+        self.active[at] |= 1 << level;
+        self.lr[slot % MAX_LRS].set_state(LrState::Active);
+        self.told(best)
+    }
+
+    /// Which of the active priorities are a group's.
+    fn active_of(&self, group: Group) -> usize {
+        match self.version {
+            GicVersion::V2 => 0,
+            GicVersion::V3 => group as usize,
+        }
+    }
+
+    /// Drops the running priority, if it is one of `group`, and deactivates the interrupt where that
+    /// is not left to GICC_DIR; the physical interrupt that is deactivated.
+    fn end(&mut self, group: Group, value: u32) -> Option<IntId> {
+        let at = self.active_of(group);
+        let lowest = self.active[at] & self.active[at].wrapping_neg();
+        let others = self.active[1 - at];
+        let most_urgent = lowest != 0 && (others == 0 || lowest < others & others.wrapping_neg());
+        if value & 0x3ff >= 1020 || !most_urgent {
+            return None;
+        }
+        self.active[at] &= !lowest;
+        if self.control.eoi_mode() {
+            return None;
+        }
+        self.deactivate(value)
+    }
+
+    /// Ends the active state of an interrupt; the physical one that ends with it.
+    fn deactivate(&mut self, value: u32) -> Option<IntId> {
+        let version = self.version;
+        let (id, sender) = (value & 0x3ff, (value >> 10 & 7) as u8);
+        let is_it = |lr: &&mut Lr| {
+            let sent = version == GicVersion::V2 && id < 16;
+            lr.virtual_id() == id && lr.is_active() && (!sent || lr.sender() == sender)
+        };
+        let lr = self.lr.iter_mut().find(is_it)?;
+        lr.set_state(LrState::new(lr.is_pending(), false));
+        lr.hardware()
+            .then(|| IntId::new(u32::from(lr.physical_id())))
+    }
+}

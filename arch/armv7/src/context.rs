@@ -258,7 +258,7 @@ impl Context<Hyp> for HypContext {
         // A virtual abort that the guest has taken meanwhile is no longer pending.
         self.hcr
             .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
-        let late = errors::take(machine.late_error_is_planted());
+        let late = errors::take(machine.planted.has_late_error());
         self.fp.close();
         machine.reported(late)
     }

@@ -67,6 +67,7 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
 }
 
 /// For a test: MIDR, which the CPU answers by itself, says something else from now on.
+#[cfg(feature = "selftest")]
 pub fn unsettle_ids() {
     write!("vpidr_el2", !read!("vpidr_el2"));
 }

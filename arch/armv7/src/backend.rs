@@ -1,7 +1,7 @@
 //! The backend, as the executive knows it.
 
 use crate::traps::Features;
-use crate::{HostContext, fp, host_id, read, write};
+use crate::{HostContext, fp, host_id, read, write, write_own};
 use hanok_arm_common::host_gic::{BoardGic, CpuGic, Targets};
 use hanok_arm_common::lists::HostLists;
 use hanok_arm_common::planted::Planted;
@@ -120,7 +120,8 @@ impl Backend for Hyp {
     }
 
     fn enter_empty_space(&self) {
-        write!("vttbr_el2", self.empty_space);
+        // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
+        unsafe { write_own!("vttbr_el2", self.empty_space) };
         sysreg::isb();
     }
 

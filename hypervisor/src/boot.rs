@@ -154,7 +154,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         priority_bits: gic.lists().priority_bits(),
         epoch: epoch(tree),
         gicv: smp::virtual_cpu_interface(tree),
-        leak: selftest::wants_leak(tree.bootargs),
+        bootargs: tree.bootargs,
     };
     let units = system::place_units(&facts, &mut layout.free, &mut place);
     let names = system.vms.iter().map(|vm| vm.name.clone()).collect();
@@ -169,8 +169,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         empty_space: system::empty_space(&mut layout.free),
         frequency: read!("cntfrq_el0"),
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
-        late_error: AtomicBool::new(selftest::wants_late_error(tree.bootargs)),
-        unsteady_ids: selftest::wants_unsteady_ids(tree.bootargs),
+        planted: selftest::planted(tree.bootargs),
     };
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
     let board = Board {

@@ -4,7 +4,7 @@
 use crate::selftest;
 use crate::{Board, VmUnit};
 use core::fmt::Write;
-use hanok_arch::{Host, exits, vectors, wiring};
+use hanok_arch::{Host, vectors, wiring};
 use hanok_arm_common::cpu;
 use hanok_hal::VmMemory;
 
@@ -39,12 +39,9 @@ pub fn run(board: &'static Board) -> ! {
     }
     wiring::begin_all(board);
     // SAFETY: the record was installed as this CPU was set up, and nobody refers to it.
-    let mut vcpu = wiring::begin(unsafe { cpu::here::<Host>() });
-    selftest::running(board.bootargs);
-    if selftest::wants_serror(board.bootargs) {
-        // SAFETY: as above.
-        vcpu = unsafe { exits::system_error() };
-    }
+    let vcpu = wiring::begin(unsafe { cpu::here::<Host>() });
+    // SAFETY: as above.
+    let vcpu = unsafe { selftest::running(board.bootargs, vcpu) };
     // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
     unsafe { vectors::enter(vcpu) }
 }

@@ -22,8 +22,14 @@ mod boot;
 mod fatal;
 mod first;
 mod layout;
+#[cfg(not(feature = "selftest"))]
+mod no_selftest;
 mod place;
+#[cfg(feature = "selftest")]
 mod selftest;
 mod smp;
 mod state;
 mod system;
+
+#[cfg(not(feature = "selftest"))]
+use no_selftest as selftest;

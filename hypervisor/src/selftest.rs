@@ -1,8 +1,16 @@
 //! Faults on demand, so that a test can see what protects the hypervisor from itself:
 //! `hanok.selftest=NAME` among the boot loader's arguments. Only who starts the board can
-//! ask for one; no guest can.
+//! ask for one; no guest can. Only an image built with the feature `selftest` has any of this
+//! (`no_selftest.rs` is what others have).
 
+use crate::fatal::refuse;
 use core::hint::black_box;
+use hanok_arch::{Vcpu, exits};
+use hanok_arm_common::frames::Frames;
+use hanok_arm_common::mmu::Stage2Tlb;
+use hanok_arm_common::planted::Planted;
+use hanok_paging::{Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
+use hanok_types::{Hpa, Ipa, Span};
 
 /// The instruction that returns: RET, and BX LR.
 const RETURN_INSTRUCTION: u32 = if cfg!(target_arch = "arm") {
@@ -24,33 +32,62 @@ pub fn early(bootargs: &str) {
     }
 }
 
-/// Panics where a vCPU is about to run.
-pub fn running(bootargs: &str) {
-    if wanted(bootargs) == Some("panic-running") {
-        panic!("asked for by hanok.selftest");
+/// Panics where `vcpu` is about to run, or lets it meet an SError first, as if the bus had raised one
+/// while it ran; the vCPU to enter.
+///
+/// # Safety
+/// As for [`exits::system_error`]; `vcpu` is what that CPU is about to enter.
+pub unsafe fn running(bootargs: &str, vcpu: *mut Vcpu) -> *mut Vcpu {
+    match wanted(bootargs) {
+        Some("panic-running") => panic!("asked for by hanok.selftest"),
+        // SAFETY: the caller's promise.
+        Some("serror") => unsafe { exits::system_error() },
+        _ => vcpu,
     }
 }
 
-/// Whether the first guest is to meet an SError, as if the bus had raised one while it ran.
-pub fn wants_serror(bootargs: &str) -> bool {
-    wanted(bootargs) == Some("serror")
+/// What the backend is to do wrong.
+pub fn planted(bootargs: &str) -> Planted {
+    let wanted = wanted(bootargs);
+    Planted::new(
+        wanted == Some("late-serror"),
+        wanted == Some("unsteady-ids"),
+    )
 }
 
-/// Whether the first vCPU that makes room for another one is to leave an SError behind, as if a
-/// store of its had been answered late.
-pub fn wants_late_error(bootargs: &str) -> bool {
-    wanted(bootargs) == Some("late-serror")
+/// Lets each VM but the first see 2 MiB of the memory of the one before it, where nothing should be:
+/// what a test of their isolation must find.
+pub struct Leak {
+    is_wanted: bool,
+    /// The memory of the VM before.
+    before: Option<Hpa>,
 }
 
-/// Whether each VM but the first is to see 2 MiB of the memory of the one before it, where
-/// nothing should be: what a test of their isolation must find.
-pub fn wants_leak(bootargs: &str) -> bool {
-    wanted(bootargs) == Some("leak")
-}
+impl Leak {
+    /// If the boot loader's words want it.
+    pub fn new(bootargs: &str) -> Self {
+        Self {
+            is_wanted: wanted(bootargs) == Some("leak"),
+            before: None,
+        }
+    }
 
-/// Whether the ID registers are to answer with something else now and then.
-pub fn wants_unsteady_ids(bootargs: &str) -> bool {
-    wanted(bootargs) == Some("unsteady-ids")
+    /// Maps memory of the VM before into this one's stage 2, whose memory is at `own`.
+    pub fn apply(&mut self, stage_2: &mut Table<Stage2, Frames>, own: Hpa) {
+        const HOLE: Ipa = Ipa::new(0x0b00_0000);
+        let Some(other) = self.before.replace(own).filter(|_| self.is_wanted) else {
+            return;
+        };
+        let mut tlb = Stage2Tlb(vttbr_el2(stage_2.root(), Vmid::new(0)));
+        let mapped = Span::new(HOLE, 2 << 20).and_then(|hole| {
+            stage_2
+                .map(&mut tlb, hole, other, Stage2Attributes::RAM)
+                .ok()
+        });
+        if mapped.is_none() {
+            refuse(format_args!("hanok.selftest=leak: it cannot be mapped"));
+        }
+    }
 }
 
 /// Faults once everything is in place.
@@ -83,7 +120,7 @@ pub fn late(bootargs: &str) {
         Some("serror" | "late-serror" | "panic-running") => {}
         // Done where the VMs were made, and by each vCPU.
         Some("leak" | "unsteady-ids") => {}
-        Some(other) => crate::fatal::refuse(format_args!(
+        Some(other) => refuse(format_args!(
             "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
              serror, late-serror, panic-running, leak, unsteady-ids"
         )),

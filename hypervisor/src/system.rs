@@ -3,6 +3,7 @@
 use crate::fatal::refuse;
 use crate::layout::take;
 use crate::place::Place;
+use crate::selftest;
 use crate::smp::Records;
 use crate::{Board, VmUnit};
 use core::sync::atomic::AtomicU64;
@@ -16,7 +17,7 @@ use hanok_hal::VmMemory;
 use hanok_memory::FrameMap;
 use hanok_paging::{Geometry, Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
 use hanok_pcpu::Notices;
-use hanok_types::{CpuId, Hpa, Ipa, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
 /// 40-bit bus has, and all that QEMU virt's RAM needs.
@@ -53,18 +54,15 @@ pub struct Facts<'a> {
     pub epoch: u32,
     /// A GICv2's virtual CPU interface, which guests have for theirs.
     pub gicv: Option<Hpa>,
-    /// Whether VMs are to see each other's memory, for a test that must find it.
-    pub leak: bool,
+    /// The boot loader's words.
+    pub bootargs: &'a str,
 }
 
 /// Every VM with its memory and its stage 2.
 pub fn place_units(facts: &Facts<'_>, free: &mut FrameMap, place: &mut Place) -> &'static [VmUnit] {
-    let mut before = None;
-    let units = facts.system.vms.iter().enumerate().map(|(index, config)| {
-        let unit = unit(index, config, facts, before, free);
-        before = facts.leak.then(|| unit.ram.host());
-        unit
-    });
+    let mut leak = selftest::Leak::new(facts.bootargs);
+    let units = facts.system.vms.iter().enumerate();
+    let units = units.map(|(index, config)| unit(index, config, facts, &mut leak, free));
     match place.put_all(facts.system.vms.len(), units) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
@@ -75,7 +73,7 @@ fn unit(
     index: usize,
     config: &VmConfig,
     facts: &Facts<'_>,
-    leaked: Option<Hpa>,
+    leak: &mut selftest::Leak,
     free: &mut FrameMap,
 ) -> VmUnit {
     let name = &config.name;
@@ -91,9 +89,7 @@ fn unit(
     let ram = unsafe { GuestRam::new(memory, host.start()) };
     let flash = flash(config, free);
     let mut stage_2 = stage_2(config, host.start(), flash.as_ref(), facts.gicv, free);
-    if let Some(leaked) = leaked {
-        leak(&mut stage_2, leaked);
-    }
+    leak.apply(&mut stage_2, host.start());
     let id = VmId::new(index as u8);
     let (gic, bits) = (facts.system.gic, facts.priority_bits);
     let mut vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
@@ -199,20 +195,6 @@ fn stage_2(
         map(span, registers.host, Stage2Attributes::DEVICE);
     }
     table
-}
-
-/// Maps memory of another VM where nothing should be (`hanok.selftest=leak`).
-fn leak(stage_2: &mut Table<Stage2, Frames>, other: Hpa) {
-    const HOLE: Ipa = Ipa::new(0x0b00_0000);
-    let mut tlb = Stage2Tlb(vttbr_el2(stage_2.root(), Vmid::new(0)));
-    let mapped = Span::new(HOLE, 2 << 20).and_then(|hole| {
-        stage_2
-            .map(&mut tlb, hole, other, Stage2Attributes::RAM)
-            .ok()
-    });
-    if mapped.is_none() {
-        refuse(format_args!("hanok.selftest=leak: it cannot be mapped"));
-    }
 }
 
 fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {

@@ -136,7 +136,7 @@ impl Context<El2> for El2Context {
         // A virtual SError that the guest has taken meanwhile is no longer pending.
         self.hcr
             .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
-        let late = errors::take(machine.late_error_is_planted());
+        let late = errors::take(machine.planted.has_late_error());
         fp::close();
         if debugs {
             self.debug.save();

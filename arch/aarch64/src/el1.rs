@@ -4,7 +4,7 @@
 //! trap hides it (PMU, SVE, MTE, ...) is not here; what is trapped lazily (FP, debug) has
 //! modules of its own.
 
-use crate::{read, write};
+use crate::{read, write, write_own};
 use hanok_arm_common::controls::Hcr;
 use hanok_arm_common::sysreg::isb;
 
@@ -117,8 +117,10 @@ impl El1State {
         isb();
         write!("sctlr_el1", self.sctlr | STAGE_1);
         isb();
-        write!("vttbr_el2", vttbr);
-        write!("hcr_el2", hcr.bits());
+        // SAFETY: the stage 2 of the VM whose vCPU this is, under the VMID that is its alone.
+        unsafe { write_own!("vttbr_el2", vttbr) };
+        // SAFETY: made by `guest_hcr`: stage 2 and all traps are on while the guest runs.
+        unsafe { write_own!("hcr_el2", hcr.bits()) };
         // The timer off while its compare value changes, so that it does not fire between.
         write!("cntv_ctl_el0", 0);
         self.load_registers();

@@ -138,6 +138,7 @@ extern "C" fn hanok_on_serror() -> *mut Vcpu {
 ///
 /// # Safety
 /// As for [`cpu::here`].
+#[cfg(feature = "selftest")]
 pub unsafe fn system_error() -> *mut Vcpu {
     hanok_on_serror()
 }

@@ -12,7 +12,7 @@
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::exits::AARCH32;
-use crate::{Host, Vcpu, read, write};
+use crate::{Host, Vcpu, read, write_own};
 use hanok_arm_common::aborts::fault_ipa;
 use hanok_arm_common::cpu::{self, Fast, not_done};
 use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK, SystemRegisters};
@@ -196,8 +196,10 @@ fn sgir(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
 #[inline(always)]
 fn advance_a64(pstate: u64) -> u64 {
     let pc = read!("elr_el2");
-    write!("elr_el2", pc.wrapping_add(4));
-    write!("spsr_el2", Regs::advanced_pstate(pstate));
+    // SAFETY: used by the return to the guest alone, whose program counter it is.
+    unsafe { write_own!("elr_el2", pc.wrapping_add(4)) };
+    // SAFETY: the guest's own PSTATE, whose exception level stays.
+    unsafe { write_own!("spsr_el2", Regs::advanced_pstate(pstate)) };
     pc
 }
 
@@ -209,8 +211,10 @@ fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
     regs.pc = pc;
     regs.pstate = read!("spsr_el2");
     regs.advance(Esr::from_bits(esr).instruction_length());
-    write!("elr_el2", regs.pc);
-    write!("spsr_el2", regs.pstate);
+    // SAFETY: used by the return to the guest alone, whose program counter it is.
+    unsafe { write_own!("elr_el2", regs.pc) };
+    // SAFETY: the guest's own PSTATE, whose exception level stays.
+    unsafe { write_own!("spsr_el2", regs.pstate) };
     pc
 }
 

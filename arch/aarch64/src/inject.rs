@@ -3,7 +3,7 @@
 
 use crate::context::El2Context;
 use crate::inject32::{self, has_pan};
-use crate::{read, write};
+use crate::{read, write, write_own};
 use hanok_arm_common::controls::Hcr;
 use hanok_arm_common::ram::GuestRam;
 use hanok_decode::{Fault, Origin, data_abort, instruction_abort, undefined};
@@ -100,7 +100,8 @@ fn inject_aarch32(vcpu: &mut El2Context, fault: GuestFault) {
 
 fn system_error(vcpu: &mut El2Context) {
     vcpu.hcr.insert(Hcr::VSE);
-    write!("hcr_el2", vcpu.hcr.bits());
+    // SAFETY: what it was, with a virtual SError pending: stage 2 and all traps stay on.
+    unsafe { write_own!("hcr_el2", vcpu.hcr.bits()) };
 }
 
 /// The status code: on a walk, with the level whose table was not there.

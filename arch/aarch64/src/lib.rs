@@ -33,7 +33,7 @@ pub mod wiring;
 pub use backend::El2 as Host;
 pub use context::El2Context as HostContext;
 pub use hanok_arm_common::sysreg::go_on_stack;
-pub use hanok_arm_common::{read, write};
+pub use hanok_arm_common::{read, write, write_own};
 pub use host_id::random;
 
 /// A vCPU of this backend.

@@ -1,6 +1,6 @@
 //! What exits: the values of the registers that decide which guest action comes to EL2.
 
-use crate::{read, write};
+use crate::{read, write, write_own};
 use hanok_arm_common::controls::{Hcr, Mdcr};
 use hanok_arm_common::pmu;
 use hanok_decode::has_mpam;
@@ -111,8 +111,10 @@ pub fn forget_errors() {
 /// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU. `vtcr`
 /// is the same for all, and `empty_space` the VTTBR_EL2 while there is no guest.
 pub fn install(vtcr: u64, empty_space: u64, features: Features) {
-    write!("vtcr_el2", vtcr);
-    write!("vttbr_el2", empty_space);
+    // SAFETY: no guest runs here yet; it is of the geometry that every stage 2 is made with.
+    unsafe { write_own!("vtcr_el2", vtcr) };
+    // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
+    unsafe { write_own!("vttbr_el2", empty_space) };
     // Whatever ran here before left its translations under VMIDs that are given out anew.
     // SAFETY: TLB maintenance changes no translation.
     unsafe {

@@ -212,8 +212,8 @@ unsafe extern "C" {
 
 /// Points this CPU at the vectors.
 pub fn install() {
-    // VBAR_EL2 gets the linked address of a table that is 2 KiB aligned and never freed.
-    crate::write!("vbar_el2", &raw const hanok_vectors as u64);
+    // SAFETY: the linked address of a table that is 2 KiB aligned and never freed.
+    unsafe { crate::write_own!("vbar_el2", &raw const hanok_vectors as u64) };
     hanok_arm_common::sysreg::isb();
 }
 

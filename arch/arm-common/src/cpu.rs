@@ -1,6 +1,6 @@
 //! A pCPU's record: what TPIDR_EL2 points at, and what the trap entry knows by its place.
 
-use crate::{read, write};
+use crate::{read, write_own};
 use core::ptr;
 use hanok_hal::{Backend, Context};
 use hanok_pcpu::{After, Host, Local, Pcpu, Vcpu};
@@ -88,7 +88,8 @@ fn unstarted() -> ! {
 /// # Safety
 /// `cpu` lives for ever and is no other pCPU's.
 pub unsafe fn install<B: Backend>(cpu: *mut Cpu<B>) {
-    write!("tpidr_el2", cpu as u64);
+    // SAFETY: by this function's contract.
+    unsafe { write_own!("tpidr_el2", cpu as u64) };
 }
 
 /// This pCPU's own data; null before [`install`].

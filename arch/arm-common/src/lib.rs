@@ -22,6 +22,7 @@ pub mod image;
 pub mod lists;
 pub mod mmu;
 mod pl011;
+pub mod planted;
 pub mod pmu;
 mod psci;
 pub mod ram;

@@ -8,7 +8,7 @@
 
 use crate::frames::Frames;
 use crate::space::{self, GEOMETRY, REACH, STACKS};
-use crate::write;
+use crate::write_own;
 use hanok_hal::Tlb;
 use hanok_paging::{El2Stage1, MapError, Stage1Attributes, Table};
 use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
@@ -97,7 +97,8 @@ impl OwnTable {
     /// Everything in use, this code and its stack included, is mapped where it is now.
     pub unsafe fn activate(&self) {
         crate::sysreg::dsb_sy();
-        write!("ttbr0_el2", self.root().get());
+        // SAFETY: by this function's contract, all that is in use stays where it is.
+        unsafe { write_own!("ttbr0_el2", self.root().get()) };
         crate::sysreg::isb();
         space::forget_own_here();
         forbid_writable_code();
@@ -107,8 +108,9 @@ impl OwnTable {
 /// A writable page is never executed, whatever its descriptor says (SCTLR_EL2.WXN).
 pub fn forbid_writable_code() {
     const WXN: u64 = 1 << 19;
-    // With the final tables no code page is writable, so nothing in use changes.
-    write!("sctlr_el2", crate::read!("sctlr_el2") | WXN);
+    let now = crate::read!("sctlr_el2");
+    // SAFETY: with the final tables no code page is writable, so nothing in use changes.
+    unsafe { write_own!("sctlr_el2", now | WXN) };
     crate::sysreg::isb();
     space::forget_own_here();
 }
@@ -136,12 +138,14 @@ impl Tlb<Ipa> for Stage2Tlb {
     fn invalidate(&mut self, _range: Span<Ipa>) {
         crate::sysreg::dsb_ish();
         let current = crate::read!("vttbr_el2");
-        write!("vttbr_el2", self.0);
+        // SAFETY: no guest runs on this CPU before it is as it was.
+        unsafe { write_own!("vttbr_el2", self.0) };
         crate::sysreg::isb();
         // By VMID and not by address: combined entries have no IPA to be found by, and what
         // calls this is rare.
         space::forget_current_vmid();
-        write!("vttbr_el2", current);
+        // SAFETY: as it was before.
+        unsafe { write_own!("vttbr_el2", current) };
         crate::sysreg::isb();
     }
 }

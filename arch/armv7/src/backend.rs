@@ -1,10 +1,10 @@
 //! The backend, as the executive knows it.
 
 use crate::traps::Features;
-use crate::{HostContext, fp, host_id, read, write};
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::{HostContext, fp, host_id, read, write, write_own};
 use hanok_arm_common::host_gic::{BoardGic, CpuGic, Targets};
 use hanok_arm_common::lists::HostLists;
+use hanok_arm_common::planted::Planted;
 use hanok_arm_common::ram::GuestRam;
 use hanok_arm_common::{Firmware, HostUart, bulk, mmu, pmu, sysreg};
 use hanok_decode::SysReg;
@@ -29,24 +29,15 @@ pub struct Hyp {
     pub frequency: u64,
     /// The firmware, if the board has PSCI.
     pub firmware: Option<Firmware>,
-    /// A planted error, for a test that must see whose it is: the next vCPU that makes room for
-    /// another one leaves as if a store of its had failed.
-    pub late_error: AtomicBool,
-    /// A planted fault, for a test that must find it: ID registers say something else now and
-    /// then.
-    pub unsteady_ids: bool,
+    /// Faults for a test that must find them.
+    pub planted: Planted,
 }
 
 impl Hyp {
-    /// Whether [`Self::late_error`] is still to come.
-    pub(crate) fn late_error_is_planted(&self) -> bool {
-        self.late_error.load(Ordering::Relaxed)
-    }
-
     /// What is reported of an error that came late, if `seen`.
     pub(crate) fn reported(&self, seen: bool) -> LateError {
         if seen {
-            self.late_error.store(false, Ordering::Relaxed);
+            self.planted.late_error_came();
             LateError::Pending
         } else {
             LateError::None
@@ -129,7 +120,8 @@ impl Backend for Hyp {
     }
 
     fn enter_empty_space(&self) {
-        write!("vttbr_el2", self.empty_space);
+        // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
+        unsafe { write_own!("vttbr_el2", self.empty_space) };
         sysreg::isb();
     }
 
@@ -155,12 +147,7 @@ impl Backend for Hyp {
 
 impl CpuRegisters for Hyp {
     fn id_register(&self, id: SysReg) -> u64 {
-        let value = host_id::read(id);
-        if self.unsteady_ids && self.counter().is_multiple_of(8) {
-            !value
-        } else {
-            value
-        }
+        self.planted.id(host_id::read(id), || self.counter())
     }
 
     /// An AArch64 guest's stack pointers: nothing asks for them of an AArch32 guest.

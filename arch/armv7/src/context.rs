@@ -3,7 +3,7 @@
 use crate::backend::Hyp;
 use crate::fp::{self, FpState};
 use crate::pl1::Pl1State;
-use crate::{errors, inject, read, registers, stage1, write};
+use crate::{errors, inject, read, registers, stage1, write, write_own};
 use core::arch::asm;
 use core::fmt::Arguments;
 use hanok_arm_common::aborts::Aborted;
@@ -214,8 +214,10 @@ impl Context<Hyp> for HypContext {
             ($($index:literal $register:tt),*) => { $(write!($register, regs.x[$index]);)* };
         }
         banked!(give);
-        write!("elr_el2", regs.pc);
-        write!("spsr_el2", regs.pstate);
+        // SAFETY: used by the return to the guest alone, whose program counter it is.
+        unsafe { write_own!("elr_el2", regs.pc) };
+        // SAFETY: as above; a vCPU's PSTATE names no mode but its own (PL1 and PL0).
+        unsafe { write_own!("spsr_el2", regs.pstate) };
     }
 
     /// Supervisor mode, all masked.
@@ -258,7 +260,7 @@ impl Context<Hyp> for HypContext {
         // A virtual abort that the guest has taken meanwhile is no longer pending.
         self.hcr
             .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
-        let late = errors::take(machine.late_error_is_planted());
+        let late = errors::take(machine.planted.has_late_error());
         self.fp.close();
         machine.reported(late)
     }
@@ -270,7 +272,8 @@ impl Context<Hyp> for HypContext {
             space::forget_current_vmid_here();
         }
         sysreg::clear_exclusive();
-        write!("hcr_el2", self.hcr.bits());
+        // SAFETY: made by `Hcr::of_guest`: stage 2 and all traps are on while the guest runs.
+        unsafe { write_own!("hcr_el2", self.hcr.bits()) };
         if arrival.has_fp {
             self.fp.open();
         } else {

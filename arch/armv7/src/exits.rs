@@ -1,11 +1,11 @@
 //! From the trap entry to the core, and back.
 
-use crate::{Host, Vcpu, read, traps};
+use crate::{Host, Vcpu, read};
 use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Coprocessor, CoprocessorPair, Psr, Syndrome, banked_register};
 use hanok_hal::Backend;
 use hanok_pcpu::{After, Pcpu, guest};
-use hanok_vm::{Action, Cause, CoprocessorAccess, Exit};
+use hanok_vm::{Cause, CoprocessorAccess, Exit};
 
 /// DFSC of an asynchronous external abort (DDI 0406C, B3.13.3), which in AArch64 is a class of
 /// its own.
@@ -65,8 +65,9 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
     vcpu.notice(board, &exit, esr);
     let action = guest(vcpu, board, &mut board.machine.lists()).handle(exit);
     vcpu.notice_fault_loop(board, &exit, action);
-    if board.machine.unsteady_ids && matches!(action, Action::Inject(_)) {
-        traps::unsettle_ids();
+    #[cfg(feature = "selftest")]
+    if board.machine.planted.ids_are_unsteady() && matches!(action, hanok_vm::Action::Inject(_)) {
+        crate::traps::unsettle_ids();
     }
     (Cause::from(&exit), vcpu.act(local, esr, action))
 }
@@ -139,6 +140,7 @@ extern "C" fn hanok_on_irq() -> *mut Vcpu {
 ///
 /// # Safety
 /// As for [`cpu::here`].
+#[cfg(feature = "selftest")]
 pub unsafe fn system_error() -> *mut Vcpu {
     handle(|pcpu| {
         let (Some(vcpu), local) = pcpu.resident_and_local() else {

@@ -13,7 +13,7 @@
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::exits::yields;
-use crate::{Host, Vcpu, read, write};
+use crate::{Host, Vcpu, read, write_own};
 use hanok_arm_common::aborts::fault_ipa;
 use hanok_arm_common::cpu::{self, Fast, not_done};
 use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK};
@@ -189,10 +189,9 @@ fn passed(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
 #[inline(always)]
 fn advance(esr: u64) -> u64 {
     let pc = read!("elr_el2");
-    write!(
-        "elr_el2",
-        pc.wrapping_add(Esr::from_bits(esr).instruction_length())
-    );
+    let next = pc.wrapping_add(Esr::from_bits(esr).instruction_length());
+    // SAFETY: used by the return to the guest alone, whose program counter it is.
+    unsafe { write_own!("elr_el2", next) };
     pc
 }
 

@@ -2,7 +2,7 @@
 //! the pseudocode TakeUndefInstrException, TakeDataAbortException, TakePrefetchAbortException).
 
 use crate::context::HypContext;
-use crate::{read, write};
+use crate::{read, write, write_own};
 use hanok_arm_common::controls::Hcr;
 use hanok_decode::{Control, Fault, Psr, banked_register, fault_status, mode, offset};
 use hanok_hal::GuestFault;
@@ -32,7 +32,8 @@ pub fn inject(vcpu: &mut HypContext, fault: GuestFault) {
     match fault {
         GuestFault::SystemError => {
             vcpu.hcr.insert(Hcr::VSE);
-            write!("hcr_el2", vcpu.hcr.bits());
+            // SAFETY: what it was, with a virtual abort pending: stage 2 and all traps stay on.
+            unsafe { write_own!("hcr_el2", vcpu.hcr.bits()) };
         }
         GuestFault::Undefined => {
             let next = if vcpu.psr().thumb() { 2 } else { 4 };

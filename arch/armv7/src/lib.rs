@@ -32,7 +32,7 @@ pub mod wiring;
 
 pub use backend::Hyp as Host;
 pub use context::HypContext as HostContext;
-pub use hanok_arm_common::{encoding, maintain, read, read_encoded, write};
+pub use hanok_arm_common::{encoding, maintain, read, read_encoded, write, write_own};
 pub use host_id::random;
 pub use vectors::go_on_stack;
 

@@ -4,7 +4,7 @@
 //! exit (`vcpu.rs`); what is hidden from a guest by a trap (PMU, debug, Jazelle) is not here, and
 //! FP has a module of its own.
 
-use crate::{encoding, read, write};
+use crate::{encoding, read, write, write_own};
 use core::arch::asm;
 
 /// The instruction that takes a register of the CPU into general ones.
@@ -205,7 +205,8 @@ impl Pl1State {
         hanok_arm_common::sysreg::isb();
         write!("sctlr_el1", u64::from(self.sctlr | STAGE_1));
         hanok_arm_common::sysreg::isb();
-        write!("vttbr_el2", vttbr);
+        // SAFETY: the stage 2 of the VM whose vCPU this is, under the VMID that is its alone.
+        unsafe { write_own!("vttbr_el2", vttbr) };
         // The timer off while its compare value changes, so that it does not fire between.
         write!("cntv_ctl_el0", 0);
         self.load_groups();

@@ -1,6 +1,6 @@
 //! What exits: the values of the registers that decide which guest action comes to Hyp mode.
 
-use crate::{maintain, read, write};
+use crate::{maintain, read, write, write_own};
 use hanok_arm_common::controls::{Hcr, Mdcr};
 use hanok_arm_common::pmu;
 use hanok_arm_common::sysreg::{dsb_sy, isb};
@@ -48,8 +48,10 @@ const CNTHCTL: u64 = 1;
 /// Sets what is the same for every guest on this CPU; HCR comes with each vCPU. `vtcr` is the
 /// same for all, and `empty_space` the VTTBR while there is no guest.
 pub fn install(vtcr: u64, empty_space: u64, features: Features) {
-    write!("vtcr_el2", vtcr);
-    write!("vttbr_el2", empty_space);
+    // SAFETY: no guest runs here yet; it is of the geometry that every stage 2 is made with.
+    unsafe { write_own!("vtcr_el2", vtcr) };
+    // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
+    unsafe { write_own!("vttbr_el2", empty_space) };
     // Whatever ran here before left its translations under VMIDs that are given out anew:
     // TLBIALLNSNH.
     dsb_sy();
@@ -67,6 +69,7 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
 }
 
 /// For a test: MIDR, which the CPU answers by itself, says something else from now on.
+#[cfg(feature = "selftest")]
 pub fn unsettle_ids() {
     write!("vpidr_el2", !read!("vpidr_el2"));
 }

@@ -30,6 +30,12 @@ pub struct Tournament<const N: usize> {
     leaves: u16,
 }
 
+impl<const N: usize> Default for Tournament<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<const N: usize> Tournament<N> {
     /// Nobody takes part.
     pub const fn new() -> Self {

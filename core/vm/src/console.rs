@@ -33,10 +33,10 @@ pub use command::{Command, Names};
 pub use guest::Buffers;
 pub use multiplexer::{Input, Multiplexer};
 
-/// How a line that is typed at the prompt is understood and completed: for the prompt here, and for
-/// one that a program at the line's other end shows in its place.
+/// How a line that is typed at the prompt is understood: for the prompt here, and for one that a
+/// program at the line's other end shows in its place (`tools/console`).
 pub mod prompt {
-    pub use super::command::{Candidates, Problem, Request, WORDS, Word, parse};
+    pub use super::command::{Problem, Request, Takes, WORDS, Word, command, parse};
 }
 
 use hanok_types::VmId;

@@ -37,6 +37,41 @@ pub const fn target(architecture: Architecture) -> &'static str {
     }
 }
 
+/// Which of an architecture's images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variant {
+    /// The one for use.
+    #[default]
+    Shipped,
+    /// The one for tests of what contains a fault: `hanok.selftest=` is known to it.
+    Selftest,
+}
+
+impl Variant {
+    /// The feature of cargo's that makes it.
+    const FEATURE: &str = "selftest";
+
+    /// Where cargo puts it.
+    fn target_dir(self, root: &Path) -> PathBuf {
+        let shared = repo::target_dir(root);
+        match self {
+            Self::Shipped => shared,
+            Self::Selftest => shared.join("hanok").join(Self::FEATURE),
+        }
+    }
+
+    /// Adds to a `cargo build` what makes this variant. What all variants consist of is built once:
+    /// the last pieces alone go to a folder of their own, so that no image is taken for the other.
+    fn asked_of(self, build: &mut Command, root: &Path) {
+        if self == Self::Selftest {
+            build
+                .env("CARGO_BUILD_BUILD_DIR", repo::target_dir(root))
+                .args(["--features", Self::FEATURE, "--target-dir"])
+                .arg(self.target_dir(root));
+        }
+    }
+}
+
 /// The 64-bit hypervisor's flat binary, built if its sources changed; once in this process.
 pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
     hypervisor_of(root, Architecture::Arm64)
@@ -44,16 +79,35 @@ pub fn hypervisor(root: &Path) -> Result<&'static [u8]> {
 
 /// The hypervisor's flat binary for boards whose guests are of this architecture.
 pub fn hypervisor_of(root: &Path, architecture: Architecture) -> Result<&'static [u8]> {
-    static BUILT: [OnceLock<Vec<u8>>; 2] = [const { OnceLock::new() }; 2];
-    let built = match architecture {
+    variant_of(root, architecture, Variant::Shipped)
+}
+
+/// [`hypervisor_of`], of this variant.
+pub fn variant_of(
+    root: &Path,
+    architecture: Architecture,
+    variant: Variant,
+) -> Result<&'static [u8]> {
+    static BUILT: [[OnceLock<Vec<u8>>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
+    let [shipped, selftest] = match architecture {
         Architecture::Arm64 => &BUILT[0],
         Architecture::Arm => &BUILT[1],
+    };
+    let (built, what) = match variant {
+        Variant::Shipped => (shipped, "Building the hypervisor"),
+        Variant::Selftest => (selftest, "Building the hypervisor with faults on demand"),
     };
     if let Some(built) = built.get() {
         return Ok(built);
     }
-    let step = Step::new("Building the hypervisor");
-    let flat = flat(root, HYPERVISOR, target(architecture))?;
+    let step = Step::new(what);
+    let target = target(architecture);
+    let mut build = cargo(root);
+    build_args(&mut build, HYPERVISOR, target);
+    variant.asked_of(&mut build, root);
+    process::run(&mut build)?;
+    let elf = elf_path(&variant.target_dir(root), HYPERVISOR, target);
+    let flat = image::flatten(&read(&elf)?).with_context(|| format!("in {HYPERVISOR}"))?;
     step.done();
     Ok(built.get_or_init(|| flat))
 }
@@ -118,10 +172,17 @@ pub fn elf(root: &Path, package: &str, target: &str) -> Result<Vec<u8>> {
 }
 
 fn built(root: &Path, mut build: Command, package: &str, target: &str) -> Result<Vec<u8>> {
-    build.args(["build", "--release", "-p", package, "--target", target]);
+    build_args(&mut build, package, target);
     process::run(&mut build)?;
-    let elf = elf_path(root, package, target);
-    std::fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))
+    read(&elf_path(&repo::target_dir(root), package, target))
+}
+
+fn build_args(build: &mut Command, package: &str, target: &str) {
+    build.args(["build", "--release", "-p", package, "--target", target]);
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The 64-bit hypervisor as a debugger wants it, as it was built last.
@@ -131,12 +192,14 @@ pub fn hypervisor_elf(root: &Path) -> PathBuf {
 
 /// The hypervisor as a debugger wants it, as it was built last.
 pub fn hypervisor_elf_of(root: &Path, architecture: Architecture) -> PathBuf {
-    elf_path(root, HYPERVISOR, target(architecture))
+    variant_elf_of(root, architecture, Variant::Shipped)
 }
 
-fn elf_path(root: &Path, package: &str, target: &str) -> PathBuf {
-    repo::target_dir(root)
-        .join(target)
-        .join("release")
-        .join(package)
+/// [`hypervisor_elf_of`], of this variant.
+pub fn variant_elf_of(root: &Path, architecture: Architecture, variant: Variant) -> PathBuf {
+    elf_path(&variant.target_dir(root), HYPERVISOR, target(architecture))
+}
+
+fn elf_path(target_dir: &Path, package: &str, target: &str) -> PathBuf {
+    target_dir.join(target).join("release").join(package)
 }

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use hanok_system::Architecture;
 
+use hanok_artifacts::cargo::Variant;
 use hanok_console::script::Step;
 
 /// What a native boot needs: the guest's own machine, without ours around it.
@@ -53,6 +54,15 @@ pub fn words(append: &str, framed: bool) -> String {
 
 /// The hypervisor's own words. What else is among a boot loader's words is not for it.
 const WORDS: [&str; 2] = ["hanok.console", "hanok.selftest"];
+
+/// The variant of the hypervisor that knows all of these words.
+pub fn variant(append: &str) -> Variant {
+    let mut words = append.split_whitespace();
+    match words.any(|word| word.starts_with("hanok.selftest=")) {
+        true => Variant::Selftest,
+        false => Variant::Shipped,
+    }
+}
 
 /// Refuses words of the hypervisor's that it does not know: it would pass them over.
 pub fn check_words(append: &str) -> Result<()> {
@@ -326,6 +336,13 @@ mod tests {
         let error = check_words("hanok.bogus=1").unwrap_err().to_string();
         assert!(error.contains("no word hanok.bogus"), "{error}");
         assert!(check_words("hanok.selftests=panic").is_err());
+    }
+
+    #[test]
+    fn a_fault_on_demand_takes_the_image_that_has_them() {
+        assert_eq!(variant("quiet hanok.selftest=panic"), Variant::Selftest);
+        assert_eq!(variant("hanok.console=framed"), Variant::Shipped);
+        assert_eq!(variant(""), Variant::default());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::overrides::Overrides;
 use hanok_artifacts::cache;
+use hanok_artifacts::cargo::Variant;
 use hanok_base::repo;
 
 /// An image's place.
@@ -29,18 +30,19 @@ pub struct Image {
 pub struct Kept(#[expect(dead_code, reason = "it holds the lock")] File);
 
 impl Image {
-    /// That of `system`, changed by `overrides`.
-    pub fn of(root: &Path, system: &Description, overrides: &Overrides) -> Result<Self> {
+    /// That of `system`, changed by `overrides`, with this variant of the hypervisor.
+    pub fn of(
+        root: &Path,
+        system: &Description,
+        overrides: &Overrides,
+        variant: Variant,
+    ) -> Result<Self> {
         let folder = repo::target_dir(root).join("hanok/images");
-        Self::in_folder(folder, &system.path, overrides, system.terminal)
+        let changes = format!("{overrides:?} {:?} {variant:?}", system.terminal);
+        Self::in_folder(folder, &system.path, &changes)
     }
 
-    fn in_folder(
-        folder: PathBuf,
-        description: &Path,
-        overrides: &Overrides,
-        terminal: Option<(u16, u16)>,
-    ) -> Result<Self> {
+    fn in_folder(folder: PathBuf, description: &Path, changes: &str) -> Result<Self> {
         let what = || format!("cannot read the description {}", description.display());
         let place = description.canonicalize().with_context(what)?;
         let mut words = Vec::new();
@@ -56,7 +58,7 @@ impl Image {
             "{stem}-{}-",
             cache::digest(place.as_os_str().as_encoded_bytes())
         );
-        words.extend(format!("\n{overrides:?} {terminal:?}").bytes());
+        words.extend(format!("\n{changes}").bytes());
         let path = folder.join(format!("{family}{}.img", cache::digest(&words)));
         Ok(Self { path, family })
     }
@@ -110,27 +112,22 @@ mod tests {
     #[test]
     fn two_systems_never_share_an_image() {
         let dir = tempfile::tempdir().unwrap();
-        let of = |path: &Path, overrides: &Overrides| {
+        let of = |path: &Path, changes: &str| {
             let images = dir.path().join("images");
-            let image = Image::in_folder(images, path, overrides, None).unwrap();
+            let image = Image::in_folder(images, path, changes).unwrap();
             image.path
         };
-        let none = Overrides::default();
         let one = description(&dir.path().join("a"), "x.toml", "1");
         let two = description(&dir.path().join("b"), "x.toml", "1");
-        let cores = Overrides {
-            cores: Some(2),
-            ..Overrides::default()
-        };
-        assert_ne!(of(&one, &none), of(&two, &none), "another folder");
-        assert_ne!(of(&one, &none), of(&one, &cores), "another option");
+        assert_ne!(of(&one, ""), of(&two, ""), "another folder");
+        assert_ne!(of(&one, ""), of(&one, "cores"), "another option");
         let around = dir.path().join("b/../a/x.toml");
-        assert_eq!(of(&one, &none), of(&around, &none), "the same file");
-        let before = of(&one, &none);
+        assert_eq!(of(&one, ""), of(&around, ""), "the same file");
+        let before = of(&one, "");
         description(&dir.path().join("a"), "x.toml", "2");
-        assert_ne!(of(&one, &none), before, "other words");
+        assert_ne!(of(&one, ""), before, "other words");
         let dotted = description(dir.path(), "a.b.toml", "1");
-        let name = of(&dotted, &none);
+        let name = of(&dotted, "");
         let name = name.file_name().unwrap().to_string_lossy();
         assert!(name.starts_with("a.b-") && name.ends_with(".img"), "{name}");
     }
@@ -141,9 +138,7 @@ mod tests {
         let path = description(dir.path(), "x.toml", "0");
         let folder = dir.path().join("images");
         let other = description(&dir.path().join("y"), "x.toml", "0");
-        let image = |path: &Path| {
-            Image::in_folder(folder.clone(), path, &Overrides::default(), None).unwrap()
-        };
+        let image = |path: &Path| Image::in_folder(folder.clone(), path, "").unwrap();
         let write = |text: &str| {
             fs::write(&path, text).unwrap();
             image(&path).write(text.as_bytes()).unwrap()

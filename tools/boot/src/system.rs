@@ -10,7 +10,7 @@ use hanok_system::{
 };
 
 use crate::overrides::Overrides;
-use hanok_artifacts::cargo;
+use hanok_artifacts::cargo::{self, Variant};
 use hanok_artifacts::initramfs::modules::{NoModule, Selection};
 use hanok_artifacts::kernel::KernelSpec;
 use hanok_artifacts::qemu::{self, Qemu};
@@ -318,7 +318,19 @@ pub fn build(
     tree: Option<&[u8]>,
     key: &BuildKey,
 ) -> Outcome<Vec<u8>> {
-    let hypervisor = cargo::hypervisor_of(root, system.board.architecture());
+    build_variant(root, Variant::Shipped, system, resolved, tree, key)
+}
+
+/// [`build`] with this variant of the hypervisor.
+pub fn build_variant(
+    root: &Path,
+    variant: Variant,
+    system: &Description,
+    resolved: &[Resolved],
+    tree: Option<&[u8]>,
+    key: &BuildKey,
+) -> Outcome<Vec<u8>> {
+    let hypervisor = cargo::variant_of(root, system.board.architecture(), variant);
     let hypervisor = hypervisor.blame(Code::Refused)?;
     let files = resolved
         .iter()

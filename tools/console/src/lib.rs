@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 pub mod carry;
 pub mod demux;
 pub mod door;

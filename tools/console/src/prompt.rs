@@ -1,12 +1,13 @@
 //! The hypervisor's prompt, as a person at a terminal of this PC sees it.
 //!
-//! It is typed, edited, completed and understood here, by the hypervisor's own rules
+//! It is typed, edited and completed here, and understood by the hypervisor's own rules
 //! (`hanok_vm::prompt`), so that it takes any key and any length, and several terminals have one
 //! each; a command goes to the board as a whole line. Which VM a terminal shows is this PC's matter.
 
-use hanok_vm::prompt::{Candidates, Request, WORDS, parse};
+use hanok_vm::prompt::{Request, parse};
 use hanok_vm::{Command, Names};
 
+use super::advice::{Candidates, Completion, advice, help};
 use super::typing::{Typed, Typing};
 
 /// What a key at the prompt asks for.
@@ -72,13 +73,16 @@ impl Prompt {
         let Some(candidates) = Candidates::of(&begun, &self.names) else {
             return Asked::Nothing;
         };
-        let (more, whole) = candidates.completion();
-        if more.is_empty() && candidates.are_several() {
-            return Asked::Say(vec![candidates.to_string()]);
-        }
-        self.typing.complete(more);
-        if whole && !begun.trim_start().contains(' ') {
-            self.typing.complete(" ");
+        match candidates.completion() {
+            Completion::Choice => return Asked::Say(vec![candidates.to_string()]),
+            Completion::None => {}
+            Completion::Part(more) => self.typing.complete(&more),
+            Completion::Whole(more) => {
+                self.typing.complete(&more);
+                if !begun.trim_start().contains(' ') {
+                    self.typing.complete(" ");
+                }
+            }
         }
         Asked::Redraw
     }
@@ -91,9 +95,9 @@ impl Prompt {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         match parse(&line, &self.names) {
             Ok(Request::Attach(vm)) => Asked::Attach(vm.index()),
-            Ok(Request::Help) => Asked::Answer(help()),
+            Ok(Request::Help) => Asked::Answer(all_help()),
             Ok(Request::Command(_)) => Asked::Command(line),
-            Err(problem) => Asked::Answer(vec![problem.to_string()]),
+            Err(problem) => Asked::Answer(vec![advice(&problem, &self.names)]),
         }
     }
 }
@@ -119,13 +123,12 @@ pub fn asks_for_stats(line: &str, vms: &[String]) -> bool {
     matches!(asked, Some(Request::Command(Command::Stats(_))))
 }
 
-fn help() -> Vec<String> {
-    let words = WORDS.iter().map(ToString::to_string);
+fn all_help() -> Vec<String> {
     let keys = [
         "words may be cut short, TAB completes, cursor keys bring lines back",
         "Ctrl-C or an empty line: back to the VM",
     ];
-    words.chain(keys.map(str::to_owned)).collect()
+    help().chain(keys.map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use crate::bytes::Bytes;
 use hanok_console::demux::{Channel, Demux, Piece, Receiver};
 use hanok_console::outbox::Outbox;
+use hanok_console::prompt::{Asked, Prompt};
 use hanok_hal::fake::FakeSerialPort;
 use hanok_types::{MAX_VMS, VmId};
 use hanok_vm::{Buffers, Command, Input, Multiplexer, Names};
 use std::time::Instant;
 
 const VMS: usize = 3;
+const VM_NAMES: [&str; VMS] = ["linux", "rtos", "rtos-b"];
 
 type Board<'b> = Multiplexer<'b, FakeSerialPort>;
 
@@ -18,8 +20,7 @@ fn vm(number: u8) -> VmId {
 
 fn board(buffers: &mut Buffers, framed: bool) -> Board<'_> {
     let name = |name: &str| name.try_into().expect("a short name");
-    let names: Names = ["linux", "rtos", "rtos-b"].map(name).into_iter().collect();
-    assert_eq!(names.len(), VMS);
+    let names: Names = VM_NAMES.map(name).into_iter().collect();
     Multiplexer::new(FakeSerialPort::default(), framed, names, buffers)
 }
 
@@ -29,10 +30,11 @@ fn board(buffers: &mut Buffers, framed: bool) -> Board<'_> {
 pub fn console(data: &[u8]) {
     let mut input = Bytes(data);
     let mut buffers = Box::new(Buffers::new());
-    match input.byte() % 3 {
+    match input.byte() % 4 {
         0 => output(&mut input, &mut board(&mut buffers, true)),
         1 => anything(&mut input, &mut buffers),
-        _ => conversation(&mut input, &mut board(&mut buffers, true)),
+        2 => conversation(&mut input, &mut board(&mut buffers, true)),
+        _ => prompt(&mut input, &mut board(&mut buffers, true)),
     }
 }
 
@@ -115,6 +117,32 @@ fn carry_out(board: &mut Board<'_>, command: Command) {
     }
     board.say(format_args!("done: {command:?}"));
     board.command_done();
+}
+
+/// Any keys at the prompt on the PC: what it sends to the board for a command is one to the board.
+fn prompt(input: &mut Bytes<'_>, board: &mut Board<'_>) {
+    let mut prompt = Prompt::new(&VM_NAMES.map(str::to_owned));
+    board.port().room = usize::MAX;
+    while !input.is_empty() {
+        let asked = prompt.feed(input.byte());
+        match asked {
+            Asked::Command(line) => {
+                let typed = [b"\x1d", line.as_bytes(), b"\r"].concat();
+                let asks = |byte| matches!(board.received(byte), Input::Command(_));
+                let asked: Vec<bool> = typed.into_iter().map(asks).collect();
+                assert!(asked.ends_with(&[true]), "{line:?}");
+                board.command_done();
+                board.received(0x03);
+                board.drain();
+                board.port().sent.clear();
+            }
+            Asked::Attach(vm) => assert!(vm < VMS),
+            Asked::Say(lines) | Asked::Answer(lines) => assert!(!lines.is_empty()),
+            Asked::Nothing | Asked::Redraw | Asked::Leave | Asked::Literal => {}
+        }
+        let (seen, cursor) = prompt.visible(80);
+        assert!(cursor < 80 && seen.chars().count() <= 80);
+    }
 }
 
 /// The two ends with each other: a script speaks to VMs, somebody types, VMs read now and

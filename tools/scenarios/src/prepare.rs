@@ -12,6 +12,7 @@ use super::damage;
 use super::matrix::Case;
 use super::scenario::{FileSpec, MoreSpec};
 use hanok_artifacts::Store;
+use hanok_artifacts::cargo::Variant;
 use hanok_artifacts::initramfs;
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::{process, repo};
@@ -131,7 +132,12 @@ fn virtual_board(
     let named = scenario.image_key.as_deref().map(key::parse);
     let named = named.transpose().blame(Code::Usage)?;
     let key = key::of_image(named, start.icount)?;
-    let mut bytes = system::build(root, description, &resolved, tree.as_deref(), &key)?;
+    let variant = match scenario.shipped {
+        true => Variant::Shipped,
+        false => machine::variant(&scenario.append),
+    };
+    let mut bytes =
+        system::build_variant(root, variant, description, &resolved, tree.as_deref(), &key)?;
     damage::damage_image(&mut bytes, &scenario.image_damage, case.seed).blame(Code::Usage)?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Refused)?;

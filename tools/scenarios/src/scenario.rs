@@ -52,6 +52,10 @@ pub struct Scenario {
     /// Words for the hypervisor.
     #[serde(default)]
     pub append: String,
+    /// Whether the image is the one that is shipped even where `append` asks for a fault, which that
+    /// one refuses; else such a case has the image for tests.
+    #[serde(default)]
+    pub shipped: bool,
     /// What `@NAME@` stands for in the texts.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,

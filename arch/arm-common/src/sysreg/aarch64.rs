@@ -12,16 +12,27 @@ macro_rules! read {
     }};
 }
 
-/// Writes a system register: `write!("hcr_el2", value)`. Whoever writes a register that
-/// bears on the hypervisor's own execution (SCTLR, TTBR0, VBAR of EL2) says at that place
-/// why it is sound.
+/// Writes a system register that governs a guest: `write!("cntvoff_el2", value)`. One of the
+/// hypervisor's own is refused when this is compiled ([`is_own`](crate::sysreg::is_own) has the
+/// rule): [`write_own!`](crate::write_own) is for those.
 #[macro_export]
 macro_rules! write {
     ($register:expr, $value:expr) => {{
+        const { assert!(!$crate::sysreg::is_own($register), "write_own! is for this register") };
         let value: u64 = $value;
-        // SAFETY: the registers written through here govern the guest, or the caller
-        // argues for the hypervisor's own; the compiler is told that memory may change.
+        // SAFETY: no register of the hypervisor's own; the compiler is told that memory may change.
         unsafe { core::arch::asm!(concat!("msr ", $register, ", {}"), in(reg) value, options(nostack, preserves_flags)) };
+    }};
+}
+
+/// Writes one of the hypervisor's own registers: `unsafe { write_own!("vbar_el2", value) }`. It is
+/// unsafe: whoever writes one says at that place why all that runs afterwards stays sound.
+#[macro_export]
+macro_rules! write_own {
+    ($register:expr, $value:expr) => {{
+        const { assert!($crate::sysreg::is_own($register), "write! is for this register") };
+        let value: u64 = $value;
+        core::arch::asm!(concat!("msr ", $register, ", {}"), in(reg) value, options(nostack, preserves_flags));
     }};
 }
 

@@ -141,23 +141,19 @@ macro_rules! read_encoded {
 #[macro_export]
 macro_rules! write_encoded {
     (one $opc1:literal $crn:literal $crm:literal $opc2:literal $value:ident) => {
-        // SAFETY: the registers written through here govern the guest, or the caller argues for
-        // the hypervisor's own; the compiler is told that memory may change.
-        unsafe { core::arch::asm!(concat!("mcr p15, ", $opc1, ", {}, c", $crn, ", c", $crm, ", ", $opc2), in(reg) $value as u32, options(nostack, preserves_flags)) }
+        core::arch::asm!(concat!("mcr p15, ", $opc1, ", {}, c", $crn, ", c", $crm, ", ", $opc2), in(reg) $value as u32, options(nostack, preserves_flags))
     };
     (pair $opc1:literal $crm:literal $value:ident) => {
-        // SAFETY: as above.
-        unsafe { core::arch::asm!(concat!("mcrr p15, ", $opc1, ", {}, {}, c", $crm), in(reg) $value as u32, in(reg) ($value >> 32) as u32, options(nostack, preserves_flags)) }
+        core::arch::asm!(concat!("mcrr p15, ", $opc1, ", {}, {}, c", $crm), in(reg) $value as u32, in(reg) ($value >> 32) as u32, options(nostack, preserves_flags))
     };
     (fourteen $opc1:literal $crn:literal $crm:literal $opc2:literal $value:ident) => {
-        // SAFETY: as above.
-        unsafe { core::arch::asm!(concat!("mcr p14, ", $opc1, ", {}, c", $crn, ", c", $crm, ", ", $opc2), in(reg) $value as u32, options(nostack, preserves_flags)) }
+        core::arch::asm!(concat!("mcr p14, ", $opc1, ", {}, c", $crn, ", c", $crm, ", ", $opc2), in(reg) $value as u32, options(nostack, preserves_flags))
     };
+    // None of them is Hyp mode's own stack pointer.
     (banked $name:literal $value:ident) => {
-        // SAFETY: as above; none of them is Hyp mode's own stack pointer.
-        unsafe { core::arch::asm!(".arch_extension virt", concat!("msr ", $name, ", {}"), in(reg) $value as u32, options(nostack, preserves_flags)) }
+        core::arch::asm!(".arch_extension virt", concat!("msr ", $name, ", {}"), in(reg) $value as u32, options(nostack, preserves_flags))
     };
-    (none $value:ident) => { let _ = $value; };
+    (none $value:ident) => {{ let _ = $value; }};
 }
 
 /// Reads a system register: `read!("esr_el2")`. The register must be one whose reading
@@ -169,12 +165,25 @@ macro_rules! read {
     };
 }
 
-/// Writes a system register: `write!("hcr_el2", value)`. Whoever writes a register that
-/// bears on the hypervisor's own execution (SCTLR, TTBR0, VBAR of EL2) says at that place
-/// why it is sound.
+/// Writes a system register that governs a guest: `write!("cntvoff_el2", value)`. One of the
+/// hypervisor's own is refused when this is compiled ([`is_own`](crate::sysreg::is_own) has the
+/// rule): [`write_own!`](crate::write_own) is for those.
 #[macro_export]
 macro_rules! write {
     ($register:tt, $value:expr) => {{
+        const { assert!(!$crate::sysreg::is_own($register), "write_own! is for this register") };
+        let value: u64 = $value;
+        // SAFETY: no register of the hypervisor's own; the compiler is told that memory may change.
+        unsafe { $crate::encoding!($register, [$crate::write_encoded] value) };
+    }};
+}
+
+/// Writes one of the hypervisor's own registers: `unsafe { write_own!("vbar_el2", value) }`. It is
+/// unsafe: whoever writes one says at that place why all that runs afterwards stays sound.
+#[macro_export]
+macro_rules! write_own {
+    ($register:tt, $value:expr) => {{
+        const { assert!($crate::sysreg::is_own($register), "write! is for this register") };
         let value: u64 = $value;
         $crate::encoding!($register, [$crate::write_encoded] value);
     }};

@@ -9,3 +9,39 @@ mod armv7;
 pub use aarch64::*;
 #[cfg(target_arch = "arm")]
 pub use armv7::*;
+
+/// The hypervisor's own registers: a wrong value in one breaks what safe code relies on, at once or
+/// at the next exit. They say how EL2 translates its addresses, where its exceptions go, which data
+/// is this pCPU's, and whether it may use FP registers; what the return to a guest returns to; and
+/// which memory a guest reaches, and how it is kept out of EL2. All others that are written govern
+/// what a guest sees of itself, or an interrupt.
+const OWN: [&str; 12] = [
+    "sctlr_el2",
+    "tcr_el2",
+    "ttbr0_el2",
+    "mair_el2",
+    "vbar_el2",
+    "tpidr_el2",
+    "cptr_el2",
+    "elr_el2",
+    "spsr_el2",
+    "hcr_el2",
+    "vtcr_el2",
+    "vttbr_el2",
+];
+
+/// Whether `register` is one of the hypervisor's own, which [`write!`](crate::write) refuses and
+/// [`write_own!`](crate::write_own) is for.
+#[doc(hidden)]
+pub const fn is_own(register: &str) -> bool {
+    let mut at = 0;
+    while at < OWN.len() {
+        if OWN[at].as_bytes().eq_ignore_ascii_case(register.as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+const _: () = assert!(is_own("vbar_el2") && is_own("VTTBR_EL2") && !is_own("cntvoff_el2"));

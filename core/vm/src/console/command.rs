@@ -1,5 +1,8 @@
-//! What can be asked for at the prompt, and how a typed line is understood: by whole words,
-//! by beginnings that only one word has, and where neither fits, with the word meant perhaps.
+//! What can be asked for at the prompt, and how a typed line is understood: by whole words, and by
+//! beginnings that only one word has.
+//!
+//! That is all the board needs. What helps a person who types (what a line may become, which word
+//! was meant, what each command is for) is decided on the PC, from this table (`tools/console`).
 
 use core::fmt;
 use hanok_types::{MAX_VMS, VmId};
@@ -40,124 +43,110 @@ pub enum Request {
     Command(Command),
 }
 
-/// What may stand behind a command.
-#[derive(Clone, Copy, Debug)]
-enum Takes {
-    Nothing(Request),
-    Vm(fn(VmId) -> Request),
-    PerhapsVm(fn(Option<VmId>) -> Request),
+/// What stands behind a command's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing.
+    Nothing,
+    /// A VM's name.
+    Vm,
+    /// A VM's name, or nothing.
+    PerhapsVm,
 }
 
-/// A command's word, and what it is for.
+/// How a request is made of the VM that a line names.
+#[derive(Clone, Copy, Debug)]
+enum Make {
+    Plain(Request),
+    OfVm(fn(VmId) -> Request),
+    OfAny(fn(Option<VmId>) -> Request),
+}
+
+/// A command's word, and what it asks for.
 #[derive(Debug)]
 pub struct Word {
-    name: &'static str,
-    takes: Takes,
-    help: &'static str,
+    /// The word.
+    pub name: &'static str,
+    make: Make,
 }
 
-const fn word(name: &'static str, takes: Takes, help: &'static str) -> Word {
-    Word { name, takes, help }
+const fn word(name: &'static str, make: Make) -> Word {
+    Word { name, make }
 }
 
 /// Every command. (The closures name enum variants inside one another.)
 pub const WORDS: [Word; 10] = {
+    use Make::{OfAny, OfVm, Plain};
     use Request::Command as Do;
-    use Takes::{Nothing, PerhapsVm, Vm};
     [
-        word(
-            "list",
-            Nothing(Do(Command::List)),
-            "the VMs and their states",
-        ),
-        word("attach", Vm(Request::Attach), "go to a VM's console"),
-        word(
-            "pause",
-            Vm(|vm| Do(Command::Pause(vm))),
-            "let a VM stand still",
-        ),
-        word("resume", Vm(|vm| Do(Command::Resume(vm))), "let it go on"),
-        word(
-            "restart",
-            Vm(|vm| Do(Command::Restart(vm))),
-            "begin its life anew",
-        ),
-        word("stop", Vm(|vm| Do(Command::Stop(vm))), "turn a VM off"),
-        word(
-            "dump",
-            Vm(|vm| Do(Command::Dump(vm))),
-            "registers, last exits, interrupts",
-        ),
-        word(
-            "stats",
-            PerhapsVm(|vm| Do(Command::Stats(vm))),
-            "exits by cause, and their cost",
-        ),
-        word(
-            "quit",
-            Nothing(Do(Command::Quit)),
-            "turn the board off, with all VMs",
-        ),
-        word("help", Nothing(Request::Help), "this list"),
+        word("list", Plain(Do(Command::List))),
+        word("attach", OfVm(Request::Attach)),
+        word("pause", OfVm(|vm| Do(Command::Pause(vm)))),
+        word("resume", OfVm(|vm| Do(Command::Resume(vm)))),
+        word("restart", OfVm(|vm| Do(Command::Restart(vm)))),
+        word("stop", OfVm(|vm| Do(Command::Stop(vm)))),
+        word("dump", OfVm(|vm| Do(Command::Dump(vm)))),
+        word("stats", OfAny(|vm| Do(Command::Stats(vm)))),
+        word("quit", Plain(Do(Command::Quit))),
+        word("help", Plain(Request::Help)),
     ]
 };
 
+impl Word {
+    /// What the word takes behind it.
+    pub const fn takes(&self) -> Takes {
+        match self.make {
+            Make::Plain(_) => Takes::Nothing,
+            Make::OfVm(_) => Takes::Vm,
+            Make::OfAny(_) => Takes::PerhapsVm,
+        }
+    }
+}
+
+/// The word and what it takes, as a line of `help` begins.
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let more = match self.takes {
-            Takes::Nothing(_) => "",
-            Takes::Vm(_) => " NAME",
-            Takes::PerhapsVm(_) => " [NAME]",
-        };
-        write!(
-            f,
-            "{}{more:<w$}{}",
-            self.name,
-            self.help,
-            w = 16 - self.name.len()
-        )
+        f.write_str(self.name)?;
+        f.write_str(match self.takes() {
+            Takes::Nothing => "",
+            Takes::Vm => " NAME",
+            Takes::PerhapsVm => " [NAME]",
+        })
     }
 }
 
 /// Why a line is not understood, in words for the person who typed it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem<'a> {
     /// No command begins so.
-    NoCommand(&'a str, Option<&'a str>),
-    /// Several do.
+    NoCommand(&'a str),
+    /// No VM's name begins so.
+    NoVm(&'a str),
+    /// Several commands begin so.
     SeveralCommands(&'a str),
+    /// Several VMs' names begin so.
+    SeveralVms(&'a str),
     /// `quit`, but not in full.
     NotInFull,
-    /// A VM's name is missing.
-    WhichVm(&'a str),
-    /// No VM has this name.
-    NoVm(&'a str, Option<&'a str>, &'a Names),
-    /// Several VMs' names begin so.
-    SeveralVms(&'a str, &'a Names),
-    /// More words than the command takes.
-    TooMuch(&'a str),
+    /// A VM's name is missing behind this command.
+    WhichVm(&'static str),
+    /// More words than this command takes.
+    TooMuch(&'static str),
 }
 
 impl fmt::Display for Problem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCommand(typed, Some(near)) => write!(f, "no command {typed}: {near}?"),
-            Self::NoCommand(typed, None) => write!(f, "no command {typed}: help lists them"),
-            Self::SeveralCommands(typed) => {
-                let list = Candidates::commands(typed);
-                write!(f, "{typed} may mean: {list}")
+        let (before, word, after) = match *self {
+            Self::NoCommand(typed) => ("no command ", typed, ": help lists them"),
+            Self::NoVm(typed) => ("no VM ", typed, ": list shows them"),
+            Self::SeveralCommands(typed) | Self::SeveralVms(typed) => {
+                ("", typed, " is the beginning of several")
             }
-            Self::NotInFull => f.write_str("quit turns the board off: type all of it"),
-            Self::WhichVm(command) => write!(f, "which VM? {command} NAME"),
-            Self::NoVm(typed, Some(near), _) => write!(f, "no VM {typed}: {near}?"),
-            Self::NoVm(typed, None, names) => {
-                write!(f, "no VM {typed}; there is: {}", Candidates::vms("", names))
-            }
-            Self::SeveralVms(typed, names) => {
-                write!(f, "{typed} may mean: {}", Candidates::vms(typed, names))
-            }
-            Self::TooMuch(command) => write!(f, "{command} takes nothing more"),
-        }
+            Self::NotInFull => ("quit turns the board off", "", ": type all of it"),
+            Self::WhichVm(command) => ("which VM? ", command, " NAME"),
+            Self::TooMuch(command) => ("", command, " takes nothing more"),
+        };
+        write!(f, "{before}{word}{after}")
     }
 }
 
@@ -168,165 +157,61 @@ fn split(line: &str) -> (&str, &str) {
 }
 
 /// Understands a line.
-pub fn parse<'a>(line: &'a str, names: &'a Names) -> Result<Request, Problem<'a>> {
+pub fn parse<'a>(line: &'a str, names: &Names) -> Result<Request, Problem<'a>> {
     let (typed, rest) = split(line.trim());
     let word = command(typed)?;
     let named = || vm(rest, names);
-    match (word.takes, rest.is_empty()) {
-        (Takes::Nothing(Request::Command(Command::Quit)), _) if typed != word.name => {
+    match (word.make, rest.is_empty()) {
+        (Make::Plain(Request::Command(Command::Quit)), _) if typed != word.name => {
             Err(Problem::NotInFull)
         }
-        (Takes::Nothing(request), true) => Ok(request),
-        (Takes::Nothing(_), false) => Err(Problem::TooMuch(word.name)),
-        (Takes::Vm(_), true) => Err(Problem::WhichVm(word.name)),
-        (Takes::Vm(request), false) => named().map(request),
-        (Takes::PerhapsVm(request), true) => Ok(request(None)),
-        (Takes::PerhapsVm(request), false) => named().map(|vm| request(Some(vm))),
+        (Make::Plain(request), true) => Ok(request),
+        (Make::Plain(_), false) => Err(Problem::TooMuch(word.name)),
+        (Make::OfVm(_), true) => Err(Problem::WhichVm(word.name)),
+        (Make::OfVm(request), false) => named().map(request),
+        (Make::OfAny(request), true) => Ok(request(None)),
+        (Make::OfAny(request), false) => named().map(|vm| request(Some(vm))),
     }
 }
 
-fn command(typed: &str) -> Result<&'static Word, Problem<'_>> {
+/// The command that a word, or its beginning, names.
+pub fn command(typed: &str) -> Result<&'static Word, Problem<'_>> {
     match find(typed, WORDS.iter().map(|word| word.name)) {
-        Found::One(at) => WORDS.get(at).ok_or(Problem::NoCommand(typed, None)),
+        Found::One(at) => WORDS.get(at).ok_or(Problem::NoCommand(typed)),
         Found::Several => Err(Problem::SeveralCommands(typed)),
-        Found::None(near) => Err(Problem::NoCommand(typed, near)),
+        Found::None => Err(Problem::NoCommand(typed)),
     }
 }
 
-fn vm<'a>(typed: &'a str, names: &'a Names) -> Result<VmId, Problem<'a>> {
+fn vm<'a>(typed: &'a str, names: &Names) -> Result<VmId, Problem<'a>> {
     match find(typed, names.iter().map(String::as_str)) {
         Found::One(at) => Ok(VmId::new(at as u8)),
-        Found::Several => Err(Problem::SeveralVms(typed, names)),
-        Found::None(near) => Err(Problem::NoVm(typed, near, names)),
+        Found::Several => Err(Problem::SeveralVms(typed)),
+        Found::None => Err(Problem::NoVm(typed)),
     }
 }
 
 /// What a typed word is among those that there are.
-enum Found<'a> {
+enum Found {
     One(usize),
     Several,
-    /// None of them; perhaps this one was meant.
-    None(Option<&'a str>),
+    None,
 }
 
-fn find<'a>(typed: &str, all: impl Iterator<Item = &'a str> + Clone) -> Found<'a> {
-    if let Some(at) = all.clone().position(|word| word == typed) {
-        return Found::One(at);
-    }
-    let mut begun = all
-        .clone()
-        .enumerate()
-        .filter(|(_, word)| word.starts_with(typed));
-    match (begun.next(), begun.next()) {
-        (Some((at, _)), None) => Found::One(at),
-        (Some(_), Some(_)) => Found::Several,
-        (None, _) => Found::None(nearest(typed, all)),
-    }
-}
-
-/// The word that fewest changes make of `typed`, if two are enough.
-fn nearest<'a>(typed: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = all.map(|word| (distance(typed, word), word));
-    let (changes, word) = near.min_by_key(|(changes, _)| *changes)?;
-    (changes <= 2 && usize::from(changes) < typed.len()).then_some(word)
-}
-
-/// How many characters must be put in, taken out or replaced to make `a` of `b`
-/// (Levenshtein), as far as the first 32 of each go.
-fn distance(a: &str, b: &str) -> u8 {
-    const MOST: usize = 32;
-    let a = a.get(..MOST).unwrap_or(a);
-    // For the beginning of `b` so far: the distance from each beginning of `a` but the
-    // empty one, whose distance is `empty`.
-    let mut row: [u8; MOST] = core::array::from_fn(|at| at as u8 + 1);
-    let mut empty = 0;
-    for of_b in b.bytes().take(MOST) {
-        let (mut diagonal, mut left) = (empty, empty + 1);
-        empty = left;
-        for (cell, of_a) in row.iter_mut().zip(a.bytes()) {
-            let replaced = diagonal + u8::from(of_a != of_b);
-            diagonal = *cell;
-            left = replaced.min(diagonal + 1).min(left + 1);
-            *cell = left;
+fn find<'w>(typed: &str, all: impl Iterator<Item = &'w str>) -> Found {
+    let mut found = Found::None;
+    for (at, word) in all.enumerate() {
+        if word == typed {
+            return Found::One(at);
+        }
+        if word.starts_with(typed) {
+            found = match found {
+                Found::None => Found::One(at),
+                Found::One(_) | Found::Several => Found::Several,
+            };
         }
     }
-    let last = a.len().checked_sub(1).and_then(|at| row.get(at));
-    last.copied().unwrap_or(empty)
-}
-
-/// The words that a beginning may become.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidates<'a> {
-    begun: &'a str,
-    /// VMs' names, or else the commands.
-    names: Option<&'a Names>,
-}
-
-impl<'a> Candidates<'a> {
-    fn commands(begun: &'a str) -> Self {
-        Self { begun, names: None }
-    }
-
-    fn vms(begun: &'a str, names: &'a Names) -> Self {
-        let names = Some(names);
-        Self { begun, names }
-    }
-
-    /// Those for the last word of an unfinished line, if there may be any.
-    pub fn of(line: &'a str, names: &'a Names) -> Option<Self> {
-        let line = line.trim_start();
-        if !line.contains(' ') {
-            return Some(Self::commands(line));
-        }
-        let (typed, _) = split(line);
-        let rest = line.get(typed.len()..)?.trim_start();
-        match command(typed).ok()?.takes {
-            Takes::Nothing(_) => None,
-            Takes::Vm(_) | Takes::PerhapsVm(_) => Some(Self::vms(rest, names)),
-        }
-    }
-
-    fn iter(self) -> impl Iterator<Item = &'a str> {
-        let commands = WORDS.iter().filter(move |_| self.names.is_none());
-        let vms = self.names.into_iter().flatten().map(String::as_str);
-        let all = commands.map(|word| word.name).chain(vms);
-        all.filter(move |word| word.starts_with(self.begun))
-    }
-
-    /// What can be put to the end of the line without a choice, and whether the word is
-    /// complete with it. Empty where there is nothing, or a choice.
-    pub fn completion(self) -> (&'a str, bool) {
-        let mut all = self.iter();
-        let Some(first) = all.next() else {
-            return ("", false);
-        };
-        let mut end = first.len();
-        let mut alone = true;
-        for other in all {
-            let same = first.bytes().zip(other.bytes()).take_while(|(a, b)| a == b);
-            end = end.min(same.count());
-            alone = false;
-        }
-        let more = first.get(self.begun.len()..end).unwrap_or("");
-        (more, alone)
-    }
-
-    /// Whether there is a choice.
-    pub fn are_several(self) -> bool {
-        self.iter().nth(1).is_some()
-    }
-}
-
-impl fmt::Display for Candidates<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, word) in self.iter().enumerate() {
-            if at > 0 {
-                f.write_str(", ")?;
-            }
-            f.write_str(word)?;
-        }
-        Ok(())
-    }
+    found
 }
 
 #[cfg(test)]
@@ -364,62 +249,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_answered_with_what_may_be_meant() {
-        assert_eq!(problem("atach rtos"), "no command atach: attach?");
-        assert_eq!(problem("lsit"), "no command lsit: list?");
-        assert_eq!(problem("xyzzy"), "no command xyzzy: help lists them");
-        // Two changes are enough, and some of what was typed is to stay.
-        assert_eq!(
-            problem("statistics"),
-            "no command statistics: help lists them"
-        );
-        assert_eq!(problem("lt"), "no command lt: help lists them");
-        assert_eq!(problem("lit"), "no command lit: list?");
-        assert_eq!(problem("st rtos"), "st may mean: stop, stats");
+    fn what_is_not_understood_is_answered_in_one_line() {
+        assert_eq!(problem("lsit"), "no command lsit: help lists them");
+        assert_eq!(problem("st rtos"), "st is the beginning of several");
         assert_eq!(problem("q"), "quit turns the board off: type all of it");
         assert_eq!(problem("dump"), "which VM? dump NAME");
-        assert_eq!(problem("dump linus"), "no VM linus: linux?");
-        assert_eq!(problem("dump z"), "no VM z; there is: linux, rtos, rtos-b");
-        assert_eq!(problem("dump rt"), "rt may mean: rtos, rtos-b");
+        assert_eq!(problem("dump linus"), "no VM linus: list shows them");
+        assert_eq!(problem("dump rt"), "rt is the beginning of several");
         assert_eq!(problem("list all"), "list takes nothing more");
     }
 
+    /// `rtos` is the beginning of `rtos-b`, too.
     #[test]
-    fn lines_are_completed() {
-        let names = names();
-        let completed = |line| Candidates::of(line, &names).map(Candidates::completion);
-        assert_eq!(completed("a"), Some(("ttach", true)));
-        assert_eq!(completed("re"), Some(("s", false)));
-        assert_eq!(completed("r"), Some(("es", false)));
-        assert_eq!(completed("res"), Some(("", false)));
-        assert_eq!(completed("dump "), Some(("", false)));
-        assert_eq!(completed("dump l"), Some(("inux", true)));
-        assert_eq!(completed("dump r"), Some(("tos", false)));
-        assert_eq!(completed("dump linux"), Some(("", true)));
-        assert_eq!(completed("list "), None);
-        assert_eq!(completed("what "), None);
-        let choice = Candidates::of("st", &names).unwrap();
-        assert!(choice.are_several());
-        assert_eq!(choice.to_string(), "stop, stats");
-        for line in ["stop", "sto", "xyz", "dump l", "dump z"] {
-            let one = Candidates::of(line, &names).unwrap();
-            assert!(!one.are_several(), "{line}");
-        }
-    }
-
-    #[test]
-    fn distances_are_those_of_levenshtein() {
-        for (a, b, wanted) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("list", "lst", 1),
-            ("stats", "status", 1),
-        ] {
-            assert_eq!(distance(a, b), wanted, "{a} {b}");
-        }
-        let long = "x".repeat(200);
-        assert_eq!(distance(&long, "y"), 32);
+    fn a_whole_word_is_that_word_wherever_it_stands() {
+        let name = |text| String::try_from(text).unwrap();
+        let names: Names = ["rtos-b", "rtos"].map(name).into_iter().collect();
+        let wanted = Request::Attach(VmId::new(1));
+        assert_eq!(parse("attach rtos", &names), Ok(wanted));
     }
 }

@@ -1,4 +1,7 @@
-//! The line that is typed at the prompt.
+//! The line that is typed at the prompt, where the board itself reads the keys.
+//!
+//! It can be taken back, and no more: a cursor that moves, former lines and completion are what the
+//! prompt on the PC has (`tools/console`).
 
 use heapless::String;
 
@@ -25,10 +28,8 @@ pub(super) enum Edit {
     Typed(u8),
     /// The last character went.
     Erased,
-    /// The whole line is another one.
-    Replaced,
-    /// TAB.
-    Complete,
+    /// All of the line went.
+    Emptied,
     /// The line is to be carried out.
     Enter,
     /// Back to the VM.
@@ -37,23 +38,13 @@ pub(super) enum Edit {
     Literal,
 }
 
-/// How far a terminal's name for a key has come (ECMA-48, 5.4: control sequences).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Sequence {
-    #[default]
-    None,
-    Escape,
-    Open,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Editor {
     text: Text,
-    last: Text,
-    sequence: Sequence,
     /// The last key was CR: an LF now is of the same line's end.
     returned: bool,
-    /// Characters of this line that were not taken: not of ASCII, or too many.
+    /// Characters of this line that were not taken: not of ASCII, or too many. ESC, with which the
+    /// names of cursor keys begin, is one.
     dropped: u32,
 }
 
@@ -64,77 +55,31 @@ impl Editor {
 
     /// Begins with an empty line.
     pub(super) fn begin(&mut self) {
-        self.clear();
-        self.sequence = Sequence::None;
-    }
-
-    fn clear(&mut self) {
         self.text.clear();
         self.dropped = 0;
     }
 
-    /// Takes the line, which the up-arrow brings back, and how many characters it lacks.
+    /// Takes the line, and how many characters it lacks.
     pub(super) fn finish(&mut self) -> (Text, u32) {
-        self.last = core::mem::take(&mut self.text);
-        (self.last.clone(), core::mem::take(&mut self.dropped))
-    }
-
-    /// Puts `more` to the end, as far as there is room.
-    pub(super) fn append(&mut self, more: &str) {
-        for character in more.chars() {
-            let _ = self.text.push(character);
-        }
+        let line = core::mem::take(&mut self.text);
+        (line, core::mem::take(&mut self.dropped))
     }
 
     pub(super) fn key(&mut self, key: u8) -> Edit {
-        match (self.sequence, key) {
-            (Sequence::Escape, b'[' | b'O') => {
-                self.sequence = Sequence::Open;
-                Edit::Nothing
-            }
-            // Parameters.
-            (Sequence::Open, 0x20..=0x3f) => Edit::Nothing,
-            (Sequence::Open, 0x40..=0x7e) => {
-                self.sequence = Sequence::None;
-                self.named(key)
-            }
-            _ => {
-                self.sequence = Sequence::None;
-                self.plain(key)
-            }
-        }
-    }
-
-    /// The key whose name ends so.
-    fn named(&mut self, end: u8) -> Edit {
-        if end != b'A' {
-            return Edit::Nothing;
-        }
-        self.clear();
-        self.text.clone_from(&self.last);
-        Edit::Replaced
-    }
-
-    fn plain(&mut self, key: u8) -> Edit {
         let returned = core::mem::replace(&mut self.returned, key == b'\r');
         match key {
             b'\n' if returned => Edit::Nothing,
             b'\r' | b'\n' => self.enter(),
             INTERRUPT => Edit::Leave,
             ATTENTION => Edit::Literal,
-            b'\t' => Edit::Complete,
             0x08 | DELETE => self.text.pop().map_or(Edit::Nothing, |_| Edit::Erased),
             KILL => {
-                self.clear();
-                Edit::Replaced
-            }
-            ESCAPE => {
-                self.sequence = Sequence::Escape;
-                Edit::Nothing
+                self.begin();
+                Edit::Emptied
             }
             b' '..=b'~' if self.text.push(char::from(key)).is_ok() => Edit::Typed(key),
             // One of UTF-8's characters has one byte that does not go on.
-            b' '..=b'~' | 0xc0.. => {
+            b' '..=b'~' | ESCAPE | 0xc0.. => {
                 self.dropped = self.dropped.saturating_add(1);
                 Edit::Nothing
             }
@@ -174,28 +119,25 @@ mod tests {
         );
         assert_eq!(typed(&mut editor, b"\x08"), Edit::Nothing);
         assert_eq!(typed(&mut editor, b" \n"), Edit::Leave, "nothing typed");
-        assert_eq!(typed(&mut editor, b"ab\x15"), Edit::Replaced);
+        assert_eq!(typed(&mut editor, b"ab\x15"), Edit::Emptied);
         assert_eq!(editor.text(), "");
     }
 
+    /// What is left of a cursor key's name is text; it must not become a part of a command.
     #[test]
-    fn the_up_arrow_brings_the_last_line_back_and_other_keys_do_nothing() {
-        for up in [b"\x1b[A", b"\x1bOA"] {
-            let mut editor = Editor::default();
-            typed(&mut editor, b"dump a\r");
-            editor.finish();
-            assert_eq!(typed(&mut editor, b"x\x1b[1;5D"), Edit::Nothing);
-            assert_eq!(typed(&mut editor, up), Edit::Replaced);
-            assert_eq!(editor.text(), "dump a");
-        }
+    fn a_line_with_a_cursor_key_in_it_is_not_carried_out() {
         let mut editor = Editor::default();
+        typed(&mut editor, b"list\x1b[A\x7f\x7f");
+        assert_eq!(editor.finish(), (Text::try_from("list").unwrap(), 1));
+        typed(&mut editor, b"\x1b[A\x15list");
+        assert_eq!(editor.finish().1, 0, "all of it was taken back");
         assert_eq!(typed(&mut editor, b"\x1b\x03"), Edit::Leave);
         assert_eq!(typed(&mut editor, b"\x1b[\x1d"), Edit::Literal);
     }
 
     #[test]
     fn who_begins_has_nothing_of_what_was_typed_before() {
-        for before in ["abc", "ü", "a\x1b", "\x1b[", "abü\x1b[1;"] {
+        for before in ["abc", "ü", "a\x1b", "\x1b["] {
             let mut editor = Editor::default();
             typed(&mut editor, before.as_bytes());
             editor.begin();
@@ -222,7 +164,5 @@ mod tests {
         assert_eq!(editor.finish(), (Text::new(), 4));
         typed(&mut editor, "stop mü\x15".as_bytes());
         assert_eq!(editor.key(b'\r'), Edit::Leave, "all of it was taken back");
-        typed(&mut editor, "ü\x1b[A\x01\x1b[D".as_bytes());
-        assert_eq!(editor.finish().1, 0, "another line; keys are no characters");
     }
 }

@@ -8,7 +8,7 @@
 //! first answer.
 
 use super::Channel;
-use super::command::{self, Candidates, Command, Names, Request, WORDS};
+use super::command::{self, Command, Names, Request, WORDS};
 use super::editor::{ATTENTION, Edit, INTERRUPT};
 use super::guest::{Buffers, Guest};
 use super::line::{DLE, Line};
@@ -348,8 +348,7 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             Edit::Nothing => {}
             Edit::Typed(key) => self.voice.echo(key_text(&[key])),
             Edit::Erased => self.voice.echo("\x08 \x08"),
-            Edit::Replaced => self.voice.redraw(),
-            Edit::Complete => self.complete(),
+            Edit::Emptied => self.voice.redraw(),
             Edit::Leave => self.voice.end_prompt(Prompt::Closed),
             Edit::Literal => {
                 self.voice.end_prompt(Prompt::Closed);
@@ -358,24 +357,6 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             Edit::Enter => return self.enter(),
         }
         Input::None
-    }
-
-    fn complete(&mut self) {
-        // A copy: what is completed is a part of it.
-        let mut line = super::editor::Text::new();
-        let _ = line.push_str(self.voice.editor.text());
-        let Some(candidates) = Candidates::of(&line, &self.names) else {
-            return;
-        };
-        let (more, whole) = candidates.completion();
-        if more.is_empty() && candidates.are_several() {
-            return self.voice.say(format_args!("{candidates}"));
-        }
-        self.voice.editor.append(more);
-        if whole && !line.contains(' ') {
-            self.voice.editor.append(" ");
-        }
-        self.voice.redraw();
     }
 
     fn enter(&mut self) -> Input {
@@ -417,11 +398,19 @@ fn key_text(key: &[u8; 1]) -> &str {
     core::str::from_utf8(key).unwrap_or("")
 }
 
+/// The commands alone: what each is for is told on the PC, and in docs/console.md.
 fn help(voice: &mut Voice<'_>) {
-    for word in &WORDS {
-        voice.say(format_args!("{word}"));
+    voice.say(format_args!("{Commands}; words may be cut short"));
+}
+
+/// All commands, in one line.
+struct Commands;
+
+impl fmt::Display for Commands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        WORDS.iter().enumerate().try_for_each(|(at, word)| {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{word}")
+        })
     }
-    voice.say(format_args!(
-        "words may be cut short, TAB completes them; Ctrl-C or an empty line: back to the VM"
-    ));
 }

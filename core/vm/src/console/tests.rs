@@ -201,23 +201,16 @@ fn commands_are_carried_out_by_the_caller() {
         );
         mux.say(format_args!("vm rtos: paused"));
         mux.command_done();
-        assert_eq!(keys(mux, "\x1b[A\r\n"), Input::Command(Command::Pause(B)));
-        mux.command_done();
-        assert_eq!(keys(mux, "dup r\r"), Input::None);
+        assert_eq!(keys(mux, "dup r\r\n"), Input::None);
         let wanted = "hanok> pause r\r\nhanok: vm rtos: paused\r\nhanok> \
-            \r\x1b[Khanok> pause r\r\nhanok> dup r\r\nhanok: no command dup: dump?\r\nhanok> ";
+            dup r\r\nhanok: no command dup: help lists them\r\nhanok> ";
         assert_eq!(shown(mux), wanted);
         assert!(mux.prompt_is_open());
         keys(mux, "h\r");
         let help = shown(mux);
-        assert!(
-            help.contains("hanok: attach NAME     go to a VM's console\r\n"),
-            "{help}"
-        );
-        assert!(
-            help.contains("hanok: stats [NAME]    exits by cause"),
-            "{help}"
-        );
+        let words = "hanok: list, attach NAME, pause NAME, resume NAME, restart NAME, stop NAME, \
+            dump NAME, stats [NAME], quit, help; words may be cut short\r\n";
+        assert!(help.contains(words), "{help}");
         assert_eq!(keys(mux, "\r"), Input::None);
         assert!(!mux.prompt_is_open());
         mux.command_done();
@@ -264,23 +257,6 @@ fn a_command_without_end_can_be_left() {
         mux.command_done();
         assert_eq!(keys(mux, "y"), Input::Vm(A));
         assert_eq!(input(mux, A), b"y");
-    });
-}
-
-#[test]
-fn words_are_completed() {
-    with(false, |mux| {
-        keys(mux, "\x1datt\tr\t");
-        assert!(shown(mux).ends_with("\r\x1b[Khanok> attach rtos"));
-        keys(mux, "\x15st\t");
-        let choice = "st\r\x1b[Khanok: stop, stats\r\nhanok> st";
-        assert!(shown(mux).ends_with(choice));
-        // What can be put to the end comes first; the choice is shown where there is no more of it.
-        keys(mux, "\x15re\t");
-        let text = shown(mux);
-        assert!(text.ends_with("hanok> res") && !text.contains("restart"));
-        keys(mux, "\t");
-        assert!(shown(mux).contains("restart"));
     });
 }
 
@@ -407,7 +383,8 @@ enum Event {
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let key = prop::sample::select(&b"\x1d\r\x03\t\x7f\x1b[A acdehlopqrstu\x10\x40\x41\x42"[..]);
+    let key =
+        prop::sample::select(&b"\x1d\r\x03\t\x15\x7f\x1b[A acdehlopqrstu\x10\x40\x41\x42"[..]);
     let event = prop_oneof![
         4 => (0..4_u8, any::<u8>()).prop_map(|(vm, byte)| Event::Send(vm, byte)),
         1 => any::<u8>().prop_map(Event::Say),

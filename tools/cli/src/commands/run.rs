@@ -102,7 +102,7 @@ fn announce(root: &Path, args: &RunArgs, ready: &Ready) {
             Some(program) if program.ends_with(qemu::PROGRAM_32) => Architecture::Arm,
             _ => Architecture::Arm64,
         };
-        let elf = cargo::hypervisor_elf_of(root, architecture);
+        let elf = cargo::variant_elf_of(root, architecture, machine::variant(&args.append));
         eprintln!(
             "Waiting for a debugger: gdb-multiarch {} -ex 'target remote {}'",
             elf.display(),
@@ -154,7 +154,8 @@ fn virtual_board(
         icount: args.icount,
         plain: false,
     };
-    let image = Image::of(root, &system, &overrides).blame(Code::Usage)?;
+    let image =
+        Image::of(root, &system, &overrides, machine::variant(&args.append)).blame(Code::Usage)?;
     if args.dry_run {
         let tools = start.tools_if_there(store, &system)?;
         return Ok((
@@ -167,7 +168,8 @@ fn virtual_board(
     let tree = board::tree(store, &system)?;
     let resolved = system::resolve_of(root, store, &system)?;
     let key = key::of_image(args.key.build_key, args.icount)?;
-    let bytes = system::build(root, &system, &resolved, tree.as_deref(), &key)?;
+    let variant = machine::variant(&args.append);
+    let bytes = system::build_variant(root, variant, &system, &resolved, tree.as_deref(), &key)?;
     system::tell_notes(&system);
     let kept = image.write(&bytes).blame(Code::Output)?;
     let ready = tools.ready(&system, image.path(), &start);

@@ -1,0 +1,81 @@
+//! Faults that a test plants, so that it is seen that what must find them does.
+//!
+//! Only an image built with the feature `selftest` can have any; in the image that is used nothing
+//! can be planted, and no instruction asks whether something was.
+
+#[cfg(feature = "selftest")]
+pub use with::Planted;
+#[cfg(not(feature = "selftest"))]
+pub use without::Planted;
+
+#[cfg(feature = "selftest")]
+mod with {
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    /// What is planted.
+    #[derive(Debug, Default)]
+    pub struct Planted {
+        late_error: AtomicBool,
+        unsteady_ids: bool,
+    }
+
+    impl Planted {
+        /// With `late_error`, the next vCPU that makes room for another one leaves as if a store of
+        /// its had failed; with `unsteady_ids`, ID registers say something else now and then.
+        pub fn new(late_error: bool, unsteady_ids: bool) -> Self {
+            Self {
+                late_error: AtomicBool::new(late_error),
+                unsteady_ids,
+            }
+        }
+
+        /// Whether the late error is still to come.
+        pub fn has_late_error(&self) -> bool {
+            self.late_error.load(Ordering::Relaxed)
+        }
+
+        /// A late error came: the planted one, if there was one.
+        pub fn late_error_came(&self) {
+            self.late_error.store(false, Ordering::Relaxed);
+        }
+
+        /// Whether ID registers say something else now and then.
+        pub fn ids_are_unsteady(&self) -> bool {
+            self.unsteady_ids
+        }
+
+        /// What an ID register says that is `value`, at this time.
+        pub fn id(&self, value: u64, counter: impl FnOnce() -> u64) -> u64 {
+            if self.unsteady_ids && counter().is_multiple_of(8) {
+                !value
+            } else {
+                value
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "selftest"))]
+mod without {
+    /// Nothing is planted.
+    #[derive(Debug, Default)]
+    pub struct Planted;
+
+    impl Planted {
+        /// No late error is to come.
+        #[inline(always)]
+        pub const fn has_late_error(&self) -> bool {
+            false
+        }
+
+        /// A late error came; it was not planted.
+        #[inline(always)]
+        pub const fn late_error_came(&self) {}
+
+        /// What an ID register says that is `value`.
+        #[inline(always)]
+        pub fn id(&self, value: u64, _counter: impl FnOnce() -> u64) -> u64 {
+            value
+        }
+    }
+}

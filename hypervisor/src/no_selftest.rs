@@ -1,0 +1,54 @@
+//! What an image has in place of faults on demand (`selftest.rs`), unless it is built for tests: it
+//! says that it has none.
+
+use crate::fatal::refuse;
+use hanok_arch::Vcpu;
+use hanok_arm_common::frames::Frames;
+use hanok_arm_common::planted::Planted;
+use hanok_paging::{Stage2, Table};
+use hanok_types::Hpa;
+
+/// Refuses a word that would be passed over: whoever plants a fault waits for what comes of it.
+pub fn early(bootargs: &str) {
+    let mut words = bootargs.split_whitespace();
+    if let Some(word) = words.find(|word| word.starts_with("hanok.selftest=")) {
+        refuse(format_args!(
+            "{word}: this image cannot plant faults: remove the word, or build the hypervisor with \
+             its feature `selftest`, as `hanok run --append {word}` does"
+        ));
+    }
+}
+
+/// Nothing happens.
+#[inline(always)]
+pub fn late(_bootargs: &str) {}
+
+/// The vCPU to enter is `vcpu`.
+///
+/// # Safety
+/// None is needed here: it is that of `selftest.rs`.
+#[inline(always)]
+pub unsafe fn running(_bootargs: &str, vcpu: *mut Vcpu) -> *mut Vcpu {
+    vcpu
+}
+
+/// Nothing is planted.
+#[inline(always)]
+pub fn planted(_bootargs: &str) -> Planted {
+    Planted
+}
+
+/// Nobody sees another one's memory.
+pub struct Leak;
+
+impl Leak {
+    /// No words want it.
+    #[inline(always)]
+    pub fn new(_bootargs: &str) -> Self {
+        Self
+    }
+
+    /// Maps nothing.
+    #[inline(always)]
+    pub fn apply(&mut self, _stage_2: &mut Table<Stage2, Frames>, _own: Hpa) {}
+}

@@ -1,21 +1,21 @@
 //! The boot CPU's way from the assembly to its guest.
 
+use crate::Board;
 use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
 use crate::place::Place;
 use crate::{selftest, smp, system};
 use core::sync::atomic::{AtomicBool, AtomicU32};
-use hanok_arch::board::{Board, BoardInterrupts};
-use hanok_arch::cpu::{self, Cpu};
-use hanok_arch::image::{self, BootArguments};
-use hanok_arch::interrupts::Target;
-use hanok_arch::random;
 use hanok_arch::traps::Features;
-use hanok_arch::{devices, pmu, read, traps, vectors};
-use hanok_arm_common::{Conduit, Firmware, HostUart};
+use hanok_arch::{Host, read, traps, vectors, wiring};
+use hanok_arm_common::cpu::{self, Cpu};
+use hanok_arm_common::host_gic::Target;
+use hanok_arm_common::image::{self, BootArguments};
+use hanok_arm_common::{Conduit, Firmware, HostUart, pmu};
 use hanok_config::{BoardTree, PsciMethod};
 use hanok_hal::Mutex;
 use hanok_paging::VmidPool;
+use hanok_pcpu::{BoardInterrupts, gather, lines_of};
 use hanok_random::Source;
 use hanok_types::{CpuId, Hpa, Hva, IntId, Span};
 use hanok_vm::{Buffers, Multiplexer};
@@ -34,7 +34,7 @@ extern "C" fn hanok_boot_main(tree: u64, image: u64) -> ! {
     fatal::set_early_console(info.early_console);
     vectors::install();
     let emergency = (&raw const BOOT_EMERGENCY_STACK) as u64 + 8192;
-    let mut first = Cpu::new(CpuId::new(0), None, (0, emergency), 0);
+    let mut first = Cpu::<Host>::new(CpuId::new(0), (0, emergency));
     // SAFETY: this frame lives until this CPU installs its final record, and is its own.
     unsafe { cpu::install(&mut first) };
     if let Some(why) = traps::unsuitable() {
@@ -143,7 +143,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     if let Err(fault) = tree.check(&system) {
         refuse(format_args!("the system does not fit this board: {fault}"));
     }
-    let Some(lines) = devices::lines_of(&system) else {
+    let Some(lines) = lines_of(&system) else {
         refuse(format_args!(
             "the system's devices have too many interrupts"
         ))
@@ -161,30 +161,36 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     let Some(buffers) = place.put(Buffers::new()) else {
         refuse(format_args!("no memory for the console's queues"))
     };
-    let board = Board {
+    let machine = Host {
+        gic,
+        targets: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
+        features,
+        vtcr: system::vtcr(),
+        empty_space: system::empty_space(&mut layout.free),
+        frequency: read!("cntfrq_el0"),
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
+        late_error: AtomicBool::new(selftest::wants_late_error(tree.bootargs)),
+        unsteady_ids: selftest::wants_unsteady_ids(tree.bootargs),
+    };
+    let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
+    let board = Board {
+        machine,
         console: Mutex::new(Multiplexer::new(uart, framed, names, buffers)),
         interrupts: interrupts(tree, console.interrupt),
-        gic,
-        cpus: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
-        vtcr: system::vtcr(),
-        features,
-        frequency: read!("cntfrq_el0"),
         lines,
         vms: units,
+        news: Default::default(),
         vmids: Mutex::new(VmidPool::new()),
-        nobody: system::nobody(&mut layout.free),
         counts_instructions: pmu::counts(),
         payload,
-        random: Mutex::new(random::gather(tree.rng_seed, &image.key)),
+        random: Mutex::new(random),
         jitter: AtomicU32::new(0),
         reception: Mutex::new(()),
         input_waits: AtomicU32::new(0),
         output_waits: AtomicBool::new(false),
+        endings: Mutex::new(()),
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
-        late_error: AtomicBool::new(selftest::wants_late_error(tree.bootargs)),
-        unsteady_ids: selftest::wants_unsteady_ids(tree.bootargs),
     };
     let Some(board) = place.put(board) else {
         refuse(format_args!("no memory for the board"))
@@ -192,7 +198,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     let board: &'static Board = board;
     greet(board, tree);
     tell_sources(board);
-    let slice = u64::from(system.slice) * board.frequency / 1_000_000;
+    let slice = u64::from(system.slice) * board.machine.frequency / 1_000_000;
     let mut cpus = smp::prepare(tree, board, slice, &mut place);
     system::place_vcpus(board, &mut cpus, &mut place);
     smp::set_up_first(board, &mut cpus);
@@ -223,15 +229,18 @@ fn interrupts(tree: &BoardTree<'_>, uart: Option<IntId>) -> BoardInterrupts {
 
 fn greet(board: &Board, tree: &BoardTree<'_>) {
     let ram: u64 = tree.ram.iter().map(Span::len).sum();
-    board.say(format_args!(
-        "Hanok {} on {} CPU{}, {} MiB of RAM, {} VM{}",
-        env!("CARGO_PKG_VERSION"),
-        tree.cpus.len(),
-        if tree.cpus.len() == 1 { "" } else { "s" },
-        ram >> 20,
-        board.vms.len(),
-        if board.vms.len() == 1 { "" } else { "s" },
-    ));
+    wiring::say(
+        board,
+        format_args!(
+            "Hanok {} on {} CPU{}, {} MiB of RAM, {} VM{}",
+            env!("CARGO_PKG_VERSION"),
+            tree.cpus.len(),
+            if tree.cpus.len() == 1 { "" } else { "s" },
+            ram >> 20,
+            board.vms.len(),
+            if board.vms.len() == 1 { "" } else { "s" },
+        ),
+    );
 }
 
 /// Says what guests' random numbers rest on.
@@ -242,10 +251,13 @@ fn tell_sources(board: &Board) {
         true => "",
         false => " alone: guests' random numbers can be GUESSED",
     };
-    board.say(format_args!(
-        "random numbers rest on {}{}{}jitter{warning}",
-        has(Source::Board, "the board's seed, "),
-        has(Source::Cpu, "the CPU's generator, "),
-        has(Source::Build, "the image's key, "),
-    ));
+    wiring::say(
+        board,
+        format_args!(
+            "random numbers rest on {}{}{}jitter{warning}",
+            has(Source::Board, "the board's seed, "),
+            has(Source::Cpu, "the CPU's generator, "),
+            has(Source::Build, "the image's key, "),
+        ),
+    );
 }

@@ -5,13 +5,13 @@
 //! port, whatever state the console is in, and end with the board turned off, so that
 //! whoever started the run sees a failing exit code and no silence.
 
+use crate::VmUnit;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use hanok_arch::cpu::{self, Cpu};
-use hanok_arch::last_words;
-use hanok_arch::unit::VmUnit;
-use hanok_arch::vcpu::Vcpu;
 use hanok_arch::vectors::FaultFrame;
+use hanok_arch::{Host, Vcpu, last_words};
+use hanok_arm_common::cpu::{self, Cpu};
+use hanok_arm_common::sysreg::wait_for_interrupt;
 use hanok_arm_common::{Conduit, Firmware, HostUart};
 use hanok_types::{Hva, VcpuSet};
 
@@ -97,7 +97,7 @@ fn power_off() -> ! {
         _ => {}
     }
     loop {
-        hanok_arch::wait_for_interrupt();
+        wait_for_interrupt();
     }
 }
 
@@ -121,7 +121,7 @@ fn claim_failure() {
         Ok(_) => {}
         Err(first) if first == me => speak_elsewhere(),
         Err(_) => loop {
-            hanok_arch::wait_for_interrupt();
+            wait_for_interrupt();
         },
     }
 }
@@ -152,9 +152,10 @@ fn unanswered(vector: u64) -> Option<u64> {
 
 /// Whether no VM has ever run: what the bus refuses until then is what the board's tree named.
 fn is_booting() -> bool {
-    let here: *mut Cpu = cpu::current();
+    let here: *mut Cpu<Host> = cpu::current();
     // SAFETY: null, or installed: this CPU's own data, live for ever.
-    let board = unsafe { here.as_ref() }.and_then(|here| here.board);
+    let pcpu = unsafe { here.as_ref() }.and_then(|here| here.pcpu.as_ref());
+    let board = pcpu.map(|pcpu| pcpu.local.board);
     let ran = |unit: &VmUnit| unit.vm.life().number() > 1 || unit.vm.life().is_running();
     !board.is_some_and(|board| board.vms.iter().any(ran))
 }
@@ -197,7 +198,7 @@ extern "C" fn hanok_on_el2_fault(vector: u64, frame: &FaultFrame) -> ! {
 
 /// The registers of the vCPU that this CPU ran, and each VM's state.
 fn show_state(line: &mut Line) {
-    let here: *mut Cpu = cpu::current();
+    let here: *mut Cpu<Host> = cpu::current();
     if here.is_null() {
         return;
     }
@@ -206,10 +207,14 @@ fn show_state(line: &mut Line) {
     let here = unsafe { &*here };
     line.say(format_args!("  on pCPU {}", here.id));
     // SAFETY: as above.
-    if let Some(vcpu) = unsafe { here.resident.as_ref() } {
+    if let Some(vcpu) = unsafe { here.current.as_ref() } {
         show_vcpu(line, vcpu);
     }
-    for unit in here.board.map_or(&[][..], |board| board.vms) {
+    for unit in here
+        .pcpu
+        .as_ref()
+        .map_or(&[][..], |pcpu| pcpu.local.board.vms)
+    {
         let vm = &unit.vm;
         let life = vm.life();
         let any_on = VcpuSet::first(vm.vcpus())
@@ -231,8 +236,12 @@ fn show_state(line: &mut Line) {
 
 /// The vCPU of the CPU that failed.
 fn show_vcpu(line: &mut Line, vcpu: &Vcpu) {
-    let (name, id, regs) = (&vcpu.unit.vm.config().name, vcpu.core.id, &vcpu.regs);
-    if !vcpu.on {
+    let (name, id, regs) = (
+        &vcpu.unit.vm.config().name,
+        vcpu.core.id,
+        &vcpu.context.regs,
+    );
+    if !vcpu.is_on() {
         line.say(format_args!("  its vCPU {id} of vm {name} is off"));
         return;
     }

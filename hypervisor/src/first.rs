@@ -2,10 +2,11 @@
 //! runs.
 
 use crate::selftest;
+use crate::{Board, VmUnit};
 use core::fmt::Write;
-use hanok_arch::board::Board;
-use hanok_arch::unit::VmUnit;
-use hanok_arch::{exits, schedule, vectors};
+use hanok_arch::{Host, exits, vectors, wiring};
+use hanok_arm_common::cpu;
+use hanok_hal::VmMemory;
 
 /// Says what a VM was given.
 fn introduce(unit: &VmUnit, board: &Board) {
@@ -17,14 +18,17 @@ fn introduce(unit: &VmUnit, board: &Board) {
             let _ = write!(blocks, "{comma}{count} x {size}");
         }
     }
-    board.say(format_args!(
-        "vm {}: {} vCPU{}, {} MiB at {}, mapped by {blocks}",
-        unit.vm.config().name,
-        unit.vm.vcpus(),
-        if unit.vm.vcpus() == 1 { "" } else { "s" },
-        unit.ram.ipa().len() >> 20,
-        unit.ram.host(),
-    ));
+    wiring::say(
+        board,
+        format_args!(
+            "vm {}: {} vCPU{}, {} MiB at {}, mapped by {blocks}",
+            unit.vm.config().name,
+            unit.vm.vcpus(),
+            if unit.vm.vcpus() == 1 { "" } else { "s" },
+            unit.ram.ipa().len() >> 20,
+            unit.ram.host(),
+        ),
+    );
 }
 
 /// On the boot CPU's own stack: begins every VM's first life, and runs this CPU's vCPU.
@@ -33,11 +37,13 @@ pub fn run(board: &'static Board) -> ! {
     for unit in board.vms {
         introduce(unit, board);
     }
-    schedule::begin_all(board);
-    let mut vcpu = schedule::next();
+    wiring::begin_all(board);
+    // SAFETY: the record was installed as this CPU was set up, and nobody refers to it.
+    let mut vcpu = wiring::begin(unsafe { cpu::here::<Host>() });
     selftest::running(board.bootargs);
     if selftest::wants_serror(board.bootargs) {
-        vcpu = exits::system_error(vcpu);
+        // SAFETY: as above.
+        vcpu = unsafe { exits::system_error() };
     }
     // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
     unsafe { vectors::enter(vcpu) }

@@ -1,9 +1,10 @@
 //! Where everything is on the board, and the hypervisor's final translation.
 
 use crate::fatal::refuse;
-use hanok_arch::frames::Frames;
-use hanok_arch::image::{BootArguments, IMAGE_BASE, ImageInfo};
-use hanok_arch::mmu::{self, OwnMapError, OwnTable};
+use hanok_arm_common::frames::Frames;
+use hanok_arm_common::image::{BootArguments, ImageInfo};
+use hanok_arm_common::mmu::{self, OwnMapError, OwnTable};
+use hanok_arm_common::space::IMAGE_BASE;
 use hanok_config::{BoardTree, Enable, Gic, MAX_RAM_SPANS, MAX_RESERVED};
 use hanok_memory::{FrameMap, Kept, MAX_KEPT, Use};
 use hanok_paging::Stage1Attributes;

@@ -13,6 +13,11 @@ extern crate hanok_aarch64 as hanok_arch;
 #[cfg(target_arch = "arm")]
 extern crate hanok_armv7 as hanok_arch;
 
+/// The board, by its backend.
+type Board = hanok_pcpu::Board<hanok_arch::Host>;
+/// A VM, by its backend.
+type VmUnit = hanok_pcpu::VmUnit<hanok_arch::Host>;
+
 mod boot;
 mod fatal;
 mod first;

@@ -74,7 +74,7 @@ pub fn late(bootargs: &str) {
             panic!("hanok.selftest: data could be run");
         }
         Some("hole") => {
-            let hole = hanok_arch::space::HOLE as *const u32;
+            let hole = hanok_arm_common::space::HOLE as *const u32;
             // SAFETY: none: it must fault, as nothing is mapped there.
             black_box(unsafe { hole.read_volatile() });
             panic!("hanok.selftest: a hole could be read");

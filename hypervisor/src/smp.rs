@@ -1,19 +1,26 @@
 //! The CPUs: each gets its record, its stacks and its part of the interrupt controller.
 
+use crate::Board;
 use crate::fatal::refuse;
 use crate::first;
 use crate::place::Place;
 use crate::state;
 use core::sync::atomic::{AtomicU32, Ordering};
-use hanok_arch::board::Board;
-use hanok_arch::cpu::{self, Cpu};
-use hanok_arch::image::{self, SecondaryStart, released_entry_offset, secondary_entry_offset};
-use hanok_arch::interrupts::{self, CpuGic, Interface};
-use hanok_arch::{devices, mmu, read, schedule, traps, vectors, yield_now};
+use hanok_arch::{Host, read, traps, vectors, wiring};
 #[cfg(target_arch = "aarch64")]
 use hanok_arm_common::HostGicV3;
+use hanok_arm_common::cpu::{self, Cpu};
+use hanok_arm_common::host_gic::{BoardGic, CpuFrames, CpuGic, KICK};
+use hanok_arm_common::image::{
+    self, SecondaryStart, released_entry_offset, secondary_entry_offset,
+};
+use hanok_arm_common::mmu;
+use hanok_arm_common::space::IMAGE_BASE;
+use hanok_arm_common::sysreg::{wait_for_interrupt, wake_all, yield_now};
 use hanok_arm_common::{GicError, HostGicV2};
 use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
+use hanok_hal::HostGic;
+use hanok_pcpu::{Pcpu, set_triggers};
 use hanok_types::{Address, CpuId, Hpa, Hva, IntId, MAX_CPUS, PAGE_SIZE, Span, platform};
 
 /// What a CPU needs until its own part of the board is set up.
@@ -21,7 +28,7 @@ use hanok_types::{Address, CpuId, Hpa, Hva, IntId, MAX_CPUS, PAGE_SIZE, Span, pl
 #[repr(C)]
 pub struct Starting {
     /// The CPU's record.
-    pub cpu: Cpu,
+    pub cpu: Cpu<Host>,
     mpidr: u64,
     gic: GicFrames,
     state: &'static AtomicU32,
@@ -47,15 +54,15 @@ const ONLINE: u32 = 1;
 const FAILED: u32 = 2;
 
 /// How CPUs take their interrupts on this board.
-pub fn interface(tree: &BoardTree<'_>) -> Interface {
+pub fn interface(tree: &BoardTree<'_>) -> BoardGic {
     match &tree.gic {
         #[cfg(target_arch = "aarch64")]
-        Gic::V3 { .. } => Interface::V3,
+        Gic::V3 { .. } => BoardGic::V3,
         #[cfg(not(target_arch = "aarch64"))]
         Gic::V3 { .. } => no_gicv3(),
         Gic::V2 { .. } => {
             let gic = gicv2(tree);
-            Interface::V2(gic, gic.lists())
+            BoardGic::V2(gic, gic.lists())
         }
     }
 }
@@ -156,8 +163,10 @@ pub fn prepare(
     let gic = frames(tree);
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
+        let mut own = Cpu::new(id, mmu::stack_tops(id));
+        own.pcpu = Some(Pcpu::new(id, board, slice));
         let starting = Starting {
-            cpu: Cpu::new(id, Some(board), mmu::stack_tops(id), slice),
+            cpu: own,
             mpidr: cpu.mpidr,
             gic: gic.clone(),
             state: place.put(AtomicU32::new(WAITING))?,
@@ -172,12 +181,12 @@ pub fn prepare(
 }
 
 /// Sets up what is this CPU's own. `Err` with the reason where that fails.
-fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
+fn set_up(starting: &mut Starting, board: &'static Board) -> Result<CpuGic, GicError> {
     vectors::install();
     state::check(board, starting.cpu.id);
     // SAFETY: the record lives for ever and is this CPU's.
     unsafe { cpu::install(&mut starting.cpu) };
-    let gic = match &starting.gic {
+    let frames = match &starting.gic {
         #[cfg(target_arch = "aarch64")]
         GicFrames::V3 {
             distributor,
@@ -186,20 +195,20 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
         } => {
             let mpidr = starting.mpidr;
             // SAFETY: the frames are the board's GICv3, mapped for ever; this CPU drives its own.
-            CpuGic::V3(unsafe { HostGicV3::find(*distributor, redistributors, *stride, mpidr) }?)
+            CpuFrames::V3(unsafe { HostGicV3::find(*distributor, redistributors, *stride, mpidr) }?)
         }
-        GicFrames::V2(gic) => CpuGic::V2(*gic),
+        GicFrames::V2(gic) => CpuFrames::V2(*gic),
     };
+    let machine = &board.machine;
+    let gic = CpuGic::new(frames, &machine.targets);
     let id = starting.cpu.id;
     if id == CpuId::new(0) {
         gic.init_board();
     }
-    if let Some(me) = board.cpus.get(id.index()) {
-        gic.init_cpu(me);
-    }
+    gic.init_cpu(id);
     let lines = &board.interrupts;
     for line in [
-        interrupts::KICK,
+        KICK,
         lines.virtual_timer,
         lines.hyp_timer,
         lines.maintenance,
@@ -207,9 +216,11 @@ fn set_up(starting: &mut Starting, board: &Board) -> Result<CpuGic, GicError> {
         gic.enable(line, true);
     }
     // A GICv2's turn the maintenance interrupt off again, until there is something to report.
-    board.gic.lists().clear();
-    traps::install(board.vtcr, board.nobody, board.features);
-    starting.cpu.gic = Some(gic);
+    machine.gic.lists().clear();
+    traps::install(machine.vtcr, machine.empty_space, machine.features);
+    if let Some(pcpu) = &mut starting.cpu.pcpu {
+        pcpu.local.gic = Some(gic);
+    }
     Ok(gic)
 }
 
@@ -251,7 +262,7 @@ fn start(
         argument: core::ptr::from_mut(starting) as u64,
     };
     clean(&start);
-    match (cpu.enable, board.firmware) {
+    match (cpu.enable, board.machine.firmware) {
         (Enable::Psci, Some(firmware)) => {
             let entry = image.get() + secondary_entry_offset();
             let at = physical(&start, image);
@@ -263,15 +274,15 @@ fn start(
             let entry = name_record(&start, cpu, image);
             // SAFETY: the CPU's release address, mapped as a device by the layout.
             unsafe { (release.get() as *mut u64).write_volatile(entry) };
-            hanok_arch::wake_all();
+            wake_all();
         }
         #[cfg(target_arch = "arm")]
         (Enable::SystemFlags(registers), _) => {
             let entry = name_record(&start, cpu, image);
             // All CPUs wait for the same word: those that are not named go on waiting in the image.
             set_flags(registers, entry as u32);
-            board.gic.wake_others();
-            hanok_arch::wake_all();
+            board.machine.gic.wake_others();
+            wake_all();
         }
         _ => refuse(format_args!(
             "CPU {id} cannot be started: its device tree node names no way that is known"
@@ -311,13 +322,13 @@ fn set_flags(registers: Hpa, value: u32) {
 
 /// Physical address of a value on the boot stack, which is in the image.
 fn physical<T>(value: &T, image: Hpa) -> u64 {
-    core::ptr::from_ref(value) as u64 - image::IMAGE_BASE + image.get()
+    core::ptr::from_ref(value) as u64 - IMAGE_BASE + image.get()
 }
 
 /// Makes a value visible to a CPU whose caches are off.
 fn clean<T>(value: &T) {
     let start = core::ptr::from_ref(value) as u64;
-    hanok_arch::clean_to_coherency(start, size_of::<T>() as u64);
+    hanok_arm_common::bulk::clean_to_coherency(start, size_of::<T>() as u64);
 }
 
 /// Waits until a CPU answers, at most about ten seconds of the system counter: on an emulator
@@ -344,19 +355,17 @@ extern "C" fn hanok_secondary_main(starting: *mut Starting) -> ! {
     mmu::forbid_writable_code();
     // SAFETY: the record of this CPU, which lives for ever; the boot CPU gave it away.
     let starting = unsafe { &mut *starting };
-    let Some(board) = starting.cpu.board else {
-        refuse(format_args!("a CPU without a board"))
-    };
+    let board = board_of(&starting.cpu);
     let up = set_up(starting, board).is_ok();
     starting
         .state
         .store(if up { ONLINE } else { FAILED }, Ordering::Release);
     if !up {
         loop {
-            hanok_arch::wait_for_interrupt();
+            wait_for_interrupt();
         }
     }
-    let vcpu = schedule::next();
+    let vcpu = wiring::begin(&mut starting.cpu);
     // SAFETY: loaded by the scheduler for this CPU; this stack is not needed again.
     unsafe { vectors::enter(vcpu) }
 }
@@ -370,9 +379,9 @@ pub fn set_up_first(board: &'static Board, cpus: &mut Records) {
         Ok(gic) => gic,
         Err(error) => refuse(format_args!("{error}")),
     };
-    devices::set_triggers(&gic, board);
-    if let Some((uart, me)) = board.interrupts.uart.zip(board.cpus.first()) {
-        gic.route(uart, me);
+    set_triggers(&gic, board);
+    if let Some(uart) = board.interrupts.uart {
+        gic.route(uart, CpuId::new(0));
         gic.enable(uart, true);
     }
 }
@@ -388,10 +397,16 @@ pub fn enter_first(mut cpus: Records) -> ! {
     unsafe { hanok_arch::go_on_stack(stack, argument, on_own_stack) }
 }
 
-extern "C" fn on_own_stack(cpu: *mut Cpu) -> ! {
+extern "C" fn on_own_stack(cpu: *mut Cpu<Host>) -> ! {
     // SAFETY: the boot CPU's record, which lives for ever and is this CPU's alone.
-    let Some(board) = (unsafe { (*cpu).board }) else {
-        refuse(format_args!("a CPU without a board"))
-    };
+    let board = board_of(unsafe { &*cpu });
     first::run(board)
+}
+
+/// The board of a CPU's record.
+fn board_of(cpu: &Cpu<Host>) -> &'static Board {
+    match &cpu.pcpu {
+        Some(pcpu) => pcpu.local.board,
+        None => refuse(format_args!("a CPU without a board")),
+    }
 }

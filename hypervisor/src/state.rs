@@ -1,7 +1,7 @@
 //! Whether the CPUs can be in the Execution states that the VMs need.
 
+use crate::Board;
 use crate::fatal::refuse;
-use hanok_arch::board::Board;
 #[cfg(target_arch = "aarch64")]
 use hanok_arch::traps;
 use hanok_types::CpuId;

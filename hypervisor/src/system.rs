@@ -4,18 +4,18 @@ use crate::fatal::refuse;
 use crate::layout::take;
 use crate::place::Place;
 use crate::smp::Records;
+use crate::{Board, VmUnit};
 use core::sync::atomic::AtomicU64;
-use hanok_arch::board::Board;
-use hanok_arch::frames::Frames;
-use hanok_arch::mmu::Stage2Tlb;
-use hanok_arch::notices::Notices;
-use hanok_arch::ram::GuestRam;
 use hanok_arch::traps::{self, guest_hcr};
-use hanok_arch::unit::VmUnit;
-use hanok_arch::vcpu::Vcpu;
+use hanok_arch::{HostContext, Vcpu};
+use hanok_arm_common::frames::Frames;
+use hanok_arm_common::mmu::Stage2Tlb;
+use hanok_arm_common::ram::GuestRam;
 use hanok_config::{System, VmConfig};
+use hanok_hal::VmMemory;
 use hanok_memory::FrameMap;
 use hanok_paging::{Geometry, Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
+use hanok_pcpu::Notices;
 use hanok_types::{CpuId, Hpa, Ipa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
@@ -96,17 +96,34 @@ fn unit(
     }
     let id = VmId::new(index as u8);
     let (gic, bits) = (facts.system.gic, facts.priority_bits);
-    let vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
+    let mut vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
+    for (vcpu, bit) in bits_of(facts.system, index) {
+        vm.set_bit(vcpu, bit);
+    }
     VmUnit {
         vm,
         ram,
         flash,
         root: stage_2.root(),
-        vttbr: AtomicU64::new(0),
+        space: AtomicU64::new(0),
         last_here: Default::default(),
         notices: Notices::default(),
         blocks: count_blocks(&stage_2),
     }
+}
+
+/// The bits of a VM's vCPUs on pCPUs that they share with others: on each, vCPUs are counted in the
+/// order of the description.
+fn bits_of(system: &System, vm: usize) -> impl Iterator<Item = (VcpuId, u64)> {
+    let all = || system.vms.iter().flat_map(|vm| &vm.cpus);
+    let before: usize = system.vms.iter().take(vm).map(|vm| vm.cpus.len()).sum();
+    let cpus = system.vms.get(vm).map_or(&[][..], |vm| &vm.cpus);
+    cpus.iter().enumerate().filter_map(move |(index, cpu)| {
+        let shared = all().filter(|other| *other == cpu).count() > 1;
+        let earlier = all().take(before + index).filter(|other| *other == cpu);
+        let bit = 1_u64.checked_shl(earlier.count() as u32)?;
+        shared.then_some((VcpuId::new(index as u8), bit))
+    })
 }
 
 /// Memory for a VM's firmware, which it sees as its first bank of flash.
@@ -119,8 +136,8 @@ fn flash(config: &VmConfig, free: &mut FrameMap) -> Option<GuestRam> {
     Some(unsafe { GuestRam::new(ipa, block.start()) })
 }
 
-/// VTTBR_EL2 of nobody: an empty stage 2, and the VMID that no VM has.
-pub fn nobody(free: &mut FrameMap) -> u64 {
+/// VTTBR_EL2 of a stage 2 that maps nothing, with the VMID that no VM has.
+pub fn empty_space(free: &mut FrameMap) -> u64 {
     let block = take_frames(free, 4);
     // SAFETY: free RAM, mapped in place, taken for this table alone.
     let frames = unsafe { Frames::new(block.start(), 4, 0) };
@@ -211,9 +228,13 @@ pub fn place_vcpus(board: &'static Board, cpus: &mut Records, place: &mut Place)
             let Some(starting) = cpus.get_mut(cpu.index()) else {
                 refuse(format_args!("vm {name}: the board has no CPU {cpu}"));
             };
-            let hcr = guest_hcr(board.features, sharing(board, *cpu) > 1);
-            let vcpu = place.put(Vcpu::new(unit, core, hcr));
-            if !vcpu.is_some_and(|vcpu| starting.cpu.adopt(vcpu)) {
+            let hcr = guest_hcr(board.machine.features, sharing(board, *cpu) > 1);
+            let aarch32 = unit.vm.config().aarch32;
+            let context = HostContext::new(hcr, aarch32, starting.cpu.stack);
+            let vcpu = place.put(Vcpu::new(unit, core, context));
+            let pcpu = starting.cpu.pcpu.as_mut();
+            let adopted = pcpu.zip(vcpu).map(|(pcpu, vcpu)| pcpu.adopt(vcpu));
+            if adopted != Some(Ok(())) {
                 refuse(format_args!("vm {name}: no place for its vCPU {index}"));
             }
         }

@@ -6,14 +6,12 @@
 //! the image is readable, writable and executable by 2 MiB blocks, and everything else that
 //! is needed early (the device tree, the early console) sits at its physical address. Rust
 //! replaces it by the real one, which is W^X, as soon as it knows the board
-//! ([`crate::mmu`]). Rejected: position-independent Rust with relocations of its own; a
+//! ([`hanok_arm_common::mmu`]). Rejected: position-independent Rust with relocations of its own; a
 //! fixed place costs one page table and lets a debugger's symbols be right from the first
 //! instruction.
 
-use crate::image::BOOT_STACK;
-
-/// Where the image is linked: the last GiB of the 39-bit EL2 address space.
-pub const IMAGE_BASE: u64 = 0x7f_c000_0000;
+use hanok_arm_common::image::BOOT_STACK;
+use hanok_arm_common::space::IMAGE_BASE;
 
 // The header is that of Documentation/arch/arm64/booting.rst. Register use until Rust:
 // x19 tree, x20 physical address of the image, x21 its distance to the linked address,

@@ -4,8 +4,9 @@
 //! trap hides it (PMU, SVE, MTE, ...) is not here; what is trapped lazily (FP, debug) has
 //! modules of its own.
 
-use crate::controls::Hcr;
 use crate::{read, write};
+use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::sysreg::isb;
 
 macro_rules! el1_state {
     ($($(#[$doc:meta])* $field:ident = $register:literal),* $(,)?) => {
@@ -113,9 +114,9 @@ impl El1State {
     /// between, too: its RW says how the rest is read.
     pub fn load(&self, vttbr: u64, hcr: Hcr, pointer_authentication: bool) {
         write!("tcr_el1", self.tcr | NO_WALKS);
-        crate::sysreg::isb();
+        isb();
         write!("sctlr_el1", self.sctlr | STAGE_1);
-        crate::sysreg::isb();
+        isb();
         write!("vttbr_el2", vttbr);
         write!("hcr_el2", hcr.bits());
         // The timer off while its compare value changes, so that it does not fire between.
@@ -129,9 +130,9 @@ impl El1State {
             }
             each_key!(load_key);
         }
-        crate::sysreg::isb();
+        isb();
         write!("sctlr_el1", self.sctlr);
-        crate::sysreg::isb();
+        isb();
         write!("tcr_el1", self.tcr);
     }
 }

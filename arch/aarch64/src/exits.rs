@@ -1,78 +1,85 @@
 //! From the trap entry to the core, and back.
 
-use crate::board::Board;
-use crate::cpu::Cpu;
-use crate::outcome::{self, After, act, advance, arrived, go_on};
-use crate::service::guest;
-use crate::vcpu::Vcpu;
-use crate::{aborts, fp, read};
-use core::ptr;
+use crate::{Host, Vcpu, read};
+use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Class, Syndrome};
+use hanok_hal::Backend;
+use hanok_pcpu::{After, Pcpu, guest};
 use hanok_vm::{Cause, CoprocessorAccess, Exit, SystemRegister};
 
 /// PSTATE.M[4]: AArch32.
 pub(crate) const AARCH32: u64 = 1 << 4;
 
-#[unsafe(no_mangle)]
-extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (cause, after) = on_sync(vcpu);
-    go_on(vcpu, cause, after)
+/// Handles an exit of the vCPU that is resident, and gives the trap entry the one to enter.
+#[inline(always)]
+fn handle(handler: impl FnOnce(&mut Pcpu<Host>) -> (Cause, After)) -> *mut Vcpu {
+    // SAFETY: the trap entry calls one handler at a time, on a CPU that runs guests; the vCPU's
+    // pointer that the entry holds is used again only where this gives it anew.
+    let cpu = unsafe { cpu::here::<Host>() };
+    let (cause, after) = handler(cpu.pcpu());
+    cpu.finish(cause, after)
 }
 
-fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
-    let (vcpu, cpu, board) = arrived(vcpu);
+#[unsafe(no_mangle)]
+extern "C" fn hanok_on_sync() -> *mut Vcpu {
+    handle(on_sync)
+}
+
+#[inline(always)]
+fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return (Cause::Denied, After::Reconsider);
+    };
     let esr = read!("esr_el2");
-    vcpu.trail.add(esr, vcpu.regs.pc);
+    vcpu.exits.add(esr, vcpu.context.regs.pc);
     if esr >> 26 & 0x3f == Class::Hvc64 as u64 {
-        let action = guest(vcpu, board, &mut board.gic.lists()).hypercall();
-        return (Cause::Hypercall, act(vcpu, cpu, esr, action));
+        let board = local.board;
+        let action = guest(vcpu, board, &mut board.machine.lists()).hypercall();
+        return (Cause::Hypercall, vcpu.act(local, esr, action));
     }
-    on_other(vcpu, cpu, board, esr)
+    on_other(pcpu, esr)
 }
 
 #[inline(never)]
-fn on_other(vcpu: &mut Vcpu, cpu: &mut Cpu, board: &'static Board, esr: u64) -> (Cause, After) {
+fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
     let syndrome = Syndrome::decode(esr);
-    if vcpu.regs.is_aarch32() && !vcpu.psr().passes(syndrome.condition(esr)) {
-        // The CPU may trap what its condition lets do nothing (DDI 0487, G1.20.2).
-        advance(vcpu, esr);
-        return (Cause::Denied, After::Resume);
-    }
-    if syndrome == Syndrome::FpAccess && load_fp(vcpu, cpu) {
+    if syndrome == Syndrome::FpAccess && !is_skipped(pcpu, syndrome, esr) && pcpu.give_fp() {
         return (Cause::Fp, After::Resume);
+    }
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    if passes_over(vcpu, syndrome, esr) {
+        vcpu.advance(esr);
+        return (Cause::Denied, After::Resume);
     }
     let Some(exit) = exit_of(vcpu, syndrome) else {
         return (Cause::Device, After::Resume);
     };
-    match exit {
-        Exit::Fetch { ipa, .. } => aborts::notice_fault_loop(vcpu, board, ipa),
-        Exit::Unexpected => outcome::notice_unexpected(vcpu, board, esr),
-        _ => {}
-    }
-    let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
-    (Cause::from(&exit), act(vcpu, cpu, esr, action))
+    let board = local.board;
+    vcpu.notice(board, &exit, esr);
+    let action = guest(vcpu, board, &mut board.machine.lists()).handle(exit);
+    (Cause::from(&exit), vcpu.act(local, esr, action))
 }
 
-/// FP registers to the CPU, at the guest's first use since it came; `false` where it has them.
-fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) -> bool {
-    if ptr::eq(cpu.fp_owner, vcpu) {
-        return false;
-    }
-    fp::open();
-    if !cpu.fp_owner.is_null() {
-        // SAFETY: another one of this pCPU's own vCPUs, to which no reference is held.
-        unsafe { (*cpu.fp_owner).fp.save() };
-    }
-    vcpu.fp.load();
-    cpu.fp_owner = vcpu;
-    true
+/// Whether the instruction's condition fails: the CPU may trap what that lets do nothing (DDI 0487,
+/// G1.20.2).
+fn passes_over(vcpu: &Vcpu, syndrome: Syndrome, esr: u64) -> bool {
+    let context = &vcpu.context;
+    context.regs.is_aarch32() && !context.psr().passes(syndrome.condition(esr))
+}
+
+/// [`passes_over`] for the resident vCPU.
+fn is_skipped(pcpu: &mut Pcpu<Host>, syndrome: Syndrome, esr: u64) -> bool {
+    pcpu.resident()
+        .is_some_and(|vcpu| passes_over(vcpu, syndrome, esr))
 }
 
 /// The exit in the core's words; `None` where the guest is to try again.
 fn exit_of(vcpu: &Vcpu, syndrome: Syndrome) -> Option<Exit> {
     if let Some(access) = coprocessor(syndrome) {
         // A 64-bit kernel's 32-bit program has nothing there.
-        return Some(match vcpu.is_aarch32() {
+        return Some(match vcpu.context.is_aarch32() {
             true => Exit::Coprocessor(access),
             false => Exit::Denied,
         });
@@ -112,32 +119,35 @@ fn coprocessor(syndrome: Syndrome) -> Option<CoprocessorAccess> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (cause, after) = outcome::on_irq(vcpu);
-    go_on(vcpu, cause, after)
+extern "C" fn hanok_on_irq() -> *mut Vcpu {
+    handle(|pcpu| (Cause::Interrupt, pcpu.interrupted()))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn hanok_on_serror(vcpu: *mut Vcpu) -> *mut Vcpu {
-    system_error(vcpu)
-}
-
-/// A physical SError arrived while `vcpu`, this pCPU's own, ran: it is the guest's.
+/// A physical SError arrived while a vCPU ran: it is the guest's.
 ///
 /// EL2 itself runs with SErrors masked, so one that the hypervisor causes shows here too,
 /// after the next entry; it is contained, if blamed on the guest.
-pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let after = on_serror(vcpu);
-    go_on(vcpu, Cause::SystemError, after)
+#[unsafe(no_mangle)]
+extern "C" fn hanok_on_serror() -> *mut Vcpu {
+    handle(|pcpu| (Cause::SystemError, on_serror(pcpu)))
 }
 
-fn on_serror(vcpu: *mut Vcpu) -> After {
-    let (vcpu, cpu, board) = arrived(vcpu);
+/// As if an SError had arrived while the vCPU ran that this CPU is about to enter; the vCPU to enter.
+/// For a test.
+///
+/// # Safety
+/// As for [`cpu::here`].
+pub unsafe fn system_error() -> *mut Vcpu {
+    hanok_on_serror()
+}
+
+fn on_serror(pcpu: &mut Pcpu<Host>) -> After {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return After::Reconsider;
+    };
     let esr = read!("esr_el2");
-    board.notice(
-        vcpu.unit,
-        format_args!("SError while it ran (ESR_EL2 {esr:#x}), handed to it"),
-    );
-    let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
-    act(vcpu, cpu, esr, action)
+    let board = local.board;
+    vcpu.notice(board, &Exit::SystemError, esr);
+    let action = guest(vcpu, board, &mut board.machine.lists()).handle(Exit::SystemError);
+    vcpu.act(local, esr, action)
 }

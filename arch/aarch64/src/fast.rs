@@ -11,34 +11,45 @@
 //! - the virtual timer's interrupt, and on a GICv2 the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::aborts::fault_ipa;
 use crate::exits::AARCH32;
-use crate::interrupts::{CpuInterface, Interface, KICK, SystemRegisters, Taken};
-use crate::lists::HardwareLists;
-use crate::outcome::{arrived, count};
-use crate::service::{guest, set_timer};
-use crate::vcpu::Vcpu;
-use crate::{read, write};
+use crate::{Host, Vcpu, read, write};
+use hanok_arm_common::aborts::fault_ipa;
+use hanok_arm_common::cpu::{self, Fast, not_done};
+use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK, SystemRegisters};
+use hanok_arm_common::lists::HardwareLists;
 use hanok_arm_common::{GichLists, HostGicV2};
 use hanok_decode::{Class, Esr, Frequent, Psr, SysReg, operand_of_write, register_of_word_store};
-use hanok_hal::ListRegisters;
+use hanok_hal::{Backend, ListRegisters, Taken};
+use hanok_pcpu::guest;
 use hanok_types::{Regs, platform};
 use hanok_vgic::Sgir;
 use hanok_vm::{Cause, Mail, MmioAccess, constant_answer};
 
+/// This CPU's own record, beside its vCPUs.
+type Local = hanok_pcpu::Local<Host>;
+
+/// Handles an exit on the fast path. What the trap entry is told: `vcpu` if the exit is done with, and
+/// null if not.
+#[inline(always)]
+fn handle(vcpu: *mut Vcpu, handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast) -> *mut Vcpu {
+    handle_or(vcpu, handler, not_done)
+}
+
+/// [`handle`], with something to try where the exit is not done with.
+#[inline(always)]
+fn handle_or(
+    vcpu: *mut Vcpu,
+    handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast,
+    slow: impl FnOnce() -> *mut Vcpu,
+) -> *mut Vcpu {
+    // SAFETY: the trap entry alone calls what is here, one handler at a time, with the vCPU that it
+    // was given.
+    unsafe { cpu::handle_fast(vcpu, handler, slow) }
+}
+
 /// Registers that the entry has saved: X0 to X18, X30, and the zero register.
 fn is_saved(register: u8) -> bool {
     register <= 18 || register >= 30
-}
-
-/// What the trap entry is told: `vcpu`, and whether its exit is done with. A vCPU's address is
-/// even.
-#[inline(always)]
-fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
-    match done {
-        true => vcpu,
-        false => vcpu.wrapping_byte_add(1),
-    }
 }
 
 /// A synchronous exit of AArch32 code.
@@ -48,9 +59,9 @@ extern "C" fn hanok_fast_sync_aarch32(vcpu: *mut Vcpu) -> *mut Vcpu {
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
     let esr = read!("esr_el2");
     match esr >> 26 & 0x3f {
-        HYPERCALL => answer(vcpu, hypercall(vcpu, esr)),
+        HYPERCALL => handle(vcpu, |vcpu, local| hypercall(vcpu, local, esr)),
         DATA_ABORT if is_as_in_aarch64(esr) => device(vcpu, esr),
-        _ => answer(vcpu, false),
+        _ => not_done(),
     }
 }
 
@@ -67,46 +78,53 @@ fn is_as_in_aarch64(esr: u64) -> bool {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
     const HYPERCALL: u64 = Class::Hvc64 as u64;
+    let esr = read!("esr_el2");
+    let class = esr >> 26 & 0x3f;
+    if class == HYPERCALL {
+        return handle(vcpu, |vcpu, local| hypercall(vcpu, local, esr));
+    }
+    other(vcpu, esr, class)
+}
+
+/// Any but a hypercall.
+#[inline(never)]
+extern "C" fn other(vcpu: *mut Vcpu, esr: u64, class: u64) -> *mut Vcpu {
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
     const SYSTEM_REGISTER: u64 = Class::SystemRegister as u64;
-    let esr = read!("esr_el2");
-    match esr >> 26 & 0x3f {
-        HYPERCALL => answer(vcpu, hypercall(vcpu, esr)),
-        DATA_ABORT if sgir(vcpu, esr) => vcpu,
-        DATA_ABORT => device(vcpu, esr),
-        SYSTEM_REGISTER => answer(vcpu, system_register(vcpu, esr)),
-        _ => answer(vcpu, false),
+    match class {
+        DATA_ABORT => {
+            let sgir = |vcpu: &mut Vcpu, local: &mut Local| sgir(vcpu, local, esr);
+            handle_or(vcpu, sgir, || device(vcpu, esr))
+        }
+        SYSTEM_REGISTER => handle(vcpu, |vcpu, local| system_register(vcpu, local, esr)),
+        _ => not_done(),
     }
 }
 
 #[inline(always)]
-fn hypercall(vcpu: *mut Vcpu, esr: u64) -> bool {
-    // SAFETY: as in `arrived`; the reference ends here.
-    let id = unsafe { (*vcpu).regs.x[0] } as u32;
-    let Some(answer) = constant_answer(id) else {
-        return false;
+fn hypercall(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
+    let Some(answer) = constant_answer(vcpu.context.regs.x[0] as u32) else {
+        return Fast::Slow;
     };
-    let (vcpu, cpu, _) = arrived(vcpu);
     // HVC's return address is already that of the next instruction.
-    vcpu.regs.x[0] = answer as u64;
-    vcpu.trail.add(esr, read!("elr_el2"));
-    count(vcpu, cpu, Cause::Hypercall);
-    true
+    vcpu.context.regs.x[0] = answer as u64;
+    vcpu.exits.add(esr, read!("elr_el2"));
+    local.count(vcpu, Cause::Hypercall);
+    Fast::Done
 }
 
 #[inline(never)]
 fn device(vcpu: *mut Vcpu, esr: u64) -> *mut Vcpu {
-    answer(vcpu, access_device(vcpu, esr))
+    handle(vcpu, |vcpu, local| access_device(vcpu, local, esr))
 }
 
 #[inline(always)]
-fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
-    let (vcpu, cpu, board) = arrived(vcpu);
+fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     let Some(Frequent::Access { access, write }) = Frequent::decode(esr) else {
-        return false;
+        return Fast::Slow;
     };
     if !is_saved(access.register) {
-        return false;
+        return Fast::Slow;
     }
     let access = MmioAccess {
         width: access.width,
@@ -115,67 +133,63 @@ fn access_device(vcpu: *mut Vcpu, esr: u64) -> bool {
         wide: access.wide,
     };
     let ipa = fault_ipa(read!("far_el2"), false);
-    let lists = &mut board.gic.lists();
+    let board = local.board;
+    let lists = &mut board.machine.lists();
     if guest(vcpu, board, lists)
         .by_register(ipa, write, access)
         .is_none()
     {
-        return false;
+        return Fast::Slow;
     }
-    if core::mem::take(&mut vcpu.core.rearm) {
-        set_timer(Some(vcpu), cpu);
-    }
+    vcpu.rearm(local);
     let pc = advance(vcpu, esr);
-    vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, Cause::Device);
-    true
+    vcpu.exits.add(esr, pc);
+    local.count(vcpu, Cause::Device);
+    Fast::Done
 }
 
 /// An SGI to one other vCPU.
 #[inline(always)]
-fn system_register(vcpu: *mut Vcpu, esr: u64) -> bool {
+fn system_register(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     let Some(operand) = operand_of_write(SysReg::ICC_SGI1R_EL1, esr) else {
-        return false;
+        return Fast::Slow;
     };
     // Not X30, for brevity.
     if operand > 18 {
-        return false;
+        return Fast::Slow;
     }
-    let (vcpu, cpu, board) = arrived(vcpu);
-    let value = vcpu.regs.get(operand);
-    let sent = vcpu.unit.vm.post_group1_sgi(board, vcpu.core.id, value);
-    if !sent {
-        return false;
+    let value = vcpu.context.regs.get(operand);
+    let vm = &vcpu.unit.vm;
+    if !vm.post_group1_sgi(local.board, vcpu.core.id, value) {
+        return Fast::Slow;
     }
     // Only AArch64 has the register by this exit.
     let pc = advance_a64(read!("spsr_el2"));
-    vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, Cause::SystemRegister);
-    true
+    vcpu.exits.add(esr, pc);
+    local.count(vcpu, Cause::SystemRegister);
+    Fast::Done
 }
 
 /// An SGI to one other vCPU, on a GICv2.
 #[inline(always)]
-fn sgir(vcpu: *mut Vcpu, esr: u64) -> bool {
+fn sgir(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     const PAGE: u64 = platform::GIC_DIST.get() >> 12 << 4;
     let Some(register) = register_of_word_store(esr) else {
-        return false;
+        return Fast::Slow;
     };
     let pstate = read!("spsr_el2");
     let there = read!("far_el2") & 0xfff == Sgir::OFFSET && read!("hpfar_el2") == PAGE;
     if !there || register > 18 || pstate & AARCH32 != 0 {
-        return false;
+        return Fast::Slow;
     }
-    let (vcpu, cpu, board) = arrived(vcpu);
-    let value = vcpu.regs.get(register) as u32;
-    let sent = vcpu.unit.vm.post_sgir(board, vcpu.core.id, value);
-    if !sent {
-        return false;
+    let value = vcpu.context.regs.get(register) as u32;
+    if !vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, value) {
+        return Fast::Slow;
     }
     let pc = advance_a64(pstate);
-    vcpu.trail.add(esr, pc);
-    count(vcpu, cpu, Cause::Device);
-    true
+    vcpu.exits.add(esr, pc);
+    local.count(vcpu, Cause::Device);
+    Fast::Done
 }
 
 /// Past the instruction of an AArch64 guest in this PSTATE that made the exit; where it was.
@@ -190,120 +204,136 @@ fn advance_a64(pstate: u64) -> u64 {
 /// Past the instruction that made the exit, by the CPU's own registers; where it was.
 #[inline(always)]
 fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
+    let regs = &mut vcpu.context.regs;
     let pc = read!("elr_el2");
-    vcpu.regs.pc = pc;
-    vcpu.regs.pstate = read!("spsr_el2");
-    vcpu.regs.advance(Esr::from_bits(esr).instruction_length());
-    write!("elr_el2", vcpu.regs.pc);
-    write!("spsr_el2", vcpu.regs.pstate);
+    regs.pc = pc;
+    regs.pstate = read!("spsr_el2");
+    regs.advance(Esr::from_bits(esr).instruction_length());
+    write!("elr_el2", regs.pc);
+    write!("spsr_el2", regs.pstate);
     pc
 }
 
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (_, _, board) = arrived(vcpu);
+    // SAFETY: as in `handle`; the references end with this line.
+    let board = unsafe { cpu::arrived(vcpu) }.1.board;
     // Once, so that each way is free of the question.
-    match &board.gic {
-        Interface::V3 => interrupt_v3(vcpu),
-        Interface::V2(gic, lists) => interrupt_v2(vcpu, gic, lists),
+    match &board.machine.gic {
+        BoardGic::V3 => interrupt_v3(vcpu),
+        BoardGic::V2(gic, lists) => interrupt_v2(vcpu, gic, lists),
     }
 }
 
 #[inline(never)]
 fn interrupt_v3(vcpu: *mut Vcpu) -> *mut Vcpu {
-    interrupt(vcpu, SystemRegisters, HardwareLists)
+    handle(vcpu, |vcpu, local| {
+        interrupt(vcpu, local, SystemRegisters, HardwareLists)
+    })
 }
 
 #[inline(never)]
 fn interrupt_v2(vcpu: *mut Vcpu, gic: &HostGicV2, lists: &GichLists) -> *mut Vcpu {
-    interrupt(vcpu, *gic, *lists)
+    handle(vcpu, |vcpu, local| interrupt(vcpu, local, *gic, *lists))
 }
 
 #[inline(always)]
-fn interrupt(vcpu: *mut Vcpu, gic: impl CpuInterface, lists: impl ListRegisters) -> *mut Vcpu {
-    let (_, cpu, board) = arrived(vcpu);
+fn interrupt(
+    vcpu: &mut Vcpu,
+    local: &mut Local,
+    gic: impl CpuInterface,
+    lists: impl ListRegisters,
+) -> Fast {
     let taken = gic.acknowledge();
     if taken.is_none() {
-        return nothing(vcpu);
+        return nothing(vcpu, local);
     }
     gic.drop_priority(taken);
     let id = taken.id();
-    if id == KICK && !cpu.is_shared() {
+    if id == KICK && !local.is_shared() {
         gic.end(taken);
-        return kick(vcpu, gic, lists);
+        return kick(vcpu, local, gic, lists);
     }
-    if id == board.interrupts.virtual_timer {
-        return virtual_timer(vcpu, taken, lists);
+    let lines = &local.board.interrupts;
+    if id == lines.virtual_timer {
+        return virtual_timer(vcpu, local, taken, lists);
     }
-    if id == board.interrupts.maintenance {
-        return end_reported(vcpu, taken);
+    if id == lines.maintenance {
+        return end_reported(vcpu, local, taken);
     }
-    cpu.taken = Some(taken);
-    answer(vcpu, false)
+    local.taken = Some(taken);
+    Fast::Slow
 }
 
 /// It has gone again.
 #[inline(never)]
-fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (ours, cpu, _) = arrived(vcpu);
-    count(ours, cpu, Cause::Interrupt);
-    vcpu
+fn nothing(vcpu: &mut Vcpu, local: &mut Local) -> Fast {
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
 }
 
 #[inline(always)]
-fn kick<G: CpuInterface>(vcpu: *mut Vcpu, _: G, mut lists: impl ListRegisters) -> *mut Vcpu {
-    let (ours, cpu, _) = arrived(vcpu);
-    let (vm, id) = (&ours.unit.vm, ours.core.id);
+fn kick<G: CpuInterface>(
+    vcpu: &mut Vcpu,
+    local: &mut Local,
+    _: G,
+    mut lists: impl ListRegisters,
+) -> Fast {
+    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
     // Whoever changes whether a vCPU may run asks for its attention, too.
     let Some(mail) = vm.requests(id).take_interrupts_alone() else {
-        return answer(vcpu, false);
+        return Fast::Slow;
     };
     if !vm.show_mail(id, mail, G::VERSION, &mut lists) {
-        return interrupts_changed(vcpu, mail);
+        return interrupts_changed(vcpu, local, mail);
     }
-    count(ours, cpu, Cause::Interrupt);
-    vcpu
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
 }
 
 #[inline(never)]
-fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    guest(ours, board, &mut board.gic.lists()).interrupts_changed(mail);
-    count(ours, cpu, Cause::Interrupt);
-    vcpu
+fn interrupts_changed(vcpu: &mut Vcpu, local: &mut Local, mail: Mail) -> Fast {
+    let board = local.board;
+    guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
 }
 
 /// It is deactivated by the guest, through the list register.
-#[inline(never)]
-fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: impl ListRegisters) -> *mut Vcpu {
-    let (ours, cpu, _) = arrived(vcpu);
-    let (vm, id) = (&ours.unit.vm, ours.core.id);
+#[inline(always)]
+fn virtual_timer(
+    vcpu: &mut Vcpu,
+    local: &mut Local,
+    taken: Taken,
+    mut lists: impl ListRegisters,
+) -> Fast {
+    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
     if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
-        return virtual_timer_at_length(vcpu, taken);
+        return virtual_timer_slowly(vcpu, local, taken);
     }
-    count(ours, cpu, Cause::Timer);
-    vcpu
+    local.count(vcpu, Cause::Timer);
+    Fast::Done
 }
 
 #[inline(never)]
-fn virtual_timer_at_length(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    guest(ours, board, &mut board.gic.lists()).virtual_timer(taken.id());
-    count(ours, cpu, Cause::Timer);
-    vcpu
+fn virtual_timer_slowly(vcpu: &mut Vcpu, local: &mut Local, taken: Taken) -> Fast {
+    let board = local.board;
+    guest(vcpu, board, &mut board.machine.lists()).virtual_timer(taken.id());
+    local.count(vcpu, Cause::Timer);
+    Fast::Done
 }
 
 /// On a GICv2, the guest has ended an interrupt with a physical one behind, most often its
 /// timer's, that did not stand alone.
 #[inline(never)]
-fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    if !guest(ours, board, &mut board.gic.lists()).hardware_ended() {
-        cpu.taken = Some(taken);
-        return answer(vcpu, false);
+fn end_reported(vcpu: &mut Vcpu, local: &mut Local, taken: Taken) -> Fast {
+    let board = local.board;
+    if !guest(vcpu, board, &mut board.machine.lists()).hardware_ended() {
+        local.taken = Some(taken);
+        return Fast::Slow;
     }
-    board.gic.end(taken);
-    count(ours, cpu, Cause::Interrupt);
-    vcpu
+    board.machine.end(taken);
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
 }

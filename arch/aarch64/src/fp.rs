@@ -69,7 +69,7 @@ pub fn close() {
 /// Lets EL2 and the guest reach the registers.
 pub fn open() {
     write!("cptr_el2", CPTR_ALWAYS & !CPTR_TFP);
-    crate::sysreg::isb();
+    hanok_arm_common::sysreg::isb();
 }
 
 /// Register `index` of the vCPU in this CPU; `None` while the trap is closed, as the registers

@@ -29,11 +29,6 @@ pub fn read(id: SysReg) -> u64 {
     id_space!(id.crm(), id.op2(), 1 2 3 4 5 6 7)
 }
 
-/// Whether it has a PMU of the architecture (ID_AA64DFR0_EL1.PMUVer).
-pub fn has_pmu() -> bool {
-    !matches!(crate::read!("id_aa64dfr0_el1") >> 8 & 0xf, 0 | 0xf)
-}
-
 /// Random numbers of the CPU's own generator (FEAT_RNG: DDI 0487, D24.2 "RNDRRS"), if it has one
 /// and that answers: reseeded ones, as they are asked for once.
 pub fn random() -> Option<[u64; 4]> {

@@ -1,14 +1,14 @@
 //! Giving a guest an exception: what the CPU does on taking one to EL1 (DDI 0487, D1.3.1
 //! and the pseudocode AArch64.TakeException).
 
-use crate::controls::Hcr;
+use crate::context::El2Context;
 use crate::inject32::{self, has_pan};
-use crate::vcpu::Vcpu;
 use crate::{read, write};
+use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::ram::GuestRam;
 use hanok_decode::{Fault, Origin, data_abort, instruction_abort, undefined};
-use hanok_hal::GuestMemory;
+use hanok_hal::{GuestFault, GuestMemory};
 use hanok_paging::GuestRegime;
-use hanok_vm::GuestFault;
 
 /// PSTATE bits that survive: N, Z, C, V, DIT and PAN, at these places of SPSR_ELx from
 /// AArch32, too.
@@ -35,7 +35,7 @@ fn vector_offset(pstate: u64) -> u64 {
 }
 
 /// Where the vCPU, which is in this CPU, has its handler of a fetch that fails.
-pub fn fetch_vector(vcpu: &Vcpu) -> u64 {
+pub fn fetch_vector(vcpu: &El2Context) -> u64 {
     match vcpu.is_aarch32() {
         true => inject32::prefetch_vector(),
         false => vector(vcpu.regs.pstate),
@@ -55,8 +55,8 @@ fn origin(pstate: u64) -> Origin {
     }
 }
 
-/// Gives the vCPU, which is in this CPU, the exception `fault`.
-pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
+/// Gives the vCPU, which is in this CPU and whose VM has this RAM, the exception `fault`.
+pub fn inject(vcpu: &mut El2Context, fault: GuestFault, memory: &GuestRam) {
     if vcpu.is_aarch32() {
         return inject_aarch32(vcpu, fault);
     }
@@ -65,7 +65,7 @@ pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
         GuestFault::SystemError => system_error(vcpu),
         GuestFault::Undefined => synchronous(vcpu, undefined().into_bits(), None),
         GuestFault::ExternalData { write, walk } => {
-            let esr = data_abort(from, external(vcpu, walk), write).into_bits();
+            let esr = data_abort(from, external(memory, walk), write).into_bits();
             synchronous(vcpu, esr, Some(read!("far_el2")));
         }
         GuestFault::UnsupportedAtomic { write } => {
@@ -73,13 +73,13 @@ pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
             synchronous(vcpu, esr, Some(read!("far_el2")));
         }
         GuestFault::ExternalFetch { walk } => {
-            let esr = instruction_abort(from, external(vcpu, walk)).into_bits();
+            let esr = instruction_abort(from, external(memory, walk)).into_bits();
             synchronous(vcpu, esr, Some(read!("far_el2")));
         }
     }
 }
 
-fn inject_aarch32(vcpu: &mut Vcpu, fault: GuestFault) {
+fn inject_aarch32(vcpu: &mut El2Context, fault: GuestFault) {
     // On a walk the last level is named, whichever table was not there.
     let external = |walk| match walk {
         true => Fault::ExternalOnWalk(3),
@@ -98,13 +98,13 @@ fn inject_aarch32(vcpu: &mut Vcpu, fault: GuestFault) {
     }
 }
 
-fn system_error(vcpu: &mut Vcpu) {
+fn system_error(vcpu: &mut El2Context) {
     vcpu.hcr.insert(Hcr::VSE);
     write!("hcr_el2", vcpu.hcr.bits());
 }
 
 /// The status code: on a walk, with the level whose table was not there.
-fn external(vcpu: &Vcpu, walk: bool) -> Fault {
+fn external(memory: &GuestRam, walk: bool) -> Fault {
     if !walk {
         return Fault::External;
     }
@@ -115,7 +115,7 @@ fn external(vcpu: &Vcpu, walk: bool) -> Fault {
     };
     let word = |at| {
         let mut bytes = [0; 8];
-        vcpu.unit.ram.read(at, &mut bytes).ok()?;
+        memory.read(at, &mut bytes).ok()?;
         Some(u64::from_le_bytes(bytes))
     };
     // The tables may be whole again by now; then any level is as good as another.
@@ -126,7 +126,7 @@ fn external(vcpu: &Vcpu, walk: bool) -> Fault {
     )
 }
 
-fn synchronous(vcpu: &mut Vcpu, esr: u64, far: Option<u64>) {
+fn synchronous(vcpu: &mut El2Context, esr: u64, far: Option<u64>) {
     let pstate = vcpu.regs.pstate;
     let control = read!("sctlr_el1");
     write!("esr_el1", esr);

@@ -1,6 +1,6 @@
 //! Giving a guest whose EL1 is AArch32 an exception (DDI 0487, G1.16).
 
-use crate::vcpu::Vcpu;
+use crate::context::El2Context;
 use crate::{read, write};
 use hanok_decode::{Control, Fault, banked_register, fault_status, mode, offset};
 
@@ -20,7 +20,7 @@ pub fn prefetch_vector() -> u64 {
 }
 
 /// The vCPU, which is in this CPU, finds its instruction undefined.
-pub fn undefined(vcpu: &mut Vcpu) {
+pub fn undefined(vcpu: &mut El2Context) {
     let before = vcpu.psr();
     let next = if before.thumb() { 2 } else { 4 };
     take(vcpu, mode::UNDEFINED, offset::UNDEFINED, next);
@@ -28,7 +28,7 @@ pub fn undefined(vcpu: &mut Vcpu) {
 }
 
 /// A load or store of the vCPU, which is in this CPU, failed.
-pub fn data_abort(vcpu: &mut Vcpu, fault: Fault, write: bool) {
+pub fn data_abort(vcpu: &mut El2Context, fault: Fault, write: bool) {
     write!("esr_el1", fault_status(fault, write, read!("tcr_el1")));
     let ifar = read!("far_el1") & !LOW;
     write!("far_el1", ifar | read!("far_el2") & LOW);
@@ -36,14 +36,14 @@ pub fn data_abort(vcpu: &mut Vcpu, fault: Fault, write: bool) {
 }
 
 /// A fetch of the vCPU, which is in this CPU, failed.
-pub fn prefetch_abort(vcpu: &mut Vcpu, fault: Fault) {
+pub fn prefetch_abort(vcpu: &mut El2Context, fault: Fault) {
     write!("ifsr32_el2", fault_status(fault, false, read!("tcr_el1")));
     let dfar = read!("far_el1") & LOW;
     write!("far_el1", read!("far_el2") << 32 | dfar);
     abort(vcpu, offset::PREFETCH_ABORT, 4);
 }
 
-fn abort(vcpu: &mut Vcpu, vector: u64, distance: u64) {
+fn abort(vcpu: &mut El2Context, vector: u64, distance: u64) {
     let before = vcpu.psr();
     take(vcpu, mode::ABORT, vector, distance);
     let masked = vcpu.psr().with_abort_masked(true);
@@ -53,7 +53,7 @@ fn abort(vcpu: &mut Vcpu, vector: u64, distance: u64) {
 
 /// Enters a handler, whose return address is `distance` bytes from the instruction (DDI 0487,
 /// G1.16, pseudocode AArch32.EnterMode). The mode's SPSR is the caller's to set.
-fn take(vcpu: &mut Vcpu, to: u8, vector: u64, distance: u64) {
+fn take(vcpu: &mut El2Context, to: u8, vector: u64, distance: u64) {
     let control = control();
     let before = vcpu.psr();
     let pan = before.pan() || has_pan() && !control.keeps_pan();

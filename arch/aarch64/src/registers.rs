@@ -1,39 +1,27 @@
 //! A vCPU's registers, for people.
 
-use crate::board::Board;
-use crate::vcpu::Vcpu;
+use crate::context::El2Context;
 use core::fmt::Arguments;
+use hanok_arm_common::aborts::Aborted;
 use hanok_decode::Control;
 use hanok_vm::exception_storm;
 
-/// Digits of an address.
-pub const DIGITS: usize = 16;
-/// The register with an exit's syndrome.
-pub const SYNDROME: &str = "ESR_EL2";
-
-/// Copies what the CPU holds of the resident vCPU.
-pub fn fetch(vcpu: &mut Vcpu, board: &Board) {
-    vcpu.el1.save(board.features.pointer_authentication);
-    if vcpu.is_aarch32() {
-        vcpu.aarch32.save();
-    }
-}
-
-/// Whether the vCPU, whose registers were fetched, is lost in its exceptions.
-pub fn storm(vcpu: &Vcpu) -> bool {
+/// The vector at which the vCPU, whose registers were fetched, takes one exception after the other.
+pub fn lost_at(vcpu: &El2Context) -> Option<u64> {
     let (regs, el1, aarch32) = (&vcpu.regs, &vcpu.el1, vcpu.is_aarch32());
-    let (link, vectors) = match aarch32 {
-        true => (
+    let (link, vectors) = if aarch32 {
+        (
             regs.get(vcpu.register(14)),
             Control::from_bits(el1.sctlr as u32).vectors(el1.vbar),
-        ),
-        false => (el1.elr, el1.vbar),
+        )
+    } else {
+        (el1.elr, el1.vbar)
     };
-    exception_storm(regs.pc, link, vectors, aarch32)
+    exception_storm(regs.pc, link, vectors, aarch32).then_some(regs.pc)
 }
 
 /// Says them, a row at a time.
-pub fn say(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {
+pub fn describe(vcpu: &El2Context, say: impl Fn(Arguments<'_>)) {
     let (regs, el1) = (&vcpu.regs, &vcpu.el1);
     say(format_args!("pc {:016x} pstate {:x}", regs.pc, regs.pstate));
     for (index, row) in regs.x.chunks(4).enumerate() {

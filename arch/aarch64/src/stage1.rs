@@ -1,9 +1,8 @@
 //! A vCPU's own translation, asked of the CPU.
 
-use crate::vcpu::Vcpu;
 use crate::{read, write};
 use core::arch::asm;
-use hanok_types::Ipa;
+use hanok_types::{Ipa, Regs};
 
 /// An AT instruction for `$at`, caught: whether it ended in an exception. See [`translate`].
 macro_rules! caught {
@@ -31,7 +30,8 @@ macro_rules! caught {
     }};
 }
 
-/// The intermediate physical address of `at` for a read, through the vCPU's own stage 1; `None`
+/// The intermediate physical address of `at` for a read, through the own stage 1 of the vCPU in this
+/// CPU, whose registers are `regs`; `None`
 /// where its tables give none.
 ///
 /// The CPU walks tables that the guest wrote, and may change at any moment. What stage 2 refuses
@@ -39,10 +39,10 @@ macro_rules! caught {
 /// with HCR_EL2.PTW is all that is not RAM. An external abort on it, which memory that is broken
 /// may still answer with, is taken to EL2 as an exception: it is caught. Rejected: walking the
 /// tables in software, which would be a second walker of every format that a guest may choose.
-pub fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
+pub fn translate(regs: &Regs, at: u64) -> Option<Ipa> {
     let saved = (read!("par_el1"), read!("far_el2"));
     // EL0t, or User mode.
-    let failed = if vcpu.regs.pstate & 0xf == 0 {
+    let failed = if regs.pstate & 0xf == 0 {
         caught!("s1e0r", at)
     } else {
         caught!("s1e1r", at)

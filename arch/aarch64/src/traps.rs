@@ -1,7 +1,8 @@
 //! What exits: the values of the registers that decide which guest action comes to EL2.
 
-use crate::controls::{Hcr, Mdcr};
-use crate::{pmu, read, write};
+use crate::{read, write};
+use hanok_arm_common::controls::{Hcr, Mdcr};
+use hanok_arm_common::pmu;
 use hanok_decode::has_mpam;
 use hanok_paging::{Geometry, PaRange, vtcr_el2};
 
@@ -108,10 +109,10 @@ pub fn forget_errors() {
 }
 
 /// Sets what is the same for every guest on this CPU; HCR_EL2 comes with each vCPU. `vtcr`
-/// is the same for all, and `nobody` the VTTBR_EL2 while there is no guest.
-pub fn install(vtcr: u64, nobody: u64, features: Features) {
+/// is the same for all, and `empty_space` the VTTBR_EL2 while there is no guest.
+pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     write!("vtcr_el2", vtcr);
-    write!("vttbr_el2", nobody);
+    write!("vttbr_el2", empty_space);
     // Whatever ran here before left its translations under VMIDs that are given out anew.
     // SAFETY: TLB maintenance changes no translation.
     unsafe {
@@ -133,7 +134,7 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
     write!("oslar_el1", 0);
     crate::fp::close();
     pmu::start();
-    crate::sysreg::isb();
+    hanok_arm_common::sysreg::isb();
 }
 
 /// VTCR_EL2 for stage 2 tables of this shape on this CPU.

@@ -3,16 +3,16 @@
 //! While a guest runs, SP_EL2 points at its [`Vcpu`], whose first field is the register
 //! file: an exit stores registers without needing a free one, then takes the pCPU's stack.
 //! A frequent exit is over before the whole file is saved (`fast.rs`). Any other handler
-//! gets the vCPU that ran and answers with the vCPU to resume; nothing of the
-//! hypervisor's own survives between two exits, so there is nothing else to save.
+//! answers with the vCPU to resume; nothing of the hypervisor's own survives between two exits, so there is nothing else to save.
 //!
 //! An exception taken from EL2 itself is our own fault and ends in a panic, on a stack of
 //! its own: the reason may be that the normal one ran over. Where one is expected, since a guest
 //! can cause it, the code that may take it runs on SP_EL0 for that while, which has vectors of its
 //! own.
 
-use crate::vcpu::Vcpu;
+use crate::{Host, HostContext, Vcpu};
 use core::mem::offset_of;
+use hanok_arm_common::cpu::Cpu;
 
 core::arch::global_asm!(
     r#"
@@ -37,8 +37,8 @@ core::arch::global_asm!(
     .endm
 
     // From the guest: what a function may change goes to the vCPU; what is frequent is done
-    // with by \fast, on the pCPU's stack, and leaves at once. It answers with the vCPU, plus
-    // one if it is not done with.
+    // with by \fast, on the pCPU's stack, and leaves at once. It answers with the vCPU, or with zero
+    // if the exit is not done with.
     .macro from_guest fast, handler
     stp     x0, x1, [sp, #0]
     stp     x2, x3, [sp, #16]
@@ -56,12 +56,13 @@ core::arch::global_asm!(
     mov     sp, x1
     .ifnb \fast
     bl      \fast
-    tbnz    x0, #0, 1f
+    cbz     x0, 1f
     mov     sp, x0
     ldr     x30, [sp, #240]
     leave
 1:
-    sub     x0, x0, #1
+    mrs     x0, tpidr_el2
+    ldr     x0, [x0, #{current}]
     .endif
     stp     x19, x20, [x0, #152]
     stp     x21, x22, [x0, #168]
@@ -187,11 +188,12 @@ hanok_el2_fault_entry:
     bl      hanok_on_el2_fault
     b       .
 "#,
-    stack = const offset_of!(Vcpu, stack),
-    emergency = const offset_of!(crate::cpu::Cpu, emergency_stack),
+    stack = const offset_of!(Vcpu, context) + offset_of!(HostContext, stack),
+    emergency = const offset_of!(Cpu<Host>, emergency_stack),
+    current = const offset_of!(Cpu<Host>, current),
 );
 
-const _: () = assert!(offset_of!(Vcpu, regs) == 0);
+const _: () = assert!(offset_of!(Vcpu, context) + offset_of!(HostContext, regs) == 0);
 
 /// What was in the registers when EL2 itself faulted.
 #[derive(Clone, Copy, Debug)]
@@ -212,13 +214,13 @@ unsafe extern "C" {
 pub fn install() {
     // VBAR_EL2 gets the linked address of a table that is 2 KiB aligned and never freed.
     crate::write!("vbar_el2", &raw const hanok_vectors as u64);
-    crate::sysreg::isb();
+    hanok_arm_common::sysreg::isb();
 }
 
 /// Leaves for the guest of `vcpu`, for the first time on this stack.
 ///
 /// # Safety
-/// `vcpu` is this pCPU's current vCPU, loaded; nothing of the caller's stack is needed again.
+/// `vcpu` is what `Cpu::begin` or `Cpu::finish` gave last; nothing of the caller's stack is needed again.
 pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
     // SAFETY: by this function's contract.
     unsafe { hanok_enter(vcpu.cast()) }

@@ -85,6 +85,9 @@ pub struct GichLists {
     maintenance: u8,
 }
 
+// SAFETY: the block is banked by CPU, and so is the maintenance interrupt's enable.
+unsafe impl Sync for GichLists {}
+
 /// What stands in the guard's list register: active, so that it is never signalled, and of an id
 /// that no guest's interrupt has.
 const GUARD: GichLr = GichLr::new()

@@ -44,6 +44,12 @@ pub struct HostGicV2 {
     lists: GichLists,
 }
 
+// SAFETY: the CPU interface and what of the distributor is private are banked by CPU; what of the
+// distributor is shared is written by registers that set or clear single bits, or are a byte of one
+// interrupt's own, which the GIC takes from any CPU (IHI 0048B, 4.1.4); fields of several interrupts
+// (GICD_ICFGR) are set while one CPU runs alone.
+unsafe impl Sync for HostGicV2 {}
+
 impl HostGicV2 {
     /// The GICv2 whose GICD, GICC and GICH lie at these addresses, with its maintenance interrupt,
     /// which its list registers turn on and off.

@@ -1,17 +1,32 @@
-//! What both ARM architectures act on in the same way: the board's GIC, its serial port,
-//! and the firmware's PSCI.
+//! What the backends of both Arm architectures have in common: registers by the names of their
+//! AArch64 counterparts, the hypervisor's own translation, the board's GIC, its serial port, and the
+//! firmware's PSCI.
 //!
-//! These are devices that no guest reaches, so the drivers are libraries; here they get the
-//! hypervisor's words and its settings.
+//! Devices of the board that no guest reaches are driven by libraries, which get the hypervisor's
+//! words and its settings here.
 
 #![no_std]
 
+pub mod sysreg;
+
+pub mod aborts;
+pub mod bulk;
+pub mod controls;
+pub mod cpu;
+pub mod frames;
 mod gich;
 mod gicv2;
 mod gicv3;
+pub mod host_gic;
+pub mod image;
+pub mod lists;
+pub mod mmu;
 mod pl011;
+pub mod pmu;
 mod psci;
+pub mod ram;
 mod rtc;
+pub mod space;
 
 pub use gich::GichLists;
 pub use gicv2::HostGicV2;

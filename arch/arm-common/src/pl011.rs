@@ -2,7 +2,7 @@
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
-use hanok_hal::SerialPort;
+use hanok_hal::{HostLine, SerialPort};
 use hanok_types::Hva;
 use safe_mmio::UniqueMmioPointer;
 
@@ -52,24 +52,6 @@ impl HostUart {
             .set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
     }
 
-    /// Whether room in the transmit FIFO shall interrupt.
-    pub fn interrupt_when_writable(&mut self, on: bool) {
-        let mut masks = self.uart.interrupt_masks();
-        masks.set(Interrupts::TXI, on);
-        self.uart.set_interrupt_masks(masks);
-    }
-
-    /// Takes note of what is pending, and lets the line fall.
-    pub fn acknowledge(&mut self) {
-        let pending = self.uart.masked_interrupt_status();
-        self.uart.clear_interrupts(pending);
-    }
-
-    /// The next received byte. One with a line error is passed on as it came.
-    pub fn receive(&mut self) -> Option<u8> {
-        self.uart.read_word().unwrap_or(Some(b'?'))
-    }
-
     /// Sends a byte, waiting for room however long that takes. For the hypervisor's own
     /// last words.
     pub fn send_blocking(&mut self, byte: u8) {
@@ -86,5 +68,23 @@ impl SerialPort for HostUart {
             self.uart.write_word(byte);
         }
         room
+    }
+}
+
+impl HostLine for HostUart {
+    fn interrupt_when_writable(&mut self, on: bool) {
+        let mut masks = self.uart.interrupt_masks();
+        masks.set(Interrupts::TXI, on);
+        self.uart.set_interrupt_masks(masks);
+    }
+
+    fn acknowledge(&mut self) {
+        let pending = self.uart.masked_interrupt_status();
+        self.uart.clear_interrupts(pending);
+    }
+
+    fn receive(&mut self) -> Option<u8> {
+        // One with a line error is passed on as it came.
+        self.uart.read_word().unwrap_or(Some(b'?'))
     }
 }

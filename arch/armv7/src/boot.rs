@@ -16,8 +16,9 @@
 //! - in Supervisor mode of a CPU without Virtualization Extensions: `no_virtualization`, which
 //!   is where the backend for such CPUs begins.
 
-use crate::image::BOOT_STACK;
 use core::sync::atomic::AtomicU32;
+use hanok_arm_common::image::BOOT_STACK;
+use hanok_arm_common::space::IMAGE_BASE;
 
 unsafe extern "C" {
     static hanok_released_cpu: AtomicU32;
@@ -30,9 +31,6 @@ pub fn released_cpu() -> &'static AtomicU32 {
     // SAFETY: an aligned word of the image's bss, which only these CPUs' assembly reads.
     unsafe { &hanok_released_cpu }
 }
-
-/// Where the image is linked: the last 32 MiB of the address space.
-pub const IMAGE_BASE: u64 = 0xfe00_0000;
 
 // The header is that of a zImage (Documentation/arch/arm/booting.rst; the tree in R2). Register
 // use until Rust: r11 tree, r10 the physical address of a symbol less its linked one, r9 level-1

@@ -1,62 +1,73 @@
 //! From the trap entry to the core, and back.
 
-use crate::board::Board;
-use crate::cpu::Cpu;
-use crate::outcome::{self, After, act, advance, arrived, count, go_on};
-use crate::service::guest;
-use crate::vcpu::Vcpu;
-use crate::{aborts, fp, read, traps};
-use core::ptr;
+use crate::{Host, Vcpu, read, traps};
+use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Coprocessor, CoprocessorPair, Psr, Syndrome, banked_register};
+use hanok_hal::Backend;
+use hanok_pcpu::{After, Pcpu, guest};
 use hanok_vm::{Action, Cause, CoprocessorAccess, Exit};
 
 /// DFSC of an asynchronous external abort (DDI 0406C, B3.13.3), which in AArch64 is a class of
 /// its own.
 const ASYNCHRONOUS: u64 = 0b01_0001;
 
+/// Handles an exit of the vCPU that is resident, and gives the trap entry the one to enter.
+#[inline(always)]
+fn handle(handler: impl FnOnce(&mut Pcpu<Host>) -> (Cause, After)) -> *mut Vcpu {
+    // SAFETY: the trap entry calls one handler at a time, on a CPU that runs guests; the vCPU's
+    // pointer that the entry holds is used again only where this gives it anew.
+    let cpu = unsafe { cpu::here::<Host>() };
+    let (cause, after) = handler(cpu.pcpu());
+    cpu.finish(cause, after)
+}
+
 #[unsafe(no_mangle)]
-extern "C" fn hanok_on_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (cause, after) = on_sync(vcpu);
-    go_on(vcpu, cause, after)
+extern "C" fn hanok_on_sync() -> *mut Vcpu {
+    handle(on_sync)
 }
 
 /// HVC to let others run, which answers with `answer`: nobody looks at another register.
-pub(crate) fn yields(vcpu: *mut Vcpu, esr: u64, answer: i64) -> *mut Vcpu {
-    let (ours, ..) = arrived(vcpu);
-    ours.frame[0] = answer as u32;
-    ours.arrive_folded();
-    ours.trail.add(esr, read!("elr_el2"));
-    go_on(vcpu, Cause::Hypercall, After::Yield)
+#[inline(never)]
+pub(crate) fn yields(esr: u64, answer: i64) -> *mut Vcpu {
+    handle(|pcpu| {
+        if let Some(vcpu) = pcpu.resident() {
+            vcpu.context.frame[0] = answer as u32;
+            vcpu.context.arrive_folded();
+            vcpu.exits.add(esr, read!("elr_el2"));
+        }
+        (Cause::Hypercall, After::Yield)
+    })
 }
 
-fn on_sync(vcpu: *mut Vcpu) -> (Cause, After) {
-    let (vcpu, cpu, board) = arrived(vcpu);
-    vcpu.arrive();
+fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
+    let Some(vcpu) = pcpu.resident() else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    vcpu.context.arrive();
     let esr = read!("esr_el2");
-    vcpu.trail.add(esr, vcpu.regs.pc);
+    vcpu.exits.add(esr, vcpu.context.regs.pc);
     let syndrome = Syndrome::decode(esr);
-    if !vcpu.psr().passes(syndrome.condition(esr)) {
+    if !vcpu.context.psr().passes(syndrome.condition(esr)) {
         // The CPU may trap what its condition lets do nothing (B1.14.4).
-        advance(vcpu, esr);
+        vcpu.advance(esr);
         return (Cause::Denied, After::Resume);
     }
-    if syndrome == Syndrome::FpAccess && is_fp(esr) && load_fp(vcpu, cpu) {
+    if syndrome == Syndrome::FpAccess && is_fp(esr) && pcpu.give_fp() {
         return (Cause::Fp, After::Resume);
     }
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return (Cause::Denied, After::Reconsider);
+    };
     let Some(exit) = exit_of(vcpu, esr, syndrome) else {
         return (Cause::Device, After::Resume);
     };
-    match exit {
-        Exit::Fetch { ipa, .. } => aborts::notice_fault_loop(vcpu, board, ipa),
-        Exit::SystemError => notice_error(vcpu, board, esr),
-        Exit::Unexpected => outcome::notice_unexpected(vcpu, board, esr),
-        _ => {}
-    }
-    let action = guest(vcpu, board, &mut board.gic.lists()).handle(exit);
-    if board.unsteady_ids && matches!(action, Action::Inject(_)) {
+    let board = local.board;
+    vcpu.notice(board, &exit, esr);
+    let action = guest(vcpu, board, &mut board.machine.lists()).handle(exit);
+    if board.machine.unsteady_ids && matches!(action, Action::Inject(_)) {
         traps::unsettle_ids();
     }
-    (Cause::from(&exit), act(vcpu, cpu, esr, action))
+    (Cause::from(&exit), vcpu.act(local, esr, action))
 }
 
 /// Whether a trapped coprocessor access is one to FP or SIMD (HSR's ISS, B3.13.6: coproc 10 or
@@ -66,31 +77,9 @@ fn is_fp(esr: u64) -> bool {
     esr & SIMD != 0 || matches!(esr & 0xf, 10 | 11)
 }
 
-fn notice_error(vcpu: &Vcpu, board: &Board, esr: u64) {
-    board.notice(
-        vcpu.unit,
-        format_args!("an asynchronous abort while it ran (HSR {esr:#x}), handed to it"),
-    );
-}
-
-/// FP registers to the CPU, at the guest's first use since it came; `false` where there are none,
-/// or it has them.
-fn load_fp(vcpu: &mut Vcpu, cpu: &mut Cpu) -> bool {
-    if ptr::eq(cpu.fp_owner, vcpu) {
-        return false;
-    }
-    // SAFETY: another one of this pCPU's own vCPUs, to which no other reference is held.
-    let owner = unsafe { cpu.fp_owner.as_mut() };
-    let given = fp::hand_over(owner.map(|owner| &mut owner.fp), &vcpu.fp);
-    if given {
-        cpu.fp_owner = vcpu;
-    }
-    given
-}
-
 /// The exit in the core's words; `None` where the guest is to try again.
 fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
-    let mode = vcpu.psr();
+    let mode = vcpu.context.psr();
     let one = |register| with_banked(register, mode);
     Some(match syndrome {
         Syndrome::Hvc(_) => Exit::Hypercall,
@@ -135,21 +124,30 @@ fn with_banked_pair(access: CoprocessorPair, psr: Psr) -> CoprocessorPair {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hanok_on_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (ours, ..) = arrived(vcpu);
-    ours.arrive_folded();
-    let (cause, after) = outcome::on_irq(vcpu);
-    go_on(vcpu, cause, after)
+extern "C" fn hanok_on_irq() -> *mut Vcpu {
+    handle(|pcpu| {
+        if let Some(vcpu) = pcpu.resident() {
+            vcpu.context.arrive_folded();
+        }
+        (Cause::Interrupt, pcpu.interrupted())
+    })
 }
 
-/// An asynchronous abort arrived while `vcpu`, this pCPU's own and about to run, did: it is the
-/// guest's. For a test; a real one comes by [`hanok_on_sync`].
-pub fn system_error(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (vcpu, cpu, board) = arrived(vcpu);
-    vcpu.unfold();
-    notice_error(vcpu, board, 0);
-    let action = guest(vcpu, board, &mut board.gic.lists()).handle(Exit::SystemError);
-    act(vcpu, cpu, 0, action);
-    count(vcpu, cpu, Cause::SystemError);
-    vcpu
+/// As if an asynchronous abort had arrived while the vCPU ran that this CPU is about to enter; the
+/// vCPU to enter. For a test; a real one comes by [`hanok_on_sync`].
+///
+/// # Safety
+/// As for [`cpu::here`].
+pub unsafe fn system_error() -> *mut Vcpu {
+    handle(|pcpu| {
+        let (Some(vcpu), local) = pcpu.resident_and_local() else {
+            return (Cause::SystemError, After::Reconsider);
+        };
+        // What was about to be entered is as after an exit.
+        vcpu.context.arrive();
+        let board = local.board;
+        vcpu.notice(board, &Exit::SystemError, 0);
+        let action = guest(vcpu, board, &mut board.machine.lists()).handle(Exit::SystemError);
+        (Cause::SystemError, vcpu.act(local, 0, action))
+    })
 }

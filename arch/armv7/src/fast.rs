@@ -12,44 +12,58 @@
 //! - the virtual timer's interrupt, and the report of its end;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
-use crate::aborts::fault_ipa;
-use crate::cpu::Cpu;
 use crate::exits::yields;
-use crate::interrupts::{Interface, KICK, Taken};
-use crate::outcome::{arrived, count};
-use crate::service::{guest, set_timer};
-use crate::vcpu::Vcpu;
-use crate::{read, write};
+use crate::{Host, Vcpu, read, write};
+use hanok_arm_common::aborts::fault_ipa;
+use hanok_arm_common::cpu::{self, Fast, not_done};
+use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK};
 use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
+use hanok_hal::{Backend, ListRegisters, Taken};
+use hanok_pcpu::guest;
 use hanok_types::{GicVersion, Regs};
 use hanok_vgic::Sgir;
 use hanok_vm::{Cause, Mail, MmioAccess, constant_answer, yield_answer};
 
-/// What the trap entry is told: `vcpu`, and whether its exit is done with. A vCPU's address is
-/// even.
+/// This CPU's own record, beside its vCPUs.
+type Local = hanok_pcpu::Local<Host>;
+
+/// Handles an exit on the fast path. What the trap entry is told: `vcpu` if the exit is done with, and
+/// null if not.
 #[inline(always)]
-fn answer(vcpu: *mut Vcpu, done: bool) -> *mut Vcpu {
-    match done {
-        true => vcpu,
-        false => vcpu.wrapping_byte_add(1),
-    }
+fn handle(vcpu: *mut Vcpu, handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast) -> *mut Vcpu {
+    handle_or(vcpu, handler, not_done)
+}
+
+/// [`handle`], with something to try where the exit is not done with.
+#[inline(always)]
+fn handle_or(
+    vcpu: *mut Vcpu,
+    handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast,
+    slow: impl FnOnce() -> *mut Vcpu,
+) -> *mut Vcpu {
+    // SAFETY: the trap entry alone calls what is here, one handler at a time, with the vCPU that it
+    // was given.
+    unsafe { cpu::handle_fast(vcpu, handler, slow) }
 }
 
 /// HVC, and its HSR.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_hypercall(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    let (ours, cpu, _) = arrived(vcpu);
-    let Some(constant) = constant_answer(ours.frame[0]) else {
-        return match yield_answer(ours.frame[0]) {
-            Some(answer) => yields(vcpu, esr.into(), answer),
-            None => answer(vcpu, false),
+    // SAFETY: as in `handle`; the reference ends with this line.
+    let function = unsafe { cpu::arrived(vcpu) }.0.context.frame[0];
+    let Some(constant) = constant_answer(function) else {
+        return match yield_answer(function) {
+            Some(answer) => yields(esr.into(), answer),
+            None => not_done(),
         };
     };
-    // HVC's return address is already that of the next instruction.
-    ours.frame[0] = constant as u32;
-    ours.trail.add(esr.into(), read!("elr_el2"));
-    count(ours, cpu, Cause::Hypercall);
-    vcpu
+    handle(vcpu, |vcpu, local| {
+        // HVC's return address is already that of the next instruction.
+        vcpu.context.frame[0] = constant as u32;
+        vcpu.exits.add(esr.into(), read!("elr_el2"));
+        local.count(vcpu, Cause::Hypercall);
+        Fast::Done
+    })
 }
 
 /// Where in the frame a register is, in the mode that `psr` says; `None` where it is not.
@@ -67,25 +81,24 @@ fn place(register: u8, psr: u64) -> Option<usize> {
 /// A data abort of which the two below know nothing, and its HSR.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_device(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    answer(vcpu, access_device(vcpu, esr))
+    handle(vcpu, |vcpu, local| access_device(vcpu, local, esr))
 }
 
 #[inline(always)]
-fn access_device(vcpu: *mut Vcpu, esr: u32) -> bool {
-    let (vcpu, cpu, board) = arrived(vcpu);
+fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let Some(Frequent::Access { access, write }) = Frequent::decode(esr.into()) else {
-        return false;
+        return Fast::Slow;
     };
     let psr = read!("spsr_el2");
     if !Regs::is_plain_a32(psr) {
-        return false;
+        return Fast::Slow;
     }
     let Some(place) = place(access.register, psr) else {
-        return false;
+        return Fast::Slow;
     };
     if write {
-        let value = vcpu.frame.get(place).copied().unwrap_or(0);
-        vcpu.regs.set(access.register, value.into());
+        let value = vcpu.context.frame.get(place).copied().unwrap_or(0);
+        vcpu.context.regs.set(access.register, value.into());
     }
     let wanted = MmioAccess {
         width: access.width,
@@ -94,52 +107,58 @@ fn access_device(vcpu: *mut Vcpu, esr: u32) -> bool {
         wide: false,
     };
     let ipa = fault_ipa(read!("far_el2"), false);
-    let lists = &mut board.gic.lists();
+    let board = local.board;
+    let lists = &mut board.machine.lists();
     if guest(vcpu, board, lists)
         .by_register(ipa, write, wanted)
         .is_none()
     {
-        return false;
+        return Fast::Slow;
     }
-    if !write && let Some(slot) = vcpu.frame.get_mut(place) {
-        *slot = vcpu.regs.get(access.register) as u32;
+    if !write && let Some(slot) = vcpu.context.frame.get_mut(place) {
+        *slot = vcpu.context.regs.get(access.register) as u32;
     }
-    if core::mem::take(&mut vcpu.core.rearm) {
-        set_timer(Some(vcpu), cpu);
-    }
-    passed(vcpu, cpu, esr);
-    true
+    vcpu.rearm(local);
+    passed(vcpu, local, esr)
 }
 
 /// A load from the distributor, and its HSR: of a word that has nothing to do with list registers.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_load(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    let (ours, cpu, _) = arrived(vcpu);
-    let value = ours.unit.vm.distributor_word(ours.core.id, offset());
+    let load = |vcpu: &mut Vcpu, local: &mut Local| load(vcpu, local, esr);
+    handle_or(vcpu, load, || hanok_fast_device(vcpu, esr))
+}
+
+#[inline(always)]
+fn load(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
+    let value = vcpu.unit.vm.distributor_word(vcpu.core.id, offset());
     let place = register_of_word_load(esr.into()).and_then(plain_place);
-    let to = place.and_then(|place| ours.frame.get_mut(place));
+    let to = place.and_then(|place| vcpu.context.frame.get_mut(place));
     let (Some(value), Some(to)) = (value, to) else {
-        return hanok_fast_device(vcpu, esr);
+        return Fast::Slow;
     };
     *to = value;
-    passed(ours, cpu, esr);
-    vcpu
+    passed(vcpu, local, esr)
 }
 
 /// A store to the distributor, and its HSR: an SGI to one other vCPU.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_store(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
+    let store = |vcpu: &mut Vcpu, local: &mut Local| store(vcpu, local, esr);
+    handle_or(vcpu, store, || hanok_fast_device(vcpu, esr))
+}
+
+#[inline(always)]
+fn store(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let register = register_of_word_store(esr.into()).filter(|_| offset() == Sgir::OFFSET);
     let place = register.and_then(plain_place);
-    let Some(value) = place.and_then(|place| ours.frame.get(place)) else {
-        return hanok_fast_device(vcpu, esr);
+    let Some(value) = place.and_then(|place| vcpu.context.frame.get(place)) else {
+        return Fast::Slow;
     };
-    if !ours.unit.vm.post_sgir(board, ours.core.id, *value) {
-        return hanok_fast_device(vcpu, esr);
+    if !vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, *value) {
+        return Fast::Slow;
     }
-    passed(ours, cpu, esr);
-    vcpu
+    passed(vcpu, local, esr)
 }
 
 /// Where in its page a load or store went.
@@ -159,10 +178,11 @@ fn plain_place(register: u8) -> Option<usize> {
 
 /// A load or store is done with.
 #[inline(always)]
-fn passed(vcpu: &mut Vcpu, cpu: &mut Cpu, esr: u32) {
+fn passed(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let pc = advance(esr.into());
-    vcpu.trail.add(esr.into(), pc);
-    count(vcpu, cpu, Cause::Device);
+    vcpu.exits.add(esr.into(), pc);
+    local.count(vcpu, Cause::Device);
+    Fast::Done
 }
 
 /// Past the instruction that made the exit, in a plain state; where it was.
@@ -179,84 +199,92 @@ fn advance(esr: u64) -> u64 {
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    let Interface::V2(gic, mut lists) = board.gic;
-    let taken = Taken::now(&gic);
+    handle(vcpu, interrupt)
+}
+
+#[inline(always)]
+fn interrupt(vcpu: &mut Vcpu, local: &mut Local) -> Fast {
+    let BoardGic::V2(gic, lists) = local.board.machine.gic;
+    let taken = CpuInterface::acknowledge(gic);
     if taken.is_none() {
-        return nothing(vcpu);
+        return nothing(vcpu, local);
     }
-    board.gic.drop_priority(taken);
+    CpuInterface::drop_priority(gic, taken);
     let id = taken.id();
-    if id == KICK && !cpu.is_shared() {
-        taken.end(&gic);
-        let (vm, id) = (&ours.unit.vm, ours.core.id);
-        // Whoever changes whether a vCPU may run asks for its attention, too.
-        let Some(mail) = ours.requests.take_interrupts_alone() else {
-            return answer(vcpu, false);
-        };
-        if !vm.show_mail(id, mail, GicVersion::V2, &mut lists) {
-            return interrupts_changed(vcpu, mail);
-        }
-        count(ours, cpu, Cause::Interrupt);
-        return vcpu;
+    if id == KICK && !local.is_shared() {
+        CpuInterface::end(gic, taken);
+        return kick(vcpu, local, lists);
     }
-    if id == board.interrupts.virtual_timer {
-        return virtual_timer(vcpu, taken);
+    let lines = &local.board.interrupts;
+    if id == lines.virtual_timer {
+        return virtual_timer(vcpu, local, taken);
     }
-    if id == board.interrupts.maintenance {
-        return end_reported(vcpu, taken);
+    if id == lines.maintenance {
+        return end_reported(vcpu, local, taken);
     }
-    cpu.taken = Some(taken);
-    answer(vcpu, false)
+    local.taken = Some(taken);
+    Fast::Slow
 }
 
 /// It has gone again.
 #[cold]
-fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let (ours, cpu, _) = arrived(vcpu);
-    count(ours, cpu, Cause::Interrupt);
-    vcpu
+fn nothing(vcpu: &mut Vcpu, local: &mut Local) -> Fast {
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
+}
+
+#[inline(always)]
+fn kick(vcpu: &mut Vcpu, local: &mut Local, mut lists: impl ListRegisters) -> Fast {
+    // Whoever changes whether a vCPU may run asks for its attention, too.
+    let Some(mail) = vcpu.requests.take_interrupts_alone() else {
+        return Fast::Slow;
+    };
+    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
+    if !vm.show_mail(id, mail, GicVersion::V2, &mut lists) {
+        return interrupts_changed(vcpu, local, mail);
+    }
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
 }
 
 /// A kick's mail that needs the whole controller.
 #[inline(never)]
-fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    guest(ours, board, &mut board.gic.lists()).interrupts_changed(mail);
-    count(ours, cpu, Cause::Interrupt);
-    vcpu
+fn interrupts_changed(vcpu: &mut Vcpu, local: &mut Local, mail: Mail) -> Fast {
+    let board = local.board;
+    guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
 }
 
 /// It is deactivated by the guest, through the list register.
 #[inline(never)]
-fn virtual_timer(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    let mut lists = board.gic.lists();
-    let (vm, id) = (&ours.unit.vm, ours.core.id);
+fn virtual_timer(vcpu: &mut Vcpu, local: &mut Local, taken: Taken) -> Fast {
+    let mut lists = local.board.machine.lists();
+    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
     if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
-        return virtual_timer_at_length(vcpu, taken);
+        return virtual_timer_slowly(vcpu, local, taken);
     }
-    count(ours, cpu, Cause::Timer);
-    vcpu
+    local.count(vcpu, Cause::Timer);
+    Fast::Done
 }
 
 #[inline(never)]
-fn virtual_timer_at_length(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    guest(ours, board, &mut board.gic.lists()).virtual_timer(taken.id());
-    count(ours, cpu, Cause::Timer);
-    vcpu
+fn virtual_timer_slowly(vcpu: &mut Vcpu, local: &mut Local, taken: Taken) -> Fast {
+    let board = local.board;
+    guest(vcpu, board, &mut board.machine.lists()).virtual_timer(taken.id());
+    local.count(vcpu, Cause::Timer);
+    Fast::Done
 }
 
 /// The guest has ended its timer's interrupt.
 #[inline(never)]
-fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    let (ours, cpu, board) = arrived(vcpu);
-    if !guest(ours, board, &mut board.gic.lists()).hardware_ended() {
-        cpu.taken = Some(taken);
-        return answer(vcpu, false);
+fn end_reported(vcpu: &mut Vcpu, local: &mut Local, taken: Taken) -> Fast {
+    let board = local.board;
+    if !guest(vcpu, board, &mut board.machine.lists()).hardware_ended() {
+        local.taken = Some(taken);
+        return Fast::Slow;
     }
-    board.gic.end(taken);
-    count(ours, cpu, Cause::Interrupt);
-    vcpu
+    board.machine.end(taken);
+    local.count(vcpu, Cause::Interrupt);
+    Fast::Done
 }

@@ -19,6 +19,7 @@
 //! | open | the owner's, who runs | there |
 
 use crate::{read, write};
+use hanok_hal::FpGiven;
 
 /// Q0 to Q15 (D0 to D31) with their control and status.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,7 +116,7 @@ fn is_closed() -> bool {
 /// Lets Hyp mode and the guest reach the registers; FPEXC is as it was.
 fn open_trap() {
     write!("cptr_el2", CPTR_ALWAYS);
-    crate::sysreg::isb();
+    hanok_arm_common::sysreg::isb();
 }
 
 /// FPEXC. The trap must be open.
@@ -151,11 +152,11 @@ pub fn close() {
 }
 
 /// Gives the FP registers to `next`, whose first access since it came was trapped. `owner` is
-/// whose registers are in the CPU. `false`, and nothing is done, where there is no FP to give.
-pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> bool {
+/// whose registers are in the CPU.
+pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> FpGiven {
     open_trap();
     if is_closed() {
-        return false;
+        return FpGiven::No;
     }
     // Not to be seen otherwise where the emulator finds the trap first.
     assert!(control() & ENABLE != 0, "FP was closed with FPEXC.EN clear");
@@ -163,7 +164,7 @@ pub fn hand_over(owner: Option<&mut FpState>, next: &FpState) -> bool {
         owner.save();
     }
     next.load();
-    true
+    FpGiven::Yes
 }
 
 /// MVFR0 or, where `second`, MVFR1, whatever the trap is.
@@ -173,7 +174,7 @@ pub fn feature_register(second: bool) -> u64 {
     // SAFETY: reads an ID register; the trap is open.
     let value = unsafe { hanok_fp_features(second.into()) };
     write!("cptr_el2", trap);
-    crate::sysreg::isb();
+    hanok_arm_common::sysreg::isb();
     value.into()
 }
 

@@ -28,11 +28,6 @@ pub fn read(id: SysReg) -> u64 {
     }
 }
 
-/// Whether it has a PMU that filters: PMUv2 or later (ID_DFR0.PerfMon).
-pub fn has_pmu() -> bool {
-    (2..0xf).contains(&(crate::read!("id_dfr0_el1") >> 24 & 0xf))
-}
-
 /// Random numbers of the CPU's own generator: ARMv7 has none.
 pub fn random() -> Option<[u64; 4]> {
     None

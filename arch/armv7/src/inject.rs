@@ -1,11 +1,11 @@
 //! Giving a guest an exception: what the CPU does on taking one to PL1 (DDI 0406C, B1.8.3 and
 //! the pseudocode TakeUndefInstrException, TakeDataAbortException, TakePrefetchAbortException).
 
-use crate::controls::Hcr;
-use crate::vcpu::Vcpu;
+use crate::context::HypContext;
 use crate::{read, write};
+use hanok_arm_common::controls::Hcr;
 use hanok_decode::{Control, Fault, Psr, banked_register, fault_status, mode, offset};
-use hanok_vm::GuestFault;
+use hanok_hal::GuestFault;
 
 /// SCTLR, what of it bears on exceptions.
 fn control() -> Control {
@@ -23,12 +23,12 @@ fn vectors() -> u64 {
 }
 
 /// Where the guest's handler of a prefetch abort is.
-pub fn fetch_vector(_vcpu: &Vcpu) -> u64 {
+pub fn fetch_vector() -> u64 {
     vectors().wrapping_add(offset::PREFETCH_ABORT) & u64::from(u32::MAX)
 }
 
 /// Gives the vCPU, which is in this CPU, the exception `fault`.
-pub fn inject(vcpu: &mut Vcpu, fault: GuestFault) {
+pub fn inject(vcpu: &mut HypContext, fault: GuestFault) {
     match fault {
         GuestFault::SystemError => {
             vcpu.hcr.insert(Hcr::VSE);
@@ -60,13 +60,13 @@ fn external(walk: bool) -> Fault {
     }
 }
 
-fn data_abort(vcpu: &mut Vcpu, fault: Fault, write: bool) {
+fn data_abort(vcpu: &mut HypContext, fault: Fault, write: bool) {
     write!("esr_el1", status(fault, write));
     write!("dfar_el1", read!("far_el2"));
     abort(vcpu, offset::DATA_ABORT, 8);
 }
 
-fn abort(vcpu: &mut Vcpu, vector: u64, distance: u64) {
+fn abort(vcpu: &mut HypContext, vector: u64, distance: u64) {
     let before = vcpu.regs.pstate;
     take(vcpu, mode::ABORT, vector, distance);
     let masked = vcpu.psr().with_abort_masked(true);
@@ -76,7 +76,7 @@ fn abort(vcpu: &mut Vcpu, vector: u64, distance: u64) {
 
 /// Enters a handler, whose return address is `distance` bytes from the instruction. The mode's
 /// SPSR is the caller's to set.
-fn take(vcpu: &mut Vcpu, to: u8, vector: u64, distance: u64) {
+fn take(vcpu: &mut HypContext, to: u8, vector: u64, distance: u64) {
     let psr = Psr::from_bits(vcpu.regs.pstate as u32)
         .in_handler(to, control())
         .with_jazelle(false);

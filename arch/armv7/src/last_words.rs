@@ -1,10 +1,9 @@
 //! What a panic shows of this CPU.
 
-use crate::image::IMAGE_BASE;
 use crate::read;
-use crate::space::STACKS;
 use crate::vectors::FaultFrame;
 use core::fmt::Arguments;
+use hanok_arm_common::space::{IMAGE_BASE, STACKS};
 use hanok_types::Regs;
 
 const VECTORS: [&str; 8] = [

@@ -8,8 +8,6 @@ use crate::{encoding, read, write};
 use core::arch::asm;
 
 /// The instruction that takes a register of the CPU into general ones.
-#[doc(hidden)]
-#[macro_export]
 macro_rules! taking {
     (one $opc1:literal $crn:literal $crm:literal $opc2:literal $to:literal) => {
         concat!(
@@ -34,8 +32,6 @@ macro_rules! taking {
 }
 
 /// The instruction that puts general registers into one of the CPU.
-#[doc(hidden)]
-#[macro_export]
 macro_rules! giving {
     (one $opc1:literal $crn:literal $crm:literal $opc2:literal $from:literal) => {
         concat!(
@@ -108,13 +104,13 @@ macro_rules! pl1_state {
                 unsafe {
                     asm!(
                         ".arch_extension virt",
-                        encoding!($p_, taking "r1" "r2"), encoding!($q_, taking "r3" "r4"),
-                        encoding!($r_, taking "r5" "r8"), encoding!($s_, taking "r9" "r12"),
+                        encoding!($p_, [taking] "r1" "r2"), encoding!($q_, [taking] "r3" "r4"),
+                        encoding!($r_, [taking] "r5" "r8"), encoding!($s_, [taking] "r9" "r12"),
                         "stmia {at}!, {{r1, r2, r3, r4, r5, r8, r9, r12}}",
-                        $(encoding!($a_, taking "r1"), encoding!($b_, taking "r2"),
-                          encoding!($c_, taking "r3"), encoding!($d_, taking "r4"),
-                          encoding!($e_, taking "r5"), encoding!($f_, taking "r8"),
-                          encoding!($g_, taking "r9"), encoding!($h_, taking "r12"),
+                        $(encoding!($a_, [taking] "r1"), encoding!($b_, [taking] "r2"),
+                          encoding!($c_, [taking] "r3"), encoding!($d_, [taking] "r4"),
+                          encoding!($e_, [taking] "r5"), encoding!($f_, [taking] "r8"),
+                          encoding!($g_, [taking] "r9"), encoding!($h_, [taking] "r12"),
                           "stmia {at}!, {{r1, r2, r3, r4, r5, r8, r9, r12}}",)+
                         at = inout(reg) &raw mut *self => _,
                         out("r1") _, out("r2") _, out("r3") _, out("r4") _,
@@ -132,13 +128,13 @@ macro_rules! pl1_state {
                     asm!(
                         ".arch_extension virt",
                         "ldmia {at}!, {{r1, r2, r3, r4, r5, r8, r9, r12}}",
-                        encoding!($p_, giving "r1" "r2"), encoding!($q_, giving "r3" "r4"),
-                        encoding!($r_, giving "r5" "r8"), encoding!($s_, giving "r9" "r12"),
+                        encoding!($p_, [giving] "r1" "r2"), encoding!($q_, [giving] "r3" "r4"),
+                        encoding!($r_, [giving] "r5" "r8"), encoding!($s_, [giving] "r9" "r12"),
                         $("ldmia {at}!, {{r1, r2, r3, r4, r5, r8, r9, r12}}",
-                          encoding!($a_, giving "r1"), encoding!($b_, giving "r2"),
-                          encoding!($c_, giving "r3"), encoding!($d_, giving "r4"),
-                          encoding!($e_, giving "r5"), encoding!($f_, giving "r8"),
-                          encoding!($g_, giving "r9"), encoding!($h_, giving "r12"),)+
+                          encoding!($a_, [giving] "r1"), encoding!($b_, [giving] "r2"),
+                          encoding!($c_, [giving] "r3"), encoding!($d_, [giving] "r4"),
+                          encoding!($e_, [giving] "r5"), encoding!($f_, [giving] "r8"),
+                          encoding!($g_, [giving] "r9"), encoding!($h_, [giving] "r12"),)+
                         at = inout(reg) &raw const *self => _,
                         out("r1") _, out("r2") _, out("r3") _, out("r4") _,
                         out("r5") _, out("r8") _, out("r9") _, out("r12") _,
@@ -206,9 +202,9 @@ impl Pl1State {
             NO_SHORT_WALKS
         };
         write!("tcr_el1", u64::from(self.tcr | closed));
-        crate::sysreg::isb();
+        hanok_arm_common::sysreg::isb();
         write!("sctlr_el1", u64::from(self.sctlr | STAGE_1));
-        crate::sysreg::isb();
+        hanok_arm_common::sysreg::isb();
         write!("vttbr_el2", vttbr);
         // The timer off while its compare value changes, so that it does not fire between.
         write!("cntv_ctl_el0", 0);
@@ -220,9 +216,9 @@ impl Pl1State {
             write!("teecr32_el1", self.thumbee.0.into());
             write!("teehbr32_el1", self.thumbee.1.into());
         }
-        crate::sysreg::isb();
+        hanok_arm_common::sysreg::isb();
         write!("sctlr_el1", self.sctlr.into());
-        crate::sysreg::isb();
+        hanok_arm_common::sysreg::isb();
         write!("tcr_el1", self.tcr.into());
     }
 }

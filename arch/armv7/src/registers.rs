@@ -1,15 +1,9 @@
 //! A vCPU's registers, for people.
 
-use crate::board::Board;
-use crate::vcpu::Vcpu;
+use crate::context::HypContext;
 use core::fmt::Arguments;
-use hanok_decode::Control;
+use hanok_decode::{Control, Psr, banked_register};
 use hanok_vm::exception_storm;
-
-/// Digits of an address.
-pub const DIGITS: usize = 8;
-/// The register with an exit's syndrome.
-pub const SYNDROME: &str = "HSR";
 
 /// The stack pointer and link register of each mode, by their places in AArch64.
 const BANKED: [(&str, usize, usize); 6] = [
@@ -21,20 +15,17 @@ const BANKED: [(&str, usize, usize); 6] = [
     ("fiq", 29, 30),
 ];
 
-/// Copies what the CPU holds of the resident vCPU.
-pub fn fetch(vcpu: &mut Vcpu, board: &Board) {
-    vcpu.pl1.save(board.features.thumbee);
-}
-
-/// Whether the vCPU, whose registers were fetched, is lost in its exceptions.
-pub fn storm(vcpu: &Vcpu) -> bool {
+/// The vector at which the vCPU, whose registers were fetched, takes one exception after the other.
+pub fn lost_at(vcpu: &HypContext) -> Option<u64> {
     let (regs, pl1) = (vcpu.registers(), &vcpu.pl1);
     let vectors = Control::from_bits(pl1.sctlr).vectors(pl1.vbar.into());
-    exception_storm(regs.pc, regs.get(vcpu.register(14)), vectors, true)
+    let mode = Psr::from_bits(regs.pstate as u32).mode();
+    let link = regs.get(banked_register(14, mode));
+    exception_storm(regs.pc, link, vectors, true).then_some(regs.pc)
 }
 
 /// Says them, a row at a time.
-pub fn say(vcpu: &Vcpu, say: impl Fn(Arguments<'_>)) {
+pub fn describe(vcpu: &HypContext, say: impl Fn(Arguments<'_>)) {
     let (regs, pl1) = (vcpu.registers(), &vcpu.pl1);
     say(format_args!("pc {:08x} cpsr {:x}", regs.pc, regs.pstate));
     for (index, row) in regs.x.chunks(4).take(4).enumerate() {

@@ -1,8 +1,8 @@
 //! A vCPU's own translation, asked of the CPU.
 
-use crate::vcpu::Vcpu;
 use crate::{read, write};
 use core::arch::asm;
+use hanok_decode::Psr;
 use hanok_types::Ipa;
 
 /// ATS1CPR or ATS1CUR, by its last operand, for `$at`, caught: whether it ended in an abort. See
@@ -34,16 +34,17 @@ macro_rules! caught {
     }};
 }
 
-/// The intermediate physical address of `at` for a read, through the vCPU's own stage 1
+/// The intermediate physical address of `at` for a read, through the own stage 1 of the vCPU in this
+/// CPU, whose status is `psr`
 /// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112); `None` where its tables
 /// give none.
 ///
 /// As in the 64-bit backend, the walk reads RAM alone (HCR.PTW), what stage 2 refuses of it is
 /// told in PAR, and an external abort on it (DDI 0406C, B3.12.7) is caught.
-pub fn translate(vcpu: &Vcpu, at: u64) -> Option<Ipa> {
+pub fn translate(psr: Psr, at: u64) -> Option<Ipa> {
     let saved = (read!("par_el1"), read!("far_el2"));
     let address = at as u32;
-    let failed = if vcpu.psr().mode() == hanok_decode::mode::USER {
+    let failed = if psr.mode() == hanok_decode::mode::USER {
         caught!(2, address)
     } else {
         caught!(0, address)

@@ -1,7 +1,9 @@
 //! What exits: the values of the registers that decide which guest action comes to Hyp mode.
 
-use crate::controls::{Hcr, Mdcr};
-use crate::{maintain, pmu, read, write};
+use crate::{maintain, read, write};
+use hanok_arm_common::controls::{Hcr, Mdcr};
+use hanok_arm_common::pmu;
+use hanok_arm_common::sysreg::{dsb_sy, isb};
 use hanok_paging::Geometry;
 
 /// HSTR (DDI 0406C, B4.1.73): what an implementation adds to coprocessor 15 at CRn 15 exits (T15),
@@ -44,16 +46,16 @@ pub fn guest_hcr(_features: Features, shared: bool) -> Hcr {
 const CNTHCTL: u64 = 1;
 
 /// Sets what is the same for every guest on this CPU; HCR comes with each vCPU. `vtcr` is the
-/// same for all, and `nobody` the VTTBR while there is no guest.
-pub fn install(vtcr: u64, nobody: u64, features: Features) {
+/// same for all, and `empty_space` the VTTBR while there is no guest.
+pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     write!("vtcr_el2", vtcr);
-    write!("vttbr_el2", nobody);
+    write!("vttbr_el2", empty_space);
     // Whatever ran here before left its translations under VMIDs that are given out anew:
     // TLBIALLNSNH.
-    crate::sysreg::dsb_sy();
+    dsb_sy();
     maintain!(4 8 7 4, 0);
-    crate::sysreg::dsb_sy();
-    crate::sysreg::isb();
+    dsb_sy();
+    isb();
     write!("cnthctl_el2", CNTHCTL);
     write!("cntvoff_el2", 0);
     write!("hstr_el2", HSTR);
@@ -61,7 +63,7 @@ pub fn install(vtcr: u64, nobody: u64, features: Features) {
     write!("vpidr_el2", read!("midr_el1"));
     crate::fp::install();
     pmu::start();
-    crate::sysreg::isb();
+    isb();
 }
 
 /// For a test: MIDR, which the CPU answers by itself, says something else from now on.

@@ -5,15 +5,15 @@
 //! over before the banked registers are looked at (`fast.rs`). Hyp mode uses
 //! LR_usr and the User bank of R8 to R12 (DDI 0406C, B1.3.2), so these are what is stored; the
 //! banked registers of the guest's other modes stay in the CPU until Rust asks for them. The
-//! handler gets the vCPU that ran and answers with the vCPU to resume; nothing of the
-//! hypervisor's own survives between two exits, so there is nothing else to save.
+//! handler answers with the vCPU to resume; nothing of the hypervisor's own survives between two exits, so there is nothing else to save.
 //!
 //! An exception taken from Hyp mode itself is our own fault and ends in a panic, on a stack of
 //! its own: the reason may be that the normal one ran over. A data abort is no fault where it is
 //! expected (`hyp_data`).
 
-use crate::vcpu::Vcpu;
+use crate::{Host, HostContext, Vcpu};
 use core::mem::offset_of;
+use hanok_arm_common::cpu::Cpu;
 use hanok_decode::Class;
 use hanok_types::platform;
 
@@ -39,15 +39,14 @@ core::arch::global_asm!(
     isb
     .endm
 
-    // Behind what serves frequent exits, which answers with the vCPU, plus one if the exit is not
+    // Behind what serves frequent exits, which answers with the vCPU, or with zero if the exit is not
     // done with: then \handler has it.
     .macro finish handler
-    tst     r0, #1
-    bne     1f
+    cmp     r0, #0
+    beq     1f
     mov     sp, r0
     leave
 1:
-    sub     r0, r0, #1
     mov     r11, #0
     bl      \handler
     b       hanok_enter
@@ -166,8 +165,8 @@ hanok_go_on_stack:
     mov     lr, #0
     bx      r2
 "#,
-    stack = const offset_of!(Vcpu, stack),
-    emergency = const offset_of!(crate::cpu::Cpu, emergency_stack),
+    stack = const offset_of!(Vcpu, context) + offset_of!(HostContext, stack),
+    emergency = const offset_of!(Cpu<Host>, emergency_stack),
     data_abort = const Class::DataAbortLower as u32,
     hypercall = const Class::Hvc32 as u32,
     distributor = const platform::GIC_DIST.get() >> 12 << 4,
@@ -175,7 +174,7 @@ hanok_go_on_stack:
     write = const 1 << 6,
 );
 
-const _: () = assert!(offset_of!(Vcpu, frame) == 0);
+const _: () = assert!(offset_of!(Vcpu, context) + offset_of!(HostContext, frame) == 0);
 
 /// What was in the registers when Hyp mode itself faulted.
 #[derive(Clone, Copy, Debug)]
@@ -199,19 +198,16 @@ unsafe extern "C" {
 pub fn install() {
     // HVBAR gets the linked address of a table that is 32-byte aligned and never freed.
     crate::write!("vbar_el2", &raw const hanok_vectors as u64);
-    crate::sysreg::isb();
+    hanok_arm_common::sysreg::isb();
 }
 
 /// Leaves for the guest of `vcpu`, for the first time on this stack.
 ///
 /// # Safety
-/// `vcpu` is this pCPU's current vCPU, loaded; nothing of the caller's stack is needed again.
+/// `vcpu` is what `Cpu::begin` or `Cpu::finish` gave last; nothing of the caller's stack is needed again.
 pub unsafe fn enter(vcpu: *mut Vcpu) -> ! {
     // SAFETY: by this function's contract.
-    unsafe {
-        (*vcpu).depart();
-        hanok_enter(vcpu.cast())
-    }
+    unsafe { hanok_enter(vcpu.cast()) }
 }
 
 /// Goes on at `next`, on another stack.

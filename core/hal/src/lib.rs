@@ -7,33 +7,35 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(any(test, feature = "fake"))]
+#[cfg(any(test, feature = "fake", feature = "interleavings"))]
 extern crate std;
 
+mod backend;
 mod console;
+#[cfg(any(test, feature = "fake"))]
+mod fake_backend;
 mod gic;
 mod memory;
+pub mod sync;
 
+pub use backend::{
+    Arrival, Backend, Context, Entry, FpGiven, GuestFault, HostGic, HostLine, LateError, Start,
+    Taken, VirtualInterface, VmMemory,
+};
 pub use console::SerialPort;
 pub use gic::ListRegisters;
 pub use memory::{BadAddress, GuestMemory, TableMemory, Tlb};
+
+pub use sync::Mutex;
 
 #[cfg(any(test, feature = "fake"))]
 /// Fakes of the traits, for tests on a PC.
 pub mod fake {
     pub use crate::console::FakeSerialPort;
+    pub use crate::fake_backend::{
+        FakeBackend, FakeContext, FakeCpu, FakeGic, FakeInterface, FakeLine, FakeRegion,
+        PoweredOff, Settings, Wire,
+    };
     pub use crate::gic::FakeListRegisters;
     pub use crate::memory::{FakeGuestMemory, FakeTableMemory, FakeTlb};
 }
-
-/// The lock of the core: a spin lock, held for a bounded number of instructions. Not a fair
-/// one: handing over in turn waits for a pCPU that may not be running just then (an
-/// emulator's thread), and a queue of such waits let guests stand nearly still. Every VM has
-/// locks of its own, so that who waits long waits for its own siblings.
-///
-/// The hypervisor runs with interrupts masked, so a lock cannot be taken twice by one CPU
-/// through an interrupt. Lock order, from the outermost: the board's reception; a VM's
-/// devices; then either the board's console or the VM's interrupt controller, never one of
-/// these two inside the other. All others (VMIDs, random numbers, a VM's stop reason) hold
-/// nothing else while they are held.
-pub type Mutex<T> = spin::mutex::SpinMutex<T>;

@@ -48,6 +48,27 @@ impl EntitySet {
     /// None.
     pub const EMPTY: Self = Self(0);
 
+    /// Those whose places are the bits of `bits`.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// All that are in one of the two.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Takes the first one out, by place.
+    pub const fn take_first(&mut self) -> Option<Entity> {
+        if self.0 == 0 {
+            return None;
+        }
+        let first = self.0.trailing_zeros() as u16;
+        self.0 &= self.0 - 1;
+        Some(Entity(first))
+    }
+
     /// Adds one.
     pub const fn insert(&mut self, entity: Entity) {
         self.0 |= 1 << entity.0;
@@ -91,6 +112,16 @@ mod tests {
 
     fn entity(index: usize) -> Entity {
         Entity::new(index).unwrap()
+    }
+
+    #[test]
+    fn they_are_taken_out_in_the_order_of_their_places() {
+        let mut set =
+            EntitySet::from_bits(1 << 63 | 1 << 5).union(EntitySet::from_bits(1 << 5 | 1));
+        for place in [0, 5, 63] {
+            assert_eq!(set.take_first(), Some(entity(place)));
+        }
+        assert_eq!((set.take_first(), set.is_empty()), (None, true));
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub use interface::{Interface, InterfaceError};
 pub use pool::{Global, Partitioned, Pool};
 pub use round_robin::RoundRobin;
 pub use servers::{Kind, Order, Reservation, Servers, Slack};
+pub use tournament::Tournament;
 
 /// Who runs from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

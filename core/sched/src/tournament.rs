@@ -21,7 +21,7 @@ pub(crate) const LAST_KEY: u64 = ABSENT - 1;
 
 /// Keys of entities, and whose is the smallest.
 #[derive(Clone, Debug)]
-pub(crate) struct Tournament<const N: usize> {
+pub struct Tournament<const N: usize> {
     keys: [u64; N],
     /// For each inner node, from 1 on, who wins below it. Node n has the halves 2n and 2n + 1;
     /// from `leaves` on they are entities.

@@ -2,10 +2,10 @@
 
 use crate::vm::Devices;
 use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess, Vm};
-use core::sync::atomic::Ordering;
 use hanok_decode::General;
 use hanok_devices::{Access, Device};
 use hanok_hal::ListRegisters;
+use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, Ipa, VcpuId, VcpuSet, Width, platform};
 use hanok_vgic::{Frame, Sgir};
 

@@ -6,10 +6,10 @@
 
 use crate::Exit;
 #[cfg(any(test, target_pointer_width = "64"))]
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering;
+use hanok_hal::sync::atomic::AtomicU64;
+use hanok_hal::sync::atomic::Ordering;
 #[cfg(any(test, not(target_pointer_width = "64")))]
-use core::sync::atomic::{AtomicU32, fence};
+use hanok_hal::sync::atomic::{AtomicU32, fence};
 
 /// Why the hypervisor ran on a vCPU's behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
+use hanok_hal::GuestFault;
 use hanok_types::{Ipa, Width};
 
 /// Why a vCPU left its guest, free of the architecture's encoding.
@@ -115,32 +116,6 @@ pub enum Action {
     Yield,
     /// Looks at its requests and its power state again before it goes on: it may be off.
     Reconsider,
-}
-
-/// An exception that a guest gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GuestFault {
-    /// The instruction is undefined.
-    Undefined,
-    /// A load or store was answered by nothing: synchronous external abort.
-    ExternalData {
-        /// Whether it was a store.
-        write: bool,
-        /// Whether stage 1's walk did it.
-        walk: bool,
-    },
-    /// An exclusive or atomic access to what takes none: DFSC 0b110101.
-    UnsupportedAtomic {
-        /// Whether the CPU reported it as a store.
-        write: bool,
-    },
-    /// A fetch was answered by nothing.
-    ExternalFetch {
-        /// Whether stage 1's walk did it.
-        walk: bool,
-    },
-    /// SError, asynchronous.
-    SystemError,
 }
 
 /// Why a VM was stopped for good.

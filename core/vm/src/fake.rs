@@ -1,11 +1,13 @@
 //! A machine and a VM on it, for tests on a PC.
 
-use crate::{Action, Exit, Guest, Machine, StackPointer, Vcpu, Vm};
+use crate::{
+    Action, Clock, CpuRegisters, Exit, Guest, Home, Interrupts, SerialLines, StackPointer, Vcpu, Vm,
+};
 use core::cell::{Cell, RefCell, RefMut};
 use hanok_config::VmConfig;
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
-use hanok_hal::fake::{FakeListRegisters, FakeSerialPort};
+use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeSerialPort};
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Regs, Span, VcpuId, VmId};
 use std::vec;
 use std::vec::Vec;
@@ -40,7 +42,7 @@ pub struct FakeMachine {
     pub mdscr: Cell<u64>,
     /// Its breakpoint and watchpoint registers that are not zero.
     pub breakpoints: RefCell<Vec<(SysReg, u64)>>,
-    /// The last [`Machine::line_state`].
+    /// The last [`SerialLines::line_state`].
     pub line_state: Cell<Option<(bool, bool)>>,
     /// Every ID register's value.
     pub id_register: Cell<u64>,
@@ -93,13 +95,17 @@ impl FakeMachine {
     }
 }
 
-impl Machine for FakeMachine {
-    type Port<'a> = FakePort<'a>;
-
-    fn kick(&self, cpu: CpuId) {
-        self.kicks.borrow_mut().push(cpu);
+impl Interrupts for FakeMachine {
+    fn kick(&self, home: Home) {
+        self.kicks.borrow_mut().push(home.cpu);
     }
 
+    fn deactivate(&self, interrupt: IntId) {
+        self.deactivated.borrow_mut().push(interrupt);
+    }
+}
+
+impl Clock for FakeMachine {
     fn counter(&self) -> u64 {
         self.now.get()
     }
@@ -107,10 +113,10 @@ impl Machine for FakeMachine {
     fn counter_frequency(&self) -> u64 {
         FREQUENCY
     }
+}
 
-    fn deactivate(&self, interrupt: IntId) {
-        self.deactivated.borrow_mut().push(interrupt);
-    }
+impl SerialLines for FakeMachine {
+    type Port<'a> = FakePort<'a>;
 
     fn port(&self, _vm: VmId) -> FakePort<'_> {
         FakePort(self.line.borrow_mut())
@@ -121,7 +127,9 @@ impl Machine for FakeMachine {
         drop(self.line.borrow_mut());
         self.line_state.set(Some((room, waiting)));
     }
+}
 
+impl CpuRegisters for FakeMachine {
     fn id_register(&self, _id: SysReg) -> u64 {
         self.id_register.get()
     }
@@ -266,4 +274,33 @@ impl Fixture {
             .map(|lr| *lr as u32)
             .collect()
     }
+}
+
+/// Nothing of a guest's is in the fake CPUs' registers.
+impl CpuRegisters for FakeBackend {
+    fn id_register(&self, _id: SysReg) -> u64 {
+        0
+    }
+
+    fn stack_pointer(&self, _which: StackPointer) -> u64 {
+        0
+    }
+
+    fn set_stack_pointer(&self, _which: StackPointer, _value: u64) {}
+
+    fn set_debug_control(&self, _value: u64) {}
+
+    fn debug_register(&self, _id: SysReg) -> u64 {
+        0
+    }
+
+    fn set_debug_register(&self, _id: SysReg, _value: u64) {}
+
+    fn clear_debug_registers(&self) {}
+
+    fn vector(&self, _index: u8) -> Option<u128> {
+        None
+    }
+
+    fn set_vector(&self, _index: u8, _value: u128) {}
 }

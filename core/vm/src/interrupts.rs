@@ -32,8 +32,8 @@ impl Vm {
     /// Makes a vCPU's pCPU look at it, unless it is `caller`, which is about to. They may
     /// have one pCPU: then it kicks itself.
     pub fn wake(&self, machine: &impl Machine, vcpu: VcpuId, caller: VcpuId) {
-        if let Some(cpu) = self.cpu_of(vcpu).filter(|_| vcpu != caller) {
-            machine.kick(cpu);
+        if let Some(home) = self.home_of(vcpu).filter(|_| vcpu != caller) {
+            machine.kick(home);
         }
     }
 
@@ -48,8 +48,8 @@ impl Vm {
     }
 
     fn tell(&self, machine: &impl Machine, vcpu: VcpuId, news: bool) {
-        if let Some(cpu) = self.cpu_of(vcpu).filter(|_| news) {
-            machine.kick(cpu);
+        if let Some(home) = self.home_of(vcpu).filter(|_| news) {
+            machine.kick(home);
         }
     }
 

@@ -51,15 +51,16 @@ pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
 pub use debug::DebugControl;
 pub use exit::{
-    Action, CoprocessorAccess, DataAbort, Exit, GuestFault, MmioAccess, StopReason, SystemRegister,
+    Action, CoprocessorAccess, DataAbort, Exit, MmioAccess, StopReason, SystemRegister,
 };
 pub use handle::Guest;
+pub use hanok_hal::{Entry, GuestFault};
 pub use id_registers::id_register;
 pub use life::{Ending, Life, Wish};
-pub use machine::{Machine, StackPointer};
+pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, StackPointer};
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 pub use partial::Partial;
-pub use power::{Entry, Power};
+pub use power::Power;
 pub use report::{Listed, Pending, State};
 pub use requests::{Interruptions, Looks, Mail, Requests};
 pub use storm::exception_storm;

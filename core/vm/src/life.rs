@@ -5,7 +5,7 @@
 //! came in is in it too: who looks at the vCPUs' power states one by one can so tell that
 //! nobody was there meanwhile to change them.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use hanok_hal::sync::atomic::{AtomicU32, Ordering};
 
 /// What becomes of a VM once its last vCPU has left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

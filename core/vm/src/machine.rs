@@ -25,25 +25,40 @@ impl StackPointer {
     }
 }
 
-/// The machine as one pCPU sees it.
-pub trait Machine {
-    /// The line behind a VM's serial port.
-    type Port<'a>: SerialPort
-    where
-        Self: 'a;
-
-    /// Makes `cpu` leave its guest, or wake, and look at its vCPU's requests. Kicking the
-    /// calling pCPU itself is allowed and wasteful: it leaves its guest once more.
-    fn kick(&self, cpu: CpuId);
-
-    /// The system counter (CNTPCT_EL0), in ticks of [`Self::counter_frequency`].
+/// The system counter.
+pub trait Clock {
+    /// CNTPCT_EL0, in ticks of [`Self::counter_frequency`].
     fn counter(&self) -> u64;
 
     /// Ticks a second.
     fn counter_frequency(&self) -> u64;
+}
+
+/// Where a vCPU belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Its pCPU.
+    pub cpu: CpuId,
+    /// Its bit among that pCPU's vCPUs; zero where it is alone there.
+    pub bit: u64,
+}
+
+/// Physical interrupts.
+pub trait Interrupts {
+    /// Makes the pCPU of a vCPU leave its guest, or wake, and look at what was asked of that vCPU
+    /// before. Kicking the calling pCPU itself is allowed and wasteful: it leaves its guest once more.
+    fn kick(&self, home: Home);
 
     /// Deactivates a physical interrupt that a guest holds no longer.
     fn deactivate(&self, interrupt: IntId);
+}
+
+/// The lines behind VMs' serial ports.
+pub trait SerialLines {
+    /// One of them.
+    type Port<'a>: SerialPort
+    where
+        Self: 'a;
 
     /// The line behind the serial port of `vm`.
     fn port(&self, vm: VmId) -> Self::Port<'_>;
@@ -51,7 +66,10 @@ pub trait Machine {
     /// After an access to the serial port of `vm`: whether it has `room` for received bytes,
     /// and whether bytes to be sent are `waiting` for the line.
     fn line_state(&self, vm: VmId, room: bool, waiting: bool);
+}
 
+/// Registers of this CPU that a guest reaches by exits alone.
+pub trait CpuRegisters {
     /// Sets MDSCR_EL1 of this CPU, for the vCPU that is in it.
     fn set_debug_control(&self, value: u64);
 
@@ -83,3 +101,8 @@ pub trait Machine {
     /// gives `None`.
     fn set_vector(&self, index: u8, value: u128);
 }
+
+/// The machine as one pCPU sees it.
+pub trait Machine: Clock + Interrupts + SerialLines + CpuRegisters {}
+
+impl<M: Clock + Interrupts + SerialLines + CpuRegisters> Machine for M {}

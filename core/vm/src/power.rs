@@ -1,15 +1,7 @@
 //! Which vCPUs run (PSCI's view of CPUs, DEN0022F 5).
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-
-/// Where a vCPU starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its first program counter.
-    pub pc: u64,
-    /// Its X0.
-    pub argument: u64,
-}
+use hanok_hal::Entry;
+use hanok_hal::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const OFF: u8 = 0;
 const CLAIMED: u8 = 1;

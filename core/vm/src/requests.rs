@@ -6,7 +6,7 @@
 //! leaves it here; the vCPU's own pCPU, or whoever looks at the vCPU's private interrupts
 //! first, puts it in.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_types::VcpuId;
 
 /// SGIs that exist.

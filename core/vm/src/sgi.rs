@@ -36,7 +36,7 @@ impl Vm {
     /// where that is none, or itself, or needs more than mail can carry.
     #[inline(always)]
     fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> bool {
-        let Some(cpu) = self.cpu_of(target).filter(|_| target != from) else {
+        let Some(home) = self.home_of(target).filter(|_| target != from) else {
             return false;
         };
         let mail = match self.gic_version() {
@@ -47,7 +47,7 @@ impl Vm {
             return false;
         };
         if self.requests(target).post(mail) {
-            machine.kick(cpu);
+            machine.kick(home);
         }
         true
     }

@@ -3,13 +3,13 @@
 use crate::call::{affinity_of, index_of};
 use crate::trng::Random;
 use crate::{
-    Counters, DebugControl, Ending, Entry, Life, Looks, Machine, PhysicalTimer, Power, Requests,
-    StopReason, Wish,
+    Counters, DebugControl, Ending, Entry, Home, Life, Looks, Machine, PhysicalTimer, Power,
+    Requests, StopReason, Wish,
 };
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_config::VmConfig;
 use hanok_devices::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
 use hanok_hal::Mutex;
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hanok_types::{CpuId, GicVersion, Ipa, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::Vgic;
 
@@ -30,6 +30,7 @@ pub struct Vm {
     id: VmId,
     config: VmConfig,
     gic_version: GicVersion,
+    homes: heapless::Vec<Home, MAX_VCPUS>,
     pub(crate) devices: Mutex<Devices>,
     pub(crate) gic: Mutex<Vgic>,
     power: [Power; MAX_VCPUS],
@@ -89,7 +90,7 @@ impl Vcpu {
 }
 
 impl Vm {
-    /// A VM that never ran, on CPUs whose virtual interface is of this version and has
+    /// A VM that never ran, each vCPU alone on its pCPU so far, on CPUs whose virtual interface is of this version and has
     /// `priority_bits` bits of priority; `epoch_seconds` is the wall clock's time at counter zero.
     pub fn new(
         id: VmId,
@@ -106,8 +107,10 @@ impl Vm {
             virtio: EmptySlots::new(),
             holes: 0,
         };
+        let alone = |cpu: &CpuId| Home { cpu: *cpu, bit: 0 };
         Self {
             id,
+            homes: config.cpus.iter().map(alone).collect(),
             config,
             gic_version,
             devices: Mutex::new(devices),
@@ -176,9 +179,16 @@ impl Vm {
         self.requests.iter().take(self.vcpus())
     }
 
-    /// The pCPU of a vCPU.
-    pub fn cpu_of(&self, vcpu: VcpuId) -> Option<CpuId> {
-        self.config.cpus.get(vcpu.index()).copied()
+    /// Where a vCPU belongs.
+    pub fn home_of(&self, vcpu: VcpuId) -> Option<Home> {
+        self.homes.get(vcpu.index()).copied()
+    }
+
+    /// Gives a vCPU its bit among the vCPUs of a pCPU that it shares with others.
+    pub fn set_bit(&mut self, vcpu: VcpuId, bit: u64) {
+        if let Some(home) = self.homes.get_mut(vcpu.index()) {
+            home.bit = bit;
+        }
     }
 
     /// A vCPU's counters. `vcpu` is one of this VM's.
@@ -252,16 +262,16 @@ impl Vm {
 
     /// Wakes the pCPU of its first vCPU, which loads its memory.
     pub fn kick_first(&self, machine: &impl Machine) {
-        if let Some(cpu) = self.config.cpus.first() {
-            machine.kick(*cpu);
+        if let Some(home) = self.homes.first() {
+            machine.kick(*home);
         }
     }
 
     /// Makes every vCPU's pCPU look whether it may run on.
     fn kick_all(&self, machine: &impl Machine) {
-        for (requests, cpu) in self.requests.iter().zip(&self.config.cpus) {
+        for (requests, home) in self.requests.iter().zip(&self.homes) {
             requests.ask_attention();
-            machine.kick(*cpu);
+            machine.kick(*home);
         }
     }
 

@@ -288,7 +288,7 @@ fn the_alarm_has_come_for_the_first_vcpu_alone_and_if_there_is_one() {
     {
         vm.vm
             .alarm
-            .store(alarm, core::sync::atomic::Ordering::Relaxed);
+            .store(alarm, hanok_hal::sync::atomic::Ordering::Relaxed);
         vm.machine.now.set(now);
         let due = alarm != u64::MAX && now >= alarm;
         let found = [FIRST, SECOND].map(|vcpu| vm.vm.alarm_has_come(&vm.machine, vcpu));

@@ -1,0 +1,230 @@
+//! A vCPU's registers.
+
+use crate::aarch32::{self, Aarch32State};
+use crate::backend::El2;
+use crate::debug::DebugState;
+use crate::el1::{self, El1State};
+use crate::fp::{self, FpState};
+use crate::{errors, inject, read, registers, stage1, traps, write};
+use core::fmt::Arguments;
+use hanok_arm_common::aborts::Aborted;
+use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::ram::GuestRam;
+use hanok_arm_common::space;
+use hanok_arm_common::sysreg::isb;
+use hanok_decode::{Psr, syndrome_register};
+use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, LateError, Start};
+use hanok_types::{Deadline, Ipa, Regs};
+
+/// PSTATE of a vCPU that starts: EL1h, D, A, I and F masked (arm64 boot protocol; DEN0022F
+/// 6.4 for CPU_ON).
+const START_PSTATE: u64 = 0x3c5;
+
+/// A vCPU's registers: the general ones first, for the trap entry.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct El2Context {
+    /// General registers while the guest does not run.
+    pub regs: Regs,
+    /// Top of the stack of the pCPU it runs on.
+    pub stack: u64,
+    /// HCR_EL2 while it runs.
+    pub hcr: Hcr,
+    /// EL1 registers while it is not in a CPU.
+    pub el1: El1State,
+    /// Those of AArch32 alone, where its EL1 is AArch32.
+    pub aarch32: Aarch32State,
+    /// FP registers while they are not in a CPU.
+    pub fp: FpState,
+    /// Debug registers while they are not in a CPU.
+    pub debug: DebugState,
+}
+
+impl El2Context {
+    /// Of a vCPU that is off. `hcr` is that of its pCPU's guests, `aarch32` whether its EL1 is
+    /// AArch32, and `stack` the top of the stack on which its exits are handled.
+    pub fn new(hcr: Hcr, aarch32: bool, stack: u64) -> Self {
+        Self {
+            regs: Regs::default(),
+            stack,
+            hcr: if aarch32 { hcr - Hcr::RW } else { hcr },
+            el1: El1State::default(),
+            aarch32: Aarch32State::default(),
+            fp: FpState::default(),
+            debug: DebugState::default(),
+        }
+    }
+
+    /// Whether its EL1 is AArch32.
+    #[inline(always)]
+    pub fn is_aarch32(&self) -> bool {
+        !self.hcr.contains(Hcr::RW)
+    }
+
+    /// The status of an AArch32 vCPU.
+    pub fn psr(&self) -> Psr {
+        Psr::from_bits(self.regs.pstate as u32)
+    }
+}
+
+impl Aborted for El2Context {
+    fn translate(&self, at: u64) -> Option<Ipa> {
+        stage1::translate(&self.regs, at)
+    }
+
+    fn fetch_address() -> u64 {
+        stage1::fetch_address()
+    }
+
+    fn register(&self, register: u8) -> u8 {
+        if self.regs.is_aarch32() {
+            syndrome_register(register, self.psr().mode())
+        } else {
+            register
+        }
+    }
+}
+
+impl Context<El2> for El2Context {
+    const DIGITS: usize = 16;
+    const SYNDROME: &'static str = "ESR_EL2";
+    const ERROR: &'static str = "SError";
+
+    #[inline(always)]
+    fn regs(&self) -> &Regs {
+        &self.regs
+    }
+
+    #[inline(always)]
+    fn regs_mut(&mut self) -> &mut Regs {
+        &mut self.regs
+    }
+
+    #[inline(always)]
+    fn depart(&mut self) {}
+
+    fn reset(&mut self, start: Start) {
+        let Start {
+            entry,
+            mpidr,
+            boots,
+        } = start;
+        self.hcr.remove(Hcr::VSE);
+        self.regs = Regs::default();
+        if self.is_aarch32() {
+            self.regs.pc = entry.pc & !1;
+            self.regs.pstate = aarch32::start_pstate(entry.pc);
+            aarch32::start_registers(&mut self.regs.x, boots, entry.argument);
+            self.el1 = El1State::reset(mpidr, aarch32::SCTLR_RESET);
+        } else {
+            self.regs.pc = entry.pc;
+            self.regs.pstate = START_PSTATE;
+            self.regs.x[0] = entry.argument;
+            self.el1 = El1State::reset(mpidr, el1::SCTLR_RESET);
+        }
+        self.aarch32 = Aarch32State::default();
+        self.fp = FpState::default();
+        self.debug = DebugState::default();
+    }
+
+    fn save(&mut self, machine: &El2, debugs: bool) -> LateError {
+        self.el1.save(machine.features.pointer_authentication);
+        if self.is_aarch32() {
+            self.aarch32.save_all();
+        }
+        write!("cntv_ctl_el0", 0);
+        // A virtual SError that the guest has taken meanwhile is no longer pending.
+        self.hcr
+            .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
+        let late = errors::take(machine.late_error_is_planted());
+        fp::close();
+        if debugs {
+            self.debug.save();
+        }
+        machine.reported(late)
+    }
+
+    fn load(&mut self, machine: &El2, arrival: Arrival) {
+        let keys = machine.features.pointer_authentication;
+        self.el1.load(arrival.space, self.hcr, keys);
+        if arrival.stale {
+            isb();
+            space::forget_current_vmid_here();
+        }
+        if self.is_aarch32() {
+            self.aarch32.load(self.el1.contextidr);
+        }
+        if arrival.debugs {
+            self.debug.load();
+        }
+        if arrival.has_fp {
+            fp::open();
+        } else {
+            fp::close();
+        }
+    }
+
+    fn arrived(&self, _machine: &El2) {
+        traps::forget_errors();
+        isb();
+    }
+
+    fn discard(&mut self, machine: &El2) -> LateError {
+        machine.stop_virtual_timer();
+        let late = errors::take(false);
+        fp::close();
+        machine.reported(late)
+    }
+
+    fn hand_over_fp(owner: Option<&mut Self>, next: &mut Self) -> FpGiven {
+        fp::open();
+        if let Some(owner) = owner {
+            owner.fp.save();
+        }
+        next.fp.load();
+        FpGiven::Yes
+    }
+
+    fn virtual_timer_due(&self) -> Deadline {
+        const ENABLE: u64 = 1;
+        const IMASK: u64 = 1 << 1;
+        Deadline::at(self.el1.cntv_cval).when(self.el1.cntv_ctl & (ENABLE | IMASK) == ENABLE)
+    }
+
+    /// That wakes it, too (DDI 0487, D1.6.2).
+    fn error_waits(&self, resident: bool) -> bool {
+        let hcr = if resident {
+            read!("hcr_el2")
+        } else {
+            self.hcr.bits()
+        };
+        hcr & Hcr::VSE.bits() != 0
+    }
+
+    fn pend_error(&mut self) {
+        self.hcr.insert(Hcr::VSE);
+    }
+
+    fn inject(&mut self, fault: GuestFault, memory: &GuestRam) {
+        inject::inject(self, fault, memory);
+    }
+
+    fn fetch_vector(&self) -> u64 {
+        inject::fetch_vector(self)
+    }
+
+    fn fetch(&mut self, machine: &El2) {
+        self.el1.save(machine.features.pointer_authentication);
+        if self.is_aarch32() {
+            self.aarch32.save();
+        }
+    }
+
+    fn lost_at(&self) -> Option<u64> {
+        registers::lost_at(self)
+    }
+
+    fn describe(&self, say: impl Fn(Arguments<'_>)) {
+        registers::describe(self, say);
+    }
+}

@@ -1,0 +1,144 @@
+//! Exits by stage 2: what a guest meant with an access to where it has no memory.
+
+use crate::{read, space};
+use hanok_decode::aarch32::is_wide;
+use hanok_decode::{Fault, InstructionAbort, Psr};
+use hanok_hal::{Backend, Context, GuestMemory};
+use hanok_pcpu::Vcpu;
+use hanok_types::Ipa;
+use hanok_vm::{DataAbort, Exit, MmioAccess};
+
+/// What a backend is asked about a vCPU, which is in this CPU, that made an abort.
+pub trait Aborted {
+    /// The intermediate physical address of `at` for a read, through the vCPU's own stage 1; `None`
+    /// where its tables give none.
+    fn translate(&self, at: u64) -> Option<Ipa>;
+    /// The virtual address of the fetch that exited.
+    fn fetch_address() -> u64;
+    /// The general register that the syndrome of a data abort means.
+    fn register(&self, register: u8) -> u8;
+}
+
+/// A fetch's exit.
+pub fn fetch_exit<B>(vcpu: &Vcpu<B>, abort: &InstructionAbort) -> Exit
+where
+    B: Backend<Context: Aborted>,
+{
+    let ipa = if abort.has_ipa() {
+        fault_ipa(B::Context::fetch_address(), abort.on_walk)
+    } else {
+        // Where there is something that is not for fetching, and perhaps not for reading.
+        let pc = vcpu.context.regs().pc;
+        vcpu.context.translate(pc).unwrap_or_default()
+    };
+    Exit::Fetch {
+        ipa,
+        walk: abort.on_walk,
+    }
+}
+
+/// A load's or store's exit. After a permission fault HPFAR_EL2 is unknown, and the address
+/// is translated by hand. Where that fails, the guest's tables have changed since the CPU
+/// read them, perhaps long ago. It tries again, and finds nothing cached: its own walk leads it
+/// to memory, to a fault of its own, or out of its memory, which is another exit.
+pub fn data_exit<B>(vcpu: &Vcpu<B>, abort: &hanok_decode::DataAbort) -> Option<Exit>
+where
+    B: Backend<Context: Aborted>,
+{
+    let ipa = match abort.fault {
+        _ if abort.has_ipa() => fault_ipa(read!("far_el2"), abort.on_walk),
+        Fault::Permission(_) => match vcpu.context.translate(read!("far_el2")) {
+            Some(ipa) => ipa,
+            None => {
+                space::forget_current_vmid_here();
+                return None;
+            }
+        },
+        _ => {
+            return Some(Exit::Refused { write: abort.write });
+        }
+    };
+    Some(Exit::Data(data(vcpu, abort, ipa)))
+}
+
+/// The page that HPFAR_EL2 names, and the offset in it of the virtual address (which a walk's
+/// fault does not give).
+#[inline(always)]
+pub fn fault_ipa(address: u64, walk: bool) -> Ipa {
+    let page = (read!("hpfar_el2") >> 4 & 0xff_ffff_ffff) << 12;
+    let offset = if walk { 0 } else { address & 0xfff };
+    Ipa::new(page | offset)
+}
+
+fn data<B>(vcpu: &Vcpu<B>, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort
+where
+    B: Backend<Context: Aborted>,
+{
+    let access = abort
+        .access
+        .filter(|_| !abort.cache_maintenance)
+        .map(|access| MmioAccess {
+            width: access.width,
+            register: vcpu.context.register(access.register),
+            sign_extend: access.sign_extend,
+            wide: access.wide,
+        });
+    DataAbort {
+        ipa,
+        write: abort.write,
+        walk: abort.on_walk,
+        access,
+        instruction: if access.is_none() && !abort.on_walk {
+            instruction(vcpu)
+        } else {
+            None
+        },
+    }
+}
+
+/// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or
+/// one or two halfwords of T32, the first one above. It may be another one by now than that which
+/// trapped, and the core does not trust it.
+fn instruction<B>(vcpu: &Vcpu<B>) -> Option<u32>
+where
+    B: Backend<Context: Aborted>,
+{
+    let regs = vcpu.context.regs();
+    let pc = regs.pc;
+    let psr = Psr::from_bits(regs.pstate as u32);
+    if !regs.is_aarch32() || !psr.thumb() {
+        return fetch(vcpu, pc).map(u32::from_le_bytes);
+    }
+    // Not ThumbEE, whose loads and stores are others; on Armv8 the bit is another one (DIT).
+    if cfg!(target_arch = "arm") && psr.jazelle() {
+        return None;
+    }
+    let half = |at| fetch(vcpu, at).map(u16::from_le_bytes);
+    let first = half(pc)?;
+    // Of two halfwords the second may lie in another page.
+    let second = if is_wide(first) {
+        half(pc.wrapping_add(2) & u64::from(u32::MAX))?
+    } else {
+        0
+    };
+    Some(u32::from(first) << 16 | u32::from(second))
+}
+
+/// `N` bytes of code at `at`, a multiple of as many, in RAM or in the firmware's flash.
+fn fetch<const N: usize, B>(vcpu: &Vcpu<B>, at: u64) -> Option<[u8; N]>
+where
+    B: Backend<Context: Aborted>,
+{
+    let ipa = vcpu.context.translate(at)?;
+    let ipa = Ipa::new(ipa.get() & !(N as u64 - 1));
+    let mut bytes = [0; N];
+    let unit = vcpu.unit;
+    let found = unit.ram.read(ipa, &mut bytes);
+    found
+        .or_else(|bad| match &unit.flash {
+            Some(flash) => flash.read(ipa, &mut bytes),
+            None => Err(bad),
+        })
+        .ok()?;
+    Some(bytes)
+}

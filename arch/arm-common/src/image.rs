@@ -1,0 +1,108 @@
+//! The image in memory, as its first instructions, the image tool and the firmware see it.
+//!
+//! The assembly that goes with it is in each backend's `boot.rs`.
+
+use crate::space::IMAGE_BASE;
+use core::mem::offset_of;
+use core::sync::atomic::AtomicU64;
+
+/// What the image tool writes at byte 64 of the image.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ImageInfo {
+    /// The bytes `HANOKIMG`.
+    pub magic: [u8; 8],
+    /// [`hanok_config::sum`] of all that follows it: of this block, and of the binary behind it.
+    pub sum: u64,
+    /// Where the payload starts, in bytes from the image's start; 0 where there is none.
+    pub payload_offset: u64,
+    /// Bytes of the payload.
+    pub payload_len: u64,
+    /// Physical address of a PL011 to speak through before the device tree is read; 0 for none.
+    pub early_console: u64,
+    /// [`hanok_config::sum`] of the system's tree, with which the payload begins.
+    pub system_sum: u64,
+    /// Random bytes, other ones in each image; zeros where there are to be none.
+    pub key: [u8; 32],
+}
+
+/// Bytes of the header and of the information block up to its sum.
+const BEFORE_SUMMED: usize = 64 + offset_of!(ImageInfo, payload_offset);
+
+/// What the assembly hands to Rust.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BootArguments {
+    /// Physical address of the device tree.
+    pub tree: u64,
+    /// Physical address of the image's first byte.
+    pub image: u64,
+}
+
+/// Bytes of the stack on which the boot CPU starts. The whole system passes through it, by
+/// value, on its way to its place.
+pub const BOOT_STACK: usize = 256 << 10;
+
+/// Refuses to go on where the boot stack was all used: it has no guard, and what lies below
+/// it is the translation by which other CPUs start.
+pub fn check_boot_stack() {
+    // SAFETY: a word of the image's bss, zero since the start, that only a stack that is
+    // all used reaches.
+    let lowest = unsafe { core::ptr::read_volatile(&raw const hanok_boot_stack) };
+    assert!(lowest == 0, "the boot stack is used up");
+}
+
+unsafe extern "C" {
+    static hanok_boot_stack: u64;
+    static hanok_image_info: ImageInfo;
+    static hanok_image_start: u8;
+    static __file_end: u8;
+    static hanok_released_record: AtomicU64;
+    fn hanok_secondary_boot();
+    fn hanok_released_boot();
+}
+
+/// The image's info block, as the image tool left it.
+pub fn image_info() -> ImageInfo {
+    // SAFETY: a valid static of the image; volatile because the tool patches it after linking.
+    unsafe { core::ptr::read_volatile(&raw const hanok_image_info) }
+}
+
+/// Whether the hypervisor's own part of the image is what the image tool saw. To be asked
+/// while nothing of it can have changed.
+pub fn is_whole(info: &ImageInfo) -> bool {
+    let start = (&raw const hanok_image_start).wrapping_add(BEFORE_SUMMED);
+    let len = (&raw const __file_end) as usize - start as usize;
+    // SAFETY: code and constants of the image, mapped, and changed by nobody.
+    let binary = unsafe { core::slice::from_raw_parts(start, len) };
+    hanok_config::sum(binary) == info.sum
+}
+
+/// Where a secondary CPU starts, as an offset into the image.
+pub fn secondary_entry_offset() -> u64 {
+    hanok_secondary_boot as *const () as u64 - IMAGE_BASE
+}
+
+/// Where a CPU starts that is released from a spin table, as an offset into the image.
+pub fn released_entry_offset() -> u64 {
+    hanok_released_boot as *const () as u64 - IMAGE_BASE
+}
+
+/// The word in which a CPU that is released from a spin table finds the physical address of
+/// its [`SecondaryStart`]; to be cleaned to the point of coherency before it starts.
+pub fn released_record() -> &'static AtomicU64 {
+    // SAFETY: an aligned word of the image's bss, which only this and that CPU's assembly use.
+    unsafe { &hanok_released_record }
+}
+
+/// What a secondary CPU reads before it has a stack; at a physical address.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SecondaryStart {
+    /// Physical address of the level-1 table.
+    pub table: u64,
+    /// Its stack's top.
+    pub stack: u64,
+    /// Handed to `hanok_secondary_main`.
+    pub argument: u64,
+}

@@ -1,0 +1,125 @@
+//! This CPU's list registers: a GICv3's system registers, or a GICv2's memory.
+
+#[cfg(target_arch = "aarch64")]
+mod hardware;
+
+use crate::GichLists;
+use hanok_hal::{ListRegisters, VirtualInterface};
+#[cfg(target_arch = "aarch64")]
+pub use hardware::HardwareLists;
+
+/// What the virtual interface keeps of a vCPU beside its interrupts: the guest's masks and
+/// settings, and the priorities at which it is interrupted now. All zero out of reset.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InterfaceState {
+    /// ICH_VMCR_EL2 or GICH_VMCR.
+    vmcr: usize,
+    /// ICH_AP0R<n> and ICH_AP1R<n>; GICH_APR is the first one.
+    active: [(usize, usize); 4],
+}
+
+/// The list registers of the CPU that holds it, of either kind.
+#[derive(Debug)]
+pub enum HostLists {
+    /// GICv3's.
+    #[cfg(target_arch = "aarch64")]
+    V3(HardwareLists),
+    /// GICv2's.
+    V2(GichLists),
+}
+
+impl HostLists {
+    /// Empties them all, as they are whenever nobody is in this CPU. Once.
+    pub fn clear(&mut self) {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3(lists) => lists.clear(),
+            Self::V2(lists) => lists.reset(),
+        }
+    }
+
+    /// Bits of priority that the virtual interface has.
+    pub fn priority_bits(&self) -> u32 {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3(_) => HardwareLists::priority_bits(),
+            Self::V2(lists) => lists.priority_bits(),
+        }
+    }
+}
+
+macro_rules! of_either {
+    ($self:ident, $lists:ident => $call:expr) => {
+        match $self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3($lists) => $call,
+            Self::V2($lists) => $call,
+        }
+    };
+}
+
+impl ListRegisters for HostLists {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        of_either!(self, lists => lists.count())
+    }
+
+    #[inline(always)]
+    fn read(&self, index: usize) -> u64 {
+        of_either!(self, lists => lists.read(index))
+    }
+
+    #[inline(always)]
+    fn write(&mut self, index: usize, value: u64) {
+        of_either!(self, lists => lists.write(index, value));
+    }
+
+    #[inline(always)]
+    fn empty(&self) -> u32 {
+        of_either!(self, lists => lists.empty())
+    }
+
+    fn set_underflow_interrupt(&mut self, on: bool) {
+        of_either!(self, lists => lists.set_underflow_interrupt(on));
+    }
+
+    fn report_ends(&mut self, on: bool) {
+        of_either!(self, lists => lists.report_ends(on));
+    }
+}
+
+impl VirtualInterface for HostLists {
+    type State = InterfaceState;
+
+    fn enter(&mut self, state: &InterfaceState) {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3(lists) => lists.enter(state),
+            Self::V2(lists) => {
+                lists.set_vmcr(state.vmcr as u32);
+                lists.set_active_priorities(state.active[0].0 as u32);
+                lists.enable(true);
+            }
+        }
+    }
+
+    fn leave(&mut self, state: &mut InterfaceState) {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3(lists) => lists.leave(state),
+            Self::V2(lists) => {
+                state.vmcr = lists.vmcr() as usize;
+                state.active[0].0 = lists.active_priorities() as usize;
+                lists.enable(false);
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        match self {
+            #[cfg(target_arch = "aarch64")]
+            Self::V3(lists) => lists.stop(),
+            Self::V2(lists) => lists.enable(false),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The hypervisor's own translation, and TLB maintenance for it and for stage 2.
+//!
+//! Physical addresses are mapped one to one; stacks and the image ([`crate::space::IMAGE_BASE`])
+//! have places of their own, which `space.rs` of either architecture names. Code is read-only,
+//! data is never executable, the image's own frames have no second mapping, and every stack ends
+//! in addresses where nothing is mapped. Format: VMSAv8-64 for an EL2 without VHE, which is that
+//! of Hyp mode's LPAE, too (DDI 0406C, B3.6).
+
+use crate::frames::Frames;
+use crate::space::{self, GEOMETRY, REACH, STACKS};
+use crate::write;
+use hanok_hal::Tlb;
+use hanok_paging::{El2Stage1, MapError, Stage1Attributes, Table};
+use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
+
+/// From one CPU's stacks to the next one's.
+const STRIDE: u64 = 0x4_0000;
+/// Bytes of the normal stack; below it nothing is mapped.
+pub const STACK: u64 = 0x8000;
+/// Bytes of the emergency stack; around it nothing is mapped.
+pub const EMERGENCY_STACK: u64 = 0x2000;
+
+/// What of physical memory the hypervisor reaches.
+pub fn reachable() -> Span<Hpa> {
+    Span::new(Hpa::new(0), REACH).unwrap_or_default()
+}
+
+/// Tops of a CPU's two stacks: normal, emergency.
+pub fn stack_tops(cpu: CpuId) -> (u64, u64) {
+    let base = STACKS + cpu.index() as u64 * STRIDE;
+    (base + 0x2_0000, base + 0x3_0000)
+}
+
+/// The hypervisor's table while it is being made.
+#[derive(Debug)]
+pub struct OwnTable(Table<El2Stage1, Frames>);
+
+/// Why the hypervisor's table could not be made.
+pub type OwnMapError = MapError<Hva>;
+
+impl OwnTable {
+    /// An empty one; `None` where `frames` has none left.
+    pub fn new(frames: Frames) -> Option<Self> {
+        Table::new(GEOMETRY, frames).map(Self)
+    }
+
+    /// Maps `len` bytes, whole pages, at `at`.
+    pub fn map(
+        &mut self,
+        at: u64,
+        to: Hpa,
+        len: u64,
+        rights: Stage1Attributes,
+    ) -> Result<(), OwnMapError> {
+        if len == 0 {
+            return Ok(());
+        }
+        let span = Span::new(Hva::new(at), len).ok_or(MapError::OutOfRange)?;
+        self.0.map(&mut OwnTlb, span, to, rights)
+    }
+
+    /// Maps a range where it is; partial pages count whole.
+    pub fn map_in_place(
+        &mut self,
+        range: Span<Hpa>,
+        rights: Stage1Attributes,
+    ) -> Result<(), OwnMapError> {
+        let start = range.start().align_down(PAGE_SIZE);
+        let end = range
+            .end()
+            .align_up(PAGE_SIZE)
+            .ok_or(MapError::OutOfRange)?;
+        self.map(start.get(), start, end.get() - start.get(), rights)
+    }
+
+    /// Maps a CPU's stacks to frames at `frames`: first the normal one, then the other.
+    pub fn map_stacks(&mut self, cpu: CpuId, frames: Hpa) -> Result<(), OwnMapError> {
+        let (normal, emergency) = stack_tops(cpu);
+        self.map(normal - STACK, frames, STACK, Stage1Attributes::DATA)?;
+        let second = Hpa::new(frames.get() + STACK);
+        self.map(
+            emergency - EMERGENCY_STACK,
+            second,
+            EMERGENCY_STACK,
+            Stage1Attributes::DATA,
+        )
+    }
+
+    /// Physical address of the table.
+    pub fn root(&self) -> Hpa {
+        self.0.root()
+    }
+
+    /// Makes it this CPU's translation, for good.
+    ///
+    /// # Safety
+    /// Everything in use, this code and its stack included, is mapped where it is now.
+    pub unsafe fn activate(&self) {
+        crate::sysreg::dsb_sy();
+        write!("ttbr0_el2", self.root().get());
+        crate::sysreg::isb();
+        space::forget_own_here();
+        forbid_writable_code();
+    }
+}
+
+/// A writable page is never executed, whatever its descriptor says (SCTLR_EL2.WXN).
+pub fn forbid_writable_code() {
+    const WXN: u64 = 1 << 19;
+    // With the final tables no code page is writable, so nothing in use changes.
+    write!("sctlr_el2", crate::read!("sctlr_el2") | WXN);
+    crate::sysreg::isb();
+    space::forget_own_here();
+}
+
+/// TLBs of the hypervisor's own translation, on all CPUs.
+#[derive(Debug)]
+pub struct OwnTlb;
+
+impl Tlb<Hva> for OwnTlb {
+    fn invalidate(&mut self, range: Span<Hva>) {
+        crate::sysreg::dsb_ish();
+        for page in (range.start().get()..range.end().get()).step_by(PAGE_SIZE as usize) {
+            space::forget_own_page(page);
+        }
+        crate::sysreg::dsb_ish();
+        crate::sysreg::isb();
+    }
+}
+
+/// TLBs of the stage 2 whose VTTBR_EL2 value this is, on all CPUs.
+#[derive(Debug)]
+pub struct Stage2Tlb(pub u64);
+
+impl Tlb<Ipa> for Stage2Tlb {
+    fn invalidate(&mut self, _range: Span<Ipa>) {
+        crate::sysreg::dsb_ish();
+        let current = crate::read!("vttbr_el2");
+        write!("vttbr_el2", self.0);
+        crate::sysreg::isb();
+        // By VMID and not by address: combined entries have no IPA to be found by, and what
+        // calls this is rare.
+        space::forget_current_vmid();
+        write!("vttbr_el2", current);
+        crate::sysreg::isb();
+    }
+}
+
+/// Forgets what all CPUs' TLBs hold of any guest.
+pub fn forget_all_vmids() {
+    crate::sysreg::dsb_ish();
+    space::forget_every_vmid();
+}

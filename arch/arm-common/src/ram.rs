@@ -1,0 +1,97 @@
+//! A VM's RAM, through the hypervisor's identity map.
+
+use crate::bulk;
+use core::ptr;
+use hanok_hal::{BadAddress, GuestMemory, VmMemory};
+use hanok_types::{Hpa, Ipa, Span};
+
+/// One contiguous block of a VM's RAM.
+///
+/// Its bytes are never borrowed while the VM lives: the guest may change them at any moment,
+/// so they are copied in and out by volatile or raw accesses alone.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestRam {
+    ipa: Span<Ipa>,
+    host: Hpa,
+}
+
+impl GuestRam {
+    /// The RAM at `ipa`, which is at `host`.
+    ///
+    /// # Safety
+    /// The whole range is mapped one to one, writable, for ever, and given to this VM alone.
+    pub unsafe fn new(ipa: Span<Ipa>, host: Hpa) -> Self {
+        Self { ipa, host }
+    }
+
+    /// The host address of `len` bytes at `at`, if all are inside.
+    fn host_of(&self, at: Ipa, len: u64) -> Result<*mut u8, BadAddress> {
+        let wanted = Span::new(at, len)
+            .filter(|span| self.ipa.covers(span))
+            .ok_or(BadAddress(at))?;
+        Ok((self.host.get() + (wanted.start().get() - self.ipa.start().get())) as *mut u8)
+    }
+}
+
+impl VmMemory for GuestRam {
+    const COPIED: u64 = bulk::COPIED;
+
+    fn ipa(&self) -> Span<Ipa> {
+        self.ipa
+    }
+
+    fn host(&self) -> Hpa {
+        self.host
+    }
+
+    fn fill(&self, at: Ipa, len: u64, value: u8) {
+        if let Ok(to) = self.host_of(at, len) {
+            // SAFETY: `host_of` proved the range, which is mapped and this VM's.
+            unsafe { ptr::write_bytes(to, value, len as usize) };
+        }
+    }
+
+    fn zero(&self, at: Ipa, len: u64) {
+        let Ok(to) = self.host_of(at, len) else {
+            return;
+        };
+        // SAFETY: `host_of` proved the range, which is mapped and this VM's.
+        unsafe { bulk::zero(to, len) };
+        self.clean(at, len);
+    }
+
+    /// See docs/architecture-review.md, "Guest images".
+    fn clean(&self, at: Ipa, len: u64) {
+        if let Ok(from) = self.host_of(at, len) {
+            bulk::clean_to_coherency(from as u64, len);
+        }
+    }
+
+    fn overwrite<R>(&self, at: Ipa, len: u64, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        let to = self.host_of(at, len).ok()?;
+        // SAFETY: `host_of` proved the range, which is mapped and this VM's, and no Rust object
+        // lives there. By the trait's contract nobody is in the VM, and the one caller makes its
+        // memory: no other reference exists while this one does, which ends with `write`.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(to, usize::try_from(len).ok()?) };
+        Some(write(bytes))
+    }
+}
+
+impl GuestMemory for GuestRam {
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
+        let from = self.host_of(at, into.len() as u64)?;
+        for (index, byte) in into.iter_mut().enumerate() {
+            // SAFETY: `host_of` proved the range. Volatile, since the guest may write
+            // meanwhile: each byte is read once, and any value is as good as another.
+            *byte = unsafe { from.add(index).read_volatile() };
+        }
+        Ok(())
+    }
+
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress> {
+        let to = self.host_of(at, from.len() as u64)?;
+        // SAFETY: as above; the memory is the guest's, and no Rust object lives in it.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! EL2's address space (39 bits), and the instructions that keep TLBs true to it and to stage 2
+//! (DDI 0487, D8.17 "TLB maintenance").
+
+use core::arch::asm;
+use hanok_paging::Geometry;
+
+/// Where the image is linked: an address at which no board has RAM.
+pub const IMAGE_BASE: u64 = 0x7f_c000_0000;
+/// Where stacks are.
+pub const STACKS: u64 = 0x7f_8000_0000;
+/// Where nothing is ever mapped, for a test.
+pub const HOLE: u64 = 0x7f_0000_0000;
+/// The first physical address that is not mapped where it is.
+pub const REACH: u64 = HOLE;
+/// The size of the whole.
+pub const GEOMETRY: Geometry = Geometry::BITS_39;
+
+macro_rules! maintain {
+    ($($instruction:literal),*) => {
+        // SAFETY: TLB maintenance changes no translation.
+        unsafe { asm!($($instruction),*, options(nostack, preserves_flags)) }
+    };
+}
+
+/// Forgets what this CPU's TLBs hold of EL2's translation.
+pub fn forget_own_here() {
+    maintain!("tlbi alle2", "dsb nsh", "isb");
+}
+
+/// Forgets a page of EL2's translation on all CPUs; a barrier is still to come.
+pub fn forget_own_page(page: u64) {
+    // SAFETY: TLB maintenance changes no translation.
+    unsafe { asm!("tlbi vae2is, {}", in(reg) page >> 12, options(nostack, preserves_flags)) };
+}
+
+/// Forgets on all CPUs what is tagged with the VMID that VTTBR_EL2 has.
+pub fn forget_current_vmid() {
+    maintain!("tlbi vmalls12e1is", "dsb ish", "isb");
+}
+
+/// What stage 1 made of the VMID that VTTBR_EL2 has, on this CPU alone.
+pub fn forget_current_vmid_here() {
+    maintain!("tlbi vmalle1", "dsb nsh", "isb");
+}
+
+/// Forgets all guests' translations on all CPUs.
+pub fn forget_every_vmid() {
+    maintain!("tlbi alle1is", "dsb ish", "isb");
+}

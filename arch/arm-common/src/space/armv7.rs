@@ -1,0 +1,54 @@
+//! Hyp mode's address space (32 bits), and the operations that keep TLBs true to it and to
+//! stage 2 (DDI 0406C, B3.10.5 and B4.2.2).
+//!
+//! RAM and devices of a board from [`STACKS`] on are out of reach, and so is what lies beyond
+//! 4 GiB.
+
+use crate::maintain;
+use crate::sysreg::{dsb_ish, dsb_sy, isb};
+use hanok_paging::Geometry;
+
+/// Where the image is linked.
+pub const IMAGE_BASE: u64 = 0xfe00_0000;
+/// Where stacks are.
+pub const STACKS: u64 = 0xfd00_0000;
+/// Where nothing is ever mapped, for a test.
+pub const HOLE: u64 = 0xfff0_0000;
+/// The first physical address that is not mapped where it is.
+pub const REACH: u64 = STACKS;
+/// The size of the whole.
+pub const GEOMETRY: Geometry = Geometry::BITS_32;
+
+/// Forgets what this CPU's TLBs hold of Hyp mode's translation (TLBIALLH).
+pub fn forget_own_here() {
+    maintain!(4 8 7 0, 0);
+    dsb_sy();
+    isb();
+}
+
+/// Forgets a page of Hyp mode's translation on all CPUs (TLBIMVAHIS); a barrier is still to come.
+pub fn forget_own_page(page: u64) {
+    maintain!(4 8 3 1, page as u32);
+}
+
+/// Forgets on all CPUs what is tagged with the VMID that VTTBR has: TLBIALLIS, which in Hyp mode
+/// is for entries of either stage.
+pub fn forget_current_vmid() {
+    maintain!(0 8 3 0, 0);
+    dsb_ish();
+    isb();
+}
+
+/// The same on this CPU alone (TLBIALL).
+pub fn forget_current_vmid_here() {
+    maintain!(0 8 7 0, 0);
+    dsb_sy();
+    isb();
+}
+
+/// Forgets all guests' translations on all CPUs (TLBIALLNSNHIS).
+pub fn forget_every_vmid() {
+    maintain!(4 8 3 4, 0);
+    dsb_ish();
+    isb();
+}

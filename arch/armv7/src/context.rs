@@ -1,0 +1,336 @@
+//! A vCPU's registers.
+
+use crate::backend::Hyp;
+use crate::fp::{self, FpState};
+use crate::pl1::Pl1State;
+use crate::{errors, inject, read, registers, stage1, write};
+use core::arch::asm;
+use core::fmt::Arguments;
+use hanok_arm_common::aborts::Aborted;
+use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::ram::GuestRam;
+use hanok_arm_common::{space, sysreg};
+use hanok_decode::{Psr, banked_register, mode};
+use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, LateError, Start};
+use hanok_types::{Deadline, Ipa, Regs};
+
+/// Registers that the trap entry saves: R0 to R12 and LR_usr.
+const FRAME: usize = 14;
+/// What R1 of a kernel means by "the device tree says it": no machine has this number
+/// (Documentation/arch/arm/booting.rst).
+const NO_MACHINE: u64 = 0xffff_ffff;
+
+/// Registers of [`Vcpu::banked`]: those of the other modes, ELR_hyp and SPSR_hyp.
+const BANKED: usize = 18;
+
+/// A vCPU's registers: the trap entry's first.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct HypContext {
+    /// R0 to R12 and LR_usr as the trap entry stores and loads them.
+    pub frame: [u32; FRAME],
+    /// Top of the stack of the pCPU it runs on.
+    pub stack: u64,
+    /// The registers of the guest's other modes, and where it goes on, while the vCPU is
+    /// `folded`: in the order of [`Self::unfold`].
+    banked: [u32; BANKED],
+    /// Whether its registers are in `frame` and `banked`: after an exit at which nobody looks at
+    /// them, [`Self::regs`] would be in the way.
+    folded: bool,
+    /// All general registers between [`Self::arrive`] and [`Self::depart`], at the places that
+    /// they have in AArch64.
+    pub regs: Regs,
+    /// HCR while it runs.
+    pub hcr: Hcr,
+    /// PL1 registers while it is not in a CPU.
+    pub pl1: Pl1State,
+    /// FP registers while they are not in a CPU.
+    pub fp: FpState,
+}
+
+macro_rules! banked {
+    ($do:ident) => {
+        $do!(
+            13 "sp_usr", 16 "lr_irq", 17 "sp_irq", 18 "lr_svc", 19 "sp_svc", 20 "lr_abt",
+            21 "sp_abt", 22 "lr_und", 23 "sp_und", 24 "r8_fiq", 25 "r9_fiq", 26 "r10_fiq",
+            27 "r11_fiq", 28 "r12_fiq", 29 "sp_fiq", 30 "lr_fiq"
+        )
+    };
+}
+
+impl HypContext {
+    /// Of a vCPU that is off. `hcr` is that of its pCPU's guests, and `stack` the top of the stack on
+    /// which its exits are handled; its EL1 is always AArch32.
+    pub fn new(hcr: Hcr, _aarch32: bool, stack: u64) -> Self {
+        Self {
+            frame: [0; FRAME],
+            stack,
+            banked: [0; BANKED],
+            folded: false,
+            regs: Regs::default(),
+            hcr,
+            pl1: Pl1State::default(),
+            fp: FpState::default(),
+        }
+    }
+
+    /// Its PSTATE.
+    pub fn psr(&self) -> Psr {
+        Psr::from_bits(self.regs.pstate as u32)
+    }
+
+    /// Takes all general registers out of the CPU and the frame. At an exit of this vCPU.
+    pub fn arrive(&mut self) {
+        self.folded = false;
+        let regs = &mut self.regs;
+        for (to, from) in regs.x.iter_mut().zip(self.frame.iter().take(FRAME - 1)) {
+            *to = u64::from(*from);
+        }
+        regs.x[14] = u64::from(self.frame[FRAME - 1]);
+        macro_rules! take {
+            ($($index:literal $register:tt),*) => { $(regs.x[$index] = read!($register);)* };
+        }
+        banked!(take);
+        regs.pc = read!("elr_el2");
+        regs.pstate = read!("spsr_el2");
+    }
+
+    /// Takes them out of the CPU, and leaves them folded, where the exit is of a kind that looks
+    /// at no register.
+    pub fn arrive_folded(&mut self) {
+        self.folded = true;
+        // SAFETY: `banked` has room for three times six registers, which are written in the order
+        // that `unfold` knows; reading a banked register changes nothing (DDI 0406C, B9.3.9).
+        unsafe {
+            asm!(
+                ".arch_extension virt",
+                "mrs r1, sp_usr", "mrs r2, lr_irq", "mrs r3, sp_irq",
+                "mrs r4, lr_svc", "mrs r5, sp_svc", "mrs r8, lr_abt",
+                "stmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "mrs r1, sp_abt", "mrs r2, lr_und", "mrs r3, sp_und",
+                "mrs r4, r8_fiq", "mrs r5, r9_fiq", "mrs r8, r10_fiq",
+                "stmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "mrs r1, r11_fiq", "mrs r2, r12_fiq", "mrs r3, sp_fiq",
+                "mrs r4, lr_fiq", "mrs r5, elr_hyp", "mrs r8, spsr_hyp",
+                "stmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                at = inout(reg) self.banked.as_mut_ptr() => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// Puts them back as [`Self::arrive_folded`] took them.
+    fn depart_folded(&mut self) {
+        self.folded = false;
+        // SAFETY: what was taken out of the same registers of this vCPU, in the same order; none
+        // of them is Hyp mode's own stack pointer.
+        unsafe {
+            asm!(
+                ".arch_extension virt",
+                "ldmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "msr sp_usr, r1", "msr lr_irq, r2", "msr sp_irq, r3",
+                "msr lr_svc, r4", "msr sp_svc, r5", "msr lr_abt, r8",
+                "ldmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "msr sp_abt, r1", "msr lr_und, r2", "msr sp_und, r3",
+                "msr r8_fiq, r4", "msr r9_fiq, r5", "msr r10_fiq, r8",
+                "ldmia {at}!, {{r1, r2, r3, r4, r5, r8}}",
+                "msr r11_fiq, r1", "msr r12_fiq, r2", "msr sp_fiq, r3",
+                "msr lr_fiq, r4", "msr elr_hyp, r5", "msr spsr_hyp, r8",
+                at = inout(reg) self.banked.as_ptr() => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// Its registers, wherever they are.
+    pub fn registers(&self) -> Regs {
+        if !self.folded {
+            return self.regs;
+        }
+        let mut regs = Regs::default();
+        let frame = self.frame.iter().take(FRAME - 1);
+        for (to, from) in regs.x.iter_mut().zip(frame) {
+            *to = u64::from(*from);
+        }
+        regs.x[14] = u64::from(self.frame[FRAME - 1]);
+        // From here on in the order of AArch64's places.
+        regs.x[13] = u64::from(self.banked[0]);
+        for (to, from) in regs.x.iter_mut().skip(16).zip(&self.banked[1..]) {
+            *to = u64::from(*from);
+        }
+        [regs.pc, regs.pstate] = [self.banked[BANKED - 2], self.banked[BANKED - 1]].map(u64::from);
+        regs
+    }
+
+    /// Somebody is going to look at its registers, or change them.
+    pub fn unfold(&mut self) {
+        self.regs = self.registers();
+        self.folded = false;
+    }
+}
+
+impl Aborted for HypContext {
+    fn translate(&self, at: u64) -> Option<Ipa> {
+        stage1::translate(self.psr(), at)
+    }
+
+    fn fetch_address() -> u64 {
+        stage1::fetch_address()
+    }
+
+    /// At its place in AArch64.
+    fn register(&self, register: u8) -> u8 {
+        banked_register(register, self.psr().mode())
+    }
+}
+
+impl Context<Hyp> for HypContext {
+    const DIGITS: usize = 8;
+    const SYNDROME: &'static str = "HSR";
+    const ERROR: &'static str = "asynchronous abort";
+
+    #[inline(always)]
+    fn regs(&self) -> &Regs {
+        &self.regs
+    }
+
+    #[inline(always)]
+    fn regs_mut(&mut self) -> &mut Regs {
+        &mut self.regs
+    }
+
+    fn depart(&mut self) {
+        if self.folded {
+            return self.depart_folded();
+        }
+        let regs = &self.regs;
+        for (from, to) in regs.x.iter().zip(self.frame.iter_mut().take(FRAME - 1)) {
+            *to = *from as u32;
+        }
+        self.frame[FRAME - 1] = regs.x[14] as u32;
+        macro_rules! give {
+            ($($index:literal $register:tt),*) => { $(write!($register, regs.x[$index]);)* };
+        }
+        banked!(give);
+        write!("elr_el2", regs.pc);
+        write!("spsr_el2", regs.pstate);
+    }
+
+    /// Supervisor mode, all masked.
+    ///
+    /// The first one to start in a boot is the VM's own, by the protocol of Linux: the tree in
+    /// R2. All others are started by CPU_ON, with its argument in R0 (DEN0022F 6.4).
+    fn reset(&mut self, start: Start) {
+        let Start {
+            entry,
+            mpidr,
+            boots,
+        } = start;
+        let psr = Psr::new()
+            .with_mode(mode::SUPERVISOR)
+            .with_thumb(entry.pc & 1 != 0)
+            .with_abort_masked(true)
+            .with_irq_masked(true)
+            .with_fiq_masked(true);
+        self.regs = Regs {
+            pc: entry.pc & !1,
+            pstate: psr.into_bits().into(),
+            ..Regs::default()
+        };
+        // A firmware or an ELF file is told of no tree, and finds zeros, as on QEMU.
+        if boots && entry.argument != 0 {
+            self.regs.x[1] = NO_MACHINE;
+            self.regs.x[2] = entry.argument;
+        } else {
+            self.regs.x[0] = entry.argument;
+        }
+        self.folded = false;
+        self.hcr.remove(Hcr::VSE);
+        self.pl1 = Pl1State::reset(mpidr);
+        self.fp = FpState::default();
+    }
+
+    fn save(&mut self, machine: &Hyp, _debugs: bool) -> LateError {
+        self.pl1.save(machine.features.thumbee);
+        write!("cntv_ctl_el0", 0);
+        // A virtual abort that the guest has taken meanwhile is no longer pending.
+        self.hcr
+            .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
+        let late = errors::take(machine.late_error_is_planted());
+        self.fp.close();
+        machine.reported(late)
+    }
+
+    fn load(&mut self, machine: &Hyp, arrival: Arrival) {
+        self.pl1.load(arrival.space, machine.features.thumbee);
+        if arrival.stale {
+            sysreg::isb();
+            space::forget_current_vmid_here();
+        }
+        sysreg::clear_exclusive();
+        write!("hcr_el2", self.hcr.bits());
+        if arrival.has_fp {
+            self.fp.open();
+        } else {
+            fp::close();
+        }
+    }
+
+    fn arrived(&self, _machine: &Hyp) {
+        sysreg::isb();
+    }
+
+    fn discard(&mut self, machine: &Hyp) -> LateError {
+        machine.stop_virtual_timer();
+        let late = errors::take(false);
+        fp::close();
+        machine.reported(late)
+    }
+
+    fn hand_over_fp(owner: Option<&mut Self>, next: &mut Self) -> FpGiven {
+        fp::hand_over(owner.map(|owner| &mut owner.fp), &next.fp)
+    }
+
+    fn virtual_timer_due(&self) -> Deadline {
+        const ENABLE: u64 = 1;
+        const IMASK: u64 = 1 << 1;
+        Deadline::at(self.pl1.cntv_cval)
+            .when(u64::from(self.pl1.cntv_ctl) & (ENABLE | IMASK) == ENABLE)
+    }
+
+    /// That wakes it, too (DDI 0406C, B1.8.13).
+    fn error_waits(&self, resident: bool) -> bool {
+        let hcr = if resident {
+            read!("hcr_el2")
+        } else {
+            self.hcr.bits()
+        };
+        hcr & Hcr::VSE.bits() != 0
+    }
+
+    fn pend_error(&mut self) {
+        self.hcr.insert(Hcr::VSE);
+    }
+
+    fn inject(&mut self, fault: GuestFault, _memory: &GuestRam) {
+        inject::inject(self, fault);
+    }
+
+    fn fetch_vector(&self) -> u64 {
+        inject::fetch_vector()
+    }
+
+    fn fetch(&mut self, machine: &Hyp) {
+        self.pl1.save(machine.features.thumbee);
+    }
+
+    fn lost_at(&self) -> Option<u64> {
+        registers::lost_at(self)
+    }
+
+    fn describe(&self, say: impl Fn(Arguments<'_>)) {
+        registers::describe(self, say);
+    }
+}

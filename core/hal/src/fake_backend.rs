@@ -1,0 +1,487 @@
+//! A board of CPUs in memory, for tests of the executive.
+//!
+//! It keeps what a real one would notice: a vCPU's context is in one CPU at most, and leaves it before
+//! another comes; nobody is in a VM whose memory is written; a CPU without work sleeps until an
+//! interrupt is pending for it.
+
+use crate::{
+    Arrival, Backend, BadAddress, Context, FpGiven, GuestFault, GuestMemory, HostGic, HostLine,
+    LateError, ListRegisters, SerialPort, Start, Taken, VirtualInterface, VmMemory,
+};
+use core::fmt;
+use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec;
+use std::vec::Vec;
+
+/// How the fake is driven.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How many CPUs.
+    pub cpus: usize,
+    /// Which CPU the caller is.
+    pub this_cpu: fn() -> usize,
+    /// Lets others run: called wherever a CPU waits, or looks at what others change.
+    pub pause: fn(),
+}
+
+/// The hypervisor's own timer's interrupt.
+pub const HYP_TIMER: u32 = 26;
+/// The virtual timer's.
+pub const VIRTUAL_TIMER: u32 = 27;
+
+/// Thrown, as a panic's payload, by [`Backend::idle`] after the board was turned off.
+#[derive(Clone, Copy, Debug)]
+pub struct PoweredOff;
+
+/// One CPU.
+#[derive(Debug, Default)]
+pub struct FakeCpu {
+    /// Interrupts that are pending, and not the timers'.
+    pub pending: BTreeSet<u32>,
+    /// When the hypervisor's timer fires.
+    timer: Option<u64>,
+    /// When the virtual timer of the vCPU in it fires.
+    virtual_timer: Option<u64>,
+    /// The address space that is in it: VTTBR_EL2; zero: the empty one.
+    pub space: u64,
+    /// Whether a vCPU's context is in it.
+    pub occupied: bool,
+    /// It sleeps.
+    pub asleep: bool,
+    /// Its list registers.
+    lists: Vec<u64>,
+    interface_on: bool,
+}
+
+/// The board.
+#[derive(Debug)]
+pub struct FakeBackend {
+    settings: Settings,
+    cpus: Vec<Mutex<FakeCpu>>,
+    now: AtomicU64,
+    off: AtomicBool,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FakeBackend {
+    /// A board whose counter shows zero.
+    pub fn new(settings: Settings) -> Self {
+        let cpu = || FakeCpu {
+            lists: vec![0; 4],
+            ..FakeCpu::default()
+        };
+        Self {
+            settings,
+            cpus: (0..settings.cpus).map(|_| Mutex::new(cpu())).collect(),
+            now: AtomicU64::new(0),
+            off: AtomicBool::new(false),
+        }
+    }
+
+    /// A CPU.
+    pub fn cpu(&self, index: usize) -> MutexGuard<'_, FakeCpu> {
+        lock(&self.cpus[index])
+    }
+
+    /// The caller's CPU.
+    pub fn here(&self) -> MutexGuard<'_, FakeCpu> {
+        self.cpu((self.settings.this_cpu)())
+    }
+
+    /// Whether the board was turned off.
+    pub fn is_off(&self) -> bool {
+        self.off.load(Ordering::SeqCst)
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, ticks: u64) {
+        self.now.fetch_add(ticks, Ordering::SeqCst);
+    }
+
+    /// Makes an interrupt of the board pending for a CPU.
+    pub fn raise(&self, cpu: usize, interrupt: u32) {
+        self.cpu(cpu).pending.insert(interrupt);
+    }
+
+    fn time(&self) -> u64 {
+        self.now.load(Ordering::SeqCst)
+    }
+}
+
+impl FakeCpu {
+    /// The interrupt that would be taken now.
+    fn next(&self, now: u64) -> Option<u32> {
+        let due = |at: Option<u64>| at.is_some_and(|at| now >= at);
+        let timers = [(HYP_TIMER, self.timer), (VIRTUAL_TIMER, self.virtual_timer)];
+        let timer = timers.into_iter().find(|(_, at)| due(*at));
+        self.pending.first().copied().or(timer.map(|(id, _)| id))
+    }
+
+    /// Sets when the virtual timer of the vCPU in it fires.
+    pub fn set_virtual_timer(&mut self, at: Option<u64>) {
+        self.virtual_timer = at;
+    }
+}
+
+impl Backend for FakeBackend {
+    type Context = FakeContext;
+    type Lists = FakeInterface;
+    type Gic = FakeGic;
+    type Memory = FakeRegion;
+    type Line = FakeLine;
+
+    fn counter(&self) -> u64 {
+        self.now.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn counter_frequency(&self) -> u64 {
+        1_000_000
+    }
+
+    fn set_timer(&self, due: Deadline) {
+        self.here().timer = due.ticks();
+    }
+
+    fn stop_virtual_timer(&self) {
+        self.here().virtual_timer = None;
+    }
+
+    fn kick(&self, cpu: CpuId) {
+        self.raise(cpu.index(), 0);
+        (self.settings.pause)();
+    }
+
+    fn acknowledge(&self) -> Option<Taken> {
+        let now = self.time();
+        let mut cpu = self.here();
+        let next = cpu.next(now)?;
+        cpu.pending.remove(&next);
+        if next == VIRTUAL_TIMER {
+            // Active until the guest has dealt with it, and set anew.
+            cpu.virtual_timer = None;
+        }
+        Some(Taken::new(next))
+    }
+
+    fn drop_priority(&self, _taken: Taken) {}
+
+    fn end(&self, _taken: Taken) {}
+
+    fn deactivate(&self, _interrupt: IntId) {}
+
+    fn lists(&self) -> FakeInterface {
+        let cpu = (self.settings.this_cpu)();
+        FakeInterface(self.cpu(cpu).lists.clone())
+    }
+
+    fn interrupt_is_pending(&self) -> bool {
+        (self.settings.pause)();
+        self.here().next(self.time()).is_some()
+    }
+
+    fn idle(&self) {
+        loop {
+            if self.is_off() {
+                // No panic of anybody: its hook is not to tell of it.
+                std::panic::resume_unwind(std::boxed::Box::new(PoweredOff));
+            }
+            {
+                let mut cpu = self.here();
+                cpu.asleep = cpu.next(self.time()).is_none();
+                if !cpu.asleep {
+                    return;
+                }
+            }
+            self.advance(10);
+            (self.settings.pause)();
+        }
+    }
+
+    fn enter_empty_space(&self) {
+        self.here().space = 0;
+    }
+
+    fn forget_all_spaces(&self) {}
+
+    fn forget_instructions(&self) {}
+
+    fn instructions(&self) -> u32 {
+        0
+    }
+
+    fn power_off(&self) {
+        self.off.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A vCPU's registers.
+#[derive(Debug, Default)]
+pub struct FakeContext {
+    /// General registers.
+    pub regs: Regs,
+    /// Whether it is in a CPU.
+    pub loaded: bool,
+    /// How often it has started.
+    pub starts: usize,
+    virtual_timer: Option<u64>,
+    error: bool,
+}
+
+impl FakeContext {
+    fn leave(&mut self, machine: &FakeBackend) {
+        assert!(self.loaded, "a context leaves a CPU in which it is not");
+        self.loaded = false;
+        let mut cpu = machine.here();
+        assert!(cpu.occupied);
+        cpu.occupied = false;
+        self.virtual_timer = cpu.virtual_timer.take();
+    }
+}
+
+impl Context<FakeBackend> for FakeContext {
+    const DIGITS: usize = 16;
+    const SYNDROME: &'static str = "ESR";
+    const ERROR: &'static str = "SError";
+
+    fn regs(&self) -> &Regs {
+        &self.regs
+    }
+
+    fn regs_mut(&mut self) -> &mut Regs {
+        &mut self.regs
+    }
+
+    fn reset(&mut self, start: Start) {
+        assert!(!self.loaded, "a vCPU starts while it is in a CPU");
+        *self = Self {
+            starts: self.starts + 1,
+            ..Self::default()
+        };
+        self.regs.pc = start.entry.pc;
+        self.regs.x[0] = start.entry.argument;
+    }
+
+    fn depart(&mut self) {
+        assert!(self.loaded, "a vCPU is entered that is in no CPU");
+    }
+
+    fn save(&mut self, machine: &FakeBackend, _debugs: bool) -> LateError {
+        self.leave(machine);
+        LateError::None
+    }
+
+    fn load(&mut self, machine: &FakeBackend, arrival: Arrival) {
+        assert!(!self.loaded, "a vCPU comes to a CPU while it is in one");
+        self.loaded = true;
+        let mut cpu = machine.here();
+        assert!(!cpu.occupied, "two vCPUs in one CPU");
+        cpu.occupied = true;
+        cpu.space = arrival.space;
+        cpu.virtual_timer = self.virtual_timer;
+    }
+
+    fn arrived(&self, machine: &FakeBackend) {
+        assert!(machine.here().interface_on || machine.settings.cpus > 0);
+    }
+
+    fn discard(&mut self, machine: &FakeBackend) -> LateError {
+        self.leave(machine);
+        LateError::None
+    }
+
+    fn hand_over_fp(_owner: Option<&mut Self>, _next: &mut Self) -> FpGiven {
+        FpGiven::Yes
+    }
+
+    fn virtual_timer_due(&self) -> Deadline {
+        self.virtual_timer.into()
+    }
+
+    fn error_waits(&self, _resident: bool) -> bool {
+        self.error
+    }
+
+    fn pend_error(&mut self) {
+        self.error = true;
+    }
+
+    fn inject(&mut self, fault: GuestFault, _memory: &FakeRegion) {
+        self.error |= fault == GuestFault::SystemError;
+    }
+
+    fn fetch_vector(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn fetch(&mut self, _machine: &FakeBackend) {}
+
+    fn lost_at(&self) -> Option<u64> {
+        None
+    }
+
+    fn describe(&self, say: impl Fn(fmt::Arguments<'_>)) {
+        say(format_args!("pc {:x}", self.regs.pc));
+    }
+}
+
+/// A CPU's virtual interface. What is written to its list registers is dropped: no guest acknowledges
+/// anything here.
+#[derive(Debug)]
+pub struct FakeInterface(Vec<u64>);
+
+impl ListRegisters for FakeInterface {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self, index: usize) -> u64 {
+        self.0[index]
+    }
+
+    fn write(&mut self, index: usize, value: u64) {
+        self.0[index] = value;
+    }
+
+    fn empty(&self) -> u32 {
+        (1 << self.0.len()) - 1
+    }
+
+    fn set_underflow_interrupt(&mut self, _on: bool) {}
+
+    fn report_ends(&mut self, _on: bool) {}
+}
+
+impl VirtualInterface for FakeInterface {
+    type State = ();
+
+    fn enter(&mut self, _state: &()) {}
+
+    fn leave(&mut self, _state: &mut ()) {}
+
+    fn stop(&mut self) {}
+}
+
+/// A CPU's part of the interrupt controller, which lets everything through.
+#[derive(Debug)]
+pub struct FakeGic;
+
+impl HostGic for FakeGic {
+    fn enable(&self, _interrupt: IntId, _on: bool) {}
+
+    fn route(&self, _interrupt: IntId, _to: CpuId) {}
+
+    fn set_active(&self, _interrupt: IntId, _on: bool) {}
+
+    fn clear_pending(&self, _interrupt: IntId) {}
+
+    fn set_edge(&self, _interrupt: IntId, _edge: bool) {}
+}
+
+/// A region of a VM's memory without bytes: it notices who is in the VM when it is written.
+#[derive(Clone, Debug)]
+pub struct FakeRegion {
+    span: Span<Ipa>,
+    inhabitants: Arc<AtomicUsize>,
+}
+
+impl FakeRegion {
+    /// The region at `span`, of a VM that so many vCPUs are in.
+    pub fn new(span: Span<Ipa>, inhabitants: Arc<AtomicUsize>) -> Self {
+        Self { span, inhabitants }
+    }
+
+    fn assert_deserted(&self) {
+        let inside = self.inhabitants.load(Ordering::SeqCst);
+        assert_eq!(inside, 0, "memory is made while guests run in it");
+    }
+}
+
+impl GuestMemory for FakeRegion {
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
+        let wanted = Span::new(at, into.len() as u64).filter(|span| self.span.covers(span));
+        wanted.ok_or(BadAddress(at))?;
+        into.fill(0);
+        Ok(())
+    }
+
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress> {
+        let wanted = Span::new(at, from.len() as u64).filter(|span| self.span.covers(span));
+        wanted.ok_or(BadAddress(at)).map(|_| ())
+    }
+}
+
+impl VmMemory for FakeRegion {
+    const COPIED: u64 = 4096;
+
+    fn ipa(&self) -> Span<Ipa> {
+        self.span
+    }
+
+    fn host(&self) -> Hpa {
+        Hpa::new(self.span.start().get())
+    }
+
+    fn fill(&self, _at: Ipa, _len: u64, _value: u8) {
+        self.assert_deserted();
+    }
+
+    fn zero(&self, _at: Ipa, _len: u64) {
+        self.assert_deserted();
+    }
+
+    fn clean(&self, _at: Ipa, _len: u64) {}
+
+    fn overwrite<R>(&self, at: Ipa, len: u64, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        self.assert_deserted();
+        Span::new(at, len).filter(|span| self.span.covers(span))?;
+        Some(write(&mut vec![0; len as usize]))
+    }
+}
+
+/// The other end of a [`FakeLine`].
+#[derive(Clone, Debug, Default)]
+pub struct Wire {
+    /// What the board sent, oldest first.
+    pub sent: Arc<Mutex<Vec<u8>>>,
+    /// What is on its way to the board.
+    pub typed: Arc<Mutex<VecDeque<u8>>>,
+}
+
+impl Wire {
+    /// Sends bytes to the board, whose serial port's interrupt is the caller's to raise.
+    pub fn send(&self, bytes: &[u8]) {
+        lock(&self.typed).extend(bytes);
+    }
+
+    /// What the board has sent.
+    pub fn text(&self) -> std::string::String {
+        std::string::String::from_utf8_lossy(&lock(&self.sent)).into_owned()
+    }
+}
+
+/// The board's serial line, which takes all.
+#[derive(Debug)]
+pub struct FakeLine(pub Wire);
+
+impl SerialPort for FakeLine {
+    fn try_send(&mut self, byte: u8) -> bool {
+        lock(&self.0.sent).push(byte);
+        true
+    }
+}
+
+impl HostLine for FakeLine {
+    fn acknowledge(&mut self) {}
+
+    fn receive(&mut self) -> Option<u8> {
+        lock(&self.0.typed).pop_front()
+    }
+
+    fn interrupt_when_writable(&mut self, _on: bool) {}
+}

@@ -1,0 +1,186 @@
+//! The board as the exits see it: what all pCPUs share once the hypervisor has started.
+
+use crate::VmUnit;
+use hanok_config::MAX_BOARD_LINES;
+use hanok_decode::SysReg;
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use hanok_hal::{Backend, Mutex, SerialPort};
+use hanok_paging::VmidPool;
+use hanok_types::{IntId, MAX_CPUS, VmId};
+use hanok_vm::{Clock, CpuRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer};
+
+/// A backend that can do all that VMs need of it.
+pub trait Host: Backend + CpuRegisters {}
+
+impl<B: Backend + CpuRegisters> Host for B {}
+
+/// An interrupt of a device that a VM has for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceLine {
+    /// Its id on the board.
+    pub board: IntId,
+    /// Its id for the guest.
+    pub guest: IntId,
+    /// Whose it is, by its place in the description.
+    pub vm: usize,
+}
+
+/// All of them.
+pub type DeviceLines = heapless::Vec<DeviceLine, MAX_BOARD_LINES>;
+
+/// Interrupts of the board that the hypervisor serves itself.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardInterrupts {
+    /// The virtual timer's, handed on to guests.
+    pub virtual_timer: IntId,
+    /// The hypervisor's own timer.
+    pub hyp_timer: IntId,
+    /// The GIC's maintenance interrupt.
+    pub maintenance: IntId,
+    /// The serial port's, if it has one.
+    pub uart: Option<IntId>,
+}
+
+/// All that pCPUs share. Made once, never dropped.
+#[allow(missing_debug_implementations)]
+pub struct Board<B: Backend> {
+    /// The CPUs.
+    pub machine: B,
+    /// The one serial line.
+    pub console: Mutex<Multiplexer<'static, B::Line>>,
+    /// Interrupts.
+    pub interrupts: BoardInterrupts,
+    /// Interrupts of devices that VMs have for themselves.
+    pub lines: DeviceLines,
+    /// The VMs.
+    pub vms: &'static [VmUnit<B>],
+    /// Of each pCPU that several vCPUs share: a bit for each vCPU that was kicked and not looked at
+    /// since. Set before the kick.
+    pub news: [AtomicU64; MAX_CPUS],
+    /// VMIDs, one for each boot of a VM.
+    pub vmids: Mutex<VmidPool>,
+    /// What VMs' blobs are offsets into.
+    pub payload: &'static [u8],
+    /// What guests' random numbers come from.
+    pub random: Mutex<hanok_random::Pool>,
+    /// When things happened that no guest knows to the tick.
+    pub jitter: AtomicU32,
+    /// Held by who moves received bytes to the VMs; taken before any other lock.
+    pub reception: Mutex<()>,
+    /// A bit for each VM whose bytes wait until it has room for them.
+    pub input_waits: AtomicU32,
+    /// Some bytes wait until the line takes them.
+    pub output_waits: AtomicBool,
+    /// Whether the CPUs count the hypervisor's instructions.
+    pub counts_instructions: bool,
+    /// Held by who ends a VM; taken before any other lock.
+    pub endings: Mutex<()>,
+    /// Some VM was stopped rather than turned off.
+    pub any_stopped: AtomicBool,
+    /// The boot loader's arguments.
+    pub bootargs: &'static str,
+}
+
+/// The line behind one VM's serial port.
+#[allow(missing_debug_implementations)]
+pub struct VmPort<'a, L> {
+    console: &'a Mutex<Multiplexer<'static, L>>,
+    vm: VmId,
+}
+
+impl<L: SerialPort> SerialPort for VmPort<'_, L> {
+    fn try_send(&mut self, byte: u8) -> bool {
+        self.console.lock().try_send(self.vm, byte)
+    }
+}
+
+impl<B: Backend> Board<B> {
+    /// Notes that a vCPU was kicked which shares its pCPU. Kept out of line, as kicks are in many
+    /// places.
+    #[inline(never)]
+    fn post_news(&self, home: Home) {
+        if let Some(news) = self.news.get(home.cpu.index()) {
+            news.fetch_or(home.bit, Ordering::Release);
+        }
+    }
+}
+
+impl<B: Host> Interrupts for Board<B> {
+    #[inline(always)]
+    fn kick(&self, home: Home) {
+        if home.bit != 0 {
+            self.post_news(home);
+        }
+        self.machine.kick(home.cpu);
+    }
+
+    #[inline(always)]
+    fn deactivate(&self, interrupt: IntId) {
+        self.machine.deactivate(interrupt);
+    }
+}
+
+impl<B: Host> Clock for Board<B> {
+    #[inline(always)]
+    fn counter(&self) -> u64 {
+        self.machine.counter()
+    }
+
+    #[inline(always)]
+    fn counter_frequency(&self) -> u64 {
+        self.machine.counter_frequency()
+    }
+}
+
+impl<B: Host> SerialLines for Board<B> {
+    type Port<'a> = VmPort<'a, B::Line>;
+
+    fn port(&self, vm: VmId) -> VmPort<'_, B::Line> {
+        VmPort {
+            console: &self.console,
+            vm,
+        }
+    }
+
+    fn line_state(&self, vm: VmId, room: bool, waiting: bool) {
+        self.port_changed(vm, room, waiting);
+    }
+}
+
+impl<B: Host> CpuRegisters for Board<B> {
+    fn id_register(&self, id: SysReg) -> u64 {
+        self.machine.id_register(id)
+    }
+
+    fn stack_pointer(&self, which: StackPointer) -> u64 {
+        self.machine.stack_pointer(which)
+    }
+
+    fn set_stack_pointer(&self, which: StackPointer, value: u64) {
+        self.machine.set_stack_pointer(which, value);
+    }
+
+    fn set_debug_control(&self, value: u64) {
+        self.machine.set_debug_control(value);
+    }
+
+    fn debug_register(&self, id: SysReg) -> u64 {
+        self.machine.debug_register(id)
+    }
+
+    fn set_debug_register(&self, id: SysReg, value: u64) {
+        self.machine.set_debug_register(id, value);
+    }
+
+    fn clear_debug_registers(&self) {
+        self.machine.clear_debug_registers();
+    }
+
+    fn vector(&self, index: u8) -> Option<u128> {
+        self.machine.vector(index)
+    }
+
+    fn set_vector(&self, index: u8, value: u128) {
+        self.machine.set_vector(index, value);
+    }
+}

@@ -1,0 +1,127 @@
+//! The board's serial line: what the hypervisor says, and the bytes from and to the VMs.
+//!
+//! Nobody waits for the line, and nobody for a VM: what cannot go on now stays in a queue,
+//! and whoever makes room moves it.
+
+use crate::{Board, Host, VmUnit};
+use core::fmt::Arguments;
+use hanok_hal::HostLine;
+use hanok_hal::sync::atomic::Ordering;
+use hanok_types::VmId;
+use hanok_vm::{Clock, Input};
+
+impl<B: Host> Board<B> {
+    /// Says one line of the hypervisor's own on the console, as soon as the line takes it.
+    pub fn say(&self, text: Arguments<'_>) {
+        let mut console = self.console.lock();
+        console.say(text);
+        if console.pending() {
+            self.output_waits.store(true, Ordering::Relaxed);
+            console.port().interrupt_when_writable(true);
+        }
+    }
+
+    /// Says one line about what a guest did, unless there were too many about it lately.
+    #[inline(never)]
+    pub fn notice(&self, unit: &VmUnit<B>, text: Arguments<'_>) {
+        let name = &unit.vm.config().name;
+        match unit
+            .notices
+            .admit(self.counter() / self.counter_frequency().max(1))
+        {
+            Some(0) => self.say(format_args!("vm {name}: {text}")),
+            Some(more) => self.say(format_args!("vm {name}: {text} ({more} lines left out)")),
+            None => {}
+        }
+    }
+
+    /// The serial port's interrupt: moves what arrived and what waits.
+    pub fn serve_console(&'static self) {
+        self.console.lock().port().acknowledge();
+        self.note_moment();
+        self.receive();
+        if self.output_waits.load(Ordering::Relaxed) {
+            self.transmit();
+        }
+    }
+
+    /// After a guest's access to its serial port: whether there is room for received bytes,
+    /// and whether bytes wait for the line.
+    pub(crate) fn port_changed(&self, vm: VmId, room: bool, waiting: bool) {
+        if room && self.input_waits.load(Ordering::SeqCst) & bit(vm) != 0 {
+            let _turn = self.reception.lock();
+            self.feed(vm);
+        }
+        if waiting && !self.output_waits.swap(true, Ordering::Relaxed) {
+            self.console.lock().port().interrupt_when_writable(true);
+        }
+    }
+
+    /// Lets everybody send what waits for the line. Quiet first, then the sending: a guest
+    /// that finds the line full meanwhile, on another pCPU, asks for the interrupt anew.
+    fn transmit(&self) {
+        self.console.lock().port().interrupt_when_writable(false);
+        self.output_waits.store(false, Ordering::Relaxed);
+        let mut all_sent = self.console.lock().drain();
+        for unit in self.vms {
+            all_sent &= unit.vm.transmit(self);
+        }
+        if !all_sent {
+            self.output_waits.store(true, Ordering::Relaxed);
+            self.console.lock().port().interrupt_when_writable(true);
+        }
+    }
+
+    /// Takes all that arrived, one pCPU at a time, so that it stays in order.
+    fn receive(&'static self) {
+        let _turn = self.reception.lock();
+        loop {
+            let mut console = self.console.lock();
+            let Some(byte) = console.port().receive() else {
+                break;
+            };
+            let input = console.received(byte);
+            drop(console);
+            match input {
+                Input::None => {}
+                Input::Vm(vm) => self.feed(vm),
+                Input::Command(command) => {
+                    self.carry_out(command);
+                    self.console.lock().command_done();
+                }
+            }
+        }
+        if self.console.lock().pending() {
+            self.output_waits.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves bytes to a VM as long as it has room. Whose turn it is holds `reception`.
+    fn feed(&self, vm: VmId) {
+        let Some(unit) = self.vms.get(vm.index()) else {
+            return;
+        };
+        // Said before the room is looked at: a guest that makes some later sees it.
+        self.input_waits.fetch_or(bit(vm), Ordering::SeqCst);
+        while unit.vm.receive_room() > 0 {
+            let Some(byte) = self.console.lock().take_input(vm) else {
+                self.input_waits.fetch_and(!bit(vm), Ordering::SeqCst);
+                return;
+            };
+            // There was room a moment ago, and only whose turn it is fills it.
+            let _ = unit.vm.receive(self, byte);
+        }
+    }
+}
+
+fn bit(vm: VmId) -> u32 {
+    1 << vm.index()
+}
+
+/// Lets every VM boot that boots by itself, and wakes their pCPUs.
+pub fn begin_all<B: Host>(board: &'static Board<B>) {
+    for unit in board.vms.iter().filter(|unit| unit.vm.config().autostart) {
+        unit.vm.life().begin();
+        unit.vm.kick_first(board);
+    }
+}

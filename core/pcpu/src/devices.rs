@@ -1,0 +1,158 @@
+//! Interrupts of the board's devices that VMs have for themselves.
+//!
+//! One goes to the pCPU of its VM's first vCPU, which hands it on to the VM's interrupt
+//! controller; the guest's end of it deactivates it in the real one. It is on while its VM
+//! has a life, and off between two lives, so that a device that nobody looks after disturbs
+//! nobody. So it is, too, until the period's end when its VM's devices have interrupted other VMs' turns
+//! often enough ([`Interruptions`]).
+
+use crate::{Board, DeviceLine, DeviceLines, Host, Local, Pcpu, Vcpu, VmUnit};
+use hanok_config::{MAX_BOARD_LINES, System};
+use hanok_hal::{Backend, HostGic};
+use hanok_types::{Deadline, IntId, MAX_VMS, VcpuId};
+use hanok_vm::{Clock, Interruptions};
+
+/// The lines of a pCPU that are off, as their VMs' devices have interrupted others' turns too often.
+#[derive(Debug)]
+pub struct Restrained {
+    /// How often they did, by VM.
+    spent: [Interruptions; MAX_VMS],
+    /// A bit for each line of the board's that is off.
+    lines: u64,
+    /// When they are on again.
+    pub until: Deadline,
+}
+
+// A bit for each of them.
+const _: () = assert!(MAX_BOARD_LINES <= u64::BITS as usize);
+
+impl Default for Restrained {
+    fn default() -> Self {
+        Self {
+            spent: [Interruptions::default(); MAX_VMS],
+            lines: 0,
+            until: Deadline::NEVER,
+        }
+    }
+}
+
+/// The interrupts that a system's VMs are given; `None` where they are too many.
+pub fn lines_of(system: &System) -> Option<DeviceLines> {
+    let mut lines = DeviceLines::new();
+    for (vm, config) in system.vms.iter().enumerate() {
+        for line in config.devices.iter().flat_map(|device| &device.interrupts) {
+            let (board, guest) = (line.board, line.guest);
+            lines.push(DeviceLine { board, guest, vm }).ok()?;
+        }
+    }
+    Some(lines)
+}
+
+/// Sets how the interrupts of all VMs' devices are triggered. Once, before any is on: they
+/// share registers.
+pub fn set_triggers<B: Backend>(gic: &B::Gic, board: &Board<B>) {
+    let devices = board.vms.iter().flat_map(|unit| &unit.vm.config().devices);
+    for line in devices.flat_map(|device| &device.interrupts) {
+        gic.set_edge(line.board, line.edge);
+    }
+}
+
+impl<B: Host> Local<B> {
+    /// Lets the interrupts of a VM's devices through from now on.
+    pub(crate) fn connect(&self, unit: &VmUnit<B>) {
+        let (Some(gic), Some(to)) = (&self.gic, unit.vm.home_of(VcpuId::new(0))) else {
+            return;
+        };
+        let devices = unit.vm.config().devices.iter();
+        for line in devices.flat_map(|device| &device.interrupts) {
+            gic.set_active(line.board, false);
+            gic.clear_pending(line.board);
+            gic.route(line.board, to.cpu);
+            gic.enable(line.board, true);
+        }
+    }
+
+    /// Lets none of them through any more; nobody is in the VM.
+    pub(crate) fn disconnect(&self, unit: &VmUnit<B>) {
+        let Some(gic) = &self.gic else { return };
+        let devices = unit.vm.config().devices.iter();
+        for line in devices.flat_map(|device| &device.interrupts) {
+            gic.enable(line.board, false);
+            gic.set_active(line.board, false);
+        }
+    }
+
+    /// Counts an interrupt in another VM's turn. After the last that its VM may have in this period,
+    /// the line is off until the period's end; what comes meanwhile stays pending in the distributor.
+    fn restrain(&mut self, index: usize, line: &DeviceLine) {
+        let board = self.board;
+        let Restrained {
+            spent,
+            lines,
+            until,
+        } = &mut self.restrained;
+        let (Some(spent), Some(gic)) = (spent.get_mut(line.vm), &self.gic) else {
+            return;
+        };
+        let Some(end) = spent.spend(board.counter(), board.counter_frequency()) else {
+            return;
+        };
+        gic.enable(line.board, false);
+        *lines |= 1 << index;
+        *until = until.or(Deadline::at(end));
+    }
+
+    /// Lets the lines through again that were restrained until now. A VM whose period goes on loses
+    /// its line again by its next interrupt; one that has ended, too.
+    pub(crate) fn let_through(&mut self) {
+        let restrained = &mut self.restrained;
+        if !restrained.until.has_come(self.board.counter()) {
+            return;
+        }
+        restrained.until = Deadline::NEVER;
+        let lines = core::mem::take(&mut restrained.lines);
+        let of_board = self.board.lines.iter().enumerate();
+        for (_, line) in of_board.filter(|(index, _)| lines >> index & 1 != 0) {
+            if let Some(gic) = &self.gic {
+                gic.enable(line.board, true);
+            }
+        }
+    }
+}
+
+impl<B: Host> Pcpu<B> {
+    /// Hands a device's interrupt on. `false` where it is no VM's, or its VM is at its end: then
+    /// it is the caller's to end, and off until the VM's next boot.
+    pub(crate) fn hand_on(&mut self, interrupt: IntId) -> bool {
+        let board = self.local.board;
+        let mut lines = board.lines.iter().enumerate();
+        let line = lines.find(|(_, line)| line.board == interrupt);
+        let Some((index, line)) = line else {
+            return false;
+        };
+        let Some(unit) = board.vms.get(line.vm) else {
+            return false;
+        };
+        if unit.vm.life().is_running() {
+            unit.vm.device_interrupt(board, line.guest, interrupt);
+            if self
+                .resident()
+                .is_some_and(|vcpu| vcpu.is_disturbed_by(unit))
+            {
+                self.local.restrain(index, line);
+            }
+            return true;
+        }
+        if let Some(gic) = &self.local.gic {
+            gic.enable(interrupt, false);
+        }
+        false
+    }
+}
+
+impl<B: Host> Vcpu<B> {
+    /// Whether what is done for a VM while this vCPU is in the CPU is done in its turn.
+    fn is_disturbed_by(&self, unit: &VmUnit<B>) -> bool {
+        !self.waiting && !core::ptr::eq(self.unit, unit)
+    }
+}

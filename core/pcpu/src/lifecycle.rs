@@ -1,0 +1,214 @@
+//! How a vCPU comes into its VM and leaves it, and how a VM boots and ends.
+//!
+//! The last vCPU to leave carries the VM's ending out; the first vCPU's turn makes the memory of
+//! the next boot.
+
+use crate::loading::{Damaged, Loading, Progress};
+use crate::{Board, Host, Local, Pcpu, Vcpu, VmUnit};
+use hanok_hal::sync::atomic::Ordering;
+use hanok_hal::{Context, LateError, VirtualInterface};
+use hanok_paging::{Vmid, vttbr_el2};
+use hanok_sched::Entity;
+use hanok_vm::{Ending, StopReason};
+
+impl<B: Host> Vcpu<B> {
+    /// A vCPU whose start was asked for comes into its VM, unless the wish is gone.
+    pub(crate) fn come_in(&mut self, local: &mut Local<B>) {
+        let unit = self.unit;
+        let Some(entry) = unit.vm.power(self.core.id).take_start() else {
+            return local.leave(unit);
+        };
+        if local.fp_owner == Some(self.entity) {
+            local.fp_owner = None;
+        }
+        self.reset(entry);
+        // What its former boot left in this CPU's TLB is not its own.
+        if let Some(last) = unit.last_here.get(local.id.index()) {
+            last.store(0, Ordering::Relaxed);
+        }
+        self.on = true;
+    }
+
+    /// Takes a vCPU that is off, or whose VM ends, out of this CPU. Its state is of no use any
+    /// more; its physical interrupts are let go.
+    pub(crate) fn go_out(&mut self, local: &mut Local<B>) {
+        let (unit, board) = (self.unit, local.board);
+        self.on = false;
+        self.waiting = false;
+        unit.vm.requests(self.core.id).set_quiet(false);
+        if local.resident != Some(self.entity) {
+            unit.vm.forget_interrupts(board, self.core.id);
+            return;
+        }
+        local.resident = None;
+        let machine = &board.machine;
+        if self.context.discard(machine) == LateError::Pending {
+            self.take_late_error(board);
+        }
+        let mut lists = machine.lists();
+        unit.vm
+            .take_back_interrupts(board, self.core.id, &mut lists);
+        lists.stop();
+        // Active or not: deactivating one that is not changes nothing.
+        machine.deactivate(board.interrupts.virtual_timer);
+        // Nothing is speculated into the VMID that may be another VM's soon.
+        machine.enter_empty_space();
+    }
+}
+
+impl<B: Host> Local<B> {
+    /// A vCPU is out of its VM; if it was the last, what is to be done then is left to
+    /// [`Pcpu::schedule`], which looks for interrupts before.
+    pub(crate) fn leave(&mut self, unit: &'static VmUnit<B>) {
+        let ending = match unit.vm.life().leave() {
+            (0, None) if unit.vm.stop_if_all_off() => Ending::Stopped,
+            (0, Some(ending)) => ending,
+            _ => return,
+        };
+        self.disconnect(unit);
+        self.ending = Some((unit, ending));
+    }
+}
+
+impl<B: Host> Board<B> {
+    /// Does what the VM's end asks for; nobody is in the VM.
+    pub(crate) fn carry_out_ending(&'static self, unit: &'static VmUnit<B>, ending: Ending) {
+        let name = &unit.vm.config().name;
+        // What was typed for this boot is not for the next.
+        self.console.lock().clear_input(unit.vm.id());
+        if ending == Ending::Reset {
+            self.notice(unit, format_args!("reset"));
+            // It may have been turned off meanwhile.
+            if unit.vm.life().begin_again() {
+                return unit.vm.kick_first(self);
+            }
+        }
+        match ending {
+            Ending::Stopped => self.tell_stopped(unit),
+            _ => self.say(format_args!("vm {name}: off")),
+        }
+        self.end_if_last(|| {
+            unit.vm.end();
+            true
+        });
+    }
+
+    fn tell_stopped(&self, unit: &VmUnit<B>) {
+        self.any_stopped.store(true, Ordering::Relaxed);
+        let name = &unit.vm.config().name;
+        match unit.vm.stop_reason() {
+            Some(reason) => self.say(format_args!("vm {name}: stopped: {reason}")),
+            None => self.say(format_args!("vm {name}: stopped: no reason was given")),
+        }
+    }
+
+    /// A VM whose images are damaged in memory does not begin.
+    fn refuse_damaged(&self, unit: &VmUnit<B>, damaged: Damaged) {
+        self.end_if_last(|| {
+            let given_up = unit.vm.life().give_up();
+            if given_up {
+                let blob = unit.vm.config().blobs.get(damaged.blob);
+                let kind = blob.map_or("image", |blob| blob.kind.word());
+                unit.vm.set_stop_reason(StopReason::Damaged { kind });
+                self.tell_stopped(unit);
+            }
+            given_up
+        });
+    }
+
+    /// A VMID for a new boot; that of the former one is nobody's any more.
+    fn new_vmid(&self, unit: &VmUnit<B>) {
+        let former = unit.space.load(Ordering::Relaxed);
+        let mut pool = self.vmids.lock();
+        if former != 0 {
+            pool.free(Vmid::new((former >> 48) as u8));
+        }
+        // There are more of them than VMs.
+        let fresh = pool.allocate().expect("a VMID for each VM");
+        if fresh.rollover {
+            self.machine.forget_all_spaces();
+        }
+        unit.space
+            .store(vttbr_el2(unit.root, fresh.vmid), Ordering::Release);
+    }
+
+    /// Ends a VM by `end`, and with the last one the run. Two VMs may end at once, on two pCPUs, of
+    /// which one ends the run.
+    fn end_if_last(&self, end: impl FnOnce() -> bool) {
+        let turn = self.endings.lock();
+        let last = end() && self.vms.iter().all(|unit| unit.vm.life().is_ended());
+        drop(turn);
+        if !last {
+            return;
+        }
+        let how = if self.any_stopped.load(Ordering::Relaxed) {
+            "stopped"
+        } else {
+            "off"
+        };
+        self.say(format_args!("end: {how}"));
+        self.power_off();
+    }
+
+    /// Turns the board off, once all that was said is on the line. Comes back where the board
+    /// has no firmware that can.
+    pub(crate) fn power_off(&self) {
+        self.console.lock().flush_blocking();
+        self.machine.power_off();
+    }
+}
+
+impl<B: Host> Pcpu<B> {
+    /// Does a piece of the making of the memory of the VM of the vCPU at `entity`. Interrupts are
+    /// looked for before it, as to come here took its time, and after.
+    #[inline(never)]
+    pub(crate) fn load(&mut self, entity: Entity) {
+        // The end of this turn is an interrupt, too.
+        self.program_timer();
+        self.serve_pending();
+        let (Some(vcpu), local) = self.vcpu_and_local(entity) else {
+            return;
+        };
+        let begun = load_some(vcpu, local);
+        local.note_news(vcpu);
+        self.serve_pending();
+        if let Some(unit) = begun {
+            let name = &unit.vm.config().name;
+            self.local.board.say(format_args!("vm {name}: started"));
+            self.serve_pending();
+        }
+    }
+}
+
+/// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last. The VM
+/// whose first boot began by it, which is to be told.
+#[must_use]
+fn load_some<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>) -> Option<&'static VmUnit<B>> {
+    let (unit, board) = (vcpu.unit, local.board);
+    let boot = unit.vm.life().number();
+    let loading = match &mut vcpu.loading {
+        Some(loading) if loading.boot == boot => loading,
+        other => {
+            board.new_vmid(unit);
+            other.insert(Loading::new(boot))
+        }
+    };
+    board.note_moment();
+    match loading.go_on(unit, board) {
+        Ok(Progress::More) => return None,
+        Ok(Progress::Done) => {
+            vcpu.loading = None;
+            local.connect(unit);
+            if unit.vm.begin() {
+                return (boot == 1).then_some(unit);
+            }
+            // Given up meanwhile.
+            local.disconnect(unit);
+        }
+        Err(damaged) => {
+            vcpu.loading = None;
+            board.refuse_damaged(unit, damaged);
+        }
+    }
+    None
+}

@@ -1,0 +1,175 @@
+//! How an exit ends: what the core decided is carried out, and a vCPU goes on.
+
+use crate::{Board, Host, Local, Pcpu, Vcpu};
+use hanok_decode::Esr;
+use hanok_hal::Context;
+use hanok_types::Ipa;
+use hanok_vm::{Action, Cause, Exit};
+
+/// How a vCPU goes on after its exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum After {
+    /// At once.
+    Resume,
+    /// When something is pending for it.
+    Sleep,
+    /// When its turn comes, which may be now.
+    Reconsider,
+    /// After whoever else is ready.
+    Yield,
+}
+
+impl<B: Host> Pcpu<B> {
+    /// Ends an exit of the resident vCPU: who is resident afterwards runs. What was done since the
+    /// last exit is charged to `cause`.
+    #[inline(always)]
+    pub fn finish(&mut self, cause: Cause, after: After) {
+        let exited = self.local.resident;
+        match after {
+            After::Resume => {}
+            After::Sleep => self.wait(),
+            After::Reconsider => self.schedule(),
+            After::Yield => self.yield_now(),
+        }
+        if let Some(exited) = exited
+            && let (Some(vcpu), local) = self.vcpu_and_local(exited)
+        {
+            local.count(vcpu, cause);
+        }
+    }
+
+    /// Serves the physical interrupt that the fast path has taken and left to this one
+    /// ([`Local::taken`]); `None`: a kick, which has been ended.
+    pub fn interrupted(&mut self) -> After {
+        match self.local.taken.take() {
+            Some(taken) => self.serve(taken),
+            None => {
+                if let (Some(vcpu), local) = self.resident_and_local() {
+                    vcpu.refresh(local);
+                }
+            }
+        }
+        // Whoever is kicked, or has come to its time, may be another vCPU of this pCPU.
+        let shared = self.local.is_shared();
+        let stays = !shared && self.resident().is_some_and(|vcpu| vcpu.may_run());
+        if stays {
+            After::Resume
+        } else {
+            After::Reconsider
+        }
+    }
+
+    /// Gives the FP registers to the resident vCPU, whose first access since it came exited;
+    /// `false` where it has them, or there are none.
+    pub fn give_fp(&mut self) -> bool {
+        let (Some(next), owner) = (self.local.resident, self.local.fp_owner) else {
+            return false;
+        };
+        if owner == Some(next) {
+            return false;
+        }
+        let given = match owner {
+            None => match self.resident() {
+                Some(vcpu) => B::Context::hand_over_fp(None, &mut vcpu.context),
+                None => return false,
+            },
+            Some(owner) => {
+                let pair = [owner.index(), next.index()];
+                let Ok([owner, next]) = self.vcpus.get_disjoint_mut(pair) else {
+                    return false;
+                };
+                B::Context::hand_over_fp(Some(&mut owner.context), &mut next.context)
+            }
+        };
+        let given = given == hanok_hal::FpGiven::Yes;
+        if given {
+            self.local.fp_owner = Some(next);
+        }
+        given
+    }
+}
+
+impl<B: Host> Vcpu<B> {
+    /// Whether it may go on running.
+    fn may_run(&self) -> bool {
+        self.unit.vm.may_run(self.core.id)
+    }
+
+    /// Carries out what the core decided on an exit of the vCPU, which is in this CPU, with the
+    /// syndrome `esr`.
+    pub fn act(&mut self, local: &mut Local<B>, esr: u64, action: Action) -> After {
+        self.rearm(local);
+        match action {
+            Action::Resume => {}
+            Action::Next => self.advance(esr),
+            Action::Inject(fault) => self.context.inject(fault, &self.unit.ram),
+            Action::Wait => {
+                self.advance(esr);
+                return After::Sleep;
+            }
+            Action::Sleep => return After::Sleep,
+            Action::Reconsider => {
+                local.note_news(self);
+                return After::Reconsider;
+            }
+            Action::Yield => return After::Yield,
+        }
+        After::Resume
+    }
+
+    /// Past the instruction that made the exit.
+    pub fn advance(&mut self, esr: u64) {
+        let length = Esr::from_bits(esr).instruction_length();
+        self.context.regs_mut().advance(length);
+    }
+
+    /// Says what somebody is to know of an exit before it is handled.
+    pub fn notice(&mut self, board: &Board<B>, exit: &Exit, esr: u64) {
+        match exit {
+            Exit::Fetch { ipa, .. } => self.notice_fault_loop(board, *ipa),
+            Exit::Unexpected => self.notice_unexpected(board, esr),
+            Exit::SystemError => self.notice_error(board, esr),
+            _ => {}
+        }
+    }
+
+    /// Says that an exit came for which no trap is set: the guest goes on, and somebody is to know.
+    #[cold]
+    #[inline(never)]
+    fn notice_unexpected(&self, board: &Board<B>, esr: u64) {
+        board.notice(
+            self.unit,
+            format_args!("an exit that cannot be (syndrome {esr:#x}): undefined for it"),
+        );
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn notice_error(&self, board: &Board<B>, esr: u64) {
+        let (error, syndrome) = (B::Context::ERROR, B::Context::SYNDROME);
+        board.notice(
+            self.unit,
+            format_args!("{error} while it ran ({syndrome} {esr:#x}), handed to it"),
+        );
+    }
+
+    /// A guest whose exception vector cannot be fetched faults on it for ever, as on a board.
+    /// That is its right, but nobody is to wonder why nothing happens: said once a boot.
+    fn notice_fault_loop(&mut self, board: &Board<B>, ipa: Ipa) {
+        let pc = self.context.regs().pc;
+        if pc != self.context.fetch_vector()
+            || core::mem::replace(&mut self.fault_loop_noticed, true)
+        {
+            return;
+        }
+        let id = self.core.id;
+        board.notice(
+            self.unit,
+            format_args!(
+                "vCPU {id} is stuck: its exception vector at {pc:#x} lies where nothing is ({ipa}); \
+                 the first fault came before the guest had set its vector base, or that is wrong"
+            ),
+        );
+    }
+}

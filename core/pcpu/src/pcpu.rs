@@ -1,0 +1,208 @@
+//! A pCPU's own record.
+
+use crate::devices::Restrained;
+use crate::{Board, Host, Vcpu, VmUnit};
+use hanok_hal::sync::atomic::{AtomicU64, Ordering};
+use hanok_hal::{Backend, Taken};
+use hanok_sched::{Entity, EntitySet, MAX_ENTITIES, RoundRobin, Tournament};
+use hanok_types::{CpuId, Deadline};
+use hanok_vm::{Cause, Ending};
+
+/// What nobody posts to.
+static NO_NEWS: AtomicU64 = AtomicU64::new(0);
+
+/// What a pCPU has beside its vCPUs.
+#[allow(missing_debug_implementations)]
+pub struct Local<B: Backend> {
+    /// Which pCPU.
+    pub id: CpuId,
+    /// What all share.
+    pub board: &'static Board<B>,
+    /// The interrupt that was acknowledged at the exit, its priority dropped, and is to be
+    /// served; `None` where it was ended already.
+    pub taken: Option<Taken>,
+    /// Whether several vCPUs share it.
+    shared: bool,
+    /// Whether the CPU counts the hypervisor's own instructions.
+    counts_instructions: bool,
+    /// What their counter showed when it was last looked at.
+    instructions: u32,
+    /// Whose turn it is.
+    pub(crate) policy: RoundRobin,
+    /// vCPUs that are to be brought up to date.
+    news: EntitySet,
+    /// Those that others kicked.
+    posted: &'static AtomicU64,
+    /// When the vCPUs that wait, and are in no CPU, are due.
+    alarms: Tournament<MAX_ENTITIES>,
+    /// The vCPU whose state is in this CPU.
+    pub(crate) resident: Option<Entity>,
+    /// The vCPU whose FP registers are in this CPU.
+    pub(crate) fp_owner: Option<Entity>,
+    /// The VM whose last vCPU has just left it here, and what its end asks for.
+    pub(crate) ending: Option<(&'static VmUnit<B>, Ending)>,
+    /// When somebody else than the resident vCPU is to be looked at.
+    pub(crate) deadline: Deadline,
+    /// Devices that have interrupted others' turns too often.
+    pub(crate) restrained: Restrained,
+    /// What the hypervisor's timer is set to; never: it is off.
+    pub(crate) timer: Deadline,
+    /// This pCPU's part of the interrupt controller, once it is set up.
+    pub gic: Option<B::Gic>,
+}
+
+/// A pCPU with its vCPUs. Touched by that pCPU alone.
+#[allow(missing_debug_implementations)]
+pub struct Pcpu<B: Backend> {
+    /// What it has beside its vCPUs.
+    pub local: Local<B>,
+    /// The vCPUs that belong here, by their [`Entity`].
+    pub(crate) vcpus: heapless::Vec<&'static mut Vcpu<B>, MAX_ENTITIES>,
+}
+
+/// A pCPU has as many vCPUs as it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl<B: Host> Local<B> {
+    /// Whether several vCPUs share the pCPU.
+    #[inline(always)]
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// `vcpu` is to be brought up to date before the next decision.
+    #[inline(always)]
+    pub(crate) fn note_news(&mut self, vcpu: &Vcpu<B>) {
+        self.news.insert(vcpu.entity);
+    }
+
+    /// What is to be brought up to date by `now`: whoever was kicked, whose alarm has come, or of whom
+    /// this pCPU itself knows something new. A vCPU that is alone is always looked at.
+    #[inline(always)]
+    pub(crate) fn take_news(&mut self, now: u64) -> EntitySet {
+        if !self.shared {
+            return EntitySet::from_bits(1);
+        }
+        let mut news = core::mem::take(&mut self.news);
+        if self.posted.load(Ordering::Relaxed) != 0 {
+            let posted = self.posted.swap(0, Ordering::Acquire);
+            news = news.union(EntitySet::from_bits(posted));
+        }
+        while self.alarms.first_key() <= now
+            && let Some((due, _)) = self.alarms.first()
+        {
+            self.alarms.remove(due);
+            news.insert(due);
+        }
+        news
+    }
+
+    /// They are still to be brought up to date.
+    pub(crate) fn put_back_news(&mut self, news: EntitySet) {
+        self.news = self.news.union(news);
+    }
+
+    /// Sets the alarm of a vCPU, or turns it off where it waits no more, or is in the CPU.
+    #[inline(never)]
+    pub(crate) fn set_alarm(&mut self, vcpu: &Vcpu<B>) {
+        let waits = vcpu.on && vcpu.waiting && self.resident != Some(vcpu.entity);
+        match vcpu.wake_at.when(waits).ticks() {
+            Some(at) => self.alarms.set(vcpu.entity, at),
+            None => self.alarms.remove(vcpu.entity),
+        }
+    }
+
+    /// When the first of the vCPUs that wait, and are in no CPU, is due.
+    #[inline(always)]
+    pub(crate) fn first_alarm(&self) -> Deadline {
+        Deadline::at(self.alarms.first_key())
+    }
+
+    /// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
+    #[inline(always)]
+    pub fn count(&mut self, vcpu: &Vcpu<B>, cause: Cause) {
+        vcpu.counters.count(cause);
+        if self.counts_instructions {
+            vcpu.counters.charge(cause, self.instructions_since());
+        }
+    }
+
+    /// What the hypervisor executed until now was for no exit.
+    pub(crate) fn uncounted(&mut self) {
+        if self.counts_instructions {
+            self.instructions_since();
+        }
+    }
+
+    /// How many instructions of its own the hypervisor executed here since the last call.
+    #[inline(always)]
+    fn instructions_since(&mut self) -> u64 {
+        let now = self.board.machine.instructions();
+        let since = now.wrapping_sub(self.instructions);
+        self.instructions = now;
+        since.into()
+    }
+}
+
+impl<B: Host> Pcpu<B> {
+    /// A pCPU that nobody belongs to yet; turns of `slice` counter ticks.
+    pub fn new(id: CpuId, board: &'static Board<B>, slice: u64) -> Self {
+        let local = Local {
+            id,
+            board,
+            taken: None,
+            shared: false,
+            counts_instructions: board.counts_instructions,
+            instructions: 0,
+            policy: RoundRobin::new(slice),
+            news: EntitySet::EMPTY,
+            posted: board.news.get(id.index()).unwrap_or(&NO_NEWS),
+            alarms: Tournament::new(),
+            resident: None,
+            fp_owner: None,
+            ending: None,
+            deadline: Deadline::NEVER,
+            restrained: Restrained::default(),
+            timer: Deadline::NEVER,
+            gic: None,
+        };
+        Self {
+            local,
+            vcpus: heapless::Vec::new(),
+        }
+    }
+
+    /// Gives it a vCPU.
+    pub fn adopt(&mut self, vcpu: &'static mut Vcpu<B>) -> Result<(), NoRoom> {
+        vcpu.entity = Entity::new(self.vcpus.len()).ok_or(NoRoom)?;
+        self.vcpus.push(vcpu).map_err(|_| NoRoom)?;
+        self.local.shared = self.vcpus.len() > 1;
+        Ok(())
+    }
+
+    /// The vCPU whose state is in this CPU.
+    #[inline(always)]
+    pub fn resident(&mut self) -> Option<&mut Vcpu<B>> {
+        let (vcpu, _) = self.resident_and_local();
+        vcpu
+    }
+
+    /// The vCPU whose state is in this CPU, and the rest of the record.
+    #[inline(always)]
+    pub fn resident_and_local(&mut self) -> (Option<&mut Vcpu<B>>, &mut Local<B>) {
+        let resident = self.local.resident;
+        let vcpu = resident.and_then(|entity| self.vcpus.get_mut(entity.index()));
+        (vcpu.map(|vcpu| &mut **vcpu), &mut self.local)
+    }
+
+    /// The same for the vCPU at `entity`.
+    #[inline(always)]
+    pub(crate) fn vcpu_and_local(
+        &mut self,
+        entity: Entity,
+    ) -> (Option<&mut Vcpu<B>>, &mut Local<B>) {
+        let vcpu = self.vcpus.get_mut(entity.index());
+        (vcpu.map(|vcpu| &mut **vcpu), &mut self.local)
+    }
+}

@@ -1,0 +1,59 @@
+//! What random numbers rest on, gathered once at boot, and what happens afterwards.
+//!
+//! Guests without an `rng-seed` wait long for their random pool to fill, and some make keys of what
+//! is in it; so every life of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
+
+use crate::{Board, Host, VmUnit};
+use hanok_hal::Backend;
+use hanok_hal::sync::atomic::Ordering;
+use hanok_random::{Pool, Source};
+use hanok_vm::Clock;
+
+/// Times that the counter is looked at while the pool is made. Between two looks lies a block of the
+/// cipher, whose time depends on caches, memory and interrupts of other masters.
+const LOOKS: usize = 64;
+
+/// The pool: from the boot loader's `seed`, which may be empty, the image tool's `key`, which may be
+/// zeros, what the CPU's own generator gave, if it has one, and the counter.
+#[inline(never)]
+pub fn gather(machine: &impl Backend, seed: &[u8], key: &[u8], own: Option<[u64; 4]>) -> Pool {
+    let mut pool = Pool::new();
+    pool.gather(Source::Board, seed);
+    pool.gather(Source::Build, key);
+    if let Some(own) = own {
+        pool.gather(Source::Cpu, own.map(u64::to_le_bytes).as_flattened());
+    }
+    for _ in 0..LOOKS {
+        pool.gather(Source::Jitter, &machine.counter().to_le_bytes());
+    }
+    pool
+}
+
+impl<B: Host> Board<B> {
+    /// Something happened at a moment that no guest knows to the tick. Another pCPU may do so at the
+    /// same time: then one of the two moments is lost, which does no harm.
+    #[inline]
+    pub fn note_moment(&self) {
+        let before = self.jitter.load(Ordering::Relaxed);
+        let now = self.counter() as u32;
+        self.jitter
+            .store(before.rotate_left(5) ^ now, Ordering::Relaxed);
+    }
+
+    /// Random numbers for the VM's life `number`.
+    pub(crate) fn new_random(&self, unit: &VmUnit<B>, number: u32) {
+        let (now, jitter) = (self.counter(), self.jitter.load(Ordering::Relaxed));
+        let mut pool = self.random.lock();
+        let stream = pool.stream(unit.vm.id().index() as u8, number, now, jitter);
+        let suffice = pool.sources().suffice();
+        drop(pool);
+        unit.vm.set_random(stream, suffice);
+    }
+
+    /// Seeds of a VM's life that is being made.
+    pub(crate) fn fill_seed(&self, unit: &VmUnit<B>, bytes: &mut [u8]) {
+        let jitter = self.jitter.load(Ordering::Relaxed);
+        // Its random numbers were set as the life began to be made.
+        let _ = unit.vm.fill_random(bytes, self.counter(), jitter);
+    }
+}

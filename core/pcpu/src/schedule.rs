@@ -1,0 +1,265 @@
+//! Which vCPU a pCPU runs.
+//!
+//! Each pCPU decides about its own vCPUs alone. Others ask through the VM's atomics
+//! (requests, power, life, paused) and a kick; here that is looked at, for those vCPUs alone that were
+//! kicked, are due, or did something themselves, and told to the policy, which answers whose turn it
+//! is. A vCPU that waits or lost its turn
+//! stays in the CPU until another one needs it.
+
+use crate::{Host, Local, Pcpu, Vcpu};
+use hanok_hal::Context;
+use hanok_sched::{EntitySet, Policy};
+use hanok_types::Deadline;
+use hanok_vm::Clock;
+
+/// What bringing one vCPU up to date was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+enum Update {
+    /// Next to nothing.
+    Brief,
+    /// The interrupts and timers of one that is in no CPU were looked at.
+    Interrupts,
+    /// It came into its VM, or left it.
+    Moved,
+}
+
+/// Whether all vCPUs were brought up to date.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+enum Round {
+    /// All of them.
+    Complete,
+    /// What was done took its time, and the others are still to be looked at.
+    Interrupted,
+}
+
+impl<B: Host> Pcpu<B> {
+    /// Brings the vCPU that is to run next into the CPU; sleeps while there is none.
+    pub fn schedule(&mut self) {
+        loop {
+            let now = self.local.board.counter();
+            if self.update_all(now) == Round::Interrupted {
+                // Interrupts come first, then what there is by then.
+                self.serve_pending();
+                if let Some((unit, ending)) = self.local.ending.take() {
+                    self.local.board.carry_out_ending(unit, ending);
+                    self.serve_pending();
+                }
+                continue;
+            }
+            let local = &mut self.local;
+            let decision = local.policy.pick(now);
+            local.deadline = local
+                .first_alarm()
+                .or(decision.until.into())
+                .or(local.restrained.until);
+            let Some(entity) = decision.run else {
+                self.idle();
+                continue;
+            };
+            let Some(vcpu) = self.vcpus.get(entity.index()) else {
+                self.idle();
+                continue;
+            };
+            if vcpu.on {
+                return self.switch_to(entity);
+            }
+            self.load(entity);
+            self.local.uncounted();
+        }
+    }
+
+    /// The resident vCPU waits for an interrupt from now on.
+    pub(crate) fn wait(&mut self) {
+        if let (Some(vcpu), local) = self.resident_and_local() {
+            vcpu.waiting = true;
+            local.note_news(vcpu);
+        }
+        self.schedule();
+    }
+
+    /// The resident vCPU gives up the rest of its turn.
+    pub(crate) fn yield_now(&mut self) {
+        let local = &mut self.local;
+        if let Some(entity) = local.resident {
+            local.policy.give_way(entity, local.board.counter());
+        }
+        self.schedule();
+    }
+
+    /// Brings the vCPUs of which there is something new up to date.
+    #[inline(always)]
+    fn update_all(&mut self, now: u64) -> Round {
+        let news = self.local.take_news(now);
+        if news.is_empty() {
+            return Round::Complete;
+        }
+        self.update_each(news, now)
+    }
+
+    /// Brings the vCPUs of `news` up to date, until one came into its VM or left it, or the interrupts
+    /// of a second one were looked at.
+    fn update_each(&mut self, mut news: EntitySet, now: u64) -> Round {
+        let Self { local, vcpus } = self;
+        let mut looked = false;
+        while let Some(entity) = news.take_first() {
+            let Some(vcpu) = vcpus.get_mut(entity.index()) else {
+                continue;
+            };
+            if is_up_to_date(vcpu) {
+                continue;
+            }
+            let done = update(vcpu, local, now);
+            match done {
+                Update::Brief if local.ending.is_none() => {}
+                Update::Interrupts if local.ending.is_none() && !looked => looked = true,
+                _ => {
+                    local.put_back_news(news);
+                    return Round::Interrupted;
+                }
+            }
+        }
+        Round::Complete
+    }
+
+    /// Sleeps until a physical interrupt, and serves what is pending.
+    #[inline(never)]
+    fn idle(&mut self) {
+        if self.resident().is_some_and(|vcpu| !vcpu.waiting) {
+            // It is paused: a virtual interrupt that is pending would not let the CPU sleep.
+            self.switch_away();
+            // Its VM may end while it is away: see `go_out`.
+            self.local.board.machine.enter_empty_space();
+        }
+        self.program_timer();
+        self.local.board.machine.idle();
+        self.serve_pending();
+        if let (Some(vcpu), local) = self.resident_and_local() {
+            local.note_news(vcpu);
+        }
+        self.local.uncounted();
+    }
+
+    /// Serves what interrupts are pending: what is this pCPU's own, and one of a device. Further ones
+    /// are exits of their own, as there may be many, and some come again at once.
+    #[inline(never)]
+    pub(crate) fn serve_pending(&mut self) {
+        let machine = &self.local.board.machine;
+        while let Some(taken) = machine.acknowledge() {
+            machine.drop_priority(taken);
+            self.serve(taken);
+            if !taken.id().is_private() {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether nothing is to be updated of `vcpu`: it had work, and nobody asks anything of it that its
+/// turn does not bring; or it is out of its VM, and is to stay there.
+#[inline]
+fn is_up_to_date<B: Host>(vcpu: &Vcpu<B>) -> bool {
+    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
+    if vcpu.on & vcpu.ready & !vcpu.waiting {
+        vm.keeps_on(id)
+    } else {
+        !(vcpu.on | vcpu.ready) && vm.is_left_alone(id)
+    }
+}
+
+/// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and tells the
+/// policy whether it has work. Kept out of line, as everything that is done now and then: in
+/// [`Pcpu::schedule`], which each exit to the scheduler runs through, its registers would be saved and
+/// its addresses computed beforehand.
+#[inline(never)]
+fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update {
+    let mut done = Update::Brief;
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    vm.requests(id).take_attention();
+    if vm.requests(id).take_dump() {
+        vcpu.dump(local);
+    }
+    if vm.requests(id).take_look() {
+        vcpu.tell_if_lost(local);
+    }
+    if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
+        done = Update::Moved;
+        vcpu.go_out(local);
+        local.leave(vcpu.unit);
+    }
+    if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
+        vcpu.come_in(local);
+        if vcpu.on {
+            done = Update::Moved;
+        }
+    }
+    let ready = if !vcpu.on {
+        id.index() == 0 && vm.life().is_loading()
+    } else if vcpu.waiting {
+        if update_waiting(vcpu, local, now) == Update::Interrupts && done == Update::Brief {
+            done = Update::Interrupts;
+        }
+        !vcpu.waiting && !vm.is_paused()
+    } else {
+        !vm.is_paused()
+    };
+    if ready != core::mem::replace(&mut vcpu.ready, ready) {
+        if ready {
+            local.policy.wake(vcpu.entity, now);
+        } else {
+            local.policy.block(vcpu.entity, now);
+        }
+    }
+    local.set_alarm(vcpu);
+    done
+}
+
+/// Finds out whether a vCPU that waits does so still. [`Update::Interrupts`] where that took its
+/// time, as it is in no CPU and somebody asked for it, or its time has come: what others send to
+/// several vCPUs at once would be looked at in one exit otherwise, of whoever is in this CPU.
+fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Update {
+    let (vm, board) = (&vcpu.unit.vm, local.board);
+    let id = vcpu.core.id;
+    // Before its interrupts are looked at: who asks later kicks again.
+    let requests = vm.requests(id);
+    if requests.is_quiet() {
+        if !vcpu.wake_at.has_come(now) {
+            return Update::Brief;
+        }
+        requests.set_quiet(false);
+    }
+    let asked = requests.take_timers() | requests.take_interrupts();
+    let resident = local.resident == Some(vcpu.entity);
+    let look = !resident && (asked || vcpu.wake_at.has_come(now));
+    let woken = if resident {
+        vm.interrupt_waits(board, id, &mut board.machine.lists())
+    } else {
+        look && is_woken(vcpu, local, now)
+    };
+    vcpu.waiting = !(woken || vcpu.context.error_waits(resident));
+    if look {
+        Update::Interrupts
+    } else {
+        Update::Brief
+    }
+}
+
+/// Whether something wakes a vCPU that is in no CPU.
+fn is_woken<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> bool {
+    let board = local.board;
+    vcpu.raise_due_timers(board, now);
+    let vm = &vcpu.unit.vm;
+    let id = vcpu.core.id;
+    if vm.interrupt_waits_absent(board, id) {
+        return true;
+    }
+    // In the turn of another vCPU, most often.
+    let end = vcpu.core.looks.spend(now, board.counter_frequency());
+    if let Some(end) = end {
+        vm.requests(id).set_quiet(true);
+        vcpu.wake_at = vcpu.wake_at.or(Deadline::at(end));
+    }
+    false
+}

@@ -1,0 +1,135 @@
+//! Physical interrupts, and the timer behind all that is due on a pCPU.
+
+use crate::{Board, Host, Local, Pcpu, Vcpu};
+use hanok_hal::{Backend, Context, Taken};
+use hanok_types::Deadline;
+use hanok_vm::Guest;
+
+/// The core's handler for this vCPU, on whose CPU the list registers `lists` are.
+#[inline(always)]
+pub fn guest<'a, B: Backend, L>(
+    vcpu: &'a mut Vcpu<B>,
+    board: &'static Board<B>,
+    lists: &'a mut L,
+) -> Guest<'a, Board<B>, L> {
+    Guest {
+        vm: &vcpu.unit.vm,
+        vcpu: &mut vcpu.core,
+        regs: vcpu.context.regs_mut(),
+        machine: board,
+        lists,
+    }
+}
+
+impl<B: Host> Pcpu<B> {
+    /// Serves one physical interrupt other than a running vCPU's timer, and deactivates it.
+    pub(crate) fn serve(&mut self, taken: Taken) {
+        let interrupt = taken.id();
+        let board = self.local.board;
+        let lines = &board.interrupts;
+        if interrupt == lines.virtual_timer {
+            match self.resident() {
+                // Deactivated by the guest, through the list register.
+                Some(vcpu) => {
+                    guest(vcpu, board, &mut board.machine.lists()).virtual_timer(interrupt);
+                    return self.note_resident();
+                }
+                // Nobody is here whose timer it could be: an old one, from before its vCPU left.
+                None => board.machine.stop_virtual_timer(),
+            }
+        } else if interrupt == lines.hyp_timer {
+            self.timer_has_come();
+        } else if interrupt == lines.maintenance {
+            if let Some(vcpu) = self.resident() {
+                guest(vcpu, board, &mut board.machine.lists()).maintenance();
+            }
+        } else if Some(interrupt) == lines.uart {
+            board.serve_console();
+        } else if self.hand_on(interrupt) {
+            // Deactivated by the guest, through the list register.
+            return;
+        }
+        // Whoever goes on is refreshed by `switch_to`; where several share the CPU that may be another
+        // one, and what is done for this one now would be undone at once.
+        let shared = self.local.is_shared();
+        if let (Some(vcpu), local) = self.resident_and_local()
+            && (vcpu.waiting || !shared)
+        {
+            vcpu.refresh(local);
+        }
+        self.note_resident();
+        board.machine.end(taken);
+    }
+
+    /// An interrupt was served that may wake the resident vCPU, if it waits.
+    fn note_resident(&mut self) {
+        if let (Some(vcpu), local) = self.resident_and_local()
+            && vcpu.waiting
+        {
+            local.note_news(vcpu);
+        }
+    }
+
+    /// The hypervisor's own timer has fired.
+    fn timer_has_come(&mut self) {
+        let local = &mut self.local;
+        local.board.machine.set_timer(Deadline::NEVER);
+        local.timer = Deadline::NEVER;
+        // It has come; the scheduler, which is asked next, sets the next one.
+        local.deadline = Deadline::NEVER;
+        local.let_through();
+        if let Some(vcpu) = self.resident() {
+            vcpu.core.rearm = true;
+        }
+    }
+
+    /// Sets the hypervisor's timer to what is due first: the resident vCPU's timers, another
+    /// vCPU's, or the end of a turn.
+    pub(crate) fn program_timer(&mut self) {
+        let (vcpu, local) = self.resident_and_local();
+        local.set_timer(vcpu.map(|vcpu| &*vcpu));
+    }
+}
+
+impl<B: Host> Local<B> {
+    /// Sets the hypervisor's timer to what is due first: the timers of `vcpu`, which is the resident
+    /// one, another vCPU's, or the end of a turn.
+    pub fn set_timer(&mut self, vcpu: Option<&Vcpu<B>>) {
+        let own = vcpu.map_or(Deadline::NEVER, |vcpu| vcpu.unit.vm.deadline(&vcpu.core));
+        let due = own.or(self.deadline);
+        if core::mem::replace(&mut self.timer, due) != due {
+            self.board.machine.set_timer(due);
+        }
+    }
+}
+
+impl<B: Host> Vcpu<B> {
+    /// Brings the interrupts and timers of the vCPU, which is in this CPU, up to date.
+    pub(crate) fn refresh(&mut self, local: &mut Local<B>) {
+        let board = local.board;
+        guest(self, board, &mut board.machine.lists()).refresh();
+        self.rearm(local);
+    }
+
+    /// Sets the hypervisor's timer anew where the next deadline of the vCPU, which is in this CPU, may
+    /// have changed.
+    #[inline(always)]
+    pub fn rearm(&mut self, local: &mut Local<B>) {
+        if core::mem::take(&mut self.core.rearm) {
+            local.set_timer(Some(self));
+        }
+    }
+
+    /// An SError, or asynchronous abort, of what the vCPU did came as it left this CPU: it takes it
+    /// when it comes back.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_late_error(&mut self, board: &Board<B>) {
+        self.context.pend_error();
+        let error = B::Context::ERROR;
+        board.notice(
+            self.unit,
+            format_args!("late {error} of what it did, as it left its core: handed to it"),
+        );
+    }
+}

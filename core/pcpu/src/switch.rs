@@ -1,0 +1,117 @@
+//! From one vCPU of a pCPU to another.
+
+use crate::{Board, Host, Local, Pcpu, Vcpu};
+use hanok_hal::sync::atomic::Ordering;
+use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualInterface};
+use hanok_sched::Entity;
+use hanok_types::Deadline;
+
+impl<B: Host> Pcpu<B> {
+    /// Makes the vCPU at `entity`, which is in its VM, the one whose state is in the CPU.
+    pub(crate) fn switch_to(&mut self, entity: Entity) {
+        let comes = self.local.resident != Some(entity);
+        if comes {
+            self.switch_away();
+            self.local.resident = Some(entity);
+        }
+        let (Some(vcpu), local) = self.vcpu_and_local(entity) else {
+            return;
+        };
+        if comes {
+            vcpu.enter(local);
+        }
+        vcpu.core.busy = comes;
+        vcpu.refresh(local);
+    }
+
+    /// Takes the resident vCPU, if there is one, out of this CPU, and sees to it that its timers
+    /// are not forgotten.
+    pub(crate) fn switch_away(&mut self) {
+        let (Some(left), local) = self.resident_and_local() else {
+            return;
+        };
+        local.resident = None;
+        left.save(local);
+        // One that does not wait is looked at whenever it has its turn.
+        if left.waiting {
+            left.wake_at = left.absent_deadline();
+            local.set_alarm(left);
+            local.deadline = local.deadline.or(left.wake_at);
+        }
+    }
+}
+
+impl<B: Host> Vcpu<B> {
+    /// Takes its state out of the CPU. FP registers stay.
+    fn save(&mut self, local: &mut Local<B>) {
+        let board = local.board;
+        self.core.entry_due = false;
+        if self.context.save(&board.machine, self.core.debug.in_use) == LateError::Pending {
+            self.take_late_error(board);
+            // That wakes it.
+            local.note_news(self);
+        }
+        let vm = &self.unit.vm;
+        let mut lists = board.machine.lists();
+        if vm.switch_out(board, self.core.id, &mut lists) {
+            // Active on its behalf: the next vCPU's timer must be able to fire.
+            board.machine.deactivate(board.interrupts.virtual_timer);
+        }
+        lists.leave(&mut self.interface);
+    }
+
+    /// When one of its timers is due, while it is in no CPU.
+    fn absent_deadline(&self) -> Deadline {
+        let vm = &self.unit.vm;
+        let virt = self.context.virtual_timer_due();
+        let virt = virt.when(virt != Deadline::NEVER && !vm.holds_virtual_timer(self.core.id));
+        virt.or(vm.deadline(&self.core))
+    }
+
+    /// Raises the interrupts of its timers that have come to their time while it is in no CPU.
+    pub(crate) fn raise_due_timers(&mut self, board: &Board<B>, now: u64) {
+        let vm = &self.unit.vm;
+        let id = self.core.id;
+        let virt = self.context.virtual_timer_due().has_come(now);
+        if virt && !vm.holds_virtual_timer(id) {
+            vm.virtual_timer_absent(board, id, board.interrupts.virtual_timer);
+        }
+        vm.timers_absent(board, &mut self.core);
+        self.wake_at = self.absent_deadline();
+    }
+
+    /// Puts its state into the CPU.
+    fn enter(&mut self, local: &mut Local<B>) {
+        let (unit, id, board) = (self.unit, self.core.id, local.board);
+        if unit.vm.switch_in(id)
+            && let Some(gic) = &local.gic
+        {
+            gic.set_active(board.interrupts.virtual_timer, true);
+        }
+        let arrival = Arrival {
+            space: unit.space.load(Ordering::Acquire),
+            stale: self.follows_sibling(local),
+            has_fp: local.fp_owner == Some(self.entity),
+            debugs: self.core.debug.in_use,
+        };
+        self.context.load(&board.machine, arrival);
+        board.machine.lists().enter(&self.interface);
+        self.context.arrived(&board.machine);
+        if self.wake_at != Deadline::NEVER {
+            self.wake_at = Deadline::NEVER;
+            local.set_alarm(self);
+        }
+    }
+
+    /// Whether stage 1 translations of another vCPU of the VM, or of this one's former boot, are
+    /// cached in this CPU under the same VMID: they are not this one's (DDI 0487, D8.16 "TLB
+    /// maintenance"; DDI 0406C, B3.10.1: a guest invalidates locally what it changed for one CPU
+    /// alone).
+    fn follows_sibling(&self, local: &Local<B>) -> bool {
+        let Some(last) = self.unit.last_here.get(local.id.index()) else {
+            return true;
+        };
+        let me = self.core.id.index() as u8 + 1;
+        last.swap(me, Ordering::Relaxed) != me
+    }
+}

@@ -1,0 +1,28 @@
+//! A VM, with what the executive keeps of it.
+
+use crate::Notices;
+use hanok_hal::Backend;
+use hanok_hal::sync::atomic::{AtomicU8, AtomicU64};
+use hanok_types::{Hpa, MAX_CPUS};
+use hanok_vm::Vm;
+
+/// A VM and its memory.
+#[allow(missing_debug_implementations)]
+pub struct VmUnit<B: Backend> {
+    /// The core's part.
+    pub vm: Vm,
+    /// Its RAM.
+    pub ram: B::Memory,
+    /// Its firmware, where the guest sees its first bank of flash.
+    pub flash: Option<B::Memory>,
+    /// The root of its stage 2.
+    pub root: Hpa,
+    /// VTTBR_EL2 in its present boot; zero before the first.
+    pub space: AtomicU64,
+    /// The vCPU that was last in each pCPU, plus one: another one's TLB entries are not its.
+    pub last_here: [AtomicU8; MAX_CPUS],
+    /// How often it is spoken of.
+    pub notices: Notices,
+    /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
+    pub blocks: [u32; 3],
+}

@@ -1,0 +1,148 @@
+//! What guests do.
+
+use crate::World;
+use hanok_hal::Context;
+use hanok_hal::fake::FakeBackend;
+use hanok_pcpu::{After, Pcpu, guest};
+use hanok_types::{Width, platform};
+use hanok_vm::{Action, Cause, DataAbort, Exit, MmioAccess, function};
+use shuttle::rand::Rng;
+
+/// How often guests do what.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// Of a hundred exits, those that end the VM or reset it.
+    pub ends: u32,
+    /// Those that turn a vCPU on, or its own off.
+    pub power: u32,
+    /// Those that send an interrupt to another vCPU.
+    pub interrupts: u32,
+    /// Those that wait for an interrupt; the rest gives up its turn.
+    pub waits: u32,
+}
+
+/// A guest, as one CPU runs it.
+pub struct Guest {
+    habits: Habits,
+}
+
+/// What a guest does at its exit.
+enum Deed {
+    Call([u64; 4]),
+    Interrupt(u8),
+    Wait,
+    Yield,
+}
+
+impl Guest {
+    /// One with these habits.
+    pub fn new(habits: Habits) -> Self {
+        Self { habits }
+    }
+
+    /// Runs the resident vCPU until an exit, and handles that.
+    pub fn run(&mut self, pcpu: &mut Pcpu<FakeBackend>, world: &World) {
+        let machine = &pcpu.local.board.machine;
+        let vcpu = pcpu.resident().expect("a vCPU was chosen");
+        assert!(
+            vcpu.context.loaded && vcpu.is_on(),
+            "it runs where it is not"
+        );
+        let unit = vcpu.unit;
+        let space = unit.space.load(hanok_hal::sync::atomic::Ordering::Relaxed);
+        assert_eq!(
+            machine.here().space,
+            space,
+            "it runs in its VM's address space"
+        );
+        vcpu.context.depart();
+        world.enter(unit.vm.id());
+        shuttle::thread::yield_now();
+        let interrupted = hanok_hal::Backend::interrupt_is_pending(machine);
+        world.leave(unit.vm.id());
+        if interrupted {
+            let taken = hanok_hal::Backend::acknowledge(machine);
+            pcpu.local.taken = taken;
+            let after = pcpu.interrupted();
+            return pcpu.finish(Cause::Interrupt, after);
+        }
+        let deed = self.deed(unit.vm.vcpus());
+        let (cause, after) = act(pcpu, deed);
+        pcpu.finish(cause, after);
+    }
+
+    /// What it does next, in a VM of so many vCPUs.
+    fn deed(&self, vcpus: usize) -> Deed {
+        let mut random = shuttle::rand::thread_rng();
+        let chance = random.gen_range(0..100);
+        let other = random.gen_range(0..vcpus) as u8;
+        let habits = self.habits;
+        let bounds = [
+            habits.ends,
+            habits.ends + habits.power,
+            habits.ends + habits.power + habits.interrupts,
+            habits.ends + habits.power + habits.interrupts + habits.waits,
+        ];
+        match chance {
+            _ if chance < bounds[0] => Deed::Call(match random.gen_range(0..2) {
+                0 => [function::SYSTEM_OFF.into(), 0, 0, 0],
+                _ => [function::SYSTEM_RESET.into(), 0, 0, 0],
+            }),
+            _ if chance < bounds[1] => Deed::Call(match random.gen_range(0..3) {
+                0 => [function::CPU_OFF.into(), 0, 0, 0],
+                _ => [function::CPU_ON.into(), other.into(), 0x4000_0000, 0],
+            }),
+            _ if chance < bounds[2] => Deed::Interrupt(other),
+            _ if chance < bounds[3] => Deed::Wait,
+            _ => Deed::Yield,
+        }
+    }
+}
+
+/// Handles the exit by which the resident vCPU does `deed`.
+fn act(pcpu: &mut Pcpu<FakeBackend>, deed: Deed) -> (Cause, After) {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return (Cause::Denied, After::Reconsider);
+    };
+    let board = local.board;
+    let mut lists = hanok_hal::Backend::lists(&board.machine);
+    let (cause, action) = match deed {
+        Deed::Call(arguments) => {
+            vcpu.context.regs.x[..4].copy_from_slice(&arguments);
+            let action = guest(vcpu, board, &mut lists).handle(Exit::Hypercall);
+            (Cause::Hypercall, action)
+        }
+        Deed::Interrupt(to) => {
+            // GICD_SGIR: the SGI in bits 3:0, targets in 23:16 (IHI 0048B, 4.3.15).
+            vcpu.context.regs.x[1] = 1 << (16 + u64::from(to)) | 3;
+            let sgi = vcpu.context.regs.x[1];
+            // Forwards interrupts to all (GICD_CTLR), as every boot of the guest's does once.
+            vcpu.context.regs.x[1] = 1;
+            let exit = store(platform::GIC_DIST.get());
+            let on = guest(vcpu, board, &mut lists).handle(exit);
+            assert_eq!(on, Action::Next);
+            vcpu.context.regs.x[1] = sgi;
+            let exit = store(platform::GIC_DIST.get() + 0xf00);
+            (Cause::Device, guest(vcpu, board, &mut lists).handle(exit))
+        }
+        Deed::Wait => (Cause::Wait, Action::Wait),
+        Deed::Yield => (Cause::Hypercall, Action::Yield),
+    };
+    (cause, vcpu.act(local, 0, action))
+}
+
+/// A store of X1, a word.
+fn store(ipa: u64) -> Exit {
+    Exit::Data(DataAbort {
+        ipa: hanok_types::Ipa::new(ipa),
+        write: true,
+        walk: false,
+        access: Some(MmioAccess {
+            width: Width::Word,
+            register: 1,
+            sign_extend: false,
+            wide: false,
+        }),
+        instruction: None,
+    })
+}

@@ -1,0 +1,247 @@
+//! A board with VMs on it, and the threads that run it.
+
+use crate::{Guest, Habits};
+use hanok_config::VmConfig;
+use hanok_hal::Mutex;
+use hanok_hal::fake::{
+    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, PoweredOff, Settings, Wire,
+};
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use hanok_paging::VmidPool;
+use hanok_pcpu::{Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, begin_all, gather};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, VmId};
+use hanok_vm::{Buffers, Multiplexer, Vm};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The serial port's interrupt, which goes to CPU 0.
+pub const UART: u32 = 33;
+/// `Ctrl-]`, by which keys go to the prompt.
+const ATTENTION: u8 = 0x1d;
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How many CPUs.
+    pub cpus: usize,
+    /// For each VM the CPUs of its vCPUs.
+    pub vms: Vec<Vec<u8>>,
+    /// What guests do.
+    pub habits: Habits,
+    /// What is typed at the prompt, a line at a time.
+    pub lines: Vec<&'static str>,
+}
+
+/// A board that runs.
+pub struct World {
+    /// What all CPUs share.
+    pub board: &'static Board<FakeBackend>,
+    /// The other end of its serial line.
+    pub wire: Wire,
+    /// How many vCPUs are in each VM's guest.
+    inhabitants: Vec<Arc<AtomicUsize>>,
+    /// How often each VM's guest has run.
+    runs: Vec<AtomicUsize>,
+}
+
+fn this_cpu() -> usize {
+    let name = shuttle::thread::current().name().map(str::to_owned);
+    // Whoever makes the world, or types, acts as no CPU in particular.
+    name.and_then(|name| name.parse().ok()).unwrap_or(0)
+}
+
+fn config(name: &str, cpus: &[u8]) -> VmConfig {
+    let mut config = hanok_vm::fake::config(cpus.len() as u8);
+    config.name = name.try_into().expect("a short name");
+    config.cpus = cpus.iter().map(|cpu| CpuId::new(*cpu)).collect();
+    // Two pieces of loading, so that it can be interrupted.
+    config.memory = Span::new(Ipa::new(0x4000_0000), 0x10_0000).expect("a span");
+    config
+}
+
+/// A bit for the `vcpu`th vCPU of VM `vm` where it shares its CPU, as the description's order counts.
+fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize) -> u64 {
+    let cpu = vms[vm][vcpu];
+    let all: Vec<u8> = vms.iter().flatten().copied().collect();
+    let before: usize = vms[..vm].iter().map(Vec::len).sum::<usize>() + vcpu;
+    let shared = all.iter().filter(|other| **other == cpu).count() > 1;
+    let place = all[..before].iter().filter(|other| **other == cpu).count();
+    if shared { 1 << place } else { 0 }
+}
+
+impl World {
+    /// The world of `plan`, and its CPUs. Everything lives for ever, as on a board.
+    fn new(plan: &Plan) -> (Self, Vec<Pcpu<FakeBackend>>) {
+        let inhabitants: Vec<_> = plan.vms.iter().map(|_| Arc::default()).collect();
+        let units = plan.vms.iter().enumerate().map(|(index, cpus)| {
+            let config = config(&format!("vm{index}"), cpus);
+            let ram = FakeRegion::new(config.memory, Arc::clone(&inhabitants[index]));
+            let mut vm = Vm::new(VmId::new(index as u8), config, GicVersion::V2, 5, 0);
+            for vcpu in 0..cpus.len() {
+                vm.set_bit(VcpuId::new(vcpu as u8), bit(&plan.vms, index, vcpu));
+            }
+            VmUnit {
+                vm,
+                ram,
+                flash: None,
+                root: Hpa::new(0x1000 * (index as u64 + 1)),
+                space: AtomicU64::new(0),
+                last_here: Default::default(),
+                notices: Notices::default(),
+                blocks: [0; 3],
+            }
+        });
+        let units: &'static [VmUnit<FakeBackend>] = Box::leak(units.collect());
+        let wire = Wire::default();
+        let board = Box::leak(Box::new(Self::board(plan, units, &wire)));
+        let mut pcpus: Vec<_> = (0..plan.cpus)
+            .map(|cpu| Pcpu::new(CpuId::new(cpu as u8), board, 100))
+            .collect();
+        for unit in units {
+            for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
+                let core = hanok_vm::Vcpu::new(VcpuId::new(index as u8));
+                let vcpu = Box::leak(Box::new(Vcpu::new(unit, core, FakeContext::default())));
+                pcpus[cpu.index()].adopt(vcpu).expect("room for it");
+            }
+        }
+        let world = Self {
+            board,
+            wire,
+            inhabitants,
+            runs: plan.vms.iter().map(|_| AtomicUsize::new(0)).collect(),
+        };
+        (world, pcpus)
+    }
+
+    fn board(
+        plan: &Plan,
+        units: &'static [VmUnit<FakeBackend>],
+        wire: &Wire,
+    ) -> Board<FakeBackend> {
+        let machine = FakeBackend::new(Settings {
+            cpus: plan.cpus,
+            this_cpu,
+            pause: shuttle::thread::yield_now,
+        });
+        let names = units.iter().map(|unit| unit.vm.config().name.clone());
+        let buffers = Box::leak(Box::new(Buffers::new()));
+        let console = Multiplexer::new(FakeLine(wire.clone()), false, names.collect(), buffers);
+        let random = gather(&machine, &[1; 32], &[], None);
+        Board {
+            machine,
+            console: Mutex::new(console),
+            interrupts: BoardInterrupts {
+                virtual_timer: IntId::new(27),
+                hyp_timer: IntId::new(26),
+                maintenance: IntId::new(25),
+                uart: Some(IntId::new(UART)),
+            },
+            lines: Default::default(),
+            vms: units,
+            news: Default::default(),
+            vmids: Mutex::new(VmidPool::new()),
+            payload: &[],
+            random: Mutex::new(random),
+            jitter: AtomicU32::new(0),
+            reception: Mutex::new(()),
+            input_waits: AtomicU32::new(0),
+            output_waits: AtomicBool::new(false),
+            counts_instructions: false,
+            endings: Mutex::new(()),
+            any_stopped: AtomicBool::new(false),
+            bootargs: "",
+        }
+    }
+
+    /// Runs the world of `plan` until the board is turned off, each CPU a thread; what the board said.
+    /// The last of the plan's lines are to end all VMs. To be called inside a checker's run.
+    pub fn run(plan: &Plan) -> String {
+        let (world, pcpus) = Self::new(plan);
+        begin_all(world.board);
+        let world = Arc::new(world);
+        let threads: Vec<_> = pcpus
+            .into_iter()
+            .enumerate()
+            .map(|(cpu, pcpu)| {
+                let (world, habits) = (Arc::clone(&world), plan.habits);
+                let run = move || world.run_cpu(pcpu, habits);
+                let thread = shuttle::thread::Builder::new().name(cpu.to_string());
+                thread.spawn(run).expect("a thread")
+            })
+            .collect();
+        world.await_starts();
+        world.wire.send(&[ATTENTION]);
+        for line in &plan.lines {
+            world.type_line(line);
+        }
+        for thread in threads {
+            if let Err(panic) = thread.join() {
+                resume_unwind(panic);
+            }
+        }
+        world.check_end(plan);
+        world.wire.text()
+    }
+
+    /// Waits until every VM's guest has run, or the VM has ended by itself.
+    fn await_starts(&self) {
+        for (unit, runs) in self.board.vms.iter().zip(&self.runs) {
+            while runs.load(Ordering::SeqCst) == 0 && !unit.vm.life().is_ended() {
+                shuttle::thread::yield_now();
+            }
+        }
+    }
+
+    /// Types a line at the prompt, after a while.
+    fn type_line(&self, line: &str) {
+        for _ in 0..20 {
+            shuttle::thread::yield_now();
+        }
+        self.wire.send(line.as_bytes());
+        self.wire.send(b"\r");
+        self.board.machine.raise(0, UART);
+    }
+
+    /// One CPU until the board is off.
+    fn run_cpu(&self, mut pcpu: Pcpu<FakeBackend>, habits: Habits) {
+        pcpu.local.gic = Some(FakeGic);
+        let mut guest = Guest::new(habits);
+        let run = AssertUnwindSafe(|| {
+            pcpu.schedule();
+            while !self.board.machine.is_off() {
+                guest.run(&mut pcpu, self);
+            }
+        });
+        if let Err(panic) = catch_unwind(run)
+            && !panic.is::<PoweredOff>()
+        {
+            resume_unwind(panic);
+        }
+    }
+
+    /// A vCPU of a VM enters its guest.
+    pub(crate) fn enter(&self, vm: VmId) {
+        self.inhabitants[vm.index()].fetch_add(1, Ordering::SeqCst);
+        self.runs[vm.index()].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A vCPU of a VM has left its guest.
+    pub(crate) fn leave(&self, vm: VmId) {
+        self.inhabitants[vm.index()].fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// What is true after the board was turned off because every VM had ended. A VM that is restarted
+    /// meanwhile may end once more.
+    fn check_end(&self, plan: &Plan) {
+        let text = self.wire.text();
+        let ends = text.matches("end: off").count() + text.matches("end: stopped").count();
+        assert!(ends > 0, "the run ends: {text}");
+        if plan.lines.iter().any(|line| line.starts_with("restart")) {
+            return;
+        }
+        assert_eq!(ends, 1, "the run ends once: {text}");
+        let ended = |unit: &VmUnit<FakeBackend>| unit.vm.life().is_ended();
+        assert!(self.board.vms.iter().all(ended), "all are over: {text}");
+    }
+}

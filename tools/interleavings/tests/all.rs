@@ -1,0 +1,127 @@
+//! Every test is one plan, run under many interleavings.
+
+use hanok_interleavings::{Habits, Plan, World};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, FailurePersistence, Runner};
+
+/// So many interleavings of each kind.
+const RUNS: usize = 150;
+/// More of the checker's steps than any run takes: one that has not ended by then never will.
+const STEPS: usize = 400_000;
+
+fn settings() -> Config {
+    let mut config = Config::default();
+    config.max_steps = shuttle::MaxSteps::FailAfter(STEPS);
+    config.failure_persistence = FailurePersistence::Print;
+    config.stack_size = 0x4_0000;
+    config
+}
+
+/// Runs `plan` in random orders, and in orders with few changes.
+fn check(plan: Plan) {
+    let other = plan.clone();
+    let random = RandomScheduler::new_from_seed(0x4a6f, RUNS);
+    Runner::new(random, settings()).run(move || drop(World::run(&plan)));
+    let few = PctScheduler::new_from_seed(0x6b65, 3, RUNS);
+    Runner::new(few, settings()).run(move || drop(World::run(&other)));
+}
+
+const CALM: Habits = Habits {
+    ends: 0,
+    power: 30,
+    interrupts: 30,
+    waits: 30,
+};
+
+const WILD: Habits = Habits {
+    ends: 8,
+    power: 30,
+    interrupts: 25,
+    waits: 30,
+};
+
+#[test]
+fn vms_that_share_cores_end_when_they_are_told() {
+    check(Plan {
+        cpus: 2,
+        vms: vec![vec![0, 1], vec![1, 0]],
+        habits: CALM,
+        lines: vec!["stop vm0", "stop vm1"],
+    });
+}
+
+#[test]
+fn vms_that_end_and_reset_themselves_end_when_they_are_told() {
+    check(Plan {
+        cpus: 2,
+        vms: vec![vec![0, 1], vec![1, 0]],
+        habits: WILD,
+        lines: vec![
+            "restart vm0",
+            "pause vm1",
+            "restart vm1",
+            "stop vm0",
+            "stop vm1",
+            "stop vm0",
+            "stop vm1",
+        ],
+    });
+}
+
+#[test]
+fn paused_vms_go_on_and_are_restarted() {
+    check(Plan {
+        cpus: 3,
+        vms: vec![vec![0, 1, 2], vec![2], vec![1]],
+        habits: CALM,
+        lines: vec![
+            "pause vm0",
+            "dump vm0",
+            "list",
+            "resume vm0",
+            "pause vm1",
+            "restart vm1",
+            "stop vm2",
+            "stop vm1",
+            "stop vm0",
+        ],
+    });
+}
+
+#[test]
+fn one_core_that_many_share_is_given_to_each() {
+    check(Plan {
+        cpus: 1,
+        vms: vec![vec![0, 0, 0], vec![0, 0], vec![0]],
+        habits: WILD,
+        lines: vec![
+            "restart vm2",
+            "stop vm1",
+            "stop vm0",
+            "restart vm0",
+            "stop vm0",
+            "stop vm2",
+            "stop vm1",
+            "stop vm0",
+        ],
+    });
+}
+
+#[test]
+fn vms_on_cores_of_their_own_end_when_they_are_told() {
+    check(Plan {
+        cpus: 3,
+        vms: vec![vec![0, 1], vec![2]],
+        habits: WILD,
+        lines: vec![
+            "pause vm0",
+            "resume vm0",
+            "dump vm0",
+            "restart vm1",
+            "stop vm0",
+            "stop vm1",
+            "stop vm0",
+            "stop vm1",
+        ],
+    });
+}

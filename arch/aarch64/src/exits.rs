@@ -59,6 +59,7 @@ fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
     let board = local.board;
     vcpu.notice(board, &exit, esr);
     let action = guest(vcpu, board, &mut board.machine.lists()).handle(exit);
+    vcpu.notice_fault_loop(board, &exit, action);
     (Cause::from(&exit), vcpu.act(local, esr, action))
 }
 

@@ -3,10 +3,10 @@
 use crate::{read, space};
 use hanok_decode::aarch32::is_wide;
 use hanok_decode::{Fault, InstructionAbort, Psr};
-use hanok_hal::{Backend, Context, GuestMemory};
+use hanok_hal::{AccessError, Backend, Context, GuestMemory};
 use hanok_pcpu::Vcpu;
 use hanok_types::Ipa;
-use hanok_vm::{DataAbort, Exit, MmioAccess};
+use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess};
 
 /// What a backend is asked about a vCPU, which is in this CPU, that made an abort.
 pub trait Aborted {
@@ -91,7 +91,7 @@ where
         instruction: if access.is_none() && !abort.on_walk {
             instruction(vcpu)
         } else {
-            None
+            Instruction::Unknown
         },
     }
 }
@@ -99,7 +99,18 @@ where
 /// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or
 /// one or two halfwords of T32, the first one above. It may be another one by now than that which
 /// trapped, and the core does not trust it.
-fn instruction<B>(vcpu: &Vcpu<B>) -> Option<u32>
+fn instruction<B>(vcpu: &Vcpu<B>) -> Instruction
+where
+    B: Backend<Context: Aborted>,
+{
+    match word(vcpu) {
+        Ok(word) => Instruction::Word(word),
+        Err(unread) => unread,
+    }
+}
+
+/// The word, or what is known without it.
+fn word<B>(vcpu: &Vcpu<B>) -> Result<u32, Instruction>
 where
     B: Backend<Context: Aborted>,
 {
@@ -111,7 +122,7 @@ where
     }
     // Not ThumbEE, whose loads and stores are others; on Armv8 the bit is another one (DIT).
     if cfg!(target_arch = "arm") && psr.jazelle() {
-        return None;
+        return Err(Instruction::Unknown);
     }
     let half = |at| fetch(vcpu, at).map(u16::from_le_bytes);
     let first = half(pc)?;
@@ -121,24 +132,35 @@ where
     } else {
         0
     };
-    Some(u32::from(first) << 16 | u32::from(second))
+    Ok(u32::from(first) << 16 | u32::from(second))
 }
 
-/// `N` bytes of code at `at`, a multiple of as many, in RAM or in the firmware's flash.
-fn fetch<const N: usize, B>(vcpu: &Vcpu<B>, at: u64) -> Option<[u8; N]>
+/// `N` bytes of code at `at`, a multiple of as many.
+fn fetch<const N: usize, B>(vcpu: &Vcpu<B>, at: u64) -> Result<[u8; N], Instruction>
 where
     B: Backend<Context: Aborted>,
 {
-    let ipa = vcpu.context.translate(at)?;
-    let ipa = Ipa::new(ipa.get() & !(N as u64 - 1));
     let mut bytes = [0; N];
+    fill(vcpu, at, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Fills `bytes` with code at `at`, a multiple of their number, in RAM or in the firmware's flash.
+/// Kept out of line: a word and halfwords are fetched by one copy.
+#[inline(never)]
+fn fill<B>(vcpu: &Vcpu<B>, at: u64, bytes: &mut [u8]) -> Result<(), Instruction>
+where
+    B: Backend<Context: Aborted>,
+{
+    let ipa = vcpu.context.translate(at).ok_or(Instruction::Unknown)?;
+    let ipa = Ipa::new(ipa.get() & !(bytes.len() as u64 - 1));
     let unit = vcpu.unit;
-    let found = unit.ram.read(ipa, &mut bytes);
-    found
-        .or_else(|bad| match &unit.flash {
-            Some(flash) => flash.read(ipa, &mut bytes),
-            None => Err(bad),
-        })
-        .ok()?;
-    Some(bytes)
+    let found = match (unit.ram.read(ipa, bytes), &unit.flash) {
+        (Err(AccessError::NoMemory(_)), Some(flash)) => flash.read(ipa, bytes),
+        (found, _) => found,
+    };
+    found.map_err(|error| match error {
+        AccessError::Absent(page) => Instruction::Absent(page),
+        AccessError::NoMemory(_) => Instruction::Unknown,
+    })
 }

@@ -2,7 +2,7 @@
 
 use crate::bulk;
 use core::ptr;
-use hanok_hal::{BadAddress, GuestMemory, VmMemory};
+use hanok_hal::{AccessError, GuestMemory, VmMemory};
 use hanok_types::{Hpa, Ipa, Span};
 
 /// One contiguous block of a VM's RAM.
@@ -25,10 +25,10 @@ impl GuestRam {
     }
 
     /// The host address of `len` bytes at `at`, if all are inside.
-    fn host_of(&self, at: Ipa, len: u64) -> Result<*mut u8, BadAddress> {
+    fn host_of(&self, at: Ipa, len: u64) -> Result<*mut u8, AccessError> {
         let wanted = Span::new(at, len)
             .filter(|span| self.ipa.covers(span))
-            .ok_or(BadAddress(at))?;
+            .ok_or(AccessError::NoMemory(at))?;
         Ok((self.host.get() + (wanted.start().get() - self.ipa.start().get())) as *mut u8)
     }
 }
@@ -78,7 +78,7 @@ impl VmMemory for GuestRam {
 }
 
 impl GuestMemory for GuestRam {
-    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
         let from = self.host_of(at, into.len() as u64)?;
         for (index, byte) in into.iter_mut().enumerate() {
             // SAFETY: `host_of` proved the range. Volatile, since the guest may write
@@ -88,7 +88,7 @@ impl GuestMemory for GuestRam {
         Ok(())
     }
 
-    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress> {
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
         let to = self.host_of(at, from.len() as u64)?;
         // SAFETY: as above; the memory is the guest's, and no Rust object lives in it.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };

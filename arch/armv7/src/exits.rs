@@ -64,6 +64,7 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
     let board = local.board;
     vcpu.notice(board, &exit, esr);
     let action = guest(vcpu, board, &mut board.machine.lists()).handle(exit);
+    vcpu.notice_fault_loop(board, &exit, action);
     if board.machine.unsteady_ids && matches!(action, Action::Inject(_)) {
         traps::unsettle_ids();
     }

@@ -1,6 +1,7 @@
 //! The rules a system must keep. One list of them for the tool and for the board.
 
 mod devices;
+mod slots;
 
 use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, System, VmConfig};
 use hanok_types::{Address, CpuId, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
@@ -118,6 +119,33 @@ pub enum Fault {
         vm: usize,
         /// The blob.
         blob: usize,
+    },
+    /// A device of the virtual platform whose registers are empty, overlap another slot's, or lie
+    /// where the interrupt controller, devices that are passed through, or RAM are.
+    #[error("slot {slot} of vm {vm}: its registers are not at a free place")]
+    SlotRegion {
+        /// The VM.
+        vm: usize,
+        /// The later slot.
+        slot: usize,
+    },
+    /// An interrupt of a device of the virtual platform that is not free for it.
+    #[error("slot {slot} of vm {vm}: interrupt {line} is not free for it")]
+    SlotLine {
+        /// The VM.
+        vm: usize,
+        /// The later slot.
+        slot: usize,
+        /// The interrupt.
+        line: IntId,
+    },
+    /// A second serial port: a VM has one line on the console.
+    #[error("slot {slot} of vm {vm} is a second serial port")]
+    SecondSerialPort {
+        /// The VM.
+        vm: usize,
+        /// The later slot.
+        slot: usize,
     },
     /// A device without a name, or with one that cannot be printed.
     #[error("device {device} of vm {vm}: its name is empty or not printable ASCII")]
@@ -242,6 +270,7 @@ impl System {
         self.check_cpus()?;
         for (index, vm) in self.vms.iter().enumerate() {
             vm.check(index, payload_len)?;
+            slots::check(index, vm)?;
         }
         devices::check(self)
     }

@@ -17,7 +17,7 @@ pub enum TreeError {
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,
     /// Made by another version of the tool.
-    #[error("the system's tree has version {0}, this hypervisor reads version 3")]
+    #[error("the system's tree has version {0}, this hypervisor reads version 4")]
     Version(u32),
     /// A property that must be there.
     #[error("{place}: property {name} is missing")]
@@ -78,6 +78,8 @@ pub enum Place {
     Blob(usize, usize),
     /// A device of a VM, both from 0.
     Device(usize, usize),
+    /// A device of the virtual platform that a VM has, both from 0.
+    Slot(usize, usize),
 }
 
 impl fmt::Display for Place {
@@ -87,6 +89,7 @@ impl fmt::Display for Place {
             Self::Vm(vm) => write!(f, "vm {vm}"),
             Self::Blob(vm, blob) => write!(f, "blob {blob} of vm {vm}"),
             Self::Device(vm, device) => write!(f, "device {device} of vm {vm}"),
+            Self::Slot(vm, slot) => write!(f, "slot {slot} of vm {vm}"),
         }
     }
 }

@@ -5,9 +5,11 @@
 //! Documentation/devicetree/bindings.
 
 mod devices;
+mod slots;
 
 use crate::board::HostDevice;
 use crate::model::PassThrough;
+use crate::slot::DeviceSlot;
 use crate::tree as read;
 use crate::write::{Build, node, pair, tree};
 use alloc::format;
@@ -34,6 +36,8 @@ pub struct GuestTree<'a> {
     pub initramfs: Option<Span<Ipa>>,
     /// Which interrupt controller the VM has.
     pub gic: GicVersion,
+    /// Its devices of the virtual platform.
+    pub slots: &'a [DeviceSlot],
     /// The devices that are passed through to it.
     pub devices: &'a [GuestDevice<'a>],
 }
@@ -108,14 +112,13 @@ impl GuestTree<'_> {
             .with("compatible", "linux,dummy-virt")
             .and(psci())
             .and(self.hypervisor())
-            .and(self.memory())
-            .and(rtc())
-            .and(uart())
+            .and(self.memory());
+        let root = slots::add(root, self.slots)
             .and(self.gic())
             .and(self.cpus())
             .and(self.timer())
             .and(clock())
-            .and(node("aliases").with("serial0", uart_path().as_str()))
+            .and(self.aliases())
             .and(self.chosen());
         devices::add(root, self.devices, self.memory)
     }
@@ -197,9 +200,21 @@ impl GuestTree<'_> {
         }
     }
 
+    fn aliases(&self) -> DeviceTreeNode {
+        let aliases = node("aliases");
+        match slots::serial_path(self.slots) {
+            Some(path) => aliases.with("serial0", path.as_str()),
+            None => aliases,
+        }
+    }
+
     fn chosen(&self) -> DeviceTreeNode {
-        let chosen = node("chosen")
-            .with("stdout-path", uart_path().as_str())
+        let chosen = node("chosen");
+        let chosen = match slots::serial_path(self.slots) {
+            Some(path) => chosen.with("stdout-path", path.as_str()),
+            None => chosen,
+        };
+        let chosen = chosen
             .with("bootargs", self.bootargs)
             .with("rng-seed", [0u8; RNG_SEED_LEN])
             .with("kaslr-seed", [0u8; KASLR_SEED_LEN]);
@@ -216,10 +231,6 @@ fn device(name: &str, at: Ipa) -> DeviceTreeNode {
     node(format!("{name}@{:x}", at.get()))
 }
 
-fn uart_path() -> alloc::string::String {
-    format!("/pl011@{:x}", platform::UART.get())
-}
-
 /// An interrupt in the GIC's binding: type, number, flags.
 fn interrupt(id: IntId) -> [u32; 3] {
     match id.is_private() {
@@ -232,27 +243,6 @@ fn psci() -> DeviceTreeNode {
     let compatible = ["arm,psci-1.0", "arm,psci-0.2"];
     node("psci")
         .with("method", "hvc")
-        .with("compatible", compatible.as_slice())
-}
-
-fn uart() -> DeviceTreeNode {
-    let compatible = ["arm,pl011", "arm,primecell"];
-    let clocks = ["uartclk", "apb_pclk"];
-    device("pl011", platform::UART)
-        .with("clock-names", clocks.as_slice())
-        .with("clocks", [CLOCK_HANDLE, CLOCK_HANDLE])
-        .with("interrupts", interrupt(platform::UART_IRQ))
-        .with("reg", pair(platform::UART.get(), platform::PRIMECELL_SIZE))
-        .with("compatible", compatible.as_slice())
-}
-
-fn rtc() -> DeviceTreeNode {
-    let compatible = ["arm,pl031", "arm,primecell"];
-    device("pl031", platform::RTC)
-        .with("clock-names", "apb_pclk")
-        .with("clocks", CLOCK_HANDLE)
-        .with("interrupts", interrupt(platform::RTC_IRQ))
-        .with("reg", pair(platform::RTC.get(), platform::PRIMECELL_SIZE))
         .with("compatible", compatible.as_slice())
 }
 

@@ -24,6 +24,7 @@ mod error;
 pub mod guest;
 mod model;
 mod parse;
+mod slot;
 mod structure;
 mod sum;
 mod tree;
@@ -43,5 +44,6 @@ pub use model::{
     MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Registers, SLICES,
     System, VmConfig,
 };
+pub use slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS, platform_slots};
 pub use structure::flattened;
 pub use sum::{Sum, sum};

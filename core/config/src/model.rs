@@ -1,5 +1,6 @@
 //! What a system is, once it has been described: VMs, their memory and what to load there.
 
+use crate::slot::DeviceSlots;
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span, platform};
 use heapless::{String, Vec};
 
@@ -64,6 +65,8 @@ pub struct VmConfig {
     pub argument: u64,
     /// What is in its memory when it begins; the rest is zero.
     pub blobs: Vec<Blob, MAX_BLOBS>,
+    /// Its devices of the virtual platform.
+    pub slots: DeviceSlots,
     /// Devices of the board that it has for itself.
     pub devices: Vec<PassThrough, MAX_DEVICES>,
     /// Whether it may have a device that is a bus master, which could reach all memory.

@@ -5,15 +5,16 @@ use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
     Registers, System, VmConfig, gic_from_word,
 };
+use crate::slot::{DeviceKind, DeviceSlot, DeviceSlots, MAX_SLOTS};
 use crate::structure;
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
-use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS};
+use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span};
 use heapless::{String, Vec};
 
 /// The binding's version that is read and written.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 impl System {
     /// Reads the system's tree from the start of `payload`, as [`Self::parse`], if its bytes have
@@ -73,6 +74,20 @@ fn named<'a>(
         .filter(move |child| child.name_without_address() == name)
 }
 
+/// Calls `take` for each child of `node` that is named `name`, with its number.
+///
+/// Kept out of line, for several kinds of children: the walk over a tree is long, and the image is
+/// to be small.
+#[inline(never)]
+fn each_named<'a>(
+    node: &FdtNode<'a>,
+    name: &'static str,
+    take: &mut dyn FnMut(usize, FdtNode<'a>) -> Result<(), TreeError>,
+) -> Result<(), TreeError> {
+    let mut children = named(node, name).enumerate();
+    children.try_for_each(|(number, child)| take(number, child))
+}
+
 fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
     let place = Place::Vm(index);
     let vm = Reader::new(node, place);
@@ -81,29 +96,40 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
             String::try_from(tree::as_text(value)?).ok()
         })?,
         cpus: vm.cpus()?,
-        memory: vm.read("memory", |value| {
-            let mut cells = Cells(value);
-            cells.span().filter(|_| cells.is_empty())
-        })?,
+        memory: vm.span("memory")?,
         entry: Ipa::new(vm.long("entry")?),
         argument: vm.long("argument")?,
         blobs: Vec::new(),
+        slots: DeviceSlots::new(),
         devices: Vec::new(),
         trusted: vm.truth("trusted")?,
         autostart: vm.truth("autostart")?,
         aarch32: vm.truth("aarch32")?,
     };
-    for (number, blob) in named(&node, "blob").enumerate() {
+    each_named(&node, "blob", &mut |number, blob| {
         let blob = parse_blob(&Reader::new(blob, Place::Blob(index, number)))?;
         let too_many = place.too_many("blobs", MAX_BLOBS);
-        config.blobs.push(blob).map_err(|_| too_many)?;
-    }
-    for (number, device) in named(&node, "device").enumerate() {
+        config.blobs.push(blob).map_err(|_| too_many)
+    })?;
+    each_named(&node, "slot", &mut |number, slot| {
+        let slot = parse_slot(&Reader::new(slot, Place::Slot(index, number)))?;
+        let too_many = place.too_many("devices of the virtual platform", MAX_SLOTS);
+        config.slots.push(slot).map_err(|_| too_many)
+    })?;
+    each_named(&node, "device", &mut |number, device| {
         let device = parse_device(&Reader::new(device, Place::Device(index, number)))?;
         let too_many = place.too_many("devices", MAX_DEVICES);
-        config.devices.push(device).map_err(|_| too_many)?;
-    }
+        config.devices.push(device).map_err(|_| too_many)
+    })?;
     Ok(config)
+}
+
+fn parse_slot(slot: &Reader<'_>) -> Result<DeviceSlot, TreeError> {
+    Ok(DeviceSlot {
+        kind: slot.read("kind", |value| DeviceKind::from_word(tree::as_text(value)?))?,
+        region: slot.span("region")?,
+        interrupt: tree::cell(&slot.node, "interrupt").map(IntId::new),
+    })
 }
 
 fn parse_device(device: &Reader<'_>) -> Result<PassThrough, TreeError> {
@@ -190,6 +216,13 @@ impl<'a> Reader<'a> {
 
     fn long(&self, name: &'static str) -> Result<u64, TreeError> {
         self.read(name, |value| value.try_into().ok().map(u64::from_be_bytes))
+    }
+
+    fn span(&self, name: &'static str) -> Result<Span<Ipa>, TreeError> {
+        self.read(name, |value| {
+            let mut cells = Cells(value);
+            cells.span().filter(|_| cells.is_empty())
+        })
     }
 
     fn cpus(&self) -> Result<Vec<CpuId, MAX_VCPUS>, TreeError> {

@@ -2,6 +2,7 @@
 
 use crate::model::{Blob, Line, PassThrough, System, VmConfig, gic_word};
 use crate::parse::VERSION;
+use crate::slot::DeviceSlot;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,10 +43,25 @@ impl VmConfig {
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }
+        for (number, slot) in self.slots.iter().enumerate() {
+            vm.add_child(slot.to_node(number));
+        }
         for (number, device) in self.devices.iter().enumerate() {
             vm.add_child(device.to_node(number));
         }
         vm
+    }
+}
+
+impl DeviceSlot {
+    fn to_node(self, number: usize) -> DeviceTreeNode {
+        let node = node(format!("slot@{number}"))
+            .with("kind", self.kind.word())
+            .with("region", pair(self.region.start().get(), self.region.len()));
+        match self.interrupt {
+            Some(line) => node.with("interrupt", line.get()),
+            None => node,
+        }
     }
 }
 

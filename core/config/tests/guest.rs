@@ -3,7 +3,9 @@
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use hanok_config::guest::{GuestDevice, GuestTree, Written};
-use hanok_config::{BoardTree, Enable, FixedClock, Gic, HostDevice, HostTree, PsciMethod, assign};
+use hanok_config::{
+    BoardTree, Enable, FixedClock, Gic, HostDevice, HostTree, PsciMethod, assign, platform_slots,
+};
 use hanok_types::{GicVersion, Hpa, Ipa, Span, platform};
 
 const QEMU: &[u8] = include_bytes!("data/virt-guest.dtb");
@@ -27,6 +29,7 @@ fn written_with(
         bootargs: "console=ttyAMA0",
         initramfs,
         gic,
+        slots: &platform_slots(),
         devices,
     };
     tree.write()

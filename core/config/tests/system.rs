@@ -2,7 +2,7 @@
 
 use hanok_config::{
     Blob, BlobKind, BoardTree, Fault, Line, PassThrough, Place, Registers, Structure, System,
-    TreeError, VmConfig,
+    TreeError, VmConfig, platform_slots,
 };
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, platform};
 use proptest::prelude::*;
@@ -38,6 +38,7 @@ fn vm() -> VmConfig {
         entry: platform::RAM,
         argument: 0x4600_0000,
         blobs: blobs.into_iter().collect(),
+        slots: platform_slots(),
         devices: Default::default(),
         trusted: false,
         autostart: true,

@@ -1,6 +1,7 @@
 //! The flash banks: empty, so that firmware's look at them finds nothing to start.
 
-use crate::Unknown;
+use crate::device::{Model, World};
+use crate::{Access, Unknown};
 use hanok_types::Width;
 
 /// Both banks. Every byte reads as erased; a write is ignored and counted, so a guest that
@@ -33,6 +34,20 @@ impl Flash {
 
     /// How many writes were ignored.
     pub fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+}
+
+impl Model for Flash {
+    fn access(&mut self, _offset: u64, access: Access, _world: &mut impl World) -> u64 {
+        if access.write {
+            self.write();
+            return 0;
+        }
+        self.read(access.width)
+    }
+
+    fn unknown(&self) -> Unknown {
         self.unknown
     }
 }

@@ -1,4 +1,8 @@
-//! The devices of the virtual platform as state machines, and the bus that finds them.
+//! The devices of the virtual platform as state machines, and the slots that find them.
+//!
+//! A VM has a [`Slot`] for each device that its description names: a region of addresses, an
+//! interrupt and a [`Device`]. Lookup, reset and the levels of interrupt lines are loops over the
+//! slots, which know no kind; what a new kind of device needs is in `device.rs`.
 //!
 //! A model knows neither interrupts nor time nor threads: the caller hands in the line
 //! behind a serial port and the time, and asks after each access for the level of the
@@ -18,7 +22,8 @@
 #[cfg(test)]
 extern crate std;
 
-mod bus;
+mod access;
+mod device;
 mod flash;
 mod lanes;
 mod pl011;
@@ -26,12 +31,15 @@ mod pl031;
 mod primecell;
 #[cfg(test)]
 mod properties;
+mod slot;
 mod unknown;
 mod virtio_mmio;
 
-pub use bus::{Access, Device, locate};
+pub use access::Access;
+pub use device::{Device, Notice, World};
 pub use flash::Flash;
 pub use pl011::Pl011;
 pub use pl031::Pl031;
+pub use slot::{Slot, Slots};
 pub use unknown::Unknown;
-pub use virtio_mmio::EmptySlots;
+pub use virtio_mmio::EmptyTransports;

@@ -9,9 +9,10 @@
 //! writing the match or the load register and not by the reset value of zero, it fires
 //! once, and any write to ICR clears the interrupt.
 
-use crate::Unknown;
+use crate::device::{Model, Notice, World};
 use crate::lanes::{read_words, write_words};
 use crate::primecell;
+use crate::{Access, Unknown};
 use hanok_types::Width;
 
 const DR: u64 = 0x00;
@@ -148,6 +149,41 @@ impl Pl031 {
         let ahead = self.matching.wrapping_sub(self.count(now));
         self.alarm = now.checked_add(ahead.into());
         self.update(now);
+    }
+}
+
+impl Model for Pl031 {
+    fn access(&mut self, offset: u64, access: Access, world: &mut impl World) -> u64 {
+        let now = world.seconds();
+        if access.write {
+            self.write(offset, access.width, access.value, now);
+            return 0;
+        }
+        self.read(offset, access.width, now)
+    }
+
+    fn reset(&mut self) {
+        Pl031::reset(self);
+    }
+
+    fn level(&self) -> bool {
+        self.interrupt()
+    }
+
+    fn pass_time(&mut self, now: u64) {
+        self.update(now);
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.next_alarm()
+    }
+
+    fn notice(&self) -> Notice {
+        Notice::Time
+    }
+
+    fn unknown(&self) -> Unknown {
+        self.unknown
     }
 }
 

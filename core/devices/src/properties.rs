@@ -1,8 +1,10 @@
 //! What holds for any sequence of accesses.
 
-use crate::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
+use crate::{Access, Device, Notice, Pl011, Pl031, Slots, World};
+use hanok_config::{DeviceKind, platform_slots};
+use hanok_hal::SerialPort;
 use hanok_hal::fake::FakeSerialPort;
-use hanok_types::{GicVersion, Ipa, Width};
+use hanok_types::{Ipa, Span, Width};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -153,44 +155,133 @@ proptest! {
     }
 
     #[test]
-    fn what_the_bus_finds_holds_the_access(ipa: u64, near in 0..0x4100_0000u64, bytes in 0..256u64, vcpus in 0..9usize, v2: bool) {
-        let gic = if v2 { GicVersion::V2 } else { GicVersion::V3 };
+    fn what_the_slots_find_holds_the_access(ipa: u64, near in 0..0x4100_0000u64, bytes in 1..256u64) {
+        let slots = Slots::new(&platform_slots(), 0);
+        let find = |at, bytes| {
+            let access = Span::new(Ipa::new(at), bytes)?;
+            slots.find(&access).map(|(slot, offset)| (slot.index(), offset))
+        };
         for ipa in [ipa, near] {
-            let Some((device, offset)) = locate(Ipa::new(ipa), bytes, vcpus, gic) else { continue };
-            let (at_start, zero) = locate(Ipa::new(ipa - offset), 1, vcpus, gic).expect("its first byte");
-            prop_assert_eq!((at_start, zero), (device, 0));
-            let (at_end, last) = locate(Ipa::new(ipa + bytes - 1), 1, vcpus, gic).expect("its last byte");
-            prop_assert_eq!((at_end, last), (device, offset + bytes - 1));
-            if let Device::GicRedist(vcpu) = device {
-                prop_assert!(vcpu.index() < vcpus && !v2);
+            let Some((slot, offset)) = find(ipa, bytes) else { continue };
+            prop_assert_eq!(find(ipa - offset, 1), Some((slot, 0)));
+            prop_assert_eq!(find(ipa + bytes - 1, 1), Some((slot, offset + bytes - 1)));
+        }
+    }
+
+    /// A device in a slot does what its model does, and tells what is to be told.
+    #[test]
+    fn a_device_of_any_kind_keeps_its_word(steps in vec(step(), 0..100), kind in prop::sample::select(&DeviceKind::ALL[..])) {
+        let mut device = Device::new(kind, 1000);
+        let mut world = FakeWorld::default();
+        for step in steps {
+            match step {
+                Step::Read(at, width) => {
+                    let value = device.access(at, Access::load(Ipa::new(at), width), &mut world);
+                    prop_assert_eq!(value & !width.mask(), 0);
+                }
+                Step::Write(at, width, value) => {
+                    let store = Access::store(Ipa::new(at), width, value);
+                    prop_assert_eq!(device.access(at, store, &mut world), 0);
+                }
+                Step::Time(ahead) => {
+                    world.now = world.now.saturating_add(ahead % (1 << 34));
+                    device.pass_time(world.now);
+                    prop_assert!(device.due().is_none_or(|due| due > world.now));
+                }
+                Step::Room(room) => world.line.room = room,
+                Step::Reset => {
+                    let counted = device.unknown();
+                    device.reset();
+                    prop_assert!(!device.level() && device.due().is_none());
+                    prop_assert_eq!(device.unknown(), counted);
+                }
+                Step::Receive(_) => {}
+            }
+            match (kind, device.notice()) {
+                (DeviceKind::Pl011, Notice::Serial { .. }) | (DeviceKind::Pl031, Notice::Time) => {}
+                (DeviceKind::EmptyTransports | DeviceKind::Flash, Notice::None) => {
+                    prop_assert!(!device.level() && device.due().is_none());
+                }
+                other => prop_assert!(false, "{:?}", other),
             }
         }
     }
 }
 
+/// A serial line that takes some bytes, and a clock.
+#[derive(Debug, Default)]
+struct FakeWorld {
+    line: FakeSerialPort,
+    now: u64,
+}
+
+impl SerialPort for FakeWorld {
+    fn try_send(&mut self, byte: u8) -> bool {
+        self.line.try_send(byte)
+    }
+}
+
+impl World for FakeWorld {
+    fn seconds(&self) -> u64 {
+        self.now
+    }
+}
+
 #[test]
 fn every_offset_and_width_answers() {
-    let mut line = FakeSerialPort {
-        room: usize::MAX,
-        ..FakeSerialPort::default()
-    };
-    let (mut uart, mut rtc) = (Pl011::new(), Pl031::new(0));
-    let (mut slots, mut flash) = (EmptySlots::new(), Flash::new());
-    for offset in (0..0x1008).chain([u64::MAX - 4, u64::MAX]) {
-        for width in WIDTHS {
-            for value in [0, u64::MAX] {
-                uart.write(offset, width, value, &mut line);
-                rtc.write(offset, width, value, 0);
-                slots.write();
-                flash.write();
-                let seen = [
-                    uart.read(offset, width, &mut line),
-                    rtc.read(offset, width, 0),
-                    slots.read(offset, width),
-                    flash.read(width),
-                ];
-                assert!(seen.iter().all(|seen| seen & !width.mask() == 0));
+    let mut world = FakeWorld::default();
+    world.line.room = usize::MAX;
+    for kind in DeviceKind::ALL {
+        let mut device = Device::new(kind, 0);
+        for offset in (0..0x1008).chain([u64::MAX - 4, u64::MAX]) {
+            for width in WIDTHS {
+                for value in [0, u64::MAX] {
+                    let store = Access::store(Ipa::new(offset), width, value);
+                    device.access(offset, store, &mut world);
+                    let load = Access::load(Ipa::new(offset), width);
+                    let seen = device.access(offset, load, &mut world);
+                    assert_eq!(seen & !width.mask(), 0, "{kind:?} {offset:#x}");
+                }
             }
         }
     }
+}
+
+fn at(ipa: u64, bytes: u64) -> Option<(DeviceKind, u64)> {
+    let slots = Slots::new(&platform_slots(), 0);
+    let access = Span::new(Ipa::new(ipa), bytes)?;
+    slots
+        .find(&access)
+        .map(|(slot, offset)| (slot.kind(), offset))
+}
+
+#[test]
+fn devices_are_where_qemu_has_them() {
+    assert_eq!(at(0x07ff_fffc, 4), Some((DeviceKind::Flash, 0x07ff_fffc)));
+    assert_eq!(at(0x0900_0018, 4), Some((DeviceKind::Pl011, 0x18)));
+    assert_eq!(at(0x0901_0ffc, 4), Some((DeviceKind::Pl031, 0xffc)));
+    assert_eq!(at(0x0a00_0204, 4), Some((DeviceKind::EmptyTransports, 4)));
+    let last = (DeviceKind::EmptyTransports, 0x1fc);
+    assert_eq!(at(0x0a00_3ffc, 4), Some(last));
+    let between = [
+        0x0800_0000,
+        0x0900_1000,
+        0x0901_1000,
+        0x0a00_4000,
+        0x4000_0000,
+        1 << 39,
+        u64::MAX - 3,
+    ];
+    for ipa in between {
+        assert_eq!(at(ipa, 4), None, "{ipa:#x}");
+    }
+}
+
+#[test]
+fn an_access_over_a_device_s_end_finds_nothing() {
+    for end in [0x0800_0000, 0x0900_1000, 0x0a00_0200, 0x0a00_4000] {
+        assert_eq!(at(end - 2, 4), None, "{end:#x}");
+        assert!(at(end - 2, 2).is_some(), "{end:#x}");
+    }
+    assert_eq!(at(0x0900_0000, u64::MAX - 0x0900_0000), None);
 }

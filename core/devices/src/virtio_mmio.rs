@@ -1,17 +1,18 @@
 //! Transports of virtio over MMIO with no device behind them.
 //!
-//! The virtual platform has 32 slots, and a driver looks into each. A slot without a device
+//! The virtual platform has 32 of them, and a driver looks into each. One without a device
 //! shows a valid magic value and the device id 0, which the standard tells a driver to pass
 //! over in silence (virtio 1.2, 4.2.2.2).
 //!
 //! The version is 2, the standard's only one. QEMU's default is 1, the legacy interface,
-//! kept for guests older than the standard. Such a guest passes an empty slot over for
+//! kept for guests older than the standard. Such a guest passes an empty one over for
 //! either value; a driver that knows only version 2 may complain about the other
-//! (4.2.2.2: it "MAY report an error"), and 2 is what a slot will show once it is filled.
+//! (4.2.2.2: it "MAY report an error"), and 2 is what one with a device will show.
 
-use crate::Unknown;
+use crate::device::{Model, World};
 use crate::lanes::read_words;
-use hanok_types::Width;
+use crate::{Access, Unknown};
+use hanok_types::{Width, platform};
 
 const MAGIC_VALUE: u64 = 0x000;
 const VERSION: u64 = 0x004;
@@ -23,14 +24,14 @@ const MAGIC: u32 = 0x7472_6976;
 /// QEMU's subsystem vendor id, which drivers print and no driver checks.
 const QEMU: u32 = 0x554d_4551;
 
-/// All slots without a device: they hold no state but the counter.
+/// All transports without a device: they hold no state but the counter.
 #[derive(Clone, Debug, Default)]
-pub struct EmptySlots {
+pub struct EmptyTransports {
     unknown: Unknown,
 }
 
-impl EmptySlots {
-    /// Slots that nobody touched yet.
+impl EmptyTransports {
+    /// Transports that nobody touched yet.
     pub const fn new() -> Self {
         Self {
             unknown: Unknown {
@@ -40,17 +41,17 @@ impl EmptySlots {
         }
     }
 
-    /// Reads at `offset` of any empty slot.
+    /// Reads at `offset` of any of them.
     pub fn read(&mut self, offset: u64, width: Width) -> u64 {
         read_words(offset, width, |offset| self.register(offset))
     }
 
-    /// Writes to any empty slot: ignored and counted.
+    /// Writes to any of them: ignored and counted.
     pub fn write(&mut self) {
         self.unknown.write();
     }
 
-    /// How many accesses went to registers that an empty slot does not have.
+    /// How many accesses went to registers that none of them has.
     pub fn unknown(&self) -> Unknown {
         self.unknown
     }
@@ -66,27 +67,45 @@ impl EmptySlots {
     }
 }
 
+impl Model for EmptyTransports {
+    fn access(&mut self, offset: u64, access: Access, _world: &mut impl World) -> u64 {
+        if access.write {
+            self.write();
+            return 0;
+        }
+        self.read(offset, access.width)
+    }
+
+    fn stride(&self) -> Option<u64> {
+        Some(platform::VIRTIO_STRIDE)
+    }
+
+    fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_probe_finds_no_device() {
-        let mut slots = EmptySlots::new();
-        assert_eq!(slots.read(0, Width::Word), 0x7472_6976);
-        assert_eq!(slots.read(4, Width::Double), 2);
-        assert_eq!(slots.read(0xc, Width::Word), 0x554d_4551);
-        assert_eq!(slots.unknown(), Unknown::default());
+        let mut transports = EmptyTransports::new();
+        assert_eq!(transports.read(0, Width::Word), 0x7472_6976);
+        assert_eq!(transports.read(4, Width::Double), 2);
+        assert_eq!(transports.read(0xc, Width::Word), 0x554d_4551);
+        assert_eq!(transports.unknown(), Unknown::default());
     }
 
     #[test]
     fn the_rest_reads_as_zero_and_is_counted() {
-        let mut slots = EmptySlots::new();
-        slots.write();
+        let mut transports = EmptyTransports::new();
+        transports.write();
         for offset in 0x10..0x200 {
-            assert_eq!(slots.read(offset, Width::Word), 0);
+            assert_eq!(transports.read(offset, Width::Word), 0);
         }
-        assert_eq!(slots.unknown().reads, 0x1f0);
-        assert_eq!(slots.unknown().writes, 1);
+        assert_eq!(transports.unknown().reads, 0x1f0);
+        assert_eq!(transports.unknown().writes, 1);
     }
 }

@@ -5,7 +5,7 @@
 //! interrupt is pending for it.
 
 use crate::{
-    Arrival, Backend, BadAddress, Context, FpGiven, GuestFault, GuestMemory, HostGic, HostLine,
+    AccessError, Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, HostLine,
     LateError, ListRegisters, SerialPort, Start, Taken, VirtualInterface, VmMemory,
 };
 use core::fmt;
@@ -403,16 +403,16 @@ impl FakeRegion {
 }
 
 impl GuestMemory for FakeRegion {
-    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
         let wanted = Span::new(at, into.len() as u64).filter(|span| self.span.covers(span));
-        wanted.ok_or(BadAddress(at))?;
+        wanted.ok_or(AccessError::NoMemory(at))?;
         into.fill(0);
         Ok(())
     }
 
-    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress> {
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
         let wanted = Span::new(at, from.len() as u64).filter(|span| self.span.covers(span));
-        wanted.ok_or(BadAddress(at)).map(|_| ())
+        wanted.ok_or(AccessError::NoMemory(at)).map(|_| ())
     }
 }
 

@@ -24,7 +24,7 @@ pub use backend::{
 };
 pub use console::SerialPort;
 pub use gic::ListRegisters;
-pub use memory::{BadAddress, GuestMemory, TableMemory, Tlb};
+pub use memory::{AccessError, GuestMemory, TableMemory, Tlb};
 
 pub use sync::Mutex;
 

@@ -1,18 +1,24 @@
 //! A guest's memory, translation tables and the TLB.
 
-use hanok_types::{Hpa, Ipa, Span};
+use hanok_types::{GuestPage, Hpa, Ipa, Span};
 
-/// An address at which a guest has no memory.
+/// Why a guest's memory could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadAddress(pub Ipa);
+pub enum AccessError {
+    /// The guest has no memory at this address.
+    NoMemory(Ipa),
+    /// The guest has memory there, and this page of it is not there now. Whoever asked waits for
+    /// the page and asks again.
+    Absent(GuestPage),
+}
 
 /// A guest's memory by intermediate physical address. An implementation proves each
 /// address against what the VM was given, so any value a guest made up may be passed.
 pub trait GuestMemory {
-    /// Fills `into` from `at` on, or changes nothing and says where there is no memory.
-    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress>;
-    /// Writes `from` at `at` on, or changes nothing and says where there is no memory.
-    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress>;
+    /// Fills `into` from `at` on, or changes nothing and says where that is not possible.
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError>;
+    /// Writes `from` at `at` on, or changes nothing and says where that is not possible.
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError>;
 }
 
 /// Frames that hold translation tables.
@@ -39,17 +45,19 @@ pub trait Tlb<A> {
 #[cfg(any(test, feature = "fake"))]
 mod fakes {
     use super::*;
-    use hanok_types::{Address, PAGE_SIZE};
+    use hanok_types::{Address, GuestPage, PAGE_SIZE};
     use std::cell::RefCell;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::vec;
     use std::vec::Vec;
 
-    /// One block of guest memory.
+    /// One block of guest memory, of which pages can be taken away and given back.
     #[derive(Debug)]
     pub struct FakeGuestMemory {
         start: Ipa,
         bytes: RefCell<Vec<u8>>,
+        /// Pages that are not there.
+        absent: RefCell<BTreeSet<GuestPage>>,
     }
 
     impl FakeGuestMemory {
@@ -58,31 +66,46 @@ mod fakes {
             Self {
                 start,
                 bytes: RefCell::new(vec![0; len]),
+                absent: RefCell::default(),
             }
         }
 
-        fn range(&self, at: Ipa, len: usize) -> Result<core::ops::Range<usize>, BadAddress> {
-            let from = at
-                .get()
-                .checked_sub(self.start.get())
-                .ok_or(BadAddress(at))? as usize;
-            let to = from.checked_add(len).ok_or(BadAddress(at))?;
-            if to <= self.bytes.borrow().len() {
-                Ok(from..to)
-            } else {
-                Err(BadAddress(at))
+        /// Takes the page at `at` away. Its bytes are kept.
+        pub fn take_page(&self, at: Ipa) {
+            self.absent.borrow_mut().extend(GuestPage::of(at));
+        }
+
+        /// Gives the page at `at` back.
+        pub fn give_page(&self, at: Ipa) {
+            let page = GuestPage::of(at);
+            self.absent.borrow_mut().retain(|one| Some(*one) != page);
+        }
+
+        fn range(&self, at: Ipa, len: usize) -> Result<core::ops::Range<usize>, AccessError> {
+            let none = AccessError::NoMemory(at);
+            let from = at.get().checked_sub(self.start.get()).ok_or(none)? as usize;
+            let to = from.checked_add(len).ok_or(none)?;
+            if to > self.bytes.borrow().len() {
+                return Err(none);
+            }
+            let absent = self.absent.borrow();
+            let bytes = at.get()..at.get() + len as u64;
+            let mut pages = bytes.filter_map(|byte| GuestPage::of(Ipa::new(byte)));
+            match pages.find(|page| absent.contains(page)) {
+                Some(page) => Err(AccessError::Absent(page)),
+                None => Ok(from..to),
             }
         }
     }
 
     impl GuestMemory for FakeGuestMemory {
-        fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), BadAddress> {
+        fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
             let range = self.range(at, into.len())?;
             into.copy_from_slice(&self.bytes.borrow()[range]);
             Ok(())
         }
 
-        fn write(&self, at: Ipa, from: &[u8]) -> Result<(), BadAddress> {
+        fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
             let range = self.range(at, from.len())?;
             self.bytes.borrow_mut()[range].copy_from_slice(from);
             Ok(())
@@ -162,3 +185,28 @@ mod fakes {
 
 #[cfg(any(test, feature = "fake"))]
 pub use fakes::{FakeGuestMemory, FakeTableMemory, FakeTlb};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_was_taken_is_named_and_comes_back_as_it_was() {
+        let memory = FakeGuestMemory::new(Ipa::new(0x4000_0000), 0x3000);
+        let across = Ipa::new(0x4000_0ffe);
+        memory.write(across, &[1, 2, 3, 4]).unwrap();
+        memory.take_page(Ipa::new(0x4000_1abc));
+        let page = GuestPage::of(Ipa::new(0x4000_1000)).unwrap();
+        let (mut bytes, absent) = ([9; 4], AccessError::Absent(page));
+        assert_eq!(memory.read(across, &mut bytes), Err(absent));
+        assert_eq!(memory.write(across, &[7; 4]), Err(absent));
+        assert_eq!(bytes, [9; 4], "nothing was changed");
+        assert_eq!(memory.read(Ipa::new(0x4000_0ffe), &mut bytes[..2]), Ok(()));
+        memory.give_page(Ipa::new(0x4000_1000));
+        assert_eq!(memory.read(across, &mut bytes), Ok(()));
+        assert_eq!(bytes, [1, 2, 3, 4]);
+        let beyond = Ipa::new(0x4000_2ffe);
+        let none = Err(AccessError::NoMemory(beyond));
+        assert_eq!(memory.read(beyond, &mut bytes), none);
+    }
+}

@@ -3,8 +3,7 @@
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_decode::Esr;
 use hanok_hal::Context;
-use hanok_types::Ipa;
-use hanok_vm::{Action, Cause, Exit};
+use hanok_vm::{Action, Cause, Exit, Wait};
 
 /// How a vCPU goes on after its exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +17,17 @@ pub enum After {
     Reconsider,
     /// After whoever else is ready.
     Yield,
+}
+
+impl After {
+    /// How a vCPU goes on that waits.
+    fn blocked(wait: Wait) -> Self {
+        match wait {
+            Wait::Interrupt => Self::Sleep,
+            // Nobody takes pages, replies to other VMs or has a budget yet: it tries again.
+            Wait::Page(_) | Wait::Reply | Wait::Budget => Self::Yield,
+        }
+    }
 }
 
 impl<B: Host> Pcpu<B> {
@@ -104,11 +114,11 @@ impl<B: Host> Vcpu<B> {
             Action::Resume => {}
             Action::Next => self.advance(esr),
             Action::Inject(fault) => self.context.inject(fault, &self.unit.ram),
-            Action::Wait => {
+            Action::NextThenBlock(wait) => {
                 self.advance(esr);
-                return After::Sleep;
+                return After::blocked(wait);
             }
-            Action::Sleep => return After::Sleep,
+            Action::Block(wait) => return After::blocked(wait),
             Action::Reconsider => {
                 local.note_news(self);
                 return After::Reconsider;
@@ -125,9 +135,8 @@ impl<B: Host> Vcpu<B> {
     }
 
     /// Says what somebody is to know of an exit before it is handled.
-    pub fn notice(&mut self, board: &Board<B>, exit: &Exit, esr: u64) {
+    pub fn notice(&self, board: &Board<B>, exit: &Exit, esr: u64) {
         match exit {
-            Exit::Fetch { ipa, .. } => self.notice_fault_loop(board, *ipa),
             Exit::Unexpected => self.notice_unexpected(board, esr),
             Exit::SystemError => self.notice_error(board, esr),
             _ => {}
@@ -155,8 +164,12 @@ impl<B: Host> Vcpu<B> {
     }
 
     /// A guest whose exception vector cannot be fetched faults on it for ever, as on a board.
-    /// That is its right, but nobody is to wonder why nothing happens: said once a boot.
-    fn notice_fault_loop(&mut self, board: &Board<B>, ipa: Ipa) {
+    /// That is its right, but nobody is to wonder why nothing happens: said once a boot, after
+    /// `action` was decided on `exit`.
+    pub fn notice_fault_loop(&mut self, board: &Board<B>, exit: &Exit, action: Action) {
+        let (Exit::Fetch { ipa, .. }, Action::Inject(_)) = (exit, action) else {
+            return;
+        };
         let pc = self.context.regs().pc;
         if pc != self.context.fetch_vector()
             || core::mem::replace(&mut self.fault_loop_noticed, true)

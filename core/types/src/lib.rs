@@ -9,6 +9,7 @@
 
 mod address;
 mod ids;
+mod page;
 pub mod platform;
 mod regs;
 mod time;
@@ -17,6 +18,7 @@ pub use address::{Address, Gva, Hpa, Hva, Ipa, Span};
 pub use ids::{
     CpuId, GicVersion, IntId, IntKind, MAX_CPUS, MAX_VCPUS, MAX_VMS, VcpuId, VcpuSet, VmId,
 };
+pub use page::GuestPage;
 pub use regs::{Regs, Width};
 pub use time::Deadline;
 

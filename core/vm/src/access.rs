@@ -1,12 +1,12 @@
 //! Loads and stores that stage 2 did not translate: devices, or nothing.
 
-use crate::vm::Devices;
-use crate::{Action, DataAbort, Guest, GuestFault, Machine, MmioAccess, Vm};
+use crate::{
+    Action, DataAbort, Destination, Guest, GuestFault, Instruction, Machine, MmioAccess, Vm, Wait,
+};
 use hanok_decode::General;
-use hanok_devices::{Access, Device};
+use hanok_devices::Access;
 use hanok_hal::ListRegisters;
-use hanok_hal::sync::atomic::Ordering;
-use hanok_types::{Deadline, Ipa, VcpuId, VcpuSet, Width, platform};
+use hanok_types::{GuestPage, Ipa, VcpuId, Width};
 use hanok_vgic::{Frame, Sgir};
 
 impl Vm {
@@ -26,12 +26,34 @@ impl Vm {
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     pub(crate) fn data_abort(&mut self, abort: DataAbort) -> Action {
+        if let Some(wait) = self.missing_page(abort.ipa) {
+            return Action::Block(wait);
+        }
         match self.finish(abort) {
             Ok(action) => action,
             Err(fault) => {
-                self.vm.devices.lock().holes += 1;
+                self.vm.count_hole();
                 Action::Inject(fault)
             }
+        }
+    }
+
+    /// A fetch that stage 2 did not translate, by stage 1's walk or by itself.
+    pub(crate) fn instruction_abort(&self, ipa: Ipa, walk: bool) -> Action {
+        match self.missing_page(ipa) {
+            Some(wait) => Action::Block(wait),
+            None => Action::Inject(GuestFault::ExternalFetch { walk }),
+        }
+    }
+
+    /// What a vCPU has to wait for whose access to `ipa` made an exit: a page, where the VM has
+    /// memory there. If the page has come meanwhile, the wait is over at once.
+    #[cold]
+    #[inline(never)]
+    fn missing_page(&self, ipa: Ipa) -> Option<Wait> {
+        match self.vm.destination(ipa, 1) {
+            Destination::Memory => GuestPage::of(ipa).map(Wait::Page),
+            _ => None,
         }
     }
 
@@ -45,8 +67,9 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 .single(abort, access)
                 .ok_or(nothing)
                 .map(|()| Action::Next),
-            (None, Some(word)) => self.by_instruction(abort, word),
-            (None, None) => Err(nothing),
+            (None, Instruction::Word(word)) => self.by_instruction(abort, word),
+            (None, Instruction::Absent(page)) => Ok(Action::Block(Wait::Page(page))),
+            (None, Instruction::Unknown) => Err(nothing),
         }
     }
 
@@ -69,13 +92,12 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
-    /// [`Self::by_register`], for those who are in no hurry.
+    /// [`Self::by_register`], out of line, and of either order of bytes.
     #[inline(never)]
     fn single(&mut self, abort: DataAbort, access: MmioAccess) -> Option<()> {
         #[cfg(any(test, feature = "aarch32"))]
-        if self.is_big_endian() {
-            return self.by_register_big_endian(abort.ipa, abort.write, access);
-        }
+        return self.by_register_in_order(self.is_big_endian(), abort.ipa, abort.write, access);
+        #[cfg(not(any(test, feature = "aarch32")))]
         self.by_register(abort.ipa, abort.write, access)
     }
 
@@ -96,41 +118,56 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         };
         if write {
             let value = general.stored(self.regs.get(register));
-            return self.store(ipa, width, value).then_some(());
+            let store = Access::store(ipa, width, value);
+            return self.access(store).map(|_| ());
         }
-        let value = self.load(ipa, width)?;
+        let value = self.access(Access::load(ipa, width))?;
         self.regs.set(register, general.loaded(value));
         Some(())
     }
 
+    /// Whether a device, or the interrupt controller, holds all of the `bytes` bytes at `ipa`.
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+    #[inline(never)]
+    pub(crate) fn is_device(&self, ipa: Ipa, bytes: u64) -> bool {
+        self.vm.destination(ipa, bytes).is_device()
+    }
+
     /// A device's answer to a load; `None` where nothing is.
-    #[inline(always)]
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub(crate) fn load(&mut self, ipa: Ipa, width: Width) -> Option<u64> {
-        self.access(Access::load(ipa, width))
+        self.access_out_of_line(Access::load(ipa, width))
     }
 
     /// Gives a device a store; `false` where nothing is.
-    #[inline(always)]
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub(crate) fn store(&mut self, ipa: Ipa, width: Width, value: u64) -> bool {
-        self.access(Access::store(ipa, width, value)).is_some()
+        let store = Access::store(ipa, width, value);
+        self.access_out_of_line(store).is_some()
+    }
+
+    /// [`Self::access`] outside the fast path, of which one copy is enough.
+    #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
+    #[inline(never)]
+    fn access_out_of_line(&mut self, access: Access) -> Option<u64> {
+        self.access(access)
     }
 
     #[inline(always)]
     fn access(&mut self, access: Access) -> Option<u64> {
-        let (device, offset) = self.vm.device_at(access.ipa, access.width.bytes())?;
-        Some(match device {
-            Device::GicDist => {
-                let frame = Frame::distributor(self.vm.gic_version(), self.vcpu.id);
-                self.interrupt_controller(frame, offset, access)
+        let vm = self.vm;
+        let bytes = access.width.bytes();
+        match vm.destination(access.ipa, bytes) {
+            Destination::Distributor(offset) => {
+                let frame = Frame::distributor(vm.gic_version(), self.vcpu.id);
+                Some(self.interrupt_controller(frame, offset, access))
             }
-            Device::GicRedist(vcpu) => {
-                self.interrupt_controller(Frame::Redist(vcpu), offset, access)
+            Destination::Redistributor(vcpu, offset) => {
+                Some(self.interrupt_controller(Frame::Redist(vcpu), offset, access))
             }
-            Device::Uart => self.uart(offset, access),
-            Device::Rtc => self.clock(offset, access),
-            Device::VirtioMmio(_) => self.empty_slot(offset, access),
-            Device::Flash => self.flash(access),
-        })
+            Destination::Slot(slot, offset) => Some(self.device(slot, offset, access)),
+            Destination::Memory | Destination::Hole => None,
+        }
     }
 
     #[inline(always)]
@@ -174,114 +211,5 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.vm
             .notify(self.machine, touched.union(freed), Some(self.vcpu.id));
         value
-    }
-
-    #[inline(never)]
-    fn uart(&mut self, offset: u64, access: Access) -> u64 {
-        let vm = self.vm;
-        let mut devices = vm.devices.lock();
-        let mut port = self.machine.port(vm.id());
-        let value = if access.write {
-            devices
-                .uart
-                .write(offset, access.width, access.value, &mut port);
-            0
-        } else {
-            devices.uart.read(offset, access.width, &mut port)
-        };
-        drop(port);
-        let level = devices.uart.interrupt();
-        let room = devices.uart.room() > 0;
-        let waiting = devices.uart.transmit_pending();
-        let set = vm.gic.lock().set_level(None, platform::UART_IRQ, level);
-        drop(devices);
-        self.machine.line_state(vm.id(), room, waiting);
-        self.attend(set);
-        value
-    }
-
-    #[inline(never)]
-    fn clock(&mut self, offset: u64, access: Access) -> u64 {
-        let now = seconds(self.machine);
-        let mut devices = self.vm.devices.lock();
-        let value = if access.write {
-            devices.rtc.write(offset, access.width, access.value, now);
-            0
-        } else {
-            devices.rtc.read(offset, access.width, now)
-        };
-        let set = self.vm.clock_alarm_at(self.machine, &mut devices, now);
-        drop(devices);
-        self.attend(set);
-        self.vcpu.rearm = true;
-        if access.write && self.vcpu.id.index() != 0 {
-            // The first vCPU's pCPU keeps the alarm.
-            self.vm.attract_to_timers(self.machine, VcpuId::new(0));
-        }
-        value
-    }
-
-    /// Brings the real-time clock's line up to date.
-    pub(crate) fn clock_alarm(&mut self) {
-        let set = self.vm.clock_alarm(self.machine);
-        self.attend(set);
-    }
-
-    #[inline(never)]
-    fn empty_slot(&mut self, offset: u64, access: Access) -> u64 {
-        let Devices { virtio, .. } = &mut *self.vm.devices.lock();
-        if access.write {
-            virtio.write();
-            return 0;
-        }
-        virtio.read(offset, access.width)
-    }
-
-    #[inline(never)]
-    fn flash(&mut self, access: Access) -> u64 {
-        let Devices { flash, .. } = &mut *self.vm.devices.lock();
-        if access.write {
-            flash.write();
-            return 0;
-        }
-        flash.read(access.width)
-    }
-}
-
-/// The system counter in whole seconds: the one division there is, as one of 64 bits is a thousand
-/// instructions in 32 bit.
-fn seconds(machine: &impl Machine) -> u64 {
-    machine.counter() / machine.counter_frequency().max(1)
-}
-
-impl Vm {
-    /// Brings the real-time clock's line up to date, and notes when it is next to be done;
-    /// the vCPUs that are to look at their interrupts.
-    pub(crate) fn clock_alarm(&self, machine: &impl Machine) -> VcpuSet {
-        let mut devices = self.devices.lock();
-        self.clock_alarm_at(machine, &mut devices, seconds(machine))
-    }
-
-    fn clock_alarm_at(&self, machine: &impl Machine, devices: &mut Devices, now: u64) -> VcpuSet {
-        devices.rtc.update(now);
-        let due = devices.rtc.next_alarm();
-        // `None`: beyond what the counter can show.
-        let due = due.and_then(|second| second.checked_mul(machine.counter_frequency()));
-        self.alarm.store(due.unwrap_or(u64::MAX), Ordering::Relaxed);
-        let level = devices.rtc.interrupt();
-        self.gic.lock().set_level(None, platform::RTC_IRQ, level)
-    }
-
-    /// Whether the clock's alarm is due, and `vcpu` the one that keeps it.
-    #[inline]
-    pub(crate) fn alarm_has_come(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
-        let alarm = self.alarm_deadline();
-        vcpu.index() == 0 && alarm != Deadline::NEVER && alarm.has_come(machine.counter())
-    }
-
-    /// When the clock's alarm is due.
-    #[inline]
-    pub(crate) fn alarm_deadline(&self) -> Deadline {
-        Deadline::at(self.alarm.load(Ordering::Relaxed))
     }
 }

@@ -1,7 +1,7 @@
 //! Hypercalls: SMCCC 1.5 (DEN0028G), PSCI 1.1 (DEN0022F), random numbers ([`trng`]) and the
 //! hypervisor's own ([`hypercall`]), by HVC.
 
-use crate::{Action, Ending, Entry, Guest, Machine, trng};
+use crate::{Action, Ending, Entry, Guest, Machine, Wait, trng};
 use hanok_abi::hypercall;
 use hanok_hal::ListRegisters;
 use hanok_types::VcpuId;
@@ -180,7 +180,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             return self.answer(INVALID_PARAMETERS);
         }
         self.answer(SUCCESS);
-        Action::Sleep
+        Action::Block(Wait::Interrupt)
     }
 
     /// Whether a CPU can start at `pc`: a word's address; from AArch32 also Thumb code, by bit 0

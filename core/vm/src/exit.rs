@@ -3,7 +3,7 @@
 use core::fmt;
 use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
 use hanok_hal::GuestFault;
-use hanok_types::{Ipa, Width};
+use hanok_types::{GuestPage, Ipa, Width};
 
 /// Why a vCPU left its guest, free of the architecture's encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +53,26 @@ pub struct DataAbort {
     pub walk: bool,
     /// What the CPU says of the access, where it does.
     pub access: Option<MmioAccess>,
-    /// The instruction, where the CPU says nothing and it could be read. Of T32 the first
-    /// halfword is the upper half, and the lower one is what follows it, or anything where the
-    /// instruction is of one halfword.
-    pub instruction: Option<u32>,
+    /// The instruction, where the CPU says nothing.
+    pub instruction: Instruction,
+}
+
+/// What is known of the instruction that made an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instruction {
+    /// Nothing: it could not be read, or nobody needs it.
+    Unknown,
+    /// The word. Of T32 the first halfword is the upper half, and the lower one is what follows
+    /// it, or anything where the instruction is of one halfword.
+    Word(u32),
+    /// It stands in this page of the VM's memory, which is not there.
+    Absent(GuestPage),
+}
+
+impl From<Option<u32>> for Instruction {
+    fn from(word: Option<u32>) -> Self {
+        word.map_or(Self::Unknown, Self::Word)
+    }
 }
 
 /// A single-register load or store, as the syndrome describes it.
@@ -108,14 +124,31 @@ pub enum Action {
     Next,
     /// Gives the guest an exception, at the instruction that made the exit.
     Inject(GuestFault),
-    /// After the instruction, sleeps until an interrupt is pending for it.
-    Wait,
-    /// Sleeps until an interrupt is pending for it, the program counter as it stands.
-    Sleep,
+    /// Does not go on until what it waits for has come; then where the program counter stands.
+    Block(Wait),
+    /// The same, and then after the instruction that made the exit.
+    NextThenBlock(Wait),
     /// Goes on where the program counter stands, after others had their turn.
     Yield,
     /// Looks at its requests and its power state again before it goes on: it may be off.
     Reconsider,
+}
+
+/// What a vCPU waits for that does not go on.
+///
+/// Where it waits for anything but an interrupt, its exit has changed nothing, and the program
+/// counter is where it was: the exit is done again once what it waited for has come. So whatever an
+/// exit might have to wait for is looked at before anything is answered, changed or counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// An interrupt that is pending for it. What made the exit is done with.
+    Interrupt,
+    /// This page of its memory.
+    Page(GuestPage),
+    /// The reply of another VM, which does for it what it asked for.
+    Reply,
+    /// Time: it has used up what it may spend.
+    Budget,
 }
 
 /// Why a VM was stopped for good.

@@ -4,7 +4,7 @@ use crate::{
     Action, Clock, CpuRegisters, Exit, Guest, Home, Interrupts, SerialLines, StackPointer, Vcpu, Vm,
 };
 use core::cell::{Cell, RefCell, RefMut};
-use hanok_config::VmConfig;
+use hanok_config::{VmConfig, platform_slots};
 use hanok_decode::SysReg;
 use hanok_hal::SerialPort;
 use hanok_hal::fake::{FakeBackend, FakeListRegisters, FakeSerialPort};
@@ -201,6 +201,7 @@ pub fn config(vcpus: u8) -> VmConfig {
         entry: Ipa::new(ENTRY),
         argument: ARGUMENT,
         blobs: Default::default(),
+        slots: platform_slots(),
         devices: Default::default(),
         trusted: false,
         autostart: true,

@@ -1,6 +1,6 @@
 //! From an exit to an action.
 
-use crate::{Action, Exit, GuestFault, Machine, Vcpu, Vm};
+use crate::{Action, Exit, GuestFault, Machine, Vcpu, Vm, Wait};
 use hanok_hal::ListRegisters;
 use hanok_types::{IntId, Regs, VcpuSet, platform};
 use hanok_vgic::Vgic;
@@ -32,11 +32,11 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             // A backend whose guests have AArch64 at EL1 gives none of these.
             #[cfg(not(any(test, feature = "aarch32")))]
             Exit::Coprocessor(_) => Action::Inject(GuestFault::Undefined),
-            Exit::Wait => Action::Wait,
+            Exit::Wait => Action::NextThenBlock(Wait::Interrupt),
             Exit::Refused { write } => {
                 Action::Inject(GuestFault::ExternalData { write, walk: false })
             }
-            Exit::Fetch { walk, .. } => Action::Inject(GuestFault::ExternalFetch { walk }),
+            Exit::Fetch { ipa, walk } => self.instruction_abort(ipa, walk),
             // A VM has no EL3 (ID_AA64PFR0_EL1.EL3 = 0), so SMC is undefined.
             Exit::MonitorCall | Exit::Denied | Exit::Unexpected => {
                 Action::Inject(GuestFault::Undefined)
@@ -89,7 +89,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             self.physical_timer_line();
         }
         if self.vm.alarm_has_come(self.machine, self.vcpu.id) {
-            self.clock_alarm();
+            self.devices_due();
         }
         self.vcpu.rearm = true;
         // What was left to an exit of its own a moment ago is not done in this one.

@@ -100,7 +100,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             Some(LoadStore::Transfer(transfer)) => self.transfer(abort, &transfer).ok_or(nothing),
             // Where there is a device at all; where nothing is, nothing answers.
             Some(LoadStore::Exclusive(_) | LoadStore::Atomic(_))
-                if self.vm.device_at(abort.ipa, 1).is_some() =>
+                if self.is_device(abort.ipa, 1) =>
             {
                 Err(GuestFault::UnsupportedAtomic { write: abort.write })
             }
@@ -205,7 +205,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let mut offsets = (0..pieces.count as u64).map(|n| n * bytes);
         offsets.all(|offset| {
             let at = ipa.checked_add(offset);
-            at.is_some_and(|at| self.vm.device_at(at, bytes).is_some())
+            at.is_some_and(|at| self.is_device(at, bytes))
         })
     }
 

@@ -72,9 +72,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         self.regs.is_aarch32() && self.psr().big_endian()
     }
 
-    /// [`Self::by_register`] with big-endian data.
-    pub(crate) fn by_register_big_endian(
+    /// [`Self::by_register`] with data of either order of bytes.
+    pub(crate) fn by_register_in_order(
         &mut self,
+        big_endian: bool,
         ipa: Ipa,
         write: bool,
         access: MmioAccess,
@@ -84,10 +85,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         if write {
             let value = general.stored(self.regs.get(register));
             return self
-                .store(ipa, width, swapped(true, width, value))
+                .store(ipa, width, swapped(big_endian, width, value))
                 .then_some(());
         }
-        let value = swapped(true, width, self.load(ipa, width)? & width.mask());
+        let value = swapped(big_endian, width, self.load(ipa, width)? & width.mask());
         self.regs.set(register, general.loaded(value));
         Some(())
     }
@@ -113,9 +114,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
             .ok_or(nothing)?;
         match access.contents {
             // Where there is a device at all; where nothing is, nothing answers.
-            Contents::Exclusive(_) | Contents::Swap(_)
-                if self.vm.device_at(abort.ipa, 1).is_some() =>
-            {
+            Contents::Exclusive(_) | Contents::Swap(_) if self.is_device(abort.ipa, 1) => {
                 Err(GuestFault::UnsupportedAtomic { write: abort.write })
             }
             _ => self.aarch32_transfer(abort, &access, psr).ok_or(nothing),
@@ -215,7 +214,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         let moved = u64::from(transfer.access.bytes());
         // They lie in one page.
         let last = Ipa::new(at.get().wrapping_add(moved.saturating_sub(width)));
-        let there = |at| self.vm.device_at(at, width).is_some();
+        let there = |at| self.is_device(at, width);
         Some(register && there(at) && there(last))
     }
 

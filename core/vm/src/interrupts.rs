@@ -2,6 +2,7 @@
 
 use crate::{Machine, Requests, Vcpu, Vm};
 use hanok_hal::ListRegisters;
+use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
 use hanok_vgic::Vgic;
 
@@ -162,7 +163,7 @@ impl Vm {
     pub fn timers_absent(&self, machine: &impl Machine, vcpu: &mut Vcpu) {
         let mut set = self.physical_timer_line(machine, vcpu);
         if self.alarm_has_come(machine, vcpu.id) {
-            set = set.union(self.clock_alarm(machine));
+            set = set.union(self.devices_due(machine));
         }
         self.notify(machine, set, Some(vcpu.id));
     }
@@ -191,7 +192,7 @@ impl Vm {
 
     /// Accesses that nothing answered, and those to registers that no device has.
     pub fn strays(&self) -> (u64, u64) {
-        let holes = self.devices.lock().holes;
+        let holes = self.holes.load(Ordering::Relaxed);
         (holes, self.gic.lock().unknown_accesses())
     }
 

@@ -7,8 +7,8 @@
 //!
 //! What it keeps true: a vCPU's private parts ([`Vcpu`]) belong to the pCPU that runs it
 //! and are never touched from another; what several pCPUs reach is in [`Vm`], atomic or
-//! behind a lock. Lock order: the devices, then either the console or the interrupt
-//! controller; never one of these two inside the other.
+//! behind a lock. Lock order: one device, then the VM's alarms, the console, or the
+//! interrupt controller; never two devices, and never one of these three inside another.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,10 +19,13 @@ extern crate std;
 #[cfg(any(test, feature = "aarch32"))]
 mod aarch32;
 mod access;
+mod alarms;
 mod call;
 mod console;
 mod counters;
 mod debug;
+mod destination;
+mod devices;
 mod exit;
 mod handle;
 mod id_registers;
@@ -50,8 +53,10 @@ pub use console::prompt;
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
 pub use debug::DebugControl;
+pub use destination::Destination;
 pub use exit::{
-    Action, CoprocessorAccess, DataAbort, Exit, MmioAccess, StopReason, SystemRegister,
+    Action, CoprocessorAccess, DataAbort, Exit, Instruction, MmioAccess, StopReason,
+    SystemRegister, Wait,
 };
 pub use handle::Guest;
 pub use hanok_hal::{Entry, GuestFault};

@@ -1,5 +1,6 @@
 //! A VM as every pCPU sees it, and a vCPU's private part.
 
+use crate::alarms::Alarms;
 use crate::call::{affinity_of, index_of};
 use crate::trng::Random;
 use crate::{
@@ -7,22 +8,11 @@ use crate::{
     Requests, StopReason, Wish,
 };
 use hanok_config::VmConfig;
-use hanok_devices::{Device, EmptySlots, Flash, Pl011, Pl031, locate};
+use hanok_devices::Slots;
 use hanok_hal::Mutex;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use hanok_types::{CpuId, GicVersion, Ipa, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
+use hanok_types::{CpuId, GicVersion, MAX_VCPUS, VcpuId, VcpuSet, VmId, platform};
 use hanok_vgic::Vgic;
-
-/// The devices of a VM that have state of their own beyond the interrupt controller.
-#[derive(Debug)]
-pub(crate) struct Devices {
-    pub uart: Pl011,
-    pub rtc: Pl031,
-    pub flash: Flash,
-    pub virtio: EmptySlots,
-    /// Accesses that nothing answered.
-    pub holes: u64,
-}
 
 /// A VM: what its vCPUs share.
 #[derive(Debug)]
@@ -31,14 +21,15 @@ pub struct Vm {
     config: VmConfig,
     gic_version: GicVersion,
     homes: heapless::Vec<Home, MAX_VCPUS>,
-    pub(crate) devices: Mutex<Devices>,
+    pub(crate) slots: Slots,
+    /// Accesses that nothing answered.
+    pub(crate) holes: AtomicU64,
     pub(crate) gic: Mutex<Vgic>,
     power: [Power; MAX_VCPUS],
     requests: [Requests; MAX_VCPUS],
     life: Life,
     paused: AtomicBool,
-    /// When the real-time clock's alarm is due, in counter ticks; `u64::MAX`: it is not set.
-    pub(crate) alarm: AtomicU64,
+    pub(crate) alarms: Alarms,
     counters: [Counters; MAX_VCPUS],
     stop_reason: Mutex<Option<StopReason>>,
     pub(crate) random: Mutex<Random>,
@@ -90,8 +81,9 @@ impl Vcpu {
 }
 
 impl Vm {
-    /// A VM that never ran, each vCPU alone on its pCPU so far, on CPUs whose virtual interface is of this version and has
-    /// `priority_bits` bits of priority; `epoch_seconds` is the wall clock's time at counter zero.
+    /// A VM that never ran, each vCPU alone on its pCPU so far, on CPUs whose virtual interface is of
+    /// this version and has `priority_bits` bits of priority; `epoch_seconds` is the wall clock's time
+    /// at counter zero.
     pub fn new(
         id: VmId,
         config: VmConfig,
@@ -100,26 +92,21 @@ impl Vm {
         epoch_seconds: u32,
     ) -> Self {
         let gic = Vgic::new(gic_version, config.cpus.len(), priority_bits);
-        let devices = Devices {
-            uart: Pl011::new(),
-            rtc: Pl031::new(epoch_seconds),
-            flash: Flash::new(),
-            virtio: EmptySlots::new(),
-            holes: 0,
-        };
+        let slots = Slots::new(&config.slots, epoch_seconds);
         let alone = |cpu: &CpuId| Home { cpu: *cpu, bit: 0 };
         Self {
             id,
             homes: config.cpus.iter().map(alone).collect(),
             config,
             gic_version,
-            devices: Mutex::new(devices),
+            slots,
+            holes: AtomicU64::new(0),
             gic: Mutex::new(gic),
             power: [const { Power::new() }; MAX_VCPUS],
             requests: Default::default(),
             life: Life::new(),
             paused: AtomicBool::new(false),
-            alarm: AtomicU64::new(u64::MAX),
+            alarms: Alarms::new(),
             counters: Default::default(),
             stop_reason: Mutex::new(None),
             random: Mutex::default(),
@@ -149,12 +136,6 @@ impl Vm {
     /// The architecture of its interrupt controller.
     pub fn gic_version(&self) -> GicVersion {
         self.gic_version
-    }
-
-    /// The device that holds all of the `bytes` bytes at `ipa`, and how far inside.
-    #[inline(always)]
-    pub(crate) fn device_at(&self, ipa: Ipa, bytes: u64) -> Option<(Device, u64)> {
-        locate(ipa, bytes, self.vcpus(), self.gic_version)
     }
 
     /// The vCPU that a PSCI call's target names.
@@ -302,20 +283,6 @@ impl Vm {
         gic.set_level(Some(vcpu), platform::TIMER_PHYSICAL_IRQ, false);
     }
 
-    fn reset_devices(&self) {
-        let mut devices = self.devices.lock();
-        devices.uart.reset();
-        devices.rtc.reset();
-        self.alarm.store(u64::MAX, Ordering::Relaxed);
-        let mut gic = self.gic.lock();
-        gic.reset_shared();
-        // What the former life held was deactivated as its vCPUs left.
-        gic.forget_released();
-        // As with each vCPU's own line.
-        gic.set_level(None, platform::UART_IRQ, devices.uart.interrupt());
-        gic.set_level(None, platform::RTC_IRQ, devices.rtc.interrupt());
-    }
-
     /// It is over; for who carried the ending out.
     pub fn end(&self) {
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
@@ -368,34 +335,5 @@ impl Vm {
     /// Why it was stopped.
     pub fn stop_reason(&self) -> Option<StopReason> {
         *self.stop_reason.lock()
-    }
-
-    /// A byte arrived on the line behind the serial port; `false` where there is no room
-    /// for it now. Called on any pCPU.
-    #[must_use]
-    pub fn receive(&self, machine: &impl Machine, byte: u8) -> bool {
-        let mut devices = self.devices.lock();
-        let taken = devices.uart.receive(byte);
-        self.uart_line(machine, &devices);
-        taken
-    }
-
-    /// Room for received bytes.
-    pub fn receive_room(&self) -> usize {
-        self.devices.lock().uart.room()
-    }
-
-    /// The line behind the serial port takes bytes again. Returns whether all is sent.
-    pub fn transmit(&self, machine: &impl Machine) -> bool {
-        let mut devices = self.devices.lock();
-        let done = devices.uart.transmit_ready(&mut machine.port(self.id));
-        self.uart_line(machine, &devices);
-        done
-    }
-
-    fn uart_line(&self, machine: &impl Machine, devices: &Devices) {
-        let level = devices.uart.interrupt();
-        let set = self.gic.lock().set_level(None, platform::UART_IRQ, level);
-        self.notify(machine, set, None);
     }
 }

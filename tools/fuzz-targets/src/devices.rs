@@ -1,9 +1,10 @@
-//! Device models under any sequence of accesses, and the bus that finds them.
+//! Device models under any sequence of accesses, and the slots that find them.
 
 use crate::bytes::Bytes;
-use hanok_devices::{Device, Pl011, Pl031, locate};
+use hanok_config::platform_slots;
+use hanok_devices::{Pl011, Pl031, Slots};
 use hanok_hal::fake::FakeSerialPort;
-use hanok_types::{Ipa, MAX_VCPUS, Width};
+use hanok_types::{Ipa, Span, Width};
 
 /// Mostly an offset of a register that is there.
 fn offset(input: &mut Bytes<'_>) -> u64 {
@@ -89,22 +90,23 @@ pub fn pl031(data: &[u8]) {
 /// A device that is found holds the first and the last byte of the access.
 pub fn bus(data: &[u8]) {
     let mut input = Bytes(data);
+    let slots = Slots::new(&platform_slots(), 0);
     while !input.is_empty() {
         let at = match input.flag() {
             true => u64::from(input.word() % 0x0b00_0000),
             false => input.number(),
         };
-        let (bytes, vcpus) = (input.number(), usize::from(input.byte()) % (MAX_VCPUS + 1));
-        let gic = input.gic_version();
-        let Some((device, offset)) = locate(Ipa::new(at), bytes, vcpus, gic) else {
+        let bytes = input.number();
+        let find = |at, bytes| {
+            let access = Span::new(Ipa::new(at), bytes)?;
+            let (slot, offset) = slots.find(&access)?;
+            Some((slot.index(), offset))
+        };
+        let Some((slot, offset)) = find(at, bytes).filter(|_| bytes > 0) else {
             continue;
         };
-        let byte = |at| locate(Ipa::new(at), 1, vcpus, gic);
-        assert_eq!(byte(at - offset), Some((device, 0)));
+        assert_eq!(find(at - offset, 1), Some((slot, 0)));
         let last = at.checked_add(bytes - 1).expect("inside a device");
-        assert_eq!(byte(last), Some((device, offset + bytes - 1)));
-        if let Device::GicRedist(vcpu) = device {
-            assert!(vcpu.index() < vcpus);
-        }
+        assert_eq!(find(last, 1), Some((slot, offset + bytes - 1)));
     }
 }

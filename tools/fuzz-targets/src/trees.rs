@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 use hanok_config::guest::{GuestDevice, GuestTree, Written};
 use hanok_config::{
     Blob, BlobKind, BoardTree, Enable, Fault, Gic, HostDevice, HostTree, Line, PassThrough,
-    Registers, Sum, System, VmConfig, assign, sum,
+    Registers, Sum, System, VmConfig, assign, platform_slots, sum,
 };
 use hanok_memory::{Kept, Use};
 use hanok_types::{
@@ -197,6 +197,7 @@ fn guest_with(host: &HostDevice, given: &PassThrough, memory: Span<Ipa>) -> Writ
         bootargs: "",
         initramfs: None,
         gic: GicVersion::V3,
+        slots: &platform_slots(),
         devices: &devices,
     };
     tree.write()
@@ -222,6 +223,7 @@ pub fn guest_tree(data: &[u8]) {
         bootargs: &bootargs,
         initramfs,
         gic,
+        slots: &platform_slots(),
         devices: &[],
     };
     let mut written = tree.write();
@@ -311,6 +313,7 @@ fn guest(vcpus: usize) -> Vec<u8> {
         bootargs,
         initramfs,
         gic: GicVersion::V3,
+        slots: &platform_slots(),
         devices: &[],
     }
     .write()
@@ -353,6 +356,7 @@ fn vm(number: u8) -> VmConfig {
         entry: platform::RAM,
         argument: 0x4600_0000,
         blobs: [kernel, initramfs, tree].into_iter().collect(),
+        slots: platform_slots(),
         devices: [device(number)].into_iter().collect(),
         trusted: number == 1,
         autostart: number != 2,

@@ -5,7 +5,7 @@ use hanok_hal::Context;
 use hanok_hal::fake::FakeBackend;
 use hanok_pcpu::{After, Pcpu, guest};
 use hanok_types::{Width, platform};
-use hanok_vm::{Action, Cause, DataAbort, Exit, MmioAccess, function};
+use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Wait, function};
 use shuttle::rand::Rng;
 
 /// How often guests do what.
@@ -125,7 +125,7 @@ fn act(pcpu: &mut Pcpu<FakeBackend>, deed: Deed) -> (Cause, After) {
             let exit = store(platform::GIC_DIST.get() + 0xf00);
             (Cause::Device, guest(vcpu, board, &mut lists).handle(exit))
         }
-        Deed::Wait => (Cause::Wait, Action::Wait),
+        Deed::Wait => (Cause::Wait, Action::NextThenBlock(Wait::Interrupt)),
         Deed::Yield => (Cause::Hypercall, Action::Yield),
     };
     (cause, vcpu.act(local, 0, action))
@@ -143,6 +143,6 @@ fn store(ipa: u64) -> Exit {
             sign_extend: false,
             wide: false,
         }),
-        instruction: None,
+        instruction: Instruction::Unknown,
     })
 }

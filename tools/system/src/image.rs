@@ -18,7 +18,7 @@ use crate::source::Boot;
 use crate::vm::{Files, Vm};
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
-use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
+use hanok_config::{Blob, BlobKind, System, VmConfig, platform_slots, sum};
 use hanok_types::{Address, CpuId, Ipa, PAGE_SIZE, platform};
 use std::borrow::Cow;
 use std::path::Path;
@@ -309,6 +309,7 @@ impl<'a> Guest<'a> {
         let pairs: Vec<GuestDevice<'_>> = pairs
             .map(|(host, given)| GuestDevice { host, given })
             .collect();
+        let slots = platform_slots();
         let tree = GuestTree {
             name: &vm.name,
             terminal: system.terminal,
@@ -317,6 +318,7 @@ impl<'a> Guest<'a> {
             bootargs: &vm.cmdline,
             initramfs: layout.initramfs,
             gic: system.board.gic,
+            slots: &slots,
             devices: &pairs,
         };
         let mut tree = tree.write();
@@ -331,6 +333,7 @@ impl<'a> Guest<'a> {
                 entry: boots.entry,
                 argument: boots.argument,
                 blobs: heapless::Vec::new(),
+                slots,
                 devices: devices.given.clone(),
                 trusted: vm.trusted,
                 autostart: vm.autostart,

@@ -25,9 +25,10 @@ mod registers;
 #[cfg(test)]
 mod tests;
 
-use crate::Unknown;
+use crate::device::{Model, Notice, World};
 use crate::lanes::{read_words, write_words};
 use crate::primecell;
+use crate::{Access, Unknown};
 use hanok_hal::SerialPort;
 use hanok_types::Width;
 use heapless::Deque;
@@ -313,5 +314,35 @@ impl Pl011 {
         } else {
             0
         }
+    }
+}
+
+impl Model for Pl011 {
+    #[inline]
+    fn access(&mut self, offset: u64, access: Access, world: &mut impl World) -> u64 {
+        if access.write {
+            self.write(offset, access.width, access.value, world);
+            return 0;
+        }
+        self.read(offset, access.width, world)
+    }
+
+    fn reset(&mut self) {
+        Pl011::reset(self);
+    }
+
+    fn level(&self) -> bool {
+        self.interrupt()
+    }
+
+    fn notice(&self) -> Notice {
+        Notice::Serial {
+            room: self.room() > 0,
+            waiting: self.transmit_pending(),
+        }
+    }
+
+    fn unknown(&self) -> Unknown {
+        self.unknown
     }
 }

@@ -286,9 +286,7 @@ fn the_alarm_has_come_for_the_first_vcpu_alone_and_if_there_is_one() {
         .into_iter()
         .flat_map(|alarm| [0, 999, 1000, u64::MAX].map(|now| (alarm, now)))
     {
-        vm.vm
-            .alarm
-            .store(alarm, hanok_hal::sync::atomic::Ordering::Relaxed);
+        vm.vm.alarms.set(0, Some(alarm));
         vm.machine.now.set(now);
         let due = alarm != u64::MAX && now >= alarm;
         let found = [FIRST, SECOND].map(|vcpu| vm.vm.alarm_has_come(&vm.machine, vcpu));

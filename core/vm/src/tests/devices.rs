@@ -2,7 +2,7 @@
 
 use super::{access, by_word, data, load, store};
 use crate::fake::{FREQUENCY, Fixture, RAM_START};
-use crate::{Action, DataAbort, Exit, GuestFault, MmioAccess};
+use crate::{Action, DataAbort, Exit, GuestFault, Instruction, MmioAccess};
 use hanok_types::{Ipa, Width, platform};
 use proptest::prelude::*;
 
@@ -219,7 +219,7 @@ fn where_nothing_is_the_guest_gets_an_external_abort() {
             assert_eq!(vm.regs[0], before);
         }
     }
-    assert_eq!(vm.vm.devices.lock().holes, 2 * 4 * holes.len() as u64);
+    assert_eq!(vm.vm.strays().0, 2 * 4 * holes.len() as u64);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_walk_to_a_device_is_an_abort_of_the_walk() {
             write,
             walk: true,
             access,
-            instruction: Some(0x3900_0022),
+            instruction: Instruction::Word(0x3900_0022),
         };
         let expected = Action::Inject(GuestFault::ExternalData { write, walk: true });
         assert_eq!(vm.handle(0, Exit::Data(abort)), expected);
@@ -300,7 +300,7 @@ fn the_syndrome_counts_more_than_the_instruction() {
         write: true,
         walk: false,
         access: Some(access(Width::Byte, 7)),
-        instruction: Some(0),
+        instruction: Instruction::Word(0),
     };
     assert_eq!(vm.handle(0, Exit::Data(abort)), Action::Next);
     assert_eq!(vm.machine.line.borrow().sent, b"S");

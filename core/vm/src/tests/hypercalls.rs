@@ -1,7 +1,7 @@
 //! Every function of SMCCC and PSCI, and what is none.
 
 use crate::fake::{ENTRY, Fixture, RAM_LEN, RAM_START};
-use crate::{Action, Ending, Entry, constant_answer, function};
+use crate::{Action, Ending, Entry, Wait, constant_answer, function};
 use hanok_abi::hypercall;
 use hanok_types::VcpuId;
 
@@ -300,11 +300,15 @@ fn suspend_sleeps_and_has_succeeded_then() {
     // Stand-by, a state id, and power down, which may be stood by instead.
     for state in [0, 0xffff, 1 << 16, NOISE] {
         let call = [function::CPU_SUSPEND.into(), state, 0, 0];
-        assert_eq!(vm.call(0, call), (0, Action::Sleep), "{state:#x}");
+        assert_eq!(
+            vm.call(0, call),
+            (0, Action::Block(Wait::Interrupt)),
+            "{state:#x}"
+        );
     }
     assert_eq!(
         vm.call(0, [(function::CPU_SUSPEND | WIDE).into(), 0, 0, 0]),
-        (0, Action::Sleep)
+        (0, Action::Block(Wait::Interrupt))
     );
     for state in [1 << 17, 1 << 24, 1 << 31] {
         assert_eq!(

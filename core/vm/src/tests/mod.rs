@@ -2,6 +2,8 @@
 
 mod aarch32;
 mod absent;
+mod blocking;
+mod destinations;
 mod devices;
 mod hypercalls;
 mod id_registers;
@@ -17,9 +19,17 @@ mod states;
 mod timers;
 mod trng;
 
+use crate::fake::Fixture;
 use crate::{DataAbort, Exit, MmioAccess, SystemRegister};
+use hanok_config::DeviceKind;
 use hanok_decode::SysReg;
 use hanok_types::{Ipa, Width};
+
+/// How many writes to registers that are not there the devices of a kind ignored.
+fn ignored_writes(vm: &Fixture, kind: DeviceKind) -> u32 {
+    let slots = vm.vm.slots.iter().filter(|slot| slot.kind() == kind);
+    slots.map(|slot| slot.device.lock().unknown().writes).sum()
+}
 
 /// A store of register `register`, as the syndrome describes it.
 fn store(ipa: u64, width: Width, register: u8) -> Exit {
@@ -53,7 +63,7 @@ fn data(ipa: u64, write: bool, access: Option<MmioAccess>, instruction: Option<u
         write,
         walk: false,
         access,
-        instruction,
+        instruction: instruction.into(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Whatever a guest does, an exit ends in an action, and what is over stays over.
 
 use crate::fake::{ENTRY, Fixture, RAM_START};
-use crate::{Action, DataAbort, Exit, MmioAccess, SystemRegister};
+use crate::{Action, DataAbort, Exit, MmioAccess, SystemRegister, Wait};
 use hanok_decode::SysReg;
 use hanok_types::{IntId, Ipa, VcpuId, Width, platform};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ enum Event {
     Line(usize),
 }
 
-fn address() -> impl Strategy<Value = u64> {
+pub(super) fn address() -> impl Strategy<Value = u64> {
     let bases = [
         platform::FLASH,
         platform::GIC_DIST,
@@ -64,7 +64,7 @@ fn data() -> impl Strategy<Value = Exit> {
                 write,
                 walk,
                 access,
-                instruction,
+                instruction: instruction.into(),
             })
         },
     )
@@ -95,7 +95,7 @@ fn register() -> impl Strategy<Value = Exit> {
     })
 }
 
-fn exit() -> impl Strategy<Value = Exit> {
+pub(super) fn exit() -> impl Strategy<Value = Exit> {
     prop_oneof![
         4 => Just(Exit::Hypercall),
         8 => data(),
@@ -107,7 +107,7 @@ fn exit() -> impl Strategy<Value = Exit> {
 }
 
 /// Values that mean something to one call or another, and any.
-fn values() -> impl Strategy<Value = [u64; 8]> {
+pub(super) fn values() -> impl Strategy<Value = [u64; 8]> {
     let id = prop_oneof![
         (0..0x20_u32, any::<bool>()).prop_map(|(n, wide)| {
             u64::from(if wide {
@@ -209,14 +209,23 @@ impl Run {
             Exit::Hypercall => {
                 matches!(
                     action,
-                    Action::Resume | Action::Sleep | Action::Reconsider | Action::Yield
+                    Action::Resume
+                        | Action::Block(Wait::Interrupt)
+                        | Action::Reconsider
+                        | Action::Yield
                 )
             }
-            Exit::Data(_) => matches!(action, Action::Next | Action::Inject(_)),
+            Exit::Data(_) => matches!(
+                action,
+                Action::Next | Action::Inject(_) | Action::Block(Wait::Page(_))
+            ),
+            Exit::Fetch { .. } => {
+                matches!(action, Action::Inject(_) | Action::Block(Wait::Page(_)))
+            }
             Exit::SystemRegister(_) => {
                 matches!(action, Action::Next | Action::Inject(_))
             }
-            Exit::Wait => action == Action::Wait,
+            Exit::Wait => action == Action::NextThenBlock(Wait::Interrupt),
             _ => matches!(action, Action::Inject(_)),
         };
         assert!(allowed, "{exit:?} -> {action:?}");
@@ -310,8 +319,8 @@ fn the_strategies_reach_every_kind() {
     for action in [
         Action::Resume,
         Action::Next,
-        Action::Wait,
-        Action::Sleep,
+        Action::NextThenBlock(Wait::Interrupt),
+        Action::Block(Wait::Interrupt),
         Action::Reconsider,
     ] {
         assert!(actions.contains(&action), "{action:?}");

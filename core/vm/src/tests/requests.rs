@@ -2,7 +2,7 @@
 
 use super::{load, store, write};
 use crate::fake::{ENTRY, FIRST_CPU, Fixture};
-use crate::{Action, Entry, Exit, GuestFault, function};
+use crate::{Action, Entry, Exit, GuestFault, Wait, function};
 use hanok_decode::SysReg;
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, VcpuId, Width, platform};
 
@@ -343,7 +343,7 @@ fn exits_without_state() {
     let undefined = Action::Inject(GuestFault::Undefined);
     let ipa = Ipa::new(0);
     for (exit, action) in [
-        (Exit::Wait, Action::Wait),
+        (Exit::Wait, Action::NextThenBlock(Wait::Interrupt)),
         (Exit::MonitorCall, undefined),
         (Exit::Denied, undefined),
         (Exit::SystemError, Action::Inject(GuestFault::SystemError)),

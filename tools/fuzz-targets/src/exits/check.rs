@@ -4,10 +4,10 @@ use super::{World, id};
 use hanok_decode::{Data, LoadStore, decode_load_store};
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;
-use hanok_types::Regs;
+use hanok_types::{GuestPage, Regs};
 use hanok_vgic::{Lr, MAX_LRS};
 use hanok_vm::fake::Fixture;
-use hanok_vm::{Action, DataAbort, Exit};
+use hanok_vm::{Action, DataAbort, Exit, Instruction, Wait};
 use std::collections::BTreeSet;
 
 impl World {
@@ -101,7 +101,7 @@ pub(super) fn named(exit: Exit) -> u32 {
         }) => 1 << access.register,
         Exit::Data(DataAbort {
             access: None,
-            instruction: Some(word),
+            instruction: Instruction::Word(word),
             ..
         }) => by_word(word),
         _ => 0,
@@ -139,13 +139,20 @@ pub(super) fn fits(exit: Exit, action: Action) -> bool {
     match exit {
         Exit::Hypercall => matches!(
             action,
-            Action::Resume | Action::Sleep | Action::Reconsider | Action::Yield
+            Action::Resume | Action::Block(Wait::Interrupt) | Action::Reconsider | Action::Yield
         ),
-        Exit::Data(_) => matches!(action, Action::Next | Action::Inject(_)),
+        Exit::Data(DataAbort { ipa, .. }) => match action {
+            Action::Block(Wait::Page(page)) => GuestPage::of(ipa) == Some(page),
+            _ => matches!(action, Action::Next | Action::Inject(_)),
+        },
+        Exit::Fetch { ipa, .. } => match action {
+            Action::Block(Wait::Page(page)) => GuestPage::of(ipa) == Some(page),
+            _ => matches!(action, Action::Inject(_)),
+        },
         Exit::SystemRegister(_) => {
             matches!(action, Action::Next | Action::Inject(_))
         }
-        Exit::Wait => action == Action::Wait,
+        Exit::Wait => action == Action::NextThenBlock(Wait::Interrupt),
         _ => matches!(action, Action::Inject(_)),
     }
 }

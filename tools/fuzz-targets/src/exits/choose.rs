@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use hanok_decode::{Addressing, LoadStore, SysReg, decode_load_store};
 use hanok_types::{Ipa, platform};
 use hanok_vm::fake::{ENTRY, RAM_START};
-use hanok_vm::{DataAbort, Exit, MmioAccess, SystemRegister, function};
+use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess, SystemRegister, function};
 
 impl World {
     /// Exits that the architecture can give, with a guest's registers as it likes them.
@@ -25,7 +25,7 @@ impl World {
                         sign_extend: input.flag(),
                         wide: input.flag(),
                     }),
-                    instruction: None,
+                    instruction: Instruction::Unknown,
                 })
             }
             7..=9 => self.by_instruction(n, input),
@@ -123,7 +123,7 @@ impl World {
             write,
             walk: false,
             access: None,
-            instruction: Some(word),
+            instruction: Instruction::Word(word),
         })
     }
 }

@@ -8,7 +8,9 @@ use check::{empty, fits, named, unchanged};
 use hanok_hal::fake::FakeListRegisters;
 use hanok_types::{GicVersion, IntId, Ipa, MAX_VCPUS, Regs, VcpuId, Width, platform};
 use hanok_vm::fake::{EL1H, ENTRY, FIRST_CPU, Fixture};
-use hanok_vm::{Action, DataAbort, Ending, Exit, MmioAccess, Vcpu, Wish, function};
+use hanok_vm::{
+    Action, DataAbort, Ending, Exit, Instruction, MmioAccess, Vcpu, Wait, Wish, function,
+};
 
 /// Turns after which pCPUs that still kick each other never stop.
 const TURNS: usize = 64;
@@ -104,7 +106,7 @@ impl World {
             write: true,
             walk: false,
             access: Some(access),
-            instruction: None,
+            instruction: Instruction::Unknown,
         };
         assert_eq!(self.vm.handle(n, Exit::Data(abort)), Action::Next);
     }
@@ -209,7 +211,7 @@ impl World {
         }
         assert!(fits(exit, action), "{exit:?} -> {action:?}");
         let may_change = match action {
-            Action::Inject(_) => 0,
+            Action::Inject(_) | Action::Block(Wait::Page(_)) => 0,
             _ => named(exit),
         };
         unchanged(&before, &self.vm.regs[n], may_change);

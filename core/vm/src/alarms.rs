@@ -1,0 +1,74 @@
+//! When a VM's devices change their interrupt lines by themselves.
+//!
+//! Each device says when it is next due; the earliest of these moments is one atomic word, since
+//! whoever sets the hypervisor's timer looks at it. The first vCPU's pCPU keeps it.
+
+use hanok_config::MAX_SLOTS;
+use hanok_hal::Mutex;
+use hanok_hal::sync::atomic::{AtomicU64, Ordering};
+use hanok_types::Deadline;
+
+/// No moment: later than the counter can show.
+const NEVER: u64 = u64::MAX;
+
+/// The moments, in counter ticks, at which a VM's devices are due.
+#[derive(Debug)]
+pub(crate) struct Alarms {
+    /// Of each slot.
+    each: Mutex<[u64; MAX_SLOTS]>,
+    earliest: AtomicU64,
+}
+
+impl Alarms {
+    /// None is due.
+    pub const fn new() -> Self {
+        Self {
+            each: Mutex::new([NEVER; MAX_SLOTS]),
+            earliest: AtomicU64::new(NEVER),
+        }
+    }
+
+    /// None is due any more.
+    pub fn clear(&self) {
+        let mut each = self.each.lock();
+        *each = [NEVER; MAX_SLOTS];
+        self.earliest.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// The device in slot `index` is due at `due`. Called with that device locked, so that the
+    /// last word is of its last state.
+    pub fn set(&self, index: usize, due: Option<u64>) {
+        let mut each = self.each.lock();
+        if let Some(own) = each.get_mut(index) {
+            *own = due.unwrap_or(NEVER);
+        }
+        let earliest = each.iter().copied().min().unwrap_or(NEVER);
+        self.earliest.store(earliest, Ordering::Relaxed);
+    }
+
+    /// When the first of them is due.
+    #[inline]
+    pub fn earliest(&self) -> Deadline {
+        Deadline::at(self.earliest.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_of_all_devices_counts() {
+        let alarms = Alarms::new();
+        assert_eq!(alarms.earliest(), Deadline::NEVER);
+        alarms.set(1, Some(500));
+        alarms.set(3, Some(200));
+        assert_eq!(alarms.earliest(), Deadline::at(200));
+        alarms.set(3, None);
+        assert_eq!(alarms.earliest(), Deadline::at(500));
+        alarms.set(MAX_SLOTS, Some(1));
+        assert_eq!(alarms.earliest(), Deadline::at(500));
+        alarms.clear();
+        assert_eq!(alarms.earliest(), Deadline::NEVER);
+    }
+}

@@ -5,10 +5,10 @@
 //! taken for a change of ours. Where the machines differ all the same, the comparison says
 //! in what.
 
-use crate::FIGURES;
-use crate::figures::Figure;
+use crate::figure::Figure;
+use crate::figures::FIGURES;
 use crate::history::Entry;
-use crate::model::{Machine, Side};
+use crate::machine::{Machine, Side};
 use crate::verdict::quantity;
 
 /// One figure at two commits, in the figure's terms.

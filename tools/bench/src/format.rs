@@ -1,9 +1,9 @@
 //! Numbers and verdicts in a reader's words, the same in the table and on the page.
 
-use crate::figures::{Figure, Published, PublishedAs};
-use crate::model::{Machine, Side};
+use crate::figure::{Figure, Published, PublishedAs, Terms};
+use crate::machine::{Machine, Side};
 use crate::stats::Spread;
-use crate::verdict::{Judged, Outcome, Terms};
+use crate::verdict::{Judged, Outcome};
 
 /// The unit in which a reader is shown `figure`.
 pub(crate) fn unit(figure: &Figure) -> &'static str {

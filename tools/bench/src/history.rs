@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{LoadError, Machine, Measurement, Refused, Results, Run, SCHEMA, Side};
+use crate::machine::{Machine, Side};
+use crate::model::{LoadError, Measurement, Refused, Results, Run, SCHEMA};
 use crate::stats::Summary;
 
 /// How many digits of a commit name a file.

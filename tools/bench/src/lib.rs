@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod figure;
 mod figures;
 mod format;
 mod history;
+mod machine;
 mod model;
 mod plot;
 mod report;
@@ -18,13 +20,14 @@ mod table;
 mod verdict;
 
 pub use compare::{Change, Comparison};
-pub use figures::{Better, FIGURES, Figure, Group, Limit, Published, PublishedAs, Unit};
+pub use figure::{Better, Figure, Group, Limit, Published, PublishedAs, Terms, Unit};
+pub use figures::FIGURES;
 pub use history::{Entry, History, HistoryError};
+pub use machine::{Gic, Machine, Side};
 pub use model::{
-    Failure, FunctionCost, Gic, LoadError, Machine, Measurement, Profile, Refused, Results, Run,
-    SCHEMA, Side,
+    Failure, FunctionCost, LoadError, Measurement, Profile, Refused, Results, Run, SCHEMA,
 };
 pub use report::html;
 pub use stats::{Spread, Summary};
 pub use table::{Style, comparison_table, results_table};
-pub use verdict::{Judged, Outcome, Quantity, Tally, Terms, cost, judge, judge_all, quantity};
+pub use verdict::{Judged, Outcome, Quantity, Tally, cost, judge, judge_all, quantity};

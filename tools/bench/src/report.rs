@@ -8,11 +8,13 @@ mod details;
 mod machine;
 mod tables;
 
+use crate::figure::Figure;
+use crate::figures::FIGURES;
+use crate::format;
 use crate::history::{Entry, History};
 use crate::model::{Results, Run};
 use crate::plot::lines;
 use crate::verdict::{Tally, judge_all};
-use crate::{FIGURES, format};
 use hanok_draw::markup::{Element, el, tell};
 
 /// The page's only style sheet.
@@ -165,7 +167,7 @@ fn over_commits(results: &Results, history: &History) -> Vec<Element> {
     vec![section]
 }
 
-fn card(figure: &crate::Figure, entries: &[&Entry]) -> Option<Element> {
+fn card(figure: &Figure, entries: &[&Entry]) -> Option<Element> {
     let drawing = lines::draw(figure, entries)?;
     let now = lines::latest(figure, entries)?;
     Some(

@@ -9,11 +9,12 @@ use std::fmt::Write;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Row, Table};
 
 use crate::compare::{Change, Comparison};
-use crate::figures::{Figure, Group, Published};
+use crate::figure::{Figure, Group, Published, Terms};
 use crate::format;
-use crate::model::{Failure, Machine, Results, Run, Side};
+use crate::machine::{Machine, Side};
+use crate::model::{Failure, Results, Run};
 use crate::stats::{Spread, Summary};
-use crate::verdict::{Judged, Outcome, Tally, Terms, judge_all, quantity};
+use crate::verdict::{Judged, Outcome, Tally, judge_all, quantity};
 
 /// No lines but the one below the header.
 const RULED_HEADER: &str = "     ──            ";

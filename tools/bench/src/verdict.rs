@@ -3,41 +3,11 @@
 //! The median decides. Where the repetitions differ so much that some of them would decide
 //! otherwise, the verdict says so ([`Judged::doubtful`]): a limit is not reached by luck.
 
-use crate::figures::{Better, Figure, Group, Limit};
-use crate::model::{Run, Side};
+use crate::figure::{Better, Figure, Terms};
+use crate::figures::FIGURES;
+use crate::machine::Side;
+use crate::model::Run;
 use crate::stats::Summary;
-
-/// In what terms a figure is judged and compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Terms {
-    /// By its value, in its unit.
-    Value,
-    /// By what it has beyond native, in its unit.
-    BeyondNative,
-    /// By its cost as a multiple of native's.
-    Ratio,
-}
-
-impl Figure {
-    /// In what terms it is judged; one without a limit, in those that its group has.
-    pub fn terms(&self) -> Terms {
-        match (self.limit, self.group) {
-            (Limit::RatioToNative(_), _) | (Limit::None, Group::Lmbench) => Terms::Ratio,
-            (Limit::BeyondNative(_), _) => Terms::BeyondNative,
-            (Limit::AtMost(_), _) | (Limit::None, Group::Micro) => Terms::Value,
-        }
-    }
-
-    /// What is to reach, in these terms.
-    pub fn to_reach(&self) -> Option<f64> {
-        match self.limit {
-            Limit::AtMost(most) | Limit::BeyondNative(most) | Limit::RatioToNative(most) => {
-                Some(most)
-            }
-            Limit::None => None,
-        }
-    }
-}
 
 /// A figure in its terms, with what the repetitions leave open.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,7 +103,7 @@ pub fn judge(figure: &'static Figure, run: &Run) -> Judged {
 
 /// Every figure of the catalogue as Hanok has it in `run`.
 pub fn judge_all(run: &Run) -> Vec<Judged> {
-    let figures = crate::FIGURES.iter();
+    let figures = FIGURES.iter();
     figures.map(|figure| judge(figure, run)).collect()
 }
 

@@ -289,6 +289,7 @@ mod tests {
             file: "x.toml".into(),
             line,
             column: 3,
+            width: 1,
             what: "no".into(),
             why: text(),
             remedy: text(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use hanok_system::{
     Architecture, Artifacts, Boot, BuildKey, Description, Diagnostic, DtbRef, Files, FirmwareRef,
-    InitramfsRef, KernelRef, Key, Modules,
+    InitramfsRef, KernelRef, Key, Modules, Style,
 };
 
 use crate::overrides::Overrides;
@@ -83,7 +83,15 @@ pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
 
 /// All that is wrong, as one error.
 pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
-    let texts: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
+    let style = match hanok_base::ui::colour() {
+        true => Style::Coloured,
+        false => Style::Plain,
+    };
+    let shown = |one: &Diagnostic| {
+        let source = fs::read_to_string(&one.file).unwrap_or_default();
+        one.shown(&source, style)
+    };
+    let texts: Vec<_> = diagnostics.iter().map(shown).collect();
     // The first gets its word where all errors do.
     let between = format!("\n{} ", hanok_base::ui::red("error:"));
     failure(Code::Refused, texts.join(&between))

@@ -1,7 +1,7 @@
 //! Descriptions, boards' files, kernels, and the image made of them.
 
 use hanok_config::{BlobKind, SLICES, System, sum};
-use hanok_system::{Board, Description, Diagnostic, Files, parse};
+use hanok_system::{Board, Description, Diagnostic, Files, Style, parse};
 use hanok_types::{MAX_VCPUS, MAX_VMS};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,7 @@ fn sane(description: &Description) {
 pub(crate) fn refused(found: &[Diagnostic], text: &str) {
     assert!(!found.is_empty());
     for diagnostic in found {
+        assert!(!diagnostic.shown(text, Style::Plain).is_empty());
         assert!(
             !diagnostic.what.is_empty() && !diagnostic.remedy.is_empty(),
             "{diagnostic}"

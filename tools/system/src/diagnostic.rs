@@ -1,9 +1,22 @@
 //! What is wrong with a description, for whoever wrote it: where, what, why, and what
 //! would mend it.
 
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// How a refusal is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Letters alone.
+    Plain,
+    /// With the colours of a terminal.
+    Coloured,
+}
+
+/// A sentence is not broken; a line of the file that is longer is cut around its mark.
+const WIDEST: usize = 140;
 
 /// One refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +27,8 @@ pub struct Diagnostic {
     pub line: usize,
     /// The column in characters, from 1; 0 where it is about the whole file.
     pub column: usize,
+    /// How many characters of the line it is about, as far as that is known.
+    pub width: usize,
     /// What is wrong, in one phrase.
     pub what: String,
     /// Why that cannot be.
@@ -29,10 +44,53 @@ impl Diagnostic {
             file: file.to_path_buf(),
             line: mark.line,
             column: mark.column,
+            width: mark.width,
             what: words.what,
             why: words.why,
             remedy: words.remedy,
         }
+    }
+
+    /// For whoever wrote the file, whose text is `source`: with the line that it is about.
+    pub fn shown(&self, source: &str, style: Style) -> String {
+        let path = self.file.display().to_string();
+        let (title, snippet) = match self.place(source) {
+            Some((line, span)) => {
+                let mark = AnnotationKind::Primary.span(span);
+                let snippet = Snippet::source(line).line_start(self.line).path(path);
+                (self.what.clone(), Some(snippet.annotation(mark)))
+            }
+            None => (self.header(), None),
+        };
+        let sentences = [("why", &self.why), ("fix", &self.remedy)].into_iter();
+        let sentences = sentences.filter(|(_, sentence)| !sentence.is_empty());
+        let notes = sentences.map(|(name, text)| Level::NOTE.with_name(name).message(text));
+        let report = Level::ERROR.no_name().primary_title(title);
+        let report = Group::with_title(report).elements(snippet).elements(notes);
+        let renderer = match style {
+            Style::Plain => Renderer::plain(),
+            Style::Coloured => Renderer::styled(),
+        };
+        renderer.term_width(WIDEST).render(&[report])
+    }
+
+    /// The line of `source` that it is about, and which bytes of that; none where it has no such place.
+    fn place<'a>(&self, source: &'a str) -> Option<(&'a str, Range<usize>)> {
+        let line = source.lines().nth(self.line.checked_sub(1)?)?;
+        let starts = line.char_indices().map(|(at, _)| at).chain([line.len()]);
+        let starts: Vec<_> = starts.collect();
+        let first = self.column.checked_sub(1)?;
+        let last = (first + self.width.max(1)).min(starts.len() - 1);
+        Some((line, *starts.get(first)?..*starts.get(last)?))
+    }
+
+    /// Where, and what.
+    fn header(&self) -> String {
+        let place = match self.line {
+            0 => String::new(),
+            line => format!("{line}:{}:", self.column),
+        };
+        format!("{}:{place} {}", self.file.display(), self.what)
     }
 
     /// A refusal of the whole of `file`.
@@ -43,11 +101,7 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file.display())?;
-        if self.line > 0 {
-            write!(f, "{}:{}:", self.line, self.column)?;
-        }
-        write!(f, " {}", self.what)?;
+        f.write_str(&self.header())?;
         for (label, sentence) in [("why", &self.why), ("fix", &self.remedy)] {
             if !sentence.is_empty() {
                 write!(f, "\n  {label}: {sentence}")?;
@@ -79,11 +133,13 @@ impl Words {
     }
 }
 
-/// A place in a file: line and column in characters, from 1; 0 for the whole file.
+/// A place in a file: line and column in characters, from 1; 0 for the whole file. And how many
+/// characters of the line it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) line: usize,
     pub(crate) column: usize,
+    pub(crate) width: usize,
 }
 
 /// A file's text and the refusals found in it so far. Going on after the first one shows
@@ -121,9 +177,12 @@ impl Report {
             end -= 1;
         }
         let line = self.lines.partition_point(|start| *start <= end).max(1);
+        let rest = self.text[end..].char_indices();
+        let of_span = rest.take_while(|(at, c)| end + at < span.end && *c != '\n');
         Mark {
             line,
             column: self.text[self.lines[line - 1]..end].chars().count() + 1,
+            width: of_span.count(),
         }
     }
 }
@@ -148,4 +207,50 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     let distance = |other: &&str| strsim::damerau_levenshtein(word, other);
     let best = known.into_iter().min_by_key(distance)?;
     (distance(&best) <= 1 + best.len() / 4).then_some(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnostic(line: usize, column: usize, width: usize) -> Diagnostic {
+        Diagnostic {
+            file: "a.toml".into(),
+            line,
+            column,
+            width,
+            what: "unknown key".into(),
+            why: "there is none".into(),
+            remedy: "remove it".into(),
+        }
+    }
+
+    #[test]
+    fn the_line_is_shown_with_a_mark_below_the_span() {
+        let shown = diagnostic(2, 3, 2).shown("a = 1\n\u{e9} cd = 2\n", Style::Plain);
+        let wanted = "unknown key\n \
+            --> a.toml:2:3\n  |\n2 | \u{e9} cd = 2\n  |   ^^\n  |\n  \
+            = why: there is none\n  = fix: remove it";
+        assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn a_refusal_of_a_whole_file_names_the_file() {
+        let shown = diagnostic(0, 0, 0).shown("a = 1\n", Style::Plain);
+        assert!(shown.starts_with("a.toml: unknown key\n"), "{shown}");
+        assert!(shown.contains("why: there is none"), "{shown}");
+    }
+
+    #[test]
+    fn a_place_that_the_file_has_not_is_named_all_the_same() {
+        for (line, column) in [(9, 1), (1, 99), (usize::MAX, usize::MAX)] {
+            let shown = diagnostic(line, column, 4).shown("a = 1\n", Style::Plain);
+            assert!(
+                shown.contains("a.toml:") && shown.contains("unknown key"),
+                "{shown}"
+            );
+        }
+        let shown = diagnostic(1, 5, usize::MAX / 2).shown("a = 1", Style::Plain);
+        assert!(shown.contains("1 | a = 1"), "{shown}");
+    }
 }

@@ -40,7 +40,7 @@ pub use board::{Architecture, Board, Limits, Qemu, boards};
 pub use board_tree::check_board_tree;
 pub use description::Description;
 pub use devices::check_devices;
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, Style};
 pub use hanok_types::GicVersion;
 pub use image::BuildKey;
 pub use reading::{load, load_schedule, parse, parse_schedule};

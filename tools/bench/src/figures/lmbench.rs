@@ -3,8 +3,8 @@
 //! The bandwidths' ratios are costs too: the time for a byte over native's. So one rule,
 //! "at most so many times native's cost", holds for every row.
 
-use super::{Better, Figure, Group, Limit, Published, PublishedAs, Unit};
-use crate::model::Side;
+use crate::figure::{Better, Figure, Group, Limit, Published, PublishedAs, Unit};
+use crate::machine::Side;
 
 /// Conditions of the published rows.
 const SOURCE: &str = "lmbench 3.0-a9, Debian kernel 6.1, Cortex-A57, QEMU 10.0.2, one CPU, \

@@ -1,7 +1,7 @@
 //! Single mechanisms: what a hypervisor adds to one event.
 
-use super::{Better, Figure, Group, Limit, Published, PublishedAs, Unit};
-use crate::model::Side;
+use crate::figure::{Better, Figure, Group, Limit, Published, PublishedAs, Unit};
+use crate::machine::Side;
 
 /// Published values that were measured on an emulator as this bench's is.
 const SAME_EMULATOR: &str = "measured on QEMU 10.0.2, one CPU, 1 instruction = 1 ns";

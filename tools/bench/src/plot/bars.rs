@@ -4,12 +4,13 @@
 //! than the least that the small ones would vanish, dots on a logarithmic axis take their
 //! place: a bar has no honest length there.
 
-use super::mark;
-use crate::figures::Figure;
+use super::mark::mark;
+use crate::figure::{Figure, Terms};
 use crate::format;
-use crate::model::{Machine, Run, Side};
+use crate::machine::{Machine, Side};
+use crate::model::Run;
 use crate::table;
-use crate::verdict::{Terms, quantity};
+use crate::verdict::quantity;
 use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::markup::{Element, el};
 use hanok_draw::shapes::{circle, drawing, line, rect, text, tipped};

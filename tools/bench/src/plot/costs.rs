@@ -3,12 +3,13 @@
 //! The axis is even around zero and logarithmic beyond a few percent, so that a limit of 1 %
 //! can be judged by eye even where another row is ten times native.
 
-use super::mark;
-use crate::figures::{Figure, Group};
+use super::mark::mark;
+use crate::figure::{Figure, Group, PublishedAs, Terms};
+use crate::figures::FIGURES;
 use crate::format;
-use crate::model::{Machine, Run, Side};
-use crate::verdict::{Outcome, Quantity, Terms, judge, quantity};
-use crate::{FIGURES, PublishedAs};
+use crate::machine::{Machine, Side};
+use crate::model::Run;
+use crate::verdict::{Outcome, Quantity, judge, quantity};
 use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::markup::{Element, el};
 use hanok_draw::shapes::{drawing, line, rect, text, tipped};

@@ -1,9 +1,9 @@
 //! A figure of Hanok over commits.
 
-use crate::figures::Figure;
+use crate::figure::Figure;
 use crate::format;
 use crate::history::Entry;
-use crate::model::Side;
+use crate::machine::Side;
 use crate::verdict::quantity;
 use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::markup::{Element, el};

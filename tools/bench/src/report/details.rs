@@ -1,6 +1,6 @@
 //! What stands behind the figures: failures, profiles, raw values, and the rules.
 
-use crate::figures::Figure;
+use crate::figure::Figure;
 use crate::format;
 use crate::model::{Failure, FunctionCost, Measurement, Profile, Run};
 use hanok_draw::markup::{Element, el, tell};

@@ -1,10 +1,11 @@
 //! What was found on one machine.
 
 use super::{details, tables};
-use crate::FIGURES;
-use crate::figures::{Figure, Group};
+use crate::figure::{Figure, Group};
+use crate::figures::FIGURES;
 use crate::format;
-use crate::model::{Machine, Run, Side};
+use crate::machine::{Machine, Side};
+use crate::model::Run;
 use crate::plot::{bars, costs};
 use crate::verdict::{Judged, Outcome, judge, judge_all};
 use hanok_draw::markup::{Element, el, tell};
@@ -138,7 +139,7 @@ fn card(figure: &'static Figure, run: &Run) -> Option<Element> {
 
 /// What the axis of a figure counts.
 fn terms(figure: &Figure) -> String {
-    use crate::verdict::Terms;
+    use crate::figure::Terms;
     match figure.terms() {
         Terms::Value => format::unit(figure).to_owned(),
         Terms::BeyondNative => format!("{} beyond native", format::unit(figure)),

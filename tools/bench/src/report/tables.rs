@@ -1,8 +1,9 @@
 //! The table of verdicts.
 
-use crate::figures::Group;
+use crate::figure::Group;
 use crate::format;
-use crate::model::{Run, Side};
+use crate::machine::Side;
+use crate::model::Run;
 use crate::stats::Summary;
 use crate::table;
 use crate::verdict::{Judged, Outcome, judge_all};

@@ -327,11 +327,8 @@ pub(super) fn refuses(bench: &Bench, case: &Refusal) -> Result<()> {
             output.status,
             told()
         );
-        let line = said.lines().find(|line| {
-            line.contains(&format!("{name}{}", case.place)) && line.contains(case.what)
-        });
         ensure!(
-            line.is_some(),
+            is_told(&said, name, case),
             "not {} {:?}: {}",
             case.place,
             case.what,
@@ -345,6 +342,16 @@ pub(super) fn refuses(bench: &Bench, case: &Refusal) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a refusal's words stand there with its place below them, or with that of a whole file before.
+fn is_told(said: &str, name: &str, case: &Refusal) -> bool {
+    let place = format!("--> {name}{}", case.place.trim_end_matches(':'));
+    let whole = format!("{name}{}", case.place);
+    let lines: Vec<_> = said.lines().collect();
+    let below = |two: &[&str]| two[0].contains(case.what) && two[1].ends_with(&place);
+    let before = |line: &&str| line.contains(&whole) && line.contains(case.what);
+    lines.windows(2).any(below) || lines.iter().any(before)
 }
 
 /// Options of `hanok run` that cannot be, and what is said of them.

@@ -35,6 +35,14 @@ fn handle(vcpu: *mut Vcpu, handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast) 
     handle_or(vcpu, handler, not_done)
 }
 
+/// What `look` finds of the vCPU and its pCPU.
+#[inline(always)]
+fn with<R>(vcpu: *mut Vcpu, look: impl FnOnce(&mut Vcpu, &mut Local) -> R) -> R {
+    // SAFETY: as below.
+    let (ours, local) = unsafe { cpu::arrived(vcpu) };
+    look(ours, local)
+}
+
 /// [`handle`], with something to try where the exit is not done with.
 #[inline(always)]
 fn handle_or(
@@ -218,11 +226,43 @@ fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
     pc
 }
 
+/// What is to be done about a physical interrupt that was acknowledged. Whatever is longer than a few
+/// instructions is called last, with the vCPU's pointer alone: with the references, the pointer that
+/// the trap entry is told would be kept on the stack meanwhile, for all that is short, too.
+enum Next {
+    /// It is done with.
+    Done,
+    /// It is the slow path's.
+    Slow,
+    /// There was none.
+    Nothing,
+    /// The mail of a kick needs the whole controller.
+    Changed(Mail),
+    /// The virtual timer has fired.
+    Timer(Taken),
+    /// The end of an interrupt was reported.
+    Ended(Taken),
+}
+
+impl Next {
+    /// Does it.
+    #[inline(always)]
+    fn carry_out(self, vcpu: *mut Vcpu, lists: impl ListRegisters) -> *mut Vcpu {
+        match self {
+            Self::Done => vcpu,
+            Self::Slow => not_done(),
+            Self::Nothing => nothing(vcpu),
+            Self::Changed(mail) => interrupts_changed(vcpu, mail),
+            Self::Timer(taken) => virtual_timer(vcpu, taken, lists),
+            Self::Ended(taken) => end_reported(vcpu, taken),
+        }
+    }
+}
+
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    // SAFETY: as in `handle`; the references end with this line.
-    let board = unsafe { cpu::arrived(vcpu) }.1.board;
+    let board = with(vcpu, |_, local| local.board);
     // Once, so that each way is free of the question.
     match &board.machine.gic {
         BoardGic::V3 => interrupt_v3(vcpu),
@@ -232,14 +272,14 @@ extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
 
 #[inline(never)]
 fn interrupt_v3(vcpu: *mut Vcpu) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        interrupt(vcpu, local, SystemRegisters, HardwareLists)
-    })
+    let look = |vcpu: &mut _, local: &mut _| interrupt(vcpu, local, SystemRegisters, HardwareLists);
+    with(vcpu, look).carry_out(vcpu, HardwareLists)
 }
 
 #[inline(never)]
 fn interrupt_v2(vcpu: *mut Vcpu, gic: &HostGicV2, lists: &GichLists) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| interrupt(vcpu, local, *gic, *lists))
+    let look = |vcpu: &mut _, local: &mut _| interrupt(vcpu, local, *gic, *lists);
+    with(vcpu, look).carry_out(vcpu, *lists)
 }
 
 #[inline(always)]
@@ -248,10 +288,10 @@ fn interrupt(
     local: &mut Local,
     gic: impl CpuInterface,
     lists: impl ListRegisters,
-) -> Fast {
+) -> Next {
     let taken = gic.acknowledge();
     if taken.is_none() {
-        return nothing(vcpu, local);
+        return Next::Nothing;
     }
     gic.drop_priority(taken);
     let id = taken.id();
@@ -261,20 +301,13 @@ fn interrupt(
     }
     let lines = &local.board.interrupts;
     if id == lines.virtual_timer {
-        return virtual_timer(vcpu, local, taken, lists);
+        return Next::Timer(taken);
     }
     if id == lines.maintenance {
-        return end_reported(vcpu, local, taken);
+        return Next::Ended(taken);
     }
     local.taken = Some(taken);
-    Fast::Slow
-}
-
-/// It has gone again.
-#[inline(never)]
-fn nothing(vcpu: &mut Vcpu, local: &mut Local) -> Fast {
-    local.count(vcpu, Cause::Interrupt);
-    Fast::Done
+    Next::Slow
 }
 
 #[inline(always)]
@@ -283,61 +316,76 @@ fn kick<G: CpuInterface>(
     local: &mut Local,
     _: G,
     mut lists: impl ListRegisters,
-) -> Fast {
+) -> Next {
     let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
     // Whoever changes whether a vCPU may run asks for its attention, too.
     let Some(mail) = vm.requests(id).take_interrupts_alone() else {
-        return Fast::Slow;
+        return Next::Slow;
     };
     if !vm.show_mail(id, mail, G::VERSION, &mut lists) {
-        return interrupts_changed(vcpu, local, mail);
+        return Next::Changed(mail);
     }
     local.count(vcpu, Cause::Interrupt);
-    Fast::Done
-}
-
-#[inline(never)]
-fn interrupts_changed(vcpu: &mut Vcpu, local: &mut Local, mail: Mail) -> Fast {
-    let board = local.board;
-    guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
-    local.count(vcpu, Cause::Interrupt);
-    Fast::Done
+    Next::Done
 }
 
 /// It is deactivated by the guest, through the list register.
-#[inline(always)]
-fn virtual_timer(
-    vcpu: &mut Vcpu,
-    local: &mut Local,
-    taken: Taken,
-    mut lists: impl ListRegisters,
-) -> Fast {
-    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
-        return virtual_timer_slowly(vcpu, local, taken);
-    }
-    local.count(vcpu, Cause::Timer);
-    Fast::Done
+#[inline(never)]
+fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: impl ListRegisters) -> *mut Vcpu {
+    let shown = |vcpu: &mut Vcpu, local: &mut Local| {
+        let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
+        if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
+            return Fast::Slow;
+        }
+        local.count(vcpu, Cause::Timer);
+        Fast::Done
+    };
+    handle_or(vcpu, shown, || virtual_timer_slowly(vcpu, taken))
 }
 
+/// It has gone again.
 #[inline(never)]
-fn virtual_timer_slowly(vcpu: &mut Vcpu, local: &mut Local, taken: Taken) -> Fast {
-    let board = local.board;
-    guest(vcpu, board, &mut board.machine.lists()).virtual_timer(taken.id());
-    local.count(vcpu, Cause::Timer);
-    Fast::Done
+fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
+    handle(vcpu, |vcpu, local| {
+        local.count(vcpu, Cause::Interrupt);
+        Fast::Done
+    })
 }
 
-/// On a GICv2, the guest has ended an interrupt with a physical one behind, most often its
-/// timer's, that did not stand alone.
+/// A kick's mail that needs the whole controller.
 #[inline(never)]
-fn end_reported(vcpu: &mut Vcpu, local: &mut Local, taken: Taken) -> Fast {
-    let board = local.board;
-    if !guest(vcpu, board, &mut board.machine.lists()).hardware_ended() {
-        local.taken = Some(taken);
-        return Fast::Slow;
-    }
-    board.machine.end(taken);
-    local.count(vcpu, Cause::Interrupt);
-    Fast::Done
+fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
+    handle(vcpu, |vcpu, local| {
+        let board = local.board;
+        guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
+        local.count(vcpu, Cause::Interrupt);
+        Fast::Done
+    })
+}
+
+/// The virtual timer's interrupt, where it was not shown in this list register before.
+#[inline(never)]
+fn virtual_timer_slowly(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    handle(vcpu, |vcpu, local| {
+        let board = local.board;
+        guest(vcpu, board, &mut board.machine.lists()).virtual_timer(taken.id());
+        local.count(vcpu, Cause::Timer);
+        Fast::Done
+    })
+}
+
+/// The guest has ended an interrupt with a physical one behind, most often its timer's, that did not
+/// stand alone.
+#[inline(never)]
+fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    handle(vcpu, |vcpu, local| {
+        let board = local.board;
+        if !guest(vcpu, board, &mut board.machine.lists()).hardware_ended() {
+            local.taken = Some(taken);
+            return Fast::Slow;
+        }
+        board.machine.end(taken);
+        local.count(vcpu, Cause::Interrupt);
+        Fast::Done
+    })
 }

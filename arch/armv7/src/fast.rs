@@ -14,7 +14,6 @@
 
 use crate::exits::yields;
 use crate::{Host, Vcpu, read, write_own};
-use hanok_arm_common::HostGicV2;
 use hanok_arm_common::aborts::fault_ipa;
 use hanok_arm_common::cpu::{self, Fast, not_done};
 use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK};
@@ -215,7 +214,7 @@ enum Next {
     Nothing,
     /// The mail of a kick needs the whole controller.
     Changed(Mail),
-    /// The virtual timer has fired.
+    /// The virtual timer's needs it.
     Timer(Taken),
     /// The end of an interrupt was reported.
     Ended(Taken),
@@ -224,13 +223,13 @@ enum Next {
 impl Next {
     /// Does it.
     #[inline(always)]
-    fn carry_out(self, vcpu: *mut Vcpu, lists: impl ListRegisters) -> *mut Vcpu {
+    fn carry_out(self, vcpu: *mut Vcpu) -> *mut Vcpu {
         match self {
             Self::Done => vcpu,
             Self::Slow => not_done(),
             Self::Nothing => nothing(vcpu),
             Self::Changed(mail) => interrupts_changed(vcpu, mail),
-            Self::Timer(taken) => virtual_timer(vcpu, taken, lists),
+            Self::Timer(taken) => virtual_timer_slowly(vcpu, taken),
             Self::Ended(taken) => end_reported(vcpu, taken),
         }
     }
@@ -239,18 +238,12 @@ impl Next {
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let BoardGic::V2(gic, lists) = with(vcpu, |_, local| local.board.machine.gic);
-    let look = |vcpu: &mut _, local: &mut _| interrupt(vcpu, local, gic, lists);
-    with(vcpu, look).carry_out(vcpu, lists)
+    with(vcpu, interrupt).carry_out(vcpu)
 }
 
 #[inline(always)]
-fn interrupt(
-    vcpu: &mut Vcpu,
-    local: &mut Local,
-    gic: HostGicV2,
-    lists: impl ListRegisters,
-) -> Next {
+fn interrupt(vcpu: &mut Vcpu, local: &mut Local) -> Next {
+    let BoardGic::V2(gic, lists) = local.board.machine.gic;
     let taken = CpuInterface::acknowledge(gic);
     if taken.is_none() {
         return Next::Nothing;
@@ -263,7 +256,7 @@ fn interrupt(
     }
     let lines = &local.board.interrupts;
     if id == lines.virtual_timer {
-        return Next::Timer(taken);
+        return virtual_timer(vcpu, local, taken, lists);
     }
     if id == lines.maintenance {
         return Next::Ended(taken);
@@ -287,17 +280,19 @@ fn kick(vcpu: &mut Vcpu, local: &mut Local, mut lists: impl ListRegisters) -> Ne
 }
 
 /// It is deactivated by the guest, through the list register.
-#[inline(never)]
-fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: impl ListRegisters) -> *mut Vcpu {
-    let shown = |vcpu: &mut Vcpu, local: &mut Local| {
-        let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-        if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
-            return Fast::Slow;
-        }
-        local.count(vcpu, Cause::Timer);
-        Fast::Done
-    };
-    handle_or(vcpu, shown, || virtual_timer_slowly(vcpu, taken))
+#[inline(always)]
+fn virtual_timer(
+    vcpu: &mut Vcpu,
+    local: &mut Local,
+    taken: Taken,
+    mut lists: impl ListRegisters,
+) -> Next {
+    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
+    if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
+        return Next::Timer(taken);
+    }
+    local.count(vcpu, Cause::Timer);
+    Next::Done
 }
 
 /// It has gone again.

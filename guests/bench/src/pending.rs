@@ -60,7 +60,7 @@ pub fn burst(figure: Figure, count: u32, repeat: u32) {
     ids.for_each(gic::disable);
 }
 
-fn enable(mut ids: Range<u32>) {
+fn enable(ids: Range<u32>) {
     ids.for_each(|id| {
         gic::set_edge(id, true);
         gic::enable(id);

@@ -52,7 +52,7 @@ pub struct FakeCpu {
     /// It sleeps.
     pub asleep: bool,
     /// Its list registers.
-    lists: Vec<u64>,
+    lists: Arc<Mutex<Vec<u64>>>,
     interface_on: bool,
 }
 
@@ -73,7 +73,7 @@ impl FakeBackend {
     /// A board whose counter shows zero.
     pub fn new(settings: Settings) -> Self {
         let cpu = || FakeCpu {
-            lists: vec![0; 4],
+            lists: Arc::new(Mutex::new(vec![0; 4])),
             ..FakeCpu::default()
         };
         Self {
@@ -121,6 +121,11 @@ impl FakeCpu {
         let timers = [(HYP_TIMER, self.timer), (VIRTUAL_TIMER, self.virtual_timer)];
         let timer = timers.into_iter().find(|(_, at)| due(*at));
         self.pending.first().copied().or(timer.map(|(id, _)| id))
+    }
+
+    /// The guest of the vCPU in it acknowledges and ends all interrupts that are shown to it.
+    pub fn end_all(&mut self) {
+        lock(&self.lists).fill(0);
     }
 
     /// Sets when the virtual timer of the vCPU in it fires.
@@ -177,7 +182,7 @@ impl Backend for FakeBackend {
 
     fn lists(&self) -> FakeInterface {
         let cpu = (self.settings.this_cpu)();
-        FakeInterface(self.cpu(cpu).lists.clone())
+        FakeInterface(Arc::clone(&self.cpu(cpu).lists))
     }
 
     fn interrupt_is_pending(&self) -> bool {
@@ -330,26 +335,30 @@ impl Context<FakeBackend> for FakeContext {
     }
 }
 
-/// A CPU's virtual interface. What is written to its list registers is dropped: no guest acknowledges
-/// anything here.
+/// A CPU's virtual interface.
 #[derive(Debug)]
-pub struct FakeInterface(Vec<u64>);
+pub struct FakeInterface(Arc<Mutex<Vec<u64>>>);
 
 impl ListRegisters for FakeInterface {
     fn count(&self) -> usize {
-        self.0.len()
+        lock(&self.0).len()
     }
 
     fn read(&self, index: usize) -> u64 {
-        self.0[index]
+        lock(&self.0)[index]
     }
 
     fn write(&mut self, index: usize, value: u64) {
-        self.0[index] = value;
+        lock(&self.0)[index] = value;
     }
 
     fn empty(&self) -> u32 {
-        (1 << self.0.len()) - 1
+        // State invalid (bits 63:62), and no end to be reported: EOI asked for (bit 41) without HW
+        // (bit 61).
+        let empty = |lr: u64| lr >> 62 == 0 && (lr >> 61 & 1 != 0 || lr >> 41 & 1 == 0);
+        let lists = lock(&self.0);
+        let lists = lists.iter().enumerate().filter(|(_, lr)| empty(**lr));
+        lists.fold(0, |set, (index, _)| set | 1 << index)
     }
 
     fn set_none_pending_interrupt(&mut self, _on: bool) {}

@@ -34,7 +34,7 @@ pub mod fake {
     pub use crate::console::FakeSerialPort;
     pub use crate::fake_backend::{
         FakeBackend, FakeContext, FakeCpu, FakeGic, FakeInterface, FakeLine, FakeRegion,
-        PoweredOff, Settings, Wire,
+        PoweredOff, Settings, VIRTUAL_TIMER, Wire,
     };
     pub use crate::gic::FakeListRegisters;
     pub use crate::memory::{FakeGuestMemory, FakeTableMemory, FakeTlb};

@@ -2,7 +2,7 @@
 
 use crate::World;
 use hanok_hal::Context;
-use hanok_hal::fake::FakeBackend;
+use hanok_hal::fake::{FakeBackend, VIRTUAL_TIMER};
 use hanok_pcpu::{After, Pcpu, guest};
 use hanok_types::{Width, platform};
 use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Wait, function};
@@ -19,6 +19,10 @@ pub struct Habits {
     pub interrupts: u32,
     /// Those that wait for an interrupt; the rest gives up its turn.
     pub waits: u32,
+    /// Whether who waits sets its virtual timer before.
+    pub timers: bool,
+    /// Whether a VM's first vCPU never waits.
+    pub first_is_busy: bool,
 }
 
 /// A guest, as one CPU runs it.
@@ -56,7 +60,8 @@ impl Guest {
             "it runs in its VM's address space"
         );
         vcpu.context.depart();
-        world.enter(unit.vm.id());
+        world.enter(unit.vm.id(), vcpu.core.id);
+        machine.here().end_all();
         shuttle::thread::yield_now();
         let interrupted = hanok_hal::Backend::interrupt_is_pending(machine);
         world.leave(unit.vm.id());
@@ -66,7 +71,18 @@ impl Guest {
             let after = pcpu.interrupted();
             return pcpu.finish(Cause::Interrupt, after);
         }
-        let deed = self.deed(unit.vm.vcpus());
+        let first = vcpu.core.id.index() == 0;
+        let deed = match self.deed(unit.vm.vcpus()) {
+            Deed::Wait if first && self.habits.first_is_busy => Deed::Yield,
+            deed => deed,
+        };
+        if matches!(deed, Deed::Wait) && self.habits.timers {
+            let now = hanok_hal::Backend::counter(machine);
+            machine.here().set_virtual_timer(Some(now + 30));
+            // GICD_CTLR and GICD_ISENABLER0 (IHI 0048B, 4.3.1 and 4.3.5).
+            put(pcpu, 0, 1);
+            put(pcpu, 0x100, 1 << VIRTUAL_TIMER);
+        }
         let (cause, after) = act(pcpu, deed);
         pcpu.finish(cause, after);
     }
@@ -113,22 +129,33 @@ fn act(pcpu: &mut Pcpu<FakeBackend>, deed: Deed) -> (Cause, After) {
             (Cause::Hypercall, action)
         }
         Deed::Interrupt(to) => {
+            // It may be off still.
+            let start = [function::CPU_ON.into(), to.into(), 0x4000_0000, 0];
+            vcpu.context.regs.x[..4].copy_from_slice(&start);
+            let started = guest(vcpu, board, &mut lists).handle(Exit::Hypercall);
+            assert_eq!(started, Action::Resume);
+            // Forwards interrupts to all (GICD_CTLR), as every boot of the guest's does once; then
             // GICD_SGIR: the SGI in bits 3:0, targets in 23:16 (IHI 0048B, 4.3.15).
-            vcpu.context.regs.x[1] = 1 << (16 + u64::from(to)) | 3;
-            let sgi = vcpu.context.regs.x[1];
-            // Forwards interrupts to all (GICD_CTLR), as every boot of the guest's does once.
-            vcpu.context.regs.x[1] = 1;
-            let exit = store(platform::GIC_DIST.get());
-            let on = guest(vcpu, board, &mut lists).handle(exit);
-            assert_eq!(on, Action::Next);
-            vcpu.context.regs.x[1] = sgi;
-            let exit = store(platform::GIC_DIST.get() + 0xf00);
-            (Cause::Device, guest(vcpu, board, &mut lists).handle(exit))
+            put(pcpu, 0, 1);
+            put(pcpu, 0xf00, 1 << (16 + u64::from(to)) | 3);
+            return (Cause::Device, After::Resume);
         }
         Deed::Wait => (Cause::Wait, Action::NextThenBlock(Wait::Interrupt)),
         Deed::Yield => (Cause::Hypercall, Action::Yield),
     };
     (cause, vcpu.act(local, 0, action))
+}
+
+/// The resident vCPU stores a word to the distributor.
+fn put(pcpu: &mut Pcpu<FakeBackend>, offset: u64, value: u64) {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
+        return;
+    };
+    vcpu.context.regs.x[1] = value;
+    let mut lists = hanok_hal::Backend::lists(&local.board.machine);
+    let exit = store(platform::GIC_DIST.get() + offset);
+    let action = guest(vcpu, local.board, &mut lists).handle(exit);
+    assert_eq!(action, Action::Next);
 }
 
 /// A store of X1, a word.

@@ -29,6 +29,9 @@ pub struct Plan {
     pub vms: Vec<Vec<u8>>,
     /// What guests do.
     pub habits: Habits,
+    /// How often each vCPU is to run before something is typed: where guests wait for each other, or for
+    /// their timers, a wakeup that is lost shows by it.
+    pub runs: usize,
     /// What is typed at the prompt, a line at a time.
     pub lines: Vec<&'static str>,
 }
@@ -41,8 +44,8 @@ pub struct World {
     pub wire: Wire,
     /// How many vCPUs are in each VM's guest.
     inhabitants: Vec<Arc<AtomicUsize>>,
-    /// How often each VM's guest has run.
-    runs: Vec<AtomicUsize>,
+    /// How often each VM's guest has run, by its vCPUs.
+    runs: Vec<Vec<AtomicUsize>>,
 }
 
 fn this_cpu() -> usize {
@@ -109,7 +112,11 @@ impl World {
             board,
             wire,
             inhabitants,
-            runs: plan.vms.iter().map(|_| AtomicUsize::new(0)).collect(),
+            runs: plan
+                .vms
+                .iter()
+                .map(|cpus| cpus.iter().map(|_| AtomicUsize::new(0)).collect())
+                .collect(),
         };
         (world, pcpus)
     }
@@ -170,7 +177,7 @@ impl World {
                 thread.spawn(run).expect("a thread")
             })
             .collect();
-        world.await_starts();
+        world.await_runs(plan);
         world.wire.send(&[ATTENTION]);
         for line in &plan.lines {
             world.type_line(line);
@@ -184,11 +191,15 @@ impl World {
         world.wire.text()
     }
 
-    /// Waits until every VM's guest has run, or the VM has ended by itself.
-    fn await_starts(&self) {
+    /// Waits until every VM's first vCPU has run, or the VM has ended by itself; and until each vCPU has
+    /// run as often as the plan says.
+    fn await_runs(&self, plan: &Plan) {
         for (unit, runs) in self.board.vms.iter().zip(&self.runs) {
-            while runs.load(Ordering::SeqCst) == 0 && !unit.vm.life().is_ended() {
-                shuttle::thread::yield_now();
+            for (vcpu, runs) in runs.iter().enumerate() {
+                let wanted = plan.runs.max(usize::from(vcpu == 0));
+                while runs.load(Ordering::SeqCst) < wanted && !unit.vm.life().is_ended() {
+                    shuttle::thread::yield_now();
+                }
             }
         }
     }
@@ -221,9 +232,9 @@ impl World {
     }
 
     /// A vCPU of a VM enters its guest.
-    pub(crate) fn enter(&self, vm: VmId) {
+    pub(crate) fn enter(&self, vm: VmId, vcpu: VcpuId) {
         self.inhabitants[vm.index()].fetch_add(1, Ordering::SeqCst);
-        self.runs[vm.index()].fetch_add(1, Ordering::SeqCst);
+        self.runs[vm.index()][vcpu.index()].fetch_add(1, Ordering::SeqCst);
     }
 
     /// A vCPU of a VM has left its guest.

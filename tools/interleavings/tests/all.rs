@@ -31,6 +31,8 @@ const CALM: Habits = Habits {
     power: 30,
     interrupts: 30,
     waits: 30,
+    timers: false,
+    first_is_busy: false,
 };
 
 const WILD: Habits = Habits {
@@ -38,6 +40,8 @@ const WILD: Habits = Habits {
     power: 30,
     interrupts: 25,
     waits: 30,
+    timers: false,
+    first_is_busy: false,
 };
 
 #[test]
@@ -46,6 +50,7 @@ fn vms_that_share_cores_end_when_they_are_told() {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1, 0]],
         habits: CALM,
+        runs: 0,
         lines: vec!["stop vm0", "stop vm1"],
     });
 }
@@ -56,6 +61,7 @@ fn vms_that_end_and_reset_themselves_end_when_they_are_told() {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1, 0]],
         habits: WILD,
+        runs: 0,
         lines: vec![
             "restart vm0",
             "pause vm1",
@@ -74,6 +80,7 @@ fn paused_vms_go_on_and_are_restarted() {
         cpus: 3,
         vms: vec![vec![0, 1, 2], vec![2], vec![1]],
         habits: CALM,
+        runs: 0,
         lines: vec![
             "pause vm0",
             "dump vm0",
@@ -94,6 +101,7 @@ fn one_core_that_many_share_is_given_to_each() {
         cpus: 1,
         vms: vec![vec![0, 0, 0], vec![0, 0], vec![0]],
         habits: WILD,
+        runs: 0,
         lines: vec![
             "restart vm2",
             "stop vm1",
@@ -113,6 +121,7 @@ fn vms_on_cores_of_their_own_end_when_they_are_told() {
         cpus: 3,
         vms: vec![vec![0, 1], vec![2]],
         habits: WILD,
+        runs: 0,
         lines: vec![
             "pause vm0",
             "resume vm0",
@@ -123,5 +132,43 @@ fn vms_on_cores_of_their_own_end_when_they_are_told() {
             "stop vm0",
             "stop vm1",
         ],
+    });
+}
+
+#[test]
+fn who_waits_for_its_timer_is_woken_by_it() {
+    let habits = Habits {
+        ends: 0,
+        power: 0,
+        interrupts: 0,
+        waits: 90,
+        timers: true,
+        first_is_busy: false,
+    };
+    check(Plan {
+        cpus: 2,
+        vms: vec![vec![0], vec![0], vec![0], vec![1]],
+        habits,
+        runs: 12,
+        lines: vec!["stop vm0", "stop vm1", "stop vm2", "stop vm3"],
+    });
+}
+
+#[test]
+fn who_waits_for_an_interrupt_of_another_core_is_woken_by_it() {
+    let habits = Habits {
+        ends: 0,
+        power: 0,
+        interrupts: 60,
+        waits: 40,
+        timers: false,
+        first_is_busy: true,
+    };
+    check(Plan {
+        cpus: 3,
+        vms: vec![vec![0, 1, 2], vec![2, 1]],
+        habits,
+        runs: 8,
+        lines: vec!["stop vm0", "stop vm1"],
     });
 }

@@ -7,6 +7,29 @@ use core::ptr;
 /// Bytes that are summed and copied before interrupts are looked for: less than four thousand instructions.
 pub const COPIED: u64 = 8 * 1024;
 
+/// One instruction for each block of `$block` bytes from `$from` to `$until`, both multiples of it. Eight
+/// at a time, so that the loop costs little beside what is done, whatever the crate is optimized for.
+macro_rules! each_block {
+    ($instruction:literal, $from:expr, $until:expr, $block:expr) => {{
+        let (mut at, until, block): (u64, u64, u64) = ($from, $until, $block);
+        while until - at >= 8 * block {
+            asm!(
+                ".rept 8",
+                concat!($instruction, ", {at}"),
+                "add {at}, {at}, {block}",
+                ".endr",
+                at = inout(reg) at,
+                block = in(reg) block,
+                options(nostack, preserves_flags)
+            );
+        }
+        while at < until {
+            asm!(concat!($instruction, ", {}"), in(reg) at, options(nostack, preserves_flags));
+            at += block;
+        }
+    }};
+}
+
 /// Sets `len` bytes at `to` to zero.
 ///
 /// # Safety
@@ -25,9 +48,7 @@ pub unsafe fn zero(to: *mut u8, len: u64) {
     // SAFETY: by this function's contract; all three parts are inside.
     unsafe {
         ptr::write_bytes(to, 0, (from - start) as usize);
-        each_block(from, until, block, |at| {
-            asm!("dc zva, {}", in(reg) at, options(nostack, preserves_flags));
-        });
+        each_block!("dc zva", from, until, block);
         ptr::write_bytes(until as *mut u8, 0, (end - until) as usize);
     }
 }
@@ -37,29 +58,10 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     // CTR_EL0.DminLine: log2 of the words in the smallest line.
     let line = 4u64 << (read!("ctr_el0") >> 16 & 0xf);
     let (from, until) = (start & !(line - 1), (start + len).next_multiple_of(line));
-    each_block(from, until, line, |at| {
-        // SAFETY: cache maintenance changes no value; a line that is not mapped faults, and
-        // every caller gives mapped memory.
-        unsafe { asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags)) };
-    });
+    // SAFETY: cache maintenance changes no value; a line that is not mapped faults, and every caller
+    // gives mapped memory.
+    unsafe { each_block!("dc civac", from, until, line) };
     crate::sysreg::dsb_sy();
-}
-
-/// Calls `each` with the addresses from `from` to `until`, both multiples of `block`. Eight
-/// at a time, so that the loop costs little beside what is done.
-#[inline(always)]
-fn each_block(from: u64, until: u64, block: u64, each: impl Fn(u64)) {
-    let mut at = from;
-    while until - at >= 8 * block {
-        for _ in 0..8 {
-            each(at);
-            at += block;
-        }
-    }
-    while at < until {
-        each(at);
-        at += block;
-    }
 }
 
 /// Code may have been written: no CPU fetches what was there before.

@@ -35,6 +35,8 @@ pub struct Local<B: Backend> {
     posted: &'static AtomicU64,
     /// When the vCPUs that wait, and are in no CPU, are due.
     alarms: Tournament<MAX_ENTITIES>,
+    /// The first of them: each decision asks for it, and few change it.
+    first_alarm: Deadline,
     /// The vCPU whose state is in this CPU.
     pub(crate) resident: Option<Entity>,
     /// The vCPU whose FP registers are in this CPU.
@@ -89,13 +91,22 @@ impl<B: Host> Local<B> {
             let posted = self.posted.swap(0, Ordering::Acquire);
             news = news.union(EntitySet::from_bits(posted));
         }
+        if self.first_alarm.has_come(now) {
+            self.take_alarms(&mut news, now);
+        }
+        news
+    }
+
+    /// Takes the alarms that have come by `now`.
+    #[inline(never)]
+    fn take_alarms(&mut self, news: &mut EntitySet, now: u64) {
         while self.alarms.first_key() <= now
             && let Some((due, _)) = self.alarms.first()
         {
             self.alarms.remove(due);
             news.insert(due);
         }
-        news
+        self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
     /// They are still to be brought up to date.
@@ -111,12 +122,13 @@ impl<B: Host> Local<B> {
             Some(at) => self.alarms.set(vcpu.entity, at),
             None => self.alarms.remove(vcpu.entity),
         }
+        self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
     /// When the first of the vCPUs that wait, and are in no CPU, is due.
     #[inline(always)]
     pub(crate) fn first_alarm(&self) -> Deadline {
-        Deadline::at(self.alarms.first_key())
+        self.first_alarm
     }
 
     /// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
@@ -159,6 +171,7 @@ impl<B: Host> Pcpu<B> {
             news: EntitySet::EMPTY,
             posted: board.news.get(id.index()).unwrap_or(&NO_NEWS),
             alarms: Tournament::new(),
+            first_alarm: Deadline::NEVER,
             resident: None,
             fp_owner: None,
             ending: None,

@@ -162,6 +162,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         refuse(format_args!("no memory for the console's queues"))
     };
     let machine = Host {
+        registers: Default::default(),
         gic,
         targets: tree.cpus.iter().map(|cpu| Target::new(cpu.mpidr)).collect(),
         features,

@@ -1,11 +1,10 @@
 //! A vCPU's registers.
 
 use crate::aarch32::{self, Aarch32State};
-use crate::backend::El2;
 use crate::debug::DebugState;
 use crate::el1::{self, El1State};
 use crate::fp::{self, FpState};
-use crate::{errors, inject, read, registers, stage1, traps, write};
+use crate::{Host, errors, inject, read, registers, stage1, traps, write};
 use core::fmt::Arguments;
 use hanok_arm_common::aborts::Aborted;
 use hanok_arm_common::controls::Hcr;
@@ -85,7 +84,7 @@ impl Aborted for El2Context {
     }
 }
 
-impl Context<El2> for El2Context {
+impl Context<Host> for El2Context {
     const DIGITS: usize = 16;
     const SYNDROME: &'static str = "ESR_EL2";
     const ERROR: &'static str = "SError";
@@ -127,7 +126,7 @@ impl Context<El2> for El2Context {
         self.debug = DebugState::default();
     }
 
-    fn save(&mut self, machine: &El2, debugs: bool) -> LateError {
+    fn save(&mut self, machine: &Host, debugs: bool) -> LateError {
         self.el1.save(machine.features.pointer_authentication);
         if self.is_aarch32() {
             self.aarch32.save_all();
@@ -144,7 +143,7 @@ impl Context<El2> for El2Context {
         machine.reported(late)
     }
 
-    fn load(&mut self, machine: &El2, arrival: Arrival) {
+    fn load(&mut self, machine: &Host, arrival: Arrival) {
         let keys = machine.features.pointer_authentication;
         self.el1.load(arrival.space, self.hcr, keys);
         if arrival.stale {
@@ -164,12 +163,12 @@ impl Context<El2> for El2Context {
         }
     }
 
-    fn arrived(&self, _machine: &El2) {
+    fn arrived(&self, _machine: &Host) {
         traps::forget_errors();
         isb();
     }
 
-    fn discard(&mut self, machine: &El2) -> LateError {
+    fn discard(&mut self, machine: &Host) -> LateError {
         machine.stop_virtual_timer();
         let late = errors::take(false);
         fp::close();
@@ -213,7 +212,7 @@ impl Context<El2> for El2Context {
         inject::fetch_vector(self)
     }
 
-    fn fetch(&mut self, machine: &El2) {
+    fn fetch(&mut self, machine: &Host) {
         self.el1.save(machine.features.pointer_authentication);
         if self.is_aarch32() {
             self.aarch32.save();

@@ -11,7 +11,7 @@
 #![no_std]
 
 mod aarch32;
-mod backend;
+pub mod backend;
 pub mod boot;
 mod context;
 mod debug;
@@ -30,11 +30,12 @@ pub mod traps;
 pub mod vectors;
 pub mod wiring;
 
-pub use backend::El2 as Host;
 pub use context::El2Context as HostContext;
 pub use hanok_arm_common::sysreg::go_on_stack;
 pub use hanok_arm_common::{read, write, write_own};
 pub use host_id::random;
 
+/// The CPUs of the board.
+pub type Host = hanok_arm_common::machine::Machine<backend::El2>;
 /// A vCPU of this backend.
 pub type Vcpu = hanok_pcpu::Vcpu<Host>;

@@ -20,6 +20,7 @@ mod gicv3;
 pub mod host_gic;
 pub mod image;
 pub mod lists;
+pub mod machine;
 pub mod mmu;
 mod pl011;
 pub mod planted;

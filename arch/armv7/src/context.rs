@@ -1,9 +1,8 @@
 //! A vCPU's registers.
 
-use crate::backend::Hyp;
 use crate::fp::{self, FpState};
 use crate::pl1::Pl1State;
-use crate::{errors, inject, read, registers, stage1, write, write_own};
+use crate::{Host, errors, inject, read, registers, stage1, write, write_own};
 use core::arch::asm;
 use core::fmt::Arguments;
 use hanok_arm_common::aborts::Aborted;
@@ -186,7 +185,7 @@ impl Aborted for HypContext {
     }
 }
 
-impl Context<Hyp> for HypContext {
+impl Context<Host> for HypContext {
     const DIGITS: usize = 8;
     const SYNDROME: &'static str = "HSR";
     const ERROR: &'static str = "asynchronous abort";
@@ -254,7 +253,7 @@ impl Context<Hyp> for HypContext {
         self.fp = FpState::default();
     }
 
-    fn save(&mut self, machine: &Hyp, _debugs: bool) -> LateError {
+    fn save(&mut self, machine: &Host, _debugs: bool) -> LateError {
         self.pl1.save(machine.features.thumbee);
         write!("cntv_ctl_el0", 0);
         // A virtual abort that the guest has taken meanwhile is no longer pending.
@@ -265,7 +264,7 @@ impl Context<Hyp> for HypContext {
         machine.reported(late)
     }
 
-    fn load(&mut self, machine: &Hyp, arrival: Arrival) {
+    fn load(&mut self, machine: &Host, arrival: Arrival) {
         self.pl1.load(arrival.space, machine.features.thumbee);
         if arrival.stale {
             sysreg::isb();
@@ -281,11 +280,11 @@ impl Context<Hyp> for HypContext {
         }
     }
 
-    fn arrived(&self, _machine: &Hyp) {
+    fn arrived(&self, _machine: &Host) {
         sysreg::isb();
     }
 
-    fn discard(&mut self, machine: &Hyp) -> LateError {
+    fn discard(&mut self, machine: &Host) -> LateError {
         machine.stop_virtual_timer();
         let late = errors::take(false);
         fp::close();
@@ -325,7 +324,7 @@ impl Context<Hyp> for HypContext {
         inject::fetch_vector()
     }
 
-    fn fetch(&mut self, machine: &Hyp) {
+    fn fetch(&mut self, machine: &Host) {
         self.pl1.save(machine.features.thumbee);
     }
 

@@ -13,7 +13,7 @@
 
 #![no_std]
 
-mod backend;
+pub mod backend;
 pub mod boot;
 mod context;
 mod errors;
@@ -30,11 +30,12 @@ pub mod traps;
 pub mod vectors;
 pub mod wiring;
 
-pub use backend::Hyp as Host;
 pub use context::HypContext as HostContext;
 pub use hanok_arm_common::{encoding, maintain, read, read_encoded, write, write_own};
 pub use host_id::random;
 pub use vectors::go_on_stack;
 
+/// The CPUs of the board.
+pub type Host = hanok_arm_common::machine::Machine<backend::Hyp>;
 /// A vCPU of this backend.
 pub type Vcpu = hanok_pcpu::Vcpu<Host>;

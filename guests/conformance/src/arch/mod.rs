@@ -11,10 +11,11 @@
 //! | `fuzz` | the guest that tries everything |
 
 #[cfg(target_arch = "aarch64")]
-#[path = "aarch64/mod.rs"]
-mod this;
+mod aarch64;
 #[cfg(target_arch = "arm")]
-#[path = "arm/mod.rs"]
-mod this;
+mod arm;
 
-pub use this::*;
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
+#[cfg(target_arch = "arm")]
+pub use arm::*;

@@ -8,13 +8,14 @@
 //! | `cpu` | counter and timer, interrupt mask, WFI, calls, GICv3's registers |
 
 #[cfg(target_arch = "aarch64")]
-#[path = "aarch64/mod.rs"]
-mod this;
+mod aarch64;
 #[cfg(target_arch = "arm")]
-#[path = "arm/mod.rs"]
-mod this;
+mod arm;
 
-pub use this::*;
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
+#[cfg(target_arch = "arm")]
+pub use arm::*;
 
 /// Why the kernel was entered.
 pub enum Cause {

@@ -13,11 +13,12 @@
 
 #[cfg(target_arch = "aarch64")]
 #[macro_use]
-#[path = "aarch64/mod.rs"]
-mod this;
+mod aarch64;
 #[cfg(target_arch = "arm")]
 #[macro_use]
-#[path = "arm/mod.rs"]
-mod this;
+mod arm;
 
-pub use this::*;
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
+#[cfg(target_arch = "arm")]
+pub use arm::*;

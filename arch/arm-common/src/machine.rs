@@ -1,0 +1,194 @@
+//! The CPUs of a board, as the executive knows them, for both Arm architectures.
+
+use crate::host_gic::{BoardGic, CpuGic, Targets};
+use crate::lists::HostLists;
+use crate::planted::Planted;
+use crate::ram::GuestRam;
+use crate::{Firmware, HostUart, bulk, mmu, pmu, read, sysreg, write, write_own};
+use core::fmt::Debug;
+use hanok_decode::SysReg;
+use hanok_hal::{Backend, Context, LateError, Taken};
+use hanok_types::{CpuId, Deadline, IntId};
+use hanok_vm::{CpuRegisters, StackPointer};
+
+/// What is one architecture's own of its CPUs. Its [`CpuRegisters`] are those of the CPU that calls.
+pub trait Kind: CpuRegisters + Debug + Default + Sync + Sized + 'static {
+    /// A vCPU's registers.
+    type Context: Context<Machine<Self>>;
+    /// What is to be known of the CPUs' optional features.
+    type Features: Copy + Debug + Sync;
+}
+
+/// The CPUs of the board.
+#[derive(Debug)]
+pub struct Machine<K: Kind> {
+    /// The registers that a guest reaches by exits alone.
+    pub registers: K,
+    /// How CPUs take their interrupts.
+    pub gic: BoardGic,
+    /// How each pCPU is named, by its index.
+    pub targets: Targets,
+    /// The CPUs' optional features (all CPUs of a board are alike).
+    pub features: K::Features,
+    /// VTCR_EL2, the same for every VM.
+    pub vtcr: u64,
+    /// VTTBR_EL2 of the stage 2 that maps nothing.
+    pub empty_space: u64,
+    /// The counter's frequency in Hz.
+    pub frequency: u64,
+    /// The firmware, if the board has PSCI.
+    pub firmware: Option<Firmware>,
+    /// Faults for a test that must find them.
+    pub planted: Planted,
+}
+
+impl<K: Kind> Machine<K> {
+    /// What is reported of an error that came late, if `seen`.
+    pub fn reported(&self, seen: bool) -> LateError {
+        if seen {
+            self.planted.late_error_came();
+            LateError::Pending
+        } else {
+            LateError::None
+        }
+    }
+}
+
+impl<K: Kind> Backend for Machine<K> {
+    type Context = K::Context;
+    type Lists = HostLists;
+    type Gic = CpuGic;
+    type Memory = GuestRam;
+    type Line = HostUart;
+
+    #[inline(always)]
+    fn counter(&self) -> u64 {
+        read!("cntpct_el0")
+    }
+
+    #[inline(always)]
+    fn counter_frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    fn set_timer(&self, due: Deadline) {
+        match due.ticks() {
+            Some(at) => {
+                write!("cnthp_cval_el2", at);
+                write!("cnthp_ctl_el2", 1);
+            }
+            None => write!("cnthp_ctl_el2", 0),
+        }
+    }
+
+    fn stop_virtual_timer(&self) {
+        write!("cntv_ctl_el0", 0);
+    }
+
+    #[inline(always)]
+    fn kick(&self, cpu: CpuId) {
+        if let Some(target) = self.targets.get(cpu.index()) {
+            self.gic.kick(target);
+        }
+    }
+
+    #[inline(always)]
+    fn acknowledge(&self) -> Option<Taken> {
+        self.gic.acknowledge()
+    }
+
+    #[inline(always)]
+    fn drop_priority(&self, taken: Taken) {
+        self.gic.drop_priority(taken);
+    }
+
+    #[inline(always)]
+    fn end(&self, taken: Taken) {
+        self.gic.end(taken);
+    }
+
+    #[inline(always)]
+    fn deactivate(&self, interrupt: IntId) {
+        self.gic.deactivate(interrupt);
+    }
+
+    #[inline(always)]
+    fn lists(&self) -> HostLists {
+        self.gic.lists()
+    }
+
+    /// ISR_EL1.I (DDI 0487, D24.2.90; ISR in Hyp mode, DDI 0406C, B4.1.90) is the physical
+    /// interrupt's here, whatever is routed.
+    #[inline(never)]
+    fn interrupt_is_pending(&self) -> bool {
+        read!("isr_el1") & 1 << 7 != 0
+    }
+
+    fn idle(&self) {
+        sysreg::wait_for_interrupt();
+    }
+
+    fn enter_empty_space(&self) {
+        // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
+        unsafe { write_own!("vttbr_el2", self.empty_space) };
+        sysreg::isb();
+    }
+
+    fn forget_all_spaces(&self) {
+        mmu::forget_all_vmids();
+    }
+
+    fn forget_instructions(&self) {
+        bulk::forget_instructions();
+    }
+
+    #[inline(always)]
+    fn instructions(&self) -> u32 {
+        pmu::read_instructions()
+    }
+
+    fn power_off(&self) {
+        if let Some(firmware) = self.firmware {
+            firmware.system_off();
+        }
+    }
+}
+
+impl<K: Kind> CpuRegisters for Machine<K> {
+    fn id_register(&self, id: SysReg) -> u64 {
+        self.planted
+            .id(self.registers.id_register(id), || self.counter())
+    }
+
+    fn stack_pointer(&self, which: StackPointer) -> u64 {
+        self.registers.stack_pointer(which)
+    }
+
+    fn set_stack_pointer(&self, which: StackPointer, value: u64) {
+        self.registers.set_stack_pointer(which, value);
+    }
+
+    fn set_debug_control(&self, value: u64) {
+        self.registers.set_debug_control(value);
+    }
+
+    fn debug_register(&self, id: SysReg) -> u64 {
+        self.registers.debug_register(id)
+    }
+
+    fn set_debug_register(&self, id: SysReg, value: u64) {
+        self.registers.set_debug_register(id, value);
+    }
+
+    fn clear_debug_registers(&self) {
+        self.registers.clear_debug_registers();
+    }
+
+    fn vector(&self, index: u8) -> Option<u128> {
+        self.registers.vector(index)
+    }
+
+    fn set_vector(&self, index: u8, value: u128) {
+        self.registers.set_vector(index, value);
+    }
+}

@@ -13,6 +13,7 @@ pub struct El2;
 impl Kind for El2 {
     type Context = HostContext;
     type Features = Features;
+    const TIMER_INLINE: bool = false;
 }
 
 impl CpuRegisters for El2 {

@@ -14,46 +14,23 @@
 use crate::exits::AARCH32;
 use crate::{Host, Vcpu, read, write_own};
 use hanok_arm_common::aborts::fault_ipa;
-use hanok_arm_common::cpu::{self, Fast, not_done};
-use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK, SystemRegisters};
+use hanok_arm_common::exited::Fast;
+use hanok_arm_common::host_gic::{BoardGic, SystemRegisters};
+use hanok_arm_common::interrupted::interrupt;
 use hanok_arm_common::lists::HardwareLists;
 use hanok_arm_common::{GichLists, HostGicV2};
 use hanok_decode::{Class, Esr, Frequent, Psr, SysReg, operand_of_write, register_of_word_store};
-use hanok_hal::{Backend, ListRegisters, Taken};
+use hanok_hal::Backend;
 use hanok_pcpu::guest;
 use hanok_types::{Regs, platform};
 use hanok_vgic::Sgir;
-use hanok_vm::{Cause, Mail, MmioAccess, constant_answer};
+use hanok_vm::{Cause, MmioAccess, constant_answer};
 
 /// This CPU's own record, beside its vCPUs.
 type Local = hanok_pcpu::Local<Host>;
 
-/// Handles an exit on the fast path. What the trap entry is told: `vcpu` if the exit is done with, and
-/// null if not.
-#[inline(always)]
-fn handle(vcpu: *mut Vcpu, handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast) -> *mut Vcpu {
-    handle_or(vcpu, handler, not_done)
-}
-
-/// What `look` finds of the vCPU and its pCPU.
-#[inline(always)]
-fn with<R>(vcpu: *mut Vcpu, look: impl FnOnce(&mut Vcpu, &mut Local) -> R) -> R {
-    // SAFETY: as below.
-    let (ours, local) = unsafe { cpu::arrived(vcpu) };
-    look(ours, local)
-}
-
-/// [`handle`], with something to try where the exit is not done with.
-#[inline(always)]
-fn handle_or(
-    vcpu: *mut Vcpu,
-    handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast,
-    slow: impl FnOnce() -> *mut Vcpu,
-) -> *mut Vcpu {
-    // SAFETY: the trap entry alone calls what is here, one handler at a time, with the vCPU that it
-    // was given.
-    unsafe { cpu::handle_fast(vcpu, handler, slow) }
-}
+/// The exit that the trap entry has taken.
+type Exited = hanok_arm_common::exited::Exited<Host>;
 
 /// Registers that the entry has saved: X0 to X18, X30, and the zero register.
 fn is_saved(register: u8) -> bool {
@@ -62,14 +39,14 @@ fn is_saved(register: u8) -> bool {
 
 /// A synchronous exit of AArch32 code.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_sync_aarch32(vcpu: *mut Vcpu) -> *mut Vcpu {
+extern "C" fn hanok_fast_sync_aarch32(exited: Exited) -> Option<Exited> {
     const HYPERCALL: u64 = Class::Hvc32 as u64;
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
     let esr = read!("esr_el2");
     match esr >> 26 & 0x3f {
-        HYPERCALL => handle(vcpu, |vcpu, local| hypercall(vcpu, local, esr)),
-        DATA_ABORT if is_as_in_aarch64(esr) => device(vcpu, esr),
-        _ => not_done(),
+        HYPERCALL => exited.handle(|vcpu, local| hypercall(vcpu, local, esr)),
+        DATA_ABORT if is_as_in_aarch64(esr) => device(exited, esr),
+        _ => exited.not_done(),
     }
 }
 
@@ -84,28 +61,28 @@ fn is_as_in_aarch64(esr: u64) -> bool {
 
 /// A synchronous exit of AArch64 code.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_sync(vcpu: *mut Vcpu) -> *mut Vcpu {
+extern "C" fn hanok_fast_sync(exited: Exited) -> Option<Exited> {
     const HYPERCALL: u64 = Class::Hvc64 as u64;
     let esr = read!("esr_el2");
     let class = esr >> 26 & 0x3f;
     if class == HYPERCALL {
-        return handle(vcpu, |vcpu, local| hypercall(vcpu, local, esr));
+        return exited.handle(|vcpu, local| hypercall(vcpu, local, esr));
     }
-    other(vcpu, esr, class)
+    other(exited, esr, class)
 }
 
 /// Any but a hypercall.
 #[inline(never)]
-extern "C" fn other(vcpu: *mut Vcpu, esr: u64, class: u64) -> *mut Vcpu {
+extern "C" fn other(exited: Exited, esr: u64, class: u64) -> Option<Exited> {
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
     const SYSTEM_REGISTER: u64 = Class::SystemRegister as u64;
     match class {
         DATA_ABORT => {
             let sgir = |vcpu: &mut Vcpu, local: &mut Local| sgir(vcpu, local, esr);
-            handle_or(vcpu, sgir, || device(vcpu, esr))
+            exited.handle_or(sgir, |exited| device(exited, esr))
         }
-        SYSTEM_REGISTER => handle(vcpu, |vcpu, local| system_register(vcpu, local, esr)),
-        _ => not_done(),
+        SYSTEM_REGISTER => exited.handle(|vcpu, local| system_register(vcpu, local, esr)),
+        _ => exited.not_done(),
     }
 }
 
@@ -122,8 +99,8 @@ fn hypercall(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
 }
 
 #[inline(never)]
-fn device(vcpu: *mut Vcpu, esr: u64) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| access_device(vcpu, local, esr))
+fn device(exited: Exited, esr: u64) -> Option<Exited> {
+    exited.handle(|vcpu, local| access_device(vcpu, local, esr))
 }
 
 #[inline(always)]
@@ -226,166 +203,23 @@ fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
     pc
 }
 
-/// What is to be done about a physical interrupt that was acknowledged. Whatever is longer than a few
-/// instructions is called last, with the vCPU's pointer alone: with the references, the pointer that
-/// the trap entry is told would be kept on the stack meanwhile, for all that is short, too.
-enum Next {
-    /// It is done with.
-    Done,
-    /// It is the slow path's.
-    Slow,
-    /// There was none.
-    Nothing,
-    /// The mail of a kick needs the whole controller.
-    Changed(Mail),
-    /// The virtual timer has fired.
-    Timer(Taken),
-    /// The end of an interrupt was reported.
-    Ended(Taken),
-}
-
-impl Next {
-    /// Does it.
-    #[inline(always)]
-    fn carry_out(self, vcpu: *mut Vcpu, lists: impl ListRegisters) -> *mut Vcpu {
-        match self {
-            Self::Done => vcpu,
-            Self::Slow => not_done(),
-            Self::Nothing => nothing(vcpu),
-            Self::Changed(mail) => interrupts_changed(vcpu, mail),
-            Self::Timer(taken) => virtual_timer(vcpu, taken, lists),
-            Self::Ended(taken) => end_reported(vcpu, taken),
-        }
-    }
-}
-
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let board = with(vcpu, |_, local| local.board);
+extern "C" fn hanok_fast_irq(mut exited: Exited) -> Option<Exited> {
+    let board = exited.with(|_, local| local.board);
     // Once, so that each way is free of the question.
     match &board.machine.gic {
-        BoardGic::V3 => interrupt_v3(vcpu),
-        BoardGic::V2(gic, lists) => interrupt_v2(vcpu, gic, lists),
+        BoardGic::V3 => interrupt_v3(exited),
+        BoardGic::V2(gic, lists) => interrupt_v2(exited, gic, lists),
     }
 }
 
 #[inline(never)]
-fn interrupt_v3(vcpu: *mut Vcpu) -> *mut Vcpu {
-    let look = |vcpu: &mut _, local: &mut _| interrupt(vcpu, local, SystemRegisters, HardwareLists);
-    with(vcpu, look).carry_out(vcpu, HardwareLists)
+fn interrupt_v3(exited: Exited) -> Option<Exited> {
+    interrupt(exited, SystemRegisters, &HardwareLists)
 }
 
 #[inline(never)]
-fn interrupt_v2(vcpu: *mut Vcpu, gic: &HostGicV2, lists: &GichLists) -> *mut Vcpu {
-    let look = |vcpu: &mut _, local: &mut _| interrupt(vcpu, local, *gic, *lists);
-    with(vcpu, look).carry_out(vcpu, *lists)
-}
-
-#[inline(always)]
-fn interrupt(
-    vcpu: &mut Vcpu,
-    local: &mut Local,
-    gic: impl CpuInterface,
-    lists: impl ListRegisters,
-) -> Next {
-    let taken = gic.acknowledge();
-    if taken.is_none() {
-        return Next::Nothing;
-    }
-    gic.drop_priority(taken);
-    let id = taken.id();
-    if id == KICK && !local.is_shared() {
-        gic.end(taken);
-        return kick(vcpu, local, gic, lists);
-    }
-    let lines = &local.board.interrupts;
-    if id == lines.virtual_timer {
-        return Next::Timer(taken);
-    }
-    if id == lines.maintenance {
-        return Next::Ended(taken);
-    }
-    local.taken = Some(taken);
-    Next::Slow
-}
-
-#[inline(always)]
-fn kick<G: CpuInterface>(
-    vcpu: &mut Vcpu,
-    local: &mut Local,
-    _: G,
-    mut lists: impl ListRegisters,
-) -> Next {
-    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    // Whoever changes whether a vCPU may run asks for its attention, too.
-    let Some(mail) = vm.requests(id).take_interrupts_alone() else {
-        return Next::Slow;
-    };
-    if !vm.show_mail(id, mail, G::VERSION, &mut lists) {
-        return Next::Changed(mail);
-    }
-    local.count(vcpu, Cause::Interrupt);
-    Next::Done
-}
-
-/// It is deactivated by the guest, through the list register.
-#[inline(never)]
-fn virtual_timer(vcpu: *mut Vcpu, taken: Taken, mut lists: impl ListRegisters) -> *mut Vcpu {
-    let shown = |vcpu: &mut Vcpu, local: &mut Local| {
-        let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-        if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
-            return Fast::Slow;
-        }
-        local.count(vcpu, Cause::Timer);
-        Fast::Done
-    };
-    handle_or(vcpu, shown, || virtual_timer_slowly(vcpu, taken))
-}
-
-/// It has gone again.
-#[inline(never)]
-fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        local.count(vcpu, Cause::Interrupt);
-        Fast::Done
-    })
-}
-
-/// A kick's mail that needs the whole controller.
-#[inline(never)]
-fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        let board = local.board;
-        guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
-        local.count(vcpu, Cause::Interrupt);
-        Fast::Done
-    })
-}
-
-/// The virtual timer's interrupt, where it was not shown in this list register before.
-#[inline(never)]
-fn virtual_timer_slowly(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        let board = local.board;
-        guest(vcpu, board, &mut board.machine.lists()).virtual_timer(taken.id());
-        local.count(vcpu, Cause::Timer);
-        Fast::Done
-    })
-}
-
-/// The guest has ended an interrupt with a physical one behind, most often its timer's, that did not
-/// stand alone.
-#[inline(never)]
-fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        let board = local.board;
-        if !guest(vcpu, board, &mut board.machine.lists()).hardware_ended() {
-            local.taken = Some(taken);
-            return Fast::Slow;
-        }
-        board.machine.end(taken);
-        local.count(vcpu, Cause::Interrupt);
-        Fast::Done
-    })
+fn interrupt_v2(exited: Exited, gic: &HostGicV2, lists: &GichLists) -> Option<Exited> {
+    interrupt(exited, *gic, lists)
 }

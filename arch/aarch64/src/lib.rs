@@ -28,12 +28,13 @@ mod registers;
 mod stage1;
 pub mod traps;
 pub mod vectors;
-pub mod wiring;
 
 pub use context::El2Context as HostContext;
 pub use hanok_arm_common::sysreg::go_on_stack;
 pub use hanok_arm_common::{read, write, write_own};
 pub use host_id::random;
+
+hanok_arm_common::wiring!(Host);
 
 /// The CPUs of the board.
 pub type Host = hanok_arm_common::machine::Machine<backend::El2>;

@@ -3,7 +3,7 @@
 use crate::{read, write_own};
 use core::ptr;
 use hanok_hal::{Backend, Context};
-use hanok_pcpu::{After, Host, Local, Pcpu, Vcpu};
+use hanok_pcpu::{After, Host, Pcpu, Vcpu};
 use hanok_types::CpuId;
 use hanok_vm::Cause;
 
@@ -108,65 +108,4 @@ pub fn current<B: Backend>() -> *mut Cpu<B> {
 pub unsafe fn here<'a, B: Backend>() -> &'a mut Cpu<B> {
     // SAFETY: by this function's contract.
     unsafe { &mut *current() }
-}
-
-/// The vCPU that has just left its guest, and its pCPU's record: two distinct things, of which the
-/// record's list of vCPUs is not reached by the second.
-///
-/// # Safety
-/// As for [`here`]; and `vcpu` is what [`Cpu::finish`] or [`Cpu::begin`] gave last.
-#[inline(always)]
-pub unsafe fn arrived<'a, B: Host>(vcpu: *mut Vcpu<B>) -> (&'a mut Vcpu<B>, &'a mut Local<B>) {
-    let cpu: *mut Cpu<B> = current();
-    // SAFETY: by this function's contract the record is there and nobody else's; that a guest ran
-    // shows that the executive is there.
-    let local = unsafe {
-        let pcpu = &mut (*cpu).pcpu;
-        debug_assert!(pcpu.is_some());
-        &mut pcpu.as_mut().unwrap_unchecked().local
-    };
-    // SAFETY: by this function's contract; the vCPU is no part of the record, and the list that
-    // refers to it is not used while the result is.
-    (unsafe { &mut *vcpu }, local)
-}
-
-/// Whether an exit is done with on the fast path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Fast {
-    /// It is, and the guest goes on.
-    Done,
-    /// Nothing has been done, but that an interrupt was taken: the slow path is to handle it.
-    Slow,
-}
-
-/// Handles an exit of `vcpu` on the fast path. What the trap entry is told: the vCPU if the exit is
-/// done with, and else what `slow` says.
-///
-/// # Safety
-/// As for [`arrived`].
-#[inline(always)]
-pub unsafe fn handle_fast<B: Host>(
-    vcpu: *mut Vcpu<B>,
-    handler: impl FnOnce(&mut Vcpu<B>, &mut Local<B>) -> Fast,
-    slow: impl FnOnce() -> *mut Vcpu<B>,
-) -> *mut Vcpu<B> {
-    // SAFETY: by this function's contract.
-    let (ours, local) = unsafe { arrived(vcpu) };
-    match handler(ours, local) {
-        Fast::Done => vcpu,
-        Fast::Slow => slow(),
-    }
-}
-
-/// Null, what the trap entry is told of an exit that is not done with. The compiler does not see its
-/// value: it would make it beforehand, in a register of its own, and then move both answers about.
-#[inline(always)]
-pub fn not_done<T>() -> *mut T {
-    let null: *mut T;
-    // SAFETY: an instruction that sets one register.
-    unsafe {
-        core::arch::asm!("mov {}, #0", out(reg) null, options(nomem, nostack, preserves_flags))
-    };
-    null
 }

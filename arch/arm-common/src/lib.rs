@@ -13,12 +13,14 @@ pub mod aborts;
 pub mod bulk;
 pub mod controls;
 pub mod cpu;
+pub mod exited;
 pub mod frames;
 mod gich;
 mod gicv2;
 mod gicv3;
 pub mod host_gic;
 pub mod image;
+pub mod interrupted;
 pub mod lists;
 pub mod machine;
 pub mod mmu;
@@ -29,10 +31,13 @@ mod psci;
 pub mod ram;
 mod rtc;
 pub mod space;
+mod wiring;
 
 pub use gich::GichLists;
 pub use gicv2::HostGicV2;
 pub use gicv3::{GicError, HostGicV3};
+#[doc(hidden)]
+pub use hanok_pcpu as pcpu;
 pub use pl011::HostUart;
 pub use psci::{Conduit, Firmware};
 pub use rtc::seconds;

@@ -17,6 +17,11 @@ pub trait Kind: CpuRegisters + Debug + Default + Sync + Sized + 'static {
     type Context: Context<Machine<Self>>;
     /// What is to be known of the CPUs' optional features.
     type Features: Copy + Debug + Sync;
+
+    /// Whether the virtual timer's interrupt is first tried in line with the other interrupts. Where
+    /// the compiler has registers to spare, a call of its own keeps them out of the way of a kick;
+    /// elsewhere that call costs the timer more than it saves.
+    const TIMER_INLINE: bool;
 }
 
 /// The CPUs of the board.

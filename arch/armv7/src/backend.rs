@@ -13,6 +13,7 @@ pub struct Hyp;
 impl Kind for Hyp {
     type Context = HostContext;
     type Features = Features;
+    const TIMER_INLINE: bool = true;
 }
 
 impl CpuRegisters for Hyp {

@@ -1,6 +1,7 @@
 //! From the trap entry to the core, and back.
 
 use crate::{Host, Vcpu, read};
+use hanok_arm_common::exited::Exited;
 use hanok_arm_common::{aborts, cpu};
 use hanok_decode::{Coprocessor, CoprocessorPair, Psr, Syndrome, banked_register};
 use hanok_hal::Backend;
@@ -28,15 +29,17 @@ extern "C" fn hanok_on_sync() -> *mut Vcpu {
 
 /// HVC to let others run, which answers with `answer`: nobody looks at another register.
 #[inline(never)]
-pub(crate) fn yields(esr: u64, answer: i64) -> *mut Vcpu {
-    handle(|pcpu| {
+pub(crate) fn yields(_exited: Exited<Host>, esr: u64, answer: i64) -> Option<Exited<Host>> {
+    let vcpu = handle(|pcpu| {
         if let Some(vcpu) = pcpu.resident() {
             vcpu.context.frame[0] = answer as u32;
             vcpu.context.arrive_folded();
             vcpu.exits.add(esr, read!("elr_el2"));
         }
         (Cause::Hypercall, After::Yield)
-    })
+    });
+    // SAFETY: the exit has just ended, and this is what the trap entry is told.
+    unsafe { Exited::ended(vcpu) }
 }
 
 fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {

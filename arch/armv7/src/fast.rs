@@ -15,56 +15,33 @@
 use crate::exits::yields;
 use crate::{Host, Vcpu, read, write_own};
 use hanok_arm_common::aborts::fault_ipa;
-use hanok_arm_common::cpu::{self, Fast, not_done};
-use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK};
+use hanok_arm_common::exited::Fast;
+use hanok_arm_common::host_gic::BoardGic;
+use hanok_arm_common::interrupted::interrupt;
 use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
-use hanok_hal::{Backend, ListRegisters, Taken};
+use hanok_hal::Backend;
 use hanok_pcpu::guest;
-use hanok_types::{GicVersion, Regs};
+use hanok_types::Regs;
 use hanok_vgic::Sgir;
-use hanok_vm::{Cause, Mail, MmioAccess, constant_answer, yield_answer};
+use hanok_vm::{Cause, MmioAccess, constant_answer, yield_answer};
 
 /// This CPU's own record, beside its vCPUs.
 type Local = hanok_pcpu::Local<Host>;
 
-/// Handles an exit on the fast path. What the trap entry is told: `vcpu` if the exit is done with, and
-/// null if not.
-#[inline(always)]
-fn handle(vcpu: *mut Vcpu, handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast) -> *mut Vcpu {
-    handle_or(vcpu, handler, not_done)
-}
-
-/// What `look` finds of the vCPU and its pCPU.
-#[inline(always)]
-fn with<R>(vcpu: *mut Vcpu, look: impl FnOnce(&mut Vcpu, &mut Local) -> R) -> R {
-    // SAFETY: as below.
-    let (ours, local) = unsafe { cpu::arrived(vcpu) };
-    look(ours, local)
-}
-
-/// [`handle`], with something to try where the exit is not done with.
-#[inline(always)]
-fn handle_or(
-    vcpu: *mut Vcpu,
-    handler: impl FnOnce(&mut Vcpu, &mut Local) -> Fast,
-    slow: impl FnOnce() -> *mut Vcpu,
-) -> *mut Vcpu {
-    // SAFETY: the trap entry alone calls what is here, one handler at a time, with the vCPU that it
-    // was given.
-    unsafe { cpu::handle_fast(vcpu, handler, slow) }
-}
+/// The exit that the trap entry has taken.
+type Exited = hanok_arm_common::exited::Exited<Host>;
 
 /// HVC, and its HSR.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_hypercall(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    let function = with(vcpu, |vcpu, _| vcpu.context.frame[0]);
+extern "C" fn hanok_fast_hypercall(mut exited: Exited, esr: u32) -> Option<Exited> {
+    let function = exited.with(|vcpu, _| vcpu.context.frame[0]);
     let Some(constant) = constant_answer(function) else {
         return match yield_answer(function) {
-            Some(answer) => yields(esr.into(), answer),
-            None => not_done(),
+            Some(answer) => yields(exited, esr.into(), answer),
+            None => exited.not_done(),
         };
     };
-    handle(vcpu, |vcpu, local| {
+    exited.handle(|vcpu, local| {
         // HVC's return address is already that of the next instruction.
         vcpu.context.frame[0] = constant as u32;
         vcpu.exits.add(esr.into(), read!("elr_el2"));
@@ -87,8 +64,8 @@ fn place(register: u8, psr: u64) -> Option<usize> {
 
 /// A data abort of which the two below know nothing, and its HSR.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_device(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| access_device(vcpu, local, esr))
+extern "C" fn hanok_fast_device(exited: Exited, esr: u32) -> Option<Exited> {
+    exited.handle(|vcpu, local| access_device(vcpu, local, esr))
 }
 
 #[inline(always)]
@@ -131,9 +108,9 @@ fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
 
 /// A load from the distributor, and its HSR: of a word that has nothing to do with list registers.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_load(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
+extern "C" fn hanok_fast_load(exited: Exited, esr: u32) -> Option<Exited> {
     let load = |vcpu: &mut Vcpu, local: &mut Local| load(vcpu, local, esr);
-    handle_or(vcpu, load, || hanok_fast_device(vcpu, esr))
+    exited.handle_or(load, |exited| hanok_fast_device(exited, esr))
 }
 
 #[inline(always)]
@@ -150,9 +127,9 @@ fn load(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
 
 /// A store to the distributor, and its HSR: an SGI to one other vCPU.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_store(vcpu: *mut Vcpu, esr: u32) -> *mut Vcpu {
+extern "C" fn hanok_fast_store(exited: Exited, esr: u32) -> Option<Exited> {
     let store = |vcpu: &mut Vcpu, local: &mut Local| store(vcpu, local, esr);
-    handle_or(vcpu, store, || hanok_fast_device(vcpu, esr))
+    exited.handle_or(store, |exited| hanok_fast_device(exited, esr))
 }
 
 #[inline(always)]
@@ -202,142 +179,9 @@ fn advance(esr: u64) -> u64 {
     pc
 }
 
-/// What is to be done about a physical interrupt that was acknowledged. Whatever is longer than a few
-/// instructions is called last, with the vCPU's pointer alone: with the references, the pointer that
-/// the trap entry is told would be kept on the stack meanwhile, for all that is short, too.
-enum Next {
-    /// It is done with.
-    Done,
-    /// It is the slow path's.
-    Slow,
-    /// There was none.
-    Nothing,
-    /// The mail of a kick needs the whole controller.
-    Changed(Mail),
-    /// The virtual timer's needs it.
-    Timer(Taken),
-    /// The end of an interrupt was reported.
-    Ended(Taken),
-}
-
-impl Next {
-    /// Does it.
-    #[inline(always)]
-    fn carry_out(self, vcpu: *mut Vcpu) -> *mut Vcpu {
-        match self {
-            Self::Done => vcpu,
-            Self::Slow => not_done(),
-            Self::Nothing => nothing(vcpu),
-            Self::Changed(mail) => interrupts_changed(vcpu, mail),
-            Self::Timer(taken) => virtual_timer_slowly(vcpu, taken),
-            Self::Ended(taken) => end_reported(vcpu, taken),
-        }
-    }
-}
-
 /// A physical interrupt, which is acknowledged here in any case.
 #[unsafe(no_mangle)]
-extern "C" fn hanok_fast_irq(vcpu: *mut Vcpu) -> *mut Vcpu {
-    with(vcpu, interrupt).carry_out(vcpu)
-}
-
-#[inline(always)]
-fn interrupt(vcpu: &mut Vcpu, local: &mut Local) -> Next {
-    let BoardGic::V2(gic, lists) = local.board.machine.gic;
-    let taken = CpuInterface::acknowledge(gic);
-    if taken.is_none() {
-        return Next::Nothing;
-    }
-    CpuInterface::drop_priority(gic, taken);
-    let id = taken.id();
-    if id == KICK && !local.is_shared() {
-        CpuInterface::end(gic, taken);
-        return kick(vcpu, local, lists);
-    }
-    let lines = &local.board.interrupts;
-    if id == lines.virtual_timer {
-        return virtual_timer(vcpu, local, taken, lists);
-    }
-    if id == lines.maintenance {
-        return Next::Ended(taken);
-    }
-    local.taken = Some(taken);
-    Next::Slow
-}
-
-#[inline(always)]
-fn kick(vcpu: &mut Vcpu, local: &mut Local, mut lists: impl ListRegisters) -> Next {
-    // Whoever changes whether a vCPU may run asks for its attention, too.
-    let Some(mail) = vcpu.requests.take_interrupts_alone() else {
-        return Next::Slow;
-    };
-    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    if !vm.show_mail(id, mail, GicVersion::V2, &mut lists) {
-        return Next::Changed(mail);
-    }
-    local.count(vcpu, Cause::Interrupt);
-    Next::Done
-}
-
-/// It is deactivated by the guest, through the list register.
-#[inline(always)]
-fn virtual_timer(
-    vcpu: &mut Vcpu,
-    local: &mut Local,
-    taken: Taken,
-    mut lists: impl ListRegisters,
-) -> Next {
-    let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
-        return Next::Timer(taken);
-    }
-    local.count(vcpu, Cause::Timer);
-    Next::Done
-}
-
-/// It has gone again.
-#[inline(never)]
-fn nothing(vcpu: *mut Vcpu) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        local.count(vcpu, Cause::Interrupt);
-        Fast::Done
-    })
-}
-
-/// A kick's mail that needs the whole controller.
-#[inline(never)]
-fn interrupts_changed(vcpu: *mut Vcpu, mail: Mail) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        let board = local.board;
-        guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
-        local.count(vcpu, Cause::Interrupt);
-        Fast::Done
-    })
-}
-
-/// The virtual timer's interrupt, where it was not shown in this list register before.
-#[inline(never)]
-fn virtual_timer_slowly(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        let board = local.board;
-        guest(vcpu, board, &mut board.machine.lists()).virtual_timer(taken.id());
-        local.count(vcpu, Cause::Timer);
-        Fast::Done
-    })
-}
-
-/// The guest has ended an interrupt with a physical one behind, most often its timer's, that did not
-/// stand alone.
-#[inline(never)]
-fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
-    handle(vcpu, |vcpu, local| {
-        let board = local.board;
-        if !guest(vcpu, board, &mut board.machine.lists()).hardware_ended() {
-            local.taken = Some(taken);
-            return Fast::Slow;
-        }
-        board.machine.end(taken);
-        local.count(vcpu, Cause::Interrupt);
-        Fast::Done
-    })
+extern "C" fn hanok_fast_irq(mut exited: Exited) -> Option<Exited> {
+    let BoardGic::V2(gic, lists) = exited.with(|_, local| local.board.machine.gic);
+    interrupt(exited, gic, &lists)
 }

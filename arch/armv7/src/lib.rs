@@ -28,12 +28,13 @@ mod registers;
 mod stage1;
 pub mod traps;
 pub mod vectors;
-pub mod wiring;
 
 pub use context::HypContext as HostContext;
 pub use hanok_arm_common::{encoding, maintain, read, read_encoded, write, write_own};
 pub use host_id::random;
 pub use vectors::go_on_stack;
+
+hanok_arm_common::wiring!(Host);
 
 /// The CPUs of the board.
 pub type Host = hanok_arm_common::machine::Machine<backend::Hyp>;

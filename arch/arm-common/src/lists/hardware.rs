@@ -25,7 +25,7 @@ macro_rules! each_active_priority {
 }
 
 /// The list registers of the CPU that holds it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct HardwareLists;
 
 /// One instruction for list register `$index`, below 16, whose number is part of the

@@ -31,7 +31,7 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
         return (Cause::Denied, After::Reconsider);
     };
     let esr = read!("esr_el2");
-    vcpu.exits.add(esr, vcpu.context.regs.pc);
+    local.exited(vcpu, esr, vcpu.context.regs.pc);
     if esr >> 26 & 0x3f == Class::Hvc64 as u64 {
         let board = local.board;
         let action = guest(vcpu, board, &mut board.machine.lists()).hypercall();

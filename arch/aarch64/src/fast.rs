@@ -93,8 +93,8 @@ fn hypercall(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     };
     // HVC's return address is already that of the next instruction.
     vcpu.context.regs.x[0] = answer as u64;
-    vcpu.exits.add(esr, read!("elr_el2"));
-    local.count(vcpu, Cause::Hypercall);
+    local.exited(vcpu, esr, read!("elr_el2"));
+    local.handled(vcpu, Cause::Hypercall);
     Fast::Done
 }
 
@@ -128,8 +128,8 @@ fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     }
     vcpu.rearm(local);
     let pc = advance(vcpu, esr);
-    vcpu.exits.add(esr, pc);
-    local.count(vcpu, Cause::Device);
+    local.exited(vcpu, esr, pc);
+    local.handled(vcpu, Cause::Device);
     Fast::Done
 }
 
@@ -150,8 +150,8 @@ fn system_register(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     }
     // Only AArch64 has the register by this exit.
     let pc = advance_a64(read!("spsr_el2"));
-    vcpu.exits.add(esr, pc);
-    local.count(vcpu, Cause::SystemRegister);
+    local.exited(vcpu, esr, pc);
+    local.handled(vcpu, Cause::SystemRegister);
     Fast::Done
 }
 
@@ -172,8 +172,8 @@ fn sgir(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
         return Fast::Slow;
     }
     let pc = advance_a64(pstate);
-    vcpu.exits.add(esr, pc);
-    local.count(vcpu, Cause::Device);
+    local.exited(vcpu, esr, pc);
+    local.handled(vcpu, Cause::Device);
     Fast::Done
 }
 

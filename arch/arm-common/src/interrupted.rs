@@ -6,6 +6,7 @@ use crate::host_gic::{CpuInterface, KICK};
 use crate::machine::{Kind, Machine};
 use hanok_hal::{Backend, ListRegisters, Taken};
 use hanok_pcpu::{Local, Vcpu, guest};
+use hanok_trace::Event;
 use hanok_vm::{Cause, Mail};
 
 /// What is left to do about an interrupt that was acknowledged. Whatever takes more than a few
@@ -73,6 +74,7 @@ fn look<K: Kind>(
     }
     gic.drop_priority(taken);
     let id = taken.id();
+    local.record(Event::Interrupt(id));
     if id == KICK && !local.is_shared() {
         gic.end(taken);
         return kick(vcpu, local, gic, lists);
@@ -109,7 +111,7 @@ fn kick<K: Kind, G: CpuInterface>(
     if !vm.show_mail(id, mail, G::VERSION, &mut lists) {
         return Next::Changed(mail);
     }
-    local.count(vcpu, Cause::Interrupt);
+    local.handled(vcpu, Cause::Interrupt);
     Next::Done
 }
 
@@ -126,7 +128,7 @@ fn show_timer<K: Kind>(
     if !vm.virtual_timer_again(id, taken.id(), &mut lists) {
         return Fast::Slow;
     }
-    local.count(vcpu, Cause::Timer);
+    local.handled(vcpu, Cause::Timer);
     Fast::Done
 }
 
@@ -146,7 +148,7 @@ fn new_timer<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exited
     exited.handle(|vcpu, local| {
         let board = local.board;
         guest(vcpu, board, &mut board.machine.lists()).virtual_timer(taken.id());
-        local.count(vcpu, Cause::Timer);
+        local.handled(vcpu, Cause::Timer);
         Fast::Done
     })
 }
@@ -155,7 +157,7 @@ fn new_timer<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exited
 #[inline(never)]
 fn nothing<K: Kind>(exited: Exited<Machine<K>>) -> Option<Exited<Machine<K>>> {
     exited.handle(|vcpu, local| {
-        local.count(vcpu, Cause::Interrupt);
+        local.handled(vcpu, Cause::Interrupt);
         Fast::Done
     })
 }
@@ -169,7 +171,7 @@ fn interrupts_changed<K: Kind>(
     exited.handle(|vcpu, local| {
         let board = local.board;
         guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
-        local.count(vcpu, Cause::Interrupt);
+        local.handled(vcpu, Cause::Interrupt);
         Fast::Done
     })
 }
@@ -185,7 +187,7 @@ fn end_reported<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exi
             return Fast::Slow;
         }
         board.machine.end(taken);
-        local.count(vcpu, Cause::Interrupt);
+        local.handled(vcpu, Cause::Interrupt);
         Fast::Done
     })
 }

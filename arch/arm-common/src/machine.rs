@@ -8,6 +8,7 @@ use crate::{Firmware, HostUart, bulk, mmu, pmu, read, sysreg, write, write_own};
 use core::fmt::Debug;
 use hanok_decode::SysReg;
 use hanok_hal::{Backend, Context, LateError, Taken};
+use hanok_trace::{Event, Sink, Source};
 use hanok_types::{CpuId, Deadline, IntId};
 use hanok_vm::{CpuRegisters, StackPointer};
 
@@ -157,6 +158,12 @@ impl<K: Kind> Backend for Machine<K> {
             firmware.system_off();
         }
     }
+}
+
+/// No trace is kept yet.
+impl<K: Kind> Sink for Machine<K> {
+    #[inline(always)]
+    fn record(&self, _: Option<Source>, _: Event) {}
 }
 
 impl<K: Kind> CpuRegisters for Machine<K> {

@@ -31,10 +31,10 @@ extern "C" fn hanok_on_sync() -> *mut Vcpu {
 #[inline(never)]
 pub(crate) fn yields(_exited: Exited<Host>, esr: u64, answer: i64) -> Option<Exited<Host>> {
     let vcpu = handle(|pcpu| {
-        if let Some(vcpu) = pcpu.resident() {
+        if let (Some(vcpu), local) = pcpu.resident_and_local() {
             vcpu.context.frame[0] = answer as u32;
             vcpu.context.arrive_folded();
-            vcpu.exits.add(esr, read!("elr_el2"));
+            local.exited(vcpu, esr, read!("elr_el2"));
         }
         (Cause::Hypercall, After::Yield)
     });
@@ -43,12 +43,12 @@ pub(crate) fn yields(_exited: Exited<Host>, esr: u64, answer: i64) -> Option<Exi
 }
 
 fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
-    let Some(vcpu) = pcpu.resident() else {
+    let (Some(vcpu), local) = pcpu.resident_and_local() else {
         return (Cause::Denied, After::Reconsider);
     };
     vcpu.context.arrive();
     let esr = read!("esr_el2");
-    vcpu.exits.add(esr, vcpu.context.regs.pc);
+    local.exited(vcpu, esr, vcpu.context.regs.pc);
     let syndrome = Syndrome::decode(esr);
     if !vcpu.context.psr().passes(syndrome.condition(esr)) {
         // The CPU may trap what its condition lets do nothing (B1.14.4).

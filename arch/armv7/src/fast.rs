@@ -44,8 +44,8 @@ extern "C" fn hanok_fast_hypercall(mut exited: Exited, esr: u32) -> Option<Exite
     exited.handle(|vcpu, local| {
         // HVC's return address is already that of the next instruction.
         vcpu.context.frame[0] = constant as u32;
-        vcpu.exits.add(esr.into(), read!("elr_el2"));
-        local.count(vcpu, Cause::Hypercall);
+        local.exited(vcpu, esr.into(), read!("elr_el2"));
+        local.handled(vcpu, Cause::Hypercall);
         Fast::Done
     })
 }
@@ -164,8 +164,8 @@ fn plain_place(register: u8) -> Option<usize> {
 #[inline(always)]
 fn passed(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let pc = advance(esr.into());
-    vcpu.exits.add(esr.into(), pc);
-    local.count(vcpu, Cause::Device);
+    local.exited(vcpu, esr.into(), pc);
+    local.handled(vcpu, Cause::Device);
     Fast::Done
 }
 

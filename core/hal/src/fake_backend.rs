@@ -8,8 +8,10 @@ use crate::{
     AccessError, Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, HostLine,
     LateError, ListRegisters, SerialPort, Start, Taken, VirtualInterface, VmMemory,
 };
+use core::any::Any;
 use core::fmt;
 use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
+use std::boxed::Box;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,6 +65,8 @@ pub struct FakeBackend {
     cpus: Vec<Mutex<FakeCpu>>,
     now: AtomicU64,
     off: AtomicBool,
+    /// What a crate above wants to find again.
+    notes: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,7 +85,23 @@ impl FakeBackend {
             cpus: (0..settings.cpus).map(|_| Mutex::new(cpu())).collect(),
             now: AtomicU64::new(0),
             off: AtomicBool::new(false),
+            notes: Mutex::default(),
         }
+    }
+
+    /// Which CPU the caller is.
+    pub fn this_cpu(&self) -> usize {
+        (self.settings.this_cpu)()
+    }
+
+    /// Keeps `note` for [`Self::take_notes`].
+    pub fn note(&self, note: Box<dyn Any + Send>) {
+        lock(&self.notes).push(note);
+    }
+
+    /// All notes since the last call, oldest first.
+    pub fn take_notes(&self) -> Vec<Box<dyn Any + Send>> {
+        core::mem::take(&mut *lock(&self.notes))
     }
 
     /// A CPU.

@@ -6,13 +6,14 @@ use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Backend, Mutex, SerialPort};
 use hanok_paging::VmidPool;
+use hanok_trace::Sink;
 use hanok_types::{IntId, MAX_CPUS, VmId};
 use hanok_vm::{Clock, CpuRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer};
 
 /// A backend that can do all that VMs need of it.
-pub trait Host: Backend + CpuRegisters {}
+pub trait Host: Backend + CpuRegisters + Sink {}
 
-impl<B: Backend + CpuRegisters> Host for B {}
+impl<B: Backend + CpuRegisters + Sink> Host for B {}
 
 /// An interrupt of a device that a VM has for itself.
 #[derive(Clone, Copy, Debug)]

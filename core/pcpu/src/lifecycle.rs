@@ -9,6 +9,7 @@ use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Context, LateError, VirtualInterface};
 use hanok_paging::{Vmid, vttbr_el2};
 use hanok_sched::Entity;
+use hanok_trace::Event;
 use hanok_vm::{Ending, StopReason};
 
 impl<B: Host> Vcpu<B> {
@@ -22,6 +23,7 @@ impl<B: Host> Vcpu<B> {
             local.fp_owner = None;
         }
         self.reset(entry);
+        local.emit(self, Event::Start);
         // What its former boot left in this CPU's TLB is not its own.
         if let Some(last) = unit.last_here.get(local.id.index()) {
             last.store(0, Ordering::Relaxed);
@@ -33,6 +35,7 @@ impl<B: Host> Vcpu<B> {
     /// more; its physical interrupts are let go.
     pub(crate) fn go_out(&mut self, local: &mut Local<B>) {
         let (unit, board) = (self.unit, local.board);
+        local.emit(self, Event::Stop);
         self.on = false;
         self.waiting = false;
         unit.vm.requests(self.core.id).set_quiet(false);

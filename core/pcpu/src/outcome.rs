@@ -45,7 +45,7 @@ impl<B: Host> Pcpu<B> {
         if let Some(exited) = exited
             && let (Some(vcpu), local) = self.vcpu_and_local(exited)
         {
-            local.count(vcpu, cause);
+            local.handled(vcpu, cause);
         }
     }
 

@@ -5,6 +5,7 @@ use crate::{Board, Host, Vcpu, VmUnit};
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
 use hanok_sched::{Entity, EntitySet, MAX_ENTITIES, RoundRobin, Tournament};
+use hanok_trace::Event;
 use hanok_types::{CpuId, Deadline};
 use hanok_vm::{Cause, Ending};
 
@@ -23,8 +24,9 @@ pub struct Local<B: Backend> {
     pub taken: Option<Taken>,
     /// Whether several vCPUs share it.
     shared: bool,
-    /// Whether the CPU counts the hypervisor's own instructions.
-    counts_instructions: bool,
+    /// Not zero if the CPU counts the hypervisor's own instructions. No bool, which would be compared
+    /// with one, as each exit asks for it.
+    counts_instructions: u8,
     /// What their counter showed when it was last looked at.
     instructions: u32,
     /// Whose turn it is.
@@ -131,29 +133,56 @@ impl<B: Host> Local<B> {
         self.first_alarm
     }
 
-    /// Counts an exit of `vcpu`, and charges what was executed since the last one to its cause.
+    /// An exit of `vcpu` for `cause` has been handled, and what was executed since the last one that
+    /// was told is at its expense.
     #[inline(always)]
-    pub fn count(&mut self, vcpu: &Vcpu<B>, cause: Cause) {
-        vcpu.counters.count(cause);
-        if self.counts_instructions {
-            vcpu.counters.charge(cause, self.instructions_since());
+    pub fn handled(&mut self, vcpu: &mut Vcpu<B>, cause: Cause) {
+        self.emit(vcpu, Event::Handled(cause));
+        if self.counts_instructions != 0 {
+            let instructions = self.instructions_since();
+            self.emit(
+                vcpu,
+                Event::Spent {
+                    cause,
+                    instructions,
+                },
+            );
         }
+    }
+
+    /// `vcpu` has left its guest by a synchronous exception with this syndrome, at this address.
+    #[inline(always)]
+    pub fn exited(&self, vcpu: &mut Vcpu<B>, syndrome: u64, pc: u64) {
+        self.emit(vcpu, Event::Exit { syndrome, pc });
+    }
+
+    /// Tells an event that is about no vCPU.
+    #[inline(always)]
+    pub fn record(&self, event: Event) {
+        self.board.machine.record(None, event);
+    }
+
+    /// Tells an event about `vcpu` to all that read it.
+    #[inline(always)]
+    pub fn emit(&self, vcpu: &mut Vcpu<B>, event: Event) {
+        vcpu.log.read(event);
+        self.board.machine.record(Some(vcpu.source()), event);
     }
 
     /// What the hypervisor executed until now was for no exit.
     pub(crate) fn uncounted(&mut self) {
-        if self.counts_instructions {
+        if self.counts_instructions != 0 {
             self.instructions_since();
         }
     }
 
     /// How many instructions of its own the hypervisor executed here since the last call.
     #[inline(always)]
-    fn instructions_since(&mut self) -> u64 {
+    fn instructions_since(&mut self) -> u32 {
         let now = self.board.machine.instructions();
         let since = now.wrapping_sub(self.instructions);
         self.instructions = now;
-        since.into()
+        since
     }
 }
 
@@ -165,7 +194,7 @@ impl<B: Host> Pcpu<B> {
             board,
             taken: None,
             shared: false,
-            counts_instructions: board.counts_instructions,
+            counts_instructions: board.counts_instructions.into(),
             instructions: 0,
             policy: RoundRobin::new(slice),
             news: EntitySet::EMPTY,

@@ -9,6 +9,7 @@
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
 use hanok_sched::{EntitySet, Policy};
+use hanok_trace::Event;
 use hanok_types::Deadline;
 use hanok_vm::Clock;
 
@@ -62,6 +63,9 @@ impl<B: Host> Pcpu<B> {
                 self.idle();
                 continue;
             };
+            let until = decision.until.into();
+            let machine = &self.local.board.machine;
+            machine.record(Some(vcpu.source()), Event::Decision { until });
             if vcpu.on {
                 return self.switch_to(entity);
             }
@@ -126,6 +130,7 @@ impl<B: Host> Pcpu<B> {
     /// Sleeps until a physical interrupt, and serves what is pending.
     #[inline(never)]
     fn idle(&mut self) {
+        self.local.record(Event::Idle);
         if self.resident().is_some_and(|vcpu| !vcpu.waiting) {
             // It is paused: a virtual interrupt that is pending would not let the CPU sleep.
             self.switch_away();
@@ -148,6 +153,7 @@ impl<B: Host> Pcpu<B> {
         let machine = &self.local.board.machine;
         while let Some(taken) = machine.acknowledge() {
             machine.drop_priority(taken);
+            self.local.record(Event::Interrupt(taken.id()));
             self.serve(taken);
             if !taken.id().is_private() {
                 return;
@@ -208,8 +214,10 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
     if ready != core::mem::replace(&mut vcpu.ready, ready) {
         if ready {
             local.policy.wake(vcpu.entity, now);
+            local.emit(vcpu, Event::Wake);
         } else {
             local.policy.block(vcpu.entity, now);
+            local.emit(vcpu, Event::Block);
         }
     }
     local.set_alarm(vcpu);

@@ -60,7 +60,7 @@ impl<B: Host> Vcpu<B> {
 
     fn describe_exits(&self, say: impl Fn(Arguments<'_>)) {
         let (digits, syndrome) = (<B as Backend>::Context::DIGITS, B::Context::SYNDROME);
-        for exit in self.exits.latest() {
+        for exit in self.log.exits.latest() {
             let class = exit.syndrome >> 26 & 0x3f;
             say(format_args!(
                 "exit at {:0digits$x}: class {class:#04x} {syndrome} {:08x}",

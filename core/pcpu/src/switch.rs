@@ -4,6 +4,7 @@ use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::sync::atomic::Ordering;
 use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualInterface};
 use hanok_sched::Entity;
+use hanok_trace::Event;
 use hanok_types::Deadline;
 
 impl<B: Host> Pcpu<B> {
@@ -18,6 +19,7 @@ impl<B: Host> Pcpu<B> {
             return;
         };
         if comes {
+            local.emit(vcpu, Event::SwitchIn);
             vcpu.enter(local);
         }
         vcpu.core.busy = comes;
@@ -31,6 +33,7 @@ impl<B: Host> Pcpu<B> {
             return;
         };
         local.resident = None;
+        local.emit(left, Event::SwitchOut);
         left.save(local);
         // One that does not wait is looked at whenever it has its turn.
         if left.waiting {

@@ -1,11 +1,12 @@
 //! A vCPU as its pCPU keeps it.
 
+use crate::VmUnit;
 use crate::loading::Loading;
-use crate::{ExitLog, VmUnit};
 use hanok_hal::{Backend, Context, Entry, Start, VirtualInterface};
 use hanok_sched::Entity;
+use hanok_trace::{Source, VcpuLog};
 use hanok_types::Deadline;
-use hanok_vm::{Counters, Requests};
+use hanok_vm::Requests;
 
 /// A vCPU: its backend's part first, for the trap entry. Owned by its pCPU.
 #[allow(missing_debug_implementations)]
@@ -15,8 +16,8 @@ pub struct Vcpu<B: Backend> {
     pub context: B::Context,
     /// Its VM.
     pub unit: &'static VmUnit<B>,
-    /// What counts its exits.
-    pub counters: &'static Counters,
+    /// Its counters and its latest exits.
+    pub log: VcpuLog,
     /// What others ask of it.
     pub requests: &'static Requests,
     /// The core's part.
@@ -37,8 +38,6 @@ pub struct Vcpu<B: Backend> {
     pub(crate) fault_loop_noticed: bool,
     /// The VM's boot in which it was last started.
     boot: u32,
-    /// Its latest exits.
-    pub exits: ExitLog,
     /// The interrupt interface while it is not in a CPU.
     pub(crate) interface: <B::Lists as VirtualInterface>::State,
 }
@@ -49,7 +48,7 @@ impl<B: Backend> Vcpu<B> {
         Self {
             context,
             unit,
-            counters: unit.vm.counters(core.id),
+            log: VcpuLog::new(unit.vm.counters(core.id)),
             requests: unit.vm.requests(core.id),
             core,
             entity: Entity::FIRST,
@@ -60,8 +59,16 @@ impl<B: Backend> Vcpu<B> {
             loading: None,
             fault_loop_noticed: false,
             boot: 0,
-            exits: ExitLog::new(),
             interface: Default::default(),
+        }
+    }
+
+    /// Which it is, for events about it.
+    #[inline(always)]
+    pub(crate) fn source(&self) -> Source {
+        Source {
+            vm: self.unit.vm.id(),
+            vcpu: self.core.id,
         }
     }
 
@@ -84,7 +91,6 @@ impl<B: Backend> Vcpu<B> {
         });
         self.interface = Default::default();
         self.fault_loop_noticed = false;
-        self.exits = ExitLog::new();
         self.waiting = false;
         self.wake_at = Deadline::NEVER;
     }

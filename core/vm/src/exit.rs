@@ -3,6 +3,7 @@
 use core::fmt;
 use hanok_decode::{Coprocessor, CoprocessorPair, SysReg};
 use hanok_hal::GuestFault;
+use hanok_trace::Cause;
 use hanok_types::{GuestPage, Ipa, Width};
 
 /// Why a vCPU left its guest, free of the architecture's encoding.
@@ -172,6 +173,22 @@ impl fmt::Display for StopReason {
                  image again, or build it anew"
             ),
             Self::AllOff => f.write_str("every vCPU turned itself off"),
+        }
+    }
+}
+
+impl From<&Exit> for Cause {
+    fn from(exit: &Exit) -> Self {
+        match exit {
+            Exit::Hypercall => Self::Hypercall,
+            Exit::MonitorCall => Self::MonitorCall,
+            Exit::Wait => Self::Wait,
+            Exit::Data(_) | Exit::Refused { .. } => Self::Device,
+            Exit::Fetch { .. } => Self::Fetch,
+            Exit::SystemRegister(_) | Exit::Coprocessor(_) => Self::SystemRegister,
+            Exit::Denied => Self::Denied,
+            Exit::SystemError => Self::SystemError,
+            Exit::Unexpected => Self::Unexpected,
         }
     }
 }

@@ -22,7 +22,6 @@ mod access;
 mod alarms;
 mod call;
 mod console;
-mod counters;
 mod debug;
 mod destination;
 mod devices;
@@ -51,7 +50,6 @@ mod vm;
 pub use call::{constant_answer, function, yield_answer};
 pub use console::prompt;
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
-pub use counters::{Cause, Counters};
 pub use debug::DebugControl;
 pub use destination::Destination;
 pub use exit::{
@@ -60,6 +58,7 @@ pub use exit::{
 };
 pub use handle::Guest;
 pub use hanok_hal::{Entry, GuestFault};
+pub use hanok_trace::{Cause, Counters};
 pub use id_registers::id_register;
 pub use life::{Ending, Life, Wish};
 pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, StackPointer};

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod events;
 mod guest;
 mod world;
 

@@ -1,5 +1,6 @@
 //! A board with VMs on it, and the threads that run it.
 
+use crate::events;
 use crate::{Guest, Habits};
 use hanok_config::VmConfig;
 use hanok_hal::Mutex;
@@ -188,6 +189,7 @@ impl World {
             }
         }
         world.check_end(plan);
+        events::check(&world.board.machine);
         world.wire.text()
     }
 

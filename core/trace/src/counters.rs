@@ -4,7 +4,6 @@
 //! The pCPU that runs the vCPU counts; anybody may look. So a count is a plain load and
 //! store of an atomic, with no read-modify-write: there is one writer at a time.
 
-use crate::Exit;
 #[cfg(any(test, target_pointer_width = "64"))]
 use hanok_hal::sync::atomic::AtomicU64;
 use hanok_hal::sync::atomic::Ordering;
@@ -76,22 +75,6 @@ impl Cause {
             Self::Interrupt => "interrupt",
             Self::SystemError => "serror",
             Self::Unexpected => "unexpected",
-        }
-    }
-}
-
-impl From<&Exit> for Cause {
-    fn from(exit: &Exit) -> Self {
-        match exit {
-            Exit::Hypercall => Self::Hypercall,
-            Exit::MonitorCall => Self::MonitorCall,
-            Exit::Wait => Self::Wait,
-            Exit::Data(_) | Exit::Refused { .. } => Self::Device,
-            Exit::Fetch { .. } => Self::Fetch,
-            Exit::SystemRegister(_) | Exit::Coprocessor(_) => Self::SystemRegister,
-            Exit::Denied => Self::Denied,
-            Exit::SystemError => Self::SystemError,
-            Exit::Unexpected => Self::Unexpected,
         }
     }
 }

@@ -1,0 +1,82 @@
+//! Events, and who reads all of them.
+
+use crate::Cause;
+use hanok_types::{Deadline, IntId, VcpuId, VmId};
+
+/// Which vCPU an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its VM.
+    pub vm: VmId,
+    /// Which of the VM's.
+    pub vcpu: VcpuId,
+}
+
+/// Something that happened on the pCPU that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The guest was left by a synchronous exception.
+    Exit {
+        /// ESR_EL2, or HSR.
+        syndrome: u64,
+        /// The address of the instruction that made the exit.
+        pc: u64,
+    },
+    /// The guest was left, or the pCPU was woken, by a physical interrupt.
+    Interrupt(IntId),
+    /// An exit for this cause has been handled: the vCPU goes on, now or at its next turn.
+    Handled(Cause),
+    /// What has been executed of the hypervisor since this was told last was for that exit. Told after
+    /// [`Self::Handled`], where the CPU counts the hypervisor's own instructions.
+    Spent {
+        /// What the exit was for.
+        cause: Cause,
+        /// How many instructions.
+        instructions: u32,
+    },
+    /// The vCPU's state was put into the pCPU.
+    SwitchIn,
+    /// The vCPU's state was taken out of the pCPU.
+    SwitchOut,
+    /// The vCPU has work from now on.
+    Wake,
+    /// The vCPU has no work any more.
+    Block,
+    /// The vCPU was started in its VM.
+    Start,
+    /// The vCPU left its VM: it was turned off, or the VM ended.
+    Stop,
+    /// The policy was asked, and the vCPU is to run.
+    Decision {
+        /// When the policy is to be asked again.
+        until: Deadline,
+    },
+    /// The policy was asked, and no vCPU is to run.
+    Idle,
+}
+
+/// What is told all events. An implementation that does nothing costs nothing: all callers are inlined.
+pub trait Sink {
+    /// `event` has just happened on the pCPU that calls; `source` is the vCPU that it is about, if it
+    /// is about one.
+    fn record(&self, source: Option<Source>, event: Event);
+}
+
+/// The fake backend keeps all events.
+#[cfg(any(test, feature = "fake"))]
+impl Sink for hanok_hal::fake::FakeBackend {
+    fn record(&self, source: Option<Source>, event: Event) {
+        self.note(std::boxed::Box::new((self.this_cpu(), source, event)));
+    }
+}
+
+/// All events that the fake backend was told since the last call, oldest first, each with the index of
+/// the CPU that told it.
+#[cfg(any(test, feature = "fake"))]
+pub fn recorded(
+    backend: &hanok_hal::fake::FakeBackend,
+) -> std::vec::Vec<(usize, Option<Source>, Event)> {
+    let notes = backend.take_notes().into_iter();
+    let events = notes.filter_map(|note| note.downcast().ok());
+    events.map(|event| *event).collect()
+}

@@ -4,16 +4,18 @@
 //! another comes; nobody is in a VM whose memory is written; a CPU without work sleeps until an
 //! interrupt is pending for it.
 
+use crate::fake_line::FakeLine;
+use crate::fake_region::FakeRegion;
 use crate::{
-    AccessError, Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, HostLine,
-    LateError, ListRegisters, SerialPort, Start, Taken, VirtualInterface, VmMemory,
+    Arrival, Backend, Context, FpGiven, GuestFault, HostGic, LateError, ListRegisters, Start,
+    Taken, VirtualInterface,
 };
 use core::any::Any;
 use core::fmt;
-use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
+use hanok_types::{CpuId, Deadline, IntId, Regs};
 use std::boxed::Box;
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
 use std::vec::Vec;
@@ -25,8 +27,12 @@ pub struct Settings {
     pub cpus: usize,
     /// Which CPU the caller is.
     pub this_cpu: fn() -> usize,
-    /// Lets others run: called wherever a CPU waits, or looks at what others change.
+    /// Lets others run: called wherever a CPU looks at what others change.
     pub pause: fn(),
+    /// Lets others run: called while a CPU sleeps, and has found nothing pending.
+    pub asleep: fn(),
+    /// How many list registers a CPU has, 1 to 16.
+    pub lists: usize,
 }
 
 /// The hypervisor's own timer's interrupt.
@@ -58,10 +64,22 @@ pub struct FakeCpu {
     interface_on: bool,
 }
 
+/// Registers that a guest reaches by exits alone, the same in all CPUs.
+#[derive(Debug, Default)]
+pub struct FakeRegisters {
+    /// What each ID register reads as.
+    pub id: u64,
+    /// SP_EL0 and SP_EL1.
+    pub stack_pointers: [u64; 2],
+    /// V0 to V31, if the CPU has them.
+    pub vectors: Option<[u128; 32]>,
+}
+
 /// The board.
 #[derive(Debug)]
 pub struct FakeBackend {
     settings: Settings,
+    registers: Mutex<FakeRegisters>,
     cpus: Vec<Mutex<FakeCpu>>,
     now: AtomicU64,
     off: AtomicBool,
@@ -77,11 +95,12 @@ impl FakeBackend {
     /// A board whose counter shows zero.
     pub fn new(settings: Settings) -> Self {
         let cpu = || FakeCpu {
-            lists: Arc::new(Mutex::new(vec![0; 4])),
+            lists: Arc::new(Mutex::new(vec![0; settings.lists])),
             ..FakeCpu::default()
         };
         Self {
             settings,
+            registers: Mutex::default(),
             cpus: (0..settings.cpus).map(|_| Mutex::new(cpu())).collect(),
             now: AtomicU64::new(0),
             off: AtomicBool::new(false),
@@ -102,6 +121,11 @@ impl FakeBackend {
     /// All notes since the last call, oldest first.
     pub fn take_notes(&self) -> Vec<Box<dyn Any + Send>> {
         core::mem::take(&mut *lock(&self.notes))
+    }
+
+    /// The registers that a guest reaches by exits alone.
+    pub fn registers(&self) -> MutexGuard<'_, FakeRegisters> {
+        lock(&self.registers)
     }
 
     /// A CPU.
@@ -129,6 +153,11 @@ impl FakeBackend {
         self.cpu(cpu).pending.insert(interrupt);
     }
 
+    /// Whether an interrupt is pending for a CPU.
+    pub fn is_interrupted(&self, cpu: usize) -> bool {
+        self.cpu(cpu).next(self.time()).is_some()
+    }
+
     fn time(&self) -> u64 {
         self.now.load(Ordering::SeqCst)
     }
@@ -141,6 +170,11 @@ impl FakeCpu {
         let timers = [(HYP_TIMER, self.timer), (VIRTUAL_TIMER, self.virtual_timer)];
         let timer = timers.into_iter().find(|(_, at)| due(*at));
         self.pending.first().copied().or(timer.map(|(id, _)| id))
+    }
+
+    /// Its list registers.
+    pub fn lists(&self) -> MutexGuard<'_, Vec<u64>> {
+        lock(&self.lists)
     }
 
     /// The guest of the vCPU in it acknowledges and ends all interrupts that are shown to it.
@@ -224,7 +258,7 @@ impl Backend for FakeBackend {
                 }
             }
             self.advance(10);
-            (self.settings.pause)();
+            (self.settings.asleep)();
         }
     }
 
@@ -259,6 +293,11 @@ pub struct FakeContext {
 }
 
 impl FakeContext {
+    /// The guest takes the SError that is pending for it, if one is.
+    pub fn take_error(&mut self) {
+        self.error = false;
+    }
+
     fn leave(&mut self, machine: &FakeBackend) {
         assert!(self.loaded, "a context leaves a CPU in which it is not");
         self.loaded = false;
@@ -410,107 +449,4 @@ impl HostGic for FakeGic {
     fn clear_pending(&self, _interrupt: IntId) {}
 
     fn set_edge(&self, _interrupt: IntId, _edge: bool) {}
-}
-
-/// A region of a VM's memory without bytes: it notices who is in the VM when it is written.
-#[derive(Clone, Debug)]
-pub struct FakeRegion {
-    span: Span<Ipa>,
-    inhabitants: Arc<AtomicUsize>,
-}
-
-impl FakeRegion {
-    /// The region at `span`, of a VM that so many vCPUs are in.
-    pub fn new(span: Span<Ipa>, inhabitants: Arc<AtomicUsize>) -> Self {
-        Self { span, inhabitants }
-    }
-
-    fn assert_deserted(&self) {
-        let inside = self.inhabitants.load(Ordering::SeqCst);
-        assert_eq!(inside, 0, "memory is made while guests run in it");
-    }
-}
-
-impl GuestMemory for FakeRegion {
-    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
-        let wanted = Span::new(at, into.len() as u64).filter(|span| self.span.covers(span));
-        wanted.ok_or(AccessError::NoMemory(at))?;
-        into.fill(0);
-        Ok(())
-    }
-
-    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
-        let wanted = Span::new(at, from.len() as u64).filter(|span| self.span.covers(span));
-        wanted.ok_or(AccessError::NoMemory(at)).map(|_| ())
-    }
-}
-
-impl VmMemory for FakeRegion {
-    const COPIED: u64 = 4096;
-
-    fn ipa(&self) -> Span<Ipa> {
-        self.span
-    }
-
-    fn host(&self) -> Hpa {
-        Hpa::new(self.span.start().get())
-    }
-
-    fn fill(&self, _at: Ipa, _len: u64, _value: u8) {
-        self.assert_deserted();
-    }
-
-    fn zero(&self, _at: Ipa, _len: u64) {
-        self.assert_deserted();
-    }
-
-    fn clean(&self, _at: Ipa, _len: u64) {}
-
-    fn overwrite<R>(&self, at: Ipa, len: u64, write: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        self.assert_deserted();
-        Span::new(at, len).filter(|span| self.span.covers(span))?;
-        Some(write(&mut vec![0; len as usize]))
-    }
-}
-
-/// The other end of a [`FakeLine`].
-#[derive(Clone, Debug, Default)]
-pub struct Wire {
-    /// What the board sent, oldest first.
-    pub sent: Arc<Mutex<Vec<u8>>>,
-    /// What is on its way to the board.
-    pub typed: Arc<Mutex<VecDeque<u8>>>,
-}
-
-impl Wire {
-    /// Sends bytes to the board, whose serial port's interrupt is the caller's to raise.
-    pub fn send(&self, bytes: &[u8]) {
-        lock(&self.typed).extend(bytes);
-    }
-
-    /// What the board has sent.
-    pub fn text(&self) -> std::string::String {
-        std::string::String::from_utf8_lossy(&lock(&self.sent)).into_owned()
-    }
-}
-
-/// The board's serial line, which takes all.
-#[derive(Debug)]
-pub struct FakeLine(pub Wire);
-
-impl SerialPort for FakeLine {
-    fn try_send(&mut self, byte: u8) -> bool {
-        lock(&self.0.sent).push(byte);
-        true
-    }
-}
-
-impl HostLine for FakeLine {
-    fn acknowledge(&mut self) {}
-
-    fn receive(&mut self) -> Option<u8> {
-        lock(&self.0.typed).pop_front()
-    }
-
-    fn interrupt_when_writable(&mut self, _on: bool) {}
 }

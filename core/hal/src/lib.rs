@@ -14,6 +14,10 @@ mod backend;
 mod console;
 #[cfg(any(test, feature = "fake"))]
 mod fake_backend;
+#[cfg(any(test, feature = "fake"))]
+mod fake_line;
+#[cfg(any(test, feature = "fake"))]
+mod fake_region;
 mod gic;
 mod memory;
 pub mod sync;
@@ -33,9 +37,11 @@ pub use sync::Mutex;
 pub mod fake {
     pub use crate::console::FakeSerialPort;
     pub use crate::fake_backend::{
-        FakeBackend, FakeContext, FakeCpu, FakeGic, FakeInterface, FakeLine, FakeRegion,
-        PoweredOff, Settings, VIRTUAL_TIMER, Wire,
+        FakeBackend, FakeContext, FakeCpu, FakeGic, FakeInterface, FakeRegisters, HYP_TIMER,
+        PoweredOff, Settings, VIRTUAL_TIMER,
     };
+    pub use crate::fake_line::{FakeLine, Wire};
+    pub use crate::fake_region::FakeRegion;
     pub use crate::gic::FakeListRegisters;
     pub use crate::memory::{FakeGuestMemory, FakeTableMemory, FakeTlb};
 }

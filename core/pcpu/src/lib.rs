@@ -13,13 +13,15 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fake"))]
 extern crate std;
 
 mod board;
 mod command;
 mod console;
 mod devices;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 mod lifecycle;
 mod loading;
 mod notices;

@@ -223,6 +223,11 @@ impl<B: Host> Pcpu<B> {
         Ok(())
     }
 
+    /// All vCPUs that belong here.
+    pub fn vcpus(&self) -> impl Iterator<Item = &Vcpu<B>> {
+        self.vcpus.iter().map(|vcpu| &**vcpu)
+    }
+
     /// The vCPU whose state is in this CPU.
     #[inline(always)]
     pub fn resident(&mut self) -> Option<&mut Vcpu<B>> {

@@ -277,17 +277,19 @@ impl Fixture {
     }
 }
 
-/// Nothing of a guest's is in the fake CPUs' registers.
+/// The fake CPUs have no debug registers.
 impl CpuRegisters for FakeBackend {
     fn id_register(&self, _id: SysReg) -> u64 {
-        0
+        self.registers().id
     }
 
-    fn stack_pointer(&self, _which: StackPointer) -> u64 {
-        0
+    fn stack_pointer(&self, which: StackPointer) -> u64 {
+        self.registers().stack_pointers[which as usize]
     }
 
-    fn set_stack_pointer(&self, _which: StackPointer, _value: u64) {}
+    fn set_stack_pointer(&self, which: StackPointer, value: u64) {
+        self.registers().stack_pointers[which as usize] = value;
+    }
 
     fn set_debug_control(&self, _value: u64) {}
 
@@ -299,9 +301,14 @@ impl CpuRegisters for FakeBackend {
 
     fn clear_debug_registers(&self) {}
 
-    fn vector(&self, _index: u8) -> Option<u128> {
-        None
+    fn vector(&self, index: u8) -> Option<u128> {
+        let vectors = self.registers().vectors;
+        vectors.map(|vectors| vectors[usize::from(index)])
     }
 
-    fn set_vector(&self, _index: u8, _value: u128) {}
+    fn set_vector(&self, index: u8, value: u128) {
+        if let Some(vectors) = self.registers().vectors.as_mut() {
+            vectors[usize::from(index)] = value;
+        }
+    }
 }

@@ -60,7 +60,7 @@ tests! {
     bus 20_000
     paging 300
     memory 20_000
-    exits 3_000
+    exits 2_000
     console 1_000
     apt_sources 20_000
     apt_packages 20_000

@@ -2,22 +2,14 @@
 
 use crate::events;
 use crate::{Guest, Habits};
-use hanok_config::VmConfig;
-use hanok_hal::Mutex;
-use hanok_hal::fake::{
-    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, PoweredOff, Settings, Wire,
-};
-use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use hanok_paging::VmidPool;
-use hanok_pcpu::{Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, begin_all, gather};
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, VmId};
-use hanok_vm::{Buffers, Multiplexer, Vm};
+use hanok_hal::fake::{FakeBackend, PoweredOff, Settings, Wire};
+use hanok_pcpu::fake::{FakeBoard, UART};
+use hanok_pcpu::{Board, Pcpu, VmUnit, begin_all};
+use hanok_types::{GicVersion, VcpuId, VmId};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The serial port's interrupt, which goes to CPU 0.
-pub const UART: u32 = 33;
 /// `Ctrl-]`, by which keys go to the prompt.
 const ATTENTION: u8 = 0x1d;
 
@@ -55,111 +47,25 @@ fn this_cpu() -> usize {
     name.and_then(|name| name.parse().ok()).unwrap_or(0)
 }
 
-fn config(name: &str, cpus: &[u8]) -> VmConfig {
-    let mut config = hanok_vm::fake::config(cpus.len() as u8);
-    config.name = name.try_into().expect("a short name");
-    config.cpus = cpus.iter().map(|cpu| CpuId::new(*cpu)).collect();
-    // Two pieces of loading, so that it can be interrupted.
-    config.memory = Span::new(Ipa::new(0x4000_0000), 0x10_0000).expect("a span");
-    config
-}
-
-/// A bit for the `vcpu`th vCPU of VM `vm` where it shares its CPU, as the description's order counts.
-fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize) -> u64 {
-    let cpu = vms[vm][vcpu];
-    let all: Vec<u8> = vms.iter().flatten().copied().collect();
-    let before: usize = vms[..vm].iter().map(Vec::len).sum::<usize>() + vcpu;
-    let shared = all.iter().filter(|other| **other == cpu).count() > 1;
-    let place = all[..before].iter().filter(|other| **other == cpu).count();
-    if shared { 1 << place } else { 0 }
-}
-
 impl World {
-    /// The world of `plan`, and its CPUs. Everything lives for ever, as on a board.
+    /// The world of `plan`, and its CPUs.
     fn new(plan: &Plan) -> (Self, Vec<Pcpu<FakeBackend>>) {
-        let inhabitants: Vec<_> = plan.vms.iter().map(|_| Arc::default()).collect();
-        let units = plan.vms.iter().enumerate().map(|(index, cpus)| {
-            let config = config(&format!("vm{index}"), cpus);
-            let ram = FakeRegion::new(config.memory, Arc::clone(&inhabitants[index]));
-            let mut vm = Vm::new(VmId::new(index as u8), config, GicVersion::V2, 5, 0);
-            for vcpu in 0..cpus.len() {
-                vm.set_bit(VcpuId::new(vcpu as u8), bit(&plan.vms, index, vcpu));
-            }
-            VmUnit {
-                vm,
-                ram,
-                flash: None,
-                root: Hpa::new(0x1000 * (index as u64 + 1)),
-                space: AtomicU64::new(0),
-                last_here: Default::default(),
-                notices: Notices::default(),
-                blocks: [0; 3],
-            }
-        });
-        let units: &'static [VmUnit<FakeBackend>] = Box::leak(units.collect());
-        let wire = Wire::default();
-        let board = Box::leak(Box::new(Self::board(plan, units, &wire)));
-        let mut pcpus: Vec<_> = (0..plan.cpus)
-            .map(|cpu| Pcpu::new(CpuId::new(cpu as u8), board, 100))
-            .collect();
-        for unit in units {
-            for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
-                let core = hanok_vm::Vcpu::new(VcpuId::new(index as u8));
-                let vcpu = Box::leak(Box::new(Vcpu::new(unit, core, FakeContext::default())));
-                pcpus[cpu.index()].adopt(vcpu).expect("room for it");
-            }
-        }
-        let world = Self {
-            board,
-            wire,
-            inhabitants,
-            runs: plan
-                .vms
-                .iter()
-                .map(|cpus| cpus.iter().map(|_| AtomicUsize::new(0)).collect())
-                .collect(),
-        };
-        (world, pcpus)
-    }
-
-    fn board(
-        plan: &Plan,
-        units: &'static [VmUnit<FakeBackend>],
-        wire: &Wire,
-    ) -> Board<FakeBackend> {
-        let machine = FakeBackend::new(Settings {
+        let settings = Settings {
             cpus: plan.cpus,
             this_cpu,
             pause: shuttle::thread::yield_now,
-        });
-        let names = units.iter().map(|unit| unit.vm.config().name.clone());
-        let buffers = Box::leak(Box::new(Buffers::new()));
-        let console = Multiplexer::new(FakeLine(wire.clone()), false, names.collect(), buffers);
-        let random = gather(&machine, &[1; 32], &[], None);
-        Board {
-            machine,
-            console: Mutex::new(console),
-            interrupts: BoardInterrupts {
-                virtual_timer: IntId::new(27),
-                hyp_timer: IntId::new(26),
-                maintenance: IntId::new(25),
-                uart: Some(IntId::new(UART)),
-            },
-            lines: Default::default(),
-            vms: units,
-            news: Default::default(),
-            vmids: Mutex::new(VmidPool::new()),
-            payload: &[],
-            random: Mutex::new(random),
-            jitter: AtomicU32::new(0),
-            reception: Mutex::new(()),
-            input_waits: AtomicU32::new(0),
-            output_waits: AtomicBool::new(false),
-            counts_instructions: false,
-            endings: Mutex::new(()),
-            any_stopped: AtomicBool::new(false),
-            bootargs: "",
-        }
+            asleep: shuttle::thread::yield_now,
+            lists: 4,
+        };
+        let fake = FakeBoard::new(settings, &plan.vms, GicVersion::V2);
+        let runs = |cpus: &Vec<u8>| cpus.iter().map(|_| AtomicUsize::new(0)).collect();
+        let world = Self {
+            board: fake.board,
+            wire: fake.wire,
+            inhabitants: fake.inhabitants,
+            runs: plan.vms.iter().map(runs).collect(),
+        };
+        (world, fake.pcpus)
     }
 
     /// Runs the world of `plan` until the board is turned off, each CPU a thread; what the board said.
@@ -218,7 +124,6 @@ impl World {
 
     /// One CPU until the board is off.
     fn run_cpu(&self, mut pcpu: Pcpu<FakeBackend>, habits: Habits) {
-        pcpu.local.gic = Some(FakeGic);
         let mut guest = Guest::new(habits);
         let run = AssertUnwindSafe(|| {
             pcpu.schedule();

@@ -1,19 +1,18 @@
 //! What holds whatever a guest does.
 
-use super::{World, id};
+use super::{CPU, World, id};
 use hanok_decode::{Data, LoadStore, decode_load_store};
-use hanok_hal::ListRegisters;
-use hanok_hal::fake::FakeListRegisters;
-use hanok_types::{GuestPage, Regs};
-use hanok_vgic::{Lr, MAX_LRS};
-use hanok_vm::fake::Fixture;
+use hanok_hal::{Backend, ListRegisters};
+use hanok_pcpu::{Pcpu, guest};
+use hanok_types::{GuestPage, Regs, VcpuId};
+use hanok_vgic::Lr;
 use hanok_vm::{Action, DataAbort, Exit, Instruction, Wait};
 use std::collections::BTreeSet;
 
 impl World {
     pub(super) fn check(&mut self, acted: Option<usize>) {
-        let vm = &self.vm.vm;
-        let (life, here) = (vm.life(), self.here());
+        let (vm, here) = (self.vm(), self.here());
+        let life = vm.life();
         assert!(
             life.is_running() || here == 0,
             "the end was not told to all"
@@ -23,69 +22,82 @@ impl World {
             "nobody carries it out"
         );
         assert!(!life.is_running() || here > 0, "a VM that nothing can wake");
-        for n in 0..self.present.len() {
+        for n in 0..vm.vcpus() {
             let power = vm.power(id(n));
             assert!(
                 !power.is_pending() || !life.is_running(),
                 "vCPU {n} was not woken"
             );
-            let may = self.present[n] && !vm.is_paused();
-            assert_eq!(vm.may_run(id(n)), may, "vCPU {n} was not told of a request");
         }
-        self.check_lists(acted);
+        for cpu in 0..self.cpus() {
+            let resident = self.resident(cpu);
+            for vcpu in self.pcpus[cpu].vcpus() {
+                let id = vcpu.core.id;
+                // What changed of its interrupts is looked at as its turn comes.
+                let told = if resident == Some(id) {
+                    vm.may_run(id)
+                } else {
+                    vm.keeps_on(id)
+                };
+                let may = vcpu.is_on() && !vm.is_paused();
+                assert_eq!(told, may, "vCPU {id} was not told of a request");
+            }
+            self.check_lists(cpu, acted == Some(cpu));
+        }
     }
 
-    /// Each interrupt stands in one list register; but for what the guest itself `acted`, they
-    /// are up to date; and who sleeps is woken for one.
-    fn check_lists(&mut self, acted: Option<usize>) {
-        let mut seen = BTreeSet::new();
-        for n in 0..self.present.len() {
-            let lrs = self.vm.lists[n].lr.iter().map(|lr| Lr::from_bits(*lr));
-            for lr in lrs.filter(|lr| lr.is_valid()) {
-                assert!(self.present[n], "a list register of nobody's");
-                let owner = if lr.virtual_id() < 32 { n } else { 0 };
-                assert!(seen.insert((owner, lr.virtual_id())), "{lr:?} twice");
-            }
+    /// The vCPU whose state is in a pCPU.
+    fn resident(&mut self, cpu: usize) -> Option<VcpuId> {
+        self.pcpus[cpu].resident().map(|vcpu| vcpu.core.id)
+    }
+
+    /// How many vCPUs are in the VM.
+    fn here(&self) -> usize {
+        let vcpus = self.pcpus[..self.cpus()].iter().flat_map(Pcpu::vcpus);
+        vcpus.filter(|vcpu| vcpu.is_on()).count()
+    }
+
+    /// Each interrupt stands in one list register of a pCPU; but for what the guest itself `acted`,
+    /// they are up to date; and who sleeps is woken for one.
+    fn check_lists(&mut self, cpu: usize, acted: bool) {
+        CPU.set(cpu);
+        let (vm, board) = (self.vm(), self.board);
+        let mut lists = board.machine.lists();
+        let resident = self.resident(cpu);
+        let before = valid(&lists);
+        let ids: BTreeSet<_> = before
+            .iter()
+            .map(|lr| Lr::from_bits(*lr).virtual_id())
+            .collect();
+        assert_eq!(ids.len(), before.len(), "twice: {before:x?}");
+        let Some(resident) = resident else {
+            assert!(before.is_empty(), "list registers of nobody's: {before:x?}");
+            return;
+        };
+        let asleep = self.asleep[cpu] && !vm.is_paused();
+        if asleep {
+            let waits = vm.interrupt_waits(board, resident, &mut lists);
+            assert!(!waits, "vCPU {resident} sleeps on");
+        } else if let Some(vcpu) = self.pcpus[cpu].resident() {
+            guest(vcpu, board, &mut lists).refresh();
         }
-        for n in 0..self.present.len() {
-            if !self.present[n] {
-                continue;
+        let after = valid(&lists);
+        assert!(before == after || acted, "{before:x?} -> {after:x?}");
+        for vcpu in self.pcpus[cpu].vcpus() {
+            let id = vcpu.core.id;
+            let rests = vm.requests(id).is_quiet();
+            if asleep && vcpu.is_on() && id != resident && !rests {
+                let waits = vm.interrupt_waits_absent(board, id);
+                assert!(!waits, "vCPU {id}, in no CPU, sleeps on");
             }
-            let Fixture {
-                vm, machine, lists, ..
-            } = &mut self.vm;
-            let before = valid(&lists[n]);
-            let waits = vm.interrupt_waits(machine, id(n), &mut lists[n]);
-            let after = valid(&lists[n]);
-            assert!(
-                before == after || acted == Some(n),
-                "{before:x?} -> {after:x?}"
-            );
-            if waits {
-                // It goes on; what is long has an exit of its own.
-                self.vm.guest(n).refresh();
-                self.vm.guest(n).refresh();
-            }
-            let lists = &self.vm.lists;
-            let lrs = || lists[n].lr.iter().map(|lr| Lr::from_bits(*lr));
-            let shown = lrs().any(|lr| lr.is_pending());
-            let full = lrs().take(MAX_LRS).all(|lr| lr.is_active());
-            assert!(!waits || shown || full, "vCPU {n} sleeps on");
-            self.settle();
         }
     }
 }
 
 /// What a guest sees of its list registers.
-fn valid(lists: &FakeListRegisters) -> Vec<u64> {
-    let valid = |lr: &&u64| Lr::from_bits(**lr).is_valid();
-    lists.lr.iter().filter(valid).copied().collect()
-}
-
-/// Nothing stands in the list registers, and no end is to be reported: what an ended
-/// interrupt left behind means nothing (IHI 0069H 12.4.1, ICH_LR<n>_EL2.State).
-pub(super) fn empty(lists: &FakeListRegisters) {
-    assert_eq!(lists.empty(), (1 << lists.count()) - 1, "{lists:x?}");
+fn valid(lists: &impl ListRegisters) -> Vec<u64> {
+    let all = (0..lists.count()).map(|index| lists.read(index));
+    all.filter(|lr| Lr::from_bits(*lr).is_valid()).collect()
 }
 
 /// The registers that the exit's instruction may change, as a set of bits.

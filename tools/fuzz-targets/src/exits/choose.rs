@@ -1,131 +1,128 @@
 //! Exits that a guest can make, with registers as it likes them.
 
-use super::World;
 use crate::bytes::Bytes;
 use hanok_decode::{Addressing, LoadStore, SysReg, decode_load_store};
-use hanok_types::{Ipa, platform};
+use hanok_hal::fake::FakeBackend;
+use hanok_types::{Ipa, Regs, platform};
 use hanok_vm::fake::{ENTRY, RAM_START};
 use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess, SystemRegister, function};
 
-impl World {
-    /// Exits that the architecture can give, with a guest's registers as it likes them.
-    pub(super) fn any_exit(&mut self, n: usize, input: &mut Bytes<'_>) -> Exit {
-        let register = input.byte() % 32;
-        match input.byte() % 16 {
-            0..=2 => self.call(n, input),
-            3..=6 => {
-                self.vm.regs[n].set(register, value(input));
-                Exit::Data(DataAbort {
-                    ipa: Ipa::new(address(input)),
-                    write: input.flag(),
-                    walk: input.byte() == 0,
-                    access: Some(MmioAccess {
-                        width: input.width(),
-                        register,
-                        sign_extend: input.flag(),
-                        wide: input.flag(),
-                    }),
-                    instruction: Instruction::Unknown,
-                })
-            }
-            7..=9 => self.by_instruction(n, input),
-            10..=12 => {
-                self.vm.regs[n].set(register, value(input));
-                Exit::SystemRegister(SystemRegister {
-                    id: system_register(input),
-                    register,
-                    write: input.flag(),
-                })
-            }
-            13 => Exit::Wait,
-            14 => Exit::Fetch {
+/// Exits that the architecture can give, with a guest's registers as it likes them.
+pub(super) fn any_exit(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes<'_>) -> Exit {
+    let register = input.byte() % 32;
+    match input.byte() % 16 {
+        0..=2 => call(regs, input),
+        3..=6 => {
+            regs.set(register, value(input));
+            Exit::Data(DataAbort {
                 ipa: Ipa::new(address(input)),
-                walk: input.flag(),
+                write: input.flag(),
+                walk: input.byte() == 0,
+                access: Some(MmioAccess {
+                    width: input.width(),
+                    register,
+                    sign_extend: input.flag(),
+                    wide: input.flag(),
+                }),
+                instruction: Instruction::Unknown,
+            })
+        }
+        7..=9 => by_instruction(regs, machine, input),
+        10..=12 => {
+            regs.set(register, value(input));
+            Exit::SystemRegister(SystemRegister {
+                id: system_register(input),
+                register,
+                write: input.flag(),
+            })
+        }
+        13 => Exit::Wait,
+        14 => Exit::Fetch {
+            ipa: Ipa::new(address(input)),
+            walk: input.flag(),
+        },
+        _ => match input.byte() % 16 {
+            0 => Exit::Unexpected,
+            1..=4 => Exit::SystemError,
+            5..=8 => Exit::Denied,
+            9..=12 => Exit::MonitorCall,
+            _ => Exit::Refused {
+                write: input.flag(),
             },
-            _ => match input.byte() % 16 {
-                0 => Exit::Unexpected,
-                1..=4 => Exit::SystemError,
-                5..=8 => Exit::Denied,
-                9..=12 => Exit::MonitorCall,
-                _ => Exit::Refused {
-                    write: input.flag(),
-                },
-            },
-        }
+        },
     }
+}
 
-    fn call(&mut self, n: usize, input: &mut Bytes<'_>) -> Exit {
-        let known = [
-            function::SMCCC_VERSION,
-            function::SMCCC_ARCH_FEATURES,
-            function::PSCI_VERSION,
-            function::CPU_SUSPEND,
-            function::CPU_OFF,
-            function::CPU_ON,
-            function::AFFINITY_INFO,
-            function::MIGRATE_INFO_TYPE,
-            function::SYSTEM_OFF,
-            function::SYSTEM_RESET,
-            function::PSCI_FEATURES,
-            // The hypervisor's own, and those near them.
-            0x8600_0000,
-            0x8600_0001,
-            0x8600_0002,
-        ];
-        let number = usize::from(input.byte());
-        let id = match number < 240 {
-            true => known[number % known.len()] | u32::from(input.flag()) << 30,
-            false => input.word(),
+fn call(regs: &mut Regs, input: &mut Bytes<'_>) -> Exit {
+    let known = [
+        function::SMCCC_VERSION,
+        function::SMCCC_ARCH_FEATURES,
+        function::PSCI_VERSION,
+        function::CPU_SUSPEND,
+        function::CPU_OFF,
+        function::CPU_ON,
+        function::AFFINITY_INFO,
+        function::MIGRATE_INFO_TYPE,
+        function::SYSTEM_OFF,
+        function::SYSTEM_RESET,
+        function::PSCI_FEATURES,
+        // The hypervisor's own, and those near them.
+        0x8600_0000,
+        0x8600_0001,
+        0x8600_0002,
+    ];
+    let number = usize::from(input.byte());
+    let id = match number < 240 {
+        true => known[number % known.len()] | u32::from(input.flag()) << 30,
+        false => input.word(),
+    };
+    let x = &mut regs.x;
+    // What is above W0 is not looked at.
+    x[0] = u64::from(id) | if input.byte() == 0 { 1 << 63 } else { 0 };
+    for argument in &mut x[1..4] {
+        *argument = match input.byte() % 8 {
+            0..=2 => (input.byte() % 10).into(),
+            3 | 4 => ENTRY,
+            5 => RAM_START + u64::from(input.word()),
+            _ => input.number(),
         };
-        let x = &mut self.vm.regs[n].x;
-        // What is above W0 is not looked at.
-        x[0] = u64::from(id) | if input.byte() == 0 { 1 << 63 } else { 0 };
-        for argument in &mut x[1..4] {
-            *argument = match input.byte() % 8 {
-                0..=2 => (input.byte() % 10).into(),
-                3 | 4 => ENTRY,
-                5 => RAM_START + u64::from(input.word()),
-                _ => input.number(),
-            };
-        }
-        Exit::Hypercall
     }
+    Exit::Hypercall
+}
 
-    /// An access of which the CPU says only where it went, and an instruction: most of the
-    /// time one that does go there.
-    fn by_instruction(&mut self, n: usize, input: &mut Bytes<'_>) -> Exit {
-        let word = match input.flag() {
-            true => input.word() & !0x1200_0000 | 0x0800_0000,
-            false => input.word() & !0x0200_0000 | 0x3800_0000,
+/// An access of which the CPU says only where it went, and an instruction: most of the
+/// time one that does go there.
+fn by_instruction(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes<'_>) -> Exit {
+    let word = match input.flag() {
+        true => input.word() & !0x1200_0000 | 0x0800_0000,
+        false => input.word() & !0x0200_0000 | 0x3800_0000,
+    };
+    let ipa = address(input);
+    let mut write = input.flag();
+    if let Some(LoadStore::Transfer(transfer)) = decode_load_store(word)
+        && input.byte() > 16
+    {
+        write = !transfer.load;
+        let index = transfer.address.index();
+        let index = index.map_or(0, |index| regs.get(index));
+        let from_zero = transfer.address.resolve(regs.pc, 0, index).address;
+        let base = match transfer.address {
+            Addressing::PostIndex { .. } => ipa,
+            _ => ipa.wrapping_sub(from_zero),
         };
-        let ipa = address(input);
-        let mut write = input.flag();
-        if let Some(LoadStore::Transfer(transfer)) = decode_load_store(word)
-            && input.byte() > 16
-        {
-            write = !transfer.load;
-            let regs = &mut self.vm.regs[n];
-            let index = transfer.address.index();
-            let index = index.map_or(0, |index| regs.get(index));
-            let from_zero = transfer.address.resolve(regs.pc, 0, index).address;
-            let base = match transfer.address {
-                Addressing::PostIndex { .. } => ipa,
-                _ => ipa.wrapping_sub(from_zero),
-            };
-            match transfer.address.base() {
-                Some(31) => self.vm.machine.stack_pointers.set([base; 2]),
-                Some(register) => regs.set(register, base),
-                None => {}
-            }
+        match transfer.address.base() {
+            Some(31) => machine.registers().stack_pointers = [base; 2],
+            Some(register) => regs.set(register, base),
+            None => {}
         }
-        Exit::Data(DataAbort {
-            ipa: Ipa::new(ipa),
-            write,
-            walk: false,
-            access: None,
-            instruction: Instruction::Word(word),
-        })
     }
+    Exit::Data(DataAbort {
+        ipa: Ipa::new(ipa),
+        write,
+        walk: false,
+        access: None,
+        instruction: Instruction::Word(word),
+    })
 }
 
 /// Where a guest's devices are, most of the time.

@@ -1,45 +1,81 @@
-//! A VM under any exits of its vCPUs, with what a backend and its board do in between.
+//! Several pCPUs under any exits of their guests, by the executive itself on the fake backend.
 
 mod check;
 mod choose;
 
 use crate::bytes::Bytes;
-use check::{empty, fits, named, unchanged};
-use hanok_hal::fake::FakeListRegisters;
-use hanok_types::{GicVersion, IntId, Ipa, MAX_VCPUS, Regs, VcpuId, Width, platform};
-use hanok_vm::fake::{EL1H, ENTRY, FIRST_CPU, Fixture};
-use hanok_vm::{
-    Action, DataAbort, Ending, Exit, Instruction, MmioAccess, Vcpu, Wait, Wish, function,
-};
+use check::{fits, named, unchanged};
+use hanok_hal::fake::{FakeBackend, PoweredOff, Settings};
+use hanok_hal::{Backend, Context};
+use hanok_pcpu::fake::{FakeBoard, MAINTENANCE, UART};
+use hanok_pcpu::{After, Board, Local, Pcpu, Vcpu, begin_all, guest};
+use hanok_types::{GicVersion, IntId, Ipa, MAX_VCPUS, VcpuId, Width, platform};
+use hanok_vm::fake::ENTRY;
+use hanok_vm::{Action, Cause, DataAbort, Exit, Instruction, MmioAccess, Vm, Wait, function};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering;
 
-/// Turns after which pCPUs that still kick each other never stop.
-const TURNS: usize = 64;
-/// The counter goes no further: at a tick every 16 ns, that is longer than a board lasts.
+/// Rounds of all pCPUs after which those that still kick each other never stop.
+const ROUNDS: usize = 64;
+/// The counter goes no further: at a tick a microsecond, that is longer than a board lasts.
 const LAST_TICK: u64 = 1 << 54;
+/// `Ctrl-]`, by which keys go to the prompt.
+const ATTENTION: u8 = 0x1d;
+/// What is typed at the prompt.
+const LINES: [&str; 8] = [
+    "pause vm0",
+    "resume vm0",
+    "restart vm0",
+    "restart vm0",
+    "stop vm0",
+    "stats",
+    "dump vm0",
+    "list",
+];
 
-struct World {
-    vm: Fixture,
-    present: Vec<bool>,
+thread_local! {
+    /// The pCPU that the test is at the moment.
+    static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
-/// An exit ends in an action of its kind, and changes no register but those that the
-/// instruction names; who is to act upon it is told so, and nobody else; everybody comes to
-/// rest, and what is over stays over until somebody begins it again.
+/// Thrown where a pCPU goes to sleep: the others have their turn.
+struct Asleep;
+
+fn asleep() {
+    // No panic of anybody: its hook is not to tell of it.
+    resume_unwind(Box::new(Asleep));
+}
+
+struct World {
+    board: &'static Board<FakeBackend>,
+    pcpus: Vec<Pcpu<FakeBackend>>,
+    fake: Outside,
+    /// Which pCPUs sleep.
+    asleep: Vec<bool>,
+}
+
+/// The other ends of the board's lines.
+struct Outside {
+    wire: hanok_hal::fake::Wire,
+    inhabitants: Vec<std::sync::Arc<std::sync::atomic::AtomicUsize>>,
+}
+
+/// An exit ends in an action of its kind, and changes no register but those that the instruction
+/// names; all pCPUs come to rest; who has something to do does not sleep; what is over stays over until
+/// somebody begins it again. A second VM, on a pCPU of its own, keeps the board on.
 pub fn exits(data: &[u8]) {
     let mut input = Bytes(data);
     let version = input.gic_version();
-    let vcpus = 1 + input.byte() % MAX_VCPUS as u8;
+    let vcpus = 1 + usize::from(input.byte()) % MAX_VCPUS;
+    let cpus = 1 + usize::from(input.byte()) % vcpus;
     let lists = 1 + usize::from(input.byte()) % 16;
-    let mut world = World {
-        vm: Fixture::with_gic(vcpus, version),
-        present: (0..vcpus).map(|n| n == 0).collect(),
-    };
-    let list = |list: &mut FakeListRegisters| *list = FakeListRegisters::new(lists);
-    world.vm.lists.iter_mut().for_each(list);
+    let mut world = World::new(version, vcpus, cpus, lists);
     if input.flag() {
-        *world.vm.machine.vectors.borrow_mut() = Some([u128::MAX / 3; 32]);
+        world.board.machine.registers().vectors = Some([u128::MAX / 3; 32]);
     }
-    world.vm.machine.id_register.set(input.number());
+    world.board.machine.registers().id = input.number();
+    world.come_to_rest();
     // Much of what a guest sets up first, so that events meet vCPUs with live interrupts.
     if input.flag() {
         world.set_up();
@@ -49,52 +85,171 @@ pub fn exits(data: &[u8]) {
             break;
         }
         let acted = world.step(&mut input);
-        world.settle();
+        world.come_to_rest();
         world.check(acted);
     }
 }
 
 impl World {
+    /// The first VM's vCPUs, dealt out to `cpus` pCPUs; each of these has `lists` list registers.
+    fn new(version: GicVersion, vcpus: usize, cpus: usize, lists: usize) -> Self {
+        let first = (0..vcpus).map(|vcpu| (vcpu % cpus) as u8).collect();
+        let settings = Settings {
+            cpus: cpus + 1,
+            this_cpu: || CPU.get(),
+            pause: || {},
+            asleep,
+            lists,
+        };
+        CPU.set(0);
+        let fake = FakeBoard::new(settings, &[first, vec![cpus as u8]], version);
+        begin_all(fake.board);
+        let mut world = Self {
+            board: fake.board,
+            asleep: fake.pcpus.iter().map(|_| true).collect(),
+            pcpus: fake.pcpus,
+            fake: Outside {
+                wire: fake.wire,
+                inhabitants: fake.inhabitants,
+            },
+        };
+        for cpu in 0..world.pcpus.len() {
+            world.on(cpu, Pcpu::schedule);
+        }
+        world.type_line(&[ATTENTION]);
+        world
+    }
+
+    /// The VM that is tried.
+    fn vm(&self) -> &'static Vm {
+        &self.board.vms[0].vm
+    }
+
+    /// How many pCPUs the VM that is tried has.
+    fn cpus(&self) -> usize {
+        self.pcpus.len() - 1
+    }
+
+    /// Does something as this pCPU, until that is done or the pCPU sleeps.
+    fn on<R>(&mut self, cpu: usize, work: impl FnOnce(&mut Pcpu<FakeBackend>) -> R) -> Option<R> {
+        CPU.set(cpu);
+        let pcpu = &mut self.pcpus[cpu];
+        let done = catch_unwind(AssertUnwindSafe(|| work(pcpu)));
+        self.asleep[cpu] = done.is_err();
+        match done {
+            Ok(done) => Some(done),
+            Err(thrown) if thrown.is::<Asleep>() => None,
+            Err(thrown) if thrown.is::<PoweredOff>() => panic!("the other VM keeps the board on"),
+            Err(thrown) => resume_unwind(thrown),
+        }
+    }
+
+    /// Does something with the vCPU whose guest this pCPU runs, if it runs one, and ends the exit.
+    fn exit_of(
+        &mut self,
+        cpu: usize,
+        work: impl FnOnce(&mut Vcpu<FakeBackend>, &mut Local<FakeBackend>) -> (Cause, After),
+    ) {
+        if self.asleep[cpu] {
+            return;
+        }
+        self.on(cpu, |pcpu| {
+            let (Some(vcpu), local) = pcpu.resident_and_local() else {
+                panic!("a pCPU is awake for nobody");
+            };
+            vcpu.context.depart();
+            vcpu.context.take_error();
+            let (cause, after) = work(vcpu, local);
+            pcpu.finish(cause, after);
+        });
+    }
+
+    /// The interrupt that is pending for a pCPU.
+    fn interrupt(&mut self, cpu: usize) {
+        if self.asleep[cpu] {
+            self.on(cpu, Pcpu::schedule);
+            return;
+        }
+        self.on(cpu, |pcpu| {
+            pcpu.local.taken = pcpu.local.board.machine.acknowledge();
+            let after = pcpu.interrupted();
+            pcpu.finish(Cause::Interrupt, after);
+        });
+    }
+
+    /// Every pCPU for which an interrupt is pending takes it, until none is.
+    fn come_to_rest(&mut self) {
+        for _ in 0..ROUNDS {
+            let machine = &self.board.machine;
+            let all = 0..self.pcpus.len();
+            let kicked: Vec<_> = all.filter(|cpu| machine.is_interrupted(*cpu)).collect();
+            if kicked.is_empty() {
+                return;
+            }
+            kicked.into_iter().for_each(|cpu| self.interrupt(cpu));
+        }
+        panic!("pCPUs kick each other without end");
+    }
+
+    /// Types at the board's prompt.
+    fn type_line(&mut self, bytes: &[u8]) {
+        self.fake.wire.send(bytes);
+        self.board.machine.raise(0, UART);
+        self.come_to_rest();
+    }
+
     /// All vCPUs run, every interrupt is enabled, and the SPIs go to all in turn.
     fn set_up(&mut self) {
-        let vcpus = self.present.len();
+        let vcpus = self.vm().vcpus();
         for n in 1..vcpus {
-            let call = [function::CPU_ON | function::SMC64, n as u32];
-            self.vm.regs[0].x[..2].copy_from_slice(&call.map(u64::from));
-            self.vm.regs[0].x[2..4].copy_from_slice(&[ENTRY, 0]);
-            assert_eq!(self.vm.handle(0, Exit::Hypercall), Action::Resume);
-            assert_eq!(self.vm.regs[0].x[0], 0, "it was off");
-            self.settle();
+            self.exit_of(0, |vcpu, local| {
+                let call = [
+                    (function::CPU_ON | function::SMC64).into(),
+                    n as u64,
+                    ENTRY,
+                    0,
+                ];
+                vcpu.context.regs.x[..4].copy_from_slice(&call);
+                (Cause::Hypercall, handle(vcpu, local, Exit::Hypercall))
+            });
+            self.come_to_rest();
         }
         let shared = platform::GIC_DIST.get();
         self.put(0, shared, Width::Word, 0x13);
         for word in 0..=u64::from(platform::SPIS / 32) {
-            for n in 0..vcpus {
-                let redistributor = n as u64 * platform::GIC_REDIST_STRIDE + 0x1_0000;
-                let private = match self.vm.vm.gic_version() {
-                    GicVersion::V2 => shared,
-                    GicVersion::V3 => platform::GIC_REDIST.get() + redistributor,
-                };
+            for cpu in 0..self.cpus() {
                 // IGROUPR and ISENABLER; of the first word each vCPU has its own.
-                let frame = if word == 0 { private } else { shared };
-                self.put(n, frame + 0x80 + word * 4, Width::Word, u64::MAX);
-                self.put(n, frame + 0x100 + word * 4, Width::Word, u64::MAX);
+                let frame = if word == 0 { self.private(cpu) } else { shared };
+                self.put(cpu, frame + 0x80 + word * 4, Width::Word, u64::MAX);
+                self.put(cpu, frame + 0x100 + word * 4, Width::Word, u64::MAX);
             }
         }
         for spi in 0..platform::SPIS.into() {
             let n = spi % vcpus as u64;
-            match self.vm.vm.gic_version() {
+            match self.vm().gic_version() {
                 GicVersion::V2 => self.put(0, shared + 0x820 + spi, Width::Byte, 1 << n),
                 GicVersion::V3 => {
                     self.put(0, shared + 0x6000 + 8 * (32 + spi), Width::Double, n);
                 }
             }
         }
-        self.settle();
     }
 
-    fn put(&mut self, n: usize, ipa: u64, width: Width, value: u64) {
-        self.vm.regs[n].x[9] = value;
+    /// Where the private interrupts' registers are of the vCPU that a pCPU runs.
+    fn private(&mut self, cpu: usize) -> u64 {
+        let n = self.pcpus[cpu]
+            .resident()
+            .map_or(0, |vcpu| vcpu.core.id.index());
+        match self.vm().gic_version() {
+            GicVersion::V2 => platform::GIC_DIST.get(),
+            GicVersion::V3 => {
+                let redistributor = n as u64 * platform::GIC_REDIST_STRIDE + 0x1_0000;
+                platform::GIC_REDIST.get() + redistributor
+            }
+        }
+    }
+
+    fn put(&mut self, cpu: usize, ipa: u64, width: Width, value: u64) {
         let access = MmioAccess {
             width,
             register: 9,
@@ -108,66 +263,69 @@ impl World {
             access: Some(access),
             instruction: Instruction::Unknown,
         };
-        assert_eq!(self.vm.handle(n, Exit::Data(abort)), Action::Next);
+        self.exit_of(cpu, |vcpu, local| {
+            vcpu.context.regs.x[9] = value;
+            (Cause::Device, handle(vcpu, local, Exit::Data(abort)))
+        });
+        self.come_to_rest();
     }
 
-    /// Returns the vCPU whose guest changed its list registers.
+    /// Returns the pCPU whose guest changed its list registers.
     fn step(&mut self, input: &mut Bytes<'_>) -> Option<usize> {
         let operation = input.byte() % 32;
-        let n = usize::from(input.byte()) % self.present.len();
-        if operation >= 26 {
-            self.board(operation, input);
-            return None;
-        }
-        if !self.present[n] || !self.vm.vm.may_run(id(n)) {
-            return None;
-        }
+        let cpu = usize::from(input.byte()) % self.cpus();
+        let machine = &self.board.machine;
         match operation {
-            0..=19 => self.exit(n, input),
-            20 | 21 => self.guest_acts(n, input.byte().into()),
-            22 => self.vm.guest(n).virtual_timer(platform::TIMER_VIRTUAL_IRQ),
-            23 => self.vm.guest(n).maintenance(),
-            24 => self.refresh(n),
-            _ => self.switch(n),
+            0..=19 => self.exit(cpu, input),
+            20 | 21 => self.guest_acts(cpu, input.byte().into()),
+            22 => {
+                let now = machine.counter();
+                machine.cpu(cpu).set_virtual_timer(Some(now));
+            }
+            23 => machine.raise(cpu, MAINTENANCE),
+            24 => machine.raise(cpu, 0),
+            25 => self.exit_of(cpu, |_, _| (Cause::Hypercall, After::Yield)),
+            _ => self.board(operation, input),
         }
-        Some(n).filter(|_| matches!(operation, 20 | 21))
+        Some(cpu).filter(|_| matches!(operation, 20 | 21))
     }
 
     /// What comes from outside of the guest.
     fn board(&mut self, operation: u8, input: &mut Bytes<'_>) {
-        let Fixture { vm, machine, .. } = &self.vm;
+        let (vm, board) = (self.vm(), self.board);
+        CPU.set(0);
         match operation {
             26 => {
-                let now = machine.now.get().saturating_add(input.number());
-                machine.now.set(now.min(LAST_TICK));
+                let now = board.machine.counter();
+                let later = now.saturating_add(input.number()).min(LAST_TICK);
+                board.machine.advance(later.saturating_sub(now));
             }
             27 => {
                 let room = vm.receive_room();
-                let taken = vm.receive(machine, input.byte());
+                let taken = vm.receive(board, input.byte());
                 assert_eq!(taken, room > 0);
                 assert_eq!(vm.receive_room(), room - usize::from(taken));
             }
-            28 => {
-                machine.line.borrow_mut().room = usize::from(input.byte() % 20);
-                vm.transmit(machine);
-            }
+            28 => drop(vm.transmit(board)),
             29 => {
                 let number = input.byte();
                 let (irq, physical) = (IntId::spi(112 + u32::from(number % 64)), number);
-                vm.device_interrupt(machine, irq, IntId::spi(physical.into()));
+                vm.device_interrupt(board, irq, IntId::spi(physical.into()));
             }
-            30 => drop(vm.set_paused(machine, input.byte().is_multiple_of(8))),
-            _ => match input.byte() % 16 {
-                0 => _ = vm.restart(machine),
-                1 if vm.stop(machine) == Wish::Deserted => self.carry_out(Ending::Off),
-                _ => {}
-            },
+            _ => {
+                let line = LINES[usize::from(input.byte()) % LINES.len()];
+                self.type_line(format!("{line}\r").as_bytes());
+            }
         }
     }
 
     /// The guest takes what a list register shows, or ends it (IHI 0069H 4.8).
-    fn guest_acts(&mut self, n: usize, which: usize) {
-        let lists = &mut self.vm.lists[n].lr;
+    fn guest_acts(&mut self, cpu: usize, which: usize) {
+        if self.asleep[cpu] {
+            return;
+        }
+        let cpu = self.board.machine.cpu(cpu);
+        let mut lists = cpu.lists();
         let which = which % lists.len();
         let lr = &mut lists[which];
         // Pending, then active, then nothing; pending and active, then pending.
@@ -176,132 +334,57 @@ impl World {
         *lr = *lr & !(3 << 62) | state << 62;
     }
 
-    fn refresh(&mut self, n: usize) {
-        self.vm.guest(n).refresh();
-        let now = self.vm.machine.now.get();
-        let deadline = self.vm.guest(n).deadline();
-        assert!(
-            deadline.is_none_or(|deadline| deadline > now),
-            "a deadline that has passed comes again and again"
-        );
-    }
-
-    /// Another vCPU had the pCPU for a while.
-    fn switch(&mut self, n: usize) {
-        let Fixture {
-            vm, machine, lists, ..
-        } = &mut self.vm;
-        vm.switch_out(machine, id(n), &mut lists[n]);
-        empty(&lists[n]);
-        vm.requests(id(n)).ask_interrupts();
-        self.refresh(n);
-    }
-
-    fn exit(&mut self, n: usize, input: &mut Bytes<'_>) {
-        let exit = self.any_exit(n, input);
-        let before = self.vm.regs[n];
-        let mut action = self.vm.handle(n, exit);
-        if let Exit::Data(DataAbort { access: None, .. }) = exit {
-            // An instruction of several pieces is resumed for each: four, for two Q registers.
-            for _ in 1..4 {
-                if action == Action::Resume {
-                    action = self.vm.handle(n, exit);
+    fn exit(&mut self, cpu: usize, input: &mut Bytes<'_>) {
+        let inhabitants = self.fake.inhabitants[0].clone();
+        let vm = self.vm();
+        self.exit_of(cpu, |vcpu, local| {
+            // Memory that is made meanwhile would be made while a guest is in it.
+            inhabitants.fetch_add(1, Ordering::SeqCst);
+            let machine = &local.board.machine;
+            let exit = choose::any_exit(&mut vcpu.context.regs, machine, input);
+            let before = vcpu.context.regs;
+            let mut action = decide(vcpu, local, exit);
+            if let Exit::Data(DataAbort { access: None, .. }) = exit {
+                // An instruction of several pieces is resumed for each: four, for two Q registers.
+                for _ in 1..4 {
+                    if action == Action::Resume {
+                        action = decide(vcpu, local, exit);
+                    }
                 }
             }
-        }
-        assert!(fits(exit, action), "{exit:?} -> {action:?}");
-        let may_change = match action {
-            Action::Inject(_) | Action::Block(Wait::Page(_)) => 0,
-            _ => named(exit),
-        };
-        unchanged(&before, &self.vm.regs[n], may_change);
-        if let (Action::Next, Exit::Data(abort)) = (action, exit)
-            && let Some(access) = abort.access.filter(|access| !access.sign_extend)
-            && !abort.write
-        {
-            let value = self.vm.regs[n].get(access.register);
-            assert_eq!(value & !access.width.mask(), 0, "{access:?}");
-        }
-        if action == Action::Reconsider {
-            let runs = self.vm.vm.life().is_running() && self.vm.vm.power(id(n)).is_on();
-            assert!(!runs, "{exit:?} ends nothing");
-            self.reconsider(n);
-        }
-    }
-
-    /// What a pCPU does with its vCPU when it is to look at it again.
-    fn reconsider(&mut self, n: usize) {
-        self.vm.vm.requests(id(n)).take_attention();
-        let running = self.vm.vm.life().is_running();
-        let power = self.vm.vm.power(id(n));
-        if self.present[n] && !(running && power.is_on()) {
-            self.go_out(n);
-        }
-        let Fixture { vm, vcpus, .. } = &mut self.vm;
-        if n == 0 && vm.life().is_loading() {
-            (0..vm.vcpus()).for_each(|vcpu| vm.reset_vcpu(id(vcpu)));
-            assert!(vm.begin(), "nobody gave the loading up");
-        }
-        if !self.present[n] && vm.power(id(n)).is_pending() && vm.life().enter() {
-            let entry = vm.power(id(n)).take_start().expect("a start is asked for");
-            self.present[n] = true;
-            vcpus[n] = Vcpu::new(id(n));
-            self.vm.regs[n] = Regs {
-                pc: entry.pc,
-                pstate: EL1H,
-                ..Regs::default()
+            assert!(fits(exit, action), "{exit:?} -> {action:?}");
+            let may_change = match action {
+                Action::Inject(_) | Action::Block(Wait::Page(_)) => 0,
+                _ => named(exit),
             };
-        }
-        if self.present[n] {
-            self.refresh(n);
-        }
-    }
-
-    fn go_out(&mut self, n: usize) {
-        let Fixture {
-            vm, machine, lists, ..
-        } = &mut self.vm;
-        vm.take_back_interrupts(machine, id(n), &mut lists[n]);
-        empty(&lists[n]);
-        self.present[n] = false;
-        match vm.life().leave() {
-            (0, None) if vm.stop_if_all_off() => self.carry_out(Ending::Stopped),
-            (0, Some(ending)) => self.carry_out(ending),
-            (left, _) => assert_eq!(left as usize, self.here()),
-        }
-    }
-
-    fn here(&self) -> usize {
-        self.present.iter().filter(|here| **here).count()
-    }
-
-    fn carry_out(&mut self, ending: Ending) {
-        assert_eq!(self.here(), 0, "somebody is in it");
-        let Fixture { vm, machine, .. } = &self.vm;
-        match ending {
-            Ending::Reset => {
-                assert!(vm.life().begin_again(), "nobody turns it off");
-                vm.kick_first(machine);
+            unchanged(&before, &vcpu.context.regs, may_change);
+            if let (Action::Next, Exit::Data(abort)) = (action, exit)
+                && let Some(access) = abort.access.filter(|access| !access.sign_extend)
+                && !abort.write
+            {
+                let value = vcpu.context.regs.get(access.register);
+                assert_eq!(value & !access.width.mask(), 0, "{access:?}");
             }
-            Ending::Off | Ending::Stopped => vm.end(),
-        }
+            if action == Action::Reconsider {
+                let runs = vm.life().is_running() && vm.power(vcpu.core.id).is_on();
+                assert!(!runs, "{exit:?} ends nothing");
+            }
+            inhabitants.fetch_sub(1, Ordering::SeqCst);
+            (Cause::from(&exit), vcpu.act(local, 0, action))
+        });
     }
+}
 
-    /// Every pCPU that was kicked looks at its vCPU, and no other does.
-    fn settle(&mut self) {
-        for _ in 0..TURNS {
-            let kicked = self.vm.machine.kicks.take();
-            if kicked.is_empty() {
-                return;
-            }
-            for cpu in kicked {
-                let n = cpu.index().checked_sub(FIRST_CPU.into());
-                let n = n.filter(|n| *n < self.present.len());
-                self.reconsider(n.expect("one of the VM's own pCPUs"));
-            }
-        }
-        panic!("pCPUs kick each other without end");
-    }
+/// What the core decides on an exit of a vCPU.
+fn decide(vcpu: &mut Vcpu<FakeBackend>, local: &Local<FakeBackend>, exit: Exit) -> Action {
+    let board = local.board;
+    guest(vcpu, board, &mut board.machine.lists()).handle(exit)
+}
+
+/// Decides on an exit of a vCPU, and carries that out.
+fn handle(vcpu: &mut Vcpu<FakeBackend>, local: &mut Local<FakeBackend>, exit: Exit) -> After {
+    let action = decide(vcpu, local, exit);
+    vcpu.act(local, 0, action)
 }
 
 fn id(n: usize) -> VcpuId {

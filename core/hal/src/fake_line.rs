@@ -1,0 +1,53 @@
+//! The serial line of the fake board.
+
+use crate::{HostLine, SerialPort};
+use std::collections::VecDeque;
+use std::string::String;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec::Vec;
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The other end of a [`FakeLine`].
+#[derive(Clone, Debug, Default)]
+pub struct Wire {
+    /// What the board sent, oldest first.
+    pub sent: Arc<Mutex<Vec<u8>>>,
+    /// What is on its way to the board.
+    pub typed: Arc<Mutex<VecDeque<u8>>>,
+}
+
+impl Wire {
+    /// Sends bytes to the board, whose serial port's interrupt is the caller's to raise.
+    pub fn send(&self, bytes: &[u8]) {
+        lock(&self.typed).extend(bytes);
+    }
+
+    /// What the board has sent.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.sent)).into_owned()
+    }
+}
+
+/// The board's serial line, which takes all.
+#[derive(Debug)]
+pub struct FakeLine(pub Wire);
+
+impl SerialPort for FakeLine {
+    fn try_send(&mut self, byte: u8) -> bool {
+        lock(&self.0.sent).push(byte);
+        true
+    }
+}
+
+impl HostLine for FakeLine {
+    fn acknowledge(&mut self) {}
+
+    fn receive(&mut self) -> Option<u8> {
+        lock(&self.0.typed).pop_front()
+    }
+
+    fn interrupt_when_writable(&mut self, _on: bool) {}
+}

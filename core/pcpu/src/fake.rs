@@ -1,0 +1,144 @@
+//! A board of fake CPUs with VMs on it, for tests that run the executive on a PC.
+
+use crate::{Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, gather};
+use hanok_config::VmConfig;
+use hanok_hal::Mutex;
+use hanok_hal::fake::{
+    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, HYP_TIMER, Settings, VIRTUAL_TIMER,
+    Wire,
+};
+use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use hanok_paging::VmidPool;
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, VmId};
+use hanok_vm::{Buffers, Multiplexer, Vm};
+use std::boxed::Box;
+use std::format;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::vec::Vec;
+
+/// The serial port's interrupt, which goes to CPU 0.
+pub const UART: u32 = 33;
+/// The maintenance interrupt.
+pub const MAINTENANCE: u32 = 25;
+
+/// The board, whose parts live for ever, as on a real one.
+#[allow(missing_debug_implementations)]
+pub struct FakeBoard {
+    /// What all CPUs share.
+    pub board: &'static Board<FakeBackend>,
+    /// The CPUs, each with its vCPUs.
+    pub pcpus: Vec<Pcpu<FakeBackend>>,
+    /// The other end of the serial line.
+    pub wire: Wire,
+    /// How many vCPUs are in each VM's guest; the test is to count. Nobody may be where memory is made.
+    pub inhabitants: Vec<Arc<AtomicUsize>>,
+}
+
+impl FakeBoard {
+    /// A board with `vms`, called `vm0` and so on, of each of which these are the CPUs of its vCPUs.
+    pub fn new(settings: Settings, vms: &[Vec<u8>], version: GicVersion) -> Self {
+        let inhabitants: Vec<_> = vms.iter().map(|_| Arc::default()).collect();
+        let units = (0..vms.len()).map(|vm| unit(vms, vm, version, Arc::clone(&inhabitants[vm])));
+        let units: &'static [VmUnit<FakeBackend>] = Box::leak(units.collect());
+        let wire = Wire::default();
+        let board = Box::leak(Box::new(board(settings, units, &wire)));
+        let pcpu = |cpu| Pcpu::new(CpuId::new(cpu as u8), board, 100);
+        let mut pcpus: Vec<_> = (0..settings.cpus).map(pcpu).collect();
+        for pcpu in &mut pcpus {
+            pcpu.local.gic = Some(FakeGic);
+        }
+        for unit in units {
+            for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
+                let core = hanok_vm::Vcpu::new(VcpuId::new(index as u8));
+                let vcpu = Box::leak(Box::new(Vcpu::new(unit, core, FakeContext::default())));
+                pcpus[cpu.index()].adopt(vcpu).expect("room for it");
+            }
+        }
+        Self {
+            board,
+            pcpus,
+            wire,
+            inhabitants,
+        }
+    }
+}
+
+fn unit(
+    vms: &[Vec<u8>],
+    vm: usize,
+    version: GicVersion,
+    inhabitants: Arc<AtomicUsize>,
+) -> VmUnit<FakeBackend> {
+    let config = config(&format!("vm{vm}"), &vms[vm]);
+    let ram = FakeRegion::new(config.memory, inhabitants);
+    let mut core = Vm::new(VmId::new(vm as u8), config, version, 5, 0);
+    for vcpu in 0..vms[vm].len() {
+        core.set_bit(VcpuId::new(vcpu as u8), bit(vms, vm, vcpu));
+    }
+    VmUnit {
+        vm: core,
+        ram,
+        flash: None,
+        root: Hpa::new(0x1000 * (vm as u64 + 1)),
+        space: AtomicU64::new(0),
+        last_here: Default::default(),
+        notices: Notices::default(),
+        blocks: [0; 3],
+    }
+}
+
+fn config(name: &str, cpus: &[u8]) -> VmConfig {
+    let mut config = hanok_vm::fake::config(cpus.len() as u8);
+    config.name = name.try_into().expect("a short name");
+    config.cpus = cpus.iter().map(|cpu| CpuId::new(*cpu)).collect();
+    // Two pieces of loading, so that it can be interrupted.
+    config.memory = Span::new(Ipa::new(0x4000_0000), 0x10_0000).expect("a span");
+    config
+}
+
+/// A bit for the `vcpu`th vCPU of VM `vm` where it shares its CPU, as the description's order counts.
+fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize) -> u64 {
+    let cpu = vms[vm][vcpu];
+    let all: Vec<u8> = vms.iter().flatten().copied().collect();
+    let before: usize = vms[..vm].iter().map(Vec::len).sum::<usize>() + vcpu;
+    let shared = all.iter().filter(|other| **other == cpu).count() > 1;
+    let place = all[..before].iter().filter(|other| **other == cpu).count();
+    if shared { 1 << place } else { 0 }
+}
+
+fn board(
+    settings: Settings,
+    units: &'static [VmUnit<FakeBackend>],
+    wire: &Wire,
+) -> Board<FakeBackend> {
+    let machine = FakeBackend::new(settings);
+    let names = units.iter().map(|unit| unit.vm.config().name.clone());
+    let buffers = Box::leak(Box::new(Buffers::new()));
+    let console = Multiplexer::new(FakeLine(wire.clone()), false, names.collect(), buffers);
+    let random = gather(&machine, &[1; 32], &[], None);
+    Board {
+        machine,
+        console: Mutex::new(console),
+        interrupts: BoardInterrupts {
+            virtual_timer: IntId::new(VIRTUAL_TIMER),
+            hyp_timer: IntId::new(HYP_TIMER),
+            maintenance: IntId::new(MAINTENANCE),
+            uart: Some(IntId::new(UART)),
+        },
+        lines: Default::default(),
+        vms: units,
+        news: Default::default(),
+        vmids: Mutex::new(VmidPool::new()),
+        payload: &[],
+        random: Mutex::new(random),
+        jitter: AtomicU32::new(0),
+        reception: Mutex::new(()),
+        input_waits: AtomicU32::new(0),
+        output_waits: AtomicBool::new(false),
+        counts_instructions: false,
+        endings: Mutex::new(()),
+        any_stopped: AtomicBool::new(false),
+        bootargs: "",
+    }
+}

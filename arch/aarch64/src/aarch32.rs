@@ -3,7 +3,7 @@
 //! Its general registers are X0 to X30 (DDI 0487, D1.20.1), and most of its system registers are
 //! AArch64 ones of EL1 under other names (D1.20.2): SCTLR, TTBCR, VBAR, DFSR (ESR_EL1), DFAR and
 //! IFAR (the halves of FAR_EL1), SPSR_svc (SPSR_EL1). Those here have names of their own, at EL2;
-//! nobody else can reach them, so a 64-bit guest's switch does without.
+//! only an AArch32 guest uses them, so a switch to a 64-bit guest leaves them out.
 
 use crate::{fp, read, write};
 use hanok_decode::{Psr, mode};
@@ -30,8 +30,8 @@ pub struct Aarch32State {
     pub spsr_irq: u64,
     /// SPSR_fiq.
     pub spsr_fiq: u64,
-    /// FPEXC32_EL2. It goes with the vCPU and not with the FP registers: where its EN is clear,
-    /// an access is undefined before it is an exit.
+    /// FPEXC32_EL2. It is switched with the vCPU and not with the FP registers: while its EN bit is clear,
+    /// an access to FP registers is undefined and never becomes an exit.
     fpexc: u64,
 }
 
@@ -46,16 +46,16 @@ impl Aarch32State {
         self.spsr_fiq = read!("spsr_fiq");
     }
 
-    /// Takes all of the state out of the CPU. The trap of FP registers is open afterwards, for
-    /// the caller to close.
+    /// Takes all of the state out of the CPU. Afterwards accesses to FP registers do not trap, and the
+    /// caller is to close that.
     pub fn save_all(&mut self) {
         self.save();
         fp::open();
         self.fpexc = read!("fpexc32_el2");
     }
 
-    /// Puts the state into the CPU. The trap of FP registers is open afterwards, for the caller
-    /// to set.
+    /// Puts the state into the CPU. Afterwards accesses to FP registers do not trap, and the caller is to
+    /// set whether they do.
     ///
     /// On Cortex-A57 and A72, DACR32_EL2 is not synchronized by what follows it but for a write
     /// of CONTEXTIDR_EL1 (errata 852523 and 853709): the vCPU's own value is written again.
@@ -87,7 +87,7 @@ pub fn start_pstate(pc: u64) -> u64 {
 /// General registers of a vCPU that starts: the boot of a VM is by the protocol of Linux, with
 /// the tree in R2; all others are started by CPU_ON, with its argument in R0.
 pub fn start_registers(x: &mut [u64; 31], boots: bool, argument: u64) {
-    // A firmware or an ELF file is told of no tree, and finds zeros, as on QEMU.
+    // A firmware or an ELF file is not told where the device tree is: its registers are zero, as on QEMU.
     if boots && argument != 0 {
         (x[1], x[2]) = (NO_MACHINE, argument);
     } else {

@@ -1,4 +1,5 @@
-//! What of a backend is this architecture's own.
+//! The part of the backend that differs between the architectures: ID registers, banked stack pointers,
+//! debug and FP registers.
 
 use crate::traps::Features;
 use crate::{HostContext, debug, fp, host_id, read, write};
@@ -29,7 +30,7 @@ impl CpuRegisters for El2 {
     }
 
     fn set_stack_pointer(&self, which: StackPointer, value: u64) {
-        // EL2 runs on SP_EL2: both are the guest's.
+        // EL2 runs on SP_EL2, so SP_EL0 and SP_EL1 both hold the guest's values.
         match which {
             StackPointer::El0 => write!("sp_el0", value),
             StackPointer::El1 => write!("sp_el1", value),

@@ -1,6 +1,6 @@
 //! From the boot loader to Rust: the arm64 Image header and the first page tables.
 //!
-//! The image is linked at [`IMAGE_BASE`], an address no board has RAM at, and may be
+//! The image is linked at [`IMAGE_BASE`], an address at which no board has RAM, and may be
 //! loaded at any 2 MiB boundary (the arm64 boot protocol promises one). The code here runs
 //! with the MMU off and position-independent: it builds a throw-away translation in which
 //! the image is readable, writable and executable by 2 MiB blocks, and everything else that
@@ -211,12 +211,12 @@ hanok_secondary_boot:
     ldr     x9, =hanok_secondary_main
     br      x9
 
-    // Not at EL2 (inside a guest, or a board without it): say so where the image tool named
-    // a console, and stop. Powering off by either PSCI conduit would be a guess.
+    // The CPU is not at EL2 (inside a guest, or on a board without EL2): this is said on the console, if the
+    // image tool named one, and the CPU stops. Powering off by either PSCI conduit would be a guess.
 wrong_level:
     adr     x1, 20f
     b       early_say
-    // Loaded by what did not know the image's header (QEMU, where its magic is damaged).
+    // The loader did not know the image's header (QEMU, where its magic is damaged).
 wrong_place:
     adr     x1, 22f
     b       early_say
@@ -236,7 +236,7 @@ early_say:
 21: .asciz  "\r\nhanok: panic: an exception before the first translation was in place\r\nhanok: end: panic\r\n"
 22: .asciz  "\r\nhanok: refused: the image is not at a multiple of 2 MiB: its header is damaged, or the boot loader does not follow it\r\nhanok: end: refused\r\n"
 
-    // Until Rust installs the real ones: whatever happens is said.
+    // Vectors until Rust installs the real ones: any exception is reported.
     .balign 2048
 early_vectors:
     .rept   16

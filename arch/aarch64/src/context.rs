@@ -31,7 +31,7 @@ pub struct El2Context {
     pub hcr: Hcr,
     /// EL1 registers while it is not in a CPU.
     pub el1: El1State,
-    /// Those of AArch32 alone, where its EL1 is AArch32.
+    /// Registers that only AArch32 has, if its EL1 is AArch32.
     pub aarch32: Aarch32State,
     /// FP registers while they are not in a CPU.
     pub fp: FpState,
@@ -40,8 +40,8 @@ pub struct El2Context {
 }
 
 impl El2Context {
-    /// Of a vCPU that is off. `hcr` is that of its pCPU's guests, `aarch32` whether its EL1 is
-    /// AArch32, and `stack` the top of the stack on which its exits are handled.
+    /// The registers of a vCPU that is off. `hcr` is HCR_EL2 for the guests of its pCPU, `aarch32` says
+    /// whether its EL1 is AArch32, and `stack` is the top of the stack on which its exits are handled.
     pub fn new(hcr: Hcr, aarch32: bool, stack: u64) -> Self {
         Self {
             regs: Regs::default(),
@@ -60,7 +60,7 @@ impl El2Context {
         !self.hcr.contains(Hcr::RW)
     }
 
-    /// The status of an AArch32 vCPU.
+    /// PSTATE of an AArch32 vCPU in the format of a CPSR.
     pub fn psr(&self) -> Psr {
         Psr::from_bits(self.regs.pstate as u32)
     }
@@ -190,7 +190,7 @@ impl Context<Host> for El2Context {
         Deadline::at(self.el1.cntv_cval).when(self.el1.cntv_ctl & (ENABLE | IMASK) == ENABLE)
     }
 
-    /// That wakes it, too (DDI 0487, D1.6.2).
+    /// A pending virtual SError also wakes the vCPU from WFI (DDI 0487, D1.6.2).
     fn error_waits(&self, resident: bool) -> bool {
         let hcr = if resident {
             read!("hcr_el2")

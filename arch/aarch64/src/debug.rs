@@ -69,14 +69,15 @@ impl DebugState {
         by_number!(one, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
     }
 
-    /// What this CPU holds.
+    /// The registers of this CPU.
     fn of_this_cpu() -> Self {
         let mut now = Self::default();
         now.save();
         now
     }
 
-    /// The place of a register, by its encoding: CRm counts, op2 4 to 7 says which it is.
+    /// Where the register with this encoding is kept: op2 4 to 7 says which of the four kinds it is, CRm
+    /// is its number.
     fn place(&mut self, id: SysReg) -> &mut u64 {
         let n = usize::from(id.crm() & 0xf);
         match id.op2() {
@@ -93,18 +94,18 @@ pub fn set_control(value: u64) {
     write!("mdscr_el1", value);
 }
 
-/// A breakpoint or watchpoint register of this CPU. This and the next go by all of them: it is
-/// for debuggers, and the code is short.
+/// A breakpoint or watchpoint register of this CPU. This function and [`set_register`] read or write all of the
+/// registers for one: only debuggers use them, and the code is short.
 pub fn register(id: SysReg) -> u64 {
     *DebugState::of_this_cpu().place(id)
 }
 
-/// Sets all of them to zero.
+/// Sets all of these registers to zero.
 pub fn clear() {
     DebugState::default().load();
 }
 
-/// Sets one.
+/// Sets a breakpoint or watchpoint register of this CPU.
 pub fn set_register(id: SysReg, value: u64) {
     let mut all = DebugState::of_this_cpu();
     *all.place(id) = value;

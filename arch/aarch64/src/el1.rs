@@ -79,8 +79,8 @@ macro_rules! each_key {
 }
 
 impl El1State {
-    /// A vCPU as it comes out of reset (DDI 0487, D1.9.2 and the registers' own reset
-    /// values), with this affinity and SCTLR_EL1. The boot protocol wants MMU and caches off.
+    /// The state of a vCPU out of reset (DDI 0487, D1.9.2 and the registers' own reset
+    /// values), with this affinity and SCTLR_EL1. The boot protocol requires MMU and caches to be off.
     pub fn reset(vmpidr: u64, sctlr: u64) -> Self {
         Self {
             vmpidr,
@@ -109,9 +109,9 @@ impl El1State {
     ///
     /// Between the first and the last write the CPU holds parts of two vCPUs. A translation
     /// that it speculates then (also by an AT instruction it only guesses, errata 1319367
-    /// and 1319537) would put a mixture of both into its TLB. So until all is in place,
-    /// stage 1 is on, that nothing is translated flat, and its walks are off. HCR_EL2 comes
-    /// between, too: its RW says how the rest is read.
+    /// and 1319537) would put a mixture of both into its TLB. So until all registers are in place,
+    /// stage 1 is on, so that no address is translated flat, and walks of its tables are off. HCR_EL2 is
+    /// written in this window, too: its RW bit says how the other registers are read.
     pub fn load(&self, vttbr: u64, hcr: Hcr, pointer_authentication: bool) {
         write!("tcr_el1", self.tcr | NO_WALKS);
         isb();
@@ -121,7 +121,7 @@ impl El1State {
         unsafe { write_own!("vttbr_el2", vttbr) };
         // SAFETY: made by `guest_hcr`: stage 2 and all traps are on while the guest runs.
         unsafe { write_own!("hcr_el2", hcr.bits()) };
-        // The timer off while its compare value changes, so that it does not fire between.
+        // The timer is off while its compare value changes, so that it does not fire in between.
         write!("cntv_ctl_el0", 0);
         self.load_registers();
         if pointer_authentication {
@@ -145,7 +145,7 @@ pub const SCTLR_RESET: u64 = 0x30d0_0800;
 /// SCTLR_EL1.M.
 const STAGE_1: u64 = 1;
 
-/// A TLB miss is a fault, not a walk, whichever vCPU's HCR_EL2.RW reads it: TCR_EL1.EPD0 and
+/// With these bits a TLB miss is a fault and not a walk, whichever vCPU's HCR_EL2.RW is set: TCR_EL1.EPD0 and
 /// EPD1, which are also those of TTBCR with long descriptors; and PD0 and PD1 of TTBCR with short
 /// ones, which lie in TCR_EL1.T0SZ.
 const NO_WALKS: u64 = 1 << 7 | 1 << 23 | 3 << 4;

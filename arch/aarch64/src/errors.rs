@@ -1,14 +1,14 @@
 //! Errors that arrive late: whose they are.
 //!
 //! A guest's store to a device may be answered with an error when the store is long done; that
-//! error is an SError, taken when nothing masks it. EL2 masks them, so one that comes after a
-//! guest's last instruction would meet the next guest. So before another one's turn they are let
-//! through for a moment, and are the guest's that leaves.
+//! error is an SError, taken when nothing masks it. EL2 masks SErrors, so one that comes after a
+//! guest's last instruction would be taken by the next guest. So before another guest's turn SErrors are
+//! unmasked for a moment, and what is taken then is given to the guest that leaves.
 
 use core::arch::asm;
 
-/// Waits until what was stored here has been answered, and takes an SError that is pending:
-/// whether there was one. `planted` stands for one, for a test.
+/// Waits until all stores of this CPU have been answered, and takes a pending SError. Returns
+/// whether there was one. `planted` makes a test's SError pending before.
 ///
 /// An answer that a bus gives to no barrier (a store that was acknowledged on its way,
 /// Device-nGnRE) can still come later (docs/architecture-review.md).
@@ -16,8 +16,8 @@ use core::arch::asm;
 pub fn take(planted: bool) -> bool {
     let seen: u64;
     // SAFETY: an SError is taken to the vector of SP_EL0 (`vectors.rs`, `expected`), which changes
-    // X16 and X17 and goes on behind the moment. ELR_EL2 and SPSR_EL2 hold nothing meanwhile:
-    // callers have the guest's in its vCPU. The stack pointer is not used, and is EL2's own again
+    // X16 and X17 and goes on at label 2. ELR_EL2 and SPSR_EL2 hold nothing of value meanwhile: the
+    // guest's are kept in its vCPU by now. The stack pointer is not used, and is EL2's own again
     // at the end. ESB (HINT #16) is a NOP on a CPU without FEAT_RAS; on others it is what makes
     // an error pending that the CPU has found and not reported yet (DDI 0487, D1.3.6, C6.2 "ESB").
     unsafe {

@@ -63,8 +63,8 @@ fn on_other(pcpu: &mut Pcpu<Host>, esr: u64) -> (Cause, After) {
     (Cause::from(&exit), vcpu.act(local, esr, action))
 }
 
-/// Whether the instruction's condition fails: the CPU may trap what that lets do nothing (DDI 0487,
-/// G1.20.2).
+/// Whether the instruction's condition fails, so that it does nothing: the CPU may trap such an
+/// instruction nevertheless (DDI 0487, G1.20.2).
 fn passes_over(vcpu: &Vcpu, syndrome: Syndrome, esr: u64) -> bool {
     let context = &vcpu.context;
     context.regs.is_aarch32() && !context.psr().passes(syndrome.condition(esr))
@@ -76,10 +76,10 @@ fn is_skipped(pcpu: &mut Pcpu<Host>, syndrome: Syndrome, esr: u64) -> bool {
         .is_some_and(|vcpu| passes_over(vcpu, syndrome, esr))
 }
 
-/// The exit in the core's words; `None` where the guest is to try again.
+/// The exit as the core knows it; `None` where the guest is to try the instruction again.
 fn exit_of(vcpu: &Vcpu, syndrome: Syndrome) -> Option<Exit> {
     if let Some(access) = coprocessor(syndrome) {
-        // A 64-bit kernel's 32-bit program has nothing there.
+        // A 32-bit program under a 64-bit kernel may access no coprocessor.
         return Some(match vcpu.context.is_aarch32() {
             true => Exit::Coprocessor(access),
             false => Exit::Denied,
@@ -124,17 +124,17 @@ extern "C" fn hanok_on_irq() -> *mut Vcpu {
     handle(|pcpu| (Cause::Interrupt, pcpu.interrupted()))
 }
 
-/// A physical SError arrived while a vCPU ran: it is the guest's.
+/// A physical SError arrived while a vCPU ran, and is given to its guest.
 ///
-/// EL2 itself runs with SErrors masked, so one that the hypervisor causes shows here too,
-/// after the next entry; it is contained, if blamed on the guest.
+/// EL2 itself runs with SErrors masked, so one that the hypervisor causes arrives here too,
+/// after the next entry; it does no further harm, though the guest is blamed for it.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_on_serror() -> *mut Vcpu {
     handle(|pcpu| (Cause::SystemError, on_serror(pcpu)))
 }
 
-/// As if an SError had arrived while the vCPU ran that this CPU is about to enter; the vCPU to enter.
-/// For a test.
+/// Does what an SError would do that arrives while the vCPU runs that this CPU is about to enter. Returns
+/// the vCPU to enter. For a test.
 ///
 /// # Safety
 /// As for [`cpu::here`].

@@ -1,9 +1,10 @@
 //! Frequent exits, served before the whole register file is saved.
 //!
 //! The trap entry saves what a function may change (X0 to X18, X30) and calls here; X19 to
-//! X29 are still the guest's, as are ELR_EL2 and SPSR_EL2. What can be finished so is, by the
-//! core's own code, and the guest goes on; of everything else nothing is done, and the entry
-//! saves the rest and takes the long way (`exits.rs`). What is finished here:
+//! X29 still hold the guest's values, as do ELR_EL2 and SPSR_EL2. An exit that can be handled with so few
+//! registers is handled here, by the core's own code, and the guest goes on. Of any other exit nothing
+//! is done here, and the entry saves the other registers and calls the slow path (`exits.rs`). The fast
+//! path handles:
 //!
 //! - a hypercall with a constant answer;
 //! - a load or store of one register to a device, in AArch32 code of one that is not banked;
@@ -50,8 +51,8 @@ extern "C" fn hanok_fast_sync_aarch32(exited: Exited) -> Option<Exited> {
     }
 }
 
-/// Whether a load or store of AArch32 code, as its syndrome has it, is done as one of AArch64
-/// code is: its register has the same number there, and its data are little-endian.
+/// Whether a load or store of AArch32 code can be handled as one of AArch64 code with the same
+/// syndrome: its register has the same number in AArch64, and its data are little-endian.
 #[inline(always)]
 fn is_as_in_aarch64(esr: u64) -> bool {
     let pstate = read!("spsr_el2");
@@ -71,7 +72,7 @@ extern "C" fn hanok_fast_sync(exited: Exited) -> Option<Exited> {
     other(exited, esr, class)
 }
 
-/// Any but a hypercall.
+/// Any synchronous exit of AArch64 code but a hypercall.
 #[inline(never)]
 extern "C" fn other(exited: Exited, esr: u64, class: u64) -> Option<Exited> {
     const DATA_ABORT: u64 = Class::DataAbortLower as u64;
@@ -139,7 +140,7 @@ fn system_register(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     let Some(operand) = operand_of_write(SysReg::ICC_SGI1R_EL1, esr) else {
         return Fast::Slow;
     };
-    // Not X30, for brevity.
+    // X30 is left to the slow path, to keep this short.
     if operand > 18 {
         return Fast::Slow;
     }
@@ -148,7 +149,7 @@ fn system_register(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     if !vm.post_group1_sgi(local.board, vcpu.core.id, value) {
         return Fast::Slow;
     }
-    // Only AArch64 has the register by this exit.
+    // AArch32 code reaches the register by another exit.
     let pc = advance_a64(read!("spsr_el2"));
     local.exited(vcpu, esr, pc);
     local.handled(vcpu, Cause::SystemRegister);
@@ -177,7 +178,8 @@ fn sgir(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     Fast::Done
 }
 
-/// Past the instruction of an AArch64 guest in this PSTATE that made the exit; where it was.
+/// Advances an AArch64 guest with this PSTATE past the instruction that made the exit. Returns the
+/// instruction's address.
 #[inline(always)]
 fn advance_a64(pstate: u64) -> u64 {
     let pc = read!("elr_el2");
@@ -188,7 +190,8 @@ fn advance_a64(pstate: u64) -> u64 {
     pc
 }
 
-/// Past the instruction that made the exit, by the CPU's own registers; where it was.
+/// Advances the guest past the instruction that made the exit, in the CPU's own registers. Returns the
+/// instruction's address.
 #[inline(always)]
 fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
     let regs = &mut vcpu.context.regs;
@@ -207,7 +210,7 @@ fn advance(vcpu: &mut Vcpu, esr: u64) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_irq(mut exited: Exited) -> Option<Exited> {
     let board = exited.with(|_, local| local.board);
-    // Once, so that each way is free of the question.
+    // Matched once, so that neither path asks for the version again.
     match &board.machine.gic {
         BoardGic::V3 => interrupt_v3(exited),
         BoardGic::V2(gic, lists) => interrupt_v2(exited, gic, lists),

@@ -3,8 +3,8 @@
 //! CPTR_EL2.TFP traps the first access after a vCPU came to a CPU; the handler loads its
 //! registers and opens the trap. They stay in the CPU when their vCPU makes room for
 //! another, and are saved only when that one touches them, too; a vCPU never changes its
-//! pCPU, so nobody looks for them elsewhere. The hypervisor itself is built for a soft-float target and never touches
-//! them (checked: the image is scanned for such instructions outside this file).
+//! pCPU, so no other pCPU ever needs them. The hypervisor itself is built for a soft-float target and never
+//! touches them (the gate scans the image for such instructions outside of this file).
 
 use crate::{read, write, write_own};
 
@@ -74,13 +74,13 @@ pub fn open() {
     hanok_arm_common::sysreg::isb();
 }
 
-/// Register `index` of the vCPU in this CPU; `None` while the trap is closed, as the registers
-/// are nobody's then, and from 32 on.
+/// Register `index` of the vCPU in this CPU; `None` while accesses trap, as the registers are not that
+/// vCPU's then, and for an index from 32 on.
 pub fn vector(index: u8) -> Option<u128> {
     FpState::of_this_cpu()?.vector(index)
 }
 
-/// Sets register `index`; nothing where [`vector`] gives `None`.
+/// Sets register `index`; does nothing where [`vector`] gives `None`.
 pub fn set_vector(index: u8, value: u128) {
     if let Some(mut state) = FpState::of_this_cpu() {
         state.set_vector(index, value);
@@ -89,8 +89,8 @@ pub fn set_vector(index: u8, value: u128) {
 }
 
 impl FpState {
-    /// A copy of what is in the CPU; `None` while the trap is closed, as the registers are
-    /// nobody's then.
+    /// A copy of the registers in the CPU; `None` while accesses trap, as the registers are not those of the
+    /// vCPU in this CPU then.
     fn of_this_cpu() -> Option<Self> {
         if read!("cptr_el2") & CPTR_TFP != 0 {
             return None;
@@ -105,7 +105,7 @@ impl FpState {
         self.v.get(usize::from(index)).copied()
     }
 
-    /// Sets register `index`; nothing from 32 on.
+    /// Sets register `index`; does nothing for an index from 32 on.
     fn set_vector(&mut self, index: u8, value: u128) {
         if let Some(register) = self.v.get_mut(usize::from(index)) {
             *register = value;

@@ -30,7 +30,7 @@ pub fn read(id: SysReg) -> u64 {
 }
 
 /// Random numbers of the CPU's own generator (FEAT_RNG: DDI 0487, D24.2 "RNDRRS"), if it has one
-/// and that answers: reseeded ones, as they are asked for once.
+/// and the generator answers. The generator is seeded anew for each, as they are asked for only once.
 pub fn random() -> Option<[u64; 4]> {
     const TRIES: usize = 16;
     if crate::read!("id_aa64isar0_el1") >> 60 == 0 {
@@ -43,7 +43,7 @@ pub fn random() -> Option<[u64; 4]> {
     Some(numbers)
 }
 
-/// RNDRRS; `None` where it has none in a reasonable time (PSTATE.Z set).
+/// RNDRRS; `None` where the generator has no number in a reasonable time (it sets PSTATE.Z).
 fn random_word() -> Option<u64> {
     let (number, failed): (u64, u64);
     // SAFETY: the CPU has the register, as its caller found out; reading it changes the condition

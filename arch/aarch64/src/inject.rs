@@ -10,8 +10,8 @@ use hanok_decode::{Fault, Origin, data_abort, instruction_abort, undefined};
 use hanok_hal::{GuestFault, GuestMemory};
 use hanok_paging::GuestRegime;
 
-/// PSTATE bits that survive: N, Z, C, V, DIT and PAN, at these places of SPSR_ELx from
-/// AArch32, too.
+/// PSTATE bits that an exception keeps: N, Z, C, V, DIT and PAN. An SPSR_ELx written from AArch32 has them
+/// at the same places.
 const KEPT: u64 = 0xf << 28 | 1 << 24 | PAN;
 const PAN: u64 = 1 << 22;
 const SSBS: u64 = 1 << 12;
@@ -80,7 +80,7 @@ pub fn inject(vcpu: &mut El2Context, fault: GuestFault, memory: &GuestRam) {
 }
 
 fn inject_aarch32(vcpu: &mut El2Context, fault: GuestFault) {
-    // On a walk the last level is named, whichever table was not there.
+    // For a fault on a walk the status names the last level, whichever table was missing.
     let external = |walk| match walk {
         true => Fault::ExternalOnWalk(3),
         false => Fault::External,
@@ -104,7 +104,7 @@ fn system_error(vcpu: &mut El2Context) {
     unsafe { write_own!("hcr_el2", vcpu.hcr.bits()) };
 }
 
-/// The status code: on a walk, with the level whose table was not there.
+/// The status code of the fault; for one on a walk, with the level of the table that was missing.
 fn external(memory: &GuestRam, walk: bool) -> Fault {
     if !walk {
         return Fault::External;
@@ -119,7 +119,7 @@ fn external(memory: &GuestRam, walk: bool) -> Fault {
         memory.read(at, &mut bytes).ok()?;
         Some(u64::from_le_bytes(bytes))
     };
-    // The tables may be whole again by now; then any level is as good as another.
+    // The guest may have mended its tables meanwhile; then any level will do.
     Fault::ExternalOnWalk(
         regime
             .level_out_of_memory(read!("far_el2"), word)

@@ -20,14 +20,14 @@ pub fn lost_at(vcpu: &El2Context) -> Option<u64> {
     exception_storm(regs.pc, link, vectors, aarch32).then_some(regs.pc)
 }
 
-/// Says them, a row at a time.
+/// Passes the registers to `say`, a row of text at a time.
 pub fn describe(vcpu: &El2Context, say: impl Fn(Arguments<'_>)) {
     let (regs, el1) = (&vcpu.regs, &vcpu.el1);
     say(format_args!("pc {:016x} pstate {:x}", regs.pc, regs.pstate));
     for (index, row) in regs.x.chunks(4).enumerate() {
         let mut text = heapless::String::<96>::new();
         for value in row {
-            // Four times 17 characters fit.
+            // Four times 17 characters fit into the row.
             let _ = core::fmt::write(&mut text, format_args!(" {value:016x}"));
         }
         say(format_args!("x{:<2}{text}", index * 4));

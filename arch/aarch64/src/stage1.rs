@@ -1,10 +1,10 @@
-//! A vCPU's own translation, asked of the CPU.
+//! A vCPU's stage 1 translation, by the CPU's AT instructions.
 
 use crate::{read, write};
 use core::arch::asm;
 use hanok_types::{Ipa, Regs};
 
-/// An AT instruction for `$at`, caught: whether it ended in an exception. See [`translate`].
+/// An AT instruction for `$at`; says whether it ended in an exception, which is caught. See [`translate`].
 macro_rules! caught {
     ($operation:literal, $at:ident) => {{
         let failed: u64;
@@ -30,14 +30,13 @@ macro_rules! caught {
     }};
 }
 
-/// The intermediate physical address of `at` for a read, through the own stage 1 of the vCPU in this
-/// CPU, whose registers are `regs`; `None`
-/// where its tables give none.
+/// The intermediate physical address that stage 1 of the vCPU in this CPU gives for a read of `at`;
+/// `None` where its tables give none. `regs` are the vCPU's registers.
 ///
 /// The CPU walks tables that the guest wrote, and may change at any moment. What stage 2 refuses
-/// of such a walk is told in PAR_EL1 (DDI 0487, D8.15 "Address translation instructions"), which
-/// with HCR_EL2.PTW is all that is not RAM. An external abort on it, which memory that is broken
-/// may still answer with, is taken to EL2 as an exception: it is caught. Rejected: walking the
+/// of such a walk is reported in PAR_EL1 (DDI 0487, D8.15 "Address translation instructions"); with
+/// HCR_EL2.PTW set, that is every address that is not RAM. An external abort on the walk, with which
+/// broken memory may still answer, is taken to EL2 as an exception, and is caught. Rejected: walking the
 /// tables in software, which would be a second walker of every format that a guest may choose.
 pub fn translate(regs: &Regs, at: u64) -> Option<Ipa> {
     let saved = (read!("par_el1"), read!("far_el2"));
@@ -49,7 +48,7 @@ pub fn translate(regs: &Regs, at: u64) -> Option<Ipa> {
     };
     let par = read!("par_el1");
     write!("par_el1", saved.0);
-    // Of the guest's exit, which an exception here would have written over.
+    // FAR_EL2 of the guest's exit, which an exception here would have overwritten.
     write!("far_el2", saved.1);
     let found = failed == 0 && par & 1 == 0;
     found.then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))

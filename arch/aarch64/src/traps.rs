@@ -33,7 +33,7 @@ impl Features {
     }
 }
 
-/// HCR_EL2 of a guest that runs; `shared` where another vCPU may want its pCPU meanwhile.
+/// HCR_EL2 of a guest that runs; `shared` if other vCPUs have the same pCPU.
 pub fn guest_hcr(features: Features, shared: bool) -> Hcr {
     let mut hcr = Hcr::of_guest(shared) | Hcr::RW | Hcr::TLOR | Hcr::TERR | Hcr::TID5;
     if features.pointer_authentication {
@@ -99,7 +99,7 @@ fn close_mpam() {
     }
 }
 
-/// No error is deferred to, and no syndrome kept for, a vCPU that comes to this CPU.
+/// Clears what errors of the vCPU before have left in this CPU: a deferred SError and its syndrome.
 pub fn forget_errors() {
     // FEAT_RAS.
     if field(read!("id_aa64pfr0_el1"), 28) != 0 {
@@ -115,7 +115,7 @@ pub fn install(vtcr: u64, empty_space: u64, features: Features) {
     unsafe { write_own!("vtcr_el2", vtcr) };
     // SAFETY: the stage 2 that maps nothing, under the VMID that no VM has.
     unsafe { write_own!("vttbr_el2", empty_space) };
-    // Whatever ran here before left its translations under VMIDs that are given out anew.
+    // What ran here before may have left translations under VMIDs that are given out anew.
     // SAFETY: TLB maintenance changes no translation.
     unsafe {
         core::arch::asm!(

@@ -3,7 +3,8 @@
 //! While a guest runs, SP_EL2 points at its [`Vcpu`], whose first field is the register
 //! file: an exit stores registers without needing a free one, then takes the pCPU's stack.
 //! A frequent exit is over before the whole file is saved (`fast.rs`). Any other handler
-//! answers with the vCPU to resume; nothing of the hypervisor's own survives between two exits, so there is nothing else to save.
+//! answers with the vCPU to resume; the hypervisor keeps no registers between two exits, so there is
+//! nothing else to save.
 //!
 //! An exception taken from EL2 itself is our own fault and ends in a panic, on a stack of
 //! its own: the reason may be that the normal one ran over. Where one is expected, since a guest

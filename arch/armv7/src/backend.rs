@@ -1,4 +1,5 @@
-//! What of a backend is this architecture's own.
+//! The part of the backend that differs between the architectures: ID registers, banked stack pointers,
+//! debug and FP registers.
 
 use crate::traps::Features;
 use crate::{HostContext, fp, host_id};

@@ -24,8 +24,8 @@ unsafe extern "C" {
     static hanok_released_cpu: AtomicU32;
 }
 
-/// The word in which CPUs that were released from a pen look for who of them may start, by its
-/// affinity with bit 31 set (nobody's is 0); to be cleaned to the point of coherency after
+/// The word that tells CPUs released from a pen which of them may start: its affinity with bit 31
+/// set; zero: none may. To be cleaned to the point of coherency after
 /// [`crate::image::released_record`].
 pub fn released_cpu() -> &'static AtomicU32 {
     // SAFETY: an aligned word of the image's bss, which only these CPUs' assembly reads.
@@ -267,7 +267,7 @@ hanok_secondary_boot:
     mov     lr, #0
     ldr     pc, =hanok_secondary_main
 
-    // To Hyp mode, whatever leads there. Keeps r0 to r2 and r11; clobbers r3 to r6.
+    // Goes to Hyp mode from the mode that the CPU is in. Keeps r0 to r2 and r11; clobbers r3 to r6.
 to_hyp:
     mrs     r3, cpsr
     and     r3, r3, #0x1f
@@ -334,7 +334,7 @@ to_hyp:
     msr     spsr_fsxc, r3
     movs    pc, r4
 
-    // Wherever the image tool named a console: says why, and stops. Powering off by either PSCI
+    // Says why on the console, if the image tool named one, and stops. Powering off by either PSCI
     // conduit would be a guess.
     // Here the backend without virtualization hardware begins, once there is one.
 no_virtualization:

@@ -22,7 +22,7 @@ const NO_MACHINE: u64 = 0xffff_ffff;
 /// Registers of [`Vcpu::banked`]: those of the other modes, ELR_hyp and SPSR_hyp.
 const BANKED: usize = 18;
 
-/// A vCPU's registers: the trap entry's first.
+/// A vCPU's registers; what the trap entry stores comes first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct HypContext {
@@ -33,8 +33,8 @@ pub struct HypContext {
     /// The registers of the guest's other modes, and where it goes on, while the vCPU is
     /// `folded`: in the order of [`Self::unfold`].
     banked: [u32; BANKED],
-    /// Whether its registers are in `frame` and `banked`: after an exit at which nobody looks at
-    /// them, [`Self::regs`] would be in the way.
+    /// Whether its registers are in `frame` and `banked`, as after an exit that needs none of them; to
+    /// copy them to [`Self::regs`] and back would only cost time.
     folded: bool,
     /// All general registers between [`Self::arrive`] and [`Self::depart`], at the places that
     /// they have in AArch64.
@@ -58,8 +58,8 @@ macro_rules! banked {
 }
 
 impl HypContext {
-    /// Of a vCPU that is off. `hcr` is that of its pCPU's guests, and `stack` the top of the stack on
-    /// which its exits are handled; its EL1 is always AArch32.
+    /// The registers of a vCPU that is off. `hcr` is HCR for the guests of its pCPU, and `stack` the top of
+    /// the stack on which its exits are handled; its EL1 is always AArch32.
     pub fn new(hcr: Hcr, _aarch32: bool, stack: u64) -> Self {
         Self {
             frame: [0; FRAME],
@@ -94,8 +94,8 @@ impl HypContext {
         regs.pstate = read!("spsr_el2");
     }
 
-    /// Takes them out of the CPU, and leaves them folded, where the exit is of a kind that looks
-    /// at no register.
+    /// Takes all general registers out of the CPU, and leaves them folded, at an exit whose handling
+    /// needs none of them.
     pub fn arrive_folded(&mut self) {
         self.folded = true;
         // SAFETY: `banked` has room for three times six registers, which are written in the order
@@ -119,7 +119,7 @@ impl HypContext {
         }
     }
 
-    /// Puts them back as [`Self::arrive_folded`] took them.
+    /// Puts the registers back into the CPU that [`Self::arrive_folded`] took out.
     fn depart_folded(&mut self) {
         self.folded = false;
         // SAFETY: what was taken out of the same registers of this vCPU, in the same order; none
@@ -143,7 +143,7 @@ impl HypContext {
         }
     }
 
-    /// Its registers, wherever they are.
+    /// A copy of its registers, folded or not.
     pub fn registers(&self) -> Regs {
         if !self.folded {
             return self.regs;
@@ -163,7 +163,7 @@ impl HypContext {
         regs
     }
 
-    /// Somebody is going to look at its registers, or change them.
+    /// Copies folded registers to [`Self::regs`], as they are to be read or changed.
     pub fn unfold(&mut self) {
         self.regs = self.registers();
         self.folded = false;
@@ -179,7 +179,7 @@ impl Aborted for HypContext {
         stage1::fetch_address()
     }
 
-    /// At its place in AArch64.
+    /// The number in AArch64 of the register that the syndrome means.
     fn register(&self, register: u8) -> u8 {
         banked_register(register, self.psr().mode())
     }
@@ -240,7 +240,8 @@ impl Context<Host> for HypContext {
             pstate: psr.into_bits().into(),
             ..Regs::default()
         };
-        // A firmware or an ELF file is told of no tree, and finds zeros, as on QEMU.
+        // A firmware or an ELF file is not told where the device tree is: its registers are zero, as on
+        // QEMU.
         if boots && entry.argument != 0 {
             self.regs.x[1] = NO_MACHINE;
             self.regs.x[2] = entry.argument;
@@ -302,7 +303,7 @@ impl Context<Host> for HypContext {
             .when(u64::from(self.pl1.cntv_ctl) & (ENABLE | IMASK) == ENABLE)
     }
 
-    /// That wakes it, too (DDI 0406C, B1.8.13).
+    /// A pending virtual abort also wakes the vCPU from WFI (DDI 0406C, B1.8.13).
     fn error_waits(&self, resident: bool) -> bool {
         let hcr = if resident {
             read!("hcr_el2")

@@ -2,15 +2,15 @@
 
 use core::arch::asm;
 
-/// Waits until what was stored here has been answered, and takes an asynchronous abort that is
-/// pending: whether there was one. `planted` stands for one, for a test.
+/// Waits until all stores of this CPU have been answered, and takes a pending asynchronous abort.
+/// Returns whether there was one. `planted` makes a test's abort pending before.
 #[inline(always)]
 pub fn take(planted: bool) -> bool {
     let seen: u32;
     // SAFETY: an abort of Hyp mode while its stack pointer is zero (`vectors.rs`, `hyp_expected`)
-    // changes R0 and goes on behind the moment. ELR_hyp and SPSR_hyp hold nothing meanwhile:
-    // callers have the guest's in its vCPU. The stack is not used, and its pointer is as it was at
-    // the end.
+    // changes R0 and goes on behind the instructions that let it through. ELR_hyp and SPSR_hyp hold
+    // nothing of value meanwhile: the guest's are kept in its vCPU by now. The stack is not used, and
+    // its pointer is as it was at the end.
     unsafe {
         asm!(
             "adr r1, 2f",

@@ -27,7 +27,7 @@ extern "C" fn hanok_on_sync() -> *mut Vcpu {
     handle(on_sync)
 }
 
-/// HVC to let others run, which answers with `answer`: nobody looks at another register.
+/// The hypercall that yields, whose answer is `answer`. No other register is read or changed.
 #[inline(never)]
 pub(crate) fn yields(_exited: Exited<Host>, esr: u64, answer: i64) -> Option<Exited<Host>> {
     let vcpu = handle(|pcpu| {
@@ -51,7 +51,7 @@ fn on_sync(pcpu: &mut Pcpu<Host>) -> (Cause, After) {
     local.exited(vcpu, esr, vcpu.context.regs.pc);
     let syndrome = Syndrome::decode(esr);
     if !vcpu.context.psr().passes(syndrome.condition(esr)) {
-        // The CPU may trap what its condition lets do nothing (B1.14.4).
+        // The CPU may trap an instruction whose condition fails, and which does nothing (B1.14.4).
         vcpu.advance(esr);
         return (Cause::Denied, After::Resume);
     }
@@ -82,7 +82,7 @@ fn is_fp(esr: u64) -> bool {
     esr & SIMD != 0 || matches!(esr & 0xf, 10 | 11)
 }
 
-/// The exit in the core's words; `None` where the guest is to try again.
+/// The exit as the core knows it; `None` where the guest is to try the instruction again.
 fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
     let mode = vcpu.context.psr();
     let one = |register| with_banked(register, mode);
@@ -138,8 +138,8 @@ extern "C" fn hanok_on_irq() -> *mut Vcpu {
     })
 }
 
-/// As if an asynchronous abort had arrived while the vCPU ran that this CPU is about to enter; the
-/// vCPU to enter. For a test; a real one comes by [`hanok_on_sync`].
+/// Does what an asynchronous abort would do that arrives while the vCPU runs that this CPU is about to
+/// enter. Returns the vCPU to enter. For a test; a real abort comes by [`hanok_on_sync`].
 ///
 /// # Safety
 /// As for [`cpu::here`].
@@ -149,7 +149,7 @@ pub unsafe fn system_error() -> *mut Vcpu {
         let (Some(vcpu), local) = pcpu.resident_and_local() else {
             return (Cause::SystemError, After::Reconsider);
         };
-        // What was about to be entered is as after an exit.
+        // The registers of the vCPU that was about to be entered are as after an exit.
         vcpu.context.arrive();
         let board = local.board;
         vcpu.notice(board, &Exit::SystemError, 0);

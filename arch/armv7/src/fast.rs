@@ -1,9 +1,9 @@
 //! Frequent exits, served without the registers of the guest's other modes.
 //!
 //! The trap entry saves the trap frame alone (R0 to R12 and LR_usr) and calls here; ELR_hyp,
-//! SPSR_hyp and all banked registers are still the guest's. What can be finished so is, by the
-//! core's own code, and the guest goes on; of everything else nothing is done, and it takes the
-//! long way (`exits.rs`). What is finished here, as in the 64-bit backend:
+//! SPSR_hyp and all banked registers still hold the guest's values. An exit that can be handled with so
+//! few registers is handled here, by the core's own code, and the guest goes on. Of any other exit nothing
+//! is done here, and the slow path handles it (`exits.rs`). The fast path handles:
 //!
 //! - a hypercall with a constant answer, and the one that lets others run;
 //! - a load or store of one register to a device, of little-endian data and outside an IT block;
@@ -31,7 +31,7 @@ type Local = hanok_pcpu::Local<Host>;
 /// The exit that the trap entry has taken.
 type Exited = hanok_arm_common::exited::Exited<Host>;
 
-/// HVC, and its HSR.
+/// HVC with this HSR.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_hypercall(mut exited: Exited, esr: u32) -> Option<Exited> {
     let function = exited.with(|vcpu, _| vcpu.context.frame[0]);
@@ -62,7 +62,7 @@ fn place(register: u8, psr: u64) -> Option<usize> {
     }
 }
 
-/// A data abort of which the two below know nothing, and its HSR.
+/// A data abort with this HSR, which neither [`hanok_fast_load`] nor [`hanok_fast_store`] handles.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_device(exited: Exited, esr: u32) -> Option<Exited> {
     exited.handle(|vcpu, local| access_device(vcpu, local, esr))
@@ -106,7 +106,8 @@ fn access_device(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     passed(vcpu, local, esr)
 }
 
-/// A load from the distributor, and its HSR: of a word that has nothing to do with list registers.
+/// A load from the distributor with this HSR. Handles a word whose value does not depend on list
+/// registers.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_load(exited: Exited, esr: u32) -> Option<Exited> {
     let load = |vcpu: &mut Vcpu, local: &mut Local| load(vcpu, local, esr);
@@ -125,7 +126,7 @@ fn load(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     passed(vcpu, local, esr)
 }
 
-/// A store to the distributor, and its HSR: an SGI to one other vCPU.
+/// A store to the distributor with this HSR. Handles the sending of an SGI to one other vCPU.
 #[unsafe(no_mangle)]
 extern "C" fn hanok_fast_store(exited: Exited, esr: u32) -> Option<Exited> {
     let store = |vcpu: &mut Vcpu, local: &mut Local| store(vcpu, local, esr);
@@ -145,7 +146,7 @@ fn store(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     passed(vcpu, local, esr)
 }
 
-/// Where in its page a load or store went.
+/// The offset in its page of the address that a load or store went to.
 #[inline(always)]
 fn offset() -> u64 {
     read!("far_el2") & 0xfff
@@ -160,7 +161,7 @@ fn plain_place(register: u8) -> Option<usize> {
         .flatten()
 }
 
-/// A load or store is done with.
+/// Ends the exit of a load or store that was handled.
 #[inline(always)]
 fn passed(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let pc = advance(esr.into());
@@ -169,7 +170,8 @@ fn passed(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     Fast::Done
 }
 
-/// Past the instruction that made the exit, in a plain state; where it was.
+/// Advances the guest, which is in a plain state, past the instruction that made the exit. Returns the
+/// instruction's address.
 #[inline(always)]
 fn advance(esr: u64) -> u64 {
     let pc = read!("elr_el2");

@@ -5,11 +5,11 @@
 //! are saved only when that one touches them, too. The hypervisor itself is built for a
 //! soft-float target and never touches them outside this file.
 //!
-//! FPEXC is among them: a guest that turned its FPU off must find it off. But it is never left in
-//! the CPU while the trap is closed. With FPEXC.EN clear an FP instruction at PL1 is undefined, and
-//! a CPU may find that before it finds the trap (DDI 0406C, "Enabling Advanced SIMD and
-//! floating-point support", and the pseudocode CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a former owner, another
-//! VM's perhaps, had its FPU off. So whoever closes the trap takes FPEXC out and sets EN, which
+//! FPEXC is one of these registers: a guest that turned its FPU off must find it off. But it is never left
+//! in the CPU while the trap is closed (accesses trap). With FPEXC.EN clear an FP instruction at PL1 is
+//! undefined, and a CPU may find that before it finds the trap (DDI 0406C, "Enabling Advanced SIMD and
+//! floating-point support", and the pseudocode CheckAdvSIMDOrVFPEnabled): a vCPU would then see that a
+//! former owner, perhaps of another VM, had its FPU off. So whoever closes the trap takes FPEXC out and sets EN, which
 //! leaves each FP instruction, VMRS and VMSR of FPEXC among them, to the trap; and FPEXC comes back
 //! as the trap is opened, with the other registers or, where they have stayed, alone.
 //!
@@ -113,7 +113,7 @@ fn is_closed() -> bool {
     read!("cptr_el2") & CPTR_TFP != 0
 }
 
-/// Lets Hyp mode and the guest reach the registers; FPEXC is as it was.
+/// Opens the trap: Hyp mode and the guest reach the registers. FPEXC stays as it was.
 fn open_trap() {
     // SAFETY: fewer traps than before: what is open is used by this file alone.
     unsafe { write_own!("cptr_el2", CPTR_ALWAYS) };
@@ -144,8 +144,8 @@ pub fn install() {
     unsafe { write_own!("cptr_el2", CPTR_ALWAYS | CPTR_TFP) };
 }
 
-/// Makes the next guest's first access to FP or SIMD an exit, where nobody wants the registers
-/// back that are in the CPU. Of a vCPU that may, [`FpState::close`] is to be asked.
+/// Closes the trap, so that the next guest's first access to FP or SIMD is an exit. The registers in the
+/// CPU are lost; where a vCPU still needs them, [`FpState::close`] is to be called instead.
 pub fn close() {
     if !is_closed() {
         set_control(ENABLE);
@@ -188,8 +188,8 @@ fn upper() -> u32 {
     u32::from(unsafe { hanok_fp_features(0) } & 0xf == 2)
 }
 
-/// Q register `index` of the vCPU in this CPU; `None` while the trap is closed, as the registers
-/// are nobody's then, and from 16 on.
+/// Q register `index` of the vCPU in this CPU; `None` while the trap is closed, as the registers are not
+/// that vCPU's then, and for an index from 16 on.
 pub fn vector(index: u8) -> Option<u128> {
     with_register(index, || {
         let mut halves = [0, 0];
@@ -200,7 +200,7 @@ pub fn vector(index: u8) -> Option<u128> {
     })
 }
 
-/// Sets Q register `index`; nothing where [`vector`] gives `None`.
+/// Sets Q register `index`; does nothing where [`vector`] gives `None`.
 pub fn set_vector(index: u8, value: u128) {
     let _ = with_register(index, || {
         let halves = [value as u64, (value >> 64) as u64];

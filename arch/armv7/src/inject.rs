@@ -7,7 +7,7 @@ use hanok_arm_common::controls::Hcr;
 use hanok_decode::{Control, Fault, Psr, banked_register, fault_status, mode, offset};
 use hanok_hal::GuestFault;
 
-/// SCTLR, what of it bears on exceptions.
+/// The bits of SCTLR that say how an exception is taken.
 fn control() -> Control {
     Control::from_bits(read!("sctlr_el1") as u32)
 }
@@ -53,7 +53,7 @@ pub fn inject(vcpu: &mut HypContext, fault: GuestFault) {
     }
 }
 
-/// On a walk the last level is named, whichever table was not there.
+/// For a fault on a walk the status names the last level, whichever table was missing.
 fn external(walk: bool) -> Fault {
     match walk {
         true => Fault::ExternalOnWalk(3),

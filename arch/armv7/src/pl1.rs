@@ -1,7 +1,7 @@
 //! The PL1 and PL0 state that stays in the CPU while its vCPU does.
 //!
 //! Saved and loaded only when a pCPU changes its vCPU. Banked general registers travel with each
-//! exit (`vcpu.rs`); what is hidden from a guest by a trap (PMU, debug, Jazelle) is not here, and
+//! exit (`context.rs`); what is hidden from a guest by a trap (PMU, debug, Jazelle) is not here, and
 //! FP has a module of its own.
 
 use crate::{encoding, read, write, write_own};
@@ -193,7 +193,7 @@ impl Pl1State {
     /// return to it.
     ///
     /// Between the first and the last write the CPU holds parts of two vCPUs; until all is in
-    /// place, stage 1 is on, that nothing is translated flat, and its walks are off, as in the
+    /// place, stage 1 is on, so that no address is translated flat, and its walks are off, as in the
     /// 64-bit backend.
     pub fn load(&self, vttbr: u64, thumbee: bool) {
         let closed = if self.tcr & LONG != 0 {
@@ -207,7 +207,7 @@ impl Pl1State {
         hanok_arm_common::sysreg::isb();
         // SAFETY: the stage 2 of the VM whose vCPU this is, under the VMID that is its alone.
         unsafe { write_own!("vttbr_el2", vttbr) };
-        // The timer off while its compare value changes, so that it does not fire between.
+        // The timer is off while its compare value changes, so that it does not fire in between.
         write!("cntv_ctl_el0", 0);
         self.load_groups();
         write!("vmpidr_el2", self.vmpidr.into());

@@ -24,7 +24,7 @@ pub fn lost_at(vcpu: &HypContext) -> Option<u64> {
     exception_storm(regs.pc, link, vectors, true).then_some(regs.pc)
 }
 
-/// Says them, a row at a time.
+/// Passes the registers to `say`, a row of text at a time.
 pub fn describe(vcpu: &HypContext, say: impl Fn(Arguments<'_>)) {
     let (regs, pl1) = (vcpu.registers(), &vcpu.pl1);
     say(format_args!("pc {:08x} cpsr {:x}", regs.pc, regs.pstate));

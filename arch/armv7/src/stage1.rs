@@ -1,12 +1,12 @@
-//! A vCPU's own translation, asked of the CPU.
+//! A vCPU's stage 1 translation, by the CPU's AT instructions.
 
 use crate::{read, write};
 use core::arch::asm;
 use hanok_decode::Psr;
 use hanok_types::Ipa;
 
-/// ATS1CPR or ATS1CUR, by its last operand, for `$at`, caught: whether it ended in an abort. See
-/// [`translate`].
+/// ATS1CPR or ATS1CUR, by its last operand, for `$at`; says whether it ended in an abort, which is caught.
+/// See [`translate`].
 macro_rules! caught {
     ($opc2:literal, $at:ident) => {{
         let failed: u32;
@@ -34,13 +34,12 @@ macro_rules! caught {
     }};
 }
 
-/// The intermediate physical address of `at` for a read, through the own stage 1 of the vCPU in this
-/// CPU, whose status is `psr`
+/// The intermediate physical address that stage 1 of the vCPU in this CPU gives for a read of `at`
 /// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112); `None` where its tables
-/// give none.
+/// give none. `psr` is the vCPU's PSTATE.
 ///
 /// As in the 64-bit backend, the walk reads RAM alone (HCR.PTW), what stage 2 refuses of it is
-/// told in PAR, and an external abort on it (DDI 0406C, B3.12.7) is caught.
+/// reported in PAR, and an external abort on the walk (DDI 0406C, B3.12.7) is caught.
 pub fn translate(psr: Psr, at: u64) -> Option<Ipa> {
     let saved = (read!("par_el1"), read!("far_el2"));
     let address = at as u32;
@@ -51,7 +50,7 @@ pub fn translate(psr: Psr, at: u64) -> Option<Ipa> {
     };
     let par = read!("par_el1");
     write!("par_el1", saved.0);
-    // Of the guest's exit, which an abort here would have written over.
+    // HDFAR of the guest's exit, which an abort here would have overwritten.
     write!("far_el2", saved.1);
     let found = failed == 0 && par & 1 == 0;
     found.then(|| Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))

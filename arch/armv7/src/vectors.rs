@@ -5,7 +5,8 @@
 //! over before the banked registers are looked at (`fast.rs`). Hyp mode uses
 //! LR_usr and the User bank of R8 to R12 (DDI 0406C, B1.3.2), so these are what is stored; the
 //! banked registers of the guest's other modes stay in the CPU until Rust asks for them. The
-//! handler answers with the vCPU to resume; nothing of the hypervisor's own survives between two exits, so there is nothing else to save.
+//! handler answers with the vCPU to resume; the hypervisor keeps no registers between two exits, so
+//! there is nothing else to save.
 //!
 //! An exception taken from Hyp mode itself is our own fault and ends in a panic, on a stack of
 //! its own: the reason may be that the normal one ran over. A data abort is no fault where it is

@@ -1,4 +1,4 @@
-//! Exits by stage 2: what a guest meant with an access to where it has no memory.
+//! Exits by stage 2: decodes what a guest's access was that stage 2 did not translate.
 
 use crate::{read, space};
 use hanok_decode::aarch32::is_wide;
@@ -8,10 +8,10 @@ use hanok_pcpu::Vcpu;
 use hanok_types::Ipa;
 use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess};
 
-/// What a backend is asked about a vCPU, which is in this CPU, that made an abort.
+/// What decoding needs to know of the vCPU, which is in this CPU, whose access aborted.
 pub trait Aborted {
-    /// The intermediate physical address of `at` for a read, through the vCPU's own stage 1; `None`
-    /// where its tables give none.
+    /// The intermediate physical address that the vCPU's stage 1 gives for a read of `at`; `None` where
+    /// its tables give none.
     fn translate(&self, at: u64) -> Option<Ipa>;
     /// The virtual address of the fetch that exited.
     fn fetch_address() -> u64;
@@ -19,7 +19,7 @@ pub trait Aborted {
     fn register(&self, register: u8) -> u8;
 }
 
-/// A fetch's exit.
+/// The exit of a fetch.
 pub fn fetch_exit<B>(vcpu: &Vcpu<B>, abort: &InstructionAbort) -> Exit
 where
     B: Backend<Context: Aborted>,
@@ -27,7 +27,7 @@ where
     let ipa = if abort.has_ipa() {
         fault_ipa(B::Context::fetch_address(), abort.on_walk)
     } else {
-        // Where there is something that is not for fetching, and perhaps not for reading.
+        // The fetch went to memory or a device that may not be fetched from, perhaps not read either.
         let pc = vcpu.context.regs().pc;
         vcpu.context.translate(pc).unwrap_or_default()
     };
@@ -37,10 +37,10 @@ where
     }
 }
 
-/// A load's or store's exit. After a permission fault HPFAR_EL2 is unknown, and the address
-/// is translated by hand. Where that fails, the guest's tables have changed since the CPU
-/// read them, perhaps long ago. It tries again, and finds nothing cached: its own walk leads it
-/// to memory, to a fault of its own, or out of its memory, which is another exit.
+/// The exit of a load or store. After a permission fault HPFAR_EL2 is unknown, and the address
+/// is translated by an AT instruction. Where that fails, the guest's tables have changed since the CPU
+/// read them, perhaps long ago. The guest tries again, with nothing cached: the CPU's walk leads
+/// to memory, to a fault of the guest's own, or out of its memory, which is another exit.
 pub fn data_exit<B>(vcpu: &Vcpu<B>, abort: &hanok_decode::DataAbort) -> Option<Exit>
 where
     B: Backend<Context: Aborted>,
@@ -120,7 +120,7 @@ where
     if !regs.is_aarch32() || !psr.thumb() {
         return fetch(vcpu, pc).map(u32::from_le_bytes);
     }
-    // Not ThumbEE, whose loads and stores are others; on Armv8 the bit is another one (DIT).
+    // Not in ThumbEE state, which has other loads and stores; on Armv8 this bit is DIT.
     if cfg!(target_arch = "arm") && psr.jazelle() {
         return Err(Instruction::Unknown);
     }
@@ -135,7 +135,7 @@ where
     Ok(u32::from(first) << 16 | u32::from(second))
 }
 
-/// `N` bytes of code at `at`, a multiple of as many.
+/// `N` bytes of code at `at`, a multiple of `N`.
 fn fetch<const N: usize, B>(vcpu: &Vcpu<B>, at: u64) -> Result<[u8; N], Instruction>
 where
     B: Backend<Context: Aborted>,

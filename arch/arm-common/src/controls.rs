@@ -1,19 +1,20 @@
-//! The registers that decide what exits, with what is the same for guests of both architectures.
+//! The registers that decide what exits, and the bits of them that are the same for guests of both
+//! architectures.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// HCR_EL2 (DDI 0487, D24.2.47), the bits used here; up to the first that says so those of
-    /// HCR, too (DDI 0406C, B4.1.65).
+    /// HCR_EL2 (DDI 0487, D24.2.47): the bits that are used here. Those before the first that says
+    /// otherwise are HCR's, too (DDI 0406C, B4.1.65).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Hcr: u64 {
         /// Stage 2 translation.
         const VM = 1 << 0;
         /// Set/way invalidation also cleans, so that it harms no one else.
         const SWIO = 1 << 1;
-        /// A walk of the guest's own tables that stage 2 leads to a device is a permission fault:
-        /// a walk reads RAM alone, and no device is read, or answers with an abort, by a table
-        /// that a guest made up.
+        /// A walk of the guest's tables to an address that stage 2 maps as a device is a permission fault:
+        /// a walk reads RAM alone, so that no table of a guest's can make the CPU read a device, which
+        /// might answer with an abort.
         const PTW = 1 << 2;
         /// Physical FIQs come to EL2, virtual ones go to the guest.
         const FMO = 1 << 3;
@@ -54,8 +55,8 @@ bitflags! {
         const TID5 = 1 << 58;
     }
 
-    /// MDCR_EL2 (DDI 0487, D24.3.17), the bits used here; up to the first that says so those of
-    /// HDCR, too (DDI 0406C, B4.1.66).
+    /// MDCR_EL2 (DDI 0487, D24.3.17): the bits that are used here. Those before the first that says
+    /// otherwise are HDCR's, too (DDI 0406C, B4.1.66).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Mdcr: u64 {
         /// PMCR exits.
@@ -78,8 +79,8 @@ bitflags! {
 }
 
 impl Hcr {
-    /// Of every guest. `shared` where another vCPU may want its pCPU while it waits: one that is
-    /// alone waits in the CPU itself, without an exit.
+    /// The value for every guest. `shared`: other vCPUs have the same pCPU, and may run while this one
+    /// waits. A vCPU that has its pCPU alone waits in the CPU itself, without an exit.
     pub fn of_guest(shared: bool) -> Self {
         let hcr = Self::VM
             | Self::SWIO
@@ -98,8 +99,8 @@ impl Hcr {
 }
 
 impl Mdcr {
-    /// What every guest is denied: the PMU, and all of debug, of which the core gives it what
-    /// travels with its vCPU.
+    /// The value for every guest: the PMU exits, which it does not have, and so do all debug registers, of
+    /// which the core emulates those that are switched with the vCPU.
     pub const DENIED: Self = Self::TPMCR
         .union(Self::TPM)
         .union(Self::TDA)

@@ -1,4 +1,4 @@
-//! A pCPU's record: what TPIDR_EL2 points at, and what the trap entry knows by its place.
+//! A pCPU's record, at which TPIDR_EL2 points; the trap entry knows the offsets of its first fields.
 
 use crate::{read, write_own};
 use core::ptr;
@@ -25,7 +25,7 @@ pub struct Cpu<B: Backend> {
 }
 
 impl<B: Backend> Cpu<B> {
-    /// A pCPU that does not run guests yet, by the tops of its normal and its emergency stack.
+    /// The record of a pCPU that does not run guests yet, with the tops of its normal and its emergency stack.
     pub const fn new(id: CpuId, stacks: (u64, u64)) -> Self {
         let (stack, emergency_stack) = stacks;
         Self {
@@ -62,7 +62,8 @@ impl<B: Host> Cpu<B> {
         self.enter()
     }
 
-    /// The vCPU to enter, ready for it. The one place where its pointer is made.
+    /// Prepares the resident vCPU to be entered, after scheduling where there is none. The one place where
+    /// a vCPU's pointer is made.
     #[inline(always)]
     fn enter(&mut self) -> *mut Vcpu<B> {
         loop {

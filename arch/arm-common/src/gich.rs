@@ -7,10 +7,10 @@
 //!
 //! QEMU's GICv2 (10.0) does not look at its physical interrupts again when a guest ends a virtual
 //! one that is tied to one of them (HW = 1), so that a level that is high by then is lost; the
-//! architecture has it pending at once (IHI 0048B, 3.2.4, and GICH_LR<n>.HW). It does look whenever
-//! one of its inputs changes, and the maintenance interrupt is one, whether it is let through or not.
-//! So the last list register holds an active interrupt that nobody ends, the guard, and the underflow
-//! interrupt is on, but not let through: where one other list register is in use, its end is an
+//! architecture has it pending at once (IHI 0048B, 3.2.4, and GICH_LR<n>.HW). QEMU does look whenever
+//! one of the GIC's inputs changes, and the maintenance interrupt is such an input, enabled or not.
+//! So the last list register holds an active interrupt that is never ended, the guard, and the underflow
+//! interrupt is raised, but not enabled in the distributor: where one other list register is in use, its end is an
 //! underflow, the line rises, and the GIC looks. With three in use nothing would change at an end,
 //! which is why the core ties a virtual interrupt to a physical one only where it stands alone,
 //! and has its end reported otherwise. A GIC that follows the architecture loses nothing by this

@@ -1,10 +1,9 @@
 //! The board's GICv2: distributor, CPU interface, and the virtual interface's list registers
 //! (IHI 0048B).
 //!
-//! One group and one priority, as in `gicv3.rs`. The group is the one that this world has:
-//! without security extensions group 0, and with them, seen from the Non-secure state, group
-//! 1 in the place of group 0, so that the same writes serve both. Which interrupts are
-//! Non-secure is the firmware's affair.
+//! One group and one priority, as in `gicv3.rs`. A GIC without security extensions has group 0 alone. One
+//! with them shows the Non-secure state group 1 where the other has group 0, so that the same writes
+//! serve both. The firmware decides which interrupts are Non-secure.
 //!
 //! EOImode is split: the end of an interrupt drops its priority alone, so that a guest can
 //! deactivate what it was handed.

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use hanok_hal::{HostGic, Taken};
 use hanok_types::{CpuId, GicVersion, IntId, MAX_CPUS};
 
-/// The SGI by which one pCPU makes another look up.
+/// The SGI by which one pCPU makes another leave its guest, or wake.
 pub const KICK: IntId = IntId::new(0);
 
 /// How a CPU takes and ends its interrupts, and sends others one.
@@ -31,7 +31,7 @@ pub enum BoardGic {
 
 /// How interrupts are taken and ended on a GIC whose version is known.
 pub trait CpuInterface: Copy {
-    /// Which.
+    /// The GIC's version.
     const VERSION: GicVersion;
 
     /// Takes the pending interrupt of the highest priority; [`Taken::is_none`] where there is
@@ -89,7 +89,7 @@ impl CpuInterface for HostGicV2 {
     }
 }
 
-/// What either interface does.
+/// Calls either interface.
 macro_rules! of_either {
     ($self:ident, $gic:ident => $call:expr) => {
         match $self {
@@ -174,7 +174,7 @@ pub struct Target {
     /// ICC_SGI1R_EL1 for the kick to it, on a GICv3.
     #[cfg(target_arch = "aarch64")]
     sgi: u64,
-    /// By its bit, on a GICv2, which the CPU itself alone can find out.
+    /// The CPU's bit on a GICv2, which only the CPU itself can find out; zero before.
     mask: AtomicU8,
 }
 
@@ -232,7 +232,7 @@ pub struct CpuGic {
     targets: &'static Targets,
 }
 
-/// What either kind of frames does.
+/// Calls either kind.
 macro_rules! of_frames {
     ($self:ident, $gic:ident => $call:expr) => {
         match &$self.frames {

@@ -43,8 +43,8 @@ pub struct BootArguments {
 /// value, on its way to its place.
 pub const BOOT_STACK: usize = 256 << 10;
 
-/// Refuses to go on where the boot stack was all used: it has no guard, and what lies below
-/// it is the translation by which other CPUs start.
+/// Panics if all of the boot stack was used: it has no guard, and the translation by which other CPUs
+/// start lies below it.
 pub fn check_boot_stack() {
     // SAFETY: a word of the image's bss, zero since the start, that only a stack that is
     // all used reaches.

@@ -12,11 +12,12 @@ use hanok_trace::{Event, Sink, Source};
 use hanok_types::{CpuId, Deadline, IntId};
 use hanok_vm::{CpuRegisters, StackPointer};
 
-/// What is one architecture's own of its CPUs. Its [`CpuRegisters`] are those of the CPU that calls.
+/// What differs between the architectures of a [`Machine`]. Its [`CpuRegisters`] are those of the CPU that
+/// calls.
 pub trait Kind: CpuRegisters + Debug + Default + Sync + Sized + 'static {
     /// A vCPU's registers.
     type Context: Context<Machine<Self>>;
-    /// What is to be known of the CPUs' optional features.
+    /// Which of the CPUs' optional features there are.
     type Features: Copy + Debug + Sync;
 
     /// Whether the virtual timer's interrupt is first tried in line with the other interrupts. Where
@@ -49,7 +50,7 @@ pub struct Machine<K: Kind> {
 }
 
 impl<K: Kind> Machine<K> {
-    /// What is reported of an error that came late, if `seen`.
+    /// The answer for an error that came late, if one was `seen`.
     pub fn reported(&self, seen: bool) -> LateError {
         if seen {
             self.planted.late_error_came();
@@ -123,8 +124,8 @@ impl<K: Kind> Backend for Machine<K> {
         self.gic.lists()
     }
 
-    /// ISR_EL1.I (DDI 0487, D24.2.90; ISR in Hyp mode, DDI 0406C, B4.1.90) is the physical
-    /// interrupt's here, whatever is routed.
+    /// By ISR_EL1.I, which at EL2 is about physical interrupts, however they are routed (DDI 0487,
+    /// D24.2.90; ISR in Hyp mode, DDI 0406C, B4.1.90).
     #[inline(never)]
     fn interrupt_is_pending(&self) -> bool {
         read!("isr_el1") & 1 << 7 != 0

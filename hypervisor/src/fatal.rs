@@ -156,7 +156,7 @@ fn is_booting() -> bool {
     // SAFETY: null, or installed: this CPU's own data, live for ever.
     let pcpu = unsafe { here.as_ref() }.and_then(|here| here.pcpu.as_ref());
     let board = pcpu.map(|pcpu| pcpu.local.board);
-    let ran = |unit: &VmUnit| unit.vm.life().number() > 1 || unit.vm.life().is_running();
+    let ran = |unit: &VmUnit| unit.vm.lifecycle().number() > 1 || unit.vm.lifecycle().is_running();
     !board.is_some_and(|board| board.vms.iter().any(ran))
 }
 
@@ -216,7 +216,7 @@ fn show_state(line: &mut Line) {
         .map_or(&[][..], |pcpu| pcpu.local.board.vms)
     {
         let vm = &unit.vm;
-        let life = vm.life();
+        let life = vm.lifecycle();
         let any_on = VcpuSet::first(vm.vcpus())
             .iter()
             .any(|vcpu| vm.power(vcpu).is_on());

@@ -7,7 +7,7 @@ use crate::machine::{Kind, Machine};
 use hanok_hal::{Backend, ListRegisters, Taken};
 use hanok_pcpu::{Local, Vcpu, guest};
 use hanok_trace::Event;
-use hanok_vm::{Cause, Mail};
+use hanok_vm::{Cause, PostedSgis};
 
 /// What is left to do about an interrupt that was acknowledged. Whatever takes more than a few
 /// instructions is called last, with the exit alone: if the references to the vCPU and the record were
@@ -21,7 +21,7 @@ enum Next {
     /// There was no interrupt.
     Nothing,
     /// A kick's posted SGIs need the whole controller.
-    Changed(Mail),
+    Changed(PostedSgis),
     /// The virtual timer's interrupt was not tried in the list register where it was last.
     Timer(Taken),
     /// The virtual timer's interrupt needs the whole controller.
@@ -41,7 +41,7 @@ impl Next {
             Self::Done => Some(exited),
             Self::Slow => exited.not_done(),
             Self::Nothing => nothing(exited),
-            Self::Changed(mail) => interrupts_changed(exited, mail),
+            Self::Changed(posted) => interrupts_changed(exited, posted),
             Self::Timer(taken) => known_timer(exited, taken, lists),
             Self::NewTimer(taken) => new_timer(exited, taken),
             Self::Ended(taken) => end_reported(exited, taken),
@@ -104,12 +104,12 @@ fn kick<K: Kind, G: CpuInterface>(
     mut lists: impl ListRegisters,
 ) -> Next {
     // Whoever changes whether a vCPU may run asks for its attention, too.
-    let Some(mail) = vcpu.requests.take_interrupts_alone() else {
+    let Some(posted) = vcpu.requests.take_interrupts_alone() else {
         return Next::Slow;
     };
     let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    if !vm.show_mail(id, mail, G::VERSION, &mut lists) {
-        return Next::Changed(mail);
+    if !vm.show_posted_sgis(id, posted, G::VERSION, &mut lists) {
+        return Next::Changed(posted);
     }
     local.handled(vcpu, Cause::Interrupt);
     Next::Done
@@ -166,11 +166,11 @@ fn nothing<K: Kind>(exited: Exited<Machine<K>>) -> Option<Exited<Machine<K>>> {
 #[inline(never)]
 fn interrupts_changed<K: Kind>(
     exited: Exited<Machine<K>>,
-    mail: Mail,
+    posted: PostedSgis,
 ) -> Option<Exited<Machine<K>>> {
     exited.handle(|vcpu, local| {
         let board = local.board;
-        guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(mail);
+        guest(vcpu, board, &mut board.machine.lists()).interrupts_changed(posted);
         local.handled(vcpu, Cause::Interrupt);
         Fast::Done
     })

@@ -49,7 +49,7 @@ impl<B: Host> Board<B> {
                 ));
             }
         });
-        let (holes, unknown) = unit.vm.strays();
+        let (holes, unknown) = unit.vm.unhandled_accesses();
         self.say(format_args!(
             "{name}: {holes} accesses to nothing, {unknown} to unknown registers of the interrupt \
              controller"
@@ -59,7 +59,7 @@ impl<B: Host> Board<B> {
     fn pause(&self, unit: &VmUnit<B>, paused: bool) {
         let name = &unit.vm.config().name;
         let word = if paused { "paused" } else { "resumed" };
-        if unit.vm.life().is_ended() {
+        if unit.vm.lifecycle().is_ended() {
             return self.say(format_args!("vm {name} is off"));
         }
         match unit.vm.set_paused(self, paused) {

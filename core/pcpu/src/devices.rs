@@ -133,7 +133,7 @@ impl<B: Host> Pcpu<B> {
         let Some(unit) = board.vms.get(line.vm) else {
             return false;
         };
-        if unit.vm.life().is_running() {
+        if unit.vm.lifecycle().is_running() {
             unit.vm.device_interrupt(board, line.guest, interrupt);
             if self
                 .resident()

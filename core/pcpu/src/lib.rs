@@ -6,7 +6,7 @@
 //! guest; what an exit leads to is decided by `hanok_vm`, and here it is decided who goes on.
 //!
 //! What it keeps true: a [`Pcpu`], with its vCPUs, is touched by its own pCPU alone. Others ask by
-//! the atomics of a VM (`hanok_vm::Requests`, `Power`, `Life`) and a kick. What all pCPUs share is
+//! the atomics of a VM (`hanok_vm::Requests`, `Power`, `Lifecycle`) and a kick. What all pCPUs share is
 //! the [`Board`]. Everything runs with interrupts masked, and nothing is kept across a guest's run
 //! but what is in these two.
 

@@ -63,7 +63,7 @@ impl<B: Host> Local<B> {
     /// A vCPU is out of its VM; if it was the last, what is to be done then is left to
     /// [`Pcpu::schedule`], which looks for interrupts before.
     pub(crate) fn leave(&mut self, unit: &'static VmUnit<B>) {
-        let ending = match unit.vm.life().leave() {
+        let ending = match unit.vm.lifecycle().leave() {
             (0, None) if unit.vm.stop_if_all_off() => Ending::Stopped,
             (0, Some(ending)) => ending,
             _ => return,
@@ -82,7 +82,7 @@ impl<B: Host> Board<B> {
         if ending == Ending::Reset {
             self.notice(unit, format_args!("reset"));
             // It may have been turned off meanwhile.
-            if unit.vm.life().begin_again() {
+            if unit.vm.lifecycle().load_after_reset() {
                 return unit.vm.kick_first(self);
             }
         }
@@ -108,7 +108,7 @@ impl<B: Host> Board<B> {
     /// A VM whose images are damaged in memory does not begin.
     fn refuse_damaged(&self, unit: &VmUnit<B>, damaged: Damaged) {
         self.end_if_last(|| {
-            let given_up = unit.vm.life().give_up();
+            let given_up = unit.vm.lifecycle().give_up();
             if given_up {
                 let blob = unit.vm.config().blobs.get(damaged.blob);
                 let kind = blob.map_or("image", |blob| blob.kind.word());
@@ -139,7 +139,7 @@ impl<B: Host> Board<B> {
     /// which one ends the run.
     fn end_if_last(&self, end: impl FnOnce() -> bool) {
         let turn = self.endings.lock();
-        let last = end() && self.vms.iter().all(|unit| unit.vm.life().is_ended());
+        let last = end() && self.vms.iter().all(|unit| unit.vm.lifecycle().is_ended());
         drop(turn);
         if !last {
             return;
@@ -188,7 +188,7 @@ impl<B: Host> Pcpu<B> {
 #[must_use]
 fn load_some<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>) -> Option<&'static VmUnit<B>> {
     let (unit, board) = (vcpu.unit, local.board);
-    let boot = unit.vm.life().number();
+    let boot = unit.vm.lifecycle().number();
     let loading = match &mut vcpu.loading {
         Some(loading) if loading.boot == boot => loading,
         other => {

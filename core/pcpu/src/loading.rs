@@ -242,7 +242,7 @@ fn sum_and_copy(sum: &mut Sum, from: &[u8], to: &mut [u8]) {
     sum.update_copying(from, to);
 }
 
-/// Looks at the sum of a blob that is in place, and says in it where the VM's RAM is.
+/// Checks at the sum of a blob that is in place, and says in it where the VM's RAM is.
 fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     if sum.finish() != blob.sum {
         return None;

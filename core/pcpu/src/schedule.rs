@@ -190,19 +190,19 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
     if vm.requests(id).take_look() {
         vcpu.tell_if_lost(local);
     }
-    if vcpu.on && !(vm.life().is_running() && vm.power(id).is_on()) {
+    if vcpu.on && !(vm.lifecycle().is_running() && vm.power(id).is_on()) {
         done = Update::Moved;
         vcpu.go_out(local);
         local.leave(vcpu.unit);
     }
-    if !vcpu.on && vm.power(id).is_pending() && vm.life().enter() {
+    if !vcpu.on && vm.power(id).is_pending() && vm.lifecycle().enter() {
         vcpu.come_in(local);
         if vcpu.on {
             done = Update::Moved;
         }
     }
     let ready = if !vcpu.on {
-        id.index() == 0 && vm.life().is_loading()
+        id.index() == 0 && vm.lifecycle().is_loading()
     } else if vcpu.waiting {
         if update_waiting(vcpu, local, now) == Update::Interrupts && done == Update::Brief {
             done = Update::Interrupts;
@@ -264,7 +264,7 @@ fn is_woken<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> bool {
         return true;
     }
     // In the turn of another vCPU, most often.
-    let end = vcpu.core.looks.spend(now, board.counter_frequency());
+    let end = vcpu.core.checks.spend(now, board.counter_frequency());
     if let Some(end) = end {
         vm.requests(id).set_quiet(true);
         vcpu.wake_at = vcpu.wake_at.or(Deadline::at(end));

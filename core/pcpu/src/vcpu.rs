@@ -79,7 +79,7 @@ impl<B: Backend> Vcpu<B> {
 
     /// The state of a vCPU that starts at `entry`.
     pub(crate) fn reset(&mut self, entry: Entry) {
-        let boot = self.unit.vm.life().number();
+        let boot = self.unit.vm.lifecycle().number();
         let boots = self.core.id.index() == 0 && self.boot != boot;
         self.boot = boot;
         self.core = hanok_vm::Vcpu::new(self.core.id);

@@ -195,7 +195,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     fn change_interrupts(&mut self, frame: Frame, offset: u64, access: Access) -> u64 {
         let mut gic = self.vm.gic.lock();
         if let Some(vcpu) = frame.vcpu() {
-            self.vm.deliver_mail(&mut gic, vcpu);
+            self.vm.deliver_posted_sgis(&mut gic, vcpu);
         }
         // What the guest did to its list registers since they were filled counts first.
         let freed = gic.fold(self.vcpu.id, self.lists);

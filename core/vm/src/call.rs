@@ -1,7 +1,7 @@
 //! Hypercalls: SMCCC 1.5 (DEN0028G), PSCI 1.1 (DEN0022F), random numbers ([`trng`]) and the
 //! hypervisor's own ([`hypercall`]), by HVC.
 
-use crate::{Action, Ending, Entry, Guest, Machine, Wait, trng};
+use crate::{Action, Ending, Entry, Guest, Machine, StartRefused, Wait, trng};
 use hanok_abi::hypercall;
 use hanok_hal::ListRegisters;
 use hanok_types::VcpuId;
@@ -211,8 +211,8 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
                 self.vm.wake(self.machine, target, self.vcpu.id);
                 SUCCESS
             }
-            Err(true) => ALREADY_ON,
-            Err(false) => ON_PENDING,
+            Err(StartRefused::AlreadyOn) => ALREADY_ON,
+            Err(StartRefused::OnPending) => ON_PENDING,
         }
     }
 

@@ -131,7 +131,7 @@ pub enum Action {
     NextThenBlock(Wait),
     /// Goes on where the program counter stands, after others had their turn.
     Yield,
-    /// Looks at its requests and its power state again before it goes on: it may be off.
+    /// Checks at its requests and its power state again before it goes on: it may be off.
     Reconsider,
 }
 

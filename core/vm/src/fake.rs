@@ -231,14 +231,14 @@ impl Fixture {
             ],
             lists: (0..vcpus).map(|_| FakeListRegisters::new(4)).collect(),
         };
-        assert!(this.vm.life().begin() && this.vm.begin());
+        assert!(this.vm.lifecycle().begin() && this.vm.begin());
         this.come_in(0);
         this
     }
 
     /// What a pCPU does with a vCPU whose start was asked for.
     pub fn come_in(&self, n: u8) {
-        assert!(self.vm.life().enter());
+        assert!(self.vm.lifecycle().enter());
         assert!(self.vm.power(VcpuId::new(n)).take_start().is_some());
     }
 

@@ -162,7 +162,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// to be told once it is let go. What is long is left to an exit of its own, which its pCPU's
     /// kick of itself brings about at once.
     pub(crate) fn sync_locked(&mut self, gic: &mut Vgic) -> VcpuSet {
-        self.vm.deliver_mail(gic, self.vcpu.id);
+        self.vm.deliver_posted_sgis(gic, self.vcpu.id);
         let busy = core::mem::take(&mut self.vcpu.busy);
         let id = self.vcpu.id;
         let long = gic.entry_is_long(id) || busy && !gic.entry_is_brief(id);

@@ -74,7 +74,7 @@ impl Vm {
         lists: &mut impl ListRegisters,
     ) -> bool {
         let mut gic = self.gic.lock();
-        self.deliver_mail(&mut gic, vcpu);
+        self.deliver_posted_sgis(&mut gic, vcpu);
         let mut freed = gic.fold(vcpu, lists);
         let waits = gic.has_pending(vcpu);
         if !waits {
@@ -92,7 +92,7 @@ impl Vm {
     /// Whether an interrupt waits for a vCPU that is in no pCPU.
     pub fn interrupt_waits_absent(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let mut gic = self.gic.lock();
-        self.deliver_mail(&mut gic, vcpu);
+        self.deliver_posted_sgis(&mut gic, vcpu);
         if gic.has_released() && !self.requests_of_all().any(Requests::is_quiet) {
             while let Some(interrupt) = gic.take_released_spi() {
                 machine.deactivate(interrupt);
@@ -193,7 +193,7 @@ impl Vm {
     }
 
     /// Accesses that nothing answered, and those to registers that no device has.
-    pub fn strays(&self) -> (u64, u64) {
+    pub fn unhandled_accesses(&self) -> (u64, u64) {
         let holes = self.holes.load(Ordering::Relaxed);
         (holes, self.gic.lock().unknown_accesses())
     }

@@ -33,7 +33,7 @@ mod instruction;
 #[cfg(any(test, feature = "aarch32"))]
 mod instruction_aarch32;
 mod interrupts;
-mod life;
+mod lifecycle;
 mod machine;
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 mod partial;
@@ -60,13 +60,13 @@ pub use handle::Guest;
 pub use hanok_hal::{Entry, GuestFault};
 pub use hanok_trace::{Cause, Counters};
 pub use id_registers::id_register;
-pub use life::{Ending, Life, Wish};
+pub use lifecycle::{Ending, Lifecycle, Wish};
 pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, StackPointer};
 #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
 pub use partial::Partial;
-pub use power::Power;
+pub use power::{Power, StartRefused};
 pub use report::{Listed, Pending, State};
-pub use requests::{Interruptions, Looks, Mail, Requests};
+pub use requests::{Checks, Interruptions, PostedSgis, Requests};
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;
 pub use vm::{Vcpu, Vm};

@@ -8,6 +8,16 @@ const CLAIMED: u8 = 1;
 const PENDING: u8 = 2;
 const ON: u8 = 3;
 
+/// Why a vCPU is not started.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartRefused {
+    /// The vCPU is on (PSCI's ALREADY_ON).
+    AlreadyOn,
+    /// Another start of the vCPU is under way (PSCI's ON_PENDING).
+    OnPending,
+}
+
 /// One vCPU's power state, reached from any pCPU.
 ///
 /// Off -> claimed (by a CPU_ON that writes the entry) -> pending (entry valid) -> on (its own
@@ -29,13 +39,17 @@ impl Power {
         }
     }
 
-    /// Asks for a start; `Err` with whether it is already on (else a start is under way).
-    pub fn start(&self, entry: Entry) -> Result<(), bool> {
+    /// Asks the vCPU's own pCPU to start the vCPU at `entry`. A vCPU that is not off is not started.
+    pub fn start(&self, entry: Entry) -> Result<(), StartRefused> {
         let claim = self
             .state
             .compare_exchange(OFF, CLAIMED, Ordering::Acquire, Ordering::Acquire);
         if let Err(state) = claim {
-            return Err(state == ON);
+            return Err(if state == ON {
+                StartRefused::AlreadyOn
+            } else {
+                StartRefused::OnPending
+            });
         }
         self.pc.store(entry.pc, Ordering::Relaxed);
         self.argument.store(entry.argument, Ordering::Relaxed);
@@ -127,9 +141,11 @@ mod tests {
     fn a_second_start_is_refused_until_it_is_off_again() {
         let power = Power::new();
         assert_eq!(power.start(ENTRY), Ok(()));
-        assert_eq!((power.start(ENTRY), power.affinity_info()), (Err(false), 2));
+        let pending = Err(StartRefused::OnPending);
+        assert_eq!((power.start(ENTRY), power.affinity_info()), (pending, 2));
         assert_eq!(power.take_start(), Some(ENTRY));
-        assert_eq!((power.start(ENTRY), power.affinity_info()), (Err(true), 0));
+        let on = Err(StartRefused::AlreadyOn);
+        assert_eq!((power.start(ENTRY), power.affinity_info()), (on, 0));
         assert_eq!(power.take_start(), None);
         power.turn_off();
         assert_eq!((power.start(ENTRY), power.is_on()), (Ok(()), false));

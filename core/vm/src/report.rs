@@ -12,7 +12,7 @@ pub type Pending = Vec<Snapshot, 32>;
 /// What a VM does, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits for somebody to begin its first life.
+    /// It waits for somebody to begin its first boot.
     Waiting,
     /// Its memory is being made.
     Loading,
@@ -85,7 +85,7 @@ pub struct Listed<'a> {
     cpus: &'a [CpuId],
     /// Its memory.
     mib: u64,
-    life: u32,
+    boot: u32,
 }
 
 impl fmt::Display for Listed<'_> {
@@ -94,12 +94,12 @@ impl fmt::Display for Listed<'_> {
         // As long as it can be, it is shorter than that.
         let _ = write!(
             rest,
-            "{} of {} vCPUs on, pCPUs {}, {} MiB, life {}",
+            "{} of {} vCPUs on, pCPUs {}, {} MiB, boot {}",
             self.on,
             self.cpus.len(),
             Places(self.cpus),
             self.mib,
-            self.life,
+            self.boot,
         );
         let (name, state) = (self.vm, self.state);
         match name.len() > NAME || rest.len() > REST {
@@ -112,14 +112,14 @@ impl fmt::Display for Listed<'_> {
 impl Vm {
     /// What it does now.
     pub fn state(&self) -> State {
-        let life = self.life();
+        let lifecycle = self.lifecycle();
         match () {
-            () if life.is_loading() => State::Loading,
-            () if life.is_running() && self.is_paused() => State::Paused,
-            () if life.is_running() => State::Running,
-            () if !life.is_ended() => State::Ending,
+            () if lifecycle.is_loading() => State::Loading,
+            () if lifecycle.is_running() && self.is_paused() => State::Paused,
+            () if lifecycle.is_running() => State::Running,
+            () if !lifecycle.is_ended() => State::Ending,
             () if self.stop_reason().is_some() => State::Stopped,
-            () if life.number() == 0 => State::Waiting,
+            () if lifecycle.number() == 0 => State::Waiting,
             () => State::Off,
         }
     }
@@ -127,8 +127,8 @@ impl Vm {
     /// What the list of all VMs says of it; it has so many MiB of memory.
     pub fn listed(&self, mib: u64) -> Listed<'_> {
         let powered = |vcpu: &VcpuId| self.power(*vcpu).is_on();
-        // Where it ended, its vCPUs keep their states until the next life.
-        let on = match self.life().is_ended() {
+        // Where it ended, its vCPUs keep their states until the next boot.
+        let on = match self.lifecycle().is_ended() {
             true => 0,
             false => VcpuSet::first(self.vcpus()).iter().filter(powered).count(),
         };
@@ -138,7 +138,7 @@ impl Vm {
             on: on as u32,
             cpus: &self.config().cpus,
             mib,
-            life: self.life().number(),
+            boot: self.lifecycle().number(),
         }
     }
 
@@ -160,7 +160,7 @@ impl Vm {
     /// where they are more than fit.
     pub fn pending_interrupts(&self, vcpu: VcpuId) -> Pending {
         let mut gic = self.gic.lock();
-        self.deliver_mail(&mut gic, vcpu);
+        self.deliver_posted_sgis(&mut gic, vcpu);
         gic.snapshot()
             .filter(|one| one.vcpu == Some(vcpu))
             .take(Pending::new().capacity())
@@ -234,7 +234,7 @@ mod tests {
                 "a-name-of-thirty-one-characters",
             ] {
                 for cpus in &lists {
-                    for (mib, life) in [(64, 1), (512, 1), (65_536, 9_999), (1 << 20, u32::MAX)] {
+                    for (mib, boot) in [(64, 1), (512, 1), (65_536, 9_999), (1 << 20, u32::MAX)] {
                         let on = cpus.len() as u32;
                         let line = Listed {
                             vm,
@@ -242,7 +242,7 @@ mod tests {
                             on,
                             cpus,
                             mib,
-                            life,
+                            boot,
                         }
                         .to_string();
                         assert!(line.lines().all(|line| 9 + line.len() <= 80), "{line}");
@@ -254,7 +254,7 @@ mod tests {
         let mut counts = std::vec![];
         for digits in 1..=18 {
             let mib = 10_u64.pow(digits - 1);
-            let (vm, state, on, life) = ("sixteen-letters-", State::Running, 1, 1);
+            let (vm, state, on, boot) = ("sixteen-letters-", State::Running, 1, 1);
             let cpus = &lists[0];
             let line = Listed {
                 vm,
@@ -262,10 +262,10 @@ mod tests {
                 on,
                 cpus,
                 mib,
-                life,
+                boot,
             };
             let one = std::format!(
-                "sixteen-letters- running 1 of 1 vCPUs on, pCPUs 3, {mib} MiB, life 1"
+                "sixteen-letters- running 1 of 1 vCPUs on, pCPUs 3, {mib} MiB, boot 1"
             );
             counts.push(9 + one.len());
             let wanted = match 9 + one.len() <= 80 {
@@ -278,7 +278,7 @@ mod tests {
         // What people have is one line.
         let [_, three, eight, _] = &lists;
         for (cpus, vm) in [(three, "linux"), (eight, "sixteen-letters-")] {
-            let (state, mib, life) = (State::Running, 4096, 1);
+            let (state, mib, boot) = (State::Running, 4096, 1);
             let on = cpus.len() as u32;
             let line = Listed {
                 vm,
@@ -286,7 +286,7 @@ mod tests {
                 on,
                 cpus,
                 mib,
-                life,
+                boot,
             }
             .to_string();
             assert_eq!(line.lines().count(), 1, "{line}");

@@ -1,10 +1,10 @@
 //! What other pCPUs ask a vCPU's own pCPU to look at.
 //!
-//! One word for each vCPU, so that whoever asks needs no lock, and knows at once whether a
-//! kick is on its way already. It also carries *mail*: software generated interrupts (SGIs)
-//! that were sent to the vCPU and are not in its VM's interrupt controller yet. Who sends one
-//! leaves it here; the vCPU's own pCPU, or whoever looks at the vCPU's private interrupts
-//! first, puts it in.
+//! Each vCPU has one word, so that a pCPU that asks needs no lock, and knows at once whether a
+//! kick is on its way already. The word also carries the *posted SGIs*: software generated
+//! interrupts that were sent to the vCPU and are not in its VM's interrupt controller yet. The
+//! sender leaves an SGI here; the vCPU's own pCPU, or another pCPU that accesses the vCPU's private
+//! interrupts first, puts the SGI into the interrupt controller.
 
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_types::VcpuId;
@@ -18,7 +18,7 @@ pub struct Requests(AtomicU64);
 
 impl Requests {
     const INTERRUPTS: u64 = 1;
-    /// Its pCPU has looked in vain too often: it looks by itself in a while ([`Looks`]).
+    /// Its pCPU has looked in vain too often: it looks by itself in a while ([`Checks`]).
     const QUIET: u64 = 2;
     const TIMERS: u64 = 4;
     const DUMP: u64 = 8;
@@ -26,7 +26,7 @@ impl Requests {
     const LOOK: u64 = 32;
     /// Whoever asks for a look at its interrupts need not kick.
     const NO_NEWS: u64 = Self::INTERRUPTS | Self::QUIET;
-    /// The requests; the bits from here on are mail.
+    /// The requests; the bits from here on are posted SGIs.
     const FLAGS: u64 = 0xffff;
 
     /// Somebody wants to see its state.
@@ -55,20 +55,20 @@ impl Requests {
         self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::NO_NEWS == 0
     }
 
-    /// Leaves mail, which is a change of its interrupts; whether that is news, as in
+    /// Leaves posted SGIs, which is a change of its interrupts; whether that is news, as in
     /// [`Self::ask_interrupts`].
     #[inline(always)]
-    pub(crate) fn post(&self, mail: Mail) -> bool {
-        let bits = mail.0 << SGIS | Self::INTERRUPTS;
+    pub(crate) fn post(&self, posted: PostedSgis) -> bool {
+        let bits = posted.0 << SGIS | Self::INTERRUPTS;
         self.0.fetch_or(bits, Ordering::AcqRel) & Self::NO_NEWS == 0
     }
 
-    /// The mail, which the caller now has to deliver.
-    pub(crate) fn take_mail(&self) -> Mail {
+    /// The posted SGIs, which the caller now has to deliver.
+    pub(crate) fn take_posted_sgis(&self) -> PostedSgis {
         if self.0.load(Ordering::Relaxed) <= Self::FLAGS {
-            return Mail::default();
+            return PostedSgis::default();
         }
-        Mail(self.0.fetch_and(Self::FLAGS, Ordering::Acquire) >> SGIS)
+        PostedSgis(self.0.fetch_and(Self::FLAGS, Ordering::Acquire) >> SGIS)
     }
 
     /// One of its timers changed: when it is due must be looked at again. Returns whether
@@ -95,13 +95,13 @@ impl Requests {
     }
 
     /// Where its interrupts changed since the last call and nothing else is asked, that
-    /// request, with its mail; `None`, and all stays as it is, otherwise.
+    /// request, with its posted SGIs; `None`, and all stays as it is, otherwise.
     #[inline(always)]
-    pub fn take_interrupts_alone(&self) -> Option<Mail> {
+    pub fn take_interrupts_alone(&self) -> Option<PostedSgis> {
         // Nobody but the caller takes anything meanwhile.
         let all = self.0.swap(0, Ordering::AcqRel);
         if all & Self::FLAGS == Self::INTERRUPTS {
-            return Some(Mail(all >> SGIS));
+            return Some(PostedSgis(all >> SGIS));
         }
         self.0.fetch_or(all, Ordering::AcqRel);
         None
@@ -115,10 +115,11 @@ impl Requests {
     /// Whoever asks from now on kicks nobody, or does again. On the vCPU's own pCPU, which looks at
     /// what was asked after it has said that it is quiet no more.
     pub fn set_quiet(&self, quiet: bool) {
-        match quiet {
-            true => self.0.fetch_or(Self::QUIET, Ordering::AcqRel),
-            false => self.0.fetch_and(!Self::QUIET, Ordering::AcqRel),
-        };
+        if quiet {
+            self.0.fetch_or(Self::QUIET, Ordering::AcqRel);
+        } else {
+            self.0.fetch_and(!Self::QUIET, Ordering::AcqRel);
+        }
     }
 
     /// Whether those who ask kick nobody.
@@ -159,7 +160,7 @@ pub struct Allowance<const AT_ONCE: u8> {
 /// How often a pCPU looked at a vCPU that waits because others asked for it, and found nothing that
 /// would wake it. What a sibling on another core asks for is done in the turn of whoever shares the
 /// vCPU's core, so there is an end to it.
-pub type Looks = Allowance<4>;
+pub type Checks = Allowance<4>;
 
 /// How often a device of a VM interrupted another VM's turn. Its end of an interrupt is the VM's own
 /// business, which a sibling on another core may do at once and for ever while the line is high.
@@ -189,9 +190,9 @@ impl<const AT_ONCE: u8> Allowance<AT_ONCE> {
 /// who sent it, by its place among the VM's other vCPUs, which a GICv2's SGI tells; a GICv3's
 /// do not, and all take lane 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mail(u64);
+pub struct PostedSgis(u64);
 
-impl Mail {
+impl PostedSgis {
     /// How many lanes there are.
     const LANES: u32 = 3;
 
@@ -270,30 +271,33 @@ mod tests {
                 .collect();
             for (from, lane) in senders.zip(&lanes) {
                 assert_eq!(sender(*lane, vcpu(to)), vcpu(from));
-                let mail = Mail::signed(9, vcpu(from), vcpu(to));
+                let posted = PostedSgis::signed(9, vcpu(from), vcpu(to));
                 let expected = (*lane < 3).then_some((9, vcpu(from)));
-                assert_eq!(mail.and_then(|mail| mail.single(vcpu(to))), expected);
+                assert_eq!(posted.and_then(|posted| posted.single(vcpu(to))), expected);
             }
             assert_eq!(lanes.iter().sum::<u32>(), (0..7).sum(), "each its own");
         }
     }
 
     #[test]
-    fn mail_is_taken_once_and_whole() {
+    fn posted_sgis_are_taken_once_and_all_together() {
         let requests = Requests::default();
-        assert!(requests.post(Mail::anonymous(3)));
-        assert!(!requests.post(Mail::anonymous(15)), "a kick is on its way");
+        assert!(requests.post(PostedSgis::anonymous(3)));
+        assert!(
+            !requests.post(PostedSgis::anonymous(15)),
+            "a kick is on its way"
+        );
         assert!(!requests.ask_interrupts());
-        let mail = requests.take_interrupts_alone().unwrap();
-        let lanes: Vec<_> = mail.lanes(vcpu(0)).map(|(sgis, _)| sgis).collect();
-        assert_eq!((lanes, mail.single(vcpu(0))), (std::vec![0x8008], None));
-        assert!(!requests.any() && requests.take_mail() == Mail::default());
+        let posted = requests.take_interrupts_alone().unwrap();
+        let lanes: Vec<_> = posted.lanes(vcpu(0)).map(|(sgis, _)| sgis).collect();
+        assert_eq!((lanes, posted.single(vcpu(0))), (std::vec![0x8008], None));
+        assert!(!requests.any() && requests.take_posted_sgis() == PostedSgis::default());
     }
 
     #[test]
     fn a_sibling_cannot_have_it_looked_at_in_vain_for_ever() {
         const SECOND: u64 = 62_500_000;
-        let (requests, mut looks) = (Requests::default(), Looks::default());
+        let (requests, mut checks) = (Requests::default(), Checks::default());
         let (mut kicks, mut now, mut quiet_until) = (0, 1000, None);
         // A million requests in a second, by every way there is.
         for n in 0..1_000_000_u64 {
@@ -304,12 +308,12 @@ mod tests {
                 // What came meanwhile is seen now.
                 assert!(requests.take_interrupts());
                 requests.take_timers();
-                requests.take_mail();
+                requests.take_posted_sgis();
             }
             let news = match n % 3 {
                 0 => requests.ask_interrupts(),
                 1 => requests.ask_timers(),
-                _ => requests.post(Mail::anonymous(3)),
+                _ => requests.post(PostedSgis::anonymous(3)),
             };
             if !news {
                 continue;
@@ -317,24 +321,24 @@ mod tests {
             kicks += 1;
             requests.take_timers();
             requests.take_interrupts();
-            requests.take_mail();
-            quiet_until = looks.spend(now, SECOND);
+            requests.take_posted_sgis();
+            quiet_until = checks.spend(now, SECOND);
             requests.set_quiet(quiet_until.is_some());
         }
-        let most = 129 * u64::from(Looks::AT_ONCE);
+        let most = 129 * u64::from(Checks::AT_ONCE);
         assert!((500..=most).contains(&kicks), "{kicks}");
     }
 
     #[test]
-    fn what_else_is_asked_leaves_the_mail_where_it_is() {
+    fn other_requests_leave_posted_sgis_in_place() {
         let requests = Requests::default();
-        requests.post(Mail::anonymous(1));
+        requests.post(PostedSgis::anonymous(1));
         requests.ask_timers();
         assert_eq!(requests.take_interrupts_alone(), None);
         assert!(requests.take_timers() && requests.take_interrupts());
-        assert!(!requests.any(), "mail alone is no request");
+        assert!(!requests.any(), "posted SGIs alone are no request");
         assert_eq!(requests.take_interrupts_alone(), None);
-        assert_eq!(requests.take_mail(), Mail::anonymous(1));
+        assert_eq!(requests.take_posted_sgis(), PostedSgis::anonymous(1));
     }
 
     /// All sets of what can be asked: what concerns a vCPU that is off, or has work anyway, is what is no
@@ -374,11 +378,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_life_has_no_old_mail() {
+    fn a_new_boot_starts_without_posted_sgis_of_the_former() {
         let requests = Requests::default();
-        requests.post(Mail::anonymous(1));
+        requests.post(PostedSgis::anonymous(1));
         requests.ask_dump();
         requests.forget();
-        assert!(requests.take_mail() == Mail::default() && requests.take_dump() && !requests.any());
+        assert!(
+            requests.take_posted_sgis() == PostedSgis::default()
+                && requests.take_dump()
+                && !requests.any()
+        );
     }
 }

@@ -1,16 +1,16 @@
 //! Software generated interrupts, from vCPU to vCPU.
 //!
-//! The frequent one goes to a single other vCPU. It is left as mail ([`Mail`]) for the pCPU
+//! The frequent one goes to a single other vCPU. It is left as posted SGIs ([`PostedSgis`]) for the pCPU
 //! of that vCPU, which is kicked: the sender takes no lock, and the receiver takes the one of
 //! the interrupt controller once. All others are put in by the sender.
 //!
-//! Mail is delivered before anybody looks at its vCPU's private interrupts, or changes what
-//! becomes of them. There is one moment in which it is neither mail nor in the interrupt
+//! PostedSgis is delivered before anybody looks at its vCPU's private interrupts, or changes what
+//! becomes of them. There is one moment in which it is neither posted SGIs nor in the interrupt
 //! controller: between the receiver's taking it and the lock. Who looks then sees the SGI not
 //! pending, as if it had been acknowledged; and who clears it then (GICR_ICPENDR0) comes
 //! before it, as one does who clears what a list register shows already.
 
-use crate::{Guest, Machine, Mail, Vm};
+use crate::{Guest, Machine, PostedSgis, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, VcpuId};
 use hanok_vgic::{SgiRegister, Sgir, Vgic};
@@ -33,44 +33,44 @@ impl Vm {
     }
 
     /// Sends SGI `id`, below 16, from one vCPU to another; `false`, and nothing has been done,
-    /// where that is none, or itself, or needs more than mail can carry.
+    /// where that is none, or itself, or needs more than posted SGIs can carry.
     #[inline(always)]
     fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> bool {
         let Some(home) = self.home_of(target).filter(|_| target != from) else {
             return false;
         };
-        let mail = match self.gic_version() {
-            GicVersion::V3 => Some(Mail::anonymous(id)),
-            GicVersion::V2 => Mail::signed(id, from, target),
+        let posted = match self.gic_version() {
+            GicVersion::V3 => Some(PostedSgis::anonymous(id)),
+            GicVersion::V2 => PostedSgis::signed(id, from, target),
         };
-        let Some(mail) = mail else {
+        let Some(posted) = posted else {
             return false;
         };
-        if self.requests(target).post(mail) {
+        if self.requests(target).post(posted) {
             machine.kick(home);
         }
         true
     }
 
-    /// Puts a vCPU's mail into the interrupt controller.
-    pub(crate) fn deliver_mail(&self, gic: &mut Vgic, to: VcpuId) {
-        put_in(gic, self.requests(to).take_mail(), to);
+    /// Puts a vCPU's posted SGIs into the interrupt controller.
+    pub(crate) fn deliver_posted_sgis(&self, gic: &mut Vgic, to: VcpuId) {
+        put_in(gic, self.requests(to).take_posted_sgis(), to);
     }
 
-    /// Shows mail that was taken at once, where it is a single SGI that was shown before and
+    /// Shows posted SGIs that were taken at once, where they are a single SGI that was shown before and
     /// nothing else is new; `false`, and nothing has been done, otherwise. `version` is
     /// [`Self::gic_version`], which the caller may know beforehand.
     #[inline(always)]
-    pub fn show_mail(
+    pub fn show_posted_sgis(
         &self,
         to: VcpuId,
-        mail: Mail,
+        posted: PostedSgis,
         version: GicVersion,
         lists: &mut impl ListRegisters,
     ) -> bool {
         let (sgi, from) = match version {
-            GicVersion::V3 => (mail.single_anonymous(), None),
-            GicVersion::V2 => match mail.single(to) {
+            GicVersion::V3 => (posted.single_anonymous(), None),
+            GicVersion::V2 => match posted.single(to) {
                 Some((id, from)) => (Some(1 << id), Some(from)),
                 None => (None, None),
             },
@@ -84,16 +84,16 @@ impl Vm {
 }
 
 /// All of a sender's at once, so that this takes about as long for sixteen as for one.
-fn put_in(gic: &mut Vgic, mail: Mail, to: VcpuId) {
-    for (sgis, from) in mail.lanes(to) {
+fn put_in(gic: &mut Vgic, posted: PostedSgis, to: VcpuId) {
+    for (sgis, from) in posted.lanes(to) {
         gic.send_sgis_to(from, sgis, to);
     }
 }
 
 impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
-    /// Serves a request to look at its interrupts, which was taken with its mail.
-    pub fn interrupts_changed(&mut self, mail: Mail) {
-        put_in(&mut self.vm.gic.lock(), mail, self.vcpu.id);
+    /// Serves a request to look at its interrupts, which was taken with its posted SGIs.
+    pub fn interrupts_changed(&mut self, posted: PostedSgis) {
+        put_in(&mut self.vm.gic.lock(), posted, self.vcpu.id);
         self.sync_lists();
     }
 

@@ -4,7 +4,7 @@ use crate::alarms::Alarms;
 use crate::call::{affinity_of, index_of};
 use crate::trng::Random;
 use crate::{
-    Counters, DebugControl, Ending, Entry, Home, Life, Looks, Machine, PhysicalTimer, Power,
+    Checks, Counters, DebugControl, Ending, Entry, Home, Lifecycle, Machine, PhysicalTimer, Power,
     Requests, StopReason, Wish,
 };
 use hanok_config::VmConfig;
@@ -27,7 +27,7 @@ pub struct Vm {
     pub(crate) gic: Mutex<Vgic>,
     power: [Power; MAX_VCPUS],
     requests: [Requests; MAX_VCPUS],
-    life: Life,
+    lifecycle: Lifecycle,
     paused: AtomicBool,
     pub(crate) alarms: Alarms,
     counters: [Counters; MAX_VCPUS],
@@ -48,7 +48,7 @@ pub struct Vcpu {
     #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
     pub partial: crate::Partial,
     /// How often it was looked at in vain while it waited.
-    pub looks: Looks,
+    pub checks: Checks,
     /// Its list registers are to be brought up to date in an exit of their own, as that is long.
     pub entry_due: bool,
     /// This exit does something already beside which nothing long is done: it came to its pCPU, say.
@@ -67,7 +67,7 @@ impl Vcpu {
             debug: DebugControl::RESET,
             #[cfg(any(test, feature = "aarch32", feature = "aarch64"))]
             partial: crate::Partial::NONE,
-            looks: Looks::default(),
+            checks: Checks::default(),
             entry_due: false,
             busy: false,
             rearm: false,
@@ -104,7 +104,7 @@ impl Vm {
             gic: Mutex::new(gic),
             power: [const { Power::new() }; MAX_VCPUS],
             requests: Default::default(),
-            life: Life::new(),
+            lifecycle: Lifecycle::new(),
             paused: AtomicBool::new(false),
             alarms: Alarms::new(),
             counters: Default::default(),
@@ -123,9 +123,9 @@ impl Vm {
         &self.config
     }
 
-    /// Its life.
-    pub fn life(&self) -> &Life {
-        &self.life
+    /// The state machine of its boots: loading, running, ending, ended.
+    pub fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
     }
 
     /// How many vCPUs it has.
@@ -196,7 +196,7 @@ impl Vm {
     /// paused, and nobody asks to look at it.
     #[inline]
     pub fn may_run(&self, vcpu: VcpuId) -> bool {
-        self.life.is_running()
+        self.lifecycle.is_running()
             && self.power(vcpu).is_on()
             && !self.is_paused()
             && !self.requests(vcpu).any()
@@ -206,7 +206,7 @@ impl Vm {
     /// interrupts is looked at as its turn comes.
     #[inline]
     pub fn keeps_on(&self, vcpu: VcpuId) -> bool {
-        self.life.is_running()
+        self.lifecycle.is_running()
             && self.power(vcpu).is_on()
             && !self.is_paused()
             && !self.requests(vcpu).any_but_interrupts()
@@ -216,7 +216,7 @@ impl Vm {
     /// at it, or makes the VM's memory, which is the first one's work.
     #[inline]
     pub fn is_left_alone(&self, vcpu: VcpuId) -> bool {
-        let loads = vcpu.index() == 0 && self.life.is_loading();
+        let loads = vcpu.index() == 0 && self.lifecycle.is_loading();
         !loads && self.power(vcpu).is_off() && !self.requests(vcpu).any_but_interrupts()
     }
 
@@ -225,18 +225,18 @@ impl Vm {
     /// [`Wish::Deserted`]: nobody was in it, so that it loads already.
     pub fn restart(&self, machine: &impl Machine) -> Wish {
         // All pCPUs are told, the first vCPU's among them, which loads.
-        self.insist(machine, Life::start_anew)
+        self.insist(machine, Lifecycle::start_anew)
     }
 
     /// Turns it off, whatever it does now. [`Wish::Deserted`]: nobody is in the VM, as it still
     /// loaded or its first vCPU had not come yet; then the caller carries the ending out.
     pub fn stop(&self, machine: &impl Machine) -> Wish {
-        self.insist(machine, Life::turn_off)
+        self.insist(machine, Lifecycle::turn_off)
     }
 
-    fn insist(&self, machine: &impl Machine, wish: fn(&Life) -> Wish) -> Wish {
+    fn insist(&self, machine: &impl Machine, wish: fn(&Lifecycle) -> Wish) -> Wish {
         self.set_paused(machine, false);
-        let wish = wish(&self.life);
+        let wish = wish(&self.lifecycle);
         self.tell_end(machine, wish, None);
         wish
     }
@@ -270,7 +270,7 @@ impl Vm {
         // It was turned off a moment ago, and nobody is in the VM who could start it.
         let _ = self.power(VcpuId::new(0)).start(entry);
         *self.stop_reason.lock() = None;
-        self.life.run()
+        self.lifecycle.run()
     }
 
     /// Makes what is `vcpu`'s own new for the VM's next life. By itself, as all of them together take
@@ -289,7 +289,7 @@ impl Vm {
         for vcpu in VcpuSet::first(self.vcpus()).iter() {
             self.power(vcpu).turn_off();
         }
-        self.life.end();
+        self.lifecycle.end();
     }
 
     /// Stops the VM if every vCPU turned itself off: nothing can ever wake it. For who left
@@ -300,7 +300,7 @@ impl Vm {
                 .iter()
                 .all(|v| self.power(v).is_off())
         };
-        let stopped = self.life.stop_deserted(all_off);
+        let stopped = self.lifecycle.stop_deserted(all_off);
         if stopped {
             self.set_stop_reason(StopReason::AllOff);
         }
@@ -316,7 +316,7 @@ impl Vm {
         ending: Ending,
         reason: Option<StopReason>,
     ) -> bool {
-        self.tell_end(machine, self.life.begin_end(ending), reason)
+        self.tell_end(machine, self.lifecycle.begin_end(ending), reason)
     }
 
     /// Lets those who are in the VM know of a wish for its end; whether nobody is.

@@ -105,7 +105,7 @@ impl World {
         for (unit, runs) in self.board.vms.iter().zip(&self.runs) {
             for (vcpu, runs) in runs.iter().enumerate() {
                 let wanted = plan.runs.max(usize::from(vcpu == 0));
-                while runs.load(Ordering::SeqCst) < wanted && !unit.vm.life().is_ended() {
+                while runs.load(Ordering::SeqCst) < wanted && !unit.vm.lifecycle().is_ended() {
                     shuttle::thread::yield_now();
                 }
             }
@@ -159,7 +159,7 @@ impl World {
             return;
         }
         assert_eq!(ends, 1, "the run ends once: {text}");
-        let ended = |unit: &VmUnit<FakeBackend>| unit.vm.life().is_ended();
+        let ended = |unit: &VmUnit<FakeBackend>| unit.vm.lifecycle().is_ended();
         assert!(self.board.vms.iter().all(ended), "all are over: {text}");
     }
 }

@@ -4,7 +4,7 @@
 use super::requests::{get, post, private, put, running, settle, sgi};
 use super::{load, store, write};
 use crate::fake::{FIRST_CPU, FREQUENCY, Fixture};
-use crate::{Action, Mail};
+use crate::{Action, PostedSgis};
 use hanok_decode::SysReg;
 use hanok_types::{CpuId, Deadline, IntId, VcpuId, Width, platform};
 use std::vec::Vec;
@@ -317,15 +317,15 @@ fn who_sets_the_clock_tells_the_first_vcpu() {
 #[test]
 fn what_nothing_answers_is_counted() {
     let mut vm = Fixture::new(1);
-    assert_eq!(vm.vm.strays(), (0, 0));
+    assert_eq!(vm.vm.unhandled_accesses(), (0, 0));
     for _ in 0..3 {
         vm.handle(0, load(0x0c00_0000, Width::Word, 9));
     }
-    assert_eq!(vm.vm.strays(), (3, 0));
+    assert_eq!(vm.vm.unhandled_accesses(), (3, 0));
     // GICD_TYPER2's neighbours that are reserved.
     get(&mut vm, 0, GICD + 0x30);
     put(&mut vm, 0, GICD + 0x30, 1);
-    assert_eq!(vm.vm.strays(), (3, 2));
+    assert_eq!(vm.vm.unhandled_accesses(), (3, 2));
 }
 
 /// Three words of interrupts, which is much.
@@ -405,7 +405,7 @@ fn what_is_long_is_done_in_an_exit_of_its_own() {
         vm.machine.kicked();
         vm.vm.requests(FIRST).take_interrupts();
         vm.vcpus[0].busy = busy;
-        vm.guest(0).interrupts_changed(Mail::default());
+        vm.guest(0).interrupts_changed(PostedSgis::default());
         let left = words || busy && sgis > 2;
         let what = (sgis, words, busy);
         assert_eq!(vm.vcpus[0].entry_due, left, "{what:?}");
@@ -416,7 +416,7 @@ fn what_is_long_is_done_in_an_exit_of_its_own() {
         assert_eq!(vm.shown(0).len(), if left { 0 } else { all }, "{what:?}");
         // The next one does it, whatever it is beside.
         vm.vcpus[0].busy = busy;
-        vm.guest(0).interrupts_changed(Mail::default());
+        vm.guest(0).interrupts_changed(PostedSgis::default());
         assert!(
             !vm.vcpus[0].entry_due && vm.shown(0).len() == all,
             "{what:?}"

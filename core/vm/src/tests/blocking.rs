@@ -33,7 +33,7 @@ fn twins(version: GicVersion, history: &History) -> [Fixture; 2] {
         let mut vm = Fixture::with_gic(2, version);
         *vm.machine.vectors.borrow_mut() = Some([0x1234_5678; 32]);
         for (exit, x) in history {
-            if !vm.vm.life().is_running() {
+            if !vm.vm.lifecycle().is_running() {
                 break;
             }
             vm.regs[0].x[..8].copy_from_slice(x);

@@ -219,7 +219,7 @@ fn where_nothing_is_the_guest_gets_an_external_abort() {
             assert_eq!(vm.regs[0], before);
         }
     }
-    assert_eq!(vm.vm.strays().0, 2 * 4 * holes.len() as u64);
+    assert_eq!(vm.vm.unhandled_accesses().0, 2 * 4 * holes.len() as u64);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn an_unknown_function_is_not_supported() {
     for id in unknown {
         assert_eq!(answer(&mut vm, id, [0; 3]), minus(1), "{id:#x}");
     }
-    assert!(vm.vm.life().is_running() && vm.vm.power(VcpuId::new(0)).is_on());
+    assert!(vm.vm.lifecycle().is_running() && vm.vm.power(VcpuId::new(0)).is_on());
     assert!(vm.machine.kicked().is_empty());
 }
 
@@ -185,7 +185,7 @@ fn cpu_on_goes_through_its_states() {
         argument: 0x1234_5678_9abc,
     };
     assert_eq!(vm.vm.power(target).take_start(), Some(entry));
-    assert!(vm.vm.life().enter());
+    assert!(vm.vm.lifecycle().enter());
     assert_eq!(answer(&mut vm, function::AFFINITY_INFO | WIDE, info), 0);
     assert_eq!(
         answer(&mut vm, function::CPU_ON | WIDE, on),
@@ -337,7 +337,7 @@ fn the_system_ends_by_the_first_wish() {
         vm.come_in(1);
         assert_eq!(vm.call(1, [id.into(), 0, 0, 0]).1, Action::Reconsider);
         assert_eq!(vm.machine.kicked(), [0, 1], "all have to leave");
-        assert!(!vm.vm.life().is_running());
+        assert!(!vm.vm.lifecycle().is_running());
         let other = if id == function::SYSTEM_OFF {
             id + 1
         } else {
@@ -345,8 +345,8 @@ fn the_system_ends_by_the_first_wish() {
         };
         assert_eq!(vm.call(0, [other.into(), 0, 0, 0]).1, Action::Reconsider);
         assert!(vm.machine.kicked().is_empty(), "a second wish is ignored");
-        assert_eq!(vm.vm.life().leave(), (1, Some(ending)));
-        assert_eq!(vm.vm.life().leave(), (0, Some(ending)));
+        assert_eq!(vm.vm.lifecycle().leave(), (1, Some(ending)));
+        assert_eq!(vm.vm.lifecycle().leave(), (0, Some(ending)));
         assert_eq!(vm.vm.stop_reason(), None);
     }
 }

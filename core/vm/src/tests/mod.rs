@@ -9,7 +9,7 @@ mod hypercalls;
 mod id_registers;
 mod instructions;
 mod instructions_aarch32;
-mod life;
+mod lifecycle;
 mod pieces;
 mod properties;
 mod registers;

@@ -247,12 +247,12 @@ impl Run {
         let Fixture {
             vm, machine, lists, ..
         } = &mut self.vm;
-        if vm.life().is_running() && vm.power(id).is_on() {
+        if vm.lifecycle().is_running() && vm.power(id).is_on() {
             return;
         }
         vm.take_back_interrupts(machine, id, &mut lists[n]);
         self.present[n] = false;
-        if let (0, None) = vm.life().leave() {
+        if let (0, None) = vm.lifecycle().leave() {
             vm.stop_if_all_off();
         }
     }
@@ -260,7 +260,7 @@ impl Run {
     fn settle(&mut self, n: usize) {
         let id = VcpuId::new(n as u8);
         let vm = &self.vm.vm;
-        if !self.present[n] && vm.power(id).is_pending() && vm.life().enter() {
+        if !self.present[n] && vm.power(id).is_pending() && vm.lifecycle().enter() {
             assert!(vm.power(id).take_start().is_some());
             self.present[n] = true;
             self.vm.vcpus[n] = crate::Vcpu::new(id);
@@ -283,11 +283,11 @@ proptest! {
     fn any_guest_gets_an_answer_to_anything(events in prop::collection::vec(event(), 1..200)) {
         let mut run = Run::new();
         for event in events {
-            let was_over = !run.vm.vm.life().is_running();
+            let was_over = !run.vm.vm.lifecycle().is_running();
             run.happen(event);
             if was_over {
-                prop_assert!(!run.vm.vm.life().is_running(), "what ended runs again");
-                prop_assert!(!run.vm.vm.life().enter(), "nobody comes in");
+                prop_assert!(!run.vm.vm.lifecycle().is_running(), "what ended runs again");
+                prop_assert!(!run.vm.vm.lifecycle().enter(), "nobody comes in");
             }
         }
     }

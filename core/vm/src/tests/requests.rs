@@ -295,7 +295,7 @@ fn a_guest_that_polls_rwp_is_not_kept_waiting() {
         ..
     } = &mut vm;
     inner.take_back_interrupts(machine, VcpuId::new(2), &mut lists[2]);
-    inner.life().leave();
+    inner.lifecycle().leave();
 
     for n in 0..3 {
         put(
@@ -393,7 +393,7 @@ fn a_timer_that_fired_before_cpu_off_is_gone_after_cpu_on() {
         ..
     } = &mut vm;
     inner.take_back_interrupts(machine, off, &mut lists[1]);
-    inner.life().leave();
+    inner.lifecycle().leave();
     let entry = Entry {
         pc: ENTRY,
         argument: 0,
@@ -410,7 +410,7 @@ pub(super) fn private(n: u64, offset: u64) -> u64 {
     GICR + n * platform::GIC_REDIST_STRIDE + SGI_BASE + offset
 }
 
-/// As [`sgi`], the short way, which leaves it as mail.
+/// As [`sgi`], the short way, which leaves it as posted SGIs.
 pub(super) fn post(vm: &Fixture, from: u8, value: u64) {
     let from = VcpuId::new(from);
     assert!(vm.vm.post_group1_sgi(&vm.machine, from, value));
@@ -465,14 +465,14 @@ fn a_kick_for_one_sgi_shows_it_where_it_stood_before() {
         post(&vm, 0, 9 << 24 | 0b10);
         assert_eq!(vm.machine.kicked(), [1], "round {round}");
         let requests = vm.vm.requests(VcpuId::new(1));
-        let mail = requests.take_interrupts_alone().unwrap();
+        let posted = requests.take_interrupts_alone().unwrap();
         let version = vm.vm.gic_version();
         let shown = vm
             .vm
-            .show_mail(VcpuId::new(1), mail, version, &mut vm.lists[1]);
+            .show_posted_sgis(VcpuId::new(1), posted, version, &mut vm.lists[1]);
         assert_eq!(shown, round > 0, "the first time, the long way");
         if !shown {
-            vm.guest(1).interrupts_changed(mail);
+            vm.guest(1).interrupts_changed(posted);
         }
         assert_eq!(vm.shown(1), [9]);
         // The guest takes and ends it.

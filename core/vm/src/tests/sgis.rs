@@ -1,9 +1,9 @@
-//! SGIs by a GICv2's GICD_SGIR: the short way, by mail, and the long one, which all others take.
+//! SGIs by a GICv2's GICD_SGIR: the short way, by posted SGIs, and the long one, which all others take.
 
 use super::requests::{get, put, running, settle};
 use super::store;
 use crate::fake::Fixture;
-use crate::{Action, Mail};
+use crate::{Action, PostedSgis};
 use hanok_types::{GicVersion, VcpuId, Width, platform};
 
 const GICD: u64 = platform::GIC_DIST.get();
@@ -19,11 +19,11 @@ fn gicv2() -> Fixture {
 }
 
 /// The SGIs that are on their way to vCPU `n`, and who sent them; they are gone then.
-fn mail(vm: &Fixture, n: u8) -> std::vec::Vec<(u16, VcpuId)> {
+fn posted(vm: &Fixture, n: u8) -> std::vec::Vec<(u16, VcpuId)> {
     let id = VcpuId::new(n);
     let requests = vm.vm.requests(id);
     requests.take_interrupts();
-    requests.take_mail().lanes(id).collect()
+    requests.take_posted_sgis().lanes(id).collect()
 }
 
 /// The SGIs that are pending in the interrupt controller for vCPU `n`.
@@ -43,18 +43,18 @@ fn what_is_for_one_other_vcpu_is_posted() {
         let id = (targets ^ from) & 0xf;
         let value = filter << 24 | targets << 16 | 1 << 15 | id;
         let sender = VcpuId::new(from as u8);
-        let posted = vm.vm.post_sgir(&vm.machine, sender, value);
+        let accepted = vm.vm.post_sgir(&vm.machine, sender, value);
         let target = targets.trailing_zeros();
         let others = (0..5).filter(|other| *other != target);
         let lane = others.take_while(|other| *other != from).count();
         let single = filter == 0 && targets.count_ones() == 1 && target < 5 && target != from;
         let wanted = single && lane < 3;
-        assert_eq!(posted, wanted, "{from} {filter} {targets:#x}");
+        assert_eq!(accepted, wanted, "{from} {filter} {targets:#x}");
         let kicked = vm.machine.kicked();
         for n in 0..5 {
             let to = wanted && target == n;
             assert_eq!(kicked.contains(&(n as usize)), to);
-            let sent = mail(&vm, n as u8);
+            let sent = posted(&vm, n as u8);
             match to {
                 true => assert_eq!(sent, [(1 << id, sender)]),
                 false => assert_eq!(sent, []),
@@ -69,7 +69,10 @@ fn a_gicv3_has_no_such_register() {
     let value = 0b10 << 16 | 3;
     assert!(!vm.vm.post_sgir(&vm.machine, VcpuId::new(0), value));
     put(&mut vm, 0, GICD + SGIR, value);
-    assert_eq!((mail(&vm, 1), pending(&vm, 1)), (std::vec![], std::vec![]));
+    assert_eq!(
+        (posted(&vm, 1), pending(&vm, 1)),
+        (std::vec![], std::vec![])
+    );
     assert!(vm.machine.kicked().is_empty());
 }
 
@@ -78,7 +81,7 @@ fn a_guest_s_store_leaves_it_as_mail_and_nothing_else() {
     let mut vm = gicv2();
     put(&mut vm, 3, GICD + SGIR, 0b10 << 16 | 7);
     assert_eq!(vm.machine.kicked(), [1]);
-    assert_eq!(mail(&vm, 1), [(1 << 7, VcpuId::new(3))]);
+    assert_eq!(posted(&vm, 1), [(1 << 7, VcpuId::new(3))]);
     assert_eq!(pending(&vm, 1), [], "it was taken");
 }
 
@@ -104,7 +107,7 @@ fn nothing_but_a_word_to_the_register_sends_one() {
         vm.regs[0].x[9] = value;
         let action = vm.handle(0, store(GICD + offset, width, 9));
         assert_eq!(action, Action::Next, "{offset:#x}");
-        assert_eq!(mail(&vm, 1), [], "{offset:#x} {width:?}");
+        assert_eq!(posted(&vm, 1), [], "{offset:#x} {width:?}");
     }
     assert_eq!(pending(&vm, 1), []);
     // What else is stored there arrives: GICD_ISENABLER1 and GICD_IPRIORITYR10.
@@ -112,7 +115,7 @@ fn nothing_but_a_word_to_the_register_sends_one() {
         put(&mut vm, 0, GICD + offset, value as u32 & !0xf | 0b10_0000);
         assert_ne!(get(&mut vm, 0, GICD + offset) & stored, 0, "{offset:#x}");
     }
-    assert_eq!(mail(&vm, 1), []);
+    assert_eq!(posted(&vm, 1), []);
 }
 
 /// From a vCPU without a lane, to oneself, to nobody: the sender puts it in.
@@ -124,7 +127,10 @@ fn what_is_not_posted_is_put_in_by_its_sender() {
     };
     let mut vm = gicv2();
     assert_eq!(sgi(&mut vm, 4, 0), [0]);
-    assert_eq!((mail(&vm, 0), pending(&vm, 0)), (std::vec![], std::vec![7]));
+    assert_eq!(
+        (posted(&vm, 0), pending(&vm, 0)),
+        (std::vec![], std::vec![7])
+    );
     assert_eq!(vm.shown(0), [], "it looks once it was kicked");
     assert_eq!(sgi(&mut vm, 2, 2), [], "one's own");
     assert_eq!(vm.shown(2), [7]);
@@ -152,11 +158,13 @@ fn one_that_was_shown_before_is_shown_again() {
             .vm
             .post_sgir(&vm.machine, VcpuId::new(from), 0b10 << 16 | 9);
         assert!(sent && vm.machine.kicked() == [1]);
-        let mail = vm.vm.requests(to).take_interrupts_alone().unwrap();
-        let shown = vm.vm.show_mail(to, mail, GicVersion::V2, &mut vm.lists[1]);
+        let posted = vm.vm.requests(to).take_interrupts_alone().unwrap();
+        let shown = vm
+            .vm
+            .show_posted_sgis(to, posted, GicVersion::V2, &mut vm.lists[1]);
         assert_eq!(shown, round > 0, "the first time, the long way");
         if !shown {
-            vm.guest(1).interrupts_changed(mail);
+            vm.guest(1).interrupts_changed(posted);
         }
         assert_eq!(vm.shown(1), [9]);
         let lr = vm.lists[1].lr.iter_mut().find(|lr| **lr >> 62 != 0);
@@ -170,8 +178,10 @@ fn one_that_was_shown_before_is_shown_again() {
         *lr &= !(3 << 62);
     }
     // Neither none nor two are one.
-    for mail in [Mail::default(), both(to)] {
-        let shown = vm.vm.show_mail(to, mail, GicVersion::V2, &mut vm.lists[1]);
+    for posted in [PostedSgis::default(), both(to)] {
+        let shown = vm
+            .vm
+            .show_posted_sgis(to, posted, GicVersion::V2, &mut vm.lists[1]);
         assert!(!shown && vm.shown(1).is_empty());
     }
     let enabled = get(&mut vm, 1, GICD + 0x100);
@@ -179,10 +189,10 @@ fn one_that_was_shown_before_is_shown_again() {
 }
 
 /// Two SGIs.
-fn both(to: VcpuId) -> Mail {
+fn both(to: VcpuId) -> PostedSgis {
     let requests = crate::Requests::default();
     for id in [9, 10] {
-        requests.post(Mail::signed(id, VcpuId::new(0), to).unwrap());
+        requests.post(PostedSgis::signed(id, VcpuId::new(0), to).unwrap());
     }
-    requests.take_mail()
+    requests.take_posted_sgis()
 }

@@ -26,7 +26,7 @@ const PHASES: [Phase; 5] = [Waiting, Loading, Running, Phase::Ending, Over];
 /// A VM that came so far; in one that ends, somebody still is.
 fn vm_in(phase: Phase) -> Vm {
     let vm = Vm::new(NUMBER, config(2), GicVersion::V3, 5, 0);
-    let life = vm.life();
+    let life = vm.lifecycle();
     if phase != Waiting {
         assert!(life.begin());
     }
@@ -117,7 +117,7 @@ fn a_state_is_told_in_a_word() {
             let vm = vm_in(phase);
             vm.set_paused(&machine, paused);
             let (begun, over) = (phase != Waiting, matches!(phase, Waiting | Over));
-            let life = vm.life();
+            let life = vm.lifecycle();
             let found = [life.is_loading(), life.is_running(), life.is_ended()];
             assert_eq!(found, [phase == Loading, phase == Running, over]);
             assert_eq!((life.number(), vm.id()), (begun.into(), NUMBER));
@@ -167,7 +167,10 @@ fn who_restarts_a_vm_wakes_its_first_vcpu() {
         let restarted = vm_in(phase);
         let loads = matches!(phase, Waiting | Running | Over);
         let wish = restarted.restart(&vm.machine);
-        assert_eq!(restarted.life().is_loading(), loads || phase == Loading);
+        assert_eq!(
+            restarted.lifecycle().is_loading(),
+            loads || phase == Loading
+        );
         let kicked = vm.machine.kicked();
         assert_eq!(kicked.contains(&0), wish != Wish::Refused, "{phase:?}");
         let wanted = match phase {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 impl World {
     pub(super) fn check(&mut self, acted: Option<usize>) {
         let (vm, here) = (self.vm(), self.here());
-        let life = vm.life();
+        let life = vm.lifecycle();
         assert!(
             life.is_running() || here == 0,
             "the end was not told to all"

@@ -366,7 +366,7 @@ impl World {
                 assert_eq!(value & !access.width.mask(), 0, "{access:?}");
             }
             if action == Action::Reconsider {
-                let runs = vm.life().is_running() && vm.power(vcpu.core.id).is_on();
+                let runs = vm.lifecycle().is_running() && vm.power(vcpu.core.id).is_on();
                 assert!(!runs, "{exit:?} ends nothing");
             }
             inhabitants.fetch_sub(1, Ordering::SeqCst);

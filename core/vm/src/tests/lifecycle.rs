@@ -30,9 +30,9 @@ fn begin(vm: &Vm) -> bool {
 
 /// Its one vCPU leaves, and it begins anew.
 fn next_life(vm: &Vm) {
-    vm.life().begin_end(Ending::Reset);
-    assert_eq!(vm.life().leave(), (0, Some(Ending::Reset)));
-    assert!(vm.life().begin_again() && begin(vm));
+    vm.lifecycle().begin_end(Ending::Reset);
+    assert_eq!(vm.lifecycle().leave(), (0, Some(Ending::Reset)));
+    assert!(vm.lifecycle().load_after_reset() && begin(vm));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_life_begins_with_the_first_vcpu_alone() {
     };
     assert_eq!(vm.vm.power(VcpuId::new(0)).take_start(), Some(entry));
     assert!(vm.vm.power(SECOND).is_off());
-    assert!(vm.vm.life().is_running());
+    assert!(vm.vm.lifecycle().is_running());
     assert_eq!(Vcpu::new(SECOND).mpidr(), 0x8000_0001);
 }
 
@@ -62,9 +62,9 @@ fn a_reset_ends_the_former_life_s_interrupts() {
         vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1,
         Action::Reconsider
     );
-    assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Reset)));
+    assert_eq!(vm.vm.lifecycle().leave(), (0, Some(Ending::Reset)));
 
-    assert!(vm.vm.life().begin_again() && begin(&vm.vm));
+    assert!(vm.vm.lifecycle().load_after_reset() && begin(&vm.vm));
     vm.vcpus[0] = Vcpu::new(VcpuId::new(0));
     vm.come_in(0);
     let gic = vm.vm.gic.lock();
@@ -134,13 +134,13 @@ fn when_all_turn_off_the_vm_stops() {
             vm.call(n, [function::CPU_OFF.into(), 0, 0, 0]).1,
             Action::Reconsider
         );
-        vm.vm.life().leave();
+        vm.vm.lifecycle().leave();
     }
     assert!(vm.vm.stop_if_all_off());
     assert_eq!(vm.vm.stop_reason(), Some(StopReason::AllOff));
     assert!(!vm.vm.stop_if_all_off(), "once");
-    vm.vm.life().end();
-    assert!(vm.vm.life().is_ended());
+    vm.vm.lifecycle().end();
+    assert!(vm.vm.lifecycle().is_ended());
 }
 
 #[test]
@@ -149,10 +149,10 @@ fn who_is_about_to_come_keeps_the_vm_alive() {
     let on = [function::CPU_ON.into(), 1, ENTRY, 0];
     assert_eq!(vm.call(0, on), (0, Action::Resume));
     vm.call(0, [function::CPU_OFF.into(), 0, 0, 0]);
-    assert_eq!(vm.vm.life().leave(), (0, None));
+    assert_eq!(vm.vm.lifecycle().leave(), (0, None));
     assert!(!vm.vm.stop_if_all_off());
     vm.come_in(1);
-    assert!(vm.vm.life().is_running());
+    assert!(vm.vm.lifecycle().is_running());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn an_impossible_exit_is_an_undefined_instruction() {
     let undefined = Action::Inject(GuestFault::Undefined);
     assert_eq!(vm.handle(1, Exit::Unexpected), undefined);
     assert_eq!(vm.machine.kicked(), []);
-    assert!(vm.vm.life().is_running(), "the VM goes on");
+    assert!(vm.vm.lifecycle().is_running(), "the VM goes on");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn the_first_wish_for_an_end_counts() {
         vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]).1,
         Action::Reconsider
     );
-    assert_eq!(vm.vm.life().leave(), (1, Some(Ending::Stopped)));
+    assert_eq!(vm.vm.lifecycle().leave(), (1, Some(Ending::Stopped)));
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn a_start_while_the_vm_ends_comes_to_nothing() {
     let mut vm = Fixture::new(2);
     vm.vm.request_end(&vm.machine, Ending::Reset, None);
     assert_eq!(vm.call(0, [function::CPU_ON.into(), 1, ENTRY, 0]).0, 0);
-    assert!(!vm.vm.life().enter());
-    vm.vm.life().leave();
-    assert!(vm.vm.life().begin_again() && begin(&vm.vm));
+    assert!(!vm.vm.lifecycle().enter());
+    vm.vm.lifecycle().leave();
+    assert!(vm.vm.lifecycle().load_after_reset() && begin(&vm.vm));
     assert!(
         vm.vm.power(SECOND).is_off(),
         "the new life knows nothing of it"
@@ -214,19 +214,19 @@ fn a_vm_is_stopped_before_its_first_vcpu_came() {
         Wish::Deserted,
         "the caller carries it out, as nobody else does"
     );
-    assert!(!vm.vm.life().enter());
-    vm.vm.life().end();
+    assert!(!vm.vm.lifecycle().enter());
+    vm.vm.lifecycle().end();
     assert_eq!(vm.vm.restart(&vm.machine), Wish::Deserted);
-    assert!(vm.vm.life().is_loading());
+    assert!(vm.vm.lifecycle().is_loading());
 }
 
 #[test]
 fn a_vm_is_restarted_before_its_first_vcpu_came() {
     let vm = nobody_came_yet();
-    let number = vm.vm.life().number();
+    let number = vm.vm.lifecycle().number();
     assert_eq!(vm.vm.restart(&vm.machine), Wish::Deserted);
-    assert!(vm.vm.life().is_loading());
-    assert_eq!(vm.vm.life().number(), number + 1);
+    assert!(vm.vm.lifecycle().is_loading());
+    assert_eq!(vm.vm.lifecycle().number(), number + 1);
     assert_eq!(vm.machine.kicked(), [0]);
 }
 
@@ -266,7 +266,7 @@ impl Want {
 
 /// What the last vCPU's pCPU does once it knows the ending.
 fn carried_out(vm: &Fixture, ending: Ending) -> State {
-    if ending != Ending::Reset || !vm.vm.life().begin_again() {
+    if ending != Ending::Reset || !vm.vm.lifecycle().load_after_reset() {
         vm.vm.end();
     }
     vm.vm.state()
@@ -289,7 +289,7 @@ fn of_two_wishes_for_an_end_the_right_one_counts_in_either_order() {
                 (Reset, _) => State::Loading,
                 (Off, _) => State::Off,
             };
-            let (left, ending) = vm.vm.life().leave();
+            let (left, ending) = vm.vm.lifecycle().leave();
             assert_eq!(left, 0);
             let state = carried_out(&vm, ending.unwrap());
             assert_eq!(state, wanted, "{first:?}, then {second:?}");
@@ -316,7 +316,7 @@ fn a_wish_that_meets_an_ending_half_carried_out_is_kept_or_refused() {
         for second in [Stop, Restart] {
             let vm = Fixture::new(1);
             first.of(&vm);
-            let (_, ending) = vm.vm.life().leave();
+            let (_, ending) = vm.vm.lifecycle().leave();
             let wish = second.of(&vm).unwrap();
             let (wanted, told) = match (first, second) {
                 (Reset | Restart, Stop) => (State::Off, Wish::Taken),
@@ -336,5 +336,5 @@ fn a_vm_that_resets_is_stopped_all_the_same() {
     let mut vm = Fixture::new(1);
     vm.call(0, [function::SYSTEM_RESET.into(), 0, 0, 0]);
     assert_eq!(vm.vm.stop(&vm.machine), Wish::Taken, "its vCPU is in it");
-    assert_eq!(vm.vm.life().leave(), (0, Some(Ending::Off)));
+    assert_eq!(vm.vm.lifecycle().leave(), (0, Some(Ending::Off)));
 }

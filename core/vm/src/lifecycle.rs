@@ -1,0 +1,405 @@
+//! A VM's lifecycle: each boot of a VM loads, runs, is asked to end, and has ended.
+//!
+//! | event \ state | `ENDED` | `LOADING` | `RUNNING` | `RESET` | `OFF` | `STOPPED` |
+//! |---|---|---|---|---|---|---|
+//! | [`begin`](Lifecycle::begin) | `LOADING` | - | - | - | - | - |
+//! | [`run`](Lifecycle::run) | - | `RUNNING` | - | - | - | - |
+//! | [`give_up`](Lifecycle::give_up) | - | `ENDED` | - | - | - | - |
+//! | [`load_after_reset`](Lifecycle::load_after_reset) | - | - | - | `LOADING` | - | - |
+//! | [`enter`](Lifecycle::enter) | - | - | `RUNNING` | - | - | - |
+//! | [`begin_end`](Lifecycle::begin_end) | - | - | `RESET`, `OFF` or `STOPPED`, as asked | - | - | - |
+//! | [`turn_off`](Lifecycle::turn_off) | - | `OFF` | `OFF` | `OFF` | - | - |
+//! | [`start_anew`](Lifecycle::start_anew), a vCPU is in | - | - | `RESET` | `RESET` | `RESET` | - |
+//! | [`start_anew`](Lifecycle::start_anew), none is in | `LOADING` | - | `LOADING` | `RESET` | - | - |
+//! | [`stop_deserted`](Lifecycle::stop_deserted), none is in | - | - | `STOPPED` | - | - | - |
+//! | [`end`](Lifecycle::end) | `ENDED` | `ENDED` | `ENDED` | `ENDED` | `ENDED` | `ENDED` |
+//!
+//! `-`: the event is refused and the state stays. [`leave`](Lifecycle::leave) changes no state.
+//!
+//! Who may cause which event: the pCPU of the first vCPU calls `run`, as it makes the memory.
+//! A guest, or a fault that befell it, calls `begin_end`; a person at the prompt calls
+//! `turn_off` and `start_anew`. A vCPU's own pCPU calls `enter` and `leave` for that vCPU. The
+//! pCPU whose vCPU left last, or whoever was answered [`Wish::Deserted`] by `begin_end` or `turn_off`,
+//! carries the ending out: it alone calls `load_after_reset` and `end`.
+//!
+//! The number of vCPUs that are in the VM and the state share one word, so that a vCPU can never
+//! come in while the last one leaves. The word also counts how often a vCPU came in: a caller that
+//! reads the vCPUs' power states one by one thereby sees whether a vCPU came in meanwhile and may
+//! have changed them.
+
+use hanok_hal::sync::atomic::{AtomicU32, Ordering};
+
+/// What becomes of a VM once its last vCPU has left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It starts afresh.
+    Reset,
+    /// It is off (the guest's own wish).
+    Off,
+    /// It is stopped for what it did, or for what befell it.
+    Stopped,
+}
+
+/// What came of a wish for the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing: another ending is under way, or no boot is there to end.
+    Refused,
+    /// The vCPUs that are in the VM leave, and the last one carries it out. Or that one is about to
+    /// carry out a reset, and finds in [`Lifecycle::load_after_reset`] that it is to be an end.
+    Taken,
+    /// Nobody is in the VM, and nobody comes in any more: who asked carries it out.
+    Deserted,
+}
+
+const COUNT: u32 = 0xff;
+const RUNNING: u32 = 0;
+const RESET: u32 = 1 << 8;
+const OFF: u32 = 2 << 8;
+const STOPPED: u32 = 3 << 8;
+const ENDED: u32 = 4 << 8;
+const LOADING: u32 = 5 << 8;
+const STATE: u32 = 0xff00;
+const ENTRANCE: u32 = 1 << 16;
+
+/// The state of a VM, and how many vCPUs are in the VM.
+#[derive(Debug)]
+pub struct Lifecycle {
+    word: AtomicU32,
+    /// How many boots were begun, one that still loads included.
+    number: AtomicU32,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Lifecycle {
+    /// The lifecycle of a VM that never booted.
+    pub const fn new() -> Self {
+        Self {
+            word: AtomicU32::new(ENDED),
+            number: AtomicU32::new(0),
+        }
+    }
+
+    /// The number of this boot, counted from 1; 0 before the first. A loading that was given up
+    /// counts, so that the pCPU that loads notices that another boot was begun.
+    pub fn number(&self) -> u32 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Whether its memory is being made.
+    pub fn is_loading(&self) -> bool {
+        self.word.load(Ordering::Acquire) & STATE == LOADING
+    }
+
+    /// Begins a boot of a VM that has ended or never booted: the VM's memory is to be made. Returns
+    /// `false` where a boot is under way.
+    pub fn begin(&self) -> bool {
+        let begun = self.turn(ENDED, LOADING);
+        if begun {
+            self.number.fetch_add(1, Ordering::AcqRel);
+        }
+        begun
+    }
+
+    /// Begins the next boot; for the pCPU that carries a reset out. Returns `false` where a person turned
+    /// the VM off meanwhile: then the caller carries out the VM's end instead. The boot that was to
+    /// begin counts.
+    #[must_use]
+    pub fn load_after_reset(&self) -> bool {
+        self.number.fetch_add(1, Ordering::AcqRel);
+        self.turn(RESET, LOADING)
+    }
+
+    /// The memory is made: vCPUs may come in. `false` where the loading was given up.
+    pub fn run(&self) -> bool {
+        self.turn(LOADING, RUNNING)
+    }
+
+    /// Gives a loading up: the VM is over. `false` where it does not load.
+    pub fn give_up(&self) -> bool {
+        self.turn(LOADING, ENDED)
+    }
+
+    /// From one state to another; `false` where it is not in the first.
+    fn turn(&self, from: u32, to: u32) -> bool {
+        self.word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                (word & STATE == from).then_some(word & !STATE | to)
+            })
+            .is_ok()
+    }
+
+    /// Whether it runs: no end asked for.
+    pub fn is_running(&self) -> bool {
+        self.word.load(Ordering::Acquire) & STATE == RUNNING
+    }
+
+    /// Whether it is over for good.
+    pub fn is_ended(&self) -> bool {
+        self.word.load(Ordering::Acquire) & STATE == ENDED
+    }
+
+    /// A vCPU comes in; `false` where the VM is ending or ended.
+    pub fn enter(&self) -> bool {
+        self.word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+                (state & STATE == RUNNING).then_some((state + 1).wrapping_add(ENTRANCE))
+            })
+            .is_ok()
+    }
+
+    /// A guest, or what befell it, asks for the end; the first to ask decides.
+    pub fn begin_end(&self, ending: Ending) -> Wish {
+        let wanted = match ending {
+            Ending::Reset => RESET,
+            Ending::Off => OFF,
+            Ending::Stopped => STOPPED,
+        };
+        self.ask(|state, _| (state == RUNNING).then_some(wanted))
+    }
+
+    /// A person wants it off, which overrules a reset and a loading: a guest that resets in a loop
+    /// cannot hide in its resets.
+    pub fn turn_off(&self) -> Wish {
+        self.ask(|state, _| matches!(state, RUNNING | RESET | LOADING).then_some(OFF))
+    }
+
+    /// A person wants a new boot, which overrules a power-off that is not carried out yet, and
+    /// nothing that stopped the VM. [`Wish::Deserted`]: it loads.
+    pub fn start_anew(&self) -> Wish {
+        let wish = self.ask(|state, somebody| match (state, somebody) {
+            (RUNNING | OFF, true) | (RESET, _) => Some(RESET),
+            (RUNNING | ENDED, false) => Some(LOADING),
+            _ => None,
+        });
+        if wish == Wish::Deserted {
+            self.number.fetch_add(1, Ordering::AcqRel);
+        }
+        wish
+    }
+
+    /// Goes to the state that `next` makes of the one that it is in, and of whether somebody is in
+    /// the VM.
+    fn ask(&self, next: impl Fn(u32, bool) -> Option<u32>) -> Wish {
+        let asked = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                let next = next(word & STATE, word & COUNT > 0)?;
+                Some(word & !STATE | next)
+            });
+        match asked {
+            Err(_) => Wish::Refused,
+            Ok(word) if word & COUNT == 0 && word & STATE != RESET => Wish::Deserted,
+            Ok(_) => Wish::Taken,
+        }
+    }
+
+    /// Stops a VM that is deserted: it runs, nobody is in it, and `all_off` finds that nobody
+    /// can come in any more. Returns whether it was so, and the caller carries the ending
+    /// out. If somebody came in while `all_off` looked, it was not.
+    pub fn stop_deserted(&self, all_off: impl FnOnce() -> bool) -> bool {
+        let state = self.word.load(Ordering::Acquire);
+        let empty = state & (STATE | COUNT) == RUNNING;
+        empty
+            && all_off()
+            && self
+                .word
+                .compare_exchange(state, state | STOPPED, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+    }
+
+    /// A vCPU that was in leaves. Answers with how many are left, and the ending that is
+    /// asked for, if any: who gets `(0, Some(_))` carries it out.
+    pub fn leave(&self) -> (u32, Option<Ending>) {
+        let state = self.word.fetch_sub(1, Ordering::AcqRel) - 1;
+        let ending = match state & STATE {
+            RESET => Some(Ending::Reset),
+            OFF => Some(Ending::Off),
+            STOPPED => Some(Ending::Stopped),
+            _ => None,
+        };
+        (state & COUNT, ending)
+    }
+
+    /// It is over; for who carried the ending out.
+    pub fn end(&self) {
+        self.word.store(ENDED, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running() -> Lifecycle {
+        let lifecycle = Lifecycle::new();
+        assert!(
+            lifecycle.is_ended() && lifecycle.begin() && lifecycle.is_loading() && lifecycle.run()
+        );
+        lifecycle
+    }
+
+    #[test]
+    fn the_last_vcpu_to_leave_carries_the_ending_out() {
+        let lifecycle = running();
+        assert!(lifecycle.enter() && lifecycle.enter());
+        assert_eq!(lifecycle.begin_end(Ending::Reset), Wish::Taken);
+        let second = lifecycle.begin_end(Ending::Off);
+        assert_eq!(second, Wish::Refused, "the first to ask decides");
+        assert!(!lifecycle.enter(), "nobody comes in while it ends");
+        assert_eq!(lifecycle.leave(), (1, Some(Ending::Reset)));
+        assert_eq!(lifecycle.leave(), (0, Some(Ending::Reset)));
+        assert!(lifecycle.load_after_reset());
+        assert!(lifecycle.is_loading() && !lifecycle.enter() && lifecycle.number() == 2);
+        assert!(lifecycle.run() && lifecycle.is_running() && lifecycle.enter());
+    }
+
+    #[test]
+    fn the_caller_that_ends_an_empty_vm_carries_the_ending_out() {
+        let lifecycle = running();
+        assert_eq!(lifecycle.begin_end(Ending::Off), Wish::Deserted);
+        assert!(!lifecycle.enter(), "nobody comes in who could");
+        assert!(!lifecycle.stop_deserted(|| true), "and nobody else does");
+    }
+
+    #[test]
+    fn turning_a_vm_off_overrules_a_reset_at_any_moment() {
+        let lifecycle = running();
+        assert!(lifecycle.enter());
+        assert_eq!(lifecycle.begin_end(Ending::Reset), Wish::Taken);
+        assert_eq!(lifecycle.turn_off(), Wish::Taken);
+        assert_eq!(lifecycle.leave(), (0, Some(Ending::Off)));
+        let lifecycle = running();
+        assert!(lifecycle.enter() && lifecycle.begin_end(Ending::Reset) == Wish::Taken);
+        assert_eq!(lifecycle.leave(), (0, Some(Ending::Reset)));
+        let late = lifecycle.turn_off();
+        assert_eq!(late, Wish::Taken, "who carries the reset out sees it");
+        assert!(
+            !lifecycle.load_after_reset() && !lifecycle.is_loading(),
+            "as here"
+        );
+        lifecycle.end();
+        assert!(lifecycle.is_ended() && !lifecycle.enter());
+    }
+
+    #[test]
+    fn the_caller_that_turns_a_loading_vm_off_carries_the_ending_out() {
+        let lifecycle = running();
+        assert!(lifecycle.enter() && lifecycle.begin_end(Ending::Reset) == Wish::Taken);
+        assert_eq!(lifecycle.leave(), (0, Some(Ending::Reset)));
+        assert!(lifecycle.load_after_reset());
+        assert_eq!(lifecycle.start_anew(), Wish::Refused);
+        assert_eq!(lifecycle.turn_off(), Wish::Deserted);
+        assert!(!lifecycle.run(), "its memory is of no use any more");
+    }
+
+    #[test]
+    fn leaving_a_running_vm_is_no_ending() {
+        let lifecycle = running();
+        lifecycle.enter();
+        assert_eq!(lifecycle.leave(), (0, None));
+        assert!(lifecycle.is_running());
+    }
+
+    #[test]
+    fn a_vm_with_all_vcpus_off_is_stopped_only_while_it_is_empty() {
+        let lifecycle = running();
+        assert!(!lifecycle.stop_deserted(|| false));
+        let meanwhile = || {
+            // Somebody comes, starts another and goes, while the power states are looked at.
+            assert!(lifecycle.enter());
+            lifecycle.leave();
+            true
+        };
+        assert!(!lifecycle.stop_deserted(meanwhile));
+        lifecycle.enter();
+        assert!(!lifecycle.stop_deserted(|| true), "somebody is in it");
+        lifecycle.leave();
+        assert!(lifecycle.stop_deserted(|| true));
+        assert!(!lifecycle.stop_deserted(|| true), "once is enough");
+        assert!(!lifecycle.is_running() && !lifecycle.enter());
+    }
+
+    #[test]
+    fn the_count_of_entries_wraps_without_changing_the_state() {
+        let lifecycle = running();
+        for _ in 0..0x1_0001 {
+            assert!(lifecycle.enter());
+            assert_eq!(lifecycle.leave(), (0, None));
+        }
+        assert!(lifecycle.is_running());
+    }
+
+    #[test]
+    fn an_ended_vm_stays_ended_until_it_boots_again() {
+        let lifecycle = running();
+        assert!(!lifecycle.begin(), "a boot is under way");
+        lifecycle.end();
+        assert!(lifecycle.is_ended() && !lifecycle.enter());
+        assert_eq!(lifecycle.begin_end(Ending::Reset), Wish::Refused);
+        assert!(lifecycle.begin() && !lifecycle.enter());
+        assert_eq!(lifecycle.begin_end(Ending::Off), Wish::Refused);
+        assert!(lifecycle.give_up() && lifecycle.is_ended() && !lifecycle.run());
+        assert!(lifecycle.begin() && lifecycle.run());
+        assert_eq!(lifecycle.number(), 3);
+        assert!(!lifecycle.give_up() && lifecycle.is_running());
+    }
+
+    const STATES: [u32; 6] = [ENDED, LOADING, RUNNING, RESET, OFF, STOPPED];
+
+    /// One row of the table in the module's documentation: an event, and the state after it for
+    /// each of [`STATES`] without a vCPU in the VM, then with one. `None`: the state stays.
+    type Row = (fn(&Lifecycle), [Option<u32>; 6], [Option<u32>; 6]);
+
+    fn rows() -> [Row; 12] {
+        let only = |from, to| STATES.map(|state| (state == from).then_some(to));
+        let end = [Some(ENDED); 6];
+        let off = STATES.map(|state| [LOADING, RUNNING, RESET].contains(&state).then_some(OFF));
+        let (load, reset) = (Some(LOADING), Some(RESET));
+        let empty = [load, None, load, reset, None, None];
+        let inhabited = [None, None, reset, reset, reset, None];
+        let same = |event: fn(&Lifecycle), row| (event, row, row);
+        [
+            same(|it| _ = it.begin(), only(ENDED, LOADING)),
+            same(|it| _ = it.run(), only(LOADING, RUNNING)),
+            same(|it| _ = it.give_up(), only(LOADING, ENDED)),
+            same(|it| _ = it.load_after_reset(), only(RESET, LOADING)),
+            same(|it| _ = it.enter(), only(RUNNING, RUNNING)),
+            same(|it| _ = it.begin_end(Ending::Reset), only(RUNNING, RESET)),
+            same(|it| _ = it.begin_end(Ending::Off), only(RUNNING, OFF)),
+            same(
+                |it| _ = it.begin_end(Ending::Stopped),
+                only(RUNNING, STOPPED),
+            ),
+            same(|it| _ = it.turn_off(), off),
+            (|it| _ = it.start_anew(), empty, inhabited),
+            (
+                |it| _ = it.stop_deserted(|| true),
+                only(RUNNING, STOPPED),
+                [None; 6],
+            ),
+            same(Lifecycle::end, end),
+        ]
+    }
+
+    /// `end` alone forgets how many vCPUs are in the VM: there is none where it may be called.
+    #[test]
+    fn every_event_in_every_state_leads_where_the_table_says() {
+        for (row, (event, empty, inhabited)) in rows().into_iter().enumerate() {
+            for (inside, column) in [(0, empty), (1, inhabited)] {
+                for (from, to) in STATES.into_iter().zip(column) {
+                    let lifecycle = Lifecycle::new();
+                    lifecycle.word.store(from | inside, Ordering::Relaxed);
+                    event(&lifecycle);
+                    let word = lifecycle.word.load(Ordering::Relaxed);
+                    assert_eq!(word & STATE, to.unwrap_or(from), "row {row}: {from:#x}");
+                }
+            }
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! Systems as the commands use them: described, with what they need found, built.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use hanok_system::{
@@ -191,6 +193,7 @@ fn resolve_one(
 
 /// Refuses what is wrong with the VMs of which everything is there.
 pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcome<()> {
+    let mut shelf = Shelf::default();
     let mut files = Vec::new();
     for (vm, artifacts) in system.artifacts().iter().enumerate() {
         let mut wanted = wanted(std::slice::from_ref(artifacts)).into_iter();
@@ -198,7 +201,7 @@ pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcom
             match wanted.all(|(name, _)| store.cache.resolved(&name).is_some()) {
                 true => {
                     let resolved = resolve_one(root, store, system, (vm, artifacts))?;
-                    Some(read(&resolved).blame(Code::Refused)?)
+                    Some(shelf.files(&resolved).blame(Code::Refused)?)
                 }
                 false => None,
             },
@@ -340,20 +343,32 @@ pub fn build_variant(
 ) -> Outcome<Vec<u8>> {
     let hypervisor = cargo::variant_of(root, system.board.architecture(), variant);
     let hypervisor = hypervisor.blame(Code::Refused)?;
-    let files = resolved
-        .iter()
-        .map(read)
-        .collect::<Result<Vec<_>>>()
-        .blame(Code::Refused)?;
+    let mut shelf = Shelf::default();
+    let files = resolved.iter().map(|resolved| shelf.files(resolved));
+    let files = files.collect::<Result<Vec<_>>>().blame(Code::Refused)?;
     system.build(hypervisor, &files, tree, key).map_err(refused)
 }
 
-fn read(resolved: &Resolved) -> Result<Files> {
-    let read =
-        |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    let initramfs = resolved.initramfs.as_ref().map(read).transpose()?;
-    Ok(Files {
-        boot: read(&resolved.kernel)?,
-        initramfs,
-    })
+/// Files that were read, each once: VMs with the same kernel share it.
+#[derive(Default)]
+struct Shelf(BTreeMap<PathBuf, Arc<Vec<u8>>>);
+
+impl Shelf {
+    fn files(&mut self, resolved: &Resolved) -> Result<Files> {
+        let initramfs = resolved.initramfs.as_deref();
+        Ok(Files {
+            boot: self.read(&resolved.kernel)?,
+            initramfs: initramfs.map(|path| self.read(path)).transpose()?,
+        })
+    }
+
+    fn read(&mut self, path: &Path) -> Result<Arc<Vec<u8>>> {
+        if let Some(bytes) = self.0.get(path) {
+            return Ok(Arc::clone(bytes));
+        }
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = Arc::new(bytes);
+        self.0.insert(path.to_owned(), Arc::clone(&bytes));
+        Ok(bytes)
+    }
 }

@@ -91,8 +91,8 @@ pub fn board_file(data: &[u8]) {
 pub fn kernel_image(data: &[u8]) {
     let kernel = data.to_vec();
     let files = Files {
-        boot: kernel,
-        initramfs: Some(b"an initramfs".to_vec()),
+        boot: kernel.into(),
+        initramfs: Some(b"an initramfs".to_vec().into()),
     };
     match sound().build(&image(4096, 0x3_0123, true), &[files], None, &KEY) {
         Ok(image) => check_image(&image, data),
@@ -104,7 +104,7 @@ pub fn kernel_image(data: &[u8]) {
 pub fn hypervisor_binary(data: &[u8]) {
     let kernel = image(8192, 0x4000, false);
     let files = Files {
-        boot: kernel.clone(),
+        boot: kernel.clone().into(),
         initramfs: None,
     };
     match sound().build(data, &[files], None, &KEY) {

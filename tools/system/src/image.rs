@@ -1,5 +1,6 @@
 //! The image that a board boots: the hypervisor's flat binary, padded to the memory it
-//! needs, then the payload: the system's tree, and each blob at a multiple of 4 KiB.
+//! needs, then the payload: the system's tree, and each blob at a multiple of 4 KiB. Bytes that several
+//! VMs begin with, such as one kernel for all of them, are in it once.
 //!
 //! The binary begins with the header of an arm64 Linux Image (Documentation/arch/arm64/
 //! booting.rst) or of a 32-bit zImage (Documentation/arch/arm/booting.rst), of which the size is
@@ -141,8 +142,9 @@ impl Description {
     ) -> Result<Payload<'a>, Vec<Diagnostic>> {
         let mut guests = Vec::new();
         let mut found = Vec::new();
+        let mut blobs = Blobs::default();
         for ((vm, files), devices) in self.vms.iter().zip(files).zip(devices) {
-            match Guest::new(self, vm, files, devices) {
+            match Guest::new(self, vm, files, devices, &mut blobs) {
                 Ok(guest) => guests.push(guest),
                 Err(diagnostic) => found.push(diagnostic),
             }
@@ -155,7 +157,7 @@ impl Description {
             gic: self.board.gic,
             slice: self.slice,
         };
-        Payload::of(&frame, guests).map_err(|words| vec![self.whole(words)])
+        Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])
     }
 }
 
@@ -200,10 +202,26 @@ fn hypervisor_size(hypervisor: &[u8]) -> Result<(&'static Header, u64), Words> {
     Ok((header, size.next_multiple_of(PAGE_SIZE)))
 }
 
-/// A VM's configuration and the bytes of its blobs, in the same order.
-struct Guest<'a> {
+/// A VM's configuration, and which of [`Blobs`] its blobs are, in the same order.
+struct Guest {
     config: VmConfig,
-    bytes: Vec<Cow<'a, [u8]>>,
+    blobs: Vec<usize>,
+}
+
+/// The bytes of all VMs' blobs, each once: the board copies them to the VMs, and changes none in place.
+#[derive(Default)]
+struct Blobs<'a>(Vec<(u64, Cow<'a, [u8]>)>);
+
+impl<'a> Blobs<'a> {
+    /// Which of them has these bytes, whose [`sum`] this is; they are added where none has.
+    fn add(&mut self, sum: u64, bytes: Cow<'a, [u8]>) -> usize {
+        let same = |(other, blob): &(u64, Cow<'_, [u8]>)| *other == sum && *blob == bytes;
+        let known = self.0.iter().position(same);
+        known.unwrap_or_else(|| {
+            self.0.push((sum, bytes));
+            self.0.len() - 1
+        })
+    }
 }
 
 /// What a VM begins with.
@@ -229,7 +247,7 @@ impl<'a> Boots<'a> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
         let kernel = recognise::recognise(&files.boot, vm.architecture);
         let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
-        let initramfs = files.initramfs.as_deref();
+        let initramfs = files.initramfs.as_deref().map(Vec::as_slice);
         if let Some(words) = kernel.refuses_initramfs().filter(|_| initramfs.is_some()) {
             return Err(at(vm.marks.initramfs, words));
         }
@@ -292,18 +310,25 @@ fn leave_room(tree: &mut Vec<u8>) {
     }
 }
 
-impl<'a> Guest<'a> {
-    fn new(
+impl Guest {
+    fn new<'a>(
         system: &Description,
         vm: &Vm,
         files: &'a Files,
         devices: &VmDevices,
+        blobs: &mut Blobs<'a>,
     ) -> Result<Self, Diagnostic> {
         let boots = Boots::of(system, vm, files)?;
-        Ok(Self::laid_out(system, vm, boots, devices))
+        Ok(Self::laid_out(system, vm, boots, devices, blobs))
     }
 
-    fn laid_out(system: &Description, vm: &Vm, boots: Boots<'a>, devices: &VmDevices) -> Self {
+    fn laid_out<'a>(
+        system: &Description,
+        vm: &Vm,
+        boots: Boots<'a>,
+        devices: &VmDevices,
+        blobs: &mut Blobs<'a>,
+    ) -> Self {
         let layout = &boots.layout;
         let pairs = devices.host.iter().zip(&devices.given);
         let pairs: Vec<GuestDevice<'_>> = pairs
@@ -339,16 +364,21 @@ impl<'a> Guest<'a> {
                 autostart: vm.autostart,
                 aarch32: vm.architecture == Architecture::Arm,
             },
-            bytes: Vec::new(),
+            blobs: Vec::new(),
         };
         for part in boots.parts {
-            guest.add(boots.kind, part.at, part.bytes);
+            guest.add(boots.kind, part.at, part.bytes, blobs);
         }
         if let (Some(bytes), Some(span)) = (boots.initramfs, layout.initramfs) {
-            guest.add(BlobKind::Initramfs, span.start(), Cow::Borrowed(bytes));
+            guest.add(
+                BlobKind::Initramfs,
+                span.start(),
+                Cow::Borrowed(bytes),
+                blobs,
+            );
         }
         let Some(at) = layout.tree else { return guest };
-        guest.add(BlobKind::DeviceTree, at, Cow::Owned(tree.bytes));
+        guest.add(BlobKind::DeviceTree, at, Cow::Owned(tree.bytes), blobs);
         if let Some(blob) = guest.config.blobs.last_mut() {
             blob.seeds = tree.seeds.into_iter().collect();
             blob.host_address = tree.host_address;
@@ -358,18 +388,19 @@ impl<'a> Guest<'a> {
 
     /// Adds a blob, its place in the payload yet unknown. A VM never has more of them than fit:
     /// `elf.rs` sees to that.
-    fn add(&mut self, kind: BlobKind, load: Ipa, bytes: Cow<'a, [u8]>) {
+    fn add<'a>(&mut self, kind: BlobKind, load: Ipa, bytes: Cow<'a, [u8]>, blobs: &mut Blobs<'a>) {
+        let sum = sum(&bytes);
         let blob = Blob {
             kind,
             offset: 0,
             len: bytes.len() as u64,
             load,
-            sum: sum(&bytes),
+            sum,
             seeds: heapless::Vec::new(),
             host_address: None,
         };
         if self.config.blobs.push(blob).is_ok() {
-            self.bytes.push(bytes);
+            self.blobs.push(blobs.add(sum, bytes));
         }
     }
 }
@@ -377,19 +408,25 @@ impl<'a> Guest<'a> {
 /// What follows the hypervisor in the image.
 struct Payload<'a> {
     tree: Vec<u8>,
-    blobs: Vec<Cow<'a, [u8]>>,
+    blobs: Blobs<'a>,
     len: u64,
 }
 
 impl<'a> Payload<'a> {
     /// Of a system that is `frame` with these guests, whose blobs' places are set here.
-    fn of(frame: &System, mut guests: Vec<Guest<'a>>) -> Result<Self, Words> {
+    fn of(frame: &System, mut guests: Vec<Guest>, blobs: Blobs<'a>) -> Result<Self, Words> {
         // The tree's length does not depend on the numbers in it.
         let tree_len = system_of(frame, &guests).to_tree().len() as u64;
         let mut len = tree_len.next_multiple_of(PAGE_SIZE);
-        for blob in guests.iter_mut().flat_map(|guest| &mut guest.config.blobs) {
-            blob.offset = len;
-            len = (len + blob.len).next_multiple_of(PAGE_SIZE);
+        let mut offsets = Vec::new();
+        for (_, bytes) in &blobs.0 {
+            offsets.push(len);
+            len = (len + bytes.len() as u64).next_multiple_of(PAGE_SIZE);
+        }
+        for guest in &mut guests {
+            for (blob, which) in guest.config.blobs.iter_mut().zip(&guest.blobs) {
+                blob.offset = offsets[*which];
+            }
         }
         let system = system_of(frame, &guests);
         let tree = system.to_tree();
@@ -405,7 +442,6 @@ impl<'a> Payload<'a> {
                 return Err(Words::new(error.to_string(), why, "report this"));
             }
         }
-        let blobs = guests.into_iter().flat_map(|guest| guest.bytes).collect();
         Ok(Self { tree, blobs, len })
     }
 
@@ -413,14 +449,14 @@ impl<'a> Payload<'a> {
     fn append_to(&self, image: &mut Vec<u8>) {
         image.extend_from_slice(&self.tree);
         pad(image);
-        for blob in &self.blobs {
+        for (_, blob) in &self.blobs.0 {
             image.extend_from_slice(blob);
             pad(image);
         }
     }
 }
 
-fn system_of(frame: &System, guests: &[Guest<'_>]) -> System {
+fn system_of(frame: &System, guests: &[Guest]) -> System {
     System {
         vms: guests.iter().map(|guest| guest.config.clone()).collect(),
         ..frame.clone()

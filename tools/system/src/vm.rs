@@ -3,6 +3,7 @@
 use crate::board::Architecture;
 use crate::diagnostic::Mark;
 use crate::source::{Boot, InitramfsRef};
+use std::sync::Arc;
 
 /// What must be found for one VM before an image can be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,14 +18,14 @@ pub struct Artifacts {
     pub initramfs: Option<InitramfsRef>,
 }
 
-/// The bytes of what [`Artifacts`] asked for.
+/// The bytes of what [`Artifacts`] asked for. Several VMs may share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// The kernel as it was delivered: an arm64 Image, plain, in gzip or in EFI zboot; or
     /// the firmware.
-    pub boot: Vec<u8>,
+    pub boot: Arc<Vec<u8>>,
     /// The initramfs.
-    pub initramfs: Option<Vec<u8>>,
+    pub initramfs: Option<Arc<Vec<u8>>>,
 }
 
 /// One VM.

@@ -12,8 +12,8 @@ const KEY: [u8; 32] = [0xa5; 32];
 
 fn files(initramfs: usize) -> Files {
     Files {
-        boot: kernel(100_000, 0x12_3456),
-        initramfs: (initramfs > 0).then(|| vec![7; initramfs]),
+        boot: kernel(100_000, 0x12_3456).into(),
+        initramfs: (initramfs > 0).then(|| vec![7; initramfs].into()),
     }
 }
 
@@ -69,8 +69,8 @@ fn the_board_finds_every_blob_as_it_was() {
     for (blob, bytes) in vm.blobs.iter().zip(&bytes) {
         assert_eq!((blob.sum, blob.offset % 4096), (sum(bytes), 0));
     }
-    assert_eq!(bytes[0], files.boot);
-    assert_eq!(bytes[1], files.initramfs.unwrap());
+    assert_eq!(bytes[0], *files.boot);
+    assert_eq!(bytes[1], *files.initramfs.unwrap());
     assert_eq!(vm.argument, vm.blobs[2].load.get());
     assert_eq!(vm.blobs[2].seeds.len(), 2);
 }
@@ -82,7 +82,7 @@ fn the_board_is_told_which_vm_is_aarch32() {
     let second = second.replace("board = \"qemu-virt\"\n", "");
     let both = SOUND.replace("512M", "256M") + &second;
     let arm = Files {
-        boot: zimage(4096),
+        boot: zimage(4096).into(),
         initramfs: None,
     };
     let image = load(&both)
@@ -141,7 +141,7 @@ fn compressed_kernels_are_unpacked() {
     zboot.extend(&packed);
     for kernel in [packed, zboot] {
         let files = Files {
-            boot: kernel,
+            boot: kernel.into(),
             initramfs: None,
         };
         assert_eq!(build(files), plain);
@@ -168,20 +168,61 @@ fn what_cannot_be_built_is_refused() {
         "0:0 the hypervisor's binary is damaged"
     );
     let mut wrong = files(0);
-    wrong.boot = b"root:x:0:0\n".to_vec();
+    wrong.boot = b"root:x:0:0\n".to_vec().into();
     let what = "5:10 this file is a text, no program";
     assert_eq!(refusal(&sound, &[wrong]), what);
     let mut large = files(1);
-    large.initramfs = Some(vec![]);
+    large.initramfs = Some(vec![].into());
     assert_eq!(
         refusal(&sound, &[large.clone()]),
         "6:13 the initramfs is an empty file"
     );
-    large.initramfs = Some(vec![0; 500 << 20]);
+    large.initramfs = Some(vec![0; 500 << 20].into());
     let what = "8:10 the VM's memory is too small for what it boots";
     assert_eq!(refusal(&sound, &[large.clone()]), what);
-    large.initramfs = Some(vec![0; 450 << 20]);
+    large.initramfs = Some(vec![0; 450 << 20].into());
     let wide = load(&SOUND.replace("512M", "600M")).unwrap();
     let found = wide.build(&sound, &[large], None, &KEY).unwrap_err();
     assert_eq!((found[0].line, &*found[0].what), (8, "too much memory"));
+}
+
+#[test]
+fn vms_with_one_kernel_share_it_in_the_image() {
+    let second = SOUND
+        .replace("linux", "other")
+        .replace("board = \"qemu-virt\"\n", "");
+    let both = SOUND.replace("512M", "256M") + &second.replace("512M", "256M");
+    let build = |files: [Files; 2]| {
+        let description = load(&both).unwrap();
+        let image = description.build(&hypervisor(5000, 0x3_0123), &files, None, &KEY);
+        let image = image.unwrap();
+        let payload = payload(&image).to_vec();
+        (
+            System::parse(&payload, payload.len() as u64).unwrap(),
+            payload,
+        )
+    };
+    let other = Files {
+        // As long, and another one.
+        boot: kernel(100_000, 0x12_3457).into(),
+        ..files(50_000)
+    };
+    let (system, shared) = build([files(50_000), files(50_000)]);
+    let [one, two] = [0, 1].map(|vm| &system.vms[vm].blobs);
+    for (one, two) in one.iter().zip(two) {
+        let own = one.kind == BlobKind::DeviceTree;
+        assert_eq!(one.offset != two.offset, own, "{:?}", one.kind);
+    }
+    let (_, apart) = build([files(50_000), other]);
+    assert_eq!(
+        apart.len() - shared.len(),
+        102_400,
+        "the kernel, in whole pages"
+    );
+    let system = System::parse(&apart, apart.len() as u64).unwrap();
+    let kernels = [0, 1].map(|vm| system.vms[vm].blobs[0].clone());
+    for (blob, wanted) in kernels.iter().zip([0x12_3456, 0x12_3457]) {
+        let bytes = &apart[blob.offset as usize..][..blob.len as usize];
+        assert_eq!(bytes, kernel(100_000, wanted));
+    }
 }

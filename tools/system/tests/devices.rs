@@ -136,7 +136,7 @@ fn the_board_s_file_and_its_tree_must_agree() {
 fn the_image_says_what_the_vm_is_given() {
     let description = system("[]", "[\"pl061@9030000\"]");
     let files = || Files {
-        boot: kernel(4096, 8192),
+        boot: kernel(4096, 8192).into(),
         initramfs: None,
     };
     let hypervisor = hypervisor(5000, 8192);
@@ -173,7 +173,7 @@ fn a_firmware_is_put_into_flash() {
     );
     let description = load(&text).unwrap();
     let files = |len: usize| Files {
-        boot: vec![7; len],
+        boot: vec![7; len].into(),
         initramfs: None,
     };
     let hypervisor = hypervisor(5000, 8192);

@@ -136,7 +136,7 @@ fn what_is_there_of_several_vms_is_checked() {
     let second = "[[vm]]\nname = \"b\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\n";
     let description = load(&format!("{SOUND}{second}")).unwrap();
     let files = |size: u64| Files {
-        boot: kernel(0x1000, size),
+        boot: kernel(0x1000, size).into(),
         initramfs: None,
     };
     let check = |first: Option<Files>, second: Option<Files>| {

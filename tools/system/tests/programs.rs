@@ -23,8 +23,8 @@ fn system(
         false => text,
     };
     let files = Files {
-        boot: boot.to_vec(),
-        initramfs: initramfs.map(|len| vec![7; len]),
+        boot: boot.to_vec().into(),
+        initramfs: initramfs.map(|len| vec![7; len].into()),
     };
     let image = load(&text)?.build(&hypervisor(5000, 8192), &[files], None, &[0; 32])?;
     let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap()) as usize;

@@ -49,7 +49,7 @@ impl Job<'_> {
 fn planned<'a>(steps: &'a [ListedStep], cases: &'a [Case]) -> [VecDeque<Job<'a>>; 2] {
     let of_the_pc = |step: &&ListedStep| {
         let begins = |start: &&str| step.name.starts_with(*start);
-        OF_THE_PC.iter().any(|start| begins(&start))
+        OF_THE_PC.iter().any(begins)
     };
     let (first, second): (Vec<_>, Vec<_>) = steps.iter().partition(of_the_pc);
     let first = first.into_iter().map(Job::Step);

@@ -82,14 +82,13 @@ impl<'a> Runner<'a> {
             let built = cargo::hypervisor(self.root);
             built.map(drop).map_err(|error| format!("{error:#}"))
         });
-        let told = |why: &String| {
+        built.clone().map_err(|why| {
             if first {
-                why.clone()
+                why
             } else {
                 "the hypervisor does not build".to_owned()
             }
-        };
-        built.as_ref().map(|()| ()).map_err(told)
+        })
     }
 
     /// As many boots as the case wants, one after the other.

@@ -7,11 +7,13 @@
 
 mod bench;
 mod bounds;
+mod changed;
 mod code;
 mod contract;
 mod damage;
 mod elf;
 mod ids;
+mod lanes;
 mod lines;
 mod matrix;
 mod mutants;
@@ -23,6 +25,7 @@ mod rules;
 mod runner;
 pub mod scenario;
 mod step;
+mod times;
 mod unlike;
 
 use std::path::Path;
@@ -31,8 +34,9 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 
+use self::changed::{Affected, Graph};
 use self::matrix::Case;
-use self::step::{ListedStep, Tally, told};
+use self::step::ListedStep;
 use hanok_artifacts::Store;
 use hanok_artifacts::qemu::Qemu;
 use hanok_base::exit::{Blame, Code, Outcome};
@@ -50,6 +54,10 @@ pub struct TestArgs {
     /// The slow tests and scenarios, too.
     #[arg(long)]
     pub all: bool,
+    /// Only what the changes since a commit can affect, those included that are in no commit yet;
+    /// without a commit: since this branch left main, on main since the commit before.
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, require_equals = true)]
+    pub changed: Option<Option<String>>,
 }
 
 /// What of all tests is run.
@@ -108,6 +116,23 @@ impl Selection {
             slow: slow_left + slow_cases,
         })
     }
+
+    /// Drops what the changes since `base` cannot affect, and says how much that is.
+    fn keep_affected(&mut self, root: &Path, base: Option<&str>) -> Result<()> {
+        let paths = changed::paths(root, base)?;
+        let affected = Affected::by(&paths, Graph::load(root)?);
+        let before = self.steps.len() + self.cases.len();
+        self.steps.retain(|step| affected.runs_step(&step.name));
+        let runs = |case: &Case| affected.runs_case(case, |path| changed::text(root, path));
+        self.cases.retain(runs);
+        self.left_out.retain(runs);
+        let after = self.steps.len() + self.cases.len();
+        ui::line(format_args!(
+            "--   {} changed: {after} of {before} steps and scenarios can be affected",
+            counted(paths.len() as u64, "file")
+        ));
+        Ok(())
+    }
 }
 
 /// All tests that are no scenarios.
@@ -151,7 +176,12 @@ impl Steps {
 pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     let cases = matrix::load(root).blame(Code::Usage)?;
     let steps = Steps::load(root).blame(Code::Usage)?;
-    let selection = Selection::of(steps, cases, &args.names, args.all).blame(Code::Usage)?;
+    let mut selection = Selection::of(steps, cases, &args.names, args.all).blame(Code::Usage)?;
+    if let Some(base) = &args.changed {
+        selection
+            .keep_affected(root, base.as_deref())
+            .blame(Code::Usage)?;
+    }
     let Selection {
         steps,
         cases,
@@ -167,21 +197,12 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     if let Some(store) = &store {
         runner::agree(root, store, &cases)?;
     }
-    let mut total = Tally::default();
-    for step in steps {
-        let start = Instant::now();
-        let progress = ui::Step::new(&*step.name);
-        let tally = (step.run)(root);
-        drop(progress);
-        told(&step.name, &tally, start.elapsed());
-        total.add(&tally);
-    }
-    if let Some(store) = store {
-        total.add(&runner::run(root, store, &cases));
-    }
+    let began = Instant::now();
+    let (mut total, times) = lanes::run(root, store, &steps, &cases);
     left_out.iter().for_each(told_left_out);
     told_skipped(slow, total.skipped);
     total.skipped += slow + left_out.len();
+    times.told(began.elapsed());
     ui::line(format_args!("{}", total.closing()));
     Ok(total.code())
 }
@@ -229,6 +250,7 @@ fn told_left_out(case: &Case) {
 
 #[cfg(test)]
 mod tests {
+    use super::step::Tally;
     use super::*;
 
     #[test]

@@ -16,6 +16,8 @@ use hanok_boot::overrides::{Overrides, VmOverrides, Whose};
 pub struct Case {
     /// The scenario's name and what sets this case apart: `boot [max, 4 cores]`.
     pub name: String,
+    /// Its file, from the repository on.
+    pub file: String,
     /// The file's content.
     pub scenario: Arc<Scenario>,
     /// The description.
@@ -56,6 +58,9 @@ pub fn parse(stem: &str, text: &str) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (mark, scenario) in Scenario::parse_all(text)? {
         cases.extend(expand(stem, mark.as_deref(), &scenario)?);
+    }
+    for case in &mut cases {
+        case.file = format!("tests/{stem}.toml");
     }
     Ok(cases)
 }
@@ -175,6 +180,7 @@ impl Draft {
         self.overrides.memory = self.memory.as_deref().map(bytes).transpose()?;
         Ok(Case {
             name: named(base, &self.marks),
+            file: String::new(),
             scenario: Arc::new(scenario),
             system: self.system,
             overrides: self.overrides,

@@ -1,16 +1,15 @@
-//! Runs scenarios, two boards side by side.
+//! Runs one scenario: its board, and what is judged of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use super::matrix::Case;
 use super::prepare::{Prepared, prepare, start};
 use super::scenario::Ending;
 use super::unlike::Told;
-use crate::step::{Tally, told};
+use crate::step::Tally;
 use anyhow::Result;
 use hanok_artifacts::cargo;
 use hanok_artifacts::{Store, runnable};
@@ -20,20 +19,8 @@ use hanok_boot::{machine, system};
 use hanok_console::request::{Input, Report, Request, Sink};
 use hanok_console::run;
 
-/// How many boards run at the same time.
-const BESIDE: usize = 2;
 /// How much of a failing scenario's console is shown.
 const SHOWN: usize = 25;
-
-/// What the workers share.
-struct Shared<'a> {
-    root: &'a Path,
-    /// Held while an image is built: one at a time, and none long before it boots.
-    store: Mutex<Store>,
-    /// The next case is at the end.
-    waiting: Mutex<Vec<&'a Case>>,
-    total: Mutex<Tally>,
-}
 
 /// Asks once for all that `cases` need and the cache lacks, before anything takes its time.
 pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
@@ -58,57 +45,50 @@ pub fn agree(root: &Path, store: &Store, cases: &[Case]) -> Outcome<()> {
     system::agree(store, &all)
 }
 
-/// Runs all `cases`.
-pub fn run(root: &Path, store: Store, cases: &[Case]) -> Tally {
-    // Told once, not for every scenario.
-    let needed = cases.iter().any(|case| !case.scenario.native);
-    if needed && let Err(error) = cargo::hypervisor(root) {
-        let tally = Tally {
-            failed: cases.len(),
-            details: format!("{error:#}"),
-            ..Tally::default()
-        };
-        let what = "scenarios: the hypervisor does not build";
-        told(what, &tally, Duration::ZERO);
-        return tally;
-    }
-    eprintln!(
-        "{} scenarios, {BESIDE} boards side by side ...",
-        cases.len()
-    );
-    let shared = Shared {
-        root,
-        store: Mutex::new(store),
-        waiting: Mutex::new(cases.iter().rev().collect()),
-        total: Mutex::default(),
-    };
-    thread::scope(|scope| {
-        for _ in 0..BESIDE {
-            scope.spawn(|| shared.work());
-        }
-    });
-    shared
-        .total
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
+/// Runs single cases, on as many threads as want to.
+pub struct Runner<'a> {
+    root: &'a Path,
+    /// Held while an image is built: one at a time, and none long before it boots.
+    store: Mutex<Store>,
+    /// Whether the hypervisor builds, and why not.
+    built: OnceLock<Result<(), String>>,
 }
 
-impl Shared<'_> {
-    fn work(&self) {
-        while let Some(case) = self.next() {
-            let start = Instant::now();
-            let tally = self.one(case);
-            let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
-            told(&case.name, &tally, start.elapsed());
-            total.add(&tally);
+impl<'a> Runner<'a> {
+    /// One that takes files from `store`.
+    pub const fn new(root: &'a Path, store: Store) -> Self {
+        Self {
+            root,
+            store: Mutex::new(store),
+            built: OnceLock::new(),
         }
     }
 
-    fn next(&self) -> Option<&Case> {
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
+    /// Runs one case.
+    pub fn run(&self, case: &Case) -> Tally {
+        let built = if case.scenario.native {
+            Ok(())
+        } else {
+            self.hypervisor()
+        };
+        built.map_or_else(Tally::fail, |()| self.one(case))
+    }
+
+    /// Builds the hypervisor, once. What the compiler says is told once, not for every scenario.
+    fn hypervisor(&self) -> Result<(), String> {
+        let mut first = false;
+        let built = self.built.get_or_init(|| {
+            first = true;
+            let built = cargo::hypervisor(self.root);
+            built.map(drop).map_err(|error| format!("{error:#}"))
+        });
+        built.clone().map_err(|why| {
+            if first {
+                why
+            } else {
+                "the hypervisor does not build".to_owned()
+            }
+        })
     }
 
     /// As many boots as the case wants, one after the other.

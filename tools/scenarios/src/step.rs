@@ -96,7 +96,7 @@ pub struct ListedStep {
     /// Its name, and what sets this case apart: `previrt-builds [6.12, gcc 14, T32]`.
     pub name: String,
     /// Runs it in the repository.
-    pub run: Box<dyn Fn(&Path) -> Tally>,
+    pub run: Box<dyn Fn(&Path) -> Tally + Send + Sync>,
 }
 
 impl From<&TestStep> for ListedStep {

@@ -71,7 +71,7 @@ pub fn listed(root: &Path) -> Result<Vec<ListedStep>> {
 fn case(
     step: &str,
     what: &str,
-    pair: impl Fn(&Path, &Store) -> Result<Pair> + 'static,
+    pair: impl Fn(&Path, &Store) -> Result<Pair> + Send + Sync + 'static,
 ) -> ListedStep {
     ListedStep {
         name: format!("{step} [{what}]"),

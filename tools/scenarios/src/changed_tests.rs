@@ -1,0 +1,208 @@
+//! Which tests run for which changed paths.
+
+use super::*;
+use crate::matrix;
+
+fn graph() -> Graph {
+    let package = |name: &str, folder: &str, uses: &[&str]| Package {
+        name: name.to_owned(),
+        folder: folder.to_owned(),
+        uses: uses.iter().map(|&used| used.to_owned()).collect(),
+    };
+    Graph(vec![
+        package("hanok-types", "core/types", &[]),
+        package("hanok-vm", "core/vm", &["hanok-types"]),
+        package("hanok-simulator", "lib/simulator", &[]),
+        package("hanok-hypervisor", "hypervisor", &["hanok-vm"]),
+        package("hanok-guest-runtime", "guests/runtime", &[]),
+        package(
+            "hanok-rtos",
+            "guests/rtos",
+            &["hanok-guest-runtime", "hanok-rtos-kernel"],
+        ),
+        package("hanok-rtos-kernel", "guests/rtos/kernel", &[]),
+        package(
+            "hanok-conformance",
+            "guests/conformance",
+            &["hanok-guest-runtime"],
+        ),
+        package("hanok-init-clock", "guests/init-clock", &[]),
+        package("hanok-draw", "tools/draw", &[]),
+        package("hanok-boot", "tools/boot", &["hanok-vm"]),
+        package(
+            "hanok-scenarios",
+            "tools/scenarios",
+            &["hanok-boot", "hanok-draw"],
+        ),
+        package(
+            "hanok-cli",
+            "tools/cli",
+            &["hanok-scenarios", "hanok-simulator"],
+        ),
+    ])
+}
+
+const STEPS: [&str; 8] = [
+    "fmt",
+    "rule-files-are-short",
+    "clippy-host",
+    "clippy-core",
+    "clippy-images",
+    "unit",
+    "image",
+    "signals",
+];
+/// What of [`STEPS`] runs for any change whatever.
+const CHEAP: [&str; 2] = ["fmt", "rule-files-are-short"];
+
+/// The steps and the scenarios that run when `paths` changed.
+fn run(paths: &[&str]) -> (Vec<&'static str>, Vec<String>) {
+    let paths: Vec<_> = paths.iter().map(|&path| path.to_owned()).collect();
+    let affected = Affected::by(&paths, graph());
+    let of =
+        |stem: &str, system: &str| matrix::parse(stem, &format!("system = '{system}'")).unwrap();
+    let cases = [
+        of("rtos", "systems/rtos.toml"),
+        of("linux", "systems/linux.toml"),
+        of("conformance", "tests/systems/conformance.toml"),
+    ];
+    let text_of = |path: &str| {
+        Some(match path {
+            "systems/rtos.toml" => "kernel = 'guest:rtos'".to_owned(),
+            "tests/systems/conformance.toml" => "kernel = 'guest:conformance'".to_owned(),
+            _ => String::new(),
+        })
+    };
+    let cases = cases.iter().flatten();
+    let cases = cases.filter(|case| affected.runs_case(case, text_of));
+    let steps = STEPS.into_iter().filter(|name| affected.runs_step(name));
+    (
+        steps.collect(),
+        cases.map(|case| case.name.clone()).collect(),
+    )
+}
+
+#[test]
+fn what_may_change_all_runs_all() {
+    for path in [
+        "Cargo.lock",
+        "Cargo.toml",
+        "rust-toolchain.toml",
+        "hanok",
+        ".ci/run",
+        "boards/qemu-virt.toml",
+        "tests/guest/linux.sh",
+        "tests/image/lines.toml",
+        "fuzz/Cargo.toml",
+        "a-folder-that-is-new/file",
+    ] {
+        let (steps, cases) = run(&[path]);
+        assert_eq!(steps, STEPS, "{path}");
+        assert_eq!(cases.len(), 3, "{path}");
+    }
+}
+
+#[test]
+fn documents_change_no_code() {
+    for path in [
+        "README.md",
+        "docs/adr/0001-x.md",
+        "core/vm/NOTES.md",
+        "docs/picture.svg",
+    ] {
+        assert_eq!(run(&[path]), (CHEAP.to_vec(), vec![]), "{path}");
+    }
+    // Beside another change they do not hide it.
+    assert_eq!(run(&["README.md", "Cargo.lock"]).1.len(), 3);
+}
+
+#[test]
+fn a_change_of_the_image_runs_every_board() {
+    for path in [
+        "core/types/src/lib.rs",
+        "hypervisor/image.ld",
+        "tools/boot/src/lib.rs",
+    ] {
+        assert_eq!(run(&[path]).1.len(), 3, "{path}");
+    }
+    let (steps, _) = run(&["hypervisor/image.ld"]);
+    assert!(!steps.contains(&"clippy-core") && steps.contains(&"clippy-images"));
+    assert!(steps.contains(&"image") && steps.contains(&"signals"));
+    assert_eq!(run(&["core/vm/src/lib.rs"]).0, STEPS);
+}
+
+#[test]
+fn a_guest_runs_the_scenarios_that_boot_it() {
+    assert_eq!(run(&["guests/rtos/src/main.rs"]).1, ["rtos"]);
+    assert_eq!(run(&["guests/conformance/src/main.rs"]).1, ["conformance"]);
+    assert_eq!(
+        run(&["guests/runtime/src/lib.rs"]).1,
+        ["rtos", "conformance"]
+    );
+    assert_eq!(run(&["guests/rtos/kernel/src/lib.rs"]).1, ["rtos"]);
+    // No description names it, so that anything may boot it.
+    assert_eq!(run(&["guests/init-clock/src/main.rs"]).1.len(), 3);
+    let (steps, _) = run(&["guests/rtos/src/main.rs"]);
+    assert!(steps.contains(&"clippy-images") && steps.contains(&"signals"));
+}
+
+#[test]
+fn a_scenario_s_own_files_run_it() {
+    assert_eq!(run(&["tests/linux.toml"]).1, ["linux"]);
+    assert_eq!(run(&["systems/linux.toml"]).1, ["linux"]);
+    let (steps, cases) = run(&["tests/systems/conformance.toml"]);
+    assert_eq!(cases, ["conformance"]);
+    assert!(steps.contains(&"unit") && !steps.contains(&"image"));
+}
+
+#[test]
+fn a_tool_without_a_part_in_a_boot_runs_no_board() {
+    let (steps, cases) = run(&["tools/draw/src/lib.rs"]);
+    assert!(cases.is_empty(), "{cases:?}");
+    assert!(steps.contains(&"unit") && steps.contains(&"signals"));
+    assert!(run(&["lib/simulator/src/lib.rs"]).1.is_empty());
+    assert_eq!(run(&["tools/scenarios/src/runner.rs"]).1.len(), 3);
+}
+
+#[test]
+fn nothing_changed_runs_what_costs_nothing() {
+    assert_eq!(run(&[]), (CHEAP.to_vec(), vec![]));
+}
+
+#[test]
+fn a_scenario_whose_files_cannot_be_read_runs() {
+    let affected = Affected::by(&["guests/rtos/src/main.rs".to_owned()], graph());
+    let case = matrix::parse("x", "system = 'systems/x.toml'")
+        .unwrap()
+        .remove(0);
+    assert!(affected.runs_case(&case, |_| None));
+}
+
+#[test]
+fn a_guest_s_name_ends_where_it_ends() {
+    assert!(names_guest("kernel = \"guest:rtos\"", "rtos"));
+    assert!(!names_guest("kernel = \"guest:rtos-more\"", "rtos"));
+}
+
+/// The names in this file are those of the workspace: one that is gone would run too little.
+#[test]
+fn the_packages_named_here_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root.canonicalize().unwrap();
+    let graph = Graph::load(&root).unwrap();
+    let known: Vec<_> = graph
+        .0
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
+    for name in OF_EACH_BOARD
+        .iter()
+        .chain(&KERNELS)
+        .chain(&[RUNNER, COMMAND])
+    {
+        assert!(known.contains(name), "{name}");
+    }
+    let vm = BTreeSet::from(["hanok-vm".to_owned()]);
+    let affected = graph.affected(&vm);
+    assert!(affected.contains("hanok-hypervisor") && affected.contains(COMMAND));
+}

@@ -54,6 +54,7 @@ pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use counters::{Cause, Counters};
 pub use debug::DebugControl;
 pub use destination::Destination;
+pub use devices::Received;
 pub use exit::{
     Action, CoprocessorAccess, DataAbort, Exit, Instruction, MmioAccess, StopReason,
     SystemRegister, Wait,

@@ -9,6 +9,7 @@
 //! - a load or store of one register to a device, in AArch32 code of one that is not banked;
 //! - the sending of an SGI to one other vCPU, by a system register or a GICv2's GICD_SGIR;
 //! - the virtual timer's interrupt, and on a GICv2 the report of its end;
+//! - an interrupt of a device that its VM has for itself;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::exits::AARCH32;
@@ -20,7 +21,7 @@ use hanok_arm_common::lists::HardwareLists;
 use hanok_arm_common::{GichLists, HostGicV2};
 use hanok_decode::{Class, Esr, Frequent, Psr, SysReg, operand_of_write, register_of_word_store};
 use hanok_hal::{Backend, ListRegisters, Taken};
-use hanok_pcpu::guest;
+use hanok_pcpu::{OwnDevice, guest};
 use hanok_types::{Regs, platform};
 use hanok_vgic::Sgir;
 use hanok_vm::{Cause, Mail, MmioAccess, constant_answer};
@@ -242,6 +243,8 @@ enum Next {
     Timer(Taken),
     /// The end of an interrupt was reported.
     Ended(Taken),
+    /// A device has fired, which may be its VM's own.
+    Device(Taken),
 }
 
 impl Next {
@@ -255,6 +258,7 @@ impl Next {
             Self::Changed(mail) => interrupts_changed(vcpu, mail),
             Self::Timer(taken) => virtual_timer(vcpu, taken, lists),
             Self::Ended(taken) => end_reported(vcpu, taken),
+            Self::Device(taken) => device_fired(vcpu, taken),
         }
     }
 }
@@ -305,6 +309,9 @@ fn interrupt(
     }
     if id == lines.maintenance {
         return Next::Ended(taken);
+    }
+    if !id.is_private() {
+        return Next::Device(taken);
     }
     local.taken = Some(taken);
     Next::Slow
@@ -385,6 +392,20 @@ fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
             return Fast::Slow;
         }
         board.machine.end(taken);
+        local.count(vcpu, Cause::Interrupt);
+        Fast::Done
+    })
+}
+
+/// The interrupt of a device, which the guest deactivates through the list register where the VM has the
+/// device for itself.
+#[inline(never)]
+fn device_fired(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    handle(vcpu, |vcpu, local| {
+        if vcpu.own_device(local, taken.id()) == OwnDevice::Other {
+            local.taken = Some(taken);
+            return Fast::Slow;
+        }
         local.count(vcpu, Cause::Interrupt);
         Fast::Done
     })

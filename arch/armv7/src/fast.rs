@@ -10,6 +10,7 @@
 //! - the sending of an SGI to one other vCPU, by GICD_SGIR, and a load of what the distributor's
 //!   own registers say;
 //! - the virtual timer's interrupt, and the report of its end;
+//! - an interrupt of a device that its VM has for itself;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::exits::yields;
@@ -19,7 +20,7 @@ use hanok_arm_common::cpu::{self, Fast, not_done};
 use hanok_arm_common::host_gic::{BoardGic, CpuInterface, KICK};
 use hanok_decode::{Esr, Frequent, Psr, mode, register_of_word_load, register_of_word_store};
 use hanok_hal::{Backend, ListRegisters, Taken};
-use hanok_pcpu::guest;
+use hanok_pcpu::{OwnDevice, guest};
 use hanok_types::{GicVersion, Regs};
 use hanok_vgic::Sgir;
 use hanok_vm::{Cause, Mail, MmioAccess, constant_answer, yield_answer};
@@ -218,6 +219,8 @@ enum Next {
     Timer(Taken),
     /// The end of an interrupt was reported.
     Ended(Taken),
+    /// A device has fired, which may be its VM's own.
+    Device(Taken),
 }
 
 impl Next {
@@ -231,6 +234,7 @@ impl Next {
             Self::Changed(mail) => interrupts_changed(vcpu, mail),
             Self::Timer(taken) => virtual_timer_slowly(vcpu, taken),
             Self::Ended(taken) => end_reported(vcpu, taken),
+            Self::Device(taken) => device_fired(vcpu, taken),
         }
     }
 }
@@ -260,6 +264,9 @@ fn interrupt(vcpu: &mut Vcpu, local: &mut Local) -> Next {
     }
     if id == lines.maintenance {
         return Next::Ended(taken);
+    }
+    if !id.is_private() {
+        return Next::Device(taken);
     }
     local.taken = Some(taken);
     Next::Slow
@@ -337,6 +344,20 @@ fn end_reported(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
             return Fast::Slow;
         }
         board.machine.end(taken);
+        local.count(vcpu, Cause::Interrupt);
+        Fast::Done
+    })
+}
+
+/// The interrupt of a device, which the guest deactivates through the list register where the VM has the
+/// device for itself.
+#[inline(never)]
+fn device_fired(vcpu: *mut Vcpu, taken: Taken) -> *mut Vcpu {
+    handle(vcpu, |vcpu, local| {
+        if vcpu.own_device(local, taken.id()) == OwnDevice::Other {
+            local.taken = Some(taken);
+            return Fast::Slow;
+        }
         local.count(vcpu, Cause::Interrupt);
         Fast::Done
     })

@@ -36,7 +36,7 @@ mod vcpu;
 
 pub use board::{Board, BoardInterrupts, DeviceLine, DeviceLines, Host, VmPort};
 pub use console::begin_all;
-pub use devices::{lines_of, set_triggers};
+pub use devices::{OwnDevice, lines_of, set_triggers};
 pub use exit_log::{Exit, ExitLog};
 pub use notices::Notices;
 pub use outcome::After;

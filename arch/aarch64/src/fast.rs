@@ -10,6 +10,7 @@
 //! - a load or store of one register to a device, in AArch32 code of one that is not banked;
 //! - the sending of an SGI to one other vCPU, by a system register or a GICv2's GICD_SGIR;
 //! - the virtual timer's interrupt, and on a GICv2 the report of its end;
+//! - an interrupt of a device that its VM has for itself;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::exits::AARCH32;

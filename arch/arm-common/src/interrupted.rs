@@ -1,11 +1,12 @@
-//! Physical interrupts on the fast path: the virtual timer's, the report of its end, and a kick that
-//! is for interrupts alone, on a pCPU with one vCPU. Everything else is the slow path's.
+//! Physical interrupts on the fast path: the virtual timer's, the report of its end, that of a device which
+//! its VM has for itself, and a kick that is for interrupts alone, on a pCPU with one vCPU. Everything else
+//! is the slow path's.
 
 use crate::exited::{Exited, Fast};
 use crate::host_gic::{CpuInterface, KICK};
 use crate::machine::{Kind, Machine};
 use hanok_hal::{Backend, ListRegisters, Taken};
-use hanok_pcpu::{Local, Vcpu, guest};
+use hanok_pcpu::{Local, OwnDevice, Vcpu, guest};
 use hanok_trace::Event;
 use hanok_vm::{Cause, PostedSgis};
 
@@ -28,6 +29,8 @@ enum Next {
     NewTimer(Taken),
     /// The end of an interrupt was reported.
     Ended(Taken),
+    /// A device has fired, which its VM may have for itself.
+    Device(Taken),
 }
 
 impl Next {
@@ -45,6 +48,7 @@ impl Next {
             Self::Timer(taken) => known_timer(exited, taken, lists),
             Self::NewTimer(taken) => new_timer(exited, taken),
             Self::Ended(taken) => end_reported(exited, taken),
+            Self::Device(taken) => device_fired(exited, taken),
         }
     }
 }
@@ -91,6 +95,9 @@ fn look<K: Kind>(
     }
     if id == lines.maintenance {
         return Next::Ended(taken);
+    }
+    if !id.is_private() {
+        return Next::Device(taken);
     }
     local.taken = Some(taken);
     Next::Slow
@@ -187,6 +194,20 @@ fn end_reported<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exi
             return Fast::Slow;
         }
         board.machine.end(taken);
+        local.handled(vcpu, Cause::Interrupt);
+        Fast::Done
+    })
+}
+
+/// The interrupt of a device. Where the VM has the device for itself, the guest deactivates the
+/// interrupt, through the list register.
+#[inline(never)]
+fn device_fired<K: Kind>(exited: Exited<Machine<K>>, taken: Taken) -> Option<Exited<Machine<K>>> {
+    exited.handle(|vcpu, local| {
+        if vcpu.own_device(local, taken.id()) == OwnDevice::Other {
+            local.taken = Some(taken);
+            return Fast::Slow;
+        }
         local.handled(vcpu, Cause::Interrupt);
         Fast::Done
     })

@@ -35,6 +35,7 @@ impl GuestRam {
 
 impl VmMemory for GuestRam {
     const COPIED: u64 = bulk::COPIED;
+    const LINES: u64 = bulk::LINES;
 
     fn ipa(&self) -> Span<Ipa> {
         self.ipa
@@ -56,8 +57,7 @@ impl VmMemory for GuestRam {
             return;
         };
         // SAFETY: `host_of` proved the range, which is mapped and this VM's.
-        unsafe { bulk::zero(to, len) };
-        self.clean(at, len);
+        unsafe { bulk::zero_and_clean(to, len) };
     }
 
     /// See docs/architecture-review.md, "Guest images".

@@ -10,6 +10,7 @@
 //! - the sending of an SGI to one other vCPU, by GICD_SGIR, and a load of what the distributor's
 //!   own registers say;
 //! - the virtual timer's interrupt, and the report of its end;
+//! - an interrupt of a device that its VM has for itself;
 //! - a kick that is for interrupts alone, on a pCPU with one vCPU.
 
 use crate::exits::yields;

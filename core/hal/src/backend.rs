@@ -261,6 +261,9 @@ pub trait VmMemory: GuestMemory {
     /// Bytes that are copied before interrupts are looked for: less than four thousand
     /// instructions.
     const COPIED: u64;
+    /// Bytes that are zeroed or cleaned, a line of the cache at a time, before interrupts are looked for:
+    /// less than four thousand instructions.
+    const LINES: u64;
 
     /// Where the guest sees it.
     fn ipa(&self) -> Span<Ipa>;

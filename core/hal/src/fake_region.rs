@@ -41,6 +41,7 @@ impl GuestMemory for FakeRegion {
 
 impl VmMemory for FakeRegion {
     const COPIED: u64 = 4096;
+    const LINES: u64 = 4096;
 
     fn ipa(&self) -> Span<Ipa> {
         self.span

@@ -8,7 +8,7 @@ use core::fmt::Arguments;
 use hanok_hal::HostLine;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_types::VmId;
-use hanok_vm::{Clock, Input};
+use hanok_vm::{Clock, Input, Received};
 
 impl<B: Host> Board<B> {
     /// Says one line of the hypervisor's own on the console, as soon as the line takes it.
@@ -103,13 +103,9 @@ impl<B: Host> Board<B> {
         };
         // Said before the room is looked at: a guest that makes some later sees it.
         self.input_waits.fetch_or(bit(vm), Ordering::SeqCst);
-        while unit.vm.receive_room() > 0 {
-            let Some(byte) = self.console.lock().take_input(vm) else {
-                self.input_waits.fetch_and(!bit(vm), Ordering::SeqCst);
-                return;
-            };
-            // There was room a moment ago, and only whose turn it is fills it.
-            let _ = unit.vm.receive(self, byte);
+        let next = || self.console.lock().take_input(vm);
+        if unit.vm.receive(self, next) == Received::Complete {
+            self.input_waits.fetch_and(!bit(vm), Ordering::SeqCst);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! nobody. So it is, too, until the period's end when its VM's devices have interrupted other VMs' turns
 //! often enough ([`Interruptions`]).
 
-use crate::{Board, DeviceLine, DeviceLines, Host, Local, Pcpu, Vcpu, VmUnit};
+use crate::{Board, DeviceLine, DeviceLines, Host, Local, Pcpu, Vcpu, VmUnit, guest};
 use hanok_config::{MAX_BOARD_LINES, System};
 use hanok_hal::{Backend, HostGic};
 use hanok_types::{Deadline, IntId, MAX_VMS, VcpuId};
@@ -150,7 +150,34 @@ impl<B: Host> Pcpu<B> {
     }
 }
 
+/// Whether the vCPU that runs has got an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum OwnDevice {
+    /// It was its VM's, and has been handed on.
+    HandedOn,
+    /// It is another one's, and nothing has been done.
+    Other,
+}
+
 impl<B: Host> Vcpu<B> {
+    /// Hands an interrupt of a device on that the VM of this vCPU has for itself, if it is one. The vCPU is
+    /// the one that ran until now, so that nobody else's turn is disturbed and no turn ends: its list registers
+    /// are written at once, and only a sibling to which the guest has routed the interrupt is kicked.
+    pub fn own_device(&mut self, local: &Local<B>, interrupt: IntId) -> OwnDevice {
+        let board = local.board;
+        let Some(line) = board.lines.iter().find(|line| line.board == interrupt) else {
+            return OwnDevice::Other;
+        };
+        let unit = board.vms.get(line.vm);
+        let its = unit.is_some_and(|unit| core::ptr::eq(unit, self.unit));
+        if !its || !self.unit.vm.lifecycle().is_running() {
+            return OwnDevice::Other;
+        }
+        guest(self, board, &mut board.machine.lists()).device_interrupt(line.guest, interrupt);
+        OwnDevice::HandedOn
+    }
+
     /// Whether what is done for a VM while this vCPU is in the CPU is done in its turn.
     fn is_disturbed_by(&self, unit: &VmUnit<B>) -> bool {
         !self.waiting && !core::ptr::eq(self.unit, unit)

@@ -37,7 +37,7 @@ mod vcpu;
 
 pub use board::{Board, BoardInterrupts, DeviceLine, DeviceLines, Host, VmPort};
 pub use console::begin_all;
-pub use devices::{lines_of, set_triggers};
+pub use devices::{OwnDevice, lines_of, set_triggers};
 pub use notices::Notices;
 pub use outcome::After;
 pub use pcpu::{Local, NoRoom, Pcpu};

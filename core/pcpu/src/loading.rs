@@ -2,19 +2,16 @@
 //!
 //! That is millions of instructions, so it is done in pieces, between which other vCPUs of
 //! the same pCPU have their turn; it is the first vCPU's work, in the first vCPU's time. Interrupts
-//! are masked meanwhile, and a piece is long, so that it is left as soon as one is pending: that
-//! is looked at after each part. Pieces as short as a part, each with a turn of the scheduler,
-//! made a boot longer by an eighth.
+//! are masked meanwhile, and a piece lasts until one is pending, which is looked at after each part. The end
+//! of the first vCPU's turn is an interrupt, too, as is all that another vCPU of the pCPU may be woken by:
+//! so a piece is as long as the policy lets it be, and the scheduler is asked only when its
+//! answer may be another one.
 
 use crate::{Board, Host, VmUnit};
 use hanok_config::{Blob, Sum};
 use hanok_hal::{GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
-/// Bytes that are zeroed or cleaned, a line of the cache at a time, before interrupts are looked for.
-const LINES: u64 = 32 * 1024;
-/// Parts before the scheduler is asked again.
-const PARTS: usize = 16;
 /// What erased flash reads as.
 const ERASED: u8 = 0xff;
 
@@ -70,21 +67,18 @@ impl Loading {
         Self { boot, stage }
     }
 
-    /// Does a piece, or what of it comes before an interrupt is pending.
+    /// Does a piece: at least a part, and all that comes before an interrupt is pending.
     pub fn go_on<B: Host>(
         &mut self,
         unit: &VmUnit<B>,
         board: &Board<B>,
     ) -> Result<Progress, Damaged> {
-        for _ in 0..PARTS {
-            if self.part(unit, board)? == Progress::Done {
-                return Ok(Progress::Done);
-            }
+        while self.part(unit, board)? == Progress::More {
             if board.machine.interrupt_is_pending() {
-                break;
+                return Ok(Progress::More);
             }
         }
-        Ok(Progress::More)
+        Ok(Progress::Done)
     }
 
     /// Does a part.
@@ -136,7 +130,8 @@ impl Loading {
                 Some(_) => (*blob, *done) = (*blob + 1, 0),
                 None => self.stage = Stage::CleanFlash { at: 0 },
             },
-            Stage::CleanFlash { at } => match next_part(unit.flash.as_ref(), *at, LINES) {
+            Stage::CleanFlash { at } => match next_part(unit.flash.as_ref(), *at, B::Memory::LINES)
+            {
                 Some(part) => {
                     let flash = unit.flash.iter();
                     flash.for_each(|flash| flash.clean(part.start(), part.len()));
@@ -191,7 +186,7 @@ fn next_gap<B: Host>(unit: &VmUnit<B>, at: u64) -> Option<Span<Ipa>> {
             Some(blob) => blob.start().get(),
             None => ram.end().get(),
         };
-        return Span::new(Ipa::new(at), LINES.min(end - at));
+        return Span::new(Ipa::new(at), B::Memory::LINES.min(end - at));
     }
 }
 
@@ -205,7 +200,7 @@ fn region<'a, B: Host>(unit: &'a VmUnit<B>, blob: &Blob) -> Option<&'a B::Memory
 
 /// Cleans a part of a blob that is in place, from `done` on; its length.
 fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
-    let len = LINES.min(blob.len - done);
+    let len = B::Memory::LINES.min(blob.len - done);
     if let Some(region) = region(unit, blob) {
         region.clean(Ipa::new(blob.load.get() + done), len);
     }

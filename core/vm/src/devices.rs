@@ -81,6 +81,16 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 }
 
+/// How the taking of received bytes ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Received {
+    /// There are no more of them.
+    Complete,
+    /// The serial port has no room for further ones.
+    Full,
+}
+
 impl Vm {
     /// Brings the interrupt line of `slot` up to date; the vCPUs that are to look at their
     /// interrupts. Called with its device locked.
@@ -157,15 +167,27 @@ impl Vm {
         self.holes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A byte arrived on the line behind the serial port; `false` where there is no room
-    /// for it now. Called on any pCPU.
-    #[must_use]
-    pub fn receive(&self, machine: &impl Machine, byte: u8) -> bool {
-        let taken = self.with_serial_port(machine, |port| port.receive(byte));
-        taken.unwrap_or(false)
+    /// Takes bytes that arrived on the line behind the serial port from `next`, until it has no more or the
+    /// port no room. Called on any pCPU. `next` is called with the port's device locked.
+    pub fn receive(
+        &self,
+        machine: &impl Machine,
+        mut next: impl FnMut() -> Option<u8>,
+    ) -> Received {
+        let taken = self.with_serial_port(machine, |port| {
+            while port.room() > 0 {
+                let Some(byte) = next() else {
+                    return Received::Complete;
+                };
+                // There is room, as was just seen.
+                let _ = port.receive(byte);
+            }
+            Received::Full
+        });
+        taken.unwrap_or(Received::Full)
     }
 
-    /// Room for received bytes.
+    /// How many bytes [`Self::receive`] takes now.
     pub fn receive_room(&self) -> usize {
         let slot = self.slots.serial();
         slot.map_or(0, |slot| match &*slot.device.lock() {

@@ -58,6 +58,17 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
         }
     }
 
+    /// A device that the VM has for itself has raised `physical`, which was acknowledged and had its
+    /// priority dropped, while this vCPU was in the CPU: `irq` becomes pending, here at once where the
+    /// guest has routed it here.
+    pub fn device_interrupt(&mut self, irq: IntId, physical: IntId) {
+        let mut gic = self.vm.gic.lock();
+        let others = gic.inject_hardware_now(self.vcpu.id, irq, physical, self.lists);
+        self.vm.release(self.machine, &mut gic, self.vcpu.id);
+        drop(gic);
+        self.vm.notify(self.machine, others, Some(self.vcpu.id));
+    }
+
     /// [`Self::maintenance`] in the most frequent cases: the end of a private interrupt with
     /// a physical one behind was reported, or there is room for what waits, and nothing else is new.
     /// `false`, and nothing has been done, in others.

@@ -52,6 +52,7 @@ pub use console::prompt;
 pub use console::{Buffers, Command, Input, Multiplexer, Names};
 pub use debug::DebugControl;
 pub use destination::Destination;
+pub use devices::Received;
 pub use exit::{
     Action, CoprocessorAccess, DataAbort, Exit, Instruction, MmioAccess, StopReason,
     SystemRegister, Wait,

@@ -1,4 +1,4 @@
-//! What an interrupt of the virtual timer costs: a loop of so many instructions with and without
+//! What an interrupt of a timer costs: a loop of so many instructions with and without
 //! one in it. The same handler natively tells what of it is the guest's own.
 
 use crate::arch::count;
@@ -13,14 +13,53 @@ const TURNS: u64 = 4000;
 /// When the timer fires, from its setting on.
 const DELAY_US: u64 = 2;
 
-const TIMER: u32 = platform::TIMER_VIRTUAL_IRQ.get();
+/// Which of a CPU's timers.
+#[derive(Clone, Copy)]
+enum Timer {
+    Virtual,
+    Physical,
+}
 
-/// Prints `figure`: what a timer interrupt costs now.
+impl Timer {
+    const fn interrupt(self) -> u32 {
+        match self {
+            Self::Virtual => platform::TIMER_VIRTUAL_IRQ.get(),
+            Self::Physical => platform::TIMER_PHYSICAL_IRQ.get(),
+        }
+    }
+
+    #[inline(always)]
+    fn set(self, at: u64, control: u64) {
+        match self {
+            Self::Virtual => {
+                write_sysreg!("cntv_cval_el0", at);
+                write_sysreg!("cntv_ctl_el0", control);
+            }
+            Self::Physical => {
+                write_sysreg!("cntp_cval_el0", at);
+                write_sysreg!("cntp_ctl_el0", control);
+            }
+        }
+    }
+}
+
+/// Prints `figure`: what an interrupt of the virtual timer costs now.
 pub fn measure(figure: Figure, repeat: u32) {
+    of_timer(Timer::Virtual, figure, repeat);
+}
+
+/// Prints `figure`: what an interrupt of the physical timer costs now.
+pub fn physical(figure: Figure, repeat: u32) {
+    of_timer(Timer::Physical, figure, repeat);
+}
+
+#[inline(always)]
+fn of_timer(which: Timer, figure: Figure, repeat: u32) {
+    let interrupt = which.interrupt();
     let delay = frequency() * DELAY_US / 1_000_000;
     let cpu = cpu::this();
     cpu.forget_interrupts();
-    gic::enable(TIMER);
+    gic::enable(interrupt);
     let stretch = Stretch {
         figure,
         repeat,
@@ -28,15 +67,15 @@ pub fn measure(figure: Figure, repeat: u32) {
     };
     cpu::with_interrupts(|| {
         stretch.compare(
-            || rounds(delay, timer::ENABLE),
-            || rounds(delay, timer::ENABLE | timer::IMASK),
+            || rounds(which, delay, timer::ENABLE),
+            || rounds(which, delay, timer::ENABLE | timer::IMASK),
         );
     });
-    write_sysreg!("cntv_ctl_el0", 0);
-    gic::disable(TIMER);
+    which.set(0, 0);
+    gic::disable(interrupt);
     // The stretch also runs once before it counts.
     let expected = (u64::from(repeat) + 1) * ROUNDS;
-    let taken = u64::from(cpu.count(TIMER));
+    let taken = u64::from(cpu.count(interrupt));
     if taken != expected {
         let name = figure.name();
         println!("FAIL {name}: {taken} interrupts instead of {expected}");
@@ -44,10 +83,10 @@ pub fn measure(figure: Figure, repeat: u32) {
 }
 
 /// The handler masks the timer, so each round sets it afresh.
-fn rounds(delay: u64, control: u64) {
+#[inline(always)]
+fn rounds(which: Timer, delay: u64, control: u64) {
     for _ in 0..ROUNDS {
-        write_sysreg!("cntv_cval_el0", timer::now() + delay);
-        write_sysreg!("cntv_ctl_el0", control);
+        which.set(timer::now() + delay, control);
         count(TURNS);
     }
 }

@@ -17,11 +17,15 @@ extern crate hanok_guest_runtime;
 
 mod arch;
 mod calls;
+mod device;
 mod interrupt;
 mod ipi;
 mod measure;
+mod neighbour;
 mod pending;
+mod serial;
 mod switch;
+mod wake;
 
 use calls::Hypervisor;
 use hanok_bench_plan::{Figure, Options, Role};
@@ -31,6 +35,7 @@ use hanok_guest_runtime::{boot, cpu, gic, psci, tree::Machine};
 // SAFETY: the one function of this name; the runtime declares it so.
 #[unsafe(no_mangle)]
 fn guest_main(tree: u64) -> ! {
+    measure::start();
     // SAFETY: the boot protocol passes the tree's address, in RAM that is mapped.
     match unsafe { Machine::read(tree) } {
         Ok(machine) => {
@@ -61,8 +66,11 @@ fn run(machine: &Machine) {
 
 fn play(machine: &Machine, options: &Options) {
     let hypervisor = Hypervisor::of(machine);
-    if options.role == Role::Yield {
-        return switch::partner(options.repeat);
+    match options.role {
+        Role::Measure => {}
+        Role::Yield => return switch::partner(options.repeat),
+        Role::Sleep => neighbour::sleep_for_ever(machine.cpus),
+        Role::Spin => neighbour::spin_for_ever(machine.cpus),
     }
     let wanted = |figure: &Figure| options.figures.contains(*figure);
     for figure in Figure::ALL.into_iter().filter(wanted) {
@@ -76,6 +84,13 @@ fn play(machine: &Machine, options: &Options) {
             Figure::Pending4 => pending::beside(figure, 4, options.repeat),
             Figure::Pending200 => pending::beside(figure, 200, options.repeat),
             Figure::Burst200 => pending::burst(figure, 200, options.repeat),
+            Figure::Wake => wake::measure(options.repeat),
+            Figure::PhysicalTimer => interrupt::physical(figure, options.repeat),
+            Figure::Device => device::measure(options),
+            Figure::Start => measure::started(),
+            Figure::SendPolled => serial::send(figure, 1, options.repeat),
+            Figure::SendBurst => serial::send(figure, serial::DEPTH, options.repeat),
+            Figure::Receive => serial::receive(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Samples of a stretch, and how a figure is printed.
 
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hanok_bench_plan::{Cost, Figure, Least};
 use hanok_guest_runtime::{marker, timer};
 
@@ -71,6 +72,21 @@ impl Stretch {
             ),
         }
     }
+}
+
+/// What the counter showed when this program began.
+static START: AtomicU64 = AtomicU64::new(0);
+
+/// This program begins.
+pub fn start() {
+    START.store(read_sysreg!("cntpct_el0"), Relaxed);
+}
+
+/// Prints when it began, by the physical counter, which counts from the board's reset on.
+pub fn started() {
+    let nanoseconds =
+        u128::from(START.load(Relaxed)) * 1_000_000_000 / u128::from(frequency().max(1));
+    println!("bench: {} {nanoseconds} ns", Figure::Start.name());
 }
 
 /// The figure is not there on this machine.

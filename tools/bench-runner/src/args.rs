@@ -43,6 +43,10 @@ pub struct BenchArgs {
     /// With --profile: by what the compiler put into which function, too.
     #[arg(long, requires = "profile")]
     pub tree: bool,
+    /// Measure what grows with the number of vCPUs on a core, of pending interrupts and of bytes, and
+    /// what it was before, and draw it.
+    #[arg(long, conflicts_with_all = ["sides", "figures", "repeat", "quick", "profile", "compare", "keep", "show"])]
+    pub scaling: bool,
     /// Tell what got better and worse since this commit of bench/history.
     #[arg(long, value_name = "COMMIT", conflicts_with = "profile")]
     pub compare: Option<String>,

@@ -132,6 +132,25 @@ impl Boards<'_> {
         Ok(plain(command))
     }
 
+    /// The machine itself with the measured Linux, or with the payload, told `cmdline`.
+    pub fn native_of(&self, gic: Gic, linux: bool, cmdline: String) -> Outcome<Ready> {
+        let found = self.materials;
+        let payload = || found.payload.clone();
+        let (kernel, initramfs) = match linux {
+            true => (Some(found.kernel.image.clone()), found.userland.clone()),
+            false => (payload(), None),
+        };
+        let guest = Guest {
+            kernel: kernel.ok_or_else(|| failure(Code::Refused, "no payload was built"))?,
+            initramfs,
+            cmdline,
+        };
+        let machine = self.machine("off", gic);
+        let mut command = self.qemu();
+        machine::native(&mut command, &self.of(&guest, &machine, GUEST_MEMORY));
+        Ok(plain(command))
+    }
+
     /// QEMU for the machines of this plan, without arguments.
     fn qemu(&self) -> Command {
         let program = match self.plan.architecture {
@@ -187,7 +206,19 @@ impl Boards<'_> {
             ..Overrides::default()
         };
         let path = self.root.join("systems").join(file).with_extension("toml");
-        let system = system::load(self.root, &path, &overrides)?;
+        self.hanok_of(&job.name(), &path, &overrides, job.load == Load::Linux)
+    }
+
+    /// The board of the description at `path`, as changed; its first VM is the measured Linux where
+    /// `linux` says so.
+    pub fn hanok_of(
+        &self,
+        name: &str,
+        path: &Path,
+        overrides: &Overrides,
+        linux: bool,
+    ) -> Outcome<Ready> {
+        let system = system::load(self.root, path, overrides)?;
         let start = Start {
             icount: true,
             ..Start::default()
@@ -195,13 +226,13 @@ impl Boards<'_> {
         let tools = start.tools(self.store, &system)?;
         let artifacts = system.artifacts();
         let mut resolved = system::resolve(self.root, self.store, &artifacts)?;
-        if let (Load::Linux, Some(first)) = (job.load, resolved.first_mut()) {
+        if let (true, Some(first)) = (linux, resolved.first_mut()) {
             first.initramfs = self.materials.userland.clone();
         }
         let tree = board::tree(self.store, &system)?;
         let key = key::of_image(None, start.icount)?;
         let bytes = system::build(self.root, &system, &resolved, tree.as_deref(), &key)?;
-        let image = self.dir.join(format!("{}.img", job.name()));
+        let image = self.dir.join(format!("{name}.img"));
         repo::write_whole(&image, &bytes).blame(Code::Refused)?;
         Ok(tools.ready(&system, &image, &start))
     }

@@ -22,6 +22,7 @@ mod profile;
 mod progress;
 mod report;
 mod rows;
+mod scaling;
 
 use std::fs;
 use std::path::Path;
@@ -55,6 +56,9 @@ const BESIDE: usize = 2;
 pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
     if let Some(figure) = args.profile {
         return profile::run(root, args, figure, yes);
+    }
+    if args.scaling {
+        return scaling::run(root, args, yes);
     }
     if let Some(dir) = &args.show {
         return history::show(root, dir, args, style());

@@ -8,16 +8,31 @@ use core::ptr;
 /// Bytes that are summed and copied before interrupts are looked for: less than four thousand instructions.
 pub const COPIED: u64 = 2 * 1024;
 
+/// Bytes that are zeroed and cleaned before interrupts are looked for: less than three thousand instructions
+/// where a line has 64 bytes.
+pub const LINES: u64 = 32 * 1024;
+
 /// Bytes that [`zero_blocks`] clears in one turn: eight times eight registers.
 const BLOCK: usize = 256;
 /// Lines that are cleaned in one turn.
-const LINES: u32 = 8;
+const UNROLLED: u32 = 8;
+
+/// Sets `len` bytes at `to` to zero, and cleans and invalidates them to the point of coherency: all of
+/// them, as a guest begins with its caches off.
+///
+/// # Safety
+/// They are mapped as normal memory, and the caller's own.
+pub unsafe fn zero_and_clean(to: *mut u8, len: u64) {
+    // SAFETY: by this function's contract.
+    unsafe { zero(to, len) };
+    clean_to_coherency(to as u64, len);
+}
 
 /// Sets `len` bytes at `to` to zero.
 ///
 /// # Safety
-/// They are mapped as normal memory, and the caller's own.
-pub unsafe fn zero(to: *mut u8, len: u64) {
+/// As for [`zero_and_clean`].
+unsafe fn zero(to: *mut u8, len: u64) {
     let len = len as usize;
     let head = to.align_offset(BLOCK).min(len);
     let whole = (len - head) & !(BLOCK - 1);
@@ -65,7 +80,7 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     // Addresses of Hyp mode have 32 bits, and its last page is nobody's.
     let until = (start + len) as u32;
     // DCCIMVAC. A line that is not mapped faults, and every caller gives mapped memory.
-    while until.saturating_sub(at) >= LINES * line {
+    while until.saturating_sub(at) >= UNROLLED * line {
         at = clean_lines(at, line);
     }
     while at < until {
@@ -75,7 +90,7 @@ pub fn clean_to_coherency(start: u64, len: u64) {
     crate::sysreg::dsb_sy();
 }
 
-/// Cleans and invalidates [`LINES`] lines from `at` on, without a loop; where the next one is.
+/// Cleans and invalidates [`UNROLLED`] lines from `at` on, without a loop; where the next one is.
 #[inline(always)]
 fn clean_lines(at: u32, line: u32) -> u32 {
     let next;
@@ -88,7 +103,7 @@ fn clean_lines(at: u32, line: u32) -> u32 {
             ".endr",
             at = inout(reg) at => next,
             line = in(reg) line,
-            lines = const LINES,
+            lines = const UNROLLED,
             options(nostack)
         );
     }

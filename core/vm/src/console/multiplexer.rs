@@ -60,6 +60,8 @@ pub struct Multiplexer<'b, P> {
     /// A key came whose sender waits to be told.
     answer_is_due: bool,
     acknowledgement_is_due: bool,
+    /// Whether the last [`Self::drain`] left nothing. All that gives it something to do calls it.
+    drained: bool,
 }
 
 impl<'b, P: SerialPort> Multiplexer<'b, P> {
@@ -76,6 +78,7 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             announced: None,
             answer_is_due: false,
             acknowledgement_is_due: false,
+            drained: false,
         }
     }
 
@@ -112,16 +115,17 @@ impl<'b, P: SerialPort> Multiplexer<'b, P> {
             guest.hold(byte);
             return true;
         }
-        self.drain() && self.line.try_send(Channel::Vm(vm), byte)
+        (self.drained || self.drain()) && self.line.try_send(Channel::Vm(vm), byte)
     }
 
     /// Sends what is queued as far as the port takes it; whether nothing is left.
     pub fn drain(&mut self) -> bool {
-        self.acknowledge()
+        self.drained = self.acknowledge()
             && self.send_said()
             && self.announce()
             && self.replay()
-            && self.line.flush()
+            && self.line.flush();
+        self.drained
     }
 
     /// Whether [`Self::drain`] has something to send.

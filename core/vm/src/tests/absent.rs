@@ -201,6 +201,33 @@ fn a_device_s_interrupt_goes_where_the_guest_has_routed_it() {
     }
 }
 
+#[test]
+fn a_device_s_interrupt_for_the_vcpu_that_runs_is_listed_at_once() {
+    for target in 0..2 {
+        let mut vm = running(2);
+        vm.regs[0].x[9] = target;
+        let route = store(GICD + 0x6000 + 8 * 40, Width::Double, 9);
+        assert_eq!(vm.handle(0, route), Action::Next);
+        settle(&mut vm);
+        vm.guest(0).device_interrupt(SPI, DEVICE);
+        // Only a sibling has to be told.
+        let others: &[usize] = if target == 0 { &[] } else { &[1] };
+        assert_eq!(vm.machine.kicked(), others);
+        vm.guest(1).refresh();
+        let n = target as usize;
+        let at = slot(&vm, n, 40).unwrap();
+        assert_eq!(slot(&vm, 1 - n, 40), None);
+        let lr = vm.lists[n].lr[at];
+        assert_eq!((lr >> 61, lr >> 32 & 0x3ff), (0b011, 72));
+        // The guest's end of it deactivates the physical one, so that it comes again.
+        acknowledge(&mut vm, n, at);
+        end(&mut vm, n, at);
+        vm.guest(n).device_interrupt(SPI, DEVICE);
+        assert!(slot(&vm, n, 40).is_some_and(|at| vm.lists[n].lr[at] >> 62 == 1));
+        assert!(deactivated(&vm).is_empty());
+    }
+}
+
 /// What a guest clears instead of ending it is let go on the board; while a vCPU of its is quiet, that
 /// waits.
 #[test]

@@ -1,6 +1,6 @@
 //! Accesses to each device, and to where none is.
 
-use super::{access, by_word, data, load, store};
+use super::{access, by_word, data, load, received, store};
 use crate::fake::{FREQUENCY, Fixture, RAM_START};
 use crate::{Action, DataAbort, Exit, GuestFault, Instruction, MmioAccess};
 use hanok_types::{Ipa, Width, platform};
@@ -52,7 +52,7 @@ fn a_full_port_is_told_as_full() {
     };
     assert_eq!(told(&mut vm, UART + 0x18).1, Some((true, false)));
     while vm.vm.receive_room() > 0 {
-        assert!(vm.vm.receive(&vm.machine, b'x'));
+        assert!(received(&vm, b'x'));
     }
     // FR.RXFF.
     assert_eq!(told(&mut vm, UART + 0x18), (0xc0, Some((false, false))));

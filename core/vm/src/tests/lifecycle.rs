@@ -1,6 +1,6 @@
 //! From one life of a VM to the next, and to its end.
 
-use super::{load, store, write};
+use super::{load, received, store, write};
 use crate::fake::{ARGUMENT, ENTRY, Fixture};
 use crate::{Action, Ending, Entry, Exit, GuestFault, State, StopReason, Vcpu, Vm, Wish, function};
 use hanok_decode::SysReg;
@@ -55,7 +55,7 @@ fn a_reset_ends_the_former_life_s_interrupts() {
     // The serial port's line is high, the physical timer's too.
     vm.regs[0].x[1] = 0x50;
     vm.handle(0, store(UART + 0x38, Width::Word, 1));
-    assert!(vm.vm.receive(&vm.machine, b'a'));
+    assert!(received(&vm, b'a'));
     vm.regs[0].x[5] = 1;
     vm.handle(0, write(SysReg::CNTP_CTL_EL0));
     assert_eq!(

@@ -25,6 +25,13 @@ use hanok_config::DeviceKind;
 use hanok_decode::SysReg;
 use hanok_types::{Ipa, Width};
 
+/// Whether the serial port had room for a byte that came.
+fn received(vm: &Fixture, byte: u8) -> bool {
+    let mut left = Some(byte);
+    let _ = vm.vm.receive(&vm.machine, || left.take());
+    left.is_none()
+}
+
 /// How many writes to registers that are not there the devices of a kind ignored.
 fn ignored_writes(vm: &Fixture, kind: DeviceKind) -> u32 {
     let slots = vm.vm.slots.iter().filter(|slot| slot.kind() == kind);

@@ -1,5 +1,6 @@
 //! Whatever a guest does, an exit ends in an action, and what is over stays over.
 
+use super::received;
 use crate::fake::{ENTRY, Fixture, RAM_START};
 use crate::{Action, DataAbort, Exit, MmioAccess, SystemRegister, Wait};
 use hanok_decode::SysReg;
@@ -183,7 +184,7 @@ impl Run {
                 .now
                 .set(self.vm.machine.now.get().saturating_add(ticks)),
             Event::Byte(byte) => {
-                let _ = self.vm.vm.receive(&self.vm.machine, byte);
+                received(&self.vm, byte);
             }
             Event::Line(room) => {
                 self.vm.machine.line.borrow_mut().room = room;

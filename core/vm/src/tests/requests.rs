@@ -1,6 +1,6 @@
 //! Who is told when interrupts change: its pCPU is kicked, and nobody else's.
 
-use super::{load, store, write};
+use super::{load, received, store, write};
 use crate::fake::{ENTRY, FIRST_CPU, Fixture};
 use crate::{Action, Entry, Exit, GuestFault, Wait, function};
 use hanok_decode::SysReg;
@@ -123,7 +123,7 @@ fn a_received_byte_reaches_the_vcpu_that_the_interrupt_is_routed_to() {
     put(&mut vm, 0, UART + 0x38, 0x50);
     settle(&mut vm);
 
-    assert!(vm.vm.receive(&vm.machine, b'x'));
+    assert!(received(&vm, b'x'));
     assert_eq!(vm.machine.kicked(), [2]);
     vm.guest(2).refresh();
     assert_eq!(vm.shown(2), [platform::UART_IRQ.get()]);
@@ -157,9 +157,9 @@ fn a_full_port_leaves_the_byte_with_the_caller() {
     let room = vm.vm.receive_room();
     assert!(room > 0);
     for _ in 0..room {
-        assert!(vm.vm.receive(&vm.machine, b'.'));
+        assert!(received(&vm, b'.'));
     }
-    assert!(!vm.vm.receive(&vm.machine, b'!'));
+    assert!(!received(&vm, b'!'));
 }
 
 #[test]
@@ -501,10 +501,10 @@ fn room_is_what_the_port_takes_before_it_is_full() {
     let room = vm.vm.receive_room();
     assert!((16..=32).contains(&room), "{room}");
     for left in (0..room).rev() {
-        assert!(vm.vm.receive(&vm.machine, b'.'));
+        assert!(received(&vm, b'.'));
         assert_eq!(vm.vm.receive_room(), left);
     }
-    assert!(!vm.vm.receive(&vm.machine, b'!'));
+    assert!(!received(&vm, b'!'));
     assert_eq!(get(&mut vm, 0, UART), u64::from(b'.'));
     assert_eq!(vm.vm.receive_room(), 1);
     put(&mut vm, 0, UART + 0x2c, 0x60);

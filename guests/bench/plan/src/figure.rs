@@ -22,11 +22,26 @@ pub enum Figure {
     Pending200,
     /// One interrupt of 200 that become pending together.
     Burst200,
+    /// From the moment that a timer was set to, until the CPU that sleeps by WFI goes on.
+    Wake,
+    /// [`Self::TimerInterrupt`] of the physical timer, which a hypervisor emulates. On a core that
+    /// is shared, it decides anew after each who runs.
+    PhysicalTimer,
+    /// An interrupt of a device that the VM has for itself.
+    Device,
+    /// From the board's reset to the program's own start.
+    Start,
+    /// A byte sent over the PL011, with a look before each whether there is room.
+    SendPolled,
+    /// A byte sent over the PL011, with one look before sixteen.
+    SendBurst,
+    /// A byte received by the PL011, as its interrupt tells.
+    Receive,
 }
 
 impl Figure {
     /// All of them, in the order in which they are measured.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::Hypercall,
         Self::SmcccVersion,
         Self::GicdRead,
@@ -36,6 +51,13 @@ impl Figure {
         Self::Pending4,
         Self::Pending200,
         Self::Burst200,
+        Self::Wake,
+        Self::PhysicalTimer,
+        Self::Device,
+        Self::Start,
+        Self::SendPolled,
+        Self::SendBurst,
+        Self::Receive,
     ];
 
     /// Its name.
@@ -50,6 +72,13 @@ impl Figure {
             Self::Pending4 => "pending-4",
             Self::Pending200 => "pending-200",
             Self::Burst200 => "burst-200",
+            Self::Wake => "wake",
+            Self::PhysicalTimer => "physical-timer",
+            Self::Device => "device-interrupt",
+            Self::Start => "start",
+            Self::SendPolled => "send-polled",
+            Self::SendBurst => "send-burst",
+            Self::Receive => "receive",
         }
     }
 

@@ -10,4 +10,4 @@ mod options;
 
 pub use cost::{Cost, Least};
 pub use figure::{Figure, Figures};
-pub use options::{DEFAULT_REPEAT, Mistake, Options, Role, Waiting};
+pub use options::{DEFAULT_REPEAT, Device, Mistake, Options, Role, Waiting};

@@ -19,6 +19,18 @@ pub struct Options {
     pub role: Role,
     /// `bench.ipi`: how the vCPU that gets interrupts waits for them.
     pub waiting: Waiting,
+    /// `bench.device`: where the PL061 is that interrupts, and its interrupt; `None` where a VM that
+    /// has it for itself finds it.
+    pub device: Option<Device>,
+}
+
+/// A device that interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Where its registers begin.
+    pub registers: u64,
+    /// Its interrupt.
+    pub interrupt: u32,
 }
 
 /// What a VM is there for.
@@ -28,6 +40,10 @@ pub enum Role {
     Measure,
     /// It yields to the VM that measures switches.
     Yield,
+    /// All its vCPUs sleep by WFI, for ever.
+    Sleep,
+    /// All its vCPUs run, for ever.
+    Spin,
 }
 
 /// How a vCPU waits for an interrupt.
@@ -54,7 +70,8 @@ impl fmt::Display for Mistake<'_> {
             write!(f, " {}", figure.name())?;
         }
         write!(f, ", with commas; bench.repeat is 1 to {MOST}; ")?;
-        f.write_str("bench.role is measure or yield; bench.ipi is spin or wfi")
+        f.write_str("bench.role is measure, yield, sleep or spin; bench.ipi is spin or wfi; ")?;
+        f.write_str("bench.device is ADDRESS/INTERRUPT, the first hexadecimal, without 0x")
     }
 }
 
@@ -66,6 +83,7 @@ impl Options {
             repeat: DEFAULT_REPEAT,
             role: Role::Measure,
             waiting: Waiting::Spin,
+            device: None,
         };
         for word in words.split_ascii_whitespace() {
             if let Some(rest) = word.strip_prefix("bench.") {
@@ -82,6 +100,9 @@ impl Options {
             ("repeat", number) => self.repeat = repeat(number)?,
             ("role", "measure") => self.role = Role::Measure,
             ("role", "yield") => self.role = Role::Yield,
+            ("role", "sleep") => self.role = Role::Sleep,
+            ("role", "spin") => self.role = Role::Spin,
+            ("device", place) => self.device = Some(device(place)?),
             ("ipi", "spin") => self.waiting = Waiting::Spin,
             ("ipi", "wfi") => self.waiting = Waiting::Wfi,
             _ => return None,
@@ -95,6 +116,14 @@ fn repeat(number: &str) -> Option<u32> {
         .parse()
         .ok()
         .filter(|repeat| (1..=MOST).contains(repeat))
+}
+
+fn device(place: &str) -> Option<Device> {
+    let (registers, interrupt) = place.split_once('/')?;
+    Some(Device {
+        registers: u64::from_str_radix(registers, 16).ok()?,
+        interrupt: interrupt.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -123,6 +152,16 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_an_address_and_an_interrupt() {
+        let options = Options::parse("bench.device=9030000/39 bench.role=sleep").unwrap();
+        let device = Device {
+            registers: 0x903_0000,
+            interrupt: 39,
+        };
+        assert_eq!((options.device, options.role), (Some(device), Role::Sleep));
+    }
+
+    #[test]
     fn what_is_not_understood_is_named() {
         for word in [
             "bench.figures=",
@@ -133,6 +172,9 @@ mod tests {
             "bench.role=",
             "bench.role",
             "bench.ipi=sleep",
+            "bench.device=9030000",
+            "bench.device=x/39",
+            "bench.device=9030000/x",
         ] {
             assert_eq!(Options::parse(word), Err(Mistake(word)));
         }

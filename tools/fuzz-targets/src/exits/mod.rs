@@ -302,7 +302,9 @@ impl World {
             }
             27 => {
                 let room = vm.receive_room();
-                let taken = vm.receive(board, input.byte());
+                let mut byte = Some(input.byte());
+                let _ = vm.receive(board, || byte.take());
+                let taken = byte.is_none();
                 assert_eq!(taken, room > 0);
                 assert_eq!(vm.receive_room(), room - usize::from(taken));
             }

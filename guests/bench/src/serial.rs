@@ -1,0 +1,75 @@
+//! What a byte over the PL011 (DDI 0183G) costs, out and in.
+
+use crate::measure::Stretch;
+use hanok_bench_plan::Figure;
+use hanok_guest_runtime::{cpu, gic, marker, mmio};
+use hanok_types::platform;
+
+const UART: u64 = platform::UART.get();
+const DR: u64 = UART;
+const FR: u64 = UART + 0x18;
+const LCR_H: u64 = UART + 0x2c;
+const IMSC: u64 = UART + 0x38;
+const RXFE: u32 = 1 << 4;
+const TXFF: u32 = 1 << 5;
+/// UARTLCR_H: eight bits (WLEN), FIFOs on (FEN).
+const FIFOS: u32 = 3 << 5 | 1 << 4;
+/// UARTIMSC: a byte was received (RXIM), or lies there (RTIM).
+const RECEIVED: u32 = 1 << 4 | 1 << 6;
+
+/// Bytes in a FIFO.
+pub const DEPTH: u64 = 16;
+/// Bytes of one sample.
+const BYTES: u64 = 1024;
+/// Bytes that are awaited.
+const AWAITED: u64 = 512;
+
+/// Prints what a byte costs where one look whether there is room comes before `group` of them.
+pub fn send(figure: Figure, group: u64, repeat: u32) {
+    mmio::write32(LCR_H, FIFOS);
+    let stretch = Stretch {
+        figure,
+        repeat,
+        rounds: BYTES,
+    };
+    stretch.compare(|| send_all(group), || {});
+}
+
+fn send_all(group: u64) {
+    let mut sent = 0;
+    while sent < BYTES {
+        while mmio::read32(FR) & TXFF != 0 {}
+        for _ in 0..group {
+            sent += 1;
+            let byte = if sent.is_multiple_of(64) { b'\n' } else { b'.' };
+            mmio::write32(DR, byte.into());
+        }
+    }
+}
+
+/// Receives [`AWAITED`] bytes as a driver does: sleeps until the port interrupts, then reads until it
+/// is empty. What it costs the hypervisor is counted from outside, as how many bytes come with each
+/// interrupt is the sender's matter.
+pub fn receive() {
+    let id = platform::UART_IRQ.get();
+    mmio::write32(LCR_H, FIFOS);
+    gic::enable(id);
+    println!("bench-info: send {AWAITED} bytes");
+    let mut received = 0;
+    marker::begin();
+    while received < AWAITED {
+        mmio::write32(IMSC, RECEIVED);
+        cpu::wait_for_interrupt();
+        cpu::with_interrupts(|| {});
+        while mmio::read32(FR) & RXFE == 0 {
+            mmio::read32(DR);
+            received += 1;
+        }
+    }
+    marker::end();
+    mmio::write32(IMSC, 0);
+    gic::disable(id);
+    let name = Figure::Receive.name();
+    println!("bench-info: {name} 1 stretches of {AWAITED} rounds");
+    println!("bench: {name} counted");
+}

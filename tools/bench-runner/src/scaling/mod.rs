@@ -1,0 +1,283 @@
+//! `hanok bench --scaling`: what grows with the number of vCPUs, of interrupts and of bytes.
+
+mod cases;
+mod found;
+mod picture;
+mod systems;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use std::{fs, thread};
+
+use anyhow::{Result, bail};
+use hanok_bench::{Figure, Gic, Side};
+use hanok_boot::board::Ready;
+use hanok_boot::machine;
+use hanok_console::request::{Input, Request, Sink};
+use hanok_console::run;
+use hanok_console::script::Step;
+
+use crate::args::BenchArgs;
+use crate::boards::Boards;
+use crate::counting::{self, Counted, Counting, What};
+use crate::folders::{fresh, work_dir};
+use crate::materials::{self, Materials};
+use crate::plan::Plan;
+use crate::{BESIDE, output_is_ours, report, rows};
+use cases::Case;
+use found::{Found, Row};
+use hanok_artifacts::Store;
+use hanok_base::exit::{Blame, Code, Outcome, failure};
+use hanok_base::{repo, ui};
+
+/// The drawing, beside the results.
+const PICTURE: &str = "scaling.svg";
+/// The table, for programs: a line each, with tabs between.
+const TABLE: &str = "scaling.tsv";
+/// The last word of a guest that measures.
+const DONE: &str = "bench: done";
+/// No boot takes that long, on however slow a PC. It is no figure.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+/// `hanok bench --scaling`.
+pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
+    let plan = Plan {
+        sides: vec![Side::Native, Side::Hanok],
+        figures: ["nanosleep", "timer-interrupt"]
+            .into_iter()
+            .filter_map(Figure::find)
+            .collect(),
+        rounds: 1,
+        ..Plan::of(args)?
+    };
+    plan.check(root)?;
+    output_is_ours(&args.output)?;
+    let store = Store::open(yes, false).blame(Code::Setup)?;
+    let dir = work_dir(root).blame(Code::Output)?;
+    let materials = Materials::gather(root, &store, &plan, dir.path())?;
+    let counting = Counting::prepare(root, plan.architecture).blame(Code::Refused)?;
+    let boards = Boards {
+        root,
+        store: &store,
+        plan: &plan,
+        materials: &materials,
+        counting: Some(counting),
+        images: Vec::new(),
+        dir: dir.path(),
+    };
+    let consoles = args.output.join(report::CONSOLES);
+    // By this the folder is known as ours from now on.
+    report::write_so_far(&mut report::started(root), &boards, &[], &args.output)?;
+    fresh(&consoles).blame(Code::Output)?;
+    let (found, failed) = measure(&boards, &consoles)?;
+    let rows = found::rows(&found);
+    let tsv = rows.iter().map(separated).collect::<String>();
+    let write = |name, text: &str| repo::write_whole(&args.output.join(name), text.as_bytes());
+    write(TABLE, &tsv).blame(Code::Output)?;
+    write(PICTURE, &picture::draw(&found)).blame(Code::Output)?;
+    ui::line(format_args!("{}", table(&rows)));
+    ui::line(format_args!(
+        "The plot: {}",
+        args.output.join(PICTURE).display()
+    ));
+    match failed.is_empty() {
+        true => Ok(Code::Success),
+        false => Err(failure(Code::TestsFailed, failed.join("\n"))),
+    }
+}
+
+/// Boots all cases, two at a time; what they gave, and what went wrong.
+fn measure(boards: &Boards, consoles: &Path) -> Outcome<(Found, Vec<String>)> {
+    let mut ready = Vec::new();
+    for case in Case::all() {
+        ready.push((case, prepare(boards, case)?));
+    }
+    ready.reverse();
+    eprintln!("{} boots, {BESIDE} side by side ...", ready.len());
+    let (waiting, done) = (Mutex::new(ready), Mutex::new((Found::new(), Vec::new())));
+    thread::scope(|scope| {
+        for _ in 0..BESIDE {
+            scope.spawn(|| {
+                let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                while let Some((case, prepared)) = next() {
+                    let given = boot(case, prepared, consoles);
+                    let (found, failed) = &mut *done.lock().unwrap_or_else(PoisonError::into_inner);
+                    match given {
+                        Ok(values) => drop(found.insert(case, values)),
+                        Err(error) => failed.push(format!("{}: {error:#}", case.name())),
+                    }
+                    eprintln!("{} ...", case.name());
+                }
+            });
+        }
+    });
+    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A board, and where the plugin writes what it counts.
+type Prepared = (Ready, Option<PathBuf>);
+
+fn prepare(boards: &Boards, case: Case) -> Outcome<Prepared> {
+    let plan = boards.plan;
+    let gic = plan.gics.first().copied().unwrap_or(Gic::V3);
+    let board = plan.board(gic);
+    let words = case.words(board != "qemu-virt-arm");
+    if case.is_native() {
+        return Ok((boards.native_of(gic, case.is_linux(), words)?, None));
+    }
+    let kernel = materials::kernel(plan.architecture);
+    let system = case.system((board, &plan.cpu), &words, kernel);
+    let path = boards.dir.join(case.name()).with_extension("toml");
+    repo::write_whole(&path, system.description().as_bytes()).blame(Code::Output)?;
+    let mut ready = boards.hanok_of(&case.name(), &path, &Default::default(), case.is_linux())?;
+    let report = boards.dir.join(case.name()).with_extension("report");
+    let counting = boards.counting.as_ref().filter(|_| case.counts());
+    let report = counting.map(|counting| {
+        counting.attach(&mut ready.command, &report, What::Stretches);
+        report
+    });
+    Ok((ready, report))
+}
+
+/// Boots one board; its values by their names.
+fn boot(case: Case, (ready, counts): Prepared, dir: &Path) -> Result<BTreeMap<String, f64>> {
+    let path = dir.join(format!("{}.console", case.name()));
+    fs::write(
+        path.with_extension("command"),
+        machine::typed(&ready.command) + "\n",
+    )?;
+    let mut consoles = vec![Sink::create(&path)?];
+    for other in 1..ready.vms.len() {
+        consoles.push(Sink::create(
+            &path.with_extension(format!("{other}.other")),
+        )?);
+    }
+    let mut steps = ready.first;
+    steps.extend(typed(case));
+    let report = run::run(Request {
+        command: ready.command,
+        framed: ready.framed,
+        poweroff: ready.poweroff,
+        steps,
+        until: Some(DONE.to_owned()),
+        timeout: Some(PATIENCE),
+        consoles,
+        log: Sink::create(&path.with_extension("log"))?,
+        input: Input::None,
+        before_end: None,
+        vms: ready.vms,
+    })
+    .map_err(|failure| failure.error)?;
+    if report.code != Code::Success {
+        bail!("{}", report.why);
+    }
+    let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+    let mut values = values(&text);
+    if let Some(path) = counts {
+        let counted = counting::read(&path, &text, What::Stretches)?;
+        let each = |one: Counted| Some((one.figure.clone(), one.a_round()?));
+        values.extend(counted.into_iter().filter_map(each));
+    }
+    Ok(values)
+}
+
+/// What is typed for a guest that measures what it receives.
+fn typed(case: Case) -> Vec<Step> {
+    const BYTES: usize = 512;
+    match case {
+        Case::Receive => vec![
+            Step::Expect(format!("bench-info: send {BYTES} bytes")),
+            Step::Send(vec![b'x'; BYTES]),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// What a console gives: the payload's lines (`bench: NAME VALUE UNIT`), and Linux' rows.
+fn values(console: &str) -> BTreeMap<String, f64> {
+    let mut values = rows::read(console).values;
+    for line in console.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        if let ["bench:", name, value, _] = words[..]
+            && let Ok(value) = value.parse()
+        {
+            values.insert(name.to_owned(), value);
+        }
+    }
+    values
+}
+
+/// The rows for people.
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<38} {:>10} {:>10} {:>10}  {}\n",
+        "cost", "before", "now", "to reach", "unit"
+    );
+    for row in rows {
+        let mark = match row.is_reached() {
+            Some(true) => "reached",
+            Some(false) => "short",
+            None => "not measured",
+        };
+        text += &format!(
+            "{:<38} {:>10} {:>10} {:>10}  {:<22} {mark}\n",
+            row.what,
+            shown(row.before),
+            shown(row.now),
+            shown(Some(row.wanted)),
+            row.unit
+        );
+    }
+    text
+}
+
+/// The same for programs.
+fn separated(row: &Row) -> String {
+    let (before, now) = (shown(row.before), shown(row.now));
+    format!(
+        "{}\t{before}\t{now}\t{}\t{}\n",
+        row.what, row.wanted, row.unit
+    )
+}
+
+/// A value as it is worth looking at: small ones to a hundredth.
+fn shown(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value.abs() < 100.0 => {
+            let text = format!("{value:.2}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+        Some(value) => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_console_s_values_are_read_whatever_their_names() {
+        let console = "bench-info: x\r\nbench: wake 312.5 instructions\r\nbench: done\r\n";
+        assert_eq!(values(console), [("wake".to_owned(), 312.5)].into());
+        assert_eq!(
+            (shown(Some(0.5)), shown(Some(1134.0)), shown(None)),
+            ("0.5".into(), "1134".into(), "-".into())
+        );
+    }
+
+    #[test]
+    fn every_case_is_a_description_with_a_name_of_its_own() {
+        let all = Case::all();
+        let names: std::collections::BTreeSet<_> = all.iter().map(|case| case.name()).collect();
+        assert_eq!(names.len(), all.len());
+        for case in all {
+            let words = case.words(true);
+            let system = case.system(("qemu-virt", "cortex-a57"), &words, "debian:6.1");
+            let text = system.description();
+            assert_eq!(text.matches("[[vm]]").count(), system.vms + 1, "{text}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::{read, write};
 use core::arch::asm;
+use hanok_arm_common::aborts::Untranslated;
 use hanok_types::{Ipa, Regs};
 
 /// An AT instruction for `$at`, caught: whether it ended in an exception. See [`translate`].
@@ -31,15 +32,15 @@ macro_rules! caught {
 }
 
 /// The intermediate physical address of `at` for a read, through the own stage 1 of the vCPU in this
-/// CPU, whose registers are `regs`; `None`
-/// where its tables give none.
+/// CPU, whose registers are `regs`; or why
+/// there is none.
 ///
 /// The CPU walks tables that the guest wrote, and may change at any moment. What stage 2 refuses
 /// of such a walk is told in PAR_EL1 (DDI 0487, D8.15 "Address translation instructions"), which
 /// with HCR_EL2.PTW is all that is not RAM. An external abort on it, which memory that is broken
 /// may still answer with, is taken to EL2 as an exception: it is caught. Rejected: walking the
 /// tables in software, which would be a second walker of every format that a guest may choose.
-pub fn translate(regs: &Regs, at: u64) -> Option<Ipa> {
+pub fn translate(regs: &Regs, at: u64) -> Result<Ipa, Untranslated> {
     let saved = (read!("par_el1"), read!("far_el2"));
     // EL0t, or User mode.
     let failed = if regs.pstate & 0xf == 0 {
@@ -51,8 +52,17 @@ pub fn translate(regs: &Regs, at: u64) -> Option<Ipa> {
     write!("par_el1", saved.0);
     // Of the guest's exit, which an exception here would have written over.
     write!("far_el2", saved.1);
-    let found = failed == 0 && par & 1 == 0;
-    found.then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
+    // PAR's S, or FSTAGE: it was stage 2.
+    const STAGE_2: u64 = 1 << 9;
+    if failed != 0 {
+        Err(Untranslated::NoMapping)
+    } else if par & 1 == 0 {
+        Ok(Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
+    } else if par & STAGE_2 != 0 {
+        Err(Untranslated::ByStage2)
+    } else {
+        Err(Untranslated::NoMapping)
+    }
 }
 
 /// The virtual address of the fetch that exited (FAR_EL2).

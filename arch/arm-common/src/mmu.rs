@@ -135,15 +135,19 @@ impl Tlb<Hva> for OwnTlb {
 pub struct Stage2Tlb(pub u64);
 
 impl Tlb<Ipa> for Stage2Tlb {
-    fn invalidate(&mut self, _range: Span<Ipa>) {
+    /// One page goes by its address, and what stage 1 made of it by the VMID, as combined entries have no
+    /// IPA to be found by. What is larger was a block or a table, of which parts may be cached: all of the
+    /// VMID goes. Both act under the VMID of VTTBR_EL2, which may be another VM's here.
+    fn invalidate(&mut self, range: Span<Ipa>) {
         crate::sysreg::dsb_ish();
         let current = crate::read!("vttbr_el2");
         // SAFETY: no guest runs on this CPU before it is as it was.
         unsafe { write_own!("vttbr_el2", self.0) };
         crate::sysreg::isb();
-        // By VMID and not by address: combined entries have no IPA to be found by, and what
-        // calls this is rare.
-        space::forget_current_vmid();
+        match range.len() {
+            PAGE_SIZE => space::forget_guest_page(range.start()),
+            _ => space::forget_current_vmid(),
+        }
         // SAFETY: as it was before.
         unsafe { write_own!("vttbr_el2", current) };
         crate::sysreg::isb();

@@ -4,13 +4,14 @@
 //! another comes; nobody is in a VM whose memory is written; a CPU without work sleeps until an
 //! interrupt is pending for it.
 
+use crate::fake::FakeTableMemory;
 use crate::{
     AccessError, Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, HostLine,
     LateError, ListRegisters, SerialPort, Start, Taken, VirtualInterface, VmMemory,
 };
 use core::fmt;
 use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
@@ -51,6 +52,8 @@ pub struct FakeCpu {
     pub occupied: bool,
     /// It sleeps.
     pub asleep: bool,
+    /// What its TLB holds, by address space and page: the frame.
+    pub translations: BTreeMap<(u64, Ipa), Hpa>,
     /// Its list registers.
     lists: Arc<Mutex<Vec<u64>>>,
     interface_on: bool,
@@ -135,6 +138,7 @@ impl FakeCpu {
 }
 
 impl Backend for FakeBackend {
+    type Tables = FakeTableMemory;
     type Context = FakeContext;
     type Lists = FakeInterface;
     type Gic = FakeGic;
@@ -210,6 +214,13 @@ impl Backend for FakeBackend {
 
     fn enter_empty_space(&self) {
         self.here().space = 0;
+    }
+
+    fn forget_range(&self, space: u64, range: Span<Ipa>) {
+        let stays = |of: &u64, at: &Ipa| *of != space || !range.contains(*at);
+        for cpu in &self.cpus {
+            lock(cpu).translations.retain(|(of, at), _| stays(of, at));
+        }
     }
 
     fn forget_all_spaces(&self) {}
@@ -316,7 +327,7 @@ impl Context<FakeBackend> for FakeContext {
         self.error = true;
     }
 
-    fn inject(&mut self, fault: GuestFault, _memory: &FakeRegion) {
+    fn inject(&mut self, fault: GuestFault, _memory: &impl GuestMemory) {
         self.error |= fault == GuestFault::SystemError;
     }
 
@@ -451,6 +462,12 @@ impl VmMemory for FakeRegion {
         Span::new(at, len).filter(|span| self.span.covers(span))?;
         Some(write(&mut vec![0; len as usize]))
     }
+
+    fn part(&self, ipa: Span<Ipa>, _host: Hpa) -> Self {
+        Self::new(ipa, Arc::clone(&self.inhabitants))
+    }
+
+    fn copy_to(&self, _to: Hpa) {}
 }
 
 /// The other end of a [`FakeLine`].

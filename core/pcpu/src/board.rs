@@ -5,6 +5,7 @@ use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Backend, Mutex, SerialPort};
+use hanok_memory::Owners;
 use hanok_paging::VmidPool;
 use hanok_types::{IntId, MAX_CPUS, VmId};
 use hanok_vm::{Clock, CpuRegisters, Home, Interrupts, Multiplexer, SerialLines, StackPointer};
@@ -59,6 +60,11 @@ pub struct Board<B: Backend> {
     pub news: [AtomicU64; MAX_CPUS],
     /// VMIDs, one for each boot of a VM.
     pub vmids: Mutex<VmidPool>,
+    /// Whose each frame is.
+    pub owners: Mutex<Owners>,
+    /// Pages that are taken and given back at random.
+    #[cfg(feature = "selftest")]
+    pub stir: crate::Stir,
     /// What VMs' blobs are offsets into.
     pub payload: &'static [u8],
     /// What guests' random numbers come from.

@@ -8,7 +8,7 @@
 
 use crate::{Board, Host, VmUnit};
 use hanok_config::{Blob, Sum};
-use hanok_hal::{GuestMemory, VmMemory};
+use hanok_hal::{AccessError, GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
 /// Bytes that are zeroed or cleaned, a line of the cache at a time, before interrupts are looked for.
@@ -90,6 +90,8 @@ impl Loading {
     /// Does a part.
     fn part<B: Host>(&mut self, unit: &VmUnit<B>, board: &Board<B>) -> Result<Progress, Damaged> {
         match &mut self.stage {
+            // A boot begins with all of its memory.
+            Stage::Random if unit.lacks_pages() => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
                 let at = unit.ram.ipa().start().get();
@@ -97,8 +99,10 @@ impl Loading {
             }
             Stage::Zero { at } => match next_gap(unit, *at) {
                 Some(gap) => {
-                    unit.ram.zero(gap.start(), gap.len());
-                    *at = gap.end().get();
+                    let zero =
+                        |part: &B::Memory, span: Span<Ipa>| part.zero(span.start(), span.len());
+                    let done = unit.with(gap, zero).map_or(0, |(done, ())| done);
+                    *at = gap.start().get() + done;
                 }
                 None => self.stage = Stage::Erase { at: 0 },
             },
@@ -195,21 +199,18 @@ fn next_gap<B: Host>(unit: &VmUnit<B>, at: u64) -> Option<Span<Ipa>> {
     }
 }
 
-/// Where `blob` goes: RAM or flash.
-fn region<'a, B: Host>(unit: &'a VmUnit<B>, blob: &Blob) -> Option<&'a B::Memory> {
-    let span = blob.span()?;
-    core::iter::once(&unit.ram)
-        .chain(&unit.flash)
-        .find(|region| region.ipa().covers(&span))
-}
-
 /// Cleans a part of a blob that is in place, from `done` on; its length.
 fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     let len = LINES.min(blob.len - done);
-    if let Some(region) = region(unit, blob) {
-        region.clean(Ipa::new(blob.load.get() + done), len);
+    let Some(span) = Span::new(Ipa::new(blob.load.get() + done), len) else {
+        return len;
+    };
+    let clean = |part: &B::Memory, span: Span<Ipa>| part.clean(span.start(), span.len());
+    match unit.with(span, clean) {
+        Ok((done, ())) => done,
+        Err(AccessError::Absent(_)) => 0,
+        Err(AccessError::NoMemory(_)) => len,
     }
-    len
 }
 
 /// Copies and sums a part; whether the blob is whole. What begins at no multiple of 8 takes longer, so
@@ -228,11 +229,19 @@ fn copy<B: Host>(
     };
     let len = most.min(blob.len.checked_sub(*done)?);
     let bytes = payload.get(from..from.checked_add(len as usize)?)?;
-    let (region, at) = (region(unit, blob)?, blob.load.get().checked_add(*done)?);
+    let span = Span::new(Ipa::new(blob.load.get().checked_add(*done)?), len)?;
     // Nobody is in the VM. A bus master of a trusted VM, which nothing stops between two boots, may
     // still write here: of these bytes none is read, so that it spoils the VM's own image at most.
-    region.overwrite(Ipa::new(at), len, |to| sum_and_copy(sum, bytes, to))?;
-    *done += len;
+    let copied = unit.with(span, |part, span| {
+        let bytes = bytes.get(..span.len() as usize)?;
+        part.overwrite(span.start(), span.len(), |to| sum_and_copy(sum, bytes, to))
+    });
+    match copied {
+        Ok((len, Some(()))) => *done += len,
+        // It is waited for.
+        Err(AccessError::Absent(_)) => {}
+        Ok((_, None)) | Err(AccessError::NoMemory(_)) => return None,
+    }
     Some(*done == blob.len)
 }
 
@@ -250,7 +259,7 @@ fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     if let Some(offset) = blob.host_address {
         let at = Ipa::new(blob.load.get().checked_add(u64::from(offset))?);
         let address = unit.ram.host().get().to_be_bytes();
-        unit.ram.write(at, &address).ok()?;
+        unit.write(at, &address).ok()?;
     }
     Some(())
 }
@@ -270,6 +279,6 @@ fn fill_seed<B: Host>(
     let random = random.get_mut(..*len as usize)?;
     board.fill_seed(unit, random);
     let at = Ipa::new(blob.load.get().checked_add(u64::from(*offset))?);
-    unit.ram.write(at, random).ok()?;
+    unit.write(at, random).ok()?;
     Some(true)
 }

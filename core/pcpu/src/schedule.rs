@@ -126,8 +126,9 @@ impl<B: Host> Pcpu<B> {
     /// Sleeps until a physical interrupt, and serves what is pending.
     #[inline(never)]
     fn idle(&mut self) {
-        if self.resident().is_some_and(|vcpu| !vcpu.waiting) {
-            // It is paused: a virtual interrupt that is pending would not let the CPU sleep.
+        let keeps_awake = |vcpu: &mut Vcpu<B>| !vcpu.waiting || vcpu.page.is_some();
+        if self.resident().is_some_and(keeps_awake) {
+            // It is paused, or waits for a page: a virtual interrupt that is pending would not let the CPU sleep.
             self.switch_away();
             // Its VM may end while it is away: see `go_out`.
             self.local.board.machine.enter_empty_space();
@@ -220,6 +221,10 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
 /// time, as it is in no CPU and somebody asked for it, or its time has come: what others send to
 /// several vCPUs at once would be looked at in one exit otherwise, of whoever is in this CPU.
 fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Update {
+    if vcpu.page.is_some() {
+        vcpu.update_page();
+        return Update::Brief;
+    }
     let (vm, board) = (&vcpu.unit.vm, local.board);
     let id = vcpu.core.id;
     // Before its interrupts are looked at: who asks later kicks again.

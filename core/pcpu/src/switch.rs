@@ -33,7 +33,7 @@ impl<B: Host> Pcpu<B> {
         local.resident = None;
         left.save(local);
         // One that does not wait is looked at whenever it has its turn.
-        if left.waiting {
+        if left.waiting && left.page.is_none() {
             left.wake_at = left.absent_deadline();
             local.set_alarm(left);
             local.deadline = local.deadline.or(left.wake_at);

@@ -4,7 +4,7 @@ use crate::loading::Loading;
 use crate::{ExitLog, VmUnit};
 use hanok_hal::{Backend, Context, Entry, Start, VirtualInterface};
 use hanok_sched::Entity;
-use hanok_types::Deadline;
+use hanok_types::{Deadline, GuestPage};
 use hanok_vm::{Counters, Requests};
 
 /// A vCPU: its backend's part first, for the trap entry. Owned by its pCPU.
@@ -25,8 +25,10 @@ pub struct Vcpu<B: Backend> {
     pub(crate) entity: Entity,
     /// Whether it is in its VM: started, and not off.
     pub(crate) on: bool,
-    /// Whether it waits for an interrupt.
+    /// Whether it waits: for `page`, or else for an interrupt.
     pub(crate) waiting: bool,
+    /// The page of its VM's memory that it waits for.
+    pub(crate) page: Option<GuestPage>,
     /// Whether the policy was told that it has work.
     pub(crate) ready: bool,
     /// While it waits and is in no CPU: when one of its timers is due.
@@ -55,6 +57,7 @@ impl<B: Backend> Vcpu<B> {
             entity: Entity::FIRST,
             on: false,
             waiting: false,
+            page: None,
             ready: false,
             wake_at: Deadline::NEVER,
             loading: None,
@@ -86,6 +89,7 @@ impl<B: Backend> Vcpu<B> {
         self.fault_loop_noticed = false;
         self.exits = ExitLog::new();
         self.waiting = false;
+        self.page = None;
         self.wake_at = Deadline::NEVER;
     }
 }

@@ -4,16 +4,21 @@ use crate::{Guest, Habits};
 use hanok_config::VmConfig;
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
-    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, PoweredOff, Settings, Wire,
+    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, FakeTableMemory, FakeTlb, PoweredOff,
+    Settings, Wire,
 };
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use hanok_paging::VmidPool;
-use hanok_pcpu::{Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, begin_all, gather};
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, VmId};
+use hanok_memory::{Absence, AddressSpace, FrameMap, Owner, Owners, Page, Taken};
+use hanok_paging::{Geometry, VmidPool};
+use hanok_pcpu::{
+    Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, begin_all, gather, regions_of,
+};
+use hanok_types::{CpuId, GicVersion, GuestPage, Hpa, IntId, Ipa, PAGE_SIZE, Span, VcpuId, VmId};
 use hanok_vm::{Buffers, Multiplexer, Vm};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as PlainMutex};
 
 /// The serial port's interrupt, which goes to CPU 0.
 pub const UART: u32 = 33;
@@ -32,6 +37,8 @@ pub struct Plan {
     /// How often each vCPU is to run before something is typed: where guests wait for each other, or for
     /// their timers, a wakeup that is lost shows by it.
     pub runs: usize,
+    /// How often a page of the first VM, which all its vCPUs use, is taken and given back elsewhere.
+    pub thefts: usize,
     /// What is typed at the prompt, a line at a time.
     pub lines: Vec<&'static str>,
 }
@@ -46,7 +53,16 @@ pub struct World {
     inhabitants: Vec<Arc<AtomicUsize>>,
     /// How often each VM's guest has run, by its vCPUs.
     runs: Vec<Vec<AtomicUsize>>,
+    /// Frames that no guest may reach.
+    stolen: PlainMutex<BTreeSet<Hpa>>,
 }
+
+/// The page that is stolen.
+const LOOT: Ipa = Ipa::new(0x4000_0000);
+/// Two pieces of loading, so that it can be interrupted.
+const RAM_LEN: u64 = 0x10_0000;
+/// Where it goes.
+const HIDEOUT: Hpa = Hpa::new(0x8000_0000);
 
 fn this_cpu() -> usize {
     let name = shuttle::thread::current().name().map(str::to_owned);
@@ -58,9 +74,34 @@ fn config(name: &str, cpus: &[u8]) -> VmConfig {
     let mut config = hanok_vm::fake::config(cpus.len() as u8);
     config.name = name.try_into().expect("a short name");
     config.cpus = cpus.iter().map(|cpu| CpuId::new(*cpu)).collect();
-    // Two pieces of loading, so that it can be interrupted.
-    config.memory = Span::new(Ipa::new(0x4000_0000), 0x10_0000).expect("a span");
+    config.memory = Span::new(LOOT, RAM_LEN).expect("a span");
     config
+}
+
+/// A VM's space, which has all of its RAM, and room for a page elsewhere.
+fn space(config: &VmConfig, host: Hpa) -> AddressSpace<FakeTableMemory> {
+    let regions = regions_of(config, host, None, None).expect("few regions");
+    let tables = FakeTableMemory::new(64);
+    let mut tlb = FakeTlb::default();
+    let slots = Box::leak(Box::new([None; 2]));
+    AddressSpace::new(Geometry::BITS_40, tables, &mut tlb, &regions, slots).expect("room for it")
+}
+
+/// The VMs' RAM, which is one above the other on this board, is theirs; one frame is the hypervisor's.
+fn owners(units: &[VmUnit<FakeBackend>]) -> Owners {
+    let ram = Span::new(LOOT, units.len() as u64 * RAM_LEN).expect("a span");
+    let ram = Span::new(Hpa::new(ram.start().get()), ram.len()).expect("a span");
+    let hideout = Span::new(HIDEOUT, PAGE_SIZE).expect("a span");
+    let map = FrameMap::new(&[ram, hideout], &[]).expect("little RAM");
+    let mut owners = Owners::new(&map).expect("few spans");
+    let mut give = |span, to| owners.hand_over(span, Owner::Free, to).expect("it is free");
+    for unit in units {
+        let at = unit.memory.lock().find(LOOT).expect("it is there");
+        let own = Span::new(at, RAM_LEN).expect("a span");
+        give(own, Owner::Vm(unit.vm.id()));
+    }
+    give(hideout, Owner::Hypervisor);
+    owners
 }
 
 /// A bit for the `vcpu`th vCPU of VM `vm` where it shares its CPU, as the description's order counts.
@@ -80,6 +121,8 @@ impl World {
         let units = plan.vms.iter().enumerate().map(|(index, cpus)| {
             let config = config(&format!("vm{index}"), cpus);
             let ram = FakeRegion::new(config.memory, Arc::clone(&inhabitants[index]));
+            let host = Hpa::new(LOOT.get() + index as u64 * RAM_LEN);
+            let space = space(&config, host);
             let mut vm = Vm::new(VmId::new(index as u8), config, GicVersion::V2, 5, 0);
             for vcpu in 0..cpus.len() {
                 vm.set_bit(VcpuId::new(vcpu as u8), bit(&plan.vms, index, vcpu));
@@ -88,11 +131,10 @@ impl World {
                 vm,
                 ram,
                 flash: None,
-                root: Hpa::new(0x1000 * (index as u64 + 1)),
+                memory: Mutex::new(space),
                 space: AtomicU64::new(0),
                 last_here: Default::default(),
                 notices: Notices::default(),
-                blocks: [0; 3],
             }
         });
         let units: &'static [VmUnit<FakeBackend>] = Box::leak(units.collect());
@@ -112,6 +154,7 @@ impl World {
             board,
             wire,
             inhabitants,
+            stolen: PlainMutex::default(),
             runs: plan
                 .vms
                 .iter()
@@ -148,6 +191,7 @@ impl World {
             vms: units,
             news: Default::default(),
             vmids: Mutex::new(VmidPool::new()),
+            owners: Mutex::new(owners(units)),
             payload: &[],
             random: Mutex::new(random),
             jitter: AtomicU32::new(0),
@@ -178,6 +222,7 @@ impl World {
             })
             .collect();
         world.await_runs(plan);
+        world.steal(plan.thefts);
         world.wire.send(&[ATTENTION]);
         for line in &plan.lines {
             world.type_line(line);
@@ -202,6 +247,53 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Takes a page of the first VM and gives it back in another frame, so many times.
+    fn steal(&self, thefts: usize) {
+        let (unit, page) = (&self.board.vms[0], GuestPage::of(LOOT).expect("a page"));
+        let mut spare = HIDEOUT;
+        for _ in 0..thefts {
+            let taken = loop {
+                match self.board.take_page(unit, page, Absence::Taken) {
+                    Ok(Taken::Split) => {}
+                    Ok(Taken::Frame(frame)) => break frame,
+                    Err(error) => panic!("{error:?}"),
+                }
+            };
+            let stolen = || self.stolen.lock().expect("nobody panicked");
+            stolen().insert(taken);
+            for _ in 0..10 {
+                shuttle::thread::yield_now();
+            }
+            stolen().remove(&spare);
+            let given = self.board.give_page(unit, page, spare);
+            given.expect("it was taken");
+            spare = taken;
+        }
+    }
+
+    /// A vCPU of a VM, in its CPU, uses the page that may be stolen: by what its CPU has cached, or by a
+    /// walk. The page, if it is not there.
+    pub(crate) fn touch(&self, unit: &VmUnit<FakeBackend>) -> Option<Ipa> {
+        let machine = &self.board.machine;
+        let key = (machine.here().space, LOOT);
+        let cached = machine.here().translations.get(&key).copied();
+        let check = |frame: Hpa| {
+            let stolen = self.stolen.lock().expect("nobody panicked");
+            assert!(!stolen.contains(&frame), "{frame:?} is another one's");
+        };
+        if let Some(frame) = cached {
+            check(frame);
+            return None;
+        }
+        let space = unit.memory.lock();
+        let Page::Present(frame) = space.page(LOOT) else {
+            return Some(LOOT);
+        };
+        check(frame);
+        machine.here().translations.insert(key, frame);
+        None
     }
 
     /// Types a line at the prompt, after a while.

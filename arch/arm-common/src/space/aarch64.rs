@@ -3,6 +3,7 @@
 
 use core::arch::asm;
 use hanok_paging::Geometry;
+use hanok_types::Ipa;
 
 /// Where the image is linked: an address at which no board has RAM.
 pub const IMAGE_BASE: u64 = 0x7f_c000_0000;
@@ -36,6 +37,24 @@ pub fn forget_own_page(page: u64) {
 /// Forgets on all CPUs what is tagged with the VMID that VTTBR_EL2 has.
 pub fn forget_current_vmid() {
     maintain!("tlbi vmalls12e1is", "dsb ish", "isb");
+}
+
+/// Forgets on all CPUs a page of stage 2 of the VMID that VTTBR_EL2 has, and all that stage 1 made with
+/// it: IPAS2E1IS does not reach entries of both stages together, which VMALLE1IS does once the first is
+/// complete (DDI 0487, D8.17.5; C5.5, "TLBI IPAS2E1IS").
+pub fn forget_guest_page(page: Ipa) {
+    // SAFETY: TLB maintenance changes no translation.
+    unsafe {
+        asm!(
+            "tlbi ipas2e1is, {}",
+            "dsb ish",
+            "tlbi vmalle1is",
+            "dsb ish",
+            "isb",
+            in(reg) page.get() >> 12,
+            options(nostack, preserves_flags)
+        );
+    }
 }
 
 /// What stage 1 made of the VMID that VTTBR_EL2 has, on this CPU alone.

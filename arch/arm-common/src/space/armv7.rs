@@ -7,6 +7,7 @@
 use crate::maintain;
 use crate::sysreg::{dsb_ish, dsb_sy, isb};
 use hanok_paging::Geometry;
+use hanok_types::Ipa;
 
 /// Where the image is linked.
 pub const IMAGE_BASE: u64 = 0xfe00_0000;
@@ -37,6 +38,12 @@ pub fn forget_current_vmid() {
     maintain!(0 8 3 0, 0);
     dsb_ish();
     isb();
+}
+
+/// Forgets on all CPUs a page of stage 2 of the VMID that VTTBR has: ARMv7 has no operation by
+/// intermediate physical address (DDI 0406C, B3.10.6, B4.2.2), so that all of the VMID goes.
+pub fn forget_guest_page(_page: Ipa) {
+    forget_current_vmid();
 }
 
 /// The same on this CPU alone (TLBIALL).

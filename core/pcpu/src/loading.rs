@@ -99,10 +99,11 @@ impl Loading {
             }
             Stage::Zero { at } => match next_gap(unit, *at) {
                 Some(gap) => {
-                    let zero =
-                        |part: &B::Memory, span: Span<Ipa>| part.zero(span.start(), span.len());
-                    let done = unit.with(gap, zero).map_or(0, |(done, ())| done);
-                    *at = gap.start().get() + done;
+                    // Else it is waited for.
+                    if let Ok((memory, part)) = unit.part(gap) {
+                        memory.zero(part.start(), part.len());
+                        *at = part.end().get();
+                    }
                 }
                 None => self.stage = Stage::Erase { at: 0 },
             },
@@ -205,9 +206,11 @@ fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     let Some(span) = Span::new(Ipa::new(blob.load.get() + done), len) else {
         return len;
     };
-    let clean = |part: &B::Memory, span: Span<Ipa>| part.clean(span.start(), span.len());
-    match unit.with(span, clean) {
-        Ok((done, ())) => done,
+    match unit.part(span) {
+        Ok((memory, part)) => {
+            memory.clean(part.start(), part.len());
+            part.len()
+        }
         Err(AccessError::Absent(_)) => 0,
         Err(AccessError::NoMemory(_)) => len,
     }
@@ -232,16 +235,15 @@ fn copy<B: Host>(
     let span = Span::new(Ipa::new(blob.load.get().checked_add(*done)?), len)?;
     // Nobody is in the VM. A bus master of a trusted VM, which nothing stops between two boots, may
     // still write here: of these bytes none is read, so that it spoils the VM's own image at most.
-    let copied = unit.with(span, |part, span| {
-        let bytes = bytes.get(..span.len() as usize)?;
-        part.overwrite(span.start(), span.len(), |to| sum_and_copy(sum, bytes, to))
-    });
-    match copied {
-        Ok((len, Some(()))) => *done += len,
+    let (memory, part) = match unit.part(span) {
+        Ok(found) => found,
         // It is waited for.
-        Err(AccessError::Absent(_)) => {}
-        Ok((_, None)) | Err(AccessError::NoMemory(_)) => return None,
-    }
+        Err(AccessError::Absent(_)) => return Some(false),
+        Err(AccessError::NoMemory(_)) => return None,
+    };
+    let bytes = bytes.get(..part.len() as usize)?;
+    memory.overwrite(part.start(), part.len(), |to| sum_and_copy(sum, bytes, to))?;
+    *done += part.len();
     Some(*done == blob.len)
 }
 

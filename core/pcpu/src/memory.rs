@@ -6,6 +6,7 @@
 //! frame that a VM can reach is always the VM's in their list.
 
 use crate::{Board, Host, Vcpu, VmUnit};
+use core::ops::Range;
 use hanok_config::VmConfig;
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{AccessError, Backend, GuestMemory, Tlb, VmMemory};
@@ -33,7 +34,9 @@ pub fn regions_of(
     gicv: Option<Hpa>,
 ) -> Option<heapless::Vec<Region, MAX_REGIONS>> {
     let mut regions = heapless::Vec::new();
-    let mut add = |span, host, kind| regions.push(Region { span, host, kind }).ok();
+    // One copy of it.
+    let add: &mut dyn FnMut(Span<Ipa>, Hpa, RegionKind) -> Option<()> =
+        &mut |span, host, kind| regions.push(Region { span, host, kind }).ok();
     add(config.memory, ram, RegionKind::Ram)?;
     if let Some((span, host)) = firmware {
         add(span, host, RegionKind::Rom)?;
@@ -97,21 +100,17 @@ impl<B: Backend> VmUnit<B> {
         Ok((region.part(part, here), part))
     }
 
-    /// Calls `access` with memory and the part of `span` that it holds: all of it where the VM keeps its
-    /// memory, else what lies in the first page. How many bytes that was, and what it answered.
-    pub(crate) fn with<R>(
-        &self,
-        span: Span<Ipa>,
-        access: impl FnOnce(&B::Memory, Span<Ipa>) -> R,
-    ) -> Result<(u64, R), AccessError> {
+    /// What of `span` lies together, and its memory: all of it where the VM keeps its memory, else what lies
+    /// in the first page. For who makes the VM's memory, of which nothing is taken meanwhile. Kept out of
+    /// line: each of its callers would have a copy.
+    #[inline(never)]
+    pub(crate) fn part(&self, span: Span<Ipa>) -> Result<(B::Memory, Span<Ipa>), AccessError> {
         let region = self.region(&span)?;
         let space = self.memory.lock();
         if space.is_fixed() {
-            drop(space);
-            return Ok((span.len(), access(region, span)));
+            return Ok((region.part(region.ipa(), region.host()), span));
         }
-        let (memory, part) = Self::first(region, &space, &span)?;
-        Ok((part.len(), access(&memory, part)))
+        Self::first(region, &space, &span)
     }
 
     /// Calls `access` for each page of `len` bytes at `at`, with the offset of its first byte, and the
@@ -120,7 +119,7 @@ impl<B: Backend> VmUnit<B> {
         &self,
         at: Ipa,
         len: usize,
-        mut access: impl FnMut(&B::Memory, Ipa, core::ops::Range<usize>) -> Result<(), AccessError>,
+        access: &mut dyn FnMut(&B::Memory, Ipa, Range<usize>) -> Result<(), AccessError>,
     ) -> Result<(), AccessError> {
         let none = AccessError::NoMemory(at);
         let whole = Span::new(at, len as u64).ok_or(none)?;
@@ -151,13 +150,13 @@ impl<B: Backend> VmUnit<B> {
 impl<B: Backend> GuestMemory for VmUnit<B> {
     fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
         let len = into.len();
-        self.each(at, len, |memory, at, range| {
+        self.each(at, len, &mut |memory, at, range| {
             memory.read(at, into.get_mut(range).unwrap_or_default())
         })
     }
 
     fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
-        self.each(at, from.len(), |memory, at, range| {
+        self.each(at, from.len(), &mut |memory, at, range| {
             memory.write(at, from.get(range).unwrap_or_default())
         })
     }

@@ -117,9 +117,7 @@ impl<B: Host> Local<B> {
     /// Sets the alarm of a vCPU, or turns it off where it waits no more, or is in the CPU.
     #[inline(never)]
     pub(crate) fn set_alarm(&mut self, vcpu: &Vcpu<B>) {
-        // Its timers wake none that waits for a page: it finds them when it goes on.
-        let waits =
-            vcpu.on && vcpu.waiting && vcpu.page.is_none() && self.resident != Some(vcpu.entity);
+        let waits = vcpu.on && vcpu.waiting && self.resident != Some(vcpu.entity);
         match vcpu.wake_at.when(waits).ticks() {
             Some(at) => self.alarms.set(vcpu.entity, at),
             None => self.alarms.remove(vcpu.entity),

@@ -32,7 +32,8 @@ impl<B: Host> Pcpu<B> {
         };
         local.resident = None;
         left.save(local);
-        // One that does not wait is looked at whenever it has its turn.
+        // One that does not wait is looked at whenever it has its turn. One that waits for a page has no
+        // alarm: it finds its timers when it goes on.
         if left.waiting && left.page.is_none() {
             left.wake_at = left.absent_deadline();
             local.set_alarm(left);

@@ -23,6 +23,12 @@ macro_rules! maintain {
     };
 }
 
+/// The bits of TCR_EL1 by which a TLB miss is a fault, not a walk: EPD0 and EPD1, and what PD0 and PD1 of
+/// an AArch32 guest's TTBCR with short descriptors are.
+pub const fn no_walks(_tcr: u64) -> u64 {
+    1 << 7 | 1 << 23 | 3 << 4
+}
+
 /// Forgets what this CPU's TLBs hold of EL2's translation.
 pub fn forget_own_here() {
     maintain!("tlbi alle2", "dsb nsh", "isb");

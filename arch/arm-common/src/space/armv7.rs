@@ -20,6 +20,16 @@ pub const REACH: u64 = STACKS;
 /// The size of the whole.
 pub const GEOMETRY: Geometry = Geometry::BITS_32;
 
+/// The bits of TTBCR by which a TLB miss is a fault, not a walk: EPD0 and EPD1 with long descriptors
+/// (EAE), PD0 and PD1 with short ones (DDI 0406C, B4.1.153).
+pub const fn no_walks(tcr: u64) -> u64 {
+    const EAE: u64 = 1 << 31;
+    match tcr & EAE {
+        0 => 3 << 4,
+        _ => 1 << 7 | 1 << 23,
+    }
+}
+
 /// Forgets what this CPU's TLBs hold of Hyp mode's translation (TLBIALLH).
 pub fn forget_own_here() {
     maintain!(4 8 7 0, 0);

@@ -179,13 +179,13 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         interrupts: interrupts(tree, console.interrupt),
         lines,
         vms: units,
-        news: Default::default(),
+        updates: Default::default(),
         vmids: Mutex::new(VmidPool::new()),
         counts_instructions: pmu::counts(),
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
-        reception: Mutex::new(()),
+        rx_lock: Mutex::new(()),
         input_waits: AtomicU32::new(0),
         output_waits: AtomicBool::new(false),
         endings: Mutex::new(()),
@@ -247,9 +247,10 @@ fn greet(board: &Board, tree: &BoardTree<'_>) {
 fn tell_sources(board: &Board) {
     let sources = board.random.lock().sources();
     let has = |source, text| if sources.has(source) { text } else { "" };
-    let warning = match sources.suffice() {
-        true => "",
-        false => " alone: guests' random numbers can be GUESSED",
+    let warning = if sources.suffice() {
+        ""
+    } else {
+        " alone: guests' random numbers can be GUESSED"
     };
     wiring::say(
         board,

@@ -80,9 +80,10 @@ fn is_skipped(pcpu: &mut Pcpu<Host>, syndrome: Syndrome, esr: u64) -> bool {
 fn exit_of(vcpu: &Vcpu, syndrome: Syndrome) -> Option<Exit> {
     if let Some(access) = coprocessor(syndrome) {
         // A 32-bit program under a 64-bit kernel may access no coprocessor.
-        return Some(match vcpu.context.is_aarch32() {
-            true => Exit::Coprocessor(access),
-            false => Exit::Denied,
+        return Some(if vcpu.context.is_aarch32() {
+            Exit::Coprocessor(access)
+        } else {
+            Exit::Denied
         });
     }
     Some(match syndrome {

@@ -36,9 +36,10 @@ fn vector_offset(pstate: u64) -> u64 {
 
 /// Where the vCPU, which is in this CPU, has its handler of a fetch that fails.
 pub fn fetch_vector(vcpu: &El2Context) -> u64 {
-    match vcpu.is_aarch32() {
-        true => inject32::prefetch_vector(),
-        false => vector(vcpu.regs.pstate),
+    if vcpu.is_aarch32() {
+        inject32::prefetch_vector()
+    } else {
+        vector(vcpu.regs.pstate)
     }
 }
 
@@ -81,9 +82,12 @@ pub fn inject(vcpu: &mut El2Context, fault: GuestFault, memory: &GuestRam) {
 
 fn inject_aarch32(vcpu: &mut El2Context, fault: GuestFault) {
     // For a fault on a walk the status names the last level, whichever table was missing.
-    let external = |walk| match walk {
-        true => Fault::ExternalOnWalk(3),
-        false => Fault::External,
+    let external = |walk| {
+        if walk {
+            Fault::ExternalOnWalk(3)
+        } else {
+            Fault::External
+        }
     };
     match fault {
         GuestFault::SystemError => system_error(vcpu),

@@ -152,9 +152,10 @@ impl GichLists {
         // SAFETY: the frame is mapped for ever; the word of private interrupts is banked, and a
         // zero in it changes nothing.
         let mut distributor = unsafe { UniqueMmioPointer::new(self.distributor) };
-        let mut words = match on {
-            true => field!(distributor, isenabler),
-            false => field!(distributor, icenabler),
+        let mut words = if on {
+            field!(distributor, isenabler)
+        } else {
+            field!(distributor, icenabler)
         };
         if let Some(mut word) = words.get(0) {
             word.write(1 << self.maintenance);

@@ -207,9 +207,10 @@ impl HostGicV2 {
     /// Lets an interrupt through, or not. A private one: this CPU's.
     pub fn enable(&self, interrupt: IntId, on: bool) {
         let mut distributor = self.distributor();
-        match on {
-            true => set_bit(field!(distributor, isenabler), interrupt),
-            false => set_bit(field!(distributor, icenabler), interrupt),
+        if on {
+            set_bit(field!(distributor, isenabler), interrupt)
+        } else {
+            set_bit(field!(distributor, icenabler), interrupt)
         }
     }
 
@@ -226,9 +227,10 @@ impl HostGicV2 {
     #[inline]
     pub fn set_active(&self, interrupt: IntId, active: bool) {
         let mut distributor = self.distributor();
-        match active {
-            true => set_bit(field!(distributor, isactiver), interrupt),
-            false => set_bit(field!(distributor, icactiver), interrupt),
+        if active {
+            set_bit(field!(distributor, isactiver), interrupt)
+        } else {
+            set_bit(field!(distributor, icactiver), interrupt)
         }
     }
 

@@ -157,16 +157,18 @@ impl HostGicV3 {
             // SAFETY: the frame is mapped, and driven by this CPU alone, one call at a time.
             let mut frame = unsafe { UniqueMmioPointer::new(self.redistributor) };
             let mut frame = field!(frame, sgi);
-            match active {
-                true => set(field!(frame, isactiver).into()),
-                false => set(field!(frame, icactiver).into()),
+            if active {
+                set(field!(frame, isactiver).into())
+            } else {
+                set(field!(frame, icactiver).into())
             }
         } else {
             // SAFETY: the frame is mapped, and a write changes what it has a one for.
             let mut frame = unsafe { UniqueMmioPointer::new(self.distributor) };
-            match active {
-                true => set(field!(frame, isactiver).into()),
-                false => set(field!(frame, icactiver).into()),
+            if active {
+                set(field!(frame, isactiver).into())
+            } else {
+                set(field!(frame, icactiver).into())
             }
         }
     }

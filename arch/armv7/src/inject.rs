@@ -55,9 +55,10 @@ pub fn inject(vcpu: &mut HypContext, fault: GuestFault) {
 
 /// For a fault on a walk the status names the last level, whichever table was missing.
 fn external(walk: bool) -> Fault {
-    match walk {
-        true => Fault::ExternalOnWalk(3),
-        false => Fault::External,
+    if walk {
+        Fault::ExternalOnWalk(3)
+    } else {
+        Fault::External
     }
 }
 

@@ -23,9 +23,10 @@ pub fn fault(vector: u64, frame: &FaultFrame, mut say: impl FnMut(Arguments<'_>)
     let kind = VECTORS[(vector % 8) as usize];
     let (hsr, address, elr) = (read!("esr_el2"), read!("far_el2"), read!("elr_el2"));
     // What is mapped in the window of stacks does not fault.
-    let why = match (STACKS..IMAGE_BASE).contains(&address) {
-        true => " (a stack ran over)",
-        false => "",
+    let why = if (STACKS..IMAGE_BASE).contains(&address) {
+        " (a stack ran over)"
+    } else {
+        ""
     };
     say(format_args!(
         "panic: {kind} in the hypervisor at {elr:#x}{why}: HSR {hsr:#x} HDFAR {address:#x} HIFAR \

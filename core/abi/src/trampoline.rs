@@ -393,9 +393,10 @@ fn system(word: u32) -> Option<Template> {
     let known = KNOWN
         .iter()
         .find(|known| word & 0x0fef_0fff == known.mrc & !(1 << 20))?;
-    match read {
-        true => Some(load(register, known.field)),
-        false => known.noted.then(|| store(register, known.field)),
+    if read {
+        Some(load(register, known.field))
+    } else {
+        known.noted.then(|| store(register, known.field))
     }
 }
 

@@ -233,9 +233,10 @@ fn device(name: &str, at: Ipa) -> DeviceTreeNode {
 
 /// An interrupt in the GIC's binding: type, number, flags.
 fn interrupt(id: IntId) -> [u32; 3] {
-    match id.is_private() {
-        true => [1, id.get() - 16, LEVEL_HIGH],
-        false => [0, id.get() - 32, LEVEL_HIGH],
+    if id.is_private() {
+        [1, id.get() - 16, LEVEL_HIGH]
+    } else {
+        [0, id.get() - 32, LEVEL_HIGH]
     }
 }
 

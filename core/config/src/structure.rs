@@ -60,9 +60,10 @@ fn word(data: &[u8], at: usize) -> Checked<u32> {
 /// The memory reservation block must have its end mark.
 fn reservations(block: &[u8]) -> Checked<()> {
     let (entries, _) = block.as_chunks::<16>();
-    match entries.contains(&[0; 16]) {
-        true => Ok(()),
-        false => Err(Structure::Damaged),
+    if entries.contains(&[0; 16]) {
+        Ok(())
+    } else {
+        Err(Structure::Damaged)
     }
 }
 

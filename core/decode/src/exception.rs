@@ -43,9 +43,10 @@ impl Control {
     /// Where the vectors are, VBAR being as given.
     pub const fn vectors(&self, vbar: u64) -> u64 {
         const HIGH: u64 = 0xffff_0000;
-        match self.high_vectors() {
-            true => HIGH,
-            false => vbar & 0xffff_ffff,
+        if self.high_vectors() {
+            HIGH
+        } else {
+            vbar & 0xffff_ffff
         }
     }
 }

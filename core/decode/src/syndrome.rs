@@ -185,9 +185,10 @@ impl Syndrome {
             (Self::FpAccess, _) => Condition::from_bits(SingleIss::from_bits(iss).condition()),
             (Self::Smc(_), Class::Smc32) => {
                 let smc = SmcIss::from_bits(iss);
-                match smc.may_have_failed() {
-                    true => Condition::from_bits(smc.condition()),
-                    false => ALWAYS,
+                if smc.may_have_failed() {
+                    Condition::from_bits(smc.condition())
+                } else {
+                    ALWAYS
                 }
             }
             _ => ALWAYS,

@@ -75,9 +75,10 @@ fn registers_belong_where_the_manual_has_them() {
         // Where opc1 is not zero, only what the CPU's own manual says can be open.
         if opc1 > 0 {
             let open = crn == 15;
-            let wanted = match open {
-                true => UserMode::Configured,
-                false => UserMode::Undefined,
+            let wanted = if open {
+                UserMode::Configured
+            } else {
+                UserMode::Undefined
             };
             assert_eq!(user(word), Some(wanted), "{word:x}");
         }

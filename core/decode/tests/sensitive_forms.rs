@@ -28,9 +28,10 @@ fn text_t32(both: u32) -> Option<String> {
 
 /// Whether SYSm names a register (tables B9-1 and B9-2).
 fn is_banked(saved: bool, mode: u32) -> bool {
-    match saved {
-        true => [14, 16, 18, 20, 22, 28, 30].contains(&mode),
-        false => mode < 32 && ![7, 15, 24, 25, 26, 27].contains(&mode),
+    if saved {
+        [14, 16, 18, 20, 22, 28, 30].contains(&mode)
+    } else {
+        mode < 32 && ![7, 15, 24, 25, 26, 27].contains(&mode)
     }
 }
 

@@ -88,9 +88,10 @@ impl Walk {
         let (code0, code1) = self.granule.codes;
         // ASID, and CnP in bit 0.
         let ttbr = root | self.noise & 0xffff_0000_0000_0001;
-        let (tcr, mine) = match self.upper {
-            false => (self.size | code0 << 14, 0x3f | 3 << 14),
-            true => (self.size << 16 | code1 << 30, 0x3f << 16 | 3 << 30),
+        let (tcr, mine) = if self.upper {
+            (self.size << 16 | code1 << 30, 0x3f << 16 | 3 << 30)
+        } else {
+            (self.size | code0 << 14, 0x3f | 3 << 14)
         };
         GuestRegime {
             tcr: tcr | self.noise & !mine,

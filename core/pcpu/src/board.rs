@@ -57,7 +57,7 @@ pub struct Board<B: Backend> {
     pub vms: &'static [VmUnit<B>],
     /// Of each pCPU that several vCPUs share: a bit for each vCPU that was kicked and not looked at
     /// since. Set before the kick.
-    pub news: [AtomicU64; MAX_CPUS],
+    pub updates: [AtomicU64; MAX_CPUS],
     /// VMIDs, one for each boot of a VM.
     pub vmids: Mutex<VmidPool>,
     /// What VMs' blobs are offsets into.
@@ -67,7 +67,7 @@ pub struct Board<B: Backend> {
     /// When things happened that no guest knows to the tick.
     pub jitter: AtomicU32,
     /// Held by who moves received bytes to the VMs; taken before any other lock.
-    pub reception: Mutex<()>,
+    pub rx_lock: Mutex<()>,
     /// A bit for each VM whose bytes wait until it has room for them.
     pub input_waits: AtomicU32,
     /// Some bytes wait until the line takes them.
@@ -99,9 +99,9 @@ impl<B: Host> Interrupts for Board<B> {
     #[inline(always)]
     fn kick(&self, home: Home) {
         if home.bit != 0
-            && let Some(news) = self.news.get(home.cpu.index())
+            && let Some(updates) = self.updates.get(home.cpu.index())
         {
-            news.fetch_or(home.bit, Ordering::Release);
+            updates.fetch_or(home.bit, Ordering::Release);
         }
         self.machine.kick(home.cpu);
     }

@@ -49,7 +49,7 @@ impl<B: Host> Board<B> {
     /// and whether bytes wait for the line.
     pub(crate) fn port_changed(&self, vm: VmId, room: bool, waiting: bool) {
         if room && self.input_waits.load(Ordering::SeqCst) & bit(vm) != 0 {
-            let _turn = self.reception.lock();
+            let _turn = self.rx_lock.lock();
             self.feed(vm);
         }
         if waiting && !self.output_waits.swap(true, Ordering::Relaxed) {
@@ -74,7 +74,7 @@ impl<B: Host> Board<B> {
 
     /// Takes all that arrived, one pCPU at a time, so that it stays in order.
     fn receive(&'static self) {
-        let _turn = self.reception.lock();
+        let _turn = self.rx_lock.lock();
         loop {
             let mut console = self.console.lock();
             let Some(byte) = console.port().receive() else {
@@ -96,7 +96,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Moves bytes to a VM as long as it has room. Whose turn it is holds `reception`.
+    /// Moves bytes to a VM as long as it has room. The caller holds `rx_lock`.
     fn feed(&self, vm: VmId) {
         let Some(unit) = self.vms.get(vm.index()) else {
             return;

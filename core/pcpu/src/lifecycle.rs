@@ -173,7 +173,7 @@ impl<B: Host> Pcpu<B> {
             return;
         };
         let begun = load_some(vcpu, local);
-        local.note_news(vcpu);
+        local.note_update(vcpu);
         self.serve_pending();
         if let Some(unit) = begun {
             let name = &unit.vm.config().name;

@@ -120,7 +120,7 @@ impl<B: Host> Vcpu<B> {
             }
             Action::Block(wait) => return After::blocked(wait),
             Action::Reconsider => {
-                local.note_news(self);
+                local.note_update(self);
                 return After::Reconsider;
             }
             Action::Yield => return After::Yield,

@@ -10,7 +10,7 @@ use hanok_types::{CpuId, Deadline};
 use hanok_vm::{Cause, Ending};
 
 /// What nobody posts to.
-static NO_NEWS: AtomicU64 = AtomicU64::new(0);
+static NO_UPDATES: AtomicU64 = AtomicU64::new(0);
 
 /// What a pCPU has beside its vCPUs.
 #[allow(missing_debug_implementations)]
@@ -32,7 +32,7 @@ pub struct Local<B: Backend> {
     /// Whose turn it is.
     pub(crate) policy: RoundRobin,
     /// vCPUs that are to be brought up to date.
-    news: EntitySet,
+    updates: EntitySet,
     /// Those that others kicked.
     posted: &'static AtomicU64,
     /// When the vCPUs that wait, and are in no CPU, are due.
@@ -77,43 +77,43 @@ impl<B: Host> Local<B> {
 
     /// `vcpu` is to be brought up to date before the next decision.
     #[inline(always)]
-    pub(crate) fn note_news(&mut self, vcpu: &Vcpu<B>) {
-        self.news.insert(vcpu.entity);
+    pub(crate) fn note_update(&mut self, vcpu: &Vcpu<B>) {
+        self.updates.insert(vcpu.entity);
     }
 
     /// What is to be brought up to date by `now`: whoever was kicked, whose alarm has come, or of whom
     /// this pCPU itself knows something new. A vCPU that is alone is always looked at.
     #[inline(always)]
-    pub(crate) fn take_news(&mut self, now: u64) -> EntitySet {
+    pub(crate) fn take_updates(&mut self, now: u64) -> EntitySet {
         if !self.shared {
             return EntitySet::from_bits(1);
         }
-        let mut news = core::mem::take(&mut self.news);
+        let mut updates = core::mem::take(&mut self.updates);
         if self.posted.load(Ordering::Relaxed) != 0 {
             let posted = self.posted.swap(0, Ordering::Acquire);
-            news = news.union(EntitySet::from_bits(posted));
+            updates = updates.union(EntitySet::from_bits(posted));
         }
         if self.first_alarm.has_come(now) {
-            self.take_alarms(&mut news, now);
+            self.take_alarms(&mut updates, now);
         }
-        news
+        updates
     }
 
     /// Takes the alarms that have come by `now`.
     #[inline(never)]
-    fn take_alarms(&mut self, news: &mut EntitySet, now: u64) {
+    fn take_alarms(&mut self, updates: &mut EntitySet, now: u64) {
         while self.alarms.first_key() <= now
             && let Some((due, _)) = self.alarms.first()
         {
             self.alarms.remove(due);
-            news.insert(due);
+            updates.insert(due);
         }
         self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
     /// They are still to be brought up to date.
-    pub(crate) fn put_back_news(&mut self, news: EntitySet) {
-        self.news = self.news.union(news);
+    pub(crate) fn put_back_updates(&mut self, updates: EntitySet) {
+        self.updates = self.updates.union(updates);
     }
 
     /// Sets the alarm of a vCPU, or turns it off where it waits no more, or is in the CPU.
@@ -197,8 +197,8 @@ impl<B: Host> Pcpu<B> {
             counts_instructions: board.counts_instructions.into(),
             instructions: 0,
             policy: RoundRobin::new(slice),
-            news: EntitySet::EMPTY,
-            posted: board.news.get(id.index()).unwrap_or(&NO_NEWS),
+            updates: EntitySet::EMPTY,
+            posted: board.updates.get(id.index()).unwrap_or(&NO_UPDATES),
             alarms: Tournament::new(),
             first_alarm: Deadline::NEVER,
             resident: None,

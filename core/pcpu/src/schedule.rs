@@ -78,7 +78,7 @@ impl<B: Host> Pcpu<B> {
     pub(crate) fn wait(&mut self) {
         if let (Some(vcpu), local) = self.resident_and_local() {
             vcpu.waiting = true;
-            local.note_news(vcpu);
+            local.note_update(vcpu);
         }
         self.schedule();
     }
@@ -87,7 +87,7 @@ impl<B: Host> Pcpu<B> {
     pub(crate) fn yield_now(&mut self) {
         let local = &mut self.local;
         if let Some(entity) = local.resident {
-            local.policy.give_way(entity, local.board.counter());
+            local.policy.yield_now(entity, local.board.counter());
         }
         self.schedule();
     }
@@ -95,19 +95,19 @@ impl<B: Host> Pcpu<B> {
     /// Brings the vCPUs of which there is something new up to date.
     #[inline(always)]
     fn update_all(&mut self, now: u64) -> Round {
-        let news = self.local.take_news(now);
-        if news.is_empty() {
+        let updates = self.local.take_updates(now);
+        if updates.is_empty() {
             return Round::Complete;
         }
-        self.update_each(news, now)
+        self.update_each(updates, now)
     }
 
-    /// Brings the vCPUs of `news` up to date, until one came into its VM or left it, or the interrupts
+    /// Brings the vCPUs of `updates` up to date, until one came into its VM or left it, or the interrupts
     /// of a second one were looked at.
-    fn update_each(&mut self, mut news: EntitySet, now: u64) -> Round {
+    fn update_each(&mut self, mut updates: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
         let mut looked = false;
-        while let Some(entity) = news.take_first() {
+        while let Some(entity) = updates.take_first() {
             let Some(vcpu) = vcpus.get_mut(entity.index()) else {
                 continue;
             };
@@ -119,7 +119,7 @@ impl<B: Host> Pcpu<B> {
                 Update::Brief if local.ending.is_none() => {}
                 Update::Interrupts if local.ending.is_none() && !looked => looked = true,
                 _ => {
-                    local.put_back_news(news);
+                    local.put_back_updates(updates);
                     return Round::Interrupted;
                 }
             }
@@ -141,7 +141,7 @@ impl<B: Host> Pcpu<B> {
         self.local.board.machine.idle();
         self.serve_pending();
         if let (Some(vcpu), local) = self.resident_and_local() {
-            local.note_news(vcpu);
+            local.note_update(vcpu);
         }
         self.local.uncounted();
     }

@@ -66,7 +66,7 @@ impl<B: Host> Pcpu<B> {
         if let (Some(vcpu), local) = self.resident_and_local()
             && vcpu.waiting
         {
-            local.note_news(vcpu);
+            local.note_update(vcpu);
         }
     }
 

@@ -52,7 +52,7 @@ impl<B: Host> Vcpu<B> {
         if self.context.save(&board.machine, self.core.debug.in_use) == LateError::Pending {
             self.take_late_error(board);
             // That wakes it.
-            local.note_news(self);
+            local.note_update(self);
         }
         let vm = &self.unit.vm;
         let mut lists = board.machine.lists();

@@ -256,9 +256,10 @@ impl Policy for Credit {
             return;
         }
         account.active = true;
-        account.rank = match account.credit > 0 {
-            true => Rank::Boosted,
-            false => Rank::Over,
+        account.rank = if account.credit > 0 {
+            Rank::Boosted
+        } else {
+            Rank::Over
         };
         self.put(entity);
     }
@@ -272,7 +273,7 @@ impl Policy for Credit {
         }
     }
 
-    fn give_way(&mut self, entity: Entity, now: u64) {
+    fn yield_now(&mut self, entity: Entity, now: u64) {
         self.charge(now);
         if self.current == Some(entity) {
             self.slice_end = now;

@@ -119,9 +119,10 @@ where
         }
         let count = self.ready.get_mut(component.index())?;
         let before = *count;
-        *count = match ready {
-            true => before.saturating_add(1),
-            false => before.saturating_sub(1),
+        *count = if ready {
+            before.saturating_add(1)
+        } else {
+            before.saturating_sub(1)
         };
         Some(before)
     }
@@ -246,11 +247,11 @@ where
         }
     }
 
-    fn give_way(&mut self, entity: Entity<N>, now: u64) {
+    fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         if let Some((component, member, _)) = self.home(entity)
             && let Some(policy) = self.components.get_mut(component.index())
         {
-            policy.give_way(member, now);
+            policy.yield_now(member, now);
         }
     }
 

@@ -68,7 +68,7 @@ pub trait Policy<const N: usize = MAX_ENTITIES> {
     fn block(&mut self, entity: Entity<N>, now: u64);
 
     /// `entity` gives up the rest of its turn, and still has work.
-    fn give_way(&mut self, entity: Entity<N>, now: u64);
+    fn yield_now(&mut self, entity: Entity<N>, now: u64);
 
     /// Who runs from `now` on.
     fn pick(&mut self, now: u64) -> Decision<N>;

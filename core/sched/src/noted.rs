@@ -57,7 +57,7 @@ impl<const N: usize> Policy<N> for Noted<N> {
         self.told.push(Told::Block(entity.index(), now));
     }
 
-    fn give_way(&mut self, entity: Entity<N>, now: u64) {
+    fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         self.told.push(Told::GiveWay(entity.index(), now));
     }
 

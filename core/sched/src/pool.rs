@@ -16,7 +16,7 @@ pub trait Pool<const N: usize> {
     fn block(&mut self, entity: Entity<N>, now: u64);
 
     /// `entity` gives up the rest of its turn.
-    fn give_way(&mut self, entity: Entity<N>, now: u64);
+    fn yield_now(&mut self, entity: Entity<N>, now: u64);
 
     /// Who runs on `core` from `now` on. Nobody on a core that there is not.
     fn pick(&mut self, core: usize, now: u64) -> Decision<N>;
@@ -95,9 +95,9 @@ impl<P: Policy<N>, const N: usize, const C: usize> Pool<N> for Partitioned<P, N,
         }
     }
 
-    fn give_way(&mut self, entity: Entity<N>, now: u64) {
+    fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         if let Some(core) = self.home(entity) {
-            core.give_way(entity, now);
+            core.yield_now(entity, now);
         }
     }
 
@@ -353,9 +353,9 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         self.place(entity, queue);
     }
 
-    fn give_way(&mut self, entity: Entity<N>, now: u64) {
+    fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         self.settle(now);
-        let queue = self.bank.give_way(entity);
+        let queue = self.bank.yield_now(entity);
         self.place(entity, queue);
     }
 

@@ -47,7 +47,7 @@ impl Policy for RoundRobin {
         }
     }
 
-    fn give_way(&mut self, entity: Entity, now: u64) {
+    fn yield_now(&mut self, entity: Entity, now: u64) {
         if entity == self.current {
             self.end = now;
         }
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(policy.pick(9).run, Some(entity(1)));
         let second = policy.pick(10);
         assert_eq!((second.run, second.until), (Some(entity(4)), Some(20)));
-        policy.give_way(entity(4), 12);
+        policy.yield_now(entity(4), 12);
         assert_eq!(policy.pick(12).run, Some(entity(1)));
         policy.block(entity(1), 13);
         let alone = policy.pick(13);
@@ -164,7 +164,7 @@ mod tests {
                         policy.wake(entity(n), now);
                     }
                     Event::Block(n) => { ready[n] = false; policy.block(entity(n), now); }
-                    Event::GiveWay(n) => policy.give_way(entity(n), now),
+                    Event::GiveWay(n) => policy.yield_now(entity(n), now),
                     Event::Pass(time) => pass = time,
                 }
                 let until = now + pass;

@@ -158,9 +158,10 @@ impl<const N: usize> Tournament<N> {
         }
         for node in (1..self.leaves).rev() {
             let [left, right] = [2 * node, 2 * node + 1].map(|half| self.winner(half));
-            let winner = match self.key_of(right) < self.key_of(left) {
-                true => right,
-                false => left,
+            let winner = if self.key_of(right) < self.key_of(left) {
+                right
+            } else {
+                left
             };
             self.winners[usize::from(node) & (N - 1)] = winner;
         }

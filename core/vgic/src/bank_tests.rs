@@ -236,9 +236,10 @@ fn the_short_way_of_a_physical_interrupt_is_for_one_that_is_idle() {
         let groups = Groups::new(round & 1 != 0, round & 2 != 0);
         let bit = numbers.next() % 32;
         let one = One(&before, bit);
-        let forwarded = match one.is(|bank| bank.group1) {
-            true => round & 2 != 0,
-            false => round & 1 != 0,
+        let forwarded = if one.is(|bank| bank.group1) {
+            round & 2 != 0
+        } else {
+            round & 1 != 0
         };
         let listed = one.is(|bank| bank.listed) || one.is(|bank| bank.active);
         let idle = !listed && !one.is_due() && !one.is(|bank| bank.hardware);

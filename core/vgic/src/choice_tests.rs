@@ -90,9 +90,10 @@ impl Guest {
             0xc00 => n < 2,
             _ => n == 0,
         };
-        let (frame, at) = match private {
-            true => (Frame::Redist(V0), 0x1_0000),
-            false => (Frame::Dist, 0),
+        let (frame, at) = if private {
+            (Frame::Redist(V0), 0x1_0000)
+        } else {
+            (Frame::Dist, 0)
         };
         let offset = at + base + 4 * u64::from(n);
         let _ = self.vgic.write(frame, offset, Width::Word, value.into());
@@ -206,9 +207,10 @@ impl Guest {
                 let (word, bit) = (id as usize / 32, id % 32);
                 let bank = vgic.cpus[0].bank(word, &vgic.spis);
                 let is = |word: u32| word >> bit & 1 != 0;
-                let forwarded = match is(bank.group1) {
-                    true => vgic.groups.group1 != 0,
-                    false => vgic.groups.group0 != 0,
+                let forwarded = if is(bank.group1) {
+                    vgic.groups.group1 != 0
+                } else {
+                    vgic.groups.group0 != 0
                 };
                 let here = word == 0 || is(vgic.cpus[0].routed[word - 1]);
                 let due = is(bank.latch | bank.shown) && is(bank.enabled) && forwarded && here;

@@ -265,9 +265,10 @@ impl Vgic {
             self.show_sgi(cpu, bit, wanted, reports)
         } else {
             let lr = bank.show(bit, wanted, here, reports);
-            match lr.hardware() && reports.hardware {
-                true => lr.with_eoi(true),
-                false => lr,
+            if lr.hardware() && reports.hardware {
+                lr.with_eoi(true)
+            } else {
+                lr
             }
         };
         let lr = lr.with_virtual_id(id);

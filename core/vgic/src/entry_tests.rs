@@ -121,9 +121,10 @@ fn what_is_new_is_put_beside_what_is_listed() {
         for hardware in [false, true] {
             let (mut vgic, mut lists) = ready(version, 4);
             let first = IntId::new(70);
-            match hardware {
-                true => vgic.inject_hardware(V0, first, IntId::new(99)),
-                false => vgic.pulse(None, first),
+            if hardware {
+                vgic.inject_hardware(V0, first, IntId::new(99))
+            } else {
+                vgic.pulse(None, first)
             };
             vgic.enter(V0, &mut lists);
             lists.work();

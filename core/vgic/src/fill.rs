@@ -174,9 +174,10 @@ impl Vgic {
         news: bool,
         lrs: &mut impl ListRegisters,
     ) -> Urgency {
-        let mut best = match news {
-            true => self.best(cpu),
-            false => self.best_still(cpu),
+        let mut best = if news {
+            self.best(cpu)
+        } else {
+            self.best_still(cpu)
         };
         let mut peers = 0;
         let mut gave_way = false;

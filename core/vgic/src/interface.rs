@@ -344,9 +344,10 @@ impl SoftwareInterface {
     /// ICC_BPR1_EL1 shows what holds, where group 0's does (IHI 0069H, ICC_CTLR_EL1.CBPR).
     fn read_point(&self, group: Group) -> u8 {
         let shared = group == Group::One && self.control.common_point();
-        match shared && self.version == GicVersion::V3 {
-            true => (self.points[0] + 1).min(7),
-            false => self.points[group as usize],
+        if shared && self.version == GicVersion::V3 {
+            (self.points[0] + 1).min(7)
+        } else {
+            self.points[group as usize]
         }
     }
 

@@ -142,16 +142,15 @@ impl World {
 
     fn enter(&mut self, cpu: u8) -> VcpuSet {
         let (vcpu, lists) = (VcpuId::new(cpu), &mut self.lists[usize::from(cpu)]);
-        match self.short {
-            true => {
-                // A copy is asked, so that the real call goes its own way.
-                let mut copy = (self.vgic.clone(), lists.clone());
-                let latched =
-                    copy.0.needs_entry(vcpu) && copy.0.show_latched(vcpu, &mut copy.1).is_some();
-                self.taken.latched += usize::from(latched);
-                self.vgic.enter(vcpu, lists)
-            }
-            false => self.vgic.enter_at_length(vcpu, lists),
+        if self.short {
+            // A copy is asked, so that the real call goes its own way.
+            let mut copy = (self.vgic.clone(), lists.clone());
+            let latched =
+                copy.0.needs_entry(vcpu) && copy.0.show_latched(vcpu, &mut copy.1).is_some();
+            self.taken.latched += usize::from(latched);
+            self.vgic.enter(vcpu, lists)
+        } else {
+            self.vgic.enter_at_length(vcpu, lists)
         }
     }
 
@@ -168,9 +167,12 @@ impl World {
         let from = VcpuId::new(from);
         let short = self.short && usize::from(to) < CPUS;
         self.taken.sent += usize::from(short && self.names_one(id, to));
-        let told = |told: bool| match told {
-            true => VcpuSet::only(VcpuId::new(to)),
-            false => VcpuSet::EMPTY,
+        let told = |told: bool| {
+            if told {
+                VcpuSet::only(VcpuId::new(to))
+            } else {
+                VcpuSet::EMPTY
+            }
         };
         if self.version == GicVersion::V2 {
             let value = id | 1 << (16 + to);

@@ -80,9 +80,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     /// No counters, none enabled, and PL0 may use none (PMUSERENR, which it may read).
     fn performance_monitors(&mut self, one: Coprocessor) -> Action {
         let userenr = one.read && (one.crm, one.opc2) == (14, 0);
-        match self.is_user() && !userenr {
-            true => undefined(),
-            false => self.give_or_ignore(one),
+        if self.is_user() && !userenr {
+            undefined()
+        } else {
+            self.give_or_ignore(one)
         }
     }
 
@@ -121,9 +122,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// A register that is zero whatever is written.
     fn give_or_ignore(&mut self, one: Coprocessor) -> Action {
-        match one.read {
-            true => self.give(one, 0),
-            false => Action::Next,
+        if one.read {
+            self.give(one, 0)
+        } else {
+            Action::Next
         }
     }
 

@@ -52,9 +52,10 @@ impl DebugControl {
 
     /// MDSCR_EL1, as the CPU is to have it.
     fn in_cpu(&self) -> u64 {
-        match self.locked {
-            true => self.mdscr & TDCC,
-            false => self.mdscr,
+        if self.locked {
+            self.mdscr & TDCC
+        } else {
+            self.mdscr
         }
     }
 }
@@ -92,9 +93,10 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
 
     /// One that [`Self::has_debug`].
     pub(crate) fn debug_register(&self, id: SysReg) -> u64 {
-        match self.vcpu.debug.in_use {
-            true => self.machine.debug_register(id),
-            false => 0,
+        if self.vcpu.debug.in_use {
+            self.machine.debug_register(id)
+        } else {
+            0
         }
     }
 

@@ -55,9 +55,10 @@ impl Vm {
         if let Some((vcpu, offset)) = self.in_redistributor(access) {
             return Destination::Redistributor(vcpu, offset);
         }
-        match self.config().memory.covers(access) {
-            true => Destination::Memory,
-            false => Destination::Hole,
+        if self.config().memory.covers(access) {
+            Destination::Memory
+        } else {
+            Destination::Hole
         }
     }
 

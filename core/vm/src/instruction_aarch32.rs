@@ -48,17 +48,19 @@ struct Transfer<'a> {
 
 /// As the bus has `value`, where a register has it so, and the other way round.
 fn swapped(big_endian: bool, width: Width, value: u64) -> u64 {
-    match big_endian {
-        true => value.swap_bytes() >> (u64::BITS - width.bits()),
-        false => value,
+    if big_endian {
+        value.swap_bytes() >> (u64::BITS - width.bits())
+    } else {
+        value
     }
 }
 
 /// The encoding, `word` being in the form of [`DataAbort::instruction`].
 fn encoding(psr: Psr, word: u32) -> Encoding {
-    match psr.thumb() {
-        true => Encoding::t32((word >> 16) as u16, word as u16),
-        false => Encoding::A32(word),
+    if psr.thumb() {
+        Encoding::t32((word >> 16) as u16, word as u16)
+    } else {
+        Encoding::A32(word)
     }
 }
 

@@ -249,9 +249,12 @@ impl Vm {
             return;
         }
         let quiet = self.requests_of_all().any(Requests::is_quiet);
-        let next = |gic: &mut Vgic| match quiet {
-            true => gic.take_released_private(vcpu),
-            false => gic.take_released(vcpu),
+        let next = |gic: &mut Vgic| {
+            if quiet {
+                gic.take_released_private(vcpu)
+            } else {
+                gic.take_released(vcpu)
+            }
         };
         while let Some(interrupt) = next(gic) {
             machine.deactivate(interrupt);

@@ -102,9 +102,10 @@ impl fmt::Display for Listed<'_> {
             self.boot,
         );
         let (name, state) = (self.vm, self.state);
-        match name.len() > NAME || rest.len() > REST {
-            true => write!(f, "{name} {state}\n  {rest}"),
-            false => write!(f, "{name:<NAME$} {state:<7} {rest}"),
+        if name.len() > NAME || rest.len() > REST {
+            write!(f, "{name} {state}\n  {rest}")
+        } else {
+            write!(f, "{name:<NAME$} {state:<7} {rest}")
         }
     }
 }
@@ -128,9 +129,10 @@ impl Vm {
     pub fn listed(&self, mib: u64) -> Listed<'_> {
         let powered = |vcpu: &VcpuId| self.power(*vcpu).is_on();
         // Where it ended, its vCPUs keep their states until the next boot.
-        let on = match self.lifecycle().is_ended() {
-            true => 0,
-            false => VcpuSet::first(self.vcpus()).iter().filter(powered).count(),
+        let on = if self.lifecycle().is_ended() {
+            0
+        } else {
+            VcpuSet::first(self.vcpus()).iter().filter(powered).count()
         };
         Listed {
             vm: &self.config().name,
@@ -268,9 +270,10 @@ mod tests {
                 "sixteen-letters- running 1 of 1 vCPUs on, pCPUs 3, {mib} MiB, boot 1"
             );
             counts.push(9 + one.len());
-            let wanted = match 9 + one.len() <= 80 {
-                true => one,
-                false => one.replacen(" 1 of", "\n  1 of", 1),
+            let wanted = if 9 + one.len() <= 80 {
+                one
+            } else {
+                one.replacen(" 1 of", "\n  1 of", 1)
             };
             assert_eq!(line.to_string(), wanted);
         }

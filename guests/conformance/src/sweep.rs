@@ -68,9 +68,10 @@ fn given(machine: &Machine, address: u64) -> Given {
         return Given::Flash;
     }
     let mut devices = devices(machine).chain(core::iter::once(VIRTIO));
-    match devices.any(|device| device.contains(address)) {
-        true => Given::Device,
-        false => Given::Nothing,
+    if devices.any(|device| device.contains(address)) {
+        Given::Device
+    } else {
+        Given::Nothing
     }
 }
 

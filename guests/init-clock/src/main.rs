@@ -69,9 +69,10 @@ extern "C" fn main(stack: *const usize, frequency: usize, count: u64) -> ! {
     // SAFETY: `_start` passes the stack pointer as it was at the start.
     let arguments = unsafe { Arguments::at(stack) };
     let first = call(GETPID, [0; 3]) == 1;
-    let label = match first {
-        true => b"init".as_slice(),
-        false => arguments.label().unwrap_or(b"now"),
+    let label = if first {
+        b"init".as_slice()
+    } else {
+        arguments.label().unwrap_or(b"now")
     };
     let mut line = Line::default();
     line.text(b"bench: clock ");

@@ -104,19 +104,21 @@ impl Load {
             return servers.pick(now);
         };
         *awake = !*awake;
-        let (decision, cost) = match *awake {
-            true => counter::count(|| {
+        let (decision, cost) = if *awake {
+            counter::count(|| {
                 servers.wake(entity, now);
                 servers.pick(now)
-            }),
-            false => counter::count(|| {
+            })
+        } else {
+            counter::count(|| {
                 servers.block(entity, now);
                 servers.pick(now)
-            }),
+            })
         };
-        match *awake {
-            true => self.wake.add(cost),
-            false => self.block.add(cost),
+        if *awake {
+            self.wake.add(cost)
+        } else {
+            self.block.add(cost)
         }
         decision
     }

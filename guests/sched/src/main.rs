@@ -34,12 +34,11 @@ fn guest_main(tree: u64) -> ! {
 }
 
 fn measure() {
-    match counter::start() {
-        true => {
-            decisions::measure();
-            admission::measure();
-        }
-        false => println!("FAIL sched: this CPU counts no instructions here"),
+    if counter::start() {
+        decisions::measure();
+        admission::measure();
+    } else {
+        println!("FAIL sched: this CPU counts no instructions here")
     }
     println!("sched: done");
 }

@@ -233,9 +233,10 @@ fn given(
     work: &mut Work,
 ) -> Result<Result<ComponentProof, Box<Refused>>, Undecided> {
     let supply = upon(interface, &workload)?;
-    let outcome = match workload.cpus > 1 {
-        true => global::test(&workload.loads, workload.cpus, &supply, work)?,
-        false => test::keeps(&workload.loads, workload.policy, &supply, work)?,
+    let outcome = if workload.cpus > 1 {
+        global::test(&workload.loads, workload.cpus, &supply, work)?
+    } else {
+        test::keeps(&workload.loads, workload.policy, &supply, work)?
     };
     Ok(match outcome {
         Outcome::Kept(proof) => Ok(ComponentProof {
@@ -302,12 +303,11 @@ fn longest(
 pub fn upon(interface: &Interface, workload: &Workload) -> Result<Supply, Undecided> {
     let [period, budget, deadline] =
         [interface.period, interface.budget, interface.deadline].map(wide);
-    match workload.cpus > 1 {
-        true => Supply::parallel(period, budget, workload.cpus),
-        false => {
-            let start = period::start(workload.server, &workload.loads, period);
-            Ok(Supply::new(period, budget, deadline, start))
-        }
+    if workload.cpus > 1 {
+        Supply::parallel(period, budget, workload.cpus)
+    } else {
+        let start = period::start(workload.server, &workload.loads, period);
+        Ok(Supply::new(period, budget, deadline, start))
     }
 }
 
@@ -475,9 +475,10 @@ pub(crate) fn larger_budget(
 pub(crate) fn kept(workload: &Workload, supply: &Supply, work: &mut Work) -> bool {
     let mut part = work.part(Work::TEST / 64);
     let began = part;
-    let outcome = match workload.cpus > 1 {
-        true => global::test(&workload.loads, workload.cpus, supply, &mut part),
-        false => test::keeps(&workload.loads, workload.policy, supply, &mut part),
+    let outcome = if workload.cpus > 1 {
+        global::test(&workload.loads, workload.cpus, supply, &mut part)
+    } else {
+        test::keeps(&workload.loads, workload.policy, supply, &mut part)
     };
     work.settle(began, part);
     matches!(outcome, Ok(Outcome::Kept(_)))

@@ -89,9 +89,10 @@ pub fn lateness(
     while at < own.fixed_window() {
         work.spend(loads.len())?;
         let demand = load::requested(loads, at + 1);
-        let next = match or_equal {
-            true => supply.time_until_more(demand)?,
-            false => supply.time_for(demand)? - 1,
+        let next = if or_equal {
+            supply.time_until_more(demand)?
+        } else {
+            supply.time_for(demand)? - 1
         };
         if next <= at {
             return Ok(None);

@@ -99,9 +99,10 @@ pub fn competing(loads: &[Load], place: usize, cpus: u32, t: i128) -> i128 {
     let mut sum = ran.saturating_mul(cpus.into()).saturating_add(1);
     for (index, load) in loads.iter().enumerate() {
         // Its own earlier jobs were complete before this one's latest release.
-        let (less, cap) = match index == place {
-            false => (0, t - ran),
-            true => (own.execution, t - own.window()),
+        let (less, cap) = if index == place {
+            (own.execution, t - own.window())
+        } else {
+            (0, t - ran)
         };
         let without = (load.due(t) - less).min(cap).max(0);
         let with = (workload(load, t) - less).min(cap).max(0);

@@ -100,9 +100,10 @@ impl Load {
     /// How many jobs there can be that are released and due within `t`.
     pub fn jobs_due(&self, t: i128) -> i128 {
         let after = t - self.window();
-        match after < 0 {
-            true => 0,
-            false => after / self.period + 1,
+        if after < 0 {
+            0
+        } else {
+            after / self.period + 1
         }
     }
 

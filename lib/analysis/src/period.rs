@@ -40,9 +40,10 @@ pub fn start(server: Server, loads: &[Load], period: i128) -> Start {
         return Start::Polled;
     }
     let together = |load: &Load| load.begins_with_period && load.period % period == 0;
-    match server == Server::Periodic && !loads.is_empty() && loads.iter().all(together) {
-        true => Start::Period,
-        false => Start::Anywhere,
+    if server == Server::Periodic && !loads.is_empty() && loads.iter().all(together) {
+        Start::Period
+    } else {
+        Start::Anywhere
     }
 }
 

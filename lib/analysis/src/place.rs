@@ -472,9 +472,10 @@ pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work
         if let Some(load) = workload.loads.get_mut(own) {
             load.execution = middle * tick + cost;
         }
-        match compose::kept(&workload, &crowded.supply, work) {
-            true => low = middle,
-            false => high = middle,
+        if compose::kept(&workload, &crowded.supply, work) {
+            low = middle
+        } else {
+            high = middle
         }
     }
     (low > 0).then(|| compose::narrow(low * tick).ok())?

@@ -291,9 +291,10 @@ fn less_inside(
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         let change = |load: &mut Load| load.execution = middle * tick + cost;
-        match with_load(refused, member, change, work) {
-            true => low = middle,
-            false => high = middle,
+        if with_load(refused, member, change, work) {
+            low = middle
+        } else {
+            high = middle
         }
     }
     if low == 0 {
@@ -324,9 +325,10 @@ fn shorter_period(
     let cpus = i128::from(refused.workload.cpus.max(1));
     let least = (compose::wide(interface.budget) + cpus - 1) / cpus;
     let own_deadline = interface.deadline < interface.period;
-    let least = match own_deadline {
-        true => compose::wide(interface.deadline),
-        false => least,
+    let least = if own_deadline {
+        compose::wide(interface.deadline)
+    } else {
+        least
     };
     let with = |ticks: i128, work: &mut Work| {
         let period = compose::narrow(ticks * tick).ok()?;
@@ -390,9 +392,10 @@ fn less_execution(refused: &Refused, member: Member, now: Nanos, work: &mut Work
     let (mut low, mut high) = (cost, with_cost);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        match with_load(refused, member, |load| load.execution = middle, work) {
-            true => low = middle,
-            false => high = middle,
+        if with_load(refused, member, |load| load.execution = middle, work) {
+            low = middle
+        } else {
+            high = middle
         }
     }
     (low > cost).then(|| compose::narrow(low - cost).ok())?
@@ -417,9 +420,10 @@ fn longer_period(refused: &Refused, member: Member, work: &mut Work) -> Option<N
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        match with(middle, work) {
-            true => high = middle,
-            false => low = middle,
+        if with(middle, work) {
+            high = middle
+        } else {
+            low = middle
         }
     }
     compose::narrow(high).ok()

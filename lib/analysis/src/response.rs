@@ -63,9 +63,10 @@ fn left(loads: &[Load], own: &Load, supply: &Supply, work: &mut Work) -> Result<
     let (mut low, mut high) = (0, own.window());
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        match keeps(loads, own, middle, supply, work)? {
-            true => low = middle,
-            false => high = middle,
+        if keeps(loads, own, middle, supply, work)? {
+            low = middle
+        } else {
+            high = middle
         }
     }
     Ok(low)

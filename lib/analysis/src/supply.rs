@@ -126,9 +126,10 @@ impl Supply {
     /// begins with.
     fn gap(&self) -> i128 {
         let late = self.deadline - self.budget;
-        match self.aligned {
-            true => late,
-            false => late + (self.period - self.budget),
+        if self.aligned {
+            late
+        } else {
+            late + (self.period - self.budget)
         }
     }
 

@@ -26,15 +26,16 @@ pub fn keeps(
             _ => Outcome::Kept(Proof::Utilization),
         });
     }
-    Ok(match policy.is_fixed() {
-        false => match edf::test(loads, supply, work)? {
-            Outcome::Kept(descent) => Outcome::Kept(Proof::Edf(descent)),
-            Outcome::Missed(miss) => Outcome::Missed(miss),
-        },
-        true => match fixed::test(loads, supply, work)? {
+    Ok(if policy.is_fixed() {
+        match fixed::test(loads, supply, work)? {
             Outcome::Kept(ends) => Outcome::Kept(Proof::Fixed(ends)),
             Outcome::Missed(miss) => Outcome::Missed(miss),
-        },
+        }
+    } else {
+        match edf::test(loads, supply, work)? {
+            Outcome::Kept(descent) => Outcome::Kept(Proof::Edf(descent)),
+            Outcome::Missed(miss) => Outcome::Missed(miss),
+        }
     })
 }
 

@@ -62,9 +62,10 @@ impl Wanted<'_> {
         if load::rate(self.loads).low > 1 << FRACTION {
             return Ok(None);
         }
-        match self.policy.is_fixed() {
-            false => least::edf(self.loads, shape, work),
-            true => least::fixed(self.loads, shape, work),
+        if self.policy.is_fixed() {
+            least::fixed(self.loads, shape, work)
+        } else {
+            least::edf(self.loads, shape, work)
         }
     }
 
@@ -116,9 +117,10 @@ impl Wanted<'_> {
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            match self.does(shape, middle * self.tick, work) {
-                true => high = middle,
-                false => low = middle,
+            if self.does(shape, middle * self.tick, work) {
+                high = middle
+            } else {
+                low = middle
             }
         }
         Ok(Some(high * self.tick))
@@ -209,9 +211,10 @@ impl Wanted<'_> {
         let mut high = period / self.tick + 1;
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            match does(middle, work)? {
-                true => low = middle,
-                false => high = middle,
+            if does(middle, work)? {
+                low = middle
+            } else {
+                high = middle
             }
         }
         Ok(low * self.tick)

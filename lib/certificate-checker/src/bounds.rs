@@ -205,9 +205,10 @@ impl Supply {
 
     /// What a polling server may lose at first: its budget, all of it in a piece.
     fn lost(&self) -> R {
-        match self.loses {
-            true => self.budget.clone(),
-            false => R::zero(),
+        if self.loses {
+            self.budget.clone()
+        } else {
+            R::zero()
         }
     }
 
@@ -219,9 +220,10 @@ impl Supply {
     pub fn gap(&self) -> R {
         let budget = &self.budget / &self.cpus;
         let late = &self.deadline - &budget;
-        match self.aligned {
-            true => late,
-            false => late + &self.period - budget + self.lost(),
+        if self.aligned {
+            late
+        } else {
+            late + &self.period - budget + self.lost()
         }
     }
 

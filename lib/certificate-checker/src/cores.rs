@@ -40,9 +40,10 @@ fn whole(pool: &Pool, proof: &CoreProof) -> Result<(), Fault> {
         (Mode::Partitioned, _) => false,
         (Mode::Global, cores) => pool.cores == cores,
     };
-    match sound {
-        true => Ok(()),
-        false => Err(Fault::Incomplete),
+    if sound {
+        Ok(())
+    } else {
+        Err(Fault::Incomplete)
     }
 }
 

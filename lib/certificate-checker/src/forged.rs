@@ -86,9 +86,10 @@ fn a_supply_begins_with_the_members_where_it_does_and_nowhere_else() {
         (&together, &inside, true),
         (&apart, &odd, false),
     ] {
-        let (as_aligned, as_any) = match begins_together {
-            true => (Ok(()), Err(Fault::Aligned)),
-            false => (Err(Fault::Aligned), Ok(())),
+        let (as_aligned, as_any) = if begins_together {
+            (Ok(()), Err(Fault::Aligned))
+        } else {
+            (Err(Fault::Aligned), Ok(()))
         };
         assert_eq!(believed(model, inside, &aligned(&from_start)), as_aligned);
         let any = claim(given, from_anywhere.clone());
@@ -233,9 +234,10 @@ fn run(pool: u32, cores: &[u8], vcpus: &[(ComponentId, u32)]) -> CoreProof {
         pool: PoolId(pool),
         cores: cores.iter().copied().map(CoreId).collect(),
         vcpus: vcpus.iter().map(vcpu).collect(),
-        proof: match vcpus.is_empty() {
-            true => Proof::Idle,
-            false => Proof::Utilization,
+        proof: if vcpus.is_empty() {
+            Proof::Idle
+        } else {
+            Proof::Utilization
         },
     }
 }

@@ -71,17 +71,14 @@ fn filled(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
     let mut all = Z::zero();
     let mut begun = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        let (released, any) = match index == place {
-            false => {
-                let within = |work: Z| work.min(instants.clone()).max(Z::zero());
-                (within(released(job, t)), within(any(job, t)))
-            }
+        let (released, any) = if index == place {
             // Without the late job itself, which is the last one of both.
-            true => {
-                let before = (t - job.window()).max(Z::zero());
-                let within = |work: Z| (work - &job.execution).min(before.clone()).max(Z::zero());
-                (within(released(job, t)), within(any(job, t)))
-            }
+            let before = (t - job.window()).max(Z::zero());
+            let within = |work: Z| (work - &job.execution).min(before.clone()).max(Z::zero());
+            (within(released(job, t)), within(any(job, t)))
+        } else {
+            let within = |work: Z| work.min(instants.clone()).max(Z::zero());
+            (within(released(job, t)), within(any(job, t)))
         };
         begun.push(any - &released);
         all += released;
@@ -93,9 +90,10 @@ fn filled(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
 /// its end, a period before that, and so on, but a job's own window after its start.
 fn released(job: &Job, t: &Z) -> Z {
     let room = t - job.window();
-    match room < Z::zero() {
-        true => Z::zero(),
-        false => (room.div_floor(&job.period) + Z::one()) * &job.execution,
+    if room < Z::zero() {
+        Z::zero()
+    } else {
+        (room.div_floor(&job.period) + Z::one()) * &job.execution
     }
 }
 

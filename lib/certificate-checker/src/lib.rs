@@ -238,9 +238,10 @@ fn planned(model: &Model, component: &Component, interface: &Interface) -> Resul
         } => {
             let same = period == asked && budget == given;
             let fits = deadline >= budget && deadline <= period && deadline.is_whole(model.tick);
-            return match same && fits && component.cpus == 1 {
-                true => Ok(()),
-                false => Err(Fault::Interface),
+            return if same && fits && component.cpus == 1 {
+                Ok(())
+            } else {
+                Err(Fault::Interface)
             };
         }
     };
@@ -264,10 +265,7 @@ fn planned(model: &Model, component: &Component, interface: &Interface) -> Resul
         && u128::from(budget.get()) <= all
         && deadline <= period
         && fits;
-    match sound {
-        true => Ok(()),
-        false => Err(Fault::Interface),
-    }
+    if sound { Ok(()) } else { Err(Fault::Interface) }
 }
 
 /// What switching costs in a period, in whole ticks.
@@ -328,9 +326,10 @@ impl Question<'_> {
     /// Whether `against` shows that a tick less than the budget of `interface` is too little.
     fn least(&self, interface: &Interface, window: Window, against: &Against) -> Result<(), Fault> {
         if *against == Against::Nothing {
-            return match interface.budget == self.model.tick {
-                true => Ok(()),
-                false => Err(Fault::Least),
+            return if interface.budget == self.model.tick {
+                Ok(())
+            } else {
+                Err(Fault::Least)
             };
         }
         let budget = whole(interface.budget) - whole(self.model.tick);

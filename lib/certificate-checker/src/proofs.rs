@@ -27,10 +27,13 @@ pub fn check(
     let whole = supply.cpus.is_one() && supply.budget == supply.period && !supply.loses;
     let by_rate = whole && jobs.iter().all(long);
     match (proof, jobs.is_empty(), cpus > 1, policy.is_fixed()) {
-        (Proof::Utilization, false, false, false) if by_rate => match is_within_one(jobs) {
-            true => Ok(()),
-            false => Err(Fault::Tail),
-        },
+        (Proof::Utilization, false, false, false) if by_rate => {
+            if is_within_one(jobs) {
+                Ok(())
+            } else {
+                Err(Fault::Tail)
+            }
+        }
         (Proof::Edf(_), _, _, _) if by_rate => Err(Fault::Kind),
         (Proof::Idle, true, _, _) => Ok(()),
         (Proof::Edf(descent), false, false, false) => edf(jobs, supply, descent),
@@ -88,9 +91,10 @@ fn edf(jobs: &[Job], supply: &Supply, descent: &Descent) -> Result<(), Fault> {
     // Before the last instant nothing is due; before all others something is.
     let needed = |instant: u64| dbf(jobs, &(at(instant) - Z::one())) > Z::zero();
     let mut earlier = descent.instants.iter().rev().skip(1);
-    match !needed(last) && earlier.all(|instant| needed(*instant)) {
-        true => Ok(()),
-        false => Err(Fault::Step),
+    if !needed(last) && earlier.all(|instant| needed(*instant)) {
+        Ok(())
+    } else {
+        Err(Fault::Step)
     }
 }
 
@@ -133,10 +137,7 @@ pub fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Resul
         }
         Tail::Repeats => needs == gets && first >= repetition(jobs, supply)?,
     };
-    match shown {
-        true => Ok(()),
-        false => Err(Fault::Tail),
-    }
+    if shown { Ok(()) } else { Err(Fault::Tail) }
 }
 
 /// One common multiple of all periods after everything has begun to repeat itself.
@@ -147,9 +148,10 @@ fn repetition(jobs: &[Job], supply: &Supply) -> Result<R, Fault> {
         common = common.lcm(&job.period);
         settled = settled.max(rational(job.window() - &job.period));
     }
-    match supply.period.is_integer() {
-        true => Ok(R::from_integer(common) + settled),
-        false => Err(Fault::Tail),
+    if supply.period.is_integer() {
+        Ok(R::from_integer(common) + settled)
+    } else {
+        Err(Fault::Tail)
     }
 }
 
@@ -195,10 +197,7 @@ pub fn against(
         }
         Against::Instant(_) | Against::Late { .. } => false,
     };
-    match shown {
-        true => Ok(()),
-        false => Err(Fault::Least),
-    }
+    if shown { Ok(()) } else { Err(Fault::Least) }
 }
 
 /// Whether the last one of `jobs` has more to wait for than the supply gives, from one instant

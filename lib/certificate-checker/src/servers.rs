@@ -30,8 +30,5 @@ pub fn known(model: &Model, component: &Component) -> Result<(), Fault> {
         Server::ConstantBandwidth => one_cpu && free && by_deadline,
         Server::SoftBandwidth => false,
     };
-    match known {
-        true => Ok(()),
-        false => Err(Fault::Server),
-    }
+    if known { Ok(()) } else { Err(Fault::Server) }
 }

@@ -70,9 +70,10 @@ fn filled(asked: &[Asked], place: usize, cpus: i64, t: i64) -> i64 {
         if t == one.window() {
             assert!(released > 0);
         }
-        let room = match index == place {
-            true => (t - late.window()).max(0),
-            false => t - (late.execution - 1),
+        let room = if index == place {
+            (t - late.window()).max(0)
+        } else {
+            t - (late.execution - 1)
         };
         let own = if index == place { late.execution } else { 0 };
         let within = |work: i64| (work - own).min(room).max(0);

@@ -81,9 +81,10 @@ fn memory(word: ExtensionWord, pipeline: i32) -> Parts {
 /// VMOV of two core registers.
 fn pair(word: ExtensionWord) -> Parts {
     let both = word.rt().set().with(word.rn().set());
-    let effects = match word.load() {
-        true => Effects::NONE.setting(both),
-        false => Effects::NONE.reading(both),
+    let effects = if word.load() {
+        Effects::NONE.setting(both)
+    } else {
+        Effects::NONE.reading(both)
     };
     Parts::of(effects).provided(!both.contains(Register::PC))
 }

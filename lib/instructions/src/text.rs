@@ -343,9 +343,10 @@ fn vfp(f: &mut Formatter<'_>, system: u8, register: Register, read: bool) -> fmt
         10 => "fpinst2",
         _ => "reserved",
     };
-    match read {
-        true => write!(f, " {register}, {name}"),
-        false => write!(f, " {name}, {register}"),
+    if read {
+        write!(f, " {register}, {name}")
+    } else {
+        write!(f, " {name}, {register}")
     }
 }
 

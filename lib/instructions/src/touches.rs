@@ -110,9 +110,10 @@ fn unprivileged(access: &Unprivileged) -> Effects {
         Registers::NONE
     };
     let address = index(access.index).reading(base).setting(moved);
-    match access.load {
-        true => address.setting(access.register.set()),
-        false => address.reading(access.register.set()),
+    if access.load {
+        address.setting(access.register.set())
+    } else {
+        address.reading(access.register.set())
     }
 }
 

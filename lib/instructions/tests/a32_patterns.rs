@@ -98,9 +98,10 @@ fn instructions_are_as_their_diagrams_say() {
             if !different {
                 continue;
             }
-            let wanted = match no_pc && word.is_fixed() {
-                true => Definition::Defined,
-                false => Definition::Unpredictable,
+            let wanted = if no_pc && word.is_fixed() {
+                Definition::Defined
+            } else {
+                Definition::Unpredictable
             };
             assert_eq!(found.definition, wanted, "{:x} {diagram}", word.bits);
             counts[usize::from(wanted == Definition::Defined)] += 1;

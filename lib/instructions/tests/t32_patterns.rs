@@ -107,9 +107,10 @@ fn instructions_are_as_their_diagrams_say() {
             let found = decode(&word);
             let different = !diagram.contains('h') || word.register('h') != word.register('l');
             let good = !not_bad.chars().any(|letter| is_bad(&word, letter));
-            let wanted = match good && different && word.is_fixed() {
-                true => Definition::Defined,
-                false => Definition::Unpredictable,
+            let wanted = if good && different && word.is_fixed() {
+                Definition::Defined
+            } else {
+                Definition::Unpredictable
             };
             let at = format!("{:x} {diagram}", word.bits);
             assert_eq!(found.definition, wanted, "{at}");

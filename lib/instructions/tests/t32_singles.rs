@@ -68,9 +68,10 @@ impl Single {
             (false, 2) => self.t == 15,
             (false, _) => self.t == 13 || self.t == 15,
         };
-        match index || target || back && self.n == self.t {
-            true => Unpredictable,
-            false => Defined,
+        if index || target || back && self.n == self.t {
+            Unpredictable
+        } else {
+            Defined
         }
     }
 
@@ -80,9 +81,10 @@ impl Single {
     }
 
     fn reads(self) -> Registers {
-        let stored = match self.load {
-            true => Registers::NONE,
-            false => register(self.t),
+        let stored = if self.load {
+            Registers::NONE
+        } else {
+            register(self.t)
         };
         let index = match self.form {
             Form::Register(m, _) => register(m),
@@ -92,9 +94,10 @@ impl Single {
     }
 
     fn writes(self) -> Registers {
-        let loaded = match self.load && !self.is_hint() {
-            true => register(self.t),
-            false => Registers::NONE,
+        let loaded = if self.load && !self.is_hint() {
+            register(self.t)
+        } else {
+            Registers::NONE
         };
         match self.form {
             Form::Back(..) => loaded.with(register(self.n)),

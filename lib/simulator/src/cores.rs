@@ -60,9 +60,10 @@ impl State {
         };
         let (root, lane) = (place.root, place.lane);
         let (supplied, change) = place.supply.at(self.now);
-        let mut found = match supplied {
-            true => self.descend(root, lane),
-            false => Found::default(),
+        let mut found = if supplied {
+            self.descend(root, lane)
+        } else {
+            Found::default()
         };
         found.until = earliest(found.until, change);
         let Some(core) = self.cores.get_mut(index) else {

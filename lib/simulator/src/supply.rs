@@ -60,10 +60,13 @@ impl Supply {
     pub fn validate(&self) -> Result<(), SupplyError> {
         match self {
             Self::Full => Ok(()),
-            Self::Periodic { length, period, .. } => match *length > 0 && length <= period {
-                true => Ok(()),
-                false => Err(SupplyError::Piece),
-            },
+            Self::Periodic { length, period, .. } => {
+                if *length > 0 && length <= period {
+                    Ok(())
+                } else {
+                    Err(SupplyError::Piece)
+                }
+            }
             Self::Windows { windows, repeat } => in_order(windows, *repeat),
         }
     }
@@ -90,9 +93,10 @@ fn periodic(first: u64, length: u64, period: u64, now: u64) -> (bool, Option<u64
         return (true, None);
     }
     let phase = since % period;
-    match phase < length {
-        true => (true, now.checked_add(length - phase)),
-        false => (false, now.checked_add(period - phase)),
+    if phase < length {
+        (true, now.checked_add(length - phase))
+    } else {
+        (false, now.checked_add(period - phase))
     }
 }
 

@@ -115,9 +115,10 @@ fn line(timeline: &Timeline, core: usize) -> std::string::String {
     let mut line = vec![b'.'; timeline.horizon as usize];
     for segment in timeline.segments.iter().filter(|s| s.core == core) {
         assert!(segment.start < segment.end, "{segment:?}");
-        let name = match segment.switching {
-            true => b'-',
-            false => b'a' + segment.task.0 as u8,
+        let name = if segment.switching {
+            b'-'
+        } else {
+            b'a' + segment.task.0 as u8
         };
         line[segment.start as usize..segment.end as usize].fill(name);
     }
@@ -402,9 +403,10 @@ fn bandwidth_is_reclaimed_on_cores_and_not_in_components() {
         let group = vm(&mut model, "group", interface(16, 16, 16), Policy::Edf);
         for name in ["x", "y"] {
             let plan = Plan::Given(interface(8, 4, 8));
-            let home = match in_group {
-                true => Home::Component(group),
-                false => Home::Pool(PoolId(0)),
+            let home = if in_group {
+                Home::Component(group)
+            } else {
+                Home::Pool(PoolId(0))
             };
             let mut inner = Component::new(name, home, plan);
             inner.server = model::Server::ConstantBandwidth;

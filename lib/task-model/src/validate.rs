@@ -34,9 +34,10 @@ impl Model {
             }
         }
         tasks(self, &mut faults);
-        match faults.0.is_empty() {
-            true => Ok(()),
-            false => Err(faults.0),
+        if faults.0.is_empty() {
+            Ok(())
+        } else {
+            Err(faults.0)
         }
     }
 }
@@ -61,9 +62,10 @@ fn time(what: &'static str, value: Nanos) -> Result<(), Fault> {
 }
 
 fn bounded(what: &'static str, value: Nanos) -> Result<(), Fault> {
-    match value > Nanos::MAX {
-        true => Err(Fault::TooLong(what)),
-        false => Ok(()),
+    if value > Nanos::MAX {
+        Err(Fault::TooLong(what))
+    } else {
+        Ok(())
     }
 }
 
@@ -73,14 +75,15 @@ fn fits(
     limit_name: &'static str,
     limit: Nanos,
 ) -> Result<(), Fault> {
-    match value > limit {
-        true => Err(Fault::Longer {
+    if value > limit {
+        Err(Fault::Longer {
             what,
             value,
             limit_name,
             limit,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -108,9 +111,10 @@ fn whole(model: &Model, faults: &mut Faults) {
 }
 
 fn few(what: &'static str, number: usize) -> Result<(), Fault> {
-    match number > MAX_MEMBERS {
-        true => Err(Fault::TooMany(what)),
-        false => Ok(()),
+    if number > MAX_MEMBERS {
+        Err(Fault::TooMany(what))
+    } else {
+        Ok(())
     }
 }
 
@@ -251,18 +255,20 @@ fn given(tick: Nanos, interface: Interface, cpus: u32) -> Result<(), Fault> {
     if cpus > 1 {
         let all = Nanos::new(period.get().saturating_mul(cpus.into()));
         fits("budget", budget, "period on all CPUs", all)?;
-        return match deadline == period {
-            true => Ok(()),
-            false => Err(Fault::ParallelWindow),
+        return if deadline == period {
+            Ok(())
+        } else {
+            Err(Fault::ParallelWindow)
         };
     }
     fits("budget", budget, "deadline", deadline)
 }
 
 fn whole_ticks(tick: Nanos, what: &'static str, value: Nanos) -> Result<(), Fault> {
-    match tick.is_zero() || value.is_whole(tick) {
-        true => Ok(()),
-        false => Err(Fault::NotWhole { what, value, tick }),
+    if tick.is_zero() || value.is_whole(tick) {
+        Ok(())
+    } else {
+        Err(Fault::NotWhole { what, value, tick })
     }
 }
 
@@ -277,9 +283,10 @@ fn searched(tick: Nanos, periods: Periods) -> Result<(), Fault> {
             time("longest period", most)?;
             fits("shortest period", least, "longest period", most)?;
             let first = least.get().checked_next_multiple_of(tick.get().max(1));
-            match first.is_some_and(|first| first <= most.get()) {
-                true => Ok(()),
-                false => Err(Fault::NoPeriod),
+            if first.is_some_and(|first| first <= most.get()) {
+                Ok(())
+            } else {
+                Err(Fault::NoPeriod)
             }
         }
     }
@@ -309,9 +316,10 @@ fn of_task(task: &Task, policy: Option<Policy>) -> [Result<(), Fault>; 7] {
         time("deadline", task.deadline),
         bounded("offset", task.offset),
         bounded("jitter", task.jitter),
-        match fixed && task.priority.is_none() {
-            true => Err(Fault::NoPriority),
-            false => Ok(()),
+        if fixed && task.priority.is_none() {
+            Err(Fault::NoPriority)
+        } else {
+            Ok(())
         },
     ]
 }

@@ -257,9 +257,10 @@ fn some_servers_have_their_deadline_at_the_period_s_end() {
                 model.components[1].plan = plan;
                 model.components[1].server = server;
             });
-            let wanted: &[Fault] = match anywhere || at_end {
-                true => &[],
-                false => &[Fault::ServerWindow],
+            let wanted: &[Fault] = if anywhere || at_end {
+                &[]
+            } else {
+                &[Fault::ServerWindow]
             };
             assert_eq!(found, wanted, "{plan:?} {server:?}");
         }

@@ -157,9 +157,10 @@ impl Search {
                 let place = (tree.to_owned(), inside.clone());
                 let places = self.libraries.entry(name.to_owned()).or_default();
                 // Whoever names a library means the one that everybody finds, if there is one.
-                match is_private(&inside) {
-                    true => places.push(place),
-                    false => places.insert(0, place),
+                if is_private(&inside) {
+                    places.push(place)
+                } else {
+                    places.insert(0, place)
                 }
             }
         }
@@ -251,9 +252,10 @@ pub fn programs(tree: &Path, wanted: &[(&str, &str)]) -> Result<Vec<(String, Vec
 fn place_of(name: &str, inside: &Path) -> String {
     let folder = inside.parent().unwrap_or(Path::new(""));
     let folder = folder.strip_prefix("usr").unwrap_or(folder);
-    match name.starts_with(LOADER) {
-        true => format!("lib/{name}"),
-        false => format!("{}/{name}", folder.display()),
+    if name.starts_with(LOADER) {
+        format!("lib/{name}")
+    } else {
+        format!("{}/{name}", folder.display())
     }
 }
 

@@ -88,9 +88,10 @@ fn is(path: &Path, file: &Identity) -> bool {
 }
 
 fn there(data: &Metadata) -> Identity {
-    match data.is_file() {
-        true => Identity::There(data.dev(), data.ino()),
-        false => Identity::Device,
+    if data.is_file() {
+        Identity::There(data.dev(), data.ino())
+    } else {
+        Identity::Device
     }
 }
 

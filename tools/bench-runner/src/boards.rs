@@ -136,9 +136,10 @@ impl Boards<'_> {
     pub fn native_of(&self, gic: Gic, linux: bool, cmdline: String) -> Outcome<Ready> {
         let found = self.materials;
         let payload = || found.payload.clone();
-        let (kernel, initramfs) = match linux {
-            true => (Some(found.kernel.image.clone()), found.userland.clone()),
-            false => (payload(), None),
+        let (kernel, initramfs) = if linux {
+            (Some(found.kernel.image.clone()), found.userland.clone())
+        } else {
+            (payload(), None)
         };
         let guest = Guest {
             kernel: kernel.ok_or_else(|| failure(Code::Refused, "no payload was built"))?,

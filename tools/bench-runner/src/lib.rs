@@ -132,9 +132,10 @@ fn boot_all(
         match boards.board(job, &socket) {
             Ok(mut ready) => waiting.push(Prepared {
                 job: *job,
-                report: match job.counts() {
-                    true => boards.count(job, &mut ready, What::Stretches),
-                    false => None,
+                report: if job.counts() {
+                    boards.count(job, &mut ready, What::Stretches)
+                } else {
+                    None
                 },
                 ready,
                 socket,

@@ -133,9 +133,10 @@ fn amount(figure: &Figure, by: f64) -> String {
 
 /// A number without the zeros at its end that a sentence does not need.
 fn trimmed(number: &str) -> &str {
-    match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
+    if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
     }
 }
 
@@ -155,9 +156,12 @@ pub(crate) const OTHER_UNIT: &str = "*";
 /// and [`OTHER_UNIT`].
 pub(crate) fn published(figure: &Figure, one: &Published) -> String {
     let single = one.low.total_cmp(&one.high).is_eq();
-    let range = |each: &dyn Fn(f64) -> String, between: &str| match single {
-        true => each(one.high),
-        false => format!("{}{between}{}", each(one.low), each(one.high)),
+    let range = |each: &dyn Fn(f64) -> String, between: &str| {
+        if single {
+            each(one.high)
+        } else {
+            format!("{}{between}{}", each(one.low), each(one.high))
+        }
     };
     let own = |value: f64| self::value(figure, value);
     // Published to a hundredth.

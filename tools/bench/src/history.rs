@@ -221,9 +221,10 @@ impl History {
             .min_by_key(|one| one.modified);
         let found = found.ok_or_else(|| self.unknown(commit, machine))?;
         let mut all = self.on(machine).filter(begins);
-        match all.all(|other| other.commit == found.commit) {
-            true => Ok(found),
-            false => Err(HistoryError::Ambiguous(commit.to_owned())),
+        if all.all(|other| other.commit == found.commit) {
+            Ok(found)
+        } else {
+            Err(HistoryError::Ambiguous(commit.to_owned()))
         }
     }
 
@@ -232,9 +233,10 @@ impl History {
         HistoryError::Unknown {
             commit: commit.to_owned(),
             machine: machine.to_owned(),
-            known: match known.is_empty() {
-                true => "none".to_owned(),
-                false => known.join(", "),
+            known: if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
             },
         }
     }

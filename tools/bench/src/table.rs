@@ -60,9 +60,10 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
         let shown = |value: Option<f64>| {
             value.map_or_else(dash, |value| format::quantity(change.figure, value))
         };
-        let colour = match change.is_worse(comparison.tolerance) {
-            true => Some(Color::Red),
-            false => None,
+        let colour = if change.is_worse(comparison.tolerance) {
+            Some(Color::Red)
+        } else {
+            None
         };
         table.add_row([
             Cell::new(change.figure.title),
@@ -331,9 +332,10 @@ fn empty(style: Style) -> Table {
             table.set_content_arrangement(ContentArrangement::Disabled);
         }
     }
-    match style.colour {
-        true => table.enforce_styling(),
-        false => table.force_no_tty(),
+    if style.colour {
+        table.enforce_styling()
+    } else {
+        table.force_no_tty()
     };
     table
 }

@@ -99,9 +99,10 @@ impl Start {
         let u_boot = self.loader == Loader::UBoot;
         let there =
             wanted_tree(system).is_none_or(|(name, _)| store.cache.resolved(&name).is_some());
-        let tree = match there {
-            true => given_tree(store, system).blame(Code::Setup)?,
-            false => Some("board.dtb".into()),
+        let tree = if there {
+            given_tree(store, system).blame(Code::Setup)?
+        } else {
+            Some("board.dtb".into())
         };
         Ok(Tools {
             qemu: store.qemu_if_there(),
@@ -167,12 +168,13 @@ impl Tools {
 /// What looking at the board's own tree takes, as references and words: nothing where the
 /// description has no need of it.
 pub fn wanted_for_tree(system: &Description) -> Vec<(String, String)> {
-    match system.looks_at_board_tree() {
-        true => wanted_tree(system)
+    if system.looks_at_board_tree() {
+        wanted_tree(system)
             .into_iter()
             .chain(system::wanted_qemu())
-            .collect(),
-        false => Vec::new(),
+            .collect()
+    } else {
+        Vec::new()
     }
 }
 
@@ -203,9 +205,10 @@ fn given_tree(store: &Store, system: &Description) -> Result<Option<PathBuf>> {
         (DtbRef::Path(path), _) => path.clone(),
         (DtbRef::Debian { .. }, None) => bail!("no kernel has this tree"),
     };
-    let path = match system.board.qemu.dtb_cpus {
-        true => with_cores(store, &path, system.cores)?,
-        false => path,
+    let path = if system.board.qemu.dtb_cpus {
+        with_cores(store, &path, system.cores)?
+    } else {
+        path
     };
     Ok(Some(path))
 }
@@ -242,9 +245,10 @@ pub fn tree(store: &Store, system: &Description) -> Outcome<Option<Vec<u8>>> {
     if found.is_empty() {
         found = hanok_system::check_devices(system, &tree);
     }
-    match found.is_empty() {
-        true => Ok(Some(tree)),
-        false => Err(system::refused(found)),
+    if found.is_empty() {
+        Ok(Some(tree))
+    } else {
+        Err(system::refused(found))
     }
 }
 

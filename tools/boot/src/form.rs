@@ -63,9 +63,12 @@ impl Form {
 /// the order of their addresses, the last with zeros behind it; what runs at another address than
 /// it is loaded at says so.
 fn elf(program: &[u8], wide: bool) -> Vec<u8> {
-    let word = |value: u64| match wide {
-        true => value.to_le_bytes().to_vec(),
-        false => (value as u32).to_le_bytes().to_vec(),
+    let word = |value: u64| {
+        if wide {
+            value.to_le_bytes().to_vec()
+        } else {
+            (value as u32).to_le_bytes().to_vec()
+        }
     };
     let halves = |values: &[u16]| -> Vec<u8> {
         values
@@ -73,9 +76,10 @@ fn elf(program: &[u8], wide: bool) -> Vec<u8> {
             .flat_map(|value| value.to_le_bytes())
             .collect()
     };
-    let (class, machine, header, each) = match wide {
-        true => (2, 183, 64, 56),
-        false => (1, 40, 52, 32),
+    let (class, machine, header, each) = if wide {
+        (2, 183, 64, 56)
+    } else {
+        (1, 40, 52, 32)
     };
     let moved = if wide { 0xffff_0000_0000_0000 } else { 0 };
     let (first, second) = ((program.len() / 3) | 5, (program.len() / 2) | 3);
@@ -113,9 +117,10 @@ fn elf(program: &[u8], wide: bool) -> Vec<u8> {
             1,
         ];
         let [offset, at, physical, len, all, align] = numbers.map(word);
-        let fields = match wide {
-            true => [kind, flags, offset, at, physical, len, all, align],
-            false => [kind, offset, at, physical, len, all, flags, align],
+        let fields = if wide {
+            [kind, flags, offset, at, physical, len, all, align]
+        } else {
+            [kind, offset, at, physical, len, all, flags, align]
         };
         fields.iter().for_each(|field| file.extend(field));
     }

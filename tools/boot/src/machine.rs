@@ -58,9 +58,10 @@ const WORDS: [&str; 2] = ["hanok.console", "hanok.selftest"];
 /// The variant of the hypervisor that knows all of these words.
 pub fn variant(append: &str) -> Variant {
     let mut words = append.split_whitespace();
-    match words.any(|word| word.starts_with("hanok.selftest=")) {
-        true => Variant::Selftest,
-        false => Variant::Shipped,
+    if words.any(|word| word.starts_with("hanok.selftest=")) {
+        Variant::Selftest
+    } else {
+        Variant::Shipped
     }
 }
 

@@ -89,9 +89,10 @@ impl Guest {
             cmdline: vm.cmdline.clone(),
             cores: vm.cpus.len() as u64,
             memory: vm.memory,
-            cpu: match vm.architecture == system.board.architecture() {
-                true => system.cpu.clone(),
-                false => NATIVE_CPU_32.to_owned(),
+            cpu: if vm.architecture == system.board.architecture() {
+                system.cpu.clone()
+            } else {
+                NATIVE_CPU_32.to_owned()
             },
             binary: match vm.architecture {
                 Architecture::Arm64 => qemu::PROGRAM.to_owned(),

@@ -47,9 +47,12 @@ pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Descript
 
 /// That a description can be read. One that cannot is the command line's fault, not its own.
 pub fn readable(file: &Path) -> Outcome<()> {
-    let opened = fs::metadata(file).and_then(|data| match data.is_file() {
-        true => fs::File::open(file).map(drop),
-        false => Err(std::io::Error::other("it is no file")),
+    let opened = fs::metadata(file).and_then(|data| {
+        if data.is_file() {
+            fs::File::open(file).map(drop)
+        } else {
+            Err(std::io::Error::other("it is no file"))
+        }
     });
     opened
         .with_context(|| format!("cannot read the description {}", file.display()))
@@ -85,9 +88,10 @@ pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
 
 /// All that is wrong, as one error.
 pub fn refused(diagnostics: Vec<Diagnostic>) -> Failure {
-    let style = match hanok_base::ui::colour() {
-        true => Style::Coloured,
-        false => Style::Plain,
+    let style = if hanok_base::ui::colour() {
+        Style::Coloured
+    } else {
+        Style::Plain
     };
     let shown = |one: &Diagnostic| {
         let source = fs::read_to_string(&one.file).unwrap_or_default();
@@ -198,12 +202,11 @@ pub fn check_present(root: &Path, store: &Store, system: &Description) -> Outcom
     for (vm, artifacts) in system.artifacts().iter().enumerate() {
         let mut wanted = wanted(std::slice::from_ref(artifacts)).into_iter();
         files.push(
-            match wanted.all(|(name, _)| store.cache.resolved(&name).is_some()) {
-                true => {
-                    let resolved = resolve_one(root, store, system, (vm, artifacts))?;
-                    Some(shelf.files(&resolved).blame(Code::Refused)?)
-                }
-                false => None,
+            if wanted.all(|(name, _)| store.cache.resolved(&name).is_some()) {
+                let resolved = resolve_one(root, store, system, (vm, artifacts))?;
+                Some(shelf.files(&resolved).blame(Code::Refused)?)
+            } else {
+                None
             },
         );
     }

@@ -36,9 +36,10 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             let interrupted = signals::settled();
             eprintln!("{} {:#}", ui::red("error:"), failure.error);
-            match interrupted {
-                true => Code::Interrupted.into(),
-                false => failure.code.into(),
+            if interrupted {
+                Code::Interrupted.into()
+            } else {
+                failure.code.into()
             }
         }
     }
@@ -48,12 +49,11 @@ pub fn main() -> ExitCode {
 /// other is, or what is wrong with the command line.
 fn told(words: &clap::Error) -> Code {
     let written = words.print().and_then(|()| std::io::stdout().flush());
-    match words.use_stderr() {
-        true => Code::Usage,
-        false => {
-            ui::written(written);
-            Code::Success
-        }
+    if words.use_stderr() {
+        Code::Usage
+    } else {
+        ui::written(written);
+        Code::Success
     }
 }
 

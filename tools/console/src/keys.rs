@@ -14,16 +14,16 @@ pub enum Action {
 
 /// What `Ctrl-A h` shows: with a hypervisor's `prompt`, and where the run is another's (`visits`).
 pub fn help(prompt: bool, visits: bool) -> String {
-    let prompt = match prompt {
-        true => {
-            "Ctrl-]    Hanok's prompt: other VMs, pause, restart; help lists all\n\
+    let prompt = if prompt {
+        "Ctrl-]    Hanok's prompt: other VMs, pause, restart; help lists all\n\
             Ctrl-] Ctrl-]  send Ctrl-] to the guest\n"
-        }
-        false => "",
+    } else {
+        ""
     };
-    let end = match visits {
-        true => "go away: the run goes on",
-        false => "end the run",
+    let end = if visits {
+        "go away: the run goes on"
+    } else {
+        "end the run"
     };
     format!(
         "{prompt}Ctrl-A x  {end}\n\

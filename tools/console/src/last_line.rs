@@ -25,9 +25,10 @@ impl LastLine {
 
     /// The last line that is not blank; one that stands open counts. Without control characters.
     pub fn text(&self) -> Option<String> {
-        let line = match is_blank(&self.open) {
-            true => &self.whole,
-            false => &self.open,
+        let line = if is_blank(&self.open) {
+            &self.whole
+        } else {
+            &self.open
         };
         let text = String::from_utf8_lossy(line);
         let text = hanok_base::ui::plain(text.trim());

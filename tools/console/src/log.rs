@@ -79,9 +79,10 @@ impl Lines {
         } else if byte == b'\n' || self.open.len() >= LONGEST {
             let line = std::mem::take(&mut self.open);
             let line = || String::from_utf8_lossy(&line).trim_end().to_owned();
-            all.push(match std::mem::take(&mut self.prompt) {
-                true => Said::Entered(without_erased(&line())),
-                false => Said::Line(line()),
+            all.push(if std::mem::take(&mut self.prompt) {
+                Said::Entered(without_erased(&line()))
+            } else {
+                Said::Line(line())
             });
         }
     }

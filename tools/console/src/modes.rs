@@ -179,9 +179,10 @@ impl Modes {
             else {
                 continue;
             };
-            match set == default {
-                true => self.private.remove(&mode),
-                false => self.private.insert(mode),
+            if set == default {
+                self.private.remove(&mode)
+            } else {
+                self.private.insert(mode)
             };
             passed.push(mode.to_string());
         }

@@ -203,9 +203,10 @@ impl Screen {
 
     fn line(&mut self, line: &str) {
         let typed = self.erase_prompt();
-        let (fresh, mark) = match self.paper.is_terminal {
-            true => (mark::FRESH, mark::MARK),
-            false => ("", ""),
+        let (fresh, mark) = if self.paper.is_terminal {
+            (mark::FRESH, mark::MARK)
+        } else {
+            ("", "")
         };
         self.log(&format!("{fresh}{mark}{line}{}", self.end_of_line()));
         if let Some((text, cursor)) = typed {

@@ -45,9 +45,10 @@ impl Axis {
     /// Where `value` is; a value outside of the axis is at its end.
     pub fn place(&self, value: f64) -> f64 {
         let (low, high) = (self.bent(self.low), self.bent(self.high));
-        let part = match high > low {
-            true => ((self.bent(value) - low) / (high - low)).clamp(0.0, 1.0),
-            false => 0.5,
+        let part = if high > low {
+            ((self.bent(value) - low) / (high - low)).clamp(0.0, 1.0)
+        } else {
+            0.5
         };
         self.from + part * (self.to - self.from)
     }

@@ -74,9 +74,10 @@ impl Rectangle {
                 }
                 continue;
             }
-            match speed < 0.0 {
-                true => enter = enter.max(room / speed),
-                false => leave = leave.min(room / speed),
+            if speed < 0.0 {
+                enter = enter.max(room / speed)
+            } else {
+                leave = leave.min(room / speed)
             }
         }
         enter <= leave

@@ -44,9 +44,10 @@ impl Bytes<'_> {
     }
 
     pub(crate) fn gic_version(&mut self) -> GicVersion {
-        match self.flag() {
-            true => GicVersion::V2,
-            false => GicVersion::V3,
+        if self.flag() {
+            GicVersion::V2
+        } else {
+            GicVersion::V3
         }
     }
 

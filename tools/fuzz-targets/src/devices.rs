@@ -92,9 +92,10 @@ pub fn bus(data: &[u8]) {
     let mut input = Bytes(data);
     let slots = Slots::new(&platform_slots(), 0);
     while !input.is_empty() {
-        let at = match input.flag() {
-            true => u64::from(input.word() % 0x0b00_0000),
-            false => input.number(),
+        let at = if input.flag() {
+            u64::from(input.word() % 0x0b00_0000)
+        } else {
+            input.number()
         };
         let bytes = input.number();
         let find = |at, bytes| {

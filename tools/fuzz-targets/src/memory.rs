@@ -39,9 +39,10 @@ fn step(map: &mut FrameMap, input: &mut Bytes<'_>) {
     match input.byte() % 4 {
         0 => {
             let len = input.number();
-            let align = match input.flag() {
-                true => 1 << (input.byte() % 64),
-                false => input.number(),
+            let align = if input.flag() {
+                1 << (input.byte() % 64)
+            } else {
+                input.number()
             };
             match map.allocate(len, align) {
                 Ok(got) => {

@@ -138,9 +138,10 @@ fn step(
     let attributes = attributes(input);
     match operation {
         0 | 1 => {
-            let output = match input.flag() {
-                true => Hpa::new(start),
-                false => Hpa::new(address(input)),
+            let output = if input.flag() {
+                Hpa::new(start)
+            } else {
+                Hpa::new(address(input))
             };
             match table.map(&mut tlb, span, output, attributes) {
                 Ok(()) => {

@@ -141,9 +141,10 @@ fn check_image(image: &[u8], kernel: &[u8]) {
 /// packed is another file's, and everything else is the file itself.
 fn is_of(part: &[u8], file: &[u8]) -> bool {
     let packed = file.starts_with(&[0x1f, 0x8b]) || file.get(4..8) == Some(b"zimg");
-    match file.starts_with(b"\x7fELF") {
-        true => part.is_empty() || file.windows(part.len()).any(|piece| piece == part),
-        false => packed || part == file,
+    if file.starts_with(b"\x7fELF") {
+        part.is_empty() || file.windows(part.len()).any(|piece| piece == part)
+    } else {
+        packed || part == file
     }
 }
 

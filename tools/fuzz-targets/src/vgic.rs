@@ -48,9 +48,10 @@ impl Cpu {
             .collect();
         if let Some(at) = active.get(which % active.len().max(1)) {
             let lr = self.lr(*at);
-            let state = match lr.is_pending() {
-                true => LrState::Pending,
-                false => LrState::Invalid,
+            let state = if lr.is_pending() {
+                LrState::Pending
+            } else {
+                LrState::Invalid
             };
             self.lrs.lr[*at] = lr.with_state(state).into_bits();
         }
@@ -144,9 +145,10 @@ impl World {
             9 => {
                 let registers = [SgiRegister::Sgi0, SgiRegister::Sgi1, SgiRegister::Asgi1];
                 let register = registers[usize::from(input.byte() % 3)];
-                let value = match input.flag() {
-                    true => u64::from(input.byte() & 15) << 24 | u64::from(input.byte()),
-                    false => input.double(),
+                let value = if input.flag() {
+                    u64::from(input.byte() & 15) << 24 | u64::from(input.byte())
+                } else {
+                    input.double()
                 };
                 self.vgic.send_sgi(any, value, register);
             }

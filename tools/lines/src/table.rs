@@ -95,9 +95,10 @@ fn code(file: &object::File) -> Vec<Range<u64>> {
 }
 
 fn dwarf(file: &object::File) -> Result<gimli::Dwarf<Reader>> {
-    let endian = match file.is_little_endian() {
-        true => RunTimeEndian::Little,
-        false => RunTimeEndian::Big,
+    let endian = if file.is_little_endian() {
+        RunTimeEndian::Little
+    } else {
+        RunTimeEndian::Big
     };
     gimli::Dwarf::load(|id: gimli::SectionId| -> Result<Reader> {
         let data = match file.section_by_name(id.name()) {

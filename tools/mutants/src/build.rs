@@ -119,9 +119,10 @@ pub fn build(plan: Plan<'_>, mutants: &[Mutant]) -> Result<Built> {
                 .iter()
                 .filter_map(program)
                 .collect::<Result<_>>()?;
-            return match test.ended_well {
-                true => Ok(field.built(programs)),
-                false => bail!("the tests do not link:\n{}", test.words()),
+            return if test.ended_well {
+                Ok(field.built(programs))
+            } else {
+                bail!("the tests do not link:\n{}", test.words())
             };
         }
         if !field.learn(&check.messages) {
@@ -207,9 +208,10 @@ impl Said {
     fn words(&self) -> String {
         let rendered = |one: &Message| one.message.as_ref()?.rendered.clone();
         let all: Vec<_> = self.messages.iter().filter_map(rendered).take(5).collect();
-        match all.is_empty() {
-            true => self.errors.clone(),
-            false => all.concat(),
+        if all.is_empty() {
+            self.errors.clone()
+        } else {
+            all.concat()
         }
     }
 }

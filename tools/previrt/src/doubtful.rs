@@ -180,9 +180,10 @@ mod tests {
         };
         let mut marks = Marks::new(bytes.len());
         let last = bytes.len() - 4;
-        match code {
-            true => marks.code(last, 4, Isa::A32, ItState::NONE),
-            false => _ = marks.data(last, 4, false),
+        if code {
+            marks.code(last, 4, Isa::A32, ItState::NONE)
+        } else {
+            _ = marks.data(last, 4, false)
         }
         let ranges = vec![(BASE, BASE + bytes.len() as u32)];
         let text = Text {

@@ -340,9 +340,10 @@ fn certain(memory: Memory<'_>, marks: &Marks, proof: &Closed) -> Vec<Site> {
 
 /// Whether what is known as code at `offset` is proven: not what is loaded as well.
 fn certainty(memory: Memory<'_>, offset: usize, marks: &Marks, proof: &Closed) -> Certainty {
-    let proven = match marks.is_soft(offset) {
-        true => !marks.is_perhaps_loaded(offset) && proof.contains(memory.address(offset)),
-        false => !marks.is_loaded(offset),
+    let proven = if marks.is_soft(offset) {
+        !marks.is_perhaps_loaded(offset) && proof.contains(memory.address(offset))
+    } else {
+        !marks.is_loaded(offset)
     };
     if proven {
         Certainty::Sure

@@ -112,9 +112,10 @@ pub fn scan<'a>(bytes: impl Into<Cow<'a, [u8]>>) -> Result<Scan> {
     if let Some(compression) = Compression::of(&bytes) {
         let content = compression.unpack(&bytes)?;
         drop(bytes);
-        return match elf::is_elf(&content) {
-            true => single(content, Some(compression)),
-            false => raw(content, Some(compression)),
+        return if elf::is_elf(&content) {
+            single(content, Some(compression))
+        } else {
+            raw(content, Some(compression))
         };
     }
     foreign(&bytes)?;

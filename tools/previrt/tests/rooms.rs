@@ -19,9 +19,12 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 fn entries(patched: &Patched) -> Vec<u32> {
     let changes = patched.side.changes.iter();
     let jumps = changes.filter(|change| change.form == Form::Trampoline);
-    let entries = jumps.map(|change| match change.thumb {
-        false => branch_target(change.is, change.address).expect("B"),
-        true => t32::entered(change.is, change.address).expect("B.W"),
+    let entries = jumps.map(|change| {
+        if change.thumb {
+            t32::entered(change.is, change.address).expect("B.W")
+        } else {
+            branch_target(change.is, change.address).expect("B")
+        }
     });
     let mut entries: Vec<_> = entries.collect();
     entries.sort_unstable();

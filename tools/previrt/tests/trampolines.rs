@@ -37,16 +37,18 @@ impl Kind {
     }
 
     fn template(self, free: Free) -> Option<Template> {
-        match self.thumb {
-            true => Template::of_t32(self.bits, free),
-            false => Template::of(self.bits, free),
+        if self.thumb {
+            Template::of_t32(self.bits, free)
+        } else {
+            Template::of(self.bits, free)
         }
     }
 
     fn enter(self, at: u32) -> Option<u32> {
-        match self.thumb {
-            true => t32::enter(self.site(), at),
-            false => enter(self.bits, self.site(), at),
+        if self.thumb {
+            t32::enter(self.site(), at)
+        } else {
+            enter(self.bits, self.site(), at)
         }
     }
 
@@ -230,9 +232,10 @@ impl Code {
         // The hypervisor sees the PC, and whether it is T32 elsewhere.
         let code = |at: u32| self.words.get(&at).filter(|_| at & !(PAGE - 1) == ROOM);
         let resumed = resume(pc & !1, |at| code(at).copied());
-        match pc & !(PAGE - 1) == ROOM {
-            true => resumed.expect("a trampoline"),
-            false => pc,
+        if pc & !(PAGE - 1) == ROOM {
+            resumed.expect("a trampoline")
+        } else {
+            pc
         }
     }
 }

@@ -41,9 +41,10 @@ fn check(root: &Path) -> Result<Tally> {
             "     lines of {name}, ceilings beside\n{}",
             indented(&judged.table)
         ));
-        tally.add(&match judged.broken.is_empty() {
-            true => Tally::pass(),
-            false => Tally::fail(""),
+        tally.add(&if judged.broken.is_empty() {
+            Tally::pass()
+        } else {
+            Tally::fail("")
         });
         broken.extend(judged.broken);
     }

@@ -132,9 +132,10 @@ fn virtual_board(
     let named = scenario.image_key.as_deref().map(key::parse);
     let named = named.transpose().blame(Code::Usage)?;
     let key = key::of_image(named, start.icount)?;
-    let variant = match scenario.shipped {
-        true => Variant::Shipped,
-        false => machine::variant(&scenario.append),
+    let variant = if scenario.shipped {
+        Variant::Shipped
+    } else {
+        machine::variant(&scenario.append)
     };
     let mut bytes =
         system::build_variant(root, variant, description, &resolved, tree.as_deref(), &key)?;

@@ -35,9 +35,10 @@ pub(crate) struct Cores {
 impl Cores {
     /// Where there are too few: `remedy`, and that there may be more, if so.
     pub(crate) fn or_more(self, remedy: &str) -> String {
-        match self.count < self.most {
-            true => format!("{remedy}, or raise `cores`, up to {}", self.most),
-            false => format!("{remedy}; the board has no more cores"),
+        if self.count < self.most {
+            format!("{remedy}, or raise `cores`, up to {}", self.most)
+        } else {
+            format!("{remedy}; the board has no more cores")
         }
     }
 }
@@ -189,12 +190,13 @@ impl Board {
     /// Where `memory` is too little: `remedy`, and that there may be more, if so.
     pub(crate) fn or_more_memory(&self, memory: u64, remedy: &str) -> String {
         let most = self.memory.max;
-        match self.usable(memory) < self.usable(most) {
-            true => format!(
+        if self.usable(memory) < self.usable(most) {
+            format!(
                 "{remedy}, or raise the board's `memory`, up to {}",
                 size::show(most)
-            ),
-            false => format!("{remedy}; the board has no more memory"),
+            )
+        } else {
+            format!("{remedy}; the board has no more memory")
         }
     }
 

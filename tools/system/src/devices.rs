@@ -65,9 +65,10 @@ pub(crate) fn of(
     };
     search.gic();
     let all: Vec<VmDevices> = description.vms.iter().map(|vm| search.vm(vm)).collect();
-    match search.found.is_empty() {
-        true => Ok(all),
-        false => Err(search.found),
+    if search.found.is_empty() {
+        Ok(all)
+    } else {
+        Err(search.found)
     }
 }
 
@@ -252,13 +253,14 @@ fn neighbours(device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> 
         "its registers share a page of 4K with {}, and a VM is given whole pages",
         other.path
     );
-    let remedy = match other.works {
-        true => "choose a device with pages of its own".to_owned(),
-        false => format!(
+    let remedy = if other.works {
+        "choose a device with pages of its own".to_owned()
+    } else {
+        format!(
             "choose a device with pages of its own, or write `trusted = true` for VM {} if it may \
              have that bus master, too",
             vm.name
-        ),
+        )
     };
     Err(Words::new(what, why, remedy))
 }

@@ -136,9 +136,10 @@ fn boot(
     let firmware = reader.get(report, "firmware", A_FIRMWARE, table::word);
     let firmware =
         firmware.and_then(|at| at.judged(report, |text| FirmwareRef::parse(&text, folder)));
-    let kernel = match reader.has("firmware") {
-        true => reader.get(report, "kernel", A_KERNEL, table::word),
-        false => reader.require(report, "kernel", A_KERNEL, table::word),
+    let kernel = if reader.has("firmware") {
+        reader.get(report, "kernel", A_KERNEL, table::word)
+    } else {
+        reader.require(report, "kernel", A_KERNEL, table::word)
     };
     let aarch32 = kernel
         .as_ref()
@@ -185,9 +186,12 @@ fn initramfs(
     }
     let modules = modules.map_or(Modules::Default, |modules| modules.value);
     text.map(|text| {
-        text.map(|text| match busybox {
-            true => InitramfsRef::Busybox { modules },
-            false => InitramfsRef::Path(folder.join(text)),
+        text.map(|text| {
+            if busybox {
+                InitramfsRef::Busybox { modules }
+            } else {
+                InitramfsRef::Path(folder.join(text))
+            }
         })
     })
 }

@@ -78,8 +78,9 @@ pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 /// How many bytes a file has.
 pub(crate) fn length(path: &Path) -> io::Result<u64> {
     let data = std::fs::metadata(path)?;
-    match data.is_file() {
-        true => std::fs::File::open(path).map(|_| data.len()),
-        false => Err(io::Error::other("it is no file")),
+    if data.is_file() {
+        std::fs::File::open(path).map(|_| data.len())
+    } else {
+        Err(io::Error::other("it is no file"))
     }
 }

@@ -152,12 +152,13 @@ fn no_schedule() -> Words {
 /// file whose name ends in `.xml` is read as the tool CARTS has it (`carts.rs`).
 pub fn load_schedule(path: &Path, boards_dir: &Path) -> Result<Schedule, Vec<Diagnostic>> {
     let text = read(path).map_err(|diagnostic| vec![diagnostic])?;
-    match path
+    if path
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("xml"))
     {
-        true => carts::parse(path, &text),
-        false => parse_schedule(path, &text, boards_dir),
+        carts::parse(path, &text)
+    } else {
+        parse_schedule(path, &text, boards_dir)
     }
 }
 
@@ -169,12 +170,11 @@ pub fn parse_schedule(
 ) -> Result<Schedule, Vec<Diagnostic>> {
     let mut report = Report::new(path, text);
     let schedule = table::document(text, &mut report, |reader, report| {
-        match reader.has("board") {
-            true => {
-                let asked = Asked::Schedule;
-                system(reader, report, boards_dir, asked)?.1
-            }
-            false => without_board(reader, report),
+        if reader.has("board") {
+            let asked = Asked::Schedule;
+            system(reader, report, boards_dir, asked)?.1
+        } else {
+            without_board(reader, report)
         }
     });
     sort(&mut report, path);

@@ -29,9 +29,10 @@ const BEHIND_LOADER: u64 = 2 << 20;
 /// What executes the kernel in a file's `bytes` on a board of this architecture: a 64-bit one
 /// runs 32-bit kernels, too.
 pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
-    match zimage::is_one(bytes) || elf::is_arm(bytes) {
-        true => Architecture::Arm,
-        false => board,
+    if zimage::is_one(bytes) || elf::is_arm(bytes) {
+        Architecture::Arm
+    } else {
+        board
     }
 }
 
@@ -81,9 +82,10 @@ fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
             "download or build the kernel again",
         ));
     }
-    let offset = match offset < LOADER {
-        true => offset + BEHIND_LOADER,
-        false => offset,
+    let offset = if offset < LOADER {
+        offset + BEHIND_LOADER
+    } else {
+        offset
     };
     let reach = offset + size;
     Ok(Kernel::linux(

@@ -77,19 +77,21 @@ pub(crate) fn cores(report: &mut Report, board: &Board, cores: Option<At<u64>>) 
     let limits = board.cores;
     if !limits.allow(cores.value) {
         let what = format!("board {} cannot have {} cores", board.name, cores.value);
-        let (why, remedy) = match limits.min == limits.max {
-            true => (format!("it has {}, always", limits.max), "remove `cores`"),
-            false => (
+        let (why, remedy) = if limits.min == limits.max {
+            (format!("it has {}, always", limits.max), "remove `cores`")
+        } else {
+            (
                 format!("it has from {} to {}", limits.min, limits.max),
                 "choose a number in between",
-            ),
+            )
         };
         report.refuse(&cores.span, Words::new(what, why, remedy));
     }
     // What was meant is not known: nothing else is to be refused for it.
-    match limits.allow(cores.value) {
-        true => cores.value,
-        false => limits.max,
+    if limits.allow(cores.value) {
+        cores.value
+    } else {
+        limits.max
     }
 }
 
@@ -102,12 +104,13 @@ pub(crate) fn memory(report: &mut Report, board: &Board, memory: Option<At<u64>>
         let shown = size::show(memory.value);
         let what = format!("board {} cannot have {shown} of memory", board.name);
         let (min, max) = (size::show(limits.min), size::show(limits.max));
-        let (why, remedy) = match limits.min == limits.max {
-            true => (format!("it has {max}, always"), "remove `memory`"),
-            false => (
+        let (why, remedy) = if limits.min == limits.max {
+            (format!("it has {max}, always"), "remove `memory`")
+        } else {
+            (
                 format!("it has from {min} to {max}, in steps of 2M"),
                 "choose a size in between",
-            ),
+            )
         };
         report.refuse(&memory.span, Words::new(what, why, remedy));
     }
@@ -208,9 +211,10 @@ pub(crate) fn files(
     draft: &Draft,
     board: Architecture,
 ) -> Architecture {
-    let mut architecture = match draft.aarch32 {
-        true => Architecture::Arm,
-        false => board,
+    let mut architecture = if draft.aarch32 {
+        Architecture::Arm
+    } else {
+        board
     };
     if let Some(cmdline) = &draft.cmdline
         && (cmdline.value.len() >= COMMAND_LINE || cmdline.value.contains('\0'))

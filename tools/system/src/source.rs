@@ -224,12 +224,13 @@ impl DtbRef {
         };
         let (version, file) = debian.split_once(':').unwrap_or((debian, ""));
         let plain = |part: &str| !part.is_empty() && !part.starts_with('.');
-        match DEBIAN_VERSIONS.contains(&version) && file.split('/').all(plain) {
-            true => Ok(Self::Debian {
+        if DEBIAN_VERSIONS.contains(&version) && file.split('/').all(plain) {
+            Ok(Self::Debian {
                 version: version.to_owned(),
                 file: file.to_owned(),
-            }),
-            false => Err(Words::new(
+            })
+        } else {
+            Err(Words::new(
                 format!("there is no device tree \"{text}\""),
                 format!(
                     "of Debian's kernels there are {}; after the second colon comes a file in the \
@@ -237,7 +238,7 @@ impl DtbRef {
                     DEBIAN_VERSIONS.join(" and ")
                 ),
                 "write it as \"debian:6.1:broadcom/bcm2711-rpi-4-b.dtb\", or give a path",
-            )),
+            ))
         }
     }
 }

@@ -144,12 +144,11 @@ impl<'t, 'i> Reader<'t, 'i> {
         key: &'static str,
         body: impl FnOnce(&mut Reader<'t, 'i>, &mut Report) -> T,
     ) -> Option<T> {
-        match self.has(key) {
-            true => self.table(report, key, body),
-            false => {
-                self.known.push(key);
-                None
-            }
+        if self.has(key) {
+            self.table(report, key, body)
+        } else {
+            self.known.push(key);
+            None
         }
     }
 

@@ -55,9 +55,10 @@ fn gunzip(packed: Box<dyn Read + '_>, most: u64, layers: u32) -> Result<Vec<u8>,
         let whole = std::io::Cursor::new(head).chain(inside);
         return gunzip(Box::new(whole), most, layers - 1);
     }
-    let said = match is_image(&head) {
-        true => u64_at(&head, IMAGE_SIZE).unwrap_or(0).min(most),
-        false => 0,
+    let said = if is_image(&head) {
+        u64_at(&head, IMAGE_SIZE).unwrap_or(0).min(most)
+    } else {
+        0
     };
     let mut whole = Vec::with_capacity(said as usize);
     whole.extend(&head);
@@ -67,9 +68,10 @@ fn gunzip(packed: Box<dyn Read + '_>, most: u64, layers: u32) -> Result<Vec<u8>,
     if whole.len() as u64 > most {
         return Err(too_large(most));
     }
-    match is_zboot(&whole) && layers > 0 {
-        true => within(&whole, most, layers).map(Cow::into_owned),
-        false => Ok(whole),
+    if is_zboot(&whole) && layers > 0 {
+        within(&whole, most, layers).map(Cow::into_owned)
+    } else {
+        Ok(whole)
     }
 }
 
@@ -91,13 +93,14 @@ fn zboot(bytes: &[u8]) -> Result<&[u8], Words> {
     let [offset, size] = [8, 12].map(|at| u32_at(bytes, at).unwrap_or(0) as usize);
     let end = offset.saturating_add(size);
     let payload = bytes.get(offset..end).ok_or_else(damaged)?;
-    match has(bytes, 24, b"gzip") {
-        true => Ok(payload),
-        false => Err(Words::new(
+    if has(bytes, 24, b"gzip") {
+        Ok(payload)
+    } else {
+        Err(Words::new(
             "this EFI zboot kernel is compressed with something else than gzip",
             "only gzip is unpacked here",
             "give the uncompressed Image, or one compressed with gzip",
-        )),
+        ))
     }
 }
 

@@ -18,9 +18,10 @@ fn system(
     initramfs: Option<usize>,
 ) -> Result<(System, Vec<u8>), Vec<Diagnostic>> {
     let text = SOUND.replace("512M", &format!("{}M", memory / MIB));
-    let text = match arm {
-        true => text.replace("debian:6.1", "debian:6.1:armhf"),
-        false => text,
+    let text = if arm {
+        text.replace("debian:6.1", "debian:6.1:armhf")
+    } else {
+        text
     };
     let files = Files {
         boot: boot.to_vec().into(),

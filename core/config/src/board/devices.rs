@@ -158,9 +158,10 @@ pub(super) fn timer(root: &At<'_>, gic: &At<'_>) -> Timer {
     };
     let named = tree::value(at.node(), "interrupt-names").is_some();
     let of = |name| {
-        let place = match named {
-            true => tree::strings(at.node(), "interrupt-names").position(|other| other == name),
-            false => TIMER_NAMES.iter().position(|other| *other == name),
+        let place = if named {
+            tree::strings(at.node(), "interrupt-names").position(|other| other == name)
+        } else {
+            TIMER_NAMES.iter().position(|other| *other == name)
         };
         interrupt(&at, gic, place?).filter(|interrupt| interrupt.is_private())
     };
@@ -208,9 +209,10 @@ pub(super) fn line(at: &At<'_>, gic: &At<'_>, index: usize) -> Line {
         None => (tree::value(at.node(), "interrupts").unwrap_or_default(), 0),
     };
     let Some(width) = width.filter(|cells| (3..=4).contains(cells)) else {
-        return match value.is_empty() {
-            true => Line::None,
-            false => Line::Other,
+        return if value.is_empty() {
+            Line::None
+        } else {
+            Line::Other
         };
     };
     let size = (width as usize + extended) * 4;

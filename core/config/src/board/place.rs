@@ -56,9 +56,12 @@ impl<'a> At<'a> {
 
     /// The first node below, in the tree's order, that is wanted.
     pub(super) fn find(&self, wanted: &impl Fn(&Self) -> bool) -> Option<Self> {
-        self.children().find_map(|at| match wanted(&at) {
-            true => Some(at),
-            false => at.find(wanted),
+        self.children().find_map(|at| {
+            if wanted(&at) {
+                Some(at)
+            } else {
+                at.find(wanted)
+            }
         })
     }
 

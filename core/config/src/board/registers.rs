@@ -53,9 +53,10 @@ impl BoardTree<'_> {
             Enable::SystemFlags(at) => at.is_aligned(4),
             Enable::Psci | Enable::Unknown => true,
         });
-        match releases.into_iter().all(|sound| sound) {
-            true => Ok(()),
-            false => Err(BoardError::Cpu),
+        if releases.into_iter().all(|sound| sound) {
+            Ok(())
+        } else {
+            Err(BoardError::Cpu)
         }
     }
 }
@@ -63,12 +64,13 @@ impl BoardTree<'_> {
 /// Whether `span` has as many bytes as are `needed`, and is aligned as much.
 fn check(name: &'static str, span: &Span<Hpa>, needed: (u64, u64)) -> Result<(), BoardError> {
     let (bytes, align) = needed;
-    match span.len() >= bytes && span.start().is_aligned(align) {
-        true => Ok(()),
-        false => Err(BoardError::Registers {
+    if span.len() >= bytes && span.start().is_aligned(align) {
+        Ok(())
+    } else {
+        Err(BoardError::Registers {
             name,
             at: span.start(),
             len: span.len(),
-        }),
+        })
     }
 }

@@ -82,9 +82,10 @@ impl GuestDevice<'_> {
         if !self.host.interrupts.is_empty() {
             child = child.with("interrupts", self.interrupts());
         }
-        match self.host.clocks.is_empty() {
-            true => Some(child),
-            false => Some(child.with("clocks", clock_handles(self.host, clocks))),
+        if self.host.clocks.is_empty() {
+            Some(child)
+        } else {
+            Some(child.with("clocks", clock_handles(self.host, clocks)))
         }
     }
 

@@ -191,9 +191,10 @@ impl Said {
                 said.each = structures.registers;
                 said.lane = structures.lane;
                 let base = structures.base;
-                said.address = match structures.write_back {
-                    true => Addressing::PostIndex { base, offset: 0 },
-                    false => Addressing::Offset { base, offset: 0 },
+                said.address = if structures.write_back {
+                    Addressing::PostIndex { base, offset: 0 }
+                } else {
+                    Addressing::Offset { base, offset: 0 }
                 };
                 said
             }

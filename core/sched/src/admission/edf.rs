@@ -77,13 +77,15 @@ pub(super) fn least_by_bandwidth(set: &Set<'_>, period: u64) -> Result<u64, Refu
     // The sum is too much by less than the error: one less may be exactly enough.
     let below = up.saturating_sub(1);
     let near = product - (u128::from(below) << 64) <= error(set, period);
-    let least = match near && exactly(set, below, period) {
-        true => below,
-        false => up,
+    let least = if near && exactly(set, below, period) {
+        below
+    } else {
+        up
     };
-    match least <= period {
-        true => Ok(least.max(1)),
-        false => Err(Refusal::Overload),
+    if least <= period {
+        Ok(least.max(1))
+    } else {
+        Err(Refusal::Overload)
     }
 }
 

@@ -20,9 +20,10 @@ fn requested(set: &Set<'_>, task: &Demand, length: u64) -> u64 {
             return sum;
         }
         let equal = earlier && other.priority() == task.priority();
-        match equal || other.priority() < task.priority() {
-            true => sum.saturating_add(other.requested(length)),
-            false => sum,
+        if equal || other.priority() < task.priority() {
+            sum.saturating_add(other.requested(length))
+        } else {
+            sum
         }
     })
 }

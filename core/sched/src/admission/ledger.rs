@@ -254,9 +254,10 @@ fn put(table: &mut [Demand], place: usize, demand: Demand) {
 /// So that a plan for an interface that is given needs no window of its own.
 impl From<Interface> for Plan {
     fn from(interface: Interface) -> Self {
-        let window = match interface.is_implicit() {
-            true => Window::Period,
-            false => Window::Deadline(interface.deadline()),
+        let window = if interface.is_implicit() {
+            Window::Period
+        } else {
+            Window::Deadline(interface.deadline())
         };
         Self {
             period: interface.period(),

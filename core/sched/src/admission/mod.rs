@@ -203,9 +203,10 @@ impl Plan {
         // `low` does not, `high` does.
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            match does(middle)? {
-                true => high = middle,
-                false => low = middle,
+            if does(middle)? {
+                high = middle
+            } else {
+                low = middle
             }
         }
         Ok(high)
@@ -217,9 +218,10 @@ fn checked(plan: Plan) -> Result<(), Refusal> {
         Window::Deadline(deadline) => deadline,
         _ => plan.period,
     };
-    match plan.period == 0 || plan.period > MAX_TIME || deadline == 0 || deadline > plan.period {
-        true => Err(Refusal::Time),
-        false => Ok(()),
+    if plan.period == 0 || plan.period > MAX_TIME || deadline == 0 || deadline > plan.period {
+        Err(Refusal::Time)
+    } else {
+        Ok(())
     }
 }
 

@@ -82,7 +82,7 @@ fn any_time_and_share_is_taken() {
             policy.wake(entity(63), now);
             policy.wake(entity(0), now);
             assert!(policy.pick(now).run.is_some());
-            policy.give_way(entity(0), now);
+            policy.yield_now(entity(0), now);
             let _ = policy.pick(now);
             policy.suspend(now);
             policy.block(entity(0), now);
@@ -132,10 +132,11 @@ proptest! {
             }
             if who > 0 && who < shares.len() {
                 ready[who] = wakes;
-                match wakes {
-                    true => policy.wake(entity(who), now),
-                    false => policy.block(entity(who), now),
-                }
+                if wakes {
+policy.wake(entity(who), now)
+} else {
+policy.block(entity(who), now)
+}
             }
         }
         let all: u64 = shares.iter().map(|(weight, _)| u64::from(*weight)).sum();
@@ -230,11 +231,11 @@ fn slices_go_round() {
     );
     assert_eq!(turns, [0, 1, 2, 0, 1, 2].map(Some));
     let first = policy.pick(2400).run.unwrap();
-    policy.give_way(first, 2450);
+    policy.yield_now(first, 2450);
     assert_ne!(policy.pick(2450).run, Some(first));
     // Who does not run has no slice to give.
     let decision = policy.pick(2450);
-    policy.give_way(first, 2460);
+    policy.yield_now(first, 2460);
     assert_eq!(policy.pick(2460), decision);
 }
 

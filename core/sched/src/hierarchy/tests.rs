@@ -133,13 +133,12 @@ proptest! {
                 ready[who] = wakes;
                 let any = ready[component * M..][..M].contains(&true);
                 let id = Entity::new(component).unwrap();
-                match wakes {
-                    true => { policy.wake(entity(who), now); alone.wake(id, now); }
-                    false => {
-                        policy.block(entity(who), now);
+                if wakes {
+policy.wake(entity(who), now); alone.wake(id, now);
+} else {
+policy.block(entity(who), now);
                         if !any { alone.block(id, now); }
-                    }
-                }
+}
                 asked = true;
             }
             if asked { decision = policy.pick(now); }

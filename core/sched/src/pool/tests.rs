@@ -49,15 +49,14 @@ proptest! {
         for (now, (who, wakes)) in (1..).zip(events) {
             let before = runs;
             ready[who] = wakes;
-            match wakes {
-                true => pool.wake(entity(who), now),
-                false => {
-                    pool.block(entity(who), now);
+            if wakes {
+pool.wake(entity(who), now)
+} else {
+pool.block(entity(who), now);
                     for (core, slot) in runs.iter_mut().enumerate() {
                         if *slot == Some(entity(who)) { *slot = pool.pick(core, now).run; }
                     }
-                }
-            }
+}
             settle(&mut pool, &mut runs, now);
             let mut keys: Vec<_> = (0..N).filter(|i| ready[*i]).map(|i| priorities[i]).collect();
             keys.sort();

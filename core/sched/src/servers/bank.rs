@@ -75,9 +75,10 @@ impl<const N: usize> Bank<N> {
             // Nothing tells when its bandwidth is free: it never is.
             self.activate(entity);
         }
-        match begins {
-            true => self.ready(entity),
-            false => Queue::Out,
+        if begins {
+            self.ready(entity)
+        } else {
+            Queue::Out
         }
     }
 
@@ -151,9 +152,10 @@ impl<const N: usize> Bank<N> {
             None => server.spend(spent),
             Some(rate) => server.spend_slowly(spent, rate),
         };
-        match left {
-            true => Queue::Same,
-            false => self.exhausted(entity),
+        if left {
+            Queue::Same
+        } else {
+            self.exhausted(entity)
         }
     }
 
@@ -328,11 +330,12 @@ impl<const N: usize> Bank<N> {
     }
 
     /// `entity` gives up what is left of its budget, and has work.
-    pub fn give_way(&mut self, entity: Entity<N>) -> Queue {
+    pub fn yield_now(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
-        match server.state == State::Ready && server.kind != Kind::Task {
-            true => self.exhausted(entity),
-            false => Queue::Same,
+        if server.state == State::Ready && server.kind != Kind::Task {
+            self.exhausted(entity)
+        } else {
+            Queue::Same
         }
     }
 

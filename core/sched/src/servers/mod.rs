@@ -215,9 +215,10 @@ impl<const N: usize> Servers<N> {
     #[inline]
     fn first(&mut self, now: u64) -> Option<Entity<N>> {
         let (entity, _) = self.ready.first()?;
-        match self.bank.is_fresh(entity, now) {
-            true => Some(entity),
-            false => self.refresh(now),
+        if self.bank.is_fresh(entity, now) {
+            Some(entity)
+        } else {
+            self.refresh(now)
         }
     }
 
@@ -277,9 +278,9 @@ impl<const N: usize> Policy<N> for Servers<N> {
         }
     }
 
-    fn give_way(&mut self, entity: Entity<N>, now: u64) {
+    fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         self.settle(now);
-        let queue = self.bank.give_way(entity);
+        let queue = self.bank.yield_now(entity);
         self.place(entity, queue);
     }
 
@@ -293,9 +294,10 @@ impl<const N: usize> Policy<N> for Servers<N> {
         let Some(first) = self.charged else {
             return self.idle(timer);
         };
-        let run = match self.bank.has_work(first) {
-            true => Some(first),
-            false => self.in_place_of(),
+        let run = if self.bank.has_work(first) {
+            Some(first)
+        } else {
+            self.in_place_of()
         };
         decision(run, self.bank.lasts_until(first, now).min(timer))
     }

@@ -220,7 +220,7 @@ fn giving_way_gives_the_rest_of_the_budget() {
         .unwrap();
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).run, Some(entity(0)));
-    policy.give_way(entity(0), 1);
+    policy.yield_now(entity(0), 1);
     assert_eq!(spell(&ticks(&mut policy, 1, 8)), "....aaa");
 }
 
@@ -404,10 +404,11 @@ proptest! {
                 let (_, who, wakes) = events.next().unwrap();
                 wait = events.peek().map(|e| e.0);
                 if who < plain.len() {
-                    match wakes {
-                        true => { plain[who].wake(now, order); policy.wake(entity(who), now); }
-                        false => { plain[who].block(now); policy.block(entity(who), now); }
-                    }
+                    if wakes {
+plain[who].wake(now, order); policy.wake(entity(who), now);
+} else {
+plain[who].block(now); policy.block(entity(who), now);
+}
                     asked = true;
                 }
             }
@@ -455,10 +456,11 @@ proptest! {
             while let Some((wait, who, wakes)) = next.filter(|e| at + e.0 <= now) {
                 at += wait;
                 if who < reserved.len() {
-                    match wakes {
-                        true => policy.wake(entity(who), now),
-                        false => policy.block(entity(who), now),
-                    }
+                    if wakes {
+policy.wake(entity(who), now)
+} else {
+policy.block(entity(who), now)
+}
                 }
                 next = events.next();
             }
@@ -487,7 +489,7 @@ proptest! {
             match what {
                 0 => policy.wake(entity(who), now),
                 1 => policy.block(entity(who), now),
-                2 => policy.give_way(entity(who), now),
+                2 => policy.yield_now(entity(who), now),
                 _ => policy.suspend(now),
             }
             let decision = policy.pick(now);

@@ -299,9 +299,10 @@ impl<P: SerialPort> Multiplexer<'_, P> {
             (true, TO_VM..KEYS_TO_PROMPT) => {
                 let vm = byte - TO_VM;
                 let there = usize::from(vm) < self.names.len();
-                self.addressee = match there {
-                    true => Addressee::Vm(VmId::new(vm)),
-                    false => Addressee::Nobody,
+                self.addressee = if there {
+                    Addressee::Vm(VmId::new(vm))
+                } else {
+                    Addressee::Nobody
                 };
             }
             (true, DLE) | (false, _) => return Some(byte),

@@ -362,13 +362,12 @@ fn a_word_that_is_not_what_trapped_does_nothing() {
 /// of User mode, whose some LDM load.
 fn may_change(word: u32, psr: Psr) -> u32 {
     let it = ItState::from_bits(psr.it());
-    let writes = match psr.thumb() {
-        true => {
-            decode_t32((word >> 16) as u16, word as u16, it)
-                .effects
-                .writes
-        }
-        false => decode_a32(word).effects.writes,
+    let writes = if psr.thumb() {
+        decode_t32((word >> 16) as u16, word as u16, it)
+            .effects
+            .writes
+    } else {
+        decode_a32(word).effects.writes
     };
     let places = writes.iter().flat_map(|register| {
         [psr.mode(), mode::USER].map(|mode| banked_register(register.number(), mode))

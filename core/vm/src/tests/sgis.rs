@@ -55,9 +55,10 @@ fn what_is_for_one_other_vcpu_is_posted() {
             let to = wanted && target == n;
             assert_eq!(kicked.contains(&(n as usize)), to);
             let sent = posted(&vm, n as u8);
-            match to {
-                true => assert_eq!(sent, [(1 << id, sender)]),
-                false => assert_eq!(sent, []),
+            if to {
+                assert_eq!(sent, [(1 << id, sender)])
+            } else {
+                assert_eq!(sent, [])
             }
         }
     }

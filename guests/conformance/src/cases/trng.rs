@@ -49,9 +49,10 @@ fn ask(function: u64, bits: u64) -> [u64; 4] {
         status(x[0]) != NO_ENTROPY
     });
     let [a, b, c, d, ..] = x;
-    match answered {
-        true => [a, b, c, d],
-        false => [NO_ENTROPY as u64, 0, 0, 0],
+    if answered {
+        [a, b, c, d]
+    } else {
+        [NO_ENTROPY as u64, 0, 0, 0]
     }
 }
 

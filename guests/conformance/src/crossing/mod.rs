@@ -248,9 +248,10 @@ impl Holder {
 
     fn fill(&self, round: u64) {
         for (index, register, _, written) in listed() {
-            let value = match written {
-                true => register.bearable(self.pattern.of(register.bits().into(), round)),
-                false => 0,
+            let value = if written {
+                register.bearable(self.pattern.of(register.bits().into(), round))
+            } else {
+                0
             };
             self.known.values.0[index].store(value, Relaxed);
         }

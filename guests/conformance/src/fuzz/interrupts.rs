@@ -34,9 +34,10 @@ fn open(fuzzer: &mut Fuzzer<'_>, rounds: u64) {
 /// SGIs to everybody, and to nobody; or the interrupt of the board's device that the VM has.
 pub fn sgis(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let has_device = fuzzer.machine.has_own_device();
-    match has_device && random.once_in(2) {
-        true => device_line(fuzzer, random),
-        false => send(fuzzer, random),
+    if has_device && random.once_in(2) {
+        device_line(fuzzer, random)
+    } else {
+        send(fuzzer, random)
     }
 }
 

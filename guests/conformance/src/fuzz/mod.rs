@@ -184,9 +184,10 @@ impl Fuzzer<'_> {
 /// Does it all, and says what came of it.
 pub fn run(machine: &Machine, options: &Options) -> ! {
     // Another one for each life, by when it began.
-    let seed = match options.lives {
-        true => Random::of(options.seed, timer::now()).next(),
-        false => options.seed,
+    let seed = if options.lives {
+        Random::of(options.seed, timer::now()).next()
+    } else {
+        options.seed
     };
     println!(
         "fuzz: seed {seed}, steps {} to {}",
@@ -223,9 +224,10 @@ fn finish(fuzzer: &mut Fuzzer<'_>, options: &Options) -> ! {
     }
     let exceptions = fuzzer.coverage.print(fuzzer.has_aarch32);
     let registers = registers::print(options.visits);
-    match exceptions && registers {
-        true => println!("fuzz: coverage is complete"),
-        false => println!("fuzz: coverage is not complete"),
+    if exceptions && registers {
+        println!("fuzz: coverage is complete")
+    } else {
+        println!("fuzz: coverage is not complete")
     }
     println!("fuzz: done, {} steps, {wrong} wrong", options.steps);
     psci::system_off()

@@ -169,9 +169,10 @@ pub fn unchanged(outcome: &Outcome, before: &Virtual) -> Result<(), &'static str
     if (outcome.after.status ^ before.state.status) & FLAGS != 0 {
         return Err("a flag is another");
     }
-    match memory::page() == before.page {
-        true => Ok(()),
-        false => Err("the virtual CPU's page is another"),
+    if memory::page() == before.page {
+        Ok(())
+    } else {
+        Err("the virtual CPU's page is another")
     }
 }
 
@@ -199,9 +200,10 @@ fn traps(case: &Case, before: &Virtual, counts: &mut Counts) -> Result<(), &'sta
         return Ok(());
     }
     let behind = case.site + if thumb { 2 } else { 4 };
-    let (exception, at) = match inside {
-        true => (Exception::Undefined, case.site),
-        false => (Exception::Supervisor, behind),
+    let (exception, at) = if inside {
+        (Exception::Undefined, case.site)
+    } else {
+        (Exception::Supervisor, behind)
     };
     // UDF may trap although its condition fails (DDI 0406C A2.5.3).
     if !(executes || inside) || (outcome.exception, outcome.at) != (exception, at) {
@@ -246,8 +248,9 @@ fn borrowed(case: &Case, before: &Virtual, counts: &mut Counts) -> Result<(), &'
     }
     counts.others += 1;
     unchanged(&outcome, &wanted)?;
-    match (outcome.exception, outcome.at) == (Exception::Supervisor, end(case)) {
-        true => Ok(()),
-        false => Err("it trapped"),
+    if (outcome.exception, outcome.at) == (Exception::Supervisor, end(case)) {
+        Ok(())
+    } else {
+        Err("it trapped")
     }
 }

@@ -73,9 +73,10 @@ fn finish(case: &Case, before: &Virtual, outcome: Outcome, wanted: &Cpu) -> Resu
     if found.flags != wanted.flags {
         return Err("a flag is another");
     }
-    match found.page.same(&wanted.page) {
-        true => Ok(()),
-        false => Err("the virtual CPU's page is another"),
+    if found.page.same(&wanted.page) {
+        Ok(())
+    } else {
+        Err("the virtual CPU's page is another")
     }
 }
 
@@ -140,9 +141,10 @@ fn interrupted(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts)
     while is_its(case, at) {
         let word = fetch(at).ok_or("its trampoline is in no code page")?;
         let thumb = case.entry & 1 == 1 && at == start;
-        let udf = match thumb {
-            true => word & !0xffff | UDF_T32,
-            false => UDF_A32,
+        let udf = if thumb {
+            word & !0xffff | UDF_T32
+        } else {
+            UDF_A32
         };
         memory::write(at, udf);
         before.load();
@@ -162,9 +164,10 @@ fn interrupted(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts)
         }
         at += 4;
     }
-    match at == start {
-        true => Err("no place of its trampoline is known"),
-        false => Ok(()),
+    if at == start {
+        Err("no place of its trampoline is known")
+    } else {
+        Ok(())
     }
 }
 

@@ -260,17 +260,17 @@ fn twenty_thousand_groups_are_answered_in_one_walk() {
         let mut home = ROOT;
         for index in 0..20_000u64 {
             let period = if nested { 1_000_000 } else { 1_000_000 + index };
-            let plan = match nested {
-                true => given(period, period, period),
-                false => find(period, Window::Period),
+            let plan = if nested {
+                given(period, period, period)
+            } else {
+                find(period, Window::Period)
             };
             let component = Component::new(format!("g{index}"), home, plan);
             let id = model.add(component);
-            match nested {
-                true => home = Home::Component(id),
-                false => {
-                    model.add_task(Task::new("t", id, ns(20 * period), ns(7)));
-                }
+            if nested {
+                home = Home::Component(id)
+            } else {
+                model.add_task(Task::new("t", id, ns(20 * period), ns(7)));
             }
         }
         let mut work = Work::new(Work::TEST);

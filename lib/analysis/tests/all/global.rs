@@ -105,13 +105,12 @@ fn near_the_edge(random: &mut Random, cpus: usize, supplied: bool) -> Option<Set
             jitter,
         });
     }
-    let (period, budget) = match supplied && random.below(2) == 0 {
-        true => {
-            let period = 2 + random.below(4);
-            let all = period * cpus as u64;
-            (period, all - random.below(all / 3 + 1))
-        }
-        false => (1, cpus as u64),
+    let (period, budget) = if supplied && random.below(2) == 0 {
+        let period = 2 + random.below(4);
+        let all = period * cpus as u64;
+        (period, all - random.below(all / 3 + 1))
+    } else {
+        (1, cpus as u64)
     };
     let mut set = Set {
         tasks,
@@ -119,9 +118,12 @@ fn near_the_edge(random: &mut Random, cpus: usize, supplied: bool) -> Option<Set
         period,
         budget,
     };
-    let model = |set: &Set| match supplied {
-        true => of_tasks(set),
-        false => of_interfaces(set),
+    let model = |set: &Set| {
+        if supplied {
+            of_tasks(set)
+        } else {
+            of_interfaces(set)
+        }
     };
     // Shorter, until it is admitted; then each task as long as it can be, one after the other.
     while admitted(&model(&set)).is_none() {
@@ -392,9 +394,10 @@ fn forged(set: &Set) -> Option<Vec<Descent>> {
             let jobs = (t + one.period).saturating_sub(one.deadline) / one.period;
             let rest = t % one.period;
             let with = t / one.period * one.execution + rest.min(one.execution);
-            let (less, cap) = match index == at {
-                true => (own.execution, t - own.deadline),
-                false => (0, t.saturating_sub(own.execution)),
+            let (less, cap) = if index == at {
+                (own.execution, t - own.deadline)
+            } else {
+                (0, t.saturating_sub(own.execution))
             };
             let bound = |work: u64| work.saturating_sub(less).min(cap);
             sum += bound(jobs * one.execution);

@@ -130,9 +130,10 @@ fn crowd(random: &mut Random) -> Model {
     for _ in 0..1 + random.below(2 + 2 * u64::from(cores)) {
         let period = random.pick(&[20, 24, 30, 40, 60]);
         let budget = 2 * (1 + random.below(period * 3 / 8));
-        let deadline = match implicit {
-            true => period,
-            false => period - 2 * random.below((period - budget) / 2),
+        let deadline = if implicit {
+            period
+        } else {
+            period - 2 * random.below((period - budget) / 2)
         };
         let tasks = [(100_000, 1, 100_000)];
         let id = vm(

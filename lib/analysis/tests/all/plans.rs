@@ -113,9 +113,10 @@ fn the_budget_of_several_cpus_is_the_least() {
         let least = tick * (2 + random.below(10));
         let most = least + random.below(40);
         let is_range = random.below(3) == 0;
-        let plan = match is_range {
-            true => range(least, most, Window::Period),
-            false => find(least, Window::Period),
+        let plan = if is_range {
+            range(least, most, Window::Period)
+        } else {
+            find(least, Window::Period)
         };
         vm(&mut model, ROOT, plan, Policy::Edf, &tasks);
         model.components[0].cpus = cpus as u32;
@@ -125,20 +126,19 @@ fn the_budget_of_several_cpus_is_the_least() {
             let first = all.next();
             all.last().or(first)
         };
-        let wanted = match is_range {
-            false => by_trying(least).map(|budget| (least, budget)),
-            true => {
-                let (first, last) = (least.div_ceil(tick), most / tick);
-                let periods = (0..9).map(|step| (first + (last - first) * step / 8) * tick);
-                let priced = periods.filter_map(|period| Some((period, by_trying(period)?)));
-                let price = |(period, budget): &(u64, u64)| {
-                    (
-                        (budget + cpus * cost(&model)) * 1_000_000_007 / period,
-                        *period,
-                    )
-                };
-                priced.min_by_key(price)
-            }
+        let wanted = if is_range {
+            let (first, last) = (least.div_ceil(tick), most / tick);
+            let periods = (0..9).map(|step| (first + (last - first) * step / 8) * tick);
+            let priced = periods.filter_map(|period| Some((period, by_trying(period)?)));
+            let price = |(period, budget): &(u64, u64)| {
+                (
+                    (budget + cpus * cost(&model)) * 1_000_000_007 / period,
+                    *period,
+                )
+            };
+            priced.min_by_key(price)
+        } else {
+            by_trying(least).map(|budget| (least, budget))
         };
         let found = proven(&model).map(|[period, budget, _]| (period, budget));
         assert_eq!(found, wanted, "{model:#?}");
@@ -192,18 +192,17 @@ fn what_no_interface_serves_is_refused_alone() {
         }
         assert!(found.shortfall() > 0, "{found:?}");
         assert_eq!(found.certain, server == Server::Periodic, "{found:?}");
-        match found.supply == found.at.get().into() {
-            true => whole += 1,
-            false => {
-                // The largest budget leaves room for the switches within its own deadline alone.
-                let largest = match window {
-                    Window::Period => 64,
-                    _ => 64 - cost(&model),
-                };
-                let interface = [64, largest, 64];
-                assert!(!does(&model, interface), "{model:#?} {found:?}");
-                most += 1;
-            }
+        if found.supply == found.at.get().into() {
+            whole += 1
+        } else {
+            // The largest budget leaves room for the switches within its own deadline alone.
+            let largest = match window {
+                Window::Period => 64,
+                _ => 64 - cost(&model),
+            };
+            let interface = [64, largest, 64];
+            assert!(!does(&model, interface), "{model:#?} {found:?}");
+            most += 1;
         }
         for change in &found.changes {
             let Change::Period(_, to) = change else {

@@ -75,9 +75,10 @@ pub(super) fn dual(both: u32) -> Parts {
 /// LDREX, STREX.
 fn exclusive(word: MemoryWord) -> Parts {
     let (base, rt) = (word.rn().set(), word.rt());
-    let parts = match word.load() {
-        true => Parts::compute(rt, base).provided(word.second() == Register::PC),
-        false => Parts::compute(word.second(), base.with(rt.set())),
+    let parts = if word.load() {
+        Parts::compute(rt, base).provided(word.second() == Register::PC)
+    } else {
+        Parts::compute(word.second(), base.with(rt.set()))
     };
     parts.provided(usual(parts.effects.writes) && word.rn() != Register::PC && usual(rt.set()))
 }

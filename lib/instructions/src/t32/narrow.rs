@@ -262,9 +262,10 @@ fn memory(word: NarrowWord) -> Parts {
     let half = word.into_bits();
     let by_register = half >> 12 == 0b0101;
     let by_stack = half >> 12 == 0b1001;
-    let load = match by_register {
-        true => half >> 9 & 0b111 >= 0b011,
-        false => half & 1 << 11 != 0,
+    let load = if by_register {
+        half >> 9 & 0b111 >= 0b011
+    } else {
+        half & 1 << 11 != 0
     };
     let access = Memory {
         load,

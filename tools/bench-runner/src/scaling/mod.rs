@@ -82,9 +82,10 @@ pub fn run(root: &Path, args: &BenchArgs, yes: bool) -> Outcome {
         "The plot: {}",
         args.output.join(PICTURE).display()
     ));
-    match failed.is_empty() {
-        true => Ok(Code::Success),
-        false => Err(failure(Code::TestsFailed, failed.join("\n"))),
+    if failed.is_empty() {
+        Ok(Code::Success)
+    } else {
+        Err(failure(Code::TestsFailed, failed.join("\n")))
     }
 }
 

@@ -104,9 +104,10 @@ fn measured(figure: &Figure, run: &Run) -> Vec<Row> {
     let of = |side: Side| {
         let found = quantity(figure, run, side).ok()?;
         let against = table::against_native(run, figure, side);
-        let label = match against.is_empty() {
-            true => format::bare_quantity(figure, found.median),
-            false => against,
+        let label = if against.is_empty() {
+            format::bare_quantity(figure, found.median)
+        } else {
+            against
         };
         Some(Row {
             name: side.title().to_owned(),
@@ -213,9 +214,10 @@ fn labelled(row: &Row, end: f64, middle: f64) -> Element {
 
 fn class_of(row: &Row) -> String {
     let side = row.side.map_or("other", Side::id);
-    match row.published {
-        true => format!("published {side}"),
-        false => format!("bar {side}"),
+    if row.published {
+        format!("published {side}")
+    } else {
+        format!("bar {side}")
     }
 }
 

@@ -22,9 +22,10 @@ pub fn run(root: &Path, file: &Path, yes: bool) -> Outcome {
     let system = system::load(root, &path, &Overrides::default())?;
     let store = Store::open(yes, false).blame(Code::Setup)?;
     let mut wanted = board::wanted_for_tree(&system);
-    let tree = match store.missing(&wanted).is_empty() {
-        true => board::tree(&store, &system)?,
-        false => None,
+    let tree = if store.missing(&wanted).is_empty() {
+        board::tree(&store, &system)?
+    } else {
+        None
     };
     schedule(root, &path, &system)?;
     wanted.extend(system::wanted(&system.artifacts()));

@@ -73,14 +73,16 @@ pub fn boards(root: &Path) -> Outcome {
         ui::line(format_args!("{:<16} {}", board.name, board.description));
         ui::line(format_args!("{:<16} CPUs: {}", "", board.cpus.join(", ")));
         let (cores, memory) = (board.cores, board.memory);
-        let cores = match cores.min == cores.max {
-            true => ui::counted(cores.max, "core"),
-            false => format!("{} to {} cores", cores.min, cores.max),
+        let cores = if cores.min == cores.max {
+            ui::counted(cores.max, "core")
+        } else {
+            format!("{} to {} cores", cores.min, cores.max)
         };
         let (min, max) = (memory.min >> 20, memory.max >> 20);
-        let memory = match min == max {
-            true => format!("{max} MB of memory"),
-            false => format!("{min} to {max} MB of memory"),
+        let memory = if min == max {
+            format!("{max} MB of memory")
+        } else {
+            format!("{min} to {max} MB of memory")
         };
         ui::line(format_args!("{:<16} {cores}, {memory}", ""));
     }

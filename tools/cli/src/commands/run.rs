@@ -42,9 +42,10 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
         machine::check_port(port).blame(Code::Usage)?;
     }
     let store = Store::open(yes, false).blame(Code::Setup)?;
-    let (mut ready, cores, _kept) = match args.native {
-        true => (native(root, args, &store)?, 1, None),
-        false => virtual_board(root, args, &store)?,
+    let (mut ready, cores, _kept) = if args.native {
+        (native(root, args, &store)?, 1, None)
+    } else {
+        virtual_board(root, args, &store)?
     };
     machine::extras(&mut ready.command, &args.qemu_arg, args.gdb);
     if args.dry_run {
@@ -71,16 +72,18 @@ pub fn run(root: &Path, args: &RunArgs, yes: bool) -> Outcome {
 
 /// What a person's run has: a way in for other terminals, and what is known of its figures.
 fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
-    let stats = match args.icount {
-        false => Some(UNCOUNTED),
-        true => (cores > 1).then_some(OTHERS_COUNTED),
+    let stats = if args.icount {
+        (cores > 1).then_some(OTHERS_COUNTED)
+    } else {
+        Some(UNCOUNTED)
     };
     let system = args.file.file_stem().unwrap_or_default();
     let running = Running::new(&system.to_string_lossy(), &ready.vms);
     Extras {
-        door: match ready.framed {
-            true => door::of_run(&repo::target_dir(root), &running),
-            false => None,
+        door: if ready.framed {
+            door::of_run(&repo::target_dir(root), &running)
+        } else {
+            None
         },
         stats: stats.filter(|_| ready.framed),
         first: 0,

@@ -114,9 +114,10 @@ impl Fate {
             None => {
                 let status = status.map_or("unknown".to_owned(), |status| status.to_string());
                 // QEMU itself tells why it does not even start.
-                let silent = match self.heard || !self.framed || !said.is_empty() {
-                    true => "",
-                    false => SILENT,
+                let silent = if self.heard || !self.framed || !said.is_empty() {
+                    ""
+                } else {
+                    SILENT
                 };
                 let why = format!("QEMU ended unexpectedly ({status}) {said}{silent}");
                 Report::new(Code::Qemu, why)

@@ -127,12 +127,13 @@ impl Visitors {
 /// What a VM said before: whole lines of it, without what it asked a terminal then.
 fn former(kept: &VecDeque<u8>) -> Vec<u8> {
     let bytes: Vec<u8> = kept.iter().copied().collect();
-    let whole = match bytes.len() < KEPT {
-        true => 0,
-        false => bytes
+    let whole = if bytes.len() < KEPT {
+        0
+    } else {
+        bytes
             .iter()
             .position(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1),
+            .map_or(0, |at| at + 1)
     };
     let bytes = bytes.get(whole..).unwrap_or_default();
     Filter::default().pass(bytes, &mut Modes::default())
@@ -177,9 +178,10 @@ impl Visitor {
         }
         let line = std::mem::take(&mut self.line);
         let whole = line.len() < LONGEST;
-        Some(match whole {
-            true => String::from_utf8_lossy(&line).into_owned(),
-            false => String::new(),
+        Some(if whole {
+            String::from_utf8_lossy(&line).into_owned()
+        } else {
+            String::new()
         })
     }
 

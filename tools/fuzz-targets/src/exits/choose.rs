@@ -72,9 +72,10 @@ fn call(regs: &mut Regs, input: &mut Bytes<'_>) -> Exit {
         0x8600_0002,
     ];
     let number = usize::from(input.byte());
-    let id = match number < 240 {
-        true => known[number % known.len()] | u32::from(input.flag()) << 30,
-        false => input.word(),
+    let id = if number < 240 {
+        known[number % known.len()] | u32::from(input.flag()) << 30
+    } else {
+        input.word()
     };
     let x = &mut regs.x;
     // What is above W0 is not looked at.
@@ -93,9 +94,10 @@ fn call(regs: &mut Regs, input: &mut Bytes<'_>) -> Exit {
 /// An access of which the CPU says only where it went, and an instruction: most of the
 /// time one that does go there.
 fn by_instruction(regs: &mut Regs, machine: &FakeBackend, input: &mut Bytes<'_>) -> Exit {
-    let word = match input.flag() {
-        true => input.word() & !0x1200_0000 | 0x0800_0000,
-        false => input.word() & !0x0200_0000 | 0x3800_0000,
+    let word = if input.flag() {
+        input.word() & !0x1200_0000 | 0x0800_0000
+    } else {
+        input.word() & !0x0200_0000 | 0x3800_0000
     };
     let ipa = address(input);
     let mut write = input.flag();

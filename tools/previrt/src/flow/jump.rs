@@ -280,9 +280,12 @@ impl Before<'_> {
                 _ => None,
             }
         };
-        let reversed = |(word, at): (u32, u32)| match matches(word, REVERSES) {
-            true => made(Register::from_bits((word >> 16) as u8), at),
-            false => Some((word, at)),
+        let reversed = |(word, at): (u32, u32)| {
+            if matches(word, REVERSES) {
+                made(Register::from_bits((word >> 16) as u8), at)
+            } else {
+                Some((word, at))
+            }
         };
         let found = made(register, at).and_then(reversed);
         found.is_some_and(|(word, _)| matches(word, MASKS))

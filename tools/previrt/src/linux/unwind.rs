@@ -150,9 +150,10 @@ pub(super) fn behind(
     }
     let first =
         first.ok_or("its unwinder's index has no function behind `.text`, or is damaged")?;
-    match is_whole(memory, text, run.address..end, first) {
-        true => Ok(Behind { first, last }),
-        false => Err("its unwinder's index is damaged"),
+    if is_whole(memory, text, run.address..end, first) {
+        Ok(Behind { first, last })
+    } else {
+        Err("its unwinder's index is damaged")
     }
 }
 

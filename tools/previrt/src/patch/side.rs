@@ -200,16 +200,15 @@ impl SideFile {
         let remedy = "give the file that `hanok previrt patch` wrote beside its output";
         let side: Self = serde_json::from_slice(text)
             .map_err(|error| Refusal::new("this is no side file", error.to_string(), remedy))?;
-        match side.format == FORMAT {
-            true => Ok(side),
-            false => {
-                let why = format!("its format is {:?}, not {FORMAT:?}", side.format);
-                Err(Refusal::new(
-                    "this side file is of another version",
-                    why,
-                    remedy,
-                ))
-            }
+        if side.format == FORMAT {
+            Ok(side)
+        } else {
+            let why = format!("its format is {:?}, not {FORMAT:?}", side.format);
+            Err(Refusal::new(
+                "this side file is of another version",
+                why,
+                remedy,
+            ))
         }
     }
 
@@ -221,22 +220,24 @@ impl SideFile {
 
     /// That `bytes` are the rewritten file it belongs to.
     pub(super) fn check(&self, bytes: &[u8]) -> Result<()> {
-        match digest(bytes) == self.after {
-            true => Ok(()),
-            false => Err(Refusal::new(
+        if digest(bytes) == self.after {
+            Ok(())
+        } else {
+            Err(Refusal::new(
                 "file and side file do not belong together",
                 "the file is not the one that was written with this side file",
                 "give both as `hanok previrt patch` wrote them",
-            )),
+            ))
         }
     }
 
     pub(super) fn check_original(&self, bytes: &[u8]) -> Result<()> {
-        match digest(bytes) == self.before {
-            true => Ok(()),
-            false => Err(Refusal::damaged(
+        if digest(bytes) == self.before {
+            Ok(())
+        } else {
+            Err(Refusal::damaged(
                 "undoing its changes does not give the original",
-            )),
+            ))
         }
     }
 }

@@ -218,15 +218,16 @@ fn of_vm<'a>(
         has_vcpu(report, vcpu, vcpus);
     }
     let pinned = placed.tasks.iter().any(|task| task.vcpu.is_some());
-    let ids = match vcpus > 1 && pinned {
-        true => each_vcpu(report, (name, placed), (vcpus, named), model, spans)?,
-        false => Vec::from([one_vm(
+    let ids = if vcpus > 1 && pinned {
+        each_vcpu(report, (name, placed), (vcpus, named), model, spans)?
+    } else {
+        Vec::from([one_vm(
             report,
             (name, placed),
             (vcpus, named),
             model,
             spans,
-        )?]),
+        )?])
     };
     let core = match (&draft.cpus, &placed.group) {
         (Some(At { value, span }), Some(_)) if value.len() == 1 => {
@@ -486,9 +487,10 @@ fn home(
 
 fn unknown(report: &mut Report, at: &At<String>, what: &str, known: Vec<&str>) {
     let text = format!("there is no {what} \"{}\"", at.value);
-    let why = match known.is_empty() {
-        true => format!("the schedule has no {what}"),
-        false => format!("there are {}", known.join(", ")),
+    let why = if known.is_empty() {
+        format!("the schedule has no {what}")
+    } else {
+        format!("there are {}", known.join(", "))
     };
     let remedy = match nearest(&at.value, known) {
         Some(known) => format!("did you mean \"{known}\"?"),

@@ -62,12 +62,13 @@ fn system(report: &mut Report, root: Node<'_, '_>) -> Option<Schedule> {
         pool.policy = policy;
     }
     // With a period the system itself gets an interface.
-    let home = match ["period", "min_period"]
+    let home = if ["period", "min_period"]
         .iter()
         .any(|key| root.has_attribute(*key))
     {
-        true => Home::Component(reading.add(root, "system", policy, Home::Pool(PoolId(0)))?),
-        false => Home::Pool(PoolId(0)),
+        Home::Component(reading.add(root, "system", policy, Home::Pool(PoolId(0)))?)
+    } else {
+        Home::Pool(PoolId(0))
     };
     reading.attributes(
         root,
@@ -149,12 +150,13 @@ impl Reading<'_> {
         policy: Policy,
         home: Home,
     ) -> Option<ComponentId> {
-        let periods = match node.has_attribute("period") {
-            true => Periods::One(self.time(node, "period")?),
-            false => Periods::Range {
+        let periods = if node.has_attribute("period") {
+            Periods::One(self.time(node, "period")?)
+        } else {
+            Periods::Range {
                 least: self.time(node, "min_period")?,
                 most: self.time(node, "max_period")?,
-            },
+            }
         };
         let window = Window::Period;
         let mut component = Component::new(name, home, Plan::Find { periods, window });

@@ -70,14 +70,18 @@ pub type Segment<'a> = (u64, u64, &'a [u8], u64);
 
 /// An ELF file for arm64, or for 32-bit ARM, written from the gABI's tables (chapters 4 and 5).
 pub fn elf(wide: bool, entry: u64, segments: &[Segment<'_>]) -> Vec<u8> {
-    let word = |value: u64| match wide {
-        true => value.to_le_bytes().to_vec(),
-        false => (value as u32).to_le_bytes().to_vec(),
+    let word = |value: u64| {
+        if wide {
+            value.to_le_bytes().to_vec()
+        } else {
+            (value as u32).to_le_bytes().to_vec()
+        }
     };
     let half = |value: u16| value.to_le_bytes().to_vec();
-    let (class, machine, header, each) = match wide {
-        true => (2, 183, 64, 56),
-        false => (1, 40, 52, 32),
+    let (class, machine, header, each) = if wide {
+        (2, 183, 64, 56)
+    } else {
+        (1, 40, 52, 32)
     };
     let mut file = vec![0x7f, b'E', b'L', b'F', class, 1, 1];
     file.resize(16, 0);
@@ -104,9 +108,10 @@ pub fn elf(wide: bool, entry: u64, segments: &[Segment<'_>]) -> Vec<u8> {
         let len = bytes.len() as u64;
         let [offset_, at, physical, len_, all, align] =
             [offset, *at, *physical, len, *all, 1].map(word);
-        let fields = match wide {
-            true => [kind, flags, offset_, at, physical, len_, all, align],
-            false => [kind, offset_, at, physical, len_, all, flags, align],
+        let fields = if wide {
+            [kind, flags, offset_, at, physical, len_, all, align]
+        } else {
+            [kind, offset_, at, physical, len_, all, flags, align]
         };
         fields.iter().for_each(|field| file.extend(field));
         offset += len;

@@ -29,9 +29,10 @@ struct ExtensionWord {
 
 impl ExtensionWord {
     fn first(self) -> u8 {
-        match self.double() {
-            true => u8::from(self.d()) << 4 | self.vd(),
-            false => self.vd() << 1 | u8::from(self.d()),
+        if self.double() {
+            u8::from(self.d()) << 4 | self.vd()
+        } else {
+            self.vd() << 1 | u8::from(self.d())
         }
     }
 }

@@ -212,9 +212,10 @@ fn multiple_wide(both: u32) -> Option<Access> {
         let address = Addressing::block(word.rn(), upwards, !upwards, words, moves);
         return block(load, address, registers);
     }
-    let contents = match load {
-        true => StateTransfer::Rfe,
-        false => StateTransfer::Srs(word.low() & 0x1f),
+    let contents = if load {
+        StateTransfer::Rfe
+    } else {
+        StateTransfer::Srs(word.low() & 0x1f)
     };
     let address = Addressing::block(word.rn(), upwards, !upwards, 2, moves);
     Some(Access(load, address, Contents::State(contents)))

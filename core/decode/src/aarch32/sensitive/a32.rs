@@ -284,9 +284,10 @@ fn extra(word: TransferWord) -> Found {
     };
     // Bits 11 to 8, of which the lowest of `amount` is bit 7.
     let high = word.amount() >> 1;
-    let index = match word.byte() {
-        true => Index::Immediate(u16::from(high << 4 | word.rm().number())),
-        false => Index::Register(word.rm(), Shift::NONE),
+    let index = if word.byte() {
+        Index::Immediate(u16::from(high << 4 | word.rm().number()))
+    } else {
+        Index::Register(word.rm(), Shift::NONE)
     };
     let access = word.access(width, sign_extend, index);
     Some((
@@ -307,9 +308,10 @@ fn block(word: BlockWord) -> Found {
         write_back: word.write_back(),
         registers: Registers::from_bits(word.list()),
     };
-    let moved = match block.is_return() {
-        true => !block.write_back || !block.registers.contains(block.base),
-        false => !block.write_back && !block.registers.is_empty(),
+    let moved = if block.is_return() {
+        !block.write_back || !block.registers.contains(block.base)
+    } else {
+        !block.write_back && !block.registers.is_empty()
     };
     Some((Operation::Block(block), moved && block.base != Register::PC))
 }

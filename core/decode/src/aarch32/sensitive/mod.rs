@@ -98,9 +98,10 @@ impl Sensitive {
         condition: Condition,
         (operation, as_it_should_be): (Operation, bool),
     ) -> Self {
-        let user = match as_it_should_be {
-            true => operation.user(),
-            false => UserMode::Unpredictable,
+        let user = if as_it_should_be {
+            operation.user()
+        } else {
+            UserMode::Unpredictable
         };
         Self {
             encoding,

@@ -109,9 +109,10 @@ fn extension(access: &LoadStore, double: bool, first: u8, count: u8) -> String {
         "" => "ia",
         way => way,
     };
-    let name = match double && words % 2 == 1 {
-        true => format!("f{kind}m{way}x"),
-        false => format!("v{kind}m{way}"),
+    let name = if double && words % 2 == 1 {
+        format!("f{kind}m{way}x")
+    } else {
+        format!("v{kind}m{way}")
     };
     format!("{name} {}, {{{}}}", moved(address), names.join(", "))
 }

@@ -9,9 +9,10 @@ const EDF: Order = Order::EarliestDeadline;
 /// comes: it is due a period after its arrival at the latest, and takes the whole of it.
 fn component(ledger: &mut Ledger<4, 1>, at: usize, what: Reservation) -> Result<(), Refusal> {
     let interface = what.interface;
-    let window = match interface.is_implicit() {
-        true => Window::Period,
-        false => Window::Deadline(interface.deadline()),
+    let window = if interface.is_implicit() {
+        Window::Period
+    } else {
+        Window::Deadline(interface.deadline())
     };
     let mut work = Work::new(AMPLE);
     let plan = Plan {

@@ -182,7 +182,7 @@ fn alike(shares: &[Share], slice: u64, steps: Vec<Step>) -> Result<(), TestCaseE
                     if model.current == Some(who) {
                         model.slice_end = now;
                     }
-                    policy.give_way(entity(who), now);
+                    policy.yield_now(entity(who), now);
                 }
                 _ => {
                     model.current = None;

@@ -180,9 +180,10 @@ fn alike<const ALL: usize>(
             next = events.next();
             let path = &leaves[leaf % leaves.len()];
             at(&mut ideal, path).work = wakes;
-            match wakes {
-                true => policy.wake(entity(path), now),
-                false => policy.block(entity(path), now),
+            if wakes {
+                policy.wake(entity(path), now)
+            } else {
+                policy.block(entity(path), now)
             }
             asked = true;
         }

@@ -42,7 +42,7 @@ fn the_root_hears_of_the_first_and_of_the_last() {
     quiet.wake(of(2), 1);
     quiet.wake(of(3), 2);
     quiet.wake(of(3), 3);
-    quiet.give_way(of(3), 4);
+    quiet.yield_now(of(3), 4);
     quiet.block(of(2), 5);
     quiet.block(of(2), 6);
     quiet.block(of(3), 7);

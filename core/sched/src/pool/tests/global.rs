@@ -165,7 +165,7 @@ impl Both {
                 if !plain.is_task() {
                     plain.left = 0;
                 }
-                self.pool.give_way(entity(who), now);
+                self.pool.yield_now(entity(who), now);
                 self.model.drop_out();
             }
             7 => return self.ask(core, now),

@@ -11,7 +11,7 @@ fn each_core_is_told_what_is_its_own() {
     }
     pool.wake(entity(4), 1);
     pool.block(entity(5), 2);
-    pool.give_way(entity(7), 3);
+    pool.yield_now(entity(7), 3);
     pool.excuse(2, 4);
     pool.suspend(0, 5);
     pool.pick(1, 6);
@@ -38,7 +38,7 @@ fn each_event_asks_the_core_that_it_is_about() {
         assert_eq!(pool.kick(), Some(index));
         pool.pick(index, 0);
         assert_eq!(pool.kick(), None);
-        pool.give_way(entity(index), 1);
+        pool.yield_now(entity(index), 1);
         assert_eq!(pool.kick(), Some(index));
         pool.pick((index + 1) % 3, 1);
         assert_eq!(pool.kick(), Some(index));

@@ -100,10 +100,10 @@ fn who_has_no_budget_or_no_turn_gives_nothing() {
     let mut policy = with(Order::Priority, Slack::Idle, &[task, server]);
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).run, Some(entity(0)));
-    policy.give_way(entity(0), 1);
+    policy.yield_now(entity(0), 1);
     assert_eq!(policy.pick(1).run, Some(entity(0)), "a task has no budget");
     policy.block(entity(0), 2);
-    policy.give_way(entity(1), 2);
+    policy.yield_now(entity(1), 2);
     assert_eq!(policy.budget(entity(1)), Some(4), "it waits for work");
     policy.wake(entity(1), 3);
     assert_eq!(policy.pick(3).until, Some(7));

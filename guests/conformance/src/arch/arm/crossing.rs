@@ -197,9 +197,10 @@ impl Register {
             Kind::Floating(number) => 0xeee0_0a10 | is_read | number << 16 | register << 12,
             Kind::Banked(number, status) => {
                 let place = (number & 0xf) << 16 | (number >> 4) << 8 | u32::from(status) << 22;
-                match read {
-                    true => 0xe100_0200 | place | register << 12,
-                    false => 0xe120_f200 | place | register,
+                if read {
+                    0xe100_0200 | place | register << 12
+                } else {
+                    0xe120_f200 | place | register
                 }
             }
         }

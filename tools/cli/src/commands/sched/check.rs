@@ -44,12 +44,14 @@ pub fn run(root: &Path, args: &SchedCheckArgs) -> Outcome {
     if let Some(file) = &args.csv {
         outputs::write(file, csv::text(&found))?;
     }
-    match args.json {
-        true => ui::line(format_args!("{}", json::text(&found).blame(Code::Refused)?)),
-        false => table::show(&found),
+    if args.json {
+        ui::line(format_args!("{}", json::text(&found).blame(Code::Refused)?))
+    } else {
+        table::show(&found)
     }
-    Ok(match found.certificate.is_some() {
-        true => Code::Success,
-        false => Code::Refused,
+    Ok(if found.certificate.is_some() {
+        Code::Success
+    } else {
+        Code::Refused
     })
 }

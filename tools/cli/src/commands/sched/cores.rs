@@ -30,9 +30,10 @@ impl Part {
 pub fn section(found: &Found<'_>) -> Element {
     let rows: Vec<_> = found.cores().map(|core| row(found, core)).collect();
     let section = el("section").child(tell("h2", "Cores"));
-    match rows.is_empty() {
-        true => section.child(tell("p", "No core is proven to keep its promises.")),
-        false => section.children(rows),
+    if rows.is_empty() {
+        section.child(tell("p", "No core is proven to keep its promises."))
+    } else {
+        section.children(rows)
     }
 }
 

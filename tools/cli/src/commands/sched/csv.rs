@@ -81,8 +81,9 @@ fn line(cells: &[String; COLUMNS.len()]) -> String {
 
 /// In quotes where the cell holds what separates cells.
 fn quoted(cell: &str) -> String {
-    match cell.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.to_owned(),
+    if cell.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
     }
 }

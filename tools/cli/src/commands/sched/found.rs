@@ -70,9 +70,10 @@ impl<'a> Found<'a> {
     pub fn vcpu(&self, vcpu: Vcpu) -> String {
         let name = self.component(vcpu.component);
         let component = self.model().component(vcpu.component);
-        match component.is_some_and(|component| component.cpus > 1) {
-            true => format!("{name} vCPU {}", vcpu.cpu),
-            false => name.to_owned(),
+        if component.is_some_and(|component| component.cpus > 1) {
+            format!("{name} vCPU {}", vcpu.cpu)
+        } else {
+            name.to_owned()
         }
     }
 
@@ -162,13 +163,16 @@ impl<'a> Found<'a> {
     pub fn sentence(&self, refuted: &Refutation) -> String {
         let who = match refuted.vcpu {
             Some(vcpu) => format!("{} has no place", self.vcpu(vcpu)),
-            None => match refuted.certain {
-                true => format!("{} misses its deadline", self.member(refuted.member)),
-                false => format!(
-                    "{} is not shown to keep its deadline",
-                    self.member(refuted.member)
-                ),
-            },
+            None => {
+                if refuted.certain {
+                    format!("{} misses its deadline", self.member(refuted.member))
+                } else {
+                    format!(
+                        "{} is not shown to keep its deadline",
+                        self.member(refuted.member)
+                    )
+                }
+            }
         };
         let upon = match refuted.place {
             Place::Component(id) => match self.model().component(id).map(|one| one.plan) {
@@ -263,9 +267,10 @@ pub fn promise(interface: &Interface) -> String {
         budget,
         deadline,
     } = interface;
-    match deadline == period {
-        true => format!("{budget} in {period}"),
-        false => format!("{budget} within {deadline} in {period}"),
+    if deadline == period {
+        format!("{budget} in {period}")
+    } else {
+        format!("{budget} within {deadline} in {period}")
     }
 }
 

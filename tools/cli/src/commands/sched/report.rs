@@ -66,11 +66,11 @@ fn verdict(found: &Found<'_>) -> Element {
             .iter()
             .map(|change| tell("li", found.change(*change)));
         let item = el("li").text(found.sentence(refuted));
-        list = list.child(match refuted.changes.is_empty() {
-            true => item,
-            false => item
-                .child(tell("p", "Would do:"))
-                .child(el("ul").children(changes)),
+        list = list.child(if refuted.changes.is_empty() {
+            item
+        } else {
+            item.child(tell("p", "Would do:"))
+                .child(el("ul").children(changes))
         });
     }
     for (id, component) in model.ids() {

@@ -140,9 +140,10 @@ fn watchpoint(_: &Machine) -> Outcome {
         write_sysreg!("daif", masks & !(1 << 9));
         // SAFETY: a load or a store of a word of its own, or a watchpoint, which the vector catches.
         let result = unsafe {
-            match store {
-                true => probe!("str xzr, [{at}]"; at = in(reg) at),
-                false => probe!("ldr {value}, [{at}]"; value = out(reg) _, at = in(reg) at),
+            if store {
+                probe!("str xzr, [{at}]"; at = in(reg) at)
+            } else {
+                probe!("ldr {value}, [{at}]"; value = out(reg) _, at = in(reg) at)
             }
         };
         write_sysreg!("daif", masks | 1 << 9);

@@ -158,9 +158,10 @@ impl Seen<'_> {
         let second = flags.contains(Flags::PAIR).then_some(self.operands.second);
         let data = Some(self.operands.data).filter(|data| *data != SP);
         let wrong = |number: u8| self.end.x[usize::from(number)] != value;
-        match data.into_iter().chain(second).any(wrong) {
-            true => Err(what),
-            false => Ok(()),
+        if data.into_iter().chain(second).any(wrong) {
+            Err(what)
+        } else {
+            Ok(())
         }
     }
 

@@ -44,9 +44,12 @@ pub fn step_32(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
         return step(fuzzer, random);
     }
     let thumb = random.once_in(3);
-    let words: [u32; LENGTH] = core::array::from_fn(|_| match thumb {
-        true => spare_thumb(word_thumb(random)),
-        false => spare(word_32(random)),
+    let words: [u32; LENGTH] = core::array::from_fn(|_| {
+        if thumb {
+            spare_thumb(word_thumb(random))
+        } else {
+            spare(word_32(random))
+        }
     });
     code::put(words);
     let mode = if thumb {

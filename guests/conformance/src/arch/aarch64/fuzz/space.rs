@@ -123,9 +123,10 @@ pub fn window(physical: u64, for_el0: bool) -> u64 {
     const EL1: usize = 2;
     const EL0: usize = 3;
     let page = physical & !(PAGE - 1) | ACCESS | TABLE;
-    let (slot, descriptor) = match for_el0 {
-        true => (EL0, page | SHARED | FOR_EL0 | READ_ONLY | NOT_AT_EL1),
-        false => (EL1, page | SHARED | READ_ONLY | NOT_AT_EL0),
+    let (slot, descriptor) = if for_el0 {
+        (EL0, page | SHARED | FOR_EL0 | READ_ONLY | NOT_AT_EL1)
+    } else {
+        (EL1, page | SHARED | READ_ONLY | NOT_AT_EL0)
     };
     // Break before make (DDI 0487, D8.16.1).
     USER_3.set(slot, 0);

@@ -33,9 +33,10 @@ fn view(spot: Spot, random: &mut Random) -> View {
     }
     let identity = spot.place == Place::Memory || spot.physical < GIGABYTE && random.once_in(2);
     View {
-        base: match identity {
-            true => spot.physical as u32,
-            false => space::everywhere(spot.physical),
+        base: if identity {
+            spot.physical as u32
+        } else {
+            space::everywhere(spot.physical)
         },
         pc: space::CODE.address() as u32,
         pstate: MASKED,
@@ -157,9 +158,10 @@ impl Seen<'_> {
             return Ok(());
         }
         let mut data = (0..13).filter(|number| self.is_data(*number));
-        match data.any(|number| self.end.x[usize::from(number)] != value) {
-            true => Err(what),
-            false => Ok(()),
+        if data.any(|number| self.end.x[usize::from(number)] != value) {
+            Err(what)
+        } else {
+            Ok(())
         }
     }
 

@@ -113,9 +113,10 @@ pub fn window(physical: u64, for_user: bool) -> u32 {
     const PL1: usize = 2;
     const USER: usize = 3;
     let page = physical & !(PAGE - 1) | ACCESS | TABLE | SHARED | READ_ONLY;
-    let (slot, descriptor) = match for_user {
-        true => (USER, page | FOR_USER | NOT_AT_PL1),
-        false => (PL1, page),
+    let (slot, descriptor) = if for_user {
+        (USER, page | FOR_USER | NOT_AT_PL1)
+    } else {
+        (PL1, page)
     };
     replace(&USER_3, slot, descriptor);
     USER_CODE + slot as u32 * PAGE as u32

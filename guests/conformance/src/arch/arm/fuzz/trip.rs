@@ -145,9 +145,10 @@ impl End {
         // SAFETY: the CPU has just run the instruction there, in memory that PL1 reads, too; a half
         // of it is aligned in either state.
         let halves = [0, 2].map(|half| unsafe { ((pc + half) as *const u16).read_volatile() });
-        match self.thumb() {
-            true => halves[0] == ARRIVE_THUMB,
-            false => u32::from(halves[1]) << 16 | u32::from(halves[0]) == ARRIVE,
+        if self.thumb() {
+            halves[0] == ARRIVE_THUMB
+        } else {
+            u32::from(halves[1]) << 16 | u32::from(halves[0]) == ARRIVE
         }
     }
 

@@ -43,9 +43,10 @@ pub fn run(root: &Path, args: &SimulateArgs) -> Outcome {
         title: plan.title,
     };
     show(args, &shown)?;
-    match timeline.misses().is_empty() {
-        true => Ok(Code::Success),
-        false => Ok(Code::TestsFailed),
+    if timeline.misses().is_empty() {
+        Ok(Code::Success)
+    } else {
+        Ok(Code::TestsFailed)
     }
 }
 
@@ -56,9 +57,10 @@ fn show(args: &SimulateArgs, shown: &Shown) -> Outcome<()> {
     if let Some(path) = &args.html {
         outputs::write(path, page::write(shown))?;
     }
-    let text = match args.json {
-        true => json::write(shown).blame(Code::Refused)?,
-        false => terminal::write(shown),
+    let text = if args.json {
+        json::write(shown).blame(Code::Refused)?
+    } else {
+        terminal::write(shown)
     };
     ui::line(format_args!("{text}"));
     Ok(())
@@ -96,16 +98,17 @@ fn window(args: &SimulateArgs, model: &Model, timeline: &Timeline) -> Outcome<(u
     let length = longest.saturating_mul(2).min(shortest.saturating_mul(20));
     let to = args.to.unwrap_or(from.saturating_add(length.max(1)));
     let to = to.min(timeline.horizon);
-    match from < to {
-        true => Ok((from, to)),
-        false => Err(failure(
+    if from < to {
+        Ok((from, to))
+    } else {
+        Err(failure(
             Code::Usage,
             format!(
                 "nothing can be shown from {} to {}",
                 readable(from),
                 readable(to)
             ),
-        )),
+        ))
     }
 }
 

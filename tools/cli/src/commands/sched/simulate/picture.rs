@@ -159,13 +159,11 @@ impl<'a> Picture<'a> {
 
     fn segment(&self, segment: &Segment, base: f64) -> Element {
         let (x, end) = (self.x(segment.start), self.x(segment.end));
-        let what = match segment.switching {
-            true => "switch to ",
-            false => "",
-        };
-        let (height, colour) = match segment.switching {
-            true => (BAR / 2.0, FAINT),
-            false => (BAR, self.colour(segment.task)),
+        let what = if segment.switching { "switch to " } else { "" };
+        let (height, colour) = if segment.switching {
+            (BAR / 2.0, FAINT)
+        } else {
+            (BAR, self.colour(segment.task))
         };
         let bar = el("rect")
             .fine("x", x)
@@ -237,9 +235,10 @@ impl<'a> Picture<'a> {
         if x + 330.0 > right {
             (x, y) = (self.left, y + 20.0);
         }
-        let switch = match self.shown.timeline.segments.iter().any(|s| s.switching) {
-            true => "; low and grey: a switch",
-            false => "",
+        let switch = if self.shown.timeline.segments.iter().any(|s| s.switching) {
+            "; low and grey: a switch"
+        } else {
+            ""
         };
         let words = format!("\u{2191} release, \u{2193} deadline{switch}");
         (group.child(text(x, y, words).attr("fill", FAINT)), y)

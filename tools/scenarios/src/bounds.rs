@@ -72,6 +72,9 @@ const PARTS: [(&str, usize); 4] = [
 const NEIGHBOUR: &str = "[[vm]]\nname = \"neighbour\"\nkernel = \"guest:conformance\"\n\
      cmdline = \"conformance.run=reset-loop conformance.host=hanok\"\n\
      memory = \"32M\"\ncpus = [0, 0, 0, 0, 0, 0, 0, 0]\n";
+/// A device of the board's that the VM has for itself, in the part that tries everything: the guest makes it
+/// interrupt.
+const DEVICE: &str = "devices = [\"pl061@9030000\"]\n";
 /// How many lives it has at least.
 const LIVES: usize = 3;
 
@@ -99,14 +102,24 @@ fn bounded(root: &Path, board: &Board) -> Result<String> {
     for (part, least) in PARTS {
         let dir = repo::target_dir(root).join(format!("hanok/test/bounds-{name}-{part}"));
         fs::create_dir_all(&dir)?;
+        // Not on a GICv2, where the payload comes to leave SGIs active: they mask the timer by which it ends a
+        // program of its own that never returns.
+        let device = part == "fuzz" && name == GICV3.name;
+        let given = device
+            .then_some(" conformance.device=yes")
+            .unwrap_or_default();
         let described = format!(
             "board = \"{name}\"\ncores = 1\nslice = \"1ms\"\n[[vm]]\nname = \"bounds\"\n\
              kernel = \"guest:conformance\"\n\
-             cmdline = \"conformance.run=bounds conformance.host=hanok bounds.part={part}\"\n\
+             cmdline = \"conformance.run=bounds conformance.host=hanok bounds.part={part}{given}\"\n\
              memory = \"64M\"\ncpus = [0, 0, 0, 0, 0, 0, 0, 0]\n"
         );
-        let neighbour = if part == "lives" { NEIGHBOUR } else { "" };
-        let described = described + neighbour;
+        let more = match part {
+            _ if device => DEVICE,
+            "lives" => NEIGHBOUR,
+            _ => "",
+        };
+        let described = described + more;
         // The neighbour goes on for ever.
         let until = (part == "lives").then_some("bounds: done");
         let report = profile::count(root, &counting, &dir, &described, until, PATIENCE);

@@ -17,7 +17,7 @@ use hanok_artifacts::Store;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::repo;
 use hanok_bench_runner::counting::{Counting, What};
-use hanok_boot::board::{Ready, Start};
+use hanok_boot::board::{self, Ready, Start};
 use hanok_boot::overrides::Overrides;
 use hanok_boot::system;
 use hanok_console::request::{Input, Request, Sink};
@@ -173,7 +173,7 @@ pub fn count(
     until: Option<&str>,
     patience: Duration,
 ) -> Outcome<Report> {
-    let mut ready = board(root, dir, described)?;
+    let mut ready = ready(root, dir, described)?;
     let report = dir.join("report");
     counting.attach(&mut ready.command, &report, What::Stretches);
     let file = |name: &str| Sink::create(&dir.join(name));
@@ -200,7 +200,7 @@ pub fn count(
     Report::parse(&text).blame(Code::TestsFailed)
 }
 
-fn board(root: &Path, dir: &Path, described: &str) -> Outcome<Ready> {
+fn ready(root: &Path, dir: &Path, described: &str) -> Outcome<Ready> {
     let file = dir.join("system.toml");
     fs::write(&file, described).blame(Code::Usage)?;
     let store = Store::open(true, false).blame(Code::Setup)?;
@@ -211,7 +211,14 @@ fn board(root: &Path, dir: &Path, described: &str) -> Outcome<Ready> {
     };
     let tools = start.tools(&store, &system)?;
     let resolved = system::resolve(root, &store, &system.artifacts())?;
-    let bytes = system::build(root, &system, &resolved, None, &hanok_boot::key::NONE)?;
+    let tree = board::tree(&store, &system)?;
+    let bytes = system::build(
+        root,
+        &system,
+        &resolved,
+        tree.as_deref(),
+        &hanok_boot::key::NONE,
+    )?;
     let image = dir.join("image");
     repo::write_whole(&image, &bytes).blame(Code::Usage)?;
     Ok(tools.ready(&system, &image, &start))

@@ -18,15 +18,15 @@ impl<B: Backend + CpuRegisters + Sink> Host for B {}
 /// An interrupt of a device that a VM has for itself.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceLine {
-    /// Its id on the board.
+    /// The interrupt's id on the board.
     pub board: IntId,
-    /// Its id for the guest.
+    /// The interrupt's id for the guest.
     pub guest: IntId,
-    /// Whose it is, by its place in the description.
+    /// The VM that has the device, by its place in the description.
     pub vm: usize,
 }
 
-/// All of them.
+/// All interrupts of devices that VMs have for themselves.
 pub type DeviceLines = heapless::Vec<DeviceLine, MAX_BOARD_LINES>;
 
 /// Interrupts of the board that the hypervisor serves itself.
@@ -55,18 +55,18 @@ pub struct Board<B: Backend> {
     pub lines: DeviceLines,
     /// The VMs.
     pub vms: &'static [VmUnit<B>],
-    /// Of each pCPU that several vCPUs share: a bit for each vCPU that was kicked and not looked at
-    /// since. Set before the kick.
+    /// The pending updates of each pCPU that several vCPUs share: a bit for each vCPU that was kicked and
+    /// has not been brought up to date since. A bit is set before the kick.
     pub updates: [AtomicU64; MAX_CPUS],
     /// VMIDs, one for each boot of a VM.
     pub vmids: Mutex<VmidPool>,
-    /// What VMs' blobs are offsets into.
+    /// The image's payload, in which the offsets of VMs' blobs count.
     pub payload: &'static [u8],
-    /// What guests' random numbers come from.
+    /// The pool from which guests' random numbers come.
     pub random: Mutex<hanok_random::Pool>,
-    /// When things happened that no guest knows to the tick.
+    /// A mixture of the times at which things happened that no guest knows to the tick.
     pub jitter: AtomicU32,
-    /// Held by who moves received bytes to the VMs; taken before any other lock.
+    /// Held by the pCPU that moves received bytes to the VMs; taken before any other lock.
     pub rx_lock: Mutex<()>,
     /// A bit for each VM whose bytes wait until it has room for them.
     pub input_waits: AtomicU32,
@@ -74,7 +74,7 @@ pub struct Board<B: Backend> {
     pub output_waits: AtomicBool,
     /// Whether the CPUs count the hypervisor's instructions.
     pub counts_instructions: bool,
-    /// Held by who ends a VM; taken before any other lock.
+    /// Held by the pCPU that ends a VM; taken before any other lock.
     pub endings: Mutex<()>,
     /// Some VM was stopped rather than turned off.
     pub any_stopped: AtomicBool,

@@ -1,4 +1,4 @@
-//! What is asked for at the console's prompt, carried out.
+//! Carries out the commands of the console's prompt.
 
 use crate::{Board, Host, VmUnit};
 use hanok_hal::VmMemory;
@@ -6,7 +6,7 @@ use hanok_types::{VcpuSet, VmId};
 use hanok_vm::{Command, Ending, Interrupts, Requests, Wish};
 
 impl<B: Host> Board<B> {
-    /// Carries a command out; what it shows is said by and by, a vCPU's state by its own pCPU.
+    /// Carries a command out. A vCPU's state is shown by its own pCPU, some time after this has returned.
     pub(crate) fn carry_out(&'static self, command: Command) {
         match command {
             Command::List => self.vms.iter().for_each(|unit| self.list(unit)),
@@ -85,7 +85,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Nothing came of a wish: the VM is loading, ending, off or stopped.
+    /// Says that a command changed nothing, as the VM is loading, ending, off or stopped.
     fn tell_already(&self, unit: &VmUnit<B>) {
         let vm = &unit.vm;
         self.say(format_args!(
@@ -102,7 +102,7 @@ impl<B: Host> Board<B> {
         self.ask(unit, Requests::ask_dump);
     }
 
-    /// Asks something of each vCPU's own pCPU.
+    /// Makes a request to each vCPU's own pCPU.
     #[inline(never)]
     fn ask(&self, unit: &VmUnit<B>, something: fn(&Requests)) {
         let vm = &unit.vm;

@@ -1,7 +1,7 @@
 //! The board's serial line: what the hypervisor says, and the bytes from and to the VMs.
 //!
-//! Nobody waits for the line, and nobody for a VM: what cannot go on now stays in a queue,
-//! and whoever makes room moves it.
+//! No pCPU waits for the line or for a VM: a byte that cannot be moved now stays in a queue, and the
+//! pCPU that makes room moves it.
 
 use crate::{Board, Host, VmUnit};
 use core::fmt::Arguments;
@@ -57,8 +57,8 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Lets everybody send what waits for the line. Quiet first, then the sending: a guest
-    /// that finds the line full meanwhile, on another pCPU, asks for the interrupt anew.
+    /// Sends what waits for the line, of the hypervisor and all VMs. The line's interrupt is turned off
+    /// first: a guest that finds the line full meanwhile, on another pCPU, turns it on again.
     fn transmit(&self) {
         self.console.lock().port().interrupt_when_writable(false);
         self.output_waits.store(false, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl<B: Host> Board<B> {
         }
     }
 
-    /// Takes all that arrived, one pCPU at a time, so that it stays in order.
+    /// Takes all bytes that arrived, one pCPU at a time, so that they stay in order.
     fn receive(&'static self) {
         let _turn = self.rx_lock.lock();
         loop {
@@ -101,7 +101,7 @@ impl<B: Host> Board<B> {
         let Some(unit) = self.vms.get(vm.index()) else {
             return;
         };
-        // Said before the room is looked at: a guest that makes some later sees it.
+        // Set before the room is read: a guest that makes room after that finds the bit.
         self.input_waits.fetch_or(bit(vm), Ordering::SeqCst);
         let next = || self.console.lock().take_input(vm);
         if unit.vm.receive(self, next) == Received::Complete {

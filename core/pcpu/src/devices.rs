@@ -1,9 +1,9 @@
 //! Interrupts of the board's devices that VMs have for themselves.
 //!
-//! One goes to the pCPU of its VM's first vCPU, which hands it on to the VM's interrupt
-//! controller; the guest's end of it deactivates it in the real one. It is on while its VM
-//! has a life, and off between two lives, so that a device that nobody looks after disturbs
-//! nobody. So it is, too, until the period's end when its VM's devices have interrupted other VMs' turns
+//! Such an interrupt goes to the pCPU of its VM's first vCPU, which hands it on to the VM's interrupt
+//! controller; when the guest ends it, that deactivates it in the board's controller. It is enabled while
+//! its VM runs, and disabled between two boots, so that a device that no driver looks after disturbs no other
+//! VM. It is also disabled, until the period's end, when its VM's devices have interrupted other VMs' turns
 //! often enough ([`Interruptions`]).
 
 use crate::{Board, DeviceLine, DeviceLines, Host, Local, Pcpu, Vcpu, VmUnit, guest};
@@ -12,14 +12,15 @@ use hanok_hal::{Backend, HostGic};
 use hanok_types::{Deadline, IntId, MAX_VMS, VcpuId};
 use hanok_vm::{Clock, Interruptions};
 
-/// The lines of a pCPU that are off, as their VMs' devices have interrupted others' turns too often.
+/// The interrupts of a pCPU that are disabled, as their VMs' devices have interrupted other VMs' turns too
+/// often.
 #[derive(Debug)]
 pub struct Restrained {
-    /// How often they did, by VM.
+    /// How often each VM's devices have interrupted other VMs' turns.
     spent: [Interruptions; MAX_VMS],
-    /// A bit for each line of the board's that is off.
+    /// A bit for each entry of the board's list that is disabled.
     lines: u64,
-    /// When they are on again.
+    /// When they are enabled again.
     pub until: Deadline,
 }
 
@@ -48,8 +49,8 @@ pub fn lines_of(system: &System) -> Option<DeviceLines> {
     Some(lines)
 }
 
-/// Sets how the interrupts of all VMs' devices are triggered. Once, before any is on: they
-/// share registers.
+/// Sets how the interrupts of all VMs' devices are triggered. To be called once, before any is enabled:
+/// several interrupts share a register.
 pub fn set_triggers<B: Backend>(gic: &B::Gic, board: &Board<B>) {
     let devices = board.vms.iter().flat_map(|unit| &unit.vm.config().devices);
     for line in devices.flat_map(|device| &device.interrupts) {
@@ -58,7 +59,7 @@ pub fn set_triggers<B: Backend>(gic: &B::Gic, board: &Board<B>) {
 }
 
 impl<B: Host> Local<B> {
-    /// Lets the interrupts of a VM's devices through from now on.
+    /// Enables the interrupts of a VM's devices.
     pub(crate) fn connect(&self, unit: &VmUnit<B>) {
         let (Some(gic), Some(to)) = (&self.gic, unit.vm.home_of(VcpuId::new(0))) else {
             return;
@@ -72,7 +73,7 @@ impl<B: Host> Local<B> {
         }
     }
 
-    /// Lets none of them through any more; nobody is in the VM.
+    /// Disables the interrupts of a VM's devices; no vCPU is in the VM.
     pub(crate) fn disconnect(&self, unit: &VmUnit<B>) {
         let Some(gic) = &self.gic else { return };
         let devices = unit.vm.config().devices.iter();
@@ -82,8 +83,9 @@ impl<B: Host> Local<B> {
         }
     }
 
-    /// Counts an interrupt in another VM's turn. After the last that its VM may have in this period,
-    /// the line is off until the period's end; what comes meanwhile stays pending in the distributor.
+    /// Counts an interrupt in another VM's turn. After the last one that its VM may have in this period,
+    /// the interrupt is disabled until the period's end; one that comes meanwhile stays pending in the
+    /// distributor.
     fn restrain(&mut self, index: usize, line: &DeviceLine) {
         let board = self.board;
         let Restrained {
@@ -102,8 +104,8 @@ impl<B: Host> Local<B> {
         *until = until.or(Deadline::at(end));
     }
 
-    /// Lets the lines through again that were restrained until now. A VM whose period goes on loses
-    /// its line again by its next interrupt; one that has ended, too.
+    /// Enables the interrupts again that were restrained until now. Where the VM's period goes on, or the VM
+    /// has ended, the next interrupt disables them again.
     pub(crate) fn let_through(&mut self) {
         let restrained = &mut self.restrained;
         if !restrained.until.has_come(self.board.counter()) {
@@ -121,8 +123,8 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// Hands a device's interrupt on. `false` where it is no VM's, or its VM is at its end: then
-    /// it is the caller's to end, and off until the VM's next boot.
+    /// Hands a device's interrupt on. Returns `false` where no VM has the device, or its VM is ending: then the
+    /// caller is to end the interrupt, which is disabled until the VM's next boot.
     pub(crate) fn hand_on(&mut self, interrupt: IntId) -> bool {
         let board = self.local.board;
         let mut lines = board.lines.iter().enumerate();
@@ -150,20 +152,20 @@ impl<B: Host> Pcpu<B> {
     }
 }
 
-/// Whether the vCPU that runs has got an interrupt.
+/// Whether an interrupt was handed to the vCPU that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum OwnDevice {
-    /// It was its VM's, and has been handed on.
+    /// The vCPU's VM has the device, and the interrupt was handed on.
     HandedOn,
-    /// It is another one's, and nothing has been done.
+    /// The vCPU's VM does not have the device, and nothing was done.
     Other,
 }
 
 impl<B: Host> Vcpu<B> {
-    /// Hands an interrupt of a device on that the VM of this vCPU has for itself, if it is one. The vCPU is
-    /// the one that ran until now, so that nobody else's turn is disturbed and no turn ends: its list registers
-    /// are written at once, and only a sibling to which the guest has routed the interrupt is kicked.
+    /// Hands the interrupt on where this vCPU's VM has the device for itself. This vCPU ran until now, so
+    /// that no other VM's turn is disturbed, and no turn ends: its list registers are written at once, and a
+    /// sibling is kicked only if the guest has routed the interrupt to it.
     pub fn own_device(&mut self, local: &Local<B>, interrupt: IntId) -> OwnDevice {
         let board = local.board;
         let Some(line) = board.lines.iter().find(|line| line.board == interrupt) else {
@@ -178,7 +180,7 @@ impl<B: Host> Vcpu<B> {
         OwnDevice::HandedOn
     }
 
-    /// Whether what is done for a VM while this vCPU is in the CPU is done in its turn.
+    /// Whether work for `unit`'s VM while this vCPU is in the CPU takes from another VM's turn.
     fn is_disturbed_by(&self, unit: &VmUnit<B>) -> bool {
         !self.waiting && !core::ptr::eq(self.unit, unit)
     }

@@ -13,7 +13,7 @@ use hanok_trace::Event;
 use hanok_vm::{Ending, StopReason};
 
 impl<B: Host> Vcpu<B> {
-    /// A vCPU whose start was asked for comes into its VM, unless the wish is gone.
+    /// Lets a vCPU whose start was requested come into its VM, unless the request is gone.
     pub(crate) fn come_in(&mut self, local: &mut Local<B>) {
         let unit = self.unit;
         let Some(entry) = unit.vm.power(self.core.id).take_start() else {
@@ -24,15 +24,15 @@ impl<B: Host> Vcpu<B> {
         }
         self.reset(entry);
         local.emit(self, Event::Start);
-        // What its former boot left in this CPU's TLB is not its own.
+        // TLB entries that its former boot left in this CPU are not its own.
         if let Some(last) = unit.last_here.get(local.id.index()) {
             last.store(0, Ordering::Relaxed);
         }
         self.on = true;
     }
 
-    /// Takes a vCPU that is off, or whose VM ends, out of this CPU. Its state is of no use any
-    /// more; its physical interrupts are let go.
+    /// Takes a vCPU that is off, or whose VM ends, out of this CPU. Its state is discarded, and its
+    /// physical interrupts are deactivated.
     pub(crate) fn go_out(&mut self, local: &mut Local<B>) {
         let (unit, board) = (self.unit, local.board);
         local.emit(self, Event::Stop);
@@ -52,7 +52,7 @@ impl<B: Host> Vcpu<B> {
         unit.vm
             .take_back_interrupts(board, self.core.id, &mut lists);
         lists.stop();
-        // Active or not: deactivating one that is not changes nothing.
+        // Whether it is active or not: deactivating an inactive interrupt changes nothing.
         machine.deactivate(board.interrupts.virtual_timer);
         // Nothing is speculated into the VMID that may be another VM's soon.
         machine.enter_empty_space();
@@ -60,8 +60,8 @@ impl<B: Host> Vcpu<B> {
 }
 
 impl<B: Host> Local<B> {
-    /// A vCPU is out of its VM; if it was the last, what is to be done then is left to
-    /// [`Pcpu::schedule`], which looks for interrupts before.
+    /// Notes that a vCPU has left its VM. If it was the last one, [`Pcpu::schedule`] does what the VM's end
+    /// asks for, after it has served pending interrupts.
     pub(crate) fn leave(&mut self, unit: &'static VmUnit<B>) {
         let ending = match unit.vm.lifecycle().leave() {
             (0, None) if unit.vm.stop_if_all_off() => Ending::Stopped,
@@ -74,14 +74,14 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Board<B> {
-    /// Does what the VM's end asks for; nobody is in the VM.
+    /// Does what the VM's end asks for; no vCPU is in the VM.
     pub(crate) fn carry_out_ending(&'static self, unit: &'static VmUnit<B>, ending: Ending) {
         let name = &unit.vm.config().name;
-        // What was typed for this boot is not for the next.
+        // Bytes that were typed for this boot are not for the next.
         self.console.lock().clear_input(unit.vm.id());
         if ending == Ending::Reset {
             self.notice(unit, format_args!("reset"));
-            // It may have been turned off meanwhile.
+            // A person may have turned the VM off meanwhile.
             if unit.vm.lifecycle().load_after_reset() {
                 return unit.vm.kick_first(self);
             }
@@ -119,14 +119,14 @@ impl<B: Host> Board<B> {
         });
     }
 
-    /// A VMID for a new boot; that of the former one is nobody's any more.
+    /// A VMID for a new boot; that of the former boot is given back.
     fn new_vmid(&self, unit: &VmUnit<B>) {
         let former = unit.space.load(Ordering::Relaxed);
         let mut pool = self.vmids.lock();
         if former != 0 {
             pool.free(Vmid::new((former >> 48) as u8));
         }
-        // There are more of them than VMs.
+        // There are more VMIDs than VMs.
         let fresh = pool.allocate().expect("a VMID for each VM");
         if fresh.rollover {
             self.machine.forget_all_spaces();
@@ -162,8 +162,8 @@ impl<B: Host> Board<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// Does a piece of the making of the memory of the VM of the vCPU at `entity`. Interrupts are
-    /// looked for before it, as to come here took its time, and after.
+    /// Makes a piece of the memory of the VM of the vCPU at `entity`. Pending interrupts are served before,
+    /// as it took some time to come here, and after.
     #[inline(never)]
     pub(crate) fn load(&mut self, entity: Entity) {
         // The end of this turn is an interrupt, too.
@@ -183,8 +183,8 @@ impl<B: Host> Pcpu<B> {
     }
 }
 
-/// Does a piece of the making of a VM's memory, and lets its first vCPU start after the last. The VM
-/// whose first boot began by it, which is to be told.
+/// Makes a piece of a VM's memory, and lets its first vCPU start after the last piece. Returns the VM if
+/// its first boot began by that, which the caller is to say.
 #[must_use]
 fn load_some<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>) -> Option<&'static VmUnit<B>> {
     let (unit, board) = (vcpu.unit, local.board);
@@ -205,7 +205,7 @@ fn load_some<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>) -> Option<&'stat
             if unit.vm.begin() {
                 return (boot == 1).then_some(unit);
             }
-            // Given up meanwhile.
+            // The loading was given up meanwhile.
             local.disconnect(unit);
         }
         Err(damaged) => {

@@ -1,6 +1,6 @@
 //! Making a VM's memory for a boot: its images at their places, zero elsewhere.
 //!
-//! That is millions of instructions, so it is done in pieces, between which other vCPUs of
+//! That takes millions of instructions, so it is done in pieces, between which other vCPUs of
 //! the same pCPU have their turn; it is the first vCPU's work, in the first vCPU's time. Interrupts
 //! are masked meanwhile, and a piece lasts until one is pending, which is looked at after each part. The end
 //! of the first vCPU's turn is an interrupt, too, as is all that another vCPU of the pCPU may be woken by:
@@ -56,12 +56,12 @@ enum Stage {
     Clean { blob: usize, done: u64 },
     /// Flash before `at` is, too.
     CleanFlash { at: u64 },
-    /// So many vCPUs are as new.
+    /// So many of the VM's vCPUs have been reset.
     Vcpus { reset: u8 },
 }
 
 impl Loading {
-    /// Nothing is done yet.
+    /// The loading for `boot`, of which nothing is done yet.
     pub fn new(boot: u32) -> Self {
         let stage = Stage::Random;
         Self { boot, stage }
@@ -159,7 +159,8 @@ fn begin_blob(blob: usize) -> Stage {
     Stage::Place { blob, done: 0, sum }
 }
 
-/// The next part of a region, of `most` bytes, from `at` on; `None` at its end, and of none.
+/// The next part of a region, of at most `most` bytes, from `at` on; `None` at the region's end, and where
+/// there is no region.
 fn next_part(region: Option<&impl VmMemory>, at: u64, most: u64) -> Option<Span<Ipa>> {
     let whole = region?.ipa();
     let left = whole.end().get().checked_sub(at)?;
@@ -190,7 +191,7 @@ fn next_gap<B: Host>(unit: &VmUnit<B>, at: u64) -> Option<Span<Ipa>> {
     }
 }
 
-/// Where `blob` goes: RAM or flash.
+/// The region that `blob` goes to: RAM or flash.
 fn region<'a, B: Host>(unit: &'a VmUnit<B>, blob: &Blob) -> Option<&'a B::Memory> {
     let span = blob.span()?;
     core::iter::once(&unit.ram)
@@ -198,7 +199,7 @@ fn region<'a, B: Host>(unit: &'a VmUnit<B>, blob: &Blob) -> Option<&'a B::Memory
         .find(|region| region.ipa().covers(&span))
 }
 
-/// Cleans a part of a blob that is in place, from `done` on; its length.
+/// Cleans a part of a blob that is in place, from `done` on. Returns the part's length.
 fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     let len = B::Memory::LINES.min(blob.len - done);
     if let Some(region) = region(unit, blob) {
@@ -207,8 +208,8 @@ fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     len
 }
 
-/// Copies and sums a part; whether the blob is whole. What begins at no multiple of 8 takes longer, so
-/// that less of it is a part.
+/// Copies and sums a part of a blob. Returns whether the blob is whole. A part that does not begin at a
+/// multiple of 8 takes longer, and is shorter therefore.
 fn copy<B: Host>(
     unit: &VmUnit<B>,
     blob: &Blob,
@@ -231,13 +232,14 @@ fn copy<B: Host>(
     Some(*done == blob.len)
 }
 
-/// Kept out of line: inlined, the loop would share its registers with what is around it.
+/// Kept out of line: inlined, the loop would share registers with the code around it.
 #[inline(never)]
 fn sum_and_copy(sum: &mut Sum, from: &[u8], to: &mut [u8]) {
     sum.update_copying(from, to);
 }
 
-/// Checks at the sum of a blob that is in place, and says in it where the VM's RAM is.
+/// Checks the sum of a blob that is in place, and writes the RAM's host address into it where it asks for
+/// that.
 fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     if sum.finish() != blob.sum {
         return None;
@@ -250,7 +252,8 @@ fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     Some(())
 }
 
-/// Fills the seed of this number of a blob that is in place; `Some(false)` where there is none.
+/// Fills the seed with this number in a blob that is in place; `Some(false)` where the blob has no such
+/// seed.
 fn fill_seed<B: Host>(
     unit: &VmUnit<B>,
     blob: usize,

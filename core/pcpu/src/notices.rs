@@ -1,4 +1,4 @@
-//! How often the hypervisor speaks of what a guest did.
+//! How many lines the hypervisor says about what a guest did.
 //!
 //! A guest that resets in a loop would otherwise fill the hypervisor's queue, and push the
 //! lines about others out of it.
@@ -18,7 +18,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Whether one more is to be said in this second; if so, how many were left out before.
+    /// Whether one more line may be said in this second; if so, how many were left out before.
     pub fn admit(&self, second: u64) -> Option<u32> {
         if self.second.swap(second, Ordering::Relaxed) != second {
             self.said.store(0, Ordering::Relaxed);

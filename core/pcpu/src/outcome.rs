@@ -11,11 +11,11 @@ use hanok_vm::{Action, Cause, Exit, Wait};
 pub enum After {
     /// At once.
     Resume,
-    /// When something is pending for it.
+    /// When an interrupt is pending for it.
     Sleep,
     /// When its turn comes, which may be now.
     Reconsider,
-    /// After whoever else is ready.
+    /// After the others that are ready.
     Yield,
 }
 
@@ -24,15 +24,15 @@ impl After {
     fn blocked(wait: Wait) -> Self {
         match wait {
             Wait::Interrupt => Self::Sleep,
-            // Nobody takes pages, replies to other VMs or has a budget yet: it tries again.
+            // Pages are not taken yet, nor are there replies of other VMs or budgets: it tries again.
             Wait::Page(_) | Wait::Reply | Wait::Budget => Self::Yield,
         }
     }
 }
 
 impl<B: Host> Pcpu<B> {
-    /// Ends an exit of the resident vCPU: who is resident afterwards runs. What was done since the
-    /// last exit is charged to `cause`.
+    /// Ends an exit of the resident vCPU; the vCPU that is resident afterwards runs. What was executed
+    /// since the last exit is charged to `cause`.
     #[inline(always)]
     pub fn finish(&mut self, cause: Cause, after: After) {
         let exited = self.local.resident;
@@ -49,8 +49,8 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Serves the physical interrupt that the fast path has taken and left to this one
-    /// ([`Local::taken`]); `None`: a kick, which has been ended.
+    /// Serves the physical interrupt that the fast path has taken and not handled ([`Local::taken`]);
+    /// `None` there: it was a kick, which has been ended.
     pub fn interrupted(&mut self) -> After {
         match self.local.taken.take() {
             Some(taken) => self.serve(taken),
@@ -60,7 +60,7 @@ impl<B: Host> Pcpu<B> {
                 }
             }
         }
-        // Whoever is kicked, or has come to its time, may be another vCPU of this pCPU.
+        // The vCPU that was kicked, or whose time has come, may be another one of this pCPU.
         let shared = self.local.is_shared();
         let stays = !shared && self.resident().is_some_and(|vcpu| vcpu.may_run());
         if stays {
@@ -128,13 +128,13 @@ impl<B: Host> Vcpu<B> {
         After::Resume
     }
 
-    /// Past the instruction that made the exit.
+    /// Advances the vCPU past the instruction that made the exit.
     pub fn advance(&mut self, esr: u64) {
         let length = Esr::from_bits(esr).instruction_length();
         self.context.regs_mut().advance(length);
     }
 
-    /// Says what somebody is to know of an exit before it is handled.
+    /// Says what a person should know of an exit, before it is handled.
     pub fn notice(&self, board: &Board<B>, exit: &Exit, esr: u64) {
         match exit {
             Exit::Unexpected => self.notice_unexpected(board, esr),
@@ -143,7 +143,7 @@ impl<B: Host> Vcpu<B> {
         }
     }
 
-    /// Says that an exit came for which no trap is set: the guest goes on, and somebody is to know.
+    /// Says that an exit came for which no trap is set. The guest goes on.
     #[cold]
     #[inline(never)]
     fn notice_unexpected(&self, board: &Board<B>, esr: u64) {
@@ -163,9 +163,9 @@ impl<B: Host> Vcpu<B> {
         );
     }
 
-    /// A guest whose exception vector cannot be fetched faults on it for ever, as on a board.
-    /// That is its right, but nobody is to wonder why nothing happens: said once a boot, after
-    /// `action` was decided on `exit`.
+    /// Says so, once a boot, where a guest's exception vector cannot be fetched: such a guest faults on it
+    /// for ever, as on a board, and a person would wonder why nothing happens. To be called after `action`
+    /// was decided on `exit`.
     pub fn notice_fault_loop(&mut self, board: &Board<B>, exit: &Exit, action: Action) {
         let (Exit::Fetch { ipa, .. }, Action::Inject(_)) = (exit, action) else {
             return;

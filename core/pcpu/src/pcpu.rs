@@ -9,35 +9,35 @@ use hanok_trace::Event;
 use hanok_types::{CpuId, Deadline};
 use hanok_vm::{Cause, Ending};
 
-/// What nobody posts to.
+/// The pending updates of a pCPU that has none of its own in the board's list.
 static NO_UPDATES: AtomicU64 = AtomicU64::new(0);
 
-/// What a pCPU has beside its vCPUs.
+/// A pCPU's record but for its vCPUs.
 #[allow(missing_debug_implementations)]
 pub struct Local<B: Backend> {
     /// Which pCPU.
     pub id: CpuId,
-    /// What all share.
+    /// What all pCPUs share.
     pub board: &'static Board<B>,
-    /// The interrupt that was acknowledged at the exit, its priority dropped, and is to be
-    /// served; `None` where it was ended already.
+    /// The interrupt that was acknowledged at the exit, with its priority dropped, and that is to be
+    /// served; `None` where it has been ended already.
     pub taken: Option<Taken>,
     /// Whether several vCPUs share it.
     shared: bool,
-    /// Not zero if the CPU counts the hypervisor's own instructions. No bool, which would be compared
-    /// with one, as each exit asks for it.
+    /// Not zero if the CPU counts the hypervisor's own instructions. Every exit tests this; a bool would
+    /// take one instruction more, as the compiler compares it with one.
     counts_instructions: u8,
-    /// What their counter showed when it was last looked at.
+    /// What the counter of these instructions showed when it was read last.
     instructions: u32,
-    /// Whose turn it is.
+    /// The policy that says which vCPU runs.
     pub(crate) policy: RoundRobin,
     /// vCPUs that are to be brought up to date.
     updates: EntitySet,
-    /// Those that others kicked.
+    /// The vCPUs that other pCPUs kicked ([`Board::updates`]).
     posted: &'static AtomicU64,
-    /// When the vCPUs that wait, and are in no CPU, are due.
+    /// When each vCPU that waits, and is in no CPU, is due.
     alarms: Tournament<MAX_ENTITIES>,
-    /// The first of them: each decision asks for it, and few change it.
+    /// The first of these: each decision reads it, and few change it.
     first_alarm: Deadline,
     /// The vCPU whose state is in this CPU.
     pub(crate) resident: Option<Entity>,
@@ -45,7 +45,7 @@ pub struct Local<B: Backend> {
     pub(crate) fp_owner: Option<Entity>,
     /// The VM whose last vCPU has just left it here, and what its end asks for.
     pub(crate) ending: Option<(&'static VmUnit<B>, Ending)>,
-    /// When somebody else than the resident vCPU is to be looked at.
+    /// When a vCPU other than the resident one is to be brought up to date, or to have its turn.
     pub(crate) deadline: Deadline,
     /// Devices that have interrupted others' turns too often.
     pub(crate) restrained: Restrained,
@@ -64,7 +64,7 @@ pub struct Pcpu<B: Backend> {
     pub(crate) vcpus: heapless::Vec<&'static mut Vcpu<B>, MAX_ENTITIES>,
 }
 
-/// A pCPU has as many vCPUs as it can.
+/// A pCPU has no room for a further vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -81,8 +81,8 @@ impl<B: Host> Local<B> {
         self.updates.insert(vcpu.entity);
     }
 
-    /// What is to be brought up to date by `now`: whoever was kicked, whose alarm has come, or of whom
-    /// this pCPU itself knows something new. A vCPU that is alone is always looked at.
+    /// Takes the pending updates at `now`: of the vCPUs that were kicked, whose alarm has come, or that this
+    /// pCPU noted itself. A vCPU that has its pCPU alone is always brought up to date.
     #[inline(always)]
     pub(crate) fn take_updates(&mut self, now: u64) -> EntitySet {
         if !self.shared {
@@ -111,12 +111,12 @@ impl<B: Host> Local<B> {
         self.first_alarm = Deadline::at(self.alarms.first_key());
     }
 
-    /// They are still to be brought up to date.
+    /// Notes vCPUs again that are still to be brought up to date.
     pub(crate) fn put_back_updates(&mut self, updates: EntitySet) {
         self.updates = self.updates.union(updates);
     }
 
-    /// Sets the alarm of a vCPU, or turns it off where it waits no more, or is in the CPU.
+    /// Sets the alarm of a vCPU, or turns it off where the vCPU does not wait any more, or is in the CPU.
     #[inline(never)]
     pub(crate) fn set_alarm(&mut self, vcpu: &Vcpu<B>) {
         let waits = vcpu.on && vcpu.waiting && self.resident != Some(vcpu.entity);
@@ -169,7 +169,7 @@ impl<B: Host> Local<B> {
         self.board.machine.record(Some(vcpu.source()), event);
     }
 
-    /// What the hypervisor executed until now was for no exit.
+    /// Charges what the hypervisor executed until now to no exit.
     pub(crate) fn uncounted(&mut self) {
         if self.counts_instructions != 0 {
             self.instructions_since();
@@ -187,7 +187,7 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// A pCPU that nobody belongs to yet; turns of `slice` counter ticks.
+    /// A pCPU without vCPUs; turns take `slice` counter ticks.
     pub fn new(id: CpuId, board: &'static Board<B>, slice: u64) -> Self {
         let local = Local {
             id,

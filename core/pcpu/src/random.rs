@@ -1,7 +1,7 @@
 //! What random numbers rest on, gathered once at boot, and what happens afterwards.
 //!
 //! Guests without an `rng-seed` wait long for their random pool to fill, and some make keys of what
-//! is in it; so every life of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
+//! is in it; so every boot of every VM gets seeds, and may ask for more (`hanok_vm`, `trng`).
 
 use crate::{Board, Host, VmUnit};
 use hanok_hal::Backend;
@@ -9,7 +9,7 @@ use hanok_hal::sync::atomic::Ordering;
 use hanok_random::{Pool, Source};
 use hanok_vm::Clock;
 
-/// Times that the counter is looked at while the pool is made. Between two looks lies a block of the
+/// How often the counter is read while the pool is made. Between two readings lies a block of the
 /// cipher, whose time depends on caches, memory and interrupts of other masters.
 const LOOKS: usize = 64;
 
@@ -30,8 +30,8 @@ pub fn gather(machine: &impl Backend, seed: &[u8], key: &[u8], own: Option<[u64;
 }
 
 impl<B: Host> Board<B> {
-    /// Something happened at a moment that no guest knows to the tick. Another pCPU may do so at the
-    /// same time: then one of the two moments is lost, which does no harm.
+    /// Mixes the present time in, at which something happened that no guest knows to the tick. Another pCPU
+    /// may do so at the same time: then one of the two times is lost, which does no harm.
     #[inline]
     pub fn note_moment(&self) {
         let before = self.jitter.load(Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl<B: Host> Board<B> {
             .store(before.rotate_left(5) ^ now, Ordering::Relaxed);
     }
 
-    /// Random numbers for the VM's life `number`.
+    /// Gives the VM's boot `number` random numbers.
     pub(crate) fn new_random(&self, unit: &VmUnit<B>, number: u32) {
         let (now, jitter) = (self.counter(), self.jitter.load(Ordering::Relaxed));
         let mut pool = self.random.lock();
@@ -50,10 +50,10 @@ impl<B: Host> Board<B> {
         unit.vm.set_random(stream, suffice);
     }
 
-    /// Seeds of a VM's life that is being made.
+    /// Fills a seed for the VM's boot that is being loaded.
     pub(crate) fn fill_seed(&self, unit: &VmUnit<B>, bytes: &mut [u8]) {
         let jitter = self.jitter.load(Ordering::Relaxed);
-        // Its random numbers were set as the life began to be made.
+        // The boot's random numbers were set as its loading began.
         let _ = unit.vm.fill_random(bytes, self.counter(), jitter);
     }
 }

@@ -1,10 +1,9 @@
 //! Which vCPU a pCPU runs.
 //!
-//! Each pCPU decides about its own vCPUs alone. Others ask through the VM's atomics
-//! (requests, power, life, paused) and a kick; here that is looked at, for those vCPUs alone that were
-//! kicked, are due, or did something themselves, and told to the policy, which answers whose turn it
-//! is. A vCPU that waits or lost its turn
-//! stays in the CPU until another one needs it.
+//! Each pCPU decides about its own vCPUs alone. Other pCPUs make requests by the VM's atomics
+//! (requests, power, lifecycle, paused) and a kick. A decision first brings those vCPUs up to date that were
+//! kicked, are due, or did something themselves, and tells the policy what has changed; then the policy says
+//! which vCPU runs. A vCPU that waits or has lost its turn stays in the CPU until another one needs it.
 
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
@@ -13,15 +12,15 @@ use hanok_trace::Event;
 use hanok_types::Deadline;
 use hanok_vm::Clock;
 
-/// What bringing one vCPU up to date was.
+/// How much it was to bring one vCPU up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 enum Update {
-    /// Next to nothing.
+    /// A few instructions.
     Brief,
-    /// The interrupts and timers of one that is in no CPU were looked at.
+    /// The interrupts and timers of a vCPU that is in no CPU were checked.
     Interrupts,
-    /// It came into its VM, or left it.
+    /// The vCPU came into its VM, or left it.
     Moved,
 }
 
@@ -31,7 +30,7 @@ enum Update {
 enum Round {
     /// All of them.
     Complete,
-    /// What was done took its time, and the others are still to be looked at.
+    /// Some were, which took its time; the others are still to be brought up to date.
     Interrupted,
 }
 
@@ -41,7 +40,7 @@ impl<B: Host> Pcpu<B> {
         loop {
             let now = self.local.board.counter();
             if self.update_all(now) == Round::Interrupted {
-                // Interrupts come first, then what there is by then.
+                // Pending interrupts are served first, and then all updates that are pending by then.
                 self.serve_pending();
                 if let Some((unit, ending)) = self.local.ending.take() {
                     self.local.board.carry_out_ending(unit, ending);
@@ -92,7 +91,7 @@ impl<B: Host> Pcpu<B> {
         self.schedule();
     }
 
-    /// Brings the vCPUs of which there is something new up to date.
+    /// Brings the vCPUs with pending updates up to date.
     #[inline(always)]
     fn update_all(&mut self, now: u64) -> Round {
         let updates = self.local.take_updates(now);
@@ -103,7 +102,7 @@ impl<B: Host> Pcpu<B> {
     }
 
     /// Brings the vCPUs of `updates` up to date, until one came into its VM or left it, or the interrupts
-    /// of a second one were looked at.
+    /// of a second one were checked.
     fn update_each(&mut self, mut updates: EntitySet, now: u64) -> Round {
         let Self { local, vcpus } = self;
         let mut looked = false;
@@ -132,7 +131,7 @@ impl<B: Host> Pcpu<B> {
     fn idle(&mut self) {
         self.local.record(Event::Idle);
         if self.resident().is_some_and(|vcpu| !vcpu.waiting) {
-            // It is paused: a virtual interrupt that is pending would not let the CPU sleep.
+            // The vCPU is paused: its pending virtual interrupts would not let the CPU sleep.
             self.switch_away();
             // Its VM may end while it is away: see `go_out`.
             self.local.board.machine.enter_empty_space();
@@ -146,8 +145,8 @@ impl<B: Host> Pcpu<B> {
         self.local.uncounted();
     }
 
-    /// Serves what interrupts are pending: what is this pCPU's own, and one of a device. Further ones
-    /// are exits of their own, as there may be many, and some come again at once.
+    /// Serves pending interrupts: all that are private to this pCPU, and one of a device. Further ones
+    /// of devices are exits of their own, as there may be many, and some come again at once.
     #[inline(never)]
     pub(crate) fn serve_pending(&mut self) {
         let machine = &self.local.board.machine;
@@ -162,8 +161,8 @@ impl<B: Host> Pcpu<B> {
     }
 }
 
-/// Whether nothing is to be updated of `vcpu`: it had work, and nobody asks anything of it that its
-/// turn does not bring; or it is out of its VM, and is to stay there.
+/// Whether `vcpu` is up to date: it had work, and has no request but for what its turn brings anyway; or
+/// it is out of its VM, and is to stay out.
 #[inline]
 fn is_up_to_date<B: Host>(vcpu: &Vcpu<B>) -> bool {
     let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
@@ -174,10 +173,9 @@ fn is_up_to_date<B: Host>(vcpu: &Vcpu<B>) -> bool {
     }
 }
 
-/// Brings `vcpu` in or out of its VM, as its power state and the VM's life ask for, and tells the
-/// policy whether it has work. Kept out of line, as everything that is done now and then: in
-/// [`Pcpu::schedule`], which each exit to the scheduler runs through, its registers would be saved and
-/// its addresses computed beforehand.
+/// Brings `vcpu` in or out of its VM, as its power state and the VM's lifecycle ask for, and tells the
+/// policy whether it has work. Kept out of line: inlined into [`Pcpu::schedule`], which each exit to the
+/// scheduler runs, it would save registers and compute addresses that most of these exits do not need.
 #[inline(never)]
 fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update {
     let mut done = Update::Brief;
@@ -224,13 +222,14 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
     done
 }
 
-/// Finds out whether a vCPU that waits does so still. [`Update::Interrupts`] where that took its
-/// time, as it is in no CPU and somebody asked for it, or its time has come: what others send to
-/// several vCPUs at once would be looked at in one exit otherwise, of whoever is in this CPU.
+/// Finds out whether a vCPU that waits is to go on waiting. Returns [`Update::Interrupts`] where that took
+/// its time, as the vCPU is in no CPU and was kicked, or its time has come: the caller then serves
+/// interrupts first, since otherwise what others send to several vCPUs at once would be checked in one
+/// exit, of the vCPU that is in this CPU.
 fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Update {
     let (vm, board) = (&vcpu.unit.vm, local.board);
     let id = vcpu.core.id;
-    // Before its interrupts are looked at: who asks later kicks again.
+    // Taken before its interrupts are checked: a request that is made later comes with a kick of its own.
     let requests = vm.requests(id);
     if requests.is_quiet() {
         if !vcpu.wake_at.has_come(now) {
@@ -263,7 +262,7 @@ fn is_woken<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> bool {
     if vm.interrupt_waits_absent(board, id) {
         return true;
     }
-    // In the turn of another vCPU, most often.
+    // Most often this is another vCPU's turn, so that checks have a budget.
     let end = vcpu.core.checks.spend(now, board.counter_frequency());
     if let Some(end) = end {
         vm.requests(id).set_quiet(true);

@@ -29,12 +29,12 @@ impl<B: Host> Pcpu<B> {
         let lines = &board.interrupts;
         if interrupt == lines.virtual_timer {
             match self.resident() {
-                // Deactivated by the guest, through the list register.
+                // The guest deactivates it, through the list register.
                 Some(vcpu) => {
                     guest(vcpu, board, &mut board.machine.lists()).virtual_timer(interrupt);
                     return self.note_resident();
                 }
-                // Nobody is here whose timer it could be: an old one, from before its vCPU left.
+                // No vCPU is here whose timer it could be: it was pending before its vCPU left.
                 None => board.machine.stop_virtual_timer(),
             }
         } else if interrupt == lines.hyp_timer {
@@ -46,11 +46,11 @@ impl<B: Host> Pcpu<B> {
         } else if Some(interrupt) == lines.uart {
             board.serve_console();
         } else if self.hand_on(interrupt) {
-            // Deactivated by the guest, through the list register.
+            // The guest deactivates it, through the list register.
             return;
         }
-        // Whoever goes on is refreshed by `switch_to`; where several share the CPU that may be another
-        // one, and what is done for this one now would be undone at once.
+        // `switch_to` refreshes the vCPU that goes on. Where several share the CPU, that may be another one,
+        // and what is done for this one now would be undone at once.
         let shared = self.local.is_shared();
         if let (Some(vcpu), local) = self.resident_and_local()
             && (vcpu.waiting || !shared)
@@ -61,7 +61,7 @@ impl<B: Host> Pcpu<B> {
         board.machine.end(taken);
     }
 
-    /// An interrupt was served that may wake the resident vCPU, if it waits.
+    /// Notes an update of the resident vCPU, if it waits: the interrupt that was served may wake it.
     fn note_resident(&mut self) {
         if let (Some(vcpu), local) = self.resident_and_local()
             && vcpu.waiting
@@ -70,12 +70,12 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// The hypervisor's own timer has fired.
+    /// Serves the interrupt of the hypervisor's own timer.
     fn timer_has_come(&mut self) {
         let local = &mut self.local;
         local.board.machine.set_timer(Deadline::NEVER);
         local.timer = Deadline::NEVER;
-        // It has come; the scheduler, which is asked next, sets the next one.
+        // The deadline has come; the scheduler, which is asked next, sets another one.
         local.deadline = Deadline::NEVER;
         local.let_through();
         if let Some(vcpu) = self.resident() {

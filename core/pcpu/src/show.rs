@@ -1,4 +1,4 @@
-//! A vCPU's state, for people.
+//! Says a vCPU's state on the console.
 
 use crate::{Board, Host, Local, Vcpu};
 use core::fmt::Arguments;
@@ -26,7 +26,7 @@ impl<B: Host> Vcpu<B> {
             "{name} vCPU {id} on pCPU {}: {state}",
             local.id
         ));
-        // Several pCPUs may speak at a time: each line says whose it is.
+        // Several pCPUs may speak at a time: each line says which vCPU it is about.
         let say = |text: Arguments<'_>| board.say(format_args!("{name}.{id} {text}"));
         self.context.describe(say);
         self.describe_exits(say);
@@ -45,7 +45,7 @@ impl<B: Host> Vcpu<B> {
         self.tell_if_lost_by(board);
     }
 
-    /// [`Self::tell_if_lost`], its registers having been fetched.
+    /// [`Self::tell_if_lost`], after the registers were fetched.
     fn tell_if_lost_by(&self, board: &Board<B>) {
         if self.on
             && let Some(vector) = self.context.lost_at()

@@ -1,4 +1,4 @@
-//! From one vCPU of a pCPU to another.
+//! Switches from one vCPU of a pCPU to another.
 
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ impl<B: Host> Pcpu<B> {
         local.resident = None;
         local.emit(left, Event::SwitchOut);
         left.save(local);
-        // One that does not wait is looked at whenever it has its turn.
+        // A vCPU that does not wait is brought up to date whenever it has its turn.
         if left.waiting {
             left.wake_at = left.absent_deadline();
             local.set_alarm(left);
@@ -51,13 +51,13 @@ impl<B: Host> Vcpu<B> {
         self.core.entry_due = false;
         if self.context.save(&board.machine, self.core.debug.in_use) == LateError::Pending {
             self.take_late_error(board);
-            // That wakes it.
+            // The error wakes it.
             local.note_update(self);
         }
         let vm = &self.unit.vm;
         let mut lists = board.machine.lists();
         if vm.switch_out(board, self.core.id, &mut lists) {
-            // Active on its behalf: the next vCPU's timer must be able to fire.
+            // It is active for this vCPU's timer: the next vCPU's timer must be able to fire.
             board.machine.deactivate(board.interrupts.virtual_timer);
         }
         lists.leave(&mut self.interface);

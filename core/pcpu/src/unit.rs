@@ -9,7 +9,7 @@ use hanok_vm::Vm;
 /// A VM and its memory.
 #[allow(missing_debug_implementations)]
 pub struct VmUnit<B: Backend> {
-    /// The core's part.
+    /// Its state in the core.
     pub vm: Vm,
     /// Its RAM.
     pub ram: B::Memory,
@@ -19,9 +19,9 @@ pub struct VmUnit<B: Backend> {
     pub root: Hpa,
     /// VTTBR_EL2 in its present boot; zero before the first.
     pub space: AtomicU64,
-    /// The vCPU that was last in each pCPU, plus one: another one's TLB entries are not its.
+    /// The vCPU that was last in each pCPU, plus one: a vCPU must not use the TLB entries of a sibling.
     pub last_here: [AtomicU8; MAX_CPUS],
-    /// How often it is spoken of.
+    /// How many lines were said about it lately.
     pub notices: Notices,
     /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
     pub blocks: [u32; 3],

@@ -1,4 +1,4 @@
-//! A vCPU as its pCPU keeps it.
+//! A vCPU, with what its pCPU keeps of it.
 
 use crate::VmUnit;
 use crate::loading::Loading;
@@ -18,9 +18,9 @@ pub struct Vcpu<B: Backend> {
     pub unit: &'static VmUnit<B>,
     /// Its counters and its latest exits.
     pub log: VcpuLog,
-    /// What others ask of it.
+    /// The requests of other pCPUs.
     pub requests: &'static Requests,
-    /// The core's part.
+    /// Its state in the core.
     pub core: hanok_vm::Vcpu,
     /// Its place among its pCPU's vCPUs.
     pub(crate) entity: Entity,
@@ -30,9 +30,9 @@ pub struct Vcpu<B: Backend> {
     pub(crate) waiting: bool,
     /// Whether the policy was told that it has work.
     pub(crate) ready: bool,
-    /// While it waits and is in no CPU: when one of its timers is due.
+    /// When one of its timers is due, while it waits and is in no CPU.
     pub(crate) wake_at: Deadline,
-    /// The making of its VM's memory, which is the first vCPU's work.
+    /// How far the making of its VM's memory is, which is the first vCPU's work.
     pub(crate) loading: Option<Loading>,
     /// Whether it was said in this boot that its exception vector cannot be fetched.
     pub(crate) fault_loop_noticed: bool,
@@ -63,7 +63,7 @@ impl<B: Backend> Vcpu<B> {
         }
     }
 
-    /// Which it is, for events about it.
+    /// Its VM and its number, for events about it.
     #[inline(always)]
     pub(crate) fn source(&self) -> Source {
         Source {
@@ -77,7 +77,7 @@ impl<B: Backend> Vcpu<B> {
         self.on
     }
 
-    /// The state of a vCPU that starts at `entry`.
+    /// Resets all of its state to that of a vCPU that starts at `entry`.
     pub(crate) fn reset(&mut self, entry: Entry) {
         let boot = self.unit.vm.lifecycle().number();
         let boots = self.core.id.index() == 0 && self.boot != boot;

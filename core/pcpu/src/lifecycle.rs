@@ -86,20 +86,22 @@ impl<B: Host> Board<B> {
                 return unit.vm.kick_first(self);
             }
         }
-        match ending {
-            Ending::Stopped => self.tell_stopped(unit),
-            _ => self.say(format_args!("vm {name}: off")),
-        }
+        let reason = unit.vm.stop_reason();
         self.end_if_last(|| {
+            // Before it is said: a person who reads that the VM is off may restart it.
             unit.vm.end();
+            match ending {
+                Ending::Stopped => self.tell_stopped(unit, reason),
+                _ => self.say(format_args!("vm {name}: off")),
+            }
             true
         });
     }
 
-    fn tell_stopped(&self, unit: &VmUnit<B>) {
+    fn tell_stopped(&self, unit: &VmUnit<B>, reason: Option<StopReason>) {
         self.any_stopped.store(true, Ordering::Relaxed);
         let name = &unit.vm.config().name;
-        match unit.vm.stop_reason() {
+        match reason {
             Some(reason) => self.say(format_args!("vm {name}: stopped: {reason}")),
             None => self.say(format_args!("vm {name}: stopped: no reason was given")),
         }
@@ -112,8 +114,9 @@ impl<B: Host> Board<B> {
             if given_up {
                 let blob = unit.vm.config().blobs.get(damaged.blob);
                 let kind = blob.map_or("image", |blob| blob.kind.word());
-                unit.vm.set_stop_reason(StopReason::Damaged { kind });
-                self.tell_stopped(unit);
+                let reason = StopReason::Damaged { kind };
+                unit.vm.set_stop_reason(reason);
+                self.tell_stopped(unit, Some(reason));
             }
             given_up
         });

@@ -12,6 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// `Ctrl-]`, by which keys go to the prompt.
 const ATTENTION: u8 = 0x1d;
+/// Turns of the others within which what is waited for is said.
+const PATIENCE: usize = 20_000;
+/// How a line of a plan begins that is waited for.
+const AWAIT: &str = "await ";
 
 /// What a world is made of.
 #[derive(Clone, Debug)]
@@ -25,7 +29,8 @@ pub struct Plan {
     /// How often each vCPU is to run before something is typed: where guests wait for each other, or for
     /// their timers, a wakeup that is lost shows by it.
     pub runs: usize,
-    /// What is typed at the prompt, a line at a time.
+    /// What is typed at the prompt, a line at a time. One that begins with `await ` is not typed: what is
+    /// behind that word must have been said before the next one is.
     pub lines: Vec<&'static str>,
 }
 
@@ -86,8 +91,19 @@ impl World {
             .collect();
         world.await_runs(plan);
         world.wire.send(&[ATTENTION]);
+        let mut awaited = false;
         for line in &plan.lines {
-            world.type_line(line);
+            let text = line.strip_prefix(AWAIT);
+            match text {
+                Some(text) => world.await_text(text),
+                None => {
+                    // What was awaited is answered at once.
+                    let turns = if awaited { 0 } else { 20 };
+                    (0..turns).for_each(|_| shuttle::thread::yield_now());
+                    world.type_line(line);
+                }
+            }
+            awaited = text.is_some();
         }
         for thread in threads {
             if let Err(panic) = thread.join() {
@@ -112,11 +128,19 @@ impl World {
         }
     }
 
-    /// Types a line at the prompt, after a while.
-    fn type_line(&self, line: &str) {
-        for _ in 0..20 {
+    /// Waits until the board has said this.
+    fn await_text(&self, text: &str) {
+        for _ in 0..PATIENCE {
+            if self.wire.text().contains(text) {
+                return;
+            }
             shuttle::thread::yield_now();
         }
+        panic!("{text}: was not said, but {}", self.wire.text());
+    }
+
+    /// Types a line at the prompt.
+    fn type_line(&self, line: &str) {
         self.wire.send(line.as_bytes());
         self.wire.send(b"\r");
         self.board.machine.raise(0, UART);

@@ -172,3 +172,23 @@ fn who_waits_for_an_interrupt_of_another_core_is_woken_by_it() {
         lines: vec!["stop vm0", "stop vm1"],
     });
 }
+
+#[test]
+fn a_vm_that_was_said_to_be_off_can_be_restarted() {
+    let plan = Plan {
+        cpus: 2,
+        vms: vec![vec![1], vec![0]],
+        // Neither VM ends by itself.
+        habits: Habits { power: 0, ..CALM },
+        runs: 0,
+        lines: vec![
+            "stop vm0",
+            "await vm vm0: off",
+            "restart vm0",
+            "await vm vm0: begins",
+            "stop vm0",
+            "stop vm1",
+        ],
+    };
+    check(plan);
+}

@@ -105,9 +105,11 @@ fn bounded(root: &Path, board: &Board) -> Result<String> {
         // Not on a GICv2, where the payload comes to leave SGIs active: they mask the timer by which it ends a
         // program of its own that never returns.
         let device = part == "fuzz" && name == GICV3.name;
-        let given = device
-            .then_some(" conformance.device=yes")
-            .unwrap_or_default();
+        let given = if device {
+            " conformance.device=yes"
+        } else {
+            ""
+        };
         let described = format!(
             "board = \"{name}\"\ncores = 1\nslice = \"1ms\"\n[[vm]]\nname = \"bounds\"\n\
              kernel = \"guest:conformance\"\n\

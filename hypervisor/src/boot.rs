@@ -172,6 +172,8 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         firmware: tree.psci.map(|method| Firmware::new(conduit(method))),
         planted: selftest::planted(tree.bootargs),
     };
+    #[cfg(feature = "selftest")]
+    let stir = selftest::stir(tree.bootargs, &mut layout.free);
     let random = gather(&machine, tree.rng_seed, &image.key, hanok_arch::random());
     let board = Board {
         machine,
@@ -182,6 +184,9 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         updates: Default::default(),
         vmids: Mutex::new(VmidPool::new()),
         counts_instructions: pmu::counts(),
+        owners: Mutex::new(system::owners(&layout.free, units)),
+        #[cfg(feature = "selftest")]
+        stir,
         payload,
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),
@@ -200,7 +205,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     tell_sources(board);
     let slice = u64::from(system.slice) * board.machine.frequency / 1_000_000;
     let mut cpus = smp::prepare(tree, board, slice, &mut place);
-    system::place_vcpus(board, &mut cpus, &mut place);
+    system::place_vcpus(board, &system, &mut cpus, &mut place);
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();
     let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());

@@ -11,7 +11,13 @@ use hanok_hal::VmMemory;
 /// Says what a VM was given.
 fn introduce(unit: &VmUnit, board: &Board) {
     let mut blocks = heapless::String::<64>::new();
-    for (count, size) in unit.blocks.iter().zip(["1 GiB", "2 MiB", "4 KiB"]) {
+    for (count, size) in unit
+        .memory
+        .lock()
+        .blocks()
+        .iter()
+        .zip(["1 GiB", "2 MiB", "4 KiB"])
+    {
         if *count > 0 {
             let comma = if blocks.is_empty() { "" } else { ", " };
             // Three counts of ten digits and their words fit.

@@ -5,10 +5,10 @@ use hanok_arm_common::frames::Frames;
 use hanok_arm_common::image::{BootArguments, ImageInfo};
 use hanok_arm_common::mmu::{self, OwnMapError, OwnTable};
 use hanok_arm_common::space::IMAGE_BASE;
-use hanok_config::{BoardTree, Enable, Gic, MAX_RAM_SPANS, MAX_RESERVED};
-use hanok_memory::{FrameMap, Kept, MAX_KEPT, Use};
+use hanok_config::{BoardTree, Gic, MAX_RESERVED};
+use hanok_memory::{FrameMap, Kept, MAX_KEPT, Use, reachable};
 use hanok_paging::Stage1Attributes;
-use hanok_types::{Address, CpuId, Hpa, MAX_CPUS, PAGE_SIZE, Span};
+use hanok_types::{Address, CpuId, Hpa, PAGE_SIZE, Span};
 
 unsafe extern "C" {
     static __text_start: u8;
@@ -112,10 +112,14 @@ fn span(start: u64, len: u64) -> Span<Hpa> {
 /// Makes the final translation and goes over to it. Stacks are mapped for every CPU; the
 /// caller is still on the boot stack.
 pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layout {
-    if let Some(conflict) = kept(board, image, tree).conflict(&board.ram) {
+    let kept = kept(board, image, tree);
+    if let Some(conflict) = kept.conflict(&board.ram) {
         refuse(format_args!("{conflict}"));
     }
-    let mut free = free_memory(board, image, tree);
+    let mut free = match kept.free(&board.ram, mmu::reachable()) {
+        Ok(free) => free,
+        Err(error) => refuse(format_args!("the board's memory: {error}")),
+    };
     let place = take(&mut free, PLACE, "its own data");
     let frames = Hpa::new(image.start + symbol((&raw const hanok_table_frames).cast()));
     // SAFETY: frames of the image's bss, mapped at their linked address, used by this alone.
@@ -134,15 +138,6 @@ pub fn establish(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Layou
     Layout { free, table, place }
 }
 
-/// The board's RAM, as far as the hypervisor can map it.
-fn reachable<'a>(board: &'a BoardTree<'_>) -> impl Iterator<Item = Span<Hpa>> + 'a {
-    let window = mmu::reachable();
-    board.ram.iter().map(move |ram| {
-        let end = ram.end().get().min(window.end().get());
-        span(ram.start().get(), end.saturating_sub(ram.start().get()))
-    })
-}
-
 /// What of RAM is not simply data.
 fn kept<'a>(board: &'a BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Kept<'a> {
     Kept {
@@ -155,23 +150,6 @@ fn kept<'a>(board: &'a BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> Kept<'a
 
 // Each reserved range of a tree has its place in the plan.
 const _: () = assert!(MAX_RESERVED <= MAX_KEPT);
-
-fn free_memory(board: &BoardTree<'_>, image: &Image, tree: Span<Hpa>) -> FrameMap {
-    let whole = span(
-        image.start,
-        image.payload.end().get().max(image.own().end().get()) - image.start,
-    );
-    let mut reserved: heapless::Vec<_, 34> = board.reserved.iter().copied().collect();
-    // Room for two more than a tree can have.
-    let _ = reserved.push(whole);
-    let _ = reserved.push(tree);
-    let ram: heapless::Vec<_, MAX_RAM_SPANS> =
-        reachable(board).filter(|ram| !ram.is_empty()).collect();
-    match FrameMap::new(&ram, &reserved) {
-        Ok(free) => free,
-        Err(error) => refuse(format_args!("the board's memory: {error}")),
-    }
-}
 
 /// `len` bytes of free memory, page aligned, for `what`.
 pub fn take(free: &mut FrameMap, len: u64, what: &str) -> Span<Hpa> {
@@ -190,7 +168,7 @@ fn map_all(
 ) -> Result<(), OwnMapError> {
     map_image(table, image)?;
     let kept = kept(board, image, tree);
-    for ram in reachable(board) {
+    for ram in reachable(&board.ram, mmu::reachable()) {
         kept.each(ram, |span, what| match what {
             Use::Data => table.map_in_place(span, Stage1Attributes::DATA),
             Use::ReadOnly => table.map_in_place(span, Stage1Attributes::RODATA),
@@ -244,7 +222,7 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Resul
     if let Some(console) = &board.console {
         table.map_in_place(console.registers, device)?;
     }
-    for page in release_pages(board) {
+    for page in board.release_pages() {
         table.map_in_place(page, device)?;
     }
     if let Some(clock) = board.rtc {
@@ -273,20 +251,4 @@ fn map_devices(table: &mut OwnTable, board: &BoardTree<'_>, early: Hpa) -> Resul
             virtualization.map_or(Ok(()), |(control, _)| table.map_in_place(control, device))
         }
     }
-}
-
-/// The pages in which CPUs look for where to start: of a spin table, which are reserved, so that
-/// they are nobody's RAM; or of the board's system registers.
-fn release_pages(board: &BoardTree<'_>) -> heapless::Vec<Span<Hpa>, MAX_CPUS> {
-    let mut pages: heapless::Vec<Span<Hpa>, MAX_CPUS> = heapless::Vec::new();
-    for cpu in &board.cpus {
-        if let Enable::SpinTable(at) | Enable::SystemFlags(at) = cpu.enable {
-            let page = span(at.align_down(PAGE_SIZE).get(), PAGE_SIZE);
-            if !pages.contains(&page) {
-                // As many as CPUs at most.
-                let _ = pages.push(page);
-            }
-        }
-    }
-    pages
 }

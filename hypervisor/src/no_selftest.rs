@@ -2,9 +2,13 @@
 //! says that it has none.
 
 use crate::fatal::refuse;
+use crate::place::Place;
+use crate::system::Facts;
 use hanok_arch::Vcpu;
 use hanok_arm_common::frames::Frames;
 use hanok_arm_common::planted::Planted;
+use hanok_config::VmConfig;
+use hanok_memory::Slot;
 use hanok_paging::{Stage2, Table};
 use hanok_types::Hpa;
 
@@ -51,4 +55,21 @@ impl Leak {
     /// Maps nothing.
     #[inline(always)]
     pub fn apply(&mut self, _stage_2: &mut Table<Stage2, Frames>, _own: Hpa) {}
+}
+
+/// Nothing of a VM's memory is taken.
+pub struct Slots;
+
+impl Slots {
+    /// No words want it.
+    #[inline(always)]
+    pub fn new(_facts: &Facts<'_>, _place: &mut Place) -> Self {
+        Self
+    }
+
+    /// None.
+    #[inline(always)]
+    pub fn of(&mut self, _config: &VmConfig) -> &'static mut [Option<Slot>] {
+        &mut []
+    }
 }

@@ -4,13 +4,19 @@
 //! (`no_selftest.rs` is what others have).
 
 use crate::fatal::refuse;
+use crate::layout::take;
+use crate::place::Place;
+use crate::system::Facts;
 use core::hint::black_box;
 use hanok_arch::{Vcpu, exits};
 use hanok_arm_common::frames::Frames;
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::planted::Planted;
+use hanok_config::VmConfig;
+use hanok_memory::{FrameMap, Slot};
 use hanok_paging::{Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
-use hanok_types::{Hpa, Ipa, Span};
+use hanok_pcpu::{STIRRED, Stir};
+use hanok_types::{Hpa, Ipa, PAGE_SIZE, Span};
 
 /// The instruction that returns: RET, and BX LR.
 const RETURN_INSTRUCTION: u32 = if cfg!(target_arch = "arm") {
@@ -90,6 +96,48 @@ impl Leak {
     }
 }
 
+/// Whether pages of VMs are to be taken at random, and given back elsewhere.
+fn wants_stir(bootargs: &str) -> bool {
+    wanted(bootargs) == Some("pages")
+}
+
+/// What takes and gives them, in frames of its own.
+pub fn stir(bootargs: &str, free: &mut FrameMap) -> Stir {
+    let count = if wants_stir(bootargs) { STIRRED } else { 0 };
+    let frames = (0..count).map(|_| take(free, PAGE_SIZE, "hanok.selftest=pages").start());
+    Stir::new(frames)
+}
+
+/// Room for pages of VMs that are elsewhere.
+pub struct Slots(Option<&'static mut [Option<Slot>]>);
+
+impl Slots {
+    /// For each VM, if the boot loader's words want it.
+    pub fn new(facts: &Facts<'_>, place: &mut Place) -> Self {
+        let count = STIRRED * facts.system.vms.len();
+        let all = wants_stir(facts.bootargs)
+            .then(|| place.put_all(count, (0..count).map(|_| None)))
+            .flatten();
+        Self(all)
+    }
+
+    /// A VM's; none of a VM whose devices reach its memory themselves.
+    pub fn of(&mut self, config: &VmConfig) -> &'static mut [Option<Slot>] {
+        if config.trusted {
+            return &mut [];
+        }
+        let split = self
+            .0
+            .take()
+            .and_then(|all| all.split_at_mut_checked(STIRRED));
+        let Some((own, rest)) = split else {
+            return &mut [];
+        };
+        self.0 = Some(rest);
+        own
+    }
+}
+
 /// Faults once everything is in place.
 pub fn late(bootargs: &str) {
     match wanted(bootargs) {
@@ -119,10 +167,10 @@ pub fn late(bootargs: &str) {
         // Done by the first vCPU that runs.
         Some("serror" | "late-serror" | "panic-running") => {}
         // Done where the VMs were made, and by each vCPU.
-        Some("leak" | "unsteady-ids") => {}
+        Some("leak" | "unsteady-ids" | "pages") => {}
         Some(other) => refuse(format_args!(
             "hanok.selftest={other} is none of panic-early, panic, stack, write-code, run-data, hole, \
-             serror, late-serror, panic-running, leak, unsteady-ids"
+             serror, late-serror, panic-running, leak, unsteady-ids, pages"
         )),
         None => {}
     }

@@ -13,11 +13,11 @@ use hanok_arm_common::frames::Frames;
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::ram::GuestRam;
 use hanok_config::{System, VmConfig};
-use hanok_hal::VmMemory;
-use hanok_memory::FrameMap;
-use hanok_paging::{Geometry, Stage2, Stage2Attributes, Table, Vmid, vttbr_el2};
-use hanok_pcpu::Notices;
-use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_hal::{Mutex, VmMemory};
+use hanok_memory::{AddressSpace, FrameMap, Owner, Owners, Region, RegionKind, Slot};
+use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
+use hanok_pcpu::{Notices, regions_of};
+use hanok_types::{Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
 /// 40-bit bus has, and all that QEMU virt's RAM needs.
@@ -61,8 +61,10 @@ pub struct Facts<'a> {
 /// Every VM with its memory and its stage 2.
 pub fn place_units(facts: &Facts<'_>, free: &mut FrameMap, place: &mut Place) -> &'static [VmUnit] {
     let mut leak = selftest::Leak::new(facts.bootargs);
+    let mut slots = selftest::Slots::new(facts, place);
     let units = facts.system.vms.iter().enumerate();
-    let units = units.map(|(index, config)| unit(index, config, facts, &mut leak, free));
+    let units = units
+        .map(|(index, config)| unit(index, config, facts, &mut leak, (&mut *free, &mut slots)));
     match place.put_all(facts.system.vms.len(), units) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
@@ -74,7 +76,7 @@ fn unit(
     config: &VmConfig,
     facts: &Facts<'_>,
     leak: &mut selftest::Leak,
-    free: &mut FrameMap,
+    (free, slots): (&mut FrameMap, &mut selftest::Slots),
 ) -> VmUnit {
     let name = &config.name;
     let memory = config.memory;
@@ -88,38 +90,29 @@ fn unit(
     // SAFETY: free RAM, mapped in place, taken for this VM alone.
     let ram = unsafe { GuestRam::new(memory, host.start()) };
     let flash = flash(config, free);
-    let mut stage_2 = stage_2(config, host.start(), flash.as_ref(), facts.gicv, free);
-    leak.apply(&mut stage_2, host.start());
+    let at_flash = flash.map(|flash| (flash.ipa(), flash.host()));
+    let Some(regions) = regions_of(config, host.start(), at_flash, facts.gicv) else {
+        refuse(format_args!(
+            "vm {name}: its devices' registers pass the top, or are too many"
+        ));
+    };
+    let mut space = space(config, &regions, slots.of(config), free);
+    leak.apply(space.table_mut(), host.start());
     let id = VmId::new(index as u8);
     let (gic, bits) = (facts.system.gic, facts.priority_bits);
     let mut vm = hanok_vm::Vm::new(id, config.clone(), gic, bits, facts.epoch);
-    for (vcpu, bit) in bits_of(facts.system, index) {
+    for (vcpu, bit) in facts.system.shared_bits(index) {
         vm.set_bit(vcpu, bit);
     }
     VmUnit {
         vm,
         ram,
         flash,
-        root: stage_2.root(),
+        memory: Mutex::new(space),
         space: AtomicU64::new(0),
         last_here: Default::default(),
         notices: Notices::default(),
-        blocks: count_blocks(&stage_2),
     }
-}
-
-/// The bits of a VM's vCPUs on pCPUs that they share with others: on each, vCPUs are counted in the
-/// order of the description.
-fn bits_of(system: &System, vm: usize) -> impl Iterator<Item = (VcpuId, u64)> {
-    let all = || system.vms.iter().flat_map(|vm| &vm.cpus);
-    let before: usize = system.vms.iter().take(vm).map(|vm| vm.cpus.len()).sum();
-    let cpus = system.vms.get(vm).map_or(&[][..], |vm| &vm.cpus);
-    cpus.iter().enumerate().filter_map(move |(index, cpu)| {
-        let shared = all().filter(|other| *other == cpu).count() > 1;
-        let earlier = all().take(before + index).filter(|other| *other == cpu);
-        let bit = 1_u64.checked_shl(earlier.count() as u32)?;
-        shared.then_some((VcpuId::new(index as u8), bit))
-    })
 }
 
 /// Memory for a VM's firmware, which it sees as its first bank of flash.
@@ -143,58 +136,48 @@ pub fn empty_space(free: &mut FrameMap) -> u64 {
     }
 }
 
-/// How many blocks of 1 GiB, 2 MiB and 4 KiB a stage 2 has.
-fn count_blocks(stage_2: &Table<Stage2, Frames>) -> [u32; 3] {
-    stage_2.iterate().fold([0; 3], |mut counts, mapping| {
-        // Level 1 leaves are 1 GiB, level 2 ones 2 MiB, level 3 ones 4 KiB.
-        counts[usize::from(mapping.level.clamp(1, 3)) - 1] += 1;
-        counts
-    })
-}
-
 /// The VM's RAM by the largest blocks, its firmware, the devices it was given; everything
 /// else exits.
-fn stage_2(
+fn space(
     config: &VmConfig,
-    host: Hpa,
-    flash: Option<&GuestRam>,
-    gicv: Option<Hpa>,
+    regions: &[Region],
+    slots: &'static mut [Option<Slot>],
     free: &mut FrameMap,
-) -> Table<Stage2, Frames> {
-    // A root of two, a table for each GiB that blocks do not cover whole, two more for each
-    // end that is not on a 2 MiB boundary, and for the platform's window below RAM a table
-    // for its GiB and one for each 2 MiB of it that hold pages.
-    let flash_len = flash.map_or(0, |flash| flash.ipa().len());
-    let count = 44 + 2 * config.memory.len().div_ceil(1 << 30) + flash_len.div_ceil(2 << 20);
+) -> AddressSpace<Frames> {
+    let rom: u64 = regions
+        .iter()
+        .filter(|region| region.kind == RegionKind::Rom)
+        .map(|region| region.span.len())
+        .sum();
+    let count = AddressSpace::<Frames>::tables_for(config.memory.len(), rom, slots.len());
     let block = take_frames(free, count);
     // SAFETY: free RAM, mapped in place, taken for these tables alone.
     let frames = unsafe { Frames::new(block.start(), count, 0) };
-    let name = &config.name;
-    let Some(mut table) = Table::<Stage2, Frames>::new(STAGE_2, frames) else {
-        refuse(format_args!("vm {name}: no frame for its stage 2"));
-    };
     // Under the VMID that no VM runs with: nothing can be in a TLB yet.
-    let mut tlb = Stage2Tlb(vttbr_el2(table.root(), Vmid::new(0)));
-    let mut map = |span, host, attributes| {
-        if let Err(error) = table.map(&mut tlb, span, host, attributes) {
-            refuse(format_args!("vm {name}: its stage 2: {error}"));
+    let mut tlb = Stage2Tlb(0);
+    match AddressSpace::new(STAGE_2, frames, &mut tlb, regions, slots) {
+        Ok(space) => space,
+        Err(error) => refuse(format_args!("vm {}: its stage 2: {error}", config.name)),
+    }
+}
+
+/// Whose each frame is, once all that lives for ever has its place.
+pub fn owners(free: &FrameMap, units: &[VmUnit]) -> Owners {
+    let owners = Owners::new(free).and_then(|mut owners| {
+        for unit in units {
+            let vm = Owner::Vm(unit.vm.id());
+            for region in core::iter::once(&unit.ram).chain(&unit.flash) {
+                let len = region.ipa().len().next_multiple_of(PAGE_SIZE);
+                let span = Span::new(region.host(), len).unwrap_or_default();
+                owners.hand_over(span, Owner::Hypervisor, vm)?;
+            }
         }
-    };
-    map(config.memory, host, Stage2Attributes::RAM);
-    if let Some(flash) = flash {
-        map(flash.ipa(), flash.host(), Stage2Attributes::ROM);
+        Ok(owners)
+    });
+    match owners {
+        Ok(owners) => owners,
+        Err(error) => refuse(format_args!("the board's memory: {error}")),
     }
-    let interface = Span::new(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE);
-    if let Some((span, gicv)) = interface.zip(gicv) {
-        map(span, gicv, Stage2Attributes::DEVICE);
-    }
-    for registers in config.devices.iter().flat_map(|device| &device.registers) {
-        let Some(span) = registers.guest_span() else {
-            refuse(format_args!("vm {name}: a device's registers pass the top"));
-        };
-        map(span, registers.host, Stage2Attributes::DEVICE);
-    }
-    table
 }
 
 fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {
@@ -202,7 +185,7 @@ fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {
 }
 
 /// Every vCPU at its pCPU.
-pub fn place_vcpus(board: &'static Board, cpus: &mut Records, place: &mut Place) {
+pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, place: &mut Place) {
     for unit in board.vms {
         for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
             let name = &unit.vm.config().name;
@@ -210,7 +193,7 @@ pub fn place_vcpus(board: &'static Board, cpus: &mut Records, place: &mut Place)
             let Some(starting) = cpus.get_mut(cpu.index()) else {
                 refuse(format_args!("vm {name}: the board has no CPU {cpu}"));
             };
-            let hcr = guest_hcr(board.machine.features, sharing(board, *cpu) > 1);
+            let hcr = guest_hcr(board.machine.features, system.vcpus_on(*cpu) > 1);
             let aarch32 = unit.vm.config().aarch32;
             let context = HostContext::new(hcr, aarch32, starting.cpu.stack);
             let vcpu = place.put(Vcpu::new(unit, core, context));
@@ -221,10 +204,4 @@ pub fn place_vcpus(board: &'static Board, cpus: &mut Records, place: &mut Place)
             }
         }
     }
-}
-
-/// How many vCPUs have their place on `cpu`.
-fn sharing(board: &Board, cpu: CpuId) -> usize {
-    let all = board.vms.iter().flat_map(|unit| &unit.vm.config().cpus);
-    all.filter(|other| **other == cpu).count()
 }

@@ -7,12 +7,12 @@ use crate::fp::{self, FpState};
 use crate::{Host, errors, inject, read, registers, stage1, traps, write};
 use core::fmt::Arguments;
 use hanok_arm_common::aborts::Aborted;
+use hanok_arm_common::aborts::Untranslated;
 use hanok_arm_common::controls::Hcr;
-use hanok_arm_common::ram::GuestRam;
 use hanok_arm_common::space;
 use hanok_arm_common::sysreg::isb;
 use hanok_decode::{Psr, syndrome_register};
-use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, LateError, Start};
+use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, LateError, Start};
 use hanok_types::{Deadline, Ipa, Regs};
 
 /// PSTATE of a vCPU that starts: EL1h, D, A, I and F masked (arm64 boot protocol; DEN0022F
@@ -67,7 +67,7 @@ impl El2Context {
 }
 
 impl Aborted for El2Context {
-    fn translate(&self, at: u64) -> Option<Ipa> {
+    fn translate(&self, at: u64) -> Result<Ipa, Untranslated> {
         stage1::translate(&self.regs, at)
     }
 
@@ -204,7 +204,7 @@ impl Context<Host> for El2Context {
         self.hcr.insert(Hcr::VSE);
     }
 
-    fn inject(&mut self, fault: GuestFault, memory: &GuestRam) {
+    fn inject(&mut self, fault: GuestFault, memory: &impl GuestMemory) {
         inject::inject(self, fault, memory);
     }
 

@@ -96,7 +96,7 @@ fn exit_of(vcpu: &Vcpu, syndrome: Syndrome) -> Option<Exit> {
             write: !access.read,
         }),
         Syndrome::DataAbort(abort) => return aborts::data_exit(vcpu, &abort),
-        Syndrome::InstructionAbort(abort) => aborts::fetch_exit(vcpu, &abort),
+        Syndrome::InstructionAbort(abort) => return aborts::fetch_exit(vcpu, &abort),
         Syndrome::Sve
         | Syndrome::Sme(_)
         | Syndrome::PointerAuthentication

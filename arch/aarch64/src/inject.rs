@@ -5,7 +5,6 @@ use crate::context::El2Context;
 use crate::inject32::{self, has_pan};
 use crate::{read, write, write_own};
 use hanok_arm_common::controls::Hcr;
-use hanok_arm_common::ram::GuestRam;
 use hanok_decode::{Fault, Origin, data_abort, instruction_abort, undefined};
 use hanok_hal::{GuestFault, GuestMemory};
 use hanok_paging::GuestRegime;
@@ -57,7 +56,7 @@ fn origin(pstate: u64) -> Origin {
 }
 
 /// Gives the vCPU, which is in this CPU and whose VM has this RAM, the exception `fault`.
-pub fn inject(vcpu: &mut El2Context, fault: GuestFault, memory: &GuestRam) {
+pub fn inject(vcpu: &mut El2Context, fault: GuestFault, memory: &impl GuestMemory) {
     if vcpu.is_aarch32() {
         return inject_aarch32(vcpu, fault);
     }
@@ -109,7 +108,7 @@ fn system_error(vcpu: &mut El2Context) {
 }
 
 /// The status code of the fault; for one on a walk, with the level of the table that was missing.
-fn external(memory: &GuestRam, walk: bool) -> Fault {
+fn external(memory: &impl GuestMemory, walk: bool) -> Fault {
     if !walk {
         return Fault::External;
     }

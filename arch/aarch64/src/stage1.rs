@@ -2,6 +2,7 @@
 
 use crate::{read, write};
 use core::arch::asm;
+use hanok_arm_common::aborts::Untranslated;
 use hanok_types::{Ipa, Regs};
 
 /// An AT instruction for `$at`; says whether it ended in an exception, which is caught. See [`translate`].
@@ -30,15 +31,15 @@ macro_rules! caught {
     }};
 }
 
-/// The intermediate physical address that stage 1 of the vCPU in this CPU gives for a read of `at`;
-/// `None` where its tables give none. `regs` are the vCPU's registers.
+/// The intermediate physical address that stage 1 of the vCPU in this CPU gives for a read of `at`, or why
+/// there is none. `regs` are the vCPU's registers.
 ///
 /// The CPU walks tables that the guest wrote, and may change at any moment. What stage 2 refuses
 /// of such a walk is reported in PAR_EL1 (DDI 0487, D8.15 "Address translation instructions"); with
 /// HCR_EL2.PTW set, that is every address that is not RAM. An external abort on the walk, with which
 /// broken memory may still answer, is taken to EL2 as an exception, and is caught. Rejected: walking the
 /// tables in software, which would be a second walker of every format that a guest may choose.
-pub fn translate(regs: &Regs, at: u64) -> Option<Ipa> {
+pub fn translate(regs: &Regs, at: u64) -> Result<Ipa, Untranslated> {
     let saved = (read!("par_el1"), read!("far_el2"));
     // EL0t, or User mode.
     let failed = if regs.pstate & 0xf == 0 {
@@ -50,8 +51,17 @@ pub fn translate(regs: &Regs, at: u64) -> Option<Ipa> {
     write!("par_el1", saved.0);
     // FAR_EL2 of the guest's exit, which an exception here would have overwritten.
     write!("far_el2", saved.1);
-    let found = failed == 0 && par & 1 == 0;
-    found.then(|| Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
+    // PAR's S, or FSTAGE: it was stage 2.
+    const STAGE_2: u64 = 1 << 9;
+    if failed != 0 {
+        Err(Untranslated::NoMapping)
+    } else if par & 1 == 0 {
+        Ok(Ipa::new(par & 0xf_ffff_ffff_f000 | at & 0xfff))
+    } else if par & STAGE_2 != 0 {
+        Err(Untranslated::ByStage2)
+    } else {
+        Err(Untranslated::NoMapping)
+    }
 }
 
 /// The virtual address of the fetch that exited (FAR_EL2).

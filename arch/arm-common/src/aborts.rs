@@ -8,19 +8,36 @@ use hanok_pcpu::Vcpu;
 use hanok_types::Ipa;
 use hanok_vm::{DataAbort, Exit, Instruction, MmioAccess};
 
+/// Why an address of a vCPU was not translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untranslated {
+    /// The vCPU's own tables give no address, or memory is broken.
+    NoMapping,
+    /// Stage 2 refused the walk: one of the vCPU's tables lies in an absent page, or in no memory.
+    /// PAR has no address of that page. The vCPU's own walk, which is an exit, has.
+    ByStage2,
+}
+
+/// Why an instruction was not read.
+enum Unread {
+    /// What the core is told instead of it.
+    Known(Instruction),
+    /// The vCPU is to try again.
+    Retry,
+}
+
 /// What decoding needs to know of the vCPU, which is in this CPU, whose access aborted.
 pub trait Aborted {
-    /// The intermediate physical address that the vCPU's stage 1 gives for a read of `at`; `None` where
-    /// its tables give none.
-    fn translate(&self, at: u64) -> Option<Ipa>;
+    /// The intermediate physical address that the vCPU's stage 1 gives for a read of `at`, or why there is none.
+    fn translate(&self, at: u64) -> Result<Ipa, Untranslated>;
     /// The virtual address of the fetch that exited.
     fn fetch_address() -> u64;
     /// The general register that the syndrome of a data abort means.
     fn register(&self, register: u8) -> u8;
 }
 
-/// The exit of a fetch.
-pub fn fetch_exit<B>(vcpu: &Vcpu<B>, abort: &InstructionAbort) -> Exit
+/// The exit of a fetch; `None` where the guest is to try again.
+pub fn fetch_exit<B>(vcpu: &Vcpu<B>, abort: &InstructionAbort) -> Option<Exit>
 where
     B: Backend<Context: Aborted>,
 {
@@ -29,12 +46,16 @@ where
     } else {
         // The fetch went to memory or a device that may not be fetched from, perhaps not read either.
         let pc = vcpu.context.regs().pc;
-        vcpu.context.translate(pc).unwrap_or_default()
+        match vcpu.context.translate(pc) {
+            Ok(ipa) => ipa,
+            Err(Untranslated::NoMapping) => Ipa::default(),
+            Err(Untranslated::ByStage2) => return walk_again(),
+        }
     };
-    Exit::Fetch {
+    Some(Exit::Fetch {
         ipa,
         walk: abort.on_walk,
-    }
+    })
 }
 
 /// The exit of a load or store. After a permission fault HPFAR_EL2 is unknown, and the address
@@ -48,18 +69,28 @@ where
     let ipa = match abort.fault {
         _ if abort.has_ipa() => fault_ipa(read!("far_el2"), abort.on_walk),
         Fault::Permission(_) => match vcpu.context.translate(read!("far_el2")) {
-            Some(ipa) => ipa,
-            None => {
-                space::forget_current_vmid_here();
-                return None;
-            }
+            Ok(ipa) => ipa,
+            Err(_) => return walk_again(),
         },
         _ => {
             return Some(Exit::Refused { write: abort.write });
         }
     };
-    Some(Exit::Data(data(vcpu, abort, ipa)))
+    let Ok(data) = data(vcpu, abort, ipa) else {
+        return walk_again();
+    };
+    Some(Exit::Data(data))
 }
+
+/// The guest tries again, and finds nothing cached.
+#[cold]
+fn walk_again() -> Option<Exit> {
+    space::forget_current_vmid_here();
+    None
+}
+
+/// The vCPU is to try again.
+struct Retry;
 
 /// The page that HPFAR_EL2 names, and the offset in it of the virtual address (which a walk's
 /// fault does not give).
@@ -70,7 +101,7 @@ pub fn fault_ipa(address: u64, walk: bool) -> Ipa {
     Ipa::new(page | offset)
 }
 
-fn data<B>(vcpu: &Vcpu<B>, abort: &hanok_decode::DataAbort, ipa: Ipa) -> DataAbort
+fn data<B>(vcpu: &Vcpu<B>, abort: &hanok_decode::DataAbort, ipa: Ipa) -> Result<DataAbort, Retry>
 where
     B: Backend<Context: Aborted>,
 {
@@ -83,34 +114,35 @@ where
             sign_extend: access.sign_extend,
             wide: access.wide,
         });
-    DataAbort {
+    Ok(DataAbort {
         ipa,
         write: abort.write,
         walk: abort.on_walk,
         access,
         instruction: if access.is_none() && !abort.on_walk {
-            instruction(vcpu)
+            instruction(vcpu)?
         } else {
             Instruction::Unknown
         },
-    }
+    })
 }
 
 /// The instruction at the vCPU's program counter, through its own stage 1: an A64 or A32 word, or
 /// one or two halfwords of T32, the first one above. It may be another one by now than that which
 /// trapped, and the core does not trust it.
-fn instruction<B>(vcpu: &Vcpu<B>) -> Instruction
+fn instruction<B>(vcpu: &Vcpu<B>) -> Result<Instruction, Retry>
 where
     B: Backend<Context: Aborted>,
 {
     match word(vcpu) {
-        Ok(word) => Instruction::Word(word),
-        Err(unread) => unread,
+        Ok(word) => Ok(Instruction::Word(word)),
+        Err(Unread::Known(instruction)) => Ok(instruction),
+        Err(Unread::Retry) => Err(Retry),
     }
 }
 
 /// The word, or what is known without it.
-fn word<B>(vcpu: &Vcpu<B>) -> Result<u32, Instruction>
+fn word<B>(vcpu: &Vcpu<B>) -> Result<u32, Unread>
 where
     B: Backend<Context: Aborted>,
 {
@@ -122,7 +154,7 @@ where
     }
     // Not in ThumbEE state, which has other loads and stores; on Armv8 this bit is DIT.
     if cfg!(target_arch = "arm") && psr.jazelle() {
-        return Err(Instruction::Unknown);
+        return Err(Unread::Known(Instruction::Unknown));
     }
     let half = |at| fetch(vcpu, at).map(u16::from_le_bytes);
     let first = half(pc)?;
@@ -136,7 +168,7 @@ where
 }
 
 /// `N` bytes of code at `at`, a multiple of `N`.
-fn fetch<const N: usize, B>(vcpu: &Vcpu<B>, at: u64) -> Result<[u8; N], Instruction>
+fn fetch<const N: usize, B>(vcpu: &Vcpu<B>, at: u64) -> Result<[u8; N], Unread>
 where
     B: Backend<Context: Aborted>,
 {
@@ -148,19 +180,19 @@ where
 /// Fills `bytes` with code at `at`, a multiple of their number, in RAM or in the firmware's flash.
 /// Kept out of line: a word and halfwords are fetched by one copy.
 #[inline(never)]
-fn fill<B>(vcpu: &Vcpu<B>, at: u64, bytes: &mut [u8]) -> Result<(), Instruction>
+fn fill<B>(vcpu: &Vcpu<B>, at: u64, bytes: &mut [u8]) -> Result<(), Unread>
 where
     B: Backend<Context: Aborted>,
 {
-    let ipa = vcpu.context.translate(at).ok_or(Instruction::Unknown)?;
-    let ipa = Ipa::new(ipa.get() & !(bytes.len() as u64 - 1));
-    let unit = vcpu.unit;
-    let found = match (unit.ram.read(ipa, bytes), &unit.flash) {
-        (Err(AccessError::NoMemory(_)), Some(flash)) => flash.read(ipa, bytes),
-        (found, _) => found,
+    let ipa = match vcpu.context.translate(at) {
+        Ok(ipa) => Ipa::new(ipa.get() & !(bytes.len() as u64 - 1)),
+        Err(Untranslated::NoMapping) => return Err(Unread::Known(Instruction::Unknown)),
+        Err(Untranslated::ByStage2) => return Err(Unread::Retry),
     };
-    found.map_err(|error| match error {
-        AccessError::Absent(page) => Instruction::Absent(page),
-        AccessError::NoMemory(_) => Instruction::Unknown,
+    vcpu.unit.read(ipa, bytes).map_err(|error| {
+        Unread::Known(match error {
+            AccessError::Absent(page) => Instruction::Absent(page),
+            AccessError::NoMemory(_) => Instruction::Unknown,
+        })
     })
 }

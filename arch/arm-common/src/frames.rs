@@ -76,4 +76,10 @@ impl TableMemory for Frames {
         // Visible to the walkers of all CPUs before the next thing happens.
         crate::sysreg::dsb_ish();
     }
+
+    /// 512 of them, each with a barrier, would be as long as an exit may be.
+    fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
+        // SAFETY: as in `write`.
+        unsafe { ptr::write_volatile(self.pointer(table, index), descriptor) };
+    }
 }

@@ -1,5 +1,6 @@
 //! The CPUs of a board, as the executive knows them, for both Arm architectures.
 
+use crate::frames::Frames;
 use crate::host_gic::{BoardGic, CpuGic, Targets};
 use crate::lists::HostLists;
 use crate::planted::Planted;
@@ -7,9 +8,9 @@ use crate::ram::GuestRam;
 use crate::{Firmware, HostUart, bulk, mmu, pmu, read, sysreg, write, write_own};
 use core::fmt::Debug;
 use hanok_decode::SysReg;
-use hanok_hal::{Backend, Context, LateError, Taken};
+use hanok_hal::{Backend, Context, LateError, Taken, Tlb};
 use hanok_trace::{Event, Sink, Source};
-use hanok_types::{CpuId, Deadline, IntId};
+use hanok_types::{CpuId, Deadline, IntId, Ipa, Span};
 use hanok_vm::{CpuRegisters, StackPointer};
 
 /// What differs between the architectures of a [`Machine`]. Its [`CpuRegisters`] are those of the CPU that
@@ -66,6 +67,7 @@ impl<K: Kind> Backend for Machine<K> {
     type Lists = HostLists;
     type Gic = CpuGic;
     type Memory = GuestRam;
+    type Tables = Frames;
     type Line = HostUart;
 
     #[inline(always)]
@@ -143,6 +145,10 @@ impl<K: Kind> Backend for Machine<K> {
 
     fn forget_all_spaces(&self) {
         mmu::forget_all_vmids();
+    }
+
+    fn forget_range(&self, space: u64, range: Span<Ipa>) {
+        mmu::Stage2Tlb(space).invalidate(range);
     }
 
     fn forget_instructions(&self) {

@@ -8,7 +8,7 @@
 
 use crate::frames::Frames;
 use crate::space::{self, GEOMETRY, REACH, STACKS};
-use crate::write_own;
+use crate::{write, write_own};
 use hanok_hal::Tlb;
 use hanok_paging::{El2Stage1, MapError, Stage1Attributes, Table};
 use hanok_types::{Address, CpuId, Hpa, Hva, Ipa, PAGE_SIZE, Span};
@@ -135,19 +135,45 @@ impl Tlb<Hva> for OwnTlb {
 pub struct Stage2Tlb(pub u64);
 
 impl Tlb<Ipa> for Stage2Tlb {
-    fn invalidate(&mut self, _range: Span<Ipa>) {
+    /// One page goes by its address, and what stage 1 made of it by the VMID, as combined entries have no
+    /// IPA to be found by. What is larger was a block or a table, of which parts may be cached: all of the
+    /// VMID goes. Both act under the VMID of VTTBR_EL2, which may be another VM's here.
+    fn invalidate(&mut self, range: Span<Ipa>) {
         crate::sysreg::dsb_ish();
-        let current = crate::read!("vttbr_el2");
-        // SAFETY: no guest runs on this CPU before it is as it was.
-        unsafe { write_own!("vttbr_el2", self.0) };
-        crate::sysreg::isb();
-        // By VMID and not by address: combined entries have no IPA to be found by, and what
-        // calls this is rare.
-        space::forget_current_vmid();
-        // SAFETY: as it was before.
-        unsafe { write_own!("vttbr_el2", current) };
-        crate::sysreg::isb();
+        let forget = || match range.len() {
+            PAGE_SIZE => space::forget_guest_page(range.start()),
+            _ => space::forget_current_vmid(),
+        };
+        if crate::read!("vttbr_el2") == self.0 {
+            forget();
+        } else {
+            under(self.0, forget);
+        }
     }
+}
+
+/// Does `maintenance` under another VTTBR_EL2. The registers of stage 1 are those of the vCPU in this CPU:
+/// so that nothing which it speculates comes under another VM's VMID, stage 1 is on and its walks are off
+/// meanwhile.
+fn under(space: u64, maintenance: impl FnOnce()) {
+    const STAGE_1: u64 = 1;
+    let (tcr, sctlr) = (crate::read!("tcr_el1"), crate::read!("sctlr_el1"));
+    let current = crate::read!("vttbr_el2");
+    write!("tcr_el1", tcr | space::no_walks(tcr));
+    crate::sysreg::isb();
+    write!("sctlr_el1", sctlr | STAGE_1);
+    crate::sysreg::isb();
+    // SAFETY: no guest runs on this CPU before it is as it was.
+    unsafe { write_own!("vttbr_el2", space) };
+    crate::sysreg::isb();
+    maintenance();
+    // SAFETY: as it was before.
+    unsafe { write_own!("vttbr_el2", current) };
+    crate::sysreg::isb();
+    write!("sctlr_el1", sctlr);
+    crate::sysreg::isb();
+    write!("tcr_el1", tcr);
+    crate::sysreg::isb();
 }
 
 /// Forgets what all CPUs' TLBs hold of any guest.

@@ -19,7 +19,8 @@ impl GuestRam {
     /// The RAM at `ipa`, which is at `host`.
     ///
     /// # Safety
-    /// The whole range is mapped one to one, writable, for ever, and given to this VM alone.
+    /// The whole range is mapped one to one, writable, for ever, and given to this VM alone; so is every
+    /// frame that [`VmMemory::part`] is called with.
     pub unsafe fn new(ipa: Span<Ipa>, host: Hpa) -> Self {
         Self { ipa, host }
     }
@@ -74,6 +75,21 @@ impl VmMemory for GuestRam {
         // memory: no other reference exists while this one does, which ends with `write`.
         let bytes = unsafe { core::slice::from_raw_parts_mut(to, usize::try_from(len).ok()?) };
         Some(write(bytes))
+    }
+
+    fn part(&self, ipa: Span<Ipa>, host: Hpa) -> Self {
+        Self { ipa, host }
+    }
+
+    fn copy_to(&self, to: Hpa) {
+        let len = self.ipa.len();
+        // What the guest wrote with its caches off is behind lines that may be older.
+        bulk::clean_to_coherency(self.host.get(), len);
+        let (from, into) = (self.host.get() as *const u8, to.get() as *mut u8);
+        // SAFETY: both are mapped one to one, and the VM's or on their way to it, by the traits'
+        // contract; they are different frames, and no Rust object lives in either.
+        unsafe { ptr::copy_nonoverlapping(from, into, len as usize) };
+        bulk::clean_to_coherency(to.get(), len);
     }
 }
 

@@ -6,11 +6,11 @@ use crate::{Host, errors, inject, read, registers, stage1, write, write_own};
 use core::arch::asm;
 use core::fmt::Arguments;
 use hanok_arm_common::aborts::Aborted;
+use hanok_arm_common::aborts::Untranslated;
 use hanok_arm_common::controls::Hcr;
-use hanok_arm_common::ram::GuestRam;
 use hanok_arm_common::{space, sysreg};
 use hanok_decode::{Psr, banked_register, mode};
-use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, LateError, Start};
+use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, LateError, Start};
 use hanok_types::{Deadline, Ipa, Regs};
 
 /// Registers that the trap entry saves: R0 to R12 and LR_usr.
@@ -171,7 +171,7 @@ impl HypContext {
 }
 
 impl Aborted for HypContext {
-    fn translate(&self, at: u64) -> Option<Ipa> {
+    fn translate(&self, at: u64) -> Result<Ipa, Untranslated> {
         stage1::translate(self.psr(), at)
     }
 
@@ -317,7 +317,7 @@ impl Context<Host> for HypContext {
         self.hcr.insert(Hcr::VSE);
     }
 
-    fn inject(&mut self, fault: GuestFault, _memory: &GuestRam) {
+    fn inject(&mut self, fault: GuestFault, _memory: &impl GuestMemory) {
         inject::inject(self, fault);
     }
 

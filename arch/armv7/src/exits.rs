@@ -101,7 +101,7 @@ fn exit_of(vcpu: &Vcpu, esr: u64, syndrome: Syndrome) -> Option<Exit> {
         }
         Syndrome::DataAbort(_) if esr & 0x3f == ASYNCHRONOUS => Exit::SystemError,
         Syndrome::DataAbort(abort) => return aborts::data_exit(vcpu, &abort),
-        Syndrome::InstructionAbort(abort) => aborts::fetch_exit(vcpu, &abort),
+        Syndrome::InstructionAbort(abort) => return aborts::fetch_exit(vcpu, &abort),
         Syndrome::FpAccess | Syndrome::Cp14Transfer(_) | Syndrome::Unknown | Syndrome::Other(_) => {
             Exit::Denied
         }

@@ -2,6 +2,7 @@
 
 use crate::{read, write};
 use core::arch::asm;
+use hanok_arm_common::aborts::Untranslated;
 use hanok_decode::Psr;
 use hanok_types::Ipa;
 
@@ -35,12 +36,12 @@ macro_rules! caught {
 }
 
 /// The intermediate physical address that stage 1 of the vCPU in this CPU gives for a read of `at`
-/// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112); `None` where its tables
-/// give none. `psr` is the vCPU's PSTATE.
+/// (ATS1CPR or ATS1CUR; in Hyp mode PAR has the long format, B4.1.112), or why there is none. `psr` is
+/// the vCPU's PSTATE.
 ///
 /// As in the 64-bit backend, the walk reads RAM alone (HCR.PTW), what stage 2 refuses of it is
 /// reported in PAR, and an external abort on the walk (DDI 0406C, B3.12.7) is caught.
-pub fn translate(psr: Psr, at: u64) -> Option<Ipa> {
+pub fn translate(psr: Psr, at: u64) -> Result<Ipa, Untranslated> {
     let saved = (read!("par_el1"), read!("far_el2"));
     let address = at as u32;
     let failed = if psr.mode() == hanok_decode::mode::USER {
@@ -52,8 +53,17 @@ pub fn translate(psr: Psr, at: u64) -> Option<Ipa> {
     write!("par_el1", saved.0);
     // HDFAR of the guest's exit, which an abort here would have overwritten.
     write!("far_el2", saved.1);
-    let found = failed == 0 && par & 1 == 0;
-    found.then(|| Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))
+    // PAR's S, or FSTAGE: it was stage 2.
+    const STAGE_2: u64 = 1 << 9;
+    if failed != 0 {
+        Err(Untranslated::NoMapping)
+    } else if par & 1 == 0 {
+        Ok(Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))
+    } else if par & STAGE_2 != 0 {
+        Err(Untranslated::ByStage2)
+    } else {
+        Err(Untranslated::NoMapping)
+    }
 }
 
 /// The virtual address of the fetch that exited (HIFAR, DDI 0406C, B4.1.57).

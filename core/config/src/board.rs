@@ -61,6 +61,24 @@ pub struct BoardTree<'a> {
     pub rng_seed: &'a [u8],
 }
 
+impl BoardTree<'_> {
+    /// The pages in which CPUs look for where to start: of a spin table, which are reserved, so that
+    /// they are nobody's RAM; or of the board's system registers.
+    pub fn release_pages(&self) -> Vec<Span<Hpa>, MAX_CPUS> {
+        let mut pages: Vec<Span<Hpa>, MAX_CPUS> = Vec::new();
+        for cpu in &self.cpus {
+            if let Enable::SpinTable(at) | Enable::SystemFlags(at) = cpu.enable
+                && let Some(page) = Span::new(at.align_down(PAGE_SIZE), PAGE_SIZE)
+                && !pages.contains(&page)
+            {
+                // As many as CPUs at most.
+                let _ = pages.push(page);
+            }
+        }
+        pages
+    }
+}
+
 /// One CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoardCpu {

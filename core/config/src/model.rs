@@ -1,7 +1,7 @@
 //! What a system is, once it has been described: VMs, their memory and what to load there.
 
 use crate::slot::DeviceSlots;
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span, platform};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span, VcpuId, platform};
 use heapless::{String, Vec};
 
 /// Bytes of a VM's name.
@@ -206,6 +206,25 @@ impl VmConfig {
 }
 
 impl System {
+    /// The bits of a VM's vCPUs on pCPUs that they share with others: on each, vCPUs are counted in the
+    /// order of the description.
+    pub fn shared_bits(&self, vm: usize) -> impl Iterator<Item = (VcpuId, u64)> {
+        let all = || self.vms.iter().flat_map(|vm| &vm.cpus);
+        let before: usize = self.vms.iter().take(vm).map(|vm| vm.cpus.len()).sum();
+        let cpus = self.vms.get(vm).map_or(&[][..], |vm| &vm.cpus);
+        cpus.iter().enumerate().filter_map(move |(index, cpu)| {
+            let earlier = all().take(before + index).filter(|other| *other == cpu);
+            let bit = 1_u64.checked_shl(earlier.count() as u32)?;
+            (self.vcpus_on(*cpu) > 1).then_some((VcpuId::new(index as u8), bit))
+        })
+    }
+
+    /// How many vCPUs have their place on `cpu`.
+    pub fn vcpus_on(&self, cpu: CpuId) -> usize {
+        let all = self.vms.iter().flat_map(|vm| &vm.cpus);
+        all.filter(|other| **other == cpu).count()
+    }
+
     /// How many pCPUs a board must have for it: one more than the highest that is named.
     pub fn cpus_needed(&self) -> usize {
         let cpus = self.vms.iter().flat_map(|vm| vm.cpus.iter());

@@ -4,7 +4,7 @@ use hanok_config::{
     Blob, BlobKind, BoardTree, Fault, Line, PassThrough, Place, Registers, Structure, System,
     TreeError, VmConfig, platform_slots,
 };
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, platform};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, platform};
 use proptest::prelude::*;
 
 const PAYLOAD: u64 = 0x1000_0000;
@@ -488,4 +488,21 @@ proptest! {
     fn any_bytes_are_refused(bytes: Vec<u8>) {
         prop_assert!(System::parse(&bytes, PAYLOAD).is_err());
     }
+}
+
+#[test]
+fn vcpus_of_a_shared_pcpu_have_bits_in_the_order_of_the_description() {
+    let mut system = pair();
+    let cpus = |of: &[u8]| of.iter().map(|cpu| CpuId::new(*cpu)).collect();
+    system.vms[0].cpus = cpus(&[0, 1, 0]);
+    system.vms[1].cpus = cpus(&[2, 0]);
+    let bits = |vm| system.shared_bits(vm).collect::<Vec<_>>();
+    let vcpu = VcpuId::new;
+    assert_eq!(bits(0), [(vcpu(0), 1), (vcpu(2), 2)], "alone on pCPU 1");
+    assert_eq!(bits(1), [(vcpu(1), 4)]);
+    assert_eq!(bits(2), []);
+    assert_eq!(
+        [0, 1, 2, 3].map(|cpu| system.vcpus_on(CpuId::new(cpu))),
+        [3, 1, 1, 0]
+    );
 }

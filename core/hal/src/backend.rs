@@ -7,7 +7,7 @@
 //! "This CPU" is the one that calls. A method with `&self` of a [`Backend`] acts on it, as a
 //! CPU's system registers do; what belongs to the whole board is in the value itself.
 
-use crate::{GuestMemory, ListRegisters, SerialPort};
+use crate::{GuestMemory, ListRegisters, SerialPort, TableMemory};
 use core::fmt;
 use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
 
@@ -21,6 +21,8 @@ pub trait Backend: Sized + Sync + 'static {
     type Gic: HostGic;
     /// A region of a VM's memory.
     type Memory: VmMemory;
+    /// The frames of a VM's stage 2.
+    type Tables: TableMemory + Send;
     /// The board's serial line.
     type Line: HostLine;
 
@@ -55,6 +57,9 @@ pub trait Backend: Sized + Sync + 'static {
     fn enter_empty_space(&self);
     /// Forgets what all CPUs' TLBs hold of any guest.
     fn forget_all_spaces(&self);
+    /// Forgets what all CPUs' TLBs hold of `range` in the address space whose VTTBR_EL2 this is, and of
+    /// what stage 1 made of it, and waits until that is done everywhere.
+    fn forget_range(&self, space: u64, range: Span<Ipa>);
     /// No CPU fetches instructions that were at a place before it was written.
     fn forget_instructions(&self);
     /// What this CPU's counter of the hypervisor's own instructions shows, modulo 2^32; any value
@@ -183,7 +188,7 @@ pub trait Context<B: Backend<Context = Self>>: Sized {
     fn pend_error(&mut self);
     /// Gives it, which is in the CPU, an exception at the instruction that made its exit. `memory` is
     /// its VM's.
-    fn inject(&mut self, fault: GuestFault, memory: &B::Memory);
+    fn inject(&mut self, fault: GuestFault, memory: &impl GuestMemory);
     /// Where it, which is in the CPU, has its handler of a fetch that fails.
     fn fetch_vector(&self) -> u64;
 
@@ -280,6 +285,13 @@ pub trait VmMemory: GuestMemory {
     /// Lets `write` write `len` bytes at `at`; `None` where they are not all inside. To be called
     /// by who makes the memory of a VM that nobody is in, alone.
     fn overwrite<R>(&self, at: Ipa, len: u64, write: impl FnOnce(&mut [u8]) -> R) -> Option<R>;
+    /// The part of the same VM's memory that is seen at `ipa`, and is at `host` now. To be called with
+    /// frames that are the VM's, or on their way to or from it, alone; what comes of it is not to be used
+    /// once they are another one's.
+    fn part(&self, ipa: Span<Ipa>, host: Hpa) -> Self;
+    /// Copies all of it to frames at `to`, which are on their way to the same VM. No CPU has the memory in
+    /// its stage 2 then, and what guests wrote with their caches off is copied, too.
+    fn copy_to(&self, to: Hpa);
 }
 
 /// The board's serial line.

@@ -4,17 +4,18 @@
 //! another comes; nobody is in a VM whose memory is written; a CPU without work sleeps until an
 //! interrupt is pending for it.
 
+use crate::fake::FakeTableMemory;
 use crate::fake_line::FakeLine;
 use crate::fake_region::FakeRegion;
 use crate::{
-    Arrival, Backend, Context, FpGiven, GuestFault, HostGic, LateError, ListRegisters, Start,
-    Taken, VirtualInterface,
+    Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, HostGic, LateError, ListRegisters,
+    Start, Taken, VirtualInterface,
 };
 use core::any::Any;
 use core::fmt;
-use hanok_types::{CpuId, Deadline, IntId, Regs};
+use hanok_types::{CpuId, Deadline, Hpa, IntId, Ipa, Regs, Span};
 use std::boxed::Box;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
@@ -59,6 +60,8 @@ pub struct FakeCpu {
     pub occupied: bool,
     /// It sleeps.
     pub asleep: bool,
+    /// What its TLB holds, by address space and page: the frame.
+    pub translations: BTreeMap<(u64, Ipa), Hpa>,
     /// Its list registers.
     lists: Arc<Mutex<Vec<u64>>>,
     interface_on: bool,
@@ -189,6 +192,7 @@ impl FakeCpu {
 }
 
 impl Backend for FakeBackend {
+    type Tables = FakeTableMemory;
     type Context = FakeContext;
     type Lists = FakeInterface;
     type Gic = FakeGic;
@@ -264,6 +268,13 @@ impl Backend for FakeBackend {
 
     fn enter_empty_space(&self) {
         self.here().space = 0;
+    }
+
+    fn forget_range(&self, space: u64, range: Span<Ipa>) {
+        let stays = |of: &u64, at: &Ipa| *of != space || !range.contains(*at);
+        for cpu in &self.cpus {
+            lock(cpu).translations.retain(|(of, at), _| stays(of, at));
+        }
     }
 
     fn forget_all_spaces(&self) {}
@@ -375,7 +386,7 @@ impl Context<FakeBackend> for FakeContext {
         self.error = true;
     }
 
-    fn inject(&mut self, fault: GuestFault, _memory: &FakeRegion) {
+    fn inject(&mut self, fault: GuestFault, _memory: &impl GuestMemory) {
         self.error |= fault == GuestFault::SystemError;
     }
 

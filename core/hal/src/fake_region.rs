@@ -66,4 +66,10 @@ impl VmMemory for FakeRegion {
         Span::new(at, len).filter(|span| self.span.covers(span))?;
         Some(write(&mut vec![0; len as usize]))
     }
+
+    fn part(&self, ipa: Span<Ipa>, _host: Hpa) -> Self {
+        Self::new(ipa, Arc::clone(&self.inhabitants))
+    }
+
+    fn copy_to(&self, _to: Hpa) {}
 }

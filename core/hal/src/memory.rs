@@ -34,6 +34,11 @@ pub trait TableMemory {
     fn read(&self, table: Hpa, index: usize) -> u64;
     /// Sets descriptor `index` of the table at `table`, and makes it visible to the walker.
     fn write(&mut self, table: Hpa, index: usize, descriptor: u64);
+    /// The same in a table that no walker can reach yet. It is visible to walkers once a later
+    /// [`Self::write`] is done.
+    fn write_unseen(&mut self, table: Hpa, index: usize, descriptor: u64) {
+        self.write(table, index, descriptor);
+    }
 }
 
 /// Translation lookaside buffers of one translation regime, on every CPU.

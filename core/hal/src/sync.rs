@@ -14,8 +14,8 @@ pub use shuttle::sync::atomic;
 /// The hypervisor runs with interrupts masked, so a lock cannot be taken twice by one CPU
 /// through an interrupt. Lock order, from the outermost: the end of a VM; the board's rx lock; one
 /// of a VM's devices; then the VM's alarms, the board's console, or the VM's interrupt controller,
-/// never one of these three inside another. All others (VMIDs, random numbers, a VM's stop reason)
-/// hold nothing else while they are held.
+/// never one of these three inside another. All others (VMIDs, random numbers, a VM's stop reason,
+/// a VM's address space, the frames' owners) hold nothing else while they are held.
 #[cfg(not(feature = "interleavings"))]
 pub type Mutex<T> = spin::mutex::SpinMutex<T>;
 

@@ -10,6 +10,9 @@
 //! Kept true: free and allocated spans never overlap and together are exactly the RAM less
 //! what was reserved; two free spans never touch.
 //!
+//! After boot each frame has one owner ([`Owners`]), and each VM an [`AddressSpace`], which knows what
+//! of its memory is where.
+//!
 //! Rejected: a buddy allocator (it rounds a 1.5 GiB guest to 2 GiB, and needs a table of
 //! frames), first fit (it cuts up the one hole that a 1 GiB block would have fitted), and a
 //! `free` that trusts its caller (a span freed twice would be two guests' RAM).
@@ -21,8 +24,15 @@
 extern crate std;
 
 mod frames;
+mod owners;
 mod plan;
+mod space;
 mod spans;
 
 pub use frames::{FrameMap, MAX_SPANS, MemoryError};
-pub use plan::{Conflict, Kept, MAX_KEPT, Use};
+pub use owners::{MAX_OWNED, Owner, OwnerError, Owners};
+pub use plan::{Conflict, Kept, MAX_KEPT, Use, reachable};
+pub use space::{
+    Absence, AddressSpace, MAX_REGIONS, Page, PageError, Region, RegionKind, Slot, SpaceError,
+    Taken,
+};

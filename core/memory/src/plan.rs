@@ -6,6 +6,7 @@
 //! is the tree's fault: [`Kept::conflict`].
 
 use crate::spans::{between, grow, subtract};
+use crate::{FrameMap, MAX_SPANS, MemoryError};
 use hanok_types::{Hpa, PAGE_SIZE, Span};
 use heapless::Vec;
 use thiserror::Error;
@@ -60,7 +61,34 @@ type Piece = (Span<Hpa>, Option<Use>);
 /// Three, and at most two for each reserved range.
 type Pieces = Vec<Piece, { 3 + 2 * MAX_KEPT }>;
 
+/// What of `ram` lies in `window`, which is what the hypervisor can map.
+pub fn reachable(ram: &[Span<Hpa>], window: Span<Hpa>) -> impl Iterator<Item = Span<Hpa>> {
+    ram.iter().filter_map(move |ram| {
+        let start = ram.start().max(window.start());
+        between(start, ram.end().min(window.end()))
+    })
+}
+
 impl Kept<'_> {
+    /// What of `ram` is free, as far as it lies in `window`: all but what is kept. Between the image and
+    /// its payload nothing is free.
+    pub fn free(&self, ram: &[Span<Hpa>], window: Span<Hpa>) -> Result<FrameMap, MemoryError> {
+        let too_many = |_| MemoryError::TooManySpans;
+        let end = self.own.end().max(self.payload.end());
+        let start = self.own.start().min(self.payload.start());
+        let mut reserved = Vec::<_, { MAX_KEPT + 2 }>::from_slice(self.reserved)
+            .map_err(|_| MemoryError::TooManySpans)?;
+        reserved
+            .push(between(start, end).unwrap_or_default())
+            .map_err(too_many)?;
+        reserved.push(self.tree).map_err(too_many)?;
+        let mut here = Vec::<_, MAX_SPANS>::new();
+        for span in reachable(ram, window) {
+            here.push(span).map_err(too_many)?;
+        }
+        FrameMap::new(&here, &reserved)
+    }
+
     /// What makes it impossible to go on, if anything.
     pub fn conflict(&self, ram: &[Span<Hpa>]) -> Option<Conflict> {
         let in_ram = |part: &Span<Hpa>| ram.iter().any(|ram| ram.covers(part));
@@ -244,5 +272,34 @@ mod tests {
             (4, 4, Use::Data),
         ];
         assert_eq!(mapped, wanted);
+    }
+
+    #[test]
+    fn what_is_kept_is_not_free_and_what_is_out_of_reach_neither() {
+        let span = |page: u64, pages: u64| {
+            Span::new(Hpa::new(page * PAGE_SIZE), pages * PAGE_SIZE).unwrap()
+        };
+        let kept = Kept {
+            own: span(10, 2),
+            payload: span(14, 2),
+            tree: span(20, 1),
+            reserved: &[span(30, 1)],
+        };
+        let free = kept
+            .free(&[span(8, 32), span(60, 10)], span(0, 38))
+            .unwrap();
+        let wanted = [span(8, 2), span(16, 4), span(21, 9), span(31, 7)];
+        assert_eq!(
+            free.free_spans(),
+            wanted,
+            "nor is what lies before the payload"
+        );
+        let many = [span(30, 1); MAX_KEPT + 1];
+        let kept = Kept {
+            reserved: &many,
+            ..kept
+        };
+        let none = kept.free(&[span(8, 32)], span(0, 38));
+        assert_eq!(none.map(|_| ()), Err(MemoryError::TooManySpans));
     }
 }

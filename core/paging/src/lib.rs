@@ -44,5 +44,5 @@ pub use mapping::{MapError, Mapping};
 pub use registers::{MAIR_EL2, PaRange, Vmid, tcr_el2, vtcr, vtcr_el2, vttbr_el2};
 pub use stage1::{El2Stage1, Stage1Access, Stage1Attributes, Stage1Memory};
 pub use stage2::{Stage2, Stage2Access, Stage2Attributes, Stage2Execute, Stage2Memory};
-pub use table::{Mappings, Table};
+pub use table::{Mappings, Split, Table};
 pub use vmid::{Fresh, VmidPool};

@@ -135,6 +135,27 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         Ok(())
     }
 
+    /// Splits the block around `address` by one level, if a block is there: to be called until
+    /// [`Split::NotNeeded`] comes, each time in an exit of its own. On an error nothing has changed.
+    pub fn split_once(
+        &mut self,
+        tlb: &mut impl Tlb<F::Input>,
+        address: F::Input,
+    ) -> Result<Split, MapError<F::Input>> {
+        if address.get() >= self.geometry.input_size() {
+            return Err(MapError::OutOfRange);
+        }
+        match self.locate(address.get()) {
+            (slot, Entry::Leaf(output, attributes))
+                if self.level(slot.depth).size() > PAGE_SIZE =>
+            {
+                self.split(tlb, slot, output, attributes)?;
+                Ok(Split::Done)
+            }
+            _ => Ok(Split::NotNeeded),
+        }
+    }
+
     /// What `address` is translated to; `None` where it is not mapped.
     pub fn walk(&self, address: F::Input) -> Option<Mapping<F>> {
         if address.get() >= self.geometry.input_size() {
@@ -348,8 +369,9 @@ impl<F: Format, M: TableMemory> Table<F, M> {
         for index in 0..level.entries() {
             let to = Hpa::new(output.get() + index as u64 * level.size());
             let leaf = F::leaf(to, attributes, level);
-            // No walker sees the table yet, so there is nothing to break.
-            self.memory.write(table, index, leaf);
+            // No walker sees the table yet, so there is nothing to break. It is visible to walkers before
+            // the block's descriptor is: that is written twice, to break and to make.
+            self.memory.write_unseen(table, index, leaf);
         }
         self.replace(tlb, slot, F::table(table));
         Ok(())
@@ -437,6 +459,16 @@ impl<F: Format, M: TableMemory> Table<F, M> {
             self.memory.write(slot.table, slot.index, new);
         }
     }
+}
+
+/// Whether a block was split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Split {
+    /// It was, by one level.
+    Done,
+    /// There was none: a page, or nothing, is there.
+    NotNeeded,
 }
 
 fn check_output<F: Format>(output: Hpa, len: u64) -> Result<(), MapError<F::Input>> {

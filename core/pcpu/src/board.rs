@@ -5,6 +5,7 @@ use hanok_config::MAX_BOARD_LINES;
 use hanok_decode::SysReg;
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use hanok_hal::{Backend, Mutex, SerialPort};
+use hanok_memory::Owners;
 use hanok_paging::VmidPool;
 use hanok_trace::Sink;
 use hanok_types::{IntId, MAX_CPUS, VmId};
@@ -60,6 +61,11 @@ pub struct Board<B: Backend> {
     pub updates: [AtomicU64; MAX_CPUS],
     /// VMIDs, one for each boot of a VM.
     pub vmids: Mutex<VmidPool>,
+    /// The owner of each frame.
+    pub owners: Mutex<Owners>,
+    /// Pages that are taken and given back at random.
+    #[cfg(feature = "selftest")]
+    pub stir: crate::Stir,
     /// The image's payload, in which the offsets of VMs' blobs count.
     pub payload: &'static [u8],
     /// The pool from which guests' random numbers come.

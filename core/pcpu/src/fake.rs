@@ -1,15 +1,16 @@
 //! A board of fake CPUs with VMs on it, for tests that run the executive on a PC.
 
-use crate::{Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, gather};
+use crate::{Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, gather, regions_of};
 use hanok_config::VmConfig;
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
-    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, HYP_TIMER, Settings, VIRTUAL_TIMER,
-    Wire,
+    FakeBackend, FakeContext, FakeGic, FakeLine, FakeRegion, FakeTableMemory, FakeTlb, HYP_TIMER,
+    Settings, VIRTUAL_TIMER, Wire,
 };
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use hanok_paging::VmidPool;
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, VmId};
+use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
+use hanok_paging::{Geometry, VmidPool};
+use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, PAGE_SIZE, Span, VcpuId, VmId};
 use hanok_vm::{Buffers, Multiplexer, Vm};
 use std::boxed::Box;
 use std::format;
@@ -21,6 +22,12 @@ use std::vec::Vec;
 pub const UART: u32 = 33;
 /// The maintenance interrupt.
 pub const MAINTENANCE: u32 = 25;
+/// Where each VM's RAM begins.
+pub const RAM: Ipa = Ipa::new(0x4000_0000);
+/// A frame that is the hypervisor's, for a test to give.
+pub const SPARE: Hpa = Hpa::new(0x8000_0000);
+/// Two pieces of loading, so that it can be interrupted.
+const RAM_LEN: u64 = 0x10_0000;
 
 /// The board, whose parts live for ever, as on a real one.
 #[allow(missing_debug_implementations)]
@@ -72,6 +79,7 @@ fn unit(
 ) -> VmUnit<FakeBackend> {
     let config = config(&format!("vm{vm}"), &vms[vm]);
     let ram = FakeRegion::new(config.memory, inhabitants);
+    let space = space(&config, home(vm));
     let mut core = Vm::new(VmId::new(vm as u8), config, version, 5, 0);
     for vcpu in 0..vms[vm].len() {
         core.set_bit(VcpuId::new(vcpu as u8), bit(vms, vm, vcpu));
@@ -80,11 +88,10 @@ fn unit(
         vm: core,
         ram,
         flash: None,
-        root: Hpa::new(0x1000 * (vm as u64 + 1)),
+        memory: Mutex::new(space),
         space: AtomicU64::new(0),
         last_here: Default::default(),
         notices: Notices::default(),
-        blocks: [0; 3],
     }
 }
 
@@ -92,9 +99,37 @@ fn config(name: &str, cpus: &[u8]) -> VmConfig {
     let mut config = hanok_vm::fake::config(cpus.len() as u8);
     config.name = name.try_into().expect("a short name");
     config.cpus = cpus.iter().map(|cpu| CpuId::new(*cpu)).collect();
-    // Two pieces of loading, so that it can be interrupted.
-    config.memory = Span::new(Ipa::new(0x4000_0000), 0x10_0000).expect("a span");
+    config.memory = Span::new(RAM, RAM_LEN).expect("a span");
     config
+}
+
+/// Where the RAM of the `vm`th VM is on the board: one above the other.
+fn home(vm: usize) -> Hpa {
+    Hpa::new(RAM.get() + vm as u64 * RAM_LEN)
+}
+
+/// A VM's space, which has all of its RAM, and room for two pages elsewhere.
+fn space(config: &VmConfig, home: Hpa) -> AddressSpace<FakeTableMemory> {
+    let regions = regions_of(config, home, None, None).expect("few regions");
+    let tables = FakeTableMemory::new(64);
+    let slots = Box::leak(Box::new([None; 2]));
+    let mut tlb = FakeTlb::default();
+    AddressSpace::new(Geometry::BITS_40, tables, &mut tlb, &regions, slots).expect("room for it")
+}
+
+/// The owners of this board's RAM: each of the `vms` VMs has its own; [`SPARE`] is the hypervisor's.
+fn owners(vms: usize) -> Owners {
+    let span = |start, len| Span::new(start, len).expect("a span");
+    let all = span(home(0), vms as u64 * RAM_LEN);
+    let spare = span(SPARE, PAGE_SIZE);
+    let map = FrameMap::new(&[all, spare], &[]).expect("little RAM");
+    let mut owners = Owners::new(&map).expect("few spans");
+    let mut give = |span, to| owners.hand_over(span, Owner::Free, to).expect("it is free");
+    for vm in 0..vms {
+        give(span(home(vm), RAM_LEN), Owner::Vm(VmId::new(vm as u8)));
+    }
+    give(spare, Owner::Hypervisor);
+    owners
 }
 
 /// A bit for the `vcpu`th vCPU of VM `vm` where it shares its CPU, as the description's order counts.
@@ -130,6 +165,7 @@ fn board(
         vms: units,
         updates: Default::default(),
         vmids: Mutex::new(VmidPool::new()),
+        owners: Mutex::new(owners(units.len())),
         payload: &[],
         random: Mutex::new(random),
         jitter: AtomicU32::new(0),

@@ -38,6 +38,7 @@ impl<B: Host> Vcpu<B> {
         local.emit(self, Event::Stop);
         self.on = false;
         self.waiting = false;
+        self.page = None;
         unit.vm.requests(self.core.id).set_quiet(false);
         if local.resident != Some(self.entity) {
             unit.vm.forget_interrupts(board, self.core.id);
@@ -125,6 +126,7 @@ impl<B: Host> Board<B> {
     /// A VMID for a new boot; that of the former boot is given back.
     fn new_vmid(&self, unit: &VmUnit<B>) {
         let former = unit.space.load(Ordering::Relaxed);
+        let root = unit.memory.lock().root();
         let mut pool = self.vmids.lock();
         if former != 0 {
             pool.free(Vmid::new((former >> 48) as u8));
@@ -135,7 +137,7 @@ impl<B: Host> Board<B> {
             self.machine.forget_all_spaces();
         }
         unit.space
-            .store(vttbr_el2(unit.root, fresh.vmid), Ordering::Release);
+            .store(vttbr_el2(root, fresh.vmid), Ordering::Release);
     }
 
     /// Ends a VM by `end`, and with the last one the run. Two VMs may end at once, on two pCPUs, of

@@ -9,7 +9,7 @@
 
 use crate::{Board, Host, VmUnit};
 use hanok_config::{Blob, Sum};
-use hanok_hal::{GuestMemory, VmMemory};
+use hanok_hal::{AccessError, GuestMemory, VmMemory};
 use hanok_types::{Ipa, Span, VcpuId};
 
 /// What erased flash reads as.
@@ -84,6 +84,8 @@ impl Loading {
     /// Does a part.
     fn part<B: Host>(&mut self, unit: &VmUnit<B>, board: &Board<B>) -> Result<Progress, Damaged> {
         match &mut self.stage {
+            // A boot begins with all of its memory.
+            Stage::Random if unit.lacks_pages() => {}
             Stage::Random => {
                 board.new_random(unit, self.boot);
                 let at = unit.ram.ipa().start().get();
@@ -91,8 +93,11 @@ impl Loading {
             }
             Stage::Zero { at } => match next_gap(unit, *at) {
                 Some(gap) => {
-                    unit.ram.zero(gap.start(), gap.len());
-                    *at = gap.end().get();
+                    // Else it is waited for.
+                    if let Ok((memory, part)) = unit.part(gap) {
+                        memory.zero(part.start(), part.len());
+                        *at = part.end().get();
+                    }
                 }
                 None => self.stage = Stage::Erase { at: 0 },
             },
@@ -191,21 +196,20 @@ fn next_gap<B: Host>(unit: &VmUnit<B>, at: u64) -> Option<Span<Ipa>> {
     }
 }
 
-/// The region that `blob` goes to: RAM or flash.
-fn region<'a, B: Host>(unit: &'a VmUnit<B>, blob: &Blob) -> Option<&'a B::Memory> {
-    let span = blob.span()?;
-    core::iter::once(&unit.ram)
-        .chain(&unit.flash)
-        .find(|region| region.ipa().covers(&span))
-}
-
 /// Cleans a part of a blob that is in place, from `done` on. Returns the part's length.
 fn clean<B: Host>(unit: &VmUnit<B>, blob: &Blob, done: u64) -> u64 {
     let len = B::Memory::LINES.min(blob.len - done);
-    if let Some(region) = region(unit, blob) {
-        region.clean(Ipa::new(blob.load.get() + done), len);
+    let Some(span) = Span::new(Ipa::new(blob.load.get() + done), len) else {
+        return len;
+    };
+    match unit.part(span) {
+        Ok((memory, part)) => {
+            memory.clean(part.start(), part.len());
+            part.len()
+        }
+        Err(AccessError::Absent(_)) => 0,
+        Err(AccessError::NoMemory(_)) => len,
     }
-    len
 }
 
 /// Copies and sums a part of a blob. Returns whether the blob is whole. A part that does not begin at a
@@ -224,11 +228,18 @@ fn copy<B: Host>(
     };
     let len = most.min(blob.len.checked_sub(*done)?);
     let bytes = payload.get(from..from.checked_add(len as usize)?)?;
-    let (region, at) = (region(unit, blob)?, blob.load.get().checked_add(*done)?);
+    let span = Span::new(Ipa::new(blob.load.get().checked_add(*done)?), len)?;
     // Nobody is in the VM. A bus master of a trusted VM, which nothing stops between two boots, may
     // still write here: of these bytes none is read, so that it spoils the VM's own image at most.
-    region.overwrite(Ipa::new(at), len, |to| sum_and_copy(sum, bytes, to))?;
-    *done += len;
+    let (memory, part) = match unit.part(span) {
+        Ok(found) => found,
+        // It is waited for.
+        Err(AccessError::Absent(_)) => return Some(false),
+        Err(AccessError::NoMemory(_)) => return None,
+    };
+    let bytes = bytes.get(..part.len() as usize)?;
+    memory.overwrite(part.start(), part.len(), |to| sum_and_copy(sum, bytes, to))?;
+    *done += part.len();
     Some(*done == blob.len)
 }
 
@@ -247,7 +258,7 @@ fn finish<B: Host>(unit: &VmUnit<B>, blob: &Blob, sum: Sum) -> Option<()> {
     if let Some(offset) = blob.host_address {
         let at = Ipa::new(blob.load.get().checked_add(u64::from(offset))?);
         let address = unit.ram.host().get().to_be_bytes();
-        unit.ram.write(at, &address).ok()?;
+        unit.write(at, &address).ok()?;
     }
     Some(())
 }
@@ -268,6 +279,6 @@ fn fill_seed<B: Host>(
     let random = random.get_mut(..*len as usize)?;
     board.fill_seed(unit, random);
     let at = Ipa::new(blob.load.get().checked_add(u64::from(*offset))?);
-    unit.ram.write(at, random).ok()?;
+    unit.write(at, random).ok()?;
     Some(true)
 }

@@ -19,17 +19,6 @@ pub enum After {
     Yield,
 }
 
-impl After {
-    /// How a vCPU goes on that waits.
-    fn blocked(wait: Wait) -> Self {
-        match wait {
-            Wait::Interrupt => Self::Sleep,
-            // Pages are not taken yet, nor are there replies of other VMs or budgets: it tries again.
-            Wait::Page(_) | Wait::Reply | Wait::Budget => Self::Yield,
-        }
-    }
-}
-
 impl<B: Host> Pcpu<B> {
     /// Ends an exit of the resident vCPU; the vCPU that is resident afterwards runs. What was executed
     /// since the last exit is charged to `cause`.
@@ -106,6 +95,21 @@ impl<B: Host> Vcpu<B> {
         self.unit.vm.may_run(self.core.id)
     }
 
+    /// How it goes on, as it waits.
+    #[inline(always)]
+    fn blocked(&mut self, local: &Local<B>, wait: Wait) -> After {
+        match wait {
+            Wait::Interrupt => After::Sleep,
+            Wait::Page(page) => {
+                self.page = Some(page);
+                local.board.page_is_missed();
+                After::Sleep
+            }
+            // Nobody replies to other VMs or has a budget yet: it tries again.
+            Wait::Reply | Wait::Budget => After::Yield,
+        }
+    }
+
     /// Carries out what the core decided on an exit of the vCPU, which is in this CPU, with the
     /// syndrome `esr`.
     pub fn act(&mut self, local: &mut Local<B>, esr: u64, action: Action) -> After {
@@ -113,12 +117,12 @@ impl<B: Host> Vcpu<B> {
         match action {
             Action::Resume => {}
             Action::Next => self.advance(esr),
-            Action::Inject(fault) => self.context.inject(fault, &self.unit.ram),
+            Action::Inject(fault) => self.context.inject(fault, self.unit),
             Action::NextThenBlock(wait) => {
                 self.advance(esr);
-                return After::blocked(wait);
+                return self.blocked(local, wait);
             }
-            Action::Block(wait) => return After::blocked(wait),
+            Action::Block(wait) => return self.blocked(local, wait),
             Action::Reconsider => {
                 local.note_update(self);
                 return After::Reconsider;

@@ -130,8 +130,10 @@ impl<B: Host> Pcpu<B> {
     #[inline(never)]
     fn idle(&mut self) {
         self.local.record(Event::Idle);
-        if self.resident().is_some_and(|vcpu| !vcpu.waiting) {
-            // The vCPU is paused: its pending virtual interrupts would not let the CPU sleep.
+        let keeps_awake = |vcpu: &mut Vcpu<B>| !vcpu.waiting || vcpu.page.is_some();
+        if self.resident().is_some_and(keeps_awake) {
+            // The vCPU is paused, or waits for a page: its pending virtual interrupts would not let the CPU
+            // sleep.
             self.switch_away();
             // Its VM may end while it is away: see `go_out`.
             self.local.board.machine.enter_empty_space();
@@ -227,6 +229,10 @@ fn update<B: Host>(vcpu: &mut Vcpu<B>, local: &mut Local<B>, now: u64) -> Update
 /// interrupts first, since otherwise what others send to several vCPUs at once would be checked in one
 /// exit, of the vCPU that is in this CPU.
 fn update_waiting<B: Host>(vcpu: &mut Vcpu<B>, local: &Local<B>, now: u64) -> Update {
+    if vcpu.page.is_some() {
+        vcpu.update_page();
+        return Update::Brief;
+    }
     let (vm, board) = (&vcpu.unit.vm, local.board);
     let id = vcpu.core.id;
     // Taken before its interrupts are checked: a request that is made later comes with a kick of its own.

@@ -77,6 +77,8 @@ impl<B: Host> Pcpu<B> {
         local.timer = Deadline::NEVER;
         // The deadline has come; the scheduler, which is asked next, sets another one.
         local.deadline = Deadline::NEVER;
+        #[cfg(feature = "selftest")]
+        local.board.stir();
         local.let_through();
         if let Some(vcpu) = self.resident() {
             vcpu.core.rearm = true;
@@ -97,6 +99,8 @@ impl<B: Host> Local<B> {
     pub fn set_timer(&mut self, vcpu: Option<&Vcpu<B>>) {
         let own = vcpu.map_or(Deadline::NEVER, |vcpu| vcpu.unit.vm.deadline(&vcpu.core));
         let due = own.or(self.deadline);
+        #[cfg(feature = "selftest")]
+        let due = due.or(self.board.stir.due());
         if core::mem::replace(&mut self.timer, due) != due {
             self.board.machine.set_timer(due);
         }

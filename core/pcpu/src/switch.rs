@@ -35,8 +35,9 @@ impl<B: Host> Pcpu<B> {
         local.resident = None;
         local.emit(left, Event::SwitchOut);
         left.save(local);
-        // A vCPU that does not wait is brought up to date whenever it has its turn.
-        if left.waiting {
+        // A vCPU that does not wait is brought up to date whenever it has its turn. One that waits for a
+        // page has no alarm: it finds its timers when it goes on.
+        if left.waiting && left.page.is_none() {
             left.wake_at = left.absent_deadline();
             local.set_alarm(left);
             local.deadline = local.deadline.or(left.wake_at);

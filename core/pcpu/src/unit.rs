@@ -1,9 +1,10 @@
 //! A VM, with what the executive keeps of it.
 
 use crate::Notices;
-use hanok_hal::Backend;
 use hanok_hal::sync::atomic::{AtomicU8, AtomicU64};
-use hanok_types::{Hpa, MAX_CPUS};
+use hanok_hal::{Backend, Mutex};
+use hanok_memory::AddressSpace;
+use hanok_types::MAX_CPUS;
 use hanok_vm::Vm;
 
 /// A VM and its memory.
@@ -15,14 +16,12 @@ pub struct VmUnit<B: Backend> {
     pub ram: B::Memory,
     /// Its firmware, where the guest sees its first bank of flash.
     pub flash: Option<B::Memory>,
-    /// The root of its stage 2.
-    pub root: Hpa,
+    /// Its memory: what is where, and what of it is there.
+    pub memory: Mutex<AddressSpace<B::Tables>>,
     /// VTTBR_EL2 in its present boot; zero before the first.
     pub space: AtomicU64,
     /// The vCPU that was last in each pCPU, plus one: a vCPU must not use the TLB entries of a sibling.
     pub last_here: [AtomicU8; MAX_CPUS],
     /// How many lines were said about it lately.
     pub notices: Notices,
-    /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
-    pub blocks: [u32; 3],
 }

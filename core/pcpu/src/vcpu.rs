@@ -5,7 +5,7 @@ use crate::loading::Loading;
 use hanok_hal::{Backend, Context, Entry, Start, VirtualInterface};
 use hanok_sched::Entity;
 use hanok_trace::{Source, VcpuLog};
-use hanok_types::Deadline;
+use hanok_types::{Deadline, GuestPage};
 use hanok_vm::Requests;
 
 /// A vCPU: its backend's part first, for the trap entry. Owned by its pCPU.
@@ -26,8 +26,10 @@ pub struct Vcpu<B: Backend> {
     pub(crate) entity: Entity,
     /// Whether it is in its VM: started, and not off.
     pub(crate) on: bool,
-    /// Whether it waits for an interrupt.
+    /// Whether it waits: for `page`, or else for an interrupt.
     pub(crate) waiting: bool,
+    /// The page of its VM's memory that it waits for.
+    pub(crate) page: Option<GuestPage>,
     /// Whether the policy was told that it has work.
     pub(crate) ready: bool,
     /// When one of its timers is due, while it waits and is in no CPU.
@@ -54,6 +56,7 @@ impl<B: Backend> Vcpu<B> {
             entity: Entity::FIRST,
             on: false,
             waiting: false,
+            page: None,
             ready: false,
             wake_at: Deadline::NEVER,
             loading: None,
@@ -92,6 +95,7 @@ impl<B: Backend> Vcpu<B> {
         self.interface = Default::default();
         self.fault_loop_noticed = false;
         self.waiting = false;
+        self.page = None;
         self.wake_at = Deadline::NEVER;
     }
 }

@@ -250,7 +250,7 @@ impl Vm {
 
     /// Makes every vCPU's pCPU look whether it may run on.
     #[inline(never)]
-    fn kick_all(&self, machine: &impl Machine) {
+    pub fn kick_all(&self, machine: &impl Machine) {
         for (requests, home) in self.requests.iter().zip(&self.homes) {
             requests.ask_attention();
             machine.kick(*home);

@@ -62,6 +62,7 @@ impl Guest {
         vcpu.context.depart();
         world.enter(unit.vm.id(), vcpu.core.id);
         machine.here().end_all();
+        let missing = world.touch(unit);
         shuttle::thread::yield_now();
         let interrupted = hanok_hal::Backend::interrupt_is_pending(machine);
         world.leave(unit.vm.id());
@@ -70,6 +71,17 @@ impl Guest {
             pcpu.local.taken = taken;
             let after = pcpu.interrupted();
             return pcpu.finish(Cause::Interrupt, after);
+        }
+        if let Some(ipa) = missing {
+            let (Some(vcpu), local) = pcpu.resident_and_local() else {
+                return;
+            };
+            let mut lists = hanok_hal::Backend::lists(machine);
+            let exit = Exit::Fetch { ipa, walk: false };
+            let action = guest(vcpu, local.board, &mut lists).handle(exit);
+            assert!(matches!(action, Action::Block(Wait::Page(_))));
+            let after = vcpu.act(local, 0, action);
+            return pcpu.finish(Cause::Device, after);
         }
         let first = vcpu.core.id.index() == 0;
         let deed = match self.deed(unit.vm.vcpus()) {

@@ -3,12 +3,14 @@
 use crate::events;
 use crate::{Guest, Habits};
 use hanok_hal::fake::{FakeBackend, PoweredOff, Settings, Wire};
-use hanok_pcpu::fake::{FakeBoard, UART};
+use hanok_memory::{Absence, Page, Taken};
+use hanok_pcpu::fake::{FakeBoard, RAM, SPARE, UART};
 use hanok_pcpu::{Board, Pcpu, VmUnit, begin_all};
-use hanok_types::{GicVersion, VcpuId, VmId};
+use hanok_types::{GicVersion, GuestPage, Hpa, Ipa, VcpuId, VmId};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as PlainMutex};
 
 /// `Ctrl-]`, by which keys go to the prompt.
 const ATTENTION: u8 = 0x1d;
@@ -29,6 +31,8 @@ pub struct Plan {
     /// How often each vCPU is to run before something is typed: where guests wait for each other, or for
     /// their timers, a wakeup that is lost shows by it.
     pub runs: usize,
+    /// How often a page of the first VM, which all its vCPUs use, is taken and given back elsewhere.
+    pub thefts: usize,
     /// What is typed at the prompt, a line at a time. One that begins with `await ` is not typed: what is
     /// behind that word must have been said before the next one is.
     pub lines: Vec<&'static str>,
@@ -44,6 +48,8 @@ pub struct World {
     inhabitants: Vec<Arc<AtomicUsize>>,
     /// How often each VM's guest has run, by its vCPUs.
     runs: Vec<Vec<AtomicUsize>>,
+    /// Frames that no guest may reach.
+    stolen: PlainMutex<BTreeSet<Hpa>>,
 }
 
 fn this_cpu() -> usize {
@@ -68,6 +74,7 @@ impl World {
             board: fake.board,
             wire: fake.wire,
             inhabitants: fake.inhabitants,
+            stolen: PlainMutex::default(),
             runs: plan.vms.iter().map(runs).collect(),
         };
         (world, fake.pcpus)
@@ -90,6 +97,7 @@ impl World {
             })
             .collect();
         world.await_runs(plan);
+        world.steal(plan.thefts);
         world.wire.send(&[ATTENTION]);
         let mut awaited = false;
         for line in &plan.lines {
@@ -126,6 +134,53 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Takes a page of the first VM and gives it back in another frame, so many times.
+    fn steal(&self, thefts: usize) {
+        let (unit, page) = (&self.board.vms[0], GuestPage::of(RAM).expect("a page"));
+        let mut spare = SPARE;
+        for _ in 0..thefts {
+            let taken = loop {
+                match self.board.take_page(unit, page, Absence::Taken) {
+                    Ok(Taken::Split) => {}
+                    Ok(Taken::Frame(frame)) => break frame,
+                    Err(error) => panic!("{error:?}"),
+                }
+            };
+            let stolen = || self.stolen.lock().expect("nobody panicked");
+            stolen().insert(taken);
+            for _ in 0..10 {
+                shuttle::thread::yield_now();
+            }
+            stolen().remove(&spare);
+            let given = self.board.give_page(unit, page, spare);
+            given.expect("it was taken");
+            spare = taken;
+        }
+    }
+
+    /// A vCPU of a VM, in its CPU, uses the page that may be stolen, by a translation that its CPU has cached
+    /// or by a walk. Returns the page if it is absent.
+    pub(crate) fn touch(&self, unit: &VmUnit<FakeBackend>) -> Option<Ipa> {
+        let machine = &self.board.machine;
+        let key = (machine.here().space, RAM);
+        let cached = machine.here().translations.get(&key).copied();
+        let check = |frame: Hpa| {
+            let stolen = self.stolen.lock().expect("nobody panicked");
+            assert!(!stolen.contains(&frame), "{frame:?} is another one's");
+        };
+        if let Some(frame) = cached {
+            check(frame);
+            return None;
+        }
+        let space = unit.memory.lock();
+        let Page::Present(frame) = space.page(RAM) else {
+            return Some(RAM);
+        };
+        check(frame);
+        machine.here().translations.insert(key, frame);
+        None
     }
 
     /// Waits until the board has said this.

@@ -13,7 +13,7 @@ fn settings() -> Config {
     let mut config = Config::default();
     config.max_steps = shuttle::MaxSteps::FailAfter(STEPS);
     config.failure_persistence = FailurePersistence::Print;
-    config.stack_size = 0x4_0000;
+    config.stack_size = 0x10_0000;
     config
 }
 
@@ -51,6 +51,7 @@ fn vms_that_share_cores_end_when_they_are_told() {
         vms: vec![vec![0, 1], vec![1, 0]],
         habits: CALM,
         runs: 0,
+        thefts: 0,
         lines: vec!["stop vm0", "stop vm1"],
     });
 }
@@ -62,6 +63,7 @@ fn vms_that_end_and_reset_themselves_end_when_they_are_told() {
         vms: vec![vec![0, 1], vec![1, 0]],
         habits: WILD,
         runs: 0,
+        thefts: 0,
         lines: vec![
             "restart vm0",
             "pause vm1",
@@ -81,6 +83,7 @@ fn paused_vms_go_on_and_are_restarted() {
         vms: vec![vec![0, 1, 2], vec![2], vec![1]],
         habits: CALM,
         runs: 0,
+        thefts: 0,
         lines: vec![
             "pause vm0",
             "dump vm0",
@@ -102,6 +105,7 @@ fn one_core_that_many_share_is_given_to_each() {
         vms: vec![vec![0, 0, 0], vec![0, 0], vec![0]],
         habits: WILD,
         runs: 0,
+        thefts: 0,
         lines: vec![
             "restart vm2",
             "stop vm1",
@@ -122,6 +126,7 @@ fn vms_on_cores_of_their_own_end_when_they_are_told() {
         vms: vec![vec![0, 1], vec![2]],
         habits: WILD,
         runs: 0,
+        thefts: 0,
         lines: vec![
             "pause vm0",
             "resume vm0",
@@ -150,6 +155,7 @@ fn who_waits_for_its_timer_is_woken_by_it() {
         vms: vec![vec![0], vec![0], vec![0], vec![1]],
         habits,
         runs: 12,
+        thefts: 0,
         lines: vec!["stop vm0", "stop vm1", "stop vm2", "stop vm3"],
     });
 }
@@ -169,6 +175,7 @@ fn who_waits_for_an_interrupt_of_another_core_is_woken_by_it() {
         vms: vec![vec![0, 1, 2], vec![2, 1]],
         habits,
         runs: 8,
+        thefts: 0,
         lines: vec!["stop vm0", "stop vm1"],
     });
 }
@@ -181,6 +188,7 @@ fn a_vm_that_was_said_to_be_off_can_be_restarted() {
         // Neither VM ends by itself.
         habits: Habits { power: 0, ..CALM },
         runs: 0,
+        thefts: 0,
         lines: vec![
             "stop vm0",
             "await vm vm0: off",
@@ -191,4 +199,20 @@ fn a_vm_that_was_said_to_be_off_can_be_restarted() {
         ],
     };
     check(plan);
+}
+
+#[test]
+fn a_page_is_taken_while_others_run_and_who_waits_for_it_goes_on() {
+    check(Plan {
+        cpus: 2,
+        vms: vec![vec![0, 1], vec![1]],
+        // Nobody wakes a first vCPU that waits for an interrupt.
+        habits: Habits {
+            first_is_busy: true,
+            ..CALM
+        },
+        runs: 1,
+        thefts: 4,
+        lines: vec!["pause vm0", "resume vm0", "stop vm0", "stop vm1"],
+    });
 }

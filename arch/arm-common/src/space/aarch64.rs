@@ -3,6 +3,7 @@
 
 use core::arch::asm;
 use hanok_paging::Geometry;
+use hanok_types::Ipa;
 
 /// Where the image is linked: an address at which no board has RAM.
 pub const IMAGE_BASE: u64 = 0x7f_c000_0000;
@@ -22,6 +23,12 @@ macro_rules! maintain {
     };
 }
 
+/// The bits of TCR_EL1 by which a TLB miss is a fault, not a walk: EPD0 and EPD1, and what PD0 and PD1 of
+/// an AArch32 guest's TTBCR with short descriptors are.
+pub const fn no_walks(_tcr: u64) -> u64 {
+    1 << 7 | 1 << 23 | 3 << 4
+}
+
 /// Forgets what this CPU's TLBs hold of EL2's translation.
 pub fn forget_own_here() {
     maintain!("tlbi alle2", "dsb nsh", "isb");
@@ -36,6 +43,24 @@ pub fn forget_own_page(page: u64) {
 /// Forgets on all CPUs what is tagged with the VMID that VTTBR_EL2 has.
 pub fn forget_current_vmid() {
     maintain!("tlbi vmalls12e1is", "dsb ish", "isb");
+}
+
+/// Forgets on all CPUs a page of stage 2 of the VMID that VTTBR_EL2 has, and all that stage 1 made with
+/// it: IPAS2E1IS does not reach entries of both stages together, which VMALLE1IS does once the first is
+/// complete (DDI 0487, D8.17.5; C5.5, "TLBI IPAS2E1IS").
+pub fn forget_guest_page(page: Ipa) {
+    // SAFETY: TLB maintenance changes no translation.
+    unsafe {
+        asm!(
+            "tlbi ipas2e1is, {}",
+            "dsb ish",
+            "tlbi vmalle1is",
+            "dsb ish",
+            "isb",
+            in(reg) page.get() >> 12,
+            options(nostack, preserves_flags)
+        );
+    }
 }
 
 /// What stage 1 made of the VMID that VTTBR_EL2 has, on this CPU alone.

@@ -7,6 +7,7 @@
 use crate::maintain;
 use crate::sysreg::{dsb_ish, dsb_sy, isb};
 use hanok_paging::Geometry;
+use hanok_types::Ipa;
 
 /// Where the image is linked.
 pub const IMAGE_BASE: u64 = 0xfe00_0000;
@@ -18,6 +19,16 @@ pub const HOLE: u64 = 0xfff0_0000;
 pub const REACH: u64 = STACKS;
 /// The size of the whole.
 pub const GEOMETRY: Geometry = Geometry::BITS_32;
+
+/// The bits of TTBCR by which a TLB miss is a fault, not a walk: EPD0 and EPD1 with long descriptors
+/// (EAE), PD0 and PD1 with short ones (DDI 0406C, B4.1.153).
+pub const fn no_walks(tcr: u64) -> u64 {
+    const EAE: u64 = 1 << 31;
+    match tcr & EAE {
+        0 => 3 << 4,
+        _ => 1 << 7 | 1 << 23,
+    }
+}
 
 /// Forgets what this CPU's TLBs hold of Hyp mode's translation (TLBIALLH).
 pub fn forget_own_here() {
@@ -37,6 +48,12 @@ pub fn forget_current_vmid() {
     maintain!(0 8 3 0, 0);
     dsb_ish();
     isb();
+}
+
+/// Forgets on all CPUs a page of stage 2 of the VMID that VTTBR has: ARMv7 has no operation by
+/// intermediate physical address (DDI 0406C, B3.10.6, B4.2.2), so that all of the VMID goes.
+pub fn forget_guest_page(_page: Ipa) {
+    forget_current_vmid();
 }
 
 /// The same on this CPU alone (TLBIALL).

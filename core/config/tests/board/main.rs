@@ -156,6 +156,7 @@ fn addresses_go_through_the_buses_above() {
     assert_eq!(board.reserved, [span(0x1f_0000, 0x1000), spin_table]);
     assert_eq!(board.cpus.len(), 2);
     assert_eq!(board.cpus[1].enable, Enable::SpinTable(Hpa::new(0xe0)));
+    assert_eq!(board.release_pages()[..], [span(0, 0x1000)], "one for all");
     assert_eq!((board.psci, board.bootargs), (None, "quiet"));
     let gic = Gic::V2 {
         distributor: span(0xff84_1000, 0x1000),

@@ -1,0 +1,327 @@
+//! A VM's memory: what it has where, and which pages of it are there.
+//!
+//! Regions come from the description, and are mapped by the largest blocks. A page of RAM is at its
+//! *home*, the frame that its region names, unless it has one of the space's slots: then it is absent, was
+//! given back by the guest, or is in another frame. A space without slots is *fixed*: nothing of it can be
+//! taken, it keeps its blocks, and asking about it costs a comparison.
+//!
+//! Kept true: the table maps exactly what [`AddressSpace::page`] calls present, and to that frame. After
+//! [`AddressSpace::take`] no CPU reaches the frame through the VM's stage 2: the descriptor was made invalid
+//! and the TLBs have forgotten it before the frame is named to the caller.
+//!
+//! Rejected: states in the software bits of invalid descriptors (the walker would know two kinds of
+//! nothing, and a page elsewhere would have no place for its state), and a bitmap of all pages (RAM for VMs
+//! that never lose a page).
+
+use hanok_hal::{AccessError, TableMemory, Tlb};
+use hanok_paging::{Geometry, MapError, Split, Stage2, Stage2Attributes, Table};
+use hanok_types::{GuestPage, Hpa, Ipa, PAGE_SIZE, Span};
+use heapless::Vec;
+use thiserror::Error;
+
+/// Regions of a VM: RAM, firmware, the interrupt controller's interface, registers of real devices.
+pub const MAX_REGIONS: usize = 40;
+
+/// What a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionKind {
+    /// Memory of the guest's own.
+    Ram,
+    /// Memory that it only reads.
+    Rom,
+    /// Registers of a real device.
+    Device,
+}
+
+impl RegionKind {
+    const fn attributes(self) -> Stage2Attributes {
+        match self {
+            Self::Ram => Stage2Attributes::RAM,
+            Self::Rom => Stage2Attributes::ROM,
+            Self::Device => Stage2Attributes::DEVICE,
+        }
+    }
+}
+
+/// A range of guest-physical addresses with something behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where the guest sees it.
+    pub span: Span<Ipa>,
+    /// Where it is.
+    pub host: Hpa,
+    /// What it is.
+    pub kind: RegionKind,
+}
+
+impl Region {
+    /// Where `at`, which lies in it, is at home.
+    fn home(&self, at: Ipa) -> Hpa {
+        Hpa::new(self.host.get() + (at.get() - self.span.start().get()))
+    }
+}
+
+/// What is at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// Memory, which is there.
+    Present(Hpa),
+    /// Memory whose page was taken: who needs it waits.
+    Absent,
+    /// Memory that the guest does not want now.
+    GivenBack,
+    /// No memory.
+    NoMemory,
+}
+
+/// Why a page is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// The guest is not asked.
+    Taken,
+    /// The guest gave it back.
+    GivenBack,
+}
+
+/// A page that is not at its home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    page: GuestPage,
+    state: Elsewhere,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Elsewhere {
+    Nowhere(Absence),
+    At(Hpa),
+}
+
+/// What [`AddressSpace::take`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// It split a block. Whoever wants the page asks again, in an exit of its own.
+    Split,
+    /// The page is gone, and this frame is the caller's.
+    Frame(Hpa),
+}
+
+/// Why a page cannot be taken or given. Every address translates as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PageError {
+    /// The VM's memory is never taken.
+    #[error("the VM keeps its memory")]
+    Fixed,
+    /// The VM has no RAM there.
+    #[error("no RAM is there")]
+    NoMemory,
+    /// It is not there.
+    #[error("the page was taken already")]
+    IsAbsent,
+    /// It is there.
+    #[error("the page is there already")]
+    IsPresent,
+    /// All slots are in use.
+    #[error("too many pages are elsewhere")]
+    TooMany,
+    /// No frame for a table is left, or the frame is no page.
+    #[error("stage 2: {0}")]
+    Table(MapError<Ipa>),
+}
+
+/// Why a space cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SpaceError {
+    /// No frame for the table's root is left.
+    #[error("no frame for its root")]
+    NoRoot,
+    /// More than [`MAX_REGIONS`].
+    #[error("too many regions")]
+    TooManyRegions,
+    /// A region cannot be mapped.
+    #[error("{0}")]
+    Table(MapError<Ipa>),
+}
+
+/// A VM's memory.
+#[derive(Debug)]
+pub struct AddressSpace<T: TableMemory> {
+    table: Table<Stage2, T>,
+    regions: Vec<Region, MAX_REGIONS>,
+    slots: &'static mut [Option<Slot>],
+}
+
+impl<T: TableMemory> AddressSpace<T> {
+    /// Frames for the tables of a VM of `ram` bytes with `rom` bytes of firmware: a root of two, a table
+    /// for each GiB that blocks do not cover whole, two more for each end that is not on a 2 MiB boundary,
+    /// and for the platform's window below RAM a table for its GiB and one for each 2 MiB of it that
+    /// hold pages. With slots each 2 MiB of RAM may be split.
+    pub const fn tables_for(ram: u64, rom: u64, slots: usize) -> u64 {
+        const MIB2: u64 = 2 << 20;
+        let fixed = 44 + 2 * ram.div_ceil(1 << 30) + rom.div_ceil(MIB2);
+        match slots {
+            0 => fixed,
+            _ => fixed + ram.div_ceil(MIB2),
+        }
+    }
+
+    /// A space of `regions`, all of it there, of which as many pages can be elsewhere as there are slots.
+    pub fn new(
+        geometry: Geometry,
+        tables: T,
+        tlb: &mut impl Tlb<Ipa>,
+        regions: &[Region],
+        slots: &'static mut [Option<Slot>],
+    ) -> Result<Self, SpaceError> {
+        let mut table = Table::new(geometry, tables).ok_or(SpaceError::NoRoot)?;
+        for region in regions {
+            let (span, attributes) = (region.span, region.kind.attributes());
+            table
+                .map(tlb, span, region.host, attributes)
+                .map_err(SpaceError::Table)?;
+        }
+        slots.fill(None);
+        let regions = Vec::from_slice(regions).map_err(|_| SpaceError::TooManyRegions)?;
+        Ok(Self {
+            table,
+            regions,
+            slots,
+        })
+    }
+
+    /// The root of its stage 2.
+    pub fn root(&self) -> Hpa {
+        self.table.root()
+    }
+
+    /// Its stage 2, for a test that plants a fault in it.
+    pub fn table_mut(&mut self) -> &mut Table<Stage2, T> {
+        &mut self.table
+    }
+
+    /// How many blocks of 1 GiB, 2 MiB and 4 KiB its stage 2 has.
+    pub fn blocks(&self) -> [u32; 3] {
+        let mut counts = [0; 3];
+        for mapping in self.table.iterate() {
+            // Level 1 leaves are 1 GiB, level 2 ones 2 MiB, level 3 ones 4 KiB.
+            if let Some(count) = counts.get_mut(usize::from(mapping.level.clamp(1, 3)) - 1) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    /// Whether nothing of it is ever taken.
+    pub fn is_fixed(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Whether a page of it was taken, and has not been given since.
+    pub fn lacks_pages(&self) -> bool {
+        let lacks = |slot: &Slot| matches!(slot.state, Elsewhere::Nowhere(_));
+        self.slots.iter().flatten().any(lacks)
+    }
+
+    /// The region that holds `at`.
+    pub fn region_of(&self, at: Ipa) -> Option<&Region> {
+        self.regions.iter().find(|region| region.span.contains(at))
+    }
+
+    /// What is at `at`.
+    pub fn page(&self, at: Ipa) -> Page {
+        let region = self.region_of(at);
+        let Some(region) = region.filter(|region| region.kind != RegionKind::Device) else {
+            return Page::NoMemory;
+        };
+        match self.slot(at).map(|slot| slot.state) {
+            None => Page::Present(region.home(at)),
+            Some(Elsewhere::At(frame)) => {
+                Page::Present(Hpa::new(frame.get() + at.get() % PAGE_SIZE))
+            }
+            Some(Elsewhere::Nowhere(Absence::Taken)) => Page::Absent,
+            Some(Elsewhere::Nowhere(Absence::GivenBack)) => Page::GivenBack,
+        }
+    }
+
+    /// Where `at` is, for the hypervisor to read or write.
+    pub fn find(&self, at: Ipa) -> Result<Hpa, AccessError> {
+        match (self.page(at), GuestPage::of(at)) {
+            (Page::Present(here), _) => Ok(here),
+            (Page::Absent | Page::GivenBack, Some(page)) => Err(AccessError::Absent(page)),
+            _ => Err(AccessError::NoMemory(at)),
+        }
+    }
+
+    /// Takes a page of RAM away; its frame is the caller's then, with what is in it. At most 5,000
+    /// instructions: a block is split by one level in a call.
+    pub fn take(
+        &mut self,
+        tlb: &mut impl Tlb<Ipa>,
+        page: GuestPage,
+        why: Absence,
+    ) -> Result<Taken, PageError> {
+        if self.is_fixed() {
+            return Err(PageError::Fixed);
+        }
+        let at = page.start();
+        let region = self.region_of(at).copied();
+        region
+            .filter(|region| region.kind == RegionKind::Ram)
+            .ok_or(PageError::NoMemory)?;
+        let Page::Present(frame) = self.page(at) else {
+            return Err(PageError::IsAbsent);
+        };
+        let index = self.place_for(page).ok_or(PageError::TooMany)?;
+        if self.table.split_once(tlb, at).map_err(PageError::Table)? == Split::Done {
+            return Ok(Taken::Split);
+        }
+        let span = Span::new(at, PAGE_SIZE).ok_or(PageError::NoMemory)?;
+        self.table.unmap(tlb, span).map_err(PageError::Table)?;
+        let state = Elsewhere::Nowhere(why);
+        self.set(index, Some(Slot { page, state }));
+        Ok(Taken::Frame(frame))
+    }
+
+    /// Gives a page that is absent a frame, which is the VM's by then and holds what the page is to hold.
+    pub fn give(
+        &mut self,
+        tlb: &mut impl Tlb<Ipa>,
+        page: GuestPage,
+        frame: Hpa,
+    ) -> Result<(), PageError> {
+        let at = page.start();
+        match self.page(at) {
+            Page::Absent | Page::GivenBack => {}
+            Page::Present(_) => return Err(PageError::IsPresent),
+            Page::NoMemory => return Err(PageError::NoMemory),
+        }
+        let index = self.place_for(page).ok_or(PageError::TooMany)?;
+        let home = self.region_of(at).map(|region| region.home(at));
+        let span = Span::new(at, PAGE_SIZE).ok_or(PageError::NoMemory)?;
+        self.table
+            .map(tlb, span, frame, RegionKind::Ram.attributes())
+            .map_err(PageError::Table)?;
+        let state = Elsewhere::At(frame);
+        let moved = Slot { page, state };
+        self.set(index, Some(moved).filter(|_| home != Some(frame)));
+        Ok(())
+    }
+
+    fn slot(&self, at: Ipa) -> Option<&Slot> {
+        let page = GuestPage::of(at)?;
+        self.slots.iter().flatten().find(|slot| slot.page == page)
+    }
+
+    /// The place of the page's slot, or of a free one.
+    fn place_for(&self, page: GuestPage) -> Option<usize> {
+        let of = |slot: &Option<Slot>| slot.is_some_and(|slot| slot.page == page);
+        let own = self.slots.iter().position(of);
+        own.or_else(|| self.slots.iter().position(Option::is_none))
+    }
+
+    fn set(&mut self, index: usize, slot: Option<Slot>) {
+        if let Some(place) = self.slots.get_mut(index) {
+            *place = slot;
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A VM's memory, as the executive reads, fills, takes and gives it.
+//!
+//! Whoever reads or writes a page that may be taken holds the lock of its space meanwhile. So nobody
+//! touches a frame that is another one's by then, and for a space that is fixed the lock is not held.
+//! The lock of the frames' owners is taken by itself, before a page is given and after one was taken: a
+//! frame that a VM can reach is always the VM's in their list.
+
+use crate::{Board, Host, Vcpu, VmUnit};
+use core::ops::Range;
+use hanok_config::VmConfig;
+use hanok_hal::sync::atomic::{AtomicU64, Ordering};
+use hanok_hal::{AccessError, Backend, GuestMemory, Tlb, VmMemory};
+use hanok_memory::{
+    Absence, AddressSpace, MAX_REGIONS, Owner, OwnerError, Page, PageError, Region, RegionKind,
+    Taken,
+};
+use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE, Span, platform};
+
+/// Why a page is not taken or given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFault {
+    /// The VM's space refuses.
+    Space(PageError),
+    /// The frame is not whose it was said to be.
+    Owner(OwnerError),
+}
+
+/// What a VM has where: its RAM, its firmware, a GICv2's virtual CPU interface, its real devices. `None`
+/// where a device's registers pass the top, or there are too many.
+pub fn regions_of(
+    config: &VmConfig,
+    ram: Hpa,
+    firmware: Option<(Span<Ipa>, Hpa)>,
+    gicv: Option<Hpa>,
+) -> Option<heapless::Vec<Region, MAX_REGIONS>> {
+    let mut regions = heapless::Vec::new();
+    // One copy of it.
+    let add: &mut dyn FnMut(Span<Ipa>, Hpa, RegionKind) -> Option<()> =
+        &mut |span, host, kind| regions.push(Region { span, host, kind }).ok();
+    add(config.memory, ram, RegionKind::Ram)?;
+    if let Some((span, host)) = firmware {
+        add(span, host, RegionKind::Rom)?;
+    }
+    if let Some(gicv) = gicv {
+        let span = Span::new(platform::GIC_V2_CPU, platform::GIC_V2_CPU_SIZE)?;
+        add(span, gicv, RegionKind::Device)?;
+    }
+    for registers in config.devices.iter().flat_map(|device| &device.registers) {
+        add(registers.guest_span()?, registers.host, RegionKind::Device)?;
+    }
+    Some(regions)
+}
+
+/// The TLBs, as far as they hold anything of one VM's present boot. Under VMIDs of former boots nobody runs
+/// until the rollover has emptied all TLBs. Which VMID it is, is read after the descriptor was made
+/// invalid: a boot that begins later finds it so.
+struct SpaceTlb<'a, B> {
+    machine: &'a B,
+    space: &'a AtomicU64,
+}
+
+impl<B: Backend> Tlb<Ipa> for SpaceTlb<'_, B> {
+    fn invalidate(&mut self, range: Span<Ipa>) {
+        match self.space.load(Ordering::SeqCst) {
+            // It has never run.
+            0 => {}
+            space => self.machine.forget_range(space, range),
+        }
+    }
+}
+
+impl<B: Backend> VmUnit<B> {
+    /// What is at `at`.
+    pub fn page(&self, at: Ipa) -> Page {
+        self.memory.lock().page(at)
+    }
+
+    /// Whether a page of it was taken, and has not been given since.
+    pub(crate) fn lacks_pages(&self) -> bool {
+        self.memory.lock().lacks_pages()
+    }
+
+    /// Its RAM or flash that holds all of `span`.
+    fn region(&self, span: &Span<Ipa>) -> Result<&B::Memory, AccessError> {
+        let mut regions = core::iter::once(&self.ram).chain(&self.flash);
+        let found = regions.find(|region| region.ipa().covers(span));
+        found.ok_or(AccessError::NoMemory(span.start()))
+    }
+
+    /// The first page of `span`, or as much of it as `span` has, where it is now.
+    fn first(
+        region: &B::Memory,
+        space: &AddressSpace<B::Tables>,
+        span: &Span<Ipa>,
+    ) -> Result<(B::Memory, Span<Ipa>), AccessError> {
+        let at = span.start();
+        let here = space.find(at)?;
+        let len = span.len().min(PAGE_SIZE - at.get() % PAGE_SIZE);
+        let part = Span::new(at, len).ok_or(AccessError::NoMemory(at))?;
+        Ok((region.part(part, here), part))
+    }
+
+    /// What of `span` lies together, and its memory: all of it where the VM keeps its memory, else what lies
+    /// in the first page. For who makes the VM's memory, of which nothing is taken meanwhile. Kept out of
+    /// line: each of its callers would have a copy.
+    #[inline(never)]
+    pub(crate) fn part(&self, span: Span<Ipa>) -> Result<(B::Memory, Span<Ipa>), AccessError> {
+        let region = self.region(&span)?;
+        let space = self.memory.lock();
+        if space.is_fixed() {
+            return Ok((region.part(region.ipa(), region.host()), span));
+        }
+        Self::first(region, &space, &span)
+    }
+
+    /// Calls `access` for each page of `len` bytes at `at`, with the offset of its first byte, and the
+    /// number of bytes; for none where one of them is not there.
+    fn each(
+        &self,
+        at: Ipa,
+        len: usize,
+        access: &mut dyn FnMut(&B::Memory, Ipa, Range<usize>) -> Result<(), AccessError>,
+    ) -> Result<(), AccessError> {
+        let none = AccessError::NoMemory(at);
+        let whole = Span::new(at, len as u64).ok_or(none)?;
+        let region = self.region(&whole)?;
+        let space = self.memory.lock();
+        if space.is_fixed() {
+            drop(space);
+            return access(region, at, 0..len);
+        }
+        let mut page = at.align_down(PAGE_SIZE);
+        while page < whole.end() {
+            space.find(page)?;
+            page = page.checked_add(PAGE_SIZE).ok_or(none)?;
+        }
+        let mut done = 0;
+        while done < whole.len() {
+            let start = at.checked_add(done).ok_or(none)?;
+            let rest = Span::new(start, whole.len() - done).ok_or(none)?;
+            let (memory, part) = Self::first(region, &space, &rest)?;
+            let from = done as usize;
+            access(&memory, start, from..from + part.len() as usize)?;
+            done += part.len();
+        }
+        Ok(())
+    }
+}
+
+impl<B: Backend> GuestMemory for VmUnit<B> {
+    fn read(&self, at: Ipa, into: &mut [u8]) -> Result<(), AccessError> {
+        let len = into.len();
+        self.each(at, len, &mut |memory, at, range| {
+            memory.read(at, into.get_mut(range).unwrap_or_default())
+        })
+    }
+
+    fn write(&self, at: Ipa, from: &[u8]) -> Result<(), AccessError> {
+        self.each(at, from.len(), &mut |memory, at, range| {
+            memory.write(at, from.get(range).unwrap_or_default())
+        })
+    }
+}
+
+impl<B: Host> Board<B> {
+    /// Takes a page of a VM's RAM away: its frame is the hypervisor's then. See [`AddressSpace::take`].
+    pub fn take_page(
+        &self,
+        unit: &VmUnit<B>,
+        page: GuestPage,
+        why: Absence,
+    ) -> Result<Taken, PageFault> {
+        let mut tlb = self.tlb_of(unit);
+        let taken = unit.memory.lock().take(&mut tlb, page, why);
+        let taken = taken.map_err(PageFault::Space)?;
+        if let Taken::Frame(frame) = taken {
+            self.hand_over(frame, Owner::Vm(unit.vm.id()), Owner::Hypervisor)?;
+        }
+        Ok(taken)
+    }
+
+    /// Gives a page that is absent a frame, which was the hypervisor's, and wakes who waits for it. What
+    /// is in the frame was cleaned to the point of coherency.
+    pub fn give_page(
+        &self,
+        unit: &VmUnit<B>,
+        page: GuestPage,
+        frame: Hpa,
+    ) -> Result<(), PageFault> {
+        let vm = Owner::Vm(unit.vm.id());
+        self.hand_over(frame, Owner::Hypervisor, vm)?;
+        // It may have held other code.
+        self.machine.forget_instructions();
+        let mut tlb = self.tlb_of(unit);
+        let given = unit.memory.lock().give(&mut tlb, page, frame);
+        if let Err(error) = given {
+            self.hand_over(frame, vm, Owner::Hypervisor)?;
+            return Err(PageFault::Space(error));
+        }
+        unit.vm.kick_all(self);
+        Ok(())
+    }
+
+    /// A vCPU's access waits for a page.
+    #[inline(always)]
+    pub(crate) fn page_is_missed(&self) {
+        #[cfg(feature = "selftest")]
+        self.count_missed_page();
+    }
+
+    fn hand_over(&self, frame: Hpa, from: Owner, to: Owner) -> Result<(), PageFault> {
+        let span = Span::new(frame, PAGE_SIZE).unwrap_or_default();
+        let done = self.owners.lock().hand_over(span, from, to);
+        done.map_err(PageFault::Owner)
+    }
+
+    fn tlb_of<'a>(&'a self, unit: &'a VmUnit<B>) -> SpaceTlb<'a, B> {
+        let (machine, space) = (&self.machine, &unit.space);
+        SpaceTlb { machine, space }
+    }
+}
+
+impl<B: Host> Vcpu<B> {
+    /// Finds out whether the page that it waits for has come. Who gives it kicks after that.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn update_page(&mut self) {
+        let absent = |page: GuestPage| {
+            let page = self.unit.page(page.start());
+            matches!(page, Page::Absent | Page::GivenBack)
+        };
+        if !self.page.is_some_and(absent) {
+            self.page = None;
+            self.waiting = false;
+        }
+    }
+}

@@ -1,7 +1,10 @@
 //! The firmware's PSCI (DEN0022F): starting the other CPUs, and ending the run.
 
-use smccc::psci;
-use smccc::{Call, Hvc, Smc};
+#[cfg(target_arch = "arm")]
+use conduits::{Hvc, Smc};
+use smccc::{Call, psci};
+#[cfg(target_arch = "aarch64")]
+use smccc::{Hvc, Smc};
 
 /// How the firmware is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,4 +56,49 @@ fn cpu_on<C: Call>(mpidr: u64, entry: u64, argument: u64) -> Result<(), psci::er
 #[cfg(target_pointer_width = "32")]
 fn cpu_on<C: Call>(mpidr: u64, entry: u64, argument: u64) -> Result<(), psci::error::Error> {
     psci::cpu_on_32::<C>(mpidr as u32, entry as u32, argument as u32)
+}
+
+/// The two calls of a 32-bit CPU. Those of `smccc` are words of A32, which the assembler refuses where the
+/// image is T32.
+#[cfg(target_arch = "arm")]
+mod conduits {
+    use core::arch::asm;
+    use smccc::Call;
+
+    macro_rules! conduit {
+        ($name:ident, $extension:literal, $instruction:literal) => {
+            /// This instruction, by the calling convention for 32 bit (DEN0028, 2.8): what a call of PSCI
+            /// takes is in R0 to R3, what it gives in R0.
+            #[derive(Debug)]
+            pub enum $name {}
+
+            impl Call for $name {
+                fn call32(function: u32, arguments: [u32; 7]) -> [u32; 8] {
+                    let mut results = [0; 8];
+                    // SAFETY: the firmware keeps R4 to R14 and our memory, but for a CPU that it starts.
+                    unsafe {
+                        asm!(
+                            concat!(".arch_extension ", $extension),
+                            $instruction,
+                            inout("r0") function => results[0],
+                            inout("r1") arguments[0] => results[1],
+                            inout("r2") arguments[1] => results[2],
+                            inout("r3") arguments[2] => results[3],
+                            options(nostack)
+                        );
+                    }
+                    results
+                }
+
+                /// There is none on this CPU.
+                fn call64(_: u32, _: [u64; 17]) -> [u64; 18] {
+                    // NOT_SUPPORTED (DEN0022F, 5.2.2).
+                    [-1_i64 as u64; 18]
+                }
+            }
+        };
+    }
+
+    conduit!(Hvc, "virt", "hvc #0");
+    conduit!(Smc, "sec", "smc #0");
 }

@@ -16,7 +16,7 @@ pub fn take(planted: bool) -> bool {
             "adr r1, 2f",
             "mov r3, sp",
             "dsb sy",
-            "mov sp, #0",
+            "mov sp, {zero}",
             "cpsie a",
             "isb",
             "2:",
@@ -25,6 +25,7 @@ pub fn take(planted: bool) -> bool {
             inout("r0") u32::from(planted) => seen,
             out("r1") _,
             out("r3") _,
+            zero = in(reg) 0,
             options(nostack)
         );
     }

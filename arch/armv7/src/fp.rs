@@ -37,6 +37,7 @@ core::arch::global_asm!(
     .fpu    neon-vfpv4
     // r0: the state; r1: not zero where there are D16 to D31.
     .global hanok_fp_save
+    .type   hanok_fp_save, %function
 hanok_fp_save:
     vmrs    r2, fpscr
     str     r2, [r0, #{fpscr}]
@@ -46,6 +47,7 @@ hanok_fp_save:
     vstmia  r0!, {{d16-d31}}
     bx      lr
     .global hanok_fp_load
+    .type   hanok_fp_load, %function
 hanok_fp_load:
     ldr     r2, [r0, #{fpscr}]
     vmsr    fpscr, r2
@@ -56,6 +58,7 @@ hanok_fp_load:
     // r0: two double words in memory; r1: which Q register, which is two D registers. Each entry of
     // the tables is two words, and the PC reads as the one two words ahead.
     .global hanok_fp_store_one
+    .type   hanok_fp_store_one, %function
 hanok_fp_store_one:
     add     pc, pc, r1, lsl #3
     nop
@@ -64,6 +67,7 @@ hanok_fp_store_one:
     bx      lr
     .endr
     .global hanok_fp_load_one
+    .type   hanok_fp_load_one, %function
 hanok_fp_load_one:
     add     pc, pc, r1, lsl #3
     nop
@@ -72,14 +76,17 @@ hanok_fp_load_one:
     bx      lr
     .endr
     .global hanok_fp_control
+    .type   hanok_fp_control, %function
 hanok_fp_control:
     vmrs    r0, fpexc
     bx      lr
     .global hanok_fp_set_control
+    .type   hanok_fp_set_control, %function
 hanok_fp_set_control:
     vmsr    fpexc, r0
     bx      lr
     .global hanok_fp_features
+    .type   hanok_fp_features, %function
 hanok_fp_features:
     cmp     r0, #0
     vmrseq  r0, mvfr0

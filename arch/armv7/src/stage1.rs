@@ -19,7 +19,7 @@ macro_rules! caught {
             asm!(
                 "adr r1, 2f",
                 "mov r3, sp",
-                "mov sp, #0",
+                "mov sp, {zero}",
                 concat!("mcr p15, 0, {at}, c7, c8, ", $opc2),
                 "isb",
                 "2:",
@@ -28,6 +28,7 @@ macro_rules! caught {
                 inout("r0") 0_u32 => failed,
                 out("r1") _,
                 out("r3") _,
+                zero = in(reg) 0,
                 options(nostack)
             );
         }

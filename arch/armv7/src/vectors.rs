@@ -130,6 +130,7 @@ guest_irq:
 
     // To the guest: r0 = the vCPU.
     .global hanok_enter
+    .type   hanok_enter, %function
 hanok_enter:
     mov     sp, r0
     leave
@@ -159,6 +160,7 @@ hanok_hyp_fault_entry:
 
     // r0: a stack's top, r1: its argument, r2: where to go, for good.
     .global hanok_go_on_stack
+    .type   hanok_go_on_stack, %function
 hanok_go_on_stack:
     mov     sp, r0
     mov     r0, r1

@@ -17,6 +17,12 @@ pub const TARGET: &str = "aarch64-unknown-none-softfloat";
 /// The target of 32-bit programs.
 pub const TARGET_32: &str = "armv7a-none-eabi";
 const HYPERVISOR: &str = "hanok-hypervisor";
+/// Makes the compiler emit T32 for [`TARGET_32`], in cargo's environment. The hypervisor alone is built so: it
+/// has a limit, and shares no crate's code with a guest.
+const T32: (&str, &str) = (
+    "CARGO_TARGET_ARMV7A_NONE_EABI_RUSTFLAGS",
+    "-Ctarget-feature=+thumb-mode",
+);
 
 /// cargo in the repository, with the toolchain that the repository pins.
 pub fn cargo(root: &Path) -> Command {
@@ -104,6 +110,10 @@ pub fn variant_of(
     let target = target(architecture);
     let mut build = cargo(root);
     build_args(&mut build, HYPERVISOR, target);
+    if architecture == Architecture::Arm {
+        let (name, value) = T32;
+        build.env(name, value);
+    }
     variant.asked_of(&mut build, root);
     process::run(&mut build)?;
     let elf = elf_path(&variant.target_dir(root), HYPERVISOR, target);

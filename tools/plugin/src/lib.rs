@@ -176,9 +176,10 @@ fn on_block(block: &Block) {
     let plugin = &mut *plugin;
     let instructions: Vec<_> = block.instructions().collect();
     if !plugin.finder.is_found() {
-        let words: Vec<_> = instructions.iter().map(Instruction::word).collect();
+        let bytes = instructions.iter().flat_map(Instruction::bytes);
+        let bytes: Vec<_> = bytes.collect();
         if let Some(first) = instructions.first() {
-            plugin.finder.block(first.place(), &words);
+            plugin.finder.block(first.place(), &bytes);
         }
     }
     if counters.wants_blocks() {
@@ -207,7 +208,8 @@ impl Plugin {
     /// Adds what counts `instruction`. What is added first happens first.
     fn instruction(&mut self, instruction: &Instruction, counters: &Kept) {
         let (word, set) = (instruction.word(), self.finder.code().set());
-        match self.finder.find(instruction.place(), word) {
+        let bytes: Vec<_> = instruction.bytes().collect();
+        match self.finder.find(instruction.place(), &bytes) {
             Some(ours) => {
                 if let Some(entry) = self.finder.code().entry(ours) {
                     instruction.calls(Event::Entered(entry));
@@ -219,7 +221,7 @@ impl Plugin {
                     instruction.calls(Event::Left);
                 }
                 self.recorder.counts(ours);
-                counters.count(instruction, Counter::Word(ours));
+                counters.count(instruction, Counter::Instruction(ours));
                 counters.count(instruction, Counter::Hypervisor);
             }
             None => match word {

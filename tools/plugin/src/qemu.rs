@@ -239,7 +239,12 @@ pub struct Instruction<'a> {
 }
 
 impl Instruction<'_> {
-    /// Its four bytes.
+    /// Its bytes.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> + use<> {
+        self.word().to_le_bytes().into_iter().take(self.size())
+    }
+
+    /// Its first four bytes, the first one lowest; 0 for those that it does not have.
     pub fn word(&self) -> u32 {
         let mut bytes = [0; 4];
         // SAFETY: the instruction is alive while its block is; at most four bytes are written.

@@ -21,10 +21,19 @@ pub struct Instructions {
     pub end: u32,
     /// `eret`: the way out of the hypervisor.
     pub eret: u32,
+    /// Bytes of the shortest instruction; each begins at a multiple of them.
+    unit: u64,
     /// Bytes of an entry of the vector table.
     slot_bytes: u64,
     /// What each entry of the vector table is for.
     slots: &'static [Entry],
+}
+
+impl Instructions {
+    /// Where the function begins whose symbol has this value: that of a T32 function is odd (AAELF32, 5.5.3).
+    pub fn start(&self, symbol: u64) -> u64 {
+        symbol - symbol % self.unit
+    }
 }
 
 /// What comes through an entry of a vector table.
@@ -48,6 +57,7 @@ pub const A64: Instructions = Instructions {
     begin: 0xd503_201f | 0x40 << 5,
     end: 0xd503_201f | 0x41 << 5,
     eret: 0xd69f_03e0,
+    unit: 4,
     slot_bytes: 128,
     slots: &{
         use Entry::{Interrupt as Irq, Own, Synchronous as Sync, SystemError as Error};
@@ -57,11 +67,13 @@ pub const A64: Instructions = Instructions {
     },
 };
 
-/// A32, of a 32-bit hypervisor (the table of Hyp mode: DDI 0406C, B1.8.1).
+/// A32 and T32, of a 32-bit hypervisor: its vectors are A32, and so are the guest's markers (the table of
+/// Hyp mode: DDI 0406C, B1.8.1).
 pub const A32: Instructions = Instructions {
     begin: 0xe320_f000 | 0x40,
     end: 0xe320_f000 | 0x41,
     eret: 0xe160_006e,
+    unit: 2,
     slot_bytes: 4,
     slots: &{
         use Entry::{Interrupt as Irq, Own, Synchronous as Sync};
@@ -74,26 +86,20 @@ const VECTORS: &str = "hanok_vectors";
 /// In the symbols of the functions that look for interrupts while they are masked: to take them, and
 /// to stop what could go on.
 const LOOKS: [&str; 2] = ["serve_pending", "interrupt_is_pending"];
-/// So many instructions, the same in one place alone, are no accident.
-const CERTAIN: usize = 6;
-const WORD: u64 = 4;
+/// So many bytes of code, the same in one place alone, are no accident.
+const CERTAIN: usize = 24;
 const PAGE: u64 = 4096;
 
-/// One of the hypervisor's instructions, counted from the start of its code.
+/// One of the hypervisor's instructions: its distance from the start of the code, in units of the set's
+/// shortest instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word(pub u32);
-
-impl Word {
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+pub struct Offset(pub u32);
 
 /// The code of one ELF file.
 #[derive(Clone, Debug)]
 pub struct Code {
     base: u64,
-    words: Vec<u32>,
+    bytes: Vec<u8>,
     vectors: u64,
     /// Where interrupts are taken while they are masked.
     looks: Vec<u64>,
@@ -111,7 +117,6 @@ impl Code {
             .symbols()
             .find(|symbol| symbol.name() == Ok(VECTORS))
             .with_context(|| format!("the ELF file has no symbol {VECTORS}"))?;
-        let words = text.data()?.chunks_exact(4).filter_map(word).collect();
         let set = match file.architecture() {
             Architecture::Aarch64 => &A64,
             Architecture::Arm => &A32,
@@ -120,8 +125,9 @@ impl Code {
         let is_look = |name: &str| LOOKS.iter().any(|look| name.contains(look));
         let named = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(is_look);
         let looks = file.symbols().filter(named);
-        let looks = looks.map(|symbol| symbol.address()).collect();
-        let code = Self::new(set, text.address(), words, vectors.address())?;
+        let looks = looks.map(|symbol| set.start(symbol.address())).collect();
+        let bytes = text.data()?.to_vec();
+        let code = Self::new(set, text.address(), bytes, vectors.address())?;
         Ok(Self { looks, ..code })
     }
 
@@ -129,17 +135,17 @@ impl Code {
     pub fn new(
         set: &'static Instructions,
         base: u64,
-        words: Vec<u32>,
+        bytes: Vec<u8>,
         vectors: u64,
     ) -> Result<Self> {
         let code = Self {
             base,
-            words,
+            bytes,
             vectors,
             looks: Vec::new(),
             set,
         };
-        if !base.is_multiple_of(PAGE) || code.word(vectors).is_none() {
+        if !base.is_multiple_of(PAGE) || code.offset(vectors).is_none() {
             bail!("the code at {base:#x} does not hold the vectors at {vectors:#x}");
         }
         Ok(code)
@@ -150,65 +156,65 @@ impl Code {
         self.set
     }
 
-    /// How many instructions there are.
+    /// How many instructions there may be: its length in units of the shortest one.
     pub fn len(&self) -> usize {
-        self.words.len()
+        self.bytes.len() / self.set.unit as usize
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.bytes.is_empty()
     }
 
     /// The linked address of an instruction.
-    pub fn address(&self, word: Word) -> u64 {
-        self.base + u64::from(word.0) * WORD
+    pub fn address(&self, offset: Offset) -> u64 {
+        self.base + u64::from(offset.0) * self.set.unit
     }
 
     /// The instruction linked at `address`.
-    pub fn word(&self, address: u64) -> Option<Word> {
-        let index = address.checked_sub(self.base)? / WORD;
-        let word = Word(u32::try_from(index).ok()?);
-        (word.index() < self.words.len() && address.is_multiple_of(WORD)).then_some(word)
+    pub fn offset(&self, address: u64) -> Option<Offset> {
+        let index = address.checked_sub(self.base)? / self.set.unit;
+        let offset = Offset(u32::try_from(index).ok()?);
+        let inside = (index as usize) < self.len() && address.is_multiple_of(self.set.unit);
+        inside.then_some(offset)
     }
 
-    /// The instruction itself.
-    pub fn instruction(&self, word: Word) -> Option<u32> {
-        self.words.get(word.index()).copied()
+    /// Whether the instruction at `offset` is `bytes`.
+    pub fn is(&self, offset: Offset, bytes: &[u8]) -> bool {
+        let from = offset.0 as usize * self.set.unit as usize;
+        let own = self.bytes.get(from..from + bytes.len());
+        own == Some(bytes)
     }
 
-    /// The entry of the vector table that `word` is the first instruction of.
-    pub fn entry(&self, word: Word) -> Option<Entry> {
-        let distance = self.address(word).checked_sub(self.vectors)?;
+    /// The entry of the vector table that `offset` is the first instruction of.
+    pub fn entry(&self, offset: Offset) -> Option<Entry> {
+        let distance = self.address(offset).checked_sub(self.vectors)?;
         let first = distance.is_multiple_of(self.set.slot_bytes);
         let slot = usize::try_from(distance / self.set.slot_bytes).ok()?;
         self.set.slots.get(slot).filter(|_| first).copied()
     }
 
-    /// Whether `word` is the first instruction of the function that takes interrupts while they are
+    /// Whether `offset` is the first instruction of the function that takes interrupts while they are
     /// masked.
-    pub fn looks(&self, word: Word) -> bool {
-        self.looks.contains(&self.address(word))
+    pub fn looks(&self, offset: Offset) -> bool {
+        self.looks.contains(&self.address(offset))
     }
 
     /// Where the code starts, if `block`, executed at `place`, is certain to be a part of it.
-    fn start(&self, place: u64, block: &[u32]) -> Option<u64> {
+    fn start(&self, place: u64, block: &[u8]) -> Option<u64> {
         if block.len() < CERTAIN {
             return None;
         }
         let mut found = self
-            .words
+            .bytes
             .windows(block.len())
             .enumerate()
-            .filter(|(_, words)| *words == block);
-        let at = found.next()?.0 as u64 * WORD;
+            .step_by(self.set.unit as usize)
+            .filter(|(_, bytes)| *bytes == block);
+        let at = found.next()?.0 as u64;
         let start = place.checked_sub(at)?;
         (found.next().is_none() && start.is_multiple_of(PAGE)).then_some(start)
     }
-}
-
-fn word(bytes: &[u8]) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
 /// Finds the hypervisor's instructions in the board's memory.
@@ -244,22 +250,22 @@ impl Finder {
         self.differing
     }
 
-    /// Looks at a block of instructions, one after the other in memory from `place` on: a
+    /// Looks at the bytes of a block of instructions, one after the other in memory from `place` on: a
     /// number that tells physical addresses apart and grows with them by one a byte.
-    pub fn block(&mut self, place: u64, block: &[u32]) {
+    pub fn block(&mut self, place: u64, block: &[u8]) {
         if self.start.is_none() {
             self.start = self.code.start(place, block);
         }
     }
 
-    /// Which of the hypervisor's instructions `instruction` at `place` is.
-    pub fn find(&mut self, place: u64, instruction: u32) -> Option<Word> {
+    /// Which of the hypervisor's instructions the one at `place` is, whose bytes are `instruction`.
+    pub fn find(&mut self, place: u64, instruction: &[u8]) -> Option<Offset> {
         let distance = place.checked_sub(self.start?)?;
-        let word = self.code.word(self.code.base.checked_add(distance)?)?;
-        if self.code.instruction(word) != Some(instruction) {
+        let offset = self.code.offset(self.code.base.checked_add(distance)?)?;
+        if !self.code.is(offset, instruction) {
             self.differing += 1;
         }
-        Some(word)
+        Some(offset)
     }
 }
 
@@ -270,8 +276,12 @@ mod tests {
     const BASE: u64 = 0x7f_c000_0000;
 
     fn code() -> Code {
-        let words = (0..2048).map(|number| number / 8 * 3 + number).collect();
-        Code::new(&A64, BASE, words, BASE + 4096).unwrap()
+        let words = (0..2048).map(|number| number / 8 * 3 + number);
+        Code::new(&A64, BASE, bytes(words), BASE + 4096).unwrap()
+    }
+
+    fn bytes(words: impl Iterator<Item = u32>) -> Vec<u8> {
+        words.flat_map(u32::to_le_bytes).collect()
     }
 
     #[test]
@@ -283,23 +293,23 @@ mod tests {
     #[test]
     fn addresses_and_slots() {
         let code = code();
-        let word = code.word(BASE + 4096 + 128).unwrap();
-        assert_eq!(code.entry(word), Some(Entry::Own));
-        assert_eq!(code.entry(Word(word.0 + 1)), None);
-        let guests = code.word(BASE + 4096 + 8 * 128).unwrap();
+        let offset = code.offset(BASE + 4096 + 128).unwrap();
+        assert_eq!(code.entry(offset), Some(Entry::Own));
+        assert_eq!(code.entry(Offset(offset.0 + 1)), None);
+        let guests = code.offset(BASE + 4096 + 8 * 128).unwrap();
         assert_eq!(code.entry(guests), Some(Entry::Synchronous));
-        assert_eq!(code.entry(code.word(BASE + 4096 + 2048).unwrap()), None);
-        assert_eq!(code.entry(Word(0)), None);
-        assert_eq!(code.word(BASE + 2), None);
-        assert_eq!(code.word(BASE + 8192), None);
-        assert_eq!(code.word(BASE - 4), None);
-        assert!(Code::new(&A64, BASE, vec![0; 4], BASE + 16).is_err());
+        assert_eq!(code.entry(code.offset(BASE + 4096 + 2048).unwrap()), None);
+        assert_eq!(code.entry(Offset(0)), None);
+        assert_eq!(code.offset(BASE + 2), None);
+        assert_eq!(code.offset(BASE + 8192), None);
+        assert_eq!(code.offset(BASE - 4), None);
+        assert!(Code::new(&A64, BASE, vec![0; 16], BASE + 16).is_err());
     }
 
     #[test]
     fn the_table_of_hyp_mode_has_an_instruction_for_each_entry() {
-        let code = Code::new(&A32, BASE, vec![0; 64], BASE + 32).unwrap();
-        let entry = |slot: u32| code.entry(Word(8 + slot));
+        let code = Code::new(&A32, BASE, vec![0; 256], BASE + 32).unwrap();
+        let entry = |slot: u32| code.entry(code.offset(BASE + 32 + 4 * u64::from(slot))?);
         assert_eq!(entry(4), Some(Entry::Own));
         assert_eq!(entry(5), Some(Entry::Synchronous));
         assert_eq!(entry(6), Some(Entry::Interrupt));
@@ -309,34 +319,46 @@ mod tests {
     #[test]
     fn the_first_certain_block_tells_where_all_is() {
         let mut finder = Finder::new(code());
-        let words = finder.code().words.clone();
+        let code = finder.code().bytes.clone();
+        let word = |index: usize| &code[4 * index..][..4];
         let place = 0x7000_0000;
-        finder.block(place, &words[..3]);
-        assert_eq!(
-            finder.find(place, words[0]),
-            None,
-            "too short to be certain"
-        );
-        finder.block(place + 4, &words[..6]);
+        finder.block(place, &code[..12]);
+        assert_eq!(finder.find(place, word(0)), None, "too short to be certain");
+        finder.block(place + 4, &code[..24]);
         assert!(
             !finder.is_found(),
             "the same words at another place in the page"
         );
-        finder.block(place + 400, &words[100..106]);
-        assert_eq!(finder.find(place, words[0]), Some(Word(0)));
-        assert_eq!(finder.find(place + 8188, words[2047]), Some(Word(2047)));
-        assert_eq!(finder.find(place + 8192, 0), None);
-        assert_eq!(finder.find(place - 4, 0), None);
+        finder.block(place + 400, &code[400..424]);
+        assert_eq!(finder.find(place, word(0)), Some(Offset(0)));
+        assert_eq!(finder.find(place + 8188, word(2047)), Some(Offset(2047)));
+        assert_eq!(finder.find(place + 8192, &[0; 4]), None);
+        assert_eq!(finder.find(place - 4, &[0; 4]), None);
         assert_eq!(finder.differing(), 0);
-        assert_eq!(finder.find(place + 4, !0), Some(Word(1)));
+        assert_eq!(finder.find(place + 4, &[0xff; 4]), Some(Offset(1)));
         assert_eq!(finder.differing(), 1);
     }
 
     #[test]
+    fn instructions_of_two_bytes_and_of_four_are_found_where_both_may_be() {
+        let code: Vec<u8> = (0..=255).collect();
+        let place = 0x7000_0000;
+        let mut finder = Finder::new(Code::new(&A32, BASE, code.clone(), BASE).unwrap());
+        finder.block(place + 10, &code[10..34]);
+        assert_eq!(finder.find(place + 2, &code[2..4]), Some(Offset(1)));
+        assert_eq!(finder.find(place + 6, &code[6..10]), Some(Offset(3)));
+        assert_eq!(finder.differing(), 0);
+        let found = finder.find(place + 254, &[254, 255, 0, 0]);
+        assert_eq!((found, finder.differing()), (Some(Offset(127)), 1));
+        assert_eq!(A32.start(BASE | 1), BASE);
+        assert_eq!(A64.start(BASE + 4), BASE + 4);
+    }
+
+    #[test]
     fn a_block_that_is_there_twice_proves_nothing() {
-        let code = Code::new(&A64, BASE, [7; 64].to_vec(), BASE).unwrap();
+        let code = Code::new(&A64, BASE, [7; 256].to_vec(), BASE).unwrap();
         let mut finder = Finder::new(code);
-        finder.block(0x1000, &[7; 8]);
+        finder.block(0x1000, &[7; 32]);
         assert!(!finder.is_found());
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::code::{Code, Word};
+use crate::code::{Code, Offset};
 use crate::report::{Cpu, Exit, Reason, Stretch};
 
 /// One of the counters that each CPU has.
@@ -16,7 +16,7 @@ pub enum Counter {
     /// Of all others.
     Others,
     /// Of one of the hypervisor's instructions.
-    Word(Word),
+    Instruction(Offset),
 }
 
 impl Counter {
@@ -25,7 +25,7 @@ impl Counter {
         match self {
             Self::Hypervisor => 0,
             Self::Others => 1,
-            Self::Word(word) => 2 + word.0 as usize,
+            Self::Instruction(offset) => 2 + offset.0 as usize,
         }
     }
 
@@ -57,16 +57,16 @@ struct Exits {
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// Whoever was never translated never ran: most counters need not be looked at.
-    seen: BTreeSet<Word>,
+    seen: BTreeSet<Offset>,
     cpus: Vec<Exits>,
     running: bool,
     number: u64,
 }
 
 impl Recorder {
-    /// Notes that `word` counts from now on.
-    pub fn counts(&mut self, word: Word) {
-        self.seen.insert(word);
+    /// Notes that the instruction at `offset` counts from now on.
+    pub fn counts(&mut self, offset: Offset) {
+        self.seen.insert(offset);
     }
 
     /// Whether a stretch has begun and is not over.
@@ -79,8 +79,8 @@ impl Recorder {
         for cpu in 0..counters.cpus() {
             counters.clear(cpu, Counter::Hypervisor);
             counters.clear(cpu, Counter::Others);
-            for word in &self.seen {
-                counters.clear(cpu, Counter::Word(*word));
+            for offset in &self.seen {
+                counters.clear(cpu, Counter::Instruction(*offset));
             }
         }
         self.cpus.clear();
@@ -105,9 +105,9 @@ impl Recorder {
     }
 
     fn cpu(&self, code: &Code, counters: &impl Counters, cpu: usize, exits: Exits) -> Cpu {
-        let counts = self.seen.iter().map(|word| {
-            let count = counters.get(cpu, Counter::Word(*word));
-            (code.address(*word), count)
+        let counts = self.seen.iter().map(|offset| {
+            let count = counters.get(cpu, Counter::Instruction(*offset));
+            (code.address(*offset), count)
         });
         let exits = exits.over.into_iter().map(|(reason, costs)| Exit {
             reason,
@@ -180,7 +180,7 @@ mod tests {
 
     impl Board {
         fn new(cpus: usize) -> Self {
-            let code = Code::new(&A64, 0x4000, vec![0; 1024], 0x4000).unwrap();
+            let code = Code::new(&A64, 0x4000, vec![0; 4096], 0x4000).unwrap();
             let counters = Fake(vec![vec![Cell::new(0); Counter::number(&code)]; cpus]);
             let recorder = Recorder::default();
             Self {
@@ -196,9 +196,9 @@ mod tests {
 
         /// From `first` on, `count` instructions.
         fn hypervisor(&mut self, cpu: usize, first: u32, count: u32) {
-            for word in (first..first + count).map(Word) {
-                self.recorder.counts(word);
-                self.counters.add(cpu, Counter::Word(word), 1);
+            for offset in (first..first + count).map(Offset) {
+                self.recorder.counts(offset);
+                self.counters.add(cpu, Counter::Instruction(offset), 1);
                 self.counters.add(cpu, Counter::Hypervisor, 1);
             }
         }

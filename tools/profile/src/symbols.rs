@@ -7,7 +7,7 @@ use std::rc::Rc;
 use addr2line::Context;
 use anyhow::{Context as _, Result};
 use gimli::{EndianRcSlice, RunTimeEndian};
-use object::{Object, ObjectSection, ObjectSymbol};
+use object::{Architecture, Object, ObjectSection, ObjectSymbol};
 
 type Reader = EndianRcSlice<RunTimeEndian>;
 
@@ -123,6 +123,7 @@ impl Symbols {
 /// Every named place of the code; where several names are for one, the first global one.
 fn labels(file: &object::File) -> BTreeMap<u64, String> {
     let text = file.section_by_name(".text").map(|section| section.index());
+    let thumb = file.architecture() == Architecture::Arm;
     let mut labels = BTreeMap::new();
     for global in [true, false] {
         let symbols = file.symbols().filter(|symbol| {
@@ -133,7 +134,9 @@ fn labels(file: &object::File) -> BTreeMap<u64, String> {
             let name = symbol.name().unwrap_or_default();
             if !name.is_empty() && !name.starts_with('$') {
                 let readable = || readable(name);
-                labels.entry(symbol.address()).or_insert_with(readable);
+                // A T32 function's is odd (AAELF32, 5.5.3).
+                let start = symbol.address() & !u64::from(thumb);
+                labels.entry(start).or_insert_with(readable);
             }
         }
     }
@@ -152,7 +155,7 @@ fn readable(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::{Code, Entry, Word};
+    use crate::code::{Code, Entry, Offset};
     use crate::fake;
 
     #[test]
@@ -165,8 +168,8 @@ mod tests {
         assert_eq!(name(64), "hanok_vectors");
         assert_eq!(symbols.frames(fake::BASE - 4)[0].function, "0x3ffc");
         let code = Code::parse(&elf).unwrap();
-        assert_eq!(code.entry(Word(16)), Some(Entry::Own));
-        assert_eq!(code.instruction(Word(3)), Some(3));
+        assert_eq!(code.entry(Offset(16)), Some(Entry::Own));
+        assert!(code.is(Offset(3), &3_u32.to_le_bytes()));
     }
 
     #[test]

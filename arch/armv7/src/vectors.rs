@@ -108,10 +108,11 @@ guest_sync:
     adr     lr, 4f
     mrc     p15, 4, r2, c6, c0, 4
     cmp     r2, #{distributor}
-    bne     hanok_fast_device
+    // By loads of the program counter: these functions are T32, and a branch stays in A32.
+    ldrne   pc, =hanok_fast_device
     tst     r1, #{write}
-    beq     hanok_fast_load
-    b       hanok_fast_store
+    ldreq   pc, =hanok_fast_load
+    ldr     pc, =hanok_fast_store
 4:
     finish  hanok_on_sync
 2:

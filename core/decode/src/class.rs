@@ -24,7 +24,7 @@ pub struct Esr {
 impl Esr {
     /// Bytes of the instruction, for those classes that name one.
     pub const fn instruction_length(&self) -> u64 {
-        if self.long() { 4 } else { 2 }
+        2 + 2 * self.long() as u64
     }
 }
 

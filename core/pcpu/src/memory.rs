@@ -16,6 +16,10 @@ use hanok_memory::{
 };
 use hanok_types::{Address, GuestPage, Hpa, Ipa, PAGE_SIZE, Span, platform};
 
+/// What is done with a page of a VM: with its memory, from which address on, and which bytes of the whole access.
+type Access<'a, B> =
+    dyn FnMut(&<B as Backend>::Memory, Ipa, Range<usize>) -> Result<(), AccessError> + 'a;
+
 /// Why a page is not taken or given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFault {
@@ -113,14 +117,9 @@ impl<B: Backend> VmUnit<B> {
         Self::first(region, &space, &span)
     }
 
-    /// Calls `access` for each page of `len` bytes at `at`, with the offset of its first byte, and the
-    /// number of bytes; for none where one of them is not there.
-    fn each(
-        &self,
-        at: Ipa,
-        len: usize,
-        access: &mut dyn FnMut(&B::Memory, Ipa, Range<usize>) -> Result<(), AccessError>,
-    ) -> Result<(), AccessError> {
+    /// Calls `access` for each page of `len` bytes at `at`, with the page's memory, the address of the first
+    /// of its bytes, and which of the `len` bytes they are; for none where one of the pages is absent.
+    fn each(&self, at: Ipa, len: usize, access: &mut Access<'_, B>) -> Result<(), AccessError> {
         let none = AccessError::NoMemory(at);
         let whole = Span::new(at, len as u64).ok_or(none)?;
         let region = self.region(&whole)?;

@@ -162,7 +162,7 @@ impl<B: Host> Board<B> {
             return Stage::Idle;
         };
         let ram = unit.ram.ipa();
-        let most = if random(seed) % 2 == 0 {
+        let most = if random(seed).is_multiple_of(2) {
             ram.len().min(KERNEL)
         } else {
             ram.len()

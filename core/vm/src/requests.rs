@@ -213,7 +213,8 @@ impl PostedSgis {
     /// or several. `to` is the receiver.
     #[inline(always)]
     pub(crate) fn single(self, to: VcpuId) -> Option<(u32, VcpuId)> {
-        self.0.is_power_of_two().then(|| self.first(to))
+        let bit = self.single_bit()?;
+        Some((bit % SGIS, sender(bit / SGIS, to)))
     }
 
     /// The bit of the only one there is, of a GICv3; `None` where there is none, or several.
@@ -231,10 +232,20 @@ impl PostedSgis {
         lanes.filter(|(sgis, _)| *sgis != 0)
     }
 
+    /// The number of the only bit that is set; `None` where none is, or several.
     #[inline(always)]
-    fn first(self, to: VcpuId) -> (u32, VcpuId) {
-        let bit = self.0.trailing_zeros();
-        (bit % SGIS, sender(bit / SGIS, to))
+    fn single_bit(self) -> Option<u32> {
+        if usize::BITS == u64::BITS {
+            return self.0.is_power_of_two().then(|| self.0.trailing_zeros());
+        }
+        // By halves, which is half the work of a CPU whose registers have 32 bits.
+        let (half, below) = match (self.0 as u32, (self.0 >> 32) as u32) {
+            (low, 0) => (low, 0),
+            (0, high) => (high, 32),
+            _ => return None,
+        };
+        half.is_power_of_two()
+            .then(|| below + half.trailing_zeros())
     }
 }
 

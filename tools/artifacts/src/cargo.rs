@@ -21,7 +21,7 @@ const HYPERVISOR: &str = "hanok-hypervisor";
 /// has a limit, and shares no crate's code with a guest.
 const T32: (&str, &str) = (
     "CARGO_TARGET_ARMV7A_NONE_EABI_RUSTFLAGS",
-    "-Ctarget-feature=+thumb-mode",
+    "-Ctarget-feature=+thumb-mode,+aapcs-frame-chain",
 );
 
 /// cargo in the repository, with the toolchain that the repository pins.

@@ -203,8 +203,7 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     let board: &'static Board = board;
     greet(board, tree);
     tell_sources(board);
-    let slice = u64::from(system.slice) * board.machine.frequency / 1_000_000;
-    let mut cpus = smp::prepare(tree, board, slice, &mut place);
+    let mut cpus = smp::prepare(tree, board, &system, &mut place);
     system::place_vcpus(board, &system, &mut cpus, &mut place);
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();

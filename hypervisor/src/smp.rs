@@ -5,6 +5,7 @@ use crate::fatal::refuse;
 use crate::first;
 use crate::place::Place;
 use crate::state;
+use crate::system;
 use core::sync::atomic::{AtomicU32, Ordering};
 use hanok_arch::{Host, read, traps, vectors, wiring};
 #[cfg(target_arch = "aarch64")]
@@ -18,7 +19,7 @@ use hanok_arm_common::mmu;
 use hanok_arm_common::space::IMAGE_BASE;
 use hanok_arm_common::sysreg::{wait_for_interrupt, wake_all, yield_now};
 use hanok_arm_common::{GicError, HostGicV2};
-use hanok_config::{BoardCpu, BoardTree, Enable, Gic};
+use hanok_config::{BoardCpu, BoardTree, Enable, Gic, System};
 use hanok_hal::HostGic;
 use hanok_pcpu::{Pcpu, set_triggers};
 use hanok_types::{Address, CpuId, Hpa, Hva, IntId, MAX_CPUS, PAGE_SIZE, Span, platform};
@@ -153,18 +154,19 @@ fn frames(tree: &BoardTree<'_>) -> GicFrames {
     }
 }
 
-/// A record for every CPU of the tree; turns of `slice` counter ticks.
+/// A record for every CPU of the tree.
 pub fn prepare(
     tree: &BoardTree<'_>,
     board: &'static Board,
-    slice: u64,
+    system: &System,
     place: &mut Place,
 ) -> Records {
     let gic = frames(tree);
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
         let mut own = Cpu::new(id, mmu::stack_tops(id));
-        own.pcpu = Some(Pcpu::new(id, board, slice));
+        let policy = system::policy(system, id, board, place)?;
+        own.pcpu = Some(Pcpu::new(id, board, policy));
         let starting = Starting {
             cpu: own,
             mpidr: cpu.mpidr,

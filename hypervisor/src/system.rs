@@ -12,12 +12,13 @@ use hanok_arch::{HostContext, Vcpu};
 use hanok_arm_common::frames::Frames;
 use hanok_arm_common::mmu::Stage2Tlb;
 use hanok_arm_common::ram::GuestRam;
-use hanok_config::{System, VmConfig};
+use hanok_config::{CorePolicy, System, VmConfig};
 use hanok_hal::{Mutex, VmMemory};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners, Region, RegionKind, Slot};
 use hanok_paging::{Geometry, Stage2, Table, Vmid, vttbr_el2};
-use hanok_pcpu::{Notices, regions_of};
-use hanok_types::{Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
+use hanok_pcpu::{AdoptError, Notices, PcpuPolicy, regions_of};
+use hanok_sched::{InterfaceError, Reservation, RoundRobin, Servers};
+use hanok_types::{CpuId, Hpa, PAGE_SIZE, Span, VcpuId, VmId, platform};
 
 /// The geometry of every VM's stage 2: 40 bits, the least that every Armv8-A CPU with a
 /// 40-bit bus has, and all that QEMU virt's RAM needs.
@@ -184,6 +185,31 @@ fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {
     take(free, count * PAGE_SIZE, "a VM's stage 2")
 }
 
+/// How a pCPU chooses among its vCPUs; `None` where there is no memory for that.
+pub fn policy(system: &System, id: CpuId, board: &Board, place: &mut Place) -> Option<PcpuPolicy> {
+    Some(match system.policy(id) {
+        CorePolicy::RoundRobin => {
+            let micros = u64::from(system.slice);
+            let slice = micros * board.machine.frequency / 1_000_000;
+            PcpuPolicy::RoundRobin(RoundRobin::new(slice))
+        }
+        CorePolicy::Servers { order, slack } => {
+            PcpuPolicy::Servers(place.put(Servers::new(order, slack))?)
+        }
+    })
+}
+
+/// What a vCPU of the VM is promised, in ticks of the board's counter.
+fn reservation(
+    board: &Board,
+    unit: &VmUnit,
+    vcpu: usize,
+) -> Result<Option<Reservation>, InterfaceError> {
+    let promise = unit.vm.config().promise(VcpuId::new(vcpu as u8));
+    let reservation = promise.map(|promise| promise.reservation(board.machine.frequency));
+    reservation.transpose()
+}
+
 /// Every vCPU at its pCPU.
 pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, place: &mut Place) {
     for unit in board.vms {
@@ -193,14 +219,25 @@ pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, p
             let Some(starting) = cpus.get_mut(cpu.index()) else {
                 refuse(format_args!("vm {name}: the board has no CPU {cpu}"));
             };
-            let hcr = guest_hcr(board.machine.features, system.vcpus_on(*cpu) > 1);
+            let hcr = guest_hcr(board.machine.features, system.is_shared(*cpu));
             let aarch32 = unit.vm.config().aarch32;
             let context = HostContext::new(hcr, aarch32, starting.cpu.stack);
             let vcpu = place.put(Vcpu::new(unit, core, context));
             let pcpu = starting.cpu.pcpu.as_mut();
-            let adopted = pcpu.zip(vcpu).map(|(pcpu, vcpu)| pcpu.adopt(vcpu));
-            if adopted != Some(Ok(())) {
+            let (Some(pcpu), Some(vcpu)) = (pcpu, vcpu) else {
                 refuse(format_args!("vm {name}: no place for its vCPU {index}"));
+            };
+            let adopted = reservation(board, unit, index)
+                .map_err(AdoptError::Promise)
+                .and_then(|reservation| pcpu.adopt(vcpu, reservation));
+            match adopted {
+                Ok(()) => {}
+                Err(AdoptError::NoRoom) => {
+                    refuse(format_args!("vm {name}: no place for its vCPU {index}"));
+                }
+                Err(AdoptError::Promise(error)) => refuse(format_args!(
+                    "vm {name}: what vCPU {index} is promised, in ticks of this board's counter: {error}"
+                )),
             }
         }
     }

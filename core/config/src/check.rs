@@ -1,10 +1,14 @@
 //! The rules a system must keep. One list of them for the tool and for the board.
 
 mod devices;
+mod promises;
 mod slots;
 
 use crate::model::{Blob, BlobKind, FIRMWARE_SIZE, MAX_MEMORY, SLICES, System, VmConfig};
-use hanok_types::{Address, CpuId, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, platform};
+use hanok_sched::InterfaceError;
+use hanok_types::{
+    Address, CpuId, GicVersion, IntId, Ipa, MAX_CPUS, PAGE_SIZE, Span, VcpuId, platform,
+};
 use thiserror::Error;
 
 /// A rule that a system breaks. VMs and blobs are named by their place, from 0.
@@ -44,6 +48,38 @@ pub enum Fault {
     Slice {
         /// In microseconds.
         slice: u32,
+    },
+    /// A promise to a vCPU that the VM does not have, or a second one to the same.
+    #[error("vm {vm}: a promise is for no vCPU of its own, or for one that has another")]
+    PromiseToNobody {
+        /// The VM.
+        vm: usize,
+    },
+    /// A promise that nobody can keep.
+    #[error("the promise to vCPU {vcpu} of vm {vm}: {error}")]
+    Promise {
+        /// The VM.
+        vm: usize,
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// What is wrong with it.
+        error: InterfaceError,
+    },
+    /// A promise whose period is too long.
+    #[error("the promise to vCPU {vcpu} of vm {vm} has a period of more than an hour")]
+    Period {
+        /// The VM.
+        vm: usize,
+        /// The vCPU.
+        vcpu: VcpuId,
+    },
+    /// A vCPU without a promise on a pCPU that enforces these, or with one on a pCPU that takes turns.
+    #[error("vCPU {vcpu} of vm {vm} is promised CPU time and its core takes turns, or the reverse")]
+    Promised {
+        /// The VM.
+        vm: usize,
+        /// The vCPU.
+        vcpu: VcpuId,
     },
     /// Memory that the virtual platform does not have.
     #[error(
@@ -271,6 +307,7 @@ impl System {
         for (index, vm) in self.vms.iter().enumerate() {
             vm.check(index, payload_len)?;
             slots::check(index, vm)?;
+            promises::check(self, index, vm)?;
         }
         devices::check(self)
     }

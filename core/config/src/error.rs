@@ -17,7 +17,7 @@ pub enum TreeError {
     #[error("the root is not compatible with \"hanok,system\": this is another device tree")]
     NotASystem,
     /// Made by another version of the tool.
-    #[error("the system's tree has version {0}, this hypervisor reads version 4")]
+    #[error("the system's tree has version {0}, this hypervisor reads version 5")]
     Version(u32),
     /// A property that must be there.
     #[error("{place}: property {name} is missing")]
@@ -80,6 +80,10 @@ pub enum Place {
     Device(usize, usize),
     /// A device of the virtual platform that a VM has, both from 0.
     Slot(usize, usize),
+    /// A promise to a VM's vCPU, both from 0.
+    Promise(usize, usize),
+    /// A pCPU's policy, from 0.
+    Core(usize),
 }
 
 impl fmt::Display for Place {
@@ -90,6 +94,8 @@ impl fmt::Display for Place {
             Self::Blob(vm, blob) => write!(f, "blob {blob} of vm {vm}"),
             Self::Device(vm, device) => write!(f, "device {device} of vm {vm}"),
             Self::Slot(vm, slot) => write!(f, "slot {slot} of vm {vm}"),
+            Self::Promise(vm, promise) => write!(f, "promise {promise} of vm {vm}"),
+            Self::Core(core) => write!(f, "core {core}"),
         }
     }
 }

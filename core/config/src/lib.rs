@@ -19,6 +19,7 @@ extern crate std;
 
 mod board;
 mod check;
+mod cores;
 mod error;
 #[cfg(feature = "write")]
 pub mod guest;
@@ -38,6 +39,7 @@ pub use board::{
 #[cfg(feature = "write")]
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
 pub use check::Fault;
+pub use cores::{CorePolicy, MAX_PERIOD, Promise};
 pub use error::{Place, Structure, TreeError};
 pub use model::{
     Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES,

@@ -1,7 +1,10 @@
 //! What a system is, once it has been described: VMs, their memory and what to load there.
 
+use crate::cores::{CorePolicy, Promise};
 use crate::slot::DeviceSlots;
-use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span, VcpuId, platform};
+use hanok_types::{
+    CpuId, GicVersion, Hpa, IntId, Ipa, MAX_CPUS, MAX_VCPUS, MAX_VMS, Span, VcpuId, platform,
+};
 use heapless::{String, Vec};
 
 /// Bytes of a VM's name.
@@ -35,8 +38,10 @@ pub struct System {
     /// Which interrupt controller its VMs see; it must be the board's.
     pub gic: GicVersion,
     /// For how long in microseconds a vCPU runs before another one of its pCPU has its
-    /// turn; see [`SLICES`].
+    /// turn, where it takes turns; see [`SLICES`].
     pub slice: u32,
+    /// How each pCPU chooses among its vCPUs.
+    pub policies: [CorePolicy; MAX_CPUS],
 }
 
 impl Default for System {
@@ -45,6 +50,7 @@ impl Default for System {
             vms: Vec::new(),
             gic: GicVersion::default(),
             slice: DEFAULT_SLICE,
+            policies: Default::default(),
         }
     }
 }
@@ -57,6 +63,8 @@ pub struct VmConfig {
     /// The pCPU of each vCPU; there are as many vCPUs as entries. Several vCPUs, of one VM
     /// or of several, may name the same one.
     pub cpus: Vec<CpuId, MAX_VCPUS>,
+    /// What those of its vCPUs are promised whose pCPU enforces promises.
+    pub promises: Vec<Promise, MAX_VCPUS>,
     /// Its RAM, as the guest sees it.
     pub memory: Span<Ipa>,
     /// Where vCPU 0 begins: in memory, or in the firmware's bank of flash.
@@ -198,6 +206,11 @@ pub(crate) fn gic_from_word(word: &str) -> Option<GicVersion> {
 }
 
 impl VmConfig {
+    /// What its vCPU `vcpu` is promised.
+    pub fn promise(&self, vcpu: VcpuId) -> Option<&Promise> {
+        self.promises.iter().find(|promise| promise.vcpu == vcpu)
+    }
+
     /// What lies in its first bank of flash.
     pub fn firmware(&self) -> Option<&Blob> {
         let is_firmware = |blob: &&Blob| blob.kind == BlobKind::Firmware;
@@ -215,8 +228,20 @@ impl System {
         cpus.iter().enumerate().filter_map(move |(index, cpu)| {
             let earlier = all().take(before + index).filter(|other| *other == cpu);
             let bit = 1_u64.checked_shl(earlier.count() as u32)?;
-            (self.vcpus_on(*cpu) > 1).then_some((VcpuId::new(index as u8), bit))
+            self.is_shared(*cpu)
+                .then_some((VcpuId::new(index as u8), bit))
         })
+    }
+
+    /// How `cpu` chooses among its vCPUs.
+    pub fn policy(&self, cpu: CpuId) -> CorePolicy {
+        self.policies.get(cpu.index()).copied().unwrap_or_default()
+    }
+
+    /// Whether a vCPU on `cpu` may be held back while it has work: for another one, or as it has used what
+    /// it was promised.
+    pub fn is_shared(&self, cpu: CpuId) -> bool {
+        self.vcpus_on(cpu) > 1 || self.policy(cpu) != CorePolicy::RoundRobin
     }
 
     /// How many vCPUs have their place on `cpu`.

@@ -1,5 +1,6 @@
 //! Device tree -> model, on the board.
 
+use crate::cores::{CorePolicy, Promise, Word};
 use crate::error::{Place, TreeError};
 use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
@@ -10,11 +11,11 @@ use crate::structure;
 use crate::tree::{self, Cells};
 use dtoolkit::Node;
 use dtoolkit::fdt::FdtNode;
-use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span};
+use hanok_types::{CpuId, Hpa, IntId, Ipa, MAX_VCPUS, MAX_VMS, Span, VcpuId};
 use heapless::{String, Vec};
 
 /// The binding's version that is read and written.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 impl System {
     /// Reads the system's tree from the start of `payload`, as [`Self::parse`], if its bytes have
@@ -45,7 +46,16 @@ impl System {
             vms: Vec::new(),
             gic: reader.read("gic", |value| gic_from_word(tree::as_text(value)?))?,
             slice: reader.cell("slice")?,
+            policies: Default::default(),
         };
+        each_named(&root, "core", &mut |number, core| {
+            let place = Place::Core(number);
+            let (cpu, policy) = parse_core(&Reader::new(core, place))?;
+            let own = system.policies.get_mut(cpu as usize);
+            let own = own.ok_or(TreeError::Malformed { place, name: "cpu" })?;
+            *own = policy;
+            Ok(())
+        })?;
         for (index, vm) in children(&root, "vms", "vm").enumerate() {
             let too_many = Place::Root.too_many("VMs", MAX_VMS);
             let vm = parse_vm(vm, index)?;
@@ -96,6 +106,7 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
             String::try_from(tree::as_text(value)?).ok()
         })?,
         cpus: vm.cpus()?,
+        promises: Vec::new(),
         memory: vm.span("memory")?,
         entry: Ipa::new(vm.long("entry")?),
         argument: vm.long("argument")?,
@@ -106,6 +117,11 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
         autostart: vm.truth("autostart")?,
         aarch32: vm.truth("aarch32")?,
     };
+    each_named(&node, "promise", &mut |number, promise| {
+        let promise = parse_promise(&Reader::new(promise, Place::Promise(index, number)))?;
+        let too_many = place.too_many("promises", MAX_VCPUS);
+        config.promises.push(promise).map_err(|_| too_many)
+    })?;
     each_named(&node, "blob", &mut |number, blob| {
         let blob = parse_blob(&Reader::new(blob, Place::Blob(index, number)))?;
         let too_many = place.too_many("blobs", MAX_BLOBS);
@@ -122,6 +138,24 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
         config.devices.push(device).map_err(|_| too_many)
     })?;
     Ok(config)
+}
+
+fn parse_core(core: &Reader<'_>) -> Result<(u32, CorePolicy), TreeError> {
+    let order = core.word("order")?;
+    let slack = core.word("slack")?;
+    Ok((core.cell("cpu")?, CorePolicy::Servers { order, slack }))
+}
+
+fn parse_promise(promise: &Reader<'_>) -> Result<Promise, TreeError> {
+    let vcpu = u8::try_from(promise.cell("vcpu")?);
+    Ok(Promise {
+        vcpu: VcpuId::new(vcpu.map_err(|_| promise.malformed("vcpu"))?),
+        kind: promise.word("kind")?,
+        period: promise.long("period")?,
+        budget: promise.long("budget")?,
+        deadline: promise.long("deadline")?,
+        priority: promise.long("priority")?,
+    })
 }
 
 fn parse_slot(slot: &Reader<'_>) -> Result<DeviceSlot, TreeError> {
@@ -208,6 +242,10 @@ impl<'a> Reader<'a> {
         let place = self.place;
         let value = tree::value(&self.node, name).ok_or(TreeError::Missing { place, name })?;
         form(value).ok_or_else(|| self.malformed(name))
+    }
+
+    fn word<T: Word>(&self, name: &'static str) -> Result<T, TreeError> {
+        self.read(name, |value| T::from_word(tree::as_text(value)?))
     }
 
     fn cell(&self, name: &'static str) -> Result<u32, TreeError> {

@@ -1,5 +1,6 @@
 //! Model -> device tree, on the PC, and the small words both writers use.
 
+use crate::cores::{CorePolicy, Promise, Word};
 use crate::model::{Blob, Line, PassThrough, System, VmConfig, gic_word};
 use crate::parse::VERSION;
 use crate::slot::DeviceSlot;
@@ -16,7 +17,7 @@ impl System {
         for (index, vm) in self.vms.iter().enumerate() {
             vms.add_child(vm.to_node(index));
         }
-        let root = node("")
+        let mut root = node("")
             .with("compatible", "hanok,system")
             .with("hanok,version", VERSION)
             .with("gic", gic_word(self.gic))
@@ -24,6 +25,15 @@ impl System {
             .with("#address-cells", 2u32)
             .with("#size-cells", 2u32)
             .and(vms);
+        for (cpu, policy) in self.policies.iter().enumerate() {
+            if let CorePolicy::Servers { order, slack } = policy {
+                let core = node(format!("core@{cpu}"))
+                    .with("cpu", cpu as u32)
+                    .with("order", order.word())
+                    .with("slack", slack.word());
+                root.add_child(core);
+            }
+        }
         tree(root)
     }
 }
@@ -40,6 +50,9 @@ impl VmConfig {
             .with("trusted", u32::from(self.trusted))
             .with("autostart", u32::from(self.autostart))
             .with("aarch32", u32::from(self.aarch32));
+        for (number, promise) in self.promises.iter().enumerate() {
+            vm.add_child(promise.to_node(number));
+        }
         for (number, blob) in self.blobs.iter().enumerate() {
             vm.add_child(blob.to_node(number));
         }
@@ -50,6 +63,18 @@ impl VmConfig {
             vm.add_child(device.to_node(number));
         }
         vm
+    }
+}
+
+impl Promise {
+    fn to_node(self, number: usize) -> DeviceTreeNode {
+        node(format!("promise@{number}"))
+            .with("vcpu", self.vcpu.index() as u32)
+            .with("kind", self.kind.word())
+            .with("period", self.period)
+            .with("budget", self.budget)
+            .with("deadline", self.deadline)
+            .with("priority", self.priority)
     }
 }
 

@@ -24,6 +24,7 @@ fn system() -> System {
     let vm = VmConfig {
         name: "one".try_into().unwrap(),
         cpus: [CpuId::new(0)].into_iter().collect(),
+        promises: Default::default(),
         memory: Span::new(platform::RAM, 64 << 20).unwrap(),
         entry: platform::RAM,
         argument: 0,

@@ -1,9 +1,10 @@
 //! The system's tree: what is written is read back, and damage never gets through unseen.
 
 use hanok_config::{
-    Blob, BlobKind, BoardTree, Fault, Line, PassThrough, Place, Registers, Structure, System,
-    TreeError, VmConfig, platform_slots,
+    Blob, BlobKind, BoardTree, CorePolicy, Fault, Line, PassThrough, Place, Promise, Registers,
+    Structure, System, TreeError, VmConfig, platform_slots,
 };
+use hanok_sched::{InterfaceError, Kind, Order, Slack};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, platform};
 use proptest::prelude::*;
 
@@ -34,6 +35,7 @@ fn vm() -> VmConfig {
     VmConfig {
         name: "linux".try_into().unwrap(),
         cpus: (0..4).map(CpuId::new).collect(),
+        promises: Default::default(),
         memory: Span::new(platform::RAM, 512 << 20).unwrap(),
         entry: platform::RAM,
         argument: 0x4600_0000,
@@ -65,6 +67,7 @@ fn pair() -> System {
         vms: [first, second].into_iter().collect(),
         gic: GicVersion::V2,
         slice: 500,
+        policies: Default::default(),
     }
 }
 
@@ -504,5 +507,101 @@ fn vcpus_of_a_shared_pcpu_have_bits_in_the_order_of_the_description() {
     assert_eq!(
         [0, 1, 2, 3].map(|cpu| system.vcpus_on(CpuId::new(cpu))),
         [3, 1, 1, 0]
+    );
+}
+
+fn promise(vcpu: u8) -> Promise {
+    Promise {
+        vcpu: VcpuId::new(vcpu),
+        kind: Kind::Deferrable,
+        period: 10_000_000,
+        budget: 2_500_000,
+        deadline: 10_000_000,
+        priority: u64::from(vcpu),
+    }
+}
+
+/// [`pair`], whose pCPUs 0 and 2 enforce what each VM's vCPU there is promised.
+fn promised_pair() -> System {
+    let mut system = pair();
+    system.policies[0] = CorePolicy::Servers {
+        order: Order::EarliestDeadline,
+        slack: Slack::Idle,
+    };
+    system.policies[2] = CorePolicy::Servers {
+        order: Order::Priority,
+        slack: Slack::Reclaim,
+    };
+    for vm in &mut system.vms {
+        vm.promises.extend([promise(0), promise(2)]);
+    }
+    system
+}
+
+#[test]
+fn promises_are_read_back() {
+    let system = promised_pair();
+    assert_eq!(System::parse(&system.to_tree(), PAYLOAD), Ok(system));
+    let shared = promised_pair().shared_bits(0).count();
+    assert_eq!(shared, 4);
+    let mut alone = promised_pair();
+    alone.vms.truncate(1);
+    let shared: Vec<_> = alone.shared_bits(0).map(|(vcpu, _)| vcpu.index()).collect();
+    assert_eq!(shared, [0, 2], "budgets hold back who is alone, too");
+}
+
+#[test]
+fn promises_that_nobody_can_keep_are_refused() {
+    let refusal = |change: fn(&mut Promise)| {
+        let mut system = promised_pair();
+        change(&mut system.vms[1].promises[1]);
+        match System::parse(&system.to_tree(), PAYLOAD) {
+            Err(TreeError::Rule(fault)) => fault,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (vm, vcpu) = (1, VcpuId::new(2));
+    let wrong = |error| Fault::Promise { vm, vcpu, error };
+    let cases: [(fn(&mut Promise), Fault); 8] = [
+        (|one| one.budget = 0, wrong(InterfaceError::NoBudget)),
+        (
+            |one| one.budget += 10_000_000,
+            wrong(InterfaceError::BudgetOverDeadline),
+        ),
+        (
+            |one| one.deadline += 1,
+            wrong(InterfaceError::DeadlineOverPeriod),
+        ),
+        (
+            |one| one.deadline -= 1,
+            wrong(InterfaceError::DeadlineBeforePeriod),
+        ),
+        (|one| one.period = u64::MAX, Fault::Period { vm, vcpu }),
+        (
+            |one| one.vcpu = VcpuId::new(0),
+            Fault::PromiseToNobody { vm },
+        ),
+        (
+            |one| one.vcpu = VcpuId::new(4),
+            Fault::PromiseToNobody { vm },
+        ),
+        (
+            |one| one.vcpu = VcpuId::new(1),
+            Fault::Promised {
+                vm,
+                vcpu: VcpuId::new(1),
+            },
+        ),
+    ];
+    for (change, fault) in cases {
+        assert_eq!(refusal(change), fault);
+    }
+    let mut system = promised_pair();
+    system.policies[2] = CorePolicy::RoundRobin;
+    let refused = System::parse(&system.to_tree(), PAYLOAD);
+    let vcpu = VcpuId::new(2);
+    assert_eq!(
+        refused,
+        Err(TreeError::Rule(Fault::Promised { vm: 0, vcpu }))
     );
 }

@@ -1,6 +1,6 @@
 //! A board of fake CPUs with VMs on it, for tests that run the executive on a PC.
 
-use crate::{Board, BoardInterrupts, Notices, Pcpu, Vcpu, VmUnit, gather, regions_of};
+use crate::{Board, BoardInterrupts, Notices, Pcpu, PcpuPolicy, Vcpu, VmUnit, gather, regions_of};
 use hanok_config::VmConfig;
 use hanok_hal::Mutex;
 use hanok_hal::fake::{
@@ -10,6 +10,7 @@ use hanok_hal::fake::{
 use hanok_hal::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hanok_memory::{AddressSpace, FrameMap, Owner, Owners};
 use hanok_paging::{Geometry, VmidPool};
+use hanok_sched::{Interface, Kind, Order, Reservation, RoundRobin, Servers, Slack};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, PAGE_SIZE, Span, VcpuId, VmId};
 use hanok_vm::{Buffers, Multiplexer, Vm};
 use std::boxed::Box;
@@ -43,14 +44,28 @@ pub struct FakeBoard {
 }
 
 impl FakeBoard {
-    /// A board with `vms`, called `vm0` and so on, of each of which these are the CPUs of its vCPUs.
+    /// A board with `vms`, called `vm0` and so on, of each of which these are the CPUs of its vCPUs, that
+    /// take turns of 100 ticks.
     pub fn new(settings: Settings, vms: &[Vec<u8>], version: GicVersion) -> Self {
+        Self::with_promises(settings, vms, version, &[])
+    }
+
+    /// The same, where the CPUs for which there is a promise are shared by servers under EDF that leave what
+    /// they do not use.
+    pub fn with_promises(
+        settings: Settings,
+        vms: &[Vec<u8>],
+        version: GicVersion,
+        promises: &[FakePromise],
+    ) -> Self {
         let inhabitants: Vec<_> = vms.iter().map(|_| Arc::default()).collect();
-        let units = (0..vms.len()).map(|vm| unit(vms, vm, version, Arc::clone(&inhabitants[vm])));
+        let units =
+            (0..vms.len()).map(|vm| unit(vms, vm, version, Arc::clone(&inhabitants[vm]), promises));
         let units: &'static [VmUnit<FakeBackend>] = Box::leak(units.collect());
         let wire = Wire::default();
         let board = Box::leak(Box::new(board(settings, units, &wire)));
-        let pcpu = |cpu| Pcpu::new(CpuId::new(cpu as u8), board, 100);
+        let promised = |cpu: usize| promises.iter().any(|promise| promise.cpu == cpu);
+        let pcpu = |cpu| Pcpu::new(CpuId::new(cpu as u8), board, policy(promised(cpu)));
         let mut pcpus: Vec<_> = (0..settings.cpus).map(pcpu).collect();
         for pcpu in &mut pcpus {
             pcpu.local.gic = Some(FakeGic);
@@ -59,7 +74,12 @@ impl FakeBoard {
             for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
                 let core = hanok_vm::Vcpu::new(VcpuId::new(index as u8));
                 let vcpu = Box::leak(Box::new(Vcpu::new(unit, core, FakeContext::default())));
-                pcpus[cpu.index()].adopt(vcpu).expect("room for it");
+                let own = |promise: &&FakePromise| {
+                    promise.cpu == cpu.index() && promise.vm == unit.vm.id().index()
+                };
+                let reservation = promises.iter().find(own).map(FakePromise::reservation);
+                let adopted = pcpus[cpu.index()].adopt(vcpu, reservation);
+                adopted.expect("room for it");
             }
         }
         Self {
@@ -71,18 +91,48 @@ impl FakeBoard {
     }
 }
 
+/// What the vCPU of a VM on a CPU is promised.
+#[derive(Clone, Copy, Debug)]
+pub struct FakePromise {
+    /// The CPU.
+    pub cpu: usize,
+    /// The VM.
+    pub vm: usize,
+    /// How often the budget comes, in ticks.
+    pub period: u64,
+    /// What comes in each period, in ticks.
+    pub budget: u64,
+}
+
+impl FakePromise {
+    fn reservation(&self) -> Reservation {
+        let interface = Interface::periodic(self.period, self.budget).expect("a promise");
+        Reservation::rate_monotonic(Kind::Periodic, interface)
+    }
+}
+
+fn policy(promised: bool) -> PcpuPolicy {
+    if promised {
+        let servers = Servers::new(Order::EarliestDeadline, Slack::Idle);
+        PcpuPolicy::Servers(Box::leak(Box::new(servers)))
+    } else {
+        PcpuPolicy::RoundRobin(RoundRobin::new(100))
+    }
+}
+
 fn unit(
     vms: &[Vec<u8>],
     vm: usize,
     version: GicVersion,
     inhabitants: Arc<AtomicUsize>,
+    promises: &[FakePromise],
 ) -> VmUnit<FakeBackend> {
     let config = config(&format!("vm{vm}"), &vms[vm]);
     let ram = FakeRegion::new(config.memory, inhabitants);
     let space = space(&config, home(vm));
     let mut core = Vm::new(VmId::new(vm as u8), config, version, 5, 0);
     for vcpu in 0..vms[vm].len() {
-        core.set_bit(VcpuId::new(vcpu as u8), bit(vms, vm, vcpu));
+        core.set_bit(VcpuId::new(vcpu as u8), bit(vms, vm, vcpu, promises));
     }
     VmUnit {
         vm: core,
@@ -132,12 +182,13 @@ fn owners(vms: usize) -> Owners {
     owners
 }
 
-/// A bit for the `vcpu`th vCPU of VM `vm` where it shares its CPU, as the description's order counts.
-fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize) -> u64 {
+/// A bit for the `vcpu`th vCPU of VM `vm` where its CPU may hold it back, as the description's order counts.
+fn bit(vms: &[Vec<u8>], vm: usize, vcpu: usize, promises: &[FakePromise]) -> u64 {
     let cpu = vms[vm][vcpu];
     let all: Vec<u8> = vms.iter().flatten().copied().collect();
     let before: usize = vms[..vm].iter().map(Vec::len).sum::<usize>() + vcpu;
-    let shared = all.iter().filter(|other| **other == cpu).count() > 1;
+    let enforced = promises.iter().any(|promise| promise.cpu == cpu.into());
+    let shared = enforced || all.iter().filter(|other| **other == cpu).count() > 1;
     let place = all[..before].iter().filter(|other| **other == cpu).count();
     if shared { 1 << place } else { 0 }
 }

@@ -28,6 +28,7 @@ mod memory;
 mod notices;
 mod outcome;
 mod pcpu;
+mod policy;
 mod random;
 mod schedule;
 mod service;
@@ -44,7 +45,8 @@ pub use devices::{OwnDevice, lines_of, set_triggers};
 pub use memory::{PageFault, regions_of};
 pub use notices::Notices;
 pub use outcome::After;
-pub use pcpu::{Local, NoRoom, Pcpu};
+pub use pcpu::{AdoptError, Local, Pcpu};
+pub use policy::PcpuPolicy;
 pub use random::gather;
 pub use service::guest;
 #[cfg(feature = "selftest")]

@@ -1,13 +1,13 @@
 //! A pCPU's own record.
 
 use crate::devices::Restrained;
-use crate::{Board, Host, Vcpu, VmUnit};
+use crate::{Board, Host, PcpuPolicy, Vcpu, VmUnit};
 use hanok_hal::sync::atomic::{AtomicU64, Ordering};
 use hanok_hal::{Backend, Taken};
-use hanok_sched::{Entity, EntitySet, MAX_ENTITIES, RoundRobin, Tournament};
+use hanok_sched::{Entity, EntitySet, InterfaceError, MAX_ENTITIES, Reservation, Tournament};
 use hanok_trace::Event;
 use hanok_types::{CpuId, Deadline};
-use hanok_vm::{Cause, Ending};
+use hanok_vm::{Cause, Clock, Ending};
 
 /// The pending updates of a pCPU that has none of its own in the board's list.
 static NO_UPDATES: AtomicU64 = AtomicU64::new(0);
@@ -22,7 +22,7 @@ pub struct Local<B: Backend> {
     /// The interrupt that was acknowledged at the exit, with its priority dropped, and that is to be
     /// served; `None` where it has been ended already.
     pub taken: Option<Taken>,
-    /// Whether several vCPUs share it.
+    /// Whether a vCPU may be held back while it has work.
     shared: bool,
     /// Not zero if the CPU counts the hypervisor's own instructions. Every exit tests this; a bool would
     /// take one instruction more, as the compiler compares it with one.
@@ -30,7 +30,7 @@ pub struct Local<B: Backend> {
     /// What the counter of these instructions showed when it was read last.
     instructions: u32,
     /// The policy that says which vCPU runs.
-    pub(crate) policy: RoundRobin,
+    pub(crate) policy: PcpuPolicy,
     /// vCPUs that are to be brought up to date.
     updates: EntitySet,
     /// The vCPUs that other pCPUs kicked ([`Board::updates`]).
@@ -64,12 +64,17 @@ pub struct Pcpu<B: Backend> {
     pub(crate) vcpus: heapless::Vec<&'static mut Vcpu<B>, MAX_ENTITIES>,
 }
 
-/// A pCPU has no room for a further vCPU.
+/// Why a pCPU does not take a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub enum AdoptError {
+    /// It has no room for a further one.
+    NoRoom,
+    /// What the vCPU is promised cannot be kept.
+    Promise(InterfaceError),
+}
 
 impl<B: Host> Local<B> {
-    /// Whether several vCPUs share the pCPU.
+    /// Whether a vCPU may be held back while it has work: several share the pCPU, or budgets are enforced.
     #[inline(always)]
     pub fn is_shared(&self) -> bool {
         self.shared
@@ -187,16 +192,16 @@ impl<B: Host> Local<B> {
 }
 
 impl<B: Host> Pcpu<B> {
-    /// A pCPU without vCPUs; turns take `slice` counter ticks.
-    pub fn new(id: CpuId, board: &'static Board<B>, slice: u64) -> Self {
+    /// A pCPU without vCPUs.
+    pub fn new(id: CpuId, board: &'static Board<B>, policy: PcpuPolicy) -> Self {
         let local = Local {
             id,
             board,
             taken: None,
-            shared: false,
+            shared: policy.holds_back(),
             counts_instructions: board.counts_instructions.into(),
             instructions: 0,
-            policy: RoundRobin::new(slice),
+            policy,
             updates: EntitySet::EMPTY,
             posted: board.updates.get(id.index()).unwrap_or(&NO_UPDATES),
             alarms: Tournament::new(),
@@ -215,11 +220,21 @@ impl<B: Host> Pcpu<B> {
         }
     }
 
-    /// Gives it a vCPU.
-    pub fn adopt(&mut self, vcpu: &'static mut Vcpu<B>) -> Result<(), NoRoom> {
-        vcpu.entity = Entity::new(self.vcpus.len()).ok_or(NoRoom)?;
-        self.vcpus.push(vcpu).map_err(|_| NoRoom)?;
-        self.local.shared = self.vcpus.len() > 1;
+    /// Gives it a vCPU, which is promised `reservation`.
+    pub fn adopt(
+        &mut self,
+        vcpu: &'static mut Vcpu<B>,
+        reservation: Option<Reservation>,
+    ) -> Result<(), AdoptError> {
+        let entity = Entity::new(self.vcpus.len()).ok_or(AdoptError::NoRoom)?;
+        let local = &mut self.local;
+        let reserved = local
+            .policy
+            .reserve(entity, reservation, local.board.counter());
+        reserved.map_err(AdoptError::Promise)?;
+        vcpu.entity = entity;
+        self.vcpus.push(vcpu).map_err(|_| AdoptError::NoRoom)?;
+        local.shared |= self.vcpus.len() > 1;
         Ok(())
     }
 

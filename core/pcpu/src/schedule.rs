@@ -129,7 +129,9 @@ impl<B: Host> Pcpu<B> {
     /// Sleeps until a physical interrupt, and serves what is pending.
     #[inline(never)]
     fn idle(&mut self) {
-        self.local.record(Event::Idle);
+        let spends = self.local.policy.spends();
+        self.local
+            .record(if spends { Event::Spends } else { Event::Idle });
         let keeps_awake = |vcpu: &mut Vcpu<B>| !vcpu.waiting || vcpu.page.is_some();
         if self.resident().is_some_and(keeps_awake) {
             // The vCPU is paused, or waits for a page: its pending virtual interrupts would not let the CPU

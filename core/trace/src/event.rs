@@ -53,6 +53,8 @@ pub enum Event {
     },
     /// The policy was asked, and no vCPU is to run.
     Idle,
+    /// The policy was asked, and no vCPU is to run, but one without work spends its budget.
+    Spends,
 }
 
 /// What is told all events. An implementation that does nothing costs nothing: all callers are inlined.

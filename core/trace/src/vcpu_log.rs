@@ -38,7 +38,8 @@ impl VcpuLog {
             | Event::Block
             | Event::Stop
             | Event::Decision { .. }
-            | Event::Idle => {}
+            | Event::Idle
+            | Event::Spends => {}
         }
     }
 }

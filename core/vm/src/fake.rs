@@ -197,6 +197,7 @@ pub fn config(vcpus: u8) -> VmConfig {
     VmConfig {
         name: "test".try_into().unwrap(),
         cpus: (0..vcpus).map(|n| CpuId::new(FIRST_CPU + n)).collect(),
+        promises: Default::default(),
         memory: Span::new(Ipa::new(RAM_START), RAM_LEN).unwrap(),
         entry: Ipa::new(ENTRY),
         argument: ARGUMENT,

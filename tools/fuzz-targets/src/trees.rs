@@ -352,6 +352,7 @@ fn vm(number: u8) -> VmConfig {
             .try_into()
             .expect("a short name"),
         cpus: [CpuId::new(number)].into_iter().collect(),
+        promises: Default::default(),
         memory: Span::new(platform::RAM, 512 << 20).expect("far from the top"),
         entry: platform::RAM,
         argument: 0x4600_0000,

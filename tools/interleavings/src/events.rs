@@ -34,7 +34,7 @@ impl Told {
         let vcpu = || who.unwrap_or_else(|| panic!("{what} is about a vCPU"));
         match event {
             Event::Interrupt(_) => assert_eq!(who, None, "{what}"),
-            Event::Idle => {
+            Event::Idle | Event::Spends => {
                 self.decided.remove(&cpu);
             }
             Event::Start => assert!(self.started.insert(vcpu()), "{what}: twice"),

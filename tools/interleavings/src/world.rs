@@ -4,7 +4,7 @@ use crate::events;
 use crate::{Guest, Habits};
 use hanok_hal::fake::{FakeBackend, PoweredOff, Settings, Wire};
 use hanok_memory::{Absence, Page, Taken};
-use hanok_pcpu::fake::{FakeBoard, RAM, SPARE, UART};
+use hanok_pcpu::fake::{FakeBoard, FakePromise, RAM, SPARE, UART};
 use hanok_pcpu::{Board, Pcpu, VmUnit, begin_all};
 use hanok_types::{GicVersion, GuestPage, Hpa, Ipa, VcpuId, VmId};
 use std::collections::BTreeSet;
@@ -26,6 +26,8 @@ pub struct Plan {
     pub cpus: usize,
     /// For each VM the CPUs of its vCPUs.
     pub vms: Vec<Vec<u8>>,
+    /// What vCPUs are promised; the others of these CPUs have no turn at all.
+    pub promises: Vec<FakePromise>,
     /// What guests do.
     pub habits: Habits,
     /// How often each vCPU is to run before something is typed: where guests wait for each other, or for
@@ -68,7 +70,7 @@ impl World {
             asleep: shuttle::thread::yield_now,
             lists: 4,
         };
-        let fake = FakeBoard::new(settings, &plan.vms, GicVersion::V2);
+        let fake = FakeBoard::with_promises(settings, &plan.vms, GicVersion::V2, &plan.promises);
         let runs = |cpus: &Vec<u8>| cpus.iter().map(|_| AtomicUsize::new(0)).collect();
         let world = Self {
             board: fake.board,

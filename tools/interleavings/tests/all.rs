@@ -1,6 +1,7 @@
 //! Every test is one plan, run under many interleavings.
 
 use hanok_interleavings::{Habits, Plan, World};
+use hanok_pcpu::fake::FakePromise;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 
@@ -49,6 +50,7 @@ fn vms_that_share_cores_end_when_they_are_told() {
     check(Plan {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1, 0]],
+        promises: vec![],
         habits: CALM,
         runs: 0,
         thefts: 0,
@@ -61,6 +63,7 @@ fn vms_that_end_and_reset_themselves_end_when_they_are_told() {
     check(Plan {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1, 0]],
+        promises: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -81,6 +84,7 @@ fn paused_vms_go_on_and_are_restarted() {
     check(Plan {
         cpus: 3,
         vms: vec![vec![0, 1, 2], vec![2], vec![1]],
+        promises: vec![],
         habits: CALM,
         runs: 0,
         thefts: 0,
@@ -103,6 +107,7 @@ fn one_core_that_many_share_is_given_to_each() {
     check(Plan {
         cpus: 1,
         vms: vec![vec![0, 0, 0], vec![0, 0], vec![0]],
+        promises: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -124,6 +129,7 @@ fn vms_on_cores_of_their_own_end_when_they_are_told() {
     check(Plan {
         cpus: 3,
         vms: vec![vec![0, 1], vec![2]],
+        promises: vec![],
         habits: WILD,
         runs: 0,
         thefts: 0,
@@ -153,6 +159,7 @@ fn who_waits_for_its_timer_is_woken_by_it() {
     check(Plan {
         cpus: 2,
         vms: vec![vec![0], vec![0], vec![0], vec![1]],
+        promises: vec![],
         habits,
         runs: 12,
         thefts: 0,
@@ -173,6 +180,7 @@ fn who_waits_for_an_interrupt_of_another_core_is_woken_by_it() {
     check(Plan {
         cpus: 3,
         vms: vec![vec![0, 1, 2], vec![2, 1]],
+        promises: vec![],
         habits,
         runs: 8,
         thefts: 0,
@@ -185,6 +193,7 @@ fn a_vm_that_was_said_to_be_off_can_be_restarted() {
     let plan = Plan {
         cpus: 2,
         vms: vec![vec![1], vec![0]],
+        promises: vec![],
         // Neither VM ends by itself.
         habits: Habits { power: 0, ..CALM },
         runs: 0,
@@ -206,6 +215,7 @@ fn a_page_is_taken_while_others_run_and_who_waits_for_it_goes_on() {
     check(Plan {
         cpus: 2,
         vms: vec![vec![0, 1], vec![1]],
+        promises: vec![],
         // Nobody wakes a first vCPU that waits for an interrupt.
         habits: Habits {
             first_is_busy: true,
@@ -214,5 +224,37 @@ fn a_page_is_taken_while_others_run_and_who_waits_for_it_goes_on() {
         runs: 1,
         thefts: 4,
         lines: vec!["pause vm0", "resume vm0", "stop vm0", "stop vm1"],
+    });
+}
+
+#[test]
+fn budgets_are_enforced_while_vms_come_and_go() {
+    let promise = |cpu, vm, period, budget| FakePromise {
+        cpu,
+        vm,
+        period,
+        budget,
+    };
+    check(Plan {
+        cpus: 2,
+        vms: vec![vec![0, 1], vec![1], vec![0]],
+        promises: vec![
+            promise(0, 0, 300, 100),
+            promise(1, 0, 400, 100),
+            promise(1, 1, 300, 150),
+            promise(0, 2, 500, 200),
+        ],
+        habits: WILD,
+        runs: 0,
+        thefts: 0,
+        lines: vec![
+            "restart vm0",
+            "pause vm1",
+            "restart vm2",
+            "resume vm1",
+            "stop vm0",
+            "stop vm1",
+            "stop vm2",
+        ],
     });
 }

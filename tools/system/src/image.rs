@@ -156,6 +156,7 @@ impl Description {
             vms: heapless::Vec::new(),
             gic: self.board.gic,
             slice: self.slice,
+            policies: Default::default(),
         };
         Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])
     }
@@ -354,6 +355,7 @@ impl Guest {
             config: VmConfig {
                 name: vm.name.as_str().try_into().unwrap_or_default(),
                 cpus: vm.cpus.iter().map(|cpu| CpuId::new(*cpu)).collect(),
+                promises: Default::default(),
                 memory: layout.memory,
                 entry: boots.entry,
                 argument: boots.argument,

@@ -51,7 +51,7 @@ impl Kind {
     }
 
     /// Whether this kind can keep `interface`.
-    pub(crate) const fn suits(self, interface: Interface) -> Result<(), InterfaceError> {
+    pub const fn suits(self, interface: Interface) -> Result<(), InterfaceError> {
         let any = matches!(self, Self::Periodic | Self::Polling | Self::Task);
         if any || interface.is_implicit() {
             Ok(())

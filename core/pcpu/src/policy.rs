@@ -1,0 +1,265 @@
+//! The policy of one pCPU.
+
+use hanok_sched::{Decision, Entity, InterfaceError, Policy, Reservation, RoundRobin, Servers};
+use hanok_vm::Clock;
+
+/// How a pCPU chooses among its vCPUs, by its system's description.
+#[derive(Debug)]
+pub enum PcpuPolicy {
+    /// In turn.
+    RoundRobin(RoundRobin),
+    /// By what each vCPU is promised. Kept outside of the pCPU's record: a pCPU that takes turns has none,
+    /// and what each exit reads of the record stays near its start.
+    Servers(&'static mut Servers),
+}
+
+impl PcpuPolicy {
+    /// `entity`, which has no work yet, is promised `reservation` from `now` on. Where vCPUs take turns nothing
+    /// is promised, and where they do not, a vCPU without a promise never runs.
+    pub(crate) fn reserve(
+        &mut self,
+        entity: Entity,
+        reservation: Option<Reservation>,
+        now: u64,
+    ) -> Result<(), InterfaceError> {
+        match (self, reservation) {
+            (Self::Servers(servers), Some(what)) => servers.reserve(entity, what, now),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a vCPU that is alone on the pCPU may be held back while it has work.
+    pub(crate) fn holds_back(&self) -> bool {
+        matches!(self, Self::Servers(_))
+    }
+
+    /// What passed since the last [`Policy::pick`] went into the switch that it asked for, which is done.
+    #[inline(always)]
+    pub(crate) fn excuse_until(&mut self, clock: &impl Clock) {
+        #[cold]
+        #[inline(never)]
+        fn excuse(servers: &mut Servers, clock: &impl Clock) {
+            servers.excuse(clock.counter());
+        }
+        if let Self::Servers(servers) = self {
+            excuse(servers, clock);
+        }
+    }
+}
+
+/// What servers do, out of line: turns cost a few instructions, and it would take registers from these.
+mod servers {
+    use super::{Decision, Entity, Policy, Servers};
+
+    #[cold]
+    #[inline(never)]
+    pub fn wake(policy: &mut Servers, entity: Entity, now: u64) {
+        policy.wake(entity, now);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn block(policy: &mut Servers, entity: Entity, now: u64) {
+        policy.block(entity, now);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn yield_now(policy: &mut Servers, entity: Entity, now: u64) {
+        policy.yield_now(entity, now);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn pick(policy: &mut Servers, now: u64) -> Decision {
+        policy.pick(now)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub fn suspend(policy: &mut Servers, now: u64) {
+        policy.suspend(now);
+    }
+}
+
+impl Policy for PcpuPolicy {
+    #[inline(always)]
+    fn wake(&mut self, entity: Entity, now: u64) {
+        match self {
+            Self::RoundRobin(policy) => policy.wake(entity, now),
+            Self::Servers(policy) => servers::wake(policy, entity, now),
+        }
+    }
+
+    #[inline(always)]
+    fn block(&mut self, entity: Entity, now: u64) {
+        match self {
+            Self::RoundRobin(policy) => policy.block(entity, now),
+            Self::Servers(policy) => servers::block(policy, entity, now),
+        }
+    }
+
+    #[inline(always)]
+    fn yield_now(&mut self, entity: Entity, now: u64) {
+        match self {
+            Self::RoundRobin(policy) => policy.yield_now(entity, now),
+            Self::Servers(policy) => servers::yield_now(policy, entity, now),
+        }
+    }
+
+    #[inline(always)]
+    fn pick(&mut self, now: u64) -> Decision {
+        match self {
+            Self::RoundRobin(policy) => policy.pick(now),
+            Self::Servers(policy) => servers::pick(policy, now),
+        }
+    }
+
+    fn spends(&self) -> bool {
+        match self {
+            Self::RoundRobin(policy) => policy.spends(),
+            Self::Servers(policy) => policy.spends(),
+        }
+    }
+
+    fn suspend(&mut self, now: u64) {
+        match self {
+            Self::RoundRobin(policy) => policy.suspend(now),
+            Self::Servers(policy) => servers::suspend(policy, now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fake::{FakeBoard, FakePromise};
+    use crate::{Pcpu, begin_all};
+    use core::cell::Cell;
+    use hanok_hal::fake::{FakeBackend, Settings};
+    use hanok_hal::{Backend, Context};
+    use hanok_types::GicVersion;
+    use hanok_vm::Cause;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// How long a guest runs at most before the test looks for interrupts, in ticks.
+    const STEP: u64 = 16;
+    /// What a decision and its switch may take of the fake counter, which each reading moves by a tick.
+    const OVERHEAD: u64 = 64;
+    const PERIODS: u64 = 40;
+
+    std::thread_local! {
+        /// How long the CPU has slept, in ticks: it says so every ten.
+        static IDLE: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            cpus: 1,
+            this_cpu: || 0,
+            pause: || {},
+            asleep: || IDLE.set(IDLE.get() + 10),
+            lists: 4,
+        }
+    }
+
+    /// What each VM has had of each of its periods' time on CPU 0, as guests that always have work.
+    fn given(promises: &[FakePromise]) -> Vec<Vec<u64>> {
+        let vms = vec![vec![0]; promises.len()];
+        let FakeBoard {
+            board, mut pcpus, ..
+        } = FakeBoard::with_promises(settings(), &vms, GicVersion::V2, promises);
+        let machine = &board.machine;
+        begin_all(board);
+        let pcpu = &mut pcpus[0];
+        pcpu.schedule();
+        let longest = promises.iter().map(|promise| promise.period).max();
+        let end = PERIODS * longest.expect("a promise");
+        let mut given = vec![vec![0; 0]; promises.len()];
+        let mut random = 0x9e37_79b9_u64;
+        let mut began = machine.counter();
+        while began < end {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let vm = resident(pcpu);
+            let idle = IDLE.get();
+            machine.advance(1 + (random >> 33) % STEP);
+            if machine.interrupt_is_pending() {
+                interrupt(pcpu);
+            }
+            let periods: &mut Vec<u64> = &mut given[vm];
+            let period = (began / promises[vm].period) as usize;
+            periods.resize(periods.len().max(period + 1), 0);
+            let now = machine.counter();
+            periods[period] += now - began - (IDLE.get() - idle);
+            began = now;
+        }
+        given
+    }
+
+    fn resident(pcpu: &mut Pcpu<FakeBackend>) -> usize {
+        let vcpu = pcpu.resident().expect("a vCPU runs");
+        vcpu.unit.vm.id().index()
+    }
+
+    fn interrupt(pcpu: &mut Pcpu<FakeBackend>) {
+        pcpu.resident().expect("a vCPU runs").context.depart();
+        pcpu.local.taken = pcpu.local.board.machine.acknowledge();
+        let after = pcpu.interrupted();
+        pcpu.finish(Cause::Interrupt, after);
+    }
+
+    #[test]
+    fn who_always_has_work_gets_what_was_promised_in_each_period_and_no_more() {
+        let sets: [&[(u64, u64)]; 4] = [
+            &[(10_000, 3_000), (25_000, 12_000)],
+            &[(8_000, 6_000)],
+            &[(10_000, 1_000), (20_000, 9_000), (50_000, 20_000)],
+            &[
+                (7_000, 2_000),
+                (11_000, 4_000),
+                (13_000, 3_000),
+                (90_000, 9_000),
+            ],
+        ];
+        for set in sets {
+            let promise = |(vm, (period, budget)): (usize, &(u64, u64))| FakePromise {
+                cpu: 0,
+                vm,
+                period: *period,
+                budget: *budget,
+            };
+            let promises: Vec<_> = set.iter().enumerate().map(promise).collect();
+            for (promise, periods) in promises.iter().zip(given(&promises)) {
+                // VMs are loaded at first, and the last period is not over.
+                let whole = &periods[4..periods.len() - 1];
+                assert!(whole.len() > 20);
+                for given in whole {
+                    let least = promise.budget - 2 * OVERHEAD;
+                    let most = promise.budget + STEP + OVERHEAD;
+                    assert!((least..=most).contains(given), "{promise:?}: {given}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_promises_turns_are_taken() {
+        let FakeBoard {
+            board, mut pcpus, ..
+        } = FakeBoard::new(settings(), &[vec![0], vec![0]], GicVersion::V2);
+        begin_all(board);
+        let pcpu = &mut pcpus[0];
+        pcpu.schedule();
+        let mut turns = [0_u32; 2];
+        for _ in 0..2_000 {
+            board.machine.advance(1);
+            turns[resident(pcpu)] += 1;
+            if board.machine.interrupt_is_pending() {
+                interrupt(pcpu);
+            }
+        }
+        assert!(turns[0].abs_diff(turns[1]) < 200, "{turns:?}");
+    }
+}

@@ -562,7 +562,8 @@ fn promises_that_nobody_can_keep_are_refused() {
     };
     let (vm, vcpu) = (1, VcpuId::new(2));
     let wrong = |error| Fault::Promise { vm, vcpu, error };
-    let cases: [(fn(&mut Promise), Fault); 8] = [
+    type Case = (fn(&mut Promise), Fault);
+    let cases: [Case; 8] = [
         (|one| one.budget = 0, wrong(InterfaceError::NoBudget)),
         (
             |one| one.budget += 10_000_000,

@@ -83,6 +83,7 @@ impl<B: Host> Pcpu<B> {
     }
 
     /// The resident vCPU gives up the rest of its turn.
+    #[inline(always)]
     pub(crate) fn yield_now(&mut self) {
         let local = &mut self.local;
         if let Some(entity) = local.resident {

@@ -48,6 +48,7 @@ impl<B: Host> Pcpu<B> {
 
 impl<B: Host> Vcpu<B> {
     /// Takes its state out of the CPU. FP registers stay.
+    #[inline(always)]
     fn save(&mut self, local: &mut Local<B>) {
         let board = local.board;
         self.core.entry_due = false;
@@ -86,6 +87,7 @@ impl<B: Host> Vcpu<B> {
     }
 
     /// Puts its state into the CPU.
+    #[inline(always)]
     fn enter(&mut self, local: &mut Local<B>) {
         let (unit, id, board) = (self.unit, self.core.id, local.board);
         if unit.vm.switch_in(id)

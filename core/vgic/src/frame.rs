@@ -162,7 +162,7 @@ impl Vgic {
     }
 
     /// A word of the distributor's own, before those that have a part for each interrupt.
-    #[inline]
+    #[inline(always)]
     fn read_own(&mut self, frame: Frame, offset: u64) -> u64 {
         let value = match (self.version, frame) {
             (GicVersion::V3, Frame::Dist) => self.read_dist_word(offset),

@@ -244,6 +244,7 @@ impl Vm {
     ///
     /// Those of devices wait while a sibling is looked at too often in vain: its core would be
     /// interrupted again at once, in somebody else's turn.
+    #[inline(always)]
     pub(crate) fn release(&self, machine: &impl Machine, gic: &mut Vgic, vcpu: VcpuId) {
         if !gic.has_released() {
             return;

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use hanok_sched::{Interface, Kind, Order, Reservation, Slack};
+use hanok_sched::{Interface, Kind, Reservation, Slack};
 use hanok_task_model as model;
 use model::{ComponentId, Home, Member, Mode, Model, Nanos, Plan, Policy, PoolId, TaskId};
 
@@ -74,17 +74,6 @@ fn interfaces(model: &Model, options: &Options) -> Interfaces {
         }
     }
     all
-}
-
-/// The kind of core/sched that the model means.
-fn kind_of(server: model::Server) -> Kind {
-    match server {
-        model::Server::Periodic => Kind::Periodic,
-        model::Server::Polling => Kind::Polling,
-        model::Server::Deferrable => Kind::Deferrable,
-        model::Server::ConstantBandwidth => Kind::ConstantBandwidth,
-        model::Server::SoftBandwidth => Kind::SoftBandwidth,
-    }
 }
 
 struct Builder<'a> {
@@ -184,9 +173,11 @@ impl Builder<'_> {
                 [interface.period, budget, interface.deadline].map(Nanos::get);
             let promise = Interface::new(period, budget, deadline);
             let promise = promise.map_err(|error| SimError::Interface(self.name(id), error))?;
-            let priority = self.priority(component, promise);
+            let priority = self
+                .policy_of(component)
+                .rank(interface, component.priority);
             let reservation = Reservation {
-                kind: self.options.kind.unwrap_or(kind_of(component.server)),
+                kind: self.options.kind.unwrap_or(component.server.into()),
                 interface: promise,
                 priority,
             };
@@ -195,18 +186,13 @@ impl Builder<'_> {
         Ok(cpus)
     }
 
-    /// The priority of a component in its home.
-    fn priority(&self, component: &model::Component, promise: Interface) -> u64 {
+    /// How a component is chosen in its home.
+    fn policy_of(&self, component: &model::Component) -> Policy {
         let policy = match component.home {
             Home::Pool(pool) => self.model.pool(pool).map(|pool| pool.policy),
             Home::Component(home) => self.model.component(home).map(|home| home.policy),
         };
-        let given = component.priority.map(|priority| u64::from(priority.0));
-        match policy {
-            Some(Policy::RateMonotonic) => promise.period(),
-            Some(Policy::DeadlineMonotonic) => promise.deadline(),
-            _ => given.unwrap_or(u64::MAX),
-        }
+        policy.unwrap_or_default()
     }
 
     fn pool(&mut self, id: PoolId, pool: &model::Pool) -> Result<(), SimError> {
@@ -281,10 +267,7 @@ impl Builder<'_> {
         lanes: usize,
         component: Option<ComponentId>,
     ) -> Result<NodeId, SimError> {
-        let order = match policy {
-            Policy::Edf => Order::EarliestDeadline,
-            _ => Order::Priority,
-        };
+        let order = policy.into();
         let name = || component.map_or_else(|| "of the cores".to_string(), |id| self.name(id));
         let chooser = chooser::new(order, self.slack(component), choices.len(), lanes);
         let mut chooser = chooser.ok_or_else(|| SimError::TooMany(name(), MAX_MEMBERS))?;

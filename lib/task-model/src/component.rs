@@ -19,6 +19,18 @@ pub enum Server {
     SoftBandwidth,
 }
 
+impl From<Server> for hanok_sched::Kind {
+    fn from(server: Server) -> Self {
+        match server {
+            Server::Periodic => Self::Periodic,
+            Server::Polling => Self::Polling,
+            Server::Deferrable => Self::Deferrable,
+            Server::ConstantBandwidth => Self::ConstantBandwidth,
+            Server::SoftBandwidth => Self::SoftBandwidth,
+        }
+    }
+}
+
 impl Server {
     /// Whether an interface of this kind has its deadline at the period's end, always.
     pub const fn needs_period(self) -> bool {

@@ -17,7 +17,30 @@ pub enum Policy {
     FixedPriority,
 }
 
+impl From<Policy> for hanok_sched::Order {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Edf => Self::EarliestDeadline,
+            Policy::RateMonotonic | Policy::DeadlineMonotonic | Policy::FixedPriority => {
+                Self::Priority
+            }
+        }
+    }
+}
+
 impl Policy {
+    /// The number by which a member with this promise and this priority, if it has one, is chosen where ranks
+    /// decide: the smallest is first.
+    pub fn rank(self, promise: &crate::Interface, priority: Option<Priority>) -> u64 {
+        match self {
+            Self::RateMonotonic => promise.period.get(),
+            Self::DeadlineMonotonic => promise.deadline.get(),
+            Self::Edf | Self::FixedPriority => {
+                priority.map_or(u64::MAX, |priority| u64::from(priority.0))
+            }
+        }
+    }
+
     /// Whether a member's rank never changes.
     pub fn is_fixed(self) -> bool {
         self != Self::Edf

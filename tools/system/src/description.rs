@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
+use crate::schedule::enforce::Enforced;
 use crate::vm::{Artifacts, Key, Vm};
 use std::path::PathBuf;
 
@@ -22,6 +23,8 @@ pub struct Description {
     pub slice: u32,
     /// The VMs.
     pub vms: Vec<Vm>,
+    /// What the board enforces of the schedule.
+    pub enforced: Option<Enforced>,
     /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
     /// not described: who builds for a person says it.
     pub terminal: Option<(u16, u16)>,
@@ -75,14 +78,16 @@ impl Description {
     /// What is sound, and yet not what a reader would take it for.
     pub fn notes(&self) -> Vec<Diagnostic> {
         let marks = self.vms.iter().find_map(|vm| vm.marks.schedule);
-        let note = marks.map(|mark| {
+        let note = marks.filter(|_| self.enforced.is_none());
+        let note = note.map(|mark| {
             let words = Words::new(
-                "[vm.schedule] is not enforced by the board yet",
+                "[vm.schedule] is not enforced by the board",
                 format!(
                     "the vCPUs of a core have their turns one after the other, of {} each",
                     crate::time::show(self.slice.into())
                 ),
-                "give a VM with deadlines a core of its own; `hanok sched` says what its budgets need",
+                "write `enforce = true` into [schedule], or give a VM with deadlines a core of its own; \
+                 `hanok sched` says what its budgets need",
             );
             Diagnostic::at(&self.path, mark, words)
         });

@@ -152,11 +152,19 @@ impl Description {
         if !found.is_empty() {
             return Err(found);
         }
+        if let Some(enforced) = &self.enforced {
+            for (guest, promises) in guests.iter_mut().zip(&enforced.promises) {
+                guest.config.promises.clone_from(promises);
+            }
+        }
         let frame = System {
             vms: heapless::Vec::new(),
             gic: self.board.gic,
             slice: self.slice,
-            policies: Default::default(),
+            policies: self
+                .enforced
+                .as_ref()
+                .map_or_else(Default::default, |all| all.policies),
         };
         Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])
     }

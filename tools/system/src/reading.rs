@@ -6,7 +6,7 @@ use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Report, Words, read};
 use crate::draft::Draft;
 use crate::schedule::draft::Whole;
-use crate::schedule::{self, Schedule, carts};
+use crate::schedule::{self, Schedule, carts, enforce};
 use crate::table::{self, Reader};
 use crate::{cores, rules};
 use std::path::Path;
@@ -83,6 +83,7 @@ fn system(
         memory: rules::memory(report, &board, memory),
         slice: rules::slice(report, slice),
         vms: Vec::new(),
+        enforced: None,
         board,
         terminal: None,
     };
@@ -95,6 +96,8 @@ fn system(
     };
     let cores = cores::assign(report, there, &drafts);
     let model = schedule::build(report, schedule.as_ref(), &drafts, there);
+    let known = model.as_ref().map(|schedule| &schedule.model);
+    description.enforced = enforce::enforced(report, schedule.as_ref(), &drafts, known);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
     }

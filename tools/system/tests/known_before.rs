@@ -3,6 +3,8 @@
 mod common;
 
 use common::{SOUND, boards, kernel, load, load_in, zimage};
+use hanok_config::CorePolicy;
+use hanok_sched::{Order, Slack};
 use hanok_system::{Diagnostic, Files, Key, parse};
 use std::fs;
 use std::path::Path;
@@ -127,8 +129,67 @@ fn a_schedule_is_said_not_to_be_enforced() {
     let notes = description.notes();
     assert_eq!(notes.len(), 1);
     assert_eq!(notes[0].line, 10);
-    assert!(notes[0].what.contains("not enforced by the board yet"));
+    assert!(notes[0].what.contains("not enforced by the board"));
     assert!(notes[0].why.contains("10ms"), "{}", notes[0].why);
+}
+
+/// A schedule that is enforced, of a VM on core 0 and what `more` adds.
+fn enforced(schedule: &str, more: &str) -> String {
+    let vm = SOUND.replace("vcpus = 2", "cpus = [0]");
+    assert_ne!(vm, SOUND);
+    format!("{vm}[vm.schedule]\nperiod = \"10ms\"\n{schedule}\n{more}[schedule]\nenforce = true\n")
+}
+
+#[test]
+fn what_is_enforced_is_in_the_system() {
+    let text = enforced("budget = \"2ms\"", "");
+    let description = load(&text).unwrap();
+    assert!(description.notes().is_empty());
+    let enforced = description.enforced.unwrap();
+    let servers = CorePolicy::Servers {
+        order: Order::EarliestDeadline,
+        slack: Slack::Idle,
+    };
+    assert_eq!(enforced.policies[..2], [servers, CorePolicy::RoundRobin]);
+    let [promise] = &enforced.promises[0][..] else {
+        panic!("{enforced:?}");
+    };
+    assert_eq!((promise.period, promise.budget), (10_000_000, 2_000_000));
+    assert_eq!(promise.deadline, promise.period);
+    let share = load(&(text + "slack = \"share\"\n")).unwrap().enforced;
+    let policy = share.unwrap().policies[0];
+    let order = Order::EarliestDeadline;
+    assert_eq!(
+        policy,
+        CorePolicy::Servers {
+            order,
+            slack: Slack::Share
+        }
+    );
+}
+
+#[test]
+fn what_the_board_cannot_enforce_is_refused() {
+    let refused = |text: &str| {
+        let found = load(text).unwrap_err();
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0].what.clone()
+    };
+    let found = refused(&enforced(
+        "[[vm.schedule.task]]\nname = \"t\"\nperiod = \"9ms\"\nexecution = \"1ms\"",
+        "",
+    ));
+    assert!(found.contains("has no `budget`"), "{found}");
+    let second = "[[vm]]\nname = \"b\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [0]\n";
+    let found = refused(&enforced("budget = \"2ms\"", second));
+    assert!(found.contains("of \"b\" has no budget"), "{found}");
+    let global = "[[schedule.pool]]\nname = \"all\"\ncores = [0, 1]\nmode = \"global\"\n";
+    let found = refused(&(enforced("budget = \"2ms\"", "") + global));
+    assert!(found.contains("global pool"), "{found}");
+    let text = enforced("budget = \"2ms\"", "").replace("enforce = true", "slack = \"idle\"");
+    assert!(refused(&text).contains("`slack` without"));
+    let unnamed = enforced("budget = \"2ms\"", "").replace("cpus = [0]", "vcpus = 1");
+    assert!(refused(&unnamed).contains("has no budget and core"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::diagnostic::Report;
 use crate::table::{self, At, Reader};
+use hanok_sched::Slack;
 use hanok_task_model::{Mode, Policy, Server, Window};
 use std::ops::Range;
 use toml::de::DeValue;
@@ -13,6 +14,8 @@ const A_SERVER: &str =
     "\"periodic\", \"polling\", \"deferrable\", \"bandwidth\" or \"soft-bandwidth\"";
 const A_PERIOD: &str =
     "a time such as \"10ms\", or the shortest and the longest, such as [\"1ms\", \"20ms\"]";
+const A_TRUTH: &str = "true or false";
+const A_SLACK: &str = "\"idle\", \"share\" or \"reclaim\"";
 const A_NAME: &str = "a name";
 const A_PRIORITY: &str = "a number from 0, the highest";
 const CORES: &str = "a list of core numbers";
@@ -23,6 +26,8 @@ pub(crate) struct Whole {
     pub(crate) tick: Option<At<u64>>,
     pub(crate) switch: Option<At<u64>>,
     pub(crate) refill: Option<At<u64>>,
+    pub(crate) enforce: Option<At<bool>>,
+    pub(crate) slack: Option<At<Slack>>,
     pub(crate) pools: Vec<PoolDraft>,
     pub(crate) groups: Vec<Group>,
 }
@@ -84,6 +89,8 @@ impl Whole {
             tick: reader.get(report, "tick", table::NANOS, table::nanos),
             switch: reader.get(report, "switch", table::NANOS, table::nanos),
             refill: reader.get(report, "refill", table::NANOS, table::nanos),
+            enforce: reader.get(report, "enforce", A_TRUTH, table::truth),
+            slack: reader.get(report, "slack", A_SLACK, slack),
             pools: reader
                 .tables(report, "pool", PoolDraft::read)
                 .unwrap_or_default(),
@@ -165,6 +172,15 @@ impl TaskDraft {
             jitter: reader.get(report, "jitter", table::NANOS, table::nanos),
             priority: reader.get(report, "priority", A_PRIORITY, table::number),
         }
+    }
+}
+
+fn slack(value: &DeValue<'_>) -> Option<Slack> {
+    match table::text(value)?.as_str() {
+        "idle" => Some(Slack::Idle),
+        "share" => Some(Slack::Share),
+        "reclaim" => Some(Slack::Reclaim),
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@
 mod build;
 pub(crate) mod carts;
 pub(crate) mod draft;
+pub(crate) mod enforce;
 mod model;
 mod words;
 

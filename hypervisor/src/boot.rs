@@ -1,9 +1,9 @@
 //! The boot CPU's way from the assembly to its guest.
 
 use crate::Board;
+use crate::arena::Arena;
 use crate::fatal::{self, refuse};
 use crate::layout::{self, Image, Layout};
-use crate::place::Place;
 use crate::{selftest, smp, system};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use hanok_arch::traps::Features;
@@ -116,7 +116,7 @@ fn conduit(method: PsciMethod) -> Conduit {
 /// With the final translation in place: the shared data, the VMs, the CPUs.
 fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
     // SAFETY: taken from free RAM for this, mapped in place for ever.
-    let mut place = unsafe { Place::new(layout.place) };
+    let mut arena = unsafe { Arena::new(layout.place) };
     let Some(console) = tree.console else {
         refuse(format_args!("no console"))
     };
@@ -156,9 +156,9 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         gicv: smp::virtual_cpu_interface(tree),
         bootargs: tree.bootargs,
     };
-    let units = system::place_units(&facts, &mut layout.free, &mut place);
+    let units = system::place_units(&facts, &mut layout.free, &mut arena);
     let names = system.vms.iter().map(|vm| vm.name.clone()).collect();
-    let Some(buffers) = place.put(Buffers::new()) else {
+    let Some(buffers) = arena.put(Buffers::new()) else {
         refuse(format_args!("no memory for the console's queues"))
     };
     let machine = Host {
@@ -197,14 +197,14 @@ fn start(tree: &BoardTree<'static>, image: Image, mut layout: Layout) -> ! {
         any_stopped: AtomicBool::new(false),
         bootargs: tree.bootargs,
     };
-    let Some(board) = place.put(board) else {
+    let Some(board) = arena.put(board) else {
         refuse(format_args!("no memory for the board"))
     };
     let board: &'static Board = board;
     greet(board, tree);
     tell_sources(board);
-    let mut cpus = smp::prepare(tree, board, &system, &mut place);
-    system::place_vcpus(board, &system, &mut cpus, &mut place);
+    let mut cpus = smp::prepare(tree, board, &system, &mut arena);
+    system::place_vcpus(board, &system, &mut cpus, &mut arena);
     smp::set_up_first(board, &mut cpus);
     image::check_boot_stack();
     let cpus = smp::start_others(tree, board, cpus, layout.table.root(), image.start());

@@ -18,13 +18,13 @@ type Board = hanok_pcpu::Board<hanok_arch::Host>;
 /// A VM, by its backend.
 type VmUnit = hanok_pcpu::VmUnit<hanok_arch::Host>;
 
+mod arena;
 mod boot;
 mod fatal;
 mod first;
 mod layout;
 #[cfg(not(feature = "selftest"))]
 mod no_selftest;
-mod place;
 #[cfg(feature = "selftest")]
 mod selftest;
 mod smp;

@@ -1,8 +1,8 @@
 //! What an image has in place of faults on demand (`selftest.rs`), unless it is built for tests: it
 //! says that it has none.
 
+use crate::arena::Arena;
 use crate::fatal::refuse;
-use crate::place::Place;
 use crate::system::Facts;
 use hanok_arch::Vcpu;
 use hanok_arm_common::frames::Frames;
@@ -63,7 +63,7 @@ pub struct Slots;
 impl Slots {
     /// No words want it.
     #[inline(always)]
-    pub fn new(_facts: &Facts<'_>, _place: &mut Place) -> Self {
+    pub fn new(_facts: &Facts<'_>, _place: &mut Arena) -> Self {
         Self
     }
 

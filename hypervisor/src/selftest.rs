@@ -3,9 +3,9 @@
 //! ask for one; no guest can. Only an image built with the feature `selftest` has any of this
 //! (`no_selftest.rs` is what others have).
 
+use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::layout::take;
-use crate::place::Place;
 use crate::system::Facts;
 use core::hint::black_box;
 use hanok_arch::{Vcpu, exits};
@@ -113,10 +113,10 @@ pub struct Slots(Option<&'static mut [Option<Slot>]>);
 
 impl Slots {
     /// For each VM, if the boot loader's words want it.
-    pub fn new(facts: &Facts<'_>, place: &mut Place) -> Self {
+    pub fn new(facts: &Facts<'_>, arena: &mut Arena) -> Self {
         let count = STIRRED * facts.system.vms.len();
         let all = wants_stir(facts.bootargs)
-            .then(|| place.put_all(count, (0..count).map(|_| None)))
+            .then(|| arena.put_all(count, (0..count).map(|_| None)))
             .flatten();
         Self(all)
     }

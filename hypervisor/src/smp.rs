@@ -1,9 +1,9 @@
 //! The CPUs: each gets its record, its stacks and its part of the interrupt controller.
 
 use crate::Board;
+use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::first;
-use crate::place::Place;
 use crate::state;
 use crate::system;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -159,21 +159,21 @@ pub fn prepare(
     tree: &BoardTree<'_>,
     board: &'static Board,
     system: &System,
-    place: &mut Place,
+    arena: &mut Arena,
 ) -> Records {
     let gic = frames(tree);
     let record = |(index, cpu): (usize, &BoardCpu)| {
         let id = CpuId::new(index as u8);
         let mut own = Cpu::new(id, mmu::stack_tops(id));
-        let policy = system::policy(system, id, board, place)?;
+        let policy = system::policy(system, id, board, arena)?;
         own.pcpu = Some(Pcpu::new(id, board, policy));
         let starting = Starting {
             cpu: own,
             mpidr: cpu.mpidr,
             gic: gic.clone(),
-            state: place.put(AtomicU32::new(WAITING))?,
+            state: arena.put(AtomicU32::new(WAITING))?,
         };
-        place.put(starting)
+        arena.put(starting)
     };
     let records: Option<Records> = tree.cpus.iter().enumerate().map(record).collect();
     let Some(records) = records else {

@@ -1,8 +1,8 @@
 //! The VMs of the image: their memory, their stage 2, their vCPUs.
 
+use crate::arena::Arena;
 use crate::fatal::refuse;
 use crate::layout::take;
-use crate::place::Place;
 use crate::selftest;
 use crate::smp::Records;
 use crate::{Board, VmUnit};
@@ -60,13 +60,13 @@ pub struct Facts<'a> {
 }
 
 /// Every VM with its memory and its stage 2.
-pub fn place_units(facts: &Facts<'_>, free: &mut FrameMap, place: &mut Place) -> &'static [VmUnit] {
+pub fn place_units(facts: &Facts<'_>, free: &mut FrameMap, arena: &mut Arena) -> &'static [VmUnit] {
     let mut leak = selftest::Leak::new(facts.bootargs);
-    let mut slots = selftest::Slots::new(facts, place);
+    let mut slots = selftest::Slots::new(facts, arena);
     let units = facts.system.vms.iter().enumerate();
     let units = units
         .map(|(index, config)| unit(index, config, facts, &mut leak, (&mut *free, &mut slots)));
-    match place.put_all(facts.system.vms.len(), units) {
+    match arena.put_all(facts.system.vms.len(), units) {
         Some(units) => units,
         None => refuse(format_args!("no memory for the VMs' records")),
     }
@@ -186,7 +186,7 @@ fn take_frames(free: &mut FrameMap, count: u64) -> Span<Hpa> {
 }
 
 /// How a pCPU chooses among its vCPUs; `None` where there is no memory for that.
-pub fn policy(system: &System, id: CpuId, board: &Board, place: &mut Place) -> Option<PcpuPolicy> {
+pub fn policy(system: &System, id: CpuId, board: &Board, arena: &mut Arena) -> Option<PcpuPolicy> {
     Some(match system.policy(id) {
         CorePolicy::RoundRobin => {
             let micros = u64::from(system.slice);
@@ -194,7 +194,7 @@ pub fn policy(system: &System, id: CpuId, board: &Board, place: &mut Place) -> O
             PcpuPolicy::RoundRobin(RoundRobin::new(slice))
         }
         CorePolicy::Servers { order, slack } => {
-            PcpuPolicy::Servers(place.put(Servers::new(order, slack))?)
+            PcpuPolicy::Servers(arena.put(Servers::new(order, slack))?)
         }
     })
 }
@@ -211,7 +211,7 @@ fn reservation(
 }
 
 /// Every vCPU at its pCPU.
-pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, place: &mut Place) {
+pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, arena: &mut Arena) {
     for unit in board.vms {
         for (index, cpu) in unit.vm.config().cpus.iter().enumerate() {
             let name = &unit.vm.config().name;
@@ -222,7 +222,7 @@ pub fn place_vcpus(board: &'static Board, system: &System, cpus: &mut Records, p
             let hcr = guest_hcr(board.machine.features, system.is_shared(*cpu));
             let aarch32 = unit.vm.config().aarch32;
             let context = HostContext::new(hcr, aarch32, starting.cpu.stack);
-            let vcpu = place.put(Vcpu::new(unit, core, context));
+            let vcpu = arena.put(Vcpu::new(unit, core, context));
             let pcpu = starting.cpu.pcpu.as_mut();
             let (Some(pcpu), Some(vcpu)) = (pcpu, vcpu) else {
                 refuse(format_args!("vm {name}: no place for its vCPU {index}"));

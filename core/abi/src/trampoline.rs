@@ -174,7 +174,7 @@ type Register = u32;
 
 /// An instruction of a trampoline, wherever it will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum TrampolineStep {
     /// This word.
     Word(u32),
     /// LDR of a field.
@@ -188,7 +188,7 @@ enum Step {
 /// A trampoline, wherever it will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template {
-    steps: [Step; MAX_STEPS],
+    steps: [TrampolineStep; MAX_STEPS],
     /// How many steps it has.
     count: usize,
     /// Whether its site is of T32.
@@ -207,8 +207,8 @@ const CPSID_I: u32 = 0xf10c_0080;
 const CPSIE_I: u32 = 0xf108_0080;
 
 impl Template {
-    fn new(steps: &[Step]) -> Self {
-        let mut all = [Step::Back; MAX_STEPS];
+    fn new(steps: &[TrampolineStep]) -> Self {
+        let mut all = [TrampolineStep::Back; MAX_STEPS];
         for (to, from) in all.iter_mut().zip(steps) {
             *to = *from;
         }
@@ -294,12 +294,12 @@ impl Template {
         }
     }
 
-    fn steps(&self) -> &[Step] {
+    fn steps(&self) -> &[TrampolineStep] {
         self.steps.get(..self.count).unwrap_or(&[])
     }
 }
 
-impl Step {
+impl TrampolineStep {
     /// Its word at `here` in a code page, where `back` leads behind the site.
     fn word(self, here: u32, back: impl Fn() -> Option<u32>) -> Option<u32> {
         match self {
@@ -379,11 +379,11 @@ fn scratch(free: Free, taken: Register) -> Option<Register> {
 }
 
 fn load(register: Register, field: Field) -> Template {
-    Template::new(&[Step::Load(register, field), Step::Back])
+    Template::new(&[TrampolineStep::Load(register, field), TrampolineStep::Back])
 }
 
 fn store(register: Register, field: Field) -> Template {
-    Template::new(&[Step::Store(register, field), Step::Back])
+    Template::new(&[TrampolineStep::Store(register, field), TrampolineStep::Back])
 }
 
 /// MRC, MCR, VMRS.
@@ -404,14 +404,14 @@ fn system(word: u32) -> Option<Template> {
 fn mrs_current(to: Register, free: Free) -> Option<Template> {
     let with = scratch(free, to)?;
     Some(Template::new(&[
-        Step::Word(0xe10f_0000 | to << 12), // mrs to, cpsr
-        Step::Load(with, Field::PSR),
-        Step::Word(0xe1a0_0820 | to << 12 | to), // lsr to, to, #16
-        Step::Word(0xe180_0800 | with << 16 | to << 12 | to), // orr to, with, to, lsl #16
-        Step::Load(with, Field::MASK),
-        Step::Word(0xe200_0080 | with << 16 | with << 12), // and with, with, #I
-        Step::Word(0xe180_0000 | to << 16 | to << 12 | with), // orr to, to, with
-        Step::Back,
+        TrampolineStep::Word(0xe10f_0000 | to << 12), // mrs to, cpsr
+        TrampolineStep::Load(with, Field::PSR),
+        TrampolineStep::Word(0xe1a0_0820 | to << 12 | to), // lsr to, to, #16
+        TrampolineStep::Word(0xe180_0800 | with << 16 | to << 12 | to), // orr to, with, to, lsl #16
+        TrampolineStep::Load(with, Field::MASK),
+        TrampolineStep::Word(0xe200_0080 | with << 16 | with << 12), // and with, with, #I
+        TrampolineStep::Word(0xe180_0000 | to << 16 | to << 12 | with), // orr to, to, with
+        TrampolineStep::Back,
     ]))
 }
 
@@ -420,34 +420,34 @@ fn msr_control(word: u32, free: Free) -> Option<Template> {
     let from = rm(word)?;
     let with = scratch(free, from)?;
     let svc = trap_a32(ALWAYS | word & !0xf000_0000)?;
-    let load = Step::Load(with, Field::PSR);
-    let differs = Step::Word(0xe020_0000 | with << 16 | with << 12 | from); // eor with, with, from
+    let load = TrampolineStep::Load(with, Field::PSR);
+    let differs = TrampolineStep::Word(0xe020_0000 | with << 16 | with << 12 | from); // eor with, with, from
     // Beginning again it has other flags than its site, whose condition may look at them.
     if free.flags && word >> 28 == ALWAYS >> 28 {
         return Some(Template::new(&[
             load,
             differs,
-            Step::Word(0xe310_005f | with << 16), // tst with, #mode, T and F
-            Step::Word(0x1a00_0001),              // bne to the SVC
-            Step::Store(from, Field::MASK),
-            Step::Back,
-            Step::Word(svc),
-            Step::Back,
+            TrampolineStep::Word(0xe310_005f | with << 16), // tst with, #mode, T and F
+            TrampolineStep::Word(0x1a00_0001),              // bne to the SVC
+            TrampolineStep::Store(from, Field::MASK),
+            TrampolineStep::Back,
+            TrampolineStep::Word(svc),
+            TrampolineStep::Back,
         ]));
     }
     let both = with << 16 | with << 12;
     Some(Template::new(&[
         load,
         differs,
-        Step::Word(0xe200_005f | both), // and with, with, #mode, T and F
-        Step::Word(0xe280_007f | both), // add with, with, #0x7f
-        Step::Word(0xe200_0080 | both), // and with, with, #0x80: it is another mode
-        Step::Word(0xe08f_f220 | with), // add pc, pc, with, lsr #4: to STR or SVC
-        Step::Word(0xe7f0_00f0),        // never executed
-        Step::Store(from, Field::MASK),
-        Step::Back,
-        Step::Word(svc),
-        Step::Back,
+        TrampolineStep::Word(0xe200_005f | both), // and with, with, #mode, T and F
+        TrampolineStep::Word(0xe280_007f | both), // add with, with, #0x7f
+        TrampolineStep::Word(0xe200_0080 | both), // and with, with, #0x80: it is another mode
+        TrampolineStep::Word(0xe08f_f220 | with), // add pc, pc, with, lsr #4: to STR or SVC
+        TrampolineStep::Word(0xe7f0_00f0),        // never executed
+        TrampolineStep::Store(from, Field::MASK),
+        TrampolineStep::Back,
+        TrampolineStep::Word(svc),
+        TrampolineStep::Back,
     ]))
 }
 

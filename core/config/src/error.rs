@@ -23,7 +23,7 @@ pub enum TreeError {
     #[error("{place}: property {name} is missing")]
     Missing {
         /// Where.
-        place: Place,
+        place: TreeNode,
         /// The property.
         name: &'static str,
     },
@@ -31,7 +31,7 @@ pub enum TreeError {
     #[error("{place}: property {name} has a value of the wrong form")]
     Malformed {
         /// Where.
-        place: Place,
+        place: TreeNode,
         /// The property.
         name: &'static str,
     },
@@ -39,7 +39,7 @@ pub enum TreeError {
     #[error("{place}: more than {most} {what}")]
     TooMany {
         /// Where.
-        place: Place,
+        place: TreeNode,
         /// Of what.
         what: &'static str,
         /// The most there can be.
@@ -69,7 +69,7 @@ pub enum Structure {
 
 /// A node of the system's tree, by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TreeNode {
     /// `/`.
     Root,
     /// A VM, from 0.
@@ -86,7 +86,7 @@ pub enum Place {
     Core(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TreeNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => f.write_str("the system's tree"),

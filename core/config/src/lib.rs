@@ -40,7 +40,7 @@ pub use board::{
 pub use board::{DeviceError, FixedClock, HostDevice, HostLine, HostTree, Neighbour, assign};
 pub use check::Fault;
 pub use cores::{CorePolicy, MAX_PERIOD, Promise};
-pub use error::{Place, Structure, TreeError};
+pub use error::{Structure, TreeError, TreeNode};
 pub use model::{
     Blob, BlobKind, DEFAULT_SLICE, FIRMWARE_SIZE, Line, MAX_BLOBS, MAX_BOARD_LINES, MAX_DEVICES,
     MAX_LINES, MAX_MEMORY, MAX_NAME, MAX_REGISTERS, MAX_SEEDS, PassThrough, Registers, SLICES,

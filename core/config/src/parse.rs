@@ -1,7 +1,7 @@
 //! Device tree -> model, on the board.
 
 use crate::cores::{CorePolicy, Promise, Word};
-use crate::error::{Place, TreeError};
+use crate::error::{TreeError, TreeNode};
 use crate::model::{
     Blob, BlobKind, Line, MAX_BLOBS, MAX_DEVICES, MAX_LINES, MAX_REGISTERS, MAX_SEEDS, PassThrough,
     Registers, System, VmConfig, gic_from_word,
@@ -37,7 +37,7 @@ impl System {
         if !tree::compatible(&root, "hanok,system") {
             return Err(TreeError::NotASystem);
         }
-        let reader = Reader::new(root, Place::Root);
+        let reader = Reader::new(root, TreeNode::Root);
         match reader.cell("hanok,version")? {
             VERSION => {}
             other => return Err(TreeError::Version(other)),
@@ -49,7 +49,7 @@ impl System {
             policies: Default::default(),
         };
         each_named(&root, "core", &mut |number, core| {
-            let place = Place::Core(number);
+            let place = TreeNode::Core(number);
             let (cpu, policy) = parse_core(&Reader::new(core, place))?;
             let own = system.policies.get_mut(cpu as usize);
             let own = own.ok_or(TreeError::Malformed { place, name: "cpu" })?;
@@ -57,7 +57,7 @@ impl System {
             Ok(())
         })?;
         for (index, vm) in children(&root, "vms", "vm").enumerate() {
-            let too_many = Place::Root.too_many("VMs", MAX_VMS);
+            let too_many = TreeNode::Root.too_many("VMs", MAX_VMS);
             let vm = parse_vm(vm, index)?;
             system.vms.push(vm).map_err(|_| too_many)?;
         }
@@ -99,7 +99,7 @@ fn each_named<'a>(
 }
 
 fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
-    let place = Place::Vm(index);
+    let place = TreeNode::Vm(index);
     let vm = Reader::new(node, place);
     let mut config = VmConfig {
         name: vm.read("label", |value| {
@@ -118,22 +118,22 @@ fn parse_vm(node: FdtNode<'_>, index: usize) -> Result<VmConfig, TreeError> {
         aarch32: vm.truth("aarch32")?,
     };
     each_named(&node, "promise", &mut |number, promise| {
-        let promise = parse_promise(&Reader::new(promise, Place::Promise(index, number)))?;
+        let promise = parse_promise(&Reader::new(promise, TreeNode::Promise(index, number)))?;
         let too_many = place.too_many("promises", MAX_VCPUS);
         config.promises.push(promise).map_err(|_| too_many)
     })?;
     each_named(&node, "blob", &mut |number, blob| {
-        let blob = parse_blob(&Reader::new(blob, Place::Blob(index, number)))?;
+        let blob = parse_blob(&Reader::new(blob, TreeNode::Blob(index, number)))?;
         let too_many = place.too_many("blobs", MAX_BLOBS);
         config.blobs.push(blob).map_err(|_| too_many)
     })?;
     each_named(&node, "slot", &mut |number, slot| {
-        let slot = parse_slot(&Reader::new(slot, Place::Slot(index, number)))?;
+        let slot = parse_slot(&Reader::new(slot, TreeNode::Slot(index, number)))?;
         let too_many = place.too_many("devices of the virtual platform", MAX_SLOTS);
         config.slots.push(slot).map_err(|_| too_many)
     })?;
     each_named(&node, "device", &mut |number, device| {
-        let device = parse_device(&Reader::new(device, Place::Device(index, number)))?;
+        let device = parse_device(&Reader::new(device, TreeNode::Device(index, number)))?;
         let too_many = place.too_many("devices", MAX_DEVICES);
         config.devices.push(device).map_err(|_| too_many)
     })?;
@@ -207,7 +207,7 @@ fn parse_blob(blob: &Reader<'_>) -> Result<Blob, TreeError> {
     })
 }
 
-impl Place {
+impl TreeNode {
     fn too_many(self, what: &'static str, most: usize) -> TreeError {
         TreeError::TooMany {
             place: self,
@@ -220,11 +220,11 @@ impl Place {
 /// A node, with its place for messages.
 struct Reader<'a> {
     node: FdtNode<'a>,
-    place: Place,
+    place: TreeNode,
 }
 
 impl<'a> Reader<'a> {
-    fn new(node: FdtNode<'a>, place: Place) -> Self {
+    fn new(node: FdtNode<'a>, place: TreeNode) -> Self {
         Self { node, place }
     }
 

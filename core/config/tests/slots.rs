@@ -4,8 +4,8 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
 use hanok_config::guest::GuestTree;
 use hanok_config::{
-    Blob, BlobKind, DeviceKind, DeviceSlot, Fault, MAX_SLOTS, Place, System, TreeError, VmConfig,
-    platform_slots,
+    Blob, BlobKind, DeviceKind, DeviceSlot, Fault, MAX_SLOTS, System, TreeError, TreeNode,
+    VmConfig, platform_slots,
 };
 use hanok_types::{CpuId, GicVersion, IntId, Ipa, Span, platform};
 
@@ -136,7 +136,7 @@ fn a_vm_has_one_serial_port_at_most() {
 #[test]
 fn what_cannot_be_read_is_refused_by_its_place() {
     let tree = system().to_tree();
-    let place = Place::Slot(0, 0);
+    let place = TreeNode::Slot(0, 0);
     let spoiled = |from: &[u8], to: &[u8]| {
         let mut tree = tree.clone();
         let at = tree.windows(from.len()).position(|bytes| bytes == from);

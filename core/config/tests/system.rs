@@ -1,8 +1,8 @@
 //! The system's tree: what is written is read back, and damage never gets through unseen.
 
 use hanok_config::{
-    Blob, BlobKind, BoardTree, CorePolicy, Fault, Line, PassThrough, Place, Promise, Registers,
-    Structure, System, TreeError, VmConfig, platform_slots,
+    Blob, BlobKind, BoardTree, CorePolicy, Fault, Line, PassThrough, Promise, Registers, Structure,
+    System, TreeError, TreeNode, VmConfig, platform_slots,
 };
 use hanok_sched::{InterfaceError, Kind, Order, Slack};
 use hanok_types::{CpuId, GicVersion, Hpa, IntId, Ipa, Span, VcpuId, platform};
@@ -429,7 +429,7 @@ fn other_trees_are_named_as_such() {
 #[test]
 fn refusals_say_where() {
     let error = TreeError::Missing {
-        place: Place::Blob(0, 2),
+        place: TreeNode::Blob(0, 2),
         name: "load",
     };
     assert_eq!(

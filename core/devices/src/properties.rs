@@ -29,7 +29,7 @@ fn offset() -> impl Strategy<Value = u64> {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum DeviceEvent {
     Read(u64, Width),
     Write(u64, Width, u64),
     Receive(u8),
@@ -38,14 +38,14 @@ enum Step {
     Reset,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = DeviceEvent> {
     prop_oneof![
-        4 => (offset(), width()).prop_map(|(at, width)| Step::Read(at, width)),
-        4 => (offset(), width(), any::<u64>()).prop_map(|(at, width, value)| Step::Write(at, width, value)),
-        2 => any::<u8>().prop_map(Step::Receive),
-        2 => (0..20usize).prop_map(Step::Room),
-        2 => any::<u64>().prop_map(Step::Time),
-        1 => Just(Step::Reset),
+        4 => (offset(), width()).prop_map(|(at, width)| DeviceEvent::Read(at, width)),
+        4 => (offset(), width(), any::<u64>()).prop_map(|(at, width, value)| DeviceEvent::Write(at, width, value)),
+        2 => any::<u8>().prop_map(DeviceEvent::Receive),
+        2 => (0..20usize).prop_map(DeviceEvent::Room),
+        2 => any::<u64>().prop_map(DeviceEvent::Time),
+        1 => Just(DeviceEvent::Reset),
     ]
 }
 
@@ -56,12 +56,12 @@ proptest! {
         let mut line = FakeSerialPort::default();
         for step in steps {
             match step {
-                Step::Read(at, width) => { uart.read(at, width, &mut line); }
-                Step::Write(at, width, value) => uart.write(at, width, value, &mut line),
-                Step::Receive(byte) => { uart.receive(byte); }
-                Step::Room(room) => { line.room = room; uart.transmit_ready(&mut line); }
-                Step::Time(_) => {}
-                Step::Reset => uart.reset(),
+                DeviceEvent::Read(at, width) => { uart.read(at, width, &mut line); }
+                DeviceEvent::Write(at, width, value) => uart.write(at, width, value, &mut line),
+                DeviceEvent::Receive(byte) => { uart.receive(byte); }
+                DeviceEvent::Room(room) => { line.room = room; uart.transmit_ready(&mut line); }
+                DeviceEvent::Time(_) => {}
+                DeviceEvent::Reset => uart.reset(),
             }
             let raised = uart.interrupt();
             let mut word = |at| uart.read(at, Width::Word, &mut line);
@@ -131,11 +131,11 @@ proptest! {
         let mut now = 0;
         for step in steps {
             match step {
-                Step::Read(at, width) => { rtc.read(at, width, now); }
-                Step::Write(at, width, value) => rtc.write(at, width, value, now),
-                Step::Time(ahead) => now = now.saturating_add(ahead % (1 << 34)),
-                Step::Reset => rtc.reset(),
-                Step::Receive(_) | Step::Room(_) => {}
+                DeviceEvent::Read(at, width) => { rtc.read(at, width, now); }
+                DeviceEvent::Write(at, width, value) => rtc.write(at, width, value, now),
+                DeviceEvent::Time(ahead) => now = now.saturating_add(ahead % (1 << 34)),
+                DeviceEvent::Reset => rtc.reset(),
+                DeviceEvent::Receive(_) | DeviceEvent::Room(_) => {}
             }
             rtc.update(now);
             let masked = rtc.read(0x18, Width::Word, now);
@@ -175,27 +175,27 @@ proptest! {
         let mut world = FakeWorld::default();
         for step in steps {
             match step {
-                Step::Read(at, width) => {
+                DeviceEvent::Read(at, width) => {
                     let value = device.access(at, Access::load(Ipa::new(at), width), &mut world);
                     prop_assert_eq!(value & !width.mask(), 0);
                 }
-                Step::Write(at, width, value) => {
+                DeviceEvent::Write(at, width, value) => {
                     let store = Access::store(Ipa::new(at), width, value);
                     prop_assert_eq!(device.access(at, store, &mut world), 0);
                 }
-                Step::Time(ahead) => {
+                DeviceEvent::Time(ahead) => {
                     world.now = world.now.saturating_add(ahead % (1 << 34));
                     device.pass_time(world.now);
                     prop_assert!(device.due().is_none_or(|due| due > world.now));
                 }
-                Step::Room(room) => world.line.room = room,
-                Step::Reset => {
+                DeviceEvent::Room(room) => world.line.room = room,
+                DeviceEvent::Reset => {
                     let counted = device.unknown();
                     device.reset();
                     prop_assert!(!device.level() && device.due().is_none());
                     prop_assert_eq!(device.unknown(), counted);
                 }
-                Step::Receive(_) => {}
+                DeviceEvent::Receive(_) => {}
             }
             match (kind, device.notice()) {
                 (DeviceKind::Pl011, Notice::Serial { .. }) | (DeviceKind::Pl031, Notice::Time) => {}

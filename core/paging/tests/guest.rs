@@ -39,7 +39,7 @@ const KIB64: Granule = Granule {
 
 /// A step of a walk: the level, where its table is, and where in it the descriptor.
 #[derive(Debug)]
-struct Step {
+struct TableChange {
     level: i8,
     table: u64,
     at: u64,
@@ -59,7 +59,7 @@ struct Walk {
 
 impl Walk {
     /// The steps of a walk that finds a table at each level but the last.
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<TableChange> {
         let input = 64 - self.size as u32;
         let mut seed = self.seed;
         let taking_part = |&&(_, _, low): &&(i8, u32, u32)| low < input;
@@ -75,7 +75,7 @@ impl Walk {
             seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
             let table = seed & 0xffff_ffff_ffff & !(alignment - 1);
             let index = self.address >> low & ((1 << (high - low + 1)) - 1);
-            Step {
+            TableChange {
                 level,
                 table,
                 at: table + index * 8,

@@ -178,9 +178,9 @@ fn expected<A: Copy>(changes: &Changes<A>, address: u64) -> Option<(u64, A)> {
 }
 
 /// A place near a border: of which level, which one, how many pages beside it.
-type Place = (u32, u64, i64);
+type LeafPlace = (u32, u64, i64);
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = LeafPlace> {
     (
         prop::sample::select([12, 21, 30, 39].to_vec()),
         0..6u64,
@@ -188,7 +188,7 @@ fn place() -> impl Strategy<Value = Place> {
     )
 }
 
-fn address((shift, number, pages): Place, geometry: &Geometry) -> u64 {
+fn address((shift, number, pages): LeafPlace, geometry: &Geometry) -> u64 {
     let top = geometry.input_size();
     // The last ones count from the top.
     let border = match number {
@@ -202,8 +202,8 @@ fn address((shift, number, pages): Place, geometry: &Geometry) -> u64 {
 /// What to do, from one place to another, and where to: as aligned as the source or less.
 #[derive(Clone, Debug)]
 struct Wish {
-    from: Place,
-    to: Place,
+    from: LeafPlace,
+    to: LeafPlace,
     kind: u8,
     attributes: usize,
     output: (u32, u64),

@@ -15,7 +15,7 @@
 //! each vCPU; with heads a change of a whole word is one look.
 
 use crate::bank::{Bank, Groups};
-use crate::state::{Cpu, MAX_LRS, Place, SPI_BANKS, Vgic, WORDS};
+use crate::state::{Cpu, InterruptPlace, MAX_LRS, SPI_BANKS, Vgic, WORDS};
 use hanok_types::{MAX_VCPUS, VcpuId};
 
 /// The priority of an interrupt, then its id, in one number: less is more urgent.
@@ -57,8 +57,8 @@ impl Urgency {
     }
 
     /// Where the interrupt is, as `cpu` has it.
-    pub fn place(self, cpu: usize) -> Place {
-        Place {
+    pub fn place(self, cpu: usize) -> InterruptPlace {
+        InterruptPlace {
             cpu,
             word: self.word(),
         }

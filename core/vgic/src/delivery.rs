@@ -7,7 +7,7 @@ use crate::choice::Urgency;
 use crate::fill::Cause;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
-use crate::state::{Cpu, MAX_LRS, Place, SPI_BANKS, Vgic};
+use crate::state::{Cpu, InterruptPlace, MAX_LRS, SPI_BANKS, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
 
@@ -236,7 +236,7 @@ impl Vgic {
     /// Recomputes the list register of an interrupt that stays in it; its value.
     pub(crate) fn refresh(&mut self, cpu: usize, slot: usize, reports: Reports) -> Lr {
         let id = self.shadow(cpu, slot).virtual_id();
-        let place = Place {
+        let place = InterruptPlace {
             cpu,
             word: id as usize / 32,
         };
@@ -247,7 +247,7 @@ impl Vgic {
     pub(crate) fn show(
         &mut self,
         cpu: usize,
-        place: Place,
+        place: InterruptPlace,
         bit: u32,
         slot: usize,
         reports: Reports,
@@ -307,14 +307,14 @@ impl Vgic {
         self.any_released |= released;
         if due {
             let word = lr.virtual_id() as usize / 32;
-            self.due_again(Place { cpu, word }, bit);
+            self.due_again(InterruptPlace { cpu, word }, bit);
         }
     }
 
     /// An interrupt that has left a list register of `place.cpu` is to be listed again, there or
     /// elsewhere.
     #[inline(never)]
-    fn due_again(&mut self, place: Place, bit: u32) {
+    fn due_again(&mut self, place: InterruptPlace, bit: u32) {
         let state = &mut self.cpus[place.cpu % MAX_VCPUS];
         let routed = match place.word.checked_sub(1) {
             None => u32::MAX,
@@ -346,7 +346,7 @@ impl Vgic {
             self.take_back_sgi(cpu, bit);
         }
         let word = lr.virtual_id() as usize / 32;
-        let place = Place { cpu, word };
+        let place = InterruptPlace { cpu, word };
         if active {
             self.mark(cpu, place);
         } else if due {

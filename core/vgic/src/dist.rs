@@ -2,7 +2,7 @@
 
 use crate::bank::Groups;
 use crate::frame::{INTERRUPTS, Read, Shared};
-use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic, WORDS, spi_index};
+use crate::state::{IDS, InterruptPlace, Route, SPI_BANKS, Vgic, WORDS, spi_index};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuSet, Width};
 
@@ -101,7 +101,7 @@ impl Vgic {
     /// A register with a part for each interrupt, and where its interrupts are: the private
     /// ones and those that do not exist are nowhere (read as zero, writes ignored).
     /// `None` where the width does not fit, `Some(None)` where it is not such a register.
-    fn dist_shared(&self, offset: u64, width: Width) -> Option<Option<(Place, Shared)>> {
+    fn dist_shared(&self, offset: u64, width: Width) -> Option<Option<(InterruptPlace, Shared)>> {
         let Some(shared) = Shared::decode(offset) else {
             return (width == Width::Word).then_some(None);
         };
@@ -112,7 +112,7 @@ impl Vgic {
             word @ 1..=SPI_BANKS => word,
             _ => usize::MAX,
         };
-        Some(Some((Place { cpu: 0, word }, shared)))
+        Some(Some((InterruptPlace { cpu: 0, word }, shared)))
     }
 
     pub(crate) fn read_dist_word(&self, offset: u64) -> Option<u64> {
@@ -212,7 +212,7 @@ impl Vgic {
     }
 
     /// The SPIs `mask` of a word go to `target` from now on.
-    pub(crate) fn reroute(&mut self, place: Place, mask: u32, target: Option<usize>) {
+    pub(crate) fn reroute(&mut self, place: InterruptPlace, mask: u32, target: Option<usize>) {
         for (index, cpu) in self.cpus.iter_mut().enumerate() {
             let routed = place.word.checked_sub(1);
             if let Some(routed) = routed.and_then(|spi| cpu.routed.get_mut(spi)) {
@@ -235,8 +235,8 @@ impl Route {
 }
 
 /// Where interrupt `id` is, if it is an SPI.
-pub(crate) const fn spi_place(id: usize) -> Place {
-    Place {
+pub(crate) const fn spi_place(id: usize) -> InterruptPlace {
+    InterruptPlace {
         cpu: 0,
         word: id / 32,
     }

@@ -8,7 +8,7 @@
 use crate::bank::Groups;
 use crate::dist::{IIDR_VALUE, spi_place};
 use crate::frame::{Read, Shared};
-use crate::state::{IDS, Place, Route, SPI_BANKS, Vgic};
+use crate::state::{IDS, InterruptPlace, Route, SPI_BANKS, Vgic};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuId, VcpuSet, Width};
 
@@ -59,7 +59,7 @@ fn id_register(offset: u64) -> Option<u64> {
 /// What lies at an offset, where the width fits it.
 enum Register {
     /// With a bit, two bits or a byte an interrupt; one at no place reads as zero.
-    Shared(Place, Shared),
+    Shared(InterruptPlace, Shared),
     /// GICD_ITARGETSR, from this interrupt on.
     Targets(u32),
     /// GICD_CPENDSGIR, from this SGI on.
@@ -91,12 +91,12 @@ impl Register {
     }
 }
 
-fn shared_place(vcpu: VcpuId, shared: Shared) -> Place {
+fn shared_place(vcpu: VcpuId, shared: Shared) -> InterruptPlace {
     let word = match (shared.first() / 32) as usize {
         word @ 0..=SPI_BANKS => word,
         _ => usize::MAX,
     };
-    Place {
+    InterruptPlace {
         cpu: vcpu.index(),
         word,
     }

@@ -6,7 +6,7 @@
 //! states without (ITARGETSR, SGIR, NSACR, IGRPMODR) are there and read as zero.
 
 use crate::bank::{Bank, bits};
-use crate::state::{Place, SPI_BANKS, Vgic};
+use crate::state::{InterruptPlace, SPI_BANKS, Vgic};
 use hanok_types::{GicVersion, VcpuId, VcpuSet, Width};
 
 /// Which register frame an access goes to.
@@ -197,7 +197,12 @@ impl Vgic {
     }
 
     /// Reads from the bank at `place`, to which `shared` belongs.
-    pub(crate) fn read_shared(&mut self, place: Place, shared: Shared, width: Width) -> Read {
+    pub(crate) fn read_shared(
+        &mut self,
+        place: InterruptPlace,
+        shared: Shared,
+        width: Width,
+    ) -> Read {
         let Some(bank) = self.bank(place) else {
             return Read::default();
         };
@@ -210,7 +215,7 @@ impl Vgic {
         }
     }
 
-    fn read_bits(&mut self, place: Place, register: BitRegister) -> Read {
+    fn read_bits(&mut self, place: InterruptPlace, register: BitRegister) -> Read {
         use BitRegister::*;
         let Some(bank) = self.bank(place) else {
             return Read::default();
@@ -231,7 +236,7 @@ impl Vgic {
     /// Writes to the bank at `place`, to which `shared` belongs.
     pub(crate) fn write_shared(
         &mut self,
-        place: Place,
+        place: InterruptPlace,
         shared: Shared,
         width: Width,
         value: u64,
@@ -253,7 +258,7 @@ impl Vgic {
 
     pub(crate) fn write_bits(
         &mut self,
-        place: Place,
+        place: InterruptPlace,
         register: BitRegister,
         value: u32,
     ) -> VcpuSet {
@@ -275,7 +280,7 @@ impl Vgic {
     }
 
     /// Those that the guest declares active, and that no vCPU has, get their target as home.
-    fn adopt(&mut self, place: Place, value: u32) {
+    fn adopt(&mut self, place: InterruptPlace, value: u32) {
         let free = self
             .bank(place)
             .map_or(0, |bank| !bank.active & !bank.listed);

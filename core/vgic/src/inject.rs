@@ -4,7 +4,7 @@ use crate::bank::{Bank, bits};
 use crate::choice::Urgency;
 use crate::frame::BitRegister;
 use crate::lr::LrState;
-use crate::state::{MAX_LRS, Place, Vgic};
+use crate::state::{InterruptPlace, MAX_LRS, Vgic};
 use bitfield_struct::bitfield;
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, IntId, IntKind, VcpuId, VcpuSet};
@@ -100,7 +100,7 @@ impl Vgic {
 
     /// Latches a pending state. One that is listed joins its list register at the next
     /// entry, which finds it without a full refill where the guest has already ended it.
-    pub(crate) fn latch(&mut self, place: Place, bit: u32) -> VcpuSet {
+    pub(crate) fn latch(&mut self, place: InterruptPlace, bit: u32) -> VcpuSet {
         let groups = self.groups;
         let Some(bank) = self.bank_mut(place) else {
             return VcpuSet::EMPTY;
@@ -301,7 +301,7 @@ impl Vgic {
         let words = self.spis.len() + 1;
         for word in 0..words {
             let cpu = vcpu.index();
-            let Some(bank) = self.bank_mut(Place { cpu, word }) else {
+            let Some(bank) = self.bank_mut(InterruptPlace { cpu, word }) else {
                 continue;
             };
             if let Some(bit) = bits(bank.released).next() {

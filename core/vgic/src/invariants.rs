@@ -3,7 +3,7 @@
 
 use crate::bank::{Bank, bits};
 use crate::choice::Urgency;
-use crate::state::{Cpu, MAX_LRS, Place, SPI_BANKS, Vgic};
+use crate::state::{Cpu, InterruptPlace, MAX_LRS, SPI_BANKS, Vgic};
 use std::vec::Vec;
 
 impl Bank {
@@ -57,7 +57,7 @@ impl Vgic {
         for (_, lr) in cpu.slots() {
             let (id, mask) = (lr.virtual_id(), 1 << (lr.virtual_id() % 32));
             let word = id as usize / 32;
-            let place = Place { cpu: index, word };
+            let place = InterruptPlace { cpu: index, word };
             let bank = self.bank(place).expect("an interrupt that exists");
             let all = match word {
                 0 => &mut own,
@@ -84,7 +84,7 @@ impl Vgic {
     /// waits than fits.
     fn check_marks(&self, index: usize, cpu: &Cpu) {
         for word in 0..=SPI_BANKS {
-            let place = Place { cpu: index, word };
+            let place = InterruptPlace { cpu: index, word };
             let bank = self.bank(place).expect("a word that exists");
             let (routed, homed) = match word {
                 0 => (u32::MAX, u32::MAX),
@@ -130,7 +130,9 @@ impl Vgic {
         };
         for (index, cpu) in self.cpus.iter().take(self.vcpus).enumerate() {
             for word in 0..=SPI_BANKS {
-                let bank = self.bank(Place { cpu: index, word }).expect("a word");
+                let bank = self
+                    .bank(InterruptPlace { cpu: index, word })
+                    .expect("a word");
                 for bit in 0..32 {
                     let state = [bank.latch, bank.shown, bank.active, bank.line, bank.listed];
                     let busy = state.iter().any(|state| state >> bit & 1 != 0);

@@ -3,7 +3,7 @@
 
 use crate::dist::{ID_REGISTERS, IIDR_VALUE, id_register};
 use crate::frame::{Read, Shared};
-use crate::state::{Place, SPI_BANKS, Vgic};
+use crate::state::{InterruptPlace, SPI_BANKS, Vgic};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuId, VcpuSet, Width};
 
@@ -145,7 +145,7 @@ impl Vgic {
             return VcpuSet::EMPTY;
         }
         (1..=SPI_BANKS).fold(VcpuSet::EMPTY, |touched, word| {
-            let place = Place { cpu: 0, word };
+            let place = InterruptPlace { cpu: 0, word };
             let any = self.any.get(word - 1).copied().unwrap_or(0);
             self.reroute(place, any, Some(participant));
             touched.union(self.touch(place, any))
@@ -154,10 +154,10 @@ impl Vgic {
 }
 
 /// A register of SGI_base with a part for each private interrupt.
-fn sgi_shared(vcpu: VcpuId, offset: u64, width: Width) -> Option<(Place, Shared)> {
+fn sgi_shared(vcpu: VcpuId, offset: u64, width: Width) -> Option<(InterruptPlace, Shared)> {
     let shared = Shared::decode(offset)?;
     let fits = width == Width::Word || shared.takes_bytes(offset);
-    let place = Place {
+    let place = InterruptPlace {
         cpu: vcpu.index(),
         word: 0,
     };

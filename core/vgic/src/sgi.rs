@@ -14,7 +14,7 @@ use crate::frame::Read;
 use crate::lr::Lr;
 use crate::reports::Reports;
 use crate::senders::only;
-use crate::state::{Cpu, Place, Vgic};
+use crate::state::{Cpu, InterruptPlace, Vgic};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuId, VcpuSet, Width};
 
@@ -125,7 +125,7 @@ impl Vgic {
     }
 
     /// Whose SGIs are pending; zero for what is none, or has no sender.
-    pub(crate) fn senders_of(&self, place: Place, bit: u32) -> u8 {
+    pub(crate) fn senders_of(&self, place: InterruptPlace, bit: u32) -> u8 {
         let sourced = |bank: &crate::bank::Bank| bank.sourced >> bit & 1 != 0;
         match self.cpu(place.cpu) {
             Some(cpu) if self.bank(place).is_some_and(sourced) => cpu.senders(bit),
@@ -156,7 +156,7 @@ impl Vgic {
             return VcpuSet::EMPTY;
         };
         cpu.senders.change_waiting(sgi, |waiting| waiting | senders);
-        let place = Place {
+        let place = InterruptPlace {
             cpu: target.index(),
             word: 0,
         };
@@ -179,7 +179,7 @@ impl Vgic {
             (value | senders, mask | 1 << sgi)
         });
         let stale = mask & cpu.private.shown & cpu.private.listed;
-        let place = Place {
+        let place = InterruptPlace {
             cpu: vcpu.index(),
             word: 0,
         };
@@ -217,7 +217,7 @@ impl Vgic {
             return VcpuSet::EMPTY;
         };
         let changed = cpu.clear_senders(sgi, senders);
-        let place = Place {
+        let place = InterruptPlace {
             cpu: vcpu.index(),
             word: 0,
         };

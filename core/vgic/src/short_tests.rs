@@ -15,7 +15,7 @@ const CPUS: usize = 2;
 const TIMER: IntId = IntId::new(27);
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum ListingEvent {
     /// Of the private interrupts' enables, of one vCPU.
     Enable(u8, u32),
     Disable(u8, u32),
@@ -36,36 +36,36 @@ enum Step {
     Fold(u8),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ListingEvent> {
     let cpu = 0..CPUS as u8;
     let private = any::<u32>().prop_map(|mask| mask & 0x0800_ffff);
     prop_oneof![
-        1 => (cpu.clone(), private.clone()).prop_map(|(cpu, mask)| Step::Enable(cpu, mask)),
-        1 => (cpu.clone(), private).prop_map(|(cpu, mask)| Step::Disable(cpu, mask)),
-        6 => (cpu.clone(), 0..CPUS as u8 + 1, 0..3u32).prop_map(|(from, to, id)| Step::Send(from, to, id)),
-        4 => (cpu.clone(), 0..3usize).prop_map(|(cpu, slot)| Step::Take(cpu, slot)),
-        4 => (cpu.clone(), 0..3usize).prop_map(|(cpu, slot)| Step::End(cpu, slot)),
-        6 => cpu.clone().prop_map(Step::Enter),
-        2 => cpu.clone().prop_map(Step::Timer),
-        8 => (cpu.clone(), 0..3u32).prop_map(|(to, id)| Step::Mail(to, id)),
-        2 => (cpu.clone(), private_register(), any::<u32>()).prop_map(|(cpu, at, value)| Step::Private(cpu, at, value & 0x0800_0007)),
-        1 => (0..4u64).prop_map(Step::Forward),
-        1 => cpu.prop_map(Step::Fold),
+        1 => (cpu.clone(), private.clone()).prop_map(|(cpu, mask)| ListingEvent::Enable(cpu, mask)),
+        1 => (cpu.clone(), private).prop_map(|(cpu, mask)| ListingEvent::Disable(cpu, mask)),
+        6 => (cpu.clone(), 0..CPUS as u8 + 1, 0..3u32).prop_map(|(from, to, id)| ListingEvent::Send(from, to, id)),
+        4 => (cpu.clone(), 0..3usize).prop_map(|(cpu, slot)| ListingEvent::Take(cpu, slot)),
+        4 => (cpu.clone(), 0..3usize).prop_map(|(cpu, slot)| ListingEvent::End(cpu, slot)),
+        6 => cpu.clone().prop_map(ListingEvent::Enter),
+        2 => cpu.clone().prop_map(ListingEvent::Timer),
+        8 => (cpu.clone(), 0..3u32).prop_map(|(to, id)| ListingEvent::Mail(to, id)),
+        2 => (cpu.clone(), private_register(), any::<u32>()).prop_map(|(cpu, at, value)| ListingEvent::Private(cpu, at, value & 0x0800_0007)),
+        1 => (0..4u64).prop_map(ListingEvent::Forward),
+        1 => cpu.prop_map(ListingEvent::Fold),
     ]
 }
 
 /// A life: single steps, and between them what guests do most: an interrupt comes, is taken and
 /// ended, and comes again. Steps by chance alone seldom make that.
-fn life(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
+fn life(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<ListingEvent>> {
     let one = (0..4u32, any::<bool>());
     let usual = (0..CPUS as u8, prop::collection::vec(one, 2..5)).prop_map(|(cpu, comes)| {
         let steps = comes.into_iter().flat_map(|(id, ends)| {
             let comes = if id == 3 {
-                Step::Timer(cpu)
+                ListingEvent::Timer(cpu)
             } else {
-                Step::Mail(cpu, id % 2)
+                ListingEvent::Mail(cpu, id % 2)
             };
-            let taken = ends.then_some([Step::Take(cpu, 0), Step::End(cpu, 0)]);
+            let taken = ends.then_some([ListingEvent::Take(cpu, 0), ListingEvent::End(cpu, 0)]);
             [comes].into_iter().chain(taken.into_iter().flatten())
         });
         steps.collect()
@@ -232,19 +232,21 @@ impl World {
     }
 
     /// What there is to compare: who is to be told, too.
-    fn go(&mut self, step: Step) -> VcpuSet {
+    fn go(&mut self, step: ListingEvent) -> VcpuSet {
         let mut told = VcpuSet::EMPTY;
         match step {
-            Step::Enable(cpu, mask) => self.private(cpu, 0x100, mask.into()),
-            Step::Disable(cpu, mask) => self.private(cpu, 0x180, mask.into()),
-            Step::Send(from, to, id) => told = self.send(from, to, id),
-            Step::Take(cpu, slot) => self.becomes(cpu, slot, LrState::Pending, LrState::Active),
-            Step::End(cpu, slot) => {
+            ListingEvent::Enable(cpu, mask) => self.private(cpu, 0x100, mask.into()),
+            ListingEvent::Disable(cpu, mask) => self.private(cpu, 0x180, mask.into()),
+            ListingEvent::Send(from, to, id) => told = self.send(from, to, id),
+            ListingEvent::Take(cpu, slot) => {
+                self.becomes(cpu, slot, LrState::Pending, LrState::Active)
+            }
+            ListingEvent::End(cpu, slot) => {
                 self.becomes(cpu, slot, LrState::Active, LrState::Invalid);
                 self.report(cpu);
             }
-            Step::Enter(cpu) => told = self.enter(cpu),
-            Step::Timer(cpu) => {
+            ListingEvent::Enter(cpu) => told = self.enter(cpu),
+            ListingEvent::Timer(cpu) => {
                 let (vcpu, index) = (VcpuId::new(cpu), usize::from(cpu));
                 if core::mem::replace(&mut self.physical[index], true) {
                     return told;
@@ -260,13 +262,13 @@ impl World {
                     self.enter(cpu);
                 }
             }
-            Step::Mail(to, id) => told = self.mail(to, id),
-            Step::Private(cpu, at, value) => self.private(cpu, at, value.into()),
-            Step::Forward(groups) => {
+            ListingEvent::Mail(to, id) => told = self.mail(to, id),
+            ListingEvent::Private(cpu, at, value) => self.private(cpu, at, value.into()),
+            ListingEvent::Forward(groups) => {
                 let dist = Frame::distributor(self.version, VcpuId::new(0));
                 self.vgic.write(dist, 0, Width::Word, groups);
             }
-            Step::Fold(cpu) => {
+            ListingEvent::Fold(cpu) => {
                 let lists = &mut self.lists[usize::from(cpu)];
                 self.vgic.fold(VcpuId::new(cpu), lists);
             }
@@ -320,7 +322,7 @@ impl World {
 }
 
 /// Both worlds live through `steps` alike; how often the short paths were taken meanwhile.
-fn same(version: GicVersion, count: usize, steps: &[Step]) -> Taken {
+fn same(version: GicVersion, count: usize, steps: &[ListingEvent]) -> Taken {
     let mut worlds = [true, false].map(|short| World::with_lists(version, short, count));
     for step in steps {
         let [short, long] = &mut worlds;
@@ -340,7 +342,7 @@ fn same(version: GicVersion, count: usize, steps: &[Step]) -> Taken {
             world.vgic.mark_refold(cpu.into());
             world.enter(cpu);
         }
-        world.go(Step::Enter(0));
+        world.go(ListingEvent::Enter(0));
     }
     assert_eq!(short.pending(), long.pending());
     assert_eq!(short.physical, long.physical);
@@ -459,8 +461,8 @@ fn a_gicv2_shows_an_sgi_again_only_where_it_stands_alone() {
                 world.send(0, 1, id);
             }
             world.enter(1);
-            world.go(Step::Take(1, 0));
-            world.go(Step::End(1, 0));
+            world.go(ListingEvent::Take(1, 0));
+            world.go(ListingEvent::End(1, 0));
             let sender = (version == GicVersion::V2).then_some(VcpuId::new(0));
             let lists = &mut world.lists[1];
             let shown = world

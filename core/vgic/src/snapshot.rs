@@ -1,7 +1,7 @@
 //! A look at every interrupt that is not idle, for a debugger or a panic's report.
 
 use crate::bank::bits;
-use crate::state::{Place, SPI_BANKS, Vgic, spi_index};
+use crate::state::{InterruptPlace, SPI_BANKS, Vgic, spi_index};
 use hanok_types::{IntId, VcpuId};
 
 /// One interrupt, as of the last fold.
@@ -34,15 +34,15 @@ pub struct Snapshot {
 impl Vgic {
     /// Every interrupt that is pending, active, listed, or whose line is high.
     pub fn snapshot(&self) -> impl Iterator<Item = Snapshot> {
-        let private = (0..self.vcpus).map(|cpu| Place { cpu, word: 0 });
-        let spis = (1..=SPI_BANKS).map(|word| Place { cpu: 0, word });
+        let private = (0..self.vcpus).map(|cpu| InterruptPlace { cpu, word: 0 });
+        let spis = (1..=SPI_BANKS).map(|word| InterruptPlace { cpu: 0, word });
         private.chain(spis).flat_map(move |place| {
             let busy = self.bank(place).map_or(0, |bank| bank.busy());
             bits(busy).filter_map(move |bit| self.look(place, bit))
         })
     }
 
-    fn look(&self, place: Place, bit: u32) -> Option<Snapshot> {
+    fn look(&self, place: InterruptPlace, bit: u32) -> Option<Snapshot> {
         let bank = self.bank(place)?;
         let is = |word: u32| word >> bit & 1 != 0;
         let vcpu = if spi_index(place, bit).is_none() || is(bank.listed | bank.active) {

@@ -68,7 +68,7 @@ impl Route {
 
 /// Where an interrupt is: word 0 is `cpu`'s private one, the others are the SPIs'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct InterruptPlace {
     pub cpu: usize,
     pub word: usize,
 }
@@ -323,14 +323,14 @@ impl Vgic {
         self.cpus.get_mut(..self.vcpus)?.get_mut(cpu)
     }
 
-    pub(crate) fn bank(&self, place: Place) -> Option<&Bank> {
+    pub(crate) fn bank(&self, place: InterruptPlace) -> Option<&Bank> {
         match place.word.checked_sub(1) {
             None => self.cpu(place.cpu).map(|cpu| &cpu.private),
             Some(spi) => self.spis.get(spi),
         }
     }
 
-    pub(crate) fn bank_mut(&mut self, place: Place) -> Option<&mut Bank> {
+    pub(crate) fn bank_mut(&mut self, place: InterruptPlace) -> Option<&mut Bank> {
         match place.word.checked_sub(1) {
             None => self.cpu_mut(place.cpu).map(|cpu| &mut cpu.private),
             Some(spi) => self.spis.get_mut(spi),
@@ -339,23 +339,23 @@ impl Vgic {
 
     /// Where `id` is for `vcpu` (which an SPI does not need), and its bit there. Of an id or a vCPU
     /// that does not exist there is no bank.
-    pub(crate) fn place(&self, vcpu: Option<VcpuId>, id: IntId) -> Option<(Place, u32)> {
+    pub(crate) fn place(&self, vcpu: Option<VcpuId>, id: IntId) -> Option<(InterruptPlace, u32)> {
         let word = (id.get() / 32) as usize;
         let cpu = match vcpu {
             Some(vcpu) => vcpu.index(),
             None if word == 0 => return None,
             None => 0,
         };
-        Some((Place { cpu, word }, id.get() % 32))
+        Some((InterruptPlace { cpu, word }, id.get() % 32))
     }
 
     /// The vCPU whose list register has the interrupt, or had when last looked.
-    pub(crate) fn home_of(&self, place: Place, bit: u32) -> usize {
+    pub(crate) fn home_of(&self, place: InterruptPlace, bit: u32) -> usize {
         self.find(place, bit, |cpu| &cpu.homed).unwrap_or(0)
     }
 
     /// The interrupt has `cpu` as its home from now on.
-    pub(crate) fn set_home(&mut self, place: Place, bit: u32, cpu: usize) {
+    pub(crate) fn set_home(&mut self, place: InterruptPlace, bit: u32, cpu: usize) {
         let Some(spi) = place.word.checked_sub(1) else {
             return;
         };
@@ -367,12 +367,17 @@ impl Vgic {
     }
 
     /// The vCPU to which a pending one goes; an SPI's route may name none.
-    pub(crate) fn target_of(&self, place: Place, bit: u32) -> Option<usize> {
+    pub(crate) fn target_of(&self, place: InterruptPlace, bit: u32) -> Option<usize> {
         self.find(place, bit, |cpu| &cpu.routed)
     }
 
     /// The vCPU that has this interrupt among its `own`; of a private one, whose it is.
-    fn find(&self, place: Place, bit: u32, own: fn(&Cpu) -> &[u32; SPI_BANKS]) -> Option<usize> {
+    fn find(
+        &self,
+        place: InterruptPlace,
+        bit: u32,
+        own: fn(&Cpu) -> &[u32; SPI_BANKS],
+    ) -> Option<usize> {
         let Some(spi) = place.word.checked_sub(1) else {
             return Some(place.cpu);
         };
@@ -400,7 +405,7 @@ impl Vgic {
     /// Marks the vCPUs concerned after the interrupts `mask` have changed: where one is
     /// listed, its list register may no longer fit; where one is free to be delivered, its
     /// target may have something new.
-    pub(crate) fn touch(&mut self, place: Place, mask: u32) -> VcpuSet {
+    pub(crate) fn touch(&mut self, place: InterruptPlace, mask: u32) -> VcpuSet {
         let Some(bank) = self.bank(place) else {
             return VcpuSet::EMPTY;
         };
@@ -411,13 +416,19 @@ impl Vgic {
     }
 
     /// Marks the vCPUs that hold the interrupts `listed` in their list registers.
-    pub(crate) fn mark_listed(&mut self, place: Place, listed: u32) -> VcpuSet {
+    pub(crate) fn mark_listed(&mut self, place: InterruptPlace, listed: u32) -> VcpuSet {
         self.mark_all(place, listed, 0, 0)
     }
 
     /// Marks the vCPUs that hold the interrupts `listed` in their list registers, that are the home
     /// of those that are `stranded`, and to which the `candidates` go.
-    fn mark_all(&mut self, place: Place, listed: u32, stranded: u32, candidates: u32) -> VcpuSet {
+    fn mark_all(
+        &mut self,
+        place: InterruptPlace,
+        listed: u32,
+        stranded: u32,
+        candidates: u32,
+    ) -> VcpuSet {
         let mut marked = VcpuSet::EMPTY;
         let mut mark = |index: usize, cpu: &mut Cpu, refold: bool, news: bool| {
             if refold || news {
@@ -447,7 +458,7 @@ impl Vgic {
     }
 
     /// Marks a vCPU for which something in the word of `place` may be new.
-    pub(crate) fn mark(&mut self, cpu: usize, place: Place) -> VcpuSet {
+    pub(crate) fn mark(&mut self, cpu: usize, place: InterruptPlace) -> VcpuSet {
         let Some(state) = self.cpu_mut(cpu) else {
             return VcpuSet::EMPTY;
         };
@@ -469,7 +480,7 @@ impl Vgic {
 }
 
 /// The SPI's number, counted from 0; `None` for a private interrupt.
-pub(crate) fn spi_index(place: Place, bit: u32) -> Option<usize> {
+pub(crate) fn spi_index(place: InterruptPlace, bit: u32) -> Option<usize> {
     place
         .word
         .checked_sub(1)

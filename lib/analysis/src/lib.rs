@@ -45,7 +45,7 @@ pub use compose::{Refused, Verdict, Workload, of_interface, of_task, shape, upon
 pub use kinds::Unproven;
 pub use period::{Price, price};
 pub use place::{Crowded, Placement};
-pub use refute::{Change, Place, Refutation};
+pub use refute::{Change, Refutation, RefutedAt};
 pub use response::Response;
 pub use ticks::Wanted;
 pub use work::{Undecided, Work};

@@ -15,7 +15,7 @@ use hanok_task_model::{
 
 /// Where a deadline cannot be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RefutedAt {
     /// Inside a component, upon its interface.
     Component(ComponentId),
     /// Inside a component that would be too much for a CPU of its own.
@@ -28,7 +28,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refutation {
     /// Where.
-    pub place: Place,
+    pub place: RefutedAt,
     /// Who misses it.
     pub member: Member,
     /// The vCPU that found no place.
@@ -85,8 +85,8 @@ pub(crate) fn of_component(
 ) -> Result<Refutation, Undecided> {
     let mut found = look(&refused.workload, &refused.supply, refused.miss, work)?;
     found.place = match refused.interface {
-        Some(_) => Place::Component(id),
-        None => Place::Alone(id),
+        Some(_) => RefutedAt::Component(id),
+        None => RefutedAt::Alone(id),
     };
     found.changes = changes(model, id, refused, found.member, work);
     Ok(found)
@@ -99,7 +99,7 @@ pub(crate) fn of_pool(
     work: &mut Work,
 ) -> Result<Refutation, Undecided> {
     let mut found = look(&crowded.workload, &crowded.supply, crowded.miss, work)?;
-    found.place = Place::Cores(crowded.pool, crowded.core);
+    found.place = RefutedAt::Cores(crowded.pool, crowded.core);
     found.vcpu = crowded.vcpu;
     found.certain = crowded.certain;
     if let Some(vcpu) = crowded.vcpu {
@@ -143,7 +143,7 @@ fn look(
         (own.member, at, load::due(loads, at))
     };
     Ok(Refutation {
-        place: Place::Component(ComponentId(0)),
+        place: RefutedAt::Component(ComponentId(0)),
         member,
         vcpu: None,
         at: compose::narrow(at)?,

@@ -1,7 +1,7 @@
 //! Whether the cores keep the promises made to the components on them.
 
 use crate::bounds::{Job, Supply};
-use crate::{Fault, Interfaces, Place, Rejection, proofs, rank};
+use crate::{CheckedPart, Fault, Interfaces, Rejection, proofs, rank};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use hanok_task_model::{CoreId, CoreProof, Home, Mode, Model, Nanos, Pool, PoolId, Vcpu};
@@ -13,7 +13,7 @@ pub fn check(
     interfaces: &Interfaces,
 ) -> Result<(), Rejection> {
     let rejection = |pool, fault| Rejection {
-        place: Place::Pool(pool),
+        place: CheckedPart::Pool(pool),
         fault,
     };
     let (mut cores, mut vcpus) = (BTreeSet::new(), BTreeSet::new());
@@ -115,7 +115,7 @@ fn complete(
     vcpus: &BTreeSet<Vcpu>,
 ) -> Result<(), Rejection> {
     for (pool, found) in (0..).map(PoolId).zip(&model.pools) {
-        let place = Place::Pool(pool);
+        let place = CheckedPart::Pool(pool);
         if !found.cores.iter().all(|core| cores.contains(core)) {
             let fault = Fault::Incomplete;
             return Err(Rejection { place, fault });

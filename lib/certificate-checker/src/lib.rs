@@ -44,14 +44,14 @@ use thiserror::Error;
 #[error("{place}: {fault}")]
 pub struct Rejection {
     /// What of the model it is about.
-    pub place: Place,
+    pub place: CheckedPart,
     /// What is wrong.
     pub fault: Fault,
 }
 
 /// What a rejection is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Place {
+pub enum CheckedPart {
     /// The certificate as a whole.
     #[error("the certificate")]
     Whole,
@@ -107,7 +107,7 @@ pub enum Fault {
 /// Whether `certificate` shows that every deadline of `model` is kept.
 pub fn check(model: &Model, certificate: &Certificate) -> Result<(), Rejection> {
     let whole = |fault| Rejection {
-        place: Place::Whole,
+        place: CheckedPart::Whole,
         fault,
     };
     model.validate().map_err(|_| whole(Fault::Model))?;
@@ -115,7 +115,7 @@ pub fn check(model: &Model, certificate: &Certificate) -> Result<(), Rejection> 
     let members = model.members();
     for proof in &certificate.components {
         let id = proof.component;
-        let place = Place::Component(id);
+        let place = CheckedPart::Component(id);
         let inside = members.get(id.0 as usize).map_or(&[][..], Vec::as_slice);
         component(model, proof, inside, &interfaces).map_err(|fault| Rejection { place, fault })?;
         if interfaces.insert(id, proof.interface).is_some() {

@@ -32,7 +32,7 @@ pub use effects::{Effects, Flags};
 pub use instruction::{
     Definition, Exception, Flow, Instruction, Reference, Relative, Table, TableKind, Use,
 };
-pub use live::{Calls, Live, Place, Reach, live};
+pub use live::{Calls, CodePosition, Live, Reach, live};
 pub use name::mnemonic;
 pub use t32::decode_t32;
 pub use text::Text;

@@ -16,7 +16,7 @@ use hanok_decode::aarch32::{Register, Registers};
 
 /// A place in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct CodePosition {
     /// Its address.
     pub address: u32,
     /// The instruction set there.
@@ -25,7 +25,7 @@ pub struct Place {
     pub it: ItState,
 }
 
-impl Place {
+impl CodePosition {
     /// A place in no IT block.
     pub const fn new(address: u32, isa: Isa) -> Self {
         Self {
@@ -140,12 +140,12 @@ const SEEN: usize = 16;
 /// A way through the code, and what is not decided at its end.
 #[derive(Clone, Copy)]
 struct Way {
-    place: Place,
+    place: CodePosition,
     open: Live,
 }
 
 /// What may be read from `place` on before it is written. `read` is as for [`Place::fetch`].
-pub fn live(place: Place, reach: Reach, read: impl Fn(u32) -> Option<u16>) -> Live {
+pub fn live(place: CodePosition, reach: Reach, read: impl Fn(u32) -> Option<u16>) -> Live {
     let open = Live::ALL.without(Live {
         registers: FIXED,
         flags: Flags::NONE,
@@ -178,7 +178,7 @@ struct Search {
 }
 
 /// What comes after an instruction.
-enum Step {
+enum Onward {
     /// These are decided: live.
     End(Live),
     /// There, and elsewhere.
@@ -211,23 +211,23 @@ impl Search {
             };
             self.left -= 1;
             match self.step(way, &instruction) {
-                Step::End(live) => {
+                Onward::End(live) => {
                     self.live = self.live.with(live);
                     return;
                 }
-                Step::Go(Some(next), other) => {
+                Onward::Go(Some(next), other) => {
                     if let Some(other) = other {
                         self.push(other);
                     }
                     way = next;
                 }
-                Step::Go(None, _) => return,
+                Onward::Go(None, _) => return,
             }
         }
         self.live = self.live.with(way.open);
     }
 
-    fn step(&mut self, way: Way, instruction: &Instruction) -> Step {
+    fn step(&mut self, way: Way, instruction: &Instruction) -> Onward {
         let effects = instruction.effects;
         let reads = Live {
             registers: effects.reads,
@@ -245,20 +245,20 @@ impl Search {
         };
         let skipped = instruction.falls_through().then_some(behind);
         match instruction.flow {
-            Flow::Next => Step::Go(Some(behind), None),
+            Flow::Next => Onward::Go(Some(behind), None),
             Flow::Jump { target, .. } => {
-                let place = Place::new(target.from(way.place.address), way.place.isa);
+                let place = CodePosition::new(target.from(way.place.address), way.place.isa);
                 let jumped = self.arrive(Way { place, open });
                 match (jumped, skipped) {
-                    (None, skipped) => Step::Go(skipped, None),
-                    (jumped, skipped) => Step::Go(jumped, skipped),
+                    (None, skipped) => Onward::Go(skipped, None),
+                    (jumped, skipped) => Onward::Go(jumped, skipped),
                 }
             }
             Flow::Call { .. } | Flow::CallRegister(_) => {
                 self.call(behind, instruction.condition.is_always())
             }
             Flow::Register(_) | Flow::Loaded => self.leave(open, skipped),
-            _ => Step::End(open),
+            _ => Onward::End(open),
         }
     }
 
@@ -280,9 +280,9 @@ impl Search {
 
     /// Whether or not the call is made, the code goes on behind it; if it is, nothing is left
     /// of what a callee may destroy.
-    fn call(&mut self, behind: Way, made: bool) -> Step {
+    fn call(&mut self, behind: Way, made: bool) -> Onward {
         if self.calls == Calls::Unknown {
-            return Step::End(behind.open);
+            return Onward::End(behind.open);
         }
         let arguments = Live {
             registers: ARGUMENTS,
@@ -298,11 +298,11 @@ impl Search {
         } else {
             behind.open
         };
-        Step::Go(Some(Way { open, ..behind }), None)
+        Onward::Go(Some(Way { open, ..behind }), None)
     }
 
     /// A return, or a jump to another function: what it may want is live.
-    fn leave(&mut self, open: Live, skipped: Option<Way>) -> Step {
+    fn leave(&mut self, open: Live, skipped: Option<Way>) -> Onward {
         let wanted = match self.calls {
             Calls::Unknown => open,
             Calls::Standard => {
@@ -315,8 +315,8 @@ impl Search {
         };
         self.live = self.live.with(wanted);
         match skipped {
-            Some(skipped) => Step::Go(Some(skipped), None),
-            None => Step::End(Live::NONE),
+            Some(skipped) => Onward::Go(Some(skipped), None),
+            None => Onward::End(Live::NONE),
         }
     }
 }

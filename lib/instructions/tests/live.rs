@@ -1,7 +1,7 @@
 //! What is live, in code of a few lines.
 
 use hanok_decode::aarch32::{Isa, Register, Registers};
-use hanok_instructions::{Calls, Flags, Live, Place, Reach, decode_a32, live};
+use hanok_instructions::{Calls, CodePosition, Flags, Live, Reach, decode_a32, live};
 use proptest::prelude::*;
 
 fn at(words: &[u32], calls: Calls) -> Live {
@@ -9,7 +9,7 @@ fn at(words: &[u32], calls: Calls) -> Live {
         instructions: 32,
         calls,
     };
-    live(Place::new(0, Isa::A32), reach, |address| {
+    live(CodePosition::new(0, Isa::A32), reach, |address| {
         let word = *words.get(address as usize / 4)?;
         Some(if address & 2 == 0 {
             word as u16
@@ -24,7 +24,7 @@ fn t32(halves: &[u16], calls: Calls) -> Live {
         instructions: 32,
         calls,
     };
-    live(Place::new(0, Isa::T32), reach, |address| {
+    live(CodePosition::new(0, Isa::T32), reach, |address| {
         halves.get(address as usize / 2).copied()
     })
 }
@@ -239,7 +239,7 @@ proptest! {
         prop_assume!(words.iter().enumerate().all(inside));
         let expected = textbook(&words)[0];
         let reach = Reach { instructions: 2_000, calls: Calls::Unknown };
-        let found = live(Place::new(0, Isa::A32), reach, |address| {
+        let found = live(CodePosition::new(0, Isa::A32), reach, |address| {
             let word = *words.get(address as usize / 4)?;
             Some(if address & 2 == 0 { word as u16 } else { (word >> 16) as u16 })
         });

@@ -3,7 +3,7 @@
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState, Register, Registers};
 use hanok_instructions::{
-    Definition, Exception, Flags, Flow, Instruction, Place, TableKind, Use, decode_t32,
+    CodePosition, Definition, Exception, Flags, Flow, Instruction, TableKind, Use, decode_t32,
 };
 
 fn wide(both: u32) -> Instruction {
@@ -354,14 +354,14 @@ fn both_halfwords_are_fetched() {
     let memory = [0xf3bf_u16, 0x8f5b, 0xbf00];
     let read = |address: u32| memory.get(address as usize / 2).copied();
     let at = |address| {
-        Place::new(address, Isa::T32)
+        CodePosition::new(address, Isa::T32)
             .fetch(read)
             .map(|found| found.encoding)
     };
     assert_eq!(at(0), Some(Encoding::Wide(0xf3bf_8f5b)));
     assert_eq!(at(4), Some(Encoding::Narrow(0xbf00)));
     assert_eq!(at(6), None);
-    let a32 = Place::new(0, Isa::A32)
+    let a32 = CodePosition::new(0, Isa::A32)
         .fetch(read)
         .map(|found| found.encoding);
     assert_eq!(a32, Some(Encoding::A32(0x8f5b_f3bf)));

@@ -33,7 +33,7 @@ pub struct Node {
 }
 
 /// A core.
-pub struct Place {
+pub struct SimulatedCore {
     pub root: NodeId,
     pub lane: usize,
     pub supply: Supply,
@@ -42,7 +42,7 @@ pub struct Place {
 /// All of it.
 pub struct Scene {
     pub nodes: Vec<Node>,
-    pub cores: Vec<Place>,
+    pub cores: Vec<SimulatedCore>,
     pub tasks: Tasks,
 }
 
@@ -107,7 +107,7 @@ impl Builder<'_> {
                 let root = root.ok_or(SimError::NoComponent)?;
                 let supply = supply.clone();
                 let lane = 0;
-                self.scene.cores.push(Place { root, lane, supply });
+                self.scene.cores.push(SimulatedCore { root, lane, supply });
             }
         }
         Ok(self.scene)
@@ -257,7 +257,7 @@ impl Builder<'_> {
 
     fn core(&mut self, root: NodeId, lane: usize) {
         let supply = Supply::Full;
-        self.scene.cores.push(Place { root, lane, supply });
+        self.scene.cores.push(SimulatedCore { root, lane, supply });
     }
 
     fn node(

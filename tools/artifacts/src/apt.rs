@@ -22,7 +22,7 @@ pub use crate::debian::index::{Package, newest};
 use crate::cache::Cache;
 use crate::debian::sources::{self, Archives, Entry};
 use hanok_base::process;
-use hanok_base::ui::{self, Step};
+use hanok_base::ui::{self, LongStep};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// What is installed on this machine.
@@ -81,7 +81,7 @@ impl Apt {
 
     /// Fetches the lists of packages.
     fn fetch(&self, dir: &Path) -> Result<()> {
-        let step = Step::new("Fetching Debian's lists of packages");
+        let step = LongStep::new("Fetching Debian's lists of packages");
         let fetched = self.tool("apt-get").args(["-q", "update"]).output();
         let fetched = fetched.context("cannot start apt-get")?;
         // It ends with 0 even where a list could not be fetched or verified.
@@ -164,7 +164,7 @@ impl Apt {
         );
         let mut command = self.tool("apt-get");
         command.args(["-q", "download"]).arg(name).current_dir(dir);
-        watch(&mut command, Step::bytes(title, package.size), dir)?;
+        watch(&mut command, LongStep::bytes(title, package.size), dir)?;
         let file = only_deb(dir)?;
         package.verify(&file)?;
         Ok(file)
@@ -202,7 +202,7 @@ impl Apt {
             .arg("--download-only")
             .args(wanted)
             .args(names);
-        watch(&mut command, Step::bytes(title, total), &archives)?;
+        watch(&mut command, LongStep::bytes(title, total), &archives)?;
         let mut debs = debs_in(&archives)?;
         debs.sort();
         if debs.is_empty() {
@@ -247,7 +247,7 @@ fn size_of_uri(line: &str) -> Option<u64> {
 }
 
 /// Runs a download while a bar follows how much of it is in `dir`.
-fn watch(command: &mut Command, step: Step, dir: &Path) -> Result<()> {
+fn watch(command: &mut Command, step: LongStep, dir: &Path) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child: Child = command

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use hanok_system::Architecture;
 
 use crate::image;
-use hanok_base::ui::Step;
+use hanok_base::ui::LongStep;
 use hanok_base::{process, repo};
 
 /// The target of the 64-bit image.
@@ -106,7 +106,7 @@ pub fn variant_of(
     if let Some(built) = built.get() {
         return Ok(built);
     }
-    let step = Step::new(what);
+    let step = LongStep::new(what);
     let target = target(architecture);
     let mut build = cargo(root);
     build_args(&mut build, HYPERVISOR, target);
@@ -131,7 +131,7 @@ pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
     if let Some(path) = built.get(&key) {
         return Ok(path.clone());
     }
-    let step = Step::new(format!("Building the guest {name}"));
+    let step = LongStep::new(format!("Building the guest {name}"));
     let package = package_in(&root.join("guests").join(name))?;
     let flat = flat(root, &package, target)?;
     let bits = if target == TARGET { "" } else { "-arm" };
@@ -146,7 +146,7 @@ pub fn guest(root: &Path, name: &str, target: &'static str) -> Result<PathBuf> {
 /// The flat binary of the 32-bit program in `guests/NAME`, linked to run at `base`: where its
 /// RAM is not where a VM's is. As a file.
 pub fn guest_at(root: &Path, name: &str, base: u64) -> Result<PathBuf> {
-    let step = Step::new(format!("Building the guest {name} for {base:#x}"));
+    let step = LongStep::new(format!("Building the guest {name} for {base:#x}"));
     let package = package_in(&root.join("guests").join(name))?;
     let mut build = cargo(root);
     build.env("HANOK_IMAGE_BASE", format!("{base:#x}"));

@@ -40,12 +40,12 @@ fn paint(code: &str, text: &str) -> String {
 }
 
 /// A long step: a bar or spinner on a terminal, two plain lines elsewhere.
-pub struct Step {
+pub struct LongStep {
     bar: Option<ProgressBar>,
     what: String,
 }
 
-impl Step {
+impl LongStep {
     /// A step of unknown length.
     pub fn new(what: impl Into<String>) -> Self {
         Self::with(
@@ -94,7 +94,7 @@ impl Step {
     }
 }
 
-impl Drop for Step {
+impl Drop for LongStep {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

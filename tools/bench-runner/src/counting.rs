@@ -18,7 +18,7 @@ use hanok_system::Architecture;
 use hanok_artifacts::cargo;
 use hanok_base::process;
 use hanok_base::repo;
-use hanok_base::ui::Step;
+use hanok_base::ui::LongStep;
 use hanok_boot::machine;
 
 /// The plugin's package, and what cargo makes of it.
@@ -44,7 +44,7 @@ impl Counting {
     /// Builds the plugin, and the hypervisor that it is to recognize.
     pub fn prepare(root: &Path, architecture: Architecture) -> Result<Self> {
         cargo::hypervisor_of(root, architecture)?;
-        let step = Step::new("Building the plugin for QEMU");
+        let step = LongStep::new("Building the plugin for QEMU");
         process::run(cargo::cargo(root).args(["build", "-p", PACKAGE]))?;
         step.done();
         Ok(Self {

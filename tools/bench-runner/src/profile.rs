@@ -20,7 +20,7 @@ use hanok_artifacts::Store;
 use hanok_artifacts::initramfs;
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::repo;
-use hanok_base::ui::{self, Step};
+use hanok_base::ui::{self, LongStep};
 
 /// How many rows a table has.
 const ROWS: usize = 40;
@@ -83,7 +83,7 @@ fn one(boards: &Boards, job: Job, figure: &'static Figure, args: &BenchArgs) -> 
         figures: vec![figure],
         report,
     };
-    let step = Step::new(format!("Running {name}"));
+    let step = LongStep::new(format!("Running {name}"));
     let ended = job::run(prepared, boards.dir).blame(Code::TestsFailed)?;
     let Ended::Given(given) = ended else {
         return Err(failure(Code::Interrupted, "interrupted by a signal"));

@@ -18,7 +18,7 @@ use hanok_artifacts::qemu::Qemu;
 use hanok_artifacts::{Store, u_boot};
 use hanok_base::exit::{Blame, Code, Outcome, failure};
 use hanok_base::process;
-use hanok_console::script::Step;
+use hanok_console::script::ScriptStep;
 
 /// A board ready to be switched on.
 pub struct Ready {
@@ -29,7 +29,7 @@ pub struct Ready {
     /// Whether the hypervisor is there to frame the line.
     pub framed: bool,
     /// What is done on the line before any script.
-    pub first: Vec<Step>,
+    pub first: Vec<ScriptStep>,
     /// Whether what runs on it can switch it off.
     pub poweroff: bool,
 }

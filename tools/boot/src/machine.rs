@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use hanok_system::Architecture;
 
 use hanok_artifacts::cargo::Variant;
-use hanok_console::script::Step;
+use hanok_console::script::ScriptStep;
 
 /// What a native boot needs: the guest's own machine, without ours around it.
 pub struct Native<'a> {
@@ -126,15 +126,15 @@ pub fn escaped(path: &Path) -> String {
 /// What is typed at U-Boot's prompt to start the image at `at`: the `words` that `-append`
 /// would hand over, and the tree that U-Boot itself was given (U-Boot, doc/usage/cmd/booti.rst;
 /// `bootz` takes the same).
-pub fn u_boot_steps(architecture: Architecture, at: u64, words: &str) -> Vec<Step> {
+pub fn u_boot_steps(architecture: Architecture, at: u64, words: &str) -> Vec<ScriptStep> {
     let command = match architecture {
         Architecture::Arm64 => "booti",
         Architecture::Arm => "bootz",
     };
-    let prompt = || Step::ExpectLog("=> ".to_owned());
-    let typed = |line: String| Step::Raw((line + "\r").into_bytes());
+    let prompt = || ScriptStep::ExpectLog("=> ".to_owned());
+    let typed = |line: String| ScriptStep::Raw((line + "\r").into_bytes());
     vec![
-        Step::ExpectLog("Hit any key to stop autoboot".to_owned()),
+        ScriptStep::ExpectLog("Hit any key to stop autoboot".to_owned()),
         typed(String::new()),
         prompt(),
         typed(format!("setenv bootargs '{words}'")),
@@ -319,7 +319,7 @@ mod tests {
         let typed: Vec<_> = steps
             .iter()
             .filter_map(|step| match step {
-                Step::Raw(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+                ScriptStep::Raw(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
                 _ => None,
             })
             .collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::door::Door;
-use crate::script::Step;
+use crate::script::ScriptStep;
 use hanok_base::exit::Code;
 
 /// Where the keys come from.
@@ -46,7 +46,7 @@ pub struct Request {
     /// Whether the line is framed: not at a native boot.
     pub framed: bool,
     /// What to await and type.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
     /// Ends the run with success, wherever it comes.
     pub until: Option<String>,
     /// Ends the run without success.

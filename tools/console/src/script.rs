@@ -8,7 +8,7 @@ use hanok_base::values;
 
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum ScriptStep {
     /// Go on once this text comes on the console.
     Expect(String),
     /// Go on once this text comes in the hypervisor's messages.
@@ -31,27 +31,27 @@ pub enum Step {
 }
 
 /// The steps of a script; an error names the line.
-pub fn parse(text: &str) -> Result<Vec<Step>> {
+pub fn parse(text: &str) -> Result<Vec<ScriptStep>> {
     let lines = text.lines().enumerate();
     let steps = lines.map(|(at, line)| step(line).with_context(|| format!("line {}", at + 1)));
     steps.filter_map(Result::transpose).collect()
 }
 
-fn step(line: &str) -> Result<Option<Step>> {
+fn step(line: &str) -> Result<Option<ScriptStep>> {
     let line = line.trim_start();
     if line.trim_end().is_empty() || line.starts_with('#') {
         return Ok(None);
     }
     let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     let step = match word.trim_end() {
-        "expect" => Step::Expect(text(rest)?),
-        "expect-log" => Step::ExpectLog(text(rest)?),
-        "send" => Step::Send(unescape(rest)?),
-        "key" => Step::Key(unescape(rest)?),
-        "wait" => Step::Wait(seconds(rest)?),
-        "silence" => Step::Silence(seconds(rest)?),
-        "vm" => Step::Vm(nonempty(rest.trim())?.to_owned()),
-        "end" if rest.trim().is_empty() => Step::End,
+        "expect" => ScriptStep::Expect(text(rest)?),
+        "expect-log" => ScriptStep::ExpectLog(text(rest)?),
+        "send" => ScriptStep::Send(unescape(rest)?),
+        "key" => ScriptStep::Key(unescape(rest)?),
+        "wait" => ScriptStep::Wait(seconds(rest)?),
+        "silence" => ScriptStep::Silence(seconds(rest)?),
+        "vm" => ScriptStep::Vm(nonempty(rest.trim())?.to_owned()),
+        "end" if rest.trim().is_empty() => ScriptStep::End,
         other => {
             bail!(
                 "unknown step `{other}`: expect, expect-log, send, key, wait, silence, vm and end are known"
@@ -112,13 +112,13 @@ mod tests {
     fn every_step_is_read() {
         let text = "# to the shell\nexpect linux:~# \nsend echo \\x41\\n\n\n wait 0.5\nvm b\nexpect-log vm b: off\nkey \\x1dlist\\r\nend\n";
         let wanted = [
-            Step::Expect("linux:~# ".into()),
-            Step::Send(b"echo A\n".to_vec()),
-            Step::Wait(Duration::from_millis(500)),
-            Step::Vm("b".into()),
-            Step::ExpectLog("vm b: off".into()),
-            Step::Key(b"\x1dlist\r".into()),
-            Step::End,
+            ScriptStep::Expect("linux:~# ".into()),
+            ScriptStep::Send(b"echo A\n".to_vec()),
+            ScriptStep::Wait(Duration::from_millis(500)),
+            ScriptStep::Vm("b".into()),
+            ScriptStep::ExpectLog("vm b: off".into()),
+            ScriptStep::Key(b"\x1dlist\r".into()),
+            ScriptStep::End,
         ];
         assert_eq!(parse(text).unwrap(), wanted);
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::demux::Channel;
-use super::script::Step;
+use super::script::ScriptStep;
 
 /// Text kept to look for what comes in pieces; older text can no longer be awaited.
 const KEPT: usize = 1 << 20;
@@ -85,7 +85,7 @@ pub enum Do {
 /// A script's progress, and the text that ends it all.
 pub struct Watch {
     vms: Vec<String>,
-    steps: VecDeque<Step>,
+    steps: VecDeque<ScriptStep>,
     until: Option<String>,
     /// The VM that the script speaks to.
     focus: usize,
@@ -98,7 +98,7 @@ pub struct Watch {
 
 impl Watch {
     /// Awaits `steps` in order and `until` anywhere, on VMs of these names.
-    pub fn new(vms: &[String], steps: Vec<Step>, until: Option<String>) -> Self {
+    pub fn new(vms: &[String], steps: Vec<ScriptStep>, until: Option<String>) -> Self {
         let streams = |count| {
             std::iter::repeat_with(Stream::default)
                 .take(count)
@@ -153,11 +153,11 @@ impl Watch {
                 .chain([&mut self.log])
                 .for_each(Stream::rewind);
             match self.steps.pop_front() {
-                Some(Step::Send(bytes)) => todo.push(Do::Send(self.focus, bytes)),
-                Some(Step::Key(bytes)) => todo.push(Do::Key(bytes)),
-                Some(Step::Raw(bytes)) => todo.push(Do::Raw(bytes)),
-                Some(Step::Vm(name)) => self.focus = self.place(&name),
-                Some(Step::End) => todo.push(Do::Succeed),
+                Some(ScriptStep::Send(bytes)) => todo.push(Do::Send(self.focus, bytes)),
+                Some(ScriptStep::Key(bytes)) => todo.push(Do::Key(bytes)),
+                Some(ScriptStep::Raw(bytes)) => todo.push(Do::Raw(bytes)),
+                Some(ScriptStep::Vm(name)) => self.focus = self.place(&name),
+                Some(ScriptStep::End) => todo.push(Do::Succeed),
                 _ => {}
             }
         }
@@ -165,7 +165,7 @@ impl Watch {
     }
 
     fn ready(
-        step: &Step,
+        step: &ScriptStep,
         focus: usize,
         consoles: &mut [Stream],
         log: &mut Stream,
@@ -173,18 +173,18 @@ impl Watch {
         now: Instant,
     ) -> bool {
         match step {
-            Step::Expect(text) => consoles
+            ScriptStep::Expect(text) => consoles
                 .get_mut(focus)
                 .is_some_and(|stream| stream.take(text.as_bytes())),
-            Step::ExpectLog(text) => log.take(text.as_bytes()),
-            Step::Wait(time) => {
+            ScriptStep::ExpectLog(text) => log.take(text.as_bytes()),
+            ScriptStep::Wait(time) => {
                 let over = *waiting.get_or_insert(now + *time) <= now;
                 if over {
                     *waiting = None;
                 }
                 over
             }
-            Step::Silence(time) => {
+            ScriptStep::Silence(time) => {
                 let silent = consoles.get_mut(focus).is_none_or(Stream::was_silent);
                 if !silent {
                     *waiting = None;
@@ -195,7 +195,11 @@ impl Watch {
                 }
                 over
             }
-            Step::Send(_) | Step::Key(_) | Step::Raw(_) | Step::Vm(_) | Step::End => true,
+            ScriptStep::Send(_)
+            | ScriptStep::Key(_)
+            | ScriptStep::Raw(_)
+            | ScriptStep::Vm(_)
+            | ScriptStep::End => true,
         }
     }
 
@@ -214,7 +218,7 @@ impl Watch {
     /// The VM whose console the next step is about, if it is about one's.
     pub fn focus(&self) -> Option<usize> {
         match self.steps.front() {
-            Some(Step::Expect(_) | Step::Silence(_)) => Some(self.focus),
+            Some(ScriptStep::Expect(_) | ScriptStep::Silence(_)) => Some(self.focus),
             _ => None,
         }
     }
@@ -222,11 +226,11 @@ impl Watch {
     /// What is still awaited, for people; `None` when nothing is.
     pub fn awaited(&self) -> Option<String> {
         let step = match self.steps.front() {
-            Some(Step::Expect(text)) => match self.vms.get(self.focus) {
+            Some(ScriptStep::Expect(text)) => match self.vms.get(self.focus) {
                 Some(vm) => format!("{text:?} on the console of {vm}"),
                 None => format!("{text:?} on the console"),
             },
-            Some(Step::ExpectLog(text)) => format!("{text:?} from the hypervisor"),
+            Some(ScriptStep::ExpectLog(text)) => format!("{text:?} from the hypervisor"),
             Some(step) => format!("the step {step:?}"),
             None => format!("{:?}", self.until.as_ref()?),
         };
@@ -235,9 +239,9 @@ impl Watch {
 }
 
 /// The first name in `steps` that no VM has.
-pub fn unknown_vm<'a>(steps: &'a [Step], vms: &[String]) -> Option<&'a str> {
+pub fn unknown_vm<'a>(steps: &'a [ScriptStep], vms: &[String]) -> Option<&'a str> {
     let names = steps.iter().filter_map(|step| match step {
-        Step::Vm(name) => Some(name.as_str()),
+        ScriptStep::Vm(name) => Some(name.as_str()),
         _ => None,
     });
     names
@@ -251,16 +255,16 @@ mod tests {
 
     const VM: Channel = Channel::Vm(0);
 
-    fn watch(steps: Vec<Step>, until: Option<&str>) -> Watch {
+    fn watch(steps: Vec<ScriptStep>, until: Option<&str>) -> Watch {
         Watch::new(&["a".into(), "b".into()], steps, until.map(str::to_owned))
     }
 
     #[test]
     fn text_is_found_across_pieces_and_used_up() {
         let steps = vec![
-            Step::Expect("login:".into()),
-            Step::Send(b"x".into()),
-            Step::Expect("login:".into()),
+            ScriptStep::Expect("login:".into()),
+            ScriptStep::Send(b"x".into()),
+            ScriptStep::Expect("login:".into()),
         ];
         let mut watch = watch(steps, None);
         let now = Instant::now();
@@ -280,7 +284,10 @@ mod tests {
     #[test]
     fn text_that_came_before_its_step_counts() {
         let mut watch = watch(
-            vec![Step::Expect("b".into()), Step::Expect("c".into())],
+            vec![
+                ScriptStep::Expect("b".into()),
+                ScriptStep::Expect("c".into()),
+            ],
             None,
         );
         watch.push(VM, b"abc");
@@ -290,7 +297,7 @@ mod tests {
 
     #[test]
     fn until_is_seen_on_any_channel_independently() {
-        let mut watch = watch(vec![Step::Expect("never".into())], Some("off"));
+        let mut watch = watch(vec![ScriptStep::Expect("never".into())], Some("off"));
         assert!(!watch.push(VM, b"of"));
         assert!(!watch.push(Channel::Log, b"f"), "channels are not mixed");
         assert!(watch.push(VM, b"f"));
@@ -299,7 +306,10 @@ mod tests {
 
     #[test]
     fn waiting_takes_its_time() {
-        let mut watch = watch(vec![Step::Wait(Duration::from_secs(2)), Step::End], None);
+        let mut watch = watch(
+            vec![ScriptStep::Wait(Duration::from_secs(2)), ScriptStep::End],
+            None,
+        );
         let now = Instant::now();
         assert_eq!(watch.advance(now), []);
         assert_eq!(watch.wake(now), Some(Duration::from_secs(2)));
@@ -310,9 +320,9 @@ mod tests {
     fn silence_begins_anew_with_each_text() {
         let second = Duration::from_secs(1);
         let steps = vec![
-            Step::Silence(2 * second),
-            Step::Expect("a".into()),
-            Step::End,
+            ScriptStep::Silence(2 * second),
+            ScriptStep::Expect("a".into()),
+            ScriptStep::End,
         ];
         let mut watch = watch(steps, None);
         let now = Instant::now();
@@ -332,10 +342,13 @@ mod tests {
 
     #[test]
     fn another_vm_is_spoken_to() {
-        let mut watch = watch(vec![Step::Vm("b".into()), Step::Send(b"x".into())], None);
+        let mut watch = watch(
+            vec![ScriptStep::Vm("b".into()), ScriptStep::Send(b"x".into())],
+            None,
+        );
         assert_eq!(watch.advance(Instant::now()), [Do::Send(1, b"x".to_vec())]);
         assert_eq!(
-            unknown_vm(&[Step::Vm("c".into())], &["a".into()]),
+            unknown_vm(&[ScriptStep::Vm("c".into())], &["a".into()]),
             Some("c")
         );
     }

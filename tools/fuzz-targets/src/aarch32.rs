@@ -5,8 +5,8 @@ use hanok_decode::aarch32::{
     Contents, Encoding, Isa, ItState, LoadStore, Register, Registers, Slot, sensitive,
 };
 use hanok_instructions::{
-    Calls, Definition, Effects, Exception, Flags, Flow, Instruction, Place, Reach, decode_a32,
-    decode_t32, live,
+    Calls, CodePosition, Definition, Effects, Exception, Flags, Flow, Instruction, Reach,
+    decode_a32, decode_t32, live,
 };
 
 /// Every encoding has an answer that holds together, and so has what is live at any place of
@@ -142,7 +142,7 @@ fn code(data: &[u8], isa: Isa) {
     };
     let at = |instructions, calls| {
         live(
-            Place::new(0, isa),
+            CodePosition::new(0, isa),
             Reach {
                 instructions,
                 calls,

@@ -75,7 +75,7 @@ struct Diagnostic {
     level: String,
     message: String,
     code: Option<Code>,
-    spans: Vec<Place>,
+    spans: Vec<CompilerSpan>,
     rendered: Option<String>,
 }
 
@@ -85,7 +85,7 @@ struct Code {
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct CompilerSpan {
     file_name: PathBuf,
     byte_start: usize,
     byte_end: usize,

@@ -38,4 +38,4 @@ pub use patch::{
 };
 pub use refusal::{Refusal, Result};
 pub use report::{Count, Entry, Report};
-pub use scan::{Kind, Place, Scan, scan};
+pub use scan::{Kind, Scan, SitePlace, scan};

@@ -31,7 +31,7 @@ pub enum Kind {
 
 /// Where sites are: a section of an ELF file, of a member of an archive, or a whole image.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SitePlace {
     /// The archive's member.
     pub member: Option<String>,
     /// The section's name.
@@ -42,7 +42,7 @@ pub struct Place {
     functions: Vec<(u32, String)>,
 }
 
-impl Place {
+impl SitePlace {
     /// The function in which `address` lies.
     pub fn function(&self, address: u32) -> Option<&str> {
         let after = self.functions.partition_point(|(at, _)| *at <= address);
@@ -70,7 +70,7 @@ pub struct Scan {
     /// Its bytes, unpacked.
     pub content: Vec<u8>,
     /// Where sites are.
-    pub places: Vec<Place>,
+    pub places: Vec<SitePlace>,
     /// What must change, in the order of the file.
     pub sites: Vec<Site>,
     /// Linux's own tables, of an image.
@@ -201,8 +201,8 @@ fn has_mapping(content: &[u8], elf: &ElfImage) -> Result<()> {
     }
 }
 
-fn places(elf: &ElfImage, member: Option<&str>) -> Vec<Place> {
-    let place = |section: &elf::Section| Place {
+fn places(elf: &ElfImage, member: Option<&str>) -> Vec<SitePlace> {
+    let place = |section: &elf::Section| SitePlace {
         member: member.map(str::to_owned),
         section: section.name.clone(),
         address: section.address,
@@ -284,7 +284,7 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
     let functions = text.map(|symbol| (symbol.address, symbol.name));
     let mut functions: Vec<_> = functions.chain(unnamed).collect();
     functions.sort_by_key(|(address, _)| *address);
-    let place = Place {
+    let place = SitePlace {
         member: None,
         section: "Image".to_owned(),
         address: base.address,

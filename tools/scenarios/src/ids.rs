@@ -24,7 +24,7 @@ use hanok_boot::overrides::{Overrides, VmOverrides};
 use hanok_boot::{machine, system};
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
-use hanok_console::script::Step;
+use hanok_console::script::ScriptStep;
 
 /// The steps.
 pub const STEPS: &[TestStep] = &[TestStep {
@@ -206,7 +206,7 @@ fn ids(root: &Path, board: &str, cpu: &str) -> Result<Vec<Id>> {
         command: ready.command,
         framed: ready.framed,
         poweroff: ready.poweroff,
-        steps: vec![Step::Expect("id: done".to_owned())],
+        steps: vec![ScriptStep::Expect("id: done".to_owned())],
         until: None,
         timeout: Some(PATIENCE),
         consoles: vec![Sink::create(&console)?],

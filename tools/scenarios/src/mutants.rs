@@ -66,7 +66,7 @@ fn run(root: &Path) -> Result<Tally> {
     ensure!(!mutants.is_empty(), "HANOK_MUTANTS names no mutant");
     let folder = repo::target_dir(root).join("mutants");
     let built = build(root, &folder, &mutants)?;
-    let step = ui::Step::new("Looking which tests reach which mutants");
+    let step = ui::LongStep::new("Looking which tests reach which mutants");
     let tests = run::tests(&built.programs, &folder.join("notes"))?;
     step.done();
     let of_package = packages.iter().filter_map(|package| {
@@ -90,7 +90,7 @@ fn build(root: &Path, folder: &Path, mutants: &[Mutant]) -> Result<Built> {
     let packages: BTreeSet<_> = own.iter().copied().chain(others).collect();
     let packages: Vec<_> = packages.into_iter().map(str::to_owned).collect();
     let target = folder.join("build");
-    let step = ui::Step::new(format!("Planting {} mutants", mutants.len()));
+    let step = ui::LongStep::new(format!("Planting {} mutants", mutants.len()));
     let plan = build::Plan {
         root,
         copy: &folder.join("copy"),
@@ -118,7 +118,7 @@ fn testers(package: &str) -> &'static [&'static str] {
 
 /// Runs the mutants of a package.
 fn judge<'a>(package: &'a str, mutants: &[&'a Mutant], tests: &[Test]) -> Result<Judged<'a>> {
-    let step = ui::Step::new(format!("{package}: {} mutants", mutants.len()));
+    let step = ui::LongStep::new(format!("{package}: {} mutants", mutants.len()));
     let is_its =
         |one: &&Test| one.package() == package || testers(package).contains(&one.package());
     let tests: Vec<_> = tests.iter().filter(is_its).collect();
@@ -209,7 +209,7 @@ fn tool(root: &Path) -> Result<PathBuf> {
     let folder = repo::target_dir(root).join("tools").join(VERSION);
     let path = folder.join("bin").join(TOOL);
     if !path.exists() {
-        let step = ui::Step::new("Building cargo-mutants");
+        let step = ui::LongStep::new("Building cargo-mutants");
         let mut install = cargo(root);
         install.args(["install", "--locked", "--quiet", "--version", VERSION, TOOL]);
         process::run(install.arg("--root").arg(&folder))?;

@@ -234,7 +234,7 @@ mod tests {
     use crate::matrix;
     use crate::prepare::file_name;
     use hanok_boot::board::Ready;
-    use hanok_console::script::Step;
+    use hanok_console::script::ScriptStep;
 
     /// The outcome of a scenario whose board is a shell that runs `board`: a failing one
     /// must be told as failing, or none of them means anything.
@@ -254,7 +254,7 @@ mod tests {
             command: Command::new("sh"),
             vms: vec!["a".to_owned()],
             framed: true,
-            first: vec![Step::Raw(b"raw\n".to_vec())],
+            first: vec![ScriptStep::Raw(b"raw\n".to_vec())],
             poweroff: false,
         }
     }

@@ -14,7 +14,7 @@ use hanok_base::ui::counted;
 use hanok_boot::board::Loader;
 use hanok_boot::form::Form;
 use hanok_boot::key;
-use hanok_console::script::Step;
+use hanok_console::script::ScriptStep;
 
 /// One file, or one of the cases it lists.
 #[derive(Clone, Debug, Deserialize)]
@@ -363,7 +363,7 @@ impl Scenario {
     }
 
     /// The steps as the console's watcher takes them.
-    pub fn steps(&self) -> Result<Vec<Step>> {
+    pub fn steps(&self) -> Result<Vec<ScriptStep>> {
         let steps = self.steps.iter().flat_map(|step| {
             let times = match step {
                 StepSpec::ExpectTimes(_, times) => *times,
@@ -374,7 +374,7 @@ impl Scenario {
         let mut steps = steps.collect::<Result<Vec<_>>>()?;
         self.check_echoes()?;
         if self.end.all().contains(&Ending::Until) {
-            steps.push(Step::End);
+            steps.push(ScriptStep::End);
         }
         Ok(steps)
     }
@@ -448,20 +448,20 @@ impl StepSpec {
         }
     }
 
-    fn step(&self) -> Result<Step> {
+    fn step(&self) -> Result<ScriptStep> {
         Ok(match self {
             Self::Expect(text) | Self::ExpectTimes(text, _) | Self::ExpectLog(text)
                 if text.chars().count() < SHORTEST =>
             {
                 bail!("{text:?} is found in almost anything: await a longer text")
             }
-            Self::Expect(text) | Self::ExpectTimes(text, _) => Step::Expect(text.clone()),
-            Self::ExpectLog(text) => Step::ExpectLog(text.clone()),
-            Self::Send(text) => Step::Send(text.clone().into_bytes()),
-            Self::Key(text) => Step::Key(text.clone().into_bytes()),
-            Self::Wait(seconds) => Step::Wait(Duration::try_from_secs_f64(*seconds)?),
-            Self::Silence(seconds) => Step::Silence(Duration::try_from_secs_f64(*seconds)?),
-            Self::Vm(name) => Step::Vm(name.clone()),
+            Self::Expect(text) | Self::ExpectTimes(text, _) => ScriptStep::Expect(text.clone()),
+            Self::ExpectLog(text) => ScriptStep::ExpectLog(text.clone()),
+            Self::Send(text) => ScriptStep::Send(text.clone().into_bytes()),
+            Self::Key(text) => ScriptStep::Key(text.clone().into_bytes()),
+            Self::Wait(seconds) => ScriptStep::Wait(Duration::try_from_secs_f64(*seconds)?),
+            Self::Silence(seconds) => ScriptStep::Silence(Duration::try_from_secs_f64(*seconds)?),
+            Self::Vm(name) => ScriptStep::Vm(name.clone()),
         })
     }
 }

@@ -30,16 +30,19 @@ fn a_whole_scenario_is_read() {
     let scenario = only(WHOLE).unwrap();
     assert_eq!(scenario.cpu.as_ref().unwrap().all(), ["cortex-a57", "max"]);
     let steps = scenario.steps().unwrap();
-    assert_eq!(steps[1], Step::Send(b"echo a\x03\n".to_vec()));
-    assert_eq!(steps[4], Step::Key(b"\x1dlist\r".to_vec()));
-    assert_eq!(steps.last(), Some(&Step::End));
+    assert_eq!(steps[1], ScriptStep::Send(b"echo a\x03\n".to_vec()));
+    assert_eq!(steps[4], ScriptStep::Key(b"\x1dlist\r".to_vec()));
+    assert_eq!(steps.last(), Some(&ScriptStep::End));
 }
 
 #[test]
 fn a_text_is_awaited_so_many_times() {
     let text = "system = 'x'\nsteps = [{ expect-times = ['abc', 3] }, { wait = 1 }]";
     let steps = only(text).unwrap().steps().unwrap();
-    assert_eq!(steps[..3], [(); 3].map(|()| Step::Expect("abc".into())));
+    assert_eq!(
+        steps[..3],
+        [(); 3].map(|()| ScriptStep::Expect("abc".into()))
+    );
     assert_eq!(steps.len(), 4);
     assert!(only("system = 'x'\nsteps = [{ expect-times = ['', 3] }]").is_err());
 }
@@ -80,7 +83,7 @@ fn variables_are_filled_in() {
     scenario.fill(&vars).unwrap();
     assert_eq!(
         scenario.steps().unwrap(),
-        [Step::Expect("4 CPU a@b".into())]
+        [ScriptStep::Expect("4 CPU a@b".into())]
     );
     let mut wrong = only("system = 'x'\ncmdline = 'a=@m@'").unwrap();
     assert!(wrong.fill(&vars).is_err());

@@ -1,7 +1,7 @@
 //! What must hold after each step, and at the end of a life.
 
 use super::world::{Plain, World, vcpu};
-use super::{CPUS, HARDWARE, Step, ids};
+use super::{CPUS, HARDWARE, ModelEvent, ids};
 use crate::lr::LrState;
 use crate::{MAX_LRS, Snapshot};
 use hanok_types::IntId;
@@ -172,11 +172,11 @@ impl World {
     /// Everything that is due comes to the guest and ends; then nothing is left.
     pub(super) fn drain(&mut self) {
         let late = !self.exact;
-        (0..CPUS).for_each(|cpu| self.step(Step::In(cpu)));
-        self.step(Step::Groups(true, true));
+        (0..CPUS).for_each(|cpu| self.step(ModelEvent::In(cpu)));
+        self.step(ModelEvent::Groups(true, true));
         for id in HARDWARE {
             for cpu in 0..CPUS {
-                self.step(Step::PhysicalLine(cpu, id, false));
+                self.step(ModelEvent::PhysicalLine(cpu, id, false));
             }
         }
         let owed = self.enable_everything();
@@ -185,7 +185,7 @@ impl World {
         if late {
             // Late kicks may have made active what the model knows as ended.
             for id in ids() {
-                (0..CPUS).for_each(|cpu| self.step(Step::Activate(cpu, id, false)));
+                (0..CPUS).for_each(|cpu| self.step(ModelEvent::Activate(cpu, id, false)));
             }
             self.deliver(&mut got);
         }
@@ -207,10 +207,10 @@ impl World {
             if let Some(taken) = self.cpus[cpu].acknowledge() {
                 got.push((self.owner(cpu, taken.id), taken.id));
                 self.taken(cpu, &taken);
-                self.step(Step::Line(cpu, taken.id, false));
+                self.step(ModelEvent::Line(cpu, taken.id, false));
             }
-            self.step(Step::End(cpu));
-            self.step(Step::Deactivate(cpu, 0));
+            self.step(ModelEvent::End(cpu));
+            self.step(ModelEvent::Deactivate(cpu, 0));
         }
         self.settle_all();
     }
@@ -238,9 +238,9 @@ impl World {
         let mut owed = Vec::new();
         for id in ids() {
             for cpu in 0..CPUS {
-                self.step(Step::Enable(cpu, id, true));
+                self.step(ModelEvent::Enable(cpu, id, true));
                 if self.plain(cpu, id).forced {
-                    self.step(Step::Activate(cpu, id, false));
+                    self.step(ModelEvent::Activate(cpu, id, false));
                 }
                 if id >= 32 && cpu > 0 {
                     continue;

@@ -12,7 +12,7 @@ use std::vec::Vec;
 
 /// What happens to both.
 #[derive(Clone, Debug)]
-enum Step {
+enum LockstepEvent {
     Enable(usize, u32, bool),
     Pend(usize, u32, bool),
     Priority(usize, u32, u8),
@@ -26,23 +26,23 @@ enum Step {
     Leave(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LockstepEvent> {
     let cpu = || 0..CPUS;
     let id = || proptest::sample::select(ids());
     let spi = proptest::sample::select(super::SPIS.to_vec());
     let hardware = proptest::sample::select(HARDWARE.to_vec());
     prop_oneof![
-        1 => (cpu(), id(), any::<bool>()).prop_map(|(c, i, on)| Step::Enable(c, i, on)),
-        3 => (cpu(), id(), any::<bool>()).prop_map(|(c, i, on)| Step::Pend(c, i, on)),
-        2 => (cpu(), id(), any::<u8>()).prop_map(|(c, i, p)| Step::Priority(c, i, p & 0xf0)),
-        4 => (cpu(), id(), any::<bool>()).prop_map(|(c, i, high)| Step::Line(c, i, high)),
-        2 => (cpu(), hardware).prop_map(|(c, i)| Step::Fire(c, i)),
-        4 => (cpu(), any::<u16>(), 1..3u32).prop_map(|(c, t, i)| Step::Sgi(c, t, i)),
-        1 => (spi, cpu()).prop_map(|(i, c)| Step::Route(i, c)),
-        8 => cpu().prop_map(Step::Acknowledge),
-        7 => cpu().prop_map(Step::End),
-        4 => (cpu(), any::<usize>()).prop_map(|(c, n)| Step::Deactivate(c, n)),
-        1 => cpu().prop_map(Step::Leave),
+        1 => (cpu(), id(), any::<bool>()).prop_map(|(c, i, on)| LockstepEvent::Enable(c, i, on)),
+        3 => (cpu(), id(), any::<bool>()).prop_map(|(c, i, on)| LockstepEvent::Pend(c, i, on)),
+        2 => (cpu(), id(), any::<u8>()).prop_map(|(c, i, p)| LockstepEvent::Priority(c, i, p & 0xf0)),
+        4 => (cpu(), id(), any::<bool>()).prop_map(|(c, i, high)| LockstepEvent::Line(c, i, high)),
+        2 => (cpu(), hardware).prop_map(|(c, i)| LockstepEvent::Fire(c, i)),
+        4 => (cpu(), any::<u16>(), 1..3u32).prop_map(|(c, t, i)| LockstepEvent::Sgi(c, t, i)),
+        1 => (spi, cpu()).prop_map(|(i, c)| LockstepEvent::Route(i, c)),
+        8 => cpu().prop_map(LockstepEvent::Acknowledge),
+        7 => cpu().prop_map(LockstepEvent::End),
+        4 => (cpu(), any::<usize>()).prop_map(|(c, n)| LockstepEvent::Deactivate(c, n)),
+        1 => cpu().prop_map(LockstepEvent::Leave),
     ]
 }
 
@@ -151,18 +151,18 @@ impl Pair {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: LockstepEvent) {
         match step {
-            Step::Enable(cpu, id, on) => self.bit(cpu, id, if on { 0x100 } else { 0x180 }),
-            Step::Pend(cpu, id, on) => self.bit(cpu, id, if on { 0x200 } else { 0x280 }),
-            Step::Priority(cpu, id, priority) => {
+            LockstepEvent::Enable(cpu, id, on) => self.bit(cpu, id, if on { 0x100 } else { 0x180 }),
+            LockstepEvent::Pend(cpu, id, on) => self.bit(cpu, id, if on { 0x200 } else { 0x280 }),
+            LockstepEvent::Priority(cpu, id, priority) => {
                 let offset = 0x400 + u64::from(id);
                 self.write(cpu, id, offset, Width::Byte, priority.into());
             }
-            Step::Line(cpu, id, high) => self.both(|vgic| {
+            LockstepEvent::Line(cpu, id, high) => self.both(|vgic| {
                 let _ = vgic.set_level(Some(vcpu(cpu)), IntId::new(id), high);
             }),
-            Step::Fire(cpu, id) => {
+            LockstepEvent::Fire(cpu, id) => {
                 let id = IntId::new(id);
                 if !self.listed.holds_hardware(vcpu(cpu), id) {
                     self.both(|vgic| {
@@ -170,12 +170,12 @@ impl Pair {
                     });
                 }
             }
-            Step::Sgi(cpu, targets, id) => self.sgi(cpu, targets, id),
-            Step::Route(id, to) => self.route(id, to),
-            Step::Acknowledge(cpu) => self.acknowledge(cpu),
-            Step::End(cpu) => self.end(cpu),
-            Step::Deactivate(cpu, which) => self.deactivate(cpu, which),
-            Step::Leave(cpu) => {
+            LockstepEvent::Sgi(cpu, targets, id) => self.sgi(cpu, targets, id),
+            LockstepEvent::Route(id, to) => self.route(id, to),
+            LockstepEvent::Acknowledge(cpu) => self.acknowledge(cpu),
+            LockstepEvent::End(cpu) => self.end(cpu),
+            LockstepEvent::Deactivate(cpu, which) => self.deactivate(cpu, which),
+            LockstepEvent::Leave(cpu) => {
                 let _ = self.listed.leave(vcpu(cpu), &mut self.cpus[cpu]);
                 let _ = self.soft.leave(vcpu(cpu), &mut self.interfaces[cpu]);
             }

@@ -23,7 +23,7 @@ const CPUS: usize = 3;
 
 /// What happens next.
 #[derive(Clone, Debug)]
-enum Step {
+enum ModelEvent {
     Enable(usize, u32, bool),
     Pend(usize, u32, bool),
     Activate(usize, u32, bool),
@@ -64,37 +64,37 @@ fn line_id() -> impl Strategy<Value = u32> {
     proptest::sample::select([&PPIS[..1], &[33, 40, 48, 70, 95, 287]].concat())
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelEvent> {
     let cpu = 0..CPUS;
     let spi = proptest::sample::select(SPIS.to_vec());
     let hardware = proptest::sample::select(HARDWARE.to_vec());
     prop_oneof![
-        2 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Enable(c, i, b)),
-        2 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Pend(c, i, b)),
-        1 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Activate(c, i, b)),
-        1 => (cpu.clone(), any_id(), any::<u8>()).prop_map(|(c, i, p)| Step::Priority(c, i, p)),
-        1 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Group(c, i, b)),
-        1 => (spi.clone(), any::<bool>()).prop_map(|(i, b)| Step::Edge(i, b)),
-        1 => (spi, 1..8u8).prop_map(|(i, t)| Step::Route(i, t)),
-        1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Step::Groups(a, b)),
-        1 => Just(Step::Groups(true, true)),
-        8 => (cpu.clone(), line_id(), any::<bool>()).prop_map(|(c, i, b)| Step::Line(c, i, b)),
-        5 => (cpu.clone(), line_id()).prop_map(|(c, i)| Step::Pulse(c, i)),
+        2 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| ModelEvent::Enable(c, i, b)),
+        2 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| ModelEvent::Pend(c, i, b)),
+        1 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| ModelEvent::Activate(c, i, b)),
+        1 => (cpu.clone(), any_id(), any::<u8>()).prop_map(|(c, i, p)| ModelEvent::Priority(c, i, p)),
+        1 => (cpu.clone(), any_id(), any::<bool>()).prop_map(|(c, i, b)| ModelEvent::Group(c, i, b)),
+        1 => (spi.clone(), any::<bool>()).prop_map(|(i, b)| ModelEvent::Edge(i, b)),
+        1 => (spi, 1..8u8).prop_map(|(i, t)| ModelEvent::Route(i, t)),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(a, b)| ModelEvent::Groups(a, b)),
+        1 => Just(ModelEvent::Groups(true, true)),
+        8 => (cpu.clone(), line_id(), any::<bool>()).prop_map(|(c, i, b)| ModelEvent::Line(c, i, b)),
+        5 => (cpu.clone(), line_id()).prop_map(|(c, i)| ModelEvent::Pulse(c, i)),
         6 => (cpu.clone(), hardware, any::<bool>())
-            .prop_map(|(c, i, b)| Step::PhysicalLine(c, i, b)),
-        5 => (cpu.clone(), any::<u16>(), 1..3u32).prop_map(|(c, t, i)| Step::Sgi(c, t, i)),
-        12 => cpu.clone().prop_map(Step::Acknowledge),
-        10 => cpu.clone().prop_map(Step::End),
-        5 => (cpu.clone(), any::<usize>()).prop_map(|(c, n)| Step::Deactivate(c, n)),
+            .prop_map(|(c, i, b)| ModelEvent::PhysicalLine(c, i, b)),
+        5 => (cpu.clone(), any::<u16>(), 1..3u32).prop_map(|(c, t, i)| ModelEvent::Sgi(c, t, i)),
+        12 => cpu.clone().prop_map(ModelEvent::Acknowledge),
+        10 => cpu.clone().prop_map(ModelEvent::End),
+        5 => (cpu.clone(), any::<usize>()).prop_map(|(c, n)| ModelEvent::Deactivate(c, n)),
         1 => (cpu.clone(), 1..3u32, any::<u8>(), any::<bool>())
-            .prop_map(|(c, i, t, b)| Step::Senders(c, i, t & 7, b)),
-        1 => cpu.clone().prop_map(Step::Leave),
-        2 => cpu.clone().prop_map(Step::Out),
-        4 => cpu.clone().prop_map(Step::In),
-        1 => cpu.clone().prop_map(Step::Fold),
-        1 => cpu.clone().prop_map(Step::LookAhead),
-        3 => cpu.prop_map(Step::Settle),
-        1 => Just(Step::ReadAll),
+            .prop_map(|(c, i, t, b)| ModelEvent::Senders(c, i, t & 7, b)),
+        1 => cpu.clone().prop_map(ModelEvent::Leave),
+        2 => cpu.clone().prop_map(ModelEvent::Out),
+        4 => cpu.clone().prop_map(ModelEvent::In),
+        1 => cpu.clone().prop_map(ModelEvent::Fold),
+        1 => cpu.clone().prop_map(ModelEvent::LookAhead),
+        3 => cpu.prop_map(ModelEvent::Settle),
+        1 => Just(ModelEvent::ReadAll),
     ]
 }
 

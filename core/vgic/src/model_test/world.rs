@@ -1,7 +1,7 @@
 //! The hypervisor, its guests, and what the architecture says of them.
 
 use super::cpu::Cpu;
-use super::{CPUS, HARDWARE, SPIS, Step, ids};
+use super::{CPUS, HARDWARE, ModelEvent, SPIS, ids};
 use crate::{Frame, Lr, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet, Width};
@@ -80,19 +80,19 @@ impl World {
             }
         }
         // Most of what the guest would set up, so that steps meet live interrupts.
-        world.step(Step::Groups(true, true));
+        world.step(ModelEvent::Groups(true, true));
         for id in ids() {
             for cpu in 0..CPUS {
-                world.step(Step::Enable(cpu, id, true));
-                world.step(Step::Group(cpu, id, true));
-                world.step(Step::Priority(cpu, id, (id as u8).wrapping_mul(40)));
+                world.step(ModelEvent::Enable(cpu, id, true));
+                world.step(ModelEvent::Group(cpu, id, true));
+                world.step(ModelEvent::Priority(cpu, id, (id as u8).wrapping_mul(40)));
             }
         }
         for id in SPIS {
-            world.step(Step::Route(id, 1));
+            world.step(ModelEvent::Route(id, 1));
         }
-        world.step(Step::Edge(48, true));
-        world.step(Step::Edge(287, true));
+        world.step(ModelEvent::Edge(48, true));
+        world.step(ModelEvent::Edge(287, true));
         world.settle_all();
         world.exact = exact;
         world
@@ -234,9 +234,9 @@ impl World {
         fired
     }
 
-    pub(super) fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: ModelEvent) {
         match step {
-            Step::Enable(cpu, id, on) => {
+            ModelEvent::Enable(cpu, id, on) => {
                 let sourced = self.is_sourced(id);
                 let plain = self.plain(cpu, id);
                 let held = plain.physical_active && plain.active.is_none();
@@ -247,68 +247,70 @@ impl World {
                 plain.enabled = on || sourced;
                 self.write_bit(cpu, if on { 0x100 } else { 0x180 }, id);
             }
-            Step::Pend(cpu, id, on) => {
+            ModelEvent::Pend(cpu, id, on) => {
                 if !self.is_sourced(id) {
                     self.plain(cpu, id).latch = on;
                 }
                 self.write_bit(cpu, if on { 0x200 } else { 0x280 }, id);
             }
-            Step::Activate(cpu, id, on) => self.activate(cpu, id, on),
-            Step::Priority(cpu, id, priority) => {
+            ModelEvent::Activate(cpu, id, on) => self.activate(cpu, id, on),
+            ModelEvent::Priority(cpu, id, priority) => {
                 self.plain(cpu, id).priority = priority & 0xf8;
                 let (frame, base) = self.frame(cpu, id);
                 let offset = base + 0x400 + u64::from(id);
                 let kick = self.vgic.write(frame, offset, Width::Byte, priority.into());
                 self.after(cpu, kick);
             }
-            Step::Group(cpu, id, group1) => self.group(cpu, id, group1),
-            Step::Edge(id, edge) => self.edge(id, edge),
-            Step::Route(id, targets) => self.route(id, targets),
-            Step::Groups(group0, group1) => {
+            ModelEvent::Group(cpu, id, group1) => self.group(cpu, id, group1),
+            ModelEvent::Edge(id, edge) => self.edge(id, edge),
+            ModelEvent::Route(id, targets) => self.route(id, targets),
+            ModelEvent::Groups(group0, group1) => {
                 (self.group0, self.group1) = (group0, group1);
                 self.write_word(0, 32, 0, u64::from(group0) | u64::from(group1) << 1);
             }
-            Step::Line(cpu, id, high) => {
+            ModelEvent::Line(cpu, id, high) => {
                 let plain = self.plain(cpu, id);
                 plain.latch |= high && !plain.line && plain.edge;
                 plain.line = high;
                 let kick = self.vgic.set_level(Some(vcpu(cpu)), IntId::new(id), high);
                 self.after(cpu, kick);
             }
-            Step::Pulse(cpu, id) => {
+            ModelEvent::Pulse(cpu, id) => {
                 self.plain(cpu, id).latch = true;
                 let kick = self.vgic.pulse(Some(vcpu(cpu)), IntId::new(id));
                 self.after(cpu, kick);
             }
-            Step::PhysicalLine(cpu, id, high) => {
+            ModelEvent::PhysicalLine(cpu, id, high) => {
                 self.plain(cpu, id).physical_line = high;
                 self.after(cpu, VcpuSet::EMPTY);
             }
-            Step::Sgi(cpu, targets, id) => self.sgi(cpu, targets, id),
-            Step::Senders(cpu, id, senders, set) => self.senders(cpu, id, senders, set),
-            Step::Acknowledge(cpu) if self.cpus[cpu].resident => self.acknowledge(cpu),
-            Step::End(cpu) if self.cpus[cpu].resident => self.end(cpu),
-            Step::Deactivate(cpu, which) if self.cpus[cpu].resident => self.deactivate(cpu, which),
-            Step::Acknowledge(_) | Step::End(_) | Step::Deactivate(..) => {}
-            Step::Out(cpu) => self.switch_out(cpu),
-            Step::In(cpu) => self.switch_in(cpu),
-            Step::Leave(cpu) => {
+            ModelEvent::Sgi(cpu, targets, id) => self.sgi(cpu, targets, id),
+            ModelEvent::Senders(cpu, id, senders, set) => self.senders(cpu, id, senders, set),
+            ModelEvent::Acknowledge(cpu) if self.cpus[cpu].resident => self.acknowledge(cpu),
+            ModelEvent::End(cpu) if self.cpus[cpu].resident => self.end(cpu),
+            ModelEvent::Deactivate(cpu, which) if self.cpus[cpu].resident => {
+                self.deactivate(cpu, which)
+            }
+            ModelEvent::Acknowledge(_) | ModelEvent::End(_) | ModelEvent::Deactivate(..) => {}
+            ModelEvent::Out(cpu) => self.switch_out(cpu),
+            ModelEvent::In(cpu) => self.switch_in(cpu),
+            ModelEvent::Leave(cpu) => {
                 self.vgic.leave(vcpu(cpu), &mut self.cpus[cpu]);
                 let empty = (1 << self.cpus[cpu].lr.len()) - 1;
                 assert_eq!(self.cpus[cpu].empty(), empty);
                 assert!(!self.cpus[cpu].none_pending);
                 self.after(cpu, VcpuSet::EMPTY);
             }
-            Step::Settle(cpu) => self.settle(cpu),
-            Step::Fold(cpu) => {
+            ModelEvent::Settle(cpu) => self.settle(cpu),
+            ModelEvent::Fold(cpu) => {
                 if !self.cpus[cpu].resident {
                     return;
                 }
                 self.vgic.fold(vcpu(cpu), &mut self.cpus[cpu]);
                 self.after(cpu, VcpuSet::EMPTY);
             }
-            Step::LookAhead(cpu) => self.look_ahead(cpu),
-            Step::ReadAll => self.read_all(),
+            ModelEvent::LookAhead(cpu) => self.look_ahead(cpu),
+            ModelEvent::ReadAll => self.read_all(),
         }
         self.check();
     }

@@ -18,7 +18,7 @@ use crate::arch::{access, fp};
 use crate::machine::Machine;
 use crate::{boot, fuzz, gic, marker, mmu, psci, smp, timer};
 use mess::Mess;
-use places::Place;
+use places::RegisterPlace;
 
 /// One of the kinds of value that are written everywhere.
 const VALUES: [u64; 12] = [
@@ -111,7 +111,7 @@ fn row(name: core::fmt::Arguments<'_>, what: impl FnOnce()) {
 }
 
 /// Every value in every width to one register; in a mess, which is made good each time.
-fn touch(place: &Place, mess: Option<Mess>) {
+fn touch(place: &RegisterPlace, mess: Option<Mess>) {
     for width in access::ALL_WIDTHS {
         for value in VALUES {
             if let Some(mess) = mess {

@@ -8,7 +8,7 @@ use hanok_types::{GicVersion, platform};
 
 /// A register.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct RegisterPlace {
     frame: &'static str,
     index: usize,
     base: u64,
@@ -18,14 +18,14 @@ pub struct Place {
     pub spoils: bool,
 }
 
-impl Place {
+impl RegisterPlace {
     /// Its address.
     pub fn address(&self) -> u64 {
         self.base + self.offset
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RegisterPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} {:#x}", self.frame, self.index, self.offset)
     }
@@ -61,13 +61,13 @@ fn spoils(offset: u64) -> bool {
 
 /// Those of the interrupt controller. A GICv2's CPU interface is the CPU's own: no access to it
 /// is an exit.
-pub fn interrupts(machine: &Machine) -> impl Iterator<Item = Place> {
+pub fn interrupts(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
     let v3 = machine.gic == GicVersion::V3;
     let base = gic::distributor();
     let identification = if v3 { 0xffe8 } else { 0xfe8 };
     let offsets = first_page().chain([identification]);
     let distributor = offsets.chain(ROUTES.into_iter().filter(move |_| v3));
-    let distributor = distributor.map(move |offset| Place {
+    let distributor = distributor.map(move |offset| RegisterPlace {
         frame: "GICD",
         index: 0,
         base,
@@ -78,17 +78,20 @@ pub fn interrupts(machine: &Machine) -> impl Iterator<Item = Place> {
     let last = machine.cpus - 1;
     let redistributors = [0, last / 2, last].into_iter().filter(move |_| v3);
     let redistributors = redistributors.flat_map(|index| {
-        let registers = OWN.into_iter().chain([0xffe8]).map(move |offset| Place {
-            frame: "GICR",
-            index,
-            base: gic::v3::redistributor(index),
-            offset,
-            spoils: true,
-        });
+        let registers = OWN
+            .into_iter()
+            .chain([0xffe8])
+            .map(move |offset| RegisterPlace {
+                frame: "GICR",
+                index,
+                base: gic::v3::redistributor(index),
+                offset,
+                spoils: true,
+            });
         let private = BITS
             .into_iter()
             .chain([0x400, 0x404, 0x41c, 0xc00, 0xc04, 0xd00, 0xe00]);
-        let private = private.map(move |offset| Place {
+        let private = private.map(move |offset| RegisterPlace {
             frame: "GICR-SGI",
             index,
             base: gic::v3::private_frame(index),
@@ -101,13 +104,13 @@ pub fn interrupts(machine: &Machine) -> impl Iterator<Item = Place> {
 }
 
 /// Those of the other devices, and where nothing is.
-pub fn others(machine: &Machine) -> impl Iterator<Item = Place> {
+pub fn others(machine: &Machine) -> impl Iterator<Item = RegisterPlace> {
     // The serial port's data register last: what it says is nothing to read.
     let serial = (1..0x14).chain([0x3f8, 0x3fc, 0]).map(|word| word * 4);
     let clock = (0..9).chain([0x3f8, 0x3ff]).map(|word| word * 4);
     let slot = (0..0x44).step_by(3).map(|word| word * 4);
     let one = |frame, base: u64| {
-        move |offset| Place {
+        move |offset| RegisterPlace {
             frame,
             index: 0,
             base,

@@ -33,7 +33,7 @@ use crate::arch::fuzz::{access, jumps, programs, registers, space, tables};
 use crate::machine::Machine;
 use crate::{marker, psci, timer};
 use coverage::Coverage;
-use plan::{Class, Step};
+use plan::{Attack, Class};
 use random::Random;
 
 /// What the boot arguments ask for.
@@ -137,11 +137,11 @@ impl Fuzzer<'_> {
     fn one(&mut self, seed: u64) {
         let mut random = Random::of(seed, self.step);
         let class = match plan::step(seed, self.step, &mut random) {
-            Step::Registers { row } => {
+            Attack::Registers { row } => {
                 registers::row(self, row, &mut random);
                 Class::Registers
             }
-            Step::Other(class) => {
+            Attack::Other(class) => {
                 self.other(class, &mut random);
                 class
             }

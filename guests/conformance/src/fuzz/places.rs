@@ -8,7 +8,7 @@ use hanok_types::platform;
 
 /// What is expected at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Expectation {
     /// No one answers.
     Nothing,
     /// Reads as erased.
@@ -27,7 +27,7 @@ pub struct Spot {
     /// The address.
     pub physical: u64,
     /// What is there.
-    pub place: Place,
+    pub place: Expectation,
 }
 
 const FLASH: Area = Area {
@@ -76,7 +76,7 @@ fn memory(random: &mut Random) -> Spot {
     let physical = SCRATCH.middle() - 256 + random.below(512);
     Spot {
         physical: aligned(physical, random),
-        place: Place::Memory,
+        place: Expectation::Memory,
     }
 }
 
@@ -84,7 +84,7 @@ fn flash(random: &mut Random) -> Spot {
     let physical = REACH + random.below(FLASH.size - 2 * REACH);
     Spot {
         physical: aligned(physical, random),
-        place: Place::Flash,
+        place: Expectation::Flash,
     }
 }
 
@@ -102,7 +102,7 @@ fn quiet(random: &mut Random) -> Spot {
     };
     Spot {
         physical: aligned(start + random.below(size), random),
-        place: Place::Quiet,
+        place: Expectation::Quiet,
     }
 }
 
@@ -119,7 +119,7 @@ fn device(machine: &Machine, random: &mut Random) -> Spot {
     };
     Spot {
         physical: aligned(area.start.wrapping_add(offset), random) % LIMIT,
-        place: Place::Device,
+        place: Expectation::Device,
     }
 }
 
@@ -134,7 +134,7 @@ fn nothing(machine: &Machine, random: &mut Random) -> Spot {
         if REACH < physical && physical < LIMIT - REACH && !is_given(machine, physical) {
             return Spot {
                 physical: aligned(physical, random),
-                place: Place::Nothing,
+                place: Expectation::Nothing,
             };
         }
     }

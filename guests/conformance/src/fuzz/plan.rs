@@ -92,7 +92,7 @@ const WEIGHTS: [(Class, u64); 11] = [
 const GROUP: u64 = 6;
 
 /// A step.
-pub enum Step {
+pub enum Attack {
     /// A row of system registers.
     Registers {
         /// Which one.
@@ -103,10 +103,10 @@ pub enum Step {
 }
 
 /// Step `index` under `seed`; what else it needs of chance comes from `random`.
-pub fn step(seed: u64, index: u64, random: &mut Random) -> Step {
+pub fn step(seed: u64, index: u64, random: &mut Random) -> Attack {
     let (group, member) = (index / GROUP, index % GROUP);
     if member == GROUP - 1 {
-        return Step::Other(other(random));
+        return Attack::Other(other(random));
     }
     let number = group * (GROUP - 1) + member;
     let (pass, place) = (number / ROWS, number % ROWS);
@@ -118,7 +118,7 @@ pub fn step(seed: u64, index: u64, random: &mut Random) -> Step {
         factor += 2;
     }
     let row = (place * factor + order.next() % ROWS) % ROWS;
-    Step::Registers { row }
+    Attack::Registers { row }
 }
 
 /// The greatest one (Euclid).

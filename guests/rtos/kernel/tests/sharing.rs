@@ -8,7 +8,7 @@ const TASKS: usize = 6;
 const SEMAPHORES: u8 = 3;
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum TaskAction {
     Complete,
     Take(u8),
     Give(u8),
@@ -17,14 +17,14 @@ enum Step {
     Timer,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TaskAction> {
     prop_oneof![
-        1 => Just(Step::Complete),
-        4 => (0..SEMAPHORES).prop_map(Step::Take),
-        2 => (0..SEMAPHORES).prop_map(Step::Give),
-        1 => Just(Step::Send),
-        1 => Just(Step::Receive),
-        3 => Just(Step::Timer),
+        1 => Just(TaskAction::Complete),
+        4 => (0..SEMAPHORES).prop_map(TaskAction::Take),
+        2 => (0..SEMAPHORES).prop_map(TaskAction::Give),
+        1 => Just(TaskAction::Send),
+        1 => Just(TaskAction::Receive),
+        3 => Just(TaskAction::Timer),
     ]
 }
 
@@ -49,15 +49,15 @@ fn kernel(policy: Policy) -> Kernel<'static> {
 }
 
 /// Misuse is part of what is tried: it must change nothing.
-fn apply(kernel: &mut Kernel<'_>, now: Ticks, step: Step) {
+fn apply(kernel: &mut Kernel<'_>, now: Ticks, step: TaskAction) {
     let queue = QueueId::new(0);
     let _ = match step {
-        Step::Complete => kernel.complete(now),
-        Step::Take(index) => kernel.take(now, SemaphoreId::new(index)),
-        Step::Give(index) => kernel.give(now, SemaphoreId::new(index)),
-        Step::Send => kernel.send(now, queue, 1),
-        Step::Receive => kernel.receive(now, queue),
-        Step::Timer => {
+        TaskAction::Complete => kernel.complete(now),
+        TaskAction::Take(index) => kernel.take(now, SemaphoreId::new(index)),
+        TaskAction::Give(index) => kernel.give(now, SemaphoreId::new(index)),
+        TaskAction::Send => kernel.send(now, queue, 1),
+        TaskAction::Receive => kernel.receive(now, queue),
+        TaskAction::Timer => {
             kernel.timer(now);
             Ok(())
         }
@@ -95,7 +95,7 @@ proptest! {
         }
         // Whoever runs ends: then everybody who waits for a semaphore gets it.
         while kernel.running().is_some() {
-            apply(&mut kernel, now, Step::Complete);
+            apply(&mut kernel, now, TaskAction::Complete);
             check(&kernel);
         }
         for task in kernel.tasks() {

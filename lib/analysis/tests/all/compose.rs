@@ -3,7 +3,7 @@
 use crate::common::{ROOT, Random, find, given, model, ns, random, range, vm};
 use hanok_analysis::supply::Start;
 use hanok_analysis::{
-    Analysis, Change, Place, Placement, Refutation, Undecided, Verdict, Work, analyse, decide,
+    Analysis, Change, Placement, Refutation, RefutedAt, Undecided, Verdict, Work, analyse, decide,
 };
 use hanok_certificate_checker::check;
 use hanok_task_model::{
@@ -282,7 +282,7 @@ fn every_proposed_change_helps() {
             task.execution = ns(task.execution.get() * 4);
         }
         let analysis = analyse(&model).unwrap();
-        let inside = |found: &&Refutation| !matches!(found.place, Place::Cores(..));
+        let inside = |found: &&Refutation| !matches!(found.place, RefutedAt::Cores(..));
         let Some(refutation) = analysis.refutations.iter().find(inside) else {
             continue;
         };
@@ -292,7 +292,7 @@ fn every_proposed_change_helps() {
                 continue;
             }
             let after = analyse(&changed).unwrap();
-            let (Place::Component(id) | Place::Alone(id)) = refutation.place else {
+            let (RefutedAt::Component(id) | RefutedAt::Alone(id)) = refutation.place else {
                 continue;
             };
             let verdict = &after.components[id.0 as usize];
@@ -367,7 +367,7 @@ fn a_task_that_cannot_be_kept_is_named() {
     );
     let analysis = analysed(&model);
     let refutation = &analysis.refutations[0];
-    assert_eq!(refutation.place, Place::Alone(id));
+    assert_eq!(refutation.place, RefutedAt::Alone(id));
     assert_eq!(refutation.member, Member::Task(TaskId(1)));
     assert_eq!((refutation.at, refutation.shortfall()), (ns(300), 30));
     assert!(

@@ -1,7 +1,7 @@
 //! Placement against all placements there are, with a core's test by its definition.
 
 use crate::common::{ROOT, Random, given, model, ns, vm};
-use hanok_analysis::{Change, Place, Placement, Refutation, analyse};
+use hanok_analysis::{Change, Placement, Refutation, RefutedAt, analyse};
 use hanok_task_model::{CoreId, Member, Mode, Model, Plan, Policy, PoolId, Vcpu};
 
 /// A vCPU by what it needs on its core.
@@ -211,7 +211,7 @@ fn explained(items: &[Item], cores: &[CoreId], policy: Policy, found: &Refutatio
     let allowed = |core: &usize| own.wish.is_none_or(|wish| wish == cores[*core]);
     let used = |core: usize| rate(&on(&items[..late], &places, core));
     let least = (0..cores.len()).filter(allowed).map(used).min();
-    let Place::Cores(PoolId(0), Some(named)) = found.place else {
+    let RefutedAt::Cores(PoolId(0), Some(named)) = found.place else {
         panic!("a core is named: {found:?}");
     };
     let core = cores.iter().position(|core| *core == named);
@@ -252,7 +252,7 @@ fn the_room_on_a_core_is_all_there_is() {
         let Some(found) = analysis.refutations.last() else {
             continue;
         };
-        let (Place::Cores(..), Some(vcpu)) = (found.place, found.vcpu) else {
+        let (RefutedAt::Cores(..), Some(vcpu)) = (found.place, found.vcpu) else {
             continue;
         };
         let all = in_order(items(&model));
@@ -314,7 +314,7 @@ fn a_global_pool_is_refused_as_a_whole() {
         let Some(found) = analysis.refutations.last() else {
             panic!("it is explained: {model:#?}");
         };
-        assert_eq!(found.place, Place::Cores(PoolId(0), None));
+        assert_eq!(found.place, RefutedAt::Cores(PoolId(0), None));
         assert_eq!(found.changes, [Change::Core(PoolId(0))]);
         assert!(found.shortfall() > 0, "{found:?}");
         let member = |item: &Item| Member::Component(item.vcpu.component);

@@ -2,7 +2,7 @@
 //! less; and the checker takes an interface that the plan allows and no other.
 
 use crate::common::{ROOT, Random, find, given, model, ns, range, vm};
-use hanok_analysis::{Change, Place, Verdict, analyse};
+use hanok_analysis::{Change, RefutedAt, Verdict, analyse};
 use hanok_certificate_checker::{Fault, check};
 use hanok_task_model::{
     Against, Certificate, Fraction, Interface, Model, Nanos, Plan, Policy, Proof, Server, Window,
@@ -151,7 +151,7 @@ fn the_budget_of_several_cpus_is_the_least() {
                 assert!(matches!(analysis.components[0], Verdict::Refuted(_)));
                 // That the test does not pass may have no instant to name.
                 for found in &analysis.refutations {
-                    assert!(matches!(found.place, Place::Alone(_)), "{found:?}");
+                    assert!(matches!(found.place, RefutedAt::Alone(_)), "{found:?}");
                     assert!(!found.certain && found.shortfall() > 0, "{found:?}");
                 }
             }
@@ -187,7 +187,7 @@ fn what_no_interface_serves_is_refused_alone() {
         let Some(found) = analysis.refutations.first() else {
             continue;
         };
-        if !matches!(found.place, Place::Alone(_)) {
+        if !matches!(found.place, RefutedAt::Alone(_)) {
             continue;
         }
         assert!(found.shortfall() > 0, "{found:?}");

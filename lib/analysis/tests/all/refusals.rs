@@ -2,7 +2,7 @@
 //! instant, and changes that are no larger than they have to be.
 
 use crate::common::{ROOT, Random, given, model, ns, vm};
-use hanok_analysis::{Analysis, Change, Place, Refutation, Verdict, analyse};
+use hanok_analysis::{Analysis, Change, Refutation, RefutedAt, Verdict, analyse};
 use hanok_task_model::{
     ComponentId, Home, Member, Model, Nanos, Plan, Policy, PoolId, Task, TaskId,
 };
@@ -156,7 +156,8 @@ fn refusable(random: &mut Random) -> Model {
 /// The first component's refusal, where it has one.
 fn refused(model: &Model) -> Option<(Analysis, Refutation)> {
     let analysis = analyse(model).ok()?;
-    let of_first = |found: &&Refutation| matches!(found.place, Place::Component(ComponentId(0)));
+    let of_first =
+        |found: &&Refutation| matches!(found.place, RefutedAt::Component(ComponentId(0)));
     let found = analysis.refutations.iter().find(of_first).cloned();
     found.map(|found| (analysis, found))
 }

@@ -20,7 +20,7 @@ use crate::kernel::Kernel;
 use crate::runnable::files_below;
 use crate::store::Store;
 use cpio::Archive;
-use hanok_base::ui::Step;
+use hanok_base::ui::LongStep;
 use modules::Selection;
 
 /// Counts what changes the archive without changing its inputs.
@@ -85,7 +85,7 @@ impl Store {
             return Ok(path);
         }
         let _lock = self.cache.lock()?;
-        let step = Step::new("Making the guest's initramfs");
+        let step = LongStep::new("Making the guest's initramfs");
         let program = self.cache.path(&busybox.path).join("bin/busybox");
         let program =
             fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;

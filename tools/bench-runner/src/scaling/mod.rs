@@ -17,7 +17,7 @@ use hanok_boot::board::Ready;
 use hanok_boot::machine;
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
-use hanok_console::script::Step;
+use hanok_console::script::ScriptStep;
 
 use crate::args::BenchArgs;
 use crate::boards::Boards;
@@ -185,12 +185,12 @@ fn boot(case: Case, (ready, counts): Prepared, dir: &Path) -> Result<BTreeMap<St
 }
 
 /// What is typed for a guest that measures what it receives.
-fn typed(case: Case) -> Vec<Step> {
+fn typed(case: Case) -> Vec<ScriptStep> {
     const BYTES: usize = 512;
     match case {
         Case::Receive => vec![
-            Step::Expect(format!("bench-info: send {BYTES} bytes")),
-            Step::Send(vec![b'x'; BYTES]),
+            ScriptStep::Expect(format!("bench-info: send {BYTES} bytes")),
+            ScriptStep::Send(vec![b'x'; BYTES]),
         ],
         _ => Vec::new(),
     }

@@ -26,7 +26,7 @@ use hanok_boot::system;
 use hanok_console::door::{self, Running};
 use hanok_console::request::{Extras, Input, Request, Sink};
 use hanok_console::run;
-use hanok_console::script::{self, Step};
+use hanok_console::script::{self, ScriptStep};
 use hanok_console::terminal;
 use hanok_console::watch;
 
@@ -90,7 +90,7 @@ fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
     }
 }
 
-fn read_script(path: Option<&Path>) -> Result<Vec<Step>> {
+fn read_script(path: Option<&Path>) -> Result<Vec<ScriptStep>> {
     let Some(path) = path else {
         return Ok(Vec::new());
     };
@@ -236,7 +236,7 @@ fn native(root: &Path, args: &RunArgs, store: &Store) -> Outcome<Ready> {
     Ok(ready)
 }
 
-fn request(args: &RunArgs, ready: Ready, steps: Vec<Step>) -> Result<Request> {
+fn request(args: &RunArgs, ready: Ready, steps: Vec<ScriptStep>) -> Result<Request> {
     let mut consoles: Vec<Sink> = ready.vms.iter().map(|_| Sink::Show).collect();
     for (name, path) in &args.console {
         // That there is one of this name is known: `check_consoles`.

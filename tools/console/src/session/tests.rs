@@ -1,13 +1,13 @@
 use super::*;
 use crate::request::Input;
 use crate::run::{run, run_at};
-use crate::script::Step;
+use crate::script::ScriptStep;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// A session with a shell for a board, which speaks the board's side of the protocol.
-fn session(board: &str, steps: Vec<Step>) -> (Report, String) {
+fn session(board: &str, steps: Vec<ScriptStep>) -> (Report, String) {
     let mut command = Command::new("sh");
     command.args(["-c", board]);
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -35,8 +35,8 @@ fn the_prompt_is_typed_at_and_answers() {
         printf '\\020@hanok> \\020P'; head -c 5 | od -An -c; \
         printf 'list\\nvm a: running\\nhanok> \\020P'; printf '\\nend: off\\n'";
     let steps = vec![
-        Step::Key(b"\x1dlist\r".to_vec()),
-        Step::ExpectLog("vm a: running".to_owned()),
+        ScriptStep::Key(b"\x1dlist\r".to_vec()),
+        ScriptStep::ExpectLog("vm a: running".to_owned()),
     ];
     let (report, log) = session(board, steps);
     assert_eq!(report.code, Code::Success, "{}", report.why);
@@ -50,11 +50,11 @@ fn the_prompt_is_typed_at_and_answers() {
 fn a_script_speaks_to_vms_whoever_is_attached() {
     let board = "printf '\\020Q\\020Aready'; head -c 4 | od -An -tx1; printf '\\020@end: off\\n'";
     let steps = vec![
-        Step::Expect("ready".to_owned()),
-        Step::Vm("b".to_owned()),
-        Step::Send(b"xy".to_vec()),
-        Step::Vm("a".to_owned()),
-        Step::Expect("10 42 78 79".to_owned()),
+        ScriptStep::Expect("ready".to_owned()),
+        ScriptStep::Vm("b".to_owned()),
+        ScriptStep::Send(b"xy".to_vec()),
+        ScriptStep::Vm("a".to_owned()),
+        ScriptStep::Expect("10 42 78 79".to_owned()),
     ];
     let (report, _) = session(board, steps);
     assert_eq!(report.code, Code::Success, "{}", report.why);
@@ -182,8 +182,8 @@ fn a_board_that_takes_no_keys_does_not_hold_the_run_up() {
     request.command = Command::new("sh");
     request.command.args(["-c", "sleep 1000"]);
     request.steps = vec![
-        Step::Send(vec![b'x'; 1 << 20]),
-        Step::Expect("never".to_owned()),
+        ScriptStep::Send(vec![b'x'; 1 << 20]),
+        ScriptStep::Expect("never".to_owned()),
     ];
     let (run, _unread) = Run::start(request);
     run.inbox.bring_signal(2).unwrap();
@@ -207,7 +207,7 @@ fn a_time_out_names_the_vm_and_its_last_line() {
     request.command = Command::new("sh");
     request.command.args(["-c", board]);
     request.timeout = Some(Duration::from_secs(1));
-    request.steps = vec![Step::Expect("login:".to_owned())];
+    request.steps = vec![ScriptStep::Expect("login:".to_owned())];
     let (run, _unread) = Run::start(request);
     let why = run.report().why;
     let wanted = "while awaiting \"login:\" on the console of a; the last line of a: two";

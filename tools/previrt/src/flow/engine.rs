@@ -10,7 +10,7 @@ use super::jump::Before;
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
 use super::pointer::Pointer;
-use super::step::{Jump, Next, Step, step};
+use super::step::{FlowStep, Jump, Next, step};
 use super::{Root, Start};
 use crate::sweep::advance;
 use hanok_decode::aarch32::{Isa, ItState, Register};
@@ -295,7 +295,13 @@ impl Walk<'_> {
     }
 
     /// Marks the instruction at `at`; `None` where there is none, or it was seen already.
-    fn take(&mut self, at: u32, isa: Isa, it: ItState, origin: Origin) -> Option<(Step, ItState)> {
+    fn take(
+        &mut self,
+        at: u32,
+        isa: Isa,
+        it: ItState,
+        origin: Origin,
+    ) -> Option<(FlowStep, ItState)> {
         let found = self.memory.offset(at).filter(|_| self.in_text(at));
         let aligned = at & (isa.alignment() - 1) == 0;
         let Some(offset) = found.filter(|_| aligned) else {
@@ -364,7 +370,7 @@ impl Walk<'_> {
     }
 
     /// Notes where else the code goes on; whether at the next instruction, too.
-    fn go(&mut self, step: &Step, at: u32, isa: Isa, returns: bool, origin: Origin) -> bool {
+    fn go(&mut self, step: &FlowStep, at: u32, isa: Isa, returns: bool, origin: Origin) -> bool {
         let next = at.wrapping_add(step.len);
         // A return address that code makes for itself. Of others what is done with them tells
         // whether they are code or data ([`Pointer`]).

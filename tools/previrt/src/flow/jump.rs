@@ -8,7 +8,7 @@
 
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
-use super::step::{Next, Step, step};
+use super::step::{FlowStep, Next, step};
 use hanok_decode::aarch32::{Encoding, Isa, Register};
 
 /// So many instructions in front of a jump are looked at.
@@ -126,7 +126,7 @@ pub(super) struct Distances {
 struct Earlier {
     address: u32,
     encoding: Encoding,
-    step: Step,
+    step: FlowStep,
     /// Whether the code runs straight from it to the jump.
     straight: bool,
 }

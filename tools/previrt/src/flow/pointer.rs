@@ -3,7 +3,7 @@
 //! LDRD, VLDR and LDM do not reach a literal by the PC, or not far enough, so that ADR comes first.
 //! What such an instruction loads is data, as a literal is that is loaded by the PC.
 
-use super::step::Step;
+use super::step::FlowStep;
 use hanok_decode::aarch32::{Encoding, Register};
 
 /// A load by a base and a constant, without writeback: bits that count, what they are, the base's lowest
@@ -117,7 +117,7 @@ pub(super) struct Pointer(Option<(Register, u32)>);
 
 impl Pointer {
     /// What the next instruction of a line loads by it: address and bytes.
-    pub(super) fn next(&mut self, encoding: Encoding, step: &Step) -> Option<(u32, u32)> {
+    pub(super) fn next(&mut self, encoding: Encoding, step: &FlowStep) -> Option<(u32, u32)> {
         let loaded = self.0.and_then(|(register, address)| {
             let (base, distance, len) = load(encoding)?;
             let address = address.wrapping_add_signed(distance);

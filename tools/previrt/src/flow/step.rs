@@ -56,7 +56,7 @@ pub enum Jump {
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct FlowStep {
     /// How many bytes.
     pub len: u32,
     /// Where the code goes on.
@@ -77,7 +77,7 @@ pub struct Step {
     pub plausible: bool,
 }
 
-impl Step {
+impl FlowStep {
     /// Whether the next instruction may be executed after it.
     pub const fn may_fall(&self) -> bool {
         match self.next {
@@ -150,12 +150,12 @@ pub fn decode(encoding: Encoding, it: ItState) -> Instruction {
 }
 
 /// What the instruction `encoding` at `at` says about the flow.
-pub fn step(encoding: Encoding, at: u32, it: ItState) -> Step {
+pub fn step(encoding: Encoding, at: u32, it: ItState) -> FlowStep {
     let found = decode(encoding, it);
     let reference = found
         .reference
         .map(|reference| (reference.used, reference.at.from(at)));
-    Step {
+    FlowStep {
         len: found.bytes(),
         next: next(&found, at),
         literal: match reference {

@@ -12,7 +12,7 @@ use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::flow::{branch_target, call_target};
 use crate::image::Code;
-use crate::scan::{Place, Scan};
+use crate::scan::{Scan, SitePlace};
 use crate::site::{Role, Site};
 use hanok_abi::trampoline::Free;
 use hanok_decode::aarch32::{Register, Registers};
@@ -29,7 +29,7 @@ const INSTRUCTIONS: u16 = 64;
 /// What is known of the code of a program.
 pub(super) struct Steady<'a> {
     code: &'a Code,
-    places: &'a [Place],
+    places: &'a [SitePlace],
     memory: Memory<'a>,
     /// By where a function begins: whether it branches far away.
     leaves: HashMap<u32, bool>,
@@ -103,7 +103,8 @@ impl<'a> Steady<'a> {
 
     /// What is free behind `site`.
     pub(super) fn free(&self, site: &Site) -> Free {
-        let behind = hanok_instructions::Place::new(site.address.wrapping_add(4), site.isa());
+        let behind =
+            hanok_instructions::CodePosition::new(site.address.wrapping_add(4), site.isa());
         let reach = Reach {
             instructions: INSTRUCTIONS,
             calls: Calls::Unknown,

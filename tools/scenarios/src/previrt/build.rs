@@ -12,7 +12,7 @@ use super::list::{Compiler, Plan};
 use hanok_artifacts::Store;
 use hanok_artifacts::cache::digest;
 use hanok_artifacts::toolchain::Toolchain;
-use hanok_base::ui::Step;
+use hanok_base::ui::LongStep;
 use hanok_base::{process, repo};
 
 /// What the build needs of the machine, and the package that has it.
@@ -111,7 +111,7 @@ impl<'a> Build<'a> {
         if same && self.assembler == Assembler::Plain {
             return Ok(());
         }
-        let step = Step::new(format!("Building the kernel {}", self.plan.folder));
+        let step = LongStep::new(format!("Building the kernel {}", self.plan.folder));
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
         }
@@ -312,7 +312,7 @@ fn source(packed: &Path, to: &Path) -> Result<PathBuf> {
     if to.exists() {
         return Ok(to.to_owned());
     }
-    let step = Step::new("Unpacking the kernel's source");
+    let step = LongStep::new("Unpacking the kernel's source");
     let mut draft = to.to_owned().into_os_string();
     draft.push(".draft");
     let draft = PathBuf::from(draft);

@@ -17,7 +17,7 @@ use hanok_boot::machine;
 use hanok_boot::native;
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
-use hanok_console::script::Step;
+use hanok_console::script::ScriptStep;
 use hanok_previrt::truth::executed;
 
 /// The plugin's package, and what cargo makes of it.
@@ -64,10 +64,10 @@ fn boot(root: &Path, store: &Store, reference: &str, plugin: &Path) -> Result<Pa
     command.args(["-plugin", &format!("{plugin},what=words,out={out}")]);
     let file = |name: &str| Sink::create(&dir.join(name));
     let steps = [
-        Step::Expect("linux:~# ".to_owned()),
-        Step::Send(LOAD.into()),
-        Step::Expect("load-2".to_owned()),
-        Step::Send("poweroff\n".into()),
+        ScriptStep::Expect("linux:~# ".to_owned()),
+        ScriptStep::Send(LOAD.into()),
+        ScriptStep::Expect("load-2".to_owned()),
+        ScriptStep::Send("poweroff\n".into()),
     ];
     let request = Request {
         command,

@@ -2,7 +2,7 @@
 
 use super::roles::{Roles, roles};
 use super::sample;
-use super::text::{self, Place, Text, plain};
+use super::text::{self, InstructionSite, Text, plain};
 use hanok_decode::aarch32::{Encoding, ItState, Register, Registers};
 use hanok_instructions::{Definition, Flags, Flow, Instruction, decode_a32, decode_t32, mnemonic};
 
@@ -138,7 +138,7 @@ fn unknown_preload(encoding: Encoding) -> bool {
 }
 
 /// Compares all; `Ok` is how many both know and hold for defined.
-fn compare(place: Place, encodings: &[Encoding]) -> Result<usize, String> {
+fn compare(place: InstructionSite, encodings: &[Encoding]) -> Result<usize, String> {
     let texts = text::disassemble(place, encodings);
     let mut known = 0;
     let mut different = Vec::new();
@@ -147,7 +147,11 @@ fn compare(place: Place, encodings: &[Encoding]) -> Result<usize, String> {
         let address = place.address(index) as u32;
         let why = match text {
             // What may not stand in a block, LLVM shows as if it stood in none.
-            Some(_) if place == Place::Block && ours.definition != Definition::Defined => None,
+            Some(_)
+                if place == InstructionSite::Block && ours.definition != Definition::Defined =>
+            {
+                None
+            }
             Some(text) => difference(&ours, text, address),
             None if ours.definition != Definition::Defined => None,
             None if vectors(*encoding) || unknown_preload(*encoding) => None,
@@ -167,34 +171,34 @@ fn compare(place: Place, encodings: &[Encoding]) -> Result<usize, String> {
     }
 }
 
-fn agree(place: Place, encodings: &[Encoding], at_least: usize) {
+fn agree(place: InstructionSite, encodings: &[Encoding], at_least: usize) {
     let known = compare(place, encodings).unwrap_or_else(|error| panic!("{error}"));
     assert!(known >= at_least, "{known} known");
 }
 
 #[test]
 fn a32_is_llvm_s() {
-    agree(Place::A32, &sample::a32(8, 1), 34_000);
+    agree(InstructionSite::A32, &sample::a32(8, 1), 34_000);
 }
 
 #[test]
 fn narrow_t32_is_llvm_s() {
-    agree(Place::T32, &sample::narrow(), 57_000);
+    agree(InstructionSite::T32, &sample::narrow(), 57_000);
 }
 
 #[test]
 fn narrow_t32_in_a_block_is_llvm_s() {
-    agree(Place::Block, &sample::narrow(), 50_000);
+    agree(InstructionSite::Block, &sample::narrow(), 50_000);
 }
 
 #[test]
 fn wide_t32_is_llvm_s() {
-    agree(Place::T32, &sample::wide(12, 2), 30_000);
+    agree(InstructionSite::T32, &sample::wide(12, 2), 30_000);
 }
 
 #[test]
 fn wide_t32_in_a_block_is_llvm_s() {
-    agree(Place::Block, &sample::wide(3, 3), 5_000);
+    agree(InstructionSite::Block, &sample::wide(3, 3), 5_000);
 }
 
 /// A hundred times as much as every run looks at.
@@ -202,8 +206,8 @@ fn wide_t32_in_a_block_is_llvm_s() {
 #[ignore = "millions of instructions: minutes, and an optimized build"]
 fn whole_aarch32_is_llvm_s() {
     for seed in 10..20 {
-        agree(Place::A32, &sample::a32(80, seed), 300_000);
-        agree(Place::T32, &sample::wide(120, seed), 200_000);
-        agree(Place::Block, &sample::wide(30, seed), 30_000);
+        agree(InstructionSite::A32, &sample::a32(80, seed), 300_000);
+        agree(InstructionSite::T32, &sample::wide(120, seed), 200_000);
+        agree(InstructionSite::Block, &sample::wide(30, seed), 30_000);
     }
 }

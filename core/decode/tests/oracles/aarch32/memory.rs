@@ -2,7 +2,7 @@
 
 use super::compare::decode;
 use super::sample;
-use super::text::{self, Place, Text, plain};
+use super::text::{self, InstructionSite, Text, plain};
 use hanok_decode::aarch32::{
     Addressing, Contents, Displacement, Encoding, Exclusive, Index, ItState, Lanes, LoadStore,
     Register, Registers, ShiftKind, StateTransfer, Structures, load_store,
@@ -318,7 +318,7 @@ fn difference(encoding: Encoding, it: ItState, text: &str) -> Option<String> {
     (!same).then(|| format!("{mine:?}, not {their:?}"))
 }
 
-fn agree(place: Place, encodings: &[Encoding], at_least: usize) {
+fn agree(place: InstructionSite, encodings: &[Encoding], at_least: usize) {
     let texts = text::disassemble(place, encodings);
     let (mut known, mut different) = (0, Vec::new());
     for (encoding, text) in encodings.iter().zip(&texts) {
@@ -361,22 +361,34 @@ fn of_memory(all: Vec<Encoding>) -> Vec<Encoding> {
 
 #[test]
 fn a32_accesses_are_llvm_s() {
-    agree(Place::A32, &of_memory(sample::a32(12, 21)), 18_000);
+    agree(
+        InstructionSite::A32,
+        &of_memory(sample::a32(12, 21)),
+        18_000,
+    );
 }
 
 #[test]
 fn narrow_t32_accesses_are_llvm_s() {
-    agree(Place::T32, &of_memory(sample::narrow()), 27_000);
+    agree(InstructionSite::T32, &of_memory(sample::narrow()), 27_000);
 }
 
 #[test]
 fn wide_t32_accesses_are_llvm_s() {
-    agree(Place::T32, &of_memory(sample::wide(16, 22)), 8_000);
+    agree(
+        InstructionSite::T32,
+        &of_memory(sample::wide(16, 22)),
+        8_000,
+    );
 }
 
 #[test]
 fn t32_accesses_in_a_block_are_llvm_s() {
-    agree(Place::Block, &of_memory(sample::wide(3, 23)), 1_500);
+    agree(
+        InstructionSite::Block,
+        &of_memory(sample::wide(3, 23)),
+        1_500,
+    );
 }
 
 /// A hundred times as much as every run looks at.
@@ -384,8 +396,20 @@ fn t32_accesses_in_a_block_are_llvm_s() {
 #[ignore = "millions of instructions: minutes, and an optimized build"]
 fn whole_aarch32_accesses_are_llvm_s() {
     for seed in 30..40 {
-        agree(Place::A32, &of_memory(sample::a32(120, seed)), 100_000);
-        agree(Place::T32, &of_memory(sample::wide(160, seed)), 80_000);
-        agree(Place::Block, &of_memory(sample::wide(30, seed)), 10_000);
+        agree(
+            InstructionSite::A32,
+            &of_memory(sample::a32(120, seed)),
+            100_000,
+        );
+        agree(
+            InstructionSite::T32,
+            &of_memory(sample::wide(160, seed)),
+            80_000,
+        );
+        agree(
+            InstructionSite::Block,
+            &of_memory(sample::wide(30, seed)),
+            10_000,
+        );
     }
 }

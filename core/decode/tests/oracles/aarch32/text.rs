@@ -18,14 +18,14 @@ const fn machine(isa: Isa) -> Machine {
 
 /// Where instructions stand that are asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum InstructionSite {
     A32,
     T32,
     /// Alone in an IT block: IT EQ.
     Block,
 }
 
-impl Place {
+impl InstructionSite {
     fn isa(self) -> Isa {
         if self == Self::A32 {
             Isa::A32
@@ -68,7 +68,7 @@ const NOP: u16 = 0xbf00;
 const IT_EQ: u16 = 0xbf08;
 
 /// The text of each; `None` where there is no such instruction.
-pub fn disassemble(place: Place, encodings: &[Encoding]) -> Vec<Option<String>> {
+pub fn disassemble(place: InstructionSite, encodings: &[Encoding]) -> Vec<Option<String>> {
     let code: Vec<u8> = encodings.iter().flat_map(|one| place.bytes(*one)).collect();
     let text = dump(&code, &machine(place.isa()));
     let mut all = vec![None; encodings.len()];

@@ -135,9 +135,9 @@ fn shares() -> impl Strategy<Value = Vec<Share>> {
     proptest::collection::vec(one, 1..6)
 }
 
-type Step = (u64, usize, u8);
+type CreditEvent = (u64, usize, u8);
 
-fn alike(shares: &[Share], slice: u64, steps: Vec<Step>) -> Result<(), TestCaseError> {
+fn alike(shares: &[Share], slice: u64, steps: Vec<CreditEvent>) -> Result<(), TestCaseError> {
     let mut policy = Credit::new(PERIOD, slice, 0);
     for (index, share) in shares.iter().enumerate() {
         policy.set_share(entity(index), *share);

@@ -1,7 +1,7 @@
 //! What the analysis found, in the words of whoever reads it: names in the place of ids.
 
 use hanok_analysis::{
-    Analysis, Change, Place, Placement, Refutation, Response, Undecided, Verdict, Work,
+    Analysis, Change, Placement, Refutation, RefutedAt, Response, Undecided, Verdict, Work,
 };
 use hanok_system::Schedule;
 use hanok_task_model::{
@@ -175,25 +175,25 @@ impl<'a> Found<'a> {
             }
         };
         let upon = match refuted.place {
-            Place::Component(id) => match self.model().component(id).map(|one| one.plan) {
+            RefutedAt::Component(id) => match self.model().component(id).map(|one| one.plan) {
                 Some(Plan::Given(interface)) => {
                     format!("{} gives {}", self.component(id), promise(&interface))
                 }
                 _ => format!("in {}", self.component(id)),
             },
-            Place::Alone(id) => {
+            RefutedAt::Alone(id) => {
                 format!(
                     "{} would be too much for a CPU of its own",
                     self.component(id)
                 )
             }
-            Place::Cores(pool, Some(core)) => {
+            RefutedAt::Cores(pool, Some(core)) => {
                 format!(
                     "core {core} of pool {} is the one with the most room",
                     self.pool(pool)
                 )
             }
-            Place::Cores(pool, None) => {
+            RefutedAt::Cores(pool, None) => {
                 format!("on the cores of pool {} together", self.pool(pool))
             }
         };

@@ -5,7 +5,7 @@ use super::forms::{self, Flags, Form, Operands, SP};
 use super::trip::{EL1_MASKED, EL1_ON_SP0, End, Kind, Start};
 use super::{code, space};
 use crate::fuzz::Fuzzer;
-use crate::fuzz::places::{self, Place, Spot};
+use crate::fuzz::places::{self, Expectation, Spot};
 use crate::fuzz::random::Random;
 
 /// EL0, everything masked.
@@ -19,7 +19,7 @@ struct View {
 
 fn view(spot: Spot, operands: &Operands, random: &mut Random) -> View {
     let at_el0 = random.once_in(4);
-    if at_el0 && spot.place == Place::Memory {
+    if at_el0 && spot.place == Expectation::Memory {
         return View {
             base: space::USER_DATA + 0x800 + spot.physical % 64,
             pc: space::USER_CODE,
@@ -36,7 +36,7 @@ fn view(spot: Spot, operands: &Operands, random: &mut Random) -> View {
     let low = spot.physical < 0x4000_0000 && random.once_in(2);
     View {
         base: match spot.place {
-            Place::Memory => spot.physical,
+            Expectation::Memory => spot.physical,
             _ if low => spot.physical,
             _ => space::everywhere(spot.physical),
         },
@@ -91,7 +91,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
             end.x[usize::from(operands.data.min(30))],
         ));
     }
-    if spot.place == Place::Device && end.arrived() && form.flags.contains(Flags::STORE) {
+    if spot.place == Expectation::Device && end.arrived() && form.flags.contains(Flags::STORE) {
         fuzzer.touched = true;
     }
 }
@@ -123,10 +123,12 @@ impl Seen<'_> {
             return Err("an exception of another instruction");
         }
         match self.spot.place {
-            Place::Nothing if self.end.arrived() && flags.must_abort() => Err("something answers"),
-            Place::Flash => self.loaded(self.form.ones, "not erased"),
-            Place::Quiet => self.loaded(0, "not zero"),
-            Place::Memory if self.end.is_abort() => self.memory_aborts(),
+            Expectation::Nothing if self.end.arrived() && flags.must_abort() => {
+                Err("something answers")
+            }
+            Expectation::Flash => self.loaded(self.form.ones, "not erased"),
+            Expectation::Quiet => self.loaded(0, "not zero"),
+            Expectation::Memory if self.end.is_abort() => self.memory_aborts(),
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use super::forms::{self, Flags, Form, Operands, SP};
 use super::trip::{End, Kind, MASKED, Start, THUMB, UNDEFINED, USER_MASKED};
 use super::{code, space};
 use crate::fuzz::Fuzzer;
-use crate::fuzz::places::{self, Place, REACH, Spot};
+use crate::fuzz::places::{self, Expectation, REACH, Spot};
 use crate::fuzz::random::Random;
 
 /// How much is seen at once of addresses that are not where they are seen.
@@ -25,13 +25,14 @@ fn view(spot: Spot, random: &mut Random) -> View {
         pc: space::USER_CODE,
         pstate: USER_MASKED,
     };
-    if user && spot.place == Place::Memory {
+    if user && spot.place == Expectation::Memory {
         return seen(space::USER_DATA + 0x800 + (spot.physical % 64) as u32);
     }
     if user && (REACH..space::USER_REACH - REACH).contains(&spot.physical) {
         return seen(space::USER_DEVICES + spot.physical as u32);
     }
-    let identity = spot.place == Place::Memory || spot.physical < GIGABYTE && random.once_in(2);
+    let identity =
+        spot.place == Expectation::Memory || spot.physical < GIGABYTE && random.once_in(2);
     View {
         base: if identity {
             spot.physical as u32
@@ -54,7 +55,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
     let within = spot.physical % GIGABYTE;
     if !(REACH..GIGABYTE - REACH).contains(&within) {
         // A list could go from the end of a window to what is seen beside it.
-        spot.place = Place::Device;
+        spot.place = Expectation::Device;
     }
     let view = view(spot, random);
     code::put([form.instruction(&operands)]);
@@ -85,7 +86,7 @@ pub fn step(fuzzer: &mut Fuzzer<'_>, random: &mut Random) {
             end.x[usize::from(operands.data)],
         ));
     }
-    if spot.place == Place::Device && end.arrived() && form.flags.contains(Flags::STORE) {
+    if spot.place == Expectation::Device && end.arrived() && form.flags.contains(Flags::STORE) {
         fuzzer.touched = true;
     }
 }
@@ -118,10 +119,10 @@ impl Seen<'_> {
         }
         let must_abort = self.form.flags.must_abort();
         match self.spot.place {
-            Place::Nothing if self.end.arrived() && must_abort => Err("something answers"),
-            Place::Flash => self.loaded(self.form.ones, "not erased"),
-            Place::Quiet => self.loaded(0, "not zero"),
-            Place::Memory if self.end.is_abort() => self.memory_aborts(),
+            Expectation::Nothing if self.end.arrived() && must_abort => Err("something answers"),
+            Expectation::Flash => self.loaded(self.form.ones, "not erased"),
+            Expectation::Quiet => self.loaded(0, "not zero"),
+            Expectation::Memory if self.end.is_abort() => self.memory_aborts(),
             _ => Ok(()),
         }
     }

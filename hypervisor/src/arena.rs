@@ -5,12 +5,12 @@ use hanok_types::{Hpa, Span};
 
 /// A block of mapped memory that is handed out from its start and never taken back.
 #[derive(Debug)]
-pub struct Place {
+pub struct Arena {
     next: u64,
     end: u64,
 }
 
-impl Place {
+impl Arena {
     /// Over `block`.
     ///
     /// # Safety

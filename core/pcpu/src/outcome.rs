@@ -112,11 +112,25 @@ impl<B: Host> Vcpu<B> {
 
     /// Carries out what the core decided on an exit of the vCPU, which is in this CPU, with the
     /// syndrome `esr`.
+    #[inline(always)]
     pub fn act(&mut self, local: &mut Local<B>, esr: u64, action: Action) -> After {
         self.rearm(local);
         match action {
-            Action::Resume => {}
-            Action::Next => self.advance(esr),
+            Action::Resume => After::Resume,
+            Action::Next => {
+                self.advance(esr);
+                After::Resume
+            }
+            Action::Yield => After::Yield,
+            other => self.act_seldom(local, esr, other),
+        }
+    }
+
+    /// [`Self::act`] for what is seldom decided.
+    #[inline(never)]
+    fn act_seldom(&mut self, local: &mut Local<B>, esr: u64, action: Action) -> After {
+        match action {
+            Action::Resume | Action::Next => {}
             Action::Inject(fault) => self.context.inject(fault, self.unit),
             Action::NextThenBlock(wait) => {
                 self.advance(esr);

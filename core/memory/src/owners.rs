@@ -1,11 +1,11 @@
-//! Whose each frame is, from the end of boot on.
+//! The owner of each frame, from the end of boot on.
 //!
-//! A sorted list of spans, each with its owner, without a heap: at boot there is a handful of them, and a
-//! page that goes to another owner adds two at most. A frame changes hands by [`Owners::hand_over`]
-//! alone, which names whose it was: who is wrong about that gets an error, and nothing changes.
+//! The owners are a sorted list of spans, without a heap: at boot there is a handful of spans, and a page
+//! that goes to another owner adds two at most. A frame changes its owner by [`Owners::hand_over`] alone,
+//! whose caller names the former owner. Where that is wrong, the caller gets an error and nothing changes.
 //!
-//! Kept true: spans do not overlap, so that each frame has exactly one owner; two that touch have
-//! different ones; together they are the RAM less what was reserved, for ever.
+//! Kept true: spans do not overlap, so that each frame has exactly one owner; two spans that touch have
+//! different owners; together the spans are always the RAM less what was reserved.
 //!
 //! Rejected: a byte for each frame (a megabyte for each 4 GiB of RAM, of which a system whose VMs keep
 //! their memory uses a hundred bytes).
@@ -20,24 +20,24 @@ use thiserror::Error;
 /// that are elsewhere.
 pub const MAX_OWNED: usize = 3 * MAX_SPANS + 128;
 
-/// Whose a frame is.
+/// The owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody's.
+    /// The frame is free.
     Free,
-    /// The hypervisor's: its data, stacks and tables, and what it keeps for VMs.
+    /// The hypervisor: the frame holds its data, stacks and tables, or what it keeps for VMs.
     Hypervisor,
-    /// A VM's: its RAM, or its firmware.
+    /// A VM: the frame is of its RAM, or of its firmware.
     Vm(VmId),
 }
 
-/// Why frames do not change hands. All is as it was before.
+/// Why frames were not handed over. Their owners are what they were before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OwnerError {
-    /// Some of them are not whose they were said to be.
+    /// Some of the frames are not owned by the owner that was named.
     #[error("{:#x} bytes at {:#x} have another owner", .0.len(), .0.start().get())]
     NotTheirs(Span<Hpa>),
-    /// No whole pages.
+    /// The span is not of whole pages.
     #[error("{:#x} bytes at {:#x} are no whole pages", .0.len(), .0.start().get())]
     Misaligned(Span<Hpa>),
     /// There is no room for more spans.
@@ -47,7 +47,7 @@ pub enum OwnerError {
 
 type Owned = (Span<Hpa>, Owner);
 
-/// Whose each frame is.
+/// The owner of each frame.
 #[derive(Clone, Debug)]
 pub struct Owners {
     /// Sorted.
@@ -55,7 +55,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// As boot leaves them: what was allocated is the hypervisor's.
+    /// The owners as boot leaves them: what was allocated is the hypervisor's, the rest is free.
     pub fn new(map: &FrameMap) -> Result<Self, OwnerError> {
         let mut owners = Self { spans: Vec::new() };
         let allocated = map.allocated_spans().iter();
@@ -68,13 +68,13 @@ impl Owners {
         Ok(owners)
     }
 
-    /// Whose the frame with this address is; `None` where there is no RAM, or it was reserved.
+    /// The owner of the frame with this address; `None` where there is no RAM, or it was reserved.
     pub fn owner(&self, at: Hpa) -> Option<Owner> {
         let (span, owner) = self.spans.get(self.first_behind(at).checked_sub(1)?)?;
         span.contains(at).then_some(*owner)
     }
 
-    /// Makes frames that are all of `from` those of `to`.
+    /// Makes `to` the owner of the frames of `span`, which are all owned by `from`.
     pub fn hand_over(&mut self, span: Span<Hpa>, from: Owner, to: Owner) -> Result<(), OwnerError> {
         if !span.start().is_aligned(PAGE_SIZE) || !span.end().is_aligned(PAGE_SIZE) {
             return Err(OwnerError::Misaligned(span));
@@ -85,7 +85,7 @@ impl Owners {
         if owner != from || span.is_empty() || !whole.covers(&span) {
             return Err(OwnerError::NotTheirs(span));
         }
-        // At most two more.
+        // The list becomes longer by two spans at most.
         if self.spans.len() + 2 > MAX_OWNED {
             return Err(OwnerError::TooManySpans);
         }
@@ -107,7 +107,7 @@ impl Owners {
         self.spans.partition_point(|(span, _)| span.start() <= at)
     }
 
-    /// Adds a span that is nobody's yet, and joins it with those of the same owner that it touches.
+    /// Adds a span that is not in the list, and joins it with the spans of the same owner that it touches.
     fn insert(&mut self, span: Span<Hpa>, owner: Owner) -> Result<(), OwnerError> {
         let mut index = self.first_behind(span.start());
         let mut joined = span;

@@ -1,13 +1,13 @@
-//! A VM's memory: what it has where, and which pages of it are there.
+//! A VM's address space: its regions, and which pages of its RAM are present.
 //!
 //! Regions come from the description, and are mapped by the largest blocks. A page of RAM is at its
-//! *home*, the frame that its region names, unless it has one of the space's slots: then it is absent, was
-//! given back by the guest, or is in another frame. A space without slots is *fixed*: nothing of it can be
-//! taken, it keeps its blocks, and asking about it costs a comparison.
+//! *home*, the frame that its region names, unless the page has one of the space's slots: then it is absent, was
+//! given back by the guest, or is in another frame. A space without slots is *fixed*: none of its pages can be
+//! taken, it keeps its blocks, and asking about a page costs a comparison.
 //!
-//! Kept true: the table maps exactly what [`AddressSpace::page`] calls present, and to that frame. After
+//! Kept true: the table maps exactly the pages that [`AddressSpace::page`] calls present, each to its frame. After
 //! [`AddressSpace::take`] no CPU reaches the frame through the VM's stage 2: the descriptor was made invalid
-//! and the TLBs have forgotten it before the frame is named to the caller.
+//! and the TLBs have forgotten it before the caller is told which frame it was.
 //!
 //! Rejected: states in the software bits of invalid descriptors (the walker would know two kinds of
 //! nothing, and a page elsewhere would have no place for its state), and a bitmap of all pages (RAM for VMs
@@ -25,9 +25,9 @@ pub const MAX_REGIONS: usize = 40;
 /// What a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionKind {
-    /// Memory of the guest's own.
+    /// Memory that the guest reads and writes.
     Ram,
-    /// Memory that it only reads.
+    /// Memory that the guest only reads.
     Rom,
     /// Registers of a real device.
     Device,
@@ -43,7 +43,7 @@ impl RegionKind {
     }
 }
 
-/// A range of guest-physical addresses with something behind.
+/// A range of guest-physical addresses that lead to memory or a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Where the guest sees it.
@@ -55,7 +55,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Where `at`, which lies in it, is at home.
+    /// The home of `at`, which lies in the region.
     fn home(&self, at: Ipa) -> Hpa {
         Hpa::new(self.host.get() + (at.get() - self.span.start().get()))
     }
@@ -64,11 +64,11 @@ impl Region {
 /// What is at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// Memory, which is there.
+    /// Memory, at this address of the board.
     Present(Hpa),
-    /// Memory whose page was taken: who needs it waits.
+    /// Memory whose page was taken: a vCPU that needs it waits.
     Absent,
-    /// Memory that the guest does not want now.
+    /// Memory that the guest gave back.
     GivenBack,
     /// No memory.
     NoMemory,
@@ -100,9 +100,9 @@ enum Elsewhere {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Taken {
-    /// It split a block. Whoever wants the page asks again, in an exit of its own.
+    /// It split a block by one level. The caller asks again, in an exit of its own.
     Split,
-    /// The page is gone, and this frame is the caller's.
+    /// The page is absent now, and this frame is the caller's.
     Frame(Hpa),
 }
 

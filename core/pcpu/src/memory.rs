@@ -1,9 +1,9 @@
 //! A VM's memory, as the executive reads, fills, takes and gives it.
 //!
-//! Whoever reads or writes a page that may be taken holds the lock of its space meanwhile. So nobody
-//! touches a frame that is another one's by then, and for a space that is fixed the lock is not held.
-//! The lock of the frames' owners is taken by itself, before a page is given and after one was taken: a
-//! frame that a VM can reach is always the VM's in their list.
+//! The lock of a VM's address space is held while one of its pages that may be taken is read or written. So
+//! a frame is never touched after it was given to another owner. A space that is fixed loses no page, and its
+//! memory is read and written without the lock. The lock of the frames' owners is taken by itself, before a
+//! page is given and after one was taken: in the list of owners a frame that a VM can reach is always the VM's.
 
 use crate::{Board, Host, Vcpu, VmUnit};
 use core::ops::Range;
@@ -29,8 +29,8 @@ pub enum PageFault {
     Owner(OwnerError),
 }
 
-/// What a VM has where: its RAM, its firmware, a GICv2's virtual CPU interface, its real devices. `None`
-/// where a device's registers pass the top, or there are too many.
+/// The regions of a VM's address space: its RAM, its firmware, a GICv2's virtual CPU interface, its real
+/// devices. `None` where a device's registers pass the top of the address space, or there are too many.
 pub fn regions_of(
     config: &VmConfig,
     ram: Hpa,
@@ -38,7 +38,7 @@ pub fn regions_of(
     gicv: Option<Hpa>,
 ) -> Option<heapless::Vec<Region, MAX_REGIONS>> {
     let mut regions = heapless::Vec::new();
-    // One copy of it.
+    // Behind a pointer, so that the compiler makes one copy of it.
     let add: &mut dyn FnMut(Span<Ipa>, Hpa, RegionKind) -> Option<()> =
         &mut |span, host, kind| regions.push(Region { span, host, kind }).ok();
     add(config.memory, ram, RegionKind::Ram)?;
@@ -55,9 +55,9 @@ pub fn regions_of(
     Some(regions)
 }
 
-/// The TLBs, as far as they hold anything of one VM's present boot. Under VMIDs of former boots nobody runs
-/// until the rollover has emptied all TLBs. Which VMID it is, is read after the descriptor was made
-/// invalid: a boot that begins later finds it so.
+/// The TLBs, as far as they hold translations of one VM's present boot. No vCPU runs under the VMID of a former
+/// boot before the rollover has emptied all TLBs. The VMID of the present boot is read after the descriptor
+/// was made invalid: a boot that begins later finds the descriptor invalid.
 struct SpaceTlb<'a, B> {
     machine: &'a B,
     space: &'a AtomicU64,
@@ -66,7 +66,7 @@ struct SpaceTlb<'a, B> {
 impl<B: Backend> Tlb<Ipa> for SpaceTlb<'_, B> {
     fn invalidate(&mut self, range: Span<Ipa>) {
         match self.space.load(Ordering::SeqCst) {
-            // It has never run.
+            // The VM has never run.
             0 => {}
             space => self.machine.forget_range(space, range),
         }
@@ -79,19 +79,19 @@ impl<B: Backend> VmUnit<B> {
         self.memory.lock().page(at)
     }
 
-    /// Whether a page of it was taken, and has not been given since.
+    /// Whether a page of the VM was taken, and has not been given since.
     pub(crate) fn lacks_pages(&self) -> bool {
         self.memory.lock().lacks_pages()
     }
 
-    /// Its RAM or flash that holds all of `span`.
+    /// The VM's RAM or flash, whichever holds all of `span`.
     fn region(&self, span: &Span<Ipa>) -> Result<&B::Memory, AccessError> {
         let mut regions = core::iter::once(&self.ram).chain(&self.flash);
         let found = regions.find(|region| region.ipa().covers(span));
         found.ok_or(AccessError::NoMemory(span.start()))
     }
 
-    /// The first page of `span`, or as much of it as `span` has, where it is now.
+    /// The part of `span` that lies in its first page, and the memory where that page is now.
     fn first(
         region: &B::Memory,
         space: &AddressSpace<B::Tables>,
@@ -104,9 +104,9 @@ impl<B: Backend> VmUnit<B> {
         Ok((region.part(part, here), part))
     }
 
-    /// What of `span` lies together, and its memory: all of it where the VM keeps its memory, else what lies
-    /// in the first page. For who makes the VM's memory, of which nothing is taken meanwhile. Kept out of
-    /// line: each of its callers would have a copy.
+    /// The first part of `span` whose frames lie one after the other, and its memory: all of `span` where the
+    /// VM's space is fixed, else what lies in the first page. To be called while the VM is loaded, when no
+    /// page is taken. Kept out of line: each of its callers would have a copy.
     #[inline(never)]
     pub(crate) fn part(&self, span: Span<Ipa>) -> Result<(B::Memory, Span<Ipa>), AccessError> {
         let region = self.region(&span)?;
@@ -162,7 +162,7 @@ impl<B: Backend> GuestMemory for VmUnit<B> {
 }
 
 impl<B: Host> Board<B> {
-    /// Takes a page of a VM's RAM away: its frame is the hypervisor's then. See [`AddressSpace::take`].
+    /// Takes a page of a VM's RAM away. Its frame is the hypervisor's afterwards. See [`AddressSpace::take`].
     pub fn take_page(
         &self,
         unit: &VmUnit<B>,
@@ -178,8 +178,8 @@ impl<B: Host> Board<B> {
         Ok(taken)
     }
 
-    /// Gives a page that is absent a frame, which was the hypervisor's, and wakes who waits for it. What
-    /// is in the frame was cleaned to the point of coherency.
+    /// Gives an absent page a frame, which was the hypervisor's, and wakes the vCPUs that wait for the page.
+    /// The caller has cleaned the frame's bytes to the point of coherency.
     pub fn give_page(
         &self,
         unit: &VmUnit<B>,
@@ -188,7 +188,7 @@ impl<B: Host> Board<B> {
     ) -> Result<(), PageFault> {
         let vm = Owner::Vm(unit.vm.id());
         self.hand_over(frame, Owner::Hypervisor, vm)?;
-        // It may have held other code.
+        // The frame may have held other code.
         self.machine.forget_instructions();
         let mut tlb = self.tlb_of(unit);
         let given = unit.memory.lock().give(&mut tlb, page, frame);
@@ -220,7 +220,8 @@ impl<B: Host> Board<B> {
 }
 
 impl<B: Host> Vcpu<B> {
-    /// Finds out whether the page that it waits for has come. Who gives it kicks after that.
+    /// Finds out whether the page that the vCPU waits for is present. The pCPU that gives a page kicks all
+    /// vCPUs of the VM afterwards.
     #[cold]
     #[inline(never)]
     pub(crate) fn update_page(&mut self) {

@@ -1,8 +1,31 @@
 //! The state of 32 interrupts, a bit or a byte each, so that "pending, enabled and not yet
 //! listed" is a few operations on words for all 32 together.
 
-use crate::choice::Offer;
 use hanok_types::GicVersion;
+use hanok_types::platform::SPIS;
+
+/// Words of 32 SPIs.
+pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
+/// Words of 32 interrupts that concern one vCPU: its private ones', then the SPIs'.
+pub(crate) const WORDS: usize = 1 + SPI_BANKS;
+
+/// What of one word may be listed, a mask for each kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offer {
+    /// Acknowledged by the guest, and in no list register.
+    pub acknowledged: u32,
+    /// Not seen by it yet.
+    pub pending: u32,
+    /// Declared active by it.
+    pub forced: u32,
+}
+
+impl Offer {
+    /// How many there are.
+    pub fn number(self) -> u32 {
+        (self.acknowledged | self.pending | self.forced).count_ones()
+    }
+}
 
 /// The SGIs among the private interrupts.
 const SGIS: u32 = 0xffff;

@@ -14,136 +14,18 @@
 //! enables 32 interrupts of 32 priorities then has 32 bitmaps to change, and a VM a kilobyte more for
 //! each vCPU; with heads a change of a whole word is one look.
 
-use crate::bank::{Bank, Groups};
-use crate::state::{Cpu, InterruptPlace, MAX_LRS, SPI_BANKS, Vgic, WORDS};
+use crate::bank::{Bank, Groups, Offer, SPI_BANKS, WORDS};
+use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
+use crate::urgency::Urgency;
 use hanok_types::{MAX_VCPUS, VcpuId};
 
-/// The priority of an interrupt, then its id, in one number: less is more urgent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Urgency(u32);
-
 impl Urgency {
-    /// Of no interrupt: less urgent than any.
-    pub const NONE: Self = Self(u32::MAX);
-    /// More urgent than what any interrupt waits with: of one that must be listed before all others.
-    pub const FIRST: Self = Self(0);
-    /// Where the priority begins.
-    const PRIORITY: u32 = 16;
-
-    pub fn new(priority: u8, id: u32) -> Self {
-        Self(u32::from(priority) << Self::PRIORITY | id)
-    }
-
-    pub fn priority(self) -> u8 {
-        (self.0 >> Self::PRIORITY) as u8
-    }
-
-    pub fn id(self) -> u32 {
-        self.0 & 0xffff
-    }
-
-    pub fn bit(self) -> u32 {
-        self.0 % 32
-    }
-
-    #[inline(always)]
-    pub fn word(self) -> usize {
-        (self.id() / 32) as usize
-    }
-
-    /// Of interrupt `bit` of the same word, which has the same priority.
-    fn peer(self, bit: u32) -> Self {
-        Self(self.0 & !31 | bit)
-    }
-
     /// Where the interrupt is, as `cpu` has it.
     pub fn place(self, cpu: usize) -> InterruptPlace {
         InterruptPlace {
             cpu,
             word: self.word(),
         }
-    }
-}
-
-/// Places for the heads of all words: a power of two, so that an index is a mask.
-const PLACES: usize = WORDS.next_power_of_two();
-
-/// The heads of all words.
-#[cfg_attr(test, derive(Clone))]
-#[derive(Debug)]
-pub(crate) struct Heads {
-    /// Of a word that is not among `some`, nothing that means anything.
-    each: [Urgency; PLACES],
-    /// A bit for each word that has a head.
-    some: u32,
-}
-
-impl Heads {
-    pub const fn new() -> Self {
-        Self {
-            each: [Urgency::NONE; PLACES],
-            some: 0,
-        }
-    }
-
-    /// A bit for each word that has a head.
-    pub fn words(&self) -> u32 {
-        self.some
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.some = 0;
-    }
-
-    #[cfg(test)]
-    pub fn get(&self, word: usize) -> Urgency {
-        match self.some >> word & 1 {
-            0 => Urgency::NONE,
-            _ => self.each[word % PLACES],
-        }
-    }
-
-    #[inline(always)]
-    fn set(&mut self, word: usize, head: Urgency) {
-        self.each[word % PLACES] = head;
-        self.some |= 1 << word;
-        if head == Urgency::NONE {
-            self.some ^= 1 << word;
-        }
-    }
-
-    /// The most urgent of all.
-    #[inline(always)]
-    fn best(&self) -> Urgency {
-        let mut best = Urgency::NONE;
-        let mut left = self.some;
-        while left != 0 {
-            let head = self.each[left.trailing_zeros() as usize % PLACES];
-            left &= left - 1;
-            if head < best {
-                best = head;
-            }
-        }
-        best
-    }
-}
-
-/// What of one word may be listed, a mask for each kind.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Offer {
-    /// Acknowledged by the guest, and in no list register.
-    pub acknowledged: u32,
-    /// Not seen by it yet.
-    pub pending: u32,
-    /// Declared active by it.
-    pub forced: u32,
-}
-
-impl Offer {
-    /// How many there are.
-    pub fn number(self) -> u32 {
-        (self.acknowledged | self.pending | self.forced).count_ones()
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Here is what the hypervisor calls, and how one interrupt moves; `fill.rs` says which ones do.
 
+use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};
-use crate::choice::Urgency;
 use crate::fill::Cause;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
-use crate::state::{Cpu, InterruptPlace, MAX_LRS, SPI_BANKS, Vgic};
+use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
+use crate::urgency::Urgency;
 use hanok_hal::ListRegisters;
 use hanok_types::{MAX_VCPUS, VcpuId, VcpuSet};
 

@@ -1,8 +1,9 @@
 //! The distributor's own registers (IHI 0069, chapter 12, GICD_*).
 
 use crate::bank::Groups;
+use crate::bank::{SPI_BANKS, WORDS};
 use crate::frame::{INTERRUPTS, Read, Shared};
-use crate::state::{IDS, InterruptPlace, Route, SPI_BANKS, Vgic, WORDS, spi_index};
+use crate::state::{IDS, InterruptPlace, Route, Vgic, spi_index};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuSet, Width};
 

@@ -6,9 +6,10 @@
 //! same registers, mapped in its place.
 
 use crate::bank::Groups;
+use crate::bank::SPI_BANKS;
 use crate::dist::{IIDR_VALUE, spi_place};
 use crate::frame::{Read, Shared};
-use crate::state::{IDS, InterruptPlace, Route, SPI_BANKS, Vgic};
+use crate::state::{IDS, InterruptPlace, Route, Vgic};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuId, VcpuSet, Width};
 

@@ -10,12 +10,14 @@
 //!
 //! So an entry costs what has changed, and nothing for what merely waits.
 
+use crate::bank::SPI_BANKS;
 use crate::bank::bits;
-use crate::choice::{Stranded, Urgency};
+use crate::choice::Stranded;
 use crate::lr::{Lr, LrState};
 use crate::reports::Reports;
 use crate::slots::write_changed;
-use crate::state::{MAX_LRS, SPI_BANKS, Vgic};
+use crate::state::{MAX_LRS, Vgic};
+use crate::urgency::Urgency;
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, MAX_VCPUS, VcpuId};
 

@@ -5,8 +5,9 @@
 //! With affinity routing always on and a single security state, GICv3's registers for the
 //! states without (ITARGETSR, SGIR, NSACR, IGRPMODR) are there and read as zero.
 
+use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};
-use crate::state::{InterruptPlace, SPI_BANKS, Vgic};
+use crate::state::{InterruptPlace, Vgic};
 use hanok_types::{GicVersion, VcpuId, VcpuSet, Width};
 
 /// Which register frame an access goes to.

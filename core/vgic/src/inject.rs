@@ -1,10 +1,10 @@
 //! What raises interrupts: devices' lines, physical interrupts, and SGIs.
 
 use crate::bank::{Bank, bits};
-use crate::choice::Urgency;
 use crate::frame::BitRegister;
 use crate::lr::LrState;
 use crate::state::{InterruptPlace, MAX_LRS, Vgic};
+use crate::urgency::Urgency;
 use bitfield_struct::bitfield;
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, IntId, IntKind, VcpuId, VcpuSet};

@@ -1,9 +1,10 @@
 //! What holds between any two calls, whatever the guests do: what the fields' documentation says of
 //! them, for the random lives to look at.
 
+use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};
-use crate::choice::Urgency;
-use crate::state::{Cpu, InterruptPlace, MAX_LRS, SPI_BANKS, Vgic};
+use crate::state::{Cpu, InterruptPlace, MAX_LRS, Vgic};
+use crate::urgency::Urgency;
 use std::vec::Vec;
 
 impl Bank {

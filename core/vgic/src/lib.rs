@@ -167,6 +167,7 @@ mod state;
 mod steady_tests;
 #[cfg(test)]
 mod table_tests;
+mod urgency;
 #[cfg(test)]
 mod v2_tests;
 

@@ -1,9 +1,10 @@
 //! A vCPU's redistributor (IHI 0069, chapter 12, GICR_*): RD_base, then SGI_base, which has
 //! the distributor's registers for the private interrupts.
 
+use crate::bank::SPI_BANKS;
 use crate::dist::{ID_REGISTERS, IIDR_VALUE, id_register};
 use crate::frame::{Read, Shared};
-use crate::state::{InterruptPlace, SPI_BANKS, Vgic};
+use crate::state::{InterruptPlace, Vgic};
 use bitfield_struct::bitfield;
 use hanok_types::{VcpuId, VcpuSet, Width};
 

@@ -2,10 +2,11 @@
 
 use crate::Vgic;
 use crate::bank::Bank;
-use crate::choice::{Heads, Urgency};
+use crate::bank::SPI_BANKS;
 use crate::lr::Lr;
 use crate::senders::Senders;
-use crate::state::{Cpu, MAX_LRS, SPI_BANKS};
+use crate::state::{Cpu, MAX_LRS};
+use crate::urgency::{Heads, Urgency};
 use hanok_types::{GicVersion, IntId, VcpuId, VcpuSet};
 use std::format;
 

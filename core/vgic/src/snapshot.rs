@@ -1,7 +1,8 @@
 //! A look at every interrupt that is not idle, for a debugger or a panic's report.
 
+use crate::bank::SPI_BANKS;
 use crate::bank::bits;
-use crate::state::{InterruptPlace, SPI_BANKS, Vgic, spi_index};
+use crate::state::{InterruptPlace, Vgic, spi_index};
 use hanok_types::{IntId, VcpuId};
 
 /// One interrupt, as of the last fold.

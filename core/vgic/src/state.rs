@@ -1,17 +1,13 @@
 //! What one VM's interrupt controller consists of, and how the parts are reached.
 
-use crate::bank::{Bank, Groups, bits};
-use crate::choice::{Heads, Urgency};
+use crate::bank::{Bank, Groups, SPI_BANKS, bits};
 use crate::lr::Lr;
 use crate::senders::Senders;
+use crate::urgency::{Heads, Urgency};
 use bitfield_struct::bitfield;
 use hanok_types::platform::SPIS;
 use hanok_types::{GicVersion, IntId, MAX_VCPUS, VcpuId, VcpuSet};
 
-/// Words of 32 SPIs.
-pub(crate) const SPI_BANKS: usize = SPIS as usize / 32;
-/// Words of 32 interrupts that concern one vCPU: its private ones', then the SPIs'.
-pub(crate) const WORDS: usize = 1 + SPI_BANKS;
 /// Ids that exist: private ones and SPIs.
 pub(crate) const IDS: u32 = 32 + SPIS;
 /// How many list registers are used at most, of up to 16 (IHI 0069, 12.4): as many as a GIC-400, a

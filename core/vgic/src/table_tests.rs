@@ -1,7 +1,7 @@
 //! The short ways in every combination of what they depend on: they are taken where the modules' rules
 //! say so, change nothing where they are not, and come to what the long way comes to.
 
-use crate::choice::Urgency;
+use crate::urgency::Urgency;
 use crate::{Frame, Lr, LrState, Vgic};
 use hanok_hal::ListRegisters;
 use hanok_hal::fake::FakeListRegisters;

@@ -6,7 +6,7 @@
 //! in a period, over all lives of the VM, and whoever asks for more gets NO_ENTROPY, which the
 //! interface provides for a source that has to gather anew.
 
-use crate::call::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
+use crate::smccc::{INVALID_PARAMETERS, NOT_SUPPORTED, SUCCESS, function};
 use crate::{Action, Guest, Machine, Vm};
 use core::fmt;
 use hanok_hal::ListRegisters;

@@ -21,7 +21,7 @@
 
 use crate::Fault;
 use crate::bounds::{Job, Supply, Z};
-use crate::proofs::{at, rational, steps, tail};
+use crate::descent::{at, rational, steps, tail};
 use alloc::vec::Vec;
 use hanok_task_model::{Descent, Tail};
 use num_integer::Integer;

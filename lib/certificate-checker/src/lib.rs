@@ -18,6 +18,7 @@ mod bounds;
 mod cores;
 #[cfg(test)]
 mod counted;
+mod descent;
 #[cfg(test)]
 mod forged;
 mod global;

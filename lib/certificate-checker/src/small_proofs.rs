@@ -2,7 +2,7 @@
 
 use crate::bounds::{Job, R, Shape, Supply, Z};
 use crate::counted::{Asked, Given};
-use crate::proofs;
+use crate::{descent, proofs};
 use alloc::vec::Vec;
 use hanok_task_model::{Against, Descent, Member, Policy, Proof, Tail, TaskId};
 use num_traits::Zero;
@@ -331,12 +331,12 @@ fn the_edges_of_a_proof_are_not_inside() {
     };
     let shown = |execution| {
         let jobs = [asked(execution).job(0, Shape::Jobs)];
-        proofs::tail(&jobs, &whole, &R::zero(), &row(&[5])).is_ok()
+        descent::tail(&jobs, &whole, &R::zero(), &row(&[5])).is_ok()
     };
     assert!(shown(3) && !shown(4));
     // By the demand at 2 or later, 5, the supply is there at 5: that is the next instant after 6,
     // but none after 5 or an earlier one.
-    let steps = |instants| proofs::steps(&whole, &row(instants), |_| Z::from(5));
+    let steps = |instants| descent::steps(&whole, &row(instants), |_| Z::from(5));
     assert_eq!(steps(&[6, 5]), Ok(5));
     for rising in [&[5, 5][..], &[4, 5], &[6, 5, 5], &[6, 5, 0]] {
         assert!(steps(rising).is_err(), "{rising:?}");

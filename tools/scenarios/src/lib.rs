@@ -8,6 +8,7 @@
 mod bench;
 mod bounds;
 mod changed;
+mod circles;
 mod code;
 mod contract;
 mod damage;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::circles;
 use crate::step::{Tally, TestStep};
 
 /// The rules.
@@ -32,6 +33,10 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "rule-files-are-short",
         run: |root| told(files_are_short(root)),
+    },
+    TestStep {
+        name: "rule-files-make-no-circle",
+        run: |root| told(no_circles(root)),
     },
 ];
 
@@ -180,6 +185,23 @@ fn files_are_short(root: &Path) -> Result<Vec<String>> {
         if lines >= TOO_LONG {
             broken.push(format!("{}: {lines} lines", shown(root, &file)));
         }
+    }
+    Ok(broken)
+}
+
+/// No file of a crate uses one that uses it.
+fn no_circles(root: &Path) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for (manifest, _) in manifests(root, "core")?
+        .into_iter()
+        .chain(manifests(root, "lib")?)
+        .chain(manifests(root, "tools")?)
+    {
+        let src = manifest.with_file_name("src");
+        let files = rust_files(&src, &["."])?;
+        let circles = circles::of_crate(&src.join("."), files.iter().map(PathBuf::as_path))?;
+        let told = |circle| format!("{}: {circle} use each other", shown(root, &src));
+        broken.extend(circles.into_iter().map(told));
     }
     Ok(broken)
 }

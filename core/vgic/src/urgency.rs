@@ -1,0 +1,106 @@
+//! How urgent interrupts are, and the most urgent one of each word of 32: see `choice.rs`.
+
+use crate::bank::WORDS;
+
+/// The priority of an interrupt, then its id, in one number: less is more urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Urgency(u32);
+
+impl Urgency {
+    /// Of no interrupt: less urgent than any.
+    pub const NONE: Self = Self(u32::MAX);
+    /// More urgent than what any interrupt waits with: of one that must be listed before all others.
+    pub const FIRST: Self = Self(0);
+    /// Where the priority begins.
+    const PRIORITY: u32 = 16;
+
+    pub fn new(priority: u8, id: u32) -> Self {
+        Self(u32::from(priority) << Self::PRIORITY | id)
+    }
+
+    pub fn priority(self) -> u8 {
+        (self.0 >> Self::PRIORITY) as u8
+    }
+
+    pub fn id(self) -> u32 {
+        self.0 & 0xffff
+    }
+
+    pub fn bit(self) -> u32 {
+        self.0 % 32
+    }
+
+    #[inline(always)]
+    pub fn word(self) -> usize {
+        (self.id() / 32) as usize
+    }
+
+    /// Of interrupt `bit` of the same word, which has the same priority.
+    pub fn peer(self, bit: u32) -> Self {
+        Self(self.0 & !31 | bit)
+    }
+}
+
+/// Places for the heads of all words: a power of two, so that an index is a mask.
+const PLACES: usize = WORDS.next_power_of_two();
+
+/// The heads of all words.
+#[cfg_attr(test, derive(Clone))]
+#[derive(Debug)]
+pub(crate) struct Heads {
+    /// Of a word that is not among `some`, nothing that means anything.
+    each: [Urgency; PLACES],
+    /// A bit for each word that has a head.
+    some: u32,
+}
+
+impl Heads {
+    pub const fn new() -> Self {
+        Self {
+            each: [Urgency::NONE; PLACES],
+            some: 0,
+        }
+    }
+
+    /// A bit for each word that has a head.
+    pub fn words(&self) -> u32 {
+        self.some
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.some = 0;
+    }
+
+    #[cfg(test)]
+    pub fn get(&self, word: usize) -> Urgency {
+        match self.some >> word & 1 {
+            0 => Urgency::NONE,
+            _ => self.each[word % PLACES],
+        }
+    }
+
+    #[inline(always)]
+    pub fn set(&mut self, word: usize, head: Urgency) {
+        self.each[word % PLACES] = head;
+        self.some |= 1 << word;
+        if head == Urgency::NONE {
+            self.some ^= 1 << word;
+        }
+    }
+
+    /// The most urgent of all.
+    #[inline(always)]
+    pub fn best(&self) -> Urgency {
+        let mut best = Urgency::NONE;
+        let mut left = self.some;
+        while left != 0 {
+            let head = self.each[left.trailing_zeros() as usize % PLACES];
+            left &= left - 1;
+            if head < best {
+                best = head;
+            }
+        }
+        best
+    }
+}

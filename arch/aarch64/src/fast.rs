@@ -29,7 +29,7 @@ use hanok_hal::Backend;
 use hanok_pcpu::guest;
 use hanok_types::{Regs, platform};
 use hanok_vgic::Sgir;
-use hanok_vm::{Cause, MmioAccess, constant_answer};
+use hanok_vm::{Attempt, Cause, MmioAccess, constant_answer};
 
 /// This CPU's own record, beside its vCPUs.
 type Local = hanok_pcpu::Local<Host>;
@@ -175,7 +175,7 @@ fn system_register(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
     }
     let value = vcpu.context.regs.get(operand);
     let vm = &vcpu.unit.vm;
-    if !vm.post_group1_sgi(local.board, vcpu.core.id, value) {
+    if vm.post_group1_sgi(local.board, vcpu.core.id, value) == Attempt::Untouched {
         return Fast::Slow;
     }
     // AArch32 code reaches the register by another exit.
@@ -198,7 +198,8 @@ fn sgir(vcpu: &mut Vcpu, local: &mut Local, esr: u64) -> Fast {
         return Fast::Slow;
     }
     let value = vcpu.context.regs.get(register) as u32;
-    if !vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, value) {
+    let posted = vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, value);
+    if posted == Attempt::Untouched {
         return Fast::Slow;
     }
     let pc = advance_a64(pstate);

@@ -8,7 +8,7 @@ use crate::machine::{Kind, Machine};
 use hanok_hal::{Backend, ListRegisters, Taken};
 use hanok_pcpu::{Local, OwnDevice, Vcpu, guest};
 use hanok_trace::Event;
-use hanok_vm::{Cause, PostedSgis};
+use hanok_vm::{Attempt, Cause, PostedSgis};
 
 /// What is left to do about an interrupt that was acknowledged. Whatever takes more than a few
 /// instructions is called last, with the exit alone: if the references to the vCPU and the record were
@@ -115,7 +115,7 @@ fn kick<K: Kind, G: CpuInterface>(
         return Next::Slow;
     };
     let (vm, id) = (&vcpu.unit.vm, vcpu.core.id);
-    if !vm.show_posted_sgis(id, posted, G::VERSION, &mut lists) {
+    if vm.show_posted_sgis(id, posted, G::VERSION, &mut lists) == Attempt::Untouched {
         return Next::Changed(posted);
     }
     local.handled(vcpu, Cause::Interrupt);

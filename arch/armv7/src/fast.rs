@@ -24,7 +24,7 @@ use hanok_hal::Backend;
 use hanok_pcpu::guest;
 use hanok_types::Regs;
 use hanok_vgic::Sgir;
-use hanok_vm::{Cause, MmioAccess, constant_answer, yield_answer};
+use hanok_vm::{Attempt, Cause, MmioAccess, constant_answer, yield_answer};
 
 /// This CPU's own record, beside its vCPUs.
 type Local = hanok_pcpu::Local<Host>;
@@ -141,7 +141,8 @@ fn store(vcpu: &mut Vcpu, local: &mut Local, esr: u32) -> Fast {
     let Some(value) = place.and_then(|place| vcpu.context.frame.get(place)) else {
         return Fast::Slow;
     };
-    if !vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, *value) {
+    let posted = vcpu.unit.vm.post_sgir(local.board, vcpu.core.id, *value);
+    if posted == Attempt::Untouched {
         return Fast::Slow;
     }
     passed(vcpu, local, esr)

@@ -196,7 +196,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
         now: u64,
     ) -> Result<(), InterfaceError> {
         reservation.kind.suits(reservation.interface)?;
-        self.settle(now);
+        self.charge_until(now);
         self.out(entity);
         self.ready.make_room(entity);
         let queue = self.bank.insert(entity, reservation, now);
@@ -211,7 +211,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
 
     /// A task's job with a deadline of its own; else as [`Pool::wake`].
     pub fn wake_until(&mut self, entity: Entity<N>, now: u64, deadline: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.wake(entity, now, Some(deadline));
         self.place(entity, queue);
     }
@@ -252,13 +252,13 @@ impl<const N: usize, const C: usize> Global<N, C> {
     }
 
     /// Takes what was used since the last look from the budgets of those that run.
-    fn settle(&mut self, now: u64) {
+    fn charge_until(&mut self, now: u64) {
         for core in 0..self.cores {
-            self.settle_core(core, now);
+            self.charge_core_until(core, now);
         }
     }
 
-    fn settle_core(&mut self, core: usize, now: u64) {
+    fn charge_core_until(&mut self, core: usize, now: u64) {
         let Some(lane) = self.lanes_mut().get_mut(core) else {
             return;
         };
@@ -342,25 +342,25 @@ impl<const N: usize, const C: usize> Global<N, C> {
 
 impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
     fn wake(&mut self, entity: Entity<N>, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.wake(entity, now, None);
         self.place(entity, queue);
     }
 
     fn block(&mut self, entity: Entity<N>, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.block(entity, now);
         self.place(entity, queue);
     }
 
     fn yield_now(&mut self, entity: Entity<N>, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.yield_now(entity);
         self.place(entity, queue);
     }
 
     fn pick(&mut self, core: usize, now: u64) -> Decision<N> {
-        self.settle(now);
+        self.charge_until(now);
         while let Some((entity, queue)) = self.bank.due(now) {
             self.place(entity, queue);
         }
@@ -393,7 +393,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
     }
 
     fn suspend(&mut self, core: usize, now: u64) {
-        self.settle_core(core, now);
+        self.charge_core_until(core, now);
         let Some(lane) = self.lanes_mut().get_mut(core) else {
             return;
         };

@@ -193,9 +193,9 @@ fn a_physical_interrupt_is_released_with_what_stood_for_it() {
         let written = |one: &One| value >> one.1 & 1 != 0;
         let held = |one: &One| written(one) && one.is(|bank| bank.hardware);
         let resampled = mask_of(&before, |one| {
-            let news = held(one) && !one.is(|bank| bank.enabled);
+            let wanted = held(one) && !one.is(|bank| bank.enabled);
             let waits = one.is(|bank| bank.latch) && !one.is(|bank| bank.edge);
-            news && waits && !one.is(|bank| bank.listed) && !one.is(|bank| bank.active)
+            wanted && waits && !one.is(|bank| bank.listed) && !one.is(|bank| bank.active)
         });
         let cleared = mask_of(&before, |one| {
             held(one) && (!one.is(|bank| bank.active) || one.is(|bank| bank.listed))

@@ -135,17 +135,17 @@ impl Vgic {
     /// words that were marked.
     pub fn look_ahead(&mut self, vcpu: VcpuId) {
         if vcpu.index() < self.vcpus {
-            self.look_at_news(vcpu.index());
+            self.find_marked_heads(vcpu.index());
         }
     }
 
     /// Finds the heads of the words that were marked.
-    pub(crate) fn look_at_news(&mut self, cpu: usize) {
+    pub(crate) fn find_marked_heads(&mut self, cpu: usize) {
         let Self {
             cpus, spis, groups, ..
         } = self;
         let cpu = &mut cpus[cpu % MAX_VCPUS];
-        cpu.news |= cpu.words != 0;
+        cpu.found |= cpu.words != 0;
         while cpu.words != 0 {
             let word = cpu.words.trailing_zeros() as usize;
             cpu.words &= cpu.words - 1;
@@ -153,7 +153,7 @@ impl Vgic {
         }
     }
 
-    /// The most urgent interrupt that may be listed for this vCPU and is not, once all news were
+    /// The most urgent interrupt that may be listed for this vCPU and is not, once all marked words were
     /// looked at.
     #[inline(never)]
     pub(crate) fn best(&mut self, cpu: usize) -> Urgency {

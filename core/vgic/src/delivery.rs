@@ -41,7 +41,7 @@ impl Vgic {
             return true;
         };
         let several = cpu.words & cpu.words.wrapping_sub(1) != 0;
-        if several || cpu.news || cpu.waits() {
+        if several || cpu.found || cpu.waits() {
             return false;
         }
         if cpu.refold {
@@ -64,7 +64,7 @@ impl Vgic {
             return VcpuSet::EMPTY;
         }
         if self.show_latched(vcpu, lrs).is_none() {
-            self.bring_up_to_date(vcpu.index(), Cause::News, lrs);
+            self.bring_up_to_date(vcpu.index(), Cause::Changed, lrs);
         }
         self.take_kicks(vcpu)
     }
@@ -77,7 +77,7 @@ impl Vgic {
         lrs: &mut impl ListRegisters,
     ) -> VcpuSet {
         if self.needs_entry(vcpu) {
-            self.bring_up_to_date(vcpu.index(), Cause::News, lrs);
+            self.bring_up_to_date(vcpu.index(), Cause::Changed, lrs);
         }
         self.take_kicks(vcpu)
     }
@@ -122,7 +122,7 @@ impl Vgic {
             self.clear_leftover(index, slot as usize, read, lrs);
         }
         if let Some(cpu) = self.cpu_mut(index) {
-            (cpu.refold, cpu.again, cpu.news) = (false, false, false);
+            (cpu.refold, cpu.again, cpu.found) = (false, false, false);
             if cpu.waiting_words() != 0 {
                 cpu.leave_those_that_wait(lrs);
             }

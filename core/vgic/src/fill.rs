@@ -37,8 +37,8 @@ struct Slots {
 /// Why list registers are brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Something is new.
-    News,
+    /// Something may be listed that could not be before, or the reverse.
+    Changed,
     /// A maintenance interrupt: the end of something may have been reported.
     Report,
 }
@@ -55,10 +55,10 @@ impl Vgic {
             return;
         }
         let mut slots = self.take_back(cpu, cause, lrs);
-        self.look_at_news(cpu);
-        let news = core::mem::take(&mut self.cpus[cpu % MAX_VCPUS].news);
+        self.find_marked_heads(cpu);
+        let found = core::mem::take(&mut self.cpus[cpu % MAX_VCPUS].found);
         let acknowledged_left = self.fill_stranded(cpu, Stranded::Acknowledged, &mut slots, lrs);
-        let next = self.fill_pending(cpu, &mut slots, news, lrs);
+        let next = self.fill_pending(cpu, &mut slots, found, lrs);
         let next = if acknowledged_left {
             Urgency::FIRST
         } else {
@@ -84,11 +84,11 @@ impl Vgic {
         if asked || !cpu.waits() || cpu.has_much() {
             return;
         }
-        self.look_at_news(index);
+        self.find_marked_heads(index);
         let best = self.best(index);
         let cpu = &mut self.cpus[index % MAX_VCPUS];
         if best >= cpu.next && best != Urgency::NONE && cpu.acknowledged == 0 {
-            (cpu.attention, cpu.news) = (false, false);
+            (cpu.attention, cpu.found) = (false, false);
         }
     }
 
@@ -107,7 +107,7 @@ impl Vgic {
             filled: false,
         };
         bits(ended).for_each(|slot| self.end(cpu, slot as usize));
-        if !refold && !again && cause == Cause::News {
+        if !refold && !again && cause == Cause::Changed {
             return slots;
         }
         for slot in bits(used & !ended) {
@@ -168,15 +168,15 @@ impl Vgic {
     }
 
     /// Lists the most urgent of what is pending; the most urgent one that then waits. Without
-    /// `news`, what is listed is more urgent than what waits.
+    /// `found`, what is listed is more urgent than what waits.
     fn fill_pending(
         &mut self,
         cpu: usize,
         slots: &mut Slots,
-        news: bool,
+        found: bool,
         lrs: &mut impl ListRegisters,
     ) -> Urgency {
-        let mut best = if news {
+        let mut best = if found {
             self.best(cpu)
         } else {
             self.best_still(cpu)
@@ -185,8 +185,8 @@ impl Vgic {
         let mut gave_way = false;
         while best != Urgency::NONE {
             if slots.free == 0 {
-                let found = news.then(|| self.make_room(cpu, best, lrs)).flatten();
-                let Some(slot) = found else {
+                let room = found.then(|| self.make_room(cpu, best, lrs)).flatten();
+                let Some(slot) = room else {
                     break;
                 };
                 gave_way = true;
@@ -201,7 +201,7 @@ impl Vgic {
         if gave_way {
             // What gave way waits, too. It is less urgent than all that is listed, so that it was
             // not missed until now.
-            self.look_at_news(cpu);
+            self.find_marked_heads(cpu);
             best = self.best(cpu);
         }
         best
@@ -342,7 +342,7 @@ impl Vgic {
         let waits = next != Urgency::NONE;
         let is_v2 = self.version == GicVersion::V2;
         let state = &mut self.cpus[cpu % MAX_VCPUS];
-        (state.attention, state.news) = (false, false);
+        (state.attention, state.found) = (false, false);
         (state.overflow, state.next) = (waits, next);
         state.stuck = stuck;
         let reported = is_v2 && (waits || state.slots().any(|(_, lr)| lr.eoi()));

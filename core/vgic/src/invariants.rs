@@ -1,5 +1,5 @@
 //! What holds between any two calls, whatever the guests do: what the fields' documentation says of
-//! them, for the random lives to look at.
+//! them, for the random runs to check.
 
 use crate::bank::SPI_BANKS;
 use crate::bank::{Bank, bits};

@@ -54,7 +54,7 @@ fn spoilt_cpu(sourced: u32) -> Cpu {
         attention: false,
         words: 6,
         heads: Heads::new(),
-        news: true,
+        found: true,
         acknowledged: 7,
         forced: 9,
         refold: true,

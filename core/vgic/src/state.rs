@@ -93,8 +93,8 @@ pub(crate) struct Cpu {
     pub words: u32,
     /// The heads of the other words.
     pub heads: Heads,
-    /// Some were found anew since the last choice.
-    pub news: bool,
+    /// Heads were found anew since the last choice.
+    pub found: bool,
     /// Of the other words, those in which something that the guest has acknowledged is in no list
     /// register.
     pub acknowledged: u32,
@@ -137,7 +137,7 @@ impl Cpu {
             attention: true,
             words: 0,
             heads: Heads::new(),
-            news: false,
+            found: false,
             acknowledged: 0,
             forced: 0,
             refold: false,
@@ -165,7 +165,7 @@ impl Cpu {
             attention,
             words,
             heads,
-            news,
+            found,
             acknowledged,
             forced,
             refold,
@@ -187,7 +187,7 @@ impl Cpu {
         *next = Urgency::NONE;
         (*used, *words, *hardware_slot) = (0, 0, 0);
         (*acknowledged, *forced) = (0, 0);
-        for cleared in [news, refold, again, overflow, called, stuck, reports] {
+        for cleared in [found, refold, again, overflow, called, stuck, reports] {
             *cleared = false;
         }
         (*attention, *discard, *asleep) = (true, true, true);
@@ -426,11 +426,11 @@ impl Vgic {
         candidates: u32,
     ) -> VcpuSet {
         let mut marked = VcpuSet::EMPTY;
-        let mut mark = |index: usize, cpu: &mut Cpu, refold: bool, news: bool| {
-            if refold || news {
+        let mut mark = |index: usize, cpu: &mut Cpu, refold: bool, wanted: bool| {
+            if refold || wanted {
                 cpu.attention = true;
                 cpu.refold |= refold;
-                cpu.words |= u32::from(news) << place.word;
+                cpu.words |= u32::from(wanted) << place.word;
                 marked.insert(VcpuId::new(index as u8));
             }
         };
@@ -447,8 +447,8 @@ impl Vgic {
         };
         for (index, cpu) in cpus {
             let (homed, routed) = (cpu.homed[spi % SPI_BANKS], cpu.routed[spi % SPI_BANKS]);
-            let news = stranded & homed | candidates & routed;
-            mark(index, cpu, listed & homed != 0, news != 0);
+            let wanted = stranded & homed | candidates & routed;
+            mark(index, cpu, listed & homed != 0, wanted != 0);
         }
         marked
     }

@@ -1,7 +1,8 @@
 //! Loads and stores that stage 2 did not translate: devices, or nothing.
 
 use crate::{
-    Action, DataAbort, Destination, Guest, GuestFault, Instruction, Machine, MmioAccess, Vm, Wait,
+    Action, Attempt, DataAbort, Destination, Guest, GuestFault, Instruction, Machine, MmioAccess,
+    Vm, Wait,
 };
 use hanok_decode::General;
 use hanok_devices::Access;
@@ -188,7 +189,7 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     #[inline(always)]
     fn writes_sgir(&mut self, frame: Frame, access: Access) -> bool {
         let v2 = matches!(frame, Frame::V2(_)) && access.width == Width::Word;
-        v2 && self.send_sgir(access.value as u32)
+        v2 && self.send_sgir(access.value as u32) == Attempt::Done
     }
 
     #[inline(never)]

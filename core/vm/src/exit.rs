@@ -208,3 +208,13 @@ mod tests {
         );
     }
 }
+
+/// What came of a try to handle something the short way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Attempt {
+    /// It was handled.
+    Done,
+    /// Nothing has been done: it is to be handled the long way.
+    Untouched,
+}

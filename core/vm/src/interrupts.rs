@@ -1,6 +1,6 @@
 //! How interrupts reach a VM's vCPUs, wherever these are.
 
-use crate::{Machine, Requests, Vcpu, Vm};
+use crate::{Kick, Machine, Requests, Vcpu, Vm};
 use hanok_hal::ListRegisters;
 use hanok_hal::sync::atomic::Ordering;
 use hanok_types::{Deadline, IntId, VcpuId, VcpuSet, platform};
@@ -40,18 +40,18 @@ impl Vm {
 
     /// Makes a vCPU's pCPU look at its interrupts, unless it is about to.
     pub(crate) fn attract(&self, machine: &impl Machine, vcpu: VcpuId) {
-        self.tell(machine, vcpu, self.requests(vcpu).ask_interrupts());
+        self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_interrupts());
     }
 
     /// Makes a vCPU's pCPU look at its interrupts and timers, unless it is about to.
     pub(crate) fn attract_to_timers(&self, machine: &impl Machine, vcpu: VcpuId) {
-        self.tell(machine, vcpu, self.requests(vcpu).ask_timers());
+        self.kick_if_needed(machine, vcpu, self.requests(vcpu).ask_timers());
     }
 
     /// Kept out of line, as kicks are long, and this is called in many places.
     #[inline(never)]
-    fn tell(&self, machine: &impl Machine, vcpu: VcpuId, news: bool) {
-        if let Some(home) = self.home_of(vcpu).filter(|_| news) {
+    fn kick_if_needed(&self, machine: &impl Machine, vcpu: VcpuId, kick: Kick) {
+        if let Some(home) = self.home_of(vcpu).filter(|_| kick == Kick::Needed) {
             machine.kick(home);
         }
     }
@@ -81,7 +81,8 @@ impl Vm {
             freed = freed.union(gic.enter(vcpu, lists));
         } else if gic.needs_entry(vcpu) {
             // As it goes on, which may be after somebody else's turn.
-            self.requests(vcpu).ask_interrupts();
+            // No kick: this is the vCPU's own pCPU.
+            let _ = self.requests(vcpu).ask_interrupts();
         }
         self.release(machine, &mut gic, vcpu);
         drop(gic);
@@ -126,7 +127,8 @@ impl Vm {
         let gic = self.gic.lock();
         // What was sent to it before it came.
         if gic.needs_entry(vcpu) {
-            self.requests(vcpu).ask_interrupts();
+            // No kick: this is the vCPU's own pCPU.
+            let _ = self.requests(vcpu).ask_interrupts();
         }
         gic.holds_hardware(vcpu, irq)
     }

@@ -55,7 +55,7 @@ pub use debug::DebugControl;
 pub use destination::Destination;
 pub use devices::Received;
 pub use exit::{
-    Action, CoprocessorAccess, DataAbort, Exit, Instruction, MmioAccess, StopReason,
+    Action, Attempt, CoprocessorAccess, DataAbort, Exit, Instruction, MmioAccess, StopReason,
     SystemRegister, Wait,
 };
 pub use handle::Guest;
@@ -68,7 +68,7 @@ pub use machine::{Clock, CpuRegisters, Home, Interrupts, Machine, SerialLines, S
 pub use partial::Partial;
 pub use power::{Power, StartRefused};
 pub use report::{Listed, Pending, State};
-pub use requests::{Checks, Interruptions, PostedSgis, Requests};
+pub use requests::{Checks, Interruptions, Kick, PostedSgis, Requests};
 pub use smccc::function;
 pub use storm::exception_storm;
 pub use timer::PhysicalTimer;

@@ -16,6 +16,23 @@ const SGIS: u32 = 16;
 #[derive(Debug, Default)]
 pub struct Requests(AtomicU64);
 
+/// Whether the pCPU of a vCPU that was asked for something is to be kicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Kick {
+    /// Nothing else makes it read the request soon.
+    Needed,
+    /// It was asked already, and a kick is on its way; or it reads its requests by itself in a while.
+    UnderWay,
+}
+
+impl Kick {
+    #[inline(always)]
+    fn needed(needed: bool) -> Self {
+        if needed { Self::Needed } else { Self::UnderWay }
+    }
+}
+
 impl Requests {
     const INTERRUPTS: u64 = 1;
     /// Its pCPU has looked in vain too often: it looks by itself in a while ([`Checks`]).
@@ -25,7 +42,7 @@ impl Requests {
     const ATTENTION: u64 = 16;
     const LOOK: u64 = 32;
     /// Whoever asks for a look at its interrupts need not kick.
-    const NO_NEWS: u64 = Self::INTERRUPTS | Self::QUIET;
+    const NO_KICK: u64 = Self::INTERRUPTS | Self::QUIET;
     /// The requests; the bits from here on are posted SGIs.
     const FLAGS: u64 = 0xffff;
 
@@ -49,18 +66,18 @@ impl Requests {
         self.take(Self::LOOK)
     }
 
-    /// Its interrupts changed: the list registers must be looked at again. Returns whether
-    /// that is news: if it was asked already, a kick is on its way and another one is waste.
-    pub fn ask_interrupts(&self) -> bool {
-        self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel) & Self::NO_NEWS == 0
+    /// The vCPU's interrupts changed: its list registers must be brought up to date.
+    pub fn ask_interrupts(&self) -> Kick {
+        let before = self.0.fetch_or(Self::INTERRUPTS, Ordering::AcqRel);
+        Kick::needed(before & Self::NO_KICK == 0)
     }
 
-    /// Leaves posted SGIs, which is a change of its interrupts; whether that is news, as in
-    /// [`Self::ask_interrupts`].
+    /// Leaves posted SGIs, which is a change of the vCPU's interrupts.
     #[inline(always)]
-    pub(crate) fn post(&self, posted: PostedSgis) -> bool {
+    pub(crate) fn post(&self, posted: PostedSgis) -> Kick {
         let bits = posted.0 << SGIS | Self::INTERRUPTS;
-        self.0.fetch_or(bits, Ordering::AcqRel) & Self::NO_NEWS == 0
+        let before = self.0.fetch_or(bits, Ordering::AcqRel);
+        Kick::needed(before & Self::NO_KICK == 0)
     }
 
     /// The posted SGIs, which the caller now has to deliver.
@@ -71,12 +88,11 @@ impl Requests {
         PostedSgis(self.0.fetch_and(Self::FLAGS, Ordering::Acquire) >> SGIS)
     }
 
-    /// One of its timers changed: when it is due must be looked at again. Returns whether
-    /// that is news.
-    pub fn ask_timers(&self) -> bool {
+    /// One of the vCPU's timers changed: when it is due must be found out anew.
+    pub fn ask_timers(&self) -> Kick {
         let both = Self::INTERRUPTS | Self::TIMERS;
         let before = self.0.fetch_or(both, Ordering::AcqRel);
-        before & both != both && before & Self::QUIET == 0
+        Kick::needed(before & both != both && before & Self::QUIET == 0)
     }
 
     /// Whether somebody changed its timers since the last call.
@@ -293,12 +309,9 @@ mod tests {
     #[test]
     fn posted_sgis_are_taken_once_and_all_together() {
         let requests = Requests::default();
-        assert!(requests.post(PostedSgis::anonymous(3)));
-        assert!(
-            !requests.post(PostedSgis::anonymous(15)),
-            "a kick is on its way"
-        );
-        assert!(!requests.ask_interrupts());
+        assert_eq!(requests.post(PostedSgis::anonymous(3)), Kick::Needed);
+        assert_eq!(requests.post(PostedSgis::anonymous(15)), Kick::UnderWay);
+        assert_eq!(requests.ask_interrupts(), Kick::UnderWay);
         let posted = requests.take_interrupts_alone().unwrap();
         let lanes: Vec<_> = posted.lanes(vcpu(0)).map(|(sgis, _)| sgis).collect();
         assert_eq!((lanes, posted.single(vcpu(0))), (std::vec![0x8008], None));
@@ -321,12 +334,12 @@ mod tests {
                 requests.take_timers();
                 requests.take_posted_sgis();
             }
-            let news = match n % 3 {
+            let kick = match n % 3 {
                 0 => requests.ask_interrupts(),
                 1 => requests.ask_timers(),
                 _ => requests.post(PostedSgis::anonymous(3)),
             };
-            if !news {
+            if kick == Kick::UnderWay {
                 continue;
             }
             kicks += 1;
@@ -343,8 +356,8 @@ mod tests {
     #[test]
     fn other_requests_leave_posted_sgis_in_place() {
         let requests = Requests::default();
-        requests.post(PostedSgis::anonymous(1));
-        requests.ask_timers();
+        let _ = requests.post(PostedSgis::anonymous(1));
+        let _ = requests.ask_timers();
         assert_eq!(requests.take_interrupts_alone(), None);
         assert!(requests.take_timers() && requests.take_interrupts());
         assert!(!requests.any(), "posted SGIs alone are no request");
@@ -357,7 +370,7 @@ mod tests {
     #[test]
     fn what_was_asked_is_told_apart() {
         let ask: [fn(&Requests); 6] = [
-            |requests| assert!(requests.ask_interrupts()),
+            |requests| assert_eq!(requests.ask_interrupts(), Kick::Needed),
             |requests| _ = requests.ask_timers(),
             |requests| requests.set_quiet(true),
             Requests::ask_dump,
@@ -391,7 +404,7 @@ mod tests {
     #[test]
     fn a_new_boot_starts_without_posted_sgis_of_the_former() {
         let requests = Requests::default();
-        requests.post(PostedSgis::anonymous(1));
+        let _ = requests.post(PostedSgis::anonymous(1));
         requests.ask_dump();
         requests.forget();
         assert!(

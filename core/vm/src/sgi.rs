@@ -4,52 +4,57 @@
 //! of that vCPU, which is kicked: the sender takes no lock, and the receiver takes the one of
 //! the interrupt controller once. All others are put in by the sender.
 //!
-//! PostedSgis is delivered before anybody looks at its vCPU's private interrupts, or changes what
-//! becomes of them. There is one moment in which it is neither posted SGIs nor in the interrupt
-//! controller: between the receiver's taking it and the lock. Who looks then sees the SGI not
-//! pending, as if it had been acknowledged; and who clears it then (GICR_ICPENDR0) comes
-//! before it, as one does who clears what a list register shows already.
+//! Posted SGIs are put into the interrupt controller before the state of their vCPU's private interrupts is
+//! read or changed. In one moment they are neither posted nor in the interrupt controller: after the receiver
+//! took them and before it has the lock. A read in that moment shows the SGI not pending, as if it had been
+//! acknowledged; a write that clears it in that moment (GICR_ICPENDR0) comes before it, as does one that clears
+//! what a list register shows already.
 
-use crate::{Guest, Machine, PostedSgis, Vm};
+use crate::{Attempt, Guest, Kick, Machine, PostedSgis, Vm};
 use hanok_hal::ListRegisters;
 use hanok_types::{GicVersion, VcpuId};
 use hanok_vgic::{SgiRegister, Sgir, Vgic};
 
 impl Vm {
     /// The guest's vCPU `from` wrote `value` to ICC_SGI1R_EL1: sends the SGI, if it is for one
-    /// other vCPU. Otherwise `false`, and nothing has been done.
+    /// other vCPU.
     #[inline(always)]
-    pub fn post_group1_sgi(&self, machine: &impl Machine, from: VcpuId, value: u64) -> bool {
-        SgiRegister::single_target(value)
-            .is_some_and(|(id, target)| self.post(machine, from, id, target))
+    pub fn post_group1_sgi(&self, machine: &impl Machine, from: VcpuId, value: u64) -> Attempt {
+        match SgiRegister::single_target(value) {
+            Some((id, target)) => self.post(machine, from, id, target),
+            None => Attempt::Untouched,
+        }
     }
 
     /// The same of what was written to GICD_SGIR, which only a GICv2 has.
     #[inline(always)]
-    pub fn post_sgir(&self, machine: &impl Machine, from: VcpuId, value: u32) -> bool {
-        let v2 = self.gic_version() == GicVersion::V2;
-        v2 && Sgir::single_target(value)
-            .is_some_and(|(id, target)| self.post(machine, from, id, target))
+    pub fn post_sgir(&self, machine: &impl Machine, from: VcpuId, value: u32) -> Attempt {
+        match Sgir::single_target(value) {
+            Some((id, target)) if self.gic_version() == GicVersion::V2 => {
+                self.post(machine, from, id, target)
+            }
+            _ => Attempt::Untouched,
+        }
     }
 
-    /// Sends SGI `id`, below 16, from one vCPU to another; `false`, and nothing has been done,
-    /// where that is none, or itself, or needs more than posted SGIs can carry.
+    /// Sends SGI `id`, below 16, from one vCPU to another; [`Attempt::Untouched`] where that is none, or
+    /// itself, or needs more than posted SGIs can carry.
     #[inline(always)]
-    fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> bool {
+    fn post(&self, machine: &impl Machine, from: VcpuId, id: u32, target: VcpuId) -> Attempt {
         let Some(home) = self.home_of(target).filter(|_| target != from) else {
-            return false;
+            return Attempt::Untouched;
         };
         let posted = match self.gic_version() {
             GicVersion::V3 => Some(PostedSgis::anonymous(id)),
             GicVersion::V2 => PostedSgis::signed(id, from, target),
         };
         let Some(posted) = posted else {
-            return false;
+            return Attempt::Untouched;
         };
-        if self.requests(target).post(posted) {
+        if self.requests(target).post(posted) == Kick::Needed {
             machine.kick(home);
         }
-        true
+        Attempt::Done
     }
 
     /// Puts a vCPU's posted SGIs into the interrupt controller.
@@ -58,7 +63,7 @@ impl Vm {
     }
 
     /// Shows posted SGIs that were taken at once, where they are a single SGI that was shown before and
-    /// nothing else is new; `false`, and nothing has been done, otherwise. `version` is
+    /// nothing else is new. `version` is
     /// [`Self::gic_version`], which the caller may know beforehand.
     #[inline(always)]
     pub fn show_posted_sgis(
@@ -67,7 +72,7 @@ impl Vm {
         posted: PostedSgis,
         version: GicVersion,
         lists: &mut impl ListRegisters,
-    ) -> bool {
+    ) -> Attempt {
         let (sgi, from) = match version {
             GicVersion::V3 => (posted.single_anonymous(), None),
             GicVersion::V2 => match posted.single(to) {
@@ -76,10 +81,13 @@ impl Vm {
             },
         };
         let Some(sgi) = sgi else {
-            return false;
+            return Attempt::Untouched;
         };
         let mut gic = self.gic.lock();
-        gic.show_sgi_again(from, sgi, to, lists).is_some()
+        match gic.show_sgi_again(from, sgi, to, lists) {
+            Some(_) => Attempt::Done,
+            None => Attempt::Untouched,
+        }
     }
 }
 
@@ -98,20 +106,19 @@ impl<M: Machine, L: ListRegisters> Guest<'_, M, L> {
     }
 
     /// The guest wrote `value` to a GICv2's GICD_SGIR: sends the SGI, if it is for one vCPU.
-    /// Otherwise `false`, and nothing has been done.
     #[inline(always)]
-    pub(crate) fn send_sgir(&mut self, value: u32) -> bool {
-        let single = Sgir::single_target(value);
-        if let Some((id, target)) = single {
-            self.send_to_one(id, target);
-        }
-        single.is_some()
+    pub(crate) fn send_sgir(&mut self, value: u32) -> Attempt {
+        let Some((id, target)) = Sgir::single_target(value) else {
+            return Attempt::Untouched;
+        };
+        self.send_to_one(id, target);
+        Attempt::Done
     }
 
     /// Sends SGI `id` of group 1 to one vCPU.
     #[inline(always)]
     fn send_to_one(&mut self, id: u32, target: VcpuId) {
-        if !self.vm.post(self.machine, self.vcpu.id, id, target) {
+        if self.vm.post(self.machine, self.vcpu.id, id, target) == Attempt::Untouched {
             self.put_in(id, target);
         }
     }

@@ -220,21 +220,21 @@ impl Vm {
         !loads && self.power(vcpu).is_off() && !self.requests(vcpu).any_but_interrupts()
     }
 
-    /// A new life, whatever it does now: begins one if it is over, resets it if it runs, or is about
-    /// to turn itself off. It does not stay paused. Answers with what came of it;
-    /// [`Wish::Deserted`]: nobody was in it, so that it loads already.
+    /// Boots the VM anew, whatever its state: begins a boot if it has ended, resets it if it runs or is about
+    /// to turn itself off. The VM does not stay paused. Returns what came of it; with [`Wish::Deserted`] no
+    /// vCPU was in the VM, which loads already.
     pub fn restart(&self, machine: &impl Machine) -> Wish {
         // All pCPUs are told, the first vCPU's among them, which loads.
-        self.insist(machine, Lifecycle::start_anew)
+        self.order(machine, Lifecycle::start_anew)
     }
 
-    /// Turns it off, whatever it does now. [`Wish::Deserted`]: nobody is in the VM, as it still
-    /// loaded or its first vCPU had not come yet; then the caller carries the ending out.
+    /// Turns the VM off, whatever its state. With [`Wish::Deserted`] no vCPU is in the VM, as it was still
+    /// loading or its first vCPU had not come yet; then the caller carries the ending out.
     pub fn stop(&self, machine: &impl Machine) -> Wish {
-        self.insist(machine, Lifecycle::turn_off)
+        self.order(machine, Lifecycle::turn_off)
     }
 
-    fn insist(&self, machine: &impl Machine, wish: fn(&Lifecycle) -> Wish) -> Wish {
+    fn order(&self, machine: &impl Machine, wish: fn(&Lifecycle) -> Wish) -> Wish {
         self.set_paused(machine, false);
         let wish = wish(&self.lifecycle);
         self.tell_end(machine, wish, None);

@@ -105,7 +105,7 @@ impl<const N: usize> Servers<N> {
         now: u64,
     ) -> Result<(), InterfaceError> {
         reservation.kind.suits(reservation.interface)?;
-        self.settle(now);
+        self.charge_until(now);
         self.forget(entity);
         self.ready.make_room(entity);
         let queue = self.bank.insert(entity, reservation, now);
@@ -115,7 +115,7 @@ impl<const N: usize> Servers<N> {
 
     /// `entity` has nothing any more, and is chosen no more.
     pub fn release(&mut self, entity: Entity<N>, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         self.forget(entity);
     }
 
@@ -170,7 +170,7 @@ impl<const N: usize> Servers<N> {
 
     /// A task's job with a deadline of its own; else as [`Policy::wake`].
     pub fn wake_until(&mut self, entity: Entity<N>, now: u64, deadline: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.wake(entity, now, Some(deadline));
         self.place(entity, queue);
     }
@@ -186,7 +186,7 @@ impl<const N: usize> Servers<N> {
 
     /// Takes what was used since the last look from the budget of the one that pays.
     #[inline]
-    fn settle(&mut self, now: u64) {
+    fn charge_until(&mut self, now: u64) {
         let since = core::mem::replace(&mut self.since, now);
         if let Some(charged) = self.charged
             && now > since
@@ -264,13 +264,13 @@ impl<const N: usize> Servers<N> {
 
 impl<const N: usize> Policy<N> for Servers<N> {
     fn wake(&mut self, entity: Entity<N>, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.wake(entity, now, None);
         self.place(entity, queue);
     }
 
     fn block(&mut self, entity: Entity<N>, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.block(entity, now);
         self.place(entity, queue);
         if queue == Queue::Out && self.charged == Some(entity) {
@@ -279,13 +279,13 @@ impl<const N: usize> Policy<N> for Servers<N> {
     }
 
     fn yield_now(&mut self, entity: Entity<N>, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         let queue = self.bank.yield_now(entity);
         self.place(entity, queue);
     }
 
     fn pick(&mut self, now: u64) -> Decision<N> {
-        self.settle(now);
+        self.charge_until(now);
         if self.bank.next_timer() <= now {
             self.replenish(now);
         }
@@ -315,7 +315,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
     }
 
     fn suspend(&mut self, now: u64) {
-        self.settle(now);
+        self.charge_until(now);
         self.charged = None;
     }
 }

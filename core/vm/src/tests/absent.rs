@@ -383,7 +383,7 @@ fn a_refresh_brings_the_lists_up_to_date_where_that_was_asked() {
         (before, writes)
     );
     assert!(vm.vcpus[0].rearm);
-    vm.vm.requests(FIRST).ask_interrupts();
+    let _ = vm.vm.requests(FIRST).ask_interrupts();
     vm.guest(0).maintenance();
     assert_eq!(vm.shown(0).len(), 4);
 

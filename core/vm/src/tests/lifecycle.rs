@@ -93,7 +93,7 @@ fn a_virtual_timer_of_the_former_life_is_released() {
     assert!(lists[0].lr.iter().all(|lr| *lr == 0));
     next_life(inner);
     vm.come_in(0);
-    vm.vm.requests(VcpuId::new(0)).ask_interrupts();
+    let _ = vm.vm.requests(VcpuId::new(0)).ask_interrupts();
     vm.guest(0).refresh();
     assert_eq!(vm.machine.deactivated.borrow()[..], [IntId::new(27)]);
 }
@@ -119,7 +119,7 @@ fn the_end_of_an_absent_vcpu_leaves_its_pcpu_s_timer_alone() {
     // Nor is it deactivated in its next life.
     next_life(inner);
     vm.come_in(0);
-    vm.vm.requests(id).ask_interrupts();
+    let _ = vm.vm.requests(id).ask_interrupts();
     vm.guest(0).refresh();
     assert_eq!(vm.machine.deactivated.borrow()[..], []);
 }

@@ -2,7 +2,7 @@
 //! person is told of it.
 
 use crate::fake::{FIRST_CPU, Fixture, config};
-use crate::{Cause, Ending, Entry, Requests, State, StopReason, Vcpu, Vm, Wish};
+use crate::{Attempt, Cause, Ending, Entry, Requests, State, StopReason, Vcpu, Vm, Wish};
 use hanok_types::{CpuId, GicVersion, VcpuId, VmId, platform};
 use std::vec::Vec;
 
@@ -232,7 +232,8 @@ fn a_vcpu_s_interrupts_are_its_own_and_the_lowest_ones() {
     );
     // One that is on its way still, one that is not enabled, and an SPI of the first vCPU's.
     sgi(&mut vm, 0, 5 << 24 | 0b10);
-    assert!(vm.vm.post_group1_sgi(&vm.machine, VCPUS[0], 6 << 24 | 0b10));
+    let posted = vm.vm.post_group1_sgi(&vm.machine, VCPUS[0], 6 << 24 | 0b10);
+    assert_eq!(posted, Attempt::Done);
     sgi(&mut vm, 1, 7 << 24 | 0b01);
     put(&mut vm, 0, private(1, 0x180), 1 << 9);
     sgi(&mut vm, 0, 9 << 24 | 0b10);

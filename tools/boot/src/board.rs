@@ -281,5 +281,5 @@ impl Tools {
 
 /// The names of a system's VMs.
 pub fn names(system: &Description) -> Vec<String> {
-    system.vms.iter().map(|vm| vm.name.clone()).collect()
+    system.vms.iter().map(|vm| vm.name().to_owned()).collect()
 }

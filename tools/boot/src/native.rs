@@ -87,14 +87,14 @@ impl Guest {
         Ok(Self {
             artifacts,
             cmdline: vm.cmdline.clone(),
-            cores: vm.cpus.len() as u64,
-            memory: vm.memory,
-            cpu: if vm.architecture == system.board.architecture() {
+            cores: vm.config.cpus.len() as u64,
+            memory: vm.memory(),
+            cpu: if vm.architecture() == system.board.architecture() {
                 system.cpu.clone()
             } else {
                 NATIVE_CPU_32.to_owned()
             },
-            binary: match vm.architecture {
+            binary: match vm.architecture() {
                 Architecture::Arm64 => qemu::PROGRAM.to_owned(),
                 Architecture::Arm => qemu::PROGRAM_32.to_owned(),
             },

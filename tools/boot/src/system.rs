@@ -37,7 +37,7 @@ pub fn load(root: &Path, file: &Path, overrides: &Overrides) -> Outcome<Descript
         _ => hanok_system::load(file, &boards),
     };
     let system = found.map_err(refused)?;
-    let known = |name: &&String| system.vms.iter().any(|vm| vm.name == **name);
+    let known = |name: &&String| system.vms.iter().any(|vm| vm.name() == name.as_str());
     if let Some(name) = overrides.vms.keys().find(|name| !known(name)) {
         let what = format!("a VM {name} is to be changed, and there is none");
         return Err(failure(Code::Usage, what));
@@ -72,15 +72,15 @@ pub fn inputs(root: &Path, system: &Description) -> Vec<(String, PathBuf)> {
     for vm in &system.vms {
         match &vm.boot {
             Boot::Kernel(KernelRef::Path(path)) => {
-                all.push((format!("the kernel of VM {}", vm.name), path.clone()));
+                all.push((format!("the kernel of VM {}", vm.name()), path.clone()));
             }
             Boot::Firmware(FirmwareRef::Path(path)) => {
-                all.push((format!("the firmware of VM {}", vm.name), path.clone()));
+                all.push((format!("the firmware of VM {}", vm.name()), path.clone()));
             }
             _ => {}
         }
         if let Some(InitramfsRef::Path(path)) = &vm.initramfs {
-            all.push((format!("the initramfs of VM {}", vm.name), path.clone()));
+            all.push((format!("the initramfs of VM {}", vm.name()), path.clone()));
         }
     }
     all

@@ -2,7 +2,7 @@
 
 use hanok_config::{BlobKind, SLICES, System, sum};
 use hanok_system::{Board, Description, Diagnostic, Files, Style, parse};
-use hanok_types::{MAX_VCPUS, MAX_VMS};
+use hanok_types::MAX_VMS;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -45,16 +45,14 @@ fn sane(description: &Description) {
     assert!(board.cores.allow(description.cores) && board.memory.allow(description.memory));
     assert!(board.cpus.contains(&description.cpu));
     assert_eq!(description.artifacts().len(), description.vms.len());
-    let cpus: Vec<u8> = description
-        .vms
-        .iter()
-        .flat_map(|vm| vm.cpus.clone())
+    let vms = description.vms.iter();
+    let cpus: Vec<usize> = vms
+        .flat_map(|vm| vm.config.cpus.iter().map(|cpu| cpu.index()))
         .collect();
-    assert!(cpus.iter().all(|cpu| u64::from(*cpu) < description.cores));
-    assert!(cpus.len() >= description.vms.len());
-    assert!(description.vms.iter().all(|vm| vm.cpus.len() <= MAX_VCPUS));
+    assert!(cpus.iter().all(|cpu| (*cpu as u64) < description.cores));
+    assert!(description.vms.iter().all(|vm| !vm.config.cpus.is_empty()));
     assert!(description.vms.len() <= MAX_VMS && SLICES.contains(&description.slice));
-    let memory: u64 = description.vms.iter().map(|vm| vm.memory).sum();
+    let memory: u64 = description.vms.iter().map(|vm| vm.memory()).sum();
     assert!(memory > 0 && memory < description.memory);
     assert!(description.qemu_args().iter().all(|arg| !arg.is_empty()));
 }

@@ -125,7 +125,7 @@ fn virtual_board(
         }
     }
     if let (Some(form), Some(first)) = (scenario.kernel_as, resolved.first_mut()) {
-        let architecture = description.vms[0].architecture;
+        let architecture = description.vms[0].architecture();
         form.apply(first, architecture, dir).blame(Code::Usage)?;
     }
     let tree = board::tree(store, description)?;

@@ -2,8 +2,9 @@
 
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
-use crate::schedule::enforce::Enforced;
 use crate::vm::{Artifacts, Key, Vm};
+use hanok_config::CorePolicy;
+use hanok_types::MAX_CPUS;
 use std::path::PathBuf;
 
 /// A checked description.
@@ -23,8 +24,8 @@ pub struct Description {
     pub slice: u32,
     /// The VMs.
     pub vms: Vec<Vm>,
-    /// What the board enforces of the schedule.
-    pub enforced: Option<Enforced>,
+    /// How each core chooses among its vCPUs, where the board enforces the schedule.
+    pub policies: Option<[CorePolicy; MAX_CPUS]>,
     /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
     /// not described: who builds for a person says it.
     pub terminal: Option<(u16, u16)>,
@@ -51,9 +52,9 @@ impl Description {
     /// What must be found before [`Self::build`], a VM each, in the description's order.
     pub fn artifacts(&self) -> Vec<Artifacts> {
         let of = |vm: &Vm| Artifacts {
-            vm: vm.name.clone(),
+            vm: vm.name().to_owned(),
             boot: vm.boot.clone(),
-            architecture: vm.architecture,
+            architecture: vm.architecture(),
             initramfs: vm.initramfs.clone(),
         };
         self.vms.iter().map(of).collect()
@@ -78,7 +79,7 @@ impl Description {
     /// What is sound, and yet not what a reader would take it for.
     pub fn notes(&self) -> Vec<Diagnostic> {
         let marks = self.vms.iter().find_map(|vm| vm.marks.schedule);
-        let note = marks.filter(|_| self.enforced.is_none());
+        let note = marks.filter(|_| self.policies.is_none());
         let note = note.map(|mark| {
             let words = Words::new(
                 "[vm.schedule] is not enforced by the board",

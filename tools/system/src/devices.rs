@@ -159,7 +159,7 @@ impl<'d> Search<'d> {
         // First what being trusted does not mend: nobody is to trust a VM in vain.
         neighbours(&device, vm, true)?;
         may_have(vm, &device)?;
-        neighbours(&device, vm, vm.trusted)?;
+        neighbours(&device, vm, vm.config.trusted)?;
         let taken = device.clone();
         self.taken.push(Taken { device: taken, vm });
         Ok(device)
@@ -221,7 +221,7 @@ impl<'d> Search<'d> {
         } in &self.taken
         {
             if other.path == device.path {
-                return Err(rules::given_twice(name, &owner.name));
+                return Err(rules::given_twice(name, owner.name()));
             }
             let shared = device.interrupts.iter().find(|line| {
                 let mut others = other.interrupts.iter();
@@ -231,7 +231,9 @@ impl<'d> Search<'d> {
                 let what = format!("interrupt {} is given twice", line.id);
                 let why = format!(
                     "\"{name}\" of VM {} shares it with \"{}\" of VM {}",
-                    vm.name, other.name, owner.name
+                    vm.name(),
+                    other.name,
+                    owner.name()
                 );
                 let remedy = "remove one of the two devices";
                 return Err(Words::new(what, why, remedy));
@@ -259,7 +261,7 @@ fn neighbours(device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> 
         format!(
             "choose a device with pages of its own, or write `trusted = true` for VM {} if it may \
              have that bus master, too",
-            vm.name
+            vm.name()
         )
     };
     Err(Words::new(what, why, remedy))
@@ -267,7 +269,7 @@ fn neighbours(device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> 
 
 /// A bus master goes to a trusted VM alone.
 fn may_have(vm: &Vm, device: &HostDevice) -> Result<(), Words> {
-    let Some(reason) = device.bus_master.as_ref().filter(|_| !vm.trusted) else {
+    let Some(reason) = device.bus_master.as_ref().filter(|_| !vm.config.trusted) else {
         return Ok(());
     };
     let what = format!("device \"{}\" may be a bus master", device.name);
@@ -277,7 +279,7 @@ fn may_have(vm: &Vm, device: &HostDevice) -> Result<(), Words> {
     );
     let remedy = format!(
         "write `trusted = true` for VM {} if it may, or remove the device",
-        vm.name
+        vm.name()
     );
     Err(Words::new(what, why, remedy))
 }

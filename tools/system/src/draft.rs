@@ -6,6 +6,8 @@ use crate::schedule::draft::Placed;
 use crate::source::{BUSYBOX, Boot, FirmwareRef, InitramfsRef, KernelRef, Modules};
 use crate::table::{self, At, Reader};
 use crate::vm::{Marks, Vm};
+use hanok_config::{VmConfig, platform_slots};
+use hanok_types::{CpuId, MAX_VCPUS, Span, platform};
 use std::ops::Range;
 use std::path::Path;
 use toml::de::DeValue;
@@ -104,8 +106,22 @@ impl Draft {
         let (boot, memory) = (self.boot?, self.memory?);
         let initramfs_mark = self.initramfs.as_ref().map(|at| report.mark(&at.span));
         let devices = self.devices.iter().map(|at| report.mark(&at.span));
+        let config = VmConfig {
+            name: self.name?.value.as_str().try_into().ok()?,
+            cpus: cpus.into_iter().take(MAX_VCPUS).map(CpuId::new).collect(),
+            promises: Default::default(),
+            memory: Span::new(platform::RAM, memory.value)?,
+            entry: platform::RAM,
+            argument: 0,
+            blobs: Default::default(),
+            slots: platform_slots(),
+            devices: Default::default(),
+            trusted: self.trusted,
+            autostart: self.autostart,
+            aarch32: architecture == Architecture::Arm,
+        };
         Some(Vm {
-            name: self.name?.value,
+            config,
             marks: Marks {
                 boot: report.mark(&boot.span),
                 initramfs: initramfs_mark.unwrap_or_default(),
@@ -114,14 +130,9 @@ impl Draft {
                 schedule: self.schedule_span.as_ref().map(|span| report.mark(span)),
             },
             boot: boot.value,
-            architecture,
             initramfs: self.initramfs.map(|at| at.value),
             cmdline: self.cmdline.map(|at| at.value).unwrap_or_default(),
-            memory: memory.value,
-            cpus,
             devices: self.devices.into_iter().map(|at| at.value).collect(),
-            trusted: self.trusted,
-            autostart: self.autostart,
         })
     }
 }

@@ -7,7 +7,6 @@
 //! set to the whole, so that boot loaders keep their hands off the payload; behind it, the
 //! information block says where it is.
 
-use crate::board::Architecture;
 use crate::bytes::{u32_at, u64_at};
 use crate::description::Description;
 use crate::devices::{self, VmDevices};
@@ -19,8 +18,8 @@ use crate::source::Boot;
 use crate::vm::{Files, Vm};
 use crate::{rules, size};
 use hanok_config::guest::{GuestDevice, GuestTree};
-use hanok_config::{Blob, BlobKind, System, VmConfig, platform_slots, sum};
-use hanok_types::{Address, CpuId, Ipa, PAGE_SIZE, platform};
+use hanok_config::{Blob, BlobKind, System, VmConfig, sum};
+use hanok_types::{Address, Ipa, PAGE_SIZE, platform};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -105,7 +104,7 @@ impl Description {
     /// The VMs, the hypervisor and the image must fit the board together: the image stays
     /// in memory, so that a VM can be started afresh.
     fn check_total(&self, image: u64) -> Result<(), Diagnostic> {
-        let vms: u64 = self.vms.iter().map(|vm| vm.memory).sum();
+        let vms: u64 = self.vms.iter().map(|vm| vm.memory()).sum();
         let needed = vms + image + rules::HYPERVISOR_MEMORY;
         if needed <= self.usable_memory() {
             return Ok(());
@@ -152,19 +151,11 @@ impl Description {
         if !found.is_empty() {
             return Err(found);
         }
-        if let Some(enforced) = &self.enforced {
-            for (guest, promises) in guests.iter_mut().zip(&enforced.promises) {
-                guest.config.promises.clone_from(promises);
-            }
-        }
         let frame = System {
             vms: heapless::Vec::new(),
             gic: self.board.gic,
             slice: self.slice,
-            policies: self
-                .enforced
-                .as_ref()
-                .map_or_else(Default::default, |all| all.policies),
+            policies: self.policies.unwrap_or_default(),
         };
         Payload::of(&frame, guests, blobs).map_err(|words| vec![self.whole(words)])
     }
@@ -254,7 +245,7 @@ impl<'a> Boots<'a> {
 
     fn kernel(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
-        let kernel = recognise::recognise(&files.boot, vm.architecture);
+        let kernel = recognise::recognise(&files.boot, vm.architecture());
         let kernel = kernel.map_err(|words| at(vm.marks.boot, words))?;
         let initramfs = files.initramfs.as_deref().map(Vec::as_slice);
         if let Some(words) = kernel.refuses_initramfs().filter(|_| initramfs.is_some()) {
@@ -265,7 +256,7 @@ impl<'a> Boots<'a> {
             return Err(at(vm.marks.initramfs, words));
         }
         let len = initramfs.map(|bytes| bytes.len() as u64);
-        let layout = layout::place(vm.memory, &kernel, len)
+        let layout = layout::place(vm.memory(), &kernel, len)
             .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
         if !layout.initramfs_is_near(&kernel) {
             let why = "Linux wants it within 32G of the kernel";
@@ -288,7 +279,7 @@ impl<'a> Boots<'a> {
     fn firmware(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
         layout::firmware(&files.boot).map_err(|words| at(vm.marks.boot, words))?;
-        let layout = layout::place_firmware(vm.memory)
+        let layout = layout::place_firmware(vm.memory())
             .map_err(|too_small| at(vm.marks.memory, too_small.words()))?;
         let part = Part {
             at: platform::FLASH,
@@ -343,16 +334,15 @@ impl Guest {
         let pairs: Vec<GuestDevice<'_>> = pairs
             .map(|(host, given)| GuestDevice { host, given })
             .collect();
-        let slots = platform_slots();
         let tree = GuestTree {
-            name: &vm.name,
+            name: vm.name(),
             terminal: system.terminal,
-            vcpus: vm.cpus.len(),
-            memory: layout.memory,
+            vcpus: vm.config.cpus.len(),
+            memory: vm.config.memory,
             bootargs: &vm.cmdline,
             initramfs: layout.initramfs,
             gic: system.board.gic,
-            slots: &slots,
+            slots: &vm.config.slots,
             devices: &pairs,
         };
         let mut tree = tree.write();
@@ -361,18 +351,10 @@ impl Guest {
         }
         let mut guest = Self {
             config: VmConfig {
-                name: vm.name.as_str().try_into().unwrap_or_default(),
-                cpus: vm.cpus.iter().map(|cpu| CpuId::new(*cpu)).collect(),
-                promises: Default::default(),
-                memory: layout.memory,
                 entry: boots.entry,
                 argument: boots.argument,
-                blobs: heapless::Vec::new(),
-                slots,
                 devices: devices.given.clone(),
-                trusted: vm.trusted,
-                autostart: vm.autostart,
-                aarch32: vm.architecture == Architecture::Arm,
+                ..vm.config.clone()
             },
             blobs: Vec::new(),
         };

@@ -83,7 +83,7 @@ fn system(
         memory: rules::memory(report, &board, memory),
         slice: rules::slice(report, slice),
         vms: Vec::new(),
-        enforced: None,
+        policies: None,
         board,
         terminal: None,
     };
@@ -97,7 +97,7 @@ fn system(
     let cores = cores::assign(report, there, &drafts);
     let model = schedule::build(report, schedule.as_ref(), &drafts, there);
     let known = model.as_ref().map(|schedule| &schedule.model);
-    description.enforced = enforce::enforced(report, schedule.as_ref(), &drafts, known);
+    let enforced = enforce::enforced(report, schedule.as_ref(), &drafts, known);
     if asked == Asked::Schedule && model.is_none() && report.found.is_empty() {
         report.refuse(&whole, no_schedule());
     }
@@ -107,6 +107,12 @@ fn system(
         rules::guest(report, boards_dir, &draft);
         let vm = draft.finish(cpus, architecture, report);
         description.vms.extend(vm);
+    }
+    if let Some(enforced) = enforced {
+        for (vm, promises) in description.vms.iter_mut().zip(enforced.promises) {
+            vm.config.promises = promises;
+        }
+        description.policies = Some(enforced.policies);
     }
     Some((description, model))
 }

@@ -3,6 +3,7 @@
 use crate::board::Architecture;
 use crate::diagnostic::Mark;
 use crate::source::{Boot, InitramfsRef};
+use hanok_config::VmConfig;
 use std::sync::Arc;
 
 /// What must be found for one VM before an image can be built.
@@ -28,31 +29,44 @@ pub struct Files {
     pub initramfs: Option<Arc<Vec<u8>>>,
 }
 
-/// One VM.
+/// One VM: the model that the hypervisor is given, as far as the description alone says it, and what an image is
+/// built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vm {
-    /// Its name.
-    pub name: String,
+    /// The model. What follows from the files and from the board's tree is not in it yet: the entry and its
+    /// argument, blobs, real devices.
+    pub config: VmConfig,
     /// Its kernel or firmware.
     pub boot: Boot,
-    /// What its CPUs execute: the board's own, or 32-bit code on a 64-bit board.
-    pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
     /// The kernel's command line.
     pub cmdline: String,
-    /// Memory in bytes, a multiple of 2 MiB.
-    pub memory: u64,
-    /// The core of each vCPU; one that is named twice is shared.
-    pub cpus: Vec<u8>,
     /// Devices of the board that it has for itself, each by its node's name, path or alias
     /// in the board's tree.
     pub devices: Vec<String>,
-    /// Whether it may have a device that could reach all memory.
-    pub trusted: bool,
-    /// Whether it begins by itself.
-    pub autostart: bool,
     pub(crate) marks: Marks,
+}
+
+impl Vm {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// What its CPUs execute: the board's own, or 32-bit code on a 64-bit board.
+    pub fn architecture(&self) -> Architecture {
+        if self.config.aarch32 {
+            Architecture::Arm
+        } else {
+            Architecture::Arm64
+        }
+    }
+
+    /// Memory in bytes, a multiple of 2 MiB.
+    pub fn memory(&self) -> u64 {
+        self.config.memory.len()
+    }
 }
 
 /// Where a VM's keys stand, for what is found out only when the image is built.

@@ -145,19 +145,19 @@ fn what_is_enforced_is_in_the_system() {
     let text = enforced("budget = \"2ms\"", "");
     let description = load(&text).unwrap();
     assert!(description.notes().is_empty());
-    let enforced = description.enforced.unwrap();
+    let policies = description.policies.unwrap();
     let servers = CorePolicy::Servers {
         order: Order::EarliestDeadline,
         slack: Slack::Idle,
     };
-    assert_eq!(enforced.policies[..2], [servers, CorePolicy::RoundRobin]);
-    let [promise] = &enforced.promises[0][..] else {
-        panic!("{enforced:?}");
+    assert_eq!(policies[..2], [servers, CorePolicy::RoundRobin]);
+    let [promise] = &description.vms[0].config.promises[..] else {
+        panic!("{description:?}");
     };
     assert_eq!((promise.period, promise.budget), (10_000_000, 2_000_000));
     assert_eq!(promise.deadline, promise.period);
-    let share = load(&(text + "slack = \"share\"\n")).unwrap().enforced;
-    let policy = share.unwrap().policies[0];
+    let share = load(&(text + "slack = \"share\"\n")).unwrap().policies;
+    let policy = share.unwrap()[0];
     let order = Order::EarliestDeadline;
     assert_eq!(
         policy,

@@ -5,6 +5,7 @@ mod common;
 use common::{SOUND, boards, gzip, kernel, load, load_in, zimage};
 use hanok_system::{
     Architecture, Boot, Diagnostic, DtbRef, FirmwareRef, Flavour, InitramfsRef, KernelRef, Modules,
+    Vm,
 };
 use hanok_types::GicVersion;
 use proptest::prelude::*;
@@ -25,15 +26,20 @@ fn with(from: &str, to: &str) -> String {
     SOUND.replacen(from, to, 1)
 }
 
+/// The core of each vCPU.
+fn cores(vm: &Vm) -> Vec<usize> {
+    vm.config.cpus.iter().map(|cpu| cpu.index()).collect()
+}
+
 #[test]
 fn a_sound_description_is_read() {
     let description = load(SOUND).unwrap();
     assert_eq!(description.board.name, "qemu-virt");
     assert_eq!((description.cores, description.memory), (4, 1 << 30));
     let vm = &description.vms[0];
-    assert_eq!((vm.name.as_str(), vm.memory), ("linux", 512 << 20));
+    assert_eq!((vm.name(), vm.memory()), ("linux", 512 << 20));
     assert_eq!(
-        (vm.cmdline.as_str(), vm.cpus.as_slice()),
+        (vm.cmdline.as_str(), cores(vm).as_slice()),
         ("console=ttyAMA0", &[0, 1][..])
     );
     let artifacts = description.artifacts();
@@ -43,7 +49,7 @@ fn a_sound_description_is_read() {
         flavour: Flavour::Stock,
     };
     assert_eq!(artifacts[0].boot, Boot::Kernel(kernel));
-    assert!(vm.autostart && !vm.trusted && vm.devices.is_empty());
+    assert!(vm.config.autostart && !vm.config.trusted && vm.devices.is_empty());
     assert_eq!(description.slice, 10_000);
     assert!(!description.needs_board_tree());
     let modules = Modules::Default;
@@ -100,12 +106,12 @@ fn a_kernel_s_name_says_whether_it_is_for_32_bits() {
     for (kernel, wanted) in cases {
         let description = load(&with("debian:6.1", kernel)).unwrap();
         let architectures = (
-            description.vms[0].architecture,
+            description.vms[0].architecture(),
             description.artifacts()[0].architecture,
         );
         assert_eq!(architectures, (wanted, wanted), "{kernel}");
         let text = with("debian:6.1", kernel).replace("qemu-virt", "qemu-virt-arm");
-        assert_eq!(load(&text).unwrap().vms[0].architecture, Arm, "{kernel}");
+        assert_eq!(load(&text).unwrap().vms[0].architecture(), Arm, "{kernel}");
     }
     let plain = load(&with("debian:6.1", "guest:rtos")).unwrap();
     let named = load(&with("debian:6.1", "guest:rtos:armhf")).unwrap();
@@ -239,7 +245,7 @@ fn cores_are_not_over_booked() {
         assert_eq!(refusals(&with("vcpus = 2", cores)), [refusal]);
     }
     let description = load(&with("vcpus = 2", "cpus = [3, 1]")).unwrap();
-    assert_eq!(description.vms[0].cpus, [3, 1]);
+    assert_eq!(cores(&description.vms[0]), [3, 1]);
 }
 
 /// [`SOUND`], and a second VM of 128M with these lines.
@@ -253,7 +259,7 @@ fn with_second(lines: &str) -> String {
 fn cores_are_shared_by_those_who_say_so() {
     let cpus = |text: &str| {
         let vms = load(text).unwrap().vms;
-        (vms[0].cpus.clone(), vms[1].cpus.clone())
+        (cores(&vms[0]), cores(&vms[1]))
     };
     assert_eq!(cpus(&with_second("vcpus = 2")), (vec![0, 1], vec![2, 3]));
     // What a VM names is nobody else's by default, wherever it stands in the file.
@@ -415,7 +421,7 @@ fn a_firmware_takes_the_kernel_s_place() {
     );
     let narrow = firmware.replace("qemu_arm64", "qemu_arm");
     assert_eq!(
-        load(&narrow).unwrap().vms[0].architecture,
+        load(&narrow).unwrap().vms[0].architecture(),
         Architecture::Arm
     );
     let cases = [
@@ -483,7 +489,7 @@ fn devices_are_named_once_and_are_few() {
     let description = load(&one).unwrap();
     assert!(description.needs_board_tree());
     let vm = &description.vms[0];
-    assert!(vm.trusted && !vm.autostart);
+    assert!(vm.config.trusted && !vm.config.autostart);
     assert_eq!(vm.devices, ["a"]);
     let wrong = format!("{SOUND}trusted = 1\ndevices = \"a\"\n");
     assert_eq!(refusals(&wrong).len(), 2);
@@ -563,7 +569,7 @@ fn kernels_of_other_machines_are_refused() {
         assert_eq!(short(&found[0]), format!("5:10 {what}"));
         assert!(!found[0].why.is_empty() && !found[0].remedy.is_empty());
     }
-    let architecture = |bytes: &[u8]| check(bytes).unwrap().vms[0].architecture;
+    let architecture = |bytes: &[u8]| check(bytes).unwrap().vms[0].architecture();
     assert_eq!(architecture(&kernel(4096, 8192)), Architecture::Arm64);
     assert_eq!(architecture(&zimage(4096)), Architecture::Arm);
     assert!(check(&gzip(&kernel(4096, 8192))).is_ok());

@@ -9,8 +9,7 @@ use hanok_task_model::{Component, Home, Mode, Model, Plan, Pool};
 use hanok_types::{MAX_CPUS, MAX_VCPUS, VcpuId};
 
 /// What the board enforces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Enforced {
+pub(crate) struct Enforced {
     /// How each core chooses among its vCPUs.
     pub policies: [CorePolicy; MAX_CPUS],
     /// What the vCPUs of each VM are promised, in the description's order.

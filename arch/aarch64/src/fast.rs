@@ -112,7 +112,7 @@ fn device(exited: Exited, esr: u64) -> Option<Exited> {
 /// reads most. The rest of this path would do the same, and takes longer to find out where the load goes.
 #[inline(always)]
 fn distributor_load(vcpu: &mut Vcpu, esr: u64) -> Option<()> {
-    // HPFAR_EL2.FIPA (DDI 0487, D24.2.68).
+    // HPFAR_EL2.FIPA.
     const PAGE: u64 = platform::GIC_DIST.get() >> 12 << 4;
     let register = register_of_word_load(esr).filter(|register| is_saved(*register))?;
     if read!("hpfar_el2") & 0xfff_ffff_fff0 != PAGE {

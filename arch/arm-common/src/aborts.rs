@@ -18,6 +18,23 @@ pub enum Untranslated {
     ByStage2,
 }
 
+impl Untranslated {
+    /// The page that PAR_EL1 names after an AT instruction, or PAR in its long format, whose address is in the
+    /// bits of `mask`; or why it names none.
+    pub const fn or_page(par: u64, mask: u64) -> Result<u64, Self> {
+        const FAULT: u64 = 1;
+        // S, or FSTAGE: the fault was stage 2's.
+        const STAGE_2: u64 = 1 << 9;
+        if par & FAULT == 0 {
+            Ok(par & mask)
+        } else if par & STAGE_2 != 0 {
+            Err(Self::ByStage2)
+        } else {
+            Err(Self::NoMapping)
+        }
+    }
+}
+
 /// Why an instruction was not read.
 enum Unread {
     /// What the core is told instead of it.

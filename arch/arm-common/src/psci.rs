@@ -67,7 +67,7 @@ mod conduits {
 
     macro_rules! conduit {
         ($name:ident, $extension:literal, $instruction:literal) => {
-            /// This instruction, by the calling convention for 32 bit (DEN0028, 2.8): what a call of PSCI
+            /// This instruction, by the calling convention for 32 bit (DEN0028): what a call of PSCI
             /// takes is in R0 to R3, what it gives in R0.
             #[derive(Debug)]
             pub enum $name {}
@@ -92,7 +92,7 @@ mod conduits {
 
                 /// There is none on this CPU.
                 fn call64(_: u32, _: [u64; 17]) -> [u64; 18] {
-                    // NOT_SUPPORTED (DEN0022F, 5.2.2).
+                    // NOT_SUPPORTED.
                     [-1_i64 as u64; 18]
                 }
             }

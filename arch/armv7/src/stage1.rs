@@ -54,17 +54,10 @@ pub fn translate(psr: Psr, at: u64) -> Result<Ipa, Untranslated> {
     write!("par_el1", saved.0);
     // HDFAR of the guest's exit, which an abort here would have overwritten.
     write!("far_el2", saved.1);
-    // PAR's S, or FSTAGE: it was stage 2.
-    const STAGE_2: u64 = 1 << 9;
     if failed != 0 {
-        Err(Untranslated::NoMapping)
-    } else if par & 1 == 0 {
-        Ok(Ipa::new(par & 0xff_ffff_f000 | at & 0xfff))
-    } else if par & STAGE_2 != 0 {
-        Err(Untranslated::ByStage2)
-    } else {
-        Err(Untranslated::NoMapping)
+        return Err(Untranslated::NoMapping);
     }
+    Untranslated::or_page(par, 0xff_ffff_f000).map(|page| Ipa::new(page | at & 0xfff))
 }
 
 /// The virtual address of the fetch that exited (HIFAR, DDI 0406C, B4.1.57).

@@ -193,6 +193,16 @@ impl From<&Exit> for Cause {
     }
 }
 
+/// What came of a try to handle something the short way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Attempt {
+    /// It was handled.
+    Done,
+    /// Nothing has been done: it is to be handled the long way.
+    Untouched,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,14 +217,4 @@ mod tests {
             "every vCPU turned itself off"
         );
     }
-}
-
-/// What came of a try to handle something the short way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Attempt {
-    /// It was handled.
-    Done,
-    /// Nothing has been done: it is to be handled the long way.
-    Untouched,
 }

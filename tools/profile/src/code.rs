@@ -30,7 +30,7 @@ pub struct Instructions {
 }
 
 impl Instructions {
-    /// Where the function begins whose symbol has this value: that of a T32 function is odd (AAELF32, 5.5.3).
+    /// Where the function begins whose symbol has this value: that of a T32 function is odd (AAELF32, "Symbol Values").
     pub fn start(&self, symbol: u64) -> u64 {
         symbol - symbol % self.unit
     }

@@ -134,7 +134,7 @@ fn labels(file: &object::File) -> BTreeMap<u64, String> {
             let name = symbol.name().unwrap_or_default();
             if !name.is_empty() && !name.starts_with('$') {
                 let readable = || readable(name);
-                // A T32 function's is odd (AAELF32, 5.5.3).
+                // A T32 function's is odd (AAELF32, "Symbol Values").
                 let start = symbol.address() & !u64::from(thumb);
                 labels.entry(start).or_insert_with(readable);
             }

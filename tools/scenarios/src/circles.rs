@@ -213,10 +213,7 @@ mod tests {
     #[test]
     fn two_files_that_use_each_other_are_a_circle() {
         let one = ("one.rs", "use crate::two::Two; pub struct One(Two);");
-        let two = (
-            "two.rs",
-            "pub struct Two; fn back() -> super::one::One { todo!() }",
-        );
+        let two = ("two.rs", "pub struct Two; fn back(_: super::one::One) {}");
         assert_eq!(found(&[one, two]), ["one, two"]);
         assert!(found(&[one, ("two.rs", "pub struct Two;")]).is_empty());
     }

@@ -183,6 +183,10 @@ fn what_the_board_cannot_enforce_is_refused() {
     let second = "[[vm]]\nname = \"b\"\nkernel = \"debian:6.12\"\nmemory = \"64M\"\ncpus = [0]\n";
     let found = refused(&enforced("budget = \"2ms\"", second));
     assert!(found.contains("of \"b\" has no budget"), "{found}");
+    let half = format!("{second}[vm.schedule]\nperiod = \"3ms\"\nbudget = \"2ms\"\n");
+    let found = refused(&enforced("budget = \"4ms\"", &half));
+    assert!(found.contains("more than all of core 0"), "{found}");
+    assert!(load(&enforced("budget = \"3ms\"", &half)).is_ok());
     let global = "[[schedule.pool]]\nname = \"all\"\ncores = [0, 1]\nmode = \"global\"\n";
     let found = refused(&(enforced("budget = \"2ms\"", "") + global));
     assert!(found.contains("global pool"), "{found}");

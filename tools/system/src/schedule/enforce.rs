@@ -63,6 +63,15 @@ pub(crate) fn enforced(
         }
         all.promises.push(promises);
     }
+    if let Some(core) = overcommitted(drafts, &all) {
+        let words = Words::new(
+            format!("more than all of core {core} is promised"),
+            "budgets by their periods add up to more than one",
+            "lower a budget; `hanok sched check` says how much each VM needs",
+        );
+        report.refuse(&enforce.span, words);
+        return None;
+    }
     let enforced = |core: usize| all.policies.get(core) != Some(&CorePolicy::RoundRobin);
     let mut others = drafts.iter().filter(|draft| draft.schedule.is_none());
     let left_out = others.find(|draft| cores(draft).any(|core| core < MAX_CPUS && enforced(core)));
@@ -71,6 +80,19 @@ pub(crate) fn enforced(
         return None;
     }
     Some(all)
+}
+
+/// A core of which more is promised than there is. That less is promised is no proof that deadlines hold.
+fn overcommitted(drafts: &[Draft], all: &Enforced) -> Option<usize> {
+    let mut used = [0_u128; MAX_CPUS];
+    for (draft, promises) in drafts.iter().zip(&all.promises) {
+        for (core, promise) in cores(draft).zip(promises) {
+            // In parts of 2^64, rounded down: nothing is refused that fits.
+            let share = (u128::from(promise.budget) << 64) / u128::from(promise.period.max(1));
+            *used.get_mut(core)? += share;
+        }
+    }
+    used.iter().position(|used| *used > 1 << 64)
 }
 
 /// The cores of a VM's vCPUs, where the description names them.

@@ -33,6 +33,7 @@ mod random;
 mod schedule;
 mod service;
 mod show;
+mod sleep;
 #[cfg(feature = "selftest")]
 mod stir;
 mod switch;

@@ -32,9 +32,9 @@ pub struct Local<B: Backend> {
     /// The policy that says which vCPU runs.
     pub(crate) policy: PcpuPolicy,
     /// vCPUs that are to be brought up to date.
-    updates: EntitySet,
+    pub(crate) updates: EntitySet,
     /// The vCPUs that other pCPUs kicked ([`Board::updates`]).
-    posted: &'static AtomicU64,
+    pub(crate) posted: &'static AtomicU64,
     /// When each vCPU that waits, and is in no CPU, is due.
     alarms: Tournament<MAX_ENTITIES>,
     /// The first of these: each decision reads it, and few change it.

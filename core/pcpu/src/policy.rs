@@ -33,6 +33,15 @@ impl PcpuPolicy {
         matches!(self, Self::Servers(_))
     }
 
+    /// Whether `entity` is the only one that has work, and goes on having its turn if it is left alone.
+    pub(crate) fn has_only(&self, entity: Entity) -> bool {
+        match self {
+            Self::RoundRobin(policy) => policy.has_only(entity),
+            // What it sleeps is not to be taken off its budget.
+            Self::Servers(_) => false,
+        }
+    }
+
     /// What passed since the last [`Policy::pick`] went into the switch that it asked for, which is done.
     #[inline(always)]
     pub(crate) fn excuse_until(&mut self, clock: &impl Clock) {

@@ -5,6 +5,7 @@
 //! kicked, are due, or did something themselves, and tells the policy what has changed; then the policy says
 //! which vCPU runs. A vCPU that waits or has lost its turn stays in the CPU until another one needs it.
 
+use crate::sleep::Slept;
 use crate::{Host, Local, Pcpu, Vcpu};
 use hanok_hal::Context;
 use hanok_sched::{EntitySet, Policy};
@@ -75,6 +76,9 @@ impl<B: Host> Pcpu<B> {
 
     /// The resident vCPU waits for an interrupt from now on.
     pub(crate) fn wait(&mut self) {
+        if self.sleep_in_turn() == Slept::Woken {
+            return;
+        }
         if let (Some(vcpu), local) = self.resident_and_local() {
             vcpu.waiting = true;
             local.note_update(vcpu);

@@ -29,6 +29,11 @@ impl RoundRobin {
         }
     }
 
+    /// Whether nobody but `entity` has work.
+    pub fn has_only(&self, entity: Entity) -> bool {
+        self.ready == EntitySet::from_bits(1 << entity.index())
+    }
+
     fn begin_turn(&mut self, entity: Entity, now: u64) {
         self.current = entity;
         self.end = now.saturating_add(self.slice);

@@ -19,6 +19,14 @@ impl Vgic {
         self.cpu(vcpu.index()).is_some_and(|cpu| cpu.attention)
     }
 
+    /// Whether certainly nothing is pending for `vcpu`, whose list registers these are: nothing has changed
+    /// since they were written, nothing waits for one, and the guest has ended what they held.
+    #[inline]
+    pub fn is_drained(&self, vcpu: VcpuId, lrs: &impl ListRegisters) -> bool {
+        self.cpu(vcpu.index())
+            .is_some_and(|cpu| !cpu.attention && !cpu.waits() && cpu.used & !lrs.empty() == 0)
+    }
+
     /// Whether more is pending than found list registers.
     #[inline]
     pub fn some_wait(&self, vcpu: VcpuId) -> bool {

@@ -90,6 +90,13 @@ impl Vm {
         waits
     }
 
+    /// Whether a vCPU that is in this pCPU may sleep until a physical interrupt: it may run, and certainly no
+    /// virtual interrupt is pending for it. A few instructions; where it is `false`,
+    /// [`Self::interrupt_waits`] finds out.
+    pub fn nothing_is_pending(&self, vcpu: VcpuId, lists: &impl ListRegisters) -> bool {
+        self.may_run(vcpu) && self.gic.lock().is_drained(vcpu, lists)
+    }
+
     /// Whether an interrupt waits for a vCPU that is in no pCPU.
     pub fn interrupt_waits_absent(&self, machine: &impl Machine, vcpu: VcpuId) -> bool {
         let mut gic = self.gic.lock();

@@ -71,6 +71,8 @@ impl World {
                 self.check_best(cpu);
                 self.check_physical(cpu);
                 self.check_shown(cpu);
+                let drained = self.vgic.is_drained(vcpu(cpu), &self.cpus[cpu]);
+                assert!(!drained || self.best(cpu).is_none(), "of vCPU {cpu}");
             }
             self.check_urgent();
         }

@@ -26,6 +26,7 @@ mod inject32;
 pub mod last_words;
 mod registers;
 mod stage1;
+mod switch;
 pub mod traps;
 pub mod vectors;
 

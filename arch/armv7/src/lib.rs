@@ -26,6 +26,7 @@ pub mod last_words;
 mod pl1;
 mod registers;
 mod stage1;
+mod switch;
 pub mod traps;
 pub mod vectors;
 

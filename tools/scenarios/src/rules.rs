@@ -192,11 +192,12 @@ fn files_are_short(root: &Path) -> Result<Vec<String>> {
 /// No file of a crate uses one that uses it.
 fn no_circles(root: &Path) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    for (manifest, _) in manifests(root, "core")?
+    let folders = ["core", "lib", "tools", "arch"];
+    let manifests: Result<Vec<_>> = folders
+        .map(|folder| manifests(root, folder))
         .into_iter()
-        .chain(manifests(root, "lib")?)
-        .chain(manifests(root, "tools")?)
-    {
+        .collect();
+    for (manifest, _) in manifests?.into_iter().flatten() {
         let src = manifest.with_file_name("src");
         let files = rust_files(&src, &["."])?;
         let circles = circles::of_crate(&src.join("."), files.iter().map(PathBuf::as_path))?;

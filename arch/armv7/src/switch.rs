@@ -1,0 +1,155 @@
+//! What the executive asks of a vCPU's registers: how they are reset, come into the CPU and leave it,
+//! and take an exception.
+
+use crate::context::HypContext;
+use crate::fp::{self, FpState};
+use crate::pl1::Pl1State;
+use crate::{Host, errors, inject, read, registers, write, write_own};
+use core::fmt::Arguments;
+use hanok_arm_common::controls::Hcr;
+use hanok_arm_common::{space, sysreg};
+use hanok_decode::{Psr, mode};
+use hanok_hal::{Arrival, Backend, Context, FpGiven, GuestFault, GuestMemory, LateError, Start};
+use hanok_types::{Deadline, Regs};
+
+/// What R1 of a kernel means by "the device tree says it": no machine has this number
+/// (Documentation/arch/arm/booting.rst).
+const NO_MACHINE: u64 = 0xffff_ffff;
+
+impl Context<Host> for HypContext {
+    const DIGITS: usize = 8;
+    const SYNDROME: &'static str = "HSR";
+    const ERROR: &'static str = "asynchronous abort";
+
+    #[inline(always)]
+    fn regs(&self) -> &Regs {
+        &self.regs
+    }
+
+    #[inline(always)]
+    fn regs_mut(&mut self) -> &mut Regs {
+        &mut self.regs
+    }
+
+    fn depart(&mut self) {
+        self.put_back();
+    }
+
+    /// Supervisor mode, all masked.
+    ///
+    /// The first one to start in a boot is the VM's own, by the protocol of Linux: the tree in
+    /// R2. All others are started by CPU_ON, with its argument in R0 (DEN0022F 6.4).
+    fn reset(&mut self, start: Start) {
+        let Start {
+            entry,
+            mpidr,
+            boots,
+        } = start;
+        let psr = Psr::new()
+            .with_mode(mode::SUPERVISOR)
+            .with_thumb(entry.pc & 1 != 0)
+            .with_abort_masked(true)
+            .with_irq_masked(true)
+            .with_fiq_masked(true);
+        self.regs = Regs {
+            pc: entry.pc & !1,
+            pstate: psr.into_bits().into(),
+            ..Regs::default()
+        };
+        // A firmware or an ELF file is not told where the device tree is: its registers are zero, as on
+        // QEMU.
+        if boots && entry.argument != 0 {
+            self.regs.x[1] = NO_MACHINE;
+            self.regs.x[2] = entry.argument;
+        } else {
+            self.regs.x[0] = entry.argument;
+        }
+        self.forget_folded();
+        self.hcr.remove(Hcr::VSE);
+        self.pl1 = Pl1State::reset(mpidr);
+        self.fp = FpState::default();
+    }
+
+    fn save(&mut self, machine: &Host, _debugs: bool) -> LateError {
+        self.pl1.save(machine.features.thumbee);
+        write!("cntv_ctl_el0", 0);
+        // A virtual abort that the guest has taken meanwhile is no longer pending.
+        self.hcr
+            .set(Hcr::VSE, read!("hcr_el2") & Hcr::VSE.bits() != 0);
+        let late = errors::take(machine.planted.has_late_error());
+        self.fp.close();
+        machine.reported(late)
+    }
+
+    fn load(&mut self, machine: &Host, arrival: Arrival) {
+        self.pl1.load(arrival.space, machine.features.thumbee);
+        if arrival.stale {
+            sysreg::isb();
+            space::forget_current_vmid_here();
+        }
+        sysreg::clear_exclusive();
+        // SAFETY: made by `Hcr::of_guest`: stage 2 and all traps are on while the guest runs.
+        unsafe { write_own!("hcr_el2", self.hcr.bits()) };
+        if arrival.has_fp {
+            self.fp.open();
+        } else {
+            fp::close();
+        }
+    }
+
+    fn arrived(&self, _machine: &Host) {
+        sysreg::isb();
+    }
+
+    fn discard(&mut self, machine: &Host) -> LateError {
+        machine.stop_virtual_timer();
+        let late = errors::take(false);
+        fp::close();
+        machine.reported(late)
+    }
+
+    fn hand_over_fp(owner: Option<&mut Self>, next: &mut Self) -> FpGiven {
+        fp::hand_over(owner.map(|owner| &mut owner.fp), &next.fp)
+    }
+
+    fn virtual_timer_due(&self) -> Deadline {
+        const ENABLE: u64 = 1;
+        const IMASK: u64 = 1 << 1;
+        Deadline::at(self.pl1.cntv_cval)
+            .when(u64::from(self.pl1.cntv_ctl) & (ENABLE | IMASK) == ENABLE)
+    }
+
+    /// A pending virtual abort also wakes the vCPU from WFI (DDI 0406C, B1.8.13).
+    fn error_waits(&self, resident: bool) -> bool {
+        let hcr = if resident {
+            read!("hcr_el2")
+        } else {
+            self.hcr.bits()
+        };
+        hcr & Hcr::VSE.bits() != 0
+    }
+
+    fn pend_error(&mut self) {
+        self.hcr.insert(Hcr::VSE);
+    }
+
+    fn inject(&mut self, fault: GuestFault, _memory: &impl GuestMemory) {
+        inject::inject(self, fault);
+    }
+
+    fn fetch_vector(&self) -> u64 {
+        inject::fetch_vector()
+    }
+
+    fn fetch(&mut self, machine: &Host) {
+        self.pl1.save(machine.features.thumbee);
+    }
+
+    fn lost_at(&self) -> Option<u64> {
+        registers::lost_at(self)
+    }
+
+    fn describe(&self, say: impl Fn(Arguments<'_>)) {
+        registers::describe(self, say);
+    }
+}

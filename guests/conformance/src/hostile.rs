@@ -4,6 +4,7 @@ use crate::arch::{access, hostile as arch};
 use crate::cases::pass_through;
 use crate::cpu::{self, MAX_CPUS};
 use crate::mmio::{read32, write8, write32};
+use crate::sleep::sleep_until;
 use crate::{gic, psci, smp, timer};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use hanok_types::platform;
@@ -162,7 +163,7 @@ fn garble(index: usize) {
     // each vector for ever executes no instruction, so that QEMU's clock stands still under icount.
     const ROOTS: [u64; 4] = [platform::UART.get(), gic::DIST, 0x0b00_0000, 0xff_ffff_f000];
     if index == 0 {
-        timer::sleep_until(2000, || false);
+        sleep_until(2000, || false);
         psci::system_reset();
     }
     let choice = timer::now() as usize / 64 + index;
@@ -242,7 +243,7 @@ fn wait_for_ever() -> ! {
 /// Sleeps: the control, which harms nobody.
 fn idle(_: usize) {
     loop {
-        timer::sleep_until(1000, || false);
+        sleep_until(1000, || false);
     }
 }
 

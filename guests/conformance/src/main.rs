@@ -34,13 +34,16 @@ mod crossing;
 mod fuzz;
 mod hostile;
 mod machine;
+mod selection;
 mod sweep;
 mod tree;
 
 // Under these names for the cases, too.
-use hanok_guest_runtime::{boot, console, cpu, gic, marker, mmio, mmu, probe, psci, smp, timer};
+use hanok_guest_runtime::{
+    boot, console, cpu, gic, marker, mmio, mmu, probe, psci, sleep, smp, timer,
+};
 use machine::Machine;
-use tree::Selection;
+use selection::Selection;
 
 /// Where the runtime hands over: `tree` is where the device tree lies.
 // SAFETY: the one function of this name; the runtime declares it so.
@@ -76,7 +79,7 @@ fn run(arguments: &tree::Arguments) {
         machine.ram,
         boot::load_address()
     );
-    match tree::selection(arguments) {
+    match selection::selection(arguments) {
         Selection::ResetLoop => cases::canary::reset_loop(&machine),
         Selection::DeviceLives => cases::pass_through::lives(&machine),
         Selection::Sweep => sweep::run(&machine),

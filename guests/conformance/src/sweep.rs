@@ -12,8 +12,9 @@
 use crate::arch::access;
 use crate::machine::Machine;
 use crate::probe::{Fault, class, status};
+use crate::sleep::sleep_until;
 use crate::tree::Area;
-use crate::{boot, mmio, mmu, timer};
+use crate::{boot, mmio, mmu};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hanok_types::{GicVersion, platform};
 
@@ -340,7 +341,7 @@ pub fn hold(machine: &Machine, spoil: bool) {
     pattern.fill();
     println!("hold: {} pages", pattern.pages().count());
     while !key_came() {
-        timer::sleep_until(5, || false);
+        sleep_until(5, || false);
     }
     if let Some(page) = pattern.pages().nth(1000).filter(|_| spoil) {
         words(page)[100].fetch_xor(1 << 17, Relaxed);

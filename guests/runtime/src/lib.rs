@@ -24,6 +24,7 @@ pub mod marker;
 pub mod mmu;
 pub mod probe;
 pub mod psci;
+pub mod sleep;
 pub mod smp;
 pub mod timer;
 pub mod tree;

@@ -46,31 +46,6 @@ pub fn wait_until_us(count: u64, mut done: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Sleeps until `done`, which only an interrupt can bring about, and takes interrupts
-/// meanwhile; `false` after so many milliseconds. Uses the virtual timer.
-pub fn sleep_until(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
-    let id = hanok_types::platform::TIMER_VIRTUAL_IRQ.get();
-    let end = now() + microseconds(milliseconds * 1000);
-    crate::gic::enable(id);
-    write_sysreg!("cntv_cval_el0", end);
-    write_sysreg!("cntv_ctl_el0", ENABLE);
-    // Masked between the look and WFI, which a pending interrupt ends nevertheless: none
-    // can come, and be taken, in between.
-    let came = loop {
-        if done() {
-            break true;
-        }
-        if now() >= end {
-            break false;
-        }
-        crate::cpu::wait_for_interrupt();
-        crate::cpu::with_interrupts(|| {});
-    };
-    write_sysreg!("cntv_ctl_el0", 0);
-    crate::gic::disable(id);
-    came
-}
-
 /// Lets others go first: YIELD, which an emulator heeds, unlike the ISB of
 /// `core::hint::spin_loop`.
 pub fn relax() {

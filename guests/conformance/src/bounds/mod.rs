@@ -16,7 +16,8 @@ mod together;
 
 use crate::arch::{access, fp};
 use crate::machine::Machine;
-use crate::{boot, fuzz, gic, marker, mmu, psci, smp, timer};
+use crate::sleep::sleep_until;
+use crate::{boot, fuzz, gic, marker, mmu, psci, smp};
 use mess::Mess;
 use places::RegisterPlace;
 
@@ -75,7 +76,7 @@ fn fuzzed(machine: &Machine) -> ! {
 /// Time for some lives of a neighbour on the same core: their ends, their memory, their beginnings.
 fn lives() {
     row(format_args!("a neighbour's lives"), || {
-        timer::sleep_until(LIVES_MS, || false);
+        sleep_until(LIVES_MS, || false);
     });
 }
 

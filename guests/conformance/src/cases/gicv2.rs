@@ -7,6 +7,7 @@ use crate::case::{Case, Outcome, case, hanok_case};
 use crate::gic::{self, DIST, v2};
 use crate::machine::Machine;
 use crate::mmio::{read32, write8, write32};
+use crate::sleep::sleep_until;
 use crate::{cpu, psci, smp, timer};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use hanok_types::platform;
@@ -312,7 +313,7 @@ fn spi_to_any(machine: &Machine) -> Outcome {
             }
         }));
         FOUND.fetch_or(1 << index, SeqCst);
-        timer::sleep_until(60_000, || FOUND.load(SeqCst) & 1 != 0);
+        sleep_until(60_000, || FOUND.load(SeqCst) & 1 != 0);
         cpu::this().set_hook(None);
     }
     FOUND.store(0, SeqCst);

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Outcome, case};
 use crate::machine::Machine;
+use crate::sleep::sleep_until;
 use crate::{cpu, gic, psci, smp, timer};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
@@ -30,7 +31,7 @@ fn listen(_: usize) {
     cpu.forget_interrupts();
     (0..16).for_each(gic::enable);
     READY.fetch_add(1, SeqCst);
-    timer::sleep_until(LONG_MS, || STOP.load(SeqCst));
+    sleep_until(LONG_MS, || STOP.load(SeqCst));
     cpu.set_hook(None);
     (0..16).for_each(gic::disable);
     READY.fetch_sub(1, SeqCst);
@@ -144,7 +145,7 @@ fn ten_thousand(_: &Machine) -> Outcome {
 
 fn ping(round: u32) -> bool {
     gic::send_to(1, PING);
-    timer::sleep_until(timer::PATIENCE_MS, || cpu::this().count(PONG) == round)
+    sleep_until(timer::PATIENCE_MS, || cpu::this().count(PONG) == round)
 }
 
 /// An SPI comes to the CPU it is routed to, also after a change.

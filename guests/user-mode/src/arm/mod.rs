@@ -2,6 +2,7 @@
 
 mod board;
 mod boot;
+mod case;
 mod cases;
 mod effects;
 mod judge;

@@ -5,47 +5,15 @@
 //! come out as the model says; [`super::trampolines`] looks at those.
 
 use super::board::Console;
+use super::case::{Case, Counts, Form, Virtual, end, unchanged};
 use super::effects::Random;
 use super::memory;
-use super::run::{Exception, MASKS, Outcome, State, USER, run_at};
+use super::run::{Exception, run_at};
 use super::trampolines;
-use core::arch::asm;
 use core::fmt::Write;
-use hanok_abi::trampoline::Field;
-use hanok_abi::trampoline::model::{FLAGS, Page};
 use hanok_abi::trap::{
     Original, original_a32, original_conditional, original_narrow, original_wide,
 };
-
-/// What an instruction was rewritten to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// A branch to a trampoline.
-    Trampoline,
-    /// Another register.
-    Word,
-    /// SVC, or UDF in an IT block.
-    Trap,
-}
-
-/// A rewritten instruction.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// Where it is entered; bit 0 is set for T32.
-    pub entry: u32,
-    /// Where it is.
-    pub site: u32,
-    /// What it was.
-    pub bits: u32,
-    /// The A32 instruction that does the same, of one that has a trampoline.
-    pub word: u32,
-    /// What it is now.
-    pub form: Form,
-    /// Behind it R12 becomes 0...
-    pub register: bool,
-    /// ... and N and Z say so.
-    pub flags: bool,
-}
 
 include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
@@ -53,21 +21,6 @@ include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 const STATES: u32 = 12;
 /// How many that are wrong are shown.
 const SHOWN: u32 = 40;
-
-/// What was counted.
-#[derive(Default)]
-pub struct Counts {
-    /// Runs of trampolines to their end.
-    pub trampolines: u32,
-    /// Interruptions in them.
-    pub interruptions: u32,
-    /// Faults at the doorbell.
-    pub doorbells: u32,
-    /// Traps.
-    pub traps: u32,
-    /// Reads of another register.
-    pub others: u32,
-}
 
 /// Runs them all.
 pub fn all(console: &mut Console) {
@@ -109,78 +62,6 @@ pub fn all(console: &mut Console) {
         "user-mode: {trampolines} trampolines, {interruptions} interrupted, {doorbells} at the \
          doorbell, {traps} traps, {others} reads of another register, {wrong} wrong"
     );
-}
-
-/// A virtual CPU before it executes an instruction.
-#[derive(Clone, Copy)]
-pub struct Virtual {
-    /// Its real state.
-    pub state: State,
-    /// Its page.
-    pub page: Page,
-    /// Bits that User mode must not see.
-    pub thread: u32,
-}
-
-impl Virtual {
-    /// One of chance, in a mode that exists; as MSR mostly is, a register has that mode.
-    fn any(case: &Case, random: &mut Random) -> Self {
-        let mut page = Page::default();
-        for field in Field::all() {
-            page.put(field, random.next());
-        }
-        let modes = [0x10, 0x12, 0x13, 0x17, 0x1f];
-        let psr = modes[random.next() as usize % modes.len()] | random.next() & 0x40 | 0x100;
-        page.put(Field::PSR, psr);
-        let mut registers = core::array::from_fn(|_| random.next());
-        let source = registers.get_mut((case.word & 0xf) as usize);
-        if let Some(source) = source
-            && random.next() & 3 != 0
-        {
-            *source = *source & !0x7f | psr & 0x5f;
-        }
-        let status = USER | MASKS | random.next() & FLAGS;
-        Self {
-            state: State { registers, status },
-            page,
-            thread: random.next(),
-        }
-    }
-
-    /// Puts it where the program finds it.
-    pub fn load(&self) {
-        memory::set_page(&self.page);
-        // SAFETY: TPIDRURW is a number for User mode's programs.
-        unsafe { asm!("mcr p15, 0, {0}, c13, c0, 2", in(reg) self.thread) };
-    }
-
-    /// Whether the condition in bits 31 to 28 of an A32 instruction holds.
-    fn executes(&self, word: u32) -> bool {
-        let cpu = trampolines::cpu(&self.state, self.page);
-        word >> 28 == 0xf || cpu.holds(word >> 28)
-    }
-}
-
-/// Registers, flags and page are as they were.
-pub fn unchanged(outcome: &Outcome, before: &Virtual) -> Result<(), &'static str> {
-    if outcome.after.registers != before.state.registers {
-        return Err("a register is another");
-    }
-    if (outcome.after.status ^ before.state.status) & FLAGS != 0 {
-        return Err("a flag is another");
-    }
-    if memory::page() == before.page {
-        Ok(())
-    } else {
-        Err("the virtual CPU's page is another")
-    }
-}
-
-/// The program's own SVC behind a case, which needs bytes of its own before it.
-pub fn end(case: &Case) -> u32 {
-    let (thumb, narrow) = (case.entry & 1 == 1, case.bits >> 16 == 0);
-    let more = u32::from(case.register) * 4 + u32::from(case.flags) * 4;
-    case.site + if narrow { 2 } else { 4 } + more + if thumb { 2 } else { 4 }
 }
 
 /// A form that traps.

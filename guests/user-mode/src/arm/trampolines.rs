@@ -1,11 +1,11 @@
 //! Trampolines, executed: to their end, interrupted at each of their instructions, and with a
 //! doorbell that is read-only.
 
+use super::case::{Case, Counts, Virtual, cpu, end, unchanged};
 use super::memory::{self, fetch, is_room};
 use super::mmu::map_room;
-use super::rewritten::{Case, Counts, Virtual, end, unchanged};
 use super::run::{Exception, MASKS, Outcome, State, USER, run_at};
-use hanok_abi::trampoline::model::{Cpu, FLAGS, Page};
+use hanok_abi::trampoline::model::{Cpu, FLAGS};
 use hanok_abi::trampoline::{branch_target, resume, t32};
 use hanok_abi::trap::{Original, original_a32};
 
@@ -19,15 +19,6 @@ const UDF_T32: u32 = 0xde00;
 const RINGS: u32 = 0x050f_0000;
 
 type Result = core::result::Result<(), &'static str>;
-
-/// The model of a virtual CPU in this state.
-pub fn cpu(state: &State, page: Page) -> Cpu {
-    Cpu {
-        registers: state.registers,
-        flags: state.status & FLAGS,
-        page,
-    }
-}
 
 /// All three.
 pub fn one(case: &Case, before: &Virtual, counts: &mut Counts) -> Result {

@@ -1,0 +1,29 @@
+//! Sleeping: the timer's interrupt ends it, or another one.
+
+use crate::{cpu, gic, timer};
+use hanok_types::platform;
+
+/// Sleeps until `done`, which only an interrupt can bring about, and takes interrupts
+/// meanwhile; `false` after so many milliseconds. Uses the virtual timer.
+pub fn sleep_until(milliseconds: u64, mut done: impl FnMut() -> bool) -> bool {
+    let id = platform::TIMER_VIRTUAL_IRQ.get();
+    let end = timer::now() + timer::microseconds(milliseconds * 1000);
+    gic::enable(id);
+    write_sysreg!("cntv_cval_el0", end);
+    write_sysreg!("cntv_ctl_el0", timer::ENABLE);
+    // Masked between the look and WFI, which a pending interrupt ends nevertheless: none
+    // can come, and be taken, in between.
+    let came = loop {
+        if done() {
+            break true;
+        }
+        if timer::now() >= end {
+            break false;
+        }
+        cpu::wait_for_interrupt();
+        cpu::with_interrupts(|| {});
+    };
+    write_sysreg!("cntv_ctl_el0", 0);
+    gic::disable(id);
+    came
+}

@@ -1,8 +1,8 @@
 //! Trampolines, executed: to their end, interrupted at each of their instructions, and with a
 //! doorbell that is read-only.
 
-use super::memory::{self, fetch, is_room};
-use super::mmu::map_room;
+use super::memory::{self, fetch, is_area};
+use super::mmu::map_area;
 use super::rewritten::{Case, Counts, Virtual, end, unchanged};
 use super::run::{Exception, MASKS, Outcome, State, USER, run_at};
 use hanok_abi::trampoline::model::{Cpu, FLAGS, Page};
@@ -36,9 +36,9 @@ pub fn one(case: &Case, before: &Virtual, counts: &mut Counts) -> Result {
     finish(case, before, run_at(case.entry, before.state), &wanted)?;
     counts.trampolines += 1;
     interrupted(case, before, &wanted, counts)?;
-    map_room(false);
+    map_area(false);
     let rung = doorbell(case, before, &wanted, counts);
-    map_room(true);
+    map_area(true);
     rung
 }
 
@@ -60,7 +60,7 @@ fn wanted(case: &Case, before: &Virtual) -> core::result::Result<Cpu, &'static s
 /// Runs on to the end, emulating the SVC that a trampoline may take.
 fn finish(case: &Case, before: &Virtual, outcome: Outcome, wanted: &Cpu) -> Result {
     let outcome = match outcome.exception {
-        Exception::Supervisor if is_room(outcome.at) => go_on(case, before, outcome)?,
+        Exception::Supervisor if is_area(outcome.at) => go_on(case, before, outcome)?,
         _ => outcome,
     };
     if (outcome.exception, outcome.at) != (Exception::Supervisor, end(case)) {
@@ -198,7 +198,7 @@ fn doorbell(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) ->
         return Err("it changed something before the doorbell");
     }
     counts.doorbells += 1;
-    map_room(true);
+    map_area(true);
     let again = run_at(case.entry, plain(&outcome.after));
     finish(case, before, again, wanted)
 }

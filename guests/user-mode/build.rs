@@ -7,9 +7,9 @@ use std::path::Path;
 use hanok_previrt::sample::program::{Behind, Case, program};
 use hanok_previrt::{Form, Options, Patched, patch, scan};
 
-/// Where the program is, and its trampolines: `PROGRAM` and `ROOM` of src/arm/mmu.rs.
+/// Where the program is, and its trampolines: `PROGRAM` and `AREA` of src/arm/mmu.rs.
 const PROGRAM: u32 = 0x6150_0000;
-const ROOM: u32 = 0x6160_0000;
+const AREA: u32 = 0x6160_0000;
 
 fn main() {
     let of = |name: &str| std::env::var(name).unwrap_or_default();
@@ -25,7 +25,7 @@ fn main() {
     let out = Path::new(&out);
     let (file, cases) = program(PROGRAM);
     let options = Options {
-        room: Some(ROOM),
+        area: Some(AREA),
         in_place: true,
         ..Options::default()
     };

@@ -1,11 +1,12 @@
 //! A64 loads and stores (DDI 0487 C4.1, "Loads and Stores").
 //!
-//! Each encoding class has its bitfield, in the manual's order of fields. Recognised is what
-//! can reach a device and be finished there, and what must be told from it: exclusives,
-//! atomics, structures. Not recognised, although they access memory: prefetches (never
-//! abort), memory tags (FEAT_MTE), authenticated loads (FEAT_PAuth), 64-byte accesses
-//! (FEAT_LS64), memory copies (FEAT_MOPS), and the forms of FEAT_LRCPC3, FEAT_LSE128,
-//! FEAT_THE, FEAT_LSUI and FEAT_LSFE. All of those give `None`.
+//! Each encoding class has a bitfield, whose fields stand in the manual's order. The decoder
+//! recognises the instructions that can reach a device and be finished there, and those that must
+//! be told from them: exclusives, atomics, structures. It does not recognise these, although they
+//! access memory: prefetches (which never abort), memory tags (FEAT_MTE), authenticated loads
+//! (FEAT_PAuth), 64-byte accesses (FEAT_LS64), memory copies (FEAT_MOPS), and the forms of
+//! FEAT_LRCPC3, FEAT_LSE128, FEAT_THE, FEAT_LSUI and FEAT_LSFE. For all of those the answer is
+//! `None`.
 //!
 //! Combinations that the manual calls constrained unpredictable (write-back to a register
 //! that is also transferred, a pair with one register twice) decode as written: the CPU that
@@ -16,7 +17,8 @@ use crate::structures;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 
-/// Decodes an A64 load or store; `None` where it is none, or none that is known here.
+/// Decodes an A64 load or store. `None` for any other word, and for a load or store that this
+/// decoder does not recognise.
 pub fn decode_load_store(word: u32) -> Option<LoadStore> {
     let group = Group::from_bits(word);
     match (group.kind(), group.vector(), group.form()) {
@@ -43,7 +45,7 @@ fn single(group: Group, word: u32) -> Option<LoadStore> {
     }
 }
 
-/// What tells the classes apart.
+/// The fields by which the encoding classes differ.
 #[bitfield(u32)]
 struct Group {
     #[bits(10)]
@@ -120,7 +122,7 @@ fn acquire_release(word: ExclusiveWord) -> LoadStore {
     })
 }
 
-/// CAS and CASP; the latter takes even registers only, each with its successor.
+/// CAS and CASP. CASP takes only even registers, each together with its successor.
 fn compare_and_swap(word: ExclusiveWord, width: Width, pair: bool) -> Option<LoadStore> {
     let odd = (word.rs() | word.rt()) & 1 == 1;
     if word.rt2() != 0b1_1111 || (pair && odd) {
@@ -135,7 +137,7 @@ fn compare_and_swap(word: ExclusiveWord, width: Width, pair: bool) -> Option<Loa
     }))
 }
 
-/// A general register, zero-extended.
+/// A general register that a load extends with zeros.
 fn plain(size: u8) -> Data {
     let width = Width::from_log2(size);
     Data::General(General {
@@ -145,8 +147,8 @@ fn plain(size: u8) -> Data {
     })
 }
 
-/// The transfer that `size`, V and `opc` of "Load/store register" mean: whether a load, and
-/// of what. A prefetch (size 3, opc 2) is none.
+/// What `size`, V and `opc` of "Load/store register" mean: whether the instruction is a load, and
+/// what it transfers. `None` for a prefetch (size 3, opc 2).
 fn kind(size: u8, vector: bool, opc: u8) -> Option<(bool, Data)> {
     let signed = |wide| {
         Data::General(General {
@@ -296,7 +298,7 @@ fn pair(word: PairWord) -> Option<LoadStore> {
     }))
 }
 
-/// Of opc 1, a load is LDPSW, which has no no-allocate form, and a store is STGP.
+/// With opc 1, a load is LDPSW, which has no no-allocate form, and a store is STGP.
 fn pair_data(word: PairWord) -> Option<Data> {
     match (word.vector(), word.opc()) {
         (false, 0b00) => Some(plain(2)),
@@ -425,7 +427,7 @@ fn atomic(word: AtomicWord) -> Option<LoadStore> {
             pair: false,
             base: word.rn(),
         })),
-        // LDAPR (FEAT_LRCPC); Rs should be 31, and the CPU does not look at it.
+        // LDAPR (FEAT_LRCPC). Its Rs should be 31, but the CPU does not check that.
         (true, 0b100) if word.acquire() && !word.release() => {
             let base = word.rn();
             Some(LoadStore::Transfer(Transfer {

@@ -5,48 +5,48 @@ use crate::loadstore::General;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 
-/// What went wrong with an access: IFSC or DFSC, with the level of the table where there is
-/// one, -2 to 3 (DDI 0487 D24.2, ESR_EL2, "ISS encoding for an exception from a Data Abort").
+/// The cause of an abort: IFSC or DFSC, with the level of the table if the cause has one, -2 to 3
+/// (DDI 0487 D24.2, ESR_EL2, "ISS encoding for an exception from a Data Abort").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An address beyond the implemented or configured size.
+    /// The address is beyond the implemented or configured size.
     AddressSize(i8),
-    /// No valid descriptor.
+    /// The descriptor is not valid.
     Translation(i8),
     /// The access flag is clear.
     AccessFlag(i8),
-    /// Not allowed by the descriptor.
+    /// The descriptor does not allow the access.
     Permission(i8),
     /// The bus answered with an error.
     External,
     /// The bus answered a table walk with an error.
     ExternalOnWalk(i8),
-    /// A memory error.
+    /// The memory reported a parity or ECC error.
     Parity,
-    /// A memory error on a table walk.
+    /// The memory reported a parity or ECC error on a table walk.
     ParityOnWalk(i8),
     /// The pointer's tag differs from the memory's (FEAT_MTE).
     TagCheck,
-    /// Unaligned where that is not allowed.
+    /// The access is unaligned where that is not allowed.
     Alignment,
-    /// Refused by the granule protection table (FEAT_RME).
+    /// The granule protection table refused the access (FEAT_RME).
     GranuleProtection,
-    /// The same on a table walk.
+    /// The granule protection table refused the access on a table walk.
     GranuleProtectionOnWalk(i8),
     /// The TLB holds more than one entry for the address.
     TlbConflict,
-    /// The memory does not do atomic updates of descriptors.
+    /// The memory cannot update descriptors atomically.
     AtomicUpdate,
-    /// Implementation defined: lockdown.
+    /// Implementation defined: a lockdown fault.
     Lockdown,
-    /// Implementation defined: the memory does no exclusive or atomic accesses.
+    /// Implementation defined: the memory supports no exclusive or atomic accesses.
     ExclusiveOrAtomic,
-    /// A code that is reserved or that we do not know.
+    /// A code that is reserved or unknown to this decoder.
     Other(u8),
 }
 
 impl Fault {
-    /// From the six-bit code.
+    /// The fault with this six-bit code.
     pub const fn from_code(code: u8) -> Self {
         let level = (code & 3) as i8;
         match code & 0x3f {
@@ -79,7 +79,7 @@ impl Fault {
         }
     }
 
-    /// The six-bit code; of a level only its low two bits where it is 0 to 3.
+    /// The six-bit code. It has the low two bits of the level, if that is 0 to 3.
     pub const fn code(self) -> u8 {
         match self {
             Self::AddressSize(-1) => 0b10_1001,
@@ -119,20 +119,21 @@ const fn at_level(base: u8, level: i8) -> u8 {
 /// What the syndrome tells about a single-register load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// How much is transferred.
+    /// The width of the transfer.
     pub width: Width,
     /// Whether a load extends the sign.
     pub sign_extend: bool,
-    /// The register, 31 being the zero register.
+    /// The register; 31 is the zero register.
     pub register: u8,
-    /// Whether a load fills 64 bits of the register; else 32, the upper ones being cleared.
+    /// Whether a load fills 64 bits of the register; else it fills the lower 32 and clears the
+    /// upper ones.
     pub wide: bool,
     /// Whether the instruction has acquire or release semantics.
     pub ordered: bool,
 }
 
 impl Access {
-    /// How the register is filled or emptied.
+    /// How the access fills the register, or what it stores of it.
     pub const fn general(&self) -> General {
         General {
             width: self.width,
@@ -145,21 +146,22 @@ impl Access {
 /// A data abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataAbort {
-    /// From where.
+    /// The exception level that the abort came from.
     pub origin: Origin,
-    /// What went wrong.
+    /// The cause.
     pub fault: Fault,
-    /// The access, where the syndrome is valid (ISV); else read the instruction.
+    /// The access, if the syndrome describes it (ISV); else the instruction must be read.
     pub access: Option<Access>,
-    /// Whether a write failed; also set for cache maintenance and address translation.
+    /// Whether the access was a write; also set for cache maintenance and address translation.
     pub write: bool,
-    /// Whether a cache maintenance or address translation instruction did it.
+    /// Whether a cache maintenance or address translation instruction caused the abort.
     pub cache_maintenance: bool,
     /// Whether stage 2 refused a read or update of the guest's own tables (S1PTW).
     pub on_walk: bool,
     /// Whether FAR_EL2 holds no address (FnV).
     pub far_unknown: bool,
-    /// Whether a nested guest's access to a register in memory did it (FEAT_NV2).
+    /// Whether a nested guest's access to a register that is kept in memory caused the abort
+    /// (FEAT_NV2).
     pub virtual_register: bool,
     /// EA: the implementation's type of an external abort.
     pub external_type: bool,
@@ -168,9 +170,9 @@ pub struct DataAbort {
 /// An instruction abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstructionAbort {
-    /// From where.
+    /// The exception level that the abort came from.
     pub origin: Origin,
-    /// What went wrong.
+    /// The cause.
     pub fault: Fault,
     /// Whether stage 2 refused a read of the guest's own tables (S1PTW).
     pub on_walk: bool,
@@ -180,7 +182,7 @@ pub struct InstructionAbort {
     pub external_type: bool,
 }
 
-/// ISS of a data abort; an instruction abort's fields have the same places.
+/// ISS of a data abort. The fields of an instruction abort stand in the same places.
 #[bitfield(u32)]
 pub(crate) struct AbortIss {
     #[bits(6)]

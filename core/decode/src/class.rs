@@ -6,15 +6,15 @@ use bitfield_struct::{bitenum, bitfield};
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct Esr {
-    /// What the class defines.
+    /// ISS: the fields that the class defines.
     #[bits(25)]
     pub iss: u32,
-    /// Whether the instruction has 32 bits; else 16 (T32).
+    /// Whether the instruction has 32 bits; else it has 16 (T32).
     pub long: bool,
     /// The exception class, EC.
     #[bits(6)]
     pub class: Class,
-    /// More of what the class defines.
+    /// ISS2: more fields that the class defines.
     #[bits(24)]
     pub iss2: u32,
     #[bits(8)]
@@ -22,13 +22,14 @@ pub struct Esr {
 }
 
 impl Esr {
-    /// Bytes of the instruction, for those classes that name one.
+    /// The length of the instruction in bytes, for classes whose exception is caused by an
+    /// instruction.
     pub const fn instruction_length(&self) -> u64 {
         2 + 2 * self.long() as u64
     }
 }
 
-/// EC: why an exception was taken.
+/// EC: the cause of an exception.
 #[bitenum]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -80,32 +81,32 @@ pub enum Class {
     Bkpt32 = 0x38,
     VectorCatch32 = 0x3a,
     Brk64 = 0x3c,
-    /// A value that no manual we read allocates.
+    /// A value that none of the manuals read for this allocates.
     #[fallback]
     Reserved = 0x3f,
 }
 
-/// Where an exception came from.
+/// The exception level that an exception came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A lower exception level: at EL2 the guest, at EL1 its user.
+    /// A lower exception level: at EL2 this is the guest, at EL1 the guest's user.
     Lower,
-    /// The same exception level: at EL2 the hypervisor itself.
+    /// The same exception level: at EL2 this is the hypervisor itself.
     Current,
 }
 
-/// Condition of a trapped AArch32 instruction.
+/// The condition of a trapped AArch32 instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The syndrome does not say (CV = 0): look at the instruction.
+    /// The syndrome does not tell the condition (CV = 0): the instruction must be read.
     Unknown,
-    /// As encoded in A32; 0b1110 and above for always. May be one that the flags do not
-    /// pass: such an instruction is to be skipped.
+    /// The condition as A32 encodes it; 0b1110 and above mean always. The flags may not satisfy it:
+    /// then the instruction is to be skipped.
     Code(u8),
 }
 
 impl Condition {
-    /// From CV and COND together, five bits.
+    /// The condition that the five bits of CV and COND mean.
     pub(crate) const fn from_bits(bits: u8) -> Self {
         if bits & 0x10 == 0 {
             Self::Unknown

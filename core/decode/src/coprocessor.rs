@@ -6,7 +6,7 @@ use bitfield_struct::bitfield;
 /// MCR, MRC or VMRS: one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coprocessor {
-    /// Whether the instruction was conditional.
+    /// The instruction's condition.
     pub condition: Condition,
     /// Opc1.
     pub opc1: u8,
@@ -18,39 +18,39 @@ pub struct Coprocessor {
     pub crm: u8,
     /// The general register, as an AArch64 register number.
     pub register: u8,
-    /// Whether it reads the coprocessor.
+    /// Whether the instruction reads the coprocessor.
     pub read: bool,
 }
 
 /// MCRR or MRRC: two registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoprocessorPair {
-    /// Whether the instruction was conditional.
+    /// The instruction's condition.
     pub condition: Condition,
     /// Opc1.
     pub opc1: u8,
     /// CRm.
     pub crm: u8,
-    /// The general registers, low word first, as AArch64 register numbers.
+    /// The general registers, the low word's first, as AArch64 register numbers.
     pub registers: [u8; 2],
-    /// Whether it reads the coprocessor.
+    /// Whether the instruction reads the coprocessor.
     pub read: bool,
 }
 
-/// LDC or STC: memory and DBGDTR.
+/// LDC or STC: a transfer between memory and DBGDTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoprocessorTransfer {
-    /// Whether the instruction was conditional.
+    /// The instruction's condition.
     pub condition: Condition,
     /// The offset, in words.
     pub offset: u8,
-    /// Whether the offset is added; else subtracted.
+    /// Whether the offset is added; else it is subtracted.
     pub add: bool,
     /// The base register, as an AArch64 register number.
     pub base: u8,
     /// AM: the form of addressing.
     pub mode: u8,
-    /// Whether it reads the coprocessor, hence stores to memory.
+    /// Whether the instruction reads the coprocessor, and so stores to memory.
     pub read: bool,
 }
 

@@ -1,13 +1,13 @@
-//! What AArch32 code finds when it is given an exception: its status in the handler, and the
-//! fault status registers (DDI 0406C, B1.8.3 and B3.13; DDI 0487, G1.16 and G5.11).
+//! What AArch32 code finds when it takes an exception: its status in the handler, and the fault
+//! status registers (DDI 0406C, B1.8.3 and B3.13; DDI 0487, G1.16 and G5.11).
 //!
-//! Both backends that have such guests use this; they differ in where the registers are.
+//! Both backends with AArch32 guests use this; they differ in where they keep the registers.
 
 use crate::abort::Fault;
 use crate::psr::Psr;
 use bitfield_struct::bitfield;
 
-/// Offsets in the vector table (DDI 0406C, B1.8.1).
+/// Offsets of the vectors in the vector table (DDI 0406C, B1.8.1).
 pub mod offset {
     /// Undefined instruction.
     pub const UNDEFINED: u64 = 0x04;
@@ -17,7 +17,7 @@ pub mod offset {
     pub const DATA_ABORT: u64 = 0x10;
 }
 
-/// SCTLR, what of it bears on exceptions (DDI 0406C, B4.1.130; DDI 0487, G8.2.126).
+/// The bits of SCTLR that concern exceptions (DDI 0406C, B4.1.130; DDI 0487, G8.2.126).
 #[bitfield(u32)]
 pub struct Control {
     #[bits(13)]
@@ -26,21 +26,21 @@ pub struct Control {
     pub high_vectors: bool,
     #[bits(9)]
     __: u16,
-    /// SPAN: PSTATE.PAN is left as it is. Armv8 alone.
+    /// SPAN: an exception leaves PSTATE.PAN as it is. Armv8 only.
     pub keeps_pan: bool,
     __: bool,
     /// EE: data is big-endian in handlers.
     pub big_endian: bool,
     #[bits(4)]
     __: u8,
-    /// TE: handlers are Thumb code.
+    /// TE: handlers are T32 code.
     pub thumb: bool,
-    /// DSSBS: what PSTATE.SSBS is in handlers. Armv8 alone.
+    /// DSSBS: the value of PSTATE.SSBS in handlers. Armv8 only.
     pub ssbs: bool,
 }
 
 impl Control {
-    /// Where the vectors are, VBAR being as given.
+    /// The address of the vector table for this value of VBAR.
     pub const fn vectors(&self, vbar: u64) -> u64 {
         const HIGH: u64 = 0xffff_0000;
         if self.high_vectors() {
@@ -52,7 +52,8 @@ impl Control {
 }
 
 impl Psr {
-    /// The status in a handler that is entered in mode `to`, with what is the same since Armv7.
+    /// The status in a handler that is entered in mode `to`. It covers what has not changed since
+    /// Armv7.
     pub const fn in_handler(self, to: u8, control: Control) -> Self {
         self.with_mode(to)
             .with_irq_masked(true)
@@ -62,8 +63,8 @@ impl Psr {
             .with_it_low(0)
     }
 
-    /// This status of SPSR_EL2 as AArch32 has it in an SPSR of its own, where DIT is bit 21, and
-    /// neither IL nor SS is (DDI 0487, G8.2.124).
+    /// This value of SPSR_EL2 in the format of AArch32's own SPSR, where DIT is bit 21, and IL and
+    /// SS do not exist (DDI 0487, G8.2.124).
     pub const fn as_spsr(self) -> u64 {
         const DIT: u64 = 1 << 21;
         let kept = self
@@ -75,7 +76,7 @@ impl Psr {
     }
 }
 
-/// DFSR and IFSR with short descriptors (DDI 0406C, B4.1.52).
+/// DFSR and IFSR in the format for short descriptors (DDI 0406C, B4.1.52).
 #[bitfield(u32)]
 struct ShortStatus {
     #[bits(4)]
@@ -88,7 +89,7 @@ struct ShortStatus {
     __: u32,
 }
 
-/// The same with long ones.
+/// DFSR and IFSR in the format for long descriptors.
 #[bitfield(u32)]
 struct LongStatus {
     #[bits(6)]
@@ -102,9 +103,9 @@ struct LongStatus {
     __: u32,
 }
 
-/// DFSR or IFSR of a fault, as the translation regime has it whose TTBCR is as given.
+/// The value of DFSR or IFSR for this fault, in the format that this TTBCR selects.
 pub fn fault_status(fault: Fault, write: bool, ttbcr: u64) -> u64 {
-    /// EAE: long descriptors.
+    /// EAE: the long-descriptor format.
     const LONG: u64 = 1 << 31;
     if ttbcr & LONG != 0 {
         let status = LongStatus::new()
@@ -113,7 +114,8 @@ pub fn fault_status(fault: Fault, write: bool, ttbcr: u64) -> u64 {
             .with_write(write);
         return status.into_bits().into();
     }
-    // Synchronous external aborts, and the first implementation-defined code for what has none.
+    // Synchronous external aborts have a code; faults without a code have the first
+    // implementation-defined one.
     let code: u8 = match fault {
         Fault::ExternalOnWalk(..=1) => 0b0_1100,
         Fault::ExternalOnWalk(_) => 0b0_1110,
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_places_of_dit_and_step() {
-        // DIT at 24 goes to 21; SS, IL are gone, PAN and SSBS stay.
+        // DIT moves from bit 24 to 21; SS and IL are dropped; PAN and SSBS stay.
         let psr = Psr::from_bits(0x01f0_01d3);
         assert_eq!(psr.as_spsr(), 0x00e0_01d3);
         assert_eq!(Psr::from_bits(0x0030_0010).as_spsr(), 0x10);

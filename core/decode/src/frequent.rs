@@ -1,21 +1,21 @@
-//! The few exits that come so often that a backend serves them on a shorter way.
+//! The few frequent exits that a backend finishes on a fast path.
 
 use crate::abort::{AbortIss, Access};
 use crate::class::{Class, Esr};
 use crate::syndrome::SystemIss;
 use crate::sysreg::SysReg;
 
-/// An exit that needs no more than the syndrome tells.
+/// An exit that the syndrome describes completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frequent {
     /// HVC of AArch64.
     Hypercall,
-    /// A load or store of one register, the syndrome valid, that stage 2 does not
-    /// translate: HPFAR_EL2 and FAR_EL2 hold its address.
+    /// A load or store of one register at an address that stage 2 does not translate. The syndrome
+    /// is valid, and HPFAR_EL2 and FAR_EL2 hold the address.
     Access {
-        /// How, and from or to which register.
+        /// The width and the register.
         access: Access,
-        /// Whether it is a store.
+        /// Whether the access is a store.
         write: bool,
     },
 }
@@ -24,8 +24,8 @@ pub enum Frequent {
 const TRANSLATION: u8 = 0b00_0100;
 
 impl Frequent {
-    /// From the value of ESR_EL2; `None` for all that is not one of these. Says the same as
-    /// [`Syndrome::decode`](crate::Syndrome::decode), and less.
+    /// Decodes a value of ESR_EL2; `None` for all exits but these. The answer agrees with that of
+    /// [`Syndrome::decode`](crate::Syndrome::decode), which tells more.
     #[inline(always)]
     pub fn decode(esr: u64) -> Option<Self> {
         const HYPERCALL: u64 = Class::Hvc64 as u64;
@@ -49,11 +49,12 @@ fn access(iss: AbortIss) -> Option<Frequent> {
     Some(Frequent::Access { access, write })
 }
 
-/// Where `esr`, a value of ESR_EL2, is of a trapped MSR to `register`: the general register
-/// that is written to it, 31 being the zero register.
+/// The general register (31 is the zero register) that a trapped MSR writes to `register`; `None`
+/// if `esr`, a value of ESR_EL2, is not of such an MSR.
 #[inline(always)]
 pub const fn operand_of_write(register: SysReg, esr: u64) -> Option<u8> {
-    /// Any operand, and what the architecture adds in the upper half.
+    /// The bits that may have any value: the operand, and what the architecture adds in the upper
+    /// half.
     const ANY: u64 = SystemIss::new().with_operand(31).into_bits() as u64 | !0 << 32;
     let wanted = SystemIss::new()
         .with_op0(register.op0())
@@ -61,7 +62,7 @@ pub const fn operand_of_write(register: SysReg, esr: u64) -> Option<u8> {
         .with_crn(register.crn())
         .with_crm(register.crm())
         .with_op2(register.op2());
-    // A64's instructions are all 32 bits long, which ESR_EL2.IL says.
+    // All A64 instructions are 32 bits long, as ESR_EL2.IL says.
     let esr_wanted = (Class::SystemRegister as u64) << 26 | 1 << 25 | wanted.into_bits() as u64;
     if esr & !ANY != esr_wanted {
         return None;
@@ -69,14 +70,15 @@ pub const fn operand_of_write(register: SysReg, esr: u64) -> Option<u8> {
     Some(SystemIss::from_bits(esr as u32).operand())
 }
 
-/// Where `esr`, a value of ESR_EL2, is of a store of 32 bits of one register that stage 2 does
-/// not translate, HPFAR_EL2 and FAR_EL2 holding its address: which register, 31 being the zero
-/// register.
+/// The register (31 is the zero register) of a store of 32 bits from one register, at an address
+/// that stage 2 does not translate and that HPFAR_EL2 and FAR_EL2 hold; `None` if `esr`, a value of
+/// ESR_EL2, is not of such a store.
 #[inline(always)]
 pub const fn register_of_word_store(esr: u64) -> Option<u8> {
     /// DDI 0487, D24.2, "ISS encoding for an exception from a Data Abort": ISV, SAS, WnR.
     const STORE: u64 = (Class::DataAbortLower as u64) << 26 | 1 << 24 | 0b10 << 22 | 1 << 6;
-    /// IL, SSE, SRT, SF, AR, SET and EA, the level, and what the architecture adds in the upper half.
+    /// The bits that may have any value: IL, SSE, SRT, SF, AR, SET and EA, the level, and what the
+    /// architecture adds in the upper half.
     const ANY: u64 = 1 << 25 | 0x7f << 15 | 1 << 14 | 0b11 << 11 | 1 << 9 | 3 | !0 << 32;
     if esr & !ANY != STORE | TRANSLATION as u64 {
         return None;
@@ -84,11 +86,12 @@ pub const fn register_of_word_store(esr: u64) -> Option<u8> {
     Some((esr >> 16 & 0x1f) as u8)
 }
 
-/// The same of a load that extends no sign: the register that it fills.
+/// The register that a load of 32 bits without sign extension fills; otherwise as
+/// [`register_of_word_store`].
 #[inline(always)]
 pub const fn register_of_word_load(esr: u64) -> Option<u8> {
     const LOAD: u64 = (Class::DataAbortLower as u64) << 26 | 1 << 24 | 0b10 << 22;
-    /// As for stores, but SSE.
+    /// The bits that may have any value: those of stores, without SSE.
     const ANY: u64 = 1 << 25 | 0x3f << 15 | 1 << 14 | 0b11 << 11 | 1 << 9 | 3 | !0 << 32;
     if esr & !ANY != LOAD | TRANSLATION as u64 {
         return None;
@@ -102,7 +105,7 @@ mod tests {
     use crate::{Fault, Syndrome};
     use proptest::prelude::*;
 
-    /// What is said shortly is what is said at length.
+    /// The fast decoder says the same as the complete one.
     fn agrees(esr: u64) {
         match (Frequent::decode(esr), Syndrome::decode(esr)) {
             (None, _) | (Some(Frequent::Hypercall), Syndrome::Hvc(_)) => {}
@@ -138,7 +141,7 @@ mod tests {
             _ => None,
         };
         let short = register_of_word_store(esr);
-        // Bit 13 is other things, which no guest of ours can have (FEAT_NV2).
+        // Bit 13 has meanings that do not occur for our guests (FEAT_NV2).
         assert!(
             short == long || esr >> 13 & 1 != 0,
             "{esr:#x}: {short:?}, {long:?}"
@@ -157,7 +160,7 @@ mod tests {
             _ => None,
         };
         let short = register_of_word_load(esr);
-        // As above.
+        // See `agrees_on_word_stores`.
         assert!(
             short == long || esr >> 13 & 1 != 0,
             "{esr:#x}: {short:?}, {long:?}"

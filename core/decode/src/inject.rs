@@ -1,18 +1,18 @@
-//! ESR_EL1 values for exceptions that a guest is given.
+//! Values of ESR_EL1 for exceptions that the hypervisor injects into a guest.
 //!
-//! IL is 1 in all of them: the classes below have it so (DDI 0487 D24.2, ESR_EL1.IL) but for a
-//! trapped T32 instruction, and the guests of this backend are AArch64.
+//! IL is 1 in all of them: the classes below require that (DDI 0487 D24.2, ESR_EL1.IL), except for
+//! a trapped T32 instruction, and these values are for AArch64 guests only.
 
 use crate::abort::{AbortIss, Fault};
 use crate::class::{Class, Esr, Origin};
 
-/// An undefined instruction, or one that a VM does not have: class 0.
+/// An undefined instruction, or an instruction that the VM does not have: class 0.
 pub fn undefined() -> Esr {
     esr(Class::Unknown, AbortIss::new())
 }
 
-/// A data abort without a valid ISS, so that the guest looks at FAR_EL1 alone. `origin` is
-/// [`Origin::Lower`] where EL0 did it, else [`Origin::Current`].
+/// A data abort without a valid ISS, so that the guest uses FAR_EL1 alone. `origin` is
+/// [`Origin::Lower`] if EL0 caused it, else [`Origin::Current`].
 pub fn data_abort(origin: Origin, fault: Fault, write: bool) -> Esr {
     let class = match origin {
         Origin::Lower => Class::DataAbortLower,
@@ -22,8 +22,7 @@ pub fn data_abort(origin: Origin, fault: Fault, write: bool) -> Esr {
     esr(class, iss)
 }
 
-/// An instruction abort. `origin` is [`Origin::Lower`] where EL0 did it, else
-/// [`Origin::Current`].
+/// An instruction abort. `origin` is [`Origin::Lower`] if EL0 caused it, else [`Origin::Current`].
 pub fn instruction_abort(origin: Origin, fault: Fault) -> Esr {
     let class = match origin {
         Origin::Lower => Class::InstructionAbortLower,

@@ -1,12 +1,13 @@
-//! What a guest was doing when it left: syndromes, system registers, instructions.
+//! Decodes the causes of exits: syndromes, system registers, instructions.
 //!
-//! Everything here is a total function of a number that a guest may have chosen: any value
-//! has an answer, none panics. What the architecture reserves decodes to a variant that says
-//! so, because a later CPU will use it.
+//! Every function here is total, since a guest may have chosen its argument: any value has an
+//! answer, and none panics. Encodings that the architecture reserves decode to a variant of their
+//! own, because later CPUs will use them.
 //!
-//! Two sources tell about an access to a device. The syndrome of a data abort does for most
-//! ([`DataAbort::access`]); where it does not (pairs, write-back, SIMD: DDI 0487 D24.2, ESR_EL2,
-//! ISV = 0) the instruction itself must be read and decoded ([`decode_load_store`]).
+//! An access to a device is described by the syndrome of its data abort ([`DataAbort::access`]),
+//! or, for the accesses that the syndrome does not describe (pairs, write-back, SIMD: DDI 0487
+//! D24.2, ESR_EL2, ISV = 0), by the instruction itself, which must be read and decoded
+//! ([`decode_load_store`]).
 
 #![no_std]
 #![forbid(unsafe_code)]

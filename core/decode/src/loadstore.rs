@@ -1,20 +1,21 @@
-//! A load or store, decoded: enough to finish it on behalf of a guest.
+//! A decoded load or store: it says enough to finish the access on behalf of a guest.
 
 use hanok_types::Width;
 
-/// How a general register is filled or emptied.
+/// How an access fills a general register, or what it stores of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct General {
-    /// How much is transferred.
+    /// The width of the transfer.
     pub width: Width,
     /// Whether a load extends the sign.
     pub sign_extend: bool,
-    /// Whether a load fills 64 bits of the register; else 32, the upper ones being cleared.
+    /// Whether a load fills 64 bits of the register; else it fills the lower 32 and clears the
+    /// upper ones.
     pub wide: bool,
 }
 
 impl General {
-    /// The register's new value after a load of `raw`, of which only `width` counts.
+    /// The register's new value after a load of `raw`. Only the lower `width` of `raw` is used.
     pub const fn loaded(&self, raw: u64) -> u64 {
         let value = raw & self.width.mask();
         if !self.sign_extend {
@@ -29,24 +30,24 @@ impl General {
         }
     }
 
-    /// What a store of a register with this value puts on the bus.
+    /// The value that a store of a register with this value puts on the bus.
     pub const fn stored(&self, register: u64) -> u64 {
         register & self.width.mask()
     }
 }
 
-/// What a register is, and how much of it goes to or comes from memory.
+/// The kind of a register, and how much of it is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// X0 to X30; 31 is the zero register.
+    /// One of X0 to X30; 31 is the zero register.
     General(General),
-    /// V0 to V31, of which 2 to the given power bytes: 0 for B, 1 H, 2 S, 3 D, 4 Q. A load
+    /// One of V0 to V31. The transfer has 2 to this power bytes: 0 is B, 1 H, 2 S, 3 D, 4 Q. A load
     /// clears the rest of the register.
     Vector(u8),
 }
 
 impl Data {
-    /// Bytes of one register's transfer: 1 to 16.
+    /// The number of bytes that one register transfers: 1 to 16.
     pub const fn bytes(&self) -> u64 {
         match self {
             Self::General(general) => general.width.bytes(),
@@ -58,41 +59,42 @@ impl Data {
 /// How an index register is widened before it is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extend {
-    /// 64 bits as they are (LSL).
+    /// All 64 bits, unchanged (LSL).
     Lsl,
     /// The low 32 bits, unsigned.
     Uxtw,
     /// The low 32 bits, signed.
     Sxtw,
-    /// 64 bits as they are (SXTX).
+    /// All 64 bits, unchanged (SXTX).
     Sxtx,
 }
 
-/// Where the access goes. A base register of 31 is the stack pointer, an index of 31 zero.
+/// How an address is formed. A base register of 31 is the stack pointer, an index register of 31 is
+/// zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressing {
-    /// Base and constant.
+    /// The base plus a constant.
     Offset {
         /// Rn.
         base: u8,
-        /// Bytes.
+        /// The constant, in bytes.
         offset: i64,
     },
-    /// Base and constant, which is also the new base.
+    /// The base plus a constant. This sum is also the new value of the base.
     PreIndex {
         /// Rn.
         base: u8,
-        /// Bytes.
+        /// The constant, in bytes.
         offset: i64,
     },
-    /// The base; it grows by the constant.
+    /// The base alone. Then the constant is added to the base.
     PostIndex {
         /// Rn.
         base: u8,
-        /// Bytes.
+        /// The constant, in bytes.
         offset: i64,
     },
-    /// Base and index.
+    /// The base plus an index register.
     Register {
         /// Rn.
         base: u8,
@@ -100,17 +102,17 @@ pub enum Addressing {
         index: u8,
         /// How the index is widened.
         extend: Extend,
-        /// How far it is shifted left then.
+        /// The number of bits by which the widened index is shifted to the left.
         shift: u8,
     },
-    /// The instruction's own address and a constant.
+    /// The instruction's own address plus a constant.
     Literal {
-        /// Bytes.
+        /// The constant, in bytes.
         offset: i64,
     },
 }
 
-/// What an [`Addressing`] comes to.
+/// The outcome of an [`Addressing`] for given values of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The address of the first byte.
@@ -120,7 +122,7 @@ pub struct Resolved {
 }
 
 impl Addressing {
-    /// The base register, 31 being the stack pointer.
+    /// The base register; 31 is the stack pointer.
     pub const fn base(&self) -> Option<u8> {
         match *self {
             Self::Offset { base, .. }
@@ -131,7 +133,7 @@ impl Addressing {
         }
     }
 
-    /// The index register, 31 being zero.
+    /// The index register; 31 is zero.
     pub const fn index(&self) -> Option<u8> {
         match *self {
             Self::Register { index, .. } => Some(index),
@@ -139,8 +141,8 @@ impl Addressing {
         }
     }
 
-    /// The address, given the values of PC, base and index (any number where there is none).
-    /// Addresses wrap, as the CPU's do.
+    /// The address for these values of the PC, base and index (any number for a register that the
+    /// instruction does not have). Addresses wrap around, as in the CPU.
     pub const fn resolve(&self, pc: u64, base_value: u64, index_value: u64) -> Resolved {
         let (address, write_back) = match *self {
             Self::Offset { offset, .. } => (base_value.wrapping_add_signed(offset), None),
@@ -166,7 +168,7 @@ impl Addressing {
 }
 
 impl Extend {
-    /// The widened value.
+    /// Widens `value`.
     pub const fn apply(self, value: u64) -> u64 {
         match self {
             Self::Lsl | Self::Sxtx => value,
@@ -176,27 +178,27 @@ impl Extend {
     }
 }
 
-/// A load or store of one register or two, which can be finished on behalf of a guest.
+/// A load or store of one or two registers, which can be finished on behalf of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Whether memory is read.
     pub load: bool,
-    /// What each register is.
+    /// The kind and width of each register.
     pub data: Data,
-    /// The register; of a pair, that at the lower address.
+    /// The register; for a pair, the one at the lower address.
     pub register: u8,
     /// The second register of a pair.
     pub second: Option<u8>,
-    /// Where to.
+    /// How the address is formed.
     pub address: Addressing,
     /// Whether it has acquire or release semantics.
     pub ordered: bool,
-    /// Whether EL1 does it as if it were EL0 (LDTR, STTR).
+    /// Whether the access at EL1 has the rights of EL0 (LDTR, STTR).
     pub unprivileged: bool,
 }
 
 impl Transfer {
-    /// A transfer of one register without ordering, at the privilege that the guest has.
+    /// A transfer of one register without ordering, at the guest's own exception level.
     pub(crate) const fn plain(load: bool, data: Data, register: u8, address: Addressing) -> Self {
         Self {
             load,
@@ -209,77 +211,81 @@ impl Transfer {
         }
     }
 
-    /// All bytes: 1 to 32.
+    /// The number of bytes of memory that are accessed: 1 to 32.
     pub const fn bytes(&self) -> u64 {
         let one = self.data.bytes();
         if self.second.is_some() { one * 2 } else { one }
     }
 }
 
-/// An exclusive access; a device has no exclusive monitor that could be emulated.
+/// An exclusive access. It cannot be finished: a device has no exclusive monitor that could be
+/// emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exclusive {
     /// Whether memory is read.
     pub load: bool,
-    /// Bytes of one register.
+    /// The width of one register's transfer.
     pub width: Width,
     /// The register.
     pub register: u8,
     /// The second register of a pair.
     pub second: Option<u8>,
-    /// The register that says whether a store took place.
+    /// The register that receives whether the store took place.
     pub status: Option<u8>,
-    /// The base register, 31 being the stack pointer.
+    /// The base register; 31 is the stack pointer.
     pub base: u8,
 }
 
 /// An atomic read-modify-write (FEAT_LSE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
-    /// Bytes of one register.
+    /// The width of one register's transfer.
     pub width: Width,
     /// The operand, Rs.
     pub operand: u8,
-    /// Where the old value goes; of a compare and swap, the new value.
+    /// The register that receives the old value; for a compare and swap, the register with the new
+    /// value.
     pub target: u8,
-    /// Whether two registers each take part (CASP).
+    /// Whether the operand and the target are two registers each (CASP).
     pub pair: bool,
-    /// The base register, 31 being the stack pointer.
+    /// The base register; 31 is the stack pointer.
     pub base: u8,
 }
 
-/// Several SIMD registers, or lanes of them (LD1 to LD4, ST1 to ST4, LD1R to LD4R).
+/// A transfer of several SIMD registers, or of lanes of them (LD1 to LD4, ST1 to ST4, LD1R to
+/// LD4R).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structures {
     /// Whether memory is read.
     pub load: bool,
     /// The first register.
     pub first: u8,
-    /// Number of registers, 1 to 4.
+    /// The number of registers, 1 to 4.
     pub registers: u8,
-    /// Whether a lane of each is transferred; else all lanes, or one for all.
+    /// Whether one lane of each register is transferred; else all lanes are, or one element fills
+    /// all of them.
     pub lane: bool,
-    /// The base register, 31 being the stack pointer.
+    /// The base register; 31 is the stack pointer.
     pub base: u8,
-    /// Whether the base register changes.
+    /// Whether the base register is written back.
     pub write_back: bool,
 }
 
 /// A load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadStore {
-    /// One register or two; can be finished.
+    /// A transfer of one or two registers, which can be finished.
     Transfer(Transfer),
-    /// Not for a device.
+    /// An exclusive access, which cannot be finished on a device.
     Exclusive(Exclusive),
-    /// Not for a device.
+    /// An atomic access, which cannot be finished on a device.
     Atomic(Atomic),
-    /// Not for a device.
+    /// A transfer of SIMD structures, which cannot be finished on a device.
     Structures(Structures),
 }
 
 impl LoadStore {
-    /// The access, where it is one that can be finished.
+    /// The transfer, if the access can be finished.
     pub const fn transfer(&self) -> Option<&Transfer> {
         match self {
             Self::Transfer(transfer) => Some(transfer),

@@ -1,8 +1,8 @@
-//! What an exit of AArch32 code needs beyond its syndrome: whether a condition holds, which
-//! register a banked name means, and which AArch64 register a coprocessor register is.
+//! What an exit of AArch32 code needs beyond its syndrome: whether its condition passes, which
+//! register a banked name means, and to which AArch64 register a coprocessor register is mapped.
 //!
-//! The core speaks of AArch64 registers alone. On a CPU with AArch32 only, the backend
-//! translates with the functions here, as an AArch64 CPU does by itself (DDI 0487, D1.20.1).
+//! The core knows only AArch64 registers. On a CPU that has only AArch32, the backend translates
+//! with these functions, as an AArch64 CPU does by itself (DDI 0487, D1.20.1).
 
 use crate::class::Condition;
 use crate::coprocessor::{Coprocessor, CoprocessorPair};
@@ -14,10 +14,10 @@ use bitfield_struct::bitfield;
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct Psr {
-    /// M: the mode, with bit 4 set.
+    /// M: the mode. Bit 4 is always set.
     #[bits(5)]
     pub mode: u8,
-    /// T: Thumb.
+    /// T: T32 code.
     pub thumb: bool,
     /// F: FIQs are masked.
     pub fiq_masked: bool,
@@ -33,15 +33,16 @@ pub struct Psr {
     /// GE.
     #[bits(4)]
     pub ge: u8,
-    /// IL: the state is illegal. From here on to [`Self::ssbs`], Armv8 alone.
+    /// IL: the state is illegal. This field and the next ones, up to [`Self::ssbs`], exist in Armv8
+    /// only.
     pub illegal: bool,
     /// SS: software step.
     pub software_step: bool,
-    /// PAN: EL1 may not reach what EL0 may.
+    /// PAN: EL1 may not access what EL0 may access.
     pub pan: bool,
     /// SSBS: speculative store bypass is safe.
     pub ssbs: bool,
-    /// J: Jazelle. In SPSR_EL2, DIT: timing does not depend on data.
+    /// J: Jazelle. In SPSR_EL2 this bit is DIT: timing does not depend on data.
     pub jazelle: bool,
     /// IT\[1:0\].
     #[bits(2)]
@@ -81,20 +82,20 @@ pub mod mode {
 }
 
 impl Psr {
-    /// Whether `register`, of the syndrome of an instruction that was executed in this mode, is the
-    /// AArch64 register of the same number, so that [`syndrome_register`] need not be asked.
+    /// Whether `register`, from the syndrome of an instruction that executed in this mode, is the
+    /// AArch64 register of the same number, so that [`syndrome_register`] need not be called.
     #[inline(always)]
     pub const fn is_unbanked(self, register: u8) -> bool {
         register <= 7 || register <= 12 && self.mode() != mode::FIQ
     }
 
-    /// The state of the IT block, eight bits; zero outside one.
+    /// The eight bits of ITSTATE; zero outside an IT block.
     pub const fn it(&self) -> u8 {
         self.it_high() << 2 | self.it_low()
     }
 
-    /// Whether an instruction with this condition executes (DDI 0406C, A8.3.1). A syndrome
-    /// that names none leaves it to the IT block, which only T32 has.
+    /// Whether an instruction with this condition executes (DDI 0406C, A8.3.1). If the syndrome
+    /// tells no condition, ITSTATE decides, which only T32 code has.
     pub const fn passes(&self, condition: Condition) -> bool {
         let code = match condition {
             Condition::Code(code) => code & 0xf,
@@ -115,9 +116,9 @@ impl Psr {
     }
 }
 
-/// The AArch64 register that AArch32's `register` (0 to 14) is in `mode` (DDI 0487, D1.20.1,
-/// "Mapping of the general-purpose registers between the Execution states"). 15, which is the
-/// program counter or the flags, is the zero register.
+/// The AArch64 register to which AArch32's `register` (0 to 14) is mapped in `mode` (DDI 0487,
+/// D1.20.1, "Mapping of the general-purpose registers between the Execution states"). 15, which is
+/// the program counter or the flags, gives the zero register.
 pub const fn banked_register(register: u8, mode: u8) -> u8 {
     match (register, mode) {
         (0..=7, _) => register,
@@ -137,12 +138,13 @@ pub const fn banked_register(register: u8, mode: u8) -> u8 {
     }
 }
 
-/// The AArch64 register that a syndrome of an AArch64 hypervisor means by `register`, of an
-/// instruction that was executed in `mode`.
+/// The AArch64 register that `register` means in a syndrome at EL2, for an AArch32 instruction that
+/// executed in `mode`.
 ///
-/// The architecture wants the AArch64 register there (DDI 0487, D24.2, ESR_EL2, under SRT and
-/// Rt). QEMU 10 leaves AArch32's number in that of a data abort; the two cannot be taken for each
-/// other, since no mode sees by its own names what another mode's banked names have.
+/// The architecture requires the AArch64 register's number there (DDI 0487, D24.2, ESR_EL2, under
+/// SRT and Rt). QEMU 10 leaves AArch32's number in the syndrome of a data abort. The two cannot be
+/// confused: no number that one mode uses for its own registers is the number of another mode's
+/// banked register.
 pub const fn syndrome_register(register: u8, mode: u8) -> u8 {
     match register {
         0..=14 => banked_register(register, mode),
@@ -151,13 +153,13 @@ pub const fn syndrome_register(register: u8, mode: u8) -> u8 {
 }
 
 impl Coprocessor {
-    /// The AArch64 register that this one of coprocessor 15 is mapped to (DDI 0487, D24, under
-    /// "Configurations" of each), among those that a hypervisor's traps cover.
+    /// The AArch64 register to which this register of coprocessor 15 is mapped (DDI 0487, D24,
+    /// under "Configurations" of each), for the registers that a hypervisor's traps cover.
     pub const fn counterpart(&self) -> Option<SysReg> {
         Some(match (self.crn, self.opc1, self.crm, self.opc2) {
             (0, 0, 1..=2, _) => SysReg::from_fields(3, 0, 0, self.crm, self.opc2),
             (0, 0, 3, 4..=6) => SysReg::from_fields(3, 0, 0, 3, self.opc2),
-            // ACTLR, and ACTLR2, which is its upper half.
+            // ACTLR, and ACTLR2, which is the upper half of ACTLR_EL1.
             (1, 0, 0, 1 | 3) => SysReg::ACTLR_EL1,
             (14, 0, 2, 0) => SysReg::CNTP_TVAL_EL0,
             (14, 0, 2, 1) => SysReg::CNTP_CTL_EL0,
@@ -165,7 +167,8 @@ impl Coprocessor {
         })
     }
 
-    /// The AArch64 register that this one, read by VMRS, is: `crn` is its number there.
+    /// The AArch64 register to which this register, read by VMRS, is mapped; `crn` is its number in
+    /// VMRS.
     pub const fn vmrs_counterpart(&self) -> Option<SysReg> {
         Some(match self.crn {
             7 => SysReg::MVFR0_EL1,
@@ -177,7 +180,7 @@ impl Coprocessor {
 }
 
 impl CoprocessorPair {
-    /// As [`Coprocessor::counterpart`], of a register of 64 bits.
+    /// As [`Coprocessor::counterpart`], for a register of 64 bits.
     pub const fn counterpart(&self) -> Option<SysReg> {
         Some(match (self.opc1, self.crm) {
             (2, 14) => SysReg::CNTP_CVAL_EL0,
@@ -204,7 +207,7 @@ mod tests {
         assert_eq!(Psr::from_bits(0x0600_fc00).it(), 0xff);
     }
 
-    /// Every condition against every state of the flags, by the table of A8.3.1.
+    /// Every condition with every state of the flags, by the table of A8.3.1.
     #[test]
     fn conditions_hold_as_the_table_says() {
         for flags in 0..16u32 {
@@ -237,7 +240,8 @@ mod tests {
 
     #[test]
     fn without_a_condition_the_it_block_decides() {
-        // Outside a block: always. In one: EQ (0b0000) and NE (0b0001) by the upper half.
+        // Outside an IT block the instruction executes. In one, the upper half of ITSTATE is the
+        // condition: EQ (0b0000), NE (0b0001).
         let unknown = Condition::Unknown;
         let z = Psr::new().with_z(true).with_thumb(true);
         assert!(z.passes(unknown));
@@ -245,7 +249,7 @@ mod tests {
         let within = |it: u8| z.with_it_high(it >> 2).with_it_low(it & 3);
         assert!(within(0x08).passes(unknown));
         assert!(!within(0x18).passes(unknown));
-        // The lower half tells only whether there is a block.
+        // The lower half only tells whether there is a block.
         for lower in 1..16 {
             assert!(within(lower).passes(unknown) && !within(0x10 | lower).passes(unknown));
         }
@@ -345,7 +349,7 @@ mod tests {
         assert_eq!(of(0, 1, 0, 1), Some(SysReg::ACTLR_EL1));
         assert_eq!(of(0, 14, 2, 1), Some(SysReg::CNTP_CTL_EL0));
         assert_eq!(of(0, 9, 12, 0), None);
-        // ID_PFR2, ID_DFR1, ID_MMFR5; what is beside them is none of AArch32's.
+        // ID_PFR2, ID_DFR1, ID_MMFR5; the encodings beside them are no registers of AArch32.
         for op2 in 0..8 {
             let wanted = (4..7)
                 .contains(&op2)
@@ -370,7 +374,7 @@ mod tests {
             }
             .vmrs_counterpart()
         };
-        // Their numbers fall as those of AArch64 rise (DDI 0406C, A7.8, VMRS).
+        // The numbers of VMRS fall as those of AArch64 rise (DDI 0406C, A7.8, VMRS).
         for crn in 0..16 {
             let wanted = match crn {
                 7 => Some(SysReg::MVFR0_EL1),

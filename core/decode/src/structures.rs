@@ -1,5 +1,5 @@
-//! "Advanced SIMD load/store structures": recognised, so that a guest that uses one on a
-//! device is told apart from one that executes nonsense.
+//! "Advanced SIMD load/store structures". They are recognised so that a guest that uses one on a
+//! device is told apart from a guest that executes an unallocated word.
 
 use crate::loadstore::Structures;
 use bitfield_struct::bitfield;
@@ -46,7 +46,7 @@ pub(crate) fn decode(bits: u32) -> Option<Structures> {
     })
 }
 
-/// How many registers. Interleaving vectors of one 64-bit lane is reserved.
+/// The number of registers. Interleaved vectors of one 64-bit lane are reserved.
 fn multiple(word: Word) -> Option<u8> {
     let interleaved = matches!(word.opcode(), 0b0000 | 0b0100 | 0b1000);
     if word.r() || (interleaved && word.size() == 3 && !word.q()) {
@@ -61,7 +61,8 @@ fn multiple(word: Word) -> Option<u8> {
     }
 }
 
-/// How many registers, and whether a lane of each; else the one element goes to all lanes.
+/// The number of registers, and whether one lane of each is transferred; else one element fills all
+/// lanes.
 fn single(word: Word) -> Option<(u8, bool)> {
     let opcode = word.opcode() >> 1;
     let s = word.opcode() & 1;
@@ -79,7 +80,8 @@ fn single(word: Word) -> Option<(u8, bool)> {
 mod tests {
     use super::*;
 
-    /// Bit 25 makes data processing of Advanced SIMD of it (DDI 0487, C4.1), bit 31 nothing.
+    /// With bit 25 set, the word is data processing of Advanced SIMD (DDI 0487, C4.1); with bit 31
+    /// set, it is unallocated.
     #[test]
     fn what_is_beside_them_is_none() {
         // ld1 {v0.16b}, [x1]; with write-back by x2; ld1 {v0.b}[0], [x1]

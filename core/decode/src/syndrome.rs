@@ -1,4 +1,4 @@
-//! Why a guest left, from ESR_EL2 (DDI 0487 D24.2, ESR_EL2).
+//! The cause of an exit, from ESR_EL2 (DDI 0487 D24.2, ESR_EL2).
 
 use crate::abort::{AbortIss, DataAbort, Fault, InstructionAbort};
 use crate::class::{Class, Condition, Esr, Origin};
@@ -8,7 +8,7 @@ use crate::coprocessor::{
 use crate::sysreg::SysReg;
 use bitfield_struct::{bitenum, bitfield};
 
-/// Which waiting instruction, as TI encodes it.
+/// The waiting instructions, as TI encodes them.
 #[bitenum]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -24,22 +24,22 @@ pub enum Wait {
 /// A trapped WFI, WFE, WFIT or WFET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeout {
-    /// Which one.
+    /// The instruction.
     pub kind: Wait,
-    /// Condition, of an AArch32 one.
+    /// The condition of an AArch32 instruction.
     pub condition: Condition,
-    /// The register with the end of the wait, of WFIT and WFET, where the CPU says which.
+    /// The register that holds the end of the wait, for a WFIT or WFET if the CPU tells it.
     pub timeout: Option<u8>,
 }
 
 /// A trapped MSR, MRS or system instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemRegister {
-    /// Which.
+    /// The register or system instruction.
     pub register: SysReg,
-    /// The general register, 31 being the zero register.
+    /// The general register; 31 is the zero register.
     pub operand: u8,
-    /// Whether it reads the system register.
+    /// Whether the instruction reads the system register.
     pub read: bool,
 }
 
@@ -62,14 +62,14 @@ pub enum Eret {
 pub struct SError {
     /// Whether the rest of the syndrome is the implementation's own (IDS).
     pub implementation_defined: bool,
-    /// AET: how bad, where the code is 0b010001 (FEAT_RAS): 0 uncontainable, 1
-    /// unrecoverable, 2 restartable, 3 recoverable, 6 corrected.
+    /// AET: the severity, if the code is 0b010001 (FEAT_RAS): 0 uncontainable, 1 unrecoverable, 2
+    /// restartable, 3 recoverable, 6 corrected.
     pub severity: u8,
     /// EA: the implementation's type of an external abort.
     pub external_type: bool,
-    /// DFSC: 0 uncategorized, 0x11 as [`Self::severity`] says.
+    /// DFSC: 0 uncategorized, 0x11 with a severity in [`Self::severity`].
     pub code: u8,
-    /// All of ISS, for the log.
+    /// The whole ISS, for the log.
     pub iss: u32,
 }
 
@@ -80,7 +80,7 @@ pub enum Debug {
     Breakpoint(Origin),
     /// A software step.
     Step(Origin),
-    /// A watchpoint; whether by a write.
+    /// A watchpoint; `true` if a write hit it.
     Watchpoint(Origin, bool),
     /// BKPT (AArch32), with its comment.
     Bkpt(u16),
@@ -90,10 +90,10 @@ pub enum Debug {
     Brk(u16),
 }
 
-/// Why a guest left for EL2. Closed: a class that is none of these is [`Self::Other`].
+/// The cause of an exit to EL2. A class that has no variant here is [`Self::Other`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
-    /// No reason is recorded; usually an undefined instruction.
+    /// No cause is recorded; usually the instruction is undefined.
     Unknown,
     /// WFI or WFE, with or without a time limit.
     Wait(WaitTimeout),
@@ -109,56 +109,56 @@ pub enum Syndrome {
     Cp14Transfer(CoprocessorTransfer),
     /// VMRS of an ID register (AArch32, coprocessor 10).
     Vmrs(Coprocessor),
-    /// FP, SIMD or, without a class of its own, SVE (CPTR_EL2.TFP).
+    /// An access to FP or SIMD, or to SVE if that has no class of its own (CPTR_EL2.TFP).
     FpAccess,
-    /// SVE (CPTR_EL2.TZ).
+    /// An access to SVE (CPTR_EL2.TZ).
     Sve,
-    /// SME (CPTR_EL2.TSM), with SMTC.
+    /// An access to SME (CPTR_EL2.TSM), with SMTC.
     Sme(u8),
     /// A pointer authentication instruction (HCR_EL2.API).
     PointerAuthentication,
-    /// A pointer authentication failed (FEAT_FPAC).
+    /// A failed pointer authentication (FEAT_FPAC).
     PointerAuthenticationFail,
     /// An instruction that has no class of its own: 0 ST64BV, 1 ST64BV0, 2 LD64B or ST64B
-    /// (FEAT_LS64); more in later CPUs.
+    /// (FEAT_LS64); later CPUs add more.
     OtherInstruction(u32),
-    /// A branch to what is no target (FEAT_BTI).
+    /// An indirect branch to an instruction that is no branch target (FEAT_BTI).
     BranchTarget,
-    /// PSTATE.IL was set.
+    /// An instruction executed with PSTATE.IL set.
     IllegalState,
-    /// SVC, with its immediate; comes here with HCR_EL2.TGE or a fine-grained trap only.
+    /// SVC, with its immediate. It exits to EL2 only with HCR_EL2.TGE or a fine-grained trap.
     Svc(u16),
     /// HVC, with its immediate.
     Hvc(u16),
-    /// SMC, with its immediate, which AArch32 does not tell. The PC is that of the SMC
-    /// itself, unlike that of an HVC. Whether one of AArch32 was to execute:
+    /// SMC, with its immediate, which the syndrome of an AArch32 SMC does not tell. The PC is that
+    /// of the SMC itself, unlike that of an HVC. Whether an AArch32 SMC was to execute at all:
     /// [`Syndrome::condition`].
     Smc(u16),
     /// MSR, MRS or a system instruction.
     SystemRegister(SystemRegister),
     /// An exception return (HCR_EL2.NV).
     Eret(Eret),
-    /// An instruction fetch failed.
+    /// A failed instruction fetch.
     InstructionAbort(InstructionAbort),
-    /// A load, a store or cache maintenance failed.
+    /// A failed load, store or cache maintenance.
     DataAbort(DataAbort),
     /// The PC is unaligned.
     PcAlignment,
     /// The stack pointer is unaligned.
     SpAlignment,
-    /// A floating-point exception was trapped.
+    /// A trapped floating-point exception.
     FpException,
     /// An asynchronous error.
     SError(SError),
     /// A debug exception.
     Debug(Debug),
-    /// Something else: a class for a feature that VMs do not have, or a reserved one, in the
-    /// six bits of EC.
+    /// Any other class, as its six bits of EC: a class for a feature that VMs do not have, or a
+    /// reserved one.
     Other(u8),
 }
 
 impl Syndrome {
-    /// From the value of ESR_EL2. Any value has an answer.
+    /// Decodes a value of ESR_EL2. Any value has an answer.
     pub fn decode(esr: u64) -> Self {
         let value = Esr::from_bits(esr);
         let iss = value.iss();
@@ -171,10 +171,10 @@ impl Syndrome {
 }
 
 impl Syndrome {
-    /// The condition of the AArch32 instruction that exited, where the syndrome has one: a CPU
-    /// may trap what its condition lets do nothing (DDI 0487, G1.20.2). `esr` is what was decoded.
+    /// The condition of the AArch32 instruction that exited. `esr` is the value that was decoded. A
+    /// CPU may trap an instruction whose condition fails (DDI 0487, G1.20.2).
     pub fn condition(&self, esr: u64) -> Condition {
-        /// An instruction that has none, or is known to have passed it.
+        /// An instruction that has no condition, or whose condition is known to have passed.
         const ALWAYS: Condition = Condition::Code(0b1110);
         let iss = Esr::from_bits(esr).iss();
         match (self, Esr::from_bits(esr).class()) {
@@ -196,7 +196,7 @@ impl Syndrome {
     }
 }
 
-/// Traps of AArch64 instructions, and of those that both states have.
+/// Traps of AArch64 instructions, and of those that both execution states have.
 fn instruction(class: Class, iss: u32) -> Option<Syndrome> {
     Some(match class {
         Class::Unknown => Syndrome::Unknown,
@@ -232,7 +232,7 @@ fn coprocessor(class: Class, iss: u32) -> Option<Syndrome> {
     })
 }
 
-/// Accesses that failed.
+/// Failed accesses.
 fn abort(class: Class, iss: u32) -> Option<Syndrome> {
     let fields = AbortIss::from_bits(iss);
     Some(match class {
@@ -273,7 +273,7 @@ fn debug(class: Class, iss: u32) -> Option<Debug> {
 struct SmcIss {
     #[bits(19)]
     __: u32,
-    /// CCKNOWNPASS: set where the rest is valid.
+    /// CCKNOWNPASS: if it is set, CV and COND are valid.
     may_have_failed: bool,
     #[bits(5)]
     condition: u8,
@@ -366,8 +366,8 @@ impl From<SErrorIss> for SError {
 }
 
 impl InstructionAbort {
-    /// Whether HPFAR_EL2 holds the page's intermediate physical address, stage 2 having
-    /// raised the fault (D24.2, HPFAR_EL2): the guest's own faults do not come to EL2.
+    /// Whether HPFAR_EL2 holds the intermediate physical address of the page, because stage 2
+    /// raised the fault (D24.2, HPFAR_EL2). Faults of the guest's own stage 1 do not exit to EL2.
     pub fn has_ipa(&self) -> bool {
         has_ipa(self.fault, self.on_walk)
     }
@@ -380,9 +380,9 @@ impl DataAbort {
     }
 }
 
-/// HPFAR_EL2 is written for translation, access flag and address size faults at stage 2, and
-/// for any of stage 2 on a stage 1 walk; after a permission fault on the access itself it is
-/// unknown, and the address must be translated by hand.
+/// HPFAR_EL2 is written for translation, access flag and address size faults at stage 2, and for
+/// any stage 2 fault on a stage 1 walk. After a permission fault on the access itself it is
+/// unknown, and the address must be translated by other means.
 fn has_ipa(fault: Fault, on_walk: bool) -> bool {
     match fault {
         Fault::Translation(_) | Fault::AccessFlag(_) | Fault::AddressSize(_) => true,

@@ -1,11 +1,10 @@
-//! Names of system registers, packed.
+//! System registers by their encoding, with their names.
 
 use bitfield_struct::bitfield;
 use core::fmt;
 
-/// A system register or system instruction by its encoding (DDI 0487 C5, D24).
-///
-/// The constants are in [`Self::name`]'s order: those that a hypervisor traps or hides.
+/// A system register or system instruction by its encoding (DDI 0487 C5, D24). The constants are
+/// the registers that a hypervisor traps or hides.
 #[bitfield(u16, debug = false)]
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SysReg {
@@ -27,8 +26,8 @@ pub struct SysReg {
 }
 
 impl SysReg {
-    /// From the five fields, in the order of `S<op0>_<op1>_C<n>_C<m>_<op2>`; of each only
-    /// as many bits as it has.
+    /// The register with these five fields, in the order of `S<op0>_<op1>_C<n>_C<m>_<op2>`. Each
+    /// field is cut to its number of bits.
     pub const fn from_fields(op0: u8, op1: u8, crn: u8, crm: u8, op2: u8) -> Self {
         Self::new()
             .with_op0(op0 & 3)
@@ -38,13 +37,13 @@ impl SysReg {
             .with_op2(op2 & 7)
     }
 
-    /// Whether in the block of feature ID registers, allocated or not (op0 3, op1 0, CRn 0,
-    /// CRm 1 to 7): HCR_EL2.TID3 traps them, and those without a name read as zero.
+    /// Whether the register is in the block of feature ID registers, allocated or not (op0 3, op1
+    /// 0, CRn 0, CRm 1 to 7). HCR_EL2.TID3 traps them all, and those without a name read as zero.
     pub const fn is_feature_id(self) -> bool {
         self.op0() == 3 && self.op1() == 0 && self.crn() == 0 && matches!(self.crm(), 1..=7)
     }
 
-    /// The members of numbered families: prefix, number, suffix.
+    /// The name of a member of a numbered family, as prefix, number and suffix.
     fn family(self) -> Option<(&'static str, u8, &'static str)> {
         let event = (self.crm() & 3) << 3 | self.op2();
         match (self.op0(), self.op1(), self.crn(), self.crm(), self.op2()) {
@@ -113,7 +112,7 @@ mod tests {
             SysReg::from_fields(3, 3, 14, 11, 6).to_string(),
             "PMEVCNTR30_EL0"
         );
-        // There are 31 of them.
+        // There are only 31 event counters.
         assert_eq!(
             SysReg::from_fields(3, 3, 14, 11, 7).to_string(),
             "S3_3_C14_C11_7"
@@ -128,7 +127,7 @@ mod tests {
         );
     }
 
-    /// DDI 0487, HCR_EL2.TID3: the block that it traps.
+    /// The block that HCR_EL2.TID3 traps (DDI 0487).
     #[test]
     fn feature_ids_are_one_block() {
         for bits in 0..=u16::MAX {

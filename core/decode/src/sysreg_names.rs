@@ -11,7 +11,7 @@ macro_rules! registers {
         impl SysReg {
             $(pub const $name: Self = Self::from_fields($op0, $op1, $crn, $crm, $op2);)*
 
-            /// The register's name, where it is one of the constants here.
+            /// The register's name, if one of the constants here names it.
             pub const fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$name => Some(stringify!($name)),)*

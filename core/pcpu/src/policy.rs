@@ -44,14 +44,14 @@ impl PcpuPolicy {
 
     /// What passed since the last [`Policy::pick`] went into the switch that it asked for, which is done.
     #[inline(always)]
-    pub(crate) fn excuse_until(&mut self, clock: &impl Clock) {
+    pub(crate) fn exempt_switch_until(&mut self, clock: &impl Clock) {
         #[cold]
         #[inline(never)]
-        fn excuse(servers: &mut Servers, clock: &impl Clock) {
-            servers.excuse(clock.counter());
+        fn exempt_switch(servers: &mut Servers, clock: &impl Clock) {
+            servers.exempt_switch(clock.counter());
         }
         if let Self::Servers(servers) = self {
-            excuse(servers, clock);
+            exempt_switch(servers, clock);
         }
     }
 }

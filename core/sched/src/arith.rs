@@ -1,7 +1,7 @@
-//! Products of two 64-bit values, divided, without a 128-bit division where there is no need:
-//! that is a call of a hundred instructions on every target.
+//! Products of two 64-bit values, divided by a third. A 128-bit division is avoided if it is not
+//! needed: on every target it is a call of a hundred instructions.
 
-/// `a * b / c`, rounded down; `c` is not zero (it counts as one). At most [`u64::MAX`].
+/// `a * b / c`, rounded down, and at most [`u64::MAX`]. A `c` of zero counts as one.
 pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let c = c.max(1);
     match a.checked_mul(b) {
@@ -13,14 +13,14 @@ pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// Fractions of a CPU have so many bits, as many as Linux gives them: a budget of 2^44 ticks,
-/// hours of any counter, times a fraction is a 64-bit value.
+/// The number of bits in a fraction of a CPU, the same as in Linux. With it, a budget of up to 2^44
+/// ticks, which is hours of any counter, times a fraction is a 64-bit value.
 pub(crate) const FRACTION_BITS: u32 = 20;
 
-/// A whole CPU.
+/// The fraction that is a whole CPU.
 pub(crate) const WHOLE: u64 = 1 << FRACTION_BITS;
 
-/// `budget / period` of a CPU, rounded up.
+/// `budget / period` as a fraction of a CPU, rounded up.
 pub(crate) fn fraction(budget: u64, period: u64) -> u64 {
     let scaled = u128::from(budget) << FRACTION_BITS;
     let up = scaled.div_ceil(u128::from(period.max(1)));
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The largest `q` with `q * c <= a * b`, and no more than there is room for.
+    /// Whether `q` is the largest number with `q * c <= a * b`, or the largest that fits.
     fn is_quotient(q: u64, a: u64, b: u64, c: u64) -> bool {
         let (product, c) = (u128::from(a) * u128::from(b), u128::from(c.max(1)));
         let low = u128::from(q) * c;

@@ -1,67 +1,69 @@
-//! By weight, up to a cap: the credit scheduler, after what Xen's first one promises.
+//! A scheduler by weight and cap: the credit scheduler, which promises what Xen's first one does.
 //!
-//! Every period, the time of the CPU is dealt out as credit, to each one that has work in
-//! proportion to its weight and no more than its cap; who runs pays with it, tick by tick. Who
-//! has credit left goes before those who have none; among equals it goes round, a slice each.
-//! Who wakes with credit left goes before all, once ([`Rank::Boosted`]), so that short work is
-//! done soon. Without others, who has no credit runs on, unless its cap forbids.
+//! In every period, the time of the CPU is distributed as credit: each entity that has work gets
+//! credit in proportion to its weight, and at most its cap. The entity that runs pays for each tick
+//! with its credit. Entities with credit run before those without; entities of the same rank take
+//! turns of a slice each. An entity that wakes with credit left runs before all others, once
+//! ([`Rank::Boosted`]), so that short work is done soon. If no entity has credit, one without
+//! credit runs, unless its cap forbids that.
 //!
-//! This shares fairly and promises no deadline: what a server promises, another policy keeps.
-//! Credit is at most two periods' share in either direction, so that nobody can save up a burst
-//! or be ruined by one. Unlike Xen's, which samples who runs at each of its ticks and so can be
-//! cheated by who sleeps over them, it charges what was used.
+//! This shares fairly and promises no deadline; for promises there is another policy, the servers.
+//! Credit is limited to two periods' share in either direction, so that no entity can save up a
+//! burst or fall far behind because of one. Xen's scheduler samples at each of its ticks who runs,
+//! so that an entity that sleeps over the ticks can cheat it; this one charges what was used.
 //!
-//! Dealing out takes one step for each entity, once in a period; all else is a walk round a
-//! set.
+//! Distributing credit takes one step for each entity, once in a period; all other work is a walk
+//! round a set.
 
 use crate::arith::mul_div;
 use crate::{Decision, Entity, EntitySet, MAX_ENTITIES, Policy};
 
-/// In which order they go: the smallest first.
+/// The ranks, in the order in which entities run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// Has woken with credit.
+    /// It has woken with credit.
     Boosted,
-    /// Has credit.
+    /// It has credit.
     Under,
-    /// Has none.
+    /// It has no credit.
     Over,
 }
 
 const RANKS: [Rank; 3] = [Rank::Boosted, Rank::Under, Rank::Over];
 
-/// A share of the CPU.
+/// The share of the CPU that an entity may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Share {
-    /// In proportion to the others'; zero counts as one.
+    /// The entity's weight relative to the others' weights; zero counts as one.
     pub weight: u16,
-    /// At most so many percent of the CPU, even if nobody else wants it; none: all of it.
+    /// The largest percentage of the CPU that the entity may have, even if no other wants the CPU;
+    /// `None` means no limit.
     pub cap: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Account {
     share: Share,
-    /// In ticks; beyond zero it is owed.
+    /// The credit in ticks; a negative value is debt.
     credit: i64,
     rank: Rank,
     work: bool,
-    /// Whether it had work at any time in this period.
+    /// Whether the entity had work at any time in this period.
     active: bool,
-    /// What it may use in this period, where it has a cap.
+    /// The ticks that the entity may still use in this period, if it has a cap.
     left: u64,
 }
 
-/// One CPU's entities, by their shares.
+/// The entities of one CPU, with their shares.
 #[derive(Clone, Debug)]
 pub struct Credit {
     accounts: [Account; MAX_ENTITIES],
-    /// Those that have work and may run, by rank.
+    /// The entities that have work and may run, by rank.
     queues: [EntitySet; 3],
-    /// Out of what their cap allows in this period.
+    /// The entities that have used all that their cap allows in this period.
     parked: EntitySet,
     current: Option<Entity>,
-    /// Whose turn it was last, in each rank.
+    /// The entity that had the last turn, in each rank.
     last: [Entity; 3],
     since: u64,
     slice_end: u64,
@@ -71,8 +73,8 @@ pub struct Credit {
 }
 
 impl Credit {
-    /// Credit is dealt out every `period` ticks, and turns last `slice` at most; Xen has 30 ms
-    /// for both. Everybody has weight 256 and no cap, as there.
+    /// Distributes credit every `period` ticks, and limits turns to `slice` ticks; in Xen both are
+    /// 30 ms. At first every entity has weight 256 and no cap, as in Xen.
     pub fn new(period: u64, slice: u64, now: u64) -> Self {
         let share = Share {
             weight: 256,
@@ -101,7 +103,7 @@ impl Credit {
         }
     }
 
-    /// `entity` has this share from the next period on.
+    /// Gives `entity` this share, from the next period on.
     pub fn set_share(&mut self, entity: Entity, share: Share) {
         let first = self.account(entity).share.cap.is_none() && share.cap.is_some();
         let allowed = self.allowed(share);
@@ -125,7 +127,7 @@ impl Credit {
         &mut self.accounts[entity.index() & (MAX_ENTITIES - 1)]
     }
 
-    /// What a cap allows in a period.
+    /// The ticks that a cap allows in a period.
     fn allowed(&self, share: Share) -> u64 {
         let percent = share.cap.map_or(100, |cap| cap.min(100));
         mul_div(self.period, percent.into(), 100)
@@ -138,7 +140,7 @@ impl Credit {
         self.parked.remove(entity);
     }
 
-    /// Puts `entity`, which has work, where it belongs.
+    /// Puts `entity`, which has work, into the queue of its rank.
     fn put(&mut self, entity: Entity) {
         self.take_out(entity);
         let account = self.account(entity);
@@ -150,7 +152,7 @@ impl Credit {
         self.queues[rank as usize].insert(entity);
     }
 
-    /// Takes what was used from the one who used it.
+    /// Charges the entity that ran for the time since the last call.
     fn charge(&mut self, now: u64) {
         let used = now.saturating_sub(core::mem::replace(&mut self.since, now));
         let Some(current) = self.current.filter(|_| used > 0) else {
@@ -165,19 +167,19 @@ impl Credit {
         if over {
             account.rank = Rank::Over;
         }
-        // Who runs has work.
+        // The entity that runs has work.
         if over || account.left == 0 {
             self.put(current);
         }
     }
 
-    /// The most credit, or debt, there can be.
+    /// The limit of credit and of debt, in ticks.
     fn most(&self) -> i64 {
         // A period is at most 2^48.
         2 * self.period as i64
     }
 
-    /// Deals out the credit of the periods that are over.
+    /// Distributes the credit of the periods that have ended.
     fn deal(&mut self, now: u64) {
         if now < self.period_end {
             return;
@@ -220,7 +222,7 @@ impl Credit {
         }
     }
 
-    /// Who goes first.
+    /// The entity that runs next, and its rank.
     fn best(&self) -> Option<(Rank, Entity)> {
         RANKS.into_iter().find_map(|rank| {
             let queue = self.queues[rank as usize];
@@ -228,14 +230,14 @@ impl Credit {
         })
     }
 
-    /// Until when the one that runs may go on.
+    /// The instant up to which the running entity may go on.
     fn until(&self, current: Entity, now: u64) -> u64 {
         let account = self.account(current);
         let others = self.queues.iter().map(|queue| queue.len()).sum::<u32>() > 1;
         let mut until = self.period_end;
         if others {
             until = until.min(self.slice_end);
-            // With its credit it loses its rank.
+            // When its credit ends, its rank changes.
             if account.rank != Rank::Over {
                 until = until.min(now.saturating_add(account.credit.max(1).unsigned_abs()));
             }

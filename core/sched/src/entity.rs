@@ -1,24 +1,24 @@
-//! What is scheduled: an entity of one policy, by its index there.
+//! An entity is what a policy schedules; it is named by its index in that policy.
 //!
-//! The index is below the capacity by its type, so that a policy for four entities and one
-//! for thousands share their code, and no policy meets an index that it has no room for.
+//! The type keeps the index below the capacity. So policies for four entities and for thousands
+//! share their code, and no policy meets an index that it has no room for.
 
-/// How many entities one pCPU has at most.
+/// The largest number of entities on one pCPU.
 pub const MAX_ENTITIES: usize = 64;
 
-/// One of what a policy chooses among, by its place there, which is below `N`.
+/// An entity of a policy, by its index, which is below `N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entity<const N: usize = MAX_ENTITIES>(u16);
 
 impl<const N: usize> Entity<N> {
-    /// Checked where a capacity is first used.
+    /// Checked at compile time wherever a capacity is used.
     const CAPACITY_FITS: () = assert!(N > 0 && N <= 1 << 15);
-    /// The first one.
+    /// The entity with index 0.
     pub const FIRST: Self = Self(0);
-    /// The last there can be.
+    /// The entity with the largest possible index.
     pub(crate) const LAST: Self = Self(N as u16 - 1);
 
-    /// The entity at `index`; `None` from the capacity on.
+    /// The entity at `index`; `None` if that is the capacity or more.
     pub const fn new(index: usize) -> Option<Self> {
         const { Self::CAPACITY_FITS };
         if index < N {
@@ -28,38 +28,38 @@ impl<const N: usize> Entity<N> {
         }
     }
 
-    /// The entity at `index` of a table that is as long as the capacity, going round.
+    /// The entity at `index`, which wraps around in a table as long as the capacity.
     pub(crate) const fn wrapping(index: u16) -> Self {
         const { assert!(N.is_power_of_two()) };
         Self(index & (N as u16 - 1))
     }
 
-    /// Its place, below the capacity.
+    /// The entity's index, below the capacity.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A set of a pCPU's entities, a bit each.
+/// A set of entities of one pCPU, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntitySet(u64);
 
 impl EntitySet {
-    /// None.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Those whose places are the bits of `bits`.
+    /// The set of entities whose indices are the bits of `bits`.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// All that are in one of the two.
+    /// The union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Takes the first one out, by place.
+    /// Removes the entity with the lowest index, and returns it.
     pub const fn take_first(&mut self) -> Option<Entity> {
         if self.0 == 0 {
             return None;
@@ -69,33 +69,33 @@ impl EntitySet {
         Some(Entity(first))
     }
 
-    /// Adds one.
+    /// Adds `entity`.
     pub const fn insert(&mut self, entity: Entity) {
         self.0 |= 1 << entity.0;
     }
 
-    /// Takes one out.
+    /// Removes `entity`.
     pub const fn remove(&mut self, entity: Entity) {
         self.0 &= !(1 << entity.0);
     }
 
-    /// Whether this one is in it.
+    /// Whether `entity` is in the set.
     pub const fn contains(self, entity: Entity) -> bool {
         self.0 >> entity.0 & 1 != 0
     }
 
-    /// How many are in it.
+    /// The number of entities in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The member that comes next after `entity`, going round; `entity` itself is the last
-    /// one looked at.
+    /// The next member after `entity`, in the order of indices and from the last one back to the
+    /// first. `entity` itself is the last candidate.
     pub const fn after(self, entity: Entity) -> Option<Entity> {
         let turned = self.0.rotate_right(entity.0 as u32 + 1);
         if turned == 0 {

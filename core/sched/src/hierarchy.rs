@@ -1,27 +1,28 @@
-//! A component that schedules components: the root chooses one, and that one chooses among
-//! its own.
+//! A policy whose entities are components: the root chooses a component, and that component's
+//! policy chooses one of its members.
 //!
-//! Both levels are policies of any kind, and a component's may be a hierarchy again, so that a
-//! tree of any depth is one type, known when the image is built, without a call through a
-//! table. Entities are numbered through; a table says in which component each is, and as whom.
+//! Both levels are policies of any kind, and a component's policy may be a hierarchy again. So a
+//! tree of any depth is one type, known when the image is built, without calls through a table.
+//! Entities are numbered across all components; a table says in which component each one is, and as
+//! which member.
 //!
-//! A component has work as long as one of its entities has. One whose entities all wait for
-//! their budgets is held back from the root until the first of them may run, so that it does
-//! not keep the CPU from another component; but where one of its servers spends its budget on
-//! nothing, the component spends the CPU with it ([`Policy::spends`]).
+//! A component has work as long as one of its entities has. A component whose entities all wait for
+//! their budgets is held back from the root until the first of them may run, so that it does not
+//! keep the CPU from another component. But if one of its servers spends its budget without work,
+//! the component spends its own with it ([`Policy::spends`]).
 //!
-//! A budget that is spent on nothing is spent at every level: a component that is charged without
-//! having work ([`Policy::charged`]) has its own policy asked as well, so that the servers
-//! inside it, which have no work either, spend theirs in its time. Otherwise such a server would
-//! keep its budget over its component's idle time, and spend it on nothing later, when others in
-//! the component have work and count on the time: what is promised to them supposes servers
-//! that spend as a periodic task runs. (A component that runs in the place of an idle one,
-//! [`Slack`](crate::Slack), has its own servers charged for the work that they do.)
+//! A budget that is spent without work is spent at every level: if a component is charged without
+//! having work ([`Policy::charged`]), its own policy is asked as well, so that the servers inside
+//! it, which have no work either, spend theirs in the same time. Otherwise such a server would keep
+//! its budget over its component's idle time, and spend it without work later, when others in the
+//! component have work and count on the time: the promises to them assume servers that spend as a
+//! periodic task runs. (A component that runs in the place of an idle one, [`Slack`](crate::Slack),
+//! has its own servers charged for the work that they do.)
 
 use crate::tournament::Tournament;
 use crate::{Decision, Entity, Policy};
 
-/// Where an entity is.
+/// The component and member that an entity is.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     component: u16,
@@ -29,28 +30,29 @@ struct Home {
     ready: bool,
 }
 
-/// Up to `G` components below a root `R`, each with up to `M` members chosen by a `C`; up to
-/// `N` entities in all.
+/// Up to `G` components below a root `R`. Each has up to `M` members, which a `C` chooses among.
+/// There are up to `N` entities in all.
 #[derive(Clone, Debug)]
 pub struct Hierarchy<R, C, const G: usize, const M: usize, const N: usize> {
     root: R,
     components: [C; G],
     homes: [Option<Home>; N],
-    /// For each component and member, which entity that is.
+    /// For each component and member, the index of its entity.
     members: [[u16; M]; G],
-    /// How many of a component's entities have work.
+    /// The number of entities with work, for each component.
     ready: [u16; G],
-    /// The components that are held back, and until when.
+    /// The components that are held back, by the instant at which that ends.
     held: Tournament<G>,
-    /// Those that are held back without an end.
-    stuck: [bool; G],
-    /// Whose policy has been asked last and not been suspended.
+    /// The components that are held back without an end.
+    held_forever: [bool; G],
+    /// The component whose policy was asked last, if it has not been suspended since.
     current: Option<Entity<G>>,
-    /// Who is charged without having work, and was asked for that and not suspended.
+    /// The component that is charged without having work, if its policy was asked and has not been
+    /// suspended since.
     idle: Option<Entity<G>>,
-    /// The last component that ran something.
-    ran: Option<Entity<G>>,
-    /// Whether the one that runs is another one than before.
+    /// The last component that last_run an entity.
+    last_run: Option<Entity<G>>,
+    /// Whether the component that runs is another one than before.
     changed: bool,
     spends: bool,
 }
@@ -60,7 +62,7 @@ where
     R: Policy<G>,
     C: Policy<M>,
 {
-    /// Components without members.
+    /// A hierarchy whose components have no members yet.
     pub fn new(root: R, components: [C; G]) -> Self {
         const { assert!(M > 0 && N <= 1 << 15) };
         Self {
@@ -70,16 +72,16 @@ where
             members: [[0; M]; G],
             ready: [0; G],
             held: Tournament::new(),
-            stuck: [false; G],
+            held_forever: [false; G],
             current: None,
             idle: None,
-            ran: None,
+            last_run: None,
             changed: false,
             spends: false,
         }
     }
 
-    /// `entity`, which has no work, is `member` of `component` from now on.
+    /// Makes `entity`, which has no work, the `member` of `component`.
     pub fn place(&mut self, entity: Entity<N>, component: Entity<G>, member: Entity<M>) {
         let home = Home {
             component: component.index() as u16,
@@ -95,12 +97,12 @@ where
         }
     }
 
-    /// The policy among components.
+    /// The policy that chooses among components.
     pub fn root(&mut self) -> &mut R {
         &mut self.root
     }
 
-    /// The policy in a component.
+    /// The policy of `component`.
     pub fn component(&mut self, component: Entity<G>) -> Option<&mut C> {
         self.components.get_mut(component.index())
     }
@@ -111,8 +113,9 @@ where
         Some((component, Entity::new(home.member.into())?, home.ready))
     }
 
-    /// Notes whether `entity` has work; how many of its component had before, if it changed.
-    fn note(&mut self, entity: Entity<N>, component: Entity<G>, ready: bool) -> Option<u16> {
+    /// Notes whether `entity` has work. If that changed, the answer is how many entities of its
+    /// component had work before.
+    fn set_ready(&mut self, entity: Entity<N>, component: Entity<G>, ready: bool) -> Option<u16> {
         let home = self.homes.get_mut(entity.index())?.as_mut()?;
         if core::mem::replace(&mut home.ready, ready) == ready {
             return None;
@@ -127,45 +130,45 @@ where
         Some(before)
     }
 
-    /// A component that was held back may be chosen again.
-    fn let_go(&mut self, component: Entity<G>, now: u64) {
+    /// Lets a component that was held back be chosen again.
+    fn release(&mut self, component: Entity<G>, now: u64) {
         self.held.remove(component);
-        if let Some(stuck) = self.stuck.get_mut(component.index()) {
-            *stuck = false;
+        if let Some(held_forever) = self.held_forever.get_mut(component.index()) {
+            *held_forever = false;
         }
-        // Somebody in it has work, or it would not have been held back.
+        // An entity in it has work, or it would not have been held back.
         self.root.wake(component, now);
     }
 
     fn is_held(&self, component: Entity<G>) -> bool {
-        let stuck = self.stuck.get(component.index());
-        self.held.contains(component) || stuck.is_some_and(|stuck| *stuck)
+        let held_forever = self.held_forever.get(component.index());
+        self.held.contains(component) || held_forever.is_some_and(|held_forever| *held_forever)
     }
 
-    /// A component in which nobody may run before `until`.
+    /// Holds back a component in which no entity may run before `until`.
     fn hold(&mut self, component: Entity<G>, until: Option<u64>, now: u64) {
-        match (until, self.stuck.get_mut(component.index())) {
+        match (until, self.held_forever.get_mut(component.index())) {
             (Some(until), _) => self.held.set(component, until),
-            (None, Some(stuck)) => *stuck = true,
+            (None, Some(held_forever)) => *held_forever = true,
             (None, None) => {}
         }
         self.root.block(component, now);
     }
 
-    /// From now on it is `component` that has the CPU, or none.
-    fn switch(&mut self, component: Option<Entity<G>>, now: u64) {
+    /// Makes `component`, or none, the one that has the CPU.
+    fn set_current(&mut self, component: Option<Entity<G>>, now: u64) {
         let before = core::mem::replace(&mut self.current, component);
-        self.leave(before, now);
+        self.suspend_former(before, now);
     }
 
-    /// From now on it is `component` that is charged without work, or none.
-    fn spend(&mut self, component: Option<Entity<G>>, now: u64) {
+    /// Makes `component`, or none, the one that is charged without work.
+    fn set_idle(&mut self, component: Option<Entity<G>>, now: u64) {
         let before = core::mem::replace(&mut self.idle, component);
-        self.leave(before, now);
+        self.suspend_former(before, now);
     }
 
-    /// Nobody in `before` runs or pays any more, unless it has just been taken up.
-    fn leave(&mut self, before: Option<Entity<G>>, now: u64) {
+    /// Suspends the policy of `before`, unless that component has just been chosen again.
+    fn suspend_former(&mut self, before: Option<Entity<G>>, now: u64) {
         if let Some(before) = before
             && self.current != Some(before)
             && self.idle != Some(before)
@@ -175,31 +178,32 @@ where
         }
     }
 
-    /// Lets the servers inside a component that is charged without work spend their budgets;
-    /// until when the one of them pays whose turn it is.
-    fn pass_in(&mut self, component: Option<Entity<G>>, now: u64) -> Option<u64> {
-        self.spend(component, now);
+    /// Lets the servers inside a component that is charged without work spend their budgets. The
+    /// answer is the instant at which the one that pays now is to be asked again.
+    fn spend_inside(&mut self, component: Option<Entity<G>>, now: u64) -> Option<u64> {
+        self.set_idle(component, now);
         let policy = self.components.get_mut(component?.index())?;
         policy.pick(now).until
     }
 
-    /// Who runs in `component`; `None`: nobody, and it is held back.
-    fn pick_in(&mut self, component: Entity<G>, now: u64) -> Option<Decision<N>> {
-        self.switch(Some(component), now);
+    /// The member of `component` that runs; `None` if no member may run, and then the component is
+    /// held back.
+    fn pick_inside(&mut self, component: Entity<G>, now: u64) -> Option<Decision<N>> {
+        self.set_current(Some(component), now);
         if self.idle == Some(component) {
-            // It has work now; who pays in it goes on.
+            // The component has work now, so the member that pays goes on.
             self.idle = None;
         }
         let policy = self.components.get_mut(component.index())?;
         let Decision { run, until } = policy.pick(now);
         if run.is_none() && !policy.spends() {
-            self.switch(None, now);
+            self.set_current(None, now);
             self.hold(component, until, now);
             return None;
         }
         self.spends = run.is_none();
         if run.is_some() {
-            self.changed = self.ran.replace(component) != Some(component);
+            self.changed = self.last_run.replace(component) != Some(component);
         }
         let members = self.members.get(component.index());
         let entity = |member: Entity<M>| {
@@ -223,9 +227,9 @@ where
         if let Some(policy) = self.components.get_mut(component.index()) {
             policy.wake(member, now);
         }
-        let before = self.note(entity, component, true);
+        let before = self.set_ready(entity, component, true);
         if self.is_held(component) {
-            self.let_go(component, now);
+            self.release(component, now);
         } else if before == Some(0) {
             self.root.wake(component, now);
         }
@@ -238,10 +242,10 @@ where
         if let Some(policy) = self.components.get_mut(component.index()) {
             policy.block(member, now);
         }
-        if self.note(entity, component, false) == Some(1) {
+        if self.set_ready(entity, component, false) == Some(1) {
             self.held.remove(component);
-            if let Some(stuck) = self.stuck.get_mut(component.index()) {
-                *stuck = false;
+            if let Some(held_forever) = self.held_forever.get_mut(component.index()) {
+                *held_forever = false;
             }
             self.root.block(component, now);
         }
@@ -258,25 +262,25 @@ where
     fn pick(&mut self, now: u64) -> Decision<N> {
         self.spends = false;
         while let Some((component, _)) = self.held.first().filter(|(_, at)| *at <= now) {
-            self.let_go(component, now);
+            self.release(component, now);
         }
-        // Each turn but the last holds a component back.
+        // Each round but the last holds a component back.
         for _ in 0..=G {
             let Decision { run, until } = self.root.pick(now);
             let charged = self.root.charged();
             let Some(component) = run else {
-                self.switch(None, now);
+                self.set_current(None, now);
                 self.spends = self.root.spends();
-                let until = earliest(until, self.pass_in(charged, now));
+                let until = earliest(until, self.spend_inside(charged, now));
                 return Decision {
                     run: None,
                     until: earliest(until, self.next_held()),
                 };
             };
-            if let Some(inner) = self.pick_in(component, now) {
+            if let Some(inner) = self.pick_inside(component, now) {
                 let until = earliest(until, inner.until);
                 let idle = charged.filter(|charged| *charged != component);
-                let until = earliest(until, self.pass_in(idle, now));
+                let until = earliest(until, self.spend_inside(idle, now));
                 return Decision {
                     run: inner.run,
                     until: earliest(until, self.next_held()),
@@ -300,22 +304,22 @@ where
         Entity::new((*members.get(member.index())?).into())
     }
 
-    fn excuse(&mut self, now: u64) {
-        // A switch inside one component is at its expense, by what its members cost it.
+    fn exempt_switch(&mut self, now: u64) {
+        // A switch inside one component is at the component's expense, as its members' costs say.
         if self.changed {
-            self.root.excuse(now);
+            self.root.exempt_switch(now);
         }
         if let Some(policy) = self
             .current
             .and_then(|c| self.components.get_mut(c.index()))
         {
-            policy.excuse(now);
+            policy.exempt_switch(now);
         }
     }
 
     fn suspend(&mut self, now: u64) {
-        self.switch(None, now);
-        self.spend(None, now);
+        self.set_current(None, now);
+        self.set_idle(None, now);
         self.root.suspend(now);
     }
 }
@@ -326,7 +330,7 @@ impl<R, C, const G: usize, const M: usize, const N: usize> Hierarchy<R, C, G, M,
     }
 }
 
-/// The earlier of two instants, of which either may be never.
+/// The earlier of two instants; `None` means never.
 fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

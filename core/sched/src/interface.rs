@@ -1,9 +1,8 @@
-//! What a server is promised: so much of a CPU, in every period, within a deadline.
+//! The promise to a server: an amount of a CPU in every period, within a deadline.
 
-/// `budget` ticks of a CPU in every `period`, within `deadline` of the period's start: the
-/// explicit deadline periodic resource model of Easwaran, Anand and Lee (RTSS 2007). With
-/// the deadline at the period's end it is the periodic resource model of Shin and Lee
-/// (RTSS 2003).
+/// A promise of `budget` ticks of a CPU in every `period`, within `deadline` of the period's start:
+/// the explicit deadline periodic resource model of Easwaran, Anand and Lee (RTSS 2007). If the
+/// deadline is the period's end, it is the periodic resource model of Shin and Lee (RTSS 2003).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interface {
     period: u64,
@@ -11,26 +10,26 @@ pub struct Interface {
     deadline: u64,
 }
 
-/// Why there is no such interface.
+/// The reasons why an interface is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterfaceError {
-    /// No budget, so no promise.
+    /// The budget is zero, so nothing is promised.
     #[error("the budget is zero")]
     NoBudget,
-    /// More is promised than the deadline leaves time for.
+    /// The budget is longer than the deadline.
     #[error("the budget is larger than the deadline")]
     BudgetOverDeadline,
     /// The deadline is after the next period's start.
     #[error("the deadline is larger than the period")]
     DeadlineOverPeriod,
-    /// A kind of server whose budget outlives idleness cannot keep a deadline inside the
-    /// period (see [`Kind`](crate::Kind)).
+    /// This kind of server keeps its budget while it is idle, and so cannot keep a deadline inside
+    /// the period (see [`Kind`](crate::Kind)).
     #[error("this kind of server needs its deadline at the end of the period")]
     DeadlineBeforePeriod,
 }
 
 impl Interface {
-    /// A promise with a deadline; 0 < `budget` <= `deadline` <= `period`.
+    /// A promise with a deadline. Requires 0 < `budget` <= `deadline` <= `period`.
     pub const fn new(period: u64, budget: u64, deadline: u64) -> Result<Self, InterfaceError> {
         if budget == 0 {
             Err(InterfaceError::NoBudget)
@@ -47,39 +46,39 @@ impl Interface {
         }
     }
 
-    /// A promise until the period's end.
+    /// A promise whose deadline is the period's end.
     pub const fn periodic(period: u64, budget: u64) -> Result<Self, InterfaceError> {
         Self::new(period, budget, period)
     }
 
-    /// The shortest one there is.
+    /// The shortest possible promise.
     pub(crate) const LEAST: Self = Self {
         period: 1,
         budget: 1,
         deadline: 1,
     };
 
-    /// How often the budget comes, in ticks.
+    /// The period in ticks.
     pub const fn period(self) -> u64 {
         self.period
     }
 
-    /// What comes in each period, in ticks.
+    /// The budget of each period in ticks.
     pub const fn budget(self) -> u64 {
         self.budget
     }
 
-    /// Until when after the period's start it has come, in ticks.
+    /// The deadline in ticks after the period's start.
     pub const fn deadline(self) -> u64 {
         self.deadline
     }
 
-    /// Whether the promise is for the period's end.
+    /// Whether the deadline is the period's end.
     pub const fn is_implicit(self) -> bool {
         self.deadline == self.period
     }
 
-    /// Whether this is less of a CPU, in the long run, than `other`.
+    /// Whether the bandwidth of this promise is less than that of `other`.
     pub const fn is_less_than(self, other: Self) -> bool {
         (self.budget as u128) * (other.period as u128)
             < (other.budget as u128) * (self.period as u128)
@@ -90,7 +89,7 @@ impl Interface {
 mod tests {
     use super::*;
 
-    /// Against fractions with a common denominator, up to the largest times there are.
+    /// Compares with fractions that have a common denominator, up to the longest times.
     #[test]
     fn less_is_less_bandwidth_and_equal_is_not_less() {
         const ALL: u64 = 2520;

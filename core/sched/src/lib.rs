@@ -1,25 +1,26 @@
-//! Which vCPU a pCPU runs: policies behind one interface.
+//! Policies, which decide which vCPU a pCPU runs, behind one interface.
 //!
-//! A policy chooses among entities: the vCPUs of one pCPU, of a pool of them, the components
-//! that share one, or the tasks of a component. What reaches it are a few events (an entity has
-//! work, has none, gives way, time has passed) and one question: who runs now, and until when
-//! does that hold. Time is the system counter's, in ticks; a policy never reads a clock, so
-//! that the board and a simulator on the PC run the same code.
+//! A policy chooses among entities: the vCPUs of one pCPU or of several pCPUs, the components that
+//! share one, or the tasks of a component. It is told a few events (an entity has work, has none,
+//! yields, time has passed), and it answers one question: which entity runs now, and how long does
+//! that answer hold? Time is in ticks of the system counter. A policy never reads a clock, so that
+//! the board and a simulator on the PC run the same code.
 //!
-//! A policy keeps this true: [`Policy::pick`] names only an entity that was woken and not
-//! blocked since; the answer holds until [`Decision::until`] or the next event, whichever
-//! comes first; and every call takes a bounded number of steps.
+//! Every policy keeps these rules: [`Policy::pick`] names only an entity that was woken and not
+//! blocked since; the answer holds until [`Decision::until`] or the next event, whichever comes
+//! first; and every call takes a bounded number of steps.
 //!
-//! | policy | chooses |
+//! | policy | how it chooses |
 //! |---|---|
-//! | [`RoundRobin`] | in turn, without a promise |
-//! | [`Servers`] | by deadline or priority, among those with budget |
-//! | [`Credit`] | by weight, up to a cap, as Xen's default did |
-//! | [`Hierarchy`] | a component, and in it one of its own |
+//! | [`RoundRobin`] | entities in turn, without a promise |
+//! | [`Servers`] | the entity with the earliest deadline or highest priority among those with
+//! budget |
+//! | [`Credit`] | by weight, up to a cap, as Xen's former default |
+//! | [`Hierarchy`] | a component, and one of its members |
 //! | [`Global`], [`Partitioned`] | for several pCPUs: from one queue, or each from its own |
 //!
-//! No policy locks anything: a pCPU's own is its own ([`Partitioned`] even so), and a pool's
-//! is called by one pCPU at a time, which its owner sees to.
+//! No policy has a lock. The policy of a pCPU is used by that pCPU alone ([`Partitioned`] too), and
+//! the owner of a pool sees to it that one pCPU at a time calls it.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,9 +35,9 @@ mod entity;
 mod hierarchy;
 mod interface;
 pub mod mode;
-#[cfg(test)]
-mod noted;
 mod pool;
+#[cfg(test)]
+mod recording;
 mod round_robin;
 mod servers;
 mod tournament;
@@ -45,23 +46,24 @@ pub use credit::{Credit, Share};
 pub use entity::{Entity, EntitySet, MAX_ENTITIES};
 pub use hierarchy::Hierarchy;
 pub use interface::{Interface, InterfaceError};
-pub use pool::{Global, Partitioned, Pool};
+pub use pool::{Global, NoSuchCore, Partitioned, Pool};
 pub use round_robin::RoundRobin;
-pub use servers::{Kind, Order, Reservation, Servers, Slack};
+pub use servers::{ChangeStatus, Kind, Order, Reservation, Servers, Slack};
 pub use tournament::Tournament;
 
-/// Who runs from now on.
+/// The answer of a policy: the entity that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<const N: usize = MAX_ENTITIES> {
-    /// Whose turn it is; `None` where nobody has work, or nobody who has may run.
+    /// The entity that runs; `None` if no entity has work, or none of those may run.
     pub run: Option<Entity<N>>,
-    /// When to ask again at the latest, in counter ticks; `None`: not before an event.
+    /// The instant at which the policy must be asked again at the latest, in counter ticks; `None`
+    /// means not before an event.
     pub until: Option<u64>,
 }
 
-/// How one pCPU chooses among its vCPUs. Calls carry times that never go back.
+/// A policy of one pCPU. The times of its calls never go back.
 pub trait Policy<const N: usize = MAX_ENTITIES> {
-    /// `entity` has work from `now` on. Without effect where it had some already.
+    /// `entity` has work from `now` on. This has no effect if it had work already.
     fn wake(&mut self, entity: Entity<N>, now: u64);
 
     /// `entity` has no work any more: it waits, is off, or is paused.
@@ -70,28 +72,29 @@ pub trait Policy<const N: usize = MAX_ENTITIES> {
     /// `entity` gives up the rest of its turn, and still has work.
     fn yield_now(&mut self, entity: Entity<N>, now: u64);
 
-    /// Who runs from `now` on.
+    /// Chooses the entity that runs from `now` on.
     fn pick(&mut self, now: u64) -> Decision<N>;
 
-    /// Whether the last [`Self::pick`], which named nobody, keeps the CPU nevertheless: it is
-    /// spent on nothing, at the expense of one of these. Otherwise somebody else may have it.
+    /// Whether the CPU stays idle after a [`Self::pick`] that named no entity, because an entity
+    /// without work spends its budget. Otherwise another policy may use the CPU.
     fn spends(&self) -> bool {
         false
     }
 
-    /// At whose expense the CPU is from the last [`Self::pick`] on: who runs, or who has a budget
-    /// and no work, and spends it on nothing or on somebody else. `None`: at nobody's, or nobody's
-    /// of these. A component that is charged without work spends the budgets inside it, too.
+    /// The entity at whose expense the CPU is used from the last [`Self::pick`] on: the one that
+    /// runs, or one that has a budget and no work, and spends it idle or on another entity. `None`:
+    /// at nobody's expense, or at that of an entity of another policy. If a component is charged
+    /// without work, the budgets inside it are spent, too.
     fn charged(&self) -> Option<Entity<N>> {
         None
     }
 
-    /// What passed since the last call went into switching to the one that the last
-    /// [`Self::pick`] named, and is at nobody's expense. Admission has reckoned with that time:
-    /// it is the switch's that a component costs its home beyond its budget.
-    fn excuse(&mut self, _now: u64) {}
+    /// The time since the last call was the switch to the entity that the last [`Self::pick`]
+    /// named: nobody is charged for it. Admission has counted that time already, in what a
+    /// component costs its core beyond its budget.
+    fn exempt_switch(&mut self, _now: u64) {}
 
-    /// Nobody of these runs from `now` on, until the next [`Self::pick`]: the CPU does
-    /// something else, which is at nobody's expense.
+    /// None of these entities runs from `now` until the next [`Self::pick`]: the CPU does something
+    /// else, and nobody is charged for it.
     fn suspend(&mut self, _now: u64) {}
 }

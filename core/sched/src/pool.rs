@@ -1,13 +1,14 @@
-//! Several pCPUs: each with its own, or all from one queue.
+//! Policies for several pCPUs: each with its own, or all with one queue.
 
 use crate::servers::{Bank, Queue, Rules};
 use crate::tournament::Tournament;
 use crate::{Decision, Entity, InterfaceError, Order, Policy, Reservation, Slack};
 
-/// How the pCPUs of a pool choose. One call at a time; times never go back.
+/// A policy for the pCPUs of a pool. One call is made at a time, and the times of calls never go
+/// back.
 ///
-/// After each event and each [`Self::pick`], [`Self::kick`] says which pCPU should choose
-/// anew at once, if one should.
+/// After each event and each [`Self::pick`], [`Self::kick`] names a pCPU that should choose again
+/// at once, if there is one.
 pub trait Pool<const N: usize> {
     /// `entity` has work from `now` on.
     fn wake(&mut self, entity: Entity<N>, now: u64);
@@ -18,37 +19,42 @@ pub trait Pool<const N: usize> {
     /// `entity` gives up the rest of its turn.
     fn yield_now(&mut self, entity: Entity<N>, now: u64);
 
-    /// Who runs on `core` from `now` on. Nobody on a core that there is not.
+    /// Chooses the entity that runs on `core` from `now` on. None runs if there is no such core.
     fn pick(&mut self, core: usize, now: u64) -> Decision<N>;
 
-    /// Whether `core`, on which the last [`Self::pick`] let nobody run, is spent on nothing at
-    /// the expense of one of these ([`Policy::spends`]).
+    /// Whether `core`, on which the last [`Self::pick`] let no entity run, stays idle because an
+    /// entity without work spends its budget ([`Policy::spends`]).
     fn spends(&self, core: usize) -> bool;
 
-    /// At whose expense `core` is ([`Policy::charged`]).
+    /// The entity at whose expense `core` is used ([`Policy::charged`]).
     fn charged(&self, core: usize) -> Option<Entity<N>>;
 
-    /// What passed on `core` went into a switch ([`Policy::excuse`]).
-    fn excuse(&mut self, core: usize, now: u64);
+    /// The time since the last call on `core` was a switch ([`Policy::exempt_switch`]).
+    fn exempt_switch(&mut self, core: usize, now: u64);
 
     /// Nobody runs on `core` from `now` on.
     fn suspend(&mut self, core: usize, now: u64);
 
-    /// A core whose last answer does not hold any more, or not for as long as it was told.
+    /// A core whose last answer does not hold any more, or holds for a shorter time than was said.
     fn kick(&self) -> Option<usize>;
 }
 
-/// Each entity stays on one core, which has a policy of its own.
+/// The pool has no core with this number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such core")]
+pub struct NoSuchCore;
+
+/// Each entity stays on one core, and each core has its own policy.
 #[derive(Clone, Debug)]
 pub struct Partitioned<P, const N: usize, const C: usize> {
     cores: [P; C],
     homes: [u16; N],
-    /// The cores whose answers an event may have changed.
+    /// The cores whose answers an event may have changed, one bit each.
     stale: u64,
 }
 
 impl<P: Policy<N>, const N: usize, const C: usize> Partitioned<P, N, C> {
-    /// Everybody is on the first core.
+    /// All entities are on the first core at first.
     pub fn new(cores: [P; C]) -> Self {
         const { assert!(C >= 1 && C <= 64) };
         Self {
@@ -58,14 +64,14 @@ impl<P: Policy<N>, const N: usize, const C: usize> Partitioned<P, N, C> {
         }
     }
 
-    /// `entity`, which has no work, is on `core` from now on; `false` where there is none.
-    pub fn place(&mut self, entity: Entity<N>, core: usize) -> bool {
+    /// Moves `entity`, which has no work, to `core`.
+    pub fn place(&mut self, entity: Entity<N>, core: usize) -> Result<(), NoSuchCore> {
         match self.homes.get_mut(entity.index()) {
             Some(home) if core < C => {
                 *home = core as u16;
-                true
+                Ok(())
             }
-            _ => false,
+            _ => Err(NoSuchCore),
         }
     }
 
@@ -74,7 +80,7 @@ impl<P: Policy<N>, const N: usize, const C: usize> Partitioned<P, N, C> {
         self.cores.get_mut(core)
     }
 
-    /// The core of `entity`, which is to be asked again.
+    /// The policy of `entity`'s core, which has to be asked again.
     fn home(&mut self, entity: Entity<N>) -> Option<&mut P> {
         let home = usize::from(*self.homes.get(entity.index())?);
         self.stale |= 1 << (home % 64);
@@ -122,9 +128,9 @@ impl<P: Policy<N>, const N: usize, const C: usize> Pool<N> for Partitioned<P, N,
         self.cores.get(core).and_then(Policy::charged)
     }
 
-    fn excuse(&mut self, core: usize, now: u64) {
+    fn exempt_switch(&mut self, core: usize, now: u64) {
         if let Some(policy) = self.cores.get_mut(core) {
-            policy.excuse(now);
+            policy.exempt_switch(now);
         }
     }
 
@@ -142,29 +148,30 @@ impl<P: Policy<N>, const N: usize, const C: usize> Pool<N> for Partitioned<P, N,
 /// What a core of a global pool does.
 #[derive(Clone, Copy, Debug)]
 struct Lane<const N: usize> {
-    /// Who runs, and by which key it was chosen.
+    /// The entity that runs, and the key by which it was chosen.
     runs: Option<(Entity<N>, u64)>,
     since: u64,
-    /// When it asks again at the latest; [`u64::MAX`]: not before an event.
+    /// The instant at which the core asks again at the latest; [`u64::MAX`] means not before an
+    /// event.
     until: u64,
-    /// Whether it takes part: it was asked, and not suspended since.
+    /// Whether the core takes part: it has asked, and was not suspended since.
     present: bool,
 }
 
-/// All cores choose from one queue of servers: an entity runs wherever there is room, on one
-/// core at a time. Up to `C` cores.
+/// All cores choose from one queue of servers: an entity runs on whatever core is free, on one core
+/// at a time. There are up to `C` cores.
 ///
-/// Global EDF, or global fixed priorities. Where somebody has to make room, it is the one with
-/// the latest deadline of all cores: a core that is asked keeps what it runs as long as
-/// another core has something later, and tells to [kick](Pool::kick) that one. So nobody
-/// moves to another core who need not.
+/// The order is global EDF or global fixed priorities. If an entity has to be preempted, it is the
+/// one with the latest deadline of all cores: a core that is asked keeps its entity as long as
+/// another core runs one with a later deadline, and that core is then to be [kicked](Pool::kick).
+/// So entities move to another core only if they must.
 ///
-/// What is promised and not used is nobody's here: whose turn it would be on one core may be
-/// running on another.
+/// Nobody may use time that is promised and not used: the entity that could use it on one core may
+/// be running on another.
 #[derive(Clone, Debug)]
 pub struct Global<const N: usize, const C: usize> {
     bank: Bank<N>,
-    /// Who could run and does not.
+    /// The entities that could run, and do not.
     ready: Tournament<N>,
     lanes: [Lane<N>; C],
     cores: usize,
@@ -188,7 +195,8 @@ impl<const N: usize, const C: usize> Global<N, C> {
         }
     }
 
-    /// `entity` has this from `now` on, in place of what it had. It has no work yet.
+    /// Gives `entity` this reservation from `now` on, in place of any other. The entity has no work
+    /// yet.
     pub fn reserve(
         &mut self,
         entity: Entity<N>,
@@ -197,23 +205,23 @@ impl<const N: usize, const C: usize> Global<N, C> {
     ) -> Result<(), InterfaceError> {
         reservation.kind.suits(reservation.interface)?;
         self.charge_until(now);
-        self.out(entity);
+        self.remove(entity);
         self.ready.make_room(entity);
         let queue = self.bank.insert(entity, reservation, now);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
         Ok(())
     }
 
-    /// Whether somebody could run and does not: a core that is suspended could have him.
+    /// Whether an entity could run and does not, so that a core that is suspended could run it.
     pub fn has_waiting(&self) -> bool {
         self.ready.first().is_some()
     }
 
-    /// A task's job with a deadline of its own; else as [`Pool::wake`].
+    /// As [`Pool::wake`], for a task whose job has a deadline of its own.
     pub fn wake_until(&mut self, entity: Entity<N>, now: u64, deadline: u64) {
         self.charge_until(now);
         let queue = self.bank.wake(entity, now, Some(deadline));
-        self.place(entity, queue);
+        self.requeue(entity, queue);
     }
 
     fn lanes_mut(&mut self) -> &mut [Lane<N>] {
@@ -225,18 +233,18 @@ impl<const N: usize, const C: usize> Global<N, C> {
         self.lanes.get(..self.cores).unwrap_or_default()
     }
 
-    /// `entity` neither runs nor is ready.
-    fn out(&mut self, entity: Entity<N>) {
+    /// Removes `entity` from its core and from the queue.
+    fn remove(&mut self, entity: Entity<N>) {
         self.ready.remove(entity);
         for lane in self.lanes_mut() {
             lane.runs = lane.runs.filter(|(runs, _)| *runs != entity);
         }
     }
 
-    fn place(&mut self, entity: Entity<N>, queue: Queue) {
+    fn requeue(&mut self, entity: Entity<N>, queue: Queue) {
         match queue {
             Queue::Same => {}
-            Queue::Out => self.out(entity),
+            Queue::Out => self.remove(entity),
             Queue::Ready(key) => {
                 let mut lanes = self.lanes_mut().iter_mut();
                 let running = lanes.find_map(|lane| {
@@ -251,7 +259,7 @@ impl<const N: usize, const C: usize> Global<N, C> {
         }
     }
 
-    /// Takes what was used since the last look from the budgets of those that run.
+    /// Charges the entities that run for the time since the last call.
     fn charge_until(&mut self, now: u64) {
         for core in 0..self.cores {
             self.charge_core_until(core, now);
@@ -265,12 +273,12 @@ impl<const N: usize, const C: usize> Global<N, C> {
         let since = core::mem::replace(&mut lane.since, now);
         if let Some((entity, _)) = lane.runs {
             let queue = self.bank.charge(entity, now.saturating_sub(since));
-            self.place(entity, queue);
+            self.requeue(entity, queue);
         }
     }
 
-    /// Whether another core has something with a later key than `key`, or nothing.
-    fn later_elsewhere(&self, core: usize, key: u64) -> bool {
+    /// Whether another core runs an entity with a later key than `key`, or nothing.
+    fn runs_later_elsewhere(&self, core: usize, key: u64) -> bool {
         let mut lanes = self.lanes().iter().enumerate();
         lanes.any(|(other, lane)| {
             let later = lane.runs.is_none_or(|(_, by)| by > key);
@@ -278,8 +286,8 @@ impl<const N: usize, const C: usize> Global<N, C> {
         })
     }
 
-    /// The core on which the first of those that wait should run.
-    fn to_make_room(&self) -> Option<usize> {
+    /// The core on which the first entity that waits should run.
+    fn core_to_preempt(&self) -> Option<usize> {
         let (_, key) = self.ready.first()?;
         let present = self.lanes().iter().enumerate().filter(|(_, l)| l.present);
         let worst = present.max_by_key(|(_, lane)| match lane.runs {
@@ -290,38 +298,39 @@ impl<const N: usize, const C: usize> Global<N, C> {
         lane.runs.is_none_or(|(_, by)| by > key).then_some(core)
     }
 
-    /// Some core, where none of them would ask by the time that the next budget comes: who has had
-    /// its budget may come or go, and the core that knew of it, too, after all were asked.
-    fn to_know_the_time(&self) -> Option<usize> {
+    /// A core that is to ask earlier, if none would ask by the time of the next budget: an entity
+    /// whose budget was used may come or go, and so may the core that knew the time, after all
+    /// cores have asked.
+    fn core_for_next_timer(&self) -> Option<usize> {
         let timer = self.bank.next_timer();
         let present = self.lanes().iter().enumerate().filter(|(_, l)| l.present);
         let (core, lane) = present.min_by_key(|(_, lane)| lane.until)?;
         (timer < lane.until).then_some(core)
     }
 
-    /// The first of those that wait, periods up to date.
+    /// The first entity that waits, after its periods were brought up to date, and its key.
     fn first(&mut self, now: u64) -> Option<(Entity<N>, u64)> {
         loop {
             let (entity, key) = self.ready.first()?;
             match self.bank.refresh(entity, now) {
                 None => return Some((entity, key)),
-                Some(queue) => self.place(entity, queue),
+                Some(queue) => self.requeue(entity, queue),
             }
         }
     }
 
-    /// Puts the best that it may have on `core`.
+    /// Lets `core` run the first entity that it may have.
     fn choose(&mut self, core: usize, now: u64) -> Option<Entity<N>> {
         let current = self.lanes().get(core).and_then(|lane| lane.runs);
         if let Some((entity, _)) = current
             && let Some(queue) = self.bank.refresh(entity, now)
         {
-            self.place(entity, queue);
+            self.requeue(entity, queue);
         }
         let current = self.lanes().get(core).and_then(|lane| lane.runs);
         let first = self.first(now);
         let chosen = match (current, first) {
-            (Some((_, by)), Some((_, key))) if key >= by || self.later_elsewhere(core, by) => {
+            (Some((_, by)), Some((_, key))) if key >= by || self.runs_later_elsewhere(core, by) => {
                 current
             }
             (_, Some(first)) => Some(first),
@@ -344,28 +353,28 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
     fn wake(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         let queue = self.bank.wake(entity, now, None);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
     }
 
     fn block(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         let queue = self.bank.block(entity, now);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
     }
 
     fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         let queue = self.bank.yield_now(entity);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
     }
 
     fn pick(&mut self, core: usize, now: u64) -> Decision<N> {
         self.charge_until(now);
         while let Some((entity, queue)) = self.bank.due(now) {
-            self.place(entity, queue);
+            self.requeue(entity, queue);
         }
         let chosen = self.choose(core, now);
-        let own = chosen.map_or(u64::MAX, |entity| self.bank.lasts_until(entity, now));
+        let own = chosen.map_or(u64::MAX, |entity| self.bank.runs_until(entity, now));
         let until = own.min(self.bank.next_timer());
         if let Some(lane) = self.lanes_mut().get_mut(core) {
             (lane.present, lane.until) = (true, until);
@@ -386,7 +395,7 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
         Some(entity)
     }
 
-    fn excuse(&mut self, core: usize, now: u64) {
+    fn exempt_switch(&mut self, core: usize, now: u64) {
         if let Some(lane) = self.lanes_mut().get_mut(core) {
             lane.since = now;
         }
@@ -404,7 +413,8 @@ impl<const N: usize, const C: usize> Pool<N> for Global<N, C> {
     }
 
     fn kick(&self) -> Option<usize> {
-        self.to_make_room().or_else(|| self.to_know_the_time())
+        self.core_to_preempt()
+            .or_else(|| self.core_for_next_timer())
     }
 }
 

@@ -1,25 +1,26 @@
 //! Round robin with a time slice.
 //!
-//! Who has work runs in turn, each for a slice at most. Somebody who is alone runs on
-//! without a timer; what was used alone counts when another comes: a slice that is over by
-//! then ends at once. Nobody is promised anything beyond a turn after every other one's
-//! slice; that is what real-time policies are for.
+//! Entities with work run in turn, each for at most a slice. An entity that is alone runs on
+//! without a timer. The time that it used alone counts when another one wakes: if its slice is over
+//! by then, its turn ends at once. Nothing is promised but a turn after every other entity's slice;
+//! promises are for real-time policies.
 
 use crate::{Decision, Entity, EntitySet, Policy};
 
-/// One pCPU's vCPUs in turn.
+/// The policy that runs the vCPUs of one pCPU in turn.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundRobin {
     ready: EntitySet,
-    /// Whose turn it is or was last.
+    /// The entity that has the turn, or had it last.
     current: Entity,
-    /// When that turn is over.
+    /// The instant at which that turn is over.
     end: u64,
     slice: u64,
 }
 
 impl RoundRobin {
-    /// Nobody has work yet; turns of `slice` counter ticks (zero counts as one).
+    /// A policy without entities that have work. Turns last `slice` counter ticks (zero counts as
+    /// one).
     pub fn new(slice: u64) -> Self {
         Self {
             ready: EntitySet::EMPTY,
@@ -29,7 +30,7 @@ impl RoundRobin {
         }
     }
 
-    /// Whether nobody but `entity` has work.
+    /// Whether `entity` has work and no other has.
     pub fn has_only(&self, entity: Entity) -> bool {
         self.ready == EntitySet::from_bits(1 << entity.index())
     }
@@ -130,7 +131,7 @@ mod tests {
         policy.wake(A, 1);
         policy.block(A, 2);
         assert_eq!(policy.pick(2), nobody);
-        // Without budgets, nothing is spent on nothing, at nobody's expense.
+        // There are no budgets, so none is spent without work, and nobody is charged.
         assert!(!policy.spends());
         assert_eq!(policy.charged(), None);
     }
@@ -153,8 +154,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that keeps times: who runs is ready, the pCPU is never idle while
-        /// somebody is, and nobody who stays ready waits for more than every other one's slice.
+        /// Against a model that keeps times: the entity that runs is ready, the pCPU is never idle
+        /// while one is ready, and none that stays ready waits for more than every other one's
+        /// slice.
         #[test]
         fn everybody_s_turn_comes(events in proptest::collection::vec(event(), 1..200)) {
             const SLICE: u64 = 10;

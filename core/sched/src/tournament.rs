@@ -1,32 +1,31 @@
-//! Who has the smallest key: a tournament tree over all entities.
+//! The entity with the smallest key: a tournament tree over all entities.
 //!
 //! Every policy asks for a minimum (the earliest deadline, the highest priority, the next
-//! replenishment) and changes one key at a time. A tournament does either in one walk from
-//! a leaf to the root, whose length is the logarithm of the entities in use, whatever the
-//! order of the keys is: so the worst case is the usual one, and taking out one that is not
-//! first costs no more than the first. A binary heap has a cheaper usual case for keys that
-//! grow, but its deletion goes down with two comparisons a level; balanced trees cost a
-//! multiple of both.
+//! replenishment) and changes one key at a time. A tournament does either in one walk from a leaf
+//! to the root. The length of that walk is the logarithm of the number of entities in use, whatever
+//! the order of the keys: so the worst case is the usual one, and removing any entity costs no more
+//! than removing the first. A binary heap has a cheaper usual case for keys that grow, but its
+//! deletion goes down with two comparisons a level; balanced trees cost a multiple of both.
 //!
-//! Kept true: each inner node holds the winner of its two halves; between equal keys the
-//! lower index wins, so that the order is total and runs can be repeated.
+//! Kept true: each inner node holds the winner of its two halves. Between equal keys the lower
+//! index wins, so that the order is total and runs can be repeated.
 
 use crate::Entity;
 
-/// The key of those that do not take part. There is one above it: see [`Tournament::change`].
+/// The key of entities that do not take part. One key is larger: see [`Tournament::change`].
 const ABSENT: u64 = u64::MAX - 1;
 
-/// The largest key there can be; what is larger counts as this.
+/// The largest key of an entity that takes part; larger keys count as this one.
 pub(crate) const LAST_KEY: u64 = ABSENT - 1;
 
-/// Keys of entities, and whose is the smallest.
+/// The keys of entities, and which one is the smallest.
 #[derive(Clone, Debug)]
 pub struct Tournament<const N: usize> {
     keys: [u64; N],
-    /// For each inner node, from 1 on, who wins below it. Node n has the halves 2n and 2n + 1;
-    /// from `leaves` on they are entities.
+    /// For each inner node, from 1 on, the winner below it. Node n has the halves 2n and 2n + 1;
+    /// from `leaves` on the halves are entities.
     winners: [u16; N],
-    /// A power of two, above every index in use.
+    /// The number of leaves: a power of two, above every index in use.
     leaves: u16,
 }
 
@@ -37,10 +36,10 @@ impl<const N: usize> Default for Tournament<N> {
 }
 
 impl<const N: usize> Tournament<N> {
-    /// Nobody takes part.
+    /// A tournament in which no entity takes part.
     pub const fn new() -> Self {
         const { assert!(N.is_power_of_two() && N >= 2 && N <= 1 << 14) };
-        // Of two leaves, either may win as long as nobody takes part.
+        // Of two leaves, either may win as long as no entity takes part.
         Self {
             keys: [ABSENT; N],
             winners: [0; N],
@@ -48,7 +47,7 @@ impl<const N: usize> Tournament<N> {
         }
     }
 
-    /// Who has the smallest key, and the key.
+    /// The entity with the smallest key, and the key.
     #[inline]
     pub fn first(&self) -> Option<(Entity<N>, u64)> {
         let top = self.winners[1];
@@ -56,7 +55,7 @@ impl<const N: usize> Tournament<N> {
         (key != ABSENT).then_some((Entity::wrapping(top), key))
     }
 
-    /// The smallest key; [`u64::MAX`]: there is none.
+    /// The smallest key; [`u64::MAX`] if no entity takes part.
     #[inline]
     pub fn first_key(&self) -> u64 {
         match self.key_of(self.winners[1]) {
@@ -65,7 +64,7 @@ impl<const N: usize> Tournament<N> {
         }
     }
 
-    /// Who comes next after the first one.
+    /// The entity that comes after the first one, and its key.
     pub fn second(&self) -> Option<(Entity<N>, u64)> {
         let mut node = self.leaves + self.winners[1];
         let (mut best, mut best_key) = (0, ABSENT);
@@ -85,14 +84,14 @@ impl<const N: usize> Tournament<N> {
         self.key_of(entity.index() as u16) != ABSENT
     }
 
-    /// `entity` takes part with `key`.
+    /// Lets `entity` take part with `key`.
     #[inline]
     pub fn set(&mut self, entity: Entity<N>, key: u64) {
         self.make_room(entity);
         self.change(entity.index() as u16, key.min(LAST_KEY));
     }
 
-    /// `entity` takes part no more.
+    /// Takes `entity` out.
     #[inline]
     pub fn remove(&mut self, entity: Entity<N>) {
         let index = entity.index() as u16;
@@ -101,8 +100,8 @@ impl<const N: usize> Tournament<N> {
         }
     }
 
-    /// Makes room for `entity`, which takes a rebuild for each doubling: better at once than
-    /// when it first takes part.
+    /// Makes room for `entity`. Each doubling takes a rebuild, which is better done here than when
+    /// the entity first takes part.
     #[inline]
     pub fn make_room(&mut self, entity: Entity<N>) {
         let index = entity.index() as u16;
@@ -116,14 +115,14 @@ impl<const N: usize> Tournament<N> {
         self.keys[usize::from(index) & (N - 1)]
     }
 
-    /// From the leaf up: first while `index` itself wins, then for whoever beat it, up to a
-    /// node that he had won before.
+    /// Walks up from the leaf of `index`, whose key becomes `key`: while `index` itself wins, then
+    /// with the entity that beats it, up to a node that this entity had won before.
     fn change(&mut self, index: u16, key: u64) {
         self.keys[usize::from(index) & (N - 1)] = key;
         let mut node = usize::from(self.leaves + index);
         let mut rival = index ^ 1;
         let (mut winner, mut best) = loop {
-            // Between equal keys the left half wins: no key is so large that it has no next.
+            // Between equal keys the left half wins. No key is so large that `key + 1` overflows.
             let limit = key.wrapping_add((node & 1) as u64);
             let rival_key = self.key_of(rival);
             node >>= 1;
@@ -167,7 +166,7 @@ impl<const N: usize> Tournament<N> {
         }
     }
 
-    /// Who wins at `node`.
+    /// The winner at `node`.
     fn winner(&self, node: u16) -> u16 {
         match node.checked_sub(self.leaves) {
             Some(leaf) => leaf,
@@ -183,7 +182,7 @@ mod tests {
     use std::vec::Vec;
 
     proptest! {
-        /// Against a table that is searched whole.
+        /// Against a search of the whole table.
         #[test]
         fn it_finds_what_a_search_finds(
             steps in proptest::collection::vec((0..32usize, proptest::option::of(0..20u64)), 1..300),

@@ -24,7 +24,7 @@ pub trait Chooser {
     /// At whose expense a lane is, be it that he runs, or has no work and spends it on nothing.
     fn charged(&self, lane: usize) -> Option<usize>;
     /// What passed on a lane went into a switch, at nobody's expense.
-    fn excuse(&mut self, lane: usize, now: u64);
+    fn exempt_switch(&mut self, lane: usize, now: u64);
     /// Nobody runs on a lane.
     fn suspend(&mut self, lane: usize, now: u64);
     /// Whether some lane should be asked again.
@@ -84,8 +84,8 @@ impl<const N: usize> Chooser for Servers<N> {
         Policy::charged(self).map(Entity::index)
     }
 
-    fn excuse(&mut self, _lane: usize, now: u64) {
-        Policy::excuse(self, now);
+    fn exempt_switch(&mut self, _lane: usize, now: u64) {
+        Policy::exempt_switch(self, now);
     }
 
     fn suspend(&mut self, _lane: usize, now: u64) {
@@ -132,8 +132,8 @@ impl<const N: usize, const C: usize> Chooser for Global<N, C> {
         Pool::charged(self, lane).map(Entity::index)
     }
 
-    fn excuse(&mut self, lane: usize, now: u64) {
-        Pool::excuse(self, lane, now);
+    fn exempt_switch(&mut self, lane: usize, now: u64) {
+        Pool::exempt_switch(self, lane, now);
     }
 
     fn suspend(&mut self, lane: usize, now: u64) {

@@ -212,7 +212,7 @@ impl State {
         }
         let middle = self.now + switching;
         if switching > 0 {
-            self.excuse(index, middle);
+            self.exempt_switch(index, middle);
         }
         for (switching, start, end) in
             [(true, self.now, middle), (false, middle, self.now + passed)]
@@ -232,13 +232,13 @@ impl State {
     /// The switch on a core, up to `until`, is at the expense of those that hold both who ran
     /// before and who runs now: to them it is a part of what a member costs them in a period. Who
     /// comes pays nothing, so that his budget is his own however often he is preempted.
-    fn excuse(&mut self, index: usize, until: u64) {
+    fn exempt_switch(&mut self, index: usize, until: u64) {
         let Some(core) = self.cores.get(index) else {
             return;
         };
         for (node, lane) in core.path.iter().skip(core.shared.saturating_sub(1)) {
             if let Some(node) = self.scene.nodes.get_mut(node.0) {
-                node.chooser.excuse(*lane, until);
+                node.chooser.exempt_switch(*lane, until);
             }
         }
     }

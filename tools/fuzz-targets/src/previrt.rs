@@ -15,10 +15,10 @@ pub fn previrt_file(data: &[u8]) {
             return assert!(!refusal.remedy.is_empty());
         }
     };
-    // A program that is no Linux has room where somebody says so.
-    let room = (scan.kind == Kind::Executable).then_some(0x8010_0000);
+    // A program that is no Linux has an area where somebody says so.
+    let area = (scan.kind == Kind::Executable).then_some(0x8010_0000);
     let options = Options {
-        room,
+        area,
         in_place: true,
         ..Options::default()
     };
@@ -26,8 +26,8 @@ pub fn previrt_file(data: &[u8]) {
     let Ok(Patched { bytes, side }) = patched else {
         return;
     };
-    let made = side.reserved.iter().any(|room| room.made);
-    assert!(bytes.len() == scan.content.len() || made && bytes.len() > scan.content.len());
+    let appended = side.reserved.iter().any(|area| area.appended);
+    assert!(bytes.len() == scan.content.len() || appended && bytes.len() > scan.content.len());
     let sure = scan
         .sites
         .iter()
@@ -48,8 +48,8 @@ pub fn previrt_file(data: &[u8]) {
     if side.tables.is_some() {
         may_change[28..50].fill(true);
     }
-    for room in &side.reserved {
-        may_change[room.offset..][..room.len as usize].fill(true);
+    for area in &side.reserved {
+        may_change[area.offset..][..area.len as usize].fill(true);
     }
     let same = bytes
         .iter()
@@ -83,7 +83,7 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
         sample::zimage(&image),
         image,
         sample::image(false),
-        sample::roomy_image(),
+        sample::image_with_area(),
         sample::tight_image(),
         sample::init::init_kernel(sample::init::Linker::Gnu, false).image,
         sample::program::program(0x8000_0000).0,

@@ -1,8 +1,9 @@
-//! Words of an image that look like a sensitive instruction, and to which nothing leads.
+//! Words of an image that look like a sensitive instruction, and that no known code leads to.
 //!
-//! Nobody knows whether they are executed. They are listed, so that a person can look, and never
-//! rewritten. What is listed has to be what somebody would have written, among more of that kind,
-//! and to go on as code does ([`goes_on`]): numbers of a table soon run into something else.
+//! Whether they are executed is unknown. They are listed, so that a person can look at them, and
+//! are never rewritten. A word is listed only if somebody would have written this instruction, if
+//! it stands among more instructions, and if the words behind it go on as code does ([`goes_on`]):
+//! a table of numbers soon runs into something that is no code.
 
 use crate::bytes::word;
 use crate::flow::marks::{Mark, Marks};
@@ -16,7 +17,8 @@ use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use hanok_instructions::Flow;
 use std::ops::Range;
 
-/// What looks like a sensitive instruction, as the manual defines it, and nothing leads there.
+/// Finds the words in the text that look like a sensitive instruction, as the manual defines it,
+/// and that no known code leads to.
 pub fn in_text(memory: Memory<'_>, text: &Text, marks: &Marks, isa: Isa) -> Vec<Site> {
     let mut sites = Vec::new();
     for (from, to) in &text.ranges {
@@ -37,7 +39,7 @@ pub fn in_text(memory: Memory<'_>, text: &Text, marks: &Marks, isa: Isa) -> Vec<
     sites
 }
 
-/// The doubtful words between two places that are known.
+/// Searches the words between two places of which it is known what they are.
 fn gap(memory: Memory<'_>, marks: &Marks, place: Range<usize>, isa: Isa, sites: &mut Vec<Site>) {
     let from = place.start.next_multiple_of(isa.alignment() as usize);
     let Some(bytes) = memory.bytes.get(from..place.end) else {
@@ -60,11 +62,11 @@ fn gap(memory: Memory<'_>, marks: &Marks, place: Range<usize>, isa: Isa, sites: 
     }
 }
 
-/// So many words before or behind a stray one have to be plausible instructions.
+/// The number of words before or behind a stray one that have to be plausible instructions.
 const COMPANY: u32 = 4;
 
-/// Code among data, to be copied elsewhere: A32 instructions in the company of others, where
-/// no code is known. It is doubtful whatever it looks like.
+/// Finds code among data, which is to be copied elsewhere: A32 instructions next to other
+/// instructions, where no code is known. All of it is doubtful.
 pub fn in_data(memory: Memory<'_>, text: &Text, marks: &Marks, kallsyms: &Kallsyms) -> Vec<Site> {
     let names = kallsyms.range.0..kallsyms.range.1;
     (0..memory.bytes.len())
@@ -89,26 +91,29 @@ pub fn in_data(memory: Memory<'_>, text: &Text, marks: &Marks, kallsyms: &Kallsy
         .collect()
 }
 
-/// Whether an A32 word has no condition: as nearly all code, and a sixteenth of all data.
+/// Whether an A32 word has the condition "always". Nearly all code has, and a sixteenth of all
+/// data.
 const fn unconditional(word: u32) -> bool {
     word >> 28 == 0b1110 || word >> 20 == 0xf10
 }
 
-/// Whether a doubtful word is an instruction that somebody would have written, and goes on as code.
+/// Whether a doubtful word is an instruction that somebody would have written, and the words behind
+/// it go on as code does.
 fn believable(memory: Memory<'_>, marks: &Marks, site: &Site) -> bool {
     let found = decode(site.found.encoding, site.it);
     let looks = site.found.as_it_should_be && plausible(&found);
     looks && memory.word(site.address) != Some(0) && goes_on(memory, marks, site)
 }
 
-/// So many instructions behind a doubtful one are looked at.
+/// The number of instructions that are examined behind a doubtful one.
 const LOOK_AHEAD: usize = 64;
-/// In so many instructions in front of it the flags may have been set on which it depends.
+/// The number of instructions in front of a doubtful one that may have set the flags it depends on.
 const LOOK_BACK: u32 = 8;
 
-/// Whether a doubtful instruction goes on as code does, by the rules for guesses
-/// ([`crate::flow::Follower`]): to a branch, into known code, or for long; never into data, zeros
-/// or what nobody would have written, or to a condition for which nothing has set the flags.
+/// Whether the code behind a doubtful instruction goes on as code does, by the rules for guesses
+/// ([`crate::flow::Follower`]): to a branch, into known code, or for long. It must not run into
+/// data, zeros or an instruction that nobody would have written, or reach a condition for which
+/// nothing has set the flags.
 fn goes_on(memory: Memory<'_>, marks: &Marks, site: &Site) -> bool {
     let (address, isa) = (site.address, site.isa());
     let run = Run {
@@ -171,7 +176,8 @@ mod tests {
     const MOV: u32 = 0xe1a0_1001;
     const RETURN: u32 = 0xe12f_ff1e;
 
-    /// Whether the first of `words` is listed; nothing is known of any, but `code` of the last.
+    /// Whether the first of `words` is listed. Nothing is known of any word, except that the last
+    /// is code if `code` is set.
     fn listed(words: &[u32], code: bool) -> bool {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let memory = Memory {
@@ -215,7 +221,7 @@ mod tests {
             !listed(&[MRS, MOV, 0x01a0_1001, RETURN, MOV], false),
             "moveq"
         );
-        // b 32 MB away, where nothing is
+        // b 32 MB away, out of the image
         assert!(
             !listed(&[MRS, MOV, 0xea7f_ffff, RETURN, MOV], false),
             "away"

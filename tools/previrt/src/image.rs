@@ -1,11 +1,12 @@
-//! Sensitive instructions of a kernel's raw image: no sections, no symbol table, no mapping
-//! symbols.
+//! Finds the sensitive instructions of a kernel's raw image, which has no sections, no symbol table
+//! and no mapping symbols.
 //!
-//! Names of functions, the unwinder's index, Linux's own tables, the vectors and pointers say
+//! The names of functions, the unwinder's index, Linux's own tables, the vectors and pointers say
 //! where code may be, and the flow of the code from there says the rest. An instruction is proven
-//! where it is reached from what is code for certain, or where the function it is in is explained
-//! to the last word ([`closed`]). What else looks like a sensitive instruction is doubtful.
+//! where it is reached from certain code, or where every word of its function is explained
+//! ([`closed`]). Other words that look like a sensitive instruction are doubtful.
 
+use crate::area;
 use crate::bytes::half;
 use crate::doubtful;
 use crate::flow::closed::{self, Closed};
@@ -16,9 +17,8 @@ use crate::kallsyms::{self, Kallsyms, Symbol};
 use crate::linux::end;
 use crate::linux::init;
 use crate::linux::tables::Init;
-use crate::linux::{self, Tables, Text, base, tables, vectors};
+use crate::linux::{self, LinuxTables, Text, base, tables, vectors};
 use crate::refusal::Result;
-use crate::room;
 use crate::site::{Certainty, Role, Site, site};
 use crate::trap::is_trap;
 use std::ops::Range;
@@ -26,47 +26,47 @@ use std::ops::Range;
 use hanok_decode::aarch32::{Isa, ItState};
 use std::collections::HashSet;
 
-/// A kernel image, read.
+/// A kernel image and what was found in it.
 #[derive(Debug)]
 pub struct Image {
-    /// Where it is linked, and its instruction set.
+    /// The address at which the image is linked, and its instruction set.
     pub base: base::Base,
-    /// Its symbols.
+    /// The image's symbols.
     pub kallsyms: Kallsyms,
-    /// Linux's tables.
-    pub tables: Tables,
-    /// Where the code is.
+    /// Linux's own tables.
+    pub tables: LinuxTables,
+    /// The ranges in which code may be.
     pub text: Text,
-    /// Where of it the init code is.
+    /// The part of them that is init code.
     pub init: Option<Init>,
-    /// What must change, certain and doubtful, by address.
+    /// The instructions that must change, certain and doubtful ones, by address.
     pub sites: Vec<Site>,
-    /// How many instructions only a rewritten file has.
+    /// The number of instructions that only a rewritten file has.
     pub trapped: usize,
-    /// Where the vectors' stubs are, which are executed elsewhere.
+    /// The addresses of the vectors' stubs, which are executed elsewhere.
     pub stubs: Option<Range<u32>>,
-    /// Rooms of trampolines that a rewritten image has, as addresses.
-    pub rooms: Vec<Range<u32>>,
-    /// What trampolines need to know of its code.
+    /// The areas of trampolines that a rewritten image has, as addresses.
+    pub areas: Vec<Range<u32>>,
+    /// What the placing of trampolines needs to know of the image's code.
     pub code: Code,
 }
 
-/// The code of a program, as far as a trampoline has to know it.
+/// A program's code, as far as the placing of trampolines needs to know it.
 #[derive(Debug)]
 pub struct Code {
-    /// Where its first byte is in memory.
+    /// The address of the code's first byte.
     pub base: u32,
-    /// The code as it is in memory, where that is not the file itself.
+    /// The code as it is in memory, where that differs from the file.
     pub flat: Option<Vec<u8>>,
     /// What each halfword is.
     pub marks: Marks,
-    /// Where is code that is executed elsewhere: copied there, or by its physical address.
+    /// The ranges of code that is executed elsewhere: copied there, or at its physical address.
     pub elsewhere: Vec<Range<u32>>,
-    /// Linux's entry code, which stays where it is.
+    /// The range of Linux's entry code, which is executed where it is linked.
     pub entry: Option<Range<u32>>,
-    /// Where is nothing, as addresses of whole pages.
-    pub room: Option<Range<u32>>,
-    /// Where the program ends, if nobody uses what is behind it.
+    /// The range of whole pages that hold nothing, as addresses.
+    pub unused: Option<Range<u32>>,
+    /// The address where the program ends, if nothing uses the memory behind it.
     pub end: Option<u32>,
 }
 
@@ -83,15 +83,15 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     text.ranges.extend(init.as_ref().map(Init::range));
     let tables = linux::find(memory, &text, &kallsyms.symbols, base.isa);
     let mut known = Marks::new(bytes.len());
-    known.data(kallsyms.range.0, kallsyms.range.1 - kallsyms.range.0, false);
+    _ = known.data(kallsyms.range.0, kallsyms.range.1 - kallsyms.range.0, false);
     for table in &tables.found {
         if let Some(offset) = memory.offset(table.address) {
-            known.data(offset, table.len as usize, false);
+            _ = known.data(offset, table.len as usize, false);
         }
     }
-    let rooms = room::written(memory);
+    let areas = area::written(memory);
     let mut starts = starts(memory, &kallsyms, &tables, init.as_ref(), base.isa);
-    starts.rooms.clone_from(&rooms);
+    starts.areas.clone_from(&areas);
     let (marks, proof) = explain(memory, starts, &text, known, base.isa);
     let mut sites = certain(memory, &marks, &proof);
     sites.extend(alternatives(memory, &tables, &marks, &proof));
@@ -99,7 +99,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
     sites.extend(doubtful::in_data(memory, &text, &marks, &kallsyms));
     sites.sort_by_key(|site| site.address);
     sites.dedup_by_key(|site| site.address);
-    sites.retain(|site| !rooms.iter().any(|room| room.contains(&site.address)));
+    sites.retain(|site| !areas.iter().any(|area| area.contains(&site.address)));
     let trapped = traps(memory, &marks);
     let stubs = init
         .as_ref()
@@ -110,7 +110,7 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         end: end::find(memory, &kallsyms.symbols, init.as_ref()),
         elsewhere: elsewhere(memory, &kallsyms.symbols, init.as_ref(), &tables),
         entry: between(&kallsyms.symbols, "__entry_text_start", "__entry_text_end"),
-        room: room::empty(memory, &kallsyms.symbols, &marks),
+        unused: area::unused(memory, &kallsyms.symbols, &marks),
         marks,
     };
     Ok(Image {
@@ -122,12 +122,12 @@ pub fn scan(bytes: &[u8]) -> Result<Image> {
         sites,
         trapped,
         stubs,
-        rooms,
+        areas,
         code,
     })
 }
 
-/// From one name to another.
+/// The range from one symbol to another.
 fn between(symbols: &[Symbol], from: &str, to: &str) -> Option<Range<u32>> {
     let named = |name: &str| {
         let found = symbols.iter().find(|symbol| symbol.name == name);
@@ -136,13 +136,14 @@ fn between(symbols: &[Symbol], from: &str, to: &str) -> Option<Range<u32>> {
     Some(named(from)?..named(to)?)
 }
 
-/// Code that is not executed where it is: the vectors' stubs, what is exchanged on a
-/// uniprocessor, and what runs at its physical address with the MMU on.
+/// The ranges of code that is not executed where it is linked: the vectors' stubs, instructions
+/// that are exchanged on a uniprocessor, and code that runs at its physical address with the MMU
+/// on.
 fn elsewhere(
     memory: Memory<'_>,
     symbols: &[Symbol],
     init: Option<&Init>,
-    tables: &Tables,
+    tables: &LinuxTables,
 ) -> Vec<Range<u32>> {
     let mut ranges = Vec::new();
     ranges.extend(between(symbols, "__idmap_text_start", "__idmap_text_end"));
@@ -152,7 +153,7 @@ fn elsewhere(
     ranges
 }
 
-/// Where code may be, but for the init code: the start and `.text`.
+/// The ranges in which code may be, without the init code: the start and `.text`.
 fn text(memory: Memory<'_>, kallsyms: &Kallsyms) -> Text {
     let symbols = &kallsyms.symbols;
     let named = |name: &str| {
@@ -178,10 +179,10 @@ fn text(memory: Memory<'_>, kallsyms: &Kallsyms) -> Text {
     }
 }
 
-/// How often what something points to is followed, too.
+/// The number of rounds in which targets of pointers are followed.
 const MAX_ROUNDS: usize = 3;
 
-/// What each halfword is, and which functions are explained.
+/// Finds what each halfword is, and which functions are explained.
 fn explain(
     memory: Memory<'_>,
     mut starts: Start,
@@ -196,7 +197,7 @@ fn explain(
     for round in 1.. {
         let wrong = follower.guess(&more);
         likely.extend(more);
-        let known = closed::Known {
+        let known = closed::FunctionFacts {
             entries: &entries,
             wrong: &wrong,
             unresolved: &follower.unresolved(),
@@ -213,16 +214,16 @@ fn explain(
     (follower.into_marks(), Closed::default())
 }
 
-/// Where code begins, as certain as it is.
+/// The roots of the code, certain and probable ones.
 fn starts(
     memory: Memory<'_>,
     kallsyms: &Kallsyms,
-    tables: &Tables,
+    tables: &LinuxTables,
     init: Option<&Init>,
     isa: Isa,
 ) -> Start {
     let symbols = &kallsyms.symbols;
-    // The image starts in A32 whatever it is (Documentation/arch/arm/booting.rst).
+    // The image starts in A32 whatever its instruction set is (Documentation/arch/arm/booting.rst).
     let mut certain = vec![Root {
         address: memory.base,
         isa: Isa::A32,
@@ -247,12 +248,12 @@ fn starts(
         certain,
         likely,
         named,
-        rooms: Vec::new(),
+        areas: Vec::new(),
     }
 }
 
-/// Where nothing explains what is there, and words outside of the text point: functions without a
-/// name, and labels of which a program made a table.
+/// The unexplained places that words outside of the text point to: functions without a name, and
+/// labels of which a program made a table.
 fn pointed(memory: Memory<'_>, proof: &Closed, text: &Text, isa: Isa) -> Vec<Root> {
     let thumb = u32::from(isa == Isa::T32);
     let words = memory.bytes.chunks_exact(4).filter_map(|bytes| {
@@ -265,7 +266,7 @@ fn pointed(memory: Memory<'_>, proof: &Closed, text: &Text, isa: Isa) -> Vec<Roo
     roots.filter(|root| begins(memory, *root)).collect()
 }
 
-/// Where names of code are, and what looks like it.
+/// The roots at names of code, where the bytes look like code.
 fn named(memory: Memory<'_>, kallsyms: &Kallsyms, isa: Isa) -> Vec<Root> {
     let text = kallsyms.symbols.iter().filter(|symbol| symbol.is_text());
     let entries = text.map(|symbol| Root {
@@ -281,9 +282,9 @@ fn named(memory: Memory<'_>, kallsyms: &Kallsyms, isa: Isa) -> Vec<Root> {
         .collect()
 }
 
-/// Where words point, but none with bit 0 set: in a Thumb kernel that is data. Nearly every halfword is
-/// some instruction of T32, so that tables in the text look like code, too. Kallsyms' own words, at
-/// the offsets `names`, say nothing.
+/// The addresses that words point to, all with bit 0 clear: in a Thumb kernel such an address is
+/// data. Nearly every halfword is some instruction of T32, so that tables in the text look like
+/// code, too. Kallsyms' own words, at the offsets `names`, say nothing.
 fn pointed_even(memory: Memory<'_>, names: (usize, usize)) -> HashSet<u32> {
     let (mut even, mut odd) = (HashSet::new(), HashSet::new());
     for (n, bytes) in memory.bytes.chunks_exact(4).enumerate() {
@@ -297,8 +298,8 @@ fn pointed_even(memory: Memory<'_>, names: (usize, usize)) -> HashSet<u32> {
     even
 }
 
-/// In which instruction set a function of a kernel of `isa` is entered. A Thumb kernel has a
-/// few that firmware enters in A32, which begin with `add rX, pc, #1` and `bx rX`.
+/// The instruction set in which a function of a kernel of `isa` is entered. A Thumb kernel has a
+/// few functions that firmware enters in A32, which begin with `add rX, pc, #1` and `bx rX`.
 fn entered(memory: Memory<'_>, address: u32, isa: Isa) -> Isa {
     let first = memory.word(address).unwrap_or(0);
     let second = memory.word(address.wrapping_add(4)).unwrap_or(0);
@@ -306,10 +307,10 @@ fn entered(memory: Memory<'_>, address: u32, isa: Isa) -> Isa {
     if switches { Isa::A32 } else { isa }
 }
 
-/// So many instructions of a function are looked at.
+/// The number of instructions of a function that are examined.
 const LOOK_AHEAD: usize = 32;
 
-/// Whether what stands at a name looks like code ([`Run`]): tables in the text have names, too.
+/// Whether the bytes at a name look like code ([`Run`]): tables in the text have names, too.
 fn begins(memory: Memory<'_>, root: Root) -> bool {
     let run = Run {
         root,
@@ -320,7 +321,7 @@ fn begins(memory: Memory<'_>, root: Root) -> bool {
     run.is_code(memory, |_| None, |_, _| false)
 }
 
-/// What is code, as far as it is proven or not.
+/// The sites in known code, proven or not.
 fn certain(memory: Memory<'_>, marks: &Marks, proof: &Closed) -> Vec<Site> {
     marks
         .iter(0..memory.bytes.len())
@@ -338,7 +339,7 @@ fn certain(memory: Memory<'_>, marks: &Marks, proof: &Closed) -> Vec<Site> {
         .collect()
 }
 
-/// Whether what is known as code at `offset` is proven: not what is loaded as well.
+/// Whether the known code at `offset` is proven: it is not, where it is loaded as data as well.
 fn certainty(memory: Memory<'_>, offset: usize, marks: &Marks, proof: &Closed) -> Certainty {
     let proven = if marks.is_soft(offset) {
         !marks.is_perhaps_loaded(offset) && proof.contains(memory.address(offset))
@@ -352,7 +353,7 @@ fn certainty(memory: Memory<'_>, offset: usize, marks: &Marks, proof: &Closed) -
     }
 }
 
-/// How many of the certain instructions only a rewritten file has.
+/// The number of certain instructions that only a rewritten file has.
 fn traps(memory: Memory<'_>, marks: &Marks) -> usize {
     let starts = marks.iter(0..memory.bytes.len());
     let trap = |(offset, mark): &(usize, Mark)| {
@@ -365,8 +366,14 @@ fn traps(memory: Memory<'_>, marks: &Marks) -> usize {
     starts.filter(trap).count()
 }
 
-/// What Linux would copy over other code, if that is proven.
-fn alternatives(memory: Memory<'_>, tables: &Tables, marks: &Marks, proof: &Closed) -> Vec<Site> {
+/// The sensitive instructions that Linux would copy over other code. They are certain if the place
+/// is proven code.
+fn alternatives(
+    memory: Memory<'_>,
+    tables: &LinuxTables,
+    marks: &Marks,
+    proof: &Closed,
+) -> Vec<Site> {
     let all = tables.alternatives.iter();
     all.filter_map(|other| {
         let offset = memory.offset(other.entry)?;
@@ -401,7 +408,7 @@ mod tests {
             bytes: &bytes,
             base,
         };
-        // The last word is one of kallsyms' own.
+        // The last word is one of kallsyms' own, and so says nothing.
         let data = pointed_even(memory, (16, 20));
         assert_eq!(data, HashSet::from([base + 0x18]));
     }

@@ -1,7 +1,7 @@
-//! The code of a linked file as it is in memory, for trampolines.
+//! The code of a linked file as it is in memory, for the placing of trampolines.
 //!
-//! Mapping symbols say what of it is code. What they do not say is whether the code stays where
-//! it is linked; for Linux that is known as for its raw image ([`Code`]).
+//! Mapping symbols say which parts of it are code. They do not say whether the code is executed
+//! where it is linked. For Linux that is known in the same way as for its raw image ([`Code`]).
 
 use crate::bytes::word;
 use crate::container::elf::{ElfImage, LINUX, Section};
@@ -11,10 +11,10 @@ use crate::image::Code;
 use crate::sweep::instructions;
 use std::ops::Range;
 
-/// Code farther from the first is no part of the same: Linux's vectors are linked where they are
-/// executed, and a branch does not reach there.
+/// Code farther than this from the first is not part of the same image. Linux's vectors, for one,
+/// are linked where they are executed, and no branch reaches there.
 const MOST: u32 = 64 << 20;
-/// The code of `elf`, whose file is `bytes`.
+/// The code of the file `bytes`, which was parsed as `elf`.
 pub(crate) fn code(bytes: &[u8], elf: &ElfImage) -> Option<Code> {
     let executable = || elf.sections.iter().filter(|section| section.executable);
     let base = executable().map(|section| section.address).min()? & !3;
@@ -48,12 +48,12 @@ pub(crate) fn code(bytes: &[u8], elf: &ElfImage) -> Option<Code> {
         marks,
         elsewhere,
         entry: between("__entry_text_start", "__entry_text_end"),
-        room: None,
+        unused: None,
         end: elf.place("_end").filter(|_| linux),
     })
 }
 
-/// Marks what is code of a section that begins at `from`.
+/// Marks the code of a section whose first byte is at offset `from`.
 fn mark(marks: &mut Marks, from: usize, section: &Section, content: &[u8]) {
     for (start, end, mapping) in section.pieces() {
         let (Mapping::Code(isa), Some(piece)) =
@@ -68,8 +68,8 @@ fn mark(marks: &mut Marks, from: usize, section: &Section, content: &[u8]) {
     }
 }
 
-/// Places whose instruction is exchanged on a uniprocessor: each entry of the table has the
-/// distance to one, or before Linux 5.11 its address.
+/// The places whose instruction is exchanged on a uniprocessor. Each entry of the table has the
+/// distance to one place, or before Linux 5.11 its address.
 fn exchanged(bytes: &[u8], section: &Section) -> Vec<Range<u32>> {
     let entries = (0..section.len as u32).step_by(ALTERNATIVE as usize);
     let places = entries.filter_map(|entry| {

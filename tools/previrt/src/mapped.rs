@@ -1,10 +1,10 @@
-//! Sensitive instructions of a file with mapping symbols.
+//! Finds the sensitive instructions of a file with mapping symbols.
 //!
-//! What they call code is code. What they call data is so but for one habit of the Linux
-//! kernel: instructions that old assemblers do not know (HVC, ERET, MSR of ELR_hyp) are
-//! written with `.long`, between others. Those are executed, because what stands before them
-//! goes on there, or something branches there; a literal never is, because no compiler lets
-//! code run into it.
+//! What mapping symbols call code is code. What they call data is data, with one exception in the
+//! Linux kernel: instructions that old assemblers do not know (HVC, ERET, MSR of ELR_hyp) are
+//! written by `.long` between others. These are executed, because the code in front of them goes on
+//! there, or branches there. A literal never is executed, because no compiler lets code run into
+//! it.
 
 use crate::bytes::half;
 use crate::container::elf::{ElfImage, Section};
@@ -16,14 +16,14 @@ use crate::trap::is_trap;
 use hanok_decode::aarch32::{Encoding, Isa, ItState};
 use std::collections::{BTreeMap, HashSet};
 
-/// All sites of `elf`, whose file is `bytes`, and how many instructions only a rewritten file
-/// has; nothing of sections without mapping symbols.
+/// The sites of the file `bytes`, which was parsed as `elf`, and the number of instructions that
+/// only a rewritten file has. Sections without mapping symbols give nothing.
 pub fn scan(bytes: &[u8], elf: &ElfImage) -> (Vec<Site>, usize) {
     let (mut sites, mut trapped) = (Vec::new(), 0);
     for (number, section) in elf.sections.iter().enumerate() {
         let end = section.offset.saturating_add(section.len);
         if let Some(content) = bytes.get(section.offset..end) {
-            Walk::new(number, section, content).run(&mut sites);
+            SectionWalk::new(number, section, content).run(&mut sites);
             trapped += traps(section, content);
         }
     }
@@ -32,7 +32,7 @@ pub fn scan(bytes: &[u8], elf: &ElfImage) -> (Vec<Site>, usize) {
     (sites, trapped)
 }
 
-/// How many of a section's instructions only a rewritten file has.
+/// The number of a section's instructions that only a rewritten file has.
 fn traps(section: &Section, content: &[u8]) -> usize {
     let code = section
         .pieces()
@@ -49,19 +49,20 @@ fn traps(section: &Section, content: &[u8]) -> usize {
     .sum()
 }
 
-/// Where code goes on into the next piece, and how.
+/// The instruction set, and the place in an IT block, in which code goes on into the next piece;
+/// `None` if it does not.
 type Into = Option<(Isa, ItState)>;
 
-struct Walk<'a> {
+struct SectionWalk<'a> {
     number: usize,
     section: &'a Section,
     content: &'a [u8],
-    /// What the code names by the PC.
+    /// The places that the section's code names.
     named: Named,
     role: Role,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SectionWalk<'a> {
     fn new(number: usize, section: &'a Section, content: &'a [u8]) -> Self {
         let role = if section.is_alternatives() {
             Role::Alternative
@@ -92,16 +93,16 @@ impl<'a> Walk<'a> {
         for (at, encoding, it) in instructions(self.piece(from, to), isa) {
             let at = from + at as u32;
             self.note(at, encoding, it, sites);
-            // Zeros are padding.
+            // Zeros are padding, and do not go on.
             let goes_on = encoding.bits() != 0 && falls(encoding, at, it);
             into = goes_on.then(|| (isa, advance(encoding, it)));
         }
         into
     }
 
-    /// Data into which code runs or branches is code as long as it goes on.
+    /// Examines data into which code runs or branches: it is code as long as it goes on as code.
     fn inline(&self, from: u32, to: u32, into: Into, sites: &mut Vec<Site>) -> Into {
-        // A table of alternatives goes from one to the next.
+        // In a table of alternatives the code goes from one entry to the next.
         if self.role != Role::Code {
             return None;
         }
@@ -143,12 +144,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a section's code names by the PC, as offsets in the section.
+/// The places that a section's code names by the PC, as distances from the section's start.
 #[derive(Default)]
 struct Named {
-    /// What it loads.
+    /// The places that it loads.
     literals: HashSet<u32>,
-    /// Where it branches.
+    /// The places that it branches to.
     targets: BTreeMap<u32, Isa>,
 }
 

@@ -1,24 +1,24 @@
-//! Why a file is not scanned or patched.
+//! The reasons why a file is not scanned or patched.
 //!
-//! A file that is passed on unpatched by mistake becomes a guest that goes wrong without a
-//! word, so whatever is not understood is refused, with the reason and what to do about it.
+//! A file that is passed on unpatched by mistake becomes a guest that silently goes wrong. So a
+//! file that is not fully understood is refused, with the reason and a remedy.
 
 use thiserror::Error;
 
-/// A file is refused.
+/// Why a file is refused, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what}: {why}; {remedy}")]
 pub struct Refusal {
     /// What is wrong.
     pub what: String,
-    /// The rule that it breaks, or how it shows.
+    /// The rule that the file breaks, or how the fault shows.
     pub why: String,
     /// What would mend it.
     pub remedy: String,
 }
 
 impl Refusal {
-    /// A refusal of these words.
+    /// A refusal with these words.
     pub fn new(what: impl Into<String>, why: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -27,11 +27,11 @@ impl Refusal {
         }
     }
 
-    /// The file is damaged, as `why` shows.
+    /// A refusal of a damaged file; `why` says how the damage shows.
     pub fn damaged(why: impl Into<String>) -> Self {
         Self::new("this file is damaged", why, "download or build it again")
     }
 }
 
-/// What may be refused.
+/// A result whose error is a [`Refusal`].
 pub type Result<T> = std::result::Result<T, Refusal>;

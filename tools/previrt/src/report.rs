@@ -1,7 +1,7 @@
-//! What was found, for people and for programs.
+//! The report of what was found, as text and as JSON.
 
 use crate::container::unpack::Compression;
-use crate::linux::Found;
+use crate::linux::FoundTable;
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Role, Site};
 use hanok_decode::aarch32::{Class, Isa, Operation, UserMode};
@@ -12,67 +12,67 @@ use std::fmt::Write as _;
 /// What was found in a file, counted and listed.
 #[derive(Debug, serde::Serialize)]
 pub struct Report<'a> {
-    /// What the file is.
+    /// The kind of the file.
     pub kind: &'a Kind,
-    /// How it was packed.
+    /// The compression in which the file came.
     pub packed: Option<Compression>,
-    /// Where an image is linked.
+    /// The address at which an image is linked.
     pub base: Option<u32>,
-    /// How many sites are certain.
+    /// The number of certain sites.
     pub sure: usize,
-    /// How many words are doubtful.
+    /// The number of doubtful words.
     pub doubtful: usize,
-    /// Certain sites by class and instruction.
-    pub classes: Vec<Count>,
-    /// Certain sites by function, most first.
+    /// The number of certain sites of each class and instruction.
+    pub classes: Vec<InstructionCount>,
+    /// The number of certain sites in each function, largest first.
     pub functions: Vec<(String, usize)>,
-    /// Linux's own tables.
-    pub tables: &'a [Found],
-    /// Every site.
-    pub sites: Vec<Entry<'a>>,
+    /// Linux's own tables that were found.
+    pub tables: &'a [FoundTable],
+    /// All sites.
+    pub sites: Vec<ReportedSite<'a>>,
 }
 
-/// How often an instruction is there.
+/// The number of certain sites of one instruction.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Count {
-    /// Its class.
+pub struct InstructionCount {
+    /// The instruction's class.
     pub class: &'static str,
-    /// What it is, with what of the processor it reaches.
+    /// The instruction, and the processor's register or unit that it reaches.
     pub what: String,
-    /// What it does in User mode.
+    /// What the instruction does in User mode.
     pub user: &'static str,
-    /// How often.
+    /// The number of sites.
     pub sites: usize,
 }
 
-/// A site.
+/// A site, as the report lists it.
 #[derive(Debug, serde::Serialize)]
-pub struct Entry<'a> {
-    /// Of an archive: the member.
+pub struct ReportedSite<'a> {
+    /// The archive's member.
     pub member: Option<&'a str>,
-    /// The section.
+    /// The section's name.
     pub section: &'a str,
-    /// Its address.
+    /// The site's address.
     pub address: u32,
-    /// Where in the unpacked file.
+    /// The site's offset in the unpacked file.
     pub offset: usize,
-    /// The instruction's bits.
+    /// The instruction's encoding.
     pub word: u32,
-    /// Whether T32.
+    /// Whether it is T32.
     pub thumb: bool,
-    /// What it is.
+    /// The instruction, and the processor's register or unit that it reaches.
     pub what: String,
     /// What it does in User mode.
     pub user: &'static str,
-    /// Whether it is one.
+    /// Whether it is certain that the word is an instruction.
     pub certainty: Certainty,
-    /// Whether it is executed there.
+    /// Whether it is executed here, or copied elsewhere first.
     pub role: Role,
-    /// The function it is in.
+    /// The function that contains it.
     pub function: Option<&'a str>,
 }
 
-/// What a site is, in words: CP15's registers by name where the kernel uses them much.
+/// A site's instruction in words. The registers of CP15 that kernels use most have names.
 fn what(site: &Site) -> String {
     let mnemonic = mnemonic(&site.found.operation);
     match site.found.operation {
@@ -117,7 +117,7 @@ const fn user(mode: UserMode) -> &'static str {
 }
 
 impl<'a> Report<'a> {
-    /// Of a scan.
+    /// The report of a scan.
     pub fn new(scan: &'a Scan) -> Self {
         let sure = || {
             scan.sites
@@ -137,13 +137,14 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// As JSON.
+    /// The report as JSON.
     pub fn to_json(&self) -> String {
-        // Strings and numbers alone: it cannot fail.
+        // It has only strings and numbers, so that this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// As a table, with `functions` of the functions that have most, and every doubtful word.
+    /// The report as a table, with the `functions` functions that have most sites, and every
+    /// doubtful word.
     pub fn to_text(&self, functions: usize) -> String {
         let mut text = String::new();
         self.write(&mut text, functions)
@@ -167,7 +168,7 @@ impl<'a> Report<'a> {
             "\n{:>7}  {:<26} {:<34} in User mode",
             "sites", "class", "instruction"
         )?;
-        for Count {
+        for InstructionCount {
             class,
             what,
             user,
@@ -182,7 +183,7 @@ impl<'a> Report<'a> {
                 writeln!(text, "{sites:>7}  {name}")?;
             }
         }
-        for Found {
+        for FoundTable {
             name,
             address,
             entries,
@@ -208,7 +209,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn classes<'a>(sites: impl Iterator<Item = &'a Site>) -> Vec<Count> {
+fn classes<'a>(sites: impl Iterator<Item = &'a Site>) -> Vec<InstructionCount> {
     let mut counts: BTreeMap<(Class, String, UserMode), usize> = BTreeMap::new();
     for site in sites {
         *counts
@@ -217,7 +218,7 @@ fn classes<'a>(sites: impl Iterator<Item = &'a Site>) -> Vec<Count> {
     }
     let mut counts: Vec<_> = counts
         .into_iter()
-        .map(|((kind, what, mode), sites)| Count {
+        .map(|((kind, what, mode), sites)| InstructionCount {
             class: class(kind),
             what,
             user: user(mode),
@@ -243,9 +244,9 @@ fn functions<'a>(scan: &'a Scan, sites: impl Iterator<Item = &'a Site>) -> Vec<(
     counts
 }
 
-fn entry<'a>(scan: &'a Scan, site: &Site) -> Entry<'a> {
+fn entry<'a>(scan: &'a Scan, site: &Site) -> ReportedSite<'a> {
     let place = scan.places.get(site.section);
-    Entry {
+    ReportedSite {
         member: place.and_then(|place| place.member.as_deref()),
         section: place.map_or("", |place| &place.section),
         address: site.address,

@@ -1,22 +1,22 @@
-//! Made-up files for tests and fuzzers: small, and of the same form as real ones.
+//! Small files for tests and fuzzers, of the same form as real ones.
 
 pub mod init;
 pub mod program;
 
 use std::io::Write as _;
 
-/// Where the made-up kernel is linked.
+/// The address at which the sample kernel is linked.
 pub const BASE: u32 = 0x8000_8000;
-/// How many functions it has.
+/// The number of its functions.
 pub const FUNCTIONS: u32 = 300;
-/// Bytes of each, and of the nothing between some.
+/// The size of each function in bytes, and of the gap behind some.
 const FUNCTION: u32 = 32;
 const GAP: u32 = 8;
-/// Where its first function is, from the start.
+/// The offset of its first function.
 const TEXT: u32 = 0x100;
-/// The same in an image with room for trampolines.
+/// The offset of the first function in an image with a free area.
 const FAR_TEXT: u32 = 0x6000;
-/// How many of its functions are where Linux has its entry code.
+/// The number of functions that stand where Linux has its entry code.
 pub const ENTRY: u32 = 290;
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -28,12 +28,13 @@ fn call(at: u32, to: u32) -> u32 {
     0xeb00_0000 | (to.wrapping_sub(at).wrapping_sub(8) >> 2) & 0x00ff_ffff
 }
 
-/// Where function number `n` is, from the first one on: not at regular distances, so that only one base is right.
+/// The distance of function `n` from the first one. Distances are irregular, so that only one base
+/// fits.
 fn address(n: u32) -> u32 {
     n * FUNCTION + (0..n).filter(|n| gap(*n)).count() as u32 * GAP
 }
 
-/// Whether there is a gap behind function number `n`.
+/// Whether there is a gap behind function `n`.
 const fn gap(n: u32) -> bool {
     n * n % 7 < 3 && n % 3 != 1
 }
@@ -53,7 +54,7 @@ fn body(at: u32, to: u32) -> Vec<u8> {
     ])
 }
 
-/// Function number `n`.
+/// The bytes of function `n`.
 fn function(n: u32) -> Vec<u8> {
     let at = address(n);
     let to = address((n * 7 + 1) % FUNCTIONS);
@@ -62,22 +63,22 @@ fn function(n: u32) -> Vec<u8> {
     function
 }
 
-/// A kernel's raw image, of A32, with kallsyms as since 6.4, or as before.
+/// An A32 kernel's raw image; its kallsyms has the order of 6.4 and later, or the older one.
 pub fn image(since_6_4: bool) -> Vec<u8> {
     image_at(TEXT, since_6_4, None)
 }
 
-/// Bytes of the made-up kernel's `.bss`.
+/// The size of the sample kernel's `.bss` in bytes.
 pub const BSS: u32 = 0x2468;
 
-/// A kernel's raw image without room in it, with `.bss` behind it and the code that clears that.
+/// A kernel's raw image without a free area, with `.bss` behind it and the code that clears `.bss`.
 pub fn tight_image() -> Vec<u8> {
     image_at(TEXT, true, Some(BSS))
 }
 
-/// The same with room for trampolines between its entry and its functions; the first [`ENTRY`]
-/// functions are Linux's entry code.
-pub fn roomy_image() -> Vec<u8> {
+/// A kernel's raw image with a free area for trampolines between its entry and its functions. The
+/// first [`ENTRY`] functions are Linux's entry code.
+pub fn image_with_area() -> Vec<u8> {
     image_at(FAR_TEXT, true, None)
 }
 
@@ -88,7 +89,7 @@ fn image_at(text: u32, since_6_4: bool, bss: Option<u32>) -> Vec<u8> {
     image.extend((0..FUNCTIONS).flat_map(function));
     let clears = image.len();
     if bss.is_some() {
-        // b to itself, and from where to where.
+        // b to itself; the start and the end of `.bss`.
         image.extend(words(&[0xeaff_fffe, 0, 0]));
     }
     let end = BASE + image.len() as u32;
@@ -144,7 +145,7 @@ fn kallsyms(image: &mut Vec<u8>, symbols: &[(u32, String)], since_6_4: bool) {
     image.extend([0; 64]);
 }
 
-/// A byte that can be printed stands for itself.
+/// A printable byte stands for itself.
 fn tokens(image: &mut Vec<u8>) {
     let (mut index, start) = (Vec::new(), image.len());
     for byte in 0..=255_u8 {
@@ -160,7 +161,7 @@ fn tokens(image: &mut Vec<u8>) {
     image.extend(index);
 }
 
-/// A zImage of `image`, packed by gzip.
+/// A zImage of `image`, packed with gzip.
 pub fn zimage(image: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     // Writing to a vector cannot fail.
@@ -184,7 +185,7 @@ pub fn zimage(image: &[u8]) -> Vec<u8> {
     zimage
 }
 
-/// What the made-up object holds: A32, then data that is loaded, then T32.
+/// The content of the sample object: A32, then data that is loaded, then T32.
 const CODE: [u32; 8] = [
     0xe59f_0008, // ldr r0, [pc, #8]
     0xf10c_0080, // cpsid i
@@ -196,8 +197,8 @@ const CODE: [u32; 8] = [
     0xbf00_4770, // bx lr
 ];
 
-/// An object for ARMv7-A with mapping symbols; `class`, `order` and `machine` are 1, 1 and 40
-/// in a sound one.
+/// An object for ARMv7-A with mapping symbols. `class`, `order` and `machine` are 1, 1 and 40 in a
+/// valid one.
 pub fn object(class: u8, order: u8, machine: u8) -> Vec<u8> {
     let strings = b"\0$a\0$d\0$t\0f\0.text\0.symtab\0.strtab\0";
     let symbol = |name: u32, value: u32, kind: u32| [name, value, 0, 1 << 16 | kind];
@@ -231,7 +232,7 @@ pub fn object(class: u8, order: u8, machine: u8) -> Vec<u8> {
     file
 }
 
-/// An archive of one object.
+/// An archive with one object.
 pub fn archive() -> Vec<u8> {
     let object = object(1, 1, 40);
     let mut archive = b"!<arch>\n".to_vec();

@@ -1,25 +1,25 @@
-//! A file, whatever it is, to the sensitive instructions in it.
+//! Finds the sensitive instructions in a file of any known kind.
 
-use crate::container::elf::{self, ElfImage, Segment, Sort};
+use crate::area;
+use crate::container::elf::{self, ElfImage, Linkage, Segment};
 use crate::container::unpack::Compression;
 use crate::container::{archive, zimage};
 use crate::image::{self, Code, Image};
 use crate::kallsyms::Symbol;
 use crate::linked;
-use crate::linux::Found;
+use crate::linux::FoundTable;
 use crate::mapped;
 use crate::refusal::{Refusal, Result};
-use crate::room;
 use crate::site::Site;
 use hanok_decode::aarch32::Isa;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// An ELF file to be linked: an object or a module.
+    /// An ELF file that is to be linked: an object or a module.
     Object,
     /// An ELF file that is linked.
     Executable,
@@ -29,21 +29,21 @@ pub enum Kind {
     Image,
 }
 
-/// Where sites are: a section of an ELF file, of a member of an archive, or a whole image.
+/// A place that has sites: a section of an ELF file or of an archive's member, or a whole image.
 #[derive(Clone, Debug)]
 pub struct SitePlace {
     /// The archive's member.
     pub member: Option<String>,
     /// The section's name.
     pub section: String,
-    /// Where its addresses begin.
+    /// The address at which the place begins.
     pub address: u32,
-    /// Functions, by address.
+    /// The functions, by address.
     functions: Vec<(u32, String)>,
 }
 
 impl SitePlace {
-    /// The function in which `address` lies.
+    /// The function that contains `address`.
     pub fn function(&self, address: u32) -> Option<&str> {
         let after = self.functions.partition_point(|(at, _)| *at <= address);
         self.functions
@@ -51,7 +51,7 @@ impl SitePlace {
             .map(|(_, name)| name.as_str())
     }
 
-    /// Where the function lies in which `address` is: to where the next one begins.
+    /// The range of the function that contains `address`: it ends where the next one begins.
     pub fn extent(&self, address: u32) -> Option<Range<u32>> {
         let after = self.functions.partition_point(|(at, _)| *at <= address);
         let (start, _) = self.functions.get(after.checked_sub(1)?)?;
@@ -63,39 +63,39 @@ impl SitePlace {
 /// What was found in a file.
 #[derive(Debug)]
 pub struct Scan {
-    /// What it is.
+    /// The kind of the file.
     pub kind: Kind,
-    /// How it was packed.
+    /// The compression in which it came.
     pub packed: Option<Compression>,
-    /// Its bytes, unpacked.
+    /// The file's bytes, unpacked.
     pub content: Vec<u8>,
-    /// Where sites are.
+    /// The places that have sites.
     pub places: Vec<SitePlace>,
-    /// What must change, in the order of the file.
+    /// The instructions that must change, in the order of the file.
     pub sites: Vec<Site>,
-    /// Linux's own tables, of an image.
-    pub tables: Vec<Found>,
-    /// Of an image: where it is linked.
+    /// Linux's own tables that an image has.
+    pub tables: Vec<FoundTable>,
+    /// The address at which an image is linked.
     pub base: Option<u32>,
-    /// Its instruction set, of an image.
+    /// The instruction set of an image.
     pub isa: Option<Isa>,
-    /// How many instructions only a rewritten file has.
+    /// The number of instructions that only a rewritten file has.
     pub trapped: usize,
-    /// Where ELF headers are, of the file or of its members.
+    /// The offsets of the ELF headers of the file, or of its members.
     pub headers: Vec<usize>,
-    /// Of a kernel's image: where the vectors' stubs are, which are executed elsewhere.
+    /// The addresses of the vectors' stubs in a kernel's image. They are executed elsewhere.
     pub stubs: Option<Range<u32>>,
-    /// Rooms of trampolines, of an image that is rewritten.
-    pub rooms: Vec<Range<u32>>,
-    /// Of an image and of a linked file: what trampolines need to know.
+    /// The areas of trampolines in a rewritten image.
+    pub areas: Vec<Range<u32>>,
+    /// What the placing of trampolines needs to know of the code of an image or of a linked file.
     pub code: Option<Code>,
-    /// Of a linked file: what it has in memory.
+    /// The segments that a linked file has in memory.
     pub segments: Vec<Segment>,
-    /// Of a linked file: whether it may run at other addresses.
+    /// Whether a linked file may run at other addresses.
     pub movable: bool,
 }
 
-/// Finds every sensitive instruction of a file. Bytes that are given away are not copied.
+/// Finds every sensitive instruction of a file. Bytes that are passed by value are not copied.
 pub fn scan<'a>(bytes: impl Into<Cow<'a, [u8]>>) -> Result<Scan> {
     let bytes = bytes.into();
     if zimage::is_zimage(&bytes) {
@@ -122,7 +122,7 @@ pub fn scan<'a>(bytes: impl Into<Cow<'a, [u8]>>) -> Result<Scan> {
     raw(bytes.into_owned(), None)
 }
 
-/// Refuses what is known to be something else.
+/// Refuses files that are known to be something else.
 fn foreign(bytes: &[u8]) -> Result<()> {
     let what = if bytes.is_empty() {
         "empty"
@@ -144,13 +144,13 @@ fn single(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
     let elf = elf::parse(&content)?;
     has_mapping(&content, &elf)?;
     let (sites, trapped) = mapped::scan(&content, &elf);
-    let kind = match elf.sort {
-        Sort::Relocatable => Kind::Object,
-        Sort::Linked => Kind::Executable,
+    let kind = match elf.linkage {
+        Linkage::Relocatable => Kind::Object,
+        Linkage::Linked => Kind::Executable,
     };
     let places = places(&elf, None);
     let (tables, headers) = (Vec::new(), vec![0]);
-    let rooms = rooms(&content, &elf).collect();
+    let areas = areas(&content, &elf).collect();
     let code = (kind == Kind::Executable).then(|| linked::code(&content, &elf));
     Ok(Scan {
         kind,
@@ -164,24 +164,24 @@ fn single(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         trapped,
         headers,
         stubs: None,
-        rooms,
+        areas,
         code: code.flatten(),
         segments: elf.segments,
         movable: elf.movable,
     })
 }
 
-/// Sections that are rooms of trampolines.
-fn rooms(content: &[u8], elf: &ElfImage) -> impl Iterator<Item = Range<u32>> {
+/// The areas of trampolines that are sections of their own.
+fn areas(content: &[u8], elf: &ElfImage) -> impl Iterator<Item = Range<u32>> {
     let executable = elf.sections.iter().filter(|section| section.executable);
     executable.filter_map(|section| {
         let end = section.offset.saturating_add(section.len);
-        room::whole(section.address, content.get(section.offset..end)?)
+        area::whole(section.address, content.get(section.offset..end)?)
     })
 }
 
-/// Without mapping symbols nobody knows what is code. A section of zeros is none: the kernel
-/// fills a module's `.plt` when it loads it.
+/// Refuses a file that has code without mapping symbols: then code cannot be told from data. A
+/// section of zeros is no code: the kernel fills a module's `.plt` when it loads the module.
 fn has_mapping(content: &[u8], elf: &ElfImage) -> Result<()> {
     let blind = elf.sections.iter().find(|section| {
         let end = section.offset.saturating_add(section.len);
@@ -189,7 +189,7 @@ fn has_mapping(content: &[u8], elf: &ElfImage) -> Result<()> {
         let blind = section.executable && section.mapping.is_empty();
         blind
             && bytes.iter().any(|byte| *byte != 0)
-            && room::whole(section.address, bytes).is_none()
+            && area::whole(section.address, bytes).is_none()
     });
     match blind {
         Some(section) => Err(Refusal::new(
@@ -257,7 +257,7 @@ fn members(bytes: &[u8]) -> Result<Scan> {
         trapped,
         headers,
         stubs: None,
-        rooms: Vec::new(),
+        areas: Vec::new(),
         code: None,
         segments: Vec::new(),
         movable: false,
@@ -273,12 +273,12 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         sites,
         trapped,
         stubs,
-        rooms,
+        areas,
         code,
         ..
     } = image::scan(&content)?;
     let text = kallsyms.symbols.into_iter().filter(Symbol::is_text);
-    // Else what is there would seem to be the function before it.
+    // Otherwise the init code would seem to belong to the function before it.
     let unnamed = init.filter(|init| !init.named);
     let unnamed = unnamed.map(|init| (init.from, ".init.text".to_owned()));
     let functions = text.map(|symbol| (symbol.address, symbol.name));
@@ -302,7 +302,7 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
         trapped,
         headers: Vec::new(),
         stubs,
-        rooms,
+        areas,
         code: Some(code),
         segments: Vec::new(),
         movable: false,
@@ -310,7 +310,7 @@ fn raw(content: Vec<u8>, packed: Option<Compression>) -> Result<Scan> {
 }
 
 impl Scan {
-    /// The function in which a site lies.
+    /// The function that contains a site.
     pub fn function(&self, site: &Site) -> Option<&str> {
         self.places.get(site.section)?.function(site.address)
     }

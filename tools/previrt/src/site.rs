@@ -1,4 +1,4 @@
-//! A sensitive instruction at its place.
+//! A sensitive instruction and its place.
 
 use crate::flow::memory::Memory;
 use hanok_decode::aarch32::{
@@ -13,7 +13,7 @@ use hanok_decode::aarch32::{
 pub enum Certainty {
     /// Mapping symbols say so, or the flow of the code does.
     Sure,
-    /// It looks like one, among code, and nothing was found that leads to it.
+    /// It looks like an instruction and stands among code, but no known code leads to it.
     Doubtful,
 }
 
@@ -23,45 +23,47 @@ pub enum Certainty {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It is executed where it is.
+    /// It is executed where it is linked.
     Code,
-    /// It is in a table of Linux, from where it is copied over another one on a uniprocessor.
+    /// It is in a table of Linux, which copies it over another instruction on a uniprocessor.
     Alternative,
 }
 
-/// A sensitive instruction at its place.
+/// A sensitive instruction and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Where its bytes are in the (unpacked) file.
+    /// The offset of its bytes in the (unpacked) file.
     pub offset: usize,
-    /// Where it is in memory; in an object, in its section.
+    /// Its address in memory; in an object, its distance from the section's start.
     pub address: u32,
-    /// In which section, by its number in [`crate::Scan::sections`].
+    /// The index of its section in [`crate::Scan::places`].
     pub section: usize,
     /// The instruction.
     pub found: Sensitive,
-    /// Where in an IT block it stands.
+    /// Its place in an IT block.
     pub it: ItState,
-    /// Whether it is one.
+    /// How certain it is that the word is an instruction.
     pub certainty: Certainty,
-    /// Why it is there.
+    /// Why it is in the file.
     pub role: Role,
 }
 
-/// The sensitive instruction that a guest's kernel must not run as it is, if `encoding` is one.
+/// The sensitive instruction that a guest's kernel must not execute as it is, if `encoding` is one.
 ///
-/// All that is not legal in User mode; and TPIDRURW, which is, but is borrowed by the
-/// hypervisor for the guest kernel's own thread register.
+/// These are all instructions that do something else in User mode, and those of TPIDRURW. The
+/// latter are legal there, but the hypervisor uses TPIDRURW for the guest kernel's own thread
+/// register.
 pub fn must_change(encoding: Encoding, it: ItState) -> Option<Sensitive> {
     sensitive(encoding, it).filter(|found| found.user != UserMode::Legal || is_tpidrurw(found))
 }
 
-/// Whether it is a read or write of TPIDRURW.
+/// Whether the instruction reads or writes TPIDRURW.
 pub fn is_tpidrurw(found: &Sensitive) -> bool {
     thread_register(found).is_some_and(|(_, opc2)| opc2 == 2)
 }
 
-/// Whether a thread register (c13, c0) is read, and opc2, which tells them apart.
+/// For an access to a thread register (c13, c0): whether it is read, and opc2, which tells the
+/// registers apart.
 pub fn thread_register(found: &Sensitive) -> Option<(bool, u8)> {
     match found.operation {
         Operation::Coprocessor(Coprocessor {
@@ -82,13 +84,13 @@ pub fn thread_register(found: &Sensitive) -> Option<(bool, u8)> {
 }
 
 impl Site {
-    /// Which instruction set.
+    /// The instruction set that it belongs to.
     pub fn isa(&self) -> Isa {
         self.found.encoding.isa()
     }
 }
 
-/// The site at `offset`, if `encoding` has to change there.
+/// The site at `offset`, if the instruction `encoding` has to change there.
 pub(crate) fn site(
     memory: Memory<'_>,
     offset: usize,

@@ -1,9 +1,9 @@
-//! Sensitive instructions where it is known what is code: one after the other.
+//! Goes through code of which the instruction set is known, one instruction after the other.
 
 use crate::bytes::{half, word};
 use hanok_decode::aarch32::{Encoding, Isa, ItState, is_wide};
 
-/// The instruction at `at`, of which all bytes have to be there.
+/// Reads the instruction at `at`; `None` if not all its bytes are there.
 pub fn fetch(bytes: &[u8], at: usize, isa: Isa) -> Option<Encoding> {
     match isa {
         Isa::A32 => word(bytes, at).map(Encoding::A32),
@@ -19,10 +19,10 @@ pub fn fetch(bytes: &[u8], at: usize, isa: Isa) -> Option<Encoding> {
     }
 }
 
-/// Where in an IT block what follows `encoding` stands.
+/// The place in an IT block of the instruction behind `encoding`.
 pub fn advance(encoding: Encoding, it: ItState) -> ItState {
     match encoding {
-        // IT (A8.8.54): the low byte is the ITSTATE to come.
+        // IT (A8.8.54): its low byte is the next ITSTATE.
         Encoding::Narrow(half) if half >> 8 == 0xbf && half & 0xf != 0 => {
             ItState::from_bits(half as u8)
         }
@@ -30,7 +30,7 @@ pub fn advance(encoding: Encoding, it: ItState) -> ItState {
     }
 }
 
-/// Each instruction of `bytes`, with its place and where in an IT block it stands.
+/// Each instruction of `bytes`, with its offset and its place in an IT block.
 pub fn instructions(
     bytes: &[u8],
     isa: Isa,

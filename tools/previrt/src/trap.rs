@@ -1,10 +1,10 @@
-//! What traps in a rewritten file.
+//! Which instructions show that a file is rewritten.
 
 use hanok_abi::trap::{Original, original_a32, original_narrow, original_wide};
 use hanok_decode::aarch32::Encoding;
 
-/// Whether `encoding` is what only a rewritten file has. The table's SVCs are not counted,
-/// whose numbers Linux's old system calls have, too.
+/// Whether only a rewritten file has `encoding`. SVCs that hold an index of the table do not count,
+/// because Linux's old system calls have the same numbers.
 pub fn is_trap(encoding: Encoding, next: Option<u16>) -> bool {
     match encoding {
         Encoding::A32(word) => matches!(original_a32(word), Some(Original::Word(_))),

@@ -1,14 +1,14 @@
 //! Whole files: what is found in them, rewritten and undone; what is refused, and why.
 
 use hanok_abi::trampoline::branch_target;
+use hanok_previrt::oracle::{Comparison, Executed};
 use hanok_previrt::site::{Certainty, is_tpidrurw};
-use hanok_previrt::truth::{Comparison, Executed};
 use hanok_previrt::{
     Compression, Form, Kind, SideFile, Trampolines, patch, revert, rewritten, sample, scan,
 };
 use proptest::prelude::*;
 
-/// Three in each function of the made-up kernel.
+/// Three sites in each function of the sample kernel.
 const SITES: usize = 3 * sample::FUNCTIONS as usize;
 
 #[test]
@@ -40,7 +40,7 @@ fn a_zimage_gives_its_image() {
 fn what_is_rewritten_is_undone_and_not_rewritten_again() {
     let files = [
         sample::image(true),
-        sample::roomy_image(),
+        sample::image_with_area(),
         sample::tight_image(),
         sample::object(1, 1, 40),
         sample::archive(),
@@ -48,8 +48,8 @@ fn what_is_rewritten_is_undone_and_not_rewritten_again() {
     for before in files {
         let patched =
             patch(&scan(&before).expect("sound"), Trampolines::All).expect("it can be rewritten");
-        let made = patched.side.reserved.iter().any(|room| room.made);
-        assert!(patched.bytes != before && made == (patched.bytes.len() > before.len()));
+        let appended = patched.side.reserved.iter().any(|area| area.appended);
+        assert!(patched.bytes != before && appended == (patched.bytes.len() > before.len()));
         let side = SideFile::parse(patched.side.to_json().as_bytes()).expect("its own form");
         assert_eq!(side, patched.side);
         assert!(revert(&patched.bytes, &side).expect("undone") == before);
@@ -151,31 +151,31 @@ proptest! {
 
 #[test]
 fn an_image_with_room_gets_trampolines_that_come_back() {
-    let before = sample::roomy_image();
+    let before = sample::image_with_area();
     let scan = scan(&before).expect("sound");
     let patched = patch(&scan, Trampolines::All).expect("rewritten");
-    let room = patched.side.reserved[0];
+    let area = patched.side.reserved[0];
     assert_eq!(patched.side.reserved.len(), 1);
-    assert_eq!((room.offset, room.len % 0x3000), (0x1000, 0));
+    assert_eq!((area.offset, area.len % 0x3000), (0x1000, 0));
     let forms = |form| {
         let changes = patched.side.changes.iter();
         changes.filter(|change| change.form == form).count()
     };
-    // Five pages before the text are one triple, in which not all find room.
+    // Five pages before the text make one triple, in which not all trampolines fit.
     let (jumps, traps) = (forms(Form::Trampoline), forms(Form::Trap));
     assert!(jumps > 300 && traps > 0, "{jumps}, {traps}");
     let word = |address: u32| {
         let at = (address - sample::BASE) as usize;
         u32::from_le_bytes(patched.bytes[at..at + 4].try_into().expect("four"))
     };
-    // Who else might be copied elsewhere branches nowhere that is far away.
+    // Functions that might be copied elsewhere have no branch to far away.
     let last = patched.side.changes.iter().rev();
     let last = last.take(3 * (sample::FUNCTIONS - sample::ENTRY) as usize);
     assert!(last.clone().all(|change| change.form != Form::Trampoline));
     let jumps = patched.side.changes.iter();
     for change in jumps.filter(|change| change.form == Form::Trampoline) {
         let at = branch_target(change.is, change.address).expect("a branch");
-        assert!((room.address..room.address + room.len).contains(&at));
+        assert!((area.address..area.address + area.len).contains(&at));
         let store = word(at);
         assert_eq!(store & 0x0f10_0000, 0x0500_0000, "STR");
         let stores_pc = store >> 12 & 0xf == 15;
@@ -202,20 +202,20 @@ fn an_image_with_room_gets_trampolines_that_come_back() {
 #[test]
 fn what_is_rewritten_has_nothing_left_but_trampolines() {
     let patched = patch(
-        &scan(sample::roomy_image()).expect("sound"),
+        &scan(sample::image_with_area()).expect("sound"),
         Trampolines::All,
     );
     let again = scan(&patched.expect("rewritten").bytes).expect("still an image");
     assert!(rewritten(&again));
-    assert_eq!(again.rooms.len(), 1);
-    // TPIDRURW, which is read instead of TPIDRPRW, is legal.
+    assert_eq!(again.areas.len(), 1);
+    // TPIDRURW, which is read instead of TPIDRPRW, is legal in User mode.
     let mut left = again.sites.iter();
     assert!(left.all(|site| is_tpidrurw(&site.found)));
 }
 
 #[test]
 fn what_was_executed_is_looked_for_at_both_addresses() {
-    let scan = scan(sample::roomy_image()).expect("sound");
+    let scan = scan(sample::image_with_area()).expect("sound");
     let (at, literal) = (sample::BASE + 0x6008, sample::BASE + 0x601c);
     let text = |address: u32| format!("{address:08x} f10c0080 4\n");
     let physical = 0x4000_8000;
@@ -236,7 +236,7 @@ fn an_image_is_compared_with_a_vmlinux_alone() {
     assert!(!Comparison::default().is_right(), "nothing was compared");
 }
 
-/// Since Linux 7.2 kallsyms has whole addresses, behind the tokens, and no base.
+/// Since Linux 7.2 kallsyms has whole addresses behind the tokens, and no base.
 #[test]
 fn kallsyms_without_a_base_is_read() {
     let mut image = sample::image(true);
@@ -253,13 +253,14 @@ fn kallsyms_without_a_base_is_read() {
     image[end - 4..end].fill(0);
     let scan = scan(&image).expect("a sound image");
     assert_eq!((scan.base, scan.sites.len()), (Some(sample::BASE), SITES));
-    // Without any addresses the refusal says so, and not that there are no names.
+    // Without any addresses, the refusal says that there are none, and not that there are no names.
     image[end - 4 - 4 * count..end].fill(0);
     let refusal = hanok_previrt::scan(&image).unwrap_err();
     assert!(refusal.what.contains("no addresses"), "{refusal}");
 }
 
-/// GNU ld has symbols without a name in kernels of T32, where it adds branches for Cortex-A8's sake.
+/// GNU ld puts symbols without a name into T32 kernels, where it adds branches for Cortex-A8's
+/// erratum.
 #[test]
 fn a_symbol_without_a_name_does_not_hide_all_names() {
     let mut image = sample::image(true);
@@ -278,8 +279,8 @@ fn a_symbol_without_a_name_does_not_hide_all_names() {
     assert_eq!(scan.sites.len(), SITES);
 }
 
-/// Such a symbol right before `_einittext` makes Linux' own program lose that one, and all of the init
-/// code: what nobody names would be missed without a word.
+/// Where such a symbol stands right before `_einittext`, Linux's own program loses that symbol, and
+/// the init code has no names: code that nothing names would silently be missed.
 #[test]
 fn an_image_that_does_not_name_its_init_code_is_refused() {
     let mut image = sample::image(true);
@@ -293,8 +294,8 @@ fn an_image_that_does_not_name_its_init_code_is_refused() {
     );
 }
 
-/// The linked sample with the header of its first section of code changed by `change`, which gets
-/// the words of it: name, type, flags, address.
+/// The linked sample, with the header of its first section of code changed by `change`. It gets the
+/// header's first words: name, type, flags, address.
 fn with_header(change: impl Fn(&mut [u32; 4])) -> Vec<u8> {
     let (mut file, _) = sample::program::program(0x4080_0000);
     let word =

@@ -1,5 +1,5 @@
-//! Trampolines do what their instructions say: run by a small interpreter of its own, beside
-//! the model of a virtual CPU, with an interruption at every instruction.
+//! Trampolines do what their instructions say. A small interpreter, written for this test, runs
+//! them on the model of a virtual CPU, and interrupts them at every instruction.
 
 use hanok_abi::trampoline::model::{Cpu, FLAGS};
 use hanok_abi::trampoline::{
@@ -11,14 +11,14 @@ use hanok_previrt::sample::program::READ;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Of T32 it is not at a word's address.
+/// The second site is not word-aligned, as T32 may be.
 const SITE: [u32; 2] = [0x8123_4560, 0x8103_4562];
-/// A code page; the doorbell is in front of it, the plain alias behind.
-const ROOM: u32 = 0x8020_1000;
+/// The address of a code page. The doorbell page is in front of it, the plain alias behind.
+const AREA: u32 = 0x8020_1000;
 const N: u32 = 1 << 31;
 const Z: u32 = 1 << 30;
 
-/// An instruction that has a trampoline: its bits, and the A32 instruction that does the same.
+/// An instruction that has a trampoline: its encoding, and the A32 instruction that does the same.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     bits: u32,
@@ -31,7 +31,7 @@ impl Kind {
         SITE[usize::from(self.thumb)]
     }
 
-    /// Behind the site, as an address to branch to.
+    /// The address behind the site, as a branch target.
     fn behind(self) -> u32 {
         self.site() + 4 + u32::from(self.thumb)
     }
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The register that it writes.
+    /// The registers that it writes, as a mask.
     fn writes(self) -> u16 {
         let reads_psr = self.word & 0x0fbf_0fff == 0x010f_0000;
         let reads_coprocessor = self.word & 0x0f10_0010 == 0x0e10_0010;
@@ -60,11 +60,10 @@ impl Kind {
     }
 }
 
-/// R0 to R12: SP is UNPREDICTABLE in most of T32 (DDI 0406C A6.3).
+/// R0 to R12: SP is UNPREDICTABLE in most T32 instructions (DDI 0406C A6.3).
 const GENERAL: std::ops::Range<u32> = 0..13;
 
-/// A processor in User mode: registers and real flags, memory, and where it is, with bit 0 set in
-/// T32.
+/// A processor in User mode: registers, real flags, memory, and the PC with bit 0 set in T32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Machine {
     cpu: Cpu,
@@ -83,11 +82,12 @@ impl Machine {
         }
     }
 
-    /// One instruction, of a trampoline or the branch to it; the SVC, which is not executed here.
+    /// Executes one instruction of a trampoline, or the branch to it. Returns an SVC, which is not
+    /// executed here.
     fn step(&mut self, code: &Code, unknown: u32) -> Option<u32> {
         let word = code.words[&(self.pc & !1)];
         if self.thumb() {
-            // BX PC, which is at a word's address, or the site's branch.
+            // BX PC, which is word-aligned, or the site's branch.
             let bx_pc = word & 0xffff == 0x4778 && self.pc & 2 == 0;
             let branch = t32::entered(word, self.pc & !1).map(|to| to | 1);
             self.pc = if bx_pc {
@@ -107,7 +107,7 @@ impl Machine {
                     next = code.words[&self.address(word)];
                 }
                 0x5 => self.transfer(word),
-                // MRS: what is no flag is UNKNOWN in User mode.
+                // MRS: bits that are no flags are UNKNOWN in User mode.
                 0x1 if word & 0x0fff_0fff == 0x010f_0000 => {
                     let value = self.cpu.flags | unknown & 0x3df;
                     self.cpu.registers[(word >> 12 & 0xf) as usize] = value;
@@ -119,7 +119,7 @@ impl Machine {
         trapped
     }
 
-    /// Data processing; where it goes, if to the PC.
+    /// Executes a data-processing instruction. Returns the target if it writes the PC.
     fn data(&mut self, word: u32) -> Option<u32> {
         let (code, rd) = (word >> 21 & 0xf, word >> 12 & 0xf);
         let (first, second) = (self.register(word >> 16 & 0xf), self.operand(word));
@@ -153,7 +153,7 @@ impl Machine {
         }
     }
 
-    /// What LDR or STR by the PC reaches.
+    /// The address that LDR or STR reaches by the PC.
     fn address(&self, word: u32) -> u32 {
         assert_eq!(word & 0x0f6f_0000, 0x050f_0000, "{word:#x}");
         let (base, distance) = (self.pc + 8, word & 0xfff);
@@ -164,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// LDR or STR of a field through its own alias.
+    /// Executes LDR or STR of a field through its own alias.
     fn transfer(&mut self, word: u32) {
         let (at, page) = (self.address(word), self.pc & !(PAGE - 1));
         let offset = at % PAGE;
@@ -185,7 +185,7 @@ impl Machine {
     }
 }
 
-/// The code: the site's branch and its trampoline.
+/// The site's branch and its trampoline.
 struct Code {
     words: BTreeMap<u32, u32>,
     kind: Kind,
@@ -202,8 +202,8 @@ impl Code {
         Some(Self { words, kind })
     }
 
-    /// Runs to behind the site; interrupted after `interrupted` instructions, if that many: what
-    /// it is then.
+    /// Runs to the instruction behind the site. If `interrupted` instructions were executed before
+    /// that, returns the state at that moment.
     fn run(&self, it: &mut Machine, unknown: u32, interrupted: Option<usize>) -> Option<Machine> {
         let mut kept = None;
         let mut executed = 0;
@@ -229,10 +229,10 @@ impl Code {
     }
 
     fn resume(&self, pc: u32) -> u32 {
-        // The hypervisor sees the PC, and whether it is T32 elsewhere.
-        let code = |at: u32| self.words.get(&at).filter(|_| at & !(PAGE - 1) == ROOM);
+        // The hypervisor sees the PC, and whether the interrupted code is T32.
+        let code = |at: u32| self.words.get(&at).filter(|_| at & !(PAGE - 1) == AREA);
         let resumed = resume(pc & !1, |at| code(at).copied());
-        if pc & !(PAGE - 1) == ROOM {
+        if pc & !(PAGE - 1) == AREA {
             resumed.expect("a trampoline")
         } else {
             pc
@@ -240,7 +240,7 @@ impl Code {
     }
 }
 
-/// Equal but for what is free.
+/// Whether two processors are equal in everything that is not free.
 fn same(one: &Machine, other: &Machine, free: Free) -> bool {
     let flags = if free.flags { FLAGS & !(N | Z) } else { FLAGS };
     let registers = (0..15).all(|number| {
@@ -253,7 +253,7 @@ fn same(one: &Machine, other: &Machine, free: Free) -> bool {
         && one.pc == other.pc
 }
 
-/// A32 instructions that may have one, with any condition and registers.
+/// A32 instructions that may have a trampoline, with any condition and registers.
 fn a32() -> impl Strategy<Value = Kind> {
     let read = prop::sample::select(READ.to_vec()).prop_map(|base| (base, 12));
     let others = prop::sample::select(vec![
@@ -280,7 +280,7 @@ fn a32() -> impl Strategy<Value = Kind> {
     })
 }
 
-/// T32 instructions that may have one, and those of A32.
+/// T32 instructions that may have a trampoline, and those of A32.
 fn t32_instructions() -> impl Strategy<Value = Kind> {
     let others = vec![
         (0xf3ef_8000, 8, 0xe10f_0000, 12),
@@ -330,7 +330,7 @@ prop_compose! {
             cpu.page.put(field, value);
         }
         cpu.page.put(Field::PSR, psr);
-        // What MSR mostly gets: the mode as it is.
+        // The value that MSR mostly writes: one with the current mode.
         for (register, masked) in cpu.registers.iter_mut().zip(nearly) {
             if let Some(masked) = masked {
                 *register = *register & !0xff | psr & 0x5f | u32::from(masked) << 7;
@@ -340,9 +340,9 @@ prop_compose! {
     }
 }
 
-/// A place in the code page with room behind it.
+/// A place in the code page with enough space behind it.
 fn places() -> impl Strategy<Value = u32> {
-    (CODE.start / 4..(CODE.end - 0x100) / 4).prop_map(|word| ROOM + 4 * word)
+    (CODE.start / 4..(CODE.end - 0x100) / 4).prop_map(|word| AREA + 4 * word)
 }
 
 proptest! {
@@ -370,10 +370,10 @@ proptest! {
             let mut found = before;
             let kept = code.run(&mut found, unknown, Some(executed));
             prop_assert!(same(&found, &wanted, free), "{:x?} after {}", kind, executed);
-            // Whoever looks meanwhile sees a CPU that has not begun, or is done.
+            // At every interruption the CPU is seen either before the operation or after it.
             let begun = |it: &Machine| {
                 let mut free = free;
-                // What the instruction itself overwrites is not read again.
+                // The registers that the instruction itself overwrites are not read again.
                 free.registers |= kind.writes();
                 same(it, &before, free)
             };
@@ -393,8 +393,7 @@ proptest! {
         prop_assert!(thumb.zip(arm).is_some_and(|(one, other)| same(&one, &other)), "{:x?}", kind);
     }
 
-    /// What a hostile guest's PC points to is no trampoline, or leads somewhere: never further
-    /// than the longest one.
+    /// A hostile guest's PC points to no trampoline, or resumes within the longest one.
     #[test]
     fn any_place_is_resumed_or_not(pc: u32, words in prop::collection::vec(any::<u32>(), MAX_WORDS)) {
         let fetch = |at: u32| {
@@ -406,7 +405,7 @@ proptest! {
     }
 }
 
-/// Every T32 instruction that has a twin: it is the same to the decoder.
+/// For every T32 instruction that has a twin, the decoder reads both as the same operation.
 #[test]
 fn whatever_has_a_twin_is_the_same_operation() {
     let mut seen = 0;
@@ -438,10 +437,10 @@ fn what_is_no_trampoline_s_is_not_resumed() {
             word: 0xf10c_0080,
             thumb,
         };
-        let code = Code::new(kind, Free::default(), ROOM + 0x100).expect("CPSID I");
+        let code = Code::new(kind, Free::default(), AREA + 0x100).expect("CPSID I");
         let fetch = |at: u32| code.words.get(&at).copied();
-        assert_eq!(resume(ROOM + 0x40, fetch), None);
-        assert_eq!(resume(ROOM + 0x800, fetch), None);
+        assert_eq!(resume(AREA + 0x40, fetch), None);
+        assert_eq!(resume(AREA + 0x800, fetch), None);
     }
 }
 

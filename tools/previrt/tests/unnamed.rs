@@ -6,7 +6,7 @@ use hanok_previrt::site::{Certainty, Site};
 use hanok_previrt::{Refusal, Scan, Trampolines, patch, revert, scan};
 use proptest::prelude::*;
 
-/// Three in each function.
+/// Three sites in each function.
 const SITES: usize = 3 * (FUNCTIONS + INIT_FUNCTIONS) as usize + STUB_SITES;
 
 fn word(image: &[u8], at: usize) -> u32 {
@@ -23,7 +23,7 @@ fn sure(scan: &Scan) -> Vec<u32> {
     sure.map(|site| site.address).collect()
 }
 
-/// Why the kernel without names is refused after `damage`.
+/// The reason why the kernel without names is refused after `damage`.
 fn refused(damage: impl Fn(&mut InitKernel)) -> Refusal {
     let mut kernel = init_kernel(Linker::Gnu, false);
     damage(&mut kernel);
@@ -63,7 +63,7 @@ fn what_is_rewritten_of_init_code_without_names_is_undone() {
     let scan = scan(&kernel.image).expect("sound");
     let patched = patch(&scan, Trampolines::All).expect("rewritten");
     assert_eq!(patched.side.changes.len(), SITES);
-    // The literal of each function, its last word, stays.
+    // The literal of each function, its last word, is unchanged.
     for n in 1..=INIT_FUNCTIONS as usize {
         let literal = kernel.init.end - 32 * n + 28;
         assert_eq!(word(&patched.bytes, literal), 0xf10c_0080);
@@ -79,7 +79,7 @@ fn without_an_index_it_is_refused() {
 
 #[test]
 fn without_its_vectors_it_is_refused() {
-    // Neither the word in front of the stubs alone, nor the vectors alone.
+    // Neither the word in front of the stubs nor the vectors are enough alone.
     for (at, len) in [(32, 4), (0, 32)] {
         let refusal = refused(|kernel| {
             let at = kernel.init.start + at;
@@ -89,12 +89,13 @@ fn without_its_vectors_it_is_refused() {
     }
 }
 
-/// Entries behind one that is damaged would be lost, and with them their functions.
+/// Entries behind a damaged one would be lost, and with them their functions.
 #[test]
 fn an_index_of_which_something_is_lost_is_refused() {
     let kernel = init_kernel(Linker::Gnu, false);
     let (entries, text) = (kernel.index.len() / 8, kernel.in_text);
-    // In the first and the last half of the text's, at the ends of each part, and within the init code's.
+    // In the first and the last half of the text's entries, at the ends of each part, and within
+    // the init code's entries.
     let at = [
         1,
         text - 2,
@@ -120,7 +121,7 @@ fn an_index_of_which_something_is_lost_is_refused() {
         damaged(4, |_| 0);
         damaged(4, |_| 0x4000_0000 - 1);
     }
-    // The last one closes it.
+    // The last entry closes the index.
     let last = |kernel: &mut InitKernel| put(&mut kernel.image, kernel.index.end - 4, 0x80b0_b0b0);
     assert!(refused(last).why.contains("damaged"));
 }
@@ -140,7 +141,7 @@ fn tables_that_do_not_follow_the_index_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A damaged index is refused, or changes nothing of what is known of the text.
+    /// A damaged index is refused, or leaves what is known of the text unchanged.
     #[test]
     fn a_damaged_index_is_no_panic(at in any::<proptest::sample::Index>(), to: u32, words in 1..4_usize) {
         let mut kernel = init_kernel(Linker::Gnu, false);

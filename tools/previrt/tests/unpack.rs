@@ -1,5 +1,5 @@
-//! Every compression, by files that the usual programs made, with the options by which Linux
-//! packs its kernels.
+//! Every compression, on files that the usual programs made with the options by which Linux packs
+//! its kernels.
 
 use hanok_previrt::Compression;
 

@@ -1,44 +1,45 @@
 //! Conditions, and the IT block that gives them to T32 instructions.
 
-/// On what an instruction depends (DDI 0406C A8.3).
+/// The condition under which an instruction executes (DDI 0406C A8.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Condition {
-    /// Z.
+    /// Equal: Z is set.
     Eq = 0,
-    /// Not Z.
+    /// Not equal: Z is clear.
     Ne,
-    /// C; also HS.
+    /// C is set. The manual also writes HS.
     Cs,
-    /// Not C; also LO.
+    /// C is clear. The manual also writes LO.
     Cc,
-    /// N.
+    /// N is set.
     Mi,
-    /// Not N.
+    /// N is clear.
     Pl,
-    /// V.
+    /// V is set.
     Vs,
-    /// Not V.
+    /// V is clear.
     Vc,
-    /// C and not Z.
+    /// C is set and Z is clear.
     Hi,
-    /// Not C, or Z.
+    /// C is clear or Z is set.
     Ls,
-    /// N as V.
+    /// N equals V.
     Ge,
-    /// N not as V.
+    /// N differs from V.
     Lt,
-    /// Not Z, and N as V.
+    /// Z is clear and N equals V.
     Gt,
-    /// Z, or N not as V.
+    /// Z is set or N differs from V.
     Le,
-    /// On nothing.
+    /// The instruction always executes.
     #[default]
     Always,
 }
 
 impl Condition {
-    /// From the field of an A32 word or of ITSTATE; 0b1111 is always, too.
+    /// The condition with this code, the field of an A32 word or of ITSTATE. The code 0b1111 means
+    /// always, too.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0xf {
             0 => Self::Eq,
@@ -59,7 +60,7 @@ impl Condition {
         }
     }
 
-    /// The field of an A32 word; 0b1110 for always.
+    /// The condition's code in an A32 word; always is 0b1110.
     pub const fn into_bits(self) -> u8 {
         self as u8
     }
@@ -70,16 +71,16 @@ impl Condition {
     }
 }
 
-/// ITSTATE: where in an IT block an instruction stands (DDI 0406C A2.5.2).
+/// ITSTATE: the place of an instruction in an IT block (DDI 0406C A2.5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ItState(u8);
 
 impl ItState {
-    /// In no block.
+    /// The instruction is in no IT block.
     pub const NONE: Self = Self(0);
 
-    /// From the eight bits of ITSTATE, or of an IT instruction. Without a bit in the low four
-    /// there is no block.
+    /// The place that the eight bits of ITSTATE, or of an IT instruction, name. If the low four
+    /// bits are zero, there is no block.
     pub const fn from_bits(bits: u8) -> Self {
         if bits & 0xf == 0 {
             Self::NONE
@@ -93,17 +94,17 @@ impl ItState {
         self.0
     }
 
-    /// Whether in a block.
+    /// Whether the instruction is in an IT block.
     pub const fn is_inside(self) -> bool {
         self.0 & 0xf != 0
     }
 
-    /// Whether at the last of a block, where a branch may stand.
+    /// Whether the instruction is the last of an IT block: only there may a branch stand.
     pub const fn is_last(self) -> bool {
         self.0 & 0xf == 0b1000
     }
 
-    /// The condition of the instruction that stands here.
+    /// The condition of the instruction at this place.
     pub const fn condition(self) -> Condition {
         if self.is_inside() {
             Condition::from_bits(self.0 >> 4)
@@ -112,7 +113,7 @@ impl ItState {
         }
     }
 
-    /// Where the next instruction stands (ITAdvance).
+    /// The place of the next instruction (ITAdvance).
     pub const fn next(self) -> Self {
         if self.0 & 0b111 == 0 {
             Self::NONE

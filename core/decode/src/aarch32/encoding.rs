@@ -1,6 +1,6 @@
 //! The bits of an instruction.
 
-/// Which of the two instruction sets.
+/// The two instruction sets of AArch32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
     /// A32, which the manual of ARMv7 calls ARM.
@@ -10,7 +10,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// Bytes to which an instruction's address is aligned.
+    /// The alignment of an instruction's address, in bytes.
     pub const fn alignment(self) -> u32 {
         match self {
             Self::A32 => 4,
@@ -19,7 +19,7 @@ impl Isa {
     }
 }
 
-/// The bits of an instruction, as many as it has.
+/// The bits of an instruction, with their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encoding {
     /// An A32 word.
@@ -37,8 +37,8 @@ pub const fn is_wide(first: u16) -> bool {
 }
 
 impl Encoding {
-    /// The T32 instruction that begins with `first`; `second` is what follows it in memory, and
-    /// counts only where the instruction has two halfwords.
+    /// The T32 instruction that begins with the halfword `first`. `second` is the halfword after it
+    /// in memory, and is used only if the instruction has two halfwords.
     pub const fn t32(first: u16, second: u16) -> Self {
         if is_wide(first) {
             Self::Wide((first as u32) << 16 | second as u32)
@@ -47,7 +47,7 @@ impl Encoding {
         }
     }
 
-    /// How many bytes it takes: 2 or 4.
+    /// The instruction's length in bytes: 2 or 4.
     pub const fn bytes(self) -> u32 {
         match self {
             Self::Narrow(_) => 2,
@@ -55,7 +55,7 @@ impl Encoding {
         }
     }
 
-    /// Which instruction set it belongs to.
+    /// The instruction set that the instruction belongs to.
     pub const fn isa(self) -> Isa {
         match self {
             Self::A32(_) => Isa::A32,

@@ -1,27 +1,27 @@
-//! AArch32 instructions, A32 and T32: those that a guest without virtualization hardware must
-//! not run as they are, and loads and stores.
+//! AArch32 instructions, A32 and T32: the sensitive ones, which a guest on a processor without
+//! virtualization hardware must not run unchanged, and loads and stores.
 //!
-//! The backend `deprivileged` runs a guest's kernel in User mode. There an instruction of a
-//! kernel may be undefined, which is a trap that costs; or do something else without a word,
-//! which is a fault of the guest that nobody sees; or be UNPREDICTABLE. So each is found before
-//! it runs, on a PC by a tool or on the board as a page is first executed, and rewritten. Both
-//! need the same answers, hence one decoder: total, without allocation, and without a state but
-//! the IT block's. What a tool needs beyond that, to follow code, is in `lib/instructions`.
+//! The backend `deprivileged` runs a guest's kernel in User mode. There an instruction of a kernel
+//! may be undefined, which costs a trap; or it may silently do something else, which is a fault of
+//! the guest that nobody sees; or it may be UNPREDICTABLE. So each such instruction is found and
+//! rewritten before it runs: on a PC by a tool, or on the board as a page is first executed. Both
+//! need the same answers, hence one decoder, which has an answer for every word, allocates nothing,
+//! and has no state but that of the IT block. What a tool needs beyond that to follow code is in
+//! `lib/instructions`.
 //!
-//! - [`sensitive_a32`] and [`sensitive_t32`]: is it one of those, which, and what does it do in
-//!   User mode?
-//! - [`load_store`]: what does a load or store move, and where to? That is asked with
-//!   virtualization hardware, too: of an access to a device that the syndrome does not describe.
-//! - [`Encoding`]: the bits, and how many they are.
+//! - [`sensitive_a32`] and [`sensitive_t32`]: is a word a sensitive instruction, which one is it,
+//!   and what does it do in User mode?
+//! - [`load_store`]: what does a load or store transfer, and where to? Backends with virtualization
+//!   hardware need that, too: for an access to a device that the syndrome does not describe.
+//! - [`Encoding`]: the bits of an instruction, and their number.
 //!
-//! The architecture is ARMv7-A with all of its extensions (DDI 0406C); T32 is what the manual
-//! of ARMv7 calls Thumb. Nothing here depends on what a certain CPU implements: where that
-//! decides, the answer says so ([`UserMode::Configured`]).
+//! The architecture is ARMv7-A with all of its extensions (DDI 0406C). Nothing here depends on what
+//! a certain CPU implements: if that decides, the answer says so ([`UserMode::Configured`]).
 //!
-//! Fields that the manual says "should be" zero or one are not looked at, since CPUs differ in
-//! whether they do; that they are as they should be is told apart
-//! ([`Sensitive::as_it_should_be`]), because a word that looks like an instruction and is not
-//! quite one is more often data.
+//! Fields that the manual says "should be" zero or one do not decide which instruction a word is,
+//! since CPUs differ in whether they check them. The answer says whether they have the values that
+//! they should have ([`Sensitive::as_it_should_be`]), because a word in which they do not is more
+//! often data than code.
 
 mod condition;
 mod encoding;

@@ -1,6 +1,6 @@
 //! Core registers, and sets of them.
 
-/// R0 to R15.
+/// A core register, R0 to R15.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Register(u8);
 
@@ -32,7 +32,7 @@ impl Register {
         Registers(1 << self.0)
     }
 
-    /// The register with the next number, of a pair; R0 after R15.
+    /// The register with the next number, which is the second of a pair; R0 after R15.
     pub const fn next(self) -> Self {
         Self::from_bits(self.0 + 1)
     }
@@ -60,7 +60,7 @@ impl core::fmt::Display for Register {
 pub struct Registers(u16);
 
 impl Registers {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// R0 to R15.
     pub const ALL: Self = Self(0xffff);
@@ -75,17 +75,17 @@ impl Registers {
         self.0
     }
 
-    /// Those of both.
+    /// The union of both sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These without those of `other`.
+    /// This set without the registers of `other`.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Those that are in both.
+    /// The intersection of both sets.
     pub const fn common(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -95,23 +95,23 @@ impl Registers {
         self.0 >> register.0 & 1 == 1
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many.
+    /// The number of registers.
     pub const fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// The one that so many others come before, the lowest number first.
+    /// The register before which `nth` others come, in ascending order.
     pub fn nth(self, nth: u32) -> Option<Register> {
         let left = (0..nth.min(16)).fold(self.0, |left, _| left & left.wrapping_sub(1));
         (left != 0).then(|| Register(left.trailing_zeros() as u8))
     }
 
-    /// Each, the lowest number first.
+    /// All registers in ascending order.
     pub fn iter(self) -> impl Iterator<Item = Register> {
         (0..16)
             .map(Register)

@@ -1,29 +1,32 @@
-//! What tasks ask for: demand in windows of time.
+//! Demand of tasks: how much execution they ask for in windows of time.
 
 use super::Refusal;
 
-/// Fractions of a CPU are counted in parts of 2^-64 here, rounded up.
+/// Fractions of a CPU are counted in units of 2^-64, rounded up.
 pub(super) const ONE: u128 = 1 << 64;
 
-/// A sporadic task, or a component as its home sees it: `execution` in each `period`, by
-/// `deadline` after the arrival, released up to `jitter` after it. All in ticks.
+/// A sporadic task, or a component as the core that it runs on sees it: `execution` in each
+/// `period`, complete by `deadline` after the arrival. The release is up to `jitter` after the
+/// arrival. All times are in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
     period: u64,
     execution: u64,
-    /// From the latest release, not from the arrival.
+    /// The time from the latest release to the deadline; the deadline itself counts from the
+    /// arrival.
     window: u64,
     jitter: u64,
     priority: u64,
-    /// `execution / period`.
+    /// `execution / period`, in units of [`ONE`].
     bandwidth: u128,
-    /// By how much its demand is ahead of its bandwidth, at most.
+    /// The largest amount by which the task's demand is ahead of its bandwidth.
     ahead: u64,
 }
 
 impl Demand {
-    /// A task; what can never be kept, or is beyond [`MAX_TIME`](super::MAX_TIME), is refused.
-    /// `priority` counts where priorities decide; the smallest number is the highest.
+    /// A task. Refused is a task that can never keep its deadline, or whose times are beyond
+    /// [`MAX_TIME`](super::MAX_TIME). `priority` is used only with fixed priorities; the smallest
+    /// number is the highest.
     pub fn new(
         period: u64,
         execution: u64,
@@ -50,12 +53,12 @@ impl Demand {
             jitter,
             priority,
             bandwidth: (u128::from(execution) << 64).div_ceil(period.into()),
-            // No more than the execution time.
+            // It is at most the execution time.
             ahead: u64::try_from(ahead).unwrap_or(execution),
         })
     }
 
-    /// Nothing: a free place in a table.
+    /// A task that asks for nothing: a free place in a table.
     pub const NONE: Self = Self {
         period: 1,
         execution: 0,
@@ -66,24 +69,24 @@ impl Demand {
         ahead: 0,
     };
 
-    /// That may run its execution late in one period and early in the next, so that the others
-    /// see it `jitter` apart from its period; its own deadline is not touched by that. So do
-    /// deferrable servers under fixed priorities, by period - budget.
+    /// This task, if it may run late in one period and early in the next, so that others see it
+    /// with `jitter`. Its own deadline stays as it is. Deferrable servers under fixed priorities do
+    /// so, with a jitter of period - budget.
     pub const fn back_to_back(self, jitter: u64) -> Self {
         Self { jitter, ..self }
     }
 
-    /// From one arrival to the next, at least.
+    /// The shortest time between two arrivals.
     pub const fn period(&self) -> u64 {
         self.period
     }
 
-    /// How long it takes, at most.
+    /// The longest execution time of one job.
     pub const fn execution(&self) -> u64 {
         self.execution
     }
 
-    /// Its priority's number.
+    /// The number of its priority.
     pub const fn priority(&self) -> u64 {
         self.priority
     }
@@ -93,7 +96,7 @@ impl Demand {
         self.window
     }
 
-    /// What it must be given in a window of `length` that begins with its release.
+    /// The execution that must be complete within `length` ticks of its release.
     #[inline]
     fn within(&self, length: u64) -> u64 {
         match length.checked_sub(self.window) {
@@ -102,22 +105,23 @@ impl Demand {
         }
     }
 
-    /// What it can ask for from its release on, in `length`.
+    /// The execution that the task can ask for within `length` ticks of its release.
     #[inline]
     pub(super) fn requested(&self, length: u64) -> u64 {
         let arrivals = length.saturating_add(self.jitter).div_ceil(self.period);
         arrivals.saturating_mul(self.execution)
     }
 
-    /// The last instant at or before `at` at which a deadline of it can be.
+    /// The last instant at or before `at` at which the task can have a deadline.
     fn last_deadline(&self, at: u64) -> Option<u64> {
         let rest = at.checked_sub(self.window)?;
         Some(at - rest % self.period)
     }
 }
 
-/// Tasks in a table, with one of them replaced, left out or added: what would be, without a
-/// copy. Where priorities are equal, who is earlier in the table goes first.
+/// The tasks of a table, with one of them replaced, left out or added, so that a change can be
+/// examined without a copy. Of two tasks with equal priorities, the one that is earlier in the
+/// table is the more important one.
 #[derive(Clone, Copy, Debug)]
 pub struct Set<'a> {
     tasks: &'a [Demand],
@@ -135,7 +139,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// With `task` in place of the one at `index`; from the table's length on, after all.
+    /// The table with `task` in place of the one at `index`; if the table is not that long, after
+    /// all others.
     pub const fn with(self, index: usize, task: Demand) -> Self {
         Self {
             at: index,
@@ -144,12 +149,12 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Without the one at `index`.
+    /// The table without the task at `index`.
     pub const fn without(self, index: usize) -> Self {
         self.with(index, Demand::NONE)
     }
 
-    /// Its tasks.
+    /// All tasks of the set, free places included.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Demand> {
         let (before, after) = match self.tasks.split_at_checked(self.at) {
             Some((before, after)) => (before, after.get(1..).unwrap_or_default()),
@@ -162,12 +167,12 @@ impl<'a> Set<'a> {
         all.filter(|task| task.execution != 0)
     }
 
-    /// How many there can be.
+    /// The largest number of tasks that the set can have.
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.tasks.len()).map_or(u32::MAX, |len| len.saturating_add(1))
     }
 
-    /// The three stretches of the table, free places included: they ask for nothing.
+    /// The set as three slices of the table. Free places are in them: they ask for nothing.
     #[inline]
     fn stretches(&self) -> [&[Demand]; 3] {
         let with = core::slice::from_ref(&self.with);
@@ -177,8 +182,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// The demand bound function: what deadlines ask for within `length` (Baruah, Rosier and
-    /// Howell 1990).
+    /// The demand bound function: the execution that must be complete by deadlines within `length`
+    /// (Baruah, Rosier and Howell 1990).
     pub(super) fn demand(&self, length: u64) -> u64 {
         let mut sum: u64 = 0;
         for stretch in self.stretches() {
@@ -189,7 +194,7 @@ impl<'a> Set<'a> {
         sum
     }
 
-    /// The last instant at or before `at` at which a deadline can be.
+    /// The last instant at or before `at` at which a task can have a deadline.
     pub(super) fn last_deadline(&self, at: u64) -> Option<u64> {
         let mut last = None;
         for stretch in self.stretches() {
@@ -200,17 +205,17 @@ impl<'a> Set<'a> {
         last
     }
 
-    /// The sum of bandwidths times `period`, in parts of [`ONE`]; too much by less than `period`
-    /// for each task. None where it is more than the whole.
+    /// The sum of bandwidths times `period`, in units of [`ONE`]. It is too large by less than
+    /// `period` for each task. `None` if the tasks need more than the whole CPU.
     pub(super) fn bandwidth(&self, period: u64) -> Option<u128> {
         let sum: u128 = self.iter().map(|task| task.bandwidth).sum();
-        // What each task is rounded up by is no more than a part.
+        // Each task is rounded up by at most one unit.
         (sum <= ONE + u128::from(self.len())).then(|| sum * u128::from(period))
     }
 
-    /// Whether the sum of executions by deadlines (or periods, where those are shorter) is one at
-    /// most; up to parts of 2^-64, one for each task. Then all demand within any time is no more
-    /// than that time, in parts of a server's bandwidth as well as in whole budgets.
+    /// Whether the sum of executions divided by deadlines (by periods, if those are shorter) is at
+    /// most one, up to one unit of 2^-64 for each task. Then the demand within any time is at most
+    /// that time, as a part of a server's bandwidth as well as in whole budgets.
     pub(super) fn is_within_density(&self) -> bool {
         let density = |task: &Demand| {
             let time = task.window.min(task.period).max(1);
@@ -220,7 +225,7 @@ impl<'a> Set<'a> {
         sum <= ONE + u128::from(self.len())
     }
 
-    /// By how much demand is ahead of bandwidth at most.
+    /// The largest amount by which the demand is ahead of the bandwidth.
     pub(super) fn ahead(&self) -> u64 {
         self.iter()
             .fold(0, |sum: u64, task| sum.saturating_add(task.ahead))
@@ -231,7 +236,7 @@ impl<'a> Set<'a> {
         self.iter().map(|task| task.window).max().unwrap_or(0)
     }
 
-    /// The least common multiple of the periods and `first`, where it is no more than `limit`.
+    /// The least common multiple of the periods and `first`, if it is at most `limit`.
     pub(super) fn hyperperiod(&self, first: u64, limit: u64) -> Option<u64> {
         self.iter().try_fold(first.max(1), |all, task| {
             let multiple = (all / gcd(all, task.period)).checked_mul(task.period)?;
@@ -239,7 +244,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// Exactly the execution in a multiple of all periods.
+    /// The exact execution in a multiple of all periods.
     pub(super) fn execution_in(&self, hyperperiod: u64) -> u128 {
         let each =
             |task: &Demand| u128::from(hyperperiod / task.period) * u128::from(task.execution);

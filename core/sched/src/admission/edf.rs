@@ -1,20 +1,20 @@
-//! Tasks under EDF, upon the supply of an interface.
+//! Tasks under EDF that run on the supply of an interface.
 //!
-//! All deadlines hold if demand is no more than supply at each instant at which a deadline can
-//! be, up to a bound. The instants are visited backwards by quick processor-demand analysis
-//! (Zhang and Burns 2009), which jumps over all those that one comparison covers; with a supply
-//! in place of a CPU's plain time, the jump from a demand leads to the instant at which the
-//! supply has given as much.
+//! All deadlines are kept if demand is at most supply at each instant at which a deadline can be,
+//! up to a bound. Quick processor-demand analysis (Zhang and Burns 2009) visits these instants
+//! backwards and jumps over all instants that one comparison covers. Zhang and Burns jump to the
+//! instant that equals the demand, since their tasks have a whole CPU. Here the jump leads to the
+//! instant at which the supply has given as much as the demand.
 
 use super::demand::{ONE, Set};
 use super::supply::Supply;
 use super::{Least, Plan, Refusal, Shortfall, Work};
 use core::ops::Range;
 
-/// What is beyond no bound can be told for.
+/// The bound if none can be computed.
 const ENDLESS: u64 = u64::MAX;
 
-/// Whether `set` holds its deadlines with `supply`.
+/// Whether `set` keeps its deadlines with `supply`; the error says why not.
 pub(super) fn holds(set: &Set<'_>, supply: &Supply, work: &mut Work) -> Result<(), Refusal> {
     let bound = bound(set, supply)?;
     backwards(set, 0..bound, work, |at, demand| {
@@ -29,15 +29,16 @@ pub(super) fn holds(set: &Set<'_>, supply: &Supply, work: &mut Work) -> Result<(
     })
 }
 
-/// The least whole budget with which `set` holds its deadlines, in the period of `plan`.
+/// The least whole budget with which `set` keeps its deadlines, in the period of `plan`.
 ///
-/// Each instant at which a budget is not enough says which one is, and no smaller one would
-/// do; with a larger budget, all that was enough before still is. So whatever way leads through
-/// the instants finds the least. This one looks at ever longer stretches from zero: most sets
-/// have their worst early, and the larger the budget, the earlier the bound.
+/// At each instant at which a budget is not enough, a larger budget can be computed that is just
+/// enough there. A larger budget is still enough at all instants where a smaller one was. So any
+/// order of visiting the instants finds the least budget. This function examines longer and longer
+/// spans that begin at zero: most sets have their worst instant early, and a larger budget has an
+/// earlier bound.
 ///
-/// Where the bound is so far away that half of the work is done, because the budget is hardly
-/// more than the bandwidth, the budget grows by 1/256, and the bound comes near.
+/// If the budget is hardly more than the bandwidth, the bound is far away. Once half of the work is
+/// done, the budget grows by 1/256, so that the bound comes near.
 pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result<Least, Refusal> {
     let mut budget = least_by_bandwidth(set, plan.period)?;
     let mut exact = true;
@@ -70,11 +71,11 @@ pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result
     }
 }
 
-/// The least budget of `period` that is no less than the bandwidth of `set`.
+/// The least budget in `period` whose bandwidth is at least that of `set`.
 pub(super) fn least_by_bandwidth(set: &Set<'_>, period: u64) -> Result<u64, Refusal> {
     let product = set.bandwidth(period).ok_or(Refusal::Overload)?;
     let up = u64::try_from(product.div_ceil(ONE)).map_err(|_| Refusal::Overload)?;
-    // The sum is too much by less than the error: one less may be exactly enough.
+    // The sum is too large by less than the error: one less may be exactly enough.
     let below = up.saturating_sub(1);
     let near = product - (u128::from(below) << 64) <= error(set, period);
     let least = if near && exactly(set, below, period) {
@@ -89,13 +90,13 @@ pub(super) fn least_by_bandwidth(set: &Set<'_>, period: u64) -> Result<u64, Refu
     }
 }
 
-/// By how much the bandwidth of `set` times `period` is too large at most.
+/// The largest error of the bandwidth of `set` times `period`.
 fn error(set: &Set<'_>, period: u64) -> u128 {
     u128::from(set.len()) * u128::from(period)
 }
 
-/// Whether the bandwidth of `set` is at most `budget / period`, exactly; `false` where no
-/// number can tell.
+/// Whether the bandwidth of `set` is exactly at most `budget / period`; `false` if the numbers are
+/// too large to decide that.
 fn exactly(set: &Set<'_>, budget: u64, period: u64) -> bool {
     set.hyperperiod(period, ENDLESS).is_some_and(|hyperperiod| {
         let supply = u128::from(hyperperiod / period) * u128::from(budget);
@@ -103,8 +104,8 @@ fn exactly(set: &Set<'_>, budget: u64, period: u64) -> bool {
     })
 }
 
-/// Up to which instant deadlines must be looked at: where the line above the demand meets the
-/// line below the supply, or after a hyperperiod of both, from which on all comes again.
+/// The instant up to which deadlines must be examined: where the line above the demand meets the
+/// line below the supply, or a hyperperiod of both, after which everything repeats.
 fn bound(set: &Set<'_>, supply: &Supply) -> Result<u64, Refusal> {
     let linear = linear_bound(set, supply);
     let first = set.longest_window().max(supply.starved);
@@ -116,7 +117,7 @@ fn bound(set: &Set<'_>, supply: &Supply) -> Result<u64, Refusal> {
     match again {
         Some(hyperperiod) => Ok(linear.min(first.saturating_add(hyperperiod))),
         None if linear < ENDLESS => Ok(linear),
-        // Either more is asked for than given, or nobody can tell.
+        // Either the tasks ask for more than the supply, or that cannot be decided.
         None => match set.bandwidth(period) {
             Some(asked)
                 if asked.saturating_sub(error(set, period)) <= u128::from(supply.budget) << 64 =>
@@ -128,7 +129,8 @@ fn bound(set: &Set<'_>, supply: &Supply) -> Result<u64, Refusal> {
     }
 }
 
-/// (ahead + starved * budget / period) / (budget / period - bandwidth), all times the period.
+/// (ahead + starved * budget / period) / (budget / period - bandwidth), with numerator and
+/// denominator times the period.
 fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
     let given = u128::from(supply.budget) << 64;
     let asked = set.bandwidth(supply.period);
@@ -137,8 +139,8 @@ fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
     };
     let above = u128::from(set.ahead()) * u128::from(supply.period)
         + u128::from(supply.starved) * u128::from(supply.budget);
-    // The margin is in parts of 2^64. What of that shift has no room above is taken off below,
-    // which makes the bound larger.
+    // The margin is in units of 2^-64. If the numerator has no room for that shift, the denominator
+    // loses the bits instead, which makes the bound larger.
     let shift = above.leading_zeros().min(64);
     match (above << shift).checked_div(margin >> (64 - shift)) {
         Some(bound) => u64::try_from(bound).map_or(ENDLESS, |bound| bound.saturating_add(1)),
@@ -146,9 +148,9 @@ fn linear_bound(set: &Set<'_>, supply: &Supply) -> u64 {
     }
 }
 
-/// Visits the instants of `span`, from its end on, which is among them, down to its start.
-/// `enough` says of an instant and its demand from when on that demand is met, at or before
-/// the instant.
+/// Visits the instants of `span` at which a deadline can be, from its end (inclusive) down to its
+/// start. For an instant and its demand, `enough` answers the instant from which on the supply
+/// covers that demand, which is at or before the given one.
 fn backwards(
     set: &Set<'_>,
     span: Range<u64>,

@@ -1,17 +1,18 @@
-//! Tasks under fixed priorities, upon the supply of an interface.
+//! Tasks under fixed priorities that run on the supply of an interface.
 //!
-//! A task holds its deadlines if, released together with all that are more important, there is
-//! an instant by its deadline at which the supply has given what they and it have asked for
-//! (Shin and Lee 2003; upon a CPU: Lehoczky, Sha and Ding 1989). The first such instant is
-//! found by the usual iteration (Joseph and Pandya 1986; Audsley and others 1993), with the
-//! supply's inverse in it. Deadlines after the next release need another test and are refused.
+//! A task keeps its deadlines if, when it is released together with all more important tasks, there
+//! is an instant by its deadline at which the supply has given what they and it have asked for
+//! (Shin and Lee 2003; on a whole CPU: Lehoczky, Sha and Ding 1989). The usual iteration (Joseph
+//! and Pandya 1986; Audsley and others 1993), with the inverse of the supply in it, finds the first
+//! such instant. Deadlines after the next release need another test and are refused.
 
 use super::demand::{Demand, Set};
 use super::edf::least_by_bandwidth;
 use super::supply::Supply;
 use super::{Least, Plan, Refusal, Shortfall, Work};
 
-/// What `task`, and all that go before it, can ask for in `length` after its release.
+/// The execution that `task` and all more important tasks can ask for in `length` after its
+/// release.
 fn requested(set: &Set<'_>, task: &Demand, length: u64) -> u64 {
     let mut earlier = true;
     set.iter().fold(task.execution(), |sum, other| {
@@ -28,15 +29,16 @@ fn requested(set: &Set<'_>, task: &Demand, length: u64) -> u64 {
     })
 }
 
-/// When a job of `task` is complete at the latest, after its release.
+/// The longest time from the release of a job of `task` to its completion.
 fn response(
     set: &Set<'_>,
     task: &Demand,
     supply: &Supply,
     work: &mut Work,
 ) -> Result<u64, Refusal> {
-    // With jitter the next job may come before this one is due, but its deadline is a period later:
-    // coming earlier, it is complete no later than if it had come a period after this one.
+    // With jitter the next job may come before this one is due. But the next job's deadline is a
+    // period later: if it comes earlier, it is complete no later than if it had come a full period
+    // after this one.
     if task.window() > task.period() {
         return Err(Refusal::LongDeadline);
     }
@@ -59,14 +61,14 @@ fn response(
     }
 }
 
-/// Whether `set` holds its deadlines with `supply`.
+/// Whether `set` keeps its deadlines with `supply`; the error says why not.
 pub(super) fn holds(set: &Set<'_>, supply: &Supply, work: &mut Work) -> Result<(), Refusal> {
     set.iter()
         .try_for_each(|task| response(set, task, supply, work).map(drop))
 }
 
-/// The least whole budget with which `set` holds its deadlines, in the period of `plan`: for
-/// each task in turn, what it needs beyond what those before it need.
+/// The least whole budget with which `set` keeps its deadlines, in the period of `plan`. Each task
+/// in turn raises the budget that the tasks before it need.
 pub(super) fn least_budget(set: &Set<'_>, plan: Plan, work: &mut Work) -> Result<Least, Refusal> {
     let mut budget = least_by_bandwidth(set, plan.period)?;
     for task in set.iter() {

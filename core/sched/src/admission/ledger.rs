@@ -1,11 +1,11 @@
-//! What was admitted to a core: its components, and the tasks in them.
+//! The components that a core has admitted, and the tasks in them.
 
 use super::{
     Demand, Least, Plan, Refusal, Set, Window, Work, checked, holds_alone, least_budget, upon,
 };
 use crate::{Interface, Kind, Order};
 
-/// A component that was admitted.
+/// An admitted component.
 #[derive(Clone, Debug)]
 struct Component<const T: usize> {
     plan: Plan,
@@ -15,30 +15,31 @@ struct Component<const T: usize> {
     tasks: [Demand; T],
 }
 
-/// What is to change.
+/// A change of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A component comes, without tasks, or changes how it is served; its tasks stay.
+    /// The component is added without tasks, or the way in which it is served changes; its tasks
+    /// stay.
     Component {
-        /// Its period and deadline; the budget follows from its tasks.
+        /// The component's period and deadline. Its budget follows from its tasks.
         plan: Plan,
-        /// How it chooses among its tasks.
+        /// The order in which the component chooses among its tasks.
         order: Order,
-        /// How it is served.
+        /// The kind of its server.
         kind: Kind,
-        /// Its priority on the core, where these decide.
+        /// The component's priority on the core, which is used only with fixed priorities.
         priority: u64,
     },
-    /// A component's task comes, or changes.
+    /// A task of the component is added or changes.
     Task {
-        /// Its place in the component.
+        /// The task's index in the component.
         place: usize,
-        /// What it asks for.
+        /// The task's demand.
         demand: Demand,
     },
-    /// A component's task goes.
+    /// A task of the component is removed.
     NoTask {
-        /// Its place in the component.
+        /// The task's index in the component.
         place: usize,
     },
 }
@@ -46,23 +47,23 @@ pub enum Change {
 /// What a component has after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Its interface, the least one; none: it has no tasks.
+    /// The component's least interface; `None` if it has no tasks.
     pub interface: Option<Interface>,
-    /// Whether its budget is the least to the tick ([`Least::exact`]).
+    /// Whether the budget is the least one, to the tick ([`Least::exact`]).
     pub exact: bool,
 }
 
-/// What one core has admitted: up to `C` components with up to `T` tasks each.
+/// The admitted components of one core: up to `C` components with up to `T` tasks each.
 #[derive(Clone, Debug)]
 pub struct Ledger<const C: usize, const T: usize> {
     order: Order,
     components: [Option<Component<T>>; C],
-    /// What the core sees of each component.
+    /// The demand of each component, as the core sees it.
     demands: [Demand; C],
 }
 
 impl<const C: usize, const T: usize> Ledger<C, T> {
-    /// A core that has admitted nothing and chooses by `order`.
+    /// A core that has admitted nothing, and chooses among its components by `order`.
     pub const fn new(order: Order) -> Self {
         Self {
             order,
@@ -71,7 +72,7 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
         }
     }
 
-    /// What `component` would have after `change`, which is not made.
+    /// What `component` would have after `change`. Nothing changes.
     pub fn check(
         &self,
         component: usize,
@@ -82,8 +83,8 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
             .map(|(admitted, _)| admitted)
     }
 
-    /// Makes `change` to `component`, if every deadline of every component holds after it;
-    /// else nothing changes.
+    /// Makes `change` to `component` if every deadline of every component is kept after it; else
+    /// nothing changes.
     pub fn admit(
         &mut self,
         component: usize,
@@ -120,7 +121,7 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
         Ok(admitted)
     }
 
-    /// A component goes, with all its tasks.
+    /// Removes a component with all its tasks.
     pub fn remove(&mut self, component: usize) {
         if let Some(slot) = self.components.get_mut(component) {
             *slot = None;
@@ -128,7 +129,7 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
         }
     }
 
-    /// The interface of `component`.
+    /// The interface of `component`, if it is admitted and has tasks.
     pub fn interface(&self, component: usize) -> Option<Interface> {
         let demand = self.demands.get(component)?;
         let window = self.components.get(component)?.as_ref()?.plan.window;
@@ -205,7 +206,7 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
         Ok((Admitted { interface, exact }, demand))
     }
 
-    /// A component as the core sees it.
+    /// The component's demand, as the core sees it.
     fn demand(&self, interface: Interface, kind: Kind, priority: u64) -> Result<Demand, Refusal> {
         let (period, budget) = (interface.period(), interface.budget());
         let demand = Demand::new(period, budget, interface.deadline(), 0, priority)?;
@@ -216,8 +217,8 @@ impl<const C: usize, const T: usize> Ledger<C, T> {
     }
 }
 
-/// Whether a component of `kind` on a core that chooses by `order` gives its tasks the supply of its
-/// interface, and asks the others for no more than they reckon with.
+/// Whether a component of `kind`, on a core that chooses by `order`, gives its tasks the supply of
+/// its interface and asks for no more than what the other components' admission assumes.
 fn kept(order: Order, kind: Kind) -> Result<(), Refusal> {
     match kind {
         Kind::SoftBandwidth => Err(Refusal::Soft),
@@ -227,8 +228,8 @@ fn kept(order: Order, kind: Kind) -> Result<(), Refusal> {
     }
 }
 
-/// The least budget, from `budget` on, with which tasks hold their deadlines whose server has lost
-/// the rest of the period in which they come.
+/// The least budget, from `budget` on, with which the tasks of a polling server keep their
+/// deadlines: such a server has lost the rest of the period in which a task arrives.
 fn polled(
     set: &Set<'_>,
     order: Order,
@@ -251,7 +252,7 @@ fn put(table: &mut [Demand], place: usize, demand: Demand) {
     }
 }
 
-/// So that a plan for an interface that is given needs no window of its own.
+/// With this, a given interface can be used as a plan, without a window of its own.
 impl From<Interface> for Plan {
     fn from(interface: Interface) -> Self {
         let window = if interface.is_implicit() {

@@ -1,21 +1,20 @@
-//! Admission in integers: whether one more task, or one that changes, may come.
+//! Admission in integers: whether one more task, or a task that changes, can be accepted.
 //!
-//! The analysis on the PC finds interfaces with exact rationals and memory at will. Here the
-//! same question is answered on the board: for one task or component that is added or changes,
-//! against what was admitted before, in whole ticks, without memory of its own, in a bounded
-//! number of steps ([`Work`]). The answer is exact, not a sufficient test: where these find a
-//! budget, one tick less would miss a deadline at the worst supply; where they refuse, the
-//! [`Shortfall`] says at which instant. Where half of the steps do not suffice for that, a
-//! budget that is a little larger may ([`Least::exact`]); what cannot be decided even so is
-//! refused as [`Refusal::Undecided`], and is never let in.
+//! The analysis on the PC finds interfaces with exact rationals and any amount of memory. This
+//! module answers the same question on the board: for one task or component that is added or
+//! changes, against what was admitted before, in whole ticks, without memory of its own, in a
+//! bounded number of steps ([`Work`]). The answer is exact, not only a sufficient test. If a budget
+//! is found, one tick less would miss a deadline at the worst supply; if none is found, the
+//! [`Shortfall`] says at which instant. If half of the steps are not enough for that, the budget
+//! that is found may be a little larger than the least ([`Least::exact`]). What cannot be decided
+//! even so is refused as [`Refusal::Undecided`], and is never admitted.
 //!
-//! [`Ledger`] keeps what was admitted for one core. A component's demand, in whatever tasks it
-//! has, becomes a budget by [`Plan`]; the core then sees a task of that period, budget and
-//! deadline, as the composition by Shin and Lee (2003) has it. What is cached for that are the
-//! bandwidths and the amounts by which demand is ahead of them, at each level: an implicit
-//! deadline's component is admitted by one sum.
+//! [`Ledger`] keeps what one core has admitted. [`Plan`] turns the demand of a component's tasks
+//! into a budget. The core then sees a task with the component's period, budget and deadline, as in
+//! the composition by Shin and Lee (2003). At each level the bandwidths are cached, and the amounts
+//! by which demand is ahead of them: a component with an implicit deadline is admitted by one sum.
 //!
-//! Rejected: floating point (published tools went wrong by it), and utilization alone (it
+//! Rejected: floating point (published tools are wrong because of it), and utilization alone (it
 //! promises nothing about any task).
 
 mod demand;
@@ -33,87 +32,87 @@ pub use ledger::{Admitted, Change, Ledger};
 use crate::{Interface, Order};
 use supply::Supply;
 
-/// The longest time there can be, in ticks: 36 years of nanoseconds.
+/// The longest time that admission accepts, in ticks: 36 years of nanoseconds.
 pub const MAX_TIME: u64 = 1 << 60;
 
-/// Why something is not admitted.
+/// The reasons why something is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A time that is zero, or beyond [`MAX_TIME`].
+    /// A time is zero, or beyond [`MAX_TIME`].
     #[error("a time is zero, or longer than 2^60 ticks")]
     Time,
-    /// A task that cannot be complete by its deadline with a CPU for itself.
+    /// A task could not be complete by its deadline even with a whole CPU.
     #[error("its execution and jitter are longer than its deadline")]
     Hopeless,
-    /// More bandwidth is asked for than there is.
+    /// The tasks ask for more bandwidth than there is.
     #[error("more than the whole CPU is asked for in the long run")]
     Overload,
-    /// Beside a server that takes up its budget inside a period, deadlines inside the period
-    /// need all the bandwidth that they have until then.
+    /// Beside a server that may start to use its budget inside a period, deadlines inside the
+    /// period need all the bandwidth that they have until then.
     #[error(
         "beside deferrable and bandwidth servers under EDF, the sum of budgets by deadlines is \
          more than the whole CPU"
     )]
     Density,
-    /// A server whose deadline moves, where nobody looks at deadlines: it can run its budget late
-    /// before a wake-up and again right after it, and no bound on that is proven here.
+    /// A server that moves its deadline, under fixed priorities: it can run its budget late before
+    /// a wake-up and again right after it, and no bound on that is proven here.
     #[error(
         "a bandwidth server moves its deadline, which fixed priorities do not look at: it needs EDF"
     )]
     Moving,
-    /// A task in a soft bandwidth server: what that runs ahead of its bandwidth, it waits for
+    /// A task in a soft bandwidth server. For what that server runs ahead of its bandwidth it waits
     /// later, so that from the task's arrival on there is no least supply.
     #[error(
         "a soft bandwidth server promises no deadline: what it runs ahead it is late by afterwards"
     )]
     Soft,
-    /// A component without a server: nothing holds it to its budget.
+    /// A component without a server: nothing limits it to its budget.
     #[error("without a server nothing holds a component to its budget")]
     Unbounded,
     /// A deadline would be missed.
     #[error("at {} ticks the demand is {}, the supply {}", .0.instant, .0.demand, .0.supply)]
     Late(Shortfall),
-    /// A deadline after the next release, under fixed priorities.
+    /// A deadline is after the next release, under fixed priorities.
     #[error("under fixed priorities a deadline must not be after the next release")]
     LongDeadline,
-    /// An interface that makes no sense.
+    /// The interface is not a valid one.
     #[error(transparent)]
     Interface(#[from] crate::InterfaceError),
-    /// There is no place for one more.
+    /// The table has no free place.
     #[error("no place for one more")]
     NoPlace,
-    /// There is nothing at this place.
+    /// The table has nothing at this place.
     #[error("there is nothing at this place")]
     NothingThere,
-    /// The bound on work was reached first.
+    /// The work that was allowed is done, and there is no answer yet.
     #[error("it cannot be decided with the work that is allowed")]
     Undecided,
 }
 
-/// Where a promise breaks.
+/// Where the supply is less than the demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// After so many ticks.
+    /// The instant, in ticks from the start of the window.
     pub instant: u64,
-    /// So much must be complete by then.
+    /// The execution that must be complete by then, in ticks.
     pub demand: u64,
-    /// So much may have been given.
+    /// The supply that is certain by then, in ticks.
     pub supply: u64,
 }
 
-/// How much may be done for one answer, in visits of a task.
+/// The work that one answer may cost, counted in visits of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     left: u32,
 }
 
 impl Work {
-    /// So many visits; each is about 25 instructions.
+    /// Allows so many visits; each costs about 25 instructions.
     pub const fn new(visits: u32) -> Self {
         Self { left: visits }
     }
 
-    /// What was not needed.
+    /// The work that was not used.
     pub const fn left(self) -> u32 {
         self.left
     }
@@ -124,28 +123,29 @@ impl Work {
     }
 }
 
-/// By when an interface gives its budget.
+/// The deadline by which an interface gives its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// By the period's end: the periodic resource model.
+    /// The period's end: the periodic resource model.
     Period,
-    /// At once, the budget being as long as the deadline: the least budget of all.
+    /// As long as the budget, so that the budget is given at once: this needs the least budget of
+    /// all.
     Budget,
-    /// By this deadline.
+    /// This deadline, in ticks.
     Deadline(u64),
 }
 
-/// What is known of an interface before its budget.
+/// An interface without its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Its period.
+    /// The period, in ticks.
     pub period: u64,
-    /// Its deadline.
+    /// The deadline.
     pub window: Window,
 }
 
 impl Plan {
-    /// The deadline with this budget, at least as long as it.
+    /// The deadline for this budget. It is at least as long as the budget.
     fn deadline(self, budget: u64) -> u64 {
         match self.window {
             Window::Period => self.period,
@@ -158,7 +158,7 @@ impl Plan {
         Supply::new(self.period, budget, self.deadline(budget))
     }
 
-    /// The largest budget there can be.
+    /// The largest possible budget.
     fn most(self) -> u64 {
         match self.window {
             Window::Deadline(deadline) => deadline.min(self.period),
@@ -171,7 +171,7 @@ impl Plan {
         Ok(Interface::new(self.period, budget, self.deadline(budget))?)
     }
 
-    /// The least budget from `budget` on that gives `demand` by `at`.
+    /// The least budget from `budget` on that supplies `demand` by `at`.
     fn raise(self, budget: u64, at: u64, demand: u64) -> Result<u64, Refusal> {
         self.search(
             budget,
@@ -187,7 +187,7 @@ impl Plan {
         })
     }
 
-    /// The least budget from `budget` on that does; supply grows with it.
+    /// The least budget from `budget` on for which `does` is true. Supply grows with the budget.
     fn search(
         self,
         budget: u64,
@@ -200,7 +200,7 @@ impl Plan {
         if low >= high || !does(high)? {
             return Err(Refusal::Overload);
         }
-        // `low` does not, `high` does.
+        // `low` is not enough, `high` is.
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if does(middle)? {
@@ -228,15 +228,15 @@ fn checked(plan: Plan) -> Result<(), Refusal> {
 /// A budget that is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Least {
-    /// In ticks.
+    /// The budget in ticks.
     pub budget: u64,
-    /// Whether one tick less would not be enough. Else that was not to be decided with the
-    /// work allowed, and this is up to 1/256, and a tick, more than the least.
+    /// Whether one tick less would not be enough. If that could not be decided with the work
+    /// allowed, this is false, and the budget is larger than the least by up to 1/256 and a tick.
     pub exact: bool,
 }
 
-/// The least whole budget with which `set` holds all deadlines, in periods and with the
-/// deadline of `plan`.
+/// The least whole budget with which `set` keeps all deadlines, with the period and the deadline of
+/// `plan`.
 pub fn least_budget(
     set: &Set<'_>,
     order: Order,
@@ -250,7 +250,7 @@ pub fn least_budget(
     }
 }
 
-/// Whether `set` holds all deadlines with `interface`.
+/// Whether `set` keeps all deadlines with `interface`; the error says why not.
 pub fn holds(
     set: &Set<'_>,
     order: Order,
@@ -263,7 +263,7 @@ pub fn holds(
     upon(set, order, &Supply::of(interface), work)
 }
 
-/// Whether `set` holds all deadlines with a CPU for itself.
+/// Whether `set` keeps all deadlines with a whole CPU; the error says why not.
 pub fn holds_alone(set: &Set<'_>, order: Order, work: &mut Work) -> Result<(), Refusal> {
     upon(set, order, &Supply::WHOLE, work)
 }

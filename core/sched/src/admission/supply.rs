@@ -1,4 +1,4 @@
-//! What an interface gives at least.
+//! The least supply of an interface.
 
 use crate::Interface;
 
@@ -8,24 +8,24 @@ use crate::Interface;
 pub(super) struct Supply {
     pub period: u64,
     pub budget: u64,
-    /// For how long there may be nothing.
+    /// The longest time without supply.
     pub starved: u64,
 }
 
 impl Supply {
-    /// A whole CPU.
+    /// The supply of a whole CPU.
     pub const WHOLE: Self = Self {
         period: 1,
         budget: 1,
         starved: 0,
     };
 
-    /// Of an interface.
+    /// The supply of `interface`.
     pub fn of(interface: Interface) -> Self {
         Self::new(interface.period(), interface.budget(), interface.deadline())
     }
 
-    /// Of 0 < `budget` <= `deadline` <= `period`.
+    /// The supply of a budget, with 0 < `budget` <= `deadline` <= `period`.
     pub fn new(period: u64, budget: u64, deadline: u64) -> Self {
         Self {
             period,
@@ -34,8 +34,8 @@ impl Supply {
         }
     }
 
-    /// To who begins to need it, of a server that loses its budget without work: as late as if
-    /// the budget of the period under way had been given already, all of it at once.
+    /// The supply to a task that arrives at a server which loses its budget when it has no work: it
+    /// begins as late as if all of the current period's budget had been given already, at once.
     pub fn polled(self) -> Self {
         Self {
             starved: self.starved.saturating_add(self.budget),
@@ -43,7 +43,7 @@ impl Supply {
         }
     }
 
-    /// What is given in any window of `length`.
+    /// The supply in any window of `length`.
     pub fn within(&self, length: u64) -> u64 {
         let Some(rest) = length.checked_sub(self.starved) else {
             return 0;
@@ -51,7 +51,7 @@ impl Supply {
         rest / self.period * self.budget + (rest % self.period).min(self.budget)
     }
 
-    /// The shortest window in which `demand` is given, if there is one that can be told.
+    /// The shortest window in which `demand` is supplied; `None` if no number can tell it.
     pub fn time_for(&self, demand: u64) -> Option<u64> {
         let Some(before) = demand.checked_sub(1) else {
             return Some(0);

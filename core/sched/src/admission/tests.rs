@@ -1,4 +1,4 @@
-//! Admission against what is found by trying every instant and every budget.
+//! Admission against a search of every instant and every budget.
 
 use super::*;
 use crate::Kind;
@@ -21,8 +21,8 @@ fn least(tasks: &[Demand], order: Order, plan: Plan) -> Result<u64, Refusal> {
     Ok(found.budget)
 }
 
-/// The parts of 2^-64 that each is rounded up by are allowed for, and no more: all of a CPU can be
-/// asked for in parts that have no end in binary, and no more than all.
+/// The sum allows for the rounding of each task, and for no more: tasks whose bandwidths have no
+/// finite binary fraction can use a whole CPU, but not more.
 #[test]
 fn what_is_rounded_up_counts_for_each_task() {
     for (count, extra) in [(3, 1), (7, 2), (49, 3)] {
@@ -44,7 +44,7 @@ fn what_is_rounded_up_counts_for_each_task() {
     assert!(!Set::new(&[late, late, early]).is_within_density());
 }
 
-/// Least budgets known by hand, scaled by 840 (fractions have denominators of 2 to 15).
+/// Least budgets computed by hand, scaled by 840 (the fractions have denominators of 2 to 15).
 #[test]
 fn the_vectors_in_whole_ticks() {
     let scale = 840 * 15;
@@ -113,7 +113,7 @@ fn the_answer_of_a_published_tool_is_refused() {
     let Err(Refusal::Late(late)) = holds(92) else {
         panic!("admitted")
     };
-    // At 400, too, but the later one is met first.
+    // There is a shortfall at 400, too, but the later one is found first.
     assert_eq!((late.instant, late.supply < late.demand), (600, true));
 }
 
@@ -128,7 +128,7 @@ fn demands() -> impl Strategy<Value = Vec<Demand>> {
     })
 }
 
-/// Under fixed priorities no deadline is after the next release.
+/// Under fixed priorities no deadline may be after the next release.
 fn ordered(fixed: bool, mut tasks: Vec<Demand>) -> (Order, Vec<Demand>) {
     if !fixed {
         return (Order::EarliestDeadline, tasks);
@@ -149,7 +149,7 @@ fn lcm(tasks: &[Demand], first: u64) -> u64 {
     Set::new(tasks).hyperperiod(first, u64::MAX).unwrap()
 }
 
-/// By every instant up to two hyperperiods and whatever comes before it repeats itself.
+/// Examines every instant up to two hyperperiods, and every instant before the schedule repeats.
 fn plainly_holds(tasks: &[Demand], order: Order, supply: &Supply) -> bool {
     let horizon = 2 * lcm(tasks, supply.period) + 200;
     let demand = |t: u64| -> u64 {
@@ -160,7 +160,7 @@ fn plainly_holds(tasks: &[Demand], order: Order, supply: &Supply) -> bool {
         };
         tasks.iter().map(|d| jobs(d) as u64 * d.execution()).sum()
     };
-    // The supply as the model says it: nothing, then a budget in each period.
+    // The supply by the definition of the model: nothing, then a budget in each period.
     let given = |t: u64| {
         (supply.starved..t)
             .filter(|x| (x - supply.starved) % supply.period < supply.budget)
@@ -168,7 +168,7 @@ fn plainly_holds(tasks: &[Demand], order: Order, supply: &Supply) -> bool {
     };
     match order {
         Order::EarliestDeadline => {
-            // Late deadlines hide for long that more is asked for than given.
+            // Late deadlines hide an overload for long.
             let all = lcm(tasks, supply.period);
             let asked = Set::new(tasks).execution_in(all);
             let bandwidth = asked <= u128::from(all / supply.period * supply.budget);
@@ -190,7 +190,8 @@ fn plainly_holds(tasks: &[Demand], order: Order, supply: &Supply) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
-    /// What is found is enough, and one tick less is not; what is refused has no budget.
+    /// The budget that is found is enough, and one tick less is not; for what is refused there is
+    /// no budget.
     #[test]
     fn the_least_budget_is_the_least(
         tasks in demands(), period in 1..12u64, window in windows(), fixed in any::<bool>(),
@@ -212,7 +213,7 @@ proptest! {
         prop_assert_ne!(found, Err(Refusal::Undecided));
     }
 
-    /// A given interface is judged as every instant judges it.
+    /// A given interface is accepted exactly if every instant accepts it.
     #[test]
     fn interfaces_are_judged_exactly(
         tasks in demands(), period in 1..12u64, budget in 1..12u64, late in 0..12u64,
@@ -230,7 +231,7 @@ proptest! {
         }
     }
 
-    /// Whatever is asked for, there is an answer within the work allowed, and no fault.
+    /// For any numbers there is an answer within the work allowed, and no panic.
     #[test]
     fn any_number_has_an_answer(
         times in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()), 1..6),
@@ -252,7 +253,7 @@ proptest! {
     }
 }
 
-/// A job that is released late has less time by as much: 4 within 8, held back by up to 4, leaves no
+/// A job that is released late has that much less time: 4 within 8, delayed by up to 4, leaves no
 /// room for 1 within 4 beside it, under either order.
 #[test]
 fn jitter_takes_from_the_time_to_the_deadline() {
@@ -298,7 +299,7 @@ fn a_ledger_lets_in_what_fits_and_keeps_what_it_had() {
         ledger.admit(0, one(2, task(40, 1)), &mut work),
         Err(Refusal::NoPlace)
     );
-    // Three more of ten are too many, two are not.
+    // Three more tenths are too many, two are not.
     let large = one(1, task(40, 7));
     assert_eq!(
         ledger
@@ -332,7 +333,7 @@ fn a_ledger_lets_in_what_fits_and_keeps_what_it_had() {
 
 #[test]
 fn astronomical_hyperperiods_are_decided_or_refused_in_time() {
-    // Primes of a million ticks and more: no common multiple fits into anything.
+    // Primes of a million ticks and more: no common multiple fits into any integer here.
     let primes = [
         1_000_003u64,
         1_000_033,
@@ -354,8 +355,8 @@ fn astronomical_hyperperiods_are_decided_or_refused_in_time() {
     }
 }
 
-/// A budget that is hardly more than the bandwidth: with little work the least cannot be told,
-/// but one that is a little larger can.
+/// If the budget is hardly more than the bandwidth, little work does not find the least one, but
+/// does find one that is a little larger.
 #[test]
 fn where_the_least_cannot_be_told_a_little_more_can() {
     let tasks = [task(10_007_003, 10_000), task(1_000_003_009, 1_000_000)];

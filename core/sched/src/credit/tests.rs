@@ -8,7 +8,7 @@ fn entity(index: usize) -> Entity {
     Entity::new(index).unwrap()
 }
 
-/// What each of six gets in so many ticks, asked only when it must be.
+/// The ticks that each of six entities gets. The policy is asked only when it must be.
 fn run(policy: &mut Credit, from: u64, to: u64) -> [u64; 6] {
     let mut got = [0; 6];
     let mut now = from;
@@ -91,9 +91,9 @@ fn any_time_and_share_is_taken() {
 }
 
 proptest! {
-    /// Only who has work runs; nobody is idle while somebody without a cap has work; caps hold
-    /// in every period; and whoever has work all the time gets his weight's part of all that is
-    /// given, but for the two periods that credit may be ahead or behind.
+    /// Only entities with work run; the CPU is never idle while an entity without a cap has work;
+    /// caps hold in every period; and an entity that always has work gets its weight's part of all
+    /// that is given, except for the two periods that credit may be ahead or behind.
     #[test]
     fn shares_are_kept(
         shares in proptest::collection::vec((1..1000u16, proptest::option::of(1..100u8)), 2..6),
@@ -145,8 +145,9 @@ policy.block(entity(who), now)
     }
 }
 
-/// However late it is asked, all periods that are over are dealt out: no more, no fewer, each by
-/// weight, up to two periods' worth; and the next one ends where it would have.
+/// However late the policy is asked, the credit of all ended periods is distributed: of exactly
+/// that many, each by weight, up to two periods' worth; and the current period ends where it would
+/// have ended.
 #[test]
 fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
     for late in [0, 1, 999, 1000, 1001, 1999, 2000, 2999, 7000] {
@@ -167,7 +168,7 @@ fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
             (750 * periods).min(2000),
             "{late}"
         );
-        // What has no work gets nothing.
+        // An entity without work gets nothing.
         assert_eq!(policy.credit(entity(2)), 0);
         let mut alone = Credit::new(1000, 400, 50);
         alone.wake(entity(0), 50);
@@ -180,7 +181,8 @@ fn periods_that_nobody_asked_in_are_dealt_out_all_the_same() {
     assert_eq!(policy.credit(entity(0)), 0, "the period is not over");
 }
 
-/// Who was there in a period has a part of it, also where it has left since; then no more.
+/// An entity that had work in a period has a part of it, even if it has blocked since; then it gets
+/// no more.
 #[test]
 fn who_was_there_in_a_period_has_a_part_of_it() {
     let mut policy = Credit::new(1000, 400, 0);
@@ -197,7 +199,7 @@ fn who_was_there_in_a_period_has_a_part_of_it() {
     assert_eq!(credits, [1500, 500, 0]);
 }
 
-/// What runs pays for each tick, and owes two periods at most.
+/// An entity that runs pays for each tick, and its debt is at most two periods.
 #[test]
 fn what_is_owed_has_an_end() {
     let mut policy = Credit::new(1000, 400, 0);
@@ -210,7 +212,7 @@ fn what_is_owed_has_an_end() {
     assert_eq!(policy.credit(entity(0)), -2000);
 }
 
-/// Among equals each has its slice, one after the other; one that gives way has had it.
+/// Entities of the same rank have a slice each, in turn; an entity that yields has had its slice.
 #[test]
 fn slices_go_round() {
     let mut policy = Credit::new(100_000, 400, 0);
@@ -233,13 +235,13 @@ fn slices_go_round() {
     let first = policy.pick(2400).run.unwrap();
     policy.yield_now(first, 2450);
     assert_ne!(policy.pick(2450).run, Some(first));
-    // Who does not run has no slice to give.
+    // An entity that does not run has no slice to give up.
     let decision = policy.pick(2450);
     policy.yield_now(first, 2460);
     assert_eq!(policy.pick(2460), decision);
 }
 
-/// A cap is a part of each period; what is used of it is gone until the next one begins.
+/// A cap is a part of each period; what is used of it is gone until the next period begins.
 #[test]
 fn what_a_cap_leaves_is_known() {
     let mut policy = Credit::new(1000, 400, 0);
@@ -247,7 +249,7 @@ fn what_a_cap_leaves_is_known() {
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).until, Some(300));
     assert_eq!(policy.pick(100).until, Some(300));
-    // A lower cap holds from the next period on.
+    // A lower cap is used from the next period on.
     policy.set_share(entity(0), share(256, Some(20)));
     assert_eq!(policy.pick(200).until, Some(300));
     let parked = policy.pick(300);

@@ -1,4 +1,4 @@
-//! Hierarchies against their two levels, one at a time.
+//! Hierarchies against their two levels, each examined alone.
 
 use super::*;
 use crate::{Interface, Kind, Order, Reservation, Servers, Slack};
@@ -64,10 +64,10 @@ fn budgets_bind_at_both_levels() {
     let mut policy = two(&root, |_, m| one(Kind::Deferrable, 5, 2, m as u64));
     policy.wake(entity(0), 0);
     policy.wake(entity(4), 0);
-    // Each is out of its own two before the component's six and four are.
+    // Each member has used its own two before the component's six and four are used.
     assert_eq!(line(&mut policy, 0, 10), "aaee.aaee.");
     policy.wake(entity(1), 10);
-    // The component's six are gone before the second one's next two.
+    // The component's six are used before the second member's next two.
     assert_eq!(line(&mut policy, 10, 20), "aabbeaaee.");
 }
 
@@ -81,7 +81,7 @@ fn a_component_without_budget_inside_makes_room() {
     policy.wake(entity(0), 0);
     policy.wake(entity(4), 0);
     assert_eq!(line(&mut policy, 0, 4), "ae..");
-    // Somebody else in the component has a budget of his own.
+    // Another member of the component has a budget of its own.
     policy.wake(entity(1), 4);
     assert_eq!(line(&mut policy, 4, 6), "b.");
     policy.block(entity(1), 6);
@@ -97,14 +97,14 @@ fn who_spends_a_budget_on_nothing_spends_the_component_s() {
     let mut policy = two(&root, |_, m| one(Kind::Periodic, 10, 2, m as u64));
     policy.wake(entity(2), 0);
     policy.wake(entity(4), 0);
-    // Two for each of the first two, who wait, and one of the budget for the third; then the
-    // other component.
+    // The first two members wait and have two ticks each, and the third has one tick of the budget;
+    // then the other component runs.
     assert_eq!(line(&mut policy, 0, 9), "....cee..");
 }
 
 proptest! {
-    /// With tasks below servers: who runs is the most important one with work of the component
-    /// that the root alone would choose.
+    /// With tasks below servers: the entity that runs is the most important one with work in the
+    /// component that the root alone would choose.
     #[test]
     fn it_is_its_two_levels(
         sizes in proptest::collection::vec((2..12u64, 1..6u64), 1..G),
@@ -152,7 +152,8 @@ policy.block(entity(who), now);
     }
 }
 
-/// A switch to another component is nobody's; one inside a component is the component's.
+/// A switch to another component is charged to none; a switch inside a component is charged to the
+/// component.
 #[test]
 fn a_switch_is_at_the_expense_of_those_that_hold_both() {
     let root = [
@@ -172,15 +173,15 @@ fn a_switch_is_at_the_expense_of_those_that_hold_both() {
     policy.wake(entity(0), 0);
     policy.wake(entity(1), 0);
     assert_eq!(policy.pick(0).run, Some(entity(0)));
-    policy.excuse(2);
+    policy.exempt_switch(2);
     assert_eq!(policy.pick(2).until, Some(5));
     assert_eq!(left(&mut policy, 0, 0), (8, 3));
-    // Out of its budget; the next one in the same component.
+    // It has used its budget; the next one runs in the same component.
     assert_eq!(policy.pick(5).run, Some(entity(1)));
-    policy.excuse(6);
+    policy.exempt_switch(6);
     policy.pick(6);
     assert_eq!(left(&mut policy, 0, 1), (4, 3));
 }
 
+mod calls;
 mod ideal;
-mod told;

@@ -1,4 +1,4 @@
-//! Promises across a change of mode.
+//! Promises during a change of mode.
 
 use super::*;
 use crate::{Kind, Order, Policy, Reservation, Slack};
@@ -39,7 +39,7 @@ fn more_comes_when_less_has_ended() {
     assert_eq!(free, 10);
     for now in 3..48 {
         servers.pick(now);
-        // The first one's period ends at 10; the second one's at 16, the first after that.
+        // The first one's period ends at 10. The second one's first period end after that is at 16.
         let expected = if now < 10 { 6 } else { 2 };
         assert_eq!(servers.interface(entity(0)).unwrap().budget(), expected);
         let expected = if now < 16 { 16 } else { 8 };
@@ -57,12 +57,11 @@ fn a_mode_that_cannot_be_changes_nothing() {
     assert_eq!(refused, Err(InterfaceError::DeadlineBeforePeriod));
     servers.pick(40);
     assert_eq!(servers.interface(entity(0)), Some(before[0]));
-    // Who has no server is passed over.
+    // An entity without a server is passed over.
     assert_eq!(switch(&mut servers, &[(entity(7), early)], 40), Ok(40));
 }
 
-/// A mode for three servers that is no more than one CPU: a half, a third and a sixth of it,
-/// at most, for one or another of them.
+/// A mode for three servers that is at most one CPU: a half, a third and a sixth, in any order.
 fn mode() -> impl Strategy<Value = Vec<Interface>> {
     let times = proptest::collection::vec((6..14u64, 1..14u64), 3);
     (times, 0..6usize).prop_map(|(all, order)| {
@@ -82,8 +81,8 @@ fn mode() -> impl Strategy<Value = Vec<Interface>> {
 }
 
 proptest! {
-    /// Each one who has work all the time gets, in each of his periods, what he is promised
-    /// in it, whatever modes follow each other.
+    /// Each entity that always has work gets, in each of its periods, what it is promised in that
+    /// period, whatever modes follow each other.
     #[test]
     fn nobody_misses_what_he_is_promised(
         modes in proptest::collection::vec((mode(), 0..60u64), 1..5), which in 0..3usize,

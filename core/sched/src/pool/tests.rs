@@ -20,7 +20,7 @@ fn task(priority: u64) -> Reservation {
     }
 }
 
-/// Who runs where, once every core that should be asked again was.
+/// The entity on each core, once every core that should be asked again has been.
 fn settle<P: Pool<N>, const C: usize>(pool: &mut P, runs: &mut [Option<E>; C], now: u64) -> u32 {
     let mut asked = 0;
     while let Some(core) = pool.kick() {
@@ -32,8 +32,8 @@ fn settle<P: Pool<N>, const C: usize>(pool: &mut P, runs: &mut [Option<E>; C], n
 }
 
 proptest! {
-    /// Whatever happens, those with the smallest keys run; nobody runs twice; and nobody who
-    /// goes on running changes the core.
+    /// Whatever happens, the entities with the smallest keys run; none runs twice; and an entity
+    /// that goes on running stays on its core.
     #[test]
     fn the_first_ones_run_and_stay_where_they_are(
         events in proptest::collection::vec((0..N, any::<bool>()), 1..80),
@@ -109,8 +109,8 @@ fn budgets_are_spent_on_every_core() {
             got[run.index()] += 1;
         }
     }
-    // Three times 2/3 of a CPU on two CPUs leave nothing over, but global EDF cannot use it
-    // all: 4 + 4 in parallel, then 4 in the 2 + 2 that are left, one at a time.
+    // Three times 2/3 of a CPU on two CPUs leave nothing over, but global EDF cannot use it all: 4
+    // + 4 in parallel, then 4 in the 2 + 2 that are left, on one core at a time.
     let all: u64 = got.iter().sum();
     assert!(got.iter().all(|got| *got <= 40), "{got:?}");
     assert!(all >= 100, "{got:?}");
@@ -121,11 +121,11 @@ fn partitions_do_not_mix() {
     let servers = || Servers::<N>::new(Order::Priority, crate::Slack::Idle);
     let mut pool = Partitioned::<_, N, 2>::new([servers(), servers()]);
     for index in 0..4 {
-        assert!(pool.place(entity(index), index % 2));
+        assert_eq!(pool.place(entity(index), index % 2), Ok(()));
         let core = pool.core(index % 2).unwrap();
         core.reserve(entity(index), task(index as u64), 0).unwrap();
     }
-    assert!(!pool.place(entity(0), 2));
+    assert_eq!(pool.place(entity(0), 2), Err(NoSuchCore));
     let mut runs = [None; 2];
     pool.wake(entity(2), 0);
     assert_eq!(settle(&mut pool, &mut runs, 0), 1);
@@ -141,8 +141,8 @@ fn partitions_do_not_mix() {
     assert_eq!(pool.pick(7, 3).run, None);
 }
 
-/// A periodic server without work is spent where it stands: that core is nobody else's, the other
-/// one is.
+/// A periodic server without work spends its budget on one core: that core stays idle, the other
+/// one does not.
 #[test]
 fn a_core_is_spent_by_whose_budget_it_is() {
     fn looked_at(pool: &mut impl Pool<N>) {
@@ -168,7 +168,7 @@ fn a_core_is_spent_by_whose_budget_it_is() {
     looked_at(&mut global);
     let servers = || Servers::<N>::new(Order::EarliestDeadline, crate::Slack::Idle);
     let mut parted = Partitioned::<_, N, 2>::new([servers(), servers()]);
-    assert!(parted.place(entity(0), 0));
+    assert_eq!(parted.place(entity(0), 0), Ok(()));
     parted
         .core(0)
         .unwrap()
@@ -177,5 +177,5 @@ fn a_core_is_spent_by_whose_budget_it_is() {
     looked_at(&mut parted);
 }
 
+mod calls;
 mod global;
-mod told;

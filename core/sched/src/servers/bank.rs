@@ -1,28 +1,49 @@
-//! All servers of a policy, and when their budgets come again.
+//! All servers of a policy, and the timers by which their budgets are replenished.
 //!
-//! What is ready is in the queue of the policy that has the bank, by the key that the bank
-//! tells ([`Queue`]); who is out of budget, or has a bandwidth that fades, is in the bank's
-//! tournament by its instant. Who merely waits for work is in none of them: its periods are
-//! brought up to date when it wakes, so that idle servers cost nothing.
+//! Ready servers are in the queue of the policy that owns the bank, by the key that the bank tells
+//! ([`Queue`]). Servers that are out of budget, or whose bandwidth is still in use after they
+//! blocked, are in the bank's tournament, by the instant at which that ends. Servers that only wait
+//! for work are in neither: their periods are brought up to date when they wake, so that idle
+//! servers cost nothing.
 
-use super::server::{Change, Kind, Server, State};
+use super::server::{Budget, Change, Kind, Period, Server, State};
 use super::{Order, Reservation, Slack};
 use crate::arith::WHOLE;
 use crate::tournament::{LAST_KEY, Tournament};
 use crate::{Entity, Interface, InterfaceError};
 
-/// Where a server belongs after what happened.
+/// The queue position of a server after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// Where it was.
+    /// As before.
     Same,
-    /// Among the ready ones, with this key.
+    /// In the queue of ready servers, with this key.
     Ready(u64),
-    /// Not among them.
+    /// Not in the queue.
     Out,
 }
 
-/// How a bank's servers are served.
+/// Whether a change of an interface was scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum ChangeStatus {
+    /// The server will have the interface from a period's end on.
+    Scheduled,
+    /// The entity has no server.
+    NoServer,
+}
+
+/// What came of [`Bank::spend`], which only subtracts from a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Spending {
+    /// The budget is charged, and some of it is left.
+    Done,
+    /// Nothing has changed: the server is to be charged by [`Bank::charge`].
+    ToBeCharged,
+}
+
+/// The rules by which a bank serves its servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub order: Order,
@@ -63,7 +84,7 @@ impl<const N: usize> Bank<N> {
         Some(self.at(entity)).filter(|server| server.state != State::Vacant)
     }
 
-    /// A server from `now` on, in place of what was there. Where it belongs.
+    /// Creates a server from `now` on, in place of any other. The answer is its queue position.
     pub fn insert(&mut self, entity: Entity<N>, what: Reservation, now: u64) -> Queue {
         self.take(entity);
         self.timers.make_room(entity);
@@ -72,79 +93,79 @@ impl<const N: usize> Bank<N> {
         let moves = server.kind.moves_deadline();
         *self.at_mut(entity) = server;
         if !moves {
-            // Nothing tells when its bandwidth is free: it never is.
+            // No event will say when its bandwidth is free, so it is in use for ever.
             self.activate(entity);
         }
         if begins {
-            self.ready(entity)
+            self.make_ready(entity)
         } else {
             Queue::Out
         }
     }
 
-    /// Takes a server away.
+    /// Removes the server of `entity`.
     pub fn take(&mut self, entity: Entity<N>) {
         self.timers.remove(entity);
         self.deactivate(entity);
         *self.at_mut(entity) = Server::VACANT;
     }
 
-    /// A new interface from the first period's end at or after `not_before` on.
+    /// Schedules another interface, from the first period's end at or after `not_before` on.
     pub fn change(
         &mut self,
         entity: Entity<N>,
         interface: Interface,
         not_before: u64,
-    ) -> Result<bool, InterfaceError> {
+    ) -> Result<ChangeStatus, InterfaceError> {
         let server = self.at_mut(entity);
         if server.state == State::Vacant {
-            return Ok(false);
+            return Ok(ChangeStatus::NoServer);
         }
         server.kind.suits(interface)?;
         server.change = Some(Change {
             interface,
             not_before,
         });
-        Ok(true)
+        Ok(ChangeStatus::Scheduled)
     }
 
-    /// How fast a budget is spent where what is not used is given away: the sum of the active
-    /// bandwidths. `None`: as time passes.
+    /// The rate at which a budget is spent if unused bandwidth is given away: the sum of the active
+    /// bandwidths. `None` means that a tick of time costs a tick of budget.
     #[inline]
     fn rate(&self, server: &Server) -> Option<u64> {
         let slow = self.rules.slack == Slack::Reclaim && server.kind.moves_deadline();
         slow.then(|| self.active.clamp(1, WHOLE))
     }
 
-    /// Until when `entity`, which begins to run, may do so by its own budget; [`u64::MAX`]: as
-    /// long as it likes.
+    /// The instant up to which `entity`, which begins to run, may run by its own budget;
+    /// [`u64::MAX`] means without a limit.
     #[inline]
-    pub fn lasts_until(&self, entity: Entity<N>, now: u64) -> u64 {
+    pub fn runs_until(&self, entity: Entity<N>, now: u64) -> u64 {
         let server = self.at(entity);
         if server.kind == Kind::Task {
             return u64::MAX;
         }
         let lasts = match self.rate(server) {
             None => server.budget,
-            Some(rate) => server.lasts(rate),
+            Some(rate) => server.ticks_left(rate),
         };
-        now.saturating_add(lasts).min(server.stale)
+        now.saturating_add(lasts).min(server.refresh_at)
     }
 
-    /// Takes `spent` ticks from the budget of `entity`, where nothing else is to be done;
-    /// `false` where [`Self::charge`] is.
+    /// Takes `spent` ticks from the budget of `entity`, if that is all that is to be done.
     #[inline]
-    pub fn spend(&mut self, entity: Entity<N>, spent: u64) -> bool {
+    pub fn spend(&mut self, entity: Entity<N>, spent: u64) -> Spending {
         let plain = self.rules.slack != Slack::Reclaim;
         let server = self.at_mut(entity);
-        let left = plain && spent < server.budget;
-        if left {
+        if plain && spent < server.budget {
             server.budget -= spent;
+            Spending::Done
+        } else {
+            Spending::ToBeCharged
         }
-        left
     }
 
-    /// `entity` ran for `spent` at its own expense.
+    /// Charges `entity` for `spent` ticks that it ran at its own expense.
     pub fn charge(&mut self, entity: Entity<N>, spent: u64) -> Queue {
         let rate = self.rate(self.at(entity));
         let server = self.at_mut(entity);
@@ -152,27 +173,26 @@ impl<const N: usize> Bank<N> {
             None => server.spend(spent),
             Some(rate) => server.spend_slowly(spent, rate),
         };
-        if left {
-            Queue::Same
-        } else {
-            self.exhausted(entity)
+        match left {
+            Budget::Left => Queue::Same,
+            Budget::UsedUp => self.exhaust(entity),
         }
     }
 
-    /// Its budget is gone.
-    fn exhausted(&mut self, entity: Entity<N>) -> Queue {
+    /// The budget is used up.
+    fn exhaust(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         if server.kind == Kind::SoftBandwidth {
             self.postpone(entity);
-            return self.ready(entity);
+            return self.make_ready(entity);
         }
         server.budget = 0;
-        self.spent(entity)
+        self.wait_for_period(entity)
     }
 
-    /// It waits for its next period.
+    /// The server waits for its next period.
     #[inline]
-    fn spent(&mut self, entity: Entity<N>) -> Queue {
+    fn wait_for_period(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         server.state = State::Spent;
         let next = server.next;
@@ -180,52 +200,56 @@ impl<const N: usize> Bank<N> {
         Queue::Out
     }
 
-    /// The next deadline, and a new budget at once.
+    /// Gives the server the next deadline, and a new budget at once.
     fn postpone(&mut self, entity: Entity<N>) {
-        self.count_anew(entity, |server| {
+        let _ = self.with_bandwidth_update(entity, |server| {
             server.postpone();
-            true
+            Period::Begun
         });
     }
 
-    /// Lets `then` change a server, and keeps the sum of bandwidths.
+    /// Lets `then` change a server, and updates the sum of bandwidths.
     #[inline(never)]
-    fn count_anew(&mut self, entity: Entity<N>, then: impl FnOnce(&mut Server) -> bool) -> bool {
+    fn with_bandwidth_update(
+        &mut self,
+        entity: Entity<N>,
+        then: impl FnOnce(&mut Server) -> Period,
+    ) -> Period {
         let server = self.at_mut(entity);
         let before = server.bandwidth;
-        let changed = then(server);
+        let period = then(server);
         let (after, active) = (server.bandwidth, server.active);
         if active && after != before {
             self.active = self.active.saturating_sub(before).saturating_add(after);
         }
-        changed
+        period
     }
 
-    /// Among the ready ones, where it has a budget.
+    /// The server is ready if it has a budget.
     #[inline]
-    fn ready(&mut self, entity: Entity<N>) -> Queue {
+    fn make_ready(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         if server.budget == 0 {
-            return self.spent(entity);
+            return self.wait_for_period(entity);
         }
         server.state = State::Ready;
         Queue::Ready(server.key)
     }
 
-    /// Periods up to date.
+    /// Brings the periods of a server up to date.
     #[inline]
-    fn advance(&mut self, entity: Entity<N>, now: u64) -> bool {
+    fn advance(&mut self, entity: Entity<N>, now: u64) -> Period {
         let server = self.at_mut(entity);
         if now < server.next {
-            return false;
+            return Period::Unchanged;
         }
         match server.change {
             None => server.advance(now),
-            Some(_) => self.count_anew(entity, |server| server.advance(now)),
+            Some(_) => self.with_bandwidth_update(entity, |server| server.advance(now)),
         }
     }
 
-    /// `entity` has work from `now` on; a task's deadline is `deadline` where that is given.
+    /// `entity` has work from `now` on. A task's deadline is `deadline`, if that is given.
     #[inline]
     pub fn wake(&mut self, entity: Entity<N>, now: u64, deadline: Option<u64>) -> Queue {
         let server = self.at_mut(entity);
@@ -237,7 +261,7 @@ impl<const N: usize> Bank<N> {
             (Kind::Task, _) => {
                 let usual = now.saturating_add(server.interface.deadline());
                 server.set_deadline(deadline.unwrap_or(usual));
-                // No time uses that up.
+                // A task's budget never ends.
                 server.budget = u64::MAX;
             }
             (Kind::Periodic, _) | (_, State::Spent) => return Queue::Same,
@@ -245,12 +269,13 @@ impl<const N: usize> Bank<N> {
             (Kind::Deferrable, _) => self.wake_deferrable(entity, now),
             (Kind::ConstantBandwidth | Kind::SoftBandwidth, _) => self.wake_moving(entity, now),
         }
-        self.ready(entity)
+        self.make_ready(entity)
     }
 
-    /// It gets the budget of a period that begins now; that of one that has begun is lost.
+    /// The server gets the budget of a period that begins now. If the period began earlier, its
+    /// budget is lost.
     fn wake_polling(&mut self, entity: Entity<N>, now: u64) {
-        self.advance(entity, now);
+        let _ = self.advance(entity, now);
         let server = self.at_mut(entity);
         if server.release != now {
             server.budget = 0;
@@ -259,9 +284,9 @@ impl<const N: usize> Bank<N> {
 
     #[inline]
     fn wake_deferrable(&mut self, entity: Entity<N>, now: u64) {
-        self.advance(entity, now);
+        let _ = self.advance(entity, now);
         if self.rules.order == Order::EarliestDeadline {
-            self.at_mut(entity).cut(now);
+            self.at_mut(entity).limit_budget(now);
         }
     }
 
@@ -269,9 +294,9 @@ impl<const N: usize> Bank<N> {
         self.timers.remove(entity);
         let server = self.at_mut(entity);
         if now >= server.deadline || server.is_beyond_bandwidth(now) {
-            self.count_anew(entity, |server| {
-                server.begin_moved(now);
-                true
+            let _ = self.with_bandwidth_update(entity, |server| {
+                server.begin_at_wake_up(now);
+                Period::Begun
             });
         }
         self.activate(entity);
@@ -293,7 +318,7 @@ impl<const N: usize> Bank<N> {
         }
     }
 
-    /// `entity` has no work any more; what it used is charged already.
+    /// `entity` has no work any more. What it has used must be charged already.
     #[inline]
     pub fn block(&mut self, entity: Entity<N>, now: u64) -> Queue {
         let server = self.at_mut(entity);
@@ -313,7 +338,7 @@ impl<const N: usize> Bank<N> {
         Queue::Out
     }
 
-    /// Its bandwidth counts until its 0-lag time, where that matters.
+    /// The server's bandwidth stays in use until its 0-lag time, if unused bandwidth is reclaimed.
     fn fade(&mut self, entity: Entity<N>, now: u64) -> Queue {
         let reclaims = self.rules.slack == Slack::Reclaim;
         let server = self.at_mut(entity);
@@ -329,21 +354,21 @@ impl<const N: usize> Bank<N> {
         Queue::Out
     }
 
-    /// `entity` gives up what is left of its budget, and has work.
+    /// `entity` gives up the rest of its budget, and still has work.
     pub fn yield_now(&mut self, entity: Entity<N>) -> Queue {
         let server = self.at_mut(entity);
         if server.state == State::Ready && server.kind != Kind::Task {
-            self.exhausted(entity)
+            self.exhaust(entity)
         } else {
             Queue::Same
         }
     }
 
-    /// The next server for which time has come by `now`, and where it belongs.
+    /// The next server whose timer has expired by `now`, and its queue position.
     #[inline]
     pub fn due(&mut self, now: u64) -> Option<(Entity<N>, Queue)> {
         let (entity, at) = self.timers.first()?;
-        // What comes at the end of time never comes.
+        // A timer at the end of time never expires.
         (at <= now && at < LAST_KEY).then(|| (entity, self.expire(entity, now)))
     }
 
@@ -358,42 +383,47 @@ impl<const N: usize> Bank<N> {
         if server.kind.moves_deadline() {
             self.postpone(entity);
         } else {
-            self.advance(entity, now);
+            let _ = self.advance(entity, now);
         }
-        let queue = self.ready(entity);
+        let queue = self.make_ready(entity);
         if queue != Queue::Out {
             self.timers.remove(entity);
         }
         queue
     }
 
-    /// Whether `entity`, first among the ready ones, can run as it is.
+    /// Whether `entity`, the first of the ready servers, can run as it is.
     #[inline]
     pub fn is_fresh(&self, entity: Entity<N>, now: u64) -> bool {
-        now < self.at(entity).stale && self.rules.slack != Slack::Reclaim
+        now < self.at(entity).refresh_at && self.rules.slack != Slack::Reclaim
     }
 
-    /// `entity` is first among the ready ones: where it belongs, if it cannot stay there: a
-    /// new period of it has begun meanwhile, or its budget is too small for a tick by now.
+    /// The new queue position of `entity`, the first of the ready servers, if it must change:
+    /// because a new period has begun meanwhile, or because the budget is too small for another
+    /// tick.
     #[inline]
     pub fn refresh(&mut self, entity: Entity<N>, now: u64) -> Option<Queue> {
         let server = self.at(entity);
-        if now >= server.stale {
-            return self.advance(entity, now).then(|| self.ready(entity));
+        if now >= server.refresh_at {
+            return match self.advance(entity, now) {
+                Period::Begun => Some(self.make_ready(entity)),
+                Period::Unchanged => None,
+            };
         }
         match self.rate(server) {
-            Some(rate) if server.lasts(rate) == 0 => Some(self.exhausted(entity)),
+            Some(rate) if server.ticks_left(rate) == 0 => Some(self.exhaust(entity)),
             _ => None,
         }
     }
 
-    /// When the next timer comes; [`u64::MAX`]: none will.
+    /// The instant of the next timer; [`u64::MAX`] if there is none.
     #[inline]
     pub fn next_timer(&self) -> u64 {
         self.timers.first_key()
     }
 
-    /// Who is out of budget, has work, and gets its budget next or next but one.
+    /// A server that is out of budget and has work, and whose budget is replenished next or next
+    /// but one.
     pub fn next_spent(&self) -> Option<Entity<N>> {
         let spent = |entity: &Entity<N>| {
             let server = self.at(*entity);

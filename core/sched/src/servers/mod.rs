@@ -1,13 +1,13 @@
-//! Servers on one CPU: by the earliest deadline or by priority.
+//! Servers of one CPU, by earliest deadline or by priority.
 //!
-//! A server is what a vCPU, or a component of several, has of its CPU: an [`Interface`] and
-//! a [`Kind`]. The policy runs whose deadline is earliest or priority highest among those
-//! that have work and budget, takes what they use from their budgets, and holds them back
-//! without. So nobody, whatever it does, takes from another what that one was promised, if
-//! the sum of the promises was admitted ([`admission`](crate::admission)).
+//! A server is the part of a CPU that a vCPU, or a component of several vCPUs, has: an
+//! [`Interface`] and a [`Kind`]. Of the servers with work and budget, the policy runs the one with
+//! the earliest deadline or the highest priority. It takes what they use from their budgets, and
+//! holds back those without budget. So no server, whatever it does, takes from another what that
+//! one was promised, if the sum of the promises was admitted ([`admission`](crate::admission)).
 //!
-//! Rate monotonic and deadline monotonic order are the fixed priorities of [`Order`] with the
-//! period or the deadline as the priority's number: [`Reservation::rate_monotonic`].
+//! For rate monotonic and deadline monotonic order, [`Order`] has fixed priorities, and the period
+//! or the deadline is the priority's number: [`Reservation::rate_monotonic`].
 
 mod bank;
 mod server;
@@ -15,49 +15,50 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bank::{Bank, Queue, Rules};
+pub use bank::ChangeStatus;
+pub(crate) use bank::{Bank, Queue, Rules, Spending};
 pub use server::Kind;
 
 use crate::tournament::Tournament;
 use crate::{Decision, Entity, Interface, InterfaceError, Policy};
 
-/// Who is chosen among those that may run.
+/// The rule by which one of the servers that may run is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Whose deadline is earliest (EDF).
+    /// The one with the earliest deadline (EDF).
     EarliestDeadline,
-    /// Whose priority's number is smallest (rate monotonic, deadline monotonic, any other).
+    /// The one with the smallest priority number (rate monotonic, deadline monotonic, any other).
     Priority,
 }
 
-/// What becomes of time that was promised and is not used.
+/// What happens to time that was promised and is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slack {
-    /// Nobody has it: each one gets its budget and no more, so that its speed does not
-    /// depend on the others.
+    /// Nobody uses it: each server gets its budget and no more, so that its speed does not depend
+    /// on the others.
     Idle,
-    /// Who is out of budget may run where nobody else would, and whoever has work where the
-    /// budget of a periodic server is spent on nothing.
+    /// A server without budget may run while no server with budget has work. Any server with work
+    /// may run while a periodic server spends its budget without work.
     Share,
-    /// As `Share`, and servers of constant bandwidth divide the bandwidth that is not in use:
-    /// greedy reclamation of unused bandwidth (GRUB; Lipari and Baruah 2000). The budget of
-    /// the one that runs is spent at the rate of the active bandwidths' sum.
+    /// As `Share`; in addition, servers of constant bandwidth divide the bandwidth that is not in
+    /// use: greedy reclamation of unused bandwidth (GRUB; Lipari and Baruah 2000). The budget of
+    /// the server that runs is spent at a rate that is the sum of the active bandwidths.
     Reclaim,
 }
 
-/// What one entity has: a promise, how its budget is treated, its priority.
+/// The reservation of one entity: its promise, the kind of its server, its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reservation {
-    /// How its budget is treated.
+    /// The kind of the server: how it treats its budget.
     pub kind: Kind,
-    /// What is promised.
+    /// The promise.
     pub interface: Interface,
-    /// Its priority where these decide; the smallest number is the highest.
+    /// The priority, which is used with fixed priorities; the smallest number is the highest.
     pub priority: u64,
 }
 
 impl Reservation {
-    /// The shorter the period, the higher the priority (Liu and Layland 1973).
+    /// A reservation with a higher priority the shorter the period is (Liu and Layland 1973).
     pub const fn rate_monotonic(kind: Kind, interface: Interface) -> Self {
         Self {
             kind,
@@ -66,7 +67,7 @@ impl Reservation {
         }
     }
 
-    /// The shorter the deadline, the higher the priority (Leung and Whitehead 1982).
+    /// A reservation with a higher priority the shorter the deadline is (Leung and Whitehead 1982).
     pub const fn deadline_monotonic(kind: Kind, interface: Interface) -> Self {
         Self {
             kind,
@@ -76,18 +77,18 @@ impl Reservation {
     }
 }
 
-/// One CPU's servers.
+/// The servers of one CPU.
 #[derive(Clone, Debug)]
 pub struct Servers<const N: usize = { crate::MAX_ENTITIES }> {
     bank: Bank<N>,
     ready: Tournament<N>,
-    /// At whose expense the CPU runs since `since`.
+    /// The entity at whose expense the CPU is used since `since`.
     charged: Option<Entity<N>>,
     since: u64,
 }
 
 impl<const N: usize> Servers<N> {
-    /// Without servers.
+    /// A policy without servers.
     pub const fn new(order: Order, slack: Slack) -> Self {
         Self {
             bank: Bank::new(Rules { order, slack }),
@@ -97,7 +98,8 @@ impl<const N: usize> Servers<N> {
         }
     }
 
-    /// `entity` has this from `now` on, in place of what it had. It has no work yet.
+    /// Gives `entity` this reservation from `now` on, in place of any other. The entity has no work
+    /// yet.
     pub fn reserve(
         &mut self,
         entity: Entity<N>,
@@ -109,11 +111,11 @@ impl<const N: usize> Servers<N> {
         self.forget(entity);
         self.ready.make_room(entity);
         let queue = self.bank.insert(entity, reservation, now);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
         Ok(())
     }
 
-    /// `entity` has nothing any more, and is chosen no more.
+    /// Removes the reservation of `entity`, which does not run any more.
     pub fn release(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         self.forget(entity);
@@ -125,19 +127,18 @@ impl<const N: usize> Servers<N> {
         self.charged = self.charged.filter(|charged| *charged != entity);
     }
 
-    /// `entity` gets another interface at its first period's end at or after `not_before`:
-    /// until then it has what it was promised, and from then on its former bandwidth is free.
-    /// `false` where it has no server.
+    /// Gives `entity` another interface at its first period's end at or after `not_before`. Until
+    /// then it has its old promise, and from then on its former bandwidth is free.
     ///
-    /// A change of several is safe if those that get less are told at once, and those that
-    /// get more with the latest of the periods' ends of the former ([`Self::period_end`]).
-    /// [`crate::mode::switch`] does so.
+    /// A change of several servers is safe if those that get less are changed at once, and those
+    /// that get more with the latest of the former's period ends ([`Self::period_end`]) as
+    /// `not_before`. [`crate::mode::switch`] does so.
     pub fn change(
         &mut self,
         entity: Entity<N>,
         interface: Interface,
         not_before: u64,
-    ) -> Result<bool, InterfaceError> {
+    ) -> Result<ChangeStatus, InterfaceError> {
         self.bank.change(entity, interface, not_before)
     }
 
@@ -149,12 +150,12 @@ impl<const N: usize> Servers<N> {
         }
     }
 
-    /// What `entity` was promised.
+    /// The interface of `entity`'s reservation.
     pub fn interface(&self, entity: Entity<N>) -> Option<Interface> {
         self.bank.server(entity).map(|server| server.interface)
     }
 
-    /// When the period of `entity` that is under way at `now` ends.
+    /// The end of the period of `entity` that contains `now`.
     pub fn period_end(&self, entity: Entity<N>, now: u64) -> Option<u64> {
         let server = self.bank.server(entity)?;
         let period = server.interface.period();
@@ -163,20 +164,20 @@ impl<const N: usize> Servers<N> {
         Some(server.release.saturating_add(ahead))
     }
 
-    /// What is left of the budget of `entity`, as of the last event.
+    /// The rest of the budget of `entity`, as of the last event.
     pub fn budget(&self, entity: Entity<N>) -> Option<u64> {
         self.bank.server(entity).map(|server| server.budget)
     }
 
-    /// A task's job with a deadline of its own; else as [`Policy::wake`].
+    /// As [`Policy::wake`], for a task whose job has a deadline of its own.
     pub fn wake_until(&mut self, entity: Entity<N>, now: u64, deadline: u64) {
         self.charge_until(now);
         let queue = self.bank.wake(entity, now, Some(deadline));
-        self.place(entity, queue);
+        self.requeue(entity, queue);
     }
 
     #[inline]
-    fn place(&mut self, entity: Entity<N>, queue: Queue) {
+    fn requeue(&mut self, entity: Entity<N>, queue: Queue) {
         match queue {
             Queue::Same => {}
             Queue::Ready(key) => self.ready.set(entity, key),
@@ -184,34 +185,34 @@ impl<const N: usize> Servers<N> {
         }
     }
 
-    /// Takes what was used since the last look from the budget of the one that pays.
+    /// Charges the entity that pays for the time since the last call.
     #[inline]
     fn charge_until(&mut self, now: u64) {
         let since = core::mem::replace(&mut self.since, now);
         if let Some(charged) = self.charged
             && now > since
-            && !self.bank.spend(charged, now - since)
+            && self.bank.spend(charged, now - since) == Spending::ToBeCharged
         {
             self.charge(charged, now - since);
         }
     }
 
-    /// The same, where that is more than a subtraction.
+    /// The part of [`Self::charge_until`] that is more than a subtraction.
     #[inline(never)]
     fn charge(&mut self, charged: Entity<N>, spent: u64) {
         let queue = self.bank.charge(charged, spent);
-        self.place(charged, queue);
+        self.requeue(charged, queue);
     }
 
-    /// Gives those their budgets for which the time has come.
+    /// Replenishes the budgets whose time has come.
     #[inline(never)]
     fn replenish(&mut self, now: u64) {
         while let Some((entity, queue)) = self.bank.due(now) {
-            self.place(entity, queue);
+            self.requeue(entity, queue);
         }
     }
 
-    /// Who is first among the ready ones, periods up to date.
+    /// The first of the ready servers, after its periods were brought up to date.
     #[inline]
     fn first(&mut self, now: u64) -> Option<Entity<N>> {
         let (entity, _) = self.ready.first()?;
@@ -222,23 +223,23 @@ impl<const N: usize> Servers<N> {
         }
     }
 
-    /// The same, where the first one cannot stay as it is.
+    /// The part of [`Self::first`] for when the first server's queue position must change.
     #[inline(never)]
     fn refresh(&mut self, now: u64) -> Option<Entity<N>> {
-        // Each server is refreshed once at most: its next period is later than now then.
+        // Each server is refreshed at most once: after that its next period begins later than now.
         loop {
             let (entity, _) = self.ready.first()?;
             match self.bank.refresh(entity, now) {
                 None => return Some(entity),
-                Some(queue) => self.place(entity, queue),
+                Some(queue) => self.requeue(entity, queue),
             }
         }
     }
 
-    /// Who runs at the expense of a server that has no work.
+    /// The entity that runs at the expense of a server without work.
     #[cold]
     #[inline(never)]
-    fn in_place_of(&self) -> Option<Entity<N>> {
+    fn substitute(&self) -> Option<Entity<N>> {
         if self.bank.rules.slack == Slack::Idle {
             return None;
         }
@@ -247,13 +248,13 @@ impl<const N: usize> Servers<N> {
         works.or_else(|| self.background())
     }
 
-    /// What there is to do where nobody has work and budget.
+    /// The decision if no server has both work and budget.
     #[inline(never)]
     fn idle(&self, timer: u64) -> Decision<N> {
         decision(self.background(), timer)
     }
 
-    /// Who runs where nobody has work and budget.
+    /// The entity that runs in the background, if no server has both work and budget.
     fn background(&self) -> Option<Entity<N>> {
         match self.bank.rules.slack {
             Slack::Idle => None,
@@ -266,13 +267,13 @@ impl<const N: usize> Policy<N> for Servers<N> {
     fn wake(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         let queue = self.bank.wake(entity, now, None);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
     }
 
     fn block(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         let queue = self.bank.block(entity, now);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
         if queue == Queue::Out && self.charged == Some(entity) {
             self.charged = None;
         }
@@ -281,7 +282,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
     fn yield_now(&mut self, entity: Entity<N>, now: u64) {
         self.charge_until(now);
         let queue = self.bank.yield_now(entity);
-        self.place(entity, queue);
+        self.requeue(entity, queue);
     }
 
     fn pick(&mut self, now: u64) -> Decision<N> {
@@ -297,9 +298,9 @@ impl<const N: usize> Policy<N> for Servers<N> {
         let run = if self.bank.has_work(first) {
             Some(first)
         } else {
-            self.in_place_of()
+            self.substitute()
         };
-        decision(run, self.bank.lasts_until(first, now).min(timer))
+        decision(run, self.bank.runs_until(first, now).min(timer))
     }
 
     fn spends(&self) -> bool {
@@ -310,7 +311,7 @@ impl<const N: usize> Policy<N> for Servers<N> {
         self.charged
     }
 
-    fn excuse(&mut self, now: u64) {
+    fn exempt_switch(&mut self, now: u64) {
         self.since = now;
     }
 

@@ -1,25 +1,26 @@
-//! One server: its budget, when that comes again, and by which key it is chosen.
+//! One server: its budget, when that is replenished, and the key by which it is chosen.
 
 use crate::arith::{FRACTION_BITS, WHOLE, fraction, mul_div};
 use crate::{Interface, InterfaceError, Order, Reservation};
 
 /// How a server treats its budget.
 ///
-/// The promise of an [`Interface`] to whoever has work all the time is kept by all of them.
-/// They differ in what becomes of the budget of one who waits:
+/// All kinds keep the promise of an [`Interface`] to an entity that always has work. They differ in
+/// what happens to the budget of an entity that waits:
 ///
-/// - `Periodic` spends it nevertheless. To the others it looks like a periodic task in every
-///   case, so that it alone may have a deadline inside its period and the exact supply of
-///   the model. What it spends on nothing, others may use ([`Slack`](crate::Slack)).
-/// - `Polling` loses it, and everything until the next period's start: short answers wait
-///   for up to a period. (Sprunt, Sha and Lehoczky 1989 compare these.)
-/// - `Deferrable` keeps it until the period's end (Strosnider, Lehoczky and Sha 1995). Under
-///   fixed priorities it can so run twice in a row, which the analysis of the others counts
-///   as release jitter of period - budget. Under EDF who wakes inside a period would break
-///   the others' promises (Ghazalie and Baker 1995); the budget is cut to what the remaining
-///   time is worth then, by the revised wake-up rule of Abeni and others.
-/// - `ConstantBandwidth` moves its deadline at the wake-up (Abeni and Buttazzo 1998). Hard:
-///   out of budget, it waits for its deadline. Soft: it goes on with a later deadline.
+/// - `Periodic` spends it nevertheless. To the others the server always looks like a periodic task,
+///   so that only this kind may have a deadline inside its period and the exact supply of the
+///   model. Others may use the time that it spends without work ([`Slack`](crate::Slack)).
+/// - `Polling` loses it, and has none until the next period's start: short work waits for up to a
+///   period. (Sprunt, Sha and Lehoczky 1989 compare these.)
+/// - `Deferrable` keeps it until the period's end (Strosnider, Lehoczky and Sha 1995). Under fixed
+///   priorities it can so run twice in a row, which the analysis of the others counts as release
+///   jitter of period - budget. Under EDF a server that wakes inside a period with its whole budget
+///   would break the others' promises (Ghazalie and Baker 1995); so the budget is cut to what the
+///   remaining time is worth, by the revised wake-up rule of Abeni and others.
+/// - `ConstantBandwidth` moves its deadline at the wake-up (Abeni and Buttazzo 1998). When it is
+///   out of budget, the hard form waits for its deadline; the soft form goes on with a later
+///   deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Spends its budget whether it has work or not.
@@ -28,29 +29,30 @@ pub enum Kind {
     Polling,
     /// Keeps its budget until the period's end.
     Deferrable,
-    /// Keeps a bandwidth by moving its deadline; out of budget it waits.
+    /// Keeps a bandwidth by moving its deadline. When it is out of budget, it waits.
     ConstantBandwidth,
-    /// The same, but out of budget it goes on with a later deadline.
+    /// Keeps a bandwidth by moving its deadline. When it is out of budget, it goes on with a later
+    /// deadline.
     SoftBandwidth,
-    /// A task without a server: runs as long as it has work. What it may use is the
-    /// interface's budget only to the analysis.
+    /// A task without a server: it runs as long as it has work. Only the analysis uses its
+    /// interface's budget, as the task's execution time.
     Task,
 }
 
 impl Kind {
-    /// Whether deadlines move with wake-ups.
+    /// Whether wake-ups move the deadline.
     pub(crate) const fn moves_deadline(self) -> bool {
         matches!(self, Self::ConstantBandwidth | Self::SoftBandwidth)
     }
 
-    /// Whether a budget can be taken up inside a period, with what the rest of it is worth: under
-    /// EDF such a server asks for its bandwidth in any interval, not for whole budgets by whole
-    /// periods.
+    /// Whether the server can begin to use its budget inside a period, as far as the rest of the
+    /// period is worth. Under EDF such a server asks for its bandwidth in any interval, not for
+    /// whole budgets in whole periods.
     pub(crate) fn begins_inside(self) -> bool {
         self.moves_deadline() || self == Self::Deferrable
     }
 
-    /// Whether this kind can keep `interface`.
+    /// Whether this kind of server can keep `interface`; the error says why not.
     pub const fn suits(self, interface: Interface) -> Result<(), InterfaceError> {
         let any = matches!(self, Self::Periodic | Self::Polling | Self::Task);
         if any || interface.is_implicit() {
@@ -61,22 +63,42 @@ impl Kind {
     }
 }
 
-/// Where a server is.
+/// What bringing a server's periods up to date did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Period {
+    /// A new period has begun.
+    Begun,
+    /// The period is the same as before.
+    Unchanged,
+}
+
+/// What is left of a budget after a server was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Budget {
+    /// At least one tick is left.
+    Left,
+    /// The budget is used up.
+    UsedUp,
+}
+
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// There is no server at this place.
     Vacant,
-    /// In no queue.
+    /// The server waits for work, and is in no queue.
     Idle,
-    /// May run.
+    /// The server may run.
     Ready,
-    /// Out of budget until its next period.
+    /// The server is out of budget until its next period.
     Spent,
-    /// Waits for work, and its bandwidth counts as used until its 0-lag time.
+    /// The server waits for work, and its bandwidth counts as in use until its 0-lag time.
     Fading,
 }
 
-/// A new interface, and since when others have room for it.
+/// A scheduled interface, and the instant from which on others have room for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub interface: Interface,
@@ -89,33 +111,33 @@ pub(crate) struct Server {
     pub kind: Kind,
     pub state: State,
     pub work: bool,
-    /// Whether its bandwidth is in the sum of those that are used.
+    /// Whether its bandwidth is in the sum of those in use.
     pub active: bool,
-    /// Fractions of a tick that were used beyond whole ones.
+    /// The fraction of a tick that was used beyond whole ticks.
     carry: u32,
-    /// Whether its key is its deadline; else it is its priority.
+    /// Whether its key is its deadline; else the key is its priority.
     dynamic: bool,
-    /// By which it is chosen: the smallest first.
+    /// The key by which it is chosen: the smallest goes first.
     pub key: u64,
     pub budget: u64,
-    /// What it ran beyond its budget, because the timer came late.
+    /// The ticks that it ran beyond its budget because the timer came late.
     debt: u64,
-    /// The start of the period whose budget it has or had.
+    /// The start of the period that its budget belongs to.
     pub release: u64,
-    /// When the next period begins.
+    /// The start of the next period.
     pub next: u64,
-    /// When it has to be looked at again before it runs: at the next period, where that
-    /// comes by itself.
-    pub stale: u64,
-    /// Until when that budget is promised.
+    /// The instant after which it must be refreshed before it runs: the next period's start, if
+    /// that period begins by itself.
+    pub refresh_at: u64,
+    /// The instant by which its budget is promised.
     pub deadline: u64,
-    /// Its part of a CPU.
+    /// Its bandwidth, as a fraction of a CPU.
     pub bandwidth: u64,
     pub change: Option<Change>,
 }
 
 impl Server {
-    /// None.
+    /// A place without a server.
     pub const VACANT: Self = Self {
         interface: Interface::LEAST,
         kind: Kind::Task,
@@ -129,13 +151,13 @@ impl Server {
         debt: 0,
         release: 0,
         next: u64::MAX,
-        stale: u64::MAX,
+        refresh_at: u64::MAX,
         deadline: 0,
         bandwidth: 0,
         change: None,
     };
 
-    /// Whose first period begins at `now`.
+    /// A server whose first period begins at `now`.
     pub fn new(order: Order, reservation: Reservation, now: u64) -> Self {
         let interface = reservation.interface;
         let mut server = Self {
@@ -151,14 +173,14 @@ impl Server {
         server
     }
 
-    /// The budget of the period that begins at `release`.
+    /// Begins the period that starts at `release`, with its budget.
     #[inline]
     pub fn begin(&mut self, release: u64) {
         self.carry = 0;
         self.release = release;
         self.next = release.saturating_add(self.interface.period());
         if !self.kind.moves_deadline() && self.kind != Kind::Task {
-            self.stale = self.next;
+            self.refresh_at = self.next;
         }
         self.set_deadline(release.saturating_add(self.interface.deadline()));
         self.budget = self.interface.budget();
@@ -174,7 +196,7 @@ impl Server {
         self.debt -= paid;
     }
 
-    /// By when what it has now is promised.
+    /// Sets the instant by which its current budget is promised.
     #[inline]
     pub fn set_deadline(&mut self, deadline: u64) {
         self.deadline = deadline;
@@ -183,13 +205,12 @@ impl Server {
         }
     }
 
-    /// Brings periods up to date, at or after the next one's start: `true` where a new one has
-    /// begun by `now`.
+    /// Brings periods up to date, at or after the next one's start.
     #[inline]
-    pub fn advance(&mut self, now: u64) -> bool {
-        // At the end of time there is no next one.
+    pub fn advance(&mut self, now: u64) -> Period {
+        // At the end of time there is no next period.
         if self.next == self.release {
-            return false;
+            return Period::Unchanged;
         }
         if self.change.is_some() {
             self.advance_to_change(now);
@@ -198,17 +219,17 @@ impl Server {
         let late = now - self.next.min(now);
         if late < period {
             self.begin(self.next);
-            return true;
+            return Period::Begun;
         }
         let missed = late / period;
         let forgiven = self.interface.budget().saturating_mul(missed);
         self.debt = self.debt.saturating_sub(forgiven);
         let ahead = missed.saturating_mul(period);
         self.begin(self.next.saturating_add(ahead));
-        true
+        Period::Begun
     }
 
-    /// Takes up a new interface at the first period's end at which it may.
+    /// Changes to the scheduled interface at the first period's end at which that is allowed.
     #[cold]
     fn advance_to_change(&mut self, now: u64) {
         let Some(change) = self.change else { return };
@@ -217,70 +238,75 @@ impl Server {
         let periods = wait.div_ceil(period).max(1);
         let at = self.release.saturating_add(periods.saturating_mul(period));
         if at <= now {
-            self.adopt(change.interface);
-            // The next period is the first with it.
+            self.set_interface(change.interface);
+            // The next period is the first one with it.
             self.next = at;
         }
     }
 
-    /// A period that begins with a wake-up, by the constant bandwidth server's rule.
-    pub fn begin_moved(&mut self, now: u64) {
-        // It has used less than its bandwidth up to here, so that nothing of the old one is
-        // left to wait for.
+    /// Begins a period at a wake-up, by the constant bandwidth server's rule.
+    pub fn begin_at_wake_up(&mut self, now: u64) {
+        // The server has used less than its bandwidth until now, so that it need not wait for an
+        // end of its old interface.
         if let Some(change) = self.change
             && change.not_before <= now
         {
-            self.adopt(change.interface);
+            self.set_interface(change.interface);
         }
         self.begin(now);
     }
 
-    /// The period after the one whose budget is gone begins now, however early or late: by
-    /// the constant bandwidth server's rule the deadline moves on by one period.
+    /// Begins the period after the one whose budget is used up, now, however early or late that is:
+    /// by the constant bandwidth server's rule the deadline moves by one period.
     pub fn postpone(&mut self) {
         let next = self.next;
         if let Some(change) = self.change
             && change.not_before <= next
         {
-            self.adopt(change.interface);
+            self.set_interface(change.interface);
         }
-        // Whole budgets that were overrun cost a period each.
+        // Each whole budget of debt costs a period.
         let periods = self.debt / self.interface.budget();
         self.debt %= self.interface.budget();
         self.begin(next.saturating_add(periods.saturating_mul(self.interface.period())));
     }
 
-    /// Has another interface from its next period on.
-    pub fn adopt(&mut self, interface: Interface) {
+    /// Changes to another interface from the next period on.
+    pub fn set_interface(&mut self, interface: Interface) {
         self.interface = interface;
         self.bandwidth = fraction(interface.budget(), interface.period());
         self.change = None;
     }
 
-    /// Takes `spent` ticks from the budget; `false` where nothing is left.
-    pub fn spend(&mut self, spent: u64) -> bool {
+    /// Takes `spent` ticks from the budget.
+    pub fn spend(&mut self, spent: u64) -> Budget {
         if spent < self.budget {
             self.budget -= spent;
-            return true;
+            return Budget::Left;
         }
         self.debt = self.debt.saturating_add(spent - self.budget);
         self.budget = 0;
-        false
+        Budget::UsedUp
     }
 
-    /// The same, where a tick costs `rate`, a fraction of one. What is not enough for a tick
-    /// more is nothing: all that is promised was given by then, since the rate is at most one.
-    pub fn spend_slowly(&mut self, spent: u64, rate: u64) -> bool {
+    /// As [`Self::spend`], with a cost of `rate` for each tick, a fraction of one. If the rest is
+    /// not enough for one more tick, the budget is used up: since the rate is at most one, all that
+    /// is promised has been given by then.
+    pub fn spend_slowly(&mut self, spent: u64, rate: u64) -> Budget {
         let Some(product) = spent.checked_mul(rate) else {
             return self.spend(spent);
         };
         let product = product.saturating_add(u64::from(self.carry));
         self.carry = (product & (WHOLE - 1)) as u32;
-        self.spend(product >> FRACTION_BITS) && self.lasts(rate) > 0
+        match self.spend(product >> FRACTION_BITS) {
+            Budget::Left if self.ticks_left(rate) > 0 => Budget::Left,
+            _ => Budget::UsedUp,
+        }
     }
 
-    /// For how long the budget lasts at `rate`. Never too long: who asks earlier asks again.
-    pub fn lasts(&self, rate: u64) -> u64 {
+    /// The number of ticks that the budget lasts at `rate`. It is never too large: a policy that is
+    /// asked too early is asked again.
+    pub fn ticks_left(&self, rate: u64) -> u64 {
         if rate == 0 || self.budget >> (64 - FRACTION_BITS) != 0 {
             return self.budget;
         }
@@ -288,22 +314,22 @@ impl Server {
         scaled.saturating_sub(u64::from(self.carry)) / rate
     }
 
-    /// By the rule for who wakes under EDF: the budget is what the time that is left is worth.
-    pub fn cut(&mut self, now: u64) {
+    /// Applies the wake-up rule of EDF: limits the budget to what the remaining time is worth.
+    pub fn limit_budget(&mut self, now: u64) {
         let left = self.deadline.saturating_sub(now);
         let worth = mul_div(left, self.interface.budget(), self.interface.period());
         self.budget = self.budget.min(worth);
     }
 
-    /// Whether budget and deadline, kept, would be more than its bandwidth.
+    /// Whether keeping both budget and deadline would exceed the server's bandwidth.
     pub fn is_beyond_bandwidth(&self, now: u64) -> bool {
         let left = self.deadline.saturating_sub(now);
         let has = u128::from(self.budget) * u128::from(self.interface.period());
         has > u128::from(left) * u128::from(self.interface.budget())
     }
 
-    /// When it would have used up its bandwidth, had it run in proportion: from then on its
-    /// bandwidth is free (Lipari and Baruah 2000).
+    /// The 0-lag time: the instant at which the server would have used its budget, had it run at
+    /// its bandwidth. From then on its bandwidth is free (Lipari and Baruah 2000).
     pub fn zero_lag(&self) -> u64 {
         let (budget, period) = (self.interface.budget(), self.interface.period());
         self.deadline
@@ -315,8 +341,8 @@ impl Server {
 mod tests {
     use super::*;
 
-    /// However much it ran beyond its budget, what it has had is never more than its budgets until
-    /// then: whole ones are left out, and the rest is taken from the next.
+    /// However much it ran beyond its budget, it never has more than its budgets until then: whole
+    /// budgets are left out, and the rest is taken from the next.
     #[test]
     fn what_was_overrun_costs_so_many_periods_and_a_rest() {
         let (period, budget) = (10, 4);
@@ -327,14 +353,14 @@ mod tests {
                 priority: 0,
             };
             let mut server = Server::new(Order::EarliestDeadline, reservation, 100);
-            assert!(!server.spend(budget + over));
+            assert_eq!(server.spend(budget + over), Budget::UsedUp);
             server.postpone();
             let left_out = over / budget;
             assert_eq!(server.release, 110 + left_out * period, "{over}");
             assert_eq!(server.deadline, 120 + left_out * period, "{over}");
             assert_eq!(server.budget, budget - over % budget, "{over}");
-            // All is paid: the next one is whole.
-            server.spend(server.budget);
+            // All debt is paid: the next budget is whole.
+            assert_eq!(server.spend(server.budget), Budget::UsedUp);
             server.postpone();
             assert_eq!(server.release, 120 + left_out * period, "{over}");
             assert_eq!(server.budget, budget, "{over}");

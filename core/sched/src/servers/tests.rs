@@ -1,4 +1,4 @@
-//! Servers against a plain model that knows nothing but the definitions, tick by tick.
+//! Servers against a plain model that consists of the definitions alone, tick by tick.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn one(kind: Kind, interface: Interface, priority: u64) -> Reservation {
     }
 }
 
-/// Who runs at each tick, when all that is asked is asked at `until` or at an event.
+/// The entity that runs at each tick, if the policy is asked only at `until` and at events.
 fn ticks(policy: &mut Servers<N>, from: u64, to: u64) -> Vec<Option<usize>> {
     let mut line = Vec::new();
     let mut decision = policy.pick(from);
@@ -112,7 +112,7 @@ fn a_periodic_server_spends_while_it_waits() {
         spell(&ticks(&mut policy, 0, 10))
     };
     assert_eq!(line(Slack::Idle), "...bb.....");
-    // Free of charge in its place, and in the background when out of budget.
+    // It runs in the other's place free of charge, and in the background when it is out of budget.
     assert_eq!(line(Slack::Share), "bbbbbbbbbb");
 }
 
@@ -124,7 +124,7 @@ fn grub_gives_the_unused_bandwidth_to_whoever_runs() {
         policy.reserve(entity(index), server, 0).unwrap();
     }
     policy.wake(entity(0), 0);
-    // Alone, half a CPU is spent at half the rate.
+    // If it is alone, half a CPU is spent at half the rate.
     assert_eq!(spell(&ticks(&mut policy, 0, 16)), "aaaaaaaaaaaaaaaa");
     policy.wake(entity(1), 16);
     let line = spell(&ticks(&mut policy, 16, 32));
@@ -136,8 +136,8 @@ fn grub_gives_the_unused_bandwidth_to_whoever_runs() {
     assert_eq!(line.matches('a').count(), 16, "{line}");
 }
 
-/// Lipari and Baruah 2000: who blocks with all of its budget used keeps its bandwidth up to its
-/// deadline, and who used none of it, none.
+/// Lipari and Baruah 2000: a server that blocks with all of its budget used keeps its bandwidth up
+/// to its deadline; one that used none of it keeps none.
 #[test]
 fn grub_frees_a_bandwidth_at_its_zero_lag_time_and_not_before() {
     for (used, at_7) in [(4, 1), (2, 1)] {
@@ -153,8 +153,8 @@ fn grub_frees_a_bandwidth_at_its_zero_lag_time_and_not_before() {
         for now in used..8 {
             assert_eq!(policy.pick(now).run, Some(entity(1)));
         }
-        // After 2 of 4 the zero-lag time is 4: from there on a tick costs half. (What is left of a
-        // half is still there.)
+        // After 2 of 4 the 0-lag time is 4: from there on a tick costs half. (The half tick that is
+        // left remains.)
         assert_eq!(policy.pick(7).run, Some(entity(1)));
         assert_eq!(policy.budget(entity(1)), Some(at_7), "{used}");
     }
@@ -177,15 +177,15 @@ fn who_was_released_has_nothing_and_holds_nobody_back() {
         policy.wake(entity(1), 0);
         ticks(&mut policy, 0, 6);
         policy.release(entity(1), 6);
-        // Nobody is to run, and nothing is to happen: no timer of the former server is left.
+        // Nobody runs, and no timer of the former server is left.
         let idle = policy.pick(6);
         assert_eq!((idle.run, idle.until), (None, None), "{kind:?}");
         assert_eq!(policy.interface(entity(1)), None, "{kind:?}");
         assert_eq!(policy.budget(entity(1)), None, "{kind:?}");
         assert_eq!(policy.period_end(entity(1), 6), None, "{kind:?}");
         let change = policy.change(entity(1), periodic(8, 1), 6);
-        assert!(matches!(change, Ok(false)), "{kind:?}");
-        // Its bandwidth is the other's, at once.
+        assert_eq!(change, Ok(ChangeStatus::NoServer), "{kind:?}");
+        // Its bandwidth is free for the other at once.
         policy
             .reserve(
                 entity(0),
@@ -263,7 +263,7 @@ fn what_cannot_be_kept_is_refused() {
     );
 }
 
-/// A server as the definitions have it, for one who looks at every tick.
+/// A server by the definitions, for a caller that asks at every tick.
 #[derive(Clone, Debug)]
 struct Plain {
     kind: Kind,
@@ -272,9 +272,9 @@ struct Plain {
     start: u64,
     budget: u64,
     work: bool,
-    /// Of a constant bandwidth server: its deadline.
+    /// The deadline of a constant bandwidth server.
     deadline: u64,
-    /// Of a polling server: whether it had work at the period's start and ever since.
+    /// For a polling server: whether it has had work since the period's start.
     polled: bool,
 }
 
@@ -287,7 +287,7 @@ impl Plain {
     fn begin_tick(&mut self, now: u64) {
         let full = self.interface.budget();
         if self.kind.moves_deadline() {
-            // Only one that has work, and none left, waits for its deadline.
+            // Only a server with work and without budget waits for its deadline.
             let spent = self.work && self.budget == 0 && self.kind == Kind::ConstantBandwidth;
             if spent && now >= self.deadline {
                 self.budget = full;
@@ -320,7 +320,7 @@ impl Plain {
 
     fn block(&mut self, now: u64) {
         if std::mem::replace(&mut self.work, false) && self.kind == Kind::Polling {
-            // At the period's very start it may yet come back.
+            // At the very start of the period it may still get work again.
             if self.polled && self.period_start(now) != now {
                 self.budget = 0;
             }
@@ -421,8 +421,8 @@ plain[who].block(now); policy.block(entity(who), now);
         }
     }
 
-    /// Whoever has work all the time gets at least its budget in each period, whatever the
-    /// others do, if the bandwidths are no more than one CPU.
+    /// An entity that always has work gets at least its budget in each period, whatever the others
+    /// do, if the bandwidths are at most one CPU.
     #[test]
     fn promises_are_kept_under_deadlines(
         reservations in proptest::collection::vec(reservation(), 2..6),
@@ -449,7 +449,7 @@ plain[who].block(now); policy.block(entity(who), now);
         for now in 0..300u64 {
             if now % period == 0 {
                 prop_assert!(now == 0 || got >= budget, "{} of {} by {}", got, budget, now);
-                // A soft one runs ahead, and is held to the sum.
+                // A soft server runs ahead, and is held to the sum.
                 let soft = reserved[0].kind == Kind::SoftBandwidth && now > 0;
                 got = if soft { got - budget } else { 0 };
             }
@@ -469,7 +469,7 @@ policy.block(entity(who), now)
         }
     }
 
-    /// No time, period or order of events stops it.
+    /// No time, period or order of events makes it panic.
     #[test]
     fn any_time_is_taken(
         servers in proptest::collection::vec((kind(), any::<u64>(), any::<u64>(), any::<u64>()), 1..8),

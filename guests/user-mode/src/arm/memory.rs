@@ -1,6 +1,6 @@
 //! The rewritten program and its virtual CPU, in memory.
 
-use super::mmu::{PROGRAM, ROOM, VIRTUAL_CPU, map_room};
+use super::mmu::{PROGRAM, AREA, VIRTUAL_CPU, map_area};
 use hanok_abi::trampoline::model::Page;
 use hanok_abi::trampoline::{Field, PAGE};
 
@@ -11,7 +11,7 @@ const PT_LOAD: u32 = 1;
 
 /// The word at `address`, in the program, its trampolines or the virtual CPU's page.
 pub fn read(address: u32) -> Option<u32> {
-    let known = [PROGRAM, ROOM, VIRTUAL_CPU].contains(&(address & !(MEGABYTE - 1)));
+    let known = [PROGRAM, AREA, VIRTUAL_CPU].contains(&(address & !(MEGABYTE - 1)));
     // SAFETY: all of these megabytes is RAM, and mapped; what User mode wrote there are numbers.
     (known && address & 3 == 0).then(|| unsafe { (address as *const u32).read_volatile() })
 }
@@ -24,15 +24,15 @@ pub fn write(address: u32, value: u32) {
     }
 }
 
-/// The word at `address` of a code page of the room.
+/// The word at `address` of a code page of the area.
 pub fn fetch(address: u32) -> Option<u32> {
-    let inside = is_room(address) && (address - ROOM) / PAGE % 3 == 1;
+    let inside = is_area(address) && (address - AREA) / PAGE % 3 == 1;
     read(address & !3).filter(|_| inside)
 }
 
-/// Whether `address` is in the room.
-pub const fn is_room(address: u32) -> bool {
-    address & !(MEGABYTE - 1) == ROOM
+/// Whether `address` is in the area.
+pub const fn is_area(address: u32) -> bool {
+    address & !(MEGABYTE - 1) == AREA
 }
 
 fn word(at: usize) -> Option<u32> {
@@ -42,7 +42,7 @@ fn word(at: usize) -> Option<u32> {
 
 /// Puts the file's segments where it says; how many there were.
 pub fn load() -> Option<u32> {
-    map_room(true);
+    map_area(true);
     let (table, count) = (word(28)? as usize, word(44)? & 0xffff);
     let mut loaded = 0;
     for number in 0..count as usize {

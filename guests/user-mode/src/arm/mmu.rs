@@ -14,11 +14,11 @@ pub const OPEN: u32 = 0x6120_0000;
 /// One for the instruction that is run.
 pub const CODE: u32 = 0x6140_0000;
 
-/// One for the rewritten program, once [`map_room`] opened it.
+/// One for the rewritten program, once [`map_area`] opened it.
 pub const PROGRAM: u32 = 0x6150_0000;
 
 /// One for its trampolines, in triples of pages.
-pub const ROOM: u32 = 0x6160_0000;
+pub const AREA: u32 = 0x6160_0000;
 
 /// The virtual CPU's page, which User mode reaches through the trampolines' pages alone.
 pub const VIRTUAL_CPU: u32 = 0x6170_0000;
@@ -119,7 +119,7 @@ pub extern "C" fn enable() {
 /// Maps the rewritten program, and its trampolines: doorbell, code, the virtual CPU's page again,
 /// and so on. That doorbells cannot be written is how the hypervisor says that an interrupt
 /// is pending.
-pub fn map_room(doorbell_writable: bool) {
+pub fn map_area(doorbell_writable: bool) {
     let doorbell = if doorbell_writable {
         EVERYBODY
     } else {
@@ -127,7 +127,7 @@ pub fn map_room(doorbell_writable: bool) {
     };
     let (table, pages) = (&raw mut TABLE, &raw mut ROOM_TABLE);
     for number in 0..PAGES {
-        let code = (ROOM + number as u32 * PAGE, READ_ONLY, false);
+        let code = (AREA + number as u32 * PAGE, READ_ONLY, false);
         let (at, permission, never) = match number % 3 {
             0 => (VIRTUAL_CPU, doorbell, true),
             1 => code,
@@ -142,7 +142,7 @@ pub fn map_room(doorbell_writable: bool) {
     // SAFETY: as above; these megabytes hold nothing of this program's own.
     unsafe {
         (*table).0[(PROGRAM >> 20) as usize] = program.with_permission(EVERYBODY).into_bits();
-        (*table).0[(ROOM >> 20) as usize] = room.into_bits();
+        (*table).0[(AREA >> 20) as usize] = room.into_bits();
         asm!(
             "dsb",
             "mcr p15, 0, {zero}, c8, c7, 0", // TLBIALL

@@ -2,8 +2,8 @@
 //! doorbell that is read-only.
 
 use super::case::{Case, Counts, Virtual, cpu, end, unchanged};
-use super::memory::{self, fetch, is_room};
-use super::mmu::map_room;
+use super::memory::{self, fetch, is_area};
+use super::mmu::map_area;
 use super::run::{Exception, MASKS, Outcome, State, USER, run_at};
 use hanok_abi::trampoline::model::{Cpu, FLAGS};
 use hanok_abi::trampoline::{branch_target, resume, t32};
@@ -27,9 +27,9 @@ pub fn one(case: &Case, before: &Virtual, counts: &mut Counts) -> Result {
     finish(case, before, run_at(case.entry, before.state), &wanted)?;
     counts.trampolines += 1;
     interrupted(case, before, &wanted, counts)?;
-    map_room(false);
+    map_area(false);
     let rung = doorbell(case, before, &wanted, counts);
-    map_room(true);
+    map_area(true);
     rung
 }
 
@@ -51,7 +51,7 @@ fn wanted(case: &Case, before: &Virtual) -> core::result::Result<Cpu, &'static s
 /// Runs on to the end, emulating the SVC that a trampoline may take.
 fn finish(case: &Case, before: &Virtual, outcome: Outcome, wanted: &Cpu) -> Result {
     let outcome = match outcome.exception {
-        Exception::Supervisor if is_room(outcome.at) => go_on(case, before, outcome)?,
+        Exception::Supervisor if is_area(outcome.at) => go_on(case, before, outcome)?,
         _ => outcome,
     };
     if (outcome.exception, outcome.at) != (Exception::Supervisor, end(case)) {
@@ -189,7 +189,7 @@ fn doorbell(case: &Case, before: &Virtual, wanted: &Cpu, counts: &mut Counts) ->
         return Err("it changed something before the doorbell");
     }
     counts.doorbells += 1;
-    map_room(true);
+    map_area(true);
     let again = run_at(case.entry, plain(&outcome.after));
     finish(case, before, again, wanted)
 }

@@ -3,14 +3,14 @@
 use crate::refusal::{Refusal, Result};
 use object::read::archive::ArchiveFile;
 
-/// A member.
+/// A member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// The member's file name.
     pub name: String,
     /// Where its bytes are in the archive.
     pub offset: usize,
-    /// How many.
+    /// The number of the member's bytes.
     pub len: usize,
 }
 
@@ -19,7 +19,7 @@ pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n")
 }
 
-/// The members that hold bytes; not the archive's own index.
+/// Lists the members that hold bytes. The archive's own index is none of them.
 pub fn members(bytes: &[u8]) -> Result<Vec<Member>> {
     if bytes.starts_with(b"!<thin>") {
         return Err(Refusal::new(

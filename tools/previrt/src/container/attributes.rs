@@ -24,7 +24,8 @@ pub fn check(section: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Tag_CPU_arch_profile of the whole file, whose tags come first; none where the section is damaged.
+/// Reads Tag_CPU_arch_profile of the whole file, whose tags come first. `None` where the section is
+/// damaged.
 fn profile(section: &[u8]) -> Option<u64> {
     let section =
         AttributesSection::<FileHeader32<LittleEndian>>::new(LittleEndian, section).ok()?;
@@ -47,7 +48,7 @@ fn find_profile(mut tags: AttributeReader<'_>) -> Option<u64> {
                 tags.read_integer().ok()?;
                 tags.read_string().ok()?;
             }
-            // Odd tags above 32 and two of the low ones are strings.
+            // The values of odd tags above 32, and of two low ones, are strings.
             _ if tag == TAG_CPU_RAW_NAME || tag == TAG_CPU_NAME || tag > 32 && tag % 2 == 1 => {
                 tags.read_string().ok()?;
             }
@@ -63,7 +64,7 @@ fn find_profile(mut tags: AttributeReader<'_>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What GNU as writes, with `profile`.
+    /// The section that GNU as writes for a file of this `profile`.
     fn section(profile: u8) -> Vec<u8> {
         let tags = [5, b'7', b'-', profile, 0, 6, 10, 7, profile, 8, 1];
         let file = [&[1][..], &(tags.len() as u32 + 5).to_le_bytes(), &tags].concat();

@@ -1,9 +1,9 @@
 //! ELF for 32-bit ARM: objects, modules, executables.
 //!
-//! What is code and what is data inside a section, mapping symbols say: `$a` begins A32, `$t`
-//! T32 and `$d` data (ELF for the Arm Architecture, 5.5.5). The assembler writes them, so
-//! that they know what no disassembler could tell. Files that are not for ARMv7-A and
-//! little-endian are refused here.
+//! Mapping symbols say which parts of a section are code and which are data: `$a` begins A32, `$t`
+//! T32 and `$d` data (ELF for the Arm Architecture, 5.5.5). The assembler writes these symbols, and
+//! it knows what no disassembler could find out. Files that are not for ARMv7-A and little-endian
+//! are refused here.
 
 use super::attributes;
 use super::mapping::{self, Mapping};
@@ -20,83 +20,84 @@ type Elf<'a> = ElfFile<'a, FileHeader32<LittleEndian>>;
 /// Tables of Linux that hold instructions to be copied elsewhere.
 const ALTERNATIVES: [&str; 2] = [".alt.smp.init", ".init.smpalt"];
 
-/// A symbol in a section: where in it, and its name.
+/// A symbol: its name, and where in its section it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Bytes from the section's start.
+    /// The distance from the section's start, in bytes.
     pub at: u32,
-    /// Its name.
+    /// The symbol's name.
     pub name: String,
 }
 
 /// A section with bytes that a program has in memory.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Its name.
+    /// The section's name.
     pub name: String,
-    /// Its number in the file.
+    /// The section's index in the file's section table.
     pub index: usize,
-    /// Its address; zero in objects and modules.
+    /// The section's address; zero in objects and modules, which are not linked yet.
     pub address: u32,
-    /// Where its bytes are in the file.
+    /// The offset of the section's bytes in the file.
     pub offset: usize,
-    /// How many.
+    /// The number of the section's bytes.
     pub len: usize,
-    /// Whether they may be executed.
+    /// Whether the section's bytes may be executed.
     pub executable: bool,
-    /// Mapping symbols, by place.
+    /// The mapping symbols: distances from the section's start, in rising order.
     pub mapping: Vec<(u32, Mapping)>,
-    /// Functions, by place.
+    /// The functions, in the order of their addresses.
     pub functions: Vec<Label>,
 }
 
 /// A segment that a program has in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its address.
+    /// The address of the segment's first byte in memory.
     pub address: u32,
-    /// How many bytes it has there.
+    /// The number of bytes that the segment takes in memory.
     pub len: u32,
 }
 
 impl Segment {
-    /// Where it is in memory.
+    /// The addresses that the segment takes in memory.
     pub const fn memory(&self) -> Range<u32> {
         self.address..self.address.saturating_add(self.len)
     }
 }
 
-/// What sort of ELF.
+/// How far an ELF file is linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    /// To be linked: objects and modules.
+pub enum Linkage {
+    /// An object or a module, which is to be linked.
     Relocatable,
-    /// A program, or a shared library.
+    /// A program or a shared library.
     Linked,
 }
 
 /// An ELF file for a 32-bit ARM.
 #[derive(Clone, Debug)]
 pub struct ElfImage {
-    /// What sort.
-    pub sort: Sort,
-    /// Where it starts; bit 0 is set for T32.
+    /// How far the file is linked.
+    pub linkage: Linkage,
+    /// The address of the file's first instruction; bit 0 is set for T32.
     pub entry: u32,
-    /// Sections that are in memory and have bytes.
+    /// The sections that a program has in memory, and that have bytes in the file.
     pub sections: Vec<Section>,
-    /// Segments that are in memory.
+    /// The segments that a program has in memory.
     pub segments: Vec<Segment>,
-    /// Whether it may run at other addresses than its own, or asks for an interpreter.
+    /// Whether the program may run at other addresses than those it is linked at, or asks for an
+    /// interpreter.
     pub movable: bool,
-    /// Those of [`PLACES`] that it names, with their addresses.
+    /// The symbols of [`PLACES`] that the file has, with their addresses.
     pub places: Vec<Label>,
 }
 
-/// What every Linux has.
+/// The symbol that every Linux kernel has.
 pub const LINUX: &str = "linux_banner";
 
-/// Names by which Linux's linker script tells where parts of a kernel are
-/// (arch/arm/kernel/vmlinux.lds.S), and one that every Linux has.
+/// Symbols by which Linux's linker script names the parts of a kernel
+/// (arch/arm/kernel/vmlinux.lds.S), and [`LINUX`].
 pub const PLACES: [&str; 6] = [
     LINUX,
     "_end",
@@ -111,15 +112,15 @@ pub fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&elf::ELFMAG)
 }
 
-/// Reads what is needed of an ELF file, or says why it is none for a VM.
+/// Reads what is needed of an ELF file; an error says why the file is none for a VM.
 pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
     check_ident(bytes)?;
     let file = Elf::parse(bytes).map_err(broken)?;
     let header = file.elf_header();
     let endian = LittleEndian;
-    let sort = match header.e_type(endian) {
-        elf::ET_REL => Sort::Relocatable,
-        elf::ET_EXEC | elf::ET_DYN => Sort::Linked,
+    let linkage = match header.e_type(endian) {
+        elf::ET_REL => Linkage::Relocatable,
+        elf::ET_EXEC | elf::ET_DYN => Linkage::Linked,
         _ => {
             return Err(Refusal::damaged(
                 "it is an ELF file of no kind that holds code",
@@ -127,7 +128,7 @@ pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
         }
     };
     let mut sections = sections(bytes, &file)?;
-    labels(&file, sort, &mut sections)?;
+    labels(&file, linkage, &mut sections)?;
     sections
         .iter()
         .try_for_each(|section| covered(section, bytes))?;
@@ -136,7 +137,7 @@ pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
     let programs = file.elf_program_headers().iter();
     let mut types = programs.map(|header| header.p_type(endian));
     Ok(ElfImage {
-        sort,
+        linkage,
         entry: header.e_entry(endian),
         sections,
         segments: segments(&file),
@@ -145,8 +146,8 @@ pub fn parse(bytes: &[u8]) -> Result<ElfImage> {
     })
 }
 
-/// Whether a program with such a segment may be moved by who loads it. LLD lists the program headers of a
-/// kernel, too (PT_PHDR), where nobody looks for them.
+/// Whether a segment of this type means that the program's loader may move the program. LLD lists
+/// the program headers of a kernel, too (PT_PHDR), where no loader looks for them.
 fn moves(found: elf::ProgramType, linux: bool) -> bool {
     [elf::PT_DYNAMIC, elf::PT_INTERP].contains(&found) || found == elf::PT_PHDR && !linux
 }
@@ -190,7 +191,7 @@ fn wrong(what: &str) -> Refusal {
     )
 }
 
-/// Class, byte order and machine, before anything else is believed.
+/// Checks class, byte order and machine before any other field is believed.
 fn check_ident(bytes: &[u8]) -> Result<()> {
     let ident: [u8; 20] = crate::bytes::array(bytes, 0)
         .ok_or_else(|| Refusal::damaged("it ends within its ELF header"))?;
@@ -251,8 +252,8 @@ fn sections(bytes: &[u8], file: &Elf<'_>) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// Refuses a section of code where no code can be: instructions are at even addresses, and none is
-/// beyond the last one.
+/// Refuses a section of code at a place where no code can be: instructions are at even addresses,
+/// and addresses end at 4 GiB.
 fn placed(name: &str, address: u32, len: usize) -> Result<()> {
     let end = u64::from(address) + len as u64;
     let why = if address & 1 != 0 {
@@ -267,8 +268,8 @@ fn placed(name: &str, address: u32, len: usize) -> Result<()> {
     )))
 }
 
-/// Refuses mapping symbols that tell nothing of their section, so that code in it would not be
-/// seen: those beyond its end, and those that leave its beginning unknown.
+/// Refuses mapping symbols from which code in a section would not be seen: symbols beyond the
+/// section's end, and symbols that leave its beginning undescribed.
 fn covered(section: &Section, bytes: &[u8]) -> Result<()> {
     let Some((first, _)) = section.mapping.first().filter(|_| section.executable) else {
         return Ok(());
@@ -304,7 +305,7 @@ fn covered(section: &Section, bytes: &[u8]) -> Result<()> {
 }
 
 /// Gives each section its mapping symbols and functions.
-fn labels(file: &Elf<'_>, sort: Sort, sections: &mut [Section]) -> Result<()> {
+fn labels(file: &Elf<'_>, linkage: Linkage, sections: &mut [Section]) -> Result<()> {
     let endian = LittleEndian;
     let symbols = file.elf_symbol_table();
     let index_of = |number: usize, sections: &[Section]| {
@@ -322,7 +323,7 @@ fn labels(file: &Elf<'_>, sort: Sort, sections: &mut [Section]) -> Result<()> {
         };
         let name = symbols.symbol_name(endian, symbol).map_err(broken)?;
         if let Some(section) = sections.get_mut(at) {
-            let base = if sort == Sort::Relocatable {
+            let base = if linkage == Linkage::Relocatable {
                 0
             } else {
                 section.address
@@ -378,7 +379,8 @@ impl ElfImage {
 }
 
 impl Section {
-    /// The pieces into which the mapping symbols divide it: from, to, and what they say.
+    /// The pieces into which the mapping symbols divide the section: start, end, and what the
+    /// symbols say of the piece.
     pub fn pieces(&self) -> impl Iterator<Item = (u32, u32, Mapping)> {
         let len = u32::try_from(self.len).unwrap_or(u32::MAX);
         let ends = self.mapping.iter().skip(1).map(|(at, _)| *at).chain([len]);
@@ -395,7 +397,7 @@ impl Section {
         names.any(|name| self.name.starts_with(name))
     }
 
-    /// The function in which the byte at `at` lies.
+    /// The name of the function that contains the byte at distance `at` from the section's start.
     pub fn function(&self, at: u32) -> Option<&str> {
         let after = self.functions.partition_point(|label| label.at <= at);
         self.functions

@@ -1,19 +1,20 @@
-//! LZO1X, unpacked: facts from Documentation/staging/lzo.rst of Linux.
+//! Unpacks LZO1X. Its format is described in Documentation/staging/lzo.rst of Linux.
 //!
-//! Of its own because every library at hand panics on damaged data or is under another licence.
+//! This decoder is our own because every library at hand panics on damaged data or is under another
+//! licence.
 //!
-//! A byte says what comes: literals, or a match (how long, how far back). The lowest two bits
-//! of a match are how many literals follow it; what the smallest bytes mean depends on that
-//! number, the state.
+//! A byte says what comes next: literals, or a match (how long it is, and how far back). The lowest
+//! two bits of a match are the number of literals that follow it. What the smallest byte values
+//! mean depends on that number, which is the decoder's state.
 
-/// What the last instruction left: so many literals were copied, or a run of them.
+/// How many literals the last instruction copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// None.
     None,
-    /// One to three.
+    /// One to three, as the low bits of a match say.
     Few,
-    /// A run.
+    /// Four or more: a run of literals.
     Run,
 }
 
@@ -23,7 +24,7 @@ struct Stream<'a> {
     most: usize,
 }
 
-/// The content of `packed`, which has `len` bytes; `None` where it is damaged.
+/// Unpacks `packed`, whose content has `len` bytes; `None` where it is damaged.
 pub fn unpack(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut stream = Stream {
         packed,
@@ -44,10 +45,10 @@ impl Stream<'_> {
         Some(usize::from(*first))
     }
 
-    /// The first byte: above 17 it is a number of literals.
+    /// Decodes the first byte: above 17 it is a number of literals.
     fn first(&mut self) -> Option<State> {
         match usize::from(*self.packed.first()?) {
-            // The version with run lengths, which lzop does not write.
+            // 17 begins the format's version with run lengths, which lzop does not write.
             17 => None,
             first @ 18.. => {
                 self.byte()?;
@@ -58,7 +59,8 @@ impl Stream<'_> {
         }
     }
 
-    /// One instruction, and the state after it; no state at the end.
+    /// Carries one instruction out. Returns the state after it; the inner `None` is the stream's
+    /// end.
     fn instruction(&mut self, state: State) -> Option<Option<State>> {
         let code = self.byte()?;
         match code {
@@ -101,7 +103,8 @@ impl Stream<'_> {
         }
     }
 
-    /// A length, of which zero means that more bytes follow.
+    /// Reads a length. Zero in the instruction's own bits means that more bytes of the length
+    /// follow.
     fn length(&mut self, short: usize, full: usize) -> Option<usize> {
         if short != 0 {
             return Some(short);
@@ -112,27 +115,27 @@ impl Stream<'_> {
         zeros.checked_mul(255)?.checked_add(full + last)
     }
 
-    /// Sixteen bits, the low byte first.
+    /// Reads a 16-bit number, the low byte first.
     fn pair(&mut self) -> Option<usize> {
         Some(self.byte()? | self.byte()? << 8)
     }
 
-    fn room(&self, len: usize) -> Option<()> {
+    fn space(&self, len: usize) -> Option<()> {
         (self.content.len().checked_add(len)? <= self.most).then_some(())
     }
 
     fn literals(&mut self, len: usize) -> Option<()> {
-        self.room(len)?;
+        self.space(len)?;
         let (literals, rest) = self.packed.split_at_checked(len)?;
         self.content.extend_from_slice(literals);
         self.packed = rest;
         Some(())
     }
 
-    /// Copies `len` bytes from `distance` back, which may be among those that are copied, and
-    /// then the literals that the low bits of `code` count.
+    /// Copies `len` bytes from `distance` back, then as many literals as the low bits of `code`
+    /// count. The copied range may overlap its own end.
     fn matched(&mut self, len: usize, distance: usize, code: usize) -> Option<State> {
-        self.room(len)?;
+        self.space(len)?;
         let start = self.content.len().checked_sub(distance)?;
         for at in start..start + len {
             let byte = *self.content.get(at)?;

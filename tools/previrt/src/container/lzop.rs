@@ -5,20 +5,20 @@
 
 use crate::bytes::{array, has};
 
-/// What it begins with.
+/// The first bytes of a file of lzop.
 pub const MAGIC: &[u8] = &[0x89, b'L', b'Z', b'O', 0, 0x0d, 0x0a, 0x1a, 0x0a];
 
-/// No block of lzop unpacks to more.
+/// The largest size that a block of lzop unpacks to.
 const MAX_BLOCK: usize = 64 << 20;
 
-// Flags: which checksums each block has, and a field of the header.
+// Header flags: which checksums each block has, and whether the header has a filter field.
 const ADLER32_UNPACKED: u32 = 1 << 0;
 const ADLER32_PACKED: u32 = 1 << 1;
 const CRC32_UNPACKED: u32 = 1 << 8;
 const CRC32_PACKED: u32 = 1 << 9;
 const FILTER: u32 = 1 << 11;
 
-/// A place in the file that only goes on.
+/// A reading position in the file, which only moves forward.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The content of a file of lzop, of `most` bytes at most, or `None` where it is damaged.
+/// Unpacks a file of lzop to at most `most` bytes; `None` where it is damaged.
 pub fn unpack(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut cursor = Cursor { bytes, at: 0 };
     let flags = header(&mut cursor)?;
@@ -62,19 +62,19 @@ pub fn unpack(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Goes past the header; its flags.
+/// Skips the header and returns its flags.
 fn header(cursor: &mut Cursor<'_>) -> Option<u32> {
     if !has(cursor.bytes, 0, MAGIC) {
         return None;
     }
     cursor.at = MAGIC.len();
-    // From 0.94 on there is the version that is needed to unpack, and the level.
+    // From version 0.94 on the header has the version that is needed to unpack, and the level.
     let new = cursor.half()? >= 0x940;
     cursor.take(if new { 4 } else { 2 })?;
     cursor.take(if new { 2 } else { 1 })?;
     let flags = cursor.word()?;
     cursor.take(if flags & FILTER != 0 { 4 } else { 0 })?;
-    // Mode and the time of the last change.
+    // The file's mode and the time of its last change.
     cursor.take(if new { 12 } else { 8 })?;
     let name = *cursor.take(1)?.first()?;
     cursor.take(usize::from(name))?;

@@ -1,23 +1,25 @@
-//! What mapping symbols say, and what they leave out.
+//! What mapping symbols say, and how to add those that are missing.
 //!
-//! `$a` begins A32, `$t` T32, `$d` data (ABI for the Arm Architecture, ELF, 5.5.5). LLVM makes none in two
-//! places where data is, and there the code in front seems to go on: [`object`] and [`entries`].
+//! `$a` begins A32, `$t` T32, `$d` data (ABI for the Arm Architecture, ELF, 5.5.5). LLVM leaves the
+//! symbol for data out in two cases, and there the code in front of the data seems to go on: see
+//! [`object`] and [`entries`].
 
 use hanok_decode::aarch32::Isa;
 
-/// Bytes of an entry of a table of alternatives: a word that says where, and the other instruction.
+/// The size in bytes of an entry in a table of alternatives: a word that says where the replaced
+/// instruction is, then the other instruction.
 pub const ALTERNATIVE: u32 = 8;
 
 /// What a mapping symbol says of the bytes from it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Instructions.
+    /// Instructions of this instruction set.
     Code(Isa),
-    /// Anything else.
+    /// Data, or anything else that is not executed.
     Data,
 }
 
-/// What a symbol says that is called `$a`, `$t` or `$d`, perhaps with a dot and more behind it.
+/// What a symbol of this name says: `$a`, `$t` or `$d`, perhaps followed by a dot and more.
 pub(super) fn of(name: &[u8]) -> Option<Mapping> {
     let (kind, rest) = name.split_first_chunk::<2>()?;
     if !matches!(rest.first(), None | Some(b'.')) {
@@ -31,10 +33,12 @@ pub(super) fn of(name: &[u8]) -> Option<Mapping> {
     }
 }
 
-/// An object of data at `place` is none of the code in front of it, if no mapping symbol says
-/// otherwise: LLVM makes none for data of sections that are not executable, and Linux's linker
-/// script puts such among the code (`.proc.info.init`). Where there are no mapping symbols at all,
-/// objects are no reason to believe that all is data.
+/// Adds the mapping symbol for an object of data at `place`, unless there is a symbol already: the
+/// object is no part of the code in front of it.
+///
+/// LLVM writes no mapping symbol for data in sections that are not executable, and Linux's linker
+/// script puts such sections among the code (`.proc.info.init`). Where a section has no mapping
+/// symbols at all, nothing is added: objects are no reason to believe that all of it is data.
 pub(super) fn object(mapping: &mut Vec<(u32, Mapping)>, place: u32) {
     let after = mapping.partition_point(|(at, _)| *at <= place);
     let before = after.checked_sub(1).and_then(|n| mapping.get(n));
@@ -43,9 +47,11 @@ pub(super) fn object(mapping: &mut Vec<(u32, Mapping)>, place: u32) {
     }
 }
 
-/// Each entry of a table of alternatives, `len` bytes in all, begins with a word of data, also where no
-/// mapping symbol says so: LLVM makes none for data that a section begins with behind `.align`, so
-/// that in a linked file what the file in front ended with seems to go on.
+/// Adds the mapping symbols for the entries of a table of alternatives of `len` bytes: each entry
+/// begins with a word of data.
+///
+/// LLVM writes no mapping symbol for data that a section begins with behind `.align`. In a linked
+/// file the last thing of the file in front then seems to go on.
 pub(super) fn entries(mapping: &mut Vec<(u32, Mapping)>, len: u32) {
     if mapping.is_empty() || !len.is_multiple_of(ALTERNATIVE) {
         return;
@@ -85,7 +91,8 @@ mod tests {
     #[test]
     fn an_entry_of_alternatives_begins_with_data() {
         let (code, data) = (Mapping::Code(Isa::T32), Mapping::Data);
-        // LLVM's: the third entry is the first of another file. In the second are two instructions.
+        // As LLVM writes it: the third entry is the first of another file, and the second has two
+        // instructions.
         let mut mapping = vec![
             (0, data),
             (4, code),
@@ -107,7 +114,8 @@ mod tests {
         assert_eq!(mapping, wanted);
         entries(&mut mapping, 24);
         assert_eq!(mapping, wanted);
-        // Of another length they are no such entries; and nothing says what has no mapping symbol.
+        // A table of another length has no such entries, and a table without mapping symbols gets
+        // none.
         let mut odd = vec![(0, code)];
         entries(&mut odd, 12);
         assert_eq!(odd, [(0, code)]);

@@ -1,4 +1,4 @@
-//! What a file is, and the code in it: zImages and their compressions, ELF, archives.
+//! File formats, and the code in them: zImages and their compressions, ELF, archives.
 
 pub mod archive;
 mod attributes;

@@ -1,21 +1,21 @@
-//! Each compression that a kernel, or a module of one, may come in.
+//! The compressions that a kernel, or a module of one, may come in.
 //!
-//! The libraries do the work. What is said here is how the Linux build packs (scripts/Makefile.lib
-//! and scripts/xz_wrap.sh of its sources): LZ4 is its "legacy" frame, beside which others make
-//! the frame that the `lz4` program makes by itself; LZO is lzop's file, LZMA is the old `.lzma`
-//! file, and to all but gzip and a module's xz the size of the content is appended, which is no
-//! part of the stream.
+//! Libraries do the work. This module knows how the Linux build packs (scripts/Makefile.lib and
+//! scripts/xz_wrap.sh of its sources). For LZ4 it writes the "legacy" frame, while the `lz4`
+//! program by itself writes the newer frame. For LZO it writes lzop's file, for LZMA the old
+//! `.lzma` file. To all streams but gzip's and the xz of a module it appends the size of the
+//! content, which is no part of the stream.
 
 use super::lzop;
 use crate::bytes::{has, word};
 use crate::refusal::{Refusal, Result};
 use std::io::Read;
 
-/// Above this, content is taken to be damaged or malicious. Kernels for 32-bit ARM have to lie
-/// within 32 MB of their code's branches, and their data beside.
+/// Content above this size is taken to be damaged or malicious. A kernel for 32-bit ARM has to lie
+/// within the 32 MB that its branches reach, with its data beside.
 pub const MAX_CONTENT: usize = 192 << 20;
 
-/// A way to compress.
+/// A compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -37,7 +37,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All of them.
+    /// All compression formats.
     pub const ALL: [Self; 7] = [
         Self::Gzip,
         Self::Xz,
@@ -48,7 +48,7 @@ impl Compression {
         Self::Zstd,
     ];
 
-    /// Its name.
+    /// The format's name, as in error messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -61,8 +61,8 @@ impl Compression {
         }
     }
 
-    /// What a stream begins with. Of `.lzma` it is the usual properties (lc 3, lp 0, pb 2) and
-    /// the lower half of a dictionary's size, which is a power of two from 64 KiB on.
+    /// The first bytes of a stream. For `.lzma` these are the usual properties (lc 3, lp 0, pb 2)
+    /// and the lower half of the dictionary's size, which is a power of two from 64 KiB on.
     pub const fn magic(self) -> &'static [u8] {
         match self {
             Self::Gzip => &[0x1f, 0x8b, 0x08],
@@ -75,15 +75,15 @@ impl Compression {
         }
     }
 
-    /// That of a file which begins with a stream.
+    /// The format of a file that begins with a compressed stream.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|kind| has(bytes, 0, kind.magic()))
     }
 
-    /// The content of the stream that `bytes` begin with; what follows it is not looked at,
-    /// but for LZ4, whose stream has no end of its own: there `bytes` must end with it.
+    /// Unpacks the stream that `bytes` begin with. Bytes behind the stream are ignored, except for
+    /// LZ4, whose stream has no mark of its end: there `bytes` must end with the stream.
     pub fn unpack(self, bytes: &[u8]) -> Result<Vec<u8>> {
         let content = match self {
             Self::Gzip => read(flate2::read::GzDecoder::new(bytes)),
@@ -103,7 +103,7 @@ impl Compression {
     }
 }
 
-/// What a decoder's dictionary may take.
+/// The largest memory that a decoder's dictionary may take, in KiB.
 const MEMORY_KB: u32 = 160 << 10;
 
 fn read(decoder: impl Read) -> Option<Vec<u8>> {

@@ -1,10 +1,11 @@
 //! The kernel inside a zImage.
 //!
-//! A zImage is a program that unpacks the kernel behind it. Its header (Documentation/arch/arm
-//! of Linux, and arch/arm/boot/compressed/head.S) has a magic number, start and end, and since
-//! 4.15 a table that says where the packed kernel ends: there its unpacked size stands. Older
-//! ones, and damaged ones, do not say, so that its start is found by the magic numbers of the
-//! compressions anyway, and a stream counts only if it unpacks to its end and to that size.
+//! A zImage is a program that unpacks the kernel behind it. Its header (Documentation/arch/arm of
+//! Linux, and arch/arm/boot/compressed/head.S) has a magic number, start and end, and since 4.15 a
+//! table that says where the packed kernel ends. At that end stands the unpacked size. Older
+//! zImages and damaged ones lack the table. So the packed kernel's start is found by the magic
+//! numbers of the compressions in any case, and a stream counts only if it unpacks to its end and
+//! to that size.
 
 use super::unpack::Compression;
 use crate::bytes::{has, word};
@@ -13,17 +14,18 @@ use crate::refusal::{Refusal, Result};
 const MAGIC: u32 = 0x016f_2818;
 const ENDIANNESS: u32 = 0x0403_0201;
 const TABLE: u32 = 0x4545_4545;
-/// The table's tag: "ZSLK" from the last byte to the first.
+/// The tag of that table: "ZSLK", from the last byte to the first.
 const TABLE_TAG: u32 = 0x5a53_4c4b;
-/// More places than this that look like a stream's start are no accident.
+/// The largest number of places that are tried as a stream's start. A file with more is no
+/// accident.
 const MAX_TRIES: usize = 64;
 
-/// A zImage's kernel.
+/// The kernel that a zImage contains.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// How it was packed.
+    /// The compression in which the zImage has it.
     pub compression: Compression,
-    /// The raw Image.
+    /// The unpacked raw Image.
     pub image: Vec<u8>,
 }
 
@@ -32,7 +34,7 @@ pub fn is_zimage(bytes: &[u8]) -> bool {
     word(bytes, 0x24).is_some_and(|magic| magic == MAGIC || magic.swap_bytes() == MAGIC)
 }
 
-/// Unpacks the kernel.
+/// Unpacks the kernel of a zImage.
 pub fn unpack(bytes: &[u8]) -> Result<Payload> {
     if word(bytes, 0x24) != Some(MAGIC)
         || word(bytes, 0x30).is_some_and(|order| order.swap_bytes() == ENDIANNESS)
@@ -56,7 +58,7 @@ pub fn unpack(bytes: &[u8]) -> Result<Payload> {
         })
 }
 
-/// Where the packed kernel ends, by the table of the header.
+/// The offset at which the packed kernel ends, by the header's table.
 fn payload_end(bytes: &[u8]) -> Option<usize> {
     if word(bytes, 0x34)? != TABLE {
         return None;
@@ -75,11 +77,12 @@ fn header_end(bytes: &[u8]) -> Option<usize> {
     (len > 0x40 && len <= bytes.len()).then_some(len)
 }
 
-/// All places where a stream may start, in order.
+/// The offsets at which a stream may start, in rising order.
 fn candidates(bytes: &[u8]) -> impl Iterator<Item = (usize, Compression)> {
     (0x40..bytes.len()).filter_map(|at| {
         let byte = *bytes.get(at)?;
-        // The first bytes of the magic numbers, so that most places cost one comparison.
+        // Compare the first byte of each magic number first, so that most places cost one
+        // comparison.
         if !matches!(byte, 0x1f | 0xfd | 0x5d | 0x02 | 0x04 | 0x89 | 0x28) {
             return None;
         }
@@ -88,8 +91,9 @@ fn candidates(bytes: &[u8]) -> impl Iterator<Item = (usize, Compression)> {
     })
 }
 
-/// `.lzma` has hardly a magic number: its dictionary is a power of two of 64 KiB to 64 MiB,
-/// and its size unknown or below 4 GiB (as its own tools check it).
+/// Whether a place that has a format's magic number may be a stream. The magic number of `.lzma` is
+/// weak, so that its other fields are checked as its own tools do: the dictionary is a power of two
+/// of 64 KiB to 64 MiB, and the size is unknown or below 4 GiB.
 fn plausible(bytes: &[u8], at: usize, kind: Compression) -> bool {
     match kind {
         Compression::Lzma => {
@@ -106,7 +110,7 @@ fn plausible(bytes: &[u8], at: usize, kind: Compression) -> bool {
 fn attempt(bytes: &[u8], at: usize, compression: Compression, exact: bool) -> Option<Payload> {
     let stream = bytes.get(at..)?;
     let (said, stream) = match compression {
-        // Gzip's own trailer is the size that the others have appended.
+        // Gzip's own trailer holds the size that the others have appended.
         Compression::Gzip => (None, stream),
         _ if exact => {
             let (stream, size) = stream.split_last_chunk()?;

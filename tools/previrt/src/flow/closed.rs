@@ -1,16 +1,16 @@
-//! Which functions are explained to the last word.
+//! Finds the functions of which every word is explained.
 //!
-//! A literal that was taken for code is loaded by something: by an instruction of the same
-//! function, as compilers and assemblers place literals. If that instruction is known, the load
-//! is known, and the literal is no code. So where all of a function is known to be code, data
-//! that code loads, or padding, nothing in it is mistaken. Where a word is left that nothing
-//! explains, an instruction may be there, and what it loads is not known.
+//! A literal that was taken for code is loaded by some instruction of the same function, because
+//! compilers and assemblers place literals there. If that instruction is known, the load is known,
+//! and so it is known that the literal is no code. So where every word of a function is known to be
+//! code, data that code loads, or padding, no word of it is mistaken. Where a word is left
+//! unexplained, it may be an instruction, and what that loads is not known.
 //!
 //! Such a word does no harm where it does not matter what it is ([`is_harmless`]): as data it loads
 //! nothing, and as an instruction it would load nothing that was taken for code. Compilers leave
-//! code that nothing reaches (behind a loop without an end, functions that the linker replaced), and
-//! programmers words that nothing loads. In a function with a jump whose targets are not all
-//! known it is not enough: the words may be its table.
+//! code that nothing reaches (behind an endless loop, functions that the linker replaced), and
+//! programmers leave words that nothing loads. In a function with a jump whose targets are not all
+//! known, being harmless is not enough: the words may be the jump's table.
 
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
@@ -19,47 +19,48 @@ use hanok_decode::aarch32::{Isa, ItState, Register};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// What fills up to where a function is to begin: zeros, and NOP of each kind.
+/// Padding in front of a function: zeros, and NOPs of each kind.
 const PADDING_A32: [u32; 3] = [0, 0xe320_f000, 0xe1a0_0000];
 const PADDING_T32: [u16; 4] = [0, 0xbf00, 0x46c0, 0xf3af];
 /// The second halfword of T32's NOP.W.
 const NOP_WIDE: u16 = 0x8000;
-/// What LLD puts between two sections of code, each half of it: in either instruction set it looks like one
-/// that nobody would have written there.
+/// The halfword that LLD fills with between two sections of code. In either instruction set it
+/// looks like an instruction that nobody would have written there.
 const FILL: u16 = 0xd4d4;
-/// Of that there is less than functions are aligned to.
+/// The largest fill in bytes: it is less than functions are aligned to.
 const MAX_FILL: u32 = 64;
 
-/// The parts of an image between one function's start and the next one's.
+/// The pieces of an image, each from one function's start to the next one's, and which of them are
+/// explained.
 #[derive(Clone, Debug, Default)]
 pub struct Closed {
-    /// Where each begins.
+    /// The address at which each piece begins.
     starts: Vec<u32>,
-    /// Whether each is explained.
+    /// Whether each piece is explained to its last word.
     closed: Vec<bool>,
-    /// What nothing explains.
+    /// The ranges that nothing explains.
     pub gaps: Vec<Range<u32>>,
 }
 
-/// What is said of functions beside the marks.
+/// What is known of functions besides the marks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
-    /// Where they begin.
+pub struct FunctionFacts<'a> {
+    /// The addresses at which functions begin.
     pub entries: &'a [u32],
-    /// Where something is wrong.
+    /// The addresses near which a guess was wrong to the end.
     pub wrong: &'a [u32],
-    /// Jumps whose targets are not all known.
+    /// The addresses of jumps whose targets are not all known.
     pub unresolved: &'a [u32],
 }
 
 impl Closed {
-    /// Of the pieces of `text`, of an image of `isa`.
+    /// Examines the pieces of `text`, in an image of `isa`.
     pub fn new(
         memory: Memory<'_>,
         marks: &Marks,
         text: &[(u32, u32)],
         isa: Isa,
-        known: Known<'_>,
+        known: FunctionFacts<'_>,
     ) -> Self {
         let mut starts: Vec<u32> = text.iter().map(|(from, _)| *from).collect();
         let within = |at: &&u32| text.iter().any(|(from, to)| (*from..*to).contains(at));
@@ -111,8 +112,8 @@ impl Closed {
         }
     }
 
-    /// Whether what is at `at` is LLD's fill, as all is behind it up to the next function. The end of a table
-    /// it cannot be: such an entry would lead out of the function.
+    /// Whether LLD's fill is at `at`, and goes on to the next function. It cannot be the end of a
+    /// jump table: such an entry would lead out of the function.
     fn is_fill(&self, memory: Memory<'_>, at: u32) -> bool {
         let next = self.starts.partition_point(|start| *start <= at);
         let next = self.starts.get(next).filter(|next| **next - at < MAX_FILL);
@@ -134,13 +135,13 @@ impl Closed {
         }
     }
 
-    /// Whether all is explained of the function in which `at` is.
+    /// Whether the function that contains `at` is explained to its last word.
     pub fn contains(&self, at: u32) -> bool {
         let found = self.part(at).and_then(|part| self.closed.get(part));
         found.copied().unwrap_or(false)
     }
 
-    /// Whether nothing explains what is at `at`.
+    /// Whether nothing explains the word at `at`.
     pub fn is_gap(&self, at: u32) -> bool {
         let after = self.gaps.partition_point(|gap| gap.start <= at);
         let gap = after.checked_sub(1).and_then(|n| self.gaps.get(n));
@@ -148,9 +149,9 @@ impl Closed {
     }
 }
 
-/// Whether it does not matter what the halfword at `at` is: if an instruction of `isa` begins there, or
-/// in a Thumb kernel one of either instruction set, then it does nothing that would make
-/// code of something else. Where it goes on is known, or not known and looked at for itself.
+/// Whether it does not matter what the halfword at `at` is: if an instruction of `isa` begins there
+/// (in a Thumb kernel: of either instruction set), then it makes code of nothing else. Where the
+/// flow goes from it is either known, or unknown and examined by itself.
 fn is_harmless(memory: Memory<'_>, marks: &Marks, at: u32, isa: Isa) -> bool {
     let unknown = |at: &u32| {
         let offset = memory.offset(*at);
@@ -174,7 +175,8 @@ fn harmless_as(memory: Memory<'_>, marks: &Marks, at: u32, isa: Isa) -> bool {
         let end = place.saturating_add(len);
         (place & !1..end).step_by(2).any(is_code)
     });
-    // What is done with an address is not looked at.
+    // An instruction that takes an address is not harmless: what is done with the address is not
+    // examined.
     if loads_code || step.address.is_some() {
         return false;
     }
@@ -191,8 +193,8 @@ fn harmless_as(memory: Memory<'_>, marks: &Marks, at: u32, isa: Isa) -> bool {
     }
 }
 
-/// Whether the halfword at `at` may be padding of an image of `isa`. A Thumb kernel has a few functions of
-/// A32; one of A32 has none of T32.
+/// Whether the halfword at `at` may be padding in an image of `isa`. A Thumb kernel has a few
+/// functions of A32; an A32 kernel has none of T32.
 fn is_padding(memory: Memory<'_>, at: u32, isa: Isa) -> bool {
     let word = memory.word(at & !3).unwrap_or(0);
     let half = memory.half(at).unwrap_or(0);

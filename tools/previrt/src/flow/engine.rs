@@ -1,13 +1,14 @@
-//! Following code from its roots.
+//! Follows code from its roots.
 //!
-//! There are two kinds of lines. What is reached from where code is for certain, by branches and by
-//! what runs straight on, is code. All else is a *guess* that names its origin: the address from
-//! which it was followed first. A guess is wrong if it runs into data, into the middle of an
-//! instruction, out of the text or into what nobody would have written, or if better code loads
-//! it. A wrong origin is blocked, and all guesses are made again without it, until none is wrong.
+//! There are two kinds of lines. A line that is reached from certain code, by branches or by
+//! running straight on, is code. Every other line is a *guess* that names its origin: the address
+//! from which it was followed first. A guess is wrong if it runs into data, into the middle of an
+//! instruction, out of the text or into an instruction that nobody would have written, or if better
+//! code loads it as data. A wrong origin is blocked, and all guesses are made again without it,
+//! until none is wrong.
 
 use super::jump::Before;
-use super::marks::{Mark, Marks};
+use super::marks::{DataOverlap, Mark, Marks};
 use super::memory::Memory;
 use super::pointer::Pointer;
 use super::step::{FlowStep, Jump, Next, step};
@@ -17,17 +18,17 @@ use hanok_decode::aarch32::{Isa, ItState, Register};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
-/// How often guesses are made again; what is wrong then stays unproven.
+/// How often all guesses are made again. Guesses that are wrong after that stay unproven.
 const MAX_PASSES: usize = 10;
 
 /// Why a line is thought to be code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It is.
+    /// It is certain.
     Proven,
-    /// Something names, calls or points to it: this address.
+    /// Code or data names, calls or points to it: the address.
     Named(u32),
-    /// It stands behind a call or where a table was guessed: this address.
+    /// It stands behind a call, or a guessed table names it: the address.
     Guessed(u32),
 }
 
@@ -49,24 +50,41 @@ pub(super) struct Unresolved {
     origin: Origin,
 }
 
-/// A line of code that is no more than a guess.
-struct Line {
+/// Whether a line of code goes on at the next instruction.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Continuation {
+    /// The next instruction may be executed.
+    Falls,
+    /// The line ends.
+    Ends,
+}
+
+impl Continuation {
+    /// After a branch: the next instruction is executed if the branch has a condition that fails.
+    const fn if_conditional(conditional: bool) -> Self {
+        if conditional { Self::Falls } else { Self::Ends }
+    }
+}
+
+/// A line of code that is only a guess.
+struct GuessedLine {
     addresses: Range<u32>,
     origin: Origin,
 }
 
-/// Follows the code of an image: what is certain once, and guesses as often as there are more.
+/// Follows the code of an image: certain code once, and guesses as often as there are new ones.
 pub struct Follower<'a> {
-    walk: Walk<'a>,
-    /// What is certain.
+    walk: Pass<'a>,
+    /// The marks of what is certain.
     base: Marks,
-    /// How many branches of what is certain are not resolved.
+    /// The branches of certain code whose targets are not all known.
     unresolved: Vec<Unresolved>,
-    /// What stands behind calls of what is certain.
+    /// The places behind calls of certain code.
     behind: VecDeque<(Root, Origin)>,
-    /// Where code begins, as it seems.
+    /// The places where code probably begins.
     likely: Vec<Root>,
-    /// Whether nothing was wrong in the last pass, so that the next one goes on from there.
+    /// Whether nothing was wrong in the last pass, so that the next one continues from its result.
     settled: bool,
 }
 
@@ -75,12 +93,12 @@ impl<'a> Follower<'a> {
     /// is known to be data.
     pub fn new(memory: Memory<'a>, text: &'a [(u32, u32)], starts: &'a Start, data: Marks) -> Self {
         let certain = starts.certain.iter();
-        let mut walk = Walk {
+        let mut walk = Pass {
             memory,
             text,
             marks: data,
             named: &starts.named,
-            rooms: &starts.rooms,
+            areas: &starts.areas,
             proven: certain.map(|root| (*root, Origin::Proven)).collect(),
             later: VecDeque::new(),
             lines: Vec::new(),
@@ -103,8 +121,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Follows what is likely, too, `more` of it than before, and guesses. What was wrong before is
-    /// not guessed again. Returns places in whose neighbourhood something was wrong to the end.
+    /// Follows likely roots and guesses, too, and `more` roots than the last time. A guess that was
+    /// wrong before is not made again. Returns the places near which a guess was wrong to the end.
     pub fn guess(&mut self, more: &[Root]) -> Vec<u32> {
         let walk = &mut self.walk;
         let named = |root: &Root| (*root, Origin::Named(root.address));
@@ -131,7 +149,7 @@ impl<'a> Follower<'a> {
         Vec::new()
     }
 
-    /// Where code branches to what was not found, or not all of it.
+    /// The addresses of branches whose targets were not found, or not all of them.
     pub fn unresolved(&self) -> Vec<u32> {
         let jumps = self.walk.unresolved.iter();
         jumps.map(|jump| jump.at).collect()
@@ -142,41 +160,41 @@ impl<'a> Follower<'a> {
         &self.walk.marks
     }
 
-    /// The same, for good.
+    /// Ends the search, and returns what each halfword is.
     pub fn into_marks(self) -> Marks {
         self.walk.marks
     }
 }
 
-/// One pass.
-pub(super) struct Walk<'a> {
+/// One pass over the image.
+pub(super) struct Pass<'a> {
     pub(super) memory: Memory<'a>,
     text: &'a [(u32, u32)],
     pub(super) marks: Marks,
-    /// Where functions begin.
+    /// The addresses at which functions begin.
     named: &'a HashSet<u32>,
-    /// Rooms of trampolines.
-    rooms: &'a [Range<u32>],
-    /// What to follow at once.
+    /// The areas that hold trampolines.
+    areas: &'a [Range<u32>],
+    /// The roots to follow at once.
     proven: Vec<(Root, Origin)>,
-    /// What to follow when nothing else is left.
+    /// The guesses to follow when no other root is left.
     later: VecDeque<(Root, Origin)>,
-    lines: Vec<Line>,
-    /// What is loaded, and was known as code by then.
+    lines: Vec<GuessedLine>,
+    /// The ranges that code loads, and that had been marked as code before.
     clashes: Vec<Range<u32>>,
-    /// Origins of lines that were wrong.
+    /// The origins of lines that were wrong.
     blocked: HashSet<u32>,
-    /// Where a guess was wrong, and which.
+    /// The places where a guess was wrong, and its origin.
     wrong: Vec<(u32, Origin)>,
-    /// Where proven code does what proven code does not do.
+    /// The places where proven code does something that code does not do.
     odd: Vec<u32>,
-    /// Where code branches, and what was found does not say where to, or not all of it.
+    /// The branches whose targets were not found, or not all of them.
     unresolved: Vec<Unresolved>,
-    /// Whether the jump that is looked at is understood.
+    /// Whether the targets of the jump in hand were all found.
     pub(super) understood: bool,
 }
 
-impl Walk<'_> {
+impl Pass<'_> {
     fn run_proven(&mut self) {
         while let Some((root, origin)) = self.proven.pop() {
             self.line(root, origin);
@@ -190,8 +208,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks again at jumps that were met before the code was known that tells where they go, as
-    /// often as that makes them fewer. What guesses tell of proven ones is a guess.
+    /// Examines again the jumps that were met before the code was known that tells where they go,
+    /// as long as that resolves some. What guesses tell of a proven jump is a guess.
     fn resolve(&mut self, guesses: bool) {
         loop {
             let jumps = std::mem::take(&mut self.unresolved);
@@ -213,7 +231,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A new pass: nothing but `base` is known, and its `unresolved` jumps.
+    /// Begins a new pass, in which only `base` and its `unresolved` jumps are known.
     fn begin(&mut self, base: &Marks, unresolved: &[Unresolved]) {
         self.marks.set_to(base);
         self.lines.clear();
@@ -222,7 +240,8 @@ impl Walk<'_> {
         self.unresolved.extend(unresolved);
     }
 
-    /// What was wrong in this pass: lines that went where no code is, and those that are loaded.
+    /// Returns what was wrong in this pass: lines that ran into something that is no code, and
+    /// lines that are loaded as data.
     fn judge(&mut self) -> Vec<(u32, Origin)> {
         let mut wrong = std::mem::take(&mut self.wrong);
         self.lines.sort_unstable_by_key(|line| line.addresses.start);
@@ -259,7 +278,7 @@ impl Walk<'_> {
             .any(|(from, to)| (*from..*to).contains(&at))
     }
 
-    /// Follows one line of code to where it branches away or is known already.
+    /// Follows one line of code until it branches away or reaches known code.
     fn line(&mut self, root: Root, origin: Origin) {
         let Root {
             address: mut at,
@@ -280,21 +299,21 @@ impl Walk<'_> {
             }
             let next = at.wrapping_add(step.len);
             let returns = std::mem::replace(&mut links, step.links);
-            let goes_on = self.go(&step, at, isa, returns, origin);
+            let continuation = self.note_targets(&step, at, isa, returns, origin);
             (at, it) = (next, after);
-            if !goes_on {
+            if continuation == Continuation::Ends {
                 break;
             }
         }
         if origin != Origin::Proven && at != root.address {
-            self.lines.push(Line {
+            self.lines.push(GuessedLine {
                 addresses: root.address..at,
                 origin,
             });
         }
     }
 
-    /// Marks the instruction at `at`; `None` where there is none, or it was seen already.
+    /// Marks the instruction at `at`. `None` where there is none, or it was marked already.
     fn take(
         &mut self,
         at: u32,
@@ -320,7 +339,7 @@ impl Walk<'_> {
         }
         let encoding = self.memory.fetch(at, isa)?;
         let step = step(encoding, at, it);
-        // Zeros are padding: no compiler makes them.
+        // Zeros are padding: no compiler writes them as an instruction.
         let zero = self.memory.word(at).is_none_or(|word| word == 0);
         if (zero || !step.plausible) && origin != Origin::Proven {
             self.fail(at, origin);
@@ -340,20 +359,21 @@ impl Walk<'_> {
     pub(super) fn data(&mut self, at: u32, len: u32, origin: Origin) {
         if let Some(offset) = self.memory.offset(at) {
             let guessed = matches!(origin, Origin::Guessed(_));
-            if self.marks.data(offset, len as usize, guessed) {
+            let overlap = self.marks.data(offset, len as usize, guessed);
+            if overlap == DataOverlap::Code {
                 self.clashes.push(at & !1..at.saturating_add(len));
             }
         }
     }
 
-    /// Code is at `address`, too, as sure as its `origin`.
+    /// Notes that code is at `address`, as sure as its `origin`.
     pub(super) fn push(&mut self, address: u32, isa: Isa, origin: Origin) {
         let seen = |offset| matches!(self.marks.get(offset), Mark::Start(found, _) if found == isa);
         if self.memory.offset(address).is_some_and(seen) {
             return;
         }
         let root = Root { address, isa };
-        // A function is one for itself: what calls or ends in it may be wrong all the same.
+        // A function is judged by itself: it may be code although its caller is a wrong guess.
         match origin {
             Origin::Proven => self.proven.push((root, origin)),
             _ if self.named.contains(&address) => {
@@ -363,34 +383,43 @@ impl Walk<'_> {
         }
     }
 
-    /// What stands behind a call, and what a table seems to say, may be code.
+    /// Notes that code may be at `address`, behind a call or in a guessed table.
     pub(super) fn guess(&mut self, address: u32, isa: Isa) {
         let root = Root { address, isa };
         self.later.push_back((root, Origin::Guessed(address)));
     }
 
-    /// Notes where else the code goes on; whether at the next instruction, too.
-    fn go(&mut self, step: &FlowStep, at: u32, isa: Isa, returns: bool, origin: Origin) -> bool {
+    /// Notes the other places where the code goes on.
+    fn note_targets(
+        &mut self,
+        step: &FlowStep,
+        at: u32,
+        isa: Isa,
+        returns: bool,
+        origin: Origin,
+    ) -> Continuation {
         let next = at.wrapping_add(step.len);
-        // A return address that code makes for itself. Of others what is done with them tells
-        // whether they are code or data ([`Pointer`]).
+        // Code makes a return address for itself here. For every other address, the use that code
+        // makes of it tells whether code or data is there ([`Pointer`]).
         if let Some((Register::LR, address)) = step.address {
             self.guess(address & !1, isa);
         }
         match step.next {
-            Next::Falls => true,
-            // A trampoline does what stood here, and goes on behind it.
-            Next::Branch { to, .. } if self.rooms.iter().any(|room| room.contains(&to)) => true,
+            Next::Falls => Continuation::Falls,
+            // A trampoline does what the replaced instruction did, and returns behind it.
+            Next::Branch { to, .. } if self.areas.iter().any(|area| area.contains(&to)) => {
+                Continuation::Falls
+            }
             Next::Branch { to, conditional } => {
                 self.push(to, isa, origin);
-                conditional
+                Continuation::if_conditional(conditional)
             }
             Next::Call(target) => {
                 match target {
                     Some((address, isa)) if origin == Origin::Proven => {
                         self.push(address, isa, origin);
                     }
-                    // A guess that calls out of the text is none.
+                    // A guess that calls out of the text is wrong.
                     Some((address, _)) if !self.in_text(address) => self.fail(at, origin),
                     Some((address, isa)) => {
                         let root = Root { address, isa };
@@ -399,21 +428,21 @@ impl Walk<'_> {
                     None => {}
                 }
                 self.guess(next, isa);
-                false
+                Continuation::Ends
             }
             Next::Away { conditional, by } => {
                 self.jump(by, at, isa, origin);
                 if returns && !conditional {
                     self.guess(next, isa);
                 }
-                conditional
+                Continuation::if_conditional(conditional)
             }
-            // A mark of a bug is answered somewhere, and compilers put code behind it.
+            // A trap that marks a bug is handled by the kernel, and compilers put code behind it.
             Next::Stops => {
                 if step.plausible {
                     self.guess(next, isa);
                 }
-                false
+                Continuation::Ends
             }
         }
     }
@@ -467,12 +496,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Code at an address that was read from memory, where bit 0 tells the instruction set.
+    /// Notes code at an address that was read from memory, where bit 0 tells the instruction set.
     fn pointed(&mut self, to: u32, isa: Isa) {
         match (to & 1, isa) {
             (1, _) => self.guess(to & !1, Isa::T32),
             (_, Isa::A32) => self.guess(to, Isa::A32),
-            // A Thumb kernel's own tables have bit 0 set but where they are for LDR pc.
+            // In a Thumb kernel's own tables, bit 0 is set except in those for LDR pc.
             _ => {}
         }
     }

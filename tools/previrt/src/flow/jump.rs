@@ -1,24 +1,25 @@
 //! Where an indirect branch goes, as far as the code in front of it proves it.
 //!
-//! Compilers make jump tables in a few ways, and each is known here by what it has to be, not by
-//! what a compiler's version makes of it: an index with a bound, a table whose place is known, and
-//! what an entry means. The encodings are data ([`LOADS`], [`DOUBLES`], [`LIMITS`]). A table whose
-//! bound or place is not found is not followed at all: its function has code then that nothing
-//! explains, and [`super::closed`] sees that.
+//! Compilers make jump tables in a few ways. Each is recognised by what it must have, which does
+//! not depend on the compiler's version: an index with a bound, a table at a known place, and a
+//! meaning of its entries. The encodings are data ([`LOADS`], [`DOUBLES`], [`LIMITS`]). A table
+//! whose bound or place is not found is not followed at all. Its function then has code that
+//! nothing explains, which [`super::closed`] notices.
 
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
 use super::step::{FlowStep, Next, step};
 use hanok_decode::aarch32::{Encoding, Isa, Register};
 
-/// So many instructions in front of a jump are looked at.
+/// The number of instructions that are examined in front of a jump.
 const LOOK_BACK: usize = 64;
-/// A jump table is not longer.
+/// The largest number of entries of a jump table.
 pub(super) const MAX_TABLE: u32 = 4096;
-/// Registers that a function keeps (AAPCS32 6.1.1): R4 to R11, and SP.
+/// The registers that a called function preserves (AAPCS32 6.1.1): R4 to R11, and SP.
 const KEPT: u16 = 0x2ff0;
 
-/// A32 load of an entry by base and index: bits that count, what they are, bytes, sign.
+/// A32 loads of a table entry by base and index: mask, value under the mask, bytes, whether the
+/// entry is signed.
 const LOADS: [(u32, u32, u32, bool); 4] = [
     (0x0ff0_0ff0, 0x07d0_0000, 1, false), // ldrb rt, [rn, rm]
     (0x0ff0_0ff0, 0x0190_00d0, 1, true),  // ldrsb rt, [rn, rm]
@@ -26,13 +27,14 @@ const LOADS: [(u32, u32, u32, bool); 4] = [
     (0x0ff0_0ff0, 0x0190_00f0, 2, true),  // ldrsh rt, [rn, rm]
 ];
 
-/// A32 doubling of an index, for a table of halfwords; of the first both operands are the same.
+/// A32 instructions that double an index, for a table of halfwords: mask and value. The first one's
+/// two operands are the same register.
 const DOUBLES: [(u32, u32); 2] = [
     (0x0ff0_0ff0, 0x0080_0000), // add rd, rm, rm
     (0x0fef_0ff0, 0x01a0_0080), // lsl rd, rm, #1
 ];
 
-/// A32 instructions whose result has a bound, and the bound.
+/// An A32 instruction whose result has a bound: mask, value, and the bound.
 type Limit = (u32, u32, fn(u32) -> u64);
 const LIMITS: [Limit; 6] = [
     // and rd, rn, #constant
@@ -68,7 +70,7 @@ fn matches(word: u32, (mask, value): (u32, u32)) -> bool {
     word & mask == value && word >> 28 != 0b1111
 }
 
-/// What a comparison with a constant has to say for the code to go on.
+/// The condition under which the code goes on after a comparison with a constant.
 #[derive(Clone, Copy)]
 enum Guard {
     /// LS.
@@ -78,7 +80,7 @@ enum Guard {
 }
 
 impl Guard {
-    /// Of a condition's four bits (DDI 0406C A8.3).
+    /// The guard that a condition's four bits say (DDI 0406C A8.3).
     const fn of(condition: u8) -> Option<Self> {
         match condition {
             0b1001 => Some(Self::LowerOrSame),
@@ -102,23 +104,23 @@ const fn condition(encoding: Encoding) -> Option<u8> {
     }
 }
 
-/// A value, and whether the code runs straight from where it was made to where it is used.
+/// A value, and whether the code runs straight from the instruction that made it to its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownValue {
     pub(super) value: u32,
     pub(super) straight: bool,
 }
 
-/// A table of distances in words from behind an A32 jump.
+/// A table of distances, in words from the instruction behind an A32 jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Distances {
-    /// Where it is.
-    pub(super) place: Known,
-    /// How many entries.
+    /// The table's address.
+    pub(super) place: KnownValue,
+    /// The number of entries.
     pub(super) entries: u32,
-    /// Bytes of each.
+    /// The size of an entry in bytes.
     pub(super) size: u32,
-    /// Whether they may be negative.
+    /// Whether the entries are signed.
     pub(super) signed: bool,
 }
 
@@ -140,7 +142,7 @@ pub(super) struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// The instructions before `at` that are known, the nearest first.
+    /// The known instructions before `at`, the nearest first.
     fn earlier(&self, at: u32) -> impl Iterator<Item = Earlier> {
         let end = self.memory.offset(at).unwrap_or(0);
         let start = end.saturating_sub(4 * LOOK_BACK);
@@ -166,7 +168,8 @@ impl Before<'_> {
         })
     }
 
-    /// The instruction that gave `register` its value at `at`; none where a call may have.
+    /// The instruction that gave `register` its value at `at`; `None` where a call may have written
+    /// it.
     fn writer(&self, register: Register, at: u32) -> Option<Earlier> {
         let kept = KEPT >> register.number() & 1 == 1;
         for earlier in self.earlier(at) {
@@ -180,10 +183,10 @@ impl Before<'_> {
         None
     }
 
-    /// The value of `register` at `at`, if it is an address or a constant.
-    pub(super) fn value(&self, register: Register, at: u32) -> Option<Known> {
+    /// The value of `register` at `at`, if an address or a constant was put into it.
+    pub(super) fn value(&self, register: Register, at: u32) -> Option<KnownValue> {
         let found = self.writer(register, at)?;
-        let known = |value| Known {
+        let known = |value| KnownValue {
             value,
             straight: found.straight,
         };
@@ -199,7 +202,7 @@ impl Before<'_> {
                 let (0, half) = constant(low.encoding)? else {
                     return None;
                 };
-                Some(Known {
+                Some(KnownValue {
                     value: high << 16 | half,
                     straight: found.straight && low.straight,
                 })
@@ -208,8 +211,9 @@ impl Before<'_> {
         }
     }
 
-    /// How many values an index has at `at`: by a comparison after which the code goes on only if
-    /// the index is small enough, or by the instruction that made it.
+    /// The number of values that an index can have at `at`. It is known from a comparison after
+    /// which the code goes on only if the index is small enough, or from the instruction that made
+    /// the index.
     pub(super) fn bound(&self, index: Register, at: u32) -> Option<u32> {
         let jump = self.memory.fetch(at, self.isa)?;
         let mut guard = condition(jump).and_then(Guard::of);
@@ -240,8 +244,8 @@ impl Before<'_> {
         None
     }
 
-    fn limit(&self, made: &Earlier) -> Option<u32> {
-        let Encoding::A32(word) = made.encoding else {
+    fn limit(&self, writer: &Earlier) -> Option<u32> {
+        let Encoding::A32(word) = writer.encoding else {
             return None;
         };
         let found = LIMITS
@@ -253,8 +257,8 @@ impl Before<'_> {
             .filter(|bound| *bound <= MAX_TABLE)
     }
 
-    /// Where a copy loop is that was unrolled, into which A32 `add pc, rn, rm` at `at` jumps: by a part
-    /// of a number, or by what lacks to a constant. No table is loaded for it.
+    /// The address of an unrolled copy loop that A32 `add pc, rn, rm` at `at` jumps into. The
+    /// distance is a masked number, or what it lacks to a constant; no table is loaded for it.
     pub(super) fn unrolled(&self, at: u32) -> Option<u32> {
         let Encoding::A32(word) = self.memory.fetch(at, self.isa)? else {
             return None;
@@ -271,9 +275,9 @@ impl Before<'_> {
         masked.then_some(place)
     }
 
-    /// Whether `register` is at `at` a part of a number, or what that lacks to a constant.
+    /// Whether `register` at `at` is a masked number, or the difference between a constant and one.
     fn is_masked(&self, register: Register, at: u32) -> bool {
-        let made = |register, at| {
+        let writer = |register, at| {
             let found = self.writer(register, at).filter(|found| found.straight)?;
             match found.encoding {
                 Encoding::A32(word) => Some((word, found.address)),
@@ -282,17 +286,17 @@ impl Before<'_> {
         };
         let reversed = |(word, at): (u32, u32)| {
             if matches(word, REVERSES) {
-                made(Register::from_bits((word >> 16) as u8), at)
+                writer(Register::from_bits((word >> 16) as u8), at)
             } else {
                 Some((word, at))
             }
         };
-        let found = made(register, at).and_then(reversed);
+        let found = writer(register, at).and_then(reversed);
         found.is_some_and(|(word, _)| matches(word, MASKS))
     }
 
-    /// Whether the jump `word` at `at` is behind one that is the same but for its condition, with the
-    /// same distance in `by`: a loop that was unrolled has a part that loads and one that stores.
+    /// Whether the jump `word` at `at` stands behind one that is the same but for its condition,
+    /// with the same distance in `by`: an unrolled loop has a part that loads and one that stores.
     fn follows_twin(&self, word: u32, by: Register, at: u32) -> bool {
         let same = |found: &Earlier| match found.encoding {
             Encoding::A32(other) => other << 4 == word << 4,
@@ -305,7 +309,7 @@ impl Before<'_> {
         twin.is_some_and(|twin| self.is_masked(by, twin.address))
     }
 
-    /// The table of an A32 `add pc, pc, index, lsl #2` at `at`, where the index was loaded.
+    /// The table of an A32 `add pc, pc, index, lsl #2` at `at`, whose index was loaded from it.
     pub(super) fn distances(&self, index: Register, at: u32) -> Option<Distances> {
         let load = self.writer(index, at).filter(|found| found.straight)?;
         let Encoding::A32(word) = load.encoding else {
@@ -331,15 +335,15 @@ impl Before<'_> {
         })
     }
 
-    /// Place and length of a table of halfwords that is loaded from by two registers at `at`: the
-    /// index was doubled, or added to the base before.
-    fn halfwords(&self, base: Register, by: Register, at: u32) -> Option<(Known, u32)> {
+    /// Address and length of a table of halfwords that is loaded from by two registers at `at`: the
+    /// index was doubled, or it was added to the base before.
+    fn halfwords(&self, base: Register, by: Register, at: u32) -> Option<(KnownValue, u32)> {
         let added = self.writer(base, at).filter(|found| found.straight);
         let sum = added.and_then(|found| Some((sums(found.encoding)?, found.address)));
-        if let Some(((first, second), made)) = sum
+        if let Some(((first, second), writer_at)) = sum
             && second == by
         {
-            return Some((self.value(first, made)?, self.bound(by, at)?));
+            return Some((self.value(first, writer_at)?, self.bound(by, at)?));
         }
         let doubled = self.writer(by, at).filter(|found| found.straight)?;
         let index = doubles(doubled.encoding)?;
@@ -358,7 +362,7 @@ fn sums(encoding: Encoding) -> Option<(Register, Register)> {
     })
 }
 
-/// MOVW and MOVT: by how much the constant is shifted left, and the constant.
+/// MOVW and MOVT: the shift of their constant to the left, and the constant.
 fn constant(encoding: Encoding) -> Option<(u32, u32)> {
     match encoding {
         Encoding::A32(word) if matches!(word & 0x0ff0_0000, 0x0300_0000 | 0x0340_0000) => {

@@ -10,19 +10,29 @@ pub enum Mark {
     Unknown,
     /// An instruction begins here, at this place in an IT block.
     Start(Isa, ItState),
-    /// The second halfword of an instruction.
+    /// The second halfword of an instruction of four bytes.
     Body,
-    /// It is loaded as data.
+    /// Data: some instruction loads it.
     Data,
+}
+
+/// What was marked already where data is noted.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataOverlap {
+    /// No code.
+    None,
+    /// Code, at least in part.
+    Code,
 }
 
 /// The marks of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// Kind, with [`LOADED`] where it is loaded whatever it is, and so on: a byte each, since all of
-    /// them are gone through, and copied.
+    /// A byte for each halfword: its kind, and the flags [`LOADED`], [`GUESSED`] and [`SOFT`]. One
+    /// byte each, because all of them are searched and copied.
     marks: Vec<u8>,
-    /// ITSTATE where an instruction begins in an IT block; nothing as long as none does.
+    /// ITSTATE of each instruction that begins in an IT block; empty as long as there is none.
     blocks: Vec<u8>,
 }
 
@@ -31,19 +41,19 @@ const START_A32: u8 = 1;
 const START_T32: u8 = 2;
 const BODY: u8 = 3;
 const DATA: u8 = 4;
-/// Something loads it.
+/// Some instruction loads this halfword.
 const LOADED: u8 = 0x80;
-/// What loads it is itself no more than what stands behind a call.
+/// The instruction that loads this halfword stands behind a call, so that it may be no code.
 const GUESSED: u8 = 0x40;
-/// An instruction that is code only if what leads to it is.
+/// This instruction is code only if the code that leads to it is.
 const SOFT: u8 = 0x20;
-/// All that is known beside what it is.
+/// The flags about loads.
 const USED: u8 = LOADED | GUESSED;
-/// What a mark is, without what else is known of it.
+/// The bits of a mark that are its kind.
 const KIND: u8 = 0x07;
 
 impl Marks {
-    /// Of `len` bytes, of which nothing is known.
+    /// Marks for `len` bytes of which nothing is known.
     pub fn new(len: usize) -> Self {
         Self {
             marks: vec![UNKNOWN; len.div_ceil(2)],
@@ -66,7 +76,7 @@ impl Marks {
         }
     }
 
-    /// Takes over all of `other`.
+    /// Takes over all marks of `other`.
     pub fn set_to(&mut self, other: &Self) {
         self.marks.clone_from(&other.marks);
         self.blocks.clone_from(&other.blocks);
@@ -88,12 +98,13 @@ impl Marks {
         }
     }
 
-    /// An instruction of `len` bytes is at `offset`.
+    /// Marks an instruction of `len` bytes at `offset`.
     pub fn code(&mut self, offset: usize, len: usize, isa: Isa, it: ItState) {
         self.instruction(offset, len, isa, it, 0);
     }
 
-    /// An instruction of `len` bytes is at `offset`, if what leads to it is code.
+    /// Marks an instruction of `len` bytes at `offset` that is code only if the code that leads to
+    /// it is.
     pub fn soft_code(&mut self, offset: usize, len: usize, isa: Isa, it: ItState) {
         self.instruction(offset, len, isa, it, SOFT);
     }
@@ -111,36 +122,36 @@ impl Marks {
         }
     }
 
-    /// `len` bytes of data are at `offset`, which something loads; `guessed` if that itself may
-    /// be no code. What is code stays so: whether some of it is.
-    pub fn data(&mut self, offset: usize, len: usize, guessed: bool) -> bool {
+    /// Marks `len` bytes of data at `offset`, which an instruction loads; `guessed` if that
+    /// instruction may be no code. Code stays marked as code.
+    pub fn data(&mut self, offset: usize, len: usize, guessed: bool) -> DataOverlap {
         let first = offset / 2;
         let last = (offset + len.max(1)).div_ceil(2).min(self.marks.len());
         let loaded = if guessed { GUESSED } else { LOADED };
-        let mut code = false;
+        let mut overlap = DataOverlap::None;
         for mark in self.marks.get_mut(first..last).unwrap_or_default() {
             *mark = match *mark & KIND {
                 UNKNOWN | DATA => DATA | *mark & USED | loaded,
                 _ => {
-                    code = true;
+                    overlap = DataOverlap::Code;
                     *mark | loaded
                 }
             };
         }
-        code
+        overlap
     }
 
-    /// Whether what is at `offset` is code only if what leads to it is.
+    /// Whether the instruction at `offset` is code only if the code that leads to it is.
     pub fn is_soft(&self, offset: usize) -> bool {
         self.has(offset, SOFT)
     }
 
-    /// Whether code that is no guess loads what is at `offset`.
+    /// Whether code that is no guess loads the halfword at `offset`.
     pub fn is_loaded(&self, offset: usize) -> bool {
         self.has(offset, LOADED)
     }
 
-    /// Whether anything loads what is at `offset`.
+    /// Whether any code loads the halfword at `offset`.
     pub fn is_perhaps_loaded(&self, offset: usize) -> bool {
         self.has(offset, LOADED | GUESSED)
     }
@@ -150,7 +161,7 @@ impl Marks {
         mark.is_some_and(|mark| mark & flags != 0)
     }
 
-    /// Every halfword's offset and mark within `range` of bytes.
+    /// The offset and the mark of each halfword within `range` of bytes.
     pub fn iter(
         &self,
         range: std::ops::Range<usize>,

@@ -7,14 +7,14 @@ use hanok_decode::aarch32::{Encoding, Isa};
 /// An image: its bytes, the first of which is at `base`.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory<'a> {
-    /// The bytes.
+    /// The image's bytes.
     pub bytes: &'a [u8],
-    /// The address of the first.
+    /// The address of the first byte.
     pub base: u32,
 }
 
 impl Memory<'_> {
-    /// Where the byte at `address` is, if there is one.
+    /// The offset of the byte at `address`, if the image has it.
     pub fn offset(&self, address: u32) -> Option<usize> {
         let offset = address.checked_sub(self.base)? as usize;
         (offset < self.bytes.len()).then_some(offset)

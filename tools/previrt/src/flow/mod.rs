@@ -1,11 +1,11 @@
-//! Following the code of an image that has no mapping symbols.
+//! Follows the code of an image that has no mapping symbols.
 //!
-//! Kernel text holds literals and jump tables between the instructions. What the code loads by
-//! the PC is data; what it branches to is code. One thing is not known: a call may never come
-//! back, and what stands behind it may be a literal. So that is a guess ([`Follower`]), as is what
-//! has a name and what something points to. A guess becomes a proof where nothing is left that
-//! it could be mistaken for: where each word of a function is explained ([`closed`]), all code
-//! of it is known, with it all that it loads, and none of that was taken for code.
+//! Kernel text holds literals and jump tables between the instructions. What the code loads by the
+//! PC is data; where it branches is code. One thing is not known: a call may never return, and then
+//! the word behind it may be a literal. So the word behind a call is a guess ([`Follower`]), as are
+//! places that have a name or that something points to. A guess becomes a proof where nothing is
+//! left that it could be mistaken for: where each word of a function is explained ([`closed`]), all
+//! its code is known, all that this code loads is known, and none of that was taken for code.
 
 pub mod closed;
 mod engine;
@@ -32,26 +32,26 @@ pub use step::{decode, plausible};
 /// An address where code begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Root {
-    /// Where.
+    /// The address of the first instruction.
     pub address: u32,
-    /// In which instruction set.
+    /// The instruction set.
     pub isa: Isa,
 }
 
-/// Where code begins.
+/// The roots from which an image's code is followed.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// For certain.
+    /// Roots that are certain.
     pub certain: Vec<Root>,
-    /// As it seems.
+    /// Roots that are probable.
     pub likely: Vec<Root>,
-    /// Functions' addresses, each of which is judged for itself.
+    /// The addresses of functions, each of which is judged by itself.
     pub named: HashSet<u32>,
-    /// Rooms of trampolines: a branch into one comes back behind itself.
-    pub rooms: Vec<Range<u32>>,
+    /// The areas that hold trampolines: a branch into one returns behind itself.
+    pub areas: Vec<Range<u32>>,
 }
 
-/// Where the instruction `encoding` at `at` calls, if it does so by a constant.
+/// The target of the instruction `encoding` at `at`, if it calls a constant address.
 pub fn call_target(encoding: Encoding, at: u32) -> Option<Root> {
     match step(encoding, at, ItState::NONE).next {
         Next::Call(Some((address, isa))) => Some(Root { address, isa }),
@@ -59,8 +59,8 @@ pub fn call_target(encoding: Encoding, at: u32) -> Option<Root> {
     }
 }
 
-/// Where the instruction `encoding` at `at` branches, if it does so by a constant and does
-/// not call.
+/// The target of the instruction `encoding` at `at`, if it branches to a constant address and is no
+/// call.
 pub fn branch_target(encoding: Encoding, at: u32) -> Option<u32> {
     match step(encoding, at, ItState::NONE).next {
         Next::Branch { to, .. } => Some(to),
@@ -68,8 +68,8 @@ pub fn branch_target(encoding: Encoding, at: u32) -> Option<u32> {
     }
 }
 
-/// Whether after the instruction `encoding` at `at` the next one is executed for certain, or
-/// may be by a condition; not if it is a call, or branches away for good.
+/// Whether the instruction behind `encoding` at `at` is executed after it, always or by a
+/// condition. After a call and after an unconditional branch it is not.
 pub fn falls(encoding: Encoding, at: u32, it: ItState) -> bool {
     match step(encoding, at, it).next {
         Next::Falls => true,
@@ -78,7 +78,8 @@ pub fn falls(encoding: Encoding, at: u32, it: ItState) -> bool {
     }
 }
 
-/// What the instruction `encoding` at `at` names by the PC to load it, or to take its address.
+/// The address near the PC that the instruction `encoding` at `at` loads from or puts into a
+/// register.
 pub fn literal(encoding: Encoding, at: u32) -> Option<u32> {
     let step = step(encoding, at, ItState::NONE);
     step.literal

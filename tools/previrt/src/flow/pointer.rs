@@ -1,13 +1,14 @@
 //! What code loads by a register that holds the address of something near.
 //!
-//! LDRD, VLDR and LDM do not reach a literal by the PC, or not far enough, so that ADR comes first.
-//! What such an instruction loads is data, as a literal is that is loaded by the PC.
+//! LDRD, VLDR and LDM cannot load a literal by the PC, or do not reach far enough, so that
+//! compilers put ADR in front of them. What such an instruction loads is data, as is a literal that
+//! is loaded by the PC.
 
 use super::step::FlowStep;
 use hanok_decode::aarch32::{Encoding, Register};
 
-/// A load by a base and a constant, without writeback: bits that count, what they are, the base's lowest
-/// bit, bytes, and what is added to the base.
+/// A load by a base and a constant without writeback: mask, value under the mask, the base field's
+/// lowest bit, the number of bytes, and what is added to the base.
 type Load = (u32, u32, u32, fn(u32) -> u32, fn(u32) -> i32);
 
 /// A32 (DDI 0406C A8.8.62, A8.8.72, A8.8.332, A8.8.57).
@@ -46,7 +47,7 @@ const A32: [Load; 4] = [
     ),
 ];
 
-/// The same of T32, two halfwords.
+/// T32 loads of two halfwords.
 const WIDE: [Load; 5] = [
     (
         0xfff0_0000,
@@ -85,7 +86,7 @@ const WIDE: [Load; 5] = [
     ),
 ];
 
-/// The same of T32, one halfword: the base is one of R0 to R7.
+/// T32 loads of one halfword, whose base is one of R0 to R7.
 const NARROW: [Load; 2] = [
     (
         0xf800,
@@ -103,7 +104,7 @@ const NARROW: [Load; 2] = [
     ),
 ];
 
-/// The constant with the sign that U says: it is added, or subtracted.
+/// The constant with its sign: bit U says whether it is added or subtracted.
 const fn sign(word: u32, constant: u32) -> i32 {
     match word >> 23 & 1 {
         1 => constant.cast_signed(),
@@ -111,12 +112,12 @@ const fn sign(word: u32, constant: u32) -> i32 {
     }
 }
 
-/// A register with the address of something near, which the code has just got.
+/// The register into which the code has just put the address of something near.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pointer(Option<(Register, u32)>);
 
 impl Pointer {
-    /// What the next instruction of a line loads by it: address and bytes.
+    /// The address and the number of the bytes that the next instruction of a line loads by it.
     pub(super) fn next(&mut self, encoding: Encoding, step: &FlowStep) -> Option<(u32, u32)> {
         let loaded = self.0.and_then(|(register, address)| {
             let (base, distance, len) = load(encoding)?;
@@ -130,7 +131,7 @@ impl Pointer {
     }
 }
 
-/// Base, what is added to it, and bytes of a load.
+/// The base, what is added to it, and the number of bytes of a load.
 fn load(encoding: Encoding) -> Option<(Register, i32, u32)> {
     let (word, forms): (u32, &[Load]) = match encoding {
         Encoding::A32(word) if word >> 28 == 0b1111 => return None,

@@ -1,29 +1,29 @@
-//! Whether what stands somewhere goes on as code does.
+//! Whether the words at some place go on as code does.
 
 use super::memory::Memory;
 use super::{Root, decode, plausible};
 use hanok_decode::aarch32::{Isa, ItState};
 use hanok_instructions::Instruction;
 
-/// Where a run of instructions begins, and what is known there.
+/// The beginning of a run of instructions, and what is known there.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The first one.
+    /// The first instruction.
     pub root: Root,
-    /// The IT block that it is in.
+    /// The first instruction's place in an IT block.
     pub it: ItState,
-    /// Whether the flags may have been set before it.
+    /// Whether the flags may have been set in front of the first instruction.
     pub flags: bool,
-    /// So many instructions are looked at.
+    /// The number of instructions to examine.
     pub ahead: usize,
 }
 
 impl Run {
-    /// Whether the run ends as code does, or goes on for long: it has only instructions that the
-    /// manual defines and somebody would write, and in A32 conditions only after something that
-    /// sets the flags; addresses and numbers as words soon break one of both. `known` decides
-    /// where it comes to a place of which something is known; `wrong` says of an instruction that
-    /// code has no such.
+    /// Whether the run ends as code does, or is long. It may have only instructions that the manual
+    /// defines and somebody would write, and in A32 conditions only after an instruction that sets
+    /// the flags. Addresses and numbers taken as instructions soon break one of these rules.
+    /// `known` decides about places of which something is known; `wrong` tells instructions that
+    /// code does not have.
     pub fn is_code(
         self,
         memory: Memory<'_>,

@@ -1,84 +1,85 @@
-//! What one instruction says about where the code goes on, and where there is data.
+//! What one instruction says about where the code goes on, and where data is.
 //!
-//! The decoder of `hanok_decode` knows most of it; here it is put in terms of addresses, and
-//! two things are added that only this use needs: with what a register is compared, which is
-//! how long a jump table is, and that a return address is made by hand.
+//! The decoder of `hanok_decode` knows most of it. This module turns it into addresses, and adds
+//! two things that only this use needs: the constant that a register is compared with, which is the
+//! length of a jump table, and whether the instruction makes a return address by hand.
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState, Operation, Register, Registers};
 use hanok_instructions::{
     Definition, Exception, Flow, Instruction, Table, TableKind, Use, decode_a32, decode_t32,
 };
 
-/// Where the code goes on.
+/// Where the code goes on after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// At the next instruction.
     Falls,
-    /// At another place, and at the next instruction if a condition fails.
+    /// At `to`, and at the next instruction if a condition fails.
     Branch {
-        /// Where.
+        /// The target address.
         to: u32,
-        /// Whether there is a condition.
+        /// Whether the branch has a condition.
         conditional: bool,
     },
-    /// At the next instruction if the function that is called comes back.
+    /// At the next instruction, if the function that is called returns. The target, where it is
+    /// constant.
     Call(Option<(u32, Isa)>),
-    /// Somewhere that the instruction alone does not tell, and at the next instruction if a
+    /// At a target that the instruction alone does not tell, and at the next instruction if a
     /// condition fails.
     Away {
-        /// Whether there is a condition.
+        /// Whether the branch has a condition.
         conditional: bool,
-        /// What may tell where.
+        /// What may tell the target.
         by: Jump,
     },
-    /// Nowhere: it is undefined.
+    /// Nowhere: the instruction is undefined.
     Stops,
 }
 
 /// How an indirect branch finds its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {
-    /// By what was on the stack, or as an exception's end: to where the function was called.
+    /// By a value from the stack, or by an exception return: it returns to the caller.
     Back,
-    /// By a calculation or by memory, of which nothing more is known.
+    /// By a calculation or from memory, of which nothing more is known.
     Unknown,
-    /// By this register.
+    /// By the address in this register.
     Register(Register),
-    /// By a table.
+    /// By a jump table.
     Table(Table),
     /// By the word at this address.
     Literal(u32),
-    /// To A32 code at this address.
+    /// To A32 code at this address, from T32.
     Switch(u32),
-    /// By something that is added to this address, where code is, too.
+    /// By a distance that is added to this address, where code is as well.
     Near(u32),
 }
 
-/// One instruction.
+/// One instruction's effect on the flow of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStep {
-    /// How many bytes.
+    /// The instruction's length in bytes.
     pub len: u32,
     /// Where the code goes on.
     pub next: Next,
-    /// Data that it loads by the PC: address and bytes.
+    /// The data that it loads by the PC: address and number of bytes.
     pub literal: Option<(u32, u32)>,
-    /// A register that gets the address of something near.
+    /// The register that gets a PC-relative address, and the address.
     pub address: Option<(Register, u32)>,
-    /// A register that is compared with a constant.
+    /// The register that is compared with a constant, and the constant.
     pub compare: Option<(Register, u32)>,
-    /// The link register gets the PC: what branches next comes back.
+    /// Whether LR gets the PC: the branch that follows is a call.
     pub links: bool,
-    /// Registers that it may write.
+    /// The registers that it may write.
     pub writes: Registers,
     /// Whether it may write flags.
     pub sets_flags: bool,
-    /// Whether a compiler or a programmer of a kernel would have made it.
+    /// Whether a compiler or a kernel's programmer would have written it.
     pub plausible: bool,
 }
 
 impl FlowStep {
-    /// Whether the next instruction may be executed after it.
+    /// Whether the next instruction may be executed after this one.
     pub const fn may_fall(&self) -> bool {
         match self.next {
             Next::Falls | Next::Call(_) => true,
@@ -87,21 +88,23 @@ impl FlowStep {
         }
     }
 
-    /// Whether it calls something, which may write what a function need not keep.
+    /// Whether it calls a function, which may write the registers that a function need not
+    /// preserve.
     pub const fn calls(&self) -> bool {
         matches!(self.next, Next::Call(_))
     }
 }
 
-/// Coprocessors that ARMv7-A and what came before it have: XScale's and iWMMXt (0, 1), I/O
-/// processors' (6), VFP (10, 11), XScale's performance counters, debug, and the system's.
+/// The coprocessors of ARMv7-A and of what came before it: XScale's and iWMMXt (0, 1), those of I/O
+/// processors (6), VFP (10, 11), XScale's performance counters and debug (14), and the system's
+/// (15).
 const COPROCESSORS: [u8; 7] = [0, 1, 6, 10, 11, 14, 15];
 
-/// Those that a CPU with T32 has: VFP, debug, and the system's.
+/// The coprocessors of a CPU with T32: VFP, debug, and the system's.
 const COPROCESSORS_T32: [u8; 4] = [10, 11, 14, 15];
 
-/// Whether a compiler or a kernel's programmer would have made it: what the manual defines, the
-/// kernel's own mark of a bug, and no coprocessor that nobody built.
+/// Whether a compiler or a kernel's programmer would have written it: an instruction that the
+/// manual defines, or the kernel's mark of a bug, for no coprocessor that was never built.
 pub fn plausible(found: &Instruction) -> bool {
     let defined = match found.flow {
         Flow::Exception(Exception::Undefined) => {
@@ -121,8 +124,8 @@ pub fn plausible(found: &Instruction) -> bool {
     defined && known
 }
 
-/// A move to or from a register of the VFP unit, of which Krait and Scorpion have more than the
-/// manual: their counters are there.
+/// Whether it moves to or from a register of the VFP unit. Krait and Scorpion have more such
+/// registers than the manual: their counters.
 const fn moves_vfp(encoding: Encoding) -> bool {
     match encoding {
         Encoding::A32(word) => word & 0x0fe0_0f10 == 0x0ee0_0a10 && word >> 28 != 0xf,
@@ -131,7 +134,8 @@ const fn moves_vfp(encoding: Encoding) -> bool {
     }
 }
 
-/// Permanently undefined: what Linux has for BUG() and for breakpoints of its own.
+/// Whether it is permanently undefined: Linux uses such instructions for BUG() and for its own
+/// breakpoints.
 const fn marks_bug(encoding: Encoding) -> bool {
     match encoding {
         Encoding::A32(word) => word & 0xfff0_00f0 == 0xe7f0_00f0,
@@ -140,7 +144,7 @@ const fn marks_bug(encoding: Encoding) -> bool {
     }
 }
 
-/// The instruction `encoding`, at `it`.
+/// Decodes `encoding` at the place `it` in an IT block.
 pub fn decode(encoding: Encoding, it: ItState) -> Instruction {
     match encoding {
         Encoding::A32(word) => decode_a32(word),
@@ -149,7 +153,7 @@ pub fn decode(encoding: Encoding, it: ItState) -> Instruction {
     }
 }
 
-/// What the instruction `encoding` at `at` says about the flow.
+/// What the instruction `encoding` at `at` says about the flow of the code.
 pub fn step(encoding: Encoding, at: u32, it: ItState) -> FlowStep {
     let found = decode(encoding, it);
     let reference = found
@@ -196,7 +200,7 @@ fn next(found: &Instruction, at: u32) -> Next {
         },
         Flow::Call { target, isa } => Next::Call(Some((target.from(at), isa))),
         Flow::CallRegister(_) => Next::Call(None),
-        // The PC is even, so that BX pc of T32 goes to A32 behind it.
+        // The PC is even, so that BX pc of T32 goes to the A32 code behind it.
         Flow::Register(Register::PC) if found.encoding.isa() == Isa::T32 => {
             away(Jump::Switch(at.wrapping_add(4) & !3))
         }
@@ -208,7 +212,7 @@ fn next(found: &Instruction, at: u32) -> Next {
         }),
         Flow::Return => away(Jump::Back),
         Flow::Table(table) => away(Jump::Table(table)),
-        // Into the code behind: as in a copy loop that was unrolled.
+        // Into the code behind it, as in an unrolled copy loop.
         Flow::Computed if found.effects.reads.contains(Register::PC) => {
             away(Jump::Near(at.wrapping_add(2 * found.bytes())))
         }
@@ -218,7 +222,7 @@ fn next(found: &Instruction, at: u32) -> Next {
     }
 }
 
-/// CMP of a register with a constant (DDI 0406C A8.8.37), of T32 with one below 256.
+/// CMP of a register with a constant (DDI 0406C A8.8.37); in T32, with a constant below 256.
 fn compare(encoding: Encoding) -> Option<(Register, u32)> {
     let register = |bits: u32| Register::from_bits(bits as u8);
     match encoding {
@@ -236,7 +240,7 @@ fn compare(encoding: Encoding) -> Option<(Register, u32)> {
     }
 }
 
-/// How many bytes an entry of a table takes.
+/// The size of a table's entry in bytes.
 pub const fn entry_size(kind: TableKind) -> u32 {
     match kind {
         TableKind::Bytes => 1,

@@ -1,15 +1,15 @@
-//! Jump tables: what they are is told by the code in front of the jump ([`super::jump`]), and here
-//! their entries are followed. A table that is not understood is noted as unresolved.
+//! Follows the entries of jump tables. The code in front of a jump tells what its table is
+//! ([`super::jump`]). A table that is not understood is noted as unresolved.
 
-use super::engine::{Origin, Walk};
+use super::engine::{Origin, Pass};
 use super::jump::MAX_TABLE;
 use super::marks::Mark;
 use super::step::entry_size;
 use hanok_decode::aarch32::Isa;
 use hanok_instructions::{Table, TableKind};
 
-impl Walk<'_> {
-    /// A jump table: data, or branches, and where they go.
+impl Pass<'_> {
+    /// Follows a jump table, which consists of data or of branches.
     pub(super) fn table(&mut self, table: Table, at: u32, isa: Isa, origin: Origin) {
         if table.kind == TableKind::Code {
             return self.code_table(table, at, isa, origin);
@@ -22,7 +22,7 @@ impl Walk<'_> {
                 None => return self.understood = false,
             },
         };
-        // Only a bound proves how long it is.
+        // Only a bound proves the table's length.
         let origin = bound.map_or(Origin::Guessed(at), |_| origin);
         if bound.is_none() {
             self.understood = false;
@@ -33,7 +33,7 @@ impl Walk<'_> {
         }
     }
 
-    /// One of a table's targets, of a table that is as sure as its `origin`.
+    /// Notes one target of a table, which is as sure as its `origin`.
     fn target(&mut self, to: u32, isa: Isa, origin: Origin) {
         match origin {
             Origin::Guessed(_) => self.guess(to, isa),
@@ -62,8 +62,8 @@ impl Walk<'_> {
         }
     }
 
-    /// `add pc, pc, index, lsl #2`: over distances that were loaded, or into branches; other
-    /// shifts go into code that was unrolled.
+    /// Follows `add pc, pc, index, lsl #2`: by distances that were loaded, or into a row of
+    /// branches. Other shifts go into unrolled code.
     fn code_table(&mut self, table: Table, at: u32, isa: Isa, origin: Origin) {
         let behind = table.at.map_or(at, |place| place.from(at));
         if table.shift != 2 {
@@ -106,7 +106,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An entry of one or two bytes.
+    /// Reads an entry of one or two bytes.
     fn entry(&self, at: u32, size: u32, signed: bool) -> Option<u32> {
         let byte = |at: u32| {
             let offset = self.memory.offset(at)?;

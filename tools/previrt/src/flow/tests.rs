@@ -1,6 +1,6 @@
 //! Small pieces of code, one for each thing that a compiler does.
 
-use super::closed::{Closed, Known};
+use super::closed::{Closed, FunctionFacts};
 use super::jump::Before;
 use super::marks::{Mark, Marks};
 use super::memory::Memory;
@@ -10,18 +10,18 @@ use std::ops::Range;
 
 const BASE: u32 = 0x8000_0000;
 const LEN: usize = 0x100;
-/// Where a table is.
+/// The address of a jump table.
 const TABLE: u32 = BASE + 0x80;
 const RETURN: u32 = 0xe12f_ff1e;
 const NOP: u32 = 0xe320_f000;
-/// The kernel's mark of a bug.
+/// The instruction by which a kernel marks a bug (BUG()).
 const BUG: u32 = 0xe7f0_01f2;
-/// `mrs r0, cpsr`, which a literal may look like.
+/// `mrs r0, cpsr`: a literal may look like it.
 const MRS: u32 = 0xe10f_0000;
-/// What is no instruction of any kernel.
+/// A word that is no instruction of any kernel.
 const NONE: u32 = 0xffff_ffff;
 
-/// What was found, and where something was wrong to the end.
+/// What was found, and the places where a guess was wrong to the end.
 struct Found {
     marks: Marks,
     wrong: Vec<u32>,
@@ -30,7 +30,7 @@ struct Found {
 struct Program {
     bytes: Vec<u8>,
     end: u32,
-    /// Where another function begins.
+    /// The address at which another function begins.
     next: Option<u32>,
 }
 
@@ -60,10 +60,10 @@ impl Program {
         self.followed_with(&[])
     }
 
-    /// The same with rooms of trampolines.
-    fn followed_with(&self, rooms: &[Range<u32>]) -> (Found, Closed) {
+    /// Follows the program's code with these areas of trampolines.
+    fn followed_with(&self, areas: &[Range<u32>]) -> (Found, Closed) {
         let starts = Start {
-            rooms: rooms.to_vec(),
+            areas: areas.to_vec(),
             certain: vec![Root {
                 address: BASE,
                 isa: Isa::A32,
@@ -75,7 +75,7 @@ impl Program {
         let wrong = follower.guess(&[]);
         let unresolved = follower.unresolved();
         let marks = follower.into_marks();
-        let known = Known {
+        let known = FunctionFacts {
             entries: self.next.as_slice(),
             wrong: &wrong,
             unresolved: &unresolved,
@@ -89,7 +89,8 @@ fn is_code(marks: &Marks, at: u32) -> bool {
     matches!(marks.get((at - BASE) as usize), Mark::Start(..))
 }
 
-/// A jump over distances, each of which leads to a return: all is explained, and sure.
+/// Asserts about a jump by a table of distances, each of which leads to a return: every word is
+/// explained, and the targets are certain.
 fn distances(load: &[u32], table: &[u8]) {
     let mut words = vec![0xe350_0001, 0, 0]; // cmp r0, #1; bhi; ldr r1, [pc, ..]
     words.extend(load);
@@ -135,7 +136,7 @@ fn what_limits_an_index_is_a_bound() {
     assert_eq!(bound_of(&[0xe1a0_0002]), None, "mov r0, r2");
 }
 
-/// The bound of R0 at `ldr pc, [pc, r0, lsl #2]` behind `words`.
+/// The bound of R0 that is found at `ldr pc, [pc, r0, lsl #2]` behind `words`.
 fn bound_of(words: &[u32]) -> Option<u32> {
     let mut all = words.to_vec();
     all.push(0xe79f_f100);
@@ -164,7 +165,7 @@ fn a_comparison_bounds_only_what_it_guards() {
     assert_eq!(bound_at(&[compare, 0x2a00_0004, jump]), Some(5), "bhs");
     let ldrls = 0x979f_f100;
     assert_eq!(bound_at(&[compare, ldrls]), Some(6), "ldrls");
-    // Another condition, other flags, another register, a new index, another way there.
+    // Another condition, other flags, another register, a new index, another way to the jump.
     let beq = 0x0a00_0004;
     assert_eq!(bound_at(&[compare, beq, jump]), None, "beq");
     assert_eq!(bound_at(&[compare, 0xe353_0001, bhi, jump]), None, "r3");
@@ -188,7 +189,7 @@ fn branches_are_followed_where_all_of_them_are_some() {
     let (found, closed) = Program::new(&words).followed();
     assert!(is_code(&found.marks, BASE + 16) && is_code(&found.marks, BASE + 20));
     assert!(closed.contains(BASE));
-    // A literal in place of one: nothing is followed there.
+    // A literal in place of one branch: nothing is followed there.
     let mut words = words;
     words[5] = MRS;
     let (found, closed) = Program::new(&words).followed();
@@ -214,7 +215,8 @@ fn a_literal_that_is_loaded_by_its_address_is_data() {
         (0xe890_0006, 24),
     ];
     for (load, literal) in loads {
-        // add r0, pc, #12; the load; bl to its start; two literals behind it, of which one is one
+        // add r0, pc, #12; the load; bl to its start; two words behind it, of which only one is a
+        // literal
         let words = [0xe28f_000c, load, NOP, NOP, 0xebff_fffa, MRS, MRS, RETURN];
         let (found, _) = Program::new(&words).followed();
         assert_eq!(found.marks.get(literal), Mark::Data, "{load:#x}");
@@ -224,7 +226,7 @@ fn a_literal_that_is_loaded_by_its_address_is_data() {
 
 #[test]
 fn a_word_that_may_load_a_guess_leaves_its_function_unproven() {
-    // bl to itself; what may be a literal; return; and what nothing explains.
+    // bl to itself; a word that may be a literal; return; a word that nothing explains
     let with = |word| [0xebff_fffe, MRS, RETURN, word];
     let harmful = [
         (0xe51f_0010, "ldr r0, [pc, #-16], which is the guess"),
@@ -265,13 +267,13 @@ fn a_word_that_loads_no_code_does_no_harm() {
 
 #[test]
 fn where_a_jump_is_not_understood_no_word_is_harmless() {
-    // A jump by a table that has no bound, and what may be the table.
+    // A jump by a table without a bound, and words that may be that table.
     let jumps = [0xe79f_f100, 0xe083_f002, 0xe593_f004, 0xe12f_ff13];
     for jump in jumps {
         let call = [NOP, 0xebff_fffe, MRS, RETURN, NONE];
         let (_, closed) = Program::new(&call).followed();
         assert!(closed.contains(BASE + 8), "without a jump");
-        // beq to the jump, which is behind
+        // beq to the jump, which stands behind
         let words = [0x0a00_0003, 0xebff_fffe, MRS, RETURN, NONE, jump, NONE];
         let (_, closed) = Program::new(&words).followed();
         assert!(!closed.contains(BASE + 8), "{jump:#x}");
@@ -287,7 +289,7 @@ fn what_lld_fills_up_with_is_no_table() {
         let (_, closed) = program.followed();
         closed.contains(BASE + 8)
     };
-    // beq to a jump, which is behind, and is not understood
+    // beq to a jump that stands behind and is not understood
     let words = |fill| {
         [
             0x0a00_0002,
@@ -304,8 +306,8 @@ fn what_lld_fills_up_with_is_no_table() {
     assert!(!closed(&words(FILL), 28), "not up to the next function");
 }
 
-/// `jump` behind `words`, and a loop that was unrolled where it goes; then a word that nothing
-/// explains. Whether that leaves the function unproven.
+/// Whether a word that nothing explains leaves the function proven: behind `words`, `jump` and the
+/// unrolled loop that it goes into.
 fn unrolled(words: &[u32], jump: u32) -> bool {
     let mut all = words.to_vec();
     all.extend([jump, NONE, MRS, MRS, RETURN]);
@@ -323,13 +325,13 @@ fn a_jump_into_a_loop_that_was_unrolled_is_understood() {
         assert!(unrolled(&[mask], by_pc), "{mask:#x}");
         // rsb ip, ip, #32
         assert!(unrolled(&[mask, 0xe26c_c020], by_pc), "{mask:#x}, rsb");
-        // add r4, pc, #4: the loop
+        // add r4, pc, #4: the address of the loop
         assert!(unrolled(&[mask, 0xe28f_4004], 0xe084_f00c), "{mask:#x}, r4");
     }
     // add pc, pc, ip; b behind the loop; the first part; the same jump; the second part
     let twin = [0xe212_c01c, 0x108f_f00c, 0xea00_0004, NOP, 0xe1a0_1001];
     assert!(unrolled(&twin, by_pc), "the second part");
-    // What was loaded may be from a table.
+    // A number that was loaded may be an entry of a table.
     assert!(!unrolled(&[0xe7d1_c002], by_pc), "ldrb ip, [r1, r2]");
     assert!(!unrolled(&[0xe7d1_c002, 0xe26c_c020], by_pc), "and rsb");
     assert!(!unrolled(&[0xe1a0_c002], by_pc), "mov ip, r2");
@@ -351,14 +353,15 @@ fn a_guess_that_runs_into_data_is_none() {
 
 #[test]
 fn a_branch_to_a_trampoline_comes_back() {
-    let room = TABLE..TABLE + 0x40;
+    let area = TABLE..TABLE + 0x40;
     let branch = 0xea00_0000 | (TABLE - BASE - 4 - 8) >> 2;
     let program = Program::new(&[NOP, branch, NOP, RETURN]);
-    let (found, closed) = program.followed_with(std::slice::from_ref(&room));
+    let (found, closed) = program.followed_with(std::slice::from_ref(&area));
     assert!(is_code(&found.marks, BASE + 8) && is_code(&found.marks, BASE + 12));
     assert!(found.wrong.is_empty() && closed.contains(BASE));
-    assert!(!is_code(&found.marks, TABLE), "the room itself");
-    // Elsewhere the branch leads out of the text, and nothing comes back.
+    assert!(!is_code(&found.marks, TABLE), "the area itself");
+    // Where there is no such area, the branch leads out of the text, and the code does not go on
+    // behind it.
     let (found, closed) = program.followed();
     assert!(!is_code(&found.marks, BASE + 8));
     assert!(!found.wrong.is_empty() && !closed.contains(BASE));
@@ -366,9 +369,9 @@ fn a_branch_to_a_trampoline_comes_back() {
 
 #[test]
 fn a_jump_is_looked_at_again_when_more_is_known() {
-    // The jump is met first, by a branch past what makes the table's address:
-    // b to the compare; movw r9, #128; movt r9, #0x8000; bl; cmp r0, #1; bhi to the return;
-    // ldrb r0, [r9, r0]; add pc, pc, r0, lsl #2; nop; mov; return; return; b to the movw
+    // The jump is met first, by a branch past the instructions that make the table's address: b to
+    // the compare; movw r9, #128; movt r9, #0x8000; bl; cmp r0, #1; bhi to the return; ldrb r0,
+    // [r9, r0]; add pc, pc, r0, lsl #2; nop; mov; return; return; b to the movw
     let words = [
         0xea00_0003,
         0xe300_9080,

@@ -1,21 +1,22 @@
-//! The addresses of the names.
+//! Finds the addresses of kallsyms' names.
 
 use super::names::Names;
 use super::tokens::Tokens;
 use crate::bytes::{align, word};
 
-/// The addresses.
+/// The addresses that kallsyms has.
 #[derive(Debug)]
 pub struct Addresses {
-    /// Each name's.
+    /// The address of each name, in the order of the names.
     pub list: Vec<u32>,
-    /// Where they are in the image.
+    /// The offsets in the image from the list's start to its end.
     pub range: (usize, usize),
 }
 
-/// Before the names: offsets and the base (4.6 to 6.3), or whole addresses (older, and those
-/// without CONFIG_KALLSYMS_BASE_RELATIVE); behind the tokens: offsets and the base (since 6.4),
-/// or whole addresses (where `kallsyms_relative_base` is gone, as in 7.2).
+/// Finds the addresses. In front of the names are offsets and the base (4.6 to 6.3), or whole
+/// addresses (older kernels, and those without CONFIG_KALLSYMS_BASE_RELATIVE); behind the tokens
+/// are offsets and the base (since 6.4), or whole addresses (where `kallsyms_relative_base` is
+/// gone, as in 7.2).
 pub fn find(image: &[u8], tokens: &Tokens, names: &Names) -> Option<Addresses> {
     let count = names.list.len();
     let len = count.checked_mul(4)?;
@@ -35,7 +36,7 @@ fn words(image: &[u8], start: usize, count: usize) -> Option<Vec<u32>> {
     (words.len() == count && words.is_sorted() && words.first() < words.last()).then_some(words)
 }
 
-/// The first offset is zero, because the base is the lowest address.
+/// Reads a list of offsets. The first one is zero, because the base is the lowest address.
 fn based(image: &[u8], start: usize, count: usize) -> Option<Addresses> {
     let end = start.checked_add(count.checked_mul(4)?)?;
     let base = word(image, end)?;

@@ -1,13 +1,12 @@
-//! The names of functions, out of a kernel image that has lost its symbol table.
+//! Recovers the names of functions from a kernel image that has lost its symbol table.
 //!
-//! A kernel keeps its function's names for its own use (kallsyms), compressed: 256 tokens, each
-//! byte of a name standing for one; a list of names; a marker for each 256th name; and addresses,
-//! since 4.6 as offsets from the lowest. Nothing points to them that would be known from
-//! outside, so they are found by their own form, which leaves no doubt: an index of 256
-//! growing numbers, each of which is the start of a string in the table before it
-//! ([`tokens`]); and a list of names whose every 256th starts where the markers say
-//! ([`names`]). Two orders are known: up to 6.3 the addresses come first, since 6.4 last
-//! (scripts/kallsyms.c of Linux).
+//! A kernel keeps the names of its functions for its own use (kallsyms), compressed. There are 256
+//! tokens, and each byte of a name stands for one; a list of names; a marker for each 256th name;
+//! and addresses, since 4.6 as offsets from the lowest. Nothing that is known from outside points
+//! to them, so they are found by their own form, which leaves no doubt: an index of 256 growing
+//! numbers, each of which is the start of a string in the table before it ([`tokens`]), and a list
+//! of names whose every 256th starts where the markers say ([`names`]). Two orders are known: up to
+//! 6.3 the addresses come first, since 6.4 last (scripts/kallsyms.c of Linux).
 
 mod addresses;
 mod names;
@@ -18,31 +17,31 @@ use crate::refusal::{Refusal, Result};
 /// A symbol of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its address. Of a Thumb function, too, bit 0 is clear.
+    /// The symbol's address. Bit 0 is clear for a Thumb function, too.
     pub address: u32,
-    /// Its kind, as `nm` writes it: `T`, `t`, `W` for code.
+    /// The symbol's kind, as `nm` writes it: `T`, `t`, `W` for code.
     pub kind: char,
-    /// Its name.
+    /// The symbol's name.
     pub name: String,
 }
 
 impl Symbol {
-    /// Whether it is code, as far as the kind tells.
+    /// Whether the symbol's kind says that it is code.
     pub fn is_text(&self) -> bool {
         matches!(self.kind, 't' | 'T' | 'w' | 'W')
     }
 }
 
-/// What kallsyms said.
+/// The symbols that kallsyms has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kallsyms {
     /// All symbols, by address.
     pub symbols: Vec<Symbol>,
-    /// Where in the image its tables begin and end.
+    /// The offsets in the image at which kallsyms' tables begin and end.
     pub range: (usize, usize),
 }
 
-/// The kallsyms of an uncompressed kernel image.
+/// Recovers the kallsyms of an uncompressed kernel image.
 pub fn recover(image: &[u8]) -> Result<Kallsyms> {
     let mut refusal = missing();
     for tokens in tokens::find_all(image) {

@@ -1,25 +1,27 @@
-//! The list of names, the number of them before it and the markers behind it.
+//! Finds the list of names, the number of names in front of it and the markers behind it.
 
 use super::tokens::Tokens;
 use crate::bytes::{align, word};
 
-/// The names are nearer to the tokens than this.
+/// The largest distance between the names and the tokens, in bytes.
 const WINDOW: usize = 8 << 20;
-/// A kernel has more symbols than the fewer and fewer than the more.
+/// The number of symbols that a kernel can have.
 const COUNT: std::ops::Range<usize> = 256..2_000_000;
-/// A marker for each 256th name.
+/// The number of names for which there is one marker.
 const STRIDE: usize = 256;
 
-/// The names.
+/// The names that kallsyms has.
 #[derive(Debug)]
 pub struct Names {
-    /// Kind and name, in the order of the addresses.
+    /// The kind and the name of each symbol, in the order of the addresses.
     pub list: Vec<(char, String)>,
-    /// From the word that says how many they are to the end of the markers.
+    /// The offsets in the image from the word that holds the number of names to the end of the
+    /// markers.
     pub range: (usize, usize),
 }
 
-/// The names that are packed by `tokens`: before them, in every known order.
+/// Finds the names that are packed by `tokens`. In every known order they are in front of the
+/// tokens.
 pub fn find(image: &[u8], tokens: &Tokens) -> Option<Names> {
     let end = tokens.range.0;
     let start = end.saturating_sub(WINDOW).next_multiple_of(4);
@@ -32,8 +34,8 @@ pub fn find(image: &[u8], tokens: &Tokens) -> Option<Names> {
     })
 }
 
-/// One name's bytes, of which a length of more than 127 takes two (since 6.1), and where the
-/// next one is.
+/// The bytes of one packed name, and the offset of the next one. A length of more than 127 takes
+/// two bytes (since 6.1).
 fn packed(image: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let first = usize::from(*image.get(at)?);
     let (len, start) = match first & 0x80 {
@@ -47,8 +49,9 @@ fn packed(image: &[u8], at: usize) -> Option<(&[u8], usize)> {
     Some((image.get(start..end).filter(|name| !name.is_empty())?, end))
 }
 
-/// Kind and name, which may be empty: so GNU ld (2.44) calls the branches that it adds to a kernel of
-/// T32 for an erratum of Cortex-A8 (`--fix-cortex-a8`), and kallsyms takes what `nm` shows.
+/// Unpacks a symbol's kind and name. The name may be empty: GNU ld (2.44) gives no name to the
+/// branches that it adds to a T32 kernel for an erratum of Cortex-A8 (`--fix-cortex-a8`), and
+/// kallsyms takes over what `nm` shows.
 fn expand(tokens: &Tokens, packed: &[u8]) -> Option<(char, String)> {
     let whole: Vec<u8> = packed
         .iter()
@@ -67,7 +70,7 @@ fn expand(tokens: &Tokens, packed: &[u8]) -> Option<(char, String)> {
 /// The letters by which `nm` names kinds of symbols.
 const KINDS: &[u8] = b"aAbBcCdDgGiInNpPrRsStTuUvVwW";
 
-/// Where each name's bytes are, as far as `count` of them can be.
+/// The offset of each packed name, for at most `count` of them.
 fn walk(image: &[u8], tokens: &Tokens, at: usize, count: usize) -> Option<Vec<usize>> {
     let mut starts = Vec::new();
     let mut next = at + 4;
@@ -84,7 +87,7 @@ fn walk(image: &[u8], tokens: &Tokens, at: usize, count: usize) -> Option<Vec<us
     Some(starts)
 }
 
-/// The names are looked at only once the markers are right: most places are not the names.
+/// Reads the names. The markers are compared first, because most places are not the names.
 fn read(image: &[u8], tokens: &Tokens, at: usize, count: usize) -> Option<Names> {
     let starts = walk(image, tokens, at, count)?;
     let first = at + 4;

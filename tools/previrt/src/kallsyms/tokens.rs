@@ -1,32 +1,32 @@
-//! The token table and its index.
+//! Finds the table of tokens and its index.
 
 use crate::bytes::{align, half};
 
 const TOKENS: usize = 256;
-/// The index: 256 halfwords.
+/// The size of the index in bytes: 256 halfwords.
 const INDEX_LEN: usize = 2 * TOKENS;
-/// A token is shorter (KSYM_NAME_LEN is 512).
+/// The length that no token reaches (KSYM_NAME_LEN is 512).
 const MAX_TOKEN: u16 = 512;
 
-/// The tokens.
+/// The tokens that names are packed by.
 #[derive(Debug)]
 pub struct Tokens {
-    /// What each byte stands for.
+    /// The bytes that each token stands for.
     list: Vec<Vec<u8>>,
-    /// Where table and index are in the image.
+    /// The offsets in the image from the table's start to the index's end.
     pub range: (usize, usize),
 }
 
 impl Tokens {
-    /// What a byte of a name stands for.
+    /// The bytes that the byte of a packed name stands for.
     pub fn get(&self, byte: u8) -> &[u8] {
         self.list.get(usize::from(byte)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// All that look like it; there is one in any kernel.
+/// Finds all places that look like the tokens; a kernel has one.
 pub fn find_all(image: &[u8]) -> Vec<Tokens> {
-    // Nearly all places fail at the first two numbers.
+    // Compare two numbers first: nearly all places fail there.
     let begins = |bytes: &[u8]| {
         let word = bytes.try_into().map_or(0, u32::from_le_bytes);
         word as u16 == 0 && (2..MAX_TOKEN).contains(&((word >> 16) as u16))
@@ -36,7 +36,7 @@ pub fn find_all(image: &[u8]) -> Vec<Tokens> {
     found.filter_map(|(n, _)| read(image, 4 * n)).collect()
 }
 
-/// The table whose index is at `at`.
+/// Reads the table whose index is at `at`.
 fn read(image: &[u8], at: usize) -> Option<Tokens> {
     let number = |n: usize| half(image, at + 2 * n);
     let grows = |n: usize| match (number(n - 1), number(n)) {

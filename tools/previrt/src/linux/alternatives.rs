@@ -1,31 +1,32 @@
-//! SMP alternatives and fixups of physical addresses.
+//! Finds SMP alternatives and fixups of physical addresses.
 //!
 //! A kernel for several processors that finds itself alone exchanges some instructions
-//! (CONFIG_SMP_ON_UP): `.alt.smp.init` has for each the distance to its place and the other
-//! instruction. That one is executed at the place, so a branch in it goes from there.
+//! (CONFIG_SMP_ON_UP): `.alt.smp.init` has for each of them the distance to its place, and the
+//! other instruction. The other instruction is executed at the place, so that a branch in it goes
+//! from there.
 //!
-//! `.pv_table` has the distances to the instructions that add the difference between virtual
-//! and physical addresses (CONFIG_ARM_PATCH_PHYS_VIRT); none of them is sensitive, and they are
-//! found so that a report can name them.
+//! `.pv_table` has the distances to the instructions that add the difference between virtual and
+//! physical addresses (CONFIG_ARM_PATCH_PHYS_VIRT). None of them is sensitive; they are found so
+//! that a report can name them.
 
 use super::exceptions::note;
 use super::runs::{Run, longest};
-use super::tables::{Alternative, Tables, Text};
+use super::tables::{Alternative, LinuxTables, Text};
 use crate::flow::memory::Memory;
 use crate::flow::{Root, decode, plausible};
 use crate::sweep::fetch;
 use hanok_decode::aarch32::{Isa, ItState};
 
-/// How an entry says where its place is.
+/// The form in which an entry names its place.
 #[derive(Clone, Copy)]
-enum Form {
+enum PlaceForm {
     /// By its address, until Linux 5.10.
     Absolute,
     /// By the distance from the entry to it, since 5.11.
     Relative,
 }
 
-impl Form {
+impl PlaceForm {
     /// The place that the word at `at` names.
     fn place(self, memory: Memory<'_>, at: u32) -> Option<u32> {
         let word = memory.word(at)?;
@@ -36,8 +37,9 @@ impl Form {
     }
 }
 
-pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Tables) {
-    let runs = [Form::Relative, Form::Absolute].map(|form| (run(memory, text, isa, form), form));
+pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut LinuxTables) {
+    let runs =
+        [PlaceForm::Relative, PlaceForm::Absolute].map(|form| (run(memory, text, isa, form), form));
     let longer = runs
         .into_iter()
         .filter_map(|(run, form)| Some((run?, form)));
@@ -47,23 +49,23 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
             alternative(memory, at, form.place(memory, at), isa, tables);
         }
     }
-    let place = |at: u32| in_text(memory, text, isa, Form::Relative, at);
+    let place = |at: u32| in_text(memory, text, isa, PlaceForm::Relative, at);
     if let Some(run) = longest(memory, text, 4, |at, _| place(at)) {
         note(tables, ".pv_table", run, 4);
     }
 }
 
 /// Whether the word at `at` names a place in the text.
-fn in_text(memory: Memory<'_>, text: &Text, isa: Isa, form: Form, at: u32) -> bool {
-    // Tables of `.init` are behind the text.
+fn in_text(memory: Memory<'_>, text: &Text, isa: Isa, form: PlaceForm, at: u32) -> bool {
+    // The tables of `.init` are behind the text.
     let behind = || memory.word(at).is_some_and(|word| word >> 31 == 1);
     let place = form.place(memory, at);
     place.is_some_and(|to| to % isa.alignment() == 0 && text.contains(to)) && behind()
 }
 
-/// The table, if it is of this form.
-fn run(memory: Memory<'_>, text: &Text, isa: Isa, form: Form) -> Option<Run> {
-    // It is among the kernel's tables of `.init`, behind the text.
+/// Finds the table, if its entries have this form.
+fn run(memory: Memory<'_>, text: &Text, isa: Isa, form: PlaceForm) -> Option<Run> {
+    // The table is among the kernel's tables of `.init`, behind the text.
     let init = text.ranges.last().map_or(u32::MAX, |(from, _)| *from);
     let place = |at: u32| at > init && in_text(memory, text, isa, form, at);
     let other = |at: u32| {
@@ -78,7 +80,7 @@ fn run(memory: Memory<'_>, text: &Text, isa: Isa, form: Form) -> Option<Run> {
                 found.condition.is_always() && plausible(&found)
             })
     };
-    // Code in data sections is exchanged, too.
+    // Code in data sections is exchanged as well.
     let apart = |at: u32| {
         let to = form.place(memory, at);
         let far = to.is_some_and(|to| {
@@ -90,7 +92,13 @@ fn run(memory: Memory<'_>, text: &Text, isa: Isa, form: Form) -> Option<Run> {
     longest(memory, text, 8, pair).map(|run| run.extended(8, apart))
 }
 
-fn alternative(memory: Memory<'_>, at: u32, place: Option<u32>, isa: Isa, tables: &mut Tables) {
+fn alternative(
+    memory: Memory<'_>,
+    at: u32,
+    place: Option<u32>,
+    isa: Isa,
+    tables: &mut LinuxTables,
+) {
     let entry = at.wrapping_add(4);
     let offset = memory.offset(entry);
     let other = offset.and_then(|offset| fetch(memory.bytes, offset, isa));

@@ -1,10 +1,9 @@
-//! At which address an image is linked, and in which instruction set.
+//! Finds the address at which an image is linked, and its instruction set.
 //!
-//! Kallsyms has addresses, the image has none. What they share are functions that are called:
-//! the places to which most calls go in the image are functions with a name. So each pair of
-//! such a place and a name is a vote for a base, and the right one gets most. Calls of the
-//! wrong instruction set go to places that are nothing, so that the same vote tells the
-//! instruction set.
+//! Kallsyms has addresses; the image has none. What they share are the functions that are called:
+//! the places that most calls in the image go to are functions with a name. So each pair of such a
+//! place and a name is a vote for a base, and the right base gets most votes. Calls decoded in the
+//! wrong instruction set go to arbitrary places, so that the same vote tells the instruction set.
 
 use crate::flow::call_target;
 use crate::flow::memory::Memory;
@@ -14,17 +13,17 @@ use crate::sweep::fetch;
 use hanok_decode::aarch32::{Encoding, Isa};
 use std::collections::HashMap;
 
-/// So many of the most frequent targets vote.
+/// The number of call targets that vote: the most frequent ones.
 const VOTERS: usize = 48;
-/// A base is a multiple of a page.
+/// A base is a multiple of this: a page.
 const ALIGNMENT: u32 = 0x1000;
-/// At least so many must agree.
+/// The number of targets that have to agree.
 const QUORUM: usize = VOTERS / 2;
 
-/// Where the image's first byte is linked, and what its functions are.
+/// The address at which the image's first byte is linked, and the instruction set of its functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// The address.
+    /// The address of the image's first byte.
     pub address: u32,
     /// The instruction set of most functions.
     pub isa: Isa,
@@ -49,7 +48,7 @@ fn unknown() -> Refusal {
     )
 }
 
-/// How many agree on the best base, and which it is.
+/// The best base, and how many targets agree on it.
 fn vote(image: &[u8], symbols: &[Symbol], isa: Isa) -> (usize, u32) {
     let mut votes: HashMap<u32, usize> = HashMap::new();
     let text: Vec<u32> = symbols
@@ -60,7 +59,7 @@ fn vote(image: &[u8], symbols: &[Symbol], isa: Isa) -> (usize, u32) {
     for target in called_most(image, isa) {
         let mut last = None;
         for address in &text {
-            // Names of one place vote once.
+            // Several names of one place give one vote.
             let base = address.wrapping_sub(target);
             if base % ALIGNMENT == 0 && base != 0 && last.replace(*address) != Some(*address) {
                 *votes.entry(base).or_default() += 1;
@@ -73,7 +72,7 @@ fn vote(image: &[u8], symbols: &[Symbol], isa: Isa) -> (usize, u32) {
     best.map_or((0, 0), |(base, votes)| (votes, base))
 }
 
-/// Whether an instruction may be a BL: most are not, and need no decoding.
+/// Whether an instruction may be a BL. Most are not, and need no decoding.
 const fn may_call(encoding: Encoding) -> bool {
     match encoding {
         Encoding::A32(word) => word >> 24 & 0xf == 0xb,
@@ -82,7 +81,7 @@ const fn may_call(encoding: Encoding) -> bool {
     }
 }
 
-/// The offsets that are called most.
+/// The offsets of the most frequent call targets.
 fn called_most(image: &[u8], isa: Isa) -> Vec<u32> {
     let memory = Memory {
         bytes: image,

@@ -4,15 +4,17 @@ use super::tables::Init;
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
 
-/// From where a raw image ends to where `.bss` begins are at most so many bytes: its alignment.
+/// The largest distance from the end of a raw image to the start of `.bss`, in bytes: its
+/// alignment.
 const ALIGNMENT: u32 = 0x1_0000;
-/// `.bss` is not larger.
+/// The largest size of `.bss` in bytes.
 const MAX_BSS: u32 = 64 << 20;
-/// The code that clears `.bss` and its table are not longer.
+/// The largest distance between the code that clears `.bss` and its table, in bytes.
 const CLEARS: u32 = 512;
 
-/// Where Linux's `.bss` ends, of a raw image: `_end`, where kallsyms has data's names; else
-/// from the table of `__mmap_switched`, which clears it (arch/arm/kernel/head-common.S).
+/// Finds the end of Linux's `.bss` (`_end`) in a raw image: by kallsyms, where it has the names of
+/// data; else by the table of `__mmap_switched`, which clears `.bss`
+/// (arch/arm/kernel/head-common.S).
 pub(crate) fn find(memory: Memory<'_>, symbols: &[Symbol], init: Option<&Init>) -> Option<u32> {
     let named = |name: &str| symbols.iter().find(|symbol| symbol.name == name);
     let file = memory.address(memory.bytes.len());

@@ -1,17 +1,17 @@
-//! The exception table: an instruction that may fault, and where the code goes on then
-//! (`struct exception_table_entry` of arch/arm: two addresses, sorted by the first). Fixups
-//! are reached by nothing else.
+//! Finds the exception table: pairs of an instruction that may fault, and the place where the code
+//! goes on then (`struct exception_table_entry` of arch/arm: two addresses, sorted by the first).
+//! Nothing else leads to these fixups.
 //!
-//! And the list of calls that the function tracer patches (`__mcount_loc`): addresses that
-//! grow, each of a call or of what it was replaced by.
+//! It also finds the list of calls that the function tracer patches (`__mcount_loc`): growing
+//! addresses, each of a call or of an instruction that replaced one.
 
 use super::runs::{Run, longest};
-use super::tables::{Found, Tables, Text};
+use super::tables::{FoundTable, LinuxTables, Text};
 use crate::flow::memory::Memory;
 use crate::flow::{Root, call_target};
 use hanok_decode::aarch32::Isa;
 
-pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Tables) {
+pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut LinuxTables) {
     let code = |at: u32| memory.word(at).filter(|to| text.contains(*to & !1));
     if let Some(run) = longest(memory, text, 4, |at, before| {
         traced(memory, code(at), before, isa)
@@ -28,7 +28,7 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
             return false;
         };
         let grows = before.and_then(code).is_none_or(|before| before < place);
-        // The tracer's list grows, too, and names calls.
+        // The tracer's list grows, too; but its addresses are those of calls.
         let calls = |at: u32| {
             memory
                 .fetch(at, isa)
@@ -46,7 +46,8 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
     }
 }
 
-/// An entry of the tracer's list: it grows, and names a call.
+/// Whether an entry may be of the tracer's list: it is larger than the one before, and names a
+/// call.
 fn traced(memory: Memory<'_>, place: Option<u32>, before: Option<u32>, isa: Isa) -> bool {
     let Some(place) = place.map(|place| place & !1) else {
         return false;
@@ -62,9 +63,9 @@ fn traced(memory: Memory<'_>, place: Option<u32>, before: Option<u32>, isa: Isa)
     grows && calls(place)
 }
 
-pub(super) fn note(tables: &mut Tables, name: &'static str, run: Run, size: u32) {
+pub(super) fn note(tables: &mut LinuxTables, name: &'static str, run: Run, size: u32) {
     let len = size.saturating_mul(run.entries as u32);
-    tables.found.push(Found {
+    tables.found.push(FoundTable {
         name,
         address: run.address,
         len,

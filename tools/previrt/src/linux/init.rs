@@ -1,14 +1,15 @@
-//! Where a kernel's init code is.
+//! Finds a kernel's init code.
 //!
-//! Kallsyms says so by `_sinittext` and `_einittext`. But Linux' `scripts/kallsyms.c` reads what follows a
-//! symbol without a name as that name. So it loses `_einittext`, and with it all names of init code,
-//! where GNU ld has put a branch for Cortex-A8's erratum in front of it.
+//! Kallsyms names it by `_sinittext` and `_einittext`. But Linux's `scripts/kallsyms.c` reads the
+//! line behind a symbol without a name as that name. Where GNU ld has put a branch for Cortex-A8's
+//! erratum in front of `_einittext`, kallsyms loses that symbol, and with it all names of init
+//! code.
 //!
-//! Then the unwinder's index says so, which has the functions of `.text` and of `.init.text`
-//! ([`unwind::behind`]). What stands in front of the first of them is assembly, which has no entry: the
-//! start of `.init.text`, and before it the vectors and their stubs, which are known by what they
-//! are ([`vectors`]). Without an index, or with one that is not whole, the kernel is refused: what
-//! nobody names would be missed.
+//! Then the unwinder's index tells, which has the functions of `.text` and of `.init.text`
+//! ([`unwind::behind`]). In front of the first of these is assembly, which has no entry: the start
+//! of `.init.text`, and before it the vectors and their stubs, which are recognised by their form
+//! ([`vectors`]). A kernel without an index, or with an incomplete one, is refused: code that
+//! nothing names would be missed.
 
 use super::tables::{Init, Text};
 use super::{unwind, vectors};
@@ -18,11 +19,11 @@ use crate::refusal::{Refusal, Result};
 use hanok_decode::aarch32::Isa;
 use std::ops::Range;
 
-/// The vectors begin at a page.
+/// The alignment of the vectors: a page.
 const PAGE: u32 = 0x1000;
 
-/// The init code of an image whose other code is in `text`; nothing of a program that has neither it nor
-/// `.text` by the names that Linux gives them.
+/// Finds the init code of an image whose other code is in `text`. `None` for a program that has
+/// neither init code nor `.text` by the names that Linux gives them.
 pub fn find(memory: Memory<'_>, text: &Text, symbols: &[Symbol], isa: Isa) -> Result<Option<Init>> {
     let named = |name: &str| {
         let found = symbols.iter().find(|symbol| symbol.name == name);
@@ -47,7 +48,7 @@ pub fn find(memory: Memory<'_>, text: &Text, symbols: &[Symbol], isa: Isa) -> Re
     }
 }
 
-/// The same by the unwinder's index; else why it does not tell.
+/// Finds the init code by the unwinder's index. An error says why the index does not tell.
 fn unnamed(
     memory: Memory<'_>,
     text: &Text,
@@ -72,8 +73,9 @@ fn unnamed(
     })
 }
 
-/// Where the code in front of `.text`, at the image's start, goes once the MMU is on, by its only word that
-/// points between the stubs and the init code's first function in the index.
+/// The address that the code in front of `.text`, at the image's start, goes to once the MMU is on.
+/// It is the only word of that code that points between the stubs and the init code's first
+/// function in the index.
 fn switched(memory: Memory<'_>, text: &Text, stubs: Range<u32>) -> Option<u32> {
     let (from, to) = *text.ranges.first()?;
     let words = (from..to).step_by(4).filter_map(|at| memory.word(at));

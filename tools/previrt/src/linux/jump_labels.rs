@@ -1,19 +1,19 @@
-//! Jump labels: a place that is a NOP or a branch, as a switch of the kernel says; where the
-//! branch goes; and the switch (`struct jump_entry` of arch/arm: three addresses, the lowest
-//! bits of the last of which are flags). The branch's target is often reached by nothing else, and neither
-//! is what stands behind a branch.
+//! Finds jump labels: a place that is a NOP or a branch, as one of the kernel's switches says; the
+//! branch's target; and the switch (`struct jump_entry` of arch/arm: three addresses; the lowest
+//! bits of the last one are flags). Often nothing else leads to the branch's target, nor to the
+//! code behind a branch.
 
 use super::exceptions::note;
 use super::runs::longest;
-use super::tables::{Tables, Text};
+use super::tables::{LinuxTables, Text};
 use crate::flow::Root;
 use crate::flow::memory::Memory;
 use hanok_decode::aarch32::{Encoding, Isa};
 
-/// Both are in one function.
+/// The largest distance between place and target: both are in one function.
 const NEAR: u32 = 1 << 18;
 
-pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Tables) {
+pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut LinuxTables) {
     let field = |at: u32, n: u32| memory.word(at.wrapping_add(4 * n));
     let entry = |at: u32, _: Option<u32>| {
         let (Some(code), Some(target), Some(key)) = (field(at, 0), field(at, 1), field(at, 2))
@@ -31,7 +31,7 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
         };
         let targets = run.each(12).filter_map(|at| field(at, 1)).map(root);
         tables.roots.extend(targets);
-        // What is a branch now may become a NOP, and the code goes on behind it.
+        // A place that is a branch now may become a NOP, after which the code goes on behind it.
         let behind = run
             .each(12)
             .filter_map(|at| field(at, 0)?.checked_add(4))
@@ -40,8 +40,8 @@ pub(super) fn find(memory: Memory<'_>, text: &Text, isa: Isa, tables: &mut Table
     }
 }
 
-/// Whether a NOP or a branch is at `code`: the kernel takes the NOP of ARMv7, the one before
-/// it, MOV r0, r0, or in T32 NOP.W; and B, which in T32 is B.W.
+/// Whether a NOP or a branch is at `code`: the NOP of ARMv7, or the older MOV r0, r0; in T32 NOP.W;
+/// or B, in T32 B.W.
 fn switches(memory: Memory<'_>, code: u32, isa: Isa) -> bool {
     match memory.fetch(code, isa) {
         Some(Encoding::A32(word)) => {

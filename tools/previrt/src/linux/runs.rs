@@ -1,19 +1,20 @@
-//! The longest run of entries of a table.
+//! Finds the longest run of a table's entries.
 
 use super::tables::{MIN_RUN, Text};
 use crate::flow::memory::Memory;
 
-/// A run of entries: the first one's address, and how many.
+/// A run of entries that lie one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where the first is.
+    /// The address of the first entry.
     pub address: u32,
-    /// How many.
+    /// The number of entries.
     pub entries: usize,
 }
 
-/// The longest run of entries of `size` bytes, each at a word's boundary and not in `.text` or kallsyms, that
-/// `holds` says to be right, given its address and the one before it, if that was right.
+/// Finds the longest run of entries of `size` bytes for which `holds` is true. The entries are
+/// aligned to a word, and lie neither in `.text` nor in kallsyms. `holds` gets an entry's address,
+/// and that of the entry before it if `holds` was true of that one.
 pub fn longest(
     memory: Memory<'_>,
     text: &Text,
@@ -37,7 +38,7 @@ pub fn longest(
                     address,
                     entries: 1,
                 }),
-                // It may be the first of another run.
+                // The entry may be the first of another run.
                 (Some(_), false) if holds(address, None) => Some(Run {
                     address,
                     entries: 1,
@@ -53,8 +54,8 @@ pub fn longest(
 }
 
 impl Run {
-    /// The run and what stands on both sides of it that `holds`, too: for entries that are
-    /// right but do not look so by themselves.
+    /// Extends the run on both sides by entries for which `holds` is true: entries that are right,
+    /// but by themselves do not look so.
     pub fn extended(self, size: u32, holds: impl Fn(u32) -> bool) -> Self {
         let after = |n: u32| self.address.wrapping_add(size.wrapping_mul(n));
         let before = (1..).map(|n| self.address.wrapping_sub(size.wrapping_mul(n)));
@@ -69,13 +70,13 @@ impl Run {
         }
     }
 
-    /// Where it ends, with entries of `size` bytes each.
+    /// The address behind the last entry, with entries of `size` bytes.
     pub const fn end(self, size: u32) -> u32 {
         let len = size.wrapping_mul(self.entries as u32);
         self.address.wrapping_add(len)
     }
 
-    /// Each entry's address, of `size` bytes each.
+    /// The address of each entry, with entries of `size` bytes.
     pub fn each(self, size: u32) -> impl Iterator<Item = u32> {
         (0..self.entries as u32).map(move |n| self.address.wrapping_add(n.wrapping_mul(size)))
     }
@@ -87,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_list_of_kallsyms_is_no_table() {
-        // Ten words that say it, four that do not, and twenty more that do: these are kallsyms' own.
+        // Ten words that hold, four that do not, and twenty more that do: the last are kallsyms'
+        // own.
         let words = (0..34_u32).map(|n| u32::from(!(10..14).contains(&n)));
         let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
         let memory = Memory {

@@ -1,28 +1,29 @@
-//! What Linux's tables say, and where its code is.
+//! The contents of Linux's tables, and the ranges of its code.
 
 use crate::flow::Root;
 use hanok_decode::aarch32::Encoding;
 use std::ops::Range;
 
-/// Behind `_einittext` comes `.exit.text`, which neither kallsyms nor the unwinder's index has.
+/// The largest size of `.exit.text` in bytes. It stands behind `_einittext`, and neither kallsyms
+/// nor the unwinder's index has it.
 pub const EXIT_TEXT: u32 = 0x1_0000;
 
-/// Fewer entries are no table.
+/// The smallest number of entries of a table.
 pub(super) const MIN_RUN: usize = 8;
 
 /// Where code may be, as addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Pieces, each from and to.
+    /// The ranges: start and end of each.
     pub ranges: Vec<(u32, u32)>,
-    /// Where `.text` ends, if that is known: tables are behind it.
+    /// The end of `.text`, if it is known: tables are behind it.
     pub end: u32,
-    /// Where kallsyms is: lists of addresses that grow, as some tables are, and none of those.
+    /// The range of kallsyms. Its lists of growing addresses look like tables, and are none.
     pub kallsyms: Range<u32>,
 }
 
 impl Text {
-    /// Whether `address` is in it.
+    /// Whether `address` is in one of the ranges.
     pub fn contains(&self, address: u32) -> bool {
         self.ranges
             .iter()
@@ -30,47 +31,48 @@ impl Text {
     }
 }
 
-/// A table that was found: its name, where in the image it is, and how many entries it has.
+/// A table that was found in the image.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Found {
-    /// As Linux calls it.
+pub struct FoundTable {
+    /// The table's name in Linux.
     pub name: &'static str,
-    /// Its address.
+    /// The table's address.
     pub address: u32,
-    /// How many bytes.
+    /// The table's size in bytes.
     pub len: u32,
-    /// How many entries.
+    /// The number of its entries.
     pub entries: usize,
 }
 
-/// What the tables said.
+/// What the tables say.
 #[derive(Clone, Debug, Default)]
-pub struct Tables {
-    /// Those that were found.
-    pub found: Vec<Found>,
-    /// Where they say that code begins.
+pub struct LinuxTables {
+    /// The tables that were found.
+    pub found: Vec<FoundTable>,
+    /// The places at which code begins, by these tables.
     pub roots: Vec<Root>,
-    /// Where the unwinder has a function: code, but of the other instruction set for once.
+    /// The functions that the unwinder's index has: code, a little of it in the other instruction
+    /// set.
     pub functions: Vec<Root>,
-    /// Places whose instruction is exchanged on a uniprocessor.
+    /// The places whose instruction is exchanged on a uniprocessor.
     pub alternatives: Vec<Alternative>,
 }
 
-/// An instruction that is exchanged.
+/// An instruction that is exchanged on a uniprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alternative {
-    /// Where it is executed.
+    /// The address at which the other instruction is executed.
     pub place: u32,
-    /// Where the table has the other instruction.
+    /// The address of the other instruction in the table.
     pub entry: u32,
     /// The other instruction.
     pub other: Encoding,
 }
 
-/// Where the init code is.
+/// The place of the init code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init {
-    /// The page from which on there are vectors, stubs and init code.
+    /// The first page of the vectors, the stubs and the init code.
     pub from: u32,
     /// `_sinittext`, or the first function that the unwinder's index has.
     pub start: u32,
@@ -79,12 +81,12 @@ pub struct Init {
     /// `__mmap_switched`, where the code at the image's start goes once the MMU is on, if kallsyms does
     /// not name it.
     pub switched: Option<u32>,
-    /// Whether kallsyms says so.
+    /// Whether kallsyms names the init code.
     pub named: bool,
 }
 
 impl Init {
-    /// The piece of the image in which code may be.
+    /// The range of the image in which code may be.
     pub const fn range(&self) -> (u32, u32) {
         (self.from, self.end.saturating_add(EXIT_TEXT))
     }

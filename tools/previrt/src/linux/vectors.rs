@@ -1,9 +1,9 @@
-//! The exception vectors, which the kernel copies to where the processor wants them.
+//! Finds the exception vectors, which the kernel copies to where the processor expects them.
 //!
 //! They stand before `.init.text` (arch/arm/kernel/vmlinux.lds.S): one or three sets of eight
-//! branches, linked to be a page before the stubs they go to, and then the stubs, the first
-//! word of which is the address of `vector_swi`. So a branch's target is a page nearer in the
-//! image than it says.
+//! branches, linked as if they were a page before the stubs that they go to, and then the stubs.
+//! The word in front of the stubs' code is the address of `vector_swi`. So in the image the target
+//! of a branch is a page nearer than the branch says.
 
 use super::tables::Init;
 use crate::flow::memory::Memory;
@@ -12,14 +12,14 @@ use crate::kallsyms::Symbol;
 use hanok_decode::aarch32::Isa;
 use std::ops::Range;
 
-/// From the vectors to the stubs where they are executed.
+/// The distance from the vectors to the stubs where they are executed.
 const PAGE: u32 = 0x1000;
-/// Eight words.
+/// The size of a set of vectors in bytes: eight words.
 const SET: u32 = 32;
-/// The region is smaller.
+/// The largest size of the vectors and stubs in bytes.
 const MAX_REGION: u32 = 0x2000;
 
-/// Where the stubs' code begins in the image.
+/// The roots of the stubs' code in the image.
 pub fn roots(memory: Memory<'_>, symbols: &[Symbol], init: &Init, isa: Isa) -> Vec<Root> {
     let Some(stubs) = stubs(memory, symbols, init) else {
         return Vec::new();
@@ -33,7 +33,7 @@ pub fn roots(memory: Memory<'_>, symbols: &[Symbol], init: &Init, isa: Isa) -> V
         .collect()
 }
 
-/// Where the vectors branch that stand in front of `stubs`.
+/// The targets of the vectors that stand in front of `stubs`.
 pub fn targets(memory: Memory<'_>, stubs: &Range<u32>, isa: Isa) -> impl Iterator<Item = Root> {
     let stubs = stubs.clone();
     // Each set of vectors is linked as if it began on the page before the stubs.
@@ -47,7 +47,7 @@ pub fn targets(memory: Memory<'_>, stubs: &Range<u32>, isa: Isa) -> impl Iterato
     })
 }
 
-/// From the word in front of the stubs' code to where init code is known.
+/// The range from the word in front of the stubs' code to the known init code.
 pub fn stubs(memory: Memory<'_>, symbols: &[Symbol], init: &Init) -> Option<Range<u32>> {
     let call = symbols.iter().find(|symbol| symbol.name == "vector_swi")?;
     let start = init.start & !(PAGE - 1);
@@ -59,7 +59,7 @@ pub fn stubs(memory: Memory<'_>, symbols: &[Symbol], init: &Init) -> Option<Rang
     Some(words.find(is_call)?..init.start)
 }
 
-/// Where the vectors and their stubs are in the image.
+/// The range of the vectors and their stubs in the image.
 pub fn region(memory: Memory<'_>, symbols: &[Symbol], init: &Init) -> Option<Range<u32>> {
     let stubs = stubs(memory, symbols, init)?;
     Some(stubs.start.saturating_sub(3 * SET)..stubs.end)

@@ -1,10 +1,10 @@
-//! What a sensitive instruction is rewritten to.
+//! Which form a sensitive instruction is rewritten to.
 
 use crate::site::{Role, Site, thread_register};
 use hanok_abi::trap::{trap_a32, trap_by_index, trap_conditional, trap_narrow, trap_wide};
 use hanok_decode::aarch32::{Encoding, Operation};
 
-/// A form.
+/// A form that a sensitive instruction is rewritten to.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -12,43 +12,43 @@ use hanok_decode::aarch32::{Encoding, Operation};
 pub enum Form {
     /// Another instruction that does not trap: TPIDRPRW is read from TPIDRURW.
     Word,
-    /// SVC that holds the instruction (in an IT block UDF.W).
+    /// SVC that holds the instruction itself (in an IT block UDF.W).
     Trap,
-    /// SVC that holds its number in the side file's table.
+    /// SVC that holds the index of the instruction in the side file's table.
     Index,
-    /// A branch to instructions that do the same to the virtual CPU.
+    /// A branch to a trampoline: instructions that do the same to the virtual CPU.
     Trampoline,
 }
 
-/// Which sites get trampolines, where there is room.
+/// Which sites get trampolines, where there is memory for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trampolines {
     /// None.
     None,
-    /// All but writes of DACR, so that the hypervisor enforces each at once.
+    /// All but writes of DACR, so that the hypervisor enforces each of those at once.
     Strict,
-    /// All: a write of DACR is noted, and counts from the guest's next exit on.
+    /// All. A write of DACR is stored, and takes effect from the guest's next exit on.
     #[default]
     All,
 }
 
-/// What to do with a site.
+/// The decision about a site.
 pub enum Choice {
-    /// Write this.
+    /// Rewrite it to this instruction, which has this form.
     Change(Form, Encoding),
-    /// Nothing: it traps as it is.
+    /// Leave it, for this reason: it traps as it is.
     Leave(&'static str),
-    /// It can be neither rewritten nor left.
+    /// Refuse the file, for this reason: the instruction can be neither rewritten nor left.
     Refuse(&'static str),
 }
 
-/// TPIDRPRW and TPIDRURW of c13, c0, by opc2.
+/// TPIDRPRW and TPIDRURW: opc2 of c13, c0.
 const TPIDRPRW: u8 = 4;
-/// From opc2 of the one to that of the other.
+/// The bits of opc2 that differ between TPIDRPRW and TPIDRURW.
 const TO_TPIDRURW: u32 = (4 ^ 2) << 5;
 
-/// The form for a site; `table` says whether the file can have a table of words, of which
-/// `index` is the next number.
+/// Chooses the form for a site. `table` says whether the file can have a table of words; `index` is
+/// the table's next free index.
 pub fn choose(site: &Site, table: bool, index: u32) -> Choice {
     let encoding = site.found.encoding;
     if thread_register(&site.found) == Some((true, TPIDRPRW)) {
@@ -57,7 +57,7 @@ pub fn choose(site: &Site, table: bool, index: u32) -> Choice {
     if let Some(trap) = trap(site) {
         return Choice::Change(Form::Trap, trap);
     }
-    // A number that is copied elsewhere is still the same.
+    // A copy of the instruction elsewhere keeps its index, and so its meaning.
     let indexed = match encoding {
         Encoding::A32(word) if table => trap_by_index(word, index).map(Encoding::A32),
         _ => None,
@@ -74,7 +74,8 @@ pub fn choose(site: &Site, table: bool, index: u32) -> Choice {
     }
 }
 
-/// The same read with TPIDRURW, in which the hypervisor keeps the kernel's own value.
+/// The read of TPIDRURW instead of TPIDRPRW. The hypervisor keeps the kernel's own value in
+/// TPIDRURW.
 const fn reads_tpidrurw(encoding: Encoding) -> Encoding {
     match encoding {
         Encoding::A32(word) => Encoding::A32(word ^ TO_TPIDRURW),
@@ -83,7 +84,7 @@ const fn reads_tpidrurw(encoding: Encoding) -> Encoding {
     }
 }
 
-/// Whether it is a write of DACR.
+/// Whether the site writes DACR.
 pub fn writes_dacr(site: &Site) -> bool {
     match site.found.operation {
         Operation::Coprocessor(coprocessor) => {

@@ -1,40 +1,41 @@
-//! Rewriting what was found, and undoing it.
+//! Rewrites the sensitive instructions that were found, and undoes that.
 //!
-//! Only what is certain is rewritten: a doubtful word may be data, and the hypervisor finds
-//! out when it is executed. Each site keeps its length, so that nothing else of the file moves,
-//! and neither relocations nor tables have to be touched. Which form each gets is
-//! [`form::choose`]'s; every change goes to a side file, which undoes it ([`revert`]).
+//! Only certain instructions are rewritten. A doubtful word may be data; if it is an instruction,
+//! the hypervisor finds out when it is executed. Each site keeps its length, so that nothing else
+//! in the file moves, and neither relocations nor tables have to be changed. [`form::choose`]
+//! decides which form each site gets. Every change is noted in a side file, by which [`revert`]
+//! undoes it.
 
+mod appended;
 mod form;
-mod made;
+mod in_place;
 mod options;
 mod segment;
 mod side;
-mod steady;
 
-pub use crate::room::Reserved;
+pub use crate::area::Reserved;
 pub use form::{Form, Trampolines};
 pub use options::Options;
-pub use segment::Tables;
-pub use side::{Change, Doubt, Left, SideFile};
+pub use segment::ElfTables;
+pub use side::{Change, DoubtfulWord, LeftInstruction, SideFile};
 
+use crate::area::{Area, FreeArea, Placement};
 use crate::bytes::{half, has, word};
 use crate::refusal::{Refusal, Result};
-use crate::room::{Free, Room, Wanted};
 use crate::scan::{Kind, Scan};
 use crate::site::{Certainty, Site};
 use form::Choice;
 use hanok_abi::trampoline::{Template, enter, t32};
 use hanok_decode::aarch32::{Encoding, Isa};
 use hanok_instructions::mnemonic;
-use steady::Steady;
+use in_place::InPlaceCode;
 
 /// A rewritten file.
 #[derive(Debug)]
 pub struct Patched {
-    /// Its bytes.
+    /// The file's bytes.
     pub bytes: Vec<u8>,
-    /// What was changed.
+    /// The changes.
     pub side: SideFile,
 }
 
@@ -44,17 +45,17 @@ pub fn patch(scan: &Scan, options: impl Into<Options>) -> Result<Patched> {
     plan.apply(scan.content.clone())
 }
 
-/// Rewrites what was found in a file, which is not kept: a kernel's `vmlinux` with what a debugger
-/// needs is so large that it should be in memory once.
+/// Rewrites what was found in a file, and consumes the scan: a kernel's `vmlinux` with debugging
+/// information is so large that it should be in memory once.
 pub fn rewrite(scan: Scan, options: impl Into<Options>) -> Result<Patched> {
     let plan = Plan::new(&scan, &options.into())?;
     plan.apply(scan.content)
 }
 
-/// What is to be changed in a file.
+/// The changes to be made to a file.
 struct Plan {
     side: SideFile,
-    rooms: Vec<Room>,
+    areas: Vec<Area>,
     linked: bool,
     headers: Vec<usize>,
 }
@@ -62,18 +63,18 @@ struct Plan {
 impl Plan {
     fn new(scan: &Scan, options: &Options) -> Result<Self> {
         refuse_patched(scan)?;
-        let mut work = Work {
+        let mut work = Rewriting {
             scan,
             side: SideFile::new(scan),
-            jumps: Jumps::new(scan, options)?,
+            placer: TrampolinePlacer::new(scan, options)?,
         };
         for site in &scan.sites {
             work.site(site)?;
         }
-        let Work { side, jumps, .. } = work;
+        let Rewriting { side, placer, .. } = work;
         Ok(Self {
             side,
-            rooms: jumps.map_or(Vec::new(), |jumps| jumps.rooms),
+            areas: placer.map_or(Vec::new(), |placer| placer.areas),
             linked: scan.kind == Kind::Executable,
             headers: scan.headers.clone(),
         })
@@ -84,13 +85,13 @@ impl Plan {
         for change in &side.changes {
             write(&mut bytes, change.offset, change.encoding())?;
         }
-        for room in self.rooms {
-            side.reserved.extend(room.close(&mut bytes)?);
+        for area in self.areas {
+            side.reserved.extend(area.close(&mut bytes)?);
         }
         if self.linked
-            && let Some(room) = side.reserved.iter().find(|room| room.made)
+            && let Some(area) = side.reserved.iter().find(|area| area.appended)
         {
-            side.tables = Some(segment::add(&mut bytes, room)?);
+            side.tables = Some(segment::add(&mut bytes, area)?);
         }
         for header in self.headers {
             mark(&mut bytes, header, NO_MARK, MARK)?;
@@ -101,18 +102,18 @@ impl Plan {
     }
 }
 
-/// A file that is looked through for what to change.
-struct Work<'a> {
+/// The state while a file's sites are gone through.
+struct Rewriting<'a> {
     scan: &'a Scan,
     side: SideFile,
-    jumps: Option<Jumps<'a>>,
+    placer: Option<TrampolinePlacer<'a>>,
 }
 
-impl Work<'_> {
+impl Rewriting<'_> {
     fn site(&mut self, site: &Site) -> Result<()> {
         let function = self.scan.function(site).map(str::to_owned);
         if site.certainty == Certainty::Doubtful {
-            self.side.doubtful.push(Doubt::new(site, function));
+            self.side.doubtful.push(DoubtfulWord::new(site, function));
             return Ok(());
         }
         match self.choose(site) {
@@ -124,19 +125,22 @@ impl Work<'_> {
                     .changes
                     .push(Change::new(site, form, is, function));
             }
-            Choice::Leave(why) => self.side.left.push(Left::new(site, why, function)),
+            Choice::Leave(why) => self
+                .side
+                .left
+                .push(LeftInstruction::new(site, why, function)),
             Choice::Refuse(why) => return Err(refuse(site, function.as_deref(), why)),
         }
         Ok(())
     }
 
     fn choose(&mut self, site: &Site) -> Choice {
-        // What is linked later would have its numbers twice.
+        // A file that is linked later would have each index twice, once from each object.
         let linked = matches!(self.scan.kind, Kind::Image | Kind::Executable);
         let choice = form::choose(site, linked, self.side.words.len() as u32);
-        match (&mut self.jumps, &choice) {
-            (Some(jumps), Choice::Change(Form::Trap | Form::Index, _)) => {
-                let branch = jumps.jump(site);
+        match (&mut self.placer, &choice) {
+            (Some(placer), Choice::Change(Form::Trap | Form::Index, _)) => {
+                let branch = placer.jump(site);
                 branch.map_or(choice, |branch| Choice::Change(Form::Trampoline, branch))
             }
             _ => choice,
@@ -144,45 +148,48 @@ impl Work<'_> {
     }
 }
 
-/// What gives sites their trampolines.
-struct Jumps<'a> {
-    steady: Steady<'a>,
-    /// In the order in which they are filled.
-    rooms: Vec<Room>,
+/// Gives sites their trampolines.
+struct TrampolinePlacer<'a> {
+    in_place: InPlaceCode<'a>,
+    /// The areas of memory, in the order in which they are filled.
+    areas: Vec<Area>,
     which: Trampolines,
 }
 
-impl<'a> Jumps<'a> {
-    /// Where there is room for them, or can be.
+impl<'a> TrampolinePlacer<'a> {
+    /// `None` where there is no memory for trampolines, and none can be added.
     fn new(scan: &'a Scan, options: &Options) -> Result<Option<Self>> {
         if options.trampolines == Trampolines::None {
             return Ok(None);
         }
-        let extends = scan.kind == Kind::Image || Tables::of(&scan.content).is_some();
-        let made = made::behind(scan, options)?.filter(|_| extends);
-        let Some(steady) = Steady::of(scan, options.in_place) else {
+        let extends = scan.kind == Kind::Image || ElfTables::of(&scan.content).is_some();
+        let appended = appended::behind(scan, options)?.filter(|_| extends);
+        let Some(in_place) = InPlaceCode::of(scan, options.in_place) else {
             return Ok(None);
         };
-        let found = steady.room().zip(scan.base).map(|(range, base)| Free {
-            offset: range.start.wrapping_sub(base) as usize,
-            range,
-            made: false,
-        });
-        let rooms: Vec<_> = found.into_iter().chain(made).map(Room::new).collect();
-        Ok((!rooms.is_empty()).then_some(Self {
-            steady,
-            rooms,
+        let found = in_place
+            .unused()
+            .zip(scan.base)
+            .map(|(range, base)| FreeArea {
+                offset: range.start.wrapping_sub(base) as usize,
+                range,
+                appended: false,
+            });
+        let areas: Vec<_> = found.into_iter().chain(appended).map(Area::new).collect();
+        Ok((!areas.is_empty()).then_some(Self {
+            in_place,
+            areas,
             which: options.trampolines,
         }))
     }
 
-    /// The branch to the trampoline of a site that can have one.
+    /// The branch to the trampoline of a site; `None` if it can have none.
     fn jump(&mut self, site: &Site) -> Option<Encoding> {
         let noted = self.which == Trampolines::All || !form::writes_dacr(site);
-        if !noted || site.it.is_inside() || !self.steady.stays(site) {
+        if !noted || site.it.is_inside() || !self.in_place.is_in_place(site) {
             return None;
         }
-        let (encoding, free) = (site.found.encoding, self.steady.free(site));
+        let (encoding, free) = (site.found.encoding, self.in_place.free(site));
         let template = match encoding {
             Encoding::A32(word) => Template::of(word, free),
             Encoding::Wide(both) => Template::of_t32(both, free),
@@ -192,23 +199,22 @@ impl<'a> Jumps<'a> {
             Encoding::A32(word) => enter(word, site.address, at).map(Encoding::A32),
             _ => t32::enter(site.address, at).map(Encoding::Wide),
         };
-        let wanted = Wanted {
+        let wanted = Placement {
             template: &template?,
             site: site.address,
             enter: &enter,
         };
-        self.rooms.iter_mut().find_map(|room| room.place(&wanted))
+        self.areas.iter_mut().find_map(|area| area.place(&wanted))
     }
 }
 
-/// The last two bytes of an ELF file's identification, which are padding (gABI, "ELF
-/// Identification"): with the mark the file is rewritten. An object may have no SVC that would
-/// tell.
+/// The mark of a rewritten file, in the last two bytes of the ELF identification, which are padding
+/// (gABI, "ELF Identification"). An object may have no SVC that would show that it is rewritten.
 const MARK: [u8; 2] = *b"HV";
 const NO_MARK: [u8; 2] = [0; 2];
 const MARK_AT: usize = 14;
 
-/// Exchanges the mark of the ELF header at `header`.
+/// Replaces the mark of the ELF header at `header`.
 fn mark(bytes: &mut [u8], header: usize, from: [u8; 2], to: [u8; 2]) -> Result<()> {
     let rest = header
         .checked_add(MARK_AT)
@@ -238,7 +244,7 @@ fn refuse(site: &Site, function: Option<&str>, why: &str) -> Refusal {
     )
 }
 
-/// Puts an instruction at `offset`, low byte first, of T32 the first halfword first.
+/// Writes an instruction at `offset`, low byte first; of T32 the first halfword comes first.
 fn write(bytes: &mut [u8], offset: usize, encoding: Encoding) -> Result<()> {
     let (data, len) = memory_order(encoding);
     let there = offset
@@ -257,13 +263,13 @@ fn memory_order(encoding: Encoding) -> ([u8; 4], usize) {
     }
 }
 
-/// Whether a file is rewritten already: by its mark or its room of trampolines, or as many of its
-/// instructions are as would have to be.
+/// Whether a file is rewritten already: by its mark, by its trampolines, or because it has at least
+/// as many rewritten instructions as it has instructions to rewrite.
 pub fn rewritten(scan: &Scan) -> bool {
     let must = |site: &&Site| site.found.user.must_be_rewritten();
     let to_do = scan.sites.iter().filter(must).count();
     let marked = |header: &usize| has(&scan.content, header.saturating_add(MARK_AT), &MARK);
-    scan.headers.iter().any(marked) || !scan.rooms.is_empty() || scan.trapped > to_do
+    scan.headers.iter().any(marked) || !scan.areas.is_empty() || scan.trapped > to_do
 }
 
 fn refuse_patched(scan: &Scan) -> Result<()> {
@@ -278,7 +284,7 @@ fn refuse_patched(scan: &Scan) -> Result<()> {
     Ok(())
 }
 
-/// The file as it was before it was rewritten.
+/// Restores the file as it was before it was rewritten.
 pub fn revert(bytes: &[u8], side: &SideFile) -> Result<Vec<u8>> {
     side.check(bytes)?;
     let mut before = bytes.to_vec();
@@ -301,9 +307,9 @@ pub fn revert(bytes: &[u8], side: &SideFile) -> Result<Vec<u8>> {
     for header in &side.headers {
         mark(&mut before, *header, MARK, NO_MARK)?;
     }
-    for room in side.reserved.iter().filter(|room| !room.made) {
-        let end = room.offset.checked_add(room.len as usize);
-        let there = end.and_then(|end| before.get_mut(room.offset..end));
+    for area in side.reserved.iter().filter(|area| !area.appended) {
+        let end = area.offset.checked_add(area.len as usize);
+        let there = end.and_then(|end| before.get_mut(area.offset..end));
         let there = there.ok_or_else(|| Refusal::damaged("its trampolines go beyond its end"))?;
         there.fill(0);
     }

@@ -1,15 +1,16 @@
-//! How a file is rewritten.
+//! The options for rewriting a file.
 
 use super::form::Trampolines;
 
-/// What is wanted.
+/// How a file is to be rewritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Which sites get trampolines.
     pub trampolines: Trampolines,
-    /// Memory for them that the program and what it needs leave free: the first address.
-    pub room: Option<u32>,
-    /// All code is executed where it is linked: none is copied elsewhere first.
+    /// The first address of memory for trampolines that neither the program nor anything it needs
+    /// uses.
+    pub area: Option<u32>,
+    /// Whether all code is executed where it is linked: none is copied elsewhere first.
     pub in_place: bool,
 }
 

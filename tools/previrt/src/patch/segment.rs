@@ -1,21 +1,22 @@
-//! A segment and a section for the trampolines of an ELF file.
+//! Adds a segment and a section for the trampolines to an ELF file.
 //!
-//! All goes behind the file's end, so that nothing of it moves: the trampolines, then copies of
-//! the program headers, of the sections' names and of the section headers, each with one more.
-//! Of what was there only the ELF header changes, which says where those are ([`Tables`]).
+//! Everything is put behind the file's end, so that nothing in the file moves: the trampolines,
+//! then copies of the program headers, of the sections' names and of the section headers, each with
+//! one more entry. Of what was there only the ELF header changes, which says where those tables are
+//! ([`ElfTables`]).
 
+use crate::area::Reserved;
 use crate::bytes::{array, half, word};
 use crate::refusal::{Refusal, Result};
-use crate::room::Reserved;
 use hanok_abi::trampoline::PAGE;
 
-/// What the section is called.
+/// The section's name, with its terminator.
 const NAME: &[u8] = b".hanok.trampolines\0";
-/// Bytes of a program header and of a section header (gABI).
+/// The sizes of a program header and of a section header in bytes (gABI).
 const PROGRAM: usize = 32;
 const SECTION: usize = 40;
 const PT_LOAD: u32 = 1;
-/// Where the program headers are in memory.
+/// The type of the segment that holds the program headers.
 const PT_PHDR: u32 = 6;
 /// PF_R and PF_X.
 const READ_EXECUTE: u32 = 5;
@@ -23,21 +24,21 @@ const SHT_PROGBITS: u32 = 1;
 /// SHF_ALLOC and SHF_EXECINSTR.
 const ALLOCATED_CODE: u32 = 6;
 
-/// What an ELF header says of its tables.
+/// Where an ELF file's tables are, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tables {
-    /// Where the program headers are.
+pub struct ElfTables {
+    /// The offset of the program headers.
     phoff: u32,
-    /// Where the section headers are.
+    /// The offset of the section headers.
     shoff: u32,
-    /// How many program headers.
+    /// The number of program headers.
     phnum: u16,
-    /// How many section headers.
+    /// The number of section headers.
     shnum: u16,
 }
 
-/// Fields of the ELF header, and of others.
+/// The offsets of fields of the ELF header, and of section headers.
 const PHOFF: usize = 28;
 const SHOFF: usize = 32;
 const PHENTSIZE: usize = 42;
@@ -52,8 +53,8 @@ fn broken() -> Refusal {
     Refusal::damaged("its ELF header is not one of a program with sections")
 }
 
-impl Tables {
-    /// Those of `bytes`, if another entry can be added to both.
+impl ElfTables {
+    /// The tables of `bytes`; `None` if there is no space for another entry in both.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let sizes = (half(bytes, PHENTSIZE)?, half(bytes, SHENTSIZE)?);
         let found = Self {
@@ -69,7 +70,7 @@ impl Tables {
         sound.then_some(found)
     }
 
-    /// Writes them into the ELF header.
+    /// Writes the numbers into the ELF header.
     pub(super) fn write(&self, bytes: &mut [u8]) -> Result<()> {
         put(bytes, PHOFF, &self.phoff.to_le_bytes())?;
         put(bytes, SHOFF, &self.shoff.to_le_bytes())?;
@@ -102,12 +103,13 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Adds the segment and the section of a room that was made; the tables as they were.
-pub(super) fn add(bytes: &mut Vec<u8>, room: &Reserved) -> Result<Tables> {
-    let before = Tables::of(bytes).ok_or_else(broken)?;
-    let programs = with_segment(before.programs(bytes).ok_or_else(broken)?, room);
+/// Adds the segment and the section of an appended area. Returns the numbers that the header had
+/// before.
+pub(super) fn add(bytes: &mut Vec<u8>, area: &Reserved) -> Result<ElfTables> {
+    let before = ElfTables::of(bytes).ok_or_else(broken)?;
+    let programs = with_segment(before.programs(bytes).ok_or_else(broken)?, area);
     let sections = before.sections(bytes).ok_or_else(broken)?.to_vec();
-    let (names, sections) = with_section(bytes, sections, room).ok_or_else(broken)?;
+    let (names, sections) = with_section(bytes, sections, area).ok_or_else(broken)?;
     let phoff = append(bytes, &programs)?;
     let at_names = append(bytes, &names)?;
     let mut sections = sections;
@@ -119,7 +121,7 @@ pub(super) fn add(bytes: &mut Vec<u8>, room: &Reserved) -> Result<Tables> {
         &(names.len() as u32).to_le_bytes(),
     )?;
     let shoff = append(bytes, &sections)?;
-    let after = Tables {
+    let after = ElfTables {
         phoff,
         shoff,
         phnum: before.phnum + 1,
@@ -129,7 +131,7 @@ pub(super) fn add(bytes: &mut Vec<u8>, room: &Reserved) -> Result<Tables> {
     Ok(before)
 }
 
-/// Puts a table behind the file's end; where it is.
+/// Appends a table at the file's end, and returns its offset.
 fn append(bytes: &mut Vec<u8>, table: &[u8]) -> Result<u32> {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     let at = u32::try_from(bytes.len());
@@ -139,28 +141,28 @@ fn append(bytes: &mut Vec<u8>, table: &[u8]) -> Result<u32> {
 }
 
 /// The program headers with one more, in the order of their addresses (gABI, "Program Header").
-fn with_segment(programs: &[u8], room: &Reserved) -> Vec<u8> {
+fn with_segment(programs: &[u8], area: &Reserved) -> Vec<u8> {
     let loads = |entry: &&[u8]| word(entry, 0) == Some(PT_LOAD);
     let address = |entry: &[u8], at| word(entry, at).unwrap_or(0);
     let entries = || programs.chunks_exact(PROGRAM);
-    let below = |entry: &&[u8]| address(entry, 8) < room.address;
+    let below = |entry: &&[u8]| address(entry, 8) < area.address;
     let behind = entries().rposition(|entry| loads(&entry) && below(&entry));
-    // Its physical address is as far from its own as that of the segment before it.
+    // The physical address is as far from the virtual one as in the segment before it.
     let before = behind.and_then(|number| entries().nth(number));
     let distance = before.map_or(0, |entry| {
         address(entry, 12).wrapping_sub(address(entry, 8))
     });
     let segment = words(&[
         PT_LOAD,
-        room.offset as u32,
-        room.address,
-        room.address.wrapping_add(distance),
-        room.len,
-        room.len,
+        area.offset as u32,
+        area.address,
+        area.address.wrapping_add(distance),
+        area.len,
+        area.len,
         READ_EXECUTE,
         PAGE,
     ]);
-    // The headers are not in memory any more.
+    // The program headers are not in memory any more, so no segment says where.
     let nothing = [0; PROGRAM];
     let lists = |entry: &[u8]| word(entry, 0) == Some(PT_PHDR);
     let mut all: Vec<&[u8]> = entries()
@@ -170,11 +172,11 @@ fn with_segment(programs: &[u8], room: &Reserved) -> Vec<u8> {
     all.concat()
 }
 
-/// The sections' names and headers with one more.
+/// The sections' names and the section headers, each with one more.
 fn with_section(
     bytes: &[u8],
     mut sections: Vec<u8>,
-    room: &Reserved,
+    area: &Reserved,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
     let strings = usize::from(half(bytes, SHSTRNDX)?) * SECTION;
     let header: [u8; SECTION] = array(&sections, strings)?;
@@ -182,9 +184,9 @@ fn with_section(
     let mut names = table(bytes, offset, len as usize)?.to_vec();
     names.extend(NAME);
     let (flags, link) = (ALLOCATED_CODE, 0);
-    let at = room.offset as u32;
-    sections.extend(words(&[len, SHT_PROGBITS, flags, room.address, at]));
-    sections.extend(words(&[room.len, link, 0, PAGE, 0]));
+    let at = area.offset as u32;
+    sections.extend(words(&[len, SHT_PROGBITS, flags, area.address, at]));
+    sections.extend(words(&[area.len, link, 0, PAGE, 0]));
     Some((names, sections))
 }
 
@@ -198,13 +200,13 @@ mod tests {
             [PT_PHDR, 52, 0x34, 0x34, 64, 64, 4, 4],
             [PT_LOAD, 0, 0, 0, 116, 116, 4, 4],
         );
-        let room = Reserved {
+        let area = Reserved {
             offset: 0x1000,
             address: 0x8000,
             len: 0x3000,
-            made: true,
+            appended: true,
         };
-        let programs = with_segment(&words(&[listed, loaded].concat()), &room);
+        let programs = with_segment(&words(&[listed, loaded].concat()), &area);
         let own = [PT_LOAD, 0x1000, 0x8000, 0x8000, 0x3000, 0x3000, 5, PAGE];
         assert_eq!(programs, words(&[[0; 8], loaded, own].concat()));
     }

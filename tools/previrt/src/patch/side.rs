@@ -1,104 +1,105 @@
-//! The side file: every change, as JSON.
+//! The side file, in JSON: every change.
 //!
-//! It undoes a rewrite, tells a debugger what really stands at an address, and holds the table
-//! of words that no SVC can hold. Both files are named by their SHA-256, so that a side file is
-//! never taken for another file's.
+//! It undoes a rewrite, tells a debugger which instruction really stands at an address, and holds
+//! the table of words that no SVC can hold. It names both files by their SHA-256, so that it is
+//! never used for another file.
 
 use super::form::Form;
-use super::segment::Tables;
+use super::segment::ElfTables;
+use crate::area::Reserved;
 use crate::refusal::{Refusal, Result};
-use crate::room::Reserved;
 use crate::scan::{Kind, Scan};
 use crate::site::{Role, Site};
 use hanok_decode::aarch32::{Encoding, Isa};
 use sha2::{Digest, Sha256};
 
-/// What a side file of this form says it is.
-const FORMAT: &str = "hanok-previrt-3";
+/// The format that a side file names.
+const FORMAT: &str = "hanok-previrt-4";
 
-/// Everything that was changed.
+/// The changes that were made to a file, and what is needed to undo them.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SideFile {
-    /// [`FORMAT`].
+    /// The format of this file: [`FORMAT`].
     pub format: String,
-    /// What the file is.
+    /// The kind of the file.
     pub kind: Kind,
-    /// Where an image is linked.
+    /// The address at which an image is linked.
     pub base: Option<u32>,
-    /// SHA-256 of the file as it was, unpacked.
+    /// SHA-256 of the original file, unpacked.
     pub before: String,
     /// SHA-256 of the rewritten file.
     pub after: String,
-    /// The table: words by their numbers.
+    /// The table: the words, by their indices.
     pub words: Vec<u32>,
     /// The memory of the trampolines, which the guest's device tree has to reserve.
     pub reserved: Vec<Reserved>,
-    /// How many bytes the file had.
+    /// The size of the original file in bytes.
     pub len: usize,
-    /// What the ELF header said of its tables, where it says something else now.
-    pub tables: Option<Tables>,
-    /// What was changed, in the order of the file.
+    /// What the original ELF header said of its tables, where the new one differs.
+    pub tables: Option<ElfTables>,
+    /// The changed instructions, in the order of the file.
     pub changes: Vec<Change>,
-    /// ELF headers that were marked, by their offsets.
+    /// The offsets of the ELF headers that were marked.
     pub headers: Vec<usize>,
-    /// What traps as it is.
-    pub left: Vec<Left>,
-    /// What may be data, and was left.
-    pub doubtful: Vec<Doubt>,
+    /// The instructions that were left, because they trap as they are.
+    pub left: Vec<LeftInstruction>,
+    /// The words that may be data, and were left.
+    pub doubtful: Vec<DoubtfulWord>,
 }
 
 /// An instruction that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Where in the file.
+    /// The instruction's offset in the file.
     pub offset: usize,
-    /// Where in memory, or in its section.
+    /// Its address in memory; in an object, its distance from the section's start.
     pub address: u32,
-    /// What it was: a word; of T32 two halfwords, the first above, or one.
+    /// The original instruction: a word; for T32 two halfwords, the first one in the upper half, or
+    /// one halfword.
     pub was: u32,
-    /// What it is now.
+    /// The instruction that replaced it, in the same form.
     pub is: u32,
-    /// Whether T32.
+    /// Whether it is T32.
     pub thumb: bool,
-    /// Whether one halfword.
+    /// Whether it is one halfword.
     pub narrow: bool,
-    /// To which form it was brought.
+    /// The form that it was brought to.
     pub form: Form,
-    /// Whether it is executed there, or copied elsewhere first.
+    /// Whether it is executed here, or copied elsewhere first.
     pub role: Role,
-    /// The function it is in.
+    /// The function that contains it.
     pub function: Option<String>,
 }
 
 /// An instruction that was left.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Left {
-    /// Where in the file.
+pub struct LeftInstruction {
+    /// The instruction's offset in the file.
     pub offset: usize,
-    /// Where in memory, or in its section.
+    /// Its address in memory; in an object, its distance from the section's start.
     pub address: u32,
-    /// What it is.
+    /// The instruction.
     pub word: u32,
-    /// Why.
+    /// The reason why it was left.
     pub why: String,
-    /// The function it is in.
+    /// The function that contains it.
     pub function: Option<String>,
 }
 
 /// A word that may be an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Doubt {
-    /// Where in the file.
+pub struct DoubtfulWord {
+    /// The word's offset in the file.
     pub offset: usize,
-    /// Where in memory.
+    /// The word's address in memory.
     pub address: u32,
-    /// What it is.
+    /// The word.
     pub word: u32,
-    /// Behind which function it is.
+    /// The function that it stands behind.
     pub function: Option<String>,
 }
 
@@ -121,7 +122,7 @@ impl Change {
         if self.thumb { Isa::T32 } else { Isa::A32 }
     }
 
-    /// The instruction as it is then, which is as long as it was.
+    /// The new instruction, which is as long as the original one.
     pub(super) const fn encoding(&self) -> Encoding {
         match (self.thumb, self.narrow) {
             (false, _) => Encoding::A32(self.is),
@@ -130,7 +131,7 @@ impl Change {
         }
     }
 
-    /// The instruction as it was.
+    /// The original instruction.
     pub(super) const fn original(&self) -> Encoding {
         match (self.thumb, self.narrow) {
             (false, _) => Encoding::A32(self.was),
@@ -140,7 +141,7 @@ impl Change {
     }
 }
 
-impl Left {
+impl LeftInstruction {
     pub(super) fn new(site: &Site, why: &str, function: Option<String>) -> Self {
         Self {
             offset: site.offset,
@@ -152,7 +153,7 @@ impl Left {
     }
 }
 
-impl Doubt {
+impl DoubtfulWord {
     pub(super) fn new(site: &Site, function: Option<String>) -> Self {
         Self {
             offset: site.offset,
@@ -172,7 +173,7 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 impl SideFile {
-    /// Of a file that is not changed yet.
+    /// The side file of a file that is not changed yet.
     pub(super) fn new(scan: &Scan) -> Self {
         Self {
             format: FORMAT.to_owned(),
@@ -195,7 +196,7 @@ impl SideFile {
         self.after = digest(bytes);
     }
 
-    /// From JSON, which may be anything.
+    /// Reads a side file from JSON; the text may be anything.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let remedy = "give the file that `hanok previrt patch` wrote beside its output";
         let side: Self = serde_json::from_slice(text)
@@ -212,13 +213,13 @@ impl SideFile {
         }
     }
 
-    /// As JSON.
+    /// The side file as JSON.
     pub fn to_json(&self) -> String {
-        // Strings and numbers alone: it cannot fail.
+        // It has only strings and numbers, so that this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// That `bytes` are the rewritten file it belongs to.
+    /// Checks that `bytes` are the rewritten file that this side file belongs to.
     pub(super) fn check(&self, bytes: &[u8]) -> Result<()> {
         if digest(bytes) == self.after {
             Ok(())

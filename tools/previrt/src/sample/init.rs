@@ -1,33 +1,33 @@
-//! A made-up kernel with init code, of the form that a linker gives it: the unwinder's index behind
-//! the text, its tables, and on pages of their own the vectors, their stubs and the init code.
+//! A sample kernel with init code, as a linker lays it out: the unwinder's index behind the text,
+//! the index's tables, and on pages of their own the vectors, their stubs and the init code.
 
 use super::{FUNCTIONS, TEXT, address, body, call, function, kallsyms, pad, words};
 use std::ops::Range;
 
-/// How many functions the init code has, which nothing calls.
+/// The number of functions of the init code. Nothing calls them.
 pub const INIT_FUNCTIONS: u32 = 40;
-/// Bytes of each.
+/// The size of each of them in bytes.
 const INIT_FUNCTION: u32 = 32;
-/// Sensitive instructions in front of them: of the vectors' stubs.
+/// The number of sensitive instructions in the vectors' stubs, in front of these functions.
 pub const STUB_SITES: usize = 1;
-/// Bytes of `.bss`.
+/// The size of `.bss` in bytes.
 const BSS: u32 = 0x2468;
-/// A page.
+/// The size of a page in bytes.
 const PAGE: usize = 0x1000;
-/// The function of the text that answers SVC.
+/// The number of the text's function that handles SVC.
 const SWI: u32 = 3;
 /// EXIDX_CANTUNWIND.
 const CANNOT_UNWIND: u32 = 1;
-/// How a function is unwound, in the index itself.
+/// An index entry's second word that says itself how the function is unwound.
 const INLINE: u32 = 0x80b0_b0b0;
 
-/// What has linked it.
+/// The linker that made the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linker {
-    /// GNU ld, where [`super::BASE`] is. It closes the index behind the last function.
+    /// GNU ld, at [`super::BASE`]. It closes the index behind the last function.
     Gnu,
-    /// LLD, at another address. It closes the index behind the last code of all: the stubs, where they are
-    /// executed.
+    /// LLD, at another address. It closes the index behind the last code of all: the stubs, at the
+    /// address where they are executed.
     Lld,
 }
 
@@ -40,21 +40,21 @@ impl Linker {
     }
 }
 
-/// Where the stubs end that are executed.
+/// The end of the stubs, at the address where they are executed.
 const STUBS_END: u32 = 0xffff_100c;
 
-/// What is where in it.
+/// The kernel, and where its parts are.
 #[derive(Clone, Debug)]
 pub struct InitKernel {
     /// The raw image.
     pub image: Vec<u8>,
-    /// The unwinder's index, as offsets.
+    /// The offsets of the unwinder's index.
     pub index: Range<usize>,
-    /// How many of the index's entries are of the text.
+    /// The number of the index's entries for functions of the text.
     pub in_text: usize,
-    /// From the vectors to the end of the init code, as offsets.
+    /// The offsets from the vectors to the end of the init code.
     pub init: Range<usize>,
-    /// Where `.bss` ends, as an address.
+    /// The address of the end of `.bss`.
     pub end: u32,
 }
 
@@ -63,23 +63,23 @@ fn branch(at: u32, to: u32) -> u32 {
     call(at, to) & !(1 << 24)
 }
 
-/// The vectors, linked a page in front of the stubs, and those.
+/// The vectors, linked as if they were a page in front of the stubs, and the stubs.
 fn vectors(at: u32, answer: u32) -> Vec<u8> {
     let stubs = at + 32;
     let vectors = (0..8).map(|n| branch(stubs - PAGE as u32 + 4 * n, stubs + 4));
     let mut vectors: Vec<u32> = vectors.collect();
-    // The address of what answers SVC; mrs lr, spsr; b to itself.
+    // The address of SVC's handler; mrs lr, spsr; b to itself.
     vectors.extend([answer, 0xe14f_e000, 0xeaff_fffe]);
     words(&vectors)
 }
 
-/// What clears `.bss`: its table's address, b to itself, the table.
+/// The code that clears `.bss`: the address of its table, b to itself, the table.
 fn clears(bss: [u32; 2]) -> Vec<u8> {
     words(&[0xe28f_4000, 0xeaff_fffe, bss[0], bss[1], 0])
 }
 
-/// The index at `at` of these functions, of which `none` are none, and its tables. Two have
-/// a table.
+/// The index at `at` of these functions, and its tables. The entries of `none` have no function;
+/// two of the others have a table.
 fn index(at: u32, functions: &[u32], none: &[u32]) -> Vec<u8> {
     let len = 8 * functions.len() as u32;
     let mut entries = Vec::new();
@@ -96,7 +96,7 @@ fn index(at: u32, functions: &[u32], none: &[u32]) -> Vec<u8> {
     words(&entries)
 }
 
-/// The kernel; its kallsyms may name the init code.
+/// Makes the kernel. `named` says whether its kallsyms names the init code.
 pub fn init_kernel(linker: Linker, named: bool) -> InitKernel {
     let base = linker.base();
     let text = |n: u32| base + TEXT + address(n);
@@ -142,7 +142,7 @@ pub fn init_kernel(linker: Linker, named: bool) -> InitKernel {
     let bss = base + image.len().next_multiple_of(PAGE) as u32;
     let table = clears([bss, bss + BSS]);
     image.splice(switched..switched + table.len(), table);
-    // Where the code at the image's start goes once the MMU is on.
+    // The address that the code at the image's start goes to once the MMU is on.
     image.splice(8..12, (base + switched as u32).to_le_bytes());
     InitKernel {
         image,

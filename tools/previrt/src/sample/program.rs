@@ -1,36 +1,37 @@
-//! A linked program with every kind of instruction that is rewritten, in both instruction sets:
-//! each is a function of its own, which ends in an SVC of the program's own.
+//! A linked program with every kind of instruction that is rewritten, in both instruction sets.
+//! Each is a function of its own, which ends in an SVC of the program's own.
 
 use super::words;
 use hanok_abi::trampoline::t32;
 
-/// What is behind an instruction, and so what is free there.
+/// What stands behind an instruction, and so which registers are free there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// The SVC: nothing is free.
+    /// Only the SVC: nothing is free.
     Nothing,
-    /// R12 becomes 0.
+    /// R12 is set to 0: R12 is free.
     Register,
-    /// R12 becomes 0, and N and Z say so.
+    /// R12 is set to 0, and N and Z are set by it: all three are free.
     RegisterAndFlags,
 }
 
-/// One of its instructions.
+/// One of the program's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Where it is; bit 0 is set for T32.
+    /// The address at which its function is entered; bit 0 is set for T32.
     pub entry: u32,
-    /// What it is; of T32 the first halfword above, or one.
+    /// The instruction's encoding; for T32 two halfwords, the first one in the upper half, or one.
     pub bits: u32,
-    /// The A32 instruction that does the same, where a trampoline can be for it.
+    /// The A32 instruction that does the same, where it can have a trampoline.
     pub word: Option<u32>,
-    /// What is behind it.
+    /// What stands behind it.
     pub behind: Behind,
     /// Whether it is in an IT block.
     pub inside: bool,
 }
 
-/// MRC without condition and Rt, of each register that has a field; VMRS of FPEXC.
+/// MRC, without condition and Rt, of each register that has a field in the virtual CPU; VMRS of
+/// FPEXC.
 pub const READ: [u32; 17] = [
     0x0e10_0f10, // MIDR
     0x0e10_0f30, // CTR
@@ -51,13 +52,13 @@ pub const READ: [u32; 17] = [
     0x0ef8_0a10, // FPEXC
 ];
 
-/// MCR of DACR and of TPIDRURW, and MRC of that.
+/// MCR of DACR and of TPIDRURW, and MRC of TPIDRURW.
 pub const WRITTEN: [u32; 3] = [0x0e03_0f10, 0x0e0d_0f50, 0x0e1d_0f50];
 
-/// MRC of TPIDRPRW, which becomes another register's.
+/// MRC of TPIDRPRW, which is rewritten to a read of another register.
 pub const BORROWED: u32 = 0xee1d_0f90;
 
-/// A32 without a condition, with Rt or Rm 0: from where on it has its register.
+/// A32 without a condition, with Rt or Rm 0, and the lowest bit of its register field.
 const STATUS_A32: [(u32, u32); 4] = [
     (0x010f_0000, 12), // mrs r0, cpsr
     (0x0121_f000, 0),  // msr cpsr_c, r0
@@ -65,7 +66,7 @@ const STATUS_A32: [(u32, u32); 4] = [
     (0x016f_f000, 0),  // msr spsr_fsxc, r0
 ];
 
-/// The same of T32.
+/// The same instructions in T32.
 const STATUS_T32: [(u32, u32); 4] = [
     (0xf3ef_8000, 8),
     (0xf380_8100, 16),
@@ -73,7 +74,7 @@ const STATUS_T32: [(u32, u32); 4] = [
     (0xf390_8f00, 16),
 ];
 
-/// What traps whatever is free, of A32.
+/// A32 instructions that become traps whatever is free.
 const TRAPS_A32: [u32; 16] = [
     0xf10e_01d3, // cpsid aif, #19
     0xf102_0013, // cps #19
@@ -93,7 +94,7 @@ const TRAPS_A32: [u32; 16] = [
     0xeee8_0a10, // vmsr fpexc, r0
 ];
 
-/// The same of T32, of one or two halfwords.
+/// The same in T32, of one or two halfwords.
 const TRAPS_T32: [u32; 12] = [
     0xb672,      // cpsid i
     0xb662,      // cpsie i
@@ -109,7 +110,7 @@ const TRAPS_T32: [u32; 12] = [
     0xeee8_0a10, // vmsr fpexc, r0
 ];
 
-/// T32 that has a form in IT blocks.
+/// T32 instructions that have a form for IT blocks.
 const INSIDE: [u32; 3] = [0xf3ef_8000, 0xf380_8100, 0xf850_1e00];
 
 const ALWAYS: u32 = 0xe000_0000;
@@ -117,7 +118,7 @@ const CONDITIONS: [u32; 8] = [0x0, 0x1, 0x2, 0x4, 0x8, 0xa, 0xc, 0xe];
 /// IT NE.
 const IT_NE: u16 = 0xbf18;
 
-/// The code, while it is written.
+/// The program's code while it is being written.
 struct Code {
     base: u32,
     bytes: Vec<u8>,
@@ -165,7 +166,8 @@ impl Code {
         self.halves(0xdf00);
     }
 
-    /// In an IT block: the instruction is behind the place where it is entered.
+    /// Adds an instruction in an IT block: it stands behind the place where the function is
+    /// entered.
     fn inside(&mut self, bits: u32) {
         self.cases.push(Case {
             entry: self.at() | 1,
@@ -186,7 +188,8 @@ impl Code {
         self.bytes.extend((bits as u16).to_le_bytes());
     }
 
-    /// Each instruction with its own registers and conditions, and with what it needs behind.
+    /// Adds each instruction with its own registers and conditions, and with what its trampoline
+    /// needs behind it.
     fn all_a32(&mut self) {
         let plain = READ.iter().chain(&WRITTEN).map(|word| (*word, 12));
         let each = plain.chain(STATUS_A32).enumerate();
@@ -233,7 +236,7 @@ impl Code {
     }
 }
 
-/// What has to be free for a trampoline, each way.
+/// What has to stand behind an instruction for it to have each kind of trampoline.
 fn needs(word: u32) -> &'static [Behind] {
     match word & 0x0fff_0000 {
         0x010f_0000 => &[Behind::Register],
@@ -256,7 +259,7 @@ pub fn program(base: u32) -> (Vec<u8>, Vec<Case>) {
     (file, code.cases)
 }
 
-/// An ELF file of one segment and one section of code, of which T32 begins at `thumb`.
+/// An ELF file with one segment and one section of code, whose T32 part begins at `thumb`.
 fn linked(base: u32, code: &[u8], thumb: u32) -> Vec<u8> {
     let names = b"\0$a\0$t\0f\0g\0.text\0.symtab\0.strtab\0";
     let symbol = |name: u32, value: u32, kind: u32| [name, value, 0, 1 << 16 | kind];

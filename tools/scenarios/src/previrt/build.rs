@@ -121,8 +121,8 @@ impl<'a> Build<'a> {
         let mut configure = self.make()?;
         configure.env("KCONFIG_ALLCONFIG", &all).arg("allnoconfig");
         process::run(&mut configure)?;
-        let made = fs::read_to_string(self.objects().join(".config"))?;
-        let lacks = lacking(&self.plan.config, &made);
+        let appended = fs::read_to_string(self.objects().join(".config"))?;
+        let lacks = lacking(&self.plan.config, &appended);
         ensure!(lacks.is_empty(), "the configuration lacks {lacks:?}");
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let mut make = self.make()?;
@@ -279,13 +279,13 @@ fn machine_has(needed: &[(&str, &str)]) -> Result<()> {
 
 /// What of the configuration that is asked for is otherwise in the one that was made: what depends
 /// on something that is off goes without a word. The last line about an option counts.
-fn lacking<'a>(asked: &'a str, made: &str) -> Vec<&'a str> {
-    let made: Vec<_> = made.lines().filter_map(option).collect();
+fn lacking<'a>(asked: &'a str, appended: &str) -> Vec<&'a str> {
+    let appended: Vec<_> = appended.lines().filter_map(option).collect();
     let asked: Vec<_> = asked
         .lines()
         .filter_map(|line| Some((line, option(line)?)))
         .collect();
-    let value = |name| made.iter().find(|(other, _)| *other == name);
+    let value = |name| appended.iter().find(|(other, _)| *other == name);
     let wrong = asked
         .iter()
         .enumerate()
@@ -338,8 +338,8 @@ mod tests {
 
     #[test]
     fn a_configuration_that_is_not_what_was_asked_for_is_told() {
-        let made = "CONFIG_SMP=y\n# CONFIG_NET is not set\nCONFIG_NR_CPUS=4\n";
-        let lacks = |asked| lacking(asked, made);
+        let appended = "CONFIG_SMP=y\n# CONFIG_NET is not set\nCONFIG_NR_CPUS=4\n";
+        let lacks = |asked| lacking(asked, appended);
         assert_eq!(lacks("CONFIG_SMP=y\nCONFIG_NR_CPUS=4\n"), [] as [&str; 0]);
         assert_eq!(lacks("CONFIG_NET=y\n# said\n"), ["CONFIG_NET=y"]);
         assert_eq!(lacks("CONFIG_AWAY=y\n"), ["CONFIG_AWAY=y"]);

@@ -18,7 +18,7 @@ use hanok_boot::native;
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
 use hanok_console::script::ScriptStep;
-use hanok_previrt::truth::executed;
+use hanok_previrt::oracle::executed;
 
 /// The plugin's package, and what cargo makes of it.
 const PACKAGE: &str = "hanok-plugin";

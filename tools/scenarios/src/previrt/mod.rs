@@ -15,7 +15,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use hanok_previrt::site::{Certainty, Site, is_tpidrurw};
-use hanok_previrt::truth::Comparison;
+use hanok_previrt::oracle::Comparison;
 use hanok_previrt::{Form, Patched, Scan, Trampolines};
 
 use crate::step::{ListedStep, Tally, TestStep};

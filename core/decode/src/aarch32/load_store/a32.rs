@@ -1,4 +1,4 @@
-//! A32 (DDI 0406C A5.2.8 to A5.2.10, A5.3, A5.5 to A5.7).
+//! A32 loads and stores (DDI 0406C A5.2.8 to A5.2.10, A5.3, A5.5 to A5.7).
 
 use super::contents::{Contents, Exclusive, Single, StateTransfer, Swap};
 use super::{Access, Addressing, Displacement, extension};
@@ -8,7 +8,7 @@ use crate::loadstore::General;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 
-/// What tells the groups apart.
+/// The fields by which the groups of encodings differ.
 #[bitfield(u32)]
 struct Group {
     #[bits(4)]
@@ -57,7 +57,8 @@ fn unconditional(group: Group) -> Option<Access> {
     }
 }
 
-/// Loads and stores of one register, and the extra ones, whose fields stand in the same places.
+/// Loads and stores of one register, and the extra loads and stores, whose fields stand in the same
+/// places.
 #[bitfield(u32)]
 struct TransferWord {
     #[bits(4)]
@@ -73,7 +74,7 @@ struct TransferWord {
     rn: Register,
     load: bool,
     write_back: bool,
-    /// Of the extra ones: whether the offset is a constant.
+    /// In an extra load or store: whether the offset is a constant.
     byte: bool,
     add: bool,
     before: bool,
@@ -82,7 +83,7 @@ struct TransferWord {
     __: u8,
 }
 
-/// Their constants.
+/// The constants of the extra loads and stores.
 #[bitfield(u32)]
 struct ConstantWord {
     #[bits(4)]
@@ -96,7 +97,7 @@ struct ConstantWord {
 }
 
 impl TransferWord {
-    /// The constant of twelve bits, or the register.
+    /// The constant of twelve bits, or the index register.
     fn displacement(self) -> Displacement {
         if self.by_register() {
             let shift = Shift::from_bits(self.kind(), self.amount());
@@ -109,7 +110,7 @@ impl TransferWord {
         )
     }
 
-    /// The constant of eight bits, or the register.
+    /// The constant of eight bits, or the index register.
     fn short_displacement(self) -> Displacement {
         if !self.byte() {
             return Displacement::register(self.add(), self.rm(), Shift::NONE);
@@ -122,13 +123,13 @@ impl TransferWord {
         Addressing::indexed(self.rn(), by, self.before(), self.write_back())
     }
 
-    /// P clear and W set.
+    /// Whether the access has the rights of User mode: P is clear and W is set.
     fn unprivileged(self) -> bool {
         !self.before() && self.write_back()
     }
 }
 
-/// LDR, STR, LDRB, STRB, LDRT and their kind.
+/// LDR, STR, LDRB, STRB, and LDRT, LDRBT, STRT, STRBT.
 fn single(bits: u32) -> Option<Access> {
     let word = TransferWord::from_bits(bits);
     let width = if word.byte() {
@@ -154,7 +155,8 @@ pub(super) const fn general(width: Width, sign_extend: bool) -> General {
     }
 }
 
-/// LDRH, STRH, LDRSB, LDRSH, LDRD, STRD; LDRHT and its kind, of which two registers have none.
+/// LDRH, STRH, LDRSB, LDRSH, LDRD, STRD, and the unprivileged forms (LDRHT and so on), which LDRD
+/// and STRD do not have.
 fn extra(bits: u32) -> Option<Access> {
     let word = TransferWord::from_bits(bits);
     let (load, data) = match (word.load(), word.kind()) {
@@ -207,7 +209,7 @@ fn synchronize(bits: u32) -> Option<Access> {
             loaded: word.rd(),
             stored: word.value(),
         }),
-        // Others in bits 11 to 8 make acquire and release of ARMv8.
+        // Other values of bits 11 to 8 are the acquire and release forms of ARMv8.
         (true, size) if word.one() == 0b1111 => exclusive(word, size)?,
         _ => return None,
     };
@@ -237,7 +239,7 @@ fn exclusive(word: ExclusiveWord, size: u8) -> Option<Contents> {
 /// LDM, STM, RFE, SRS.
 #[bitfield(u32)]
 struct BlockWord {
-    /// Of SRS, the mode in the low five bits.
+    /// The register list; for SRS, the mode in the low five bits.
     #[bits(16)]
     list: Registers,
     #[bits(4)]
@@ -280,7 +282,7 @@ fn block(bits: u32) -> Option<Access> {
     Some(Access(load, word.address(registers.count()), contents))
 }
 
-/// RFE loads and has no caret, SRS stores and has one.
+/// RFE and SRS. RFE is the load without a caret, SRS the store with one.
 fn state(word: BlockWord) -> Option<Access> {
     let mode = word.list().into_bits() as u8 & 0x1f;
     let contents = match (word.load(), word.caret()) {
@@ -295,13 +297,13 @@ fn state(word: BlockWord) -> Option<Access> {
     ))
 }
 
-/// PLI, PLD and PLDW: loads of nothing into what would be R15.
+/// PLI, PLD and PLDW. They are encoded as loads to R15, and transfer nothing.
 fn preload(bits: u32) -> Option<Access> {
     let word = TransferWord::from_bits(bits);
     let known = match (word.before(), word.byte()) {
         // PLI.
         (false, true) => true,
-        // PLD; PLDW, which has no literal.
+        // PLD and PLDW; PLDW has no literal form.
         (true, read) => read || word.by_register() || word.rn() != Register::PC,
         (false, false) => false,
     };

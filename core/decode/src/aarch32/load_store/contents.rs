@@ -1,75 +1,76 @@
-//! What a load or store moves.
+//! What a load or store transfers.
 
 use super::LoadStore;
 use crate::aarch32::registers::{Register, Registers};
 use crate::loadstore::General;
 use hanok_types::Width;
 
-/// One core register.
+/// A transfer of one core register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Single {
     /// Rt.
     pub register: Register,
-    /// How it is filled or emptied.
+    /// How the access fills the register, or what it stores of it.
     pub general: General,
-    /// Whether the access has the rights of User mode (LDRT, STRT and their kind).
+    /// Whether the access has the rights of User mode (LDRT, STRT and the other unprivileged
+    /// forms).
     pub unprivileged: bool,
 }
 
 /// An exclusive access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exclusive {
-    /// How much is moved: two registers where it is [`Width::Double`].
+    /// The width of the access; a [`Width::Double`] has two registers.
     pub width: Width,
     /// Rt.
     pub register: Register,
-    /// Rt2, of LDREXD and STREXD.
+    /// Rt2 of LDREXD and STREXD.
     pub second: Option<Register>,
-    /// Rd, which says whether a store took place.
+    /// Rd of a store: the register that receives whether the store took place.
     pub status: Option<Register>,
 }
 
-/// SWP or SWPB.
+/// A SWP or SWPB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swap {
-    /// How much is exchanged.
+    /// The width of the exchanged value.
     pub width: Width,
-    /// Where the old value goes.
+    /// The register that receives the old value.
     pub loaded: Register,
-    /// The new value.
+    /// The register that holds the new value.
     pub stored: Register,
 }
 
-/// How elements lie in the registers of a [`Structures`].
+/// Which lanes of its registers a [`Structures`] transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
     /// All lanes of all registers.
     All,
-    /// This one of each register.
+    /// The lane with this number, of each register.
     One(u8),
-    /// One element goes to all lanes.
+    /// One element is loaded into all lanes.
     Repeated,
 }
 
 /// VLD1 to VLD4, VST1 to VST4 (A7.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structures {
-    /// How many elements are a structure: 1 to 4.
+    /// The number of elements in a structure: 1 to 4.
     pub elements: u8,
-    /// How much an element is.
+    /// The width of an element.
     pub width: Width,
-    /// The first D register.
+    /// The number of the first D register.
     pub first: u8,
-    /// Number of registers, 1 to 4.
+    /// The number of registers: 1 to 4.
     pub registers: u8,
-    /// Distance from one to the next, 1 or 2.
+    /// The distance between the numbers of two registers: 1 or 2.
     pub stride: u8,
-    /// Which of their lanes.
+    /// The lanes that are transferred.
     pub lanes: Lanes,
 }
 
 impl Structures {
-    /// All bytes of memory.
+    /// The number of bytes of memory that are accessed.
     pub const fn bytes(&self) -> u32 {
         match self.lanes {
             Lanes::All => self.registers as u32 * 8,
@@ -78,54 +79,54 @@ impl Structures {
     }
 }
 
-/// What moves a part of the processor's state.
+/// A transfer that also changes a part of the processor's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateTransfer {
-    /// RFE: PC and CPSR.
+    /// RFE: loads PC and CPSR.
     Rfe,
-    /// SRS: LR and SPSR, to the stack of this mode.
+    /// SRS: stores LR and SPSR to the stack of this mode.
     Srs(u8),
-    /// LDM with a caret and the PC: CPSR from SPSR, and these.
+    /// LDM with a caret and the PC: loads these registers, and copies SPSR to CPSR.
     Return(Registers),
 }
 
-/// What is moved.
+/// What a load or store transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// LDR, STR and their kind.
+    /// LDR, STR and the other forms of one register.
     Single(Single),
-    /// LDRD, STRD: two words.
+    /// LDRD, STRD: two registers, one word each.
     Pair(Register, Register),
-    /// LDM, STM, PUSH, POP: a word each, the lowest register at the lowest address.
+    /// LDM, STM, PUSH, POP: one word for each register, the lowest register at the lowest address.
     Block {
-        /// The list.
+        /// The register list.
         registers: Registers,
-        /// Whether they are those of User mode (a caret).
+        /// Whether the registers are those of User mode (a caret).
         user: bool,
     },
     /// VLDR, VSTR, VLDM, VSTM, VPUSH, VPOP.
     Extension {
-        /// Whether they are D registers; else S.
+        /// Whether the registers are D registers; else they are S registers.
         double: bool,
-        /// The first.
+        /// The number of the first register.
         first: u8,
-        /// How many, 1 to 32.
+        /// The number of registers: 1 to 32.
         count: u8,
     },
     /// VLD1 to VLD4, VST1 to VST4.
     Structures(Structures),
-    /// LDREX, STREX and their kind.
+    /// LDREX, STREX and the other exclusive forms.
     Exclusive(Exclusive),
     /// SWP, SWPB.
     Swap(Swap),
     /// RFE, SRS, LDM as an exception return.
     State(StateTransfer),
-    /// TBB, TBH: the distance of a jump.
+    /// TBB, TBH: load the distance of a branch from a table.
     Table {
-        /// Of halfwords; else bytes.
+        /// Whether the table has halfwords; else it has bytes.
         halfwords: bool,
     },
-    /// PLD, PLDW, PLI: nothing; never aborts.
+    /// PLD, PLDW, PLI: transfer nothing and never abort.
     Preload,
 }
 
@@ -134,19 +135,19 @@ pub enum Contents {
 pub enum Slot {
     /// A core register.
     Core(Register),
-    /// A word of the extension registers, 0 to 63: S0 to S31 are the first 32, and D n is words
-    /// 2n and 2n + 1, the less significant one first.
+    /// A word of the extension registers, 0 to 63. The words 0 to 31 are S0 to S31; D n consists of
+    /// the words 2n and 2n + 1, the less significant word first.
     Extension(u8),
 }
 
 /// A part of a transfer that is one access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Bytes from the transfer's address.
+    /// The distance from the transfer's first byte, in bytes.
     pub offset: u32,
-    /// How the register is filled or emptied.
+    /// How the access fills the register, or what it stores of it.
     pub general: General,
-    /// Which.
+    /// The register.
     pub slot: Slot,
 }
 
@@ -157,7 +158,7 @@ const WORD: General = General {
 };
 
 impl LoadStore {
-    /// All bytes of memory that are accessed.
+    /// The number of bytes of memory that are accessed.
     pub const fn bytes(&self) -> u32 {
         match self.contents {
             Contents::Single(single) => single.general.width.bytes() as u32,
@@ -174,14 +175,14 @@ impl LoadStore {
         }
     }
 
-    /// The accesses it consists of, lowest address first, where data is `big_endian` (CPSR.E) or
-    /// not: that decides which half of a D register lies lower. None of what is not taken apart.
+    /// The accesses that the transfer consists of, lowest address first. `big_endian` is CPSR.E: it
+    /// decides which half of a D register has the lower address. Empty for what is not taken apart.
     pub fn pieces(&self, big_endian: bool) -> impl Iterator<Item = Piece> + use<> {
         let this = *self;
         (0..).map_while(move |nth| this.piece(nth, big_endian))
     }
 
-    /// One of [`Self::pieces`], counted from 0.
+    /// The `nth` of [`Self::pieces`], counted from 0.
     pub fn piece(&self, nth: u32, big_endian: bool) -> Option<Piece> {
         let (general, slot) = match self.contents {
             Contents::Single(single) if nth == 0 => (single.general, Slot::Core(single.register)),

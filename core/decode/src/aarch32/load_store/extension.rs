@@ -1,4 +1,5 @@
-//! VFP and Advanced SIMD, whose lower 24 bits are the same in A32 and T32 (DDI 0406C A7.6, A7.7).
+//! Loads and stores of VFP and Advanced SIMD, whose lower 24 bits are the same in A32 and T32 (DDI
+//! 0406C A7.6, A7.7).
 
 use super::contents::{Contents, Lanes, Structures};
 use super::{Access, Addressing, Displacement};
@@ -37,8 +38,8 @@ impl ExtensionWord {
     }
 }
 
-/// VLDM, VSTM, VLDR, VSTR; `None` of what moves between core and extension registers, and where
-/// the list is longer than the register file.
+/// VLDM, VSTM, VLDR, VSTR. `None` for a transfer between core and extension registers, and for a
+/// register list that is longer than the register file.
 pub(super) fn registers(bits: u32) -> Option<Access> {
     let word = ExtensionWord::from_bits(bits);
     let (base, double) = (word.rn(), word.double());
@@ -49,7 +50,7 @@ pub(super) fn registers(bits: u32) -> Option<Access> {
             let offset = Displacement::bytes(up, words * 4);
             (Addressing::offset(base, offset), 1, 32)
         }
-        // FLDMX and FSTMX, of D0 to D15, have an odd number of words, and pass over the last.
+        // FLDMX and FSTMX, of D0 to D15, have an odd number of words, and skip the last word.
         (false, true, moves) | (true, false, moves @ true) => (
             Addressing::block(base, word.up(), word.before(), words, moves),
             word.imm8() >> u8::from(double),
@@ -75,7 +76,7 @@ pub(super) fn registers(bits: u32) -> Option<Access> {
 struct StructureWord {
     #[bits(4)]
     rm: Register,
-    /// Of one element to all lanes: a.
+    /// For one element to all lanes: the bit a.
     #[bits(4)]
     low: u8,
     #[bits(4)]
@@ -124,7 +125,7 @@ pub(super) fn structures(bits: u32) -> Option<Access> {
         (true, 3) => return None,
         (true, _) => lane(word)?,
     };
-    // From a D register beyond the last, nothing can be moved.
+    // A list that goes beyond the last D register is undefined.
     let last = structures.first + (structures.registers - 1) * structures.stride;
     (last < 32).then(|| {
         let address = word.address(structures.bytes());
@@ -132,7 +133,7 @@ pub(super) fn structures(bits: u32) -> Option<Access> {
     })
 }
 
-/// "Multiple n-element structures"; the alignment's second bit is not for all.
+/// "Multiple n-element structures"; the second bit of the alignment is not allowed for all of them.
 fn multiple(word: StructureWord) -> Option<Structures> {
     let (elements, registers, stride) = match word.kind() {
         0b0000 => (4, 4, 1),
@@ -174,7 +175,7 @@ fn repeated(word: StructureWord) -> Option<Structures> {
         1 => size != 3 && !(size == 0 && aligned),
         2 => size != 3,
         3 => size != 3 && !aligned,
-        // Size 3 is words, aligned more strictly.
+        // Size 3 means words with a stricter alignment.
         _ => size != 3 || aligned,
     };
     let (registers, stride) = match elements {
@@ -195,11 +196,11 @@ fn repeated(word: StructureWord) -> Option<Structures> {
 fn lane(word: StructureWord) -> Option<Structures> {
     let elements = (word.kind() & 0b11) + 1;
     let (size, low) = (word.kind() >> 2, word.low());
-    // What follows the lane's number is the stride and the alignment.
+    // The bits below the lane's number are the stride and the alignment.
     let below = low & ((2 << size) - 1);
     let defined = match (elements, size) {
         (1, 1) => below & 0b10 == 0,
-        // Of a byte it is one bit, which is zero.
+        // For a byte there is one such bit, which is zero.
         (1, _) => below & 0b100 == 0 && matches!(below & 0b11, 0b00 | 0b11),
         (2, 2) => below & 0b10 == 0,
         (3, 0 | 1) => below & 1 == 0,
@@ -207,7 +208,7 @@ fn lane(word: StructureWord) -> Option<Structures> {
         (4, 2) => below & 0b11 != 0b11,
         _ => true,
     };
-    // Of one element alone the bit is zero, as was just seen to.
+    // For one element alone this bit is zero, as was checked above.
     let spaced = size > 0 && below >> size & 1 != 0;
     defined.then(|| Structures {
         elements,

@@ -3,18 +3,19 @@
 //! A hypervisor needs this where stage 2 does not translate an address and the syndrome does not
 //! describe the access (HSR.ISV is 0: DDI 0406C, B3.13.6, "ISS encoding for Data Abort exceptions
 //! taken to Hyp mode"; DDI 0487, D24.2, ESR_EL2): write-back, two registers or more, the PC,
-//! exclusives, VFP and Advanced SIMD. All encodings of ARMv7-A are described, those which the CPU
-//! does describe among them, so that both ways can be held against each other.
+//! taken to Hyp mode"; DDI 0487, D24.2, ESR_EL2): write-back, two registers or more, the PC,
+//! exclusives, VFP and Advanced SIMD. This module describes all encodings of ARMv7-A, also those
+//! that the syndrome does describe, so that tests can compare both sources.
 //!
-//! Two things are said of each: where it goes ([`Addressing`]), and what is moved there
-//! ([`Contents`]). What moves nothing but whole registers falls into [`Piece`]s of at most a
-//! word, in the order in which the architecture has them: "MemA[address,4]" and so on in the
-//! pseudocode of A8.8. Exclusives, SWP, Advanced SIMD structures, and what also changes the mode
-//! are named, not taken apart.
+//! The description of an instruction has two parts: the address ([`Addressing`]), and what is
+//! transferred ([`Contents`]). A transfer of nothing but whole registers is split into [`Piece`]s
+//! of at most a word, in the order in which the architecture accesses them: "MemA[address,4]" and
+//! so on in the pseudocode of A8.8. Exclusives, SWP, Advanced SIMD structures, and transfers that
+//! also change the mode are only named, not split.
 //!
 //! Encodings that the manual calls UNPREDICTABLE (write-back to a register that is also loaded)
 //! are described as they are written: the CPU that trapped has already chosen to execute them.
-//! Where nothing can be made of one, as of a list of 33 registers, the answer is `None`.
+//! An encoding that cannot be described at all, such as a list of 33 registers, gives `None`.
 
 mod a32;
 mod contents;
@@ -33,20 +34,21 @@ use super::sensitive::{Index, Shift, ShiftKind};
 /// A load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadStore {
-    /// Its bits.
+    /// The instruction's bits.
     pub encoding: Encoding,
-    /// When it is executed.
+    /// The condition under which it executes.
     pub condition: Condition,
     /// Whether memory is read. SWP, which reads and writes, counts as a store.
     pub load: bool,
-    /// Where to.
+    /// The address of the access.
     pub address: Addressing,
-    /// What is moved.
+    /// What it transfers.
     pub contents: Contents,
 }
 
-/// Describes an instruction; `it` says where in an IT block one of T32 stands. `None` where it
-/// is no load or store of ARMv7-A, or one of a coprocessor other than 10 and 11.
+/// Describes the load or store with this encoding. `it` is the place of a T32 instruction in an IT
+/// block. `None` for anything but a load or store of ARMv7-A, and for those of a coprocessor other
+/// than 10 and 11.
 pub fn load_store(encoding: Encoding, it: ItState) -> Option<LoadStore> {
     let (condition, Access(load, address, contents)) = match encoding {
         Encoding::A32(word) => (Condition::from_bits((word >> 28) as u8), a32::decode(word)?),
@@ -62,24 +64,24 @@ pub fn load_store(encoding: Encoding, it: ItState) -> Option<LoadStore> {
     })
 }
 
-/// Whether a load, where to, and of what.
+/// Whether the instruction is a load, its address, and what it transfers.
 #[derive(Clone, Copy)]
 struct Access(bool, Addressing, Contents);
 
-/// What is added to a base register, or subtracted.
+/// A displacement that is added to a base register or subtracted from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Displacement {
-    /// U: whether it is added.
+    /// U: whether the index is added; else it is subtracted.
     pub add: bool,
-    /// How much.
+    /// The amount.
     pub index: Index,
 }
 
 impl Displacement {
-    /// Nothing.
+    /// A displacement of zero.
     pub const NONE: Self = Self::bytes(true, 0);
 
-    /// A constant.
+    /// A constant displacement in bytes.
     pub const fn bytes(add: bool, bytes: u16) -> Self {
         Self {
             add,
@@ -94,8 +96,9 @@ impl Displacement {
         }
     }
 
-    /// What `base` becomes. `index` is the index register's value (any where there is none), and
-    /// `carry` the C flag, which RRX shifts in. Addresses wrap, as the CPU's do.
+    /// The value of `base` after this displacement. `index` is the index register's value (any
+    /// number if there is no index register), and `carry` is the C flag, which RRX shifts in.
+    /// Addresses wrap around, as in the CPU.
     pub const fn apply(self, base: u32, index: u32, carry: bool) -> u32 {
         let by = match self.index {
             Index::Immediate(bytes) => bytes as u32,
@@ -121,7 +124,7 @@ const fn shifted(value: u32, shift: Shift, carry: bool) -> u32 {
             Some(value) => value,
             None => 0,
         },
-        // By 31 the sign is everywhere already.
+        // A shift by 31 already fills the word with the sign.
         ShiftKind::Asr => match (value as i32).checked_shr(amount) {
             Some(value) => value as u32,
             None => (value as i32 >> 31) as u32,
@@ -131,28 +134,28 @@ const fn shifted(value: u32, shift: Shift, carry: bool) -> u32 {
     }
 }
 
-/// Where an access goes.
+/// The address of an access, in terms of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addressing {
-    /// Rn.
+    /// Rn, the base register.
     pub base: Register,
-    /// From the base to the byte with the lowest address.
+    /// The displacement from the base to the lowest byte that is accessed.
     pub first: Displacement,
-    /// From the base's old value to its new one, where it is written back.
+    /// The displacement from the base's old value to its new one, if the base is written back.
     pub write_back: Option<Displacement>,
 }
 
-/// What an [`Addressing`] comes to.
+/// The outcome of an [`Addressing`] for given values of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The address of the first byte.
+    /// The address of the lowest byte.
     pub address: u32,
     /// The base register and its new value.
     pub write_back: Option<(Register, u32)>,
 }
 
 impl Addressing {
-    /// The base and no more.
+    /// The base without a displacement, without write-back.
     const fn at(base: Register) -> Self {
         Self::offset(base, Displacement::NONE)
     }
@@ -165,8 +168,8 @@ impl Addressing {
         }
     }
 
-    /// By P and W: `before` says whether the displacement is part of the address, and what is not
-    /// always moves the base.
+    /// The addressing that P and W encode: `before` (P) says whether the displacement is a part of
+    /// the address. If it is not, the base is always written back.
     const fn indexed(base: Register, by: Displacement, before: bool, moves: bool) -> Self {
         Self {
             base,
@@ -175,11 +178,11 @@ impl Addressing {
         }
     }
 
-    /// `words` upwards or downwards of the base, by U and P of LDM and its kind: the lowest
-    /// register always lies lowest.
+    /// A block of `words` words above or below the base, as U and P of LDM, STM, RFE and SRS say.
+    /// The lowest register always has the lowest address.
     const fn block(base: Register, up: bool, before: bool, words: u16, moves: bool) -> Self {
         let bytes = words * 4;
-        // Downwards and after, the block ends with the word at the base.
+        // A block that decrements after each word ends with the word at the base.
         let first = match (up, before) {
             (true, false) => Displacement::NONE,
             (true, true) => Displacement::bytes(true, 4),
@@ -200,7 +203,7 @@ impl Addressing {
         }
     }
 
-    /// The index register, which is never the PC where this is defined.
+    /// The index register. In defined encodings it is never the PC.
     pub const fn index(&self) -> Option<Register> {
         let by = match self.write_back {
             Some(by) => by,
@@ -212,8 +215,9 @@ impl Addressing {
         }
     }
 
-    /// The address, given the values of base and index (any number where there is none) and the
-    /// C flag. Of a base that is the PC, [`LoadStore::pc_base`] is the value.
+    /// The address for these values of base and index (any number for a register that the
+    /// instruction does not have) and of the C flag. If the base is the PC, its value is
+    /// [`LoadStore::pc_base`].
     pub const fn resolve(&self, base: u32, index: u32, carry: bool) -> Resolved {
         let write_back = match self.write_back {
             Some(by) => Some((self.base, by.apply(base, index, carry))),
@@ -227,8 +231,8 @@ impl Addressing {
 }
 
 impl LoadStore {
-    /// What the PC is as a base, where the instruction stands at `address`: Align(PC, 4), but
-    /// for a jump table's, which lies right behind the instruction.
+    /// The value of the PC as a base, if the instruction is at `address`: Align(PC, 4). A jump
+    /// table (TBB, TBH) is the exception: it begins right after the instruction.
     pub const fn pc_base(&self, address: u32) -> u32 {
         let pc = match self.encoding {
             Encoding::A32(_) => address.wrapping_add(8),
@@ -240,8 +244,8 @@ impl LoadStore {
         }
     }
 
-    /// What the PC is as a value that is stored: its own, in A32 eight bytes on (A2.3,
-    /// PCStoreValue).
+    /// The value of the PC when it is stored: in A32 the instruction's own address plus eight
+    /// (A2.3, PCStoreValue).
     pub const fn pc_stored(&self, address: u32) -> u32 {
         match self.encoding {
             Encoding::A32(_) => address.wrapping_add(8),

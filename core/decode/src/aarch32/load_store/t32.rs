@@ -1,4 +1,4 @@
-//! T32 (DDI 0406C A6.2.4 to A6.2.6, A6.3.5 to A6.3.10, A7.6, A7.7).
+//! T32 loads and stores (DDI 0406C A6.2.4 to A6.2.6, A6.3.5 to A6.3.10, A7.6, A7.7).
 
 use super::a32::general;
 use super::contents::{Contents, Exclusive, Single, StateTransfer};
@@ -16,7 +16,7 @@ struct NarrowWord {
     rt: u8,
     #[bits(3)]
     rn: u8,
-    /// By a register; a constant has two bits more.
+    /// The index register; a constant also takes the two bits above.
     #[bits(3)]
     rm: u8,
     #[bits(7)]
@@ -34,7 +34,8 @@ struct NarrowConstant {
     __: u8,
 }
 
-/// One register and eight bits: of the stack, a literal or a list.
+/// A register and eight bits, which are an offset from the stack pointer, a literal's offset, or a
+/// register list.
 #[bitfield(u16)]
 struct NarrowList {
     imm8: u8,
@@ -54,7 +55,7 @@ impl NarrowList {
         Registers::from_bits(self.imm8().into())
     }
 
-    /// PUSH's LR or POP's PC.
+    /// The list with LR of PUSH or PC of POP.
     fn with_one_more(self, more: Register) -> Registers {
         match self.register() & 1 {
             0 => self.list(),
@@ -77,7 +78,7 @@ fn one(load: bool, address: Addressing, register: Register, general: General) ->
 
 const WORD: General = general(Width::Word, false);
 
-/// Instructions of one halfword.
+/// Decodes an instruction of one halfword.
 pub(super) fn narrow(half: u16) -> Option<Access> {
     let list = NarrowList::from_bits(half);
     Some(match half >> 11 {
@@ -92,7 +93,7 @@ pub(super) fn narrow(half: u16) -> Option<Access> {
     })
 }
 
-/// Some words behind the PC or above the stack pointer.
+/// A load or store at a number of words behind the PC or above the stack pointer.
 fn by_words(base: Register, word: NarrowList, load: bool) -> Access {
     let offset = Displacement::bytes(true, u16::from(word.imm8()) * 4);
     let address = Addressing::offset(base, offset);
@@ -131,7 +132,7 @@ fn by_constant(half: u16) -> Access {
     one(load, address, register, general(width, false))
 }
 
-/// LDM and STM; `None` of an empty list.
+/// LDM and STM; `None` if the list is empty.
 fn block(load: bool, address: Addressing, registers: Registers) -> Option<Access> {
     let contents = Contents::Block {
         registers,
@@ -147,7 +148,7 @@ fn stack(load: bool, registers: Registers) -> Option<Access> {
     block(load, address, registers)
 }
 
-/// LDM, STM: a base that is loaded is not written back.
+/// LDM, STM. A base that is in the list of an LDM is not written back.
 fn multiple(word: NarrowList) -> Option<Access> {
     let (base, registers, load) = (word.register_named(), word.list(), word.load());
     let moves = !(load && registers.contains(base));
@@ -155,12 +156,12 @@ fn multiple(word: NarrowList) -> Option<Access> {
     block(load, address, registers)
 }
 
-/// What all with two halfwords have.
+/// The fields that all instructions of two halfwords have.
 #[bitfield(u32)]
 struct WideWord {
     #[bits(8)]
     low: u8,
-    /// Rt2 and Rd of some; of others P, U and W below a set bit.
+    /// Rt2 or Rd in some instructions; in others a set bit above P, U and W.
     #[bits(4)]
     middle: u8,
     #[bits(4)]
@@ -188,7 +189,7 @@ impl WideWord {
     }
 }
 
-/// Instructions of two halfwords (A6.3).
+/// Decodes an instruction of two halfwords (A6.3).
 pub(super) fn wide(both: u32) -> Option<Access> {
     let word = WideWord::from_bits(both);
     match word.kind() {
@@ -255,7 +256,7 @@ fn exclusive(
     Some(Access(word.load(), address, contents))
 }
 
-/// TBB, TBH; LDREXB and its kind. Others are of ARMv8.
+/// TBB, TBH, LDREXB, LDREXH, LDREXD and their stores. The other encodings belong to ARMv8.
 fn table_or_exclusive(word: WideWord) -> Option<Access> {
     let width = match word.low() >> 4 {
         0b0000 | 0b0001 if word.load() => return Some(table(word)),
@@ -276,7 +277,8 @@ fn table(word: WideWord) -> Access {
     Access(true, address, Contents::Table { halfwords })
 }
 
-/// Those of one register (A6.3.7 to A6.3.10): the width stands where others write back.
+/// Loads and stores of one register (A6.3.7 to A6.3.10). Their width is where other instructions
+/// have the write-back bit.
 fn single_wide(word: WideWord) -> Option<Access> {
     let size = u8::from(word.bit22()) << 1 | u8::from(word.write_back());
     let (load, signed) = (word.load(), word.before());
@@ -284,8 +286,7 @@ fn single_wide(word: WideWord) -> Option<Access> {
         return None;
     }
     let (address, unprivileged) = address(word)?;
-    // Instead of loading less than a word into the PC, it is preloaded (PLD, PLI) or nothing
-    // is done.
+    // A load of less than a word into the PC is a preload (PLD, PLI) or does nothing.
     if load && word.rt() == Register::PC && size != 0b10 {
         let none = signed && size == 0b01;
         let plain = address.write_back.is_none() && !unprivileged && !none;
@@ -308,7 +309,7 @@ struct LongOffset {
     __: u32,
 }
 
-/// The address, and whether it is used with User mode's rights.
+/// The address, and whether the access has User mode's rights.
 fn address(word: WideWord) -> Option<(Addressing, bool)> {
     let base = word.rn();
     let long = Displacement::bytes(word.up(), LongOffset::from_bits(word.into_bits()).bytes());
@@ -327,7 +328,7 @@ fn address(word: WideWord) -> Option<(Addressing, bool)> {
         }
         0b1100 => (Addressing::offset(base, short(false)), false),
         0b1110 => (Addressing::offset(base, short(true)), true),
-        // P, U, W: with W.
+        // P, U, W: the forms with W set.
         middle @ (0b1001 | 0b1011 | 0b1101 | 0b1111) => {
             let (before, add) = (middle & 0b100 != 0, middle & 0b010 != 0);
             let address = Addressing::indexed(base, short(add), before, true);

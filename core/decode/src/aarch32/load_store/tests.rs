@@ -16,7 +16,7 @@ fn r(number: u8) -> Register {
     Register::from_bits(number)
 }
 
-/// Where it goes from a base of 0x1000 and an index of 0x10, and what the base becomes.
+/// The address for a base of 0x1000 and an index of 0x10, and the new value of the base.
 fn goes(access: &LoadStore) -> (u32, Option<u32>) {
     let resolved = access.address.resolve(0x1000, 0x10, true);
     let written = resolved.write_back.map(|(register, value)| {
@@ -75,7 +75,7 @@ fn a_block_lies_as_p_and_u_say() {
         assert_eq!(pieces, [(0, core(2)), (4, core(3)), (8, core(5))]);
         assert_eq!((access.load, access.bytes()), (false, 12));
     }
-    // push {r4, lr}; pop {r4, pc}; ldmia r1, {r1, r2}, which leaves the base to the load.
+    // push {r4, lr}; pop {r4, pc}; ldmia r1, {r1, r2}, which does not write the base back.
     let push = t32(0xb510, 0);
     assert_eq!(goes(&push), (0xff8, Some(0xff8)));
     assert_eq!(push.address.base, Register::SP);
@@ -164,7 +164,8 @@ fn shifts_are_those_of_the_manual() {
     assert_eq!(shifted(value, shift(ShiftKind::Rrx, 1), false), 0x4000_0008);
 }
 
-/// One piece each of a register, two of a pair; and registers of an index.
+/// A transfer of one register has one piece, one of two registers has two; an index is a register
+/// or none.
 #[test]
 fn what_is_moved_falls_into_words() {
     let slots = |access: LoadStore| -> Vec<_> {
@@ -182,7 +183,7 @@ fn what_is_moved_falls_into_words() {
     assert_eq!(index(0xe8b1002c), None);
 }
 
-/// As long as the register file is (A8.8.332, A8.8.368), and no longer.
+/// A list may be as long as the register file (A8.8.332, A8.8.368), and no longer.
 #[test]
 fn lists_of_vfp_end_where_the_registers_end() {
     let count = |word| match load_store(Encoding::A32(word), ItState::NONE)?.contents {
@@ -199,7 +200,8 @@ fn lists_of_vfp_end_where_the_registers_end() {
     assert_eq!(count(0xec910a21), None);
 }
 
-/// "Single n-element structure": of bytes two registers are neighbours, aligned or not (A8.8.323).
+/// "Single n-element structure": two registers of byte lanes are neighbours, aligned or not
+/// (A8.8.323).
 #[test]
 fn lanes_of_bytes_lie_in_neighbours() {
     for (low, wanted) in [
@@ -215,19 +217,20 @@ fn lanes_of_bytes_lie_in_neighbours() {
         };
         assert_eq!((Some(found.stride), found.elements), (wanted, 2), "{low:x}");
     }
-    // Of halfwords bit 5 is the distance: vld2.16 {d0[0], d2[0]}.
+    // For halfwords bit 5 is the distance of the registers: vld2.16 {d0[0], d2[0]}.
     let Contents::Structures(found) = a32(0xf4a1052f).contents else {
         panic!("vld2");
     };
     assert_eq!(found.stride, 2);
-    // vld1.8 {d0[n]}: nothing is left below the lane's number; nor is anything aligned.
+    // vld1.8 {d0[n]}: no bit is left below the lane's number, and there is no alignment.
     for low in 0..16u32 {
         let found = load_store(Encoding::A32(0xf4a1000f | low << 4), ItState::NONE);
         assert_eq!(found.is_some(), low & 1 == 0, "{low:x}");
     }
 }
 
-/// RFE and SRS of both sets (B9.3.13, B9.3.16): the mode, and where the two words lie.
+/// RFE and SRS of both instruction sets (B9.3.13, B9.3.16): the mode, and the addresses of the two
+/// words.
 #[test]
 fn exceptions_are_kept_where_their_direction_says() {
     for mode in 0..32u16 {
@@ -245,8 +248,8 @@ fn exceptions_are_kept_where_their_direction_says() {
     );
 }
 
-/// What stands beside them is no load or store: registers of a pair begin with an even one, SWP
-/// stores, and ones are where ones should be.
+/// The encodings beside loads and stores are none: the registers of a pair begin with an even one,
+/// SWP is encoded as a store, and fields that should be one are one.
 #[test]
 fn what_is_none_is_not_described() {
     let none = |encoding| assert_eq!(load_store(encoding, ItState::NONE), None, "{encoding:x?}");
@@ -295,7 +298,7 @@ fn what_is_none_is_not_described() {
     assert_eq!(goes(&t32(0xe8d1, 0xf013)).0, 0x1020);
 }
 
-/// What holds of any.
+/// What holds for every decoded access.
 fn holds_together(access: &LoadStore) {
     let pieces: Vec<_> = access.pieces(false).collect();
     let bytes: u64 = pieces.iter().map(|piece| piece.general.width.bytes()).sum();

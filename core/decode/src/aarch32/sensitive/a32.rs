@@ -12,7 +12,7 @@ use crate::aarch32::registers::{Register, Registers};
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 
-/// The sensitive instruction that the A32 `word` is, if it is one.
+/// The sensitive instruction that the A32 `word` encodes; `None` if it is not sensitive.
 pub fn sensitive_a32(word: u32) -> Option<Sensitive> {
     let group = Group::from_bits(word);
     let found = match (group.condition(), group.kind()) {
@@ -30,7 +30,7 @@ pub fn sensitive_a32(word: u32) -> Option<Sensitive> {
     found.map(|found| Sensitive::new(Encoding::A32(word), condition, found))
 }
 
-/// What tells the groups apart.
+/// The fields by which the groups of encodings differ.
 #[bitfield(u32)]
 struct Group {
     #[bits(25)]
@@ -46,7 +46,7 @@ fn coprocessor(word: u32, second_kind: bool) -> Found {
     Some((Operation::Coprocessor(found), right))
 }
 
-/// Data processing, and what stands between it (A5.2).
+/// Data processing, and the instructions in its encoding space (A5.2).
 #[bitfield(u32)]
 struct DataWord {
     #[bits(4)]
@@ -70,7 +70,7 @@ struct DataWord {
 }
 
 impl DataWord {
-    /// imm5 of a shift by a constant.
+    /// imm5: the amount of a shift by a constant.
     fn amount(self) -> u8 {
         self.rs() << 1 | u8::from(self.bit7())
     }
@@ -244,8 +244,8 @@ fn msr(word: StatusWord) -> (Operation, bool) {
     }
 }
 
-/// No operands that the instructions' sections call UNPREDICTABLE; a word that is stored may
-/// be the PC.
+/// Whether the operands are none that the instructions' sections call UNPREDICTABLE. The PC may be
+/// the register of a word that is stored.
 fn allowed(access: &Unprivileged) -> bool {
     let word = !access.load && access.width == Width::Word;
     let index = match access.index {
@@ -256,7 +256,7 @@ fn allowed(access: &Unprivileged) -> bool {
     index && base != Register::PC && base != register && (word || register != Register::PC)
 }
 
-/// LDRT, LDRBT, STRT, STRBT; PLDW has a function of its own.
+/// LDRT, LDRBT, STRT, STRBT. PLDW has a function of its own.
 fn unprivileged(word: TransferWord) -> Found {
     if word.before() || !word.write_back() || word.by_register() && word.bit4() {
         return None;
@@ -282,7 +282,7 @@ fn extra(word: TransferWord) -> Found {
         (true, 0b11) => (Width::Half, true),
         _ => return None,
     };
-    // Bits 11 to 8, of which the lowest of `amount` is bit 7.
+    // Bits 11 to 8. The lowest bit of `amount` is bit 7.
     let high = word.amount() >> 1;
     let index = if word.byte() {
         Index::Immediate(u16::from(high << 4 | word.rm().number()))

@@ -1,5 +1,5 @@
-//! Coprocessor instructions, which in both instruction sets have the same lower 28 bits
-//! (DDI 0406C A5.6 and A6.3.18). What they reach is in [`super::rights`].
+//! Coprocessor instructions. Their lower 28 bits are the same in both instruction sets (DDI 0406C
+//! A5.6 and A6.3.18). [`super::rights`] says what they reach.
 
 use crate::aarch32::registers::Register;
 use bitfield_struct::bitfield;
@@ -7,15 +7,15 @@ use bitfield_struct::bitfield;
 /// A coprocessor instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coprocessor {
-    /// Which coprocessor, 0 to 15.
+    /// The coprocessor's number, 0 to 15.
     pub number: u8,
-    /// Whether it is of the second kind: CDP2, MCR2 and so on.
+    /// Whether the instruction is of the second kind: CDP2, MCR2 and so on.
     pub second_kind: bool,
-    /// What is asked of it.
+    /// The operation, with its operands.
     pub access: Access,
 }
 
-/// What is asked of a coprocessor.
+/// An operation of a coprocessor, with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// CDP.
@@ -33,7 +33,7 @@ pub enum Access {
     },
     /// MRC and MCR.
     Register {
-        /// Whether it reads the coprocessor (MRC).
+        /// Whether the instruction reads the coprocessor (MRC).
         read: bool,
         /// Opc1.
         opc1: u8,
@@ -43,12 +43,12 @@ pub enum Access {
         crm: u8,
         /// Opc2.
         opc2: u8,
-        /// Rt. The PC stands for the flags in MRC.
+        /// Rt. In an MRC, R15 means the flags.
         register: Register,
     },
     /// MRRC and MCRR.
     Pair {
-        /// Whether it reads the coprocessor (MRRC).
+        /// Whether the instruction reads the coprocessor (MRRC).
         read: bool,
         /// Opc1.
         opc1: u8,
@@ -57,14 +57,14 @@ pub enum Access {
         /// Rt and Rt2.
         registers: [Register; 2],
     },
-    /// LDC and STC.
+    /// LDC and STC: a transfer between the coprocessor and memory.
     Memory(Transfer),
 }
 
-/// Where LDC and STC transfer.
+/// The operands of LDC and STC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
-    /// Whether it writes the coprocessor (LDC).
+    /// Whether the instruction writes the coprocessor (LDC).
     pub load: bool,
     /// D: the long form.
     pub long: bool,
@@ -72,14 +72,14 @@ pub struct Transfer {
     pub crd: u8,
     /// Rn.
     pub base: Register,
-    /// P: the offset is a part of the address.
+    /// P: whether the offset is a part of the address.
     pub before: bool,
-    /// U: the offset is added.
+    /// U: whether the offset is added; else it is subtracted.
     pub add: bool,
-    /// W: the base is written back. With neither P nor W the eight bits are an option for the
-    /// coprocessor and no offset.
+    /// W: whether the base is written back. If P and W are both clear, the eight bits are no offset
+    /// but an option for the coprocessor.
     pub write_back: bool,
-    /// The eight bits: words, or the option.
+    /// The eight bits: an offset in words, or the option.
     pub words: u8,
 }
 
@@ -106,7 +106,7 @@ struct RegisterWord {
     __: u8,
 }
 
-/// Of CDP.
+/// The lower 28 bits of CDP.
 #[bitfield(u32)]
 struct OperationWord {
     #[bits(4)]
@@ -126,7 +126,7 @@ struct OperationWord {
     __: u8,
 }
 
-/// Of MRRC and MCRR.
+/// The lower 28 bits of MRRC and MCRR.
 #[bitfield(u32)]
 struct PairWord {
     #[bits(4)]
@@ -144,7 +144,7 @@ struct PairWord {
     __: u16,
 }
 
-/// Of LDC and STC.
+/// The lower 28 bits of LDC and STC.
 #[bitfield(u32)]
 struct MemoryWord {
     #[bits(8)]
@@ -164,9 +164,9 @@ struct MemoryWord {
     __: u8,
 }
 
-/// The sensitive coprocessor instruction with these lower 28 bits, and whether its operands
-/// are as they should be. `None` where there is no such instruction, and of coprocessors 10
-/// and 11 all but the system registers: those are instructions of VFP and Advanced SIMD, which
+/// The sensitive coprocessor instruction with these lower 28 bits, and whether its operands are as
+/// they should be. `None` if there is no such instruction. Of coprocessors 10 and 11 only accesses
+/// to system registers are sensitive: the others are instructions of VFP and Advanced SIMD, which
 /// do the same in every mode.
 pub(super) fn decode(bits: u32, second_kind: bool) -> Option<(Coprocessor, bool)> {
     let word = RegisterWord::from_bits(bits);
@@ -211,7 +211,7 @@ fn operation(word: OperationWord) -> Access {
     }
 }
 
-/// P, U and W clear are the pair's, or nothing's.
+/// If P, U and W are clear, the word is MCRR or MRRC, or no instruction.
 fn memory_or_pair(bits: u32) -> Option<Access> {
     let word = MemoryWord::from_bits(bits);
     match (word.before(), word.up(), word.write_back(), word.long()) {
@@ -239,7 +239,7 @@ fn memory_or_pair(bits: u32) -> Option<Access> {
 }
 
 impl Coprocessor {
-    /// Whether it is MRC or MCR of CP15 with these numbers.
+    /// Whether this is an MRC or MCR of CP15 with these numbers.
     pub const fn is_cp15(&self, opc1: u8, crn: u8, crm: u8, opc2: u8) -> bool {
         self.number == 15
             && !self.second_kind
@@ -255,7 +255,7 @@ impl Coprocessor {
             }
     }
 
-    /// Whether a value comes from the coprocessor to a register or memory.
+    /// Whether the instruction moves a value from the coprocessor to a register or to memory.
     pub const fn is_read(&self) -> bool {
         match self.access {
             Access::Operation { .. } => false,
@@ -264,8 +264,8 @@ impl Coprocessor {
         }
     }
 
-    /// VMRS or VMSR of a system register, and whether of one that there is (DDI 0406C A7.8,
-    /// B9.3.21). FPSCR belongs to programs.
+    /// For VMRS or VMSR of a system register: whether that register exists (DDI 0406C A7.8,
+    /// B9.3.21). `None` for FPSCR, which belongs to programs, and for all other instructions.
     fn floating_point_system(&self) -> Option<bool> {
         match self.access {
             Access::Register {
@@ -282,13 +282,13 @@ impl Coprocessor {
         }
     }
 
-    /// No operands that are UNPREDICTABLE in any mode (the instructions' own sections in
-    /// DDI 0406C A8.8).
+    /// Whether the operands are none that are UNPREDICTABLE in every mode (the instructions' own
+    /// sections in DDI 0406C A8.8).
     fn is_defined(&self) -> bool {
         match self.access {
             Access::Operation { .. } => true,
             Access::Register { read, register, .. } => {
-                // The flags can be read from CP14 alone (C6, and A8.8, MRC).
+                // The flags can be read only from CP14 (C6, and A8.8, MRC).
                 register != Register::PC || read && self.number != 15
             }
             Access::Pair {
@@ -300,7 +300,8 @@ impl Coprocessor {
         }
     }
 
-    /// What T32 does not allow beyond that: the stack pointer, and a store by the PC.
+    /// Whether T32 allows the operands: beyond A32's rules it forbids the stack pointer, and a
+    /// store by the PC.
     pub(super) fn is_defined_in_t32(&self) -> bool {
         let general = |register| register != Register::SP;
         match self.access {

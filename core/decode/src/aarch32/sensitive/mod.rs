@@ -1,16 +1,17 @@
-//! Sensitive instructions: those whose outcome depends on the mode, or which reach what a
-//! guest must not reach.
+//! Sensitive instructions: their outcome depends on the mode, or they reach state that a guest must
+//! not reach.
 //!
-//! The list begins with the 48 of the published systems (DDI 0406C B9.3 and A8.8 have their
-//! sections) and adds what ARMv7-A has beyond them: waiting, hints, SETEND, the Virtualization
-//! Extensions' own, VMRS of system registers, and PLDW, which some CPUs lack. What is legal in
-//! User mode is listed all the same where its neighbours are not ([`UserMode::Legal`]): a
-//! caller looks at [`Sensitive::user`], not only at whether there is an answer.
+//! The list begins with the 48 instructions of the published systems (DDI 0406C B9.3 and A8.8 have
+//! their sections). It adds what ARMv7-A has beyond them: waiting, hints, SETEND, the
+//! Virtualization Extensions' own instructions, VMRS of system registers, and PLDW, which some CPUs
+//! lack. Some listed instructions are legal in User mode ([`UserMode::Legal`]): they are listed
+//! because their neighbours are not. So a caller must look at [`Sensitive::user`], not only at
+//! whether there is an answer.
 //!
-//! Not listed: SVC, BKPT and UDF, which raise their exception in every mode; barriers and
-//! CLREX, legal everywhere; VFP and Advanced SIMD, which a hypervisor turns on and off as a
-//! whole; data processing into the PC with a shift by a register, which is UNPREDICTABLE in
-//! every mode (A5.2.2).
+//! Not listed are: SVC, BKPT and UDF, which raise their exception in every mode; barriers and
+//! CLREX, which are legal everywhere; VFP and Advanced SIMD, which a hypervisor turns on and off as
+//! a whole; data processing into the PC with a shift by a register, which is UNPREDICTABLE in every
+//! mode (A5.2.2).
 
 mod a32;
 mod coprocessor;
@@ -34,33 +35,34 @@ pub use user::UserMode;
 use super::condition::{Condition, ItState};
 use super::encoding::Encoding;
 
-/// A sensitive instruction: what it is, and what becomes of it.
+/// A sensitive instruction, and what it does in User mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensitive {
-    /// Its bits.
+    /// The instruction's bits.
     pub encoding: Encoding,
-    /// When it is executed.
+    /// The condition under which it executes.
     pub condition: Condition,
-    /// Which, with its operands.
+    /// The operation, with its operands.
     pub operation: Operation,
-    /// Whether the manual defines it: its fixed fields are as they should be, and its operands
-    /// and its place in an IT block are none that make it UNPREDICTABLE in every mode. A
-    /// compiler or assembler makes no other, so one that is not is data more often than code.
+    /// Whether the manual defines the instruction: its fixed fields are as they should be, and
+    /// neither its operands nor its place in an IT block make it UNPREDICTABLE in every mode.
+    /// Compilers and assemblers make only defined instructions, so a word that is none is data more
+    /// often than code.
     pub as_it_should_be: bool,
     /// What it does in User mode; [`UserMode::Unpredictable`] if it is not as it should be.
     pub user: UserMode,
 }
 
-/// The published classes of sensitive instructions, and what came after them.
+/// The published classes of sensitive instructions, and those of newer instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Data processing with the PC as destination, and flags; ERET.
+    /// Data processing that sets flags and has the PC as destination; ERET.
     DataProcessing,
-    /// Shifts with the PC as destination, and flags.
+    /// Shifts that set flags and have the PC as destination.
     Shift,
     /// CPS, MRS, MSR.
     StatusRegister,
-    /// LDRT, STRT and their kind.
+    /// LDRT, STRT and the other unprivileged forms.
     Unprivileged,
     /// LDM and STM with a caret.
     Block,
@@ -141,7 +143,7 @@ impl Sensitive {
     }
 }
 
-/// The sensitive instruction with this encoding; `it` counts for T32 alone.
+/// The sensitive instruction with this encoding. `it` is used for T32 only.
 pub fn sensitive(encoding: Encoding, it: ItState) -> Option<Sensitive> {
     match encoding {
         Encoding::A32(word) => sensitive_a32(word),

@@ -1,4 +1,4 @@
-//! What a sensitive instruction is, with its operands.
+//! The operations of sensitive instructions, with their operands.
 
 use super::coprocessor::Coprocessor;
 use crate::aarch32::registers::{Register, Registers};
@@ -10,7 +10,7 @@ use hanok_types::Width;
 pub enum Status {
     /// CPSR.
     Current,
-    /// SPSR of the mode.
+    /// SPSR of the current mode.
     Saved,
 }
 
@@ -33,30 +33,31 @@ pub struct Fields {
 /// CPS: enables or disables exceptions, and may change the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChangeState {
-    /// Whether the exceptions named are enabled (CPSIE); `None` where only the mode changes.
+    /// Whether the exceptions below are enabled (CPSIE) or disabled (CPSID); `None` if only the
+    /// mode changes.
     pub enable: Option<bool>,
-    /// A: asynchronous aborts.
+    /// A: whether this concerns asynchronous aborts.
     pub aborts: bool,
-    /// I: IRQs.
+    /// I: whether this concerns IRQs.
     pub irqs: bool,
-    /// F: FIQs.
+    /// F: whether this concerns FIQs.
     pub fiqs: bool,
-    /// The new mode, five bits.
+    /// The new mode, five bits, if the instruction changes the mode.
     pub mode: Option<u8>,
 }
 
-/// A register of another mode, of MRS and MSR of the Virtualization Extensions (DDI 0406C
-/// B9.2.3).
+/// A register of another mode, the operand of MRS and MSR of the Virtualization Extensions (DDI
+/// 0406C B9.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Banked {
-    /// R: an SPSR; else a core register.
+    /// R: whether the register is an SPSR; else it is a core register.
     pub saved_status: bool,
-    /// SYSm: which mode's and which register.
+    /// SYSm: the mode and the register.
     pub system_mode: u8,
 }
 
 impl Banked {
-    /// Whether there is such a register (B9.2.3, tables B9-1 and B9-2).
+    /// Whether this register exists (B9.2.3, tables B9-1 and B9-2).
     pub const fn is_defined(self) -> bool {
         match (self.saved_status, self.system_mode) {
             (false, mode) => matches!(mode, 0..=6 | 8..=14 | 16..=23 | 28..=31),
@@ -65,38 +66,39 @@ impl Banked {
     }
 }
 
-/// How a register's value is shifted.
+/// The kinds of shifts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShiftKind {
-    /// Left.
+    /// To the left.
     Lsl,
-    /// Right, with zeros.
+    /// To the right, filled with zeros.
     Lsr,
-    /// Right, with the sign.
+    /// To the right, filled with the sign.
     Asr,
-    /// Around.
+    /// A rotation to the right.
     Ror,
-    /// Right by one, with the carry.
+    /// A rotation to the right by one bit, through the carry.
     Rrx,
 }
 
 /// A shift by a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shift {
-    /// How.
+    /// The kind of shift.
     pub kind: ShiftKind,
-    /// How far, 0 to 32.
+    /// The number of bits, 0 to 32.
     pub amount: u8,
 }
 
 impl Shift {
-    /// None: left by zero.
+    /// No shift: to the left by zero.
     pub const NONE: Self = Self {
         kind: ShiftKind::Lsl,
         amount: 0,
     };
 
-    /// From the type and the five bits of an encoding (DDI 0406C A8.4.3, DecodeImmShift).
+    /// The shift that the type and the five bits of an encoding mean (DDI 0406C A8.4.3,
+    /// DecodeImmShift).
     pub const fn from_bits(kind: u8, amount: u8) -> Self {
         let amount = amount & 0x1f;
         let full = if amount == 0 { 32 } else { amount };
@@ -124,7 +126,7 @@ impl Shift {
         }
     }
 
-    /// Whether the value stays as it is.
+    /// Whether the shift leaves a value unchanged.
     pub const fn is_none(self) -> bool {
         matches!(
             self,
@@ -139,27 +141,27 @@ impl Shift {
 /// A second operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
-    /// A constant, whole.
+    /// A constant, expanded to 32 bits.
     Immediate(u32),
     /// A register, shifted.
     Register(Register, Shift),
 }
 
-/// What is added to a base register, or subtracted.
+/// The amount that is added to a base register or subtracted from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Index {
-    /// Bytes.
+    /// A number of bytes.
     Immediate(u16),
     /// A register, shifted.
     Register(Register, Shift),
 }
 
-/// LDRT, STRT and their kind: an access with the rights of User mode.
+/// LDRT, STRT and the other accesses with the rights of User mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unprivileged {
-    /// Whether a load.
+    /// Whether the instruction is a load.
     pub load: bool,
-    /// How much.
+    /// The width of the access.
     pub width: Width,
     /// Whether a load extends the sign.
     pub sign_extend: bool,
@@ -167,12 +169,12 @@ pub struct Unprivileged {
     pub register: Register,
     /// Rn.
     pub base: Register,
-    /// U: whether the index is added; else subtracted.
+    /// U: whether the index is added; else it is subtracted.
     pub add: bool,
-    /// By how much the base moves.
+    /// The amount by which the base changes.
     pub index: Index,
-    /// Whether the address is the base alone, and the base moves afterwards (A32); else the
-    /// index is a part of the address, and the base stays (T32).
+    /// Whether the address is the base alone and the base changes afterwards (A32). Else the index
+    /// is a part of the address, and the base stays (T32).
     pub post_index: bool,
 }
 
@@ -195,7 +197,7 @@ pub enum DataOperation {
 }
 
 impl DataOperation {
-    /// From the four bits of an A32 word; `None` of those that compare.
+    /// The operation with these four bits of an A32 word; `None` for the comparisons.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits & 0xf {
             0 => Self::And,
@@ -214,24 +216,24 @@ impl DataOperation {
         })
     }
 
-    /// Whether there is a first operand, Rn.
+    /// Whether the operation has a first operand, Rn.
     pub const fn has_first(self) -> bool {
         !matches!(self, Self::Mov | Self::Mvn)
     }
 
-    /// Whether the carry is a part of the result.
+    /// Whether the result depends on the carry.
     pub const fn reads_carry(self) -> bool {
         matches!(self, Self::Adc | Self::Sbc | Self::Rsc)
     }
 }
 
-/// From where an exception return takes the address.
+/// The source of an exception return's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReturnFrom {
-    /// Data processing with S and the PC as destination: SUBS PC, LR and its kind. The shift
-    /// of MOV is the instruction's own name: ASRS and so on.
+    /// Data processing that sets flags and has the PC as destination: SUBS PC, LR and so on. A MOV
+    /// with a shift has a name of its own: ASRS and so on.
     Data {
-        /// Which.
+        /// The operation.
         operation: DataOperation,
         /// Rn, which MOV and MVN do not have.
         first: Register,
@@ -245,76 +247,76 @@ pub enum ReturnFrom {
 /// An exception return: CPSR from SPSR, and a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Return {
-    /// From where.
+    /// The source of the address.
     pub from: ReturnFrom,
 }
 
-/// Which way a block of memory lies of its base.
+/// How the addresses of a block of memory follow from its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Direction {
-    /// U: upwards.
+    /// U: whether the addresses ascend from the base.
     pub up: bool,
-    /// P: the address moves before each access; else after it.
+    /// P: whether the address changes before each access; else it changes afterwards.
     pub before: bool,
 }
 
 /// LDM or STM with a caret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// Whether a load.
+    /// Whether the instruction is a load.
     pub load: bool,
     /// Rn.
     pub base: Register,
-    /// Which way.
+    /// How the addresses follow from the base.
     pub direction: Direction,
     /// Whether the base is written back.
     pub write_back: bool,
-    /// The list. A load with the PC in it is an exception return into registers of the mode;
-    /// all others transfer registers of User mode.
+    /// The list. A load whose list has the PC is an exception return, and loads registers of the
+    /// current mode; all others transfer registers of User mode.
     pub registers: Registers,
 }
 
 impl Block {
-    /// Whether it is "LDM (exception return)".
+    /// Whether this is "LDM (exception return)".
     pub const fn is_return(&self) -> bool {
         self.load && self.registers.contains(Register::PC)
     }
 }
 
-/// RFE: PC and CPSR from memory.
+/// RFE: loads PC and CPSR from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
     /// Rn.
     pub base: Register,
-    /// Which way.
+    /// How the addresses follow from the base.
     pub direction: Direction,
     /// Whether the base is written back.
     pub write_back: bool,
 }
 
-/// SRS: LR and SPSR to the stack of a mode.
+/// SRS: stores LR and SPSR to the stack of a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Store {
-    /// Whose stack, five bits.
+    /// The mode that the stack belongs to, five bits.
     pub mode: u8,
-    /// Which way.
+    /// How the addresses follow from that stack pointer.
     pub direction: Direction,
     /// Whether that stack pointer is written back.
     pub write_back: bool,
 }
 
-/// Where PLDW preloads.
+/// The address of a PLDW.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Preload {
     /// Rn.
     pub base: Register,
-    /// U: whether the index is added; else subtracted.
+    /// U: whether the index is added; else it is subtracted.
     pub add: bool,
-    /// What is added.
+    /// The amount that is added or subtracted.
     pub index: Index,
 }
 
-/// Instructions that only hint.
+/// Hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the instructions' names
 pub enum Hint {
@@ -324,20 +326,20 @@ pub enum Hint {
     Sev,
 }
 
-/// A sensitive instruction.
+/// The operation of a sensitive instruction, with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// CPS.
     Cps(ChangeState),
     /// MRS.
     Mrs(Status, Register),
-    /// MSR, of a register or a constant.
+    /// MSR with a register or a constant.
     Msr(Status, Fields, Operand),
     /// MRS of a register of another mode.
     MrsBanked(Banked, Register),
     /// MSR to a register of another mode.
     MsrBanked(Banked, Register),
-    /// LDRT, STRT and their kind.
+    /// LDRT, STRT and the other unprivileged forms.
     Unprivileged(Unprivileged),
     /// An exception return by data processing.
     Return(Return),
@@ -347,15 +349,15 @@ pub enum Operation {
     Rfe(Pair),
     /// SRS.
     Srs(Store),
-    /// SMC, with its four bits.
+    /// SMC, with its immediate of four bits.
     Smc(u8),
-    /// HVC, with its sixteen.
+    /// HVC, with its immediate of sixteen bits.
     Hvc(u16),
     /// A coprocessor instruction.
     Coprocessor(Coprocessor),
     /// YIELD, WFE, WFI or SEV.
     Hint(Hint),
-    /// SETEND; whether to big-endian.
+    /// SETEND: `true` sets big-endian.
     SetEndianness(bool),
     /// PLDW, of the Multiprocessing Extensions: undefined on a Cortex-A8, which has none.
     PreloadWrite(Preload),

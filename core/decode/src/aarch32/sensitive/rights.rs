@@ -1,13 +1,13 @@
-//! To what coprocessor instructions belong, and what User mode may do with them (DDI 0406C
-//! B3.15, B8.1, C6).
+//! What a coprocessor instruction belongs to, and what User mode may do with it (DDI 0406C B3.15,
+//! B8.1, C6).
 
 use super::coprocessor::{Access, Coprocessor};
 use super::user::UserMode;
 
-/// To what a coprocessor instruction belongs.
+/// The part of the architecture that a coprocessor instruction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Facility {
-    /// CP15 forms of the barriers.
+    /// The barriers in their CP15 form.
     Barrier,
     /// CP15 c13: FCSE, CONTEXTIDR and the thread registers.
     ThreadRegister,
@@ -21,9 +21,9 @@ pub enum Facility {
     PerformanceMonitor,
     /// CP15 c14: the generic timer.
     Timer,
-    /// CP15, all other registers that the architecture names.
+    /// CP15: all other registers that the architecture names.
     System,
-    /// CP15 c9, c10, c11 and c15 where the CPU's own manual says what they are.
+    /// CP15 c9, c10, c11 and c15: registers that only the CPU's own manual defines.
     Implementation,
     /// CP14: debug and trace.
     Debug,
@@ -38,7 +38,7 @@ pub enum Facility {
 }
 
 impl Coprocessor {
-    /// To what it belongs.
+    /// The part of the architecture that the instruction belongs to.
     pub const fn facility(&self) -> Facility {
         match self.number {
             15 => self.facility_15(),
@@ -88,10 +88,10 @@ impl Coprocessor {
         }
     }
 
-    /// What it does in User mode.
+    /// What the instruction does in User mode.
     pub(super) fn user(&self) -> UserMode {
         match self.number {
-            // MCR, MRC, MCRR and MRRC are all that CP15 has (B3.15).
+            // CP15 has only MCR, MRC, MCRR and MRRC (B3.15).
             14 | 15 if self.second_kind => UserMode::Undefined,
             15 => self.user_15(),
             14 => self.user_14(),
@@ -128,9 +128,10 @@ impl Coprocessor {
         }
     }
 
-    /// The debug communications channel and the ID registers are open to User mode unless
-    /// DBGDSCR.UDCCdis says otherwise (C6, and C11.11, DBGDSCR); ThumbEE's handler base is unless
-    /// TEECR.XED does (A2.10); Jazelle's registers, but JOSCR, unless JOSCR.CD does (A2.9).
+    /// User mode may access the debug communications channel and the ID registers unless
+    /// DBGDSCR.UDCCdis forbids it (C6, and C11.11, DBGDSCR), ThumbEE's handler base unless
+    /// TEECR.XED forbids it (A2.10), and Jazelle's registers except JOSCR unless JOSCR.CD forbids
+    /// it (A2.9).
     fn user_14(&self) -> UserMode {
         let open = match self.access {
             Access::Register { opc1: 1, .. } => true,
@@ -166,20 +167,20 @@ fn user_register(read: bool, crn: u8, crm: u8, opc2: u8) -> UserMode {
     match (crn, crm, opc2) {
         // CP15ISB, CP15DSB, CP15DMB (B4.2).
         (7, 5, 4) | (7, 10, 4 | 5) if !read => UserMode::Legal,
-        // TPIDRURW, and TPIDRURO to read (B4.1).
+        // TPIDRURW may be read and written, TPIDRURO only read (B4.1).
         (13, 0, 2) => UserMode::Legal,
         (13, 0, 3) if read => UserMode::Legal,
-        // PMUSERENR can be read; it opens the others, of which none that concerns interrupts
-        // (B4.1, PMUSERENR).
+        // PMUSERENR may be read. It allows access to the others, except those that control
+        // interrupts (B4.1, PMUSERENR).
         (9, 14, 0) if read => UserMode::Legal,
         (9, 14, 0..=2) => UserMode::Undefined,
         (9, 12..=14, _) => UserMode::Configured,
-        // CNTFRQ to read; the timers' TVAL and CTL, by CNTKCTL (B8.1).
+        // CNTFRQ may be read; CNTKCTL allows access to the timers' TVAL and CTL (B8.1).
         (14, 0, 0) if read => UserMode::Configured,
         (14, 2 | 3, 0 | 1) => UserMode::Configured,
-        // PMEVCNTR, PMEVTYPER and PMCCFILTR, which PMUv3 of ARMv8 adds.
+        // PMEVCNTR, PMEVTYPER and PMCCFILTR of PMUv3, which ARMv8 adds.
         (14, 8..=15, _) => UserMode::Configured,
-        // Preload engines and what else the CPU's manual says.
+        // Preload engines, and registers that only the CPU's manual defines.
         (11 | 15, _, _) => UserMode::Configured,
         _ => UserMode::Undefined,
     }

@@ -12,9 +12,10 @@ use crate::aarch32::registers::Register;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 
-/// The sensitive instruction that the T32 halfword `first` begins, if it is one. `second` is
-/// the halfword after it, which counts only where the instruction has two
-/// ([`is_wide`](crate::aarch32::is_wide)); `it` says where in an IT block it stands.
+/// The sensitive instruction that begins with the T32 halfword `first`; `None` if it is not
+/// sensitive. `second` is the halfword after it, which is used only if the instruction has two
+/// halfwords ([`is_wide`](crate::aarch32::is_wide)). `it` is the instruction's place in an IT
+/// block.
 pub fn sensitive_t32(first: u16, second: u16, it: ItState) -> Option<Sensitive> {
     let encoding = Encoding::t32(first, second);
     let (operation, right) = match encoding {
@@ -25,8 +26,8 @@ pub fn sensitive_t32(first: u16, second: u16, it: ItState) -> Option<Sensitive> 
     Some(Sensitive::new(encoding, it.condition(), found))
 }
 
-/// Whether it may stand there in an IT block: what goes elsewhere at its end only, some
-/// nowhere (A8.3.1 and the instructions' sections).
+/// Whether the operation may stand at this place of an IT block: a branch only at the end, and some
+/// operations nowhere (A8.3.1 and the instructions' sections).
 fn may_stand(operation: &Operation, it: ItState) -> bool {
     match operation {
         Operation::Cps(_) | Operation::SetEndianness(_) | Operation::Hvc(_) => !it.is_inside(),
@@ -37,7 +38,7 @@ fn may_stand(operation: &Operation, it: ItState) -> bool {
     }
 }
 
-/// What an encoding is, and whether its fixed fields and operands are as they should be.
+/// The operation of an encoding, and whether its fixed fields and operands are as they should be.
 type Found = Option<(Operation, bool)>;
 
 /// CPS, SETEND and hints (A6.2.5).
@@ -48,7 +49,7 @@ fn narrow(half: u16) -> Found {
             Some((Operation::SetEndianness(half & 0b1000 != 0), right))
         }
         0xb66 | 0xb67 => {
-            // A, I and F stand six bits lower than in A32.
+            // A, I and F are six bits lower than in A32.
             let rest = u32::from(half & 0b111) << 6;
             let enable = if half & 0b1_0000 == 0 { 0b10 } else { 0b11 };
             let (change, defined) = change_state(enable, false, rest);
@@ -70,7 +71,7 @@ fn hint(number: u8) -> Found {
     Some((Operation::Hint(hint), true))
 }
 
-/// Both halfwords, the first one's bits above.
+/// Both halfwords, the first one in the upper half.
 #[bitfield(u32)]
 struct WideWord {
     #[bits(4)]
@@ -100,7 +101,7 @@ impl WideWord {
         self.into_bits() as u16
     }
 
-    /// The low byte.
+    /// The lowest byte.
     fn low(self) -> u8 {
         self.into_bits() as u8
     }
@@ -140,8 +141,8 @@ struct MultipleWord {
     __: u8,
 }
 
-/// RFE and SRS, where U and P are the same: increment after and decrement before, which the
-/// encoding numbers otherwise than A32 does.
+/// RFE and SRS. U and P are the same bit here, set for increment after and clear for decrement
+/// before, unlike in A32.
 fn multiple(word: MultipleWord) -> Found {
     if word.dual() || word.up() != word.before() {
         return None;
@@ -174,7 +175,7 @@ fn multiple(word: MultipleWord) -> Found {
     ))
 }
 
-/// LDRT and its kind, and PLDW (A6.3.7 to A6.3.10).
+/// LDRT and the other unprivileged forms, and PLDW (A6.3.7 to A6.3.10).
 fn single(word: WideWord) -> Found {
     if word.rn() == Register::PC || word.size() == 0b11 {
         return None;
@@ -198,7 +199,8 @@ fn single(word: WideWord) -> Found {
     }
 }
 
-/// Neither the stack pointer nor the PC, which T32 allows in few places (A6.1.2).
+/// Whether the register is neither the stack pointer nor the PC, which T32 allows in few places
+/// (A6.1.2).
 fn usual(register: Register) -> bool {
     register != Register::SP && register != Register::PC
 }
@@ -250,7 +252,7 @@ fn control(word: WideWord) -> Found {
     }
 }
 
-/// R.
+/// R: whether the status register is an SPSR.
 fn saved(word: WideWord) -> bool {
     word.load()
 }
@@ -271,7 +273,7 @@ fn banked(word: WideWord, low: u8) -> Banked {
     }
 }
 
-/// Whether the fixed bits of the second halfword are as they should be, bit 5 aside.
+/// Whether the fixed bits of the second halfword, except bit 5, are as they should be.
 fn fixed(word: WideWord) -> bool {
     let four = word.bit5() || !word.bit4();
     four && word.second() & 0x20cf == 0
@@ -310,7 +312,7 @@ fn mrs(word: WideWord) -> (Operation, bool) {
     )
 }
 
-/// CPS, or a hint where it would change nothing.
+/// CPS; a hint if it would change nothing.
 fn change(word: WideWord) -> Found {
     let second = word.second();
     let right = word.rn() == Register::PC && second & 0x2800 == 0;
@@ -323,7 +325,7 @@ fn change(word: WideWord) -> Found {
     Some((Operation::Cps(change), right && defined))
 }
 
-/// SUBS PC, LR, #constant; with zero it is called ERET, too (B9.3.19, B9.3.3).
+/// SUBS PC, LR, #constant. With a constant of zero it is also called ERET (B9.3.19, B9.3.3).
 fn returns(word: WideWord) -> (Operation, bool) {
     let from = ReturnFrom::Data {
         operation: DataOperation::Sub,

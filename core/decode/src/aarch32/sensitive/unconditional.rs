@@ -1,11 +1,12 @@
-//! Sensitive A32 words of the unconditional space (DDI 0406C A5.7), and CPS of both sets.
+//! Sensitive A32 words of the unconditional space (DDI 0406C A5.7), and CPS of both instruction
+//! sets.
 
 use super::operation::{ChangeState, Index, Operation, Pair, Preload, Store};
 use super::words::{BlockWord, Found, TransferWord};
 use crate::aarch32::registers::Register;
 use bitfield_struct::bitfield;
 
-/// The unconditional space but for coprocessors (A5.7).
+/// Decodes the unconditional space without coprocessor instructions (A5.7).
 pub(super) fn decode(word: u32) -> Found {
     match word >> 20 & 0xff {
         0x10 => change(word),
@@ -15,7 +16,7 @@ pub(super) fn decode(word: u32) -> Found {
     }
 }
 
-/// CPS.
+/// The fields of CPS.
 #[bitfield(u32)]
 struct ChangeWord {
     #[bits(5)]
@@ -50,7 +51,8 @@ fn change(word: u32) -> Found {
     })
 }
 
-/// CPS of imod and M, A, I, F and the mode standing in the low bits of `rest`: A at bit 8.
+/// The operands of CPS: imod is `enable`, M is `with_mode`, and the low bits of `rest` hold A (bit
+/// 8), I, F and the mode.
 pub(super) fn change_state(enable: u8, with_mode: bool, rest: u32) -> (ChangeState, bool) {
     let fields = ChangeWord::from_bits(rest);
     let (aborts, irqs, fiqs) = (fields.aborts(), fields.irqs(), fields.fiqs());
@@ -70,7 +72,7 @@ pub(super) fn change_state(enable: u8, with_mode: bool, rest: u32) -> (ChangeSta
     (change, defined)
 }
 
-/// PLDW, by a constant or a register (A8.8, PLD).
+/// PLDW with a constant or a register (A8.8, PLD).
 fn preload(word: TransferWord) -> Found {
     if word.by_register() && word.bit4() {
         return None;

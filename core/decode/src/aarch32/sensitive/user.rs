@@ -1,44 +1,45 @@
-//! What a sensitive instruction does in User mode when it is run as it is.
+//! What a sensitive instruction does in User mode if it runs unchanged.
 
 use super::operation::{Hint, Operation, Status};
 
-/// What becomes of an instruction in User mode.
+/// The outcomes of an instruction in User mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UserMode {
-    /// The same as in a privileged mode, as far as a guest can tell.
+    /// It does the same as in a privileged mode, as far as a guest can tell.
     Legal,
-    /// An Undefined Instruction exception.
+    /// It raises an Undefined Instruction exception.
     Undefined,
-    /// One or the other, as a register of the CPU says that the hypervisor sets (PMUSERENR,
-    /// CNTKCTL, DBGDSCR and their kind), or as the CPU's own manual says.
+    /// It is legal or undefined, depending on a register of the CPU that the hypervisor sets
+    /// (PMUSERENR, CNTKCTL, DBGDSCR and so on) or on the CPU's own manual.
     Configured,
-    /// Something else, without a word: it must be found before it runs.
+    /// It silently does something else: it must be found before it runs.
     Different,
-    /// The real CPU stops until an interrupt.
+    /// It stops the real CPU until an interrupt.
     Waits,
-    /// UNPREDICTABLE: whatever this CPU does, another one may do something else.
+    /// It is UNPREDICTABLE: what one CPU does, another one need not do.
     Unpredictable,
 }
 
 impl UserMode {
-    /// Whether a hypervisor can leave the instruction in place and wait for its exception,
-    /// having closed what it can close.
+    /// Whether a hypervisor can leave the instruction in place and wait for its exception, once it
+    /// has forbidden what its registers can forbid.
     pub const fn is_trapped(self) -> bool {
         matches!(self, Self::Undefined | Self::Configured)
     }
 
-    /// Whether it goes wrong without an exception, so that it has to be rewritten first.
+    /// Whether the instruction goes wrong without an exception, so that it must be rewritten before
+    /// it runs.
     pub const fn must_be_rewritten(self) -> bool {
         matches!(self, Self::Different | Self::Waits | Self::Unpredictable)
     }
 }
 
 impl Operation {
-    /// What a well-formed one does in User mode (DDI 0406C A8.8 and B9.3, the section of each
-    /// instruction).
+    /// What the instruction does in User mode if it is well-formed (DDI 0406C A8.8 and B9.3, the
+    /// section of each instruction).
     pub(super) fn user(&self) -> UserMode {
         match self {
-            // Executes as a NOP (B9.3.2).
+            // The instruction executes as a NOP (B9.3.2).
             Self::Cps(_) => UserMode::Different,
             // E, A, I, F and M read as UNKNOWN (B9.3.8).
             Self::Mrs(Status::Current, _) => UserMode::Different,

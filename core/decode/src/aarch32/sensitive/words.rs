@@ -5,11 +5,11 @@ use crate::aarch32::registers::Register;
 use bitfield_struct::bitfield;
 use hanok_types::Width;
 
-/// What an encoding is, and whether its fixed fields and operands are as they should be.
+/// The operation of an encoding, and whether its fixed fields and operands are as they should be.
 pub(super) type Found = Option<(Operation, bool)>;
 
-/// Loads and stores of one register (A5.3), and the extra ones (A5.2.8), whose fields stand in
-/// the same places.
+/// Loads and stores of one register (A5.3), and the extra loads and stores (A5.2.8), whose fields
+/// stand in the same places.
 #[bitfield(u32)]
 pub(super) struct TransferWord {
     #[bits(4)]
@@ -25,7 +25,7 @@ pub(super) struct TransferWord {
     pub(super) rn: Register,
     pub(super) load: bool,
     pub(super) write_back: bool,
-    /// Of the extra ones: whether the offset is a constant.
+    /// In an extra load or store: whether the offset is a constant.
     pub(super) byte: bool,
     pub(super) add: bool,
     pub(super) before: bool,
@@ -48,7 +48,7 @@ impl TransferWord {
         }
     }
 
-    /// By what the base is moved, of those with one register.
+    /// The amount by which a load or store of one register changes the base.
     pub(super) fn single_index(self) -> Index {
         if self.by_register() {
             Index::Register(self.rm(), Shift::from_bits(self.kind(), self.amount()))
@@ -58,7 +58,7 @@ impl TransferWord {
     }
 }
 
-/// LDM, STM, RFE and SRS.
+/// The fields of LDM, STM, RFE and SRS.
 #[bitfield(u32)]
 pub(super) struct BlockWord {
     #[bits(16)]

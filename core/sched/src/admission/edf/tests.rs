@@ -1,4 +1,4 @@
-//! How far must be looked.
+//! The bound up to which instants are examined.
 
 use super::super::Demand;
 use super::*;
@@ -25,8 +25,8 @@ fn meeting(tasks: &[Times], supply: &Supply) -> Option<(u128, u128)> {
 }
 
 proptest! {
-    /// What is looked at reaches to where the lines meet, whatever the unit of time is, and not
-    /// much further.
+    /// The bound reaches to where the lines meet, whatever the unit of time is, and not much
+    /// further.
     #[test]
     fn the_linear_bound_is_where_the_lines_meet(
         tasks in proptest::collection::vec((1..40u64, 1..10u64, 1..60u64), 1..4),
@@ -51,7 +51,7 @@ proptest! {
             Some((above, margin)) => {
                 let exact = (above << unit).div_ceil(margin);
                 prop_assert!(found >= exact, "{} before {}", found, exact);
-                // The demand is ahead by whole ticks, one for each task at most.
+                // The demand is ahead by whole ticks, at most one for each task.
                 let rounded = set.len() as u128 * u128::from(period) * above.max(1);
                 let all: u64 = times.iter().map(|(period, ..)| *period).product();
                 let rounded = rounded * u128::from(all) / margin + 2;

@@ -1,5 +1,5 @@
-//! Admission where it is closest: at bandwidths that are a part of 2^-64 beside what there is, at
-//! the longest times, at the work that is just enough.
+//! Admission at its limits: bandwidths that differ from the supply by one unit of 2^-64, the
+//! longest times, and just enough work.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn alone(tasks: &[Demand]) -> Result<(), Refusal> {
     holds_alone(&Set::new(tasks), EDF, &mut Work::new(AMPLE))
 }
 
-/// As many equal parts as there are of a period: each is rounded up, and the sum is exactly all.
+/// Equal parts that fill a period exactly: each one is rounded up, and the sum is exactly one CPU.
 #[test]
 fn equal_parts_need_the_whole_and_no_more() {
     for count in [2u64, 3, 7, 49] {
@@ -28,8 +28,8 @@ fn equal_parts_need_the_whole_and_no_more() {
     }
 }
 
-/// 1 + 1 / (p q) of a CPU, in two tasks of periods p and q, and a common multiple that there is
-/// room for: one part of 2^-64 too much.
+/// Two tasks of periods p and q ask for 1 + 1 / (p q) of a CPU, and their common multiple fits:
+/// that is one unit of 2^-64 too much.
 #[test]
 fn a_part_of_a_tick_too_much_is_too_much() {
     let (p, q) = ((1 << 32) - 5, (1 << 32) - 17);
@@ -42,7 +42,7 @@ fn a_part_of_a_tick_too_much_is_too_much() {
         Err(Refusal::Overload)
     );
     assert!(alone(&two).is_err());
-    // The same beside 13 of 16: one tick more is needed, and known at once.
+    // The same beside 13 of 16: one tick more is needed, and found without further work.
     let (p, q) = ((1 << 30) - 35, (1 << 30) - 41);
     let (first, second) = (592_794_946u64, 279_620_256u64);
     let asked = u128::from(first) * u128::from(q) + u128::from(second) * u128::from(p);
@@ -64,8 +64,8 @@ fn a_part_of_a_tick_too_much_is_too_much() {
     );
 }
 
-/// Where the common multiple has no room, 1 - 1 / (p q) cannot be told from 1 + 1 / (p q): neither
-/// is let in, and neither is called an overload. What is one for certain is.
+/// If the common multiple does not fit, 1 - 1 / (p q) cannot be told from 1 + 1 / (p q): neither is
+/// admitted, and neither is called an overload. A certain overload is.
 #[test]
 fn what_nobody_can_tell_is_not_let_in() {
     let (p, q) = ((1 << 33) - 9, (1 << 33) - 25);
@@ -87,12 +87,12 @@ fn what_nobody_can_tell_is_not_let_in() {
     assert_eq!(holds(&late), Err(Refusal::Overload));
 }
 
-/// A budget is no longer than the deadline that was asked for.
+/// A budget is at most as long as the given deadline.
 #[test]
 fn a_budget_has_its_deadline_s_room() {
     for deadline in 1..=10 {
         for execution in 1..=10 {
-            // Of its period two: it can wait for the worst supply.
+            // The deadline is two periods long: the task can wait for the worst supply.
             let tasks = [Demand::new(10, execution, 20, 0, 0).unwrap()];
             let found = least(&tasks, EDF, plan(10, Window::Deadline(deadline)));
             assert_eq!(
@@ -126,7 +126,7 @@ fn the_longest_time_is_taken_and_a_longer_one_is_not() {
     }
 }
 
-/// Among equals, who is earlier in the table goes first, and only who is.
+/// Of tasks with equal priorities, only those earlier in the table are more important.
 #[test]
 fn equals_go_in_the_order_of_the_table() {
     let of = |execution, deadline| Demand::new(10, execution, deadline, 0, 5).unwrap();
@@ -138,8 +138,8 @@ fn equals_go_in_the_order_of_the_table() {
     assert!(!holds(&[long, short]));
 }
 
-/// 3/4 or the whole of a CPU but for 10^-12: the least budget cannot be told, one tick more can,
-/// where there is one.
+/// For 3/4 of a CPU, or a whole one, less 10^-12, the least budget cannot be found, but one that is
+/// a tick larger can, if there is one.
 #[test]
 fn a_tick_more_is_the_most_where_budgets_are_small() {
     let (p, q) = (1_000_003, 1_000_033);
@@ -156,15 +156,15 @@ fn a_tick_more_is_the_most_where_budgets_are_small() {
             exact: false
         })
     );
-    // Early deadlines, so that even of a whole CPU not all is said.
+    // Early deadlines, so that the least budget cannot be found for a whole CPU either.
     let early = |period, execution| Demand::new(period, execution, period - 1, 0, 0).unwrap();
     let tasks = [early(p, 233_334), early(q, 766_692)];
     assert_eq!(233_334 * q + 766_692 * p, p * q - 1);
     assert_eq!(found(&tasks), Err(Refusal::Undecided));
 }
 
-/// One comparison covers all the instants up to the one by which a demand is met: a million
-/// deadlines are judged in a few steps.
+/// One comparison covers all instants up to the one by which a demand is met: a million deadlines
+/// are examined in a few steps.
 #[test]
 fn instants_that_one_comparison_covers_are_not_visited() {
     let tasks = [Demand::new(10, 4, 2_000_000, 0, 0).unwrap()];
@@ -174,7 +174,7 @@ fn instants_that_one_comparison_covers_are_not_visited() {
 }
 
 proptest! {
-    /// The work that is needed is told, and just so much is enough.
+    /// The work that an answer needed can be computed, and exactly that much is enough.
     #[test]
     fn the_work_that_is_needed_is_enough(
         tasks in demands(), period in 1..12u64, budget in 1..12u64, fixed in any::<bool>(),

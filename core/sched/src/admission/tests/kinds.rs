@@ -1,12 +1,12 @@
-//! What the kind of a server asks of the others, against servers run tick by tick.
+//! What each kind of server asks of the others, against servers that run tick by tick.
 
 use super::*;
 use crate::{Entity, Policy, Reservation, Servers, Slack};
 
 const EDF: Order = Order::EarliestDeadline;
 
-/// A component's change, with one task that needs `budget` in each period of `period`, whatever
-/// comes: it is due a period after its arrival at the latest, and takes the whole of it.
+/// Changes a component so that it has one task, which needs `budget` in each `period`: it is due at
+/// most a period after its arrival, and uses the whole budget.
 fn component(ledger: &mut Ledger<4, 1>, at: usize, what: Reservation) -> Result<(), Refusal> {
     let interface = what.interface;
     let window = if interface.is_implicit() {
@@ -26,7 +26,7 @@ fn component(ledger: &mut Ledger<4, 1>, at: usize, what: Reservation) -> Result<
         priority: what.priority,
     };
     ledger.admit(at, change, &mut work)?;
-    // Upon the worst supply, this long takes what the budget gives and no less.
+    // At the worst supply, this execution time needs exactly the budget.
     let lost = match what.kind {
         Kind::Polling => 0,
         _ => interface.budget(),
@@ -53,8 +53,8 @@ fn server(kind: Kind, period: u64, budget: u64, deadline: u64, priority: u64) ->
     }
 }
 
-/// Whether the last of `servers`, which has work all the time, gets its budget by its deadline in
-/// each period; the first ones wake and block by `wakes`, and have their first period at `starts`.
+/// Whether the last of `servers`, which always has work, gets its budget by its deadline in each
+/// period. The other servers wake and block by `wakes`, and their first periods begin at `starts`.
 fn keeps(order: Order, servers: &[Reservation], starts: &[u64], wakes: &[(u64, u64)]) -> bool {
     let mut policy = Servers::<4>::new(order, Slack::Idle);
     let entity = |at: usize| Entity::<4>::new(at).unwrap();
@@ -95,8 +95,8 @@ fn keeps(order: Order, servers: &[Reservation], starts: &[u64], wakes: &[(u64, u
     true
 }
 
-/// A deferrable server of high priority can run twice in a row: who is below must have room for
-/// that.
+/// A deferrable server of high priority can run two budgets in a row: servers below it must have
+/// room for that.
 #[test]
 fn a_deferrable_server_above_counts_twice_in_a_row() {
     let below = |budget| server(Kind::Periodic, 10, budget, 10, 2);
@@ -111,11 +111,11 @@ fn a_deferrable_server_above_counts_twice_in_a_row() {
         let found = admitted(Order::Priority, &[above(kind), below(budget)]);
         assert_eq!(found.is_ok(), fits, "{kind:?} {budget}: {found:?}");
     }
-    // And it does: from the end of one period on, and again from the start of the next.
+    // And it does so: from the end of one period, and again from the start of the next.
     let servers = [above(Kind::Deferrable), below(3)];
     let runs = |on, off, start| keeps(Order::Priority, &servers, &[0, start], &[(on, off)]);
     assert!((1..20).any(|on| (1..20).any(|off| (0..10).any(|start| !runs(on, off, start)))));
-    // Below the one that is looked at, it does not matter.
+    // Below the server that is examined, that does not matter.
     let found = admitted(
         Order::Priority,
         &[
@@ -126,8 +126,8 @@ fn a_deferrable_server_above_counts_twice_in_a_row() {
     assert_eq!(found, Ok(()));
 }
 
-/// Under EDF a server that wakes inside its period asks for its bandwidth in what is left of it,
-/// which one with a deadline inside its period may not have to spare.
+/// Under EDF a server that wakes inside its period asks for its bandwidth in the rest of it. A
+/// server with a deadline inside its period may not be able to spare that.
 #[test]
 fn beside_servers_that_begin_inside_deadlines_count_as_bandwidth() {
     let tight = server(Kind::Periodic, 10, 5, 5, 0);
@@ -154,21 +154,22 @@ fn beside_servers_that_begin_inside_deadlines_count_as_bandwidth() {
         admitted(EDF, &[server(Kind::Periodic, 10, 5, 10, 0), tight]),
         Ok(())
     );
-    // What is refused does miss: the deferrable one wakes as the other one's period begins.
+    // The refused set does miss: the deferrable server wakes as the other one's period begins.
     let servers = [server(Kind::Deferrable, 10, 5, 10, 0), tight];
     let runs = |on, off, start| keeps(EDF, &servers, &[0, start], &[(on, off)]);
     assert!((1..20).any(|on| (1..20).any(|off| (0..10).any(|start| !runs(on, off, start)))));
 }
 
-/// Under priorities a bandwidth server that wakes inside its period begins a new one at once, and
-/// runs its whole budget again: more than a deferrable one of the same promise ever asks for.
+/// Under fixed priorities a bandwidth server that wakes inside its period begins a new period at
+/// once, and runs its whole budget again: more than a deferrable server with the same promise ever
+/// asks for.
 #[test]
 fn a_bandwidth_server_is_refused_where_priorities_decide() {
     let moving = server(Kind::ConstantBandwidth, 10, 5, 10, 1);
     let below = server(Kind::Periodic, 10, 5, 10, 2);
     let found = admitted(Order::Priority, &[below, moving]);
     assert_eq!(found, Err(Refusal::Moving));
-    // As a periodic server it would do, and so it would under EDF.
+    // As a periodic server it is accepted, and under EDF, too.
     let periodic = Reservation {
         kind: Kind::Periodic,
         ..moving
@@ -184,13 +185,14 @@ fn a_bandwidth_server_is_refused_where_priorities_decide() {
     assert!(all_run(Kind::Periodic) && !all_run(Kind::ConstantBandwidth));
 }
 
-/// A soft bandwidth server that has run ahead is far behind afterwards, and its next task waits
-/// for longer than upon any supply of its interface.
+/// A soft bandwidth server that has run ahead is far behind afterwards, and its next task waits for
+/// longer than with any supply of its interface.
 #[test]
 fn a_soft_bandwidth_server_promises_its_tasks_nothing() {
     let soft = server(Kind::SoftBandwidth, 10, 1, 10, 0);
     assert_eq!(admitted(EDF, &[soft]), Err(Refusal::Soft));
-    // It runs alone for 3; then a server of the rest of the bandwidth has work all the time.
+    // It runs alone for 3 ticks; then a server with the rest of the bandwidth has work all the
+    // time.
     let first_tick_after = |kind| {
         let mut policy = Servers::<4>::new(EDF, Slack::Idle);
         let [own, other] = [0, 1].map(|at| Entity::<4>::new(at).unwrap());
@@ -252,18 +254,18 @@ fn servers() -> impl Strategy<Value = Vec<(Reservation, u64, (u64, u64))>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
-    /// Whatever the others do and whenever they begin, who is admitted with work all the time
-    /// gets what it is promised.
+    /// A server that is admitted and always has work gets what it is promised, whatever the others
+    /// do and whenever their periods begin.
     #[test]
     fn who_is_admitted_gets_its_budget(servers in servers(), fixed in any::<bool>()) {
         let mut all: Vec<Reservation> = servers.iter().map(|one| one.0).collect();
-        // Bandwidth servers are made for EDF.
+        // Bandwidth servers exist for EDF only.
         let fixed = fixed && all.iter().all(|one| one.kind != Kind::ConstantBandwidth);
         let order = if fixed { Order::Priority } else { EDF };
         let starts: Vec<u64> = servers.iter().map(|one| one.1).collect();
         let wakes: Vec<(u64, u64)> = servers[..servers.len() - 1].iter().map(|one| one.2).collect();
         let last = all.len() - 1;
-        // Where priorities are equal, who is earlier goes first, in both.
+        // If priorities are equal, the earlier server goes first, in both.
         if all[last].kind == Kind::ConstantBandwidth {
             all[last].kind = Kind::Deferrable;
         }
@@ -273,8 +275,8 @@ proptest! {
     }
 }
 
-/// A polling server has lost its budget where its task comes just after the period's start: a
-/// budget that would do for a periodic one is too small.
+/// A polling server has lost its budget when its task arrives just after the period's start: a
+/// budget that is enough for a periodic server is too small.
 #[test]
 fn a_polling_server_s_tasks_wait_for_a_period_more() {
     let demand = Demand::new(100, 4, 28, 0, 0).unwrap();
@@ -293,7 +295,8 @@ fn a_polling_server_s_tasks_wait_for_a_period_more() {
         admitted.unwrap().interface.unwrap().budget()
     };
     assert_eq!((budget(Kind::Periodic), budget(Kind::Polling)), (2, 3));
-    // When a task of 4 that comes at 1 is complete, beside a server that takes the rest first.
+    // The completion of a task of 4 that arrives at 1, beside a server that runs first and uses the
+    // rest.
     let end = |budget: u64| {
         let mut policy = Servers::<4>::new(Order::Priority, Slack::Idle);
         let [first, own] = [0, 1].map(|at| Entity::<4>::new(at).unwrap());

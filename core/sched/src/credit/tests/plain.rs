@@ -1,4 +1,4 @@
-//! Credit against a plain model of its rule, tick by tick.
+//! The credit scheduler against a plain model of its rule, tick by tick.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const PERIOD: u64 = 30;
 struct Account {
     share: Share,
     credit: i64,
-    /// Since it woke with credit, as long as it has some.
+    /// It has woken with credit, and still has some.
     boosted: bool,
     work: bool,
     active: bool,
@@ -52,7 +52,7 @@ struct Model {
 }
 
 impl Model {
-    /// Who runs pays for a tick.
+    /// The entity that runs pays for a tick.
     fn pass(&mut self) {
         if let Some(current) = self.current {
             let account = &mut self.all[current];
@@ -92,7 +92,7 @@ impl Model {
         self.current = self.current.filter(|current| *current != who);
     }
 
-    /// Those of the first rank in which somebody may run.
+    /// The entities of the first rank in which one may run.
     fn first_ones(&self) -> Vec<usize> {
         let may = |who: &usize| self.all[*who].may_run();
         let best = (0..self.all.len()).filter(may);
@@ -101,7 +101,8 @@ impl Model {
         (0..self.all.len()).filter(first).collect()
     }
 
-    /// Whether who runs may go on at `now`, where it must make room for its equals or need not.
+    /// Whether the running entity may go on at `now`. `makes_room` says whether it must give way to
+    /// entities of the same rank.
     fn goes_on(&self, now: u64, makes_room: bool) -> bool {
         let among = |current| self.first_ones().contains(&current);
         self.current.is_some_and(among) && (now < self.slice_end || !makes_room)
@@ -121,7 +122,7 @@ impl Model {
         self.current
     }
 
-    /// Whether what was picked last holds, unasked.
+    /// Whether the last choice still holds without a new question.
     fn holds(&self, now: u64) -> bool {
         let waiting = self.all.iter().filter(|account| account.may_run());
         let others = waiting.count() > 1;
@@ -158,7 +159,7 @@ fn alike(shares: &[Share], slice: u64, steps: Vec<CreditEvent>) -> Result<(), Te
         }
         let mut asked = until.is_some_and(|until| until <= now);
         if now > 0 && now % PERIOD == 0 {
-            // Asked at each period's end, so that what is dealt out is dealt out then.
+            // The policy is asked at each period's end, so that it distributes the credit then.
             model.deal();
             asked = true;
             let run = policy.pick(now).run.map(Entity::index);
@@ -193,7 +194,7 @@ fn alike(shares: &[Share], slice: u64, steps: Vec<CreditEvent>) -> Result<(), Te
             asked = true;
         }
         if idle {
-            // Until the next tick nobody runs.
+            // Nobody runs until the next tick.
             (model.current, until) = (None, Some(now + 1));
             policy.suspend(now);
             continue;
@@ -227,7 +228,7 @@ proptest! {
     }
 }
 
-/// A new cap counts from the next period on, whatever was used; a first one, from now on; neither
+/// A new cap is used from the next period on, whatever was used; a first cap, from now on; neither
 /// takes the CPU away at once.
 #[test]
 fn a_share_that_changes_gives_nothing_anew() {

@@ -1,8 +1,8 @@
-//! Hierarchies of periodic servers against what those are by definition, instant by instant.
+//! Hierarchies of periodic servers against the definition of such servers, instant by instant.
 //!
-//! An ideal periodic server gets its budget at the start of each period. In every instant the
-//! first in the order of its home that has a budget has that instant, whether somebody in it has
-//! work or not, and so down the tree; each level pays.
+//! An ideal periodic server gets its budget at the start of each period. Each instant belongs to
+//! the first server, in the order of its component, that has a budget, whether a member of it has
+//! work or not, and so on down the tree. Each level pays for the instant.
 
 use super::*;
 use std::vec::Vec;
@@ -10,7 +10,8 @@ use std::vec::Vec;
 type Three = Hierarchy<Servers<G>, Two, G, N, 64>;
 type Four = Hierarchy<Servers<G>, Three, G, 64, 256>;
 
-/// A member of a tree: a server with members or, at the bottom, with work of its own; or a task.
+/// A node of a tree: a server with members; at the bottom, a server with work of its own, or a
+/// task.
 #[derive(Clone, Debug)]
 struct Member {
     what: Reservation,
@@ -29,7 +30,8 @@ impl Member {
         }
     }
 
-    /// Gives the instant `now` to one of its own; the path to the leaf that works, if one does.
+    /// Gives the instant `now` to one member. The answer is the path to the leaf that works, if one
+    /// does.
     fn serve(&mut self, now: u64) -> Option<Vec<usize>> {
         let order = self.order;
         for member in &mut self.members {
@@ -40,7 +42,7 @@ impl Member {
         let ready = self.members.iter().enumerate().filter(|(_, m)| m.left > 0);
         let first = ready.min_by_key(|(index, m)| (m.key(order, now), *index));
         let index = first.map(|(index, _)| index);
-        // The periods of those that are not chosen begin as well.
+        // The periods of members that are not chosen begin as well.
         for (at, member) in self.members.iter_mut().enumerate() {
             if Some(at) != index {
                 member.wait(now);
@@ -79,7 +81,7 @@ fn server() -> impl Strategy<Value = Reservation> {
     })
 }
 
-/// A tree with `levels` of servers.
+/// A tree with `levels` levels of servers.
 fn tree(levels: u32) -> BoxedStrategy<Member> {
     let order = prop_oneof![Just(Order::EarliestDeadline), Just(Order::Priority)];
     let members = match levels {
@@ -111,7 +113,7 @@ fn inside(of: Option<&Member>, index: usize) -> Option<&Member> {
     of?.members.get(index)
 }
 
-/// A hierarchy around the policies that `inner` makes, with each entity at its place.
+/// A hierarchy of the policies that `inner` makes, with each entity at its place.
 fn around<C: Policy<K>, const K: usize, const ALL: usize>(
     of: Option<&Member>,
     inner: impl Fn(Option<&Member>) -> C,
@@ -140,7 +142,7 @@ fn four_of(of: Option<&Member>) -> Four {
     around(of, three_of)
 }
 
-/// The leaves of a tree: paths, and which entity each is.
+/// The paths to the leaves of a tree, in the order of their entities.
 fn leaves(of: &Member) -> Vec<Vec<usize>> {
     if of.members.is_empty() {
         return std::vec![Vec::new()];
@@ -159,7 +161,7 @@ fn at<'a>(of: &'a mut Member, path: &[usize]) -> &'a mut Member {
     path.iter().fold(of, |of, index| &mut of.members[*index])
 }
 
-/// Runs both; whenever events come, and when the policy has said, it is asked.
+/// Runs both. The policy is asked at each event, and when its last answer ends.
 fn alike<const ALL: usize>(
     mut ideal: Member,
     policy: &mut impl Policy<ALL>,
@@ -217,7 +219,7 @@ proptest! {
     }
 }
 
-/// A tree of four levels is large; the stack of a test's thread is not.
+/// A tree of four levels is large, and the stack of a test's thread is small.
 #[test]
 fn four_levels_of_ideal_servers() {
     let run = || {

@@ -1,5 +1,5 @@
 //! A global pool against a plain model: deferrable servers under priorities, and tasks, on cores
-//! that come and go.
+//! that join and leave.
 
 use super::*;
 
@@ -31,7 +31,7 @@ struct Model {
 }
 
 impl Model {
-    /// Those that ran before `now` pay for a tick.
+    /// The entities that ran before `now` pay for a tick.
     fn pass(&mut self, now: u64) {
         for core in &self.cores {
             let paid = core.runs.map(|runs| &mut self.all[runs]);
@@ -47,7 +47,7 @@ impl Model {
         }
     }
 
-    /// Who has no budget or no work runs no more.
+    /// Entities without budget or work do not run any more.
     fn drop_out(&mut self) {
         let all = &self.all;
         let may = |runs: &usize| all[*runs].left > 0 && all[*runs].work;
@@ -65,7 +65,7 @@ impl Model {
         self.all.iter().enumerate().filter_map(waits).min()
     }
 
-    /// By how much somebody else may take a core: nothing on it goes last of all.
+    /// The priority of what runs on a core: the last of all if nothing runs.
     fn priority(&self, core: &Core) -> Option<u64> {
         core.runs.map(|runs| self.all[runs].what.priority)
     }
@@ -90,7 +90,7 @@ impl Model {
         }
     }
 
-    /// The cores of which one is to be told.
+    /// The cores of which one is to be kicked.
     fn to_kick(&self) -> Vec<usize> {
         let Some((key, _)) = self.first_waiting() else {
             return Vec::new();
@@ -103,7 +103,7 @@ impl Model {
     }
 }
 
-/// Both, side by side, and when each core wants to be asked again.
+/// The pool and the model, and the instants at which the cores want to be asked again.
 struct Both {
     pool: Global<N, CORES>,
     model: Model,
@@ -193,7 +193,7 @@ impl Both {
             };
             let until = self.until[core];
             self.ask(core, now)?;
-            // To make room, or to look earlier than any would.
+            // To preempt, or because a timer is earlier than those of all cores.
             let sooner = self.until[core] < until && self.model.cores[core].present;
             let right = cores.contains(&core) || cores.is_empty() && sooner;
             prop_assert!(right, "{} at {}, of {:?}", core, now, cores);
@@ -215,7 +215,8 @@ fn reservation() -> impl Strategy<Value = Reservation> {
 }
 
 proptest! {
-    /// Who runs where, who is told, and until when: at each tick, whatever happens.
+    /// Which entity runs on which core, which core is kicked, and until when answers hold: at each
+    /// tick, whatever happens.
     #[test]
     fn each_core_has_whom_the_rule_gives_it(
         all in proptest::collection::vec(reservation(), 1..N),
@@ -231,7 +232,7 @@ proptest! {
                 both.event(what, who, now)?;
             }
             both.settle(now)?;
-            // Where no core is there, nobody looks at the time.
+            // If no core takes part, none asks for the time.
             if both.model.cores.iter().any(|core| core.present) {
                 let waiting = both.model.first_waiting().is_some();
                 prop_assert_eq!(both.pool.has_waiting(), waiting, "at {}", now);
@@ -240,7 +241,7 @@ proptest! {
     }
 }
 
-/// What a switch takes is nobody's, on that core alone.
+/// The time of a switch is charged to nobody, on that core only.
 #[test]
 fn a_switch_on_one_core_is_at_nobody_s_expense() {
     let server = Reservation {
@@ -254,12 +255,13 @@ fn a_switch_on_one_core_is_at_nobody_s_expense() {
         pool.wake(entity(index), 0);
         assert_eq!(pool.pick(index, 0).until, Some(8));
     }
-    pool.excuse(1, 3);
+    pool.exempt_switch(1, 3);
     assert_eq!(pool.pick(0, 3).until, Some(8));
     assert_eq!(pool.pick(1, 3).until, Some(11));
 }
 
-/// A suspended core's time is nobody's either, and what ran there can run elsewhere.
+/// The time of a suspended core is charged to nobody either, and the entity that ran there can run
+/// elsewhere.
 #[test]
 fn who_ran_on_a_suspended_core_waits() {
     let mut pool = Global::<N, 2>::new(Order::Priority, 2);
@@ -278,7 +280,7 @@ fn who_ran_on_a_suspended_core_waits() {
     assert_eq!(pool.pick(0, 2).run, Some(entity(1)));
 }
 
-/// A job with a deadline of its own goes where there is a later one.
+/// A job with a deadline of its own preempts a job with a later one.
 #[test]
 fn a_job_has_the_deadline_that_it_is_given() {
     let mut pool = Global::<N, 2>::new(Order::EarliestDeadline, 2);
@@ -294,7 +296,7 @@ fn a_job_has_the_deadline_that_it_is_given() {
     assert_eq!(pool.kick(), None);
     pool.wake_until(entity(3), 3, 45);
     assert_eq!(pool.kick(), Some(first));
-    // The other one is asked as well, and keeps what it has.
+    // The other core is asked as well, and keeps its entity.
     assert_eq!(pool.pick(1 - first, 3).run, Some(entity(1)));
     assert_eq!(pool.pick(first, 3).run, Some(entity(3)));
 }

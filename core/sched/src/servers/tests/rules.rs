@@ -1,4 +1,4 @@
-//! Single rules of servers, each where it is the one that decides.
+//! Single rules of servers, each in a case where that rule decides.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn with(order: Order, slack: Slack, reservations: &[Reservation]) -> Servers<N> 
     policy
 }
 
-/// Who pays at each tick, when all that is asked is asked at `until`.
+/// The entity that pays at each tick, if the policy is asked only at `until`.
 fn payers(policy: &mut Servers<N>, from: u64, to: u64) -> std::string::String {
     let mut line = Vec::new();
     let mut until = Some(from);
@@ -29,8 +29,8 @@ fn payers(policy: &mut Servers<N>, from: u64, to: u64) -> std::string::String {
     spell(&line)
 }
 
-/// What others do in the meantime does not stop who runs from paying; what it does itself does,
-/// unless it pays for nothing as well.
+/// Events of other entities do not end the payment of the one that runs; its own events do, unless
+/// it also pays without work.
 #[test]
 fn who_runs_pays_until_it_runs_no_more() {
     let deferrable = |priority| one(Kind::Deferrable, periodic(10, 5), priority);
@@ -61,11 +61,11 @@ fn who_runs_pays_until_it_runs_no_more() {
     policy.release(entity(0), 1);
     assert_eq!(policy.charged(), None);
     assert_eq!(left(&mut policy), [None, Some(5)]);
-    // What it has in place of its former server is not at its expense yet.
+    // The reservation that replaced its former one is not charged yet.
     let mut policy = start();
     policy.reserve(entity(0), deferrable(0), 1).unwrap();
     assert_eq!(left(&mut policy), [Some(5), Some(5)]);
-    // A periodic server pays on.
+    // A periodic server goes on paying.
     let what = [one(Kind::Periodic, periodic(10, 5), 0), deferrable(1)];
     let mut policy = with(Order::Priority, Slack::Idle, &what);
     policy.wake(entity(0), 0);
@@ -86,13 +86,13 @@ fn a_job_has_the_deadline_that_it_is_given() {
     policy.wake_until(entity(2), 7, 55);
     assert_eq!(policy.pick(7).run, Some(entity(1)));
     policy.block(entity(1), 8);
-    // 55 both: the lower index.
+    // Both deadlines are 55: the lower index goes first.
     assert_eq!(policy.pick(8).run, Some(entity(0)));
     policy.block(entity(0), 9);
     assert_eq!(policy.pick(9).run, Some(entity(2)));
 }
 
-/// Only who is ready, and has a budget, has something to give.
+/// Only an entity that is ready and has a budget has something to give up.
 #[test]
 fn who_has_no_budget_or_no_turn_gives_nothing() {
     let task = one(Kind::Task, periodic(10, 1), 0);
@@ -109,7 +109,8 @@ fn who_has_no_budget_or_no_turn_gives_nothing() {
     assert_eq!(policy.pick(3).until, Some(7));
 }
 
-/// What has no work loses its budget; at the period's very start it may yet come back.
+/// A server without work loses its budget; at the very start of its period it may still get work
+/// again.
 #[test]
 fn a_polling_server_without_work_has_no_budget() {
     let poll = one(Kind::Polling, periodic(5, 2), 0);
@@ -127,7 +128,7 @@ fn a_polling_server_without_work_has_no_budget() {
     assert_eq!((late.run, late.until), (None, Some(5)));
 }
 
-/// After any number of periods, to the tick: it is the last one that has begun that counts.
+/// After any number of periods, to the tick: the last period that has begun counts.
 #[test]
 fn who_waited_for_periods_has_the_last_one() {
     for wait in 0..45 {
@@ -145,8 +146,8 @@ fn who_waited_for_periods_has_the_last_one() {
     }
 }
 
-/// Abeni and Buttazzo 1998: who wakes keeps its deadline where the rest of its budget is no more
-/// than its bandwidth until then.
+/// Abeni and Buttazzo 1998: a server that wakes keeps its deadline if the rest of its budget is at
+/// most its bandwidth until then.
 #[test]
 fn a_deadline_that_can_be_kept_is_kept() {
     for used in 0..4u64 {
@@ -189,30 +190,39 @@ fn the_last_instant_has_an_answer() {
     }
 }
 
-/// A change of a server that runs, and of one that waits, is a change of what is in use.
+/// A change of a server that runs, and of one that waits, changes the bandwidth in use.
 #[test]
 fn grub_reckons_with_the_bandwidth_that_there_is() {
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(8, 4)]);
     policy.wake(entity(0), 0);
     assert_eq!(policy.pick(0).until, Some(8));
-    policy.change(entity(0), periodic(8, 2), 0).unwrap();
-    // Four at half the rate; then two at a quarter of it.
+    assert_eq!(
+        policy.change(entity(0), periodic(8, 2), 0),
+        Ok(ChangeStatus::Scheduled)
+    );
+    // Four ticks at half the rate; then two at a quarter of it.
     assert_eq!(payers(&mut policy, 0, 24), "aaaaaaaaaaaaaaaaaaaaaaaa");
-    // The same, taken up by the wake-up after the deadline.
+    // The same, with a change that is made by the wake-up after the deadline.
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(8, 4)]);
-    policy.change(entity(0), periodic(8, 2), 5).unwrap();
+    assert_eq!(
+        policy.change(entity(0), periodic(8, 2), 5),
+        Ok(ChangeStatus::Scheduled)
+    );
     policy.wake(entity(0), 9);
     assert_eq!(policy.interface(entity(0)), Some(periodic(8, 2)));
     assert_eq!(payers(&mut policy, 9, 25), "aaaaaaaaaaaaaaaa");
     // And not before it may.
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(8, 4)]);
-    policy.change(entity(0), periodic(8, 2), 10).unwrap();
+    assert_eq!(
+        policy.change(entity(0), periodic(8, 2), 10),
+        Ok(ChangeStatus::Scheduled)
+    );
     policy.wake(entity(0), 9);
     assert_eq!(policy.interface(entity(0)), Some(periodic(8, 4)));
     assert_eq!(policy.budget(entity(0)), Some(4));
 }
 
-/// However large a budget is, it lasts no shorter than by its ticks.
+/// However large a budget is, it lasts at least as long as its ticks.
 #[test]
 fn grub_has_room_for_any_budget() {
     for budget in [1 << 4, 1 << 43, 1 << 44, 1 << 45, 1 << 62] {
@@ -222,13 +232,13 @@ fn grub_has_room_for_any_budget() {
         assert_eq!(decision.run, Some(entity(0)));
         let until = decision.until.unwrap();
         assert!(until >= budget && until <= 2 * budget, "{budget}: {until}");
-        // As long as there are bits for the fraction, it is told exactly.
+        // As long as there are bits for the fraction, the answer is exact.
         assert_eq!(until == 2 * budget, budget < 1 << 44, "{budget}");
     }
 }
 
-/// After seven ticks at half the rate half a tick is left of four. Another one comes with a later
-/// deadline, and a tick costs a whole one: it is not given half of it.
+/// After seven ticks at half the rate, half a tick is left of four. Another server wakes with a
+/// later deadline, and a tick costs a whole one: the first server does not get half of it.
 #[test]
 fn what_is_too_little_for_a_tick_is_not_run() {
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(8, 4), bandwidth(16, 8)]);
@@ -240,8 +250,8 @@ fn what_is_too_little_for_a_tick_is_not_run() {
     assert_eq!(decision.until, Some(8), "the first one's next period");
 }
 
-/// At 3/4 of the rate 14 ticks last for 18, and what is left is not enough for one more. That the
-/// rate falls at the same instant gives nothing back.
+/// At 3/4 of the rate 14 ticks last for 18, and the rest is not enough for one more. That the rate
+/// falls at the same instant gives nothing back.
 #[test]
 fn what_was_used_up_stays_used_up() {
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(28, 14), bandwidth(64, 16)]);
@@ -249,13 +259,13 @@ fn what_was_used_up_stays_used_up() {
     policy.wake(entity(1), 0);
     assert_eq!(policy.pick(0).until, Some(18));
     policy.block(entity(1), 18);
-    // It runs at nobody's expense where nobody else would.
+    // It runs at nobody's expense while no other would run.
     assert_eq!(policy.pick(18).until, Some(28));
     assert_eq!(policy.charged(), None);
 }
 
-/// At half the rate half a tick is left. Somebody with an earlier deadline who has nothing to do
-/// after all makes the rate a whole one for no time: that takes nothing.
+/// At half the rate half a tick is left. A server with an earlier deadline wakes and blocks at
+/// once, so that the rate is a whole one for no time: that takes nothing away.
 #[test]
 fn who_merely_looks_in_takes_nothing_from_the_others() {
     let all = [bandwidth(32, 4), bandwidth(64, 24), bandwidth(8, 4)];
@@ -272,7 +282,7 @@ fn who_merely_looks_in_takes_nothing_from_the_others() {
     assert_eq!((on.run, on.until), (Some(entity(0)), Some(8)));
 }
 
-/// A bandwidth whose 0-lag time has come is free at once, asked or not.
+/// A bandwidth whose 0-lag time has come is free at once, whether the policy is asked or not.
 #[test]
 fn who_has_used_what_it_might_leaves_at_once() {
     let mut policy = with(EDF, Slack::Reclaim, &[bandwidth(8, 4), bandwidth(4, 2)]);
@@ -281,7 +291,7 @@ fn who_has_used_what_it_might_leaves_at_once() {
     policy.wake(entity(1), 2);
     assert_eq!(policy.pick(2).run, Some(entity(1)));
     assert_eq!(policy.budget(entity(0)), Some(3), "two at half the rate");
-    // Three until 8, in proportion, are begun at 2.
+    // Three until 8, in proportion, begin at 2.
     policy.block(entity(0), 2);
     policy.pick(4);
     assert_eq!(policy.budget(entity(1)), Some(1), "two at half the rate");

@@ -8,7 +8,7 @@ mod stats;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
-use hanok_previrt::truth::{Comparison, executed};
+use hanok_previrt::oracle::{Comparison, executed};
 use hanok_previrt::{Form, Options, Patched, Report, Scan, SideFile, Trampolines};
 
 use hanok_base::exit::{Blame, Code, Outcome};
@@ -73,7 +73,7 @@ is rewritten already is refused; with --if-needed it is passed on as it is.
 Examples:
   hanok previrt patch vmlinuz -o Image.patched
   hanok previrt patch vmlinuz -o Image.patched --trampolines none
-  hanok previrt patch rtos.elf -o rtos-patched.elf --room 0x40800000 --in-place
+  hanok previrt patch rtos.elf -o rtos-patched.elf --area 0x40800000 --in-place
   hanok previrt patch start.o -o start.o --if-needed
 
 Exit codes: as of `scan`";
@@ -131,7 +131,7 @@ pub struct PatchArgs {
     /// Where the side file goes; OUTPUT.json if nothing is said.
     #[arg(long, value_name = "FILE")]
     pub side: Option<PathBuf>,
-    /// Which sites of an image with room for them do without a trap: `strict` is all but writes
+    /// Which sites of an image with memory for trampolines do without a trap: `strict` is all but writes
     /// of DACR, which are only noted by `all`.
     #[arg(long, value_enum, default_value_t)]
     pub trampolines: Which,
@@ -139,7 +139,7 @@ pub struct PatchArgs {
     /// its loader uses. Of Linux it is known.
     #[arg(long, value_name = "ADDRESS", value_parser = values::hexadecimal)]
     #[arg(allow_hyphen_values = true)]
-    pub room: Option<u32>,
+    pub area: Option<u32>,
     /// Of a program that is no Linux: none of its code is copied elsewhere before it runs, so
     /// that all sites can have trampolines.
     #[arg(long)]
@@ -286,7 +286,7 @@ fn patch(args: &PatchArgs) -> Outcome {
     }
     let options = Options {
         trampolines: args.trampolines.into(),
-        room: args.room,
+        area: args.area,
         in_place: args.in_place,
     };
     let patched = hanok_previrt::rewrite(scan, options);
@@ -338,8 +338,8 @@ fn told(output: &Path, side: &SideFile) {
         side.left.len(),
         counted(side.doubtful.len() as u64, "word"),
     ));
-    for room in &side.reserved {
-        let place = match (&side.tables, room.made) {
+    for area in &side.reserved {
+        let place = match (&side.tables, area.appended) {
             (Some(_), true) => ", in a segment of their own",
             (None, true) => ", behind the kernel's .bss, to where the image is filled up",
             (_, false) => "",
@@ -347,8 +347,8 @@ fn told(output: &Path, side: &SideFile) {
         ui::line(format_args!(
             "trampolines are at {:#010x} to {:#010x}{place}: reserve that memory in the guest's \
              device tree",
-            room.address,
-            room.address.saturating_add(room.len)
+            area.address,
+            area.address.saturating_add(area.len)
         ));
     }
 }

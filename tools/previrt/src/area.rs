@@ -1,12 +1,12 @@
-//! Room for trampolines: found in a kernel's image, or made behind what a program has.
+//! Memory areas for trampolines: found in a kernel's image, or appended behind a program's end.
 //!
-//! A kernel whose text is protected begins it at a megabyte of its own
-//! (CONFIG_STRICT_KERNEL_RWX), so that nearly a megabyte of nothing lies in the image between
-//! its head and its text: 247 pages of Debian's. Where nothing is found, or it is full, or too
-//! far, there is memory behind the program's end ([`crate::patch`]), which becomes part of the
+//! A kernel whose text is protected begins its text at a megabyte boundary
+//! (CONFIG_STRICT_KERNEL_RWX), so that nearly a megabyte of the image between its head and its text
+//! is unused: 247 pages of Debian's kernel. Where no such range is found, or it is full or too far
+//! away, memory behind the program's end is used ([`crate::patch`]), which becomes part of the
 //! file.
 //!
-//! Either way it is memory that the guest takes for free, so the guest's device tree has to
+//! In both cases the guest takes this memory for free memory. So the guest's device tree has to
 //! reserve it (`reserved` in the side file), and the hypervisor maps the virtual CPU's page over
 //! every page of it that is an alias.
 
@@ -14,12 +14,12 @@ use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
 use crate::kallsyms::Symbol;
 use crate::refusal::{Refusal, Result};
-use hanok_abi::trampoline::{CODE, HEADER, PAGE, TO_CODE, TRIPLE, Template, room};
+use hanok_abi::trampoline::{CODE, HEADER, PAGE, TO_CODE, TRIPLE, Template, room as triples};
 use hanok_decode::aarch32::Encoding;
 use std::ops::Range;
 
-/// Where nothing is: the zeros before `_stext`, as whole pages.
-pub(crate) fn empty(memory: Memory<'_>, symbols: &[Symbol], marks: &Marks) -> Option<Range<u32>> {
+/// Finds the unused range in an image: the zeros before `_stext`, as whole pages.
+pub(crate) fn unused(memory: Memory<'_>, symbols: &[Symbol], marks: &Marks) -> Option<Range<u32>> {
     let text = symbols.iter().find(|symbol| symbol.name == "_stext")?;
     let end = memory.offset(text.address & !(PAGE - 1))?;
     let before = memory.bytes.get(..end)?;
@@ -35,88 +35,90 @@ pub(crate) fn empty(memory: Memory<'_>, symbols: &[Symbol], marks: &Marks) -> Op
     (start < end).then_some(start..end)
 }
 
-/// Rooms that were written, by their headers.
+/// Finds the areas of a rewritten image by their headers.
 pub(crate) fn written(memory: Memory<'_>) -> Vec<Range<u32>> {
     let first = memory.base.next_multiple_of(PAGE);
     let pages = (first..memory.address(memory.bytes.len())).step_by(PAGE as usize);
     let found = pages.filter_map(|page| {
         let word = |n: u32| memory.word(page.wrapping_add(4 * n));
-        let triples = room([word(0)?, word(1)?, word(2)?, word(3)?])?;
+        let triples = self::triples([word(0)?, word(1)?, word(2)?, word(3)?])?;
         let start = page.checked_sub(TO_CODE)?;
         Some(start..start.checked_add(triples.checked_mul(TRIPLE)?)?)
     });
     found.collect()
 }
 
-/// The room that is all of a section, if it is one.
+/// The area that fills a section; `None` if the section holds no area.
 pub(crate) fn whole(address: u32, content: &[u8]) -> Option<Range<u32>> {
     let memory = Memory {
         bytes: content,
         base: address,
     };
     let word = |n: u32| memory.word(address.wrapping_add(TO_CODE + 4 * n));
-    let triples = room([word(0)?, word(1)?, word(2)?, word(3)?])?;
+    let triples = self::triples([word(0)?, word(1)?, word(2)?, word(3)?])?;
     let end = address.checked_add(triples.checked_mul(TRIPLE)?)?;
     (content.len() == (end - address) as usize).then_some(address..end)
 }
 
-/// Where trampolines can be.
+/// Memory in which trampolines can be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Free {
-    /// As addresses, of whole pages.
+pub(crate) struct FreeArea {
+    /// The addresses, of whole pages.
     pub(crate) range: Range<u32>,
-    /// Where in the file it begins.
+    /// The offset in the file at which it begins.
     pub(crate) offset: usize,
-    /// Whether it is behind the file's end.
-    pub(crate) made: bool,
+    /// Whether it is appended behind the file's end.
+    pub(crate) appended: bool,
 }
 
-/// A room that is being filled.
-pub(super) struct Room {
-    free: Free,
+/// An area that is being filled.
+pub(super) struct Area {
+    free: FreeArea,
     space: Space,
-    /// What it holds.
+    /// The area's content so far.
     code: Vec<u8>,
 }
 
-/// What of a room is taken.
+/// Which part of an area is taken.
 #[derive(Clone)]
 struct Space {
-    /// Where the next trampoline can begin.
+    /// The address from which on nothing is taken.
     next: u32,
-    /// What was left free before it, where a trampoline could not begin.
+    /// The free ranges in front of that address, in which some trampoline could not begin.
     gaps: Vec<Range<u32>>,
 }
 
-/// So many gaps are looked at: the last ones, since earlier ones are full.
+/// The number of gaps that are kept: the latest ones, since earlier ones are nearly full.
 const GAPS: usize = 8;
 
-/// A room that is used.
+/// An area that holds trampolines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserved {
-    /// Where in the file.
+    /// The area's offset in the file.
     pub offset: usize,
-    /// Where in memory.
+    /// The area's address in memory.
     pub address: u32,
-    /// How many bytes: triples of pages, the virtual CPU's, code, the virtual CPU's.
+    /// The area's size in bytes. It consists of triples of pages: an alias of the virtual CPU's
+    /// page, code, another alias.
     pub len: u32,
-    /// Whether it was put behind the file's end.
-    pub made: bool,
+    /// Whether it was appended behind the file's end.
+    pub appended: bool,
 }
 
 /// A trampoline to be placed.
-pub(super) struct Wanted<'a> {
-    /// What it consists of.
+pub(super) struct Placement<'a> {
+    /// The instructions that it consists of.
     pub(super) template: &'a Template,
-    /// Whose it is.
+    /// The address of the site that it belongs to.
     pub(super) site: u32,
-    /// The branch from the site to an address, where that reaches.
+    /// Makes the branch from the site to an address; `None` where a branch does not reach.
     pub(super) enter: &'a dyn Fn(u32) -> Option<Encoding>,
 }
 
 impl Space {
-    /// The place of a trampoline of `template`, which is taken: in a gap, or behind the last one.
+    /// Takes space for a trampoline of `template`, in a gap or behind the last one, and returns its
+    /// address.
     fn take(&mut self, template: &Template, limit: u32) -> Option<u32> {
         let len = 4 * template.len() as u32;
         let fits = |gap: &Range<u32>| {
@@ -156,8 +158,8 @@ impl Space {
     }
 }
 
-impl Room {
-    pub(super) fn new(free: Free) -> Self {
+impl Area {
+    pub(super) fn new(free: FreeArea) -> Self {
         let space = Space {
             next: free.range.start.wrapping_add(TO_CODE + CODE.start),
             gaps: Vec::new(),
@@ -169,10 +171,10 @@ impl Room {
         }
     }
 
-    /// Writes a trampoline, and gives the branch that leads there; `None` where there is no
-    /// room, or it is too far.
-    pub(super) fn place(&mut self, wanted: &Wanted<'_>) -> Option<Encoding> {
-        let Wanted {
+    /// Writes a trampoline, and returns the branch that leads there. `None` where no space is left,
+    /// or the space is too far away.
+    pub(super) fn place(&mut self, wanted: &Placement<'_>) -> Option<Encoding> {
+        let Placement {
             template,
             site,
             enter,
@@ -188,7 +190,7 @@ impl Room {
         Some(entry)
     }
 
-    /// Writes a word, in a triple that is whole.
+    /// Writes a word, and extends the content by whole triples of pages if it is beyond.
     fn put(&mut self, at: u32, word: u32) -> Option<()> {
         let place = at.checked_sub(self.free.range.start)? as usize;
         let end = place.checked_add(4)?;
@@ -201,8 +203,8 @@ impl Room {
         Some(())
     }
 
-    /// Puts it into the file with its header, if anything is in it. Of a room that was made all is
-    /// behind what the file had.
+    /// Puts the area with its header into the file, if it holds any trampoline. An appended area is
+    /// put behind the file's end.
     pub(super) fn close(mut self, bytes: &mut Vec<u8>) -> Result<Option<Reserved>> {
         if self.code.is_empty() {
             return Ok(None);
@@ -213,18 +215,18 @@ impl Room {
         for (n, word) in header.enumerate() {
             self.put(first.wrapping_add(4 * n as u32), word);
         }
-        let Free {
+        let FreeArea {
             range,
             offset,
-            made,
+            appended,
         } = self.free;
-        if made && offset >= bytes.len() {
+        if appended && offset >= bytes.len() {
             bytes.resize(offset, 0);
             bytes.extend(&self.code);
         } else {
             let end = offset.checked_add(self.code.len());
             let there = end.and_then(|end| bytes.get_mut(offset..end));
-            let there = there.filter(|there| !made && there.iter().all(|byte| *byte == 0));
+            let there = there.filter(|there| !appended && there.iter().all(|byte| *byte == 0));
             let beyond = || Refusal::damaged("there is something where its trampolines would be");
             there.ok_or_else(beyond)?.copy_from_slice(&self.code);
         }
@@ -232,7 +234,7 @@ impl Room {
             offset,
             address: range.start,
             len,
-            made,
+            appended,
         }))
     }
 }

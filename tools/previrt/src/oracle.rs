@@ -1,8 +1,8 @@
-//! What was found in an image without symbols, beside what is known of it.
+//! Compares what was found in an image without symbols with what is known of it.
 //!
-//! Two things know better than a scan: the mapping symbols of the vmlinux of the same build
-//! ([`Comparison`]), and a processor that executes it ([`Executed`]). Both are for whoever
-//! wants to see that nothing is missed, on a kernel of his own as on a distribution's.
+//! Two sources know better than a scan: the mapping symbols of the vmlinux of the same build
+//! ([`Comparison`]), and a processor that executes the image ([`Executed`]). With both, a user can
+//! check that no instruction is missed, in a kernel of their own as in a distribution's.
 
 use crate::flow::marks::Mark;
 use crate::refusal::{Refusal, Result};
@@ -13,39 +13,39 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
-/// The vectors are executed on a page of their own, and the stubs on the next one.
+/// The addresses at which the vectors and their stubs are executed: a page for each.
 const VECTORS: u32 = 0xffff_0000;
 const STUBS: u32 = 0xffff_1000;
-/// Eight branches.
+/// The size of a set of vectors in bytes: eight branches.
 const VECTOR_SET: u32 = 32;
 
-/// An image's scan beside that of its vmlinux.
+/// The scan of an image, compared with that of its vmlinux.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Comparison {
-    /// How many sites there are by mapping symbols.
+    /// The number of sites by the vmlinux's mapping symbols.
     pub sites: usize,
-    /// How many of them are exchanged on a uniprocessor.
+    /// The number of these sites that are exchanged on a uniprocessor.
     pub alternatives: usize,
-    /// Those that are neither certain nor doubtful in the image.
-    pub missed: Vec<Word>,
-    /// How many of them are doubtful there.
+    /// The sites that are neither certain nor doubtful in the image.
+    pub missed: Vec<ReportedWord>,
+    /// The number of sites that are doubtful in the image.
     pub doubted: usize,
-    /// What is certain in the image, and none by mapping symbols.
-    pub literals: Vec<Word>,
-    /// How many words of the image are doubtful.
+    /// The words that are certain in the image, and no sites by mapping symbols.
+    pub literals: Vec<ReportedWord>,
+    /// The number of doubtful words in the image.
     pub doubtful: usize,
 }
 
-/// A word of an image, told to people.
+/// A word of an image, as a report names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub struct Word {
-    /// Its address.
+pub struct ReportedWord {
+    /// The word's address.
     pub address: u32,
-    /// The function it is in.
+    /// The function that contains the word.
     pub function: String,
 }
 
-impl Word {
+impl ReportedWord {
     fn new(scan: &Scan, site: &Site) -> Self {
         Self {
             address: site.address,
@@ -55,7 +55,8 @@ impl Word {
 }
 
 impl Comparison {
-    /// Of an image and the vmlinux that it was made of; refused where they are not such two.
+    /// Compares an image with the vmlinux that it was made of. An error if the two files are no
+    /// such pair.
     pub fn new(image: &Scan, vmlinux: &Scan) -> Result<Self> {
         if (&image.kind, &vmlinux.kind) != (&Kind::Image, &Kind::Executable) {
             return Err(Refusal::new(
@@ -71,7 +72,7 @@ impl Comparison {
             .iter()
             .map(|site| (site.address, site.certainty))
             .collect();
-        let truth: HashSet<u32> = vmlinux.sites.iter().map(place).collect();
+        let mapped: HashSet<u32> = vmlinux.sites.iter().map(place).collect();
         let certainty = |site: &&Site| found.get(&place(site)).copied();
         let sure = |site: &&Site| site.certainty == Certainty::Sure;
         let missed = vmlinux
@@ -79,20 +80,24 @@ impl Comparison {
             .iter()
             .filter(|site| certainty(site).is_none());
         let doubted = |site: &&Site| certainty(site) == Some(Certainty::Doubtful);
-        let known = |site: &&Site| truth.contains(&site.address);
+        let known = |site: &&Site| mapped.contains(&site.address);
         let literals = image.sites.iter().filter(|site| sure(site) && !known(site));
         let others = |site: &&Site| site.role == Role::Alternative;
         Ok(Self {
-            sites: truth.len(),
+            sites: mapped.len(),
             alternatives: vmlinux.sites.iter().filter(others).count(),
-            missed: missed.map(|site| Word::new(vmlinux, site)).collect(),
+            missed: missed
+                .map(|site| ReportedWord::new(vmlinux, site))
+                .collect(),
             doubted: vmlinux.sites.iter().filter(doubted).count(),
-            literals: literals.map(|site| Word::new(image, site)).collect(),
+            literals: literals
+                .map(|site| ReportedWord::new(image, site))
+                .collect(),
             doubtful: image.sites.iter().filter(|site| !sure(site)).count(),
         })
     }
 
-    /// Whether nothing was missed, and nothing taken for what it is not.
+    /// Whether no site was missed, and no literal was taken for code.
     pub fn is_right(&self) -> bool {
         self.sites > 0 && self.missed.is_empty() && self.literals.is_empty()
     }
@@ -103,7 +108,7 @@ impl Comparison {
     }
 }
 
-/// Where in memory an image has the vectors' stubs: behind the sets of eight vectors.
+/// The address in an image of the vectors' stubs: behind the sets of eight vectors.
 fn stubs(vmlinux: &Scan) -> u32 {
     let places = &vmlinux.places;
     let sets = places
@@ -113,7 +118,7 @@ fn stubs(vmlinux: &Scan) -> u32 {
     (init.map_or(0, |place| place.address) & !0xfff) + VECTOR_SET * sets.count() as u32
 }
 
-/// Where in an image is what is executed at `address`.
+/// The address in an image of the code that is executed at `address`.
 const fn in_image(address: u32, stubs: u32) -> u32 {
     match address {
         STUBS.. => address - STUBS + stubs,
@@ -122,28 +127,28 @@ const fn in_image(address: u32, stubs: u32) -> u32 {
     }
 }
 
-/// Instructions that a processor executed: addresses, and what stood there.
+/// Instructions that a processor executed: address, encoding and number of bytes of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     words: BTreeSet<(u32, u32, u8)>,
 }
 
-/// What of an image was executed.
+/// How much of an image was executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Coverage {
-    /// Instructions of the image that were executed.
+    /// The number of the image's instructions that were executed.
     pub instructions: usize,
-    /// Those that are sensitive.
+    /// The number of them that are sensitive.
     pub sensitive: usize,
-    /// Of those, the ones that are not in the scan as certain.
+    /// The sensitive ones that the scan does not have.
     pub missing: Vec<u32>,
-    /// Of those, the ones that are there as doubtful.
+    /// The sensitive ones that the scan has as doubtful.
     pub doubted: Vec<u32>,
 }
 
 impl Executed {
-    /// From the plugin's list: a line for each instruction, with its address and its bytes, the
-    /// first one lowest, in hexadecimal digits, and how many bytes.
+    /// Reads the plugin's list. A line for each instruction has its address, its bytes with the
+    /// first one lowest, and the number of bytes, all in hexadecimal.
     pub fn parse(text: &str) -> Result<Self> {
         let parse = |line: &str| {
             let mut parts = line.split_ascii_whitespace();
@@ -159,7 +164,8 @@ impl Executed {
         })
     }
 
-    /// Beside a scan of the image, which is at `physical` in memory before its MMU is on.
+    /// Compares the list with a scan of the image, which is at `physical` in memory before its MMU
+    /// is on.
     pub fn of(&self, image: &Scan, physical: u32) -> Coverage {
         let Some(base) = image.base else {
             return Coverage::default();
@@ -184,7 +190,8 @@ impl Executed {
                 (_, Isa::A32) => Encoding::A32(*bits),
                 (_, Isa::T32) => Encoding::Wide(bits.rotate_left(16)),
             };
-            // Where in an IT block it stood is not known; which it is does not depend on that.
+            // The place in an IT block is not known, but whether the instruction is sensitive does
+            // not depend on it.
             if must_change(encoding, ItState::NONE).is_none() {
                 continue;
             }
@@ -221,7 +228,7 @@ fn broken(line: &str) -> Refusal {
     )
 }
 
-/// Where in the image an executed instruction is, by its linked addresses.
+/// The linked address in the image of an instruction that was executed at `address`.
 fn place(
     address: u32,
     virtual_range: &Range<u32>,
@@ -239,13 +246,14 @@ fn place(
     stubs.contains(&place).then_some(place)
 }
 
-/// What was executed of an image that is in memory from `memory` on as Linux is; `list` is what QEMU's
-/// plugin writes.
+/// How much was executed of an image that Linux's boot protocol puts in memory that begins at
+/// `memory`. `list` is the file that QEMU's plugin writes.
 ///
 /// # Errors
 /// Where `list` is no such file.
 pub fn executed(image: &Scan, list: &[u8], memory: u32) -> Result<Coverage> {
-    // Linux maps memory's begin to a multiple of 256 MiB, so what is below stays the same.
+    // Linux maps the start of memory to a multiple of 256 MiB, so that the lower bits stay the
+    // same.
     let physical = memory.wrapping_add(image.base.unwrap_or(0) & 0x0fff_ffff);
     let list = Executed::parse(&String::from_utf8_lossy(list))?;
     Ok(list.of(image, physical))
@@ -283,7 +291,7 @@ impl Display for Coverage {
     }
 }
 
-/// `1 site`, `2 sites`.
+/// The number and the noun in singular or plural: `1 site`, `2 sites`.
 fn counted(number: usize, what: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {what}{s}")

@@ -1,4 +1,4 @@
-//! Room for trampolines that is made: behind a kernel's `.bss`, and in a segment of an ELF file.
+//! Appended areas for trampolines: behind a kernel's `.bss`, and in a segment of an ELF file.
 
 use hanok_abi::trampoline::{CODE, PAGE, TRIPLE, branch_target, t32};
 use hanok_previrt::container::elf;
@@ -9,13 +9,14 @@ use hanok_previrt::{
 };
 
 const BASE: u32 = 0x8000_0000;
-const ROOM: u32 = 0x8010_0000;
+const AREA: u32 = 0x8010_0000;
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"))
 }
 
-/// Where the trampolines are: all within the code pages of the rooms, and no two at one place.
+/// The addresses of the trampolines. All are within the code pages of the areas, and no two at one
+/// place.
 fn entries(patched: &Patched) -> Vec<u32> {
     let changes = patched.side.changes.iter();
     let jumps = changes.filter(|change| change.form == Form::Trampoline);
@@ -32,10 +33,10 @@ fn entries(patched: &Patched) -> Vec<u32> {
     entries.dedup();
     assert_eq!(entries.len(), count, "one place, two trampolines");
     for at in &entries {
-        let room = patched.side.reserved.iter();
-        let mut inside = room.filter(|room| (room.address..room.address + room.len).contains(at));
-        let room = inside.next().expect("in a room");
-        assert_eq!((at - room.address) / PAGE % 3, 1, "a code page");
+        let area = patched.side.reserved.iter();
+        let mut inside = area.filter(|area| (area.address..area.address + area.len).contains(at));
+        let area = inside.next().expect("in an area");
+        assert_eq!((at - area.address) / PAGE % 3, 1, "a code page");
         assert!(CODE.contains(&(at % PAGE)));
     }
     entries
@@ -46,9 +47,9 @@ fn undone(scan: &Scan, patched: &Patched) {
     assert!(before == scan.content);
     let again = hanok_previrt::scan(&patched.bytes).expect("still readable");
     assert!(rewritten(&again));
-    let rooms = |room: &Reserved| room.address..room.address + room.len;
-    let rooms: Vec<_> = patched.side.reserved.iter().map(rooms).collect();
-    assert_eq!(again.rooms, rooms);
+    let areas = |area: &Reserved| area.address..area.address + area.len;
+    let areas: Vec<_> = patched.side.reserved.iter().map(areas).collect();
+    assert_eq!(again.areas, areas);
     assert!(again.sites.iter().all(|site| is_tpidrurw(&site.found)));
     let refused = patch(&again, Trampolines::All).expect_err("rewritten already");
     assert!(refused.what.contains("already"), "{refused}");
@@ -62,35 +63,40 @@ fn behind_bss_is_room_for_an_image_without_any() {
     let end = bss + sample::BSS;
     assert_eq!(scan.code.as_ref().and_then(|code| code.end), Some(end));
     let patched = patch(&scan, Trampolines::All).expect("rewritten");
-    let [room] = patched.side.reserved[..] else {
+    let [area] = patched.side.reserved[..] else {
         panic!("{:?}", patched.side.reserved);
     };
-    assert_eq!(room.address, end.next_multiple_of(PAGE));
-    assert_eq!(room.offset as u32, room.address - sample::BASE);
-    assert_eq!(patched.bytes.len(), room.offset + room.len as usize);
-    assert!(room.made && room.len % TRIPLE == 0);
-    // Beyond the file all is as a loader would have it.
+    assert_eq!(area.address, end.next_multiple_of(PAGE));
+    assert_eq!(area.offset as u32, area.address - sample::BASE);
+    assert_eq!(patched.bytes.len(), area.offset + area.len as usize);
+    assert!(area.appended && area.len % TRIPLE == 0);
+    // Beyond the original file, the image is as a loader would have it.
     assert!(
-        patched.bytes[before.len()..room.offset]
+        patched.bytes[before.len()..area.offset]
             .iter()
             .all(|byte| *byte == 0)
     );
-    // All of the entry code: CPSID and the write of DACR.
+    // All sites of the entry code: CPSID and the write of DACR.
     assert_eq!(entries(&patched).len(), 2 * sample::ENTRY as usize);
     undone(&scan, &patched);
 }
 
 #[test]
 fn where_a_gap_is_full_the_rest_is_behind_the_kernel() {
-    // One triple of pages is in the image, and somebody says where another may be.
-    let scan = scan(sample::roomy_image()).expect("sound");
+    // One triple of pages is in the image, and the options name a place for another.
+    let scan = scan(sample::image_with_area()).expect("sound");
     let options = Options {
-        room: Some((sample::BASE + scan.content.len() as u32).next_multiple_of(PAGE)),
+        area: Some((sample::BASE + scan.content.len() as u32).next_multiple_of(PAGE)),
         ..Options::default()
     };
     let patched = patch(&scan, options).expect("rewritten");
-    let made: Vec<_> = patched.side.reserved.iter().map(|room| room.made).collect();
-    assert_eq!(made, [false, true]);
+    let appended: Vec<_> = patched
+        .side
+        .reserved
+        .iter()
+        .map(|area| area.appended)
+        .collect();
+    assert_eq!(appended, [false, true]);
     assert_eq!(entries(&patched).len(), 2 * sample::ENTRY as usize);
     undone(&scan, &patched);
 }
@@ -99,7 +105,7 @@ fn rewrite(in_place: bool) -> (Scan, Patched, Vec<Case>) {
     let (file, cases) = program(BASE);
     let scan = scan(&file).expect("sound");
     let options = Options {
-        room: Some(ROOM),
+        area: Some(AREA),
         in_place,
         ..Options::default()
     };
@@ -138,7 +144,7 @@ fn a_program_gets_a_segment_for_what_can_have_a_trampoline() {
 #[test]
 fn the_segment_and_the_section_are_what_loaders_and_debuggers_read() {
     let (scan, patched, _) = rewrite(true);
-    let [room] = patched.side.reserved[..] else {
+    let [area] = patched.side.reserved[..] else {
         panic!("{:?}", patched.side.reserved);
     };
     let image = elf::parse(&patched.bytes).expect("an ELF file");
@@ -146,18 +152,18 @@ fn the_segment_and_the_section_are_what_loaders_and_debuggers_read() {
     assert_eq!(own.name, ".hanok.trampolines");
     assert_eq!(
         (own.address, own.offset, own.len as u32, own.executable),
-        (room.address, room.offset, room.len, true)
+        (area.address, area.offset, area.len, true)
     );
-    assert_eq!(room.offset % PAGE as usize, 0);
+    assert_eq!(area.offset % PAGE as usize, 0);
     let segments: Vec<_> = image.segments.iter().map(elf::Segment::memory).collect();
     assert_eq!(segments.len(), scan.segments.len() + 1);
-    assert_eq!(segments.last(), Some(&(ROOM..ROOM + room.len)));
-    // Type, offset, virtual and physical address, sizes, flags, alignment.
+    assert_eq!(segments.last(), Some(&(AREA..AREA + area.len)));
+    // Type, offset, virtual and physical address, sizes, flags, alignment of the new header.
     let at = word(&patched.bytes, 28) as usize + 32;
     let header: Vec<_> = (0..8).map(|n| word(&patched.bytes, at + 4 * n)).collect();
-    let (offset, len) = (room.offset as u32, room.len);
-    assert_eq!(header, [1, offset, ROOM, ROOM, len, len, 5, PAGE]);
-    // Nothing else moved.
+    let (offset, len) = (area.offset as u32, area.len);
+    assert_eq!(header, [1, offset, AREA, AREA, len, len, 5, PAGE]);
+    // No other section moved.
     for section in elf::parse(&scan.content).expect("sound").sections {
         assert!(image.sections.iter().any(|found| {
             (&found.name, found.offset, found.len) == (&section.name, section.offset, section.len)
@@ -171,7 +177,7 @@ fn without_a_word_a_program_that_is_no_linux_has_no_room_and_stays_nowhere() {
     let scan = scan(&file).expect("sound");
     let patched = patch(&scan, Trampolines::All).expect("rewritten");
     assert!(patched.side.reserved.is_empty() && entries(&patched).is_empty());
-    // No function branches far away.
+    // No function of the program branches far away.
     let (_, patched, _) = rewrite(false);
     assert!(patched.side.reserved.is_empty() && entries(&patched).is_empty());
 }
@@ -179,9 +185,9 @@ fn without_a_word_a_program_that_is_no_linux_has_no_room_and_stays_nowhere() {
 #[test]
 fn memory_that_is_somebody_s_is_refused() {
     let (file, _) = program(BASE);
-    let ask = |file: &[u8], room| {
+    let ask = |file: &[u8], area| {
         let options = Options {
-            room: Some(room),
+            area: Some(area),
             in_place: true,
             ..Options::default()
         };
@@ -190,15 +196,15 @@ fn memory_that_is_somebody_s_is_refused() {
         refusal.why
     };
     assert!(ask(&file, BASE).contains("itself"));
-    assert!(ask(&file, ROOM + 4).contains("page"));
-    assert!(ask(&sample::object(1, 1, 40), ROOM).contains("link"));
-    assert!(ask(&sample::archive(), ROOM).contains("link"));
+    assert!(ask(&file, AREA + 4).contains("page"));
+    assert!(ask(&sample::object(1, 1, 40), AREA).contains("link"));
+    assert!(ask(&sample::archive(), AREA).contains("link"));
     let image = sample::tight_image();
     let bss = sample::BASE + image.len().next_multiple_of(0x1000) as u32;
     assert!(ask(&image, bss).contains("itself"));
     assert!(ask(&image, sample::BASE & !0xfff_ffff).contains("front"));
-    // One that its loader may move: its segment is PT_DYNAMIC.
+    // A program that its loader may move: its segment is PT_DYNAMIC.
     let mut moves = file;
     moves.splice(52..56, [2, 0, 0, 0]);
-    assert!(ask(&moves, ROOM).contains("elsewhere"));
+    assert!(ask(&moves, AREA).contains("elsewhere"));
 }

@@ -1,12 +1,12 @@
-//! Which sites can have a trampoline: those that are surely executed where they are.
+//! Which sites can have a trampoline: those that are certainly executed where they are linked.
 //!
-//! A trampoline is reached by a relative branch, so a site must not be copied elsewhere before
-//! it runs. Kernels do that: with the vectors, with code that puts memory to sleep, with the
-//! last steps before another kernel starts. Nothing in an image says so, but one thing says the
-//! contrary: a function with a relative branch to somewhere farther away than any such code is
-//! long would break by being copied ([`FAR`]; nearer ones may go along, because code that is
-//! copied has labels of its own). Only sites in such functions get one, and those of Linux's
-//! entry code, which has its own section; all others keep their traps.
+//! A trampoline is reached by a relative branch, so that its site must not be copied elsewhere
+//! before it runs. Kernels do copy code: the vectors, code that puts memory to sleep, the last
+//! steps before another kernel starts. Nothing in an image says that code is copied. But one thing
+//! says that a function is not: a relative branch to a place farther away than any copied code is
+//! long ([`FAR`]) would break in a copy. (A nearer target may be copied along, because copied code
+//! has labels of its own.) So only sites in functions with such a branch get a trampoline, and the
+//! sites of Linux's entry code, which has its own section. All others keep their traps.
 
 use crate::flow::marks::{Mark, Marks};
 use crate::flow::memory::Memory;
@@ -20,26 +20,26 @@ use hanok_instructions::{Calls, Reach, live};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Code that is copied elsewhere is not longer: it has to fit into a chip's own memory, of which
-/// the largest that Linux puts code into has 64 KiB.
+/// The largest size in bytes of code that is copied elsewhere: it has to fit into a chip's internal
+/// memory, and the largest that Linux puts code into has 64 KiB.
 const FAR: u32 = 0x1_0000;
-/// So many instructions are looked at for what is live.
+/// The number of instructions that are examined to find which registers are live.
 const INSTRUCTIONS: u16 = 64;
 
-/// What is known of the code of a program.
-pub(super) struct Steady<'a> {
+/// A program's code, and which of it is known to be executed in place.
+pub(super) struct InPlaceCode<'a> {
     code: &'a Code,
     places: &'a [SitePlace],
     memory: Memory<'a>,
-    /// By where a function begins: whether it branches far away.
-    leaves: HashMap<u32, bool>,
-    /// Whether somebody said that all stays.
-    in_place: bool,
+    /// For each function's start: whether the function has a branch to far away.
+    far_branches: HashMap<u32, bool>,
+    /// Whether the options say that all code is executed in place.
+    all_in_place: bool,
 }
 
-impl<'a> Steady<'a> {
-    /// Of an image or a linked file.
-    pub(super) fn of(scan: &'a Scan, in_place: bool) -> Option<Self> {
+impl<'a> InPlaceCode<'a> {
+    /// `None` unless the scan has the code of an image or of a linked file.
+    pub(super) fn of(scan: &'a Scan, all_in_place: bool) -> Option<Self> {
         let code = scan.code.as_ref()?;
         let memory = Memory {
             bytes: code.flat.as_ref().unwrap_or(&scan.content),
@@ -49,40 +49,40 @@ impl<'a> Steady<'a> {
             code,
             places: &scan.places,
             memory,
-            leaves: HashMap::new(),
-            in_place,
+            far_branches: HashMap::new(),
+            all_in_place,
         })
     }
 
-    /// Where nothing is in the file.
-    pub(super) fn room(&self) -> Option<Range<u32>> {
-        self.code.room.clone()
+    /// The range of whole pages that hold nothing.
+    pub(super) fn unused(&self) -> Option<Range<u32>> {
+        self.code.unused.clone()
     }
 
-    /// Whether `site` is executed where it is.
-    pub(super) fn stays(&mut self, site: &Site) -> bool {
+    /// Whether `site` is executed where it is linked.
+    pub(super) fn is_in_place(&mut self, site: &Site) -> bool {
         let elsewhere = |range: &Range<u32>| range.contains(&site.address);
         let here = self.memory.offset(site.address).is_some();
         if !here || site.role != Role::Code || self.code.elsewhere.iter().any(elsewhere) {
             return false;
         }
         let entry = |range: &Range<u32>| range.contains(&site.address);
-        if self.in_place || self.code.entry.as_ref().is_some_and(entry) {
+        if self.all_in_place || self.code.entry.as_ref().is_some_and(entry) {
             return true;
         }
         let place = self.places.get(site.section);
         let Some(function) = place.and_then(|place| place.extent(site.address)) else {
             return false;
         };
-        if let Some(leaves) = self.leaves.get(&function.start) {
-            return *leaves;
+        if let Some(far) = self.far_branches.get(&function.start) {
+            return *far;
         }
-        let leaves = self.leaves(&function);
-        self.leaves.insert(function.start, leaves);
-        leaves
+        let far = self.branches_far(&function);
+        self.far_branches.insert(function.start, far);
+        far
     }
 
-    fn leaves(&self, function: &Range<u32>) -> bool {
+    fn branches_far(&self, function: &Range<u32>) -> bool {
         let [from, to] = [function.start, function.end].map(|at| self.memory.offset(at));
         let (Some(from), Some(to)) = (from, to) else {
             return false;
@@ -101,7 +101,7 @@ impl<'a> Steady<'a> {
         })
     }
 
-    /// What is free behind `site`.
+    /// The registers and flags that the code behind `site` does not need.
     pub(super) fn free(&self, site: &Site) -> Free {
         let behind =
             hanok_instructions::CodePosition::new(site.address.wrapping_add(4), site.isa());
@@ -123,7 +123,7 @@ impl<'a> Steady<'a> {
     }
 }
 
-/// Never free.
+/// The registers that are never free.
 const FIXED: Registers = Register::SP.set().with(Register::PC.set());
 
 fn is_code(marks: &Marks, offset: usize) -> bool {

@@ -1,55 +1,58 @@
-//! Room for trampolines behind a program's end.
+//! Memory for trampolines behind a program's end.
 //!
-//! Behind Linux's `_end`, beyond `.bss`, is memory of which the kernel knows only that it is RAM:
-//! whatever the device tree reserves there stays as it is. A raw image does not say where its
-//! `.bss` ends, but the code does that clears it. So the image is filled up with zeros to there,
-//! and a loader that takes the file whole puts everything in its place. An ELF file gets a
+//! Behind Linux's `_end`, beyond `.bss`, is memory of which the kernel knows only that it is RAM: a
+//! range that the device tree reserves there stays unused. A raw image does not say where its
+//! `.bss` ends, but the code that clears `.bss` does. So the image is filled up with zeros to that
+//! address, and a loader that takes the whole file puts everything in its place. An ELF file gets a
 //! segment and a section instead ([`super::segment`]).
 //!
-//! Other programs take the memory behind their end for a heap or a stack, and nothing in the file
-//! says so. For them whoever builds the guest names memory that is free ([`Options::room`]).
+//! Other programs use the memory behind their end for a heap or a stack, and nothing in the file
+//! says so. For these programs the person who builds the guest names memory that is free
+//! ([`Options::area`]).
 //!
-//! Position-independent programs get none: they may move, and the room would not.
+//! Position-independent programs get no trampolines: the program may move, and the trampolines
+//! would not.
 
 use super::options::Options;
+use crate::area::FreeArea;
 use crate::container::elf::Segment;
 use crate::refusal::{Refusal, Result};
-use crate::room::Free;
 use crate::scan::{Kind, Scan};
 use hanok_abi::trampoline::PAGE;
 use std::ops::Range;
 
-/// More is never made: a branch of A32 reaches no farther.
-const MOST: u32 = 32 << 20;
+/// The largest size of such memory in bytes: a branch of A32 reaches no farther.
+const MAX_SIZE: u32 = 32 << 20;
 
-/// The memory behind a program's end, or that was named.
-pub(super) fn behind(scan: &Scan, options: &Options) -> Result<Option<Free>> {
-    let start = match options.room {
+/// The memory behind a program's end, or at the address that the options name.
+pub(super) fn behind(scan: &Scan, options: &Options) -> Result<Option<FreeArea>> {
+    let start = match options.area {
         Some(start) => Some(checked(scan, start)?),
         None => scan.code.as_ref().and_then(|code| code.end),
     };
     let start = start.and_then(|end| end.checked_next_multiple_of(PAGE));
     Ok(start.and_then(|start| {
-        Some(Free {
+        Some(FreeArea {
             range: start..limit(&scan.segments, start)?,
             offset: match scan.kind {
                 Kind::Image => start.checked_sub(scan.base?)? as usize,
                 _ => scan.content.len().checked_next_multiple_of(PAGE as usize)?,
             },
-            made: true,
+            appended: true,
         })
     }))
 }
 
-/// Where what begins at `start` has to end: before the next segment.
+/// The largest address at which memory that begins at `start` may end: the start of the next
+/// segment.
 fn limit(segments: &[Segment], start: u32) -> Option<u32> {
     let all = segments.iter().map(Segment::memory);
     let next = all.map(|range| range.start).filter(|at| *at >= start).min();
-    let most = start.checked_add(MOST)?;
+    let most = start.checked_add(MAX_SIZE)?;
     Some(next.map_or(most, |next| next.min(most)))
 }
 
-/// Memory that somebody named: it has to be the program's neighbour, and no part of it.
+/// Checks an address that the options name: it must be behind the program, and no part of it.
 fn checked(scan: &Scan, start: u32) -> Result<u32> {
     let wrong = |why: String| {
         Err(Refusal::new(

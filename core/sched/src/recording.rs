@@ -1,32 +1,32 @@
-//! For tests: a policy that notes what it is told, and answers what it was told to.
+//! For tests: a policy that records its calls, and gives the answers that the test sets.
 
 use crate::{Decision, Entity, Policy};
 use std::vec::Vec;
 
-/// What a policy is told, of whom and when.
+/// A call of a policy: the entity and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum PolicyCall {
     Wake(usize, u64),
     Block(usize, u64),
-    GiveWay(usize, u64),
+    Yield(usize, u64),
     Pick(u64),
-    Excuse(u64),
+    ExemptSwitch(u64),
     Suspend(u64),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Noted<const N: usize> {
-    pub told: Vec<Told>,
+pub(crate) struct RecordingPolicy<const N: usize> {
+    pub calls: Vec<PolicyCall>,
     pub decision: Decision<N>,
     pub spends: bool,
     pub charged: Option<Entity<N>>,
 }
 
-impl<const N: usize> Noted<N> {
-    /// Lets nobody run.
+impl<const N: usize> RecordingPolicy<N> {
+    /// A policy that lets no entity run.
     pub fn new() -> Self {
         Self {
-            told: Vec::new(),
+            calls: Vec::new(),
             decision: Decision {
                 run: None,
                 until: None,
@@ -36,33 +36,33 @@ impl<const N: usize> Noted<N> {
         }
     }
 
-    /// Lets `index` run, at its expense.
+    /// Lets `index` run, at its own expense.
     pub fn let_run(&mut self, index: usize) {
         self.decision.run = Entity::new(index);
         self.charged = Entity::new(index);
     }
 
-    /// What it has been told since it was asked last.
-    pub fn heard(&mut self) -> Vec<Told> {
-        core::mem::take(&mut self.told)
+    /// The calls since the last question.
+    pub fn take_calls(&mut self) -> Vec<PolicyCall> {
+        core::mem::take(&mut self.calls)
     }
 }
 
-impl<const N: usize> Policy<N> for Noted<N> {
+impl<const N: usize> Policy<N> for RecordingPolicy<N> {
     fn wake(&mut self, entity: Entity<N>, now: u64) {
-        self.told.push(Told::Wake(entity.index(), now));
+        self.calls.push(PolicyCall::Wake(entity.index(), now));
     }
 
     fn block(&mut self, entity: Entity<N>, now: u64) {
-        self.told.push(Told::Block(entity.index(), now));
+        self.calls.push(PolicyCall::Block(entity.index(), now));
     }
 
     fn yield_now(&mut self, entity: Entity<N>, now: u64) {
-        self.told.push(Told::GiveWay(entity.index(), now));
+        self.calls.push(PolicyCall::Yield(entity.index(), now));
     }
 
     fn pick(&mut self, now: u64) -> Decision<N> {
-        self.told.push(Told::Pick(now));
+        self.calls.push(PolicyCall::Pick(now));
         self.decision
     }
 
@@ -74,11 +74,11 @@ impl<const N: usize> Policy<N> for Noted<N> {
         self.charged
     }
 
-    fn excuse(&mut self, now: u64) {
-        self.told.push(Told::Excuse(now));
+    fn exempt_switch(&mut self, now: u64) {
+        self.calls.push(PolicyCall::ExemptSwitch(now));
     }
 
     fn suspend(&mut self, now: u64) {
-        self.told.push(Told::Suspend(now));
+        self.calls.push(PolicyCall::Suspend(now));
     }
 }

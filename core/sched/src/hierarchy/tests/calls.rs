@@ -1,14 +1,17 @@
-//! What the two levels of a hierarchy are told, and what they say of it.
+//! The calls that the two levels of a hierarchy receive, and the answers that it makes of theirs.
 
 use super::*;
-use crate::noted::{Noted, Told};
+use crate::recording::{PolicyCall, RecordingPolicy};
 use std::vec::Vec;
 
-type Quiet = Hierarchy<Noted<2>, Noted<2>, 2, 2, 4>;
+type Quiet = Hierarchy<RecordingPolicy<2>, RecordingPolicy<2>, 2, 2, 4>;
 
 /// Entity 2 c + m is member m of component c.
 fn quiet() -> Quiet {
-    let mut quiet = Quiet::new(Noted::new(), [Noted::new(), Noted::new()]);
+    let mut quiet = Quiet::new(
+        RecordingPolicy::new(),
+        [RecordingPolicy::new(), RecordingPolicy::new()],
+    );
     for index in 0..4 {
         let (component, member) = (Entity::new(index / 2), Entity::new(index % 2));
         quiet.place(
@@ -25,17 +28,17 @@ fn of(index: usize) -> Entity<4> {
 }
 
 impl Quiet {
-    fn inner(&mut self, index: usize) -> &mut Noted<2> {
+    fn inner(&mut self, index: usize) -> &mut RecordingPolicy<2> {
         self.component(Entity::new(index).unwrap()).unwrap()
     }
 
-    fn heard(&mut self) -> [Vec<Told>; 3] {
-        let root = self.root().heard();
-        [root, self.inner(0).heard(), self.inner(1).heard()]
+    fn take_calls(&mut self) -> [Vec<PolicyCall>; 3] {
+        let root = self.root().take_calls();
+        [root, self.inner(0).take_calls(), self.inner(1).take_calls()]
     }
 }
 
-/// The root hears of a component's first one with work, and of its last.
+/// The root is told when the first member of a component has work, and when the last one has none.
 #[test]
 fn the_root_hears_of_the_first_and_of_the_last() {
     let mut quiet = quiet();
@@ -46,22 +49,22 @@ fn the_root_hears_of_the_first_and_of_the_last() {
     quiet.block(of(2), 5);
     quiet.block(of(2), 6);
     quiet.block(of(3), 7);
-    let [root, first, second] = quiet.heard();
-    assert_eq!(root, [Told::Wake(1, 1), Told::Block(1, 7)]);
+    let [root, first, second] = quiet.take_calls();
+    assert_eq!(root, [PolicyCall::Wake(1, 1), PolicyCall::Block(1, 7)]);
     assert_eq!(first, []);
     let members = [
-        Told::Wake(0, 1),
-        Told::Wake(1, 2),
-        Told::Wake(1, 3),
-        Told::GiveWay(1, 4),
-        Told::Block(0, 5),
-        Told::Block(0, 6),
-        Told::Block(1, 7),
+        PolicyCall::Wake(0, 1),
+        PolicyCall::Wake(1, 2),
+        PolicyCall::Wake(1, 3),
+        PolicyCall::Yield(1, 4),
+        PolicyCall::Block(0, 5),
+        PolicyCall::Block(0, 6),
+        PolicyCall::Block(1, 7),
     ];
     assert_eq!(second, members);
 }
 
-/// A component in which nobody may run is held back, until then or until somebody wakes.
+/// A component in which no member may run is held back until that instant, or until a member wakes.
 #[test]
 fn who_is_held_back_is_let_go_by_time_and_by_who_wakes() {
     for (until, let_go) in [(Some(30), Some(30)), (None, None)] {
@@ -69,32 +72,35 @@ fn who_is_held_back_is_let_go_by_time_and_by_who_wakes() {
         quiet.wake(of(0), 0);
         quiet.root().let_run(0);
         quiet.inner(0).decision.until = until;
-        quiet.heard();
-        // The root names it as often as it is asked: the fake does not hear that it is blocked.
+        quiet.take_calls();
+        // The root names the component each time it is asked: the fake ignores that it is blocked.
         assert_eq!(quiet.pick(0).until, let_go);
-        assert!(quiet.heard()[0].contains(&Told::Block(0, 0)));
-        // Somebody else in it has work now.
+        assert!(quiet.take_calls()[0].contains(&PolicyCall::Block(0, 0)));
+        // Another member has work now.
         quiet.wake(of(1), 10);
-        assert_eq!(quiet.heard()[0], [Told::Wake(0, 10)]);
-        // It is held back no more: not even where both wake again.
+        assert_eq!(quiet.take_calls()[0], [PolicyCall::Wake(0, 10)]);
+        // It is not held back any more, even if both wake again.
         quiet.wake(of(1), 11);
         quiet.wake(of(0), 11);
-        assert_eq!(quiet.heard()[0], []);
-        // Held back once more, it goes with the last that has work.
+        assert_eq!(quiet.take_calls()[0], []);
+        // It is held back once more, and is out of the root when the last member with work blocks.
         quiet.pick(12);
         quiet.block(of(0), 13);
-        quiet.heard();
+        quiet.take_calls();
         quiet.block(of(1), 14);
-        assert_eq!(quiet.heard()[0], [Told::Block(0, 14)]);
+        assert_eq!(quiet.take_calls()[0], [PolicyCall::Block(0, 14)]);
         quiet.root().decision.run = None;
         quiet.root().charged = None;
         assert_eq!(quiet.pick(15).until, None);
         quiet.pick(40);
-        assert_eq!(quiet.heard()[0], [Told::Pick(15), Told::Pick(40)]);
+        assert_eq!(
+            quiet.take_calls()[0],
+            [PolicyCall::Pick(15), PolicyCall::Pick(40)]
+        );
     }
 }
 
-/// Nobody runs, and the CPU is kept: by the root's word or by that of the component that it names.
+/// Nobody runs and the CPU is kept, because the root says so, or the component that the root names.
 #[test]
 fn who_spends_says_so_and_at_whose_expense() {
     let mut quiet = quiet();
@@ -112,13 +118,13 @@ fn who_spends_says_so_and_at_whose_expense() {
     assert_eq!(quiet.charged(), None, "nobody in it is");
     quiet.inner(1).charged = Entity::new(0);
     assert_eq!(quiet.charged(), Some(of(2)));
-    // One with work has nothing to run and keeps the CPU.
+    // A component with work has nothing to run, and keeps the CPU.
     quiet.root().let_run(1);
     quiet.root().spends = false;
     quiet.inner(1).spends = true;
     assert_eq!(quiet.pick(2).run, None);
     assert!(quiet.spends());
-    // Somebody runs.
+    // A member runs.
     quiet.inner(1).let_run(1);
     quiet.inner(1).spends = false;
     assert_eq!(quiet.pick(3).run, Some(of(3)));
@@ -126,8 +132,9 @@ fn who_spends_says_so_and_at_whose_expense() {
     assert_eq!(quiet.charged(), Some(of(3)));
 }
 
-/// A component that runs in the place of an idle one: the servers inside the idle one are asked as
-/// well, and go on spending; those of one that runs at its own expense are asked once.
+/// When a component runs in the place of an idle one, the servers inside the idle one are asked as
+/// well, and go on spending. The servers of a component that runs at its own expense are asked
+/// once.
 #[test]
 fn who_is_charged_without_work_is_asked_too() {
     let mut quiet = quiet();
@@ -135,27 +142,28 @@ fn who_is_charged_without_work_is_asked_too() {
     quiet.root().let_run(0);
     quiet.inner(0).let_run(0);
     quiet.inner(1).decision.until = Some(7);
-    quiet.heard();
+    quiet.take_calls();
     assert_eq!(quiet.pick(1).until, None);
-    let own = quiet.heard();
+    let own = quiet.take_calls();
     assert_eq!(
         own,
         [
-            [Told::Pick(1)].to_vec(),
-            [Told::Pick(1)].to_vec(),
+            [PolicyCall::Pick(1)].to_vec(),
+            [PolicyCall::Pick(1)].to_vec(),
             [].to_vec()
         ]
     );
     quiet.root().charged = Entity::new(1);
     assert_eq!(quiet.pick(2).until, Some(7));
-    assert_eq!(quiet.heard()[2], [Told::Pick(2)]);
-    // At its own expense again: the other one spends no more.
+    assert_eq!(quiet.take_calls()[2], [PolicyCall::Pick(2)]);
+    // It runs at its own expense again: the other component spends no more.
     quiet.root().charged = Entity::new(0);
     quiet.pick(3);
-    assert_eq!(quiet.heard()[2], [Told::Suspend(3)]);
+    assert_eq!(quiet.take_calls()[2], [PolicyCall::Suspend(3)]);
 }
 
-/// The same with servers: what is spent inside the idle one is not there when it has work.
+/// The same with servers: the budget that was spent inside the idle component is gone when it has
+/// work.
 #[test]
 fn servers_inside_spend_while_another_component_runs() {
     let component = || Servers::new(Order::Priority, Slack::Idle);
@@ -183,7 +191,7 @@ fn servers_inside_spend_while_another_component_runs() {
     }
     policy.wake(entity(4), 0);
     assert_eq!(line(&mut policy, 0, 2), "ee");
-    // The first one's two are spent; the second one's begin.
+    // The first one's two ticks are spent; the second one's begin.
     policy.wake(entity(1), 2);
     assert_eq!(line(&mut policy, 2, 10), "bbeeeeee");
 }

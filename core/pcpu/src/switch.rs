@@ -21,7 +21,7 @@ impl<B: Host> Pcpu<B> {
         if comes {
             local.emit(vcpu, Event::SwitchIn);
             vcpu.enter(local);
-            local.policy.excuse_until(local.board);
+            local.policy.exempt_switch_until(local.board);
         }
         vcpu.core.busy = comes;
         vcpu.refresh(local);

@@ -12,6 +12,7 @@ mod circles;
 mod code;
 mod contract;
 mod damage;
+mod documents;
 mod elf;
 mod ids;
 mod lanes;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::circles;
+use crate::documents;
 use crate::step::{Tally, TestStep};
 
 /// The rules.
@@ -37,6 +38,10 @@ pub const STEPS: &[TestStep] = &[
     TestStep {
         name: "rule-files-make-no-circle",
         run: |root| told(no_circles(root)),
+    },
+    TestStep {
+        name: "rule-documents-name-what-is-there",
+        run: |root| told(documents_name_what_is_there(root)),
     },
 ];
 
@@ -205,6 +210,17 @@ fn no_circles(root: &Path) -> Result<Vec<String>> {
         broken.extend(circles.into_iter().map(told));
     }
     Ok(broken)
+}
+
+/// Each file that a document names is there, and each link leads somewhere.
+fn documents_name_what_is_there(root: &Path) -> Result<Vec<String>> {
+    let own = fs::read_dir(root)?.map(|entry| Ok(entry?.path()));
+    let own: Result<Vec<_>> = own.collect();
+    let mut documents = own?;
+    documents.extend(files(root, &SOURCES)?);
+    documents.extend(files(root, &["docs"])?);
+    documents.retain(|path| path.extension().is_some_and(|ext| ext == "md"));
+    documents::broken(root, &documents, &rust_files(root, &SOURCES)?)
 }
 
 /// Whether code, not a comment or a name such as `unsafe_code`, says `unsafe`.

@@ -31,7 +31,7 @@ impl Times {
         slowest.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
         let sum: Duration = self.0.iter().map(|(_, time)| *time).sum();
         let mut words = format!(
-            "--   {:.0} s, in two lanes together {:.0} s, CPU {:.0} s; the slowest:",
+            "--   {:.0} s, in all lanes together {:.0} s, CPU {:.0} s; the slowest:",
             whole.as_secs_f64(),
             sum.as_secs_f64(),
             cpu.as_secs_f64()
@@ -58,7 +58,7 @@ mod tests {
         let lines: Vec<_> = words.lines().collect();
         assert_eq!(
             lines[0],
-            "--   40 s, in two lanes together 66 s, CPU 70 s; the slowest:"
+            "--   40 s, in all lanes together 66 s, CPU 70 s; the slowest:"
         );
         assert!(lines[1].ends_with("11.0 s  step 11"), "{words}");
         assert_eq!(lines.len(), 1 + NAMED);

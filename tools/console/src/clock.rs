@@ -1,11 +1,13 @@
 //! The board's clock, by which a run is patient: it stands still while the board waits for a CPU of the PC.
 //!
-//! A watchdog, a pause of a script and the silence of a VM are told in seconds. On a PC that does many other
-//! things the same board needs many times as long by the clock on the wall, and a verdict by that clock would
-//! depend on what else runs. So what counts is the time less the time that the board stood in the PC's queue of
+//! A watchdog is told in seconds. On a PC that does many other things the same board needs many times as long by
+//! the clock on the wall, and a verdict by that clock would depend on what else runs. So what counts is the time less the time that the board stood in the PC's queue of
 //! those who are ready to run, which Linux tells for each thread (`/proc/PID/task/TID/schedstat`, its second
 //! number, in nanoseconds). Of several threads the one that waited longest counts, since others may need
 //! what it does. Where Linux does not tell it, this is the clock on the wall.
+//!
+//! Rejected: the same for a script's pauses. While a VM is paused or silent its clock goes on with that on the
+//! wall, and a Linux that was paused for long takes it for a fault of its own.
 
 use std::fs;
 use std::path::PathBuf;

@@ -63,7 +63,8 @@ pub(crate) struct Session {
     last_lines: Vec<LastLine>,
     visitors: Visitors,
     stats: Option<&'static str>,
-    /// By which the steps' times and the run's own are counted.
+    /// By which the run's time is counted. A script's pauses are the wall's: a guest that is paused has a
+    /// clock that goes on with it.
     pub(crate) clock: Clock,
     pub(crate) fate: Fate,
 }
@@ -126,7 +127,7 @@ impl Session {
         loop {
             let now = Instant::now();
             let of_board = self.clock.at(now);
-            let verdict = self.advance(of_board);
+            let verdict = self.advance(now);
             let verdict = verdict.or_else(|| self.graced(now));
             let verdict = verdict.or_else(|| self.overdue(deadline, of_board));
             if let Some(verdict) = verdict.or_else(|| self.failed()) {
@@ -134,12 +135,10 @@ impl Session {
             }
             self.screen.overdue(now);
             self.post(now);
-            let wake = self.watch.wake(of_board).map(|time| of_board + time);
-            let of_board = [deadline, wake].map(|at| at.map(|at| self.clock.wall(at)));
-            let wake = of_board
-                .into_iter()
-                .chain([self.fate.grace(), self.screen.wake()]);
-            let next = wake.flatten().min();
+            let wake = self.watch.wake(now).map(|time| now + time);
+            let end = deadline.map(|at| self.clock.wall(at));
+            let wake = [end, self.fate.grace(), wake, self.screen.wake()];
+            let next = wake.into_iter().flatten().min();
             let verdict = match inbox.next(self.takes(), next) {
                 Incoming::Board(bytes) => self.board(&bytes),
                 Incoming::Keys(bytes) => self.typed(&bytes),

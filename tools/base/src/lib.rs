@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cpu;
 pub mod exit;
 pub mod outputs;
 pub mod process;

@@ -22,8 +22,8 @@ use signal_hook::iterator::Signals;
 use crate::exit::Code;
 use crate::{scratch, ui};
 
-/// How long [`handle`] may take to end the command.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long [`handle`] may take to end the command: only one that hangs takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A run, or whatever else ends in order by itself when it hears of a signal.
 pub trait Listener: Send + Sync {

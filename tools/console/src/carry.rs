@@ -18,8 +18,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::inbox::{Gone, Inbox};
 
-/// How long a QEMU may take to end whose line is closed, and what it wrote to come.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a QEMU may take to end whose line is closed, and what it wrote to come: only one that hangs
+/// takes so long, also on a PC that does many other things.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Of what QEMU writes to stderr so much is kept: the end, which says why it ended.
 const SAID: usize = 16 << 10;
 
@@ -56,6 +57,11 @@ impl Board {
             let _ = tell.send(String::from_utf8_lossy(&text).trim_end().to_owned());
         });
         Ok(Self { child, said })
+    }
+
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// The board's end of the line, for what is typed; once.

@@ -33,7 +33,7 @@ pub const MOST: usize = 16;
 /// What a terminal says that stays.
 pub const STAY: &str = "attach\n";
 /// For longer nobody is waited for who connects.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The first line is no longer.
 const HEADER: u64 = 16 << 10;
 /// The folder's name.

@@ -5,6 +5,7 @@
 
 mod advice;
 pub mod carry;
+mod clock;
 pub mod demux;
 pub mod door;
 pub mod filter;

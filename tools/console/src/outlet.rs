@@ -6,6 +6,7 @@
 //! while to write what it still has; what it could not is counted.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -19,6 +20,8 @@ const ROOM: usize = 64 << 10;
 const PIECE: usize = 4096;
 /// So long the last bytes may stand still, before nobody is taken to read them.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same of a file: a disk takes all in the end, however much else the PC writes.
+const PATIENCE_WITH_DISKS: Duration = Duration::from_secs(120);
 
 /// What comes out goes one way of these.
 type Ways = Vec<Box<dyn Write + Send>>;
@@ -42,6 +45,7 @@ struct Shared {
 /// One outlet; its bytes are written in the order in which they came.
 pub struct Outlet {
     name: String,
+    patience: Duration,
     shared: Arc<Shared>,
 }
 
@@ -63,8 +67,19 @@ impl Outlet {
         thread::spawn(move || writer.write(ways));
         Self {
             name: name.into(),
+            patience: PATIENCE,
             shared,
         }
+    }
+
+    /// One whose way is a file: it is a regular one, which nobody has to read, or a pipe.
+    pub fn to_file(name: impl Into<String>, file: File, inbox: &Arc<Inbox>) -> Self {
+        let is_regular = file.metadata().is_ok_and(|data| data.is_file());
+        let mut outlet = Self::new(name, vec![Box::new(file)], inbox);
+        if is_regular {
+            outlet.patience = PATIENCE_WITH_DISKS;
+        }
+        outlet
     }
 
     /// One of its ways, by its place.
@@ -105,7 +120,7 @@ impl Outlet {
         self.shared.changed.notify_all();
         while state.bytes > 0 {
             let before = state.bytes;
-            let waited = self.shared.changed.wait_timeout(state, PATIENCE);
+            let waited = self.shared.changed.wait_timeout(state, self.patience);
             let (now, time) = waited.unwrap_or_else(PoisonError::into_inner);
             if time.timed_out() && now.bytes == before {
                 return before;

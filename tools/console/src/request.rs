@@ -49,7 +49,7 @@ pub struct Request {
     pub steps: Vec<ScriptStep>,
     /// Ends the run with success, wherever it comes.
     pub until: Option<String>,
-    /// Ends the run without success.
+    /// Ends the run without success: by the board's clock (`clock.rs`) or, where [`Extras`] say so, by the PC's.
     pub timeout: Option<Duration>,
     /// A sink a VM.
     pub consoles: Vec<Sink>,
@@ -75,6 +75,8 @@ pub struct Report {
     pub why: String,
     /// What was still awaited then, for people.
     pub missed: Option<String>,
+    /// How long the board had a CPU of the PC.
+    pub cpu: Duration,
 }
 
 impl Report {
@@ -84,6 +86,7 @@ impl Report {
             code,
             why: why.into(),
             missed: None,
+            cpu: Duration::ZERO,
         }
     }
 }
@@ -97,4 +100,7 @@ pub struct Extras {
     pub stats: Option<&'static str>,
     /// The VM that is shown at first.
     pub first: usize,
+    /// Whether seconds are those of the PC, for a person who looks at a watch. Else the time in which the board
+    /// waits for a CPU of the PC is none.
+    pub by_the_wall: bool,
 }

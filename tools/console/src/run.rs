@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use crate::carry::{self, Board};
+use crate::clock::Clock;
 use crate::inbox::{self, Inbox};
 use crate::outbox::Outbox;
 use crate::outlet::Outlet;
@@ -13,7 +14,7 @@ use crate::session::fate::Fate;
 use crate::session::output::Terminal;
 use crate::terminal::Raw;
 use hanok_base::exit::{Blame, Code, Outcome};
-use hanok_base::signals;
+use hanok_base::{cpu, signals};
 
 /// Runs the board to its end.
 pub fn run(request: Request) -> Outcome<Report> {
@@ -41,6 +42,7 @@ pub(crate) fn run_at(
     let line = board.line();
     let line = line.map(|line| Outlet::new("to the board", vec![Box::new(line)], inbox));
     let outbox = Outbox::new(request.framed, request.vms.len());
+    let counted = (!extras.by_the_wall).then(|| board.process());
     let mut session = Session::new(
         request,
         extras,
@@ -49,6 +51,7 @@ pub(crate) fn run_at(
         raw.is_some(),
         inbox,
     );
+    session.clock = Clock::of(counted);
     let verdict = session.serve(inbox);
     let awaited_came = verdict
         .as_ref()
@@ -56,9 +59,10 @@ pub(crate) fn run_at(
     if let (true, Some(look)) = (awaited_came, before_end) {
         look();
     }
+    let cpu = cpu::of_process(board.process());
     let (status, said) = board.end(verdict.is_none());
     let report = session.close(verdict, (status, &said), inbox, raw);
-    Ok(report)
+    Ok(Report { cpu, ..report })
 }
 
 /// Shows the consoles of another `hanok run`, whose frames come by `stream`, until it ends or the

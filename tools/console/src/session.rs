@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::clock::Clock;
 use super::demux::{Channel, Demux, Piece, Receiver};
 use super::inbox::{Inbox, Incoming, Takes};
 use super::keys::Keys;
@@ -62,6 +63,9 @@ pub(crate) struct Session {
     last_lines: Vec<LastLine>,
     visitors: Visitors,
     stats: Option<&'static str>,
+    /// By which the run's time is counted. A script's pauses are the wall's: a guest that is paused has a
+    /// clock that goes on with it.
+    pub(crate) clock: Clock,
     pub(crate) fate: Fate,
 }
 
@@ -106,6 +110,7 @@ impl Session {
             last_lines: request.vms.iter().map(|_| LastLine::default()).collect(),
             visitors,
             stats: extras.stats,
+            clock: Clock::of(None),
             fate: Fate::new(request.poweroff, request.framed),
             request,
             demux,
@@ -117,17 +122,22 @@ impl Session {
 
     /// Serves what comes until there is a verdict, or `None` when QEMU ended.
     pub(crate) fn serve(&mut self, inbox: &Inbox) -> Option<Report> {
-        let deadline = self.request.timeout.map(|time| Instant::now() + time);
+        let begun = self.clock.at(Instant::now());
+        let deadline = self.request.timeout.map(|time| begun + time);
         loop {
             let now = Instant::now();
-            let verdict = self.advance(now).or_else(|| self.overdue(deadline, now));
+            let of_board = self.clock.at(now);
+            let verdict = self.advance(now);
+            let verdict = verdict.or_else(|| self.graced(now));
+            let verdict = verdict.or_else(|| self.overdue(deadline, of_board));
             if let Some(verdict) = verdict.or_else(|| self.failed()) {
                 return Some(verdict);
             }
             self.screen.overdue(now);
             self.post(now);
             let wake = self.watch.wake(now).map(|time| now + time);
-            let wake = [deadline, self.fate.grace(), wake, self.screen.wake()];
+            let end = deadline.map(|at| self.clock.wall(at));
+            let wake = [end, self.fate.grace(), wake, self.screen.wake()];
             let next = wake.into_iter().flatten().min();
             let verdict = match inbox.next(self.takes(), next) {
                 Incoming::Board(bytes) => self.board(&bytes),
@@ -183,10 +193,13 @@ impl Session {
         None
     }
 
+    /// The hypervisor said how it ends, and has had time to switch the board off.
+    fn graced(&self, now: Instant) -> Option<Report> {
+        let over = self.fate.grace().is_some_and(|at| at <= now);
+        over.then(|| self.fate.judge((None, ""), self.watch.awaited()))
+    }
+
     fn overdue(&self, deadline: Option<Instant>, now: Instant) -> Option<Report> {
-        if self.fate.grace().is_some_and(|at| at <= now) {
-            return Some(self.fate.judge((None, ""), self.watch.awaited()));
-        }
         deadline.filter(|at| *at <= now)?;
         let what = self.watch.awaited().unwrap_or_else(|| "the end".to_owned());
         let why = format!(
@@ -371,7 +384,7 @@ impl Session {
 fn file(sink: Sink, inbox: &Arc<Inbox>) -> Option<Outlet> {
     match sink {
         Sink::Show => None,
-        Sink::File(file, name) => Some(Outlet::new(name, vec![Box::new(file)], inbox)),
+        Sink::File(file, name) => Some(Outlet::to_file(name, file, inbox)),
     }
 }
 

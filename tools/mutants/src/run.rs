@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hanok_base::cpu;
 
 use crate::build::Program;
 
@@ -22,9 +23,12 @@ use crate::build::Program;
 const SLOW: Duration = Duration::from_millis(300);
 /// Tests that take longer run after the others.
 const QUICK: Duration = Duration::from_millis(30);
-/// How long a process may take beyond what it takes without a mutant, and how many times as long.
+/// How long a process may have a CPU beyond what it has without a mutant, and how many times as long. By the
+/// clock on the wall, a mutant would count as caught because the PC did something else.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_FACTOR: u32 = 8;
+/// A process that waits for ever has no CPU: so many times as long as its patience by the clock on the wall.
+const WAITS_FACTOR: u32 = 6;
 /// What a test without a mutant may take.
 const LONGEST: Duration = Duration::from_secs(900);
 /// Address space of each process, in KiB: a mutant may ask for memory for ever.
@@ -234,13 +238,13 @@ fn run(
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut child = command.spawn().context("cannot start a test program")?;
-    let end = Instant::now() + patience;
+    let end = Instant::now() + patience * WAITS_FACTOR;
     let mut pause = Duration::from_millis(1);
     loop {
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(Ending::Well),
             Some(_) => return Ok(Ending::Badly),
-            None if Instant::now() > end => {
+            None if cpu::of_process(child.id()) > patience || Instant::now() > end => {
                 child.kill()?;
                 child.wait()?;
                 return Ok(Ending::Late);

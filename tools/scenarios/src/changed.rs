@@ -29,6 +29,13 @@ const RUNNER: &str = "hanok-scenarios";
 /// The command, which the steps try that are neither cargo's nor a rule.
 const COMMAND: &str = "hanok-cli";
 
+/// What cargo does not tell: a package that another one builds when it runs, and uses then.
+const BUILT_BY: [(&str, &str); 3] = [
+    ("hanok-bench-runner", "hanok-init-clock"),
+    ("hanok-bench-runner", "hanok-plugin"),
+    (RUNNER, "hanok-plugin"),
+];
+
 /// What cargo tells of the workspace.
 #[derive(Deserialize)]
 struct Metadata {
@@ -54,7 +61,7 @@ struct Package {
     name: String,
     /// From the repository on.
     folder: String,
-    /// Packages of the workspace that it uses, also for its build or its tests.
+    /// Packages of the workspace that it uses, also for its build or its tests, or builds when it runs.
     uses: Vec<String>,
 }
 
@@ -76,11 +83,15 @@ impl Graph {
             let folder = package.manifest_path.parent().unwrap_or(root);
             let folder = folder.strip_prefix(root).unwrap_or(folder);
             let used = package.dependencies.into_iter();
-            let used = used.filter(|used| used.path.is_some());
+            let used = used
+                .filter(|used| used.path.is_some())
+                .map(|used| used.name);
+            let built = BUILT_BY.iter().filter(|(by, _)| *by == package.name);
+            let built = built.map(|(_, built)| (*built).to_owned());
             Package {
+                uses: used.chain(built).collect(),
                 name: package.name,
                 folder: folder.to_string_lossy().into_owned(),
-                uses: used.map(|used| used.name).collect(),
             }
         };
         Ok(Self(metadata.packages.into_iter().map(of).collect()))
@@ -131,7 +142,7 @@ enum Changed {
     Words,
     /// Of this package.
     Package(String),
-    /// A scenario, a description, or a file of a guest's: looked for by its path.
+    /// A scenario, a description, a file for a guest, or a list that unit tests read: looked for by its path.
     Input,
     /// Everything may depend on it.
     Everything,
@@ -150,8 +161,12 @@ fn kind(path: &str, graph: &Graph) -> Changed {
         Some("tests") if of_tests.is_some_and(|file| !file.contains('/')) => Changed::Input,
         Some("systems") => Changed::Input,
         Some("tests") if path.starts_with("tests/systems/") => Changed::Input,
-        // Pictures and pages; the lists of the gate are elsewhere.
-        Some("docs") => Changed::Words,
+        Some("tests") if path.starts_with("tests/guest/") => Changed::Input,
+        // The bench's own tests read what was kept.
+        Some("bench") if path.starts_with("bench/history/") => Changed::Input,
+        // Pictures and pages; the lists of the gate are elsewhere. Nothing here builds the fuzzer, which needs
+        // another compiler; the rules, which always run, read its files.
+        Some("docs" | "fuzz") => Changed::Words,
         _ => Changed::Everything,
     }
 }
@@ -163,7 +178,7 @@ pub struct Affected {
     /// Packages with a change of their own.
     direct: BTreeSet<String>,
     packages: BTreeSet<String>,
-    /// Scenarios and descriptions that changed.
+    /// Files that changed and that are looked for by their paths.
     inputs: BTreeSet<String>,
     graph: Graph,
 }
@@ -229,6 +244,13 @@ impl Affected {
         let (Some(scenario), Some(system)) = (read(&case.file), read(&case.system)) else {
             return true;
         };
+        if self
+            .inputs
+            .iter()
+            .any(|path| scenario.contains(path.as_str()))
+        {
+            return true;
+        }
         let named = |guest: &str| names_guest(&scenario, guest) || names_guest(&system, guest);
         let guests = self.packages.iter();
         let mut guests = guests.filter_map(|name| Some((name, self.graph.guest(name)?)));
@@ -236,11 +258,9 @@ impl Affected {
     }
 
     /// Whether a package of guests/ gets to a board otherwise than as `guest:NAME`, as far as the
-    /// graph tells: nothing else of guests/ uses it, and it is no folder that a test may name.
+    /// graph tells: nothing else uses it, and it is no folder that a test may name.
     fn is_hidden(&self, name: &str) -> bool {
-        let used = |package: &Package| {
-            package.uses.iter().any(|used| used == name) && package.folder.starts_with("guests/")
-        };
+        let used = |package: &Package| package.uses.iter().any(|used| used == name);
         !KERNELS.contains(&name) && !self.graph.0.iter().any(used)
     }
 }

@@ -26,7 +26,7 @@ fn graph() -> Graph {
             "guests/conformance",
             &["hanok-guest-runtime"],
         ),
-        package("hanok-init-clock", "guests/init-clock", &[]),
+        package("hanok-hidden", "guests/hidden", &[]),
         package("hanok-draw", "tools/draw", &[]),
         package("hanok-boot", "tools/boot", &["hanok-vm"]),
         package(
@@ -91,9 +91,7 @@ fn what_may_change_all_runs_all() {
         "hanok",
         ".ci/run",
         "boards/qemu-virt.toml",
-        "tests/guest/linux.sh",
         "tests/image/lines.toml",
-        "fuzz/Cargo.toml",
         "a-folder-that-is-new/file",
     ] {
         let (steps, cases) = run(&[path]);
@@ -109,6 +107,7 @@ fn documents_change_no_code() {
         "docs/adr/0001-x.md",
         "core/vm/NOTES.md",
         "docs/picture.svg",
+        "fuzz/Cargo.toml",
     ] {
         assert_eq!(run(&[path]), (CHEAP.to_vec(), vec![]), "{path}");
     }
@@ -141,7 +140,7 @@ fn a_guest_runs_the_scenarios_that_boot_it() {
     );
     assert_eq!(run(&["guests/rtos/kernel/src/lib.rs"]).1, ["rtos"]);
     // No description names it, so that anything may boot it.
-    assert_eq!(run(&["guests/init-clock/src/main.rs"]).1.len(), 3);
+    assert_eq!(run(&["guests/hidden/src/main.rs"]).1.len(), 3);
     let (steps, _) = run(&["guests/rtos/src/main.rs"]);
     assert!(steps.contains(&"clippy-images") && steps.contains(&"signals"));
 }
@@ -205,4 +204,109 @@ fn the_packages_named_here_exist() {
     let vm = BTreeSet::from(["hanok-vm".to_owned()]);
     let affected = graph.affected(&vm);
     assert!(affected.contains("hanok-hypervisor") && affected.contains(COMMAND));
+}
+
+/// Folders of tools, and what their sources name of the workspace's packages in quotes.
+fn named_in_tools(root: &Path, graph: &Graph) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let tools = graph
+        .0
+        .iter()
+        .filter(|package| package.folder.starts_with("tools/"));
+    for package in tools {
+        let mut folders = vec![root.join(&package.folder).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                // This module's lists are of what cargo tells, and the rules of the mutants are of tests.
+                let lists = ["changed.rs", "changed_tests.rs", "mutants.rs"];
+                let is_list = lists.iter().any(|name| path.ends_with(name));
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !is_list {
+                    let text = fs::read_to_string(&path).unwrap_or_default();
+                    let names = graph.0.iter().map(|package| package.name.as_str());
+                    let named = names.filter(|name| text.contains(&format!("\"{name}\"")));
+                    found.extend(named.map(|name| (package.name.clone(), name.to_owned())));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What a tool names it builds or tests: it is in the graph, or the steps of cargo run it whenever it changed.
+#[test]
+fn what_tools_build_by_its_name_is_known() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root.canonicalize().unwrap();
+    let graph = Graph::load(&root).unwrap();
+    let uses = |by: &str, name: &str| {
+        let by = graph.0.iter().find(|package| package.name == by).unwrap();
+        by.uses.iter().any(|used| used == name)
+    };
+    let named = named_in_tools(&root, &graph);
+    for (by, name) in &named {
+        let by_name = ["hanok-hypervisor", "hanok-interleavings"].contains(&name.as_str());
+        let tested = by == RUNNER && graph.is_in(name, &["core/", "lib/"]);
+        assert!(by_name || tested || uses(by, name), "{by} builds {name}");
+    }
+    for (by, name) in BUILT_BY {
+        assert!(
+            named.contains(&(by.to_owned(), name.to_owned())),
+            "{by} builds no {name}"
+        );
+    }
+}
+
+/// The choice of the repository as it is.
+fn really(path: &str) -> (Vec<String>, Vec<String>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root.canonicalize().unwrap();
+    assert!(root.join(path).exists(), "{path}");
+    let affected = Affected::by(&[path.to_owned()], Graph::load(&root).unwrap());
+    let mut cases = matrix::load(&root).unwrap();
+    cases.retain(|case| affected.runs_case(case, |path| text(&root, path)));
+    let mut files: Vec<_> = cases.into_iter().map(|case| case.file).collect();
+    files.dedup();
+    let mut steps = crate::Steps::fixed().always;
+    steps.retain(|step| affected.runs_step(&step.name) && !step.name.starts_with("rule-"));
+    (steps.into_iter().map(|step| step.name).collect(), files)
+}
+
+#[test]
+fn real_changes_run_what_they_can_affect() {
+    let all = really("Cargo.toml");
+    for path in [
+        "core/vgic/src/lib.rs",
+        "core/sched/src/lib.rs",
+        "tools/console/src/lib.rs",
+    ] {
+        let (steps, files) = really(path);
+        assert_eq!(files, all.1, "{path}");
+        let images = ["image", "image-lines", "clippy-images", "interleavings"];
+        let of_images = images
+            .iter()
+            .all(|image| steps.contains(&(*image).to_owned()));
+        assert_eq!(of_images, path.starts_with("core/"), "{path}: {steps:?}");
+    }
+    for (path, files) in [
+        ("guests/sched/src/main.rs", vec!["tests/sched-cost.toml"]),
+        ("guests/user-mode/src/main.rs", vec!["tests/user-mode.toml"]),
+        // What it makes of the sensitive instructions is what that guest runs.
+        ("tools/previrt/src/lib.rs", vec!["tests/user-mode.toml"]),
+        ("tests/guest/compat.sh", vec!["tests/compat.toml"]),
+        ("tests/prompt.toml", vec!["tests/prompt.toml"]),
+        ("lib/analysis/src/lib.rs", vec![]),
+        ("guests/init-clock/src/main.rs", vec![]),
+        ("tools/plugin/src/lib.rs", vec![]),
+        ("docs/bench.md", vec![]),
+    ] {
+        assert_eq!(really(path).1, files, "{path}");
+    }
+    let has = |path: &str, step: &str| really(path).0.contains(&step.to_owned());
+    assert!(has("tools/plugin/src/lib.rs", "profile-agrees"));
+    assert!(has("guests/init-clock/src/main.rs", "bench"));
+    assert_eq!(really("docs/bench.md").0, ["fmt"]);
+    assert_eq!(really("tests/prompt.toml").0, ["fmt", "unit"]);
 }

@@ -1,9 +1,10 @@
-//! What runs beside what: two lanes, as a PC has at least two cores.
+//! What runs beside what: one lane more than the PC has cores. A board that waits for its guest's clock, a
+//! compiler that has one thread left and a build that waits for cargo's lock leave a core to the others.
 //!
 //! The first lane begins with what cargo does for the PC (format, lints, unit tests) and the rules
-//! of the house; the second with what needs the hypervisor's images, which it builds meanwhile, and
-//! goes on with the scenarios. Each takes from the other's work once its own is done: a build that
-//! ends on one core, and a board that waits, leave the other lane a core.
+//! of the house; the others with what needs the hypervisor's images, which they build meanwhile, and
+//! go on with the scenarios, those first that take longest: were one of these the last, the other
+//! lanes would have nothing to do beside it. Each takes from the others' work once its own is done.
 //!
 //! Cargo locks a folder of its target directory for each build: the first lane's builds are in the
 //! PC's `debug`, the second's in the images' `release`, so that neither waits for the other long.
@@ -30,6 +31,39 @@ const OF_THE_PC: [&str; 6] = [
     "rule-",
 ];
 
+/// Files of `tests/` with cases that take a minute and more of a PC that does nothing else, the longest first.
+const LONGEST: [&str; 2] = ["tests/fuzz-guest.toml", "tests/fuzz-guest-arm.toml"];
+/// How much of the PC's memory a lane may take: a board, its image, and what builds it.
+const MEMORY_OF_ONE: u64 = 3 << 30;
+
+/// So many lanes, by the PC's cores and the bytes of memory that nobody uses, if that is known.
+fn lanes(cores: usize, free: Option<u64>) -> usize {
+    let room = free.map_or(usize::MAX, |free| {
+        usize::try_from(free / MEMORY_OF_ONE).unwrap_or(usize::MAX)
+    });
+    (cores + 1).min(room).max(2)
+}
+
+/// Of `/proc/meminfo`: the bytes that nobody uses, or that could be had.
+fn free_memory(meminfo: &str) -> Option<u64> {
+    let of_line = |line: &str| {
+        line.strip_prefix("MemAvailable:")?
+            .strip_suffix("kB")?
+            .trim()
+            .parse()
+            .ok()
+    };
+    let kibibytes: u64 = meminfo.lines().find_map(of_line)?;
+    Some(kibibytes << 10)
+}
+
+/// The lanes of this PC.
+fn lanes_here() -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    lanes(cores, free_memory(&meminfo))
+}
+
 /// Something to run.
 enum Job<'a> {
     Step(&'a ListedStep),
@@ -45,7 +79,7 @@ impl Job<'_> {
     }
 }
 
-/// The two lanes' work, each in its order.
+/// The work of the first lane and that of the others, each in its order.
 fn planned<'a>(steps: &'a [ListedStep], cases: &'a [Case]) -> [VecDeque<Job<'a>>; 2] {
     let of_the_pc = |step: &&ListedStep| {
         let begins = |start: &&str| step.name.starts_with(*start);
@@ -54,11 +88,19 @@ fn planned<'a>(steps: &'a [ListedStep], cases: &'a [Case]) -> [VecDeque<Job<'a>>
     let (first, second): (Vec<_>, Vec<_>) = steps.iter().partition(of_the_pc);
     let first = first.into_iter().map(Job::Step);
     let second = second.into_iter().map(Job::Step);
-    let cases = cases.iter().map(Job::Case);
+    let mut cases: Vec<_> = cases.iter().collect();
+    let place = |case: &&Case| {
+        LONGEST
+            .iter()
+            .position(|file| *file == case.file)
+            .unwrap_or(LONGEST.len())
+    };
+    cases.sort_by_key(place);
+    let cases = cases.into_iter().map(Job::Case);
     [first.collect(), second.chain(cases).collect()]
 }
 
-/// What both lanes share.
+/// What the lanes share.
 struct Shared<'a> {
     root: &'a Path,
     runner: Option<Runner<'a>>,
@@ -80,9 +122,9 @@ pub fn run(
         done: Mutex::default(),
     };
     thread::scope(|scope| {
-        for lane in 0..2 {
+        for lane in 0..lanes_here() {
             let shared = &shared;
-            scope.spawn(move || shared.work(lane));
+            scope.spawn(move || shared.work(lane.min(1)));
         }
     });
     let done = shared.done.into_inner();
@@ -90,6 +132,7 @@ pub fn run(
 }
 
 impl<'a> Shared<'a> {
+    /// Runs what there is of the first lane's work (0) or of the others' (1), and then of the other kind.
     fn work(&self, lane: usize) {
         loop {
             // The lock ends with this statement: the job is not run under it.
@@ -157,6 +200,40 @@ mod tests {
         }
         assert_eq!(second.back().map(Job::name), Some("t"));
         assert!(second.iter().any(|job| job.name() == "image"));
+    }
+
+    #[test]
+    fn one_lane_more_than_cores_as_far_as_memory_goes() {
+        let free = |gibibytes: u64| Some(gibibytes << 30);
+        assert_eq!(lanes(2, free(16)), 3);
+        assert_eq!(lanes(16, free(24)), 8);
+        assert_eq!(lanes(1, free(1)), 2);
+        assert_eq!(lanes(2, None), 3);
+        let meminfo = "MemTotal:       24598384 kB\nMemAvailable:   23000000 kB\n";
+        assert_eq!(free_memory(meminfo), Some(23_000_000 << 10));
+        assert_eq!(free_memory("MemTotal: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn what_takes_longest_comes_first_and_is_there() {
+        let of = |file: &str| matrix::parse(file, "system = 'x'").unwrap();
+        let stem = |file: &str| {
+            file.trim_start_matches("tests/")
+                .trim_end_matches(".toml")
+                .to_owned()
+        };
+        let mut cases = of("board");
+        cases.extend(LONGEST.iter().rev().flat_map(|file| of(&stem(file))));
+        let [_, planned] = planned(&[], &cases);
+        let names: Vec<_> = planned.iter().map(Job::name).collect();
+        let wanted: Vec<_> = LONGEST
+            .iter()
+            .map(|file| stem(file))
+            .chain(["board".to_owned()])
+            .collect();
+        assert_eq!(names, wanted);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert!(LONGEST.iter().all(|file| root.join(file).exists()));
     }
 
     #[test]

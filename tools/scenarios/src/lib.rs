@@ -41,6 +41,7 @@ use self::matrix::Case;
 use self::step::ListedStep;
 use hanok_artifacts::Store;
 use hanok_artifacts::qemu::Qemu;
+use hanok_base::cpu;
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::ui;
 use hanok_base::ui::counted;
@@ -199,12 +200,15 @@ pub fn run(root: &Path, args: &TestArgs, yes: bool) -> Outcome {
     if let Some(store) = &store {
         runner::agree(root, store, &cases)?;
     }
-    let began = Instant::now();
+    let (began, cpu_before) = (Instant::now(), cpu::of_children());
     let (mut total, times) = lanes::run(root, store, &steps, &cases);
     left_out.iter().for_each(told_left_out);
     told_skipped(slow, total.skipped);
     total.skipped += slow + left_out.len();
-    times.told(began.elapsed());
+    times.told(
+        began.elapsed(),
+        cpu::of_children().saturating_sub(cpu_before),
+    );
     ui::line(format_args!("{}", total.closing()));
     Ok(total.code())
 }

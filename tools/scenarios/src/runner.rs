@@ -94,6 +94,7 @@ impl<'a> Runner<'a> {
     /// As many boots as the case wants, one after the other.
     fn one(&self, case: &Case) -> Tally {
         let mut told = Told::default();
+        let mut total = Tally::pass();
         for _ in 0..case.scenario.boots {
             let prepared = {
                 let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,16 +105,17 @@ impl<'a> Runner<'a> {
                 Err(failure) => return Tally::fail(format!("{:#}", failure.error)),
             };
             let dir = prepared.dir.clone();
-            if let Err(error) = boot(prepared, &mut told) {
+            if let Err(error) = boot(prepared, &mut told, &mut total.cpu) {
                 return Tally::fail(format!("{error:#}\n{}", last_words(&dir)));
             }
         }
-        Tally::pass()
+        total
     }
 }
 
-/// One boot. `told` is what the boots before it said that must not come again.
-fn boot(prepared: Prepared, told: &mut Told) -> Result<()> {
+/// One boot. `told` is what the boots before it said that must not come again; `cpu` grows by the time that the
+/// board had a CPU.
+fn boot(prepared: Prepared, told: &mut Told, cpu: &mut Duration) -> Result<()> {
     let Prepared { case, ready, dir } = prepared;
     fs::write(dir.join("command"), machine::typed(&ready.command) + "\n")?;
     let vms = ready.vms.clone();
@@ -134,6 +136,7 @@ fn boot(prepared: Prepared, told: &mut Told) -> Result<()> {
         vms,
     };
     let report = run::run(request).map_err(|failure| failure.error)?;
+    *cpu += report.cpu;
     judge(case, &report)?;
     check_texts(case, &dir, told)?;
     // These are large, and a passing scenario is not looked into.
@@ -268,7 +271,7 @@ mod tests {
             ready,
             dir: dir.path().to_owned(),
         };
-        boot(prepared, &mut Told::default())
+        boot(prepared, &mut Told::default(), &mut Duration::default())
     }
 
     const OFF: &str = "printf 'vm a: started\\n\\020Ahello\\n\\020@vm a: off\\nend: off\\n'";

@@ -17,6 +17,8 @@ pub struct Tally {
     pub skipped: usize,
     /// What is told when something failed.
     pub details: String,
+    /// How long boards had a CPU of the PC: a measure that does not depend on what else the PC does.
+    pub cpu: Duration,
 }
 
 impl Tally {
@@ -50,6 +52,7 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.cpu += other.cpu;
     }
 
     /// The line that closes a run.
@@ -74,8 +77,12 @@ pub fn told(name: &str, tally: &Tally, time: Duration) {
         (passed, 0) => format!(", {passed} passed"),
         (passed, failed) => format!(", {passed} passed, {failed} failed"),
     };
+    let cpu = match tally.cpu {
+        Duration::ZERO => String::new(),
+        cpu => format!(", CPU {:.1} s", cpu.as_secs_f64()),
+    };
     ui::line(format_args!(
-        "{word} {name} ({:.1} s{counts})",
+        "{word} {name} ({:.1} s{cpu}{counts})",
         time.as_secs_f64()
     ));
     for line in tally.details.lines() {

@@ -203,6 +203,9 @@ fn rtc_ids(_: &Machine) -> Outcome {
     ids(RTC, [0x31, 0x10, 0x14, 0x00])
 }
 
+/// Of so many seconds one is not longer than two.
+const SECONDS: usize = 20;
+
 fn rtc_counts(_: &Machine) -> Outcome {
     // After 2001 and before 2100: nobody starts a VM in another time.
     let start = read32(RTC);
@@ -213,13 +216,19 @@ fn rtc_counts(_: &Machine) -> Outcome {
     check_eq!(read32(RTC + 0x0c), 1, "CR");
     let moved = timer::wait_until(|| read32(RTC) != start);
     check!(moved, "it stands still");
-    let before = (timer::now(), read32(RTC));
-    let moved = timer::wait_until(|| read32(RTC) != before.1);
-    let took = timer::now() - before.0;
-    check!(
-        moved && took <= timer::microseconds(2_000_000),
-        "a second took {took} ticks"
-    );
+    // Where the machine stands still between a second and the look at the clock, as on an emulator of a busy PC,
+    // that second looks long: one of some is not.
+    let mut took = 0;
+    for _ in 0..SECONDS {
+        let before = (timer::now(), read32(RTC));
+        let moved = timer::wait_until(|| read32(RTC) != before.1);
+        took = timer::now() - before.0;
+        check!(moved, "it stands still");
+        if took <= timer::microseconds(2_000_000) {
+            return Ok(());
+        }
+    }
+    check!(false, "a second took {took} ticks");
     Ok(())
 }
 

@@ -87,6 +87,7 @@ fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
         },
         stats: stats.filter(|_| ready.framed),
         first: 0,
+        by_the_wall: true,
     }
 }
 

@@ -33,7 +33,7 @@ const BOARD: &str = "#!/bin/sh\ncase \"$*\" in *--version*) \
     echo 'QEMU emulator version 10.0.0'; exit;; esac\n\
     printf '\\020Q\\020A'; : >floods; exec yes\n";
 /// Only a command that never ends takes longer.
-const WATCHDOG: Duration = Duration::from_secs(300);
+const WATCHDOG: Duration = Duration::from_secs(3600);
 
 pub(super) fn hears(bench: &Bench, end: &End) -> Result<()> {
     let qemu = bench.file("qemu-system-aarch64", BOARD)?;

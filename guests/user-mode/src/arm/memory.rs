@@ -1,6 +1,6 @@
 //! The rewritten program and its virtual CPU, in memory.
 
-use super::mmu::{PROGRAM, AREA, VIRTUAL_CPU, map_area};
+use super::mmu::{AREA, PROGRAM, VIRTUAL_CPU, map_area};
 use hanok_abi::trampoline::model::Page;
 use hanok_abi::trampoline::{Field, PAGE};
 

@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use hanok_previrt::site::{Certainty, Site, is_tpidrurw};
 use hanok_previrt::oracle::Comparison;
+use hanok_previrt::site::{Certainty, Site, is_tpidrurw};
 use hanok_previrt::{Form, Patched, Scan, Trampolines};
 
 use crate::step::{ListedStep, Tally, TestStep};

@@ -1,15 +1,16 @@
-//! Up the tree: each component from its members' tasks and interfaces.
+//! Analyses the components of a model from the inside out: each one from its members' tasks and
+//! interfaces.
 //!
-//! To its parent an interface (P, B, L) is a task that needs B, and what switching to it costs,
-//! within L of each period's start: that is what the interface promises, no more and no less.
-//! (A task with the longer deadline P + L - B, which has been proposed for EDF, has the same
-//! demand as the interface has supply; but it may be served at the start of one period and at
-//! the end of the next, 2 P + L - 3 B apart, where the promise is a gap of P + L - 2 B at most.
-//! `tests/compose.rs` shows a task that is missed so.)
+//! To its parent, an interface (P, B, L) is a task that needs B, and the cost of switching to it,
+//! within L of each period's start: that is exactly what the interface promises. (For EDF a task
+//! with the longer deadline P + L - B has been proposed. Its demand is equal to the interface's
+//! supply. But such a task may be served at the start of one period and at the end of the next, 2 P
+//! + L - 3 B apart, while the interface promises a gap of at most P + L - 2 B. `tests/compose.rs`
+//! has a schedule in which a task misses its deadline in this way.)
 //!
-//! Where a group holds components alone, with periods that are multiples of its own, all of
-//! them begin with a period of the group. Then the group's supply counts from there, and a
-//! group around one component has that component's interface: composing costs nothing.
+//! Where a group holds only components whose periods are multiples of the group's, all of them
+//! begin with a period of the group. Then the group's supply counts from the start of a period, and
+//! a group around one component has that component's interface: composing costs nothing.
 
 use crate::edf::{Miss, Outcome};
 use crate::global;
@@ -19,68 +20,68 @@ use crate::load::{self, Arrival, Load};
 use crate::period;
 use crate::supply::Supply;
 use crate::test;
-use crate::ticks::Wanted;
+use crate::ticks::InterfaceRequest;
 use crate::work::{Undecided, Work};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hanok_task_model::{
-    Component, ComponentId, ComponentProof, Interface, Member, Model, Nanos, Periods, Plan, Policy,
-    Server, Task, Window,
+    Component, ComponentId, ComponentProof, Member, Model, Nanos, Periods, Plan, Policy,
+    ResourceInterface, Server, Task, Window,
 };
 
-/// Whom a question is about: a component's members, as its tests see them.
+/// The members of a component, as the component's test sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// The members, ranked by `policy`.
     pub loads: Vec<Load>,
-    /// How they are chosen among.
+    /// The policy that chooses among them.
     pub policy: Policy,
-    /// On how many CPUs.
+    /// The number of CPUs that may run them at the same time.
     pub cpus: u32,
-    /// What becomes of the budget while none of them has work.
+    /// The kind of server: it says what becomes of the budget while no member has work.
     pub server: Server,
 }
 
-/// What is known about a component.
+/// The answer about a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
-    /// Its members keep their deadlines.
+    /// All members keep their deadlines; the value proves it.
     Proven(T),
-    /// They do not.
-    Refuted(Box<Refused>),
-    /// The test could not decide.
+    /// Some member can miss its deadline.
+    Refuted(Box<ComponentRefusal>),
+    /// The test could not decide, for this reason.
     Undecided(Undecided),
-    /// It holds a component without an interface.
+    /// It holds this component, which has no interface.
     Waits(ComponentId),
 }
 
-/// A refusal as the tests see it.
+/// The refusal of a component, as the tests see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The members.
+pub struct ComponentRefusal {
+    /// The component's members.
     pub workload: Workload,
-    /// Upon what: the interface that is too little, or a whole CPU where none can do.
+    /// The supply that is too little: the interface's, or a whole CPU where no interface would do.
     pub supply: Supply,
-    /// The most that the component could have: what would help is tried upon it.
+    /// The largest supply that the component could have. Proposed changes are tested with it.
     pub upon: Supply,
     /// The interface, if there is one.
-    pub interface: Option<Interface>,
-    /// Where the test saw it.
+    pub interface: Option<ResourceInterface>,
+    /// Where the test saw a deadline missed.
     pub miss: Miss,
 }
 
-/// A time of the model in 128 bits.
+/// Converts a time of the model to 128 bits.
 pub(crate) fn wide(time: Nanos) -> i128 {
     i128::from(time.get())
 }
 
-/// A result within 64 bits again.
+/// Converts a result back to 64 bits.
 pub(crate) fn narrow(time: i128) -> Result<Nanos, Undecided> {
     let nanos = u64::try_from(time).map_err(|_| Undecided::TooLarge)?;
     Ok(Nanos::new(nanos))
 }
 
-/// A task as a load.
+/// The load of a task.
 pub fn of_task(member: Member, task: &Task) -> Load {
     Load {
         member,
@@ -95,11 +96,12 @@ pub fn of_task(member: Member, task: &Task) -> Load {
     }
 }
 
-/// An interface as a load of its parent, which chooses by `policy`; `budget` is that of one CPU.
+/// The load that an interface puts on its parent, which chooses by `policy`; `budget` is the budget
+/// of one CPU.
 pub fn of_interface(
     (id, component): (ComponentId, &Component),
     policy: Policy,
-    interface: &Interface,
+    interface: &ResourceInterface,
     budget: Nanos,
     cost: Nanos,
 ) -> Load {
@@ -120,23 +122,23 @@ pub fn of_interface(
     }
 }
 
-/// What is known so far, in the order of the model's components.
-pub(crate) type Known = Vec<Option<Verdict<ComponentProof>>>;
+/// The answers that are known so far, in the order of the model's components.
+pub(crate) type KnownVerdicts = Vec<Option<Verdict<ComponentProof>>>;
 
 /// The interface of a component that has one.
-pub(crate) fn interface_of(known: &Known, id: ComponentId) -> Option<Interface> {
+pub(crate) fn interface_of(known: &KnownVerdicts, id: ComponentId) -> Option<ResourceInterface> {
     match known.get(id.0 as usize) {
         Some(Some(Verdict::Proven(proof))) => Some(proof.interface),
         _ => None,
     }
 }
 
-/// The members of a component as loads, or the one that has no interface.
+/// The members of a component as loads. The error is the member that has no interface.
 pub(crate) fn workload(
     model: &Model,
     component: &Component,
     members: &[Member],
-    known: &Known,
+    known: &KnownVerdicts,
 ) -> Result<Workload, ComponentId> {
     let mut loads = Vec::with_capacity(members.len());
     for member in members {
@@ -158,7 +160,8 @@ pub(crate) fn workload(
             }
         }
     }
-    // A task beside components preempts them, and is a switch there and one back for each job.
+    // A task beside components preempts them, so that each of its jobs costs a switch to it and one
+    // back.
     if loads.iter().any(|load| load.is_component()) {
         let cost = wide(model.cost.per_period());
         let tasks = loads.iter_mut().filter(|load| !load.is_component());
@@ -174,7 +177,7 @@ pub(crate) fn workload(
     })
 }
 
-/// What the analysis says of one component.
+/// Analyses one component.
 pub(crate) fn component(
     model: &Model,
     id: ComponentId,
@@ -196,7 +199,7 @@ pub(crate) fn component(
             parallel(model, id, periods, workload, &mut part)
         }
         Plan::Find { periods, window } => {
-            let wanted = Wanted {
+            let wanted = InterfaceRequest {
                 loads: &workload.loads,
                 policy: workload.policy,
                 server: workload.server,
@@ -205,13 +208,13 @@ pub(crate) fn component(
                 cost: whole_ticks(model),
             };
             match search(id, periods, &wanted, &mut part) {
-                Ok(None) => nothing_does(&workload, &wanted, periods, &mut part).map(Err),
+                Ok(None) => no_interface_suffices(&workload, &wanted, periods, &mut part).map(Err),
                 Ok(Some(proof)) => Ok(Ok(proof)),
                 Err(why) => Err(why),
             }
         }
     };
-    work.settle(began, part);
+    work.charge_part(began, part);
     match found {
         Ok(Ok(proof)) => Verdict::Proven(proof),
         Ok(Err(refused)) => Verdict::Refuted(refused),
@@ -219,19 +222,19 @@ pub(crate) fn component(
     }
 }
 
-/// What switching to a component costs in each of its periods, in whole ticks.
+/// The cost of switching to a component in each of its periods, rounded up to whole ticks.
 pub(crate) fn whole_ticks(model: &Model) -> i128 {
     let (cost, tick) = (wide(model.cost.per_period()), wide(model.tick));
     (cost + tick - 1) / tick * tick
 }
 
-/// Whether a component's given interface does.
+/// Tests a component's given interface.
 fn given(
     id: ComponentId,
-    interface: &Interface,
+    interface: &ResourceInterface,
     workload: Workload,
     work: &mut Work,
-) -> Result<Result<ComponentProof, Box<Refused>>, Undecided> {
+) -> Result<Result<ComponentProof, Box<ComponentRefusal>>, Undecided> {
     let supply = upon(interface, &workload)?;
     let outcome = if workload.cpus > 1 {
         global::test(&workload.loads, workload.cpus, &supply, work)?
@@ -247,7 +250,7 @@ fn given(
             least: None,
             exact: None,
         }),
-        Outcome::Missed(miss) => Err(Box::new(Refused {
+        Outcome::Missed(miss) => Err(Box::new(ComponentRefusal {
             workload,
             supply,
             upon: supply,
@@ -257,17 +260,17 @@ fn given(
     })
 }
 
-/// The longest deadline with which a given budget does.
+/// Finds the longest deadline with which a given budget suffices.
 fn longest(
     model: &Model,
     id: ComponentId,
     (period, budget): (Nanos, Nanos),
     workload: Workload,
     work: &mut Work,
-) -> Result<Result<ComponentProof, Box<Refused>>, Undecided> {
+) -> Result<Result<ComponentProof, Box<ComponentRefusal>>, Undecided> {
     let tick = wide(model.tick);
     let shortest = (wide(budget) + whole_ticks(model)).min(wide(period));
-    let tightest = Interface {
+    let tightest = ResourceInterface {
         period,
         budget,
         deadline: narrow(shortest)?,
@@ -276,7 +279,7 @@ fn longest(
         Ok(proof) => proof,
         Err(refused) => return Ok(Err(refused)),
     };
-    let wanted = Wanted {
+    let wanted = InterfaceRequest {
         loads: &workload.loads,
         policy: workload.policy,
         server: workload.server,
@@ -288,19 +291,19 @@ fn longest(
     let start = period::start(workload.server, &workload.loads, period);
     let deadline = wanted.longest(period, budget, start, work)?;
     let supply = Supply::new(period, budget, deadline, start);
-    let Outcome::Kept(kept) = test::keeps(wanted.loads, wanted.policy, &supply, work)? else {
+    let Outcome::Kept(are_kept) = test::keeps(wanted.loads, wanted.policy, &supply, work)? else {
         return Err(Undecided::TooLong);
     };
     let longer = Supply::new(period, budget, deadline + tick, start);
-    (proof.proof, proof.interface.deadline) = (kept, narrow(deadline)?);
+    (proof.proof, proof.interface.deadline) = (are_kept, narrow(deadline)?);
     if deadline + tick <= period {
         proof.least = test::misses(wanted.loads, wanted.policy, &longer, false, work)?;
     }
     Ok(Ok(proof))
 }
 
-/// What `interface` supplies to the members of `workload`.
-pub fn upon(interface: &Interface, workload: &Workload) -> Result<Supply, Undecided> {
+/// The supply that `interface` gives to the members of `workload`.
+pub fn upon(interface: &ResourceInterface, workload: &Workload) -> Result<Supply, Undecided> {
     let [period, budget, deadline] =
         [interface.period, interface.budget, interface.deadline].map(wide);
     if workload.cpus > 1 {
@@ -311,28 +314,33 @@ pub fn upon(interface: &Interface, workload: &Workload) -> Result<Supply, Undeci
     }
 }
 
-/// The refusal of a workload that no interface can serve: upon a whole CPU, or where that
-/// would do, upon the most that an interface with the shortest period gives.
-fn nothing_does(
+/// The refusal of a workload that no interface can serve. It is refused with a whole CPU; or, where
+/// a whole CPU would do, with the most that an interface with the shortest period gives.
+fn no_interface_suffices(
     workload: &Workload,
-    wanted: &Wanted<'_>,
+    wanted: &InterfaceRequest<'_>,
     periods: Periods,
     work: &mut Work,
-) -> Result<Box<Refused>, Undecided> {
+) -> Result<Box<ComponentRefusal>, Undecided> {
     let (Periods::One(period) | Periods::Range { least: period, .. }) = periods;
     let period = (wide(period) + wanted.tick - 1) / wanted.tick * wanted.tick;
     let shape = shape(wanted, period);
     let upon = shape.supply(shape.most().max(1).into())?;
     for supply in [Supply::cores(1), upon] {
         if let Outcome::Missed(miss) = test::keeps(wanted.loads, wanted.policy, &supply, work)? {
-            return Ok(alone(workload, supply, upon, miss));
+            return Ok(component_refusal(workload, supply, upon, miss));
         }
     }
     Err(Undecided::TooLong)
 }
 
-fn alone(workload: &Workload, supply: Supply, upon: Supply, miss: Miss) -> Box<Refused> {
-    Box::new(Refused {
+fn component_refusal(
+    workload: &Workload,
+    supply: Supply,
+    upon: Supply,
+    miss: Miss,
+) -> Box<ComponentRefusal> {
+    Box::new(ComponentRefusal {
         workload: workload.clone(),
         supply,
         upon,
@@ -344,7 +352,7 @@ fn alone(workload: &Workload, supply: Supply, upon: Supply, miss: Miss) -> Box<R
 fn search(
     id: ComponentId,
     periods: Periods,
-    wanted: &Wanted<'_>,
+    wanted: &InterfaceRequest<'_>,
     work: &mut Work,
 ) -> Result<Option<ComponentProof>, Undecided> {
     let period = match periods {
@@ -364,35 +372,35 @@ fn search(
     let [period, budget, deadline] = found.interface;
     Ok(Some(ComponentProof {
         component: id,
-        interface: Interface {
+        interface: ResourceInterface {
             period: narrow(period)?,
             budget: narrow(budget)?,
             deadline: narrow(deadline)?,
         },
-        aligned: found.start == crate::supply::Start::Period,
+        aligned: found.start == crate::supply::SupplyStart::Period,
         proof: found.proof,
         least: found.least,
         exact: found.exact,
     }))
 }
 
-/// The interface of a component on several CPUs; of a range of periods, a grid is looked at.
+/// Finds the interface of a component on several CPUs. Of a range of periods, only a grid is tried.
 fn parallel(
     model: &Model,
     id: ComponentId,
     periods: Periods,
     workload: Workload,
     work: &mut Work,
-) -> Result<Result<ComponentProof, Box<Refused>>, Undecided> {
+) -> Result<Result<ComponentProof, Box<ComponentRefusal>>, Undecided> {
     let tick = wide(model.tick);
     let mut best: Option<(i128, i128, hanok_task_model::Proof)> = None;
     let cost = whole_ticks(model) * i128::from(workload.cpus);
     for period in of_range(periods, tick) {
-        // So that one period leaves enough to look at the others.
+        // A part of the work, so that one period leaves enough for the others.
         let mut part = work.part(work.left() / 4);
         let began = part;
         let found = global::least(&workload.loads, workload.cpus, (period, tick), &mut part);
-        work.settle(began, part);
+        work.charge_part(began, part);
         let Some((budget, proof)) = found? else {
             continue;
         };
@@ -405,11 +413,16 @@ fn parallel(
     }
     let Some((period, budget, proof)) = best else {
         let supply = Supply::cores(workload.cpus);
-        return Ok(Err(alone(&workload, supply, supply, Miss::Rate)));
+        return Ok(Err(component_refusal(
+            &workload,
+            supply,
+            supply,
+            Miss::Rate,
+        )));
     };
     Ok(Ok(ComponentProof {
         component: id,
-        interface: Interface::periodic(narrow(period)?, narrow(budget)?),
+        interface: ResourceInterface::periodic(narrow(period)?, narrow(budget)?),
         aligned: false,
         proof,
         least: None,
@@ -417,10 +430,10 @@ fn parallel(
     }))
 }
 
-/// How many periods are tried for a component on several CPUs.
+/// The number of periods that are tried for a component on several CPUs.
 const PARALLEL_PERIODS: i128 = 8;
 
-/// The periods to try, in whole ticks.
+/// The periods that are tried, in whole ticks.
 fn of_range(periods: Periods, tick: i128) -> Vec<i128> {
     match periods {
         Periods::One(period) => Vec::from([wide(period)]),
@@ -435,11 +448,11 @@ fn of_range(periods: Periods, tick: i128) -> Vec<i128> {
     }
 }
 
-/// The least budget of `workload` with the deadline of `interface` left as it is, in whole
-/// ticks; `None` if no budget does.
+/// The least budget of `workload`, in whole ticks, with the deadline of `interface` unchanged;
+/// `None` if no budget suffices.
 pub(crate) fn larger_budget(
     workload: &Workload,
-    interface: &Interface,
+    interface: &ResourceInterface,
     tick: Nanos,
     work: &mut Work,
 ) -> Option<Nanos> {
@@ -448,22 +461,22 @@ pub(crate) fn larger_budget(
         0 | 1 => wide(interface.deadline),
         cpus => wide(interface.period) * i128::from(cpus),
     };
-    let does = |ticks: i128, work: &mut Work| {
+    let suffices = |ticks: i128, work: &mut Work| {
         let budget = narrow(ticks * tick).ok()?;
         let supply = upon(
-            &Interface {
+            &ResourceInterface {
                 budget,
                 ..*interface
             },
             workload,
         );
-        kept(workload, &supply.ok()?, work).then_some(budget)
+        are_kept(workload, &supply.ok()?, work).then_some(budget)
     };
     let (mut low, mut high) = (0, most / tick);
-    let mut found = does(high, work)?;
+    let mut found = suffices(high, work)?;
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        match does(middle, work) {
+        match suffices(middle, work) {
             Some(budget) => (high, found) = (middle, budget),
             None => low = middle,
         }
@@ -471,8 +484,8 @@ pub(crate) fn larger_budget(
     Some(found)
 }
 
-/// Whether the test passes.
-pub(crate) fn kept(workload: &Workload, supply: &Supply, work: &mut Work) -> bool {
+/// Whether the test passes. A test that cannot decide does not pass.
+pub(crate) fn are_kept(workload: &Workload, supply: &Supply, work: &mut Work) -> bool {
     let mut part = work.part(Work::TEST / 64);
     let began = part;
     let outcome = if workload.cpus > 1 {
@@ -480,12 +493,12 @@ pub(crate) fn kept(workload: &Workload, supply: &Supply, work: &mut Work) -> boo
     } else {
         test::keeps(&workload.loads, workload.policy, supply, &mut part)
     };
-    work.settle(began, part);
+    work.charge_part(began, part);
     matches!(outcome, Ok(Outcome::Kept(_)))
 }
 
-/// The shape of the budgets that a report draws over periods.
-pub fn shape(wanted: &Wanted<'_>, period: i128) -> Shape {
+/// What is fixed while budgets are computed for a report that draws them over periods.
+pub fn shape(wanted: &InterfaceRequest<'_>, period: i128) -> Shape {
     let start = period::start(wanted.server, wanted.loads, period);
     wanted.shape(period, start)
 }

@@ -1,4 +1,4 @@
-//! What is said where no interface does, and how a search shares its steps.
+//! Tests what is said where no interface suffices, and how a search shares its steps.
 
 use super::*;
 use crate::search_tests::{loads, work};
@@ -18,12 +18,12 @@ fn on(cpus: u32, tasks: &[(i128, i128, i128)]) -> Workload {
     }
 }
 
-/// A task that a whole CPU serves and no server with room for switches: it is refused upon the most
-/// that a server with the shortest period in whole ticks has.
+/// A task that a whole CPU serves, and that no server serves once switches are paid for. It is
+/// refused with the most that a server with the shortest period in whole ticks gives.
 #[test]
 fn what_nothing_serves_is_refused_upon_the_shortest_period() {
     let workload = on(1, &[(20, 10, 10)]);
-    let wanted = Wanted {
+    let wanted = InterfaceRequest {
         loads: &workload.loads,
         policy: workload.policy,
         server: workload.server,
@@ -34,8 +34,13 @@ fn what_nothing_serves_is_refused_upon_the_shortest_period() {
     for (least, period) in [(10, 10), (11, 15), (14, 15), (15, 15)] {
         let (least, most) = (ns(least), ns(40));
         let periods = Periods::Range { least, most };
-        let refused = nothing_does(&workload, &wanted, periods, &mut work()).unwrap();
-        let most = Supply::new(period, period - 5, period, crate::supply::Start::Anywhere);
+        let refused = no_interface_suffices(&workload, &wanted, periods, &mut work()).unwrap();
+        let most = Supply::new(
+            period,
+            period - 5,
+            period,
+            crate::supply::SupplyStart::Anywhere,
+        );
         assert_eq!((refused.supply, refused.upon), (most, most), "{least:?}");
         assert_eq!(refused.interface, None);
         let Miss::At(at) = refused.miss else {
@@ -46,8 +51,8 @@ fn what_nothing_serves_is_refused_upon_the_shortest_period() {
     }
 }
 
-/// With twice the steps that one period takes, each of four is looked at, and the first does not
-/// leave the others without any.
+/// With twice the steps that one period takes, four periods are tried: the first one leaves steps
+/// to the others.
 #[test]
 fn a_period_leaves_steps_to_the_others() {
     let model = Model::new(ns(1), Vec::new());
@@ -70,8 +75,8 @@ fn a_period_leaves_steps_to_the_others() {
     assert!(twice.left() > 0);
 }
 
-/// A change that would help is not known to where one test takes too much; that leaves the others
-/// their steps.
+/// Where one test takes too many steps, it is unknown whether a change would help; but the other
+/// changes keep their steps.
 #[test]
 fn one_test_of_a_change_does_not_take_all_that_is_left() {
     let workload = on(2, &[(1_000_000, 1, 1_000_000); 450]);
@@ -81,13 +86,14 @@ fn one_test_of_a_change_does_not_take_all_that_is_left() {
     assert!(matches!(outcome, Ok(Outcome::Kept(_))));
     assert!(Work::TEST - all.left() > Work::TEST / 64);
     let mut all = work();
-    assert!(!kept(&workload, &supply, &mut all));
+    assert!(!are_kept(&workload, &supply, &mut all));
     assert!(Work::TEST - all.left() <= Work::TEST / 64);
     let few = on(2, &[(1_000_000, 1, 1_000_000); 5]);
-    assert!(kept(&few, &supply, &mut all));
+    assert!(are_kept(&few, &supply, &mut all));
 }
 
-/// What a report asks for other periods is what the model asks for; of several CPUs, nothing.
+/// A report asks for other periods with what the model asks for. For several CPUs nothing can be
+/// asked.
 #[test]
 fn what_is_wanted_is_what_the_model_asks_for() {
     let mut model = Model::new(ns(5), vec![Pool::new("all", [CoreId(0), CoreId(1)])]);
@@ -98,7 +104,7 @@ fn what_is_wanted_is_what_the_model_asks_for() {
         periods: Periods::One(ns(100)),
         window,
     });
-    let given = Plan::Given(Interface::periodic(ns(100), ns(50)));
+    let given = Plan::Given(ResourceInterface::periodic(ns(100), ns(50)));
     let windows = [
         Window::Period,
         Window::Budget,

@@ -1,9 +1,9 @@
-//! EDF on one CPU: whether the demand stays below the supply at every instant.
+//! EDF on one CPU: tests whether the demand is at most the supply at every instant.
 //!
-//! The test goes down from an instant after which nothing can happen, by the step of QPA
-//! (Zhang & Burns, IEEE TC 58(9) 2009) with a supply in the place of the whole CPU; what one
-//! step covers is said at [`Descent`]. Where the demand's rate equals the supply's, lines never
-//! cross, and the descent begins after one common multiple of all periods.
+//! The test goes down from an instant after which no deadline can be missed, by the step of QPA
+//! (Zhang & Burns, IEEE TC 58(9) 2009), with a supply in the place of the whole CPU. [`Descent`]
+//! says what one step covers. Where the demand's rate equals the supply's, the two bounding lines
+//! never cross, and the descent begins after one common multiple of all periods.
 
 use crate::load::{self, FRACTION, Load};
 use crate::supply::{Rational, Supply};
@@ -13,27 +13,27 @@ use core::cmp::Ordering;
 use hanok_task_model::{Descent, Tail};
 use num_traits::{CheckedAdd, CheckedDiv};
 
-/// What came out of a test.
+/// The outcome of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<P> {
-    /// All deadlines are kept, and this shows it.
+    /// All deadlines are kept; the value proves it.
     Kept(P),
-    /// There is a deadline that is missed.
+    /// Some deadline can be missed.
     Missed(Miss),
 }
 
 /// Where a test found a deadline missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// At this deadline after all were released together, the demand is more than the supply.
+    /// At this distance from a common release, the demand is more than the supply.
     At(i128),
-    /// The members need more than there is in the long run.
+    /// The members' rate is more than the supply's.
     Rate,
-    /// The member at this place of the ranking can be late.
+    /// The member at this place of the ranking can miss its deadline.
     Member(usize),
 }
 
-/// Whether `loads` keep their deadlines under EDF upon `supply`.
+/// Tests whether `loads` keep their deadlines under EDF with `supply`.
 pub fn test(
     loads: &[Load],
     supply: &Supply,
@@ -50,7 +50,7 @@ pub fn test(
     })
 }
 
-/// Goes down from `first` until there is no demand, or until the instant `end`. The instants,
+/// Goes down from `first` until there is no demand, or to the instant `end`. Returns the instants,
 /// or one at which the demand is more than the supply.
 pub(crate) fn descend(
     demand: impl Fn(i128) -> i128,
@@ -79,7 +79,7 @@ pub(crate) fn descend(
     }
 }
 
-/// One more than the first deadline from `harmless` on.
+/// The instant behind the first deadline from `harmless` on.
 pub(crate) fn after_a_deadline(loads: &[Load], harmless: i128) -> Result<i128, Undecided> {
     let next = loads.iter().map(|load| load.next_due(harmless)).min();
     let first = next.unwrap_or(0).max(0).saturating_add(1);
@@ -89,7 +89,7 @@ pub(crate) fn after_a_deadline(loads: &[Load], harmless: i128) -> Result<i128, U
     }
 }
 
-/// The last deadline until `t`, or `t` where there is none.
+/// The last deadline up to `t`, or `t` where there is none.
 pub(crate) fn last_deadline(loads: &[Load], t: i128) -> i128 {
     loads
         .iter()
@@ -99,8 +99,8 @@ pub(crate) fn last_deadline(loads: &[Load], t: i128) -> i128 {
         .max(0)
 }
 
-/// From when on nothing can happen, and why; `None` where the demand grows faster than the
-/// supply. `more` is demand that comes on top, once.
+/// The instant after which no deadline can be missed, and why; `None` where the demand grows faster
+/// than the supply. `more` is additional demand that comes once.
 pub(crate) fn horizon(
     loads: &[Load],
     supply: &Supply,
@@ -115,7 +115,7 @@ pub(crate) fn horizon(
         return match compare_rates(loads, supply.exact_rate()?, work)? {
             Ordering::Greater => Ok(None),
             Ordering::Equal => repetition(loads, supply).map(Some),
-            // Lines would cross, but beyond all bounds.
+            // The lines would cross, but at an instant beyond 128 bits.
             Ordering::Less => Err(Undecided::TooLong),
         };
     }
@@ -128,7 +128,7 @@ pub(crate) fn horizon(
     Ok(Some((Tail::Lines, crossing)))
 }
 
-/// The rate at which `loads` need CPU time, exactly; `None` beyond 128 bits.
+/// The exact rate at which `loads` need CPU time; `None` beyond 128 bits.
 pub fn exact_rate(loads: &[Load]) -> Option<Rational> {
     let mut sum = Rational::from(0);
     for load in loads {
@@ -138,16 +138,17 @@ pub fn exact_rate(loads: &[Load]) -> Option<Rational> {
     Some(sum)
 }
 
-/// How many bits more of all rates [`compare_rates`] looks at in a round.
+/// The number of binary places of all rates that [`compare_rates`] computes in a round.
 const DIGITS: u32 = 32;
 
-/// How the rate at which `loads` need CPU time compares with `rate`, exactly, whatever common
-/// multiples their periods have: by more and more binary places of all of them.
+/// Compares the rate at which `loads` need CPU time with `rate`. The result is exact, whatever
+/// common multiples the periods have: more and more binary places of all rates are computed.
 ///
-/// What is left of the difference after each round, `whole` and the sum of `rests`, is the
-/// difference times a power of two; each rest is at least zero and less than one, so that a `whole`
-/// that is not negative decides, and one that is less than the number of rests can make up for. A difference that is not zero is at least one part in the product of all
-/// periods: one that is still not decided after as many places as that has bits is zero.
+/// After each round, the remaining difference (`whole` and the sum of `rests`) is the true
+/// difference times a power of two. Each rest is at least zero and less than one. So a `whole` that
+/// is not negative decides, and so does one that is so small that the rests cannot make up for it.
+/// A difference other than zero is at least one part in the product of all periods: if it is still
+/// undecided after as many places as that product has bits, it is zero.
 pub fn compare_rates(
     loads: &[Load],
     rate: Rational,
@@ -173,7 +174,7 @@ pub fn compare_rates(
         if rests.iter().all(|(rest, _)| *rest == 0) {
             return Ok(whole.cmp(&0));
         }
-        // All rests are at least zero here, the owed one's too, and one of them is more.
+        // Here all rests are at least zero, the rest of `rate` included, and one of them is more.
         if whole >= 0 {
             return Ok(Ordering::Greater);
         }
@@ -191,21 +192,23 @@ pub fn compare_rates(
     }
 }
 
-/// One common multiple of all periods, after everything has begun to repeat itself.
+/// One common multiple of all periods, behind the instant from which on everything repeats itself.
 fn repetition(loads: &[Load], supply: &Supply) -> Result<(Tail, i128), Undecided> {
     let mut common = supply.period();
-    let mut settled = supply.settled();
+    let mut repeats_from = supply.repeats_from();
     for load in loads {
         let step = load.period / num_integer::gcd(common, load.period);
         common = common.checked_mul(step).ok_or(Undecided::TooLarge)?;
-        settled = settled.max(load.window() - load.period);
+        repeats_from = repeats_from.max(load.window() - load.period);
     }
-    let end = common.checked_add(settled).ok_or(Undecided::TooLarge)?;
+    let end = common
+        .checked_add(repeats_from)
+        .ok_or(Undecided::TooLarge)?;
     Ok((Tail::Repeats, end))
 }
 
-/// The first deadline that is missed, if one is among the first `most`: what a person wants to
-/// see of a refusal.
+/// The first deadline that is missed, if one of the first `most` deadlines is. A person wants to
+/// see it in a refusal.
 pub fn first_miss(
     loads: &[Load],
     supply: &Supply,
@@ -227,8 +230,8 @@ pub fn first_miss(
     Ok(None)
 }
 
-/// Some deadline that is missed where the demand's rate is more than the supply's: later and
-/// later ones are tried, each twice as far.
+/// Some deadline that is missed where the demand's rate is more than the supply's. Instants are
+/// tried, each twice as late as the one before.
 pub fn late_miss(loads: &[Load], supply: &Supply) -> Result<i128, Undecided> {
     let mut at = loads.iter().map(Load::window).max().unwrap_or(1).max(1);
     loop {

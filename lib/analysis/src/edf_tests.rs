@@ -1,10 +1,10 @@
-//! Each step of the test by itself, against the instants one by one.
+//! Tests each step of the test alone, against all instants one by one.
 
 use super::*;
 use crate::search_tests::{load, loads, work};
-use crate::supply::Start;
+use crate::supply::SupplyStart;
 
-/// The demand at the instant that is named is more than the supply, and right after it is not.
+/// At the instant that is found, the demand is more than the supply; one instant later it is not.
 #[test]
 fn a_descent_ends_at_a_miss() {
     let core = Supply::cores(1);
@@ -16,7 +16,7 @@ fn a_descent_ends_at_a_miss() {
 }
 
 /// Two periods near 2^64 whose rates differ from a whole CPU by one part in their product, which is
-/// near 2^128: so many binary places decide, and less do not.
+/// near 2^128. Exactly that many binary places decide.
 #[test]
 fn rates_that_hardly_differ_are_told_apart() {
     let long = 1i128 << 64;
@@ -26,7 +26,7 @@ fn rates_that_hardly_differ_are_told_apart() {
     };
     // (2^64 - 1) / 2^64 + 1 / (2^64 - 1) is 1 and 1 / (2^64 (2^64 - 1)).
     assert_eq!(compare(long - 1, 1), Ok(Ordering::Greater));
-    // 1 / 2^64 + (2^64 - 2) / (2^64 - 1) is as much less than 1.
+    // 1 / 2^64 + (2^64 - 2) / (2^64 - 1) is less than 1 by the same amount.
     assert_eq!(compare(1, long - 2), Ok(Ordering::Less));
     let equal = [load(0, (long, long - 1, long)), load(1, (long, 1, long))];
     assert_eq!(
@@ -35,21 +35,21 @@ fn rates_that_hardly_differ_are_told_apart() {
     );
 }
 
-/// From one common multiple after that instant on, demand and supply are those of a common multiple
-/// before and as much more each time; from an instant before it, one of them is not.
+/// From the end of the repetition on, demand and supply are those of one common multiple earlier
+/// and a constant more. Before its end, one of them is not.
 #[test]
 fn a_repetition_is_over_as_soon_as_all_repeats() {
     let some: [(&[_], _); 5] = [
-        (&[(4, 1, 4)], Supply::new(6, 3, 6, Start::Anywhere)),
-        (&[(4, 1, 10)], Supply::new(6, 3, 6, Start::Period)),
+        (&[(4, 1, 4)], Supply::new(6, 3, 6, SupplyStart::Anywhere)),
+        (&[(4, 1, 10)], Supply::new(6, 3, 6, SupplyStart::Period)),
         (&[(4, 1, 10), (6, 2, 3)], Supply::cores(1)),
         (
             &[(4, 1, 4), (10, 2, 25)],
-            Supply::new(6, 3, 4, Start::Anywhere),
+            Supply::new(6, 3, 4, SupplyStart::Anywhere),
         ),
         (
             &[(4, 1, 2), (3, 1, 1)],
-            Supply::new(8, 5, 5, Start::Anywhere),
+            Supply::new(8, 5, 5, SupplyStart::Anywhere),
         ),
     ];
     for (tasks, supply) in some {
@@ -62,18 +62,19 @@ fn a_repetition_is_over_as_soon_as_all_repeats() {
             (due, given)
         };
         let always = grows(100);
-        let settled = (0..100).rev().find(|t| grows(*t) != always);
-        let settled = settled.map_or(0, |last| last + 1);
+        let repeats_from = (0..100).rev().find(|t| grows(*t) != always);
+        let repeats_from = repeats_from.map_or(0, |last| last + 1);
         let (tail, end) = repetition(&loads, &supply).unwrap();
         assert_eq!(tail, Tail::Repeats);
-        assert_eq!(end, common + settled, "{tasks:?} {supply:?}");
+        assert_eq!(end, common + repeats_from, "{tasks:?} {supply:?}");
     }
 }
 
-/// What is named is a deadline, and it is missed, however little the rate is too much.
+/// The instant that is found is a deadline that is missed, however little the rate exceeds the
+/// supply's.
 #[test]
 fn a_late_miss_is_a_deadline_that_is_missed() {
-    let half = Supply::new(10, 5, 10, Start::Anywhere);
+    let half = Supply::new(10, 5, 10, SupplyStart::Anywhere);
     let core = Supply::cores(1);
     let some: [(&[_], _); 4] = [
         (&[(10, 6, 10)], half),
@@ -88,7 +89,7 @@ fn a_late_miss_is_a_deadline_that_is_missed() {
         assert!(due > load::due(&loads, at - 1), "{tasks:?} {at}");
         assert!(supply.within(at).unwrap() < due.into(), "{tasks:?} {at}");
     }
-    // Where none is, none is found.
+    // Where no deadline is missed, none is found.
     let none = late_miss(&loads(&[(10, 1, 10)]), &core);
     assert_eq!(none, Err(Undecided::TooLarge));
 }

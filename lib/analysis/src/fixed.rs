@@ -1,9 +1,9 @@
-//! Fixed priorities on one CPU: by when each member's job is complete at the latest.
+//! Fixed priorities on one CPU: computes when each member's job is complete at the latest.
 //!
-//! A member keeps its deadlines if at some instant within its window the supply since the
-//! worst release has reached what it and all higher ones asked for until then (Shin & Lee,
-//! RTSS 2003, for a supply; Lehoczky, Sha & Ding, RTSS 1989, for a whole CPU). Only its first
-//! job needs to be looked at, as that one must be complete before the next arrives: a deadline
+//! A member keeps its deadline if at some instant within its window the supply since the worst
+//! release has reached what the member and all higher ones have asked for by then (Shin & Lee, RTSS
+//! 2003, for a supply; Lehoczky, Sha & Ding, RTSS 1989, for a whole CPU). Only the member's first
+//! job needs to be examined, because it must be complete before the next one arrives: a deadline
 //! beyond the period counts as the period, which is on the safe side.
 
 use crate::edf::{Miss, Outcome};
@@ -13,19 +13,20 @@ use crate::work::{Undecided, Work};
 use alloc::vec::Vec;
 use hanok_task_model::Member;
 
-/// Whether `loads`, the highest priority first, keep their deadlines upon `supply`; and if so,
-/// when each is complete at the latest.
+/// Tests whether `loads`, the highest priority first, keep their deadlines with `supply`. If so,
+/// the proof says when each is complete at the latest.
 pub fn test(
     loads: &[Load],
     supply: &Supply,
     work: &mut Work,
 ) -> Result<Outcome<Vec<u64>>, Undecided> {
     let mut ends = Vec::with_capacity(loads.len());
-    // The lowest priority is the likeliest to be late: it decides quickly most of the time.
+    // Test the lowest priority first: it is the likeliest to be late, and so mostly decides
+    // quickly.
     if response(loads, supply, work)?.is_none() {
         return Ok(Outcome::Missed(Miss::Member(loads.len().saturating_sub(1))));
     }
-    // Nobody is complete before the next higher one: there its search begins.
+    // No member is complete before the next higher one, so that its search begins there.
     let mut above = 0;
     for place in 0..loads.len() {
         let until = loads.get(..=place).unwrap_or_default();
@@ -40,8 +41,8 @@ pub fn test(
     Ok(Outcome::Kept(ends))
 }
 
-/// By when the last one of `loads`, to which the others are preferred, is complete at the
-/// latest; `None` if that is after its window.
+/// The latest completion of the last one of `loads`, where all others have higher priorities;
+/// `None` if it is after the window.
 pub fn response(
     loads: &[Load],
     supply: &Supply,
@@ -50,7 +51,7 @@ pub fn response(
     response_from(0, loads, supply, work)
 }
 
-/// The same, where it is known that it is not complete before `at`.
+/// As [`response`], where the job is known not to be complete before `at`.
 fn response_from(
     mut at: i128,
     loads: &[Load],
@@ -73,9 +74,9 @@ fn response_from(
     }
 }
 
-/// The instants that show that the last one of `loads` can be late upon `supply`, as
-/// [`hanok_task_model::Against::Late`] has them; `or_equal`: upon any lesser supply. `None` if
-/// they do not reach the end of its window.
+/// The instants that prove that the last one of `loads` can be late with `supply`, in the form of
+/// [`hanok_task_model::Against::Late`]. With `or_equal` they prove it of every smaller supply.
+/// `None` if they do not reach the end of the window.
 pub fn lateness(
     loads: &[Load],
     supply: &Supply,

@@ -1,21 +1,23 @@
 //! Global EDF on several CPUs.
 //!
-//! A sufficient test: Baruah's (RTSS 2007) for a supply of `m` CPUs together (Shin, Easwaran &
-//! Lee, ECRTS 2008; Easwaran, Shin & Lee, Real-Time Systems 43, 2009), with the caps that whole
-//! instants need (Bertogna, Cirinei & Lipari, IEEE TPDS 20(4) 2009). docs/scheduling.md derives
-//! it. In short: let a job of member k be the first to miss its deadline, `t` after some CPU was
-//! last idle. At most m - 1 members carry work in from before. The job runs for at most C_k - 1
-//! instants of those t, so that there are t - C_k + 1 others in which it does not, and in which
-//! all of the supply goes to the others: that is the supply within t but for m (C_k - 1). No
-//! other member can run in more than these instants, none on two CPUs at once. Where what they
-//! can do is *less* than that, there is no such job. As under EDF on one CPU, jitter shortens a
-//! member's window.
+//! The test is a sufficient one: Baruah's (RTSS 2007), for a supply of `m` CPUs together (Shin,
+//! Easwaran & Lee, ECRTS 2008; Easwaran, Shin & Lee, Real-Time Systems 43, 2009), with the caps
+//! that whole instants need (Bertogna, Cirinei & Lipari, IEEE TPDS 20(4) 2009). docs/scheduling.md
+//! derives it. In short: let a job of member k be the first to miss its deadline, `t` after some
+//! CPU was last idle. At most m - 1 members carry work in from before that. The job runs in at most
+//! C_k - 1 of those t instants, so that it does not run in the other t - C_k + 1. In these, all of
+//! the supply goes to other members: the supply within t, less m (C_k - 1). No other member can run
+//! in more than these instants, and none on two CPUs at once. Where the work that they can do is
+//! *less* than that, there is no such job. As under EDF on one CPU, jitter shortens a member's
+//! window.
 //!
-//! A cap of t - C_k, which is right for the supremum of what a job in time leaves, is wrong here:
-//! four members (100, 9, D 9) on three CPUs then have room for nothing at t = 9, and miss.
+//! A cap of t - C_k would be right for the supremum of what a job that is in time leaves, but is
+//! wrong here: it would admit four members (100, 9, D 9) on three CPUs, although nothing is free at
+//! t = 9, and they miss.
 //!
-//! All instants are whole nanoseconds. The demand only grows with t, whichever members carry
-//! in (it is the greatest of sums that grow), so that a descent covers all t as for one CPU.
+//! All instants are whole nanoseconds. The demand only grows with t, whichever members carry work
+//! in (it is the greatest of sums that grow), so that a descent covers all t as it does for one
+//! CPU.
 
 use crate::edf::{self, Miss, Outcome};
 use crate::load::Load;
@@ -24,8 +26,8 @@ use crate::work::{Undecided, Work};
 use alloc::vec::Vec;
 use hanok_task_model::{Descent, Proof, Tail};
 
-/// Whether `loads` keep their deadlines under global EDF on `cpus` CPUs that give `supply`
-/// together. [`Outcome::Missed`] says here that the test does not show it.
+/// Tests whether `loads` keep their deadlines under global EDF on `cpus` CPUs that give `supply`
+/// together. [`Outcome::Missed`] means here that the test does not prove it.
 pub fn test(
     loads: &[Load],
     cpus: u32,
@@ -49,7 +51,7 @@ pub fn test(
     Ok(Outcome::Kept(Proof::Global(descents)))
 }
 
-/// The most that can be carried in: the largest executions, of one member less than CPUs.
+/// The most work that can be carried in: the largest executions of `cpus - 1` members.
 fn most_carried(loads: &[Load], cpus: u32) -> i128 {
     let mut all: Vec<i128> = loads.iter().map(|load| load.execution).collect();
     all.sort_unstable_by(|a, b| b.cmp(a));
@@ -75,7 +77,7 @@ fn member(
         return Ok(Err(Miss::Rate));
     };
     if tail == Tail::Repeats {
-        // Full to the last: carried work leaves no room for that.
+        // The rates need all of the supply: then nothing is left for work that is carried in.
         return Ok(Err(Miss::Rate));
     }
     let first = edf::after_a_deadline(loads, harmless.max(own.window()))?;
@@ -88,8 +90,8 @@ fn member(
     })
 }
 
-/// What must be supplied within `t` so that no job of the member at `place` is late at its end:
-/// one more than what can go by without that job being complete.
+/// The supply that is needed within `t` so that no job of the member at `place` is late at its end:
+/// one more than the supply that can go by without completing the job.
 pub fn competing(loads: &[Load], place: usize, cpus: u32, t: i128) -> i128 {
     let Some(own) = loads.get(place) else {
         return 0;
@@ -98,7 +100,7 @@ pub fn competing(loads: &[Load], place: usize, cpus: u32, t: i128) -> i128 {
     let ran = own.execution - 1;
     let mut sum = ran.saturating_mul(cpus.into()).saturating_add(1);
     for (index, load) in loads.iter().enumerate() {
-        // Its own earlier jobs were complete before this one's latest release.
+        // The member's own earlier jobs were complete before its latest release.
         let (less, cap) = if index == place {
             (own.execution, t - own.window())
         } else {
@@ -117,7 +119,7 @@ pub fn competing(loads: &[Load], place: usize, cpus: u32, t: i128) -> i128 {
         .fold(sum, |sum, one| sum.saturating_add(*one))
 }
 
-/// What a member that carries work in can do within `t`.
+/// The most work that a member can do within `t` if it carries work in.
 fn workload(load: &Load, t: i128) -> i128 {
     let jobs = load.jobs_due(t);
     let rest = (t - jobs.saturating_mul(load.period)).max(0);
@@ -125,9 +127,9 @@ fn workload(load: &Load, t: i128) -> i128 {
     whole.saturating_add(load.execution.min(rest))
 }
 
-/// The least budget in whole ticks with which `loads` keep their deadlines on `cpus` CPUs, by
-/// halving, with its proof; `None` if the test does not pass with all of the CPUs' time. What
-/// the test does not decide counts as too small.
+/// Finds the least budget, in whole ticks, with which `loads` keep their deadlines on `cpus` CPUs,
+/// by halving, with its proof. `None` if the test does not pass with all of the CPUs' time. A
+/// budget that the test cannot decide counts as too small.
 pub fn least(
     loads: &[Load],
     cpus: u32,
@@ -139,7 +141,7 @@ pub fn least(
         let mut part = work.part(Work::TEST / 32);
         let began = part;
         let outcome = test(loads, cpus, &supply, &mut part);
-        work.settle(began, part);
+        work.charge_part(began, part);
         outcome
     };
     let all = period.saturating_mul(cpus.into()) / tick;

@@ -1,23 +1,23 @@
-//! What competes by hand, and how much one try may take.
+//! Checks the competing work by hand, and the number of steps that one try may take.
 
 use super::*;
 use crate::search_tests::{loads, work};
 use std::vec::Vec;
 
-/// A member's earlier jobs run before the late one's release, even if they take longer than there
-/// is time until then: of 5 in 3 on two CPUs, whose late job runs in 4 instants at most.
+/// A member's earlier jobs run before the late job's release, even if they take longer than there
+/// is time until then: 5 in 3 on two CPUs, whose late job runs in at most 4 instants.
 #[test]
 fn earlier_jobs_run_before_the_late_one() {
     let alone = loads(&[(3, 5, 3)]);
     for (t, before) in [(2, 0), (3, 0), (4, 1), (6, 3), (8, 5)] {
         assert_eq!(competing(&alone, 0, 2, t), 2 * 4 + 1 + before, "{t}");
     }
-    // Beside it, one more whose two jobs until 6 need 6, but have two instants only.
+    // Beside it is a member whose two jobs until 6 need 6, but have only two instants.
     let both = loads(&[(3, 5, 3), (3, 3, 3)]);
     assert_eq!(competing(&both, 0, 2, 6), 2 * 4 + 1 + 3 + 2);
 }
 
-/// Of many members a test looks at each for each, twice: that is more than one try may take.
+/// For many members the test examines each for each, twice: more steps than one try may take.
 #[test]
 fn one_try_does_not_take_all_that_is_left() {
     let many: Vec<_> = (0..600).map(|_| (1_000_000, 1, 1_000_000)).collect();

@@ -1,39 +1,40 @@
-//! Which kinds of servers a proof holds for, and where.
+//! For which kinds of servers a proof holds, and where in a model.
 //!
-//! What a server of each kind asks of those beside it is at [`Arrival`](crate::load::Arrival), what
-//! it gives to its members at [`Start`](crate::supply::Start); docs/scheduling.md derives both. What
-//! is not derived there is refused here, each with its reason.
+//! [`Arrival`](crate::load::Arrival) says what a server of each kind asks of those beside it, and
+//! [`SupplyStart`](crate::supply::SupplyStart) what it gives to its members; docs/scheduling.md
+//! derives both. Everything that is not derived there is refused here, with its reason.
 
 use hanok_task_model::{Component, Home, Mode, Model, Policy, Server};
 use thiserror::Error;
 
-/// Why nothing is proven about a server where it is.
+/// Why nothing is proven about a server in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unproven {
-    /// A soft bandwidth server: it may be ahead of its bandwidth by any amount, and is late by as
-    /// much afterwards.
+    /// A soft bandwidth server: it may run ahead of its bandwidth by any amount, and is late by the
+    /// same amount afterwards.
     #[error(
         "a soft bandwidth server promises no deadline: what it runs ahead it is late by afterwards"
     )]
     Soft,
-    /// A bandwidth server where priorities decide: its deadline moves, and nobody looks at it.
+    /// A bandwidth server under fixed priorities: it moves its deadline, and fixed priorities
+    /// ignore deadlines.
     #[error(
         "a bandwidth server moves its deadline, which fixed priorities do not look at: choose by \
          \"edf\" above it, or make it deferrable"
     )]
     Moving,
-    /// A periodic server in one of another kind: it spends its budget in its home's time, and its
-    /// home has none while nobody in it has work. So it keeps what is left, and spends it later on
-    /// nothing.
+    /// A periodic server in a server of another kind. It spends its budget in its home's time, and
+    /// its home has no time while nothing in it has work. So the periodic server keeps its
+    /// remaining budget, and spends it later on nothing.
     #[error(
         "a periodic server cannot spend its budget while its home, which is of another kind, is \
          idle: make the home periodic, or this one polling or deferrable"
     )]
     Resting,
-    /// On several CPUs, or among those of a global pool.
+    /// A server that is not periodic, on several CPUs or in a global pool.
     #[error("on several CPUs and in global pools only periodic servers are reckoned with")]
     Parallel,
-    /// It can be switched to more often than once in a period.
+    /// A server that can be switched to more than once in a period.
     #[error(
         "each wake-up of a deferrable or bandwidth server may be a switch, and how many come in a \
          period is not bounded: with `switch` or `refill`, make it periodic or polling"
@@ -41,7 +42,7 @@ pub enum Unproven {
     Switches,
 }
 
-/// Whether what is said of the kind of `component` is proven where it is.
+/// Says whether the analysis is proven for the kind of `component` in its place.
 pub(crate) fn proven(model: &Model, component: &Component) -> Result<(), Unproven> {
     let server = component.server;
     let (policy, global, home) = match component.home {
@@ -73,13 +74,13 @@ pub(crate) fn proven(model: &Model, component: &Component) -> Result<(), Unprove
 mod tests {
     use super::*;
     use alloc::vec::Vec;
-    use hanok_task_model::{CoreId, Interface, Nanos, Plan, Pool, PoolId};
+    use hanok_task_model::{CoreId, Nanos, Plan, Pool, PoolId, ResourceInterface};
 
-    /// Only periodic servers have several CPUs, and only they are among those of a global pool.
+    /// Only periodic servers are proven on several CPUs and in a global pool.
     #[test]
     fn on_several_cpus_only_periodic_servers_are_proven() {
         let ns = Nanos::new;
-        let plan = Plan::Given(Interface::periodic(ns(10), ns(5)));
+        let plan = Plan::Given(ResourceInterface::periodic(ns(10), ns(5)));
         let home = Home::Pool(PoolId(0));
         let others = [
             Server::Polling,

@@ -1,57 +1,59 @@
 //! The least budget, as an exact rational.
 //!
 //! For a demand d that must be met within t there is a least budget B(t, d) in closed form
-//! (docs/scheduling.md). Under EDF the least budget is the greatest of these over all
-//! deadlines; here the test itself finds the deadlines that matter: each miss raises the
-//! budget to what that deadline needs, and the first budget without a miss is the least, for
-//! every deadline it was raised to is necessary. Under fixed priorities it is, over all
-//! members, the greatest of the least that one instant within the window needs.
+//! (docs/scheduling.md). Under EDF the least budget is the greatest of these over all deadlines.
+//! The test itself finds the deadlines that matter: each miss raises the budget to what that
+//! deadline needs. The first budget without a miss is the least one, because every raise was
+//! necessary. Under fixed priorities, each member needs the least budget of any one instant within
+//! its window, and the least budget is the greatest of these over all members.
 
 use crate::edf::{self, Miss, Outcome};
 use crate::fixed;
 use crate::load::{self, Load};
-use crate::supply::{Rational, Start, Supply};
+use crate::supply::{Rational, Supply, SupplyStart};
 use crate::work::{Undecided, Work};
 use num_traits::CheckedMul;
 
-/// What stays the same while a budget is looked for.
+/// What stays the same while a budget is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The interface's period.
     pub period: i128,
-    /// `None`: the interface's deadline is its period. Else it is the budget and this.
+    /// `None` if the interface's deadline is its period. Otherwise the deadline is the budget and
+    /// this slack.
     pub slack: Option<i128>,
-    /// From when the supply counts.
-    pub start: Start,
+    /// From when on the supply counts.
+    pub start: SupplyStart,
 }
 
 impl Shape {
-    /// The supply with the budget `budget`.
+    /// The supply with this budget.
     pub fn supply(&self, budget: Rational) -> Result<Supply, Undecided> {
         Supply::rational(self.period, budget, self.slack, self.start)
     }
 
-    /// The largest budget there is.
+    /// The largest possible budget.
     pub fn most(&self) -> i128 {
         self.period - self.slack.unwrap_or(0)
     }
 
-    /// With n budgets needed, the last of them ends in time if `B (n + y) >= n P + x + d - t`:
-    /// the x and y.
+    /// The x and y of this rule: if n budgets are needed, the last of them ends in time if `B (n +
+    /// y) >= n P + x + d - t`.
     fn terms(&self) -> (i128, i128) {
         match (self.slack, self.start) {
-            (None, Start::Anywhere) => (self.period, 1),
-            (None, Start::Period) => (0, 0),
-            (Some(slack), Start::Anywhere) => (slack, 0),
-            (Some(slack), Start::Period) => (slack - self.period, -1),
-            (None, Start::Polled) => (self.period, 0),
-            (Some(slack), Start::Polled) => (slack, -1),
+            (None, SupplyStart::Anywhere) => (self.period, 1),
+            (None, SupplyStart::Period) => (0, 0),
+            (Some(slack), SupplyStart::Anywhere) => (slack, 0),
+            (Some(slack), SupplyStart::Period) => (slack - self.period, -1),
+            (None, SupplyStart::Polled) => (self.period, 0),
+            (Some(slack), SupplyStart::Polled) => (slack, -1),
         }
     }
 
-    /// The least budget that meets `demand` within `t`, at least 0; `None` if the largest does not.
+    /// The least budget, at least 0, that meets `demand` within `t`; `None` if the largest does
+    /// not.
     ///
-    /// It is the least over n >= 1 of `max(d / n, (n P + x + d - t) / (n + y))`. The first
+    /// It is the least over n >= 1 of `max(d / n, (n P + x + d - t) / (n + y))`. The first term
     /// falls with n and the second rises, so that only the two n beside their crossing matter.
     pub fn budget_for(&self, t: i128, demand: i128) -> Result<Option<Rational>, Undecided> {
         if demand <= 0 {
@@ -68,8 +70,8 @@ impl Shape {
         Ok(least.filter(|budget| *budget <= Rational::from(self.most())))
     }
 
-    /// The n, rounded down, at which both terms of [`Self::budget_for`] are equal: the larger
-    /// root of `P n^2 - (t - x) n - d y = 0`.
+    /// The n, rounded down, at which both terms of [`Self::budget_for`] are equal: the larger root
+    /// of `P n^2 - (t - x) n - d y = 0`.
     fn crossing(&self, t: i128, demand: i128) -> Option<i128> {
         let (x, y) = self.terms();
         let middle = t - x;
@@ -79,7 +81,7 @@ impl Shape {
         Some((middle + root) / (2 * self.period))
     }
 
-    /// The least budget of which exactly `n` meet the demand.
+    /// The least budget of which exactly `n` in a row meet the demand.
     fn with_budgets(&self, n: i128, t: i128, demand: i128) -> Result<Option<Rational>, Undecided> {
         let (x, y) = self.terms();
         let needed = n.checked_mul(self.period).ok_or(Undecided::TooLarge)? + x + demand - t;
@@ -91,19 +93,19 @@ impl Shape {
     }
 }
 
-/// The rate of `loads` as a budget.
+/// The budget whose rate is that of `loads`.
 fn by_rate(loads: &[Load], shape: &Shape) -> Result<Rational, Undecided> {
     let rate = edf::exact_rate(loads).ok_or(Undecided::TooLarge)?;
     let product = rate.checked_mul(&Rational::from(shape.period));
     product.ok_or(Undecided::TooLarge)
 }
 
-/// How often a budget is raised at most.
+/// The largest number of times that a budget is raised.
 const RAISES: usize = 10_000;
-/// How many deadlines are looked at before the first test.
+/// The number of deadlines that are examined before the first test.
 const FIRST: usize = 64;
 
-/// The least budget under EDF, or `None` if the largest is too small.
+/// The least budget under EDF; `None` if the largest is too small.
 pub fn edf(loads: &[Load], shape: &Shape, work: &mut Work) -> Result<Option<Rational>, Undecided> {
     let Some(mut budget) = first_deadlines(loads, shape, work)? else {
         return Ok(None);
@@ -113,7 +115,7 @@ pub fn edf(loads: &[Load], shape: &Shape, work: &mut Work) -> Result<Option<Rati
             return Ok(None);
         }
         let supply = shape.supply(budget)?;
-        // Whatever is missed needs more than this budget.
+        // A deadline that is missed needs more than this budget.
         let more = match edf::test(loads, &supply, work)? {
             Outcome::Kept(_) => return Ok(Some(budget)),
             Outcome::Missed(Miss::At(t)) => shape.budget_for(t, load::due(loads, t))?,
@@ -127,8 +129,8 @@ pub fn edf(loads: &[Load], shape: &Shape, work: &mut Work) -> Result<Option<Rati
     Err(Undecided::TooLong)
 }
 
-/// What the first few deadlines need, so that the first test is one with a budget that is
-/// nearly right, whose horizon is near.
+/// The budget that the first few deadlines need. With it the first test has nearly the right
+/// budget, so that its horizon is near.
 fn first_deadlines(
     loads: &[Load],
     shape: &Shape,
@@ -148,7 +150,7 @@ fn first_deadlines(
     Ok(Some(budget))
 }
 
-/// The least budget under fixed priorities for `loads`, the highest first, or `None` if the
+/// The least budget under fixed priorities for `loads`, the highest priority first; `None` if the
 /// largest is too small.
 pub fn fixed(
     loads: &[Load],
@@ -172,8 +174,8 @@ pub fn fixed(
     Ok(Some(budget))
 }
 
-/// The least budget that the last one of `loads` needs. Between two arrivals of higher ones
-/// the demand is constant, so that only the ends of these times matter.
+/// The least budget that the last one of `loads` needs. Between two arrivals of higher ones the
+/// demand is constant, so that only the ends of these intervals matter.
 fn of_member(
     loads: &[Load],
     shape: &Shape,
@@ -198,7 +200,7 @@ fn of_member(
     Ok(best)
 }
 
-/// Lowers `best` to what the instant `t` needs, where that is less.
+/// Lowers `best` to the budget that the instant `t` needs, if that is less.
 fn look_at(
     loads: &[Load],
     shape: &Shape,

@@ -1,18 +1,17 @@
-//! Whether all deadlines are kept, before anything runs.
+//! Finds out whether all deadlines are kept, before anything runs.
 //!
-//! [`analyse`] takes a model (hanok-task-model) and answers, for every component and every
-//! core, with a proof or with what refutes it; proofs for all of them are a [`Certificate`],
-//! which hanok-certificate-checker verifies without any of this code. docs/scheduling.md has
-//! the formulas, their sources, and how jitter, offsets and switches are treated.
+//! [`analyse`] takes a model (hanok-task-model) and answers, for every component and every core,
+//! with a proof or with a refutation. Proofs for all of them together are a [`Certificate`], which
+//! hanok-certificate-checker verifies without any of this code. docs/scheduling.md has the
+//! formulas, their sources, and the treatment of jitter, offsets and switches.
 //!
-//! Kept true throughout:
+//! What is kept true throughout:
 //!
-//! - **No floating point.** Budgets are rationals, all else integers of 128 bits; what would
-//!   need more is [`Undecided::TooLarge`], never a wrong answer.
-//! - **An answer of yes is right** for every arrival of jobs that the model allows. An answer
-//!   of no is exact for components on one CPU; for several CPUs the tests known are sufficient
-//!   ones, and a placement that was not found may exist. [`Refutation::certain`] tells them
-//!   apart.
+//! - **No floating point.** Budgets are rationals, all else integers of 128 bits. A value that
+//!   would need more gives [`Undecided::TooLarge`], never a wrong answer.
+//! - **A positive answer is right** for every arrival of jobs that the model allows. A negative
+//!   answer is exact for components on one CPU. For several CPUs only sufficient tests are known,
+//!   and a placement that was not found may exist. [`Refutation::certain`] tells the two apart.
 //! - **Work is bounded**: [`Work::TEST`] steps for a component or a pool, [`Work::MODEL`] for a
 //!   model, and [`Undecided::TooLong`] beyond, whatever periods a file holds.
 
@@ -41,45 +40,46 @@ mod test;
 mod ticks;
 mod work;
 
-pub use compose::{Refused, Verdict, Workload, of_interface, of_task, shape, upon};
+pub use compose::{ComponentRefusal, Verdict, Workload, of_interface, of_task, shape, upon};
 pub use kinds::Unproven;
 pub use period::{Price, price};
-pub use place::{Crowded, Placement};
+pub use place::{Placement, PoolRefusal};
 pub use refute::{Change, Refutation, RefutedAt};
 pub use response::Response;
-pub use ticks::Wanted;
+pub use ticks::InterfaceRequest;
 pub use work::{Undecided, Work};
 
 use alloc::vec::Vec;
 use hanok_task_model::{
-    Certificate, ComponentId, ComponentProof, Interface, Member, Model, ModelError, Plan, PoolId,
+    Certificate, ComponentId, ComponentProof, Member, Model, ModelError, Plan, PoolId,
+    ResourceInterface,
 };
 
-/// What is known about a model.
+/// The result of analysing a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Analysis {
-    /// Of each component, in the order of the model.
+    /// The answer about each component, in the order of the model.
     pub components: Vec<Verdict<ComponentProof>>,
-    /// Of each pool, in the order of the model.
+    /// The answer about each pool, in the order of the model.
     pub pools: Vec<Placement>,
-    /// What is refused, in the order in which it was found: components from the inside out,
-    /// then pools.
+    /// The refutations in the order in which they were found: components from the inside out, then
+    /// pools.
     pub refutations: Vec<Refutation>,
     order: Vec<ComponentId>,
 }
 
-/// Analyses `model`; a model that has no meaning is refused with all its faults.
+/// Analyses `model`. A model without a meaning is refused with all its faults.
 pub fn analyse(model: &Model) -> Result<Analysis, Vec<ModelError>> {
     analysed(model, Explain::Yes, &mut Work::new(Work::MODEL))
 }
 
-/// As [`analyse`] with as much as `work` allows, and without looking for what a refusal means and
-/// what would help: for whoever asks about many models.
+/// Analyses `model` as [`analyse`] does, with as many steps as `work` allows, and without
+/// explaining refusals: for callers that ask about many models.
 pub fn decide(model: &Model, work: &mut Work) -> Result<Analysis, Vec<ModelError>> {
     analysed(model, Explain::No, work)
 }
 
-/// Whether refusals are explained.
+/// Whether refusals are explained: what they mean, and what would help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Explain {
     Yes,
@@ -106,12 +106,12 @@ fn analysed(model: &Model, explain: Explain, work: &mut Work) -> Result<Analysis
     let mut pools = Vec::with_capacity(model.pools.len());
     for (id, pool) in (0..).map(PoolId).zip(&model.pools) {
         let placement = place::pool(model, id, pool, &known, work);
-        if let (Placement::Refused(crowded), Explain::Yes) = (&placement, explain) {
-            refutations.extend(refute::of_pool(model, crowded, work).ok());
+        if let (Placement::Refused(refusal), Explain::Yes) = (&placement, explain) {
+            refutations.extend(refute::of_pool(model, refusal, work).ok());
         }
         pools.push(placement);
     }
-    // A sound model's components are all reached.
+    // All components of a valid model are reached.
     let lost = || Verdict::Undecided(Undecided::TooLong);
     Ok(Analysis {
         components: known
@@ -124,12 +124,12 @@ fn analysed(model: &Model, explain: Explain, work: &mut Work) -> Result<Analysis
     })
 }
 
-/// What is known about the component `id` once all inside it are.
+/// The answer about the component `id` once all components inside it have one.
 fn one(
     model: &Model,
     id: ComponentId,
     members: &[Vec<Member>],
-    known: &compose::Known,
+    known: &compose::KnownVerdicts,
     work: &mut Work,
 ) -> Verdict<ComponentProof> {
     let Some(component) = model.component(id) else {
@@ -143,7 +143,7 @@ fn one(
 }
 
 impl Analysis {
-    /// The certificate, if everything is proven.
+    /// The certificate; `None` unless everything is proven.
     pub fn certificate(&self) -> Option<Certificate> {
         let proof = |id: &ComponentId| match self.components.get(id.0 as usize) {
             Some(Verdict::Proven(proof)) => Some(proof.clone()),
@@ -162,16 +162,16 @@ impl Analysis {
         })
     }
 
-    /// The interface of the component `id`, where it has one.
-    pub fn interface(&self, id: ComponentId) -> Option<Interface> {
+    /// The interface of the component `id`, if it has one.
+    pub fn interface(&self, id: ComponentId) -> Option<ResourceInterface> {
         match self.components.get(id.0 as usize)? {
             Verdict::Proven(proof) => Some(proof.interface),
             _ => None,
         }
     }
 
-    /// The members of the component `id` as its test sees them; `None` where one of them has
-    /// no interface.
+    /// The members of the component `id` as its test sees them; `None` where one of them has no
+    /// interface.
     pub fn workload(&self, model: &Model, id: ComponentId) -> Option<Workload> {
         let members = model.members();
         let known = self.components.iter().cloned().map(Some).collect();
@@ -180,11 +180,11 @@ impl Analysis {
         compose::workload(model, component, inside, &known).ok()
     }
 
-    /// By when the jobs of each task are complete at the latest, in the order of the model's
-    /// tasks; `None` for those of a component that has no proof.
+    /// When the jobs of each task are complete at the latest, in the order of the model's tasks;
+    /// `None` for tasks of a component that has no proof.
     pub fn responses(&self, model: &Model) -> Vec<Option<Response>> {
         let members = model.members();
-        let known: compose::Known = self.components.iter().cloned().map(Some).collect();
+        let known: compose::KnownVerdicts = self.components.iter().cloned().map(Some).collect();
         let mut all = Vec::new();
         all.resize(model.tasks.len(), None);
         let mut work = Work::new(Work::TEST);
@@ -214,20 +214,20 @@ impl Analysis {
         all
     }
 
-    /// What is asked of an interface for the component `id`, so that a report can ask it for
-    /// other periods; `None` where nothing is to be found.
+    /// The request for an interface of the component `id`, by which a report can ask for other
+    /// periods; `None` where no interface is to be found.
     pub fn wanted<'a>(
         &self,
         model: &Model,
         id: ComponentId,
         workload: &'a Workload,
-    ) -> Option<Wanted<'a>> {
+    ) -> Option<InterfaceRequest<'a>> {
         let component = model.component(id)?;
         let window = match component.plan {
             Plan::Find { window, .. } => window,
             Plan::Given(_) | Plan::Longest { .. } => hanok_task_model::Window::Period,
         };
-        (component.cpus == 1).then(|| Wanted {
+        (component.cpus == 1).then(|| InterfaceRequest {
             loads: &workload.loads,
             policy: workload.policy,
             server: workload.server,

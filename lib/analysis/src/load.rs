@@ -1,79 +1,80 @@
 //! What the members of a component need within a time: the left-hand side of every test.
 //!
-//! A [`Load`] is a task, or the interface of a component inside, which to its parent is a task
-//! as well. Jitter and offsets are treated so that an answer of yes is always right:
+//! A [`Load`] is a task, or the interface of a component inside, which is a task to its parent as
+//! well. Jitter and offsets are treated so that a positive answer is always right:
 //!
-//! - *Jitter* `J`: a job that arrived up to `J` ago may be released together with others, with
-//!   `J` less until its deadline. Deadlines stay `T` apart. So a load counts with the window
-//!   `D - J` in the place of its deadline; under fixed priorities, higher ones interfere with
-//!   `ceil((t + J) / T)` jobs (Audsley et al., Software Engineering Journal 8(5) 1993).
-//! - *Offsets* are not used: all members may be released at once, which is the worst case, as
+//! - *Jitter* `J`: a job that arrived up to `J` ago may be released together with others, and then
+//!   has `J` less until its deadline. Deadlines stay `T` apart. So a load counts with the window `D
+//!   - J` in the place of its deadline. Under fixed priorities, higher ones interfere with `ceil((t
+//!   + J) / T)` jobs (Audsley et al., Software Engineering Journal 8(5) 1993).
+//! - *Offsets* are not used: all members may be released at once, which is the worst case, because
 //!   nothing keeps the clocks of guests together.
 //!
 //! Sums saturate: a demand beyond 128 bits is more than any supply.
 
 use hanok_task_model::{Member, Policy, Priority};
 
-/// One member of a component, as the tests see it. Times in nanoseconds; in 128 bits, so that
-/// the product of any two is exact.
+/// One member of a component, as the tests see it. Times are in nanoseconds, and in 128 bits, so
+/// that the product of any two is exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Who it is.
+    /// The task or component.
     pub member: Member,
-    /// The least time between arrivals.
+    /// The least time between two arrivals.
     pub period: i128,
-    /// What a job needs.
+    /// The CPU time that a job needs.
     pub execution: i128,
-    /// By when after its arrival a job must be complete.
+    /// The deadline of a job, from its arrival.
     pub deadline: i128,
-    /// For how long a job may be held back.
+    /// The longest time from a job's arrival to its release.
     pub jitter: i128,
-    /// Its fixed priority.
+    /// The fixed priority, if it has one.
     pub priority: Option<Priority>,
-    /// How its jobs come.
+    /// How its jobs arrive.
     pub arrival: Arrival,
-    /// Whether they come with the starts of periods that all such members share: periodic servers.
+    /// Whether its jobs arrive at the starts of periods that all such members share, as those of
+    /// periodic servers do.
     pub begins_with_period: bool,
-    /// Its place among the members as the model has them: among equals the earlier one goes first.
+    /// Its place among the members in the model. Of equals the earlier one goes first.
     pub place: usize,
 }
 
-/// How the jobs of a [`Load`] come.
+/// How the jobs of a [`Load`] arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrival {
-    /// A period apart at least.
+    /// At least a period apart.
     #[default]
     Sporadic,
-    /// A period apart, but the execution may be anywhere in its period: late in one and early in
-    /// the next. To others that is jitter of the period less the execution; its own deadline is not
-    /// touched. So is a deferrable server under fixed priorities (Strosnider, Lehoczky & Sha, IEEE
-    /// TC 44(1) 1995), whatever its home is.
+    /// A period apart, but each job may execute anywhere in its period: late in one and early in
+    /// the next. To other members that is jitter of the period less the execution; its own deadline
+    /// is unchanged. A deferrable server under fixed priorities is such a load, whatever its home
+    /// is (Strosnider, Lehoczky & Sha, IEEE TC 44(1) 1995).
     Anywhere,
-    /// At any time, with deadlines such that within any `t` no more is due than
-    /// `t * execution / period`, rounded down: a server of constant bandwidth under EDF (Abeni &
-    /// Buttazzo, RTSS 1998), and a deferrable one whose budget is cut at the wake-up to what the
-    /// time that is left is worth.
+    /// At any time, with deadlines such that within any `t` no more is due than `t * execution /
+    /// period`, rounded down. A constant bandwidth server under EDF is such a load (Abeni &
+    /// Buttazzo, RTSS 1998), and so is a deferrable server whose budget is cut at the wake-up to
+    /// the bandwidth of the remaining time.
     Bandwidth,
 }
 
 impl Load {
-    /// Whether it is a component by its interface, not a task.
+    /// Whether it is a component with its interface, and not a task.
     pub fn is_component(&self) -> bool {
         matches!(self.member, Member::Component(_))
     }
 
-    /// Whether no deadline is before the next job may come, so that under EDF upon a whole CPU the
+    /// Whether no deadline is before the next possible arrival. Then under EDF on a whole CPU the
     /// sum of rates decides.
     pub fn is_implicit(&self) -> bool {
         self.window() >= self.period
     }
 
-    /// By when after its release a job must be complete at the latest.
+    /// The time from a job's release to its deadline in the worst case.
     pub fn window(&self) -> i128 {
         self.deadline - self.jitter
     }
 
-    /// What jobs can need that are released and due within `t` (Baruah, Mok & Rosier, RTSS
+    /// The most work of jobs that are released and due within `t` (Baruah, Mok & Rosier, RTSS
     /// 1990).
     pub fn due(&self, t: i128) -> i128 {
         if self.arrival == Arrival::Bandwidth {
@@ -82,7 +83,7 @@ impl Load {
         self.jobs_due(t).saturating_mul(self.execution)
     }
 
-    /// The last instant until `t` at which a job can be due, if there is one.
+    /// The last instant up to `t` at which a job can be due, if there is one.
     pub fn last_due(&self, t: i128) -> Option<i128> {
         if self.arrival == Arrival::Bandwidth {
             return Some(self.first_with(self.due(t))).filter(|at| *at > 0);
@@ -91,13 +92,13 @@ impl Load {
         (jobs > 0).then(|| self.window() + (jobs - 1) * self.period)
     }
 
-    /// The first instant within which a bandwidth can need `demand`.
+    /// The first instant within which a bandwidth server can need `demand`.
     fn first_with(&self, demand: i128) -> i128 {
         let product = demand.saturating_mul(self.period);
         product.saturating_add(self.execution - 1) / self.execution
     }
 
-    /// How many jobs there can be that are released and due within `t`.
+    /// The largest number of jobs that are released and due within `t`.
     pub fn jobs_due(&self, t: i128) -> i128 {
         let after = t - self.window();
         if after < 0 {
@@ -107,13 +108,13 @@ impl Load {
         }
     }
 
-    /// What jobs can need that are released within `t` (before its end).
+    /// The most work of jobs that are released within `t` (before its end).
     pub fn released(&self, t: i128) -> i128 {
         let jobs = (t + self.delay() + self.period - 1) / self.period;
         jobs.saturating_mul(self.execution)
     }
 
-    /// By how much two jobs can be closer together than a period, to others.
+    /// By how much less than a period two jobs can be apart, as others see it.
     pub fn delay(&self) -> i128 {
         match self.arrival {
             Arrival::Anywhere => self.jitter + self.period - self.execution,
@@ -131,21 +132,21 @@ impl Load {
             .saturating_add(jobs.max(0).saturating_mul(self.period))
     }
 
-    /// The window under fixed priorities, where a job must be complete before the next one
-    /// arrives: a deadline beyond the period counts as the period.
+    /// The window under fixed priorities. A job must be complete before the next one arrives: a
+    /// deadline beyond the period counts as the period.
     pub fn fixed_window(&self) -> i128 {
         self.deadline.min(self.period) - self.jitter
     }
 }
 
-/// What all `loads` can need within `t` under EDF.
+/// The most work that all `loads` need within `t` under EDF.
 pub fn due(loads: &[Load], t: i128) -> i128 {
     let each = loads.iter().map(|load| load.due(t));
     each.fold(0, i128::saturating_add)
 }
 
-/// What a job of `loads`' last one competes with until `t` after its release, itself included,
-/// where all the others have higher priorities.
+/// The work that a job of the last one of `loads` competes with until `t` after its release, its
+/// own included, where all others have higher priorities.
 pub fn requested(loads: &[Load], t: i128) -> i128 {
     let Some((own, higher)) = loads.split_last() else {
         return 0;
@@ -161,7 +162,7 @@ pub fn number(loads: &mut [Load]) {
         .for_each(|(place, load)| load.place = place);
 }
 
-/// Puts `loads` in the order of their priorities, the highest first, and equals in the model's.
+/// Sorts `loads` by priority, the highest first, and equals in the model's order.
 pub fn rank(loads: &mut [Load], policy: Policy) {
     match policy {
         Policy::Edf => {}
@@ -171,15 +172,15 @@ pub fn rank(loads: &mut [Load], policy: Policy) {
     }
 }
 
-/// Bits behind the point in [`Rate`].
+/// The number of fractional bits of a [`Rate`].
 pub const FRACTION: u32 = 62;
 
 /// Bounds of a rate of CPU time, in units of 2^-62.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// It is at least this.
+    /// The lower bound.
     pub low: i128,
-    /// It is at most this.
+    /// The upper bound.
     pub high: i128,
 }
 
@@ -196,7 +197,7 @@ pub fn rate(loads: &[Load]) -> Rate {
     sum
 }
 
-/// The least constant such that `due(t) <= rate * t + constant`, rounded up member by member.
+/// The least constant such that `due(t) <= rate * t + constant`, rounded up for each member.
 pub fn head_start(loads: &[Load]) -> i128 {
     let of = |load: &Load| {
         let early = (load.period - load.window()).max(0);

@@ -1,11 +1,11 @@
-//! Deadlines, rates and head starts, by trying all instants.
+//! Tests deadlines, rates and head starts against all instants.
 
 use super::*;
 use crate::search_tests::load;
 use crate::supply::Rational;
 use std::vec::Vec;
 
-/// Jobs and bandwidths of some shapes, jitter among them.
+/// Jobs and bandwidths of several shapes, some with jitter.
 fn some() -> Vec<Load> {
     let mut all = Vec::new();
     for period in 1..9 {
@@ -27,7 +27,7 @@ fn some() -> Vec<Load> {
     all
 }
 
-/// Deadlines are where more is due than right before.
+/// Deadlines are the instants at which more is due than right before.
 #[test]
 fn deadlines_are_where_the_demand_grows() {
     let mut none = 0;
@@ -46,7 +46,7 @@ fn deadlines_are_where_the_demand_grows() {
     assert!(none > 100, "{none}");
 }
 
-/// Both bounds are the rate itself where 2^-62 is fine enough, and next to it where it is not.
+/// Both bounds equal the rate where 2^-62 is fine enough, and are next to it otherwise.
 #[test]
 fn a_rate_is_bounded_as_closely_as_can_be() {
     let one = 1 << FRACTION;
@@ -68,7 +68,8 @@ fn a_rate_is_bounded_as_closely_as_can_be() {
     assert_eq!(of(&[(3, 1), (3, 1)]), (2 * third, 2 * third + 2));
 }
 
-/// No instant has more demand beyond the rate, and one has so much, but for the rounding.
+/// No instant has more demand beyond the rate, and some instant has exactly that much, except for
+/// rounding.
 #[test]
 fn a_head_start_is_the_most_that_is_due_beyond_the_rate() {
     let jobs = some().into_iter();

@@ -1,59 +1,59 @@
-//! Which period costs least.
+//! Finds the period that costs least.
 //!
-//! A short period needs less budget beyond what the members use, and more switches; somewhere
-//! in between lies the least sum, and the curve has many dents, as budgets fit some periods
-//! better than others. So the search looks at the ends, at a geometric grid, at whole parts of
-//! the members' periods (where the dents are), and then ever closer around the best. It finds
-//! the cheapest of the periods it looks at, which is all that is claimed.
+//! A short period needs less budget beyond what the members use, but more switches. The least sum
+//! lies somewhere in between, and the curve has many dents, because budgets fit some periods better
+//! than others. So the search tries both ends, a geometric grid, whole fractions of the members'
+//! periods (where the dents are), and then ever closer periods around the best one. It returns the
+//! cheapest of the periods that it tried, and claims no more.
 
 use crate::load::Load;
-use crate::supply::{Rational, Start};
-use crate::ticks::Wanted;
+use crate::supply::{Rational, SupplyStart};
+use crate::ticks::InterfaceRequest;
 use crate::work::{Undecided, Work};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use hanok_task_model::Server;
 
-/// How many steps the grid has.
+/// The number of steps of the grid.
 const GRID: i128 = 48;
-/// Into how many parts members' periods are divided.
+/// The number of parts into which members' periods are divided.
 const PARTS: i128 = 12;
-/// How often the search looks closer, and at how many periods each time.
+/// The number of rounds around the best period, and the number of periods in each.
 const ROUNDS: usize = 6;
 const CLOSER: i128 = 8;
 
-/// What a period costs.
+/// What an interface with some period costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// The period.
+    /// The period in nanoseconds.
     pub period: i128,
     /// The least budget with it, in whole ticks.
     pub budget: i128,
-    /// The budget and what switching costs, for each unit of time.
+    /// The cost of budget and switches in each unit of time.
     pub share: Rational,
 }
 
-/// Whether members are released with the starts of periods of this length: periodic servers in a
-/// periodic server are.
-pub fn start(server: Server, loads: &[Load], period: i128) -> Start {
+/// From when on a supply with periods of this length counts: members are released with the starts
+/// of periods if they are periodic servers in a periodic server.
+pub fn start(server: Server, loads: &[Load], period: i128) -> SupplyStart {
     if server == Server::Polling {
-        return Start::Polled;
+        return SupplyStart::Polled;
     }
     let together = |load: &Load| load.begins_with_period && load.period % period == 0;
     if server == Server::Periodic && !loads.is_empty() && loads.iter().all(together) {
-        Start::Period
+        SupplyStart::Period
     } else {
-        Start::Anywhere
+        SupplyStart::Anywhere
     }
 }
 
-/// What `period` costs, or `None` if no budget does with it.
-pub fn price(wanted: &Wanted<'_>, period: i128, work: &mut Work) -> Option<Price> {
+/// The price of `period`; `None` if no budget suffices with it.
+pub fn price(wanted: &InterfaceRequest<'_>, period: i128, work: &mut Work) -> Option<Price> {
     let shape = wanted.shape(period, start(wanted.server, wanted.loads, period));
     let mut part = work.part(Work::TEST / 64);
     let began = part;
     let budget = wanted.budget(&shape, &mut part);
-    work.settle(began, part);
+    work.charge_part(began, part);
     let budget = budget.ok().flatten()?;
     let share = Rational::new(budget.checked_add(wanted.cost)?, period);
     Some(Price {
@@ -63,10 +63,10 @@ pub fn price(wanted: &Wanted<'_>, period: i128, work: &mut Work) -> Option<Price
     })
 }
 
-/// The cheapest period from `least` to `most` of those that are looked at; `None` if none of
-/// them does.
+/// The cheapest of the periods that are tried from `least` to `most`; `None` if none of them
+/// suffices.
 pub fn cheapest(
-    wanted: &Wanted<'_>,
+    wanted: &InterfaceRequest<'_>,
     (least, most): (i128, i128),
     work: &mut Work,
 ) -> Result<Option<Price>, Undecided> {
@@ -104,7 +104,7 @@ pub fn cheapest(
     Ok(best)
 }
 
-/// How far apart the periods are in each round of looking closer: parts of the grid's steps.
+/// The distance between the periods of each round: fractions of the grid's step.
 fn steps(first: i128, last: i128) -> [i128; ROUNDS] {
     let mut width = (last - first) / GRID + 1;
     [(); ROUNDS].map(|()| {
@@ -113,16 +113,16 @@ fn steps(first: i128, last: i128) -> [i128; ROUNDS] {
     })
 }
 
-/// The periods beside `centre` that a round looks at, the shortest first.
+/// The periods beside `centre` that a round tries, the shortest first.
 fn around(centre: i128, step: i128) -> Vec<i128> {
     let each = (-CLOSER..=CLOSER).map(|index| centre + index * step);
     each.collect()
 }
 
-/// The periods to look at first, in ticks.
-fn candidates(wanted: &Wanted<'_>, first: i128, last: i128) -> Vec<i128> {
+/// The periods that are tried first, in ticks.
+fn candidates(wanted: &InterfaceRequest<'_>, first: i128, last: i128) -> Vec<i128> {
     let mut all = Vec::from([first, last]);
-    // Steps of equal factors: 2^k times a part of it.
+    // Steps of equal factors: 2^k times each of them.
     let mut octave = first;
     while octave <= last {
         let parts = (0..8).map(|part| octave + octave * part / 8);
@@ -144,8 +144,8 @@ mod tests {
     use crate::search_tests::loads;
     use hanok_task_model::{Policy, Window};
 
-    fn wanted(loads: &[Load], policy: Policy, tick: i128) -> Wanted<'_> {
-        Wanted {
+    fn wanted(loads: &[Load], policy: Policy, tick: i128) -> InterfaceRequest<'_> {
+        InterfaceRequest {
             loads,
             policy,
             server: Server::Periodic,
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Of a member with a period of 77,777 ticks and a half, and a range of 48 steps of 1,001.
+    /// For a member with a period of 77,777 ticks and a half, and a range of 48 steps of 1,001.
     #[test]
     fn the_first_periods_are_ends_octaves_steps_and_parts() {
         let loads = loads(&[(777_775, 1, 777_775)]);
@@ -172,7 +172,8 @@ mod tests {
         wanted.sort_unstable();
         wanted.dedup();
         assert_eq!(all, wanted);
-        // An octave that begins at the end of the range is one of them, one after it is not.
+        // An octave that begins at the end of the range belongs to it; one that begins later does
+        // not.
         assert!(candidates(&self::wanted(&[], Policy::Edf, 1), 4, 8).contains(&15));
         assert!(!candidates(&self::wanted(&[], Policy::Edf, 1), 4, 7).contains(&8));
     }
@@ -189,12 +190,12 @@ mod tests {
         assert_eq!(around(100, 10), round);
     }
 
-    /// The cheapest of a long range in ticks of ten is looked at closely, too: its neighbours are
-    /// looked at, and none of them is cheaper.
+    /// In a long range with ticks of ten, the search also gets close to the cheapest period: its
+    /// neighbours are tried, and none of them is cheaper.
     #[test]
     fn the_last_round_looks_at_every_tick() {
         let loads = loads(&[(4_670, 310, 4_330), (9_970, 1_270, 9_870)]);
-        let wanted = Wanted {
+        let wanted = InterfaceRequest {
             cost: 150,
             ..wanted(&loads, Policy::Edf, 10)
         };
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(near.map(|price| price.share).min(), Some(found.share));
     }
 
-    /// By jobs of 999,999 in each million the last one is held up for 200,000 periods, each of them
+    /// Jobs of 999,999 in each million hold the last one up for 200,000 periods, and each period is
     /// a step of two looks: more than the part of one price.
     #[test]
     fn one_price_takes_no_more_than_its_part() {

@@ -1,14 +1,14 @@
-//! Which vCPU goes to which core, and whether all of them get their budgets there.
+//! Places vCPUs on cores, so that all of them get their budgets.
 //!
-//! A partitioned pool: vCPUs that wish for a core first, then the others, the largest share of
-//! a core first, each to the first core whose test still passes with it (first fit
-//! decreasing). Where that fails, other choices are tried, going back a bounded number of
-//! times. A vCPU that found no place is no proof that none exists; the refusal says so, unless
+//! For a partitioned pool, vCPUs that ask for a core come first, then the others, the largest share
+//! of a core first. Each goes to the first core whose test still passes with it (first fit
+//! decreasing). Where that fails, other choices are tried by backtracking, a bounded number of
+//! times. That a vCPU found no place does not prove that none exists; the refusal says so, unless
 //! the vCPUs together are more than the cores.
 //!
 //! A global pool is tested as a whole ([`crate::global`]).
 
-use crate::compose::{self, Known, Workload};
+use crate::compose::{self, KnownVerdicts, Workload};
 use crate::edf::{Miss, Outcome};
 use crate::global;
 use crate::load::{self, FRACTION, Load, Rate};
@@ -20,51 +20,55 @@ use hanok_task_model::{
     ComponentId, CoreId, CoreProof, Mode, Model, Nanos, Policy, Pool, PoolId, Proof, Server, Vcpu,
 };
 
-/// How many tests of a core a placement may take.
+/// The largest number of tests of a core in one placement.
 const TRIES: usize = 200_000;
 
-/// What is known about the cores of a pool.
+/// The answer about the cores of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Every vCPU gets its budgets: a proof for each core, or one for a global pool.
+    /// Every vCPU gets its budget; a proof for each core, or one for a global pool.
     Placed(Vec<CoreProof>),
     /// A vCPU found no place, or the pool's test does not pass.
-    Refused(Crowded),
-    /// A test could not decide.
+    Refused(PoolRefusal),
+    /// A test could not decide, for this reason.
     Undecided(Undecided),
-    /// A component on these cores has no interface.
+    /// This component on these cores has no interface.
     Waits(ComponentId),
 }
 
-/// A refusal of a pool.
+/// The refusal of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crowded {
-    /// Whose cores.
+pub struct PoolRefusal {
+    /// The pool that is refused.
     pub pool: PoolId,
     /// The vCPU that found no place; `None` for a global pool.
     pub vcpu: Option<Vcpu>,
-    /// The core where it would have done best; the workload below is that core's.
+    /// The core where that vCPU would have done best; the workload below is that core's.
     pub core: Option<CoreId>,
-    /// All vCPUs of that core or pool, the one without a place included.
+    /// All vCPUs of that core or pool, with the one that found no place.
     pub workload: Workload,
-    /// What the core or the pool supplies.
+    /// The supply of the core or the pool.
     pub supply: Supply,
-    /// Where the test saw it.
+    /// Where the test saw a deadline missed.
     pub miss: Miss,
-    /// Whether no other placement could do either.
+    /// Whether it is certain that no other placement exists.
     pub certain: bool,
 }
 
-/// A vCPU on its way to a core.
+/// A vCPU that is to be placed.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct Candidate {
     vcpu: Vcpu,
     load: Load,
     core: Option<CoreId>,
 }
 
 /// The vCPUs of `pool`, in the order of the model.
-fn items(model: &Model, pool: PoolId, known: &Known) -> Result<Vec<Item>, ComponentId> {
+fn candidates(
+    model: &Model,
+    pool: PoolId,
+    known: &KnownVerdicts,
+) -> Result<Vec<Candidate>, ComponentId> {
     let mut all = Vec::new();
     let policy = model.pool(pool).map_or(Policy::Edf, |pool| pool.policy);
     for id in model.roots(pool) {
@@ -80,7 +84,7 @@ fn items(model: &Model, pool: PoolId, known: &Known) -> Result<Vec<Item>, Compon
             }
             let cost = model.cost.per_period();
             let load = compose::of_interface((id, component), policy, &interface, budget, cost);
-            all.push(Item {
+            all.push(Candidate {
                 vcpu: Vcpu { component: id, cpu },
                 load,
                 core: component.core,
@@ -90,33 +94,38 @@ fn items(model: &Model, pool: PoolId, known: &Known) -> Result<Vec<Item>, Compon
     Ok(all)
 }
 
-/// What is known about `pool`.
+/// The answer about `pool`.
 pub(crate) fn pool(
     model: &Model,
     id: PoolId,
     pool: &Pool,
-    known: &Known,
+    known: &KnownVerdicts,
     work: &mut Work,
 ) -> Placement {
-    let items = match items(model, id, known) {
-        Ok(items) => items,
+    let candidates = match candidates(model, id, known) {
+        Ok(candidates) => candidates,
         Err(waits) => return Placement::Waits(waits),
     };
     let mut part = work.part(Work::TEST);
     let began = part;
     let found = match pool.mode {
-        Mode::Global => whole(id, pool, &items, &mut part),
-        Mode::Partitioned => partition(id, pool, items, &mut part),
+        Mode::Global => on_all_cores(id, pool, &candidates, &mut part),
+        Mode::Partitioned => partition(id, pool, candidates, &mut part),
     };
-    work.settle(began, part);
+    work.charge_part(began, part);
     found.unwrap_or_else(Placement::Undecided)
 }
 
-/// All cores together, under global EDF.
-fn whole(id: PoolId, pool: &Pool, items: &[Item], work: &mut Work) -> Result<Placement, Undecided> {
+/// Tests all cores together, under global EDF.
+fn on_all_cores(
+    id: PoolId,
+    pool: &Pool,
+    candidates: &[Candidate],
+    work: &mut Work,
+) -> Result<Placement, Undecided> {
     let cpus = u32::try_from(pool.cores.len()).unwrap_or(u32::MAX);
     let supply = Supply::cores(cpus);
-    let loads: Vec<Load> = items.iter().map(|item| item.load).collect();
+    let loads: Vec<Load> = candidates.iter().map(|candidate| candidate.load).collect();
     let outcome = match cpus {
         1 => test::keeps(&loads, pool.policy, &supply, work)?,
         _ => global::test(&loads, cpus, &supply, work)?,
@@ -125,14 +134,14 @@ fn whole(id: PoolId, pool: &Pool, items: &[Item], work: &mut Work) -> Result<Pla
         Outcome::Kept(proof) => Placement::Placed(Vec::from([CoreProof {
             pool: id,
             cores: pool.cores.clone(),
-            vcpus: items.iter().map(|item| item.vcpu).collect(),
+            vcpus: candidates.iter().map(|candidate| candidate.vcpu).collect(),
             proof,
         }])),
-        Outcome::Missed(miss) => Placement::Refused(Crowded {
+        Outcome::Missed(miss) => Placement::Refused(PoolRefusal {
             pool: id,
             vcpu: None,
             core: None,
-            // The test of several CPUs refuses what is all of them to the last, too.
+            // The test for several CPUs also refuses vCPUs that need exactly all of the CPUs.
             certain: cpus == 1 || are_too_many(&loads, pool.cores.len()),
             workload: Workload {
                 loads,
@@ -146,58 +155,59 @@ fn whole(id: PoolId, pool: &Pool, items: &[Item], work: &mut Work) -> Result<Pla
     })
 }
 
-/// Whether they need more than so many cores in the long run.
+/// Whether `loads` need more than `cores` cores in the long run.
 fn are_too_many(loads: &[Load], cores: usize) -> bool {
     load::rate(loads).low > (cores as i128) << FRACTION
 }
 
-/// Whose vCPUs a core runs, as indices into the items.
-type Chosen = Vec<Vec<usize>>;
+/// For each core, the vCPUs that it runs, as indices into the candidates.
+type Assignment = Vec<Vec<usize>>;
 
 fn partition(
     id: PoolId,
     pool: &Pool,
-    mut items: Vec<Item>,
+    mut candidates: Vec<Candidate>,
     work: &mut Work,
 ) -> Result<Placement, Undecided> {
-    // Wishes first, then the largest share of a core; equals in the order of the model.
-    items.sort_by(|a, b| {
-        let wishes = b.core.is_some().cmp(&a.core.is_some());
+    // Those that ask for a core come first, then the largest share of a core; equals in the order
+    // of the model.
+    candidates.sort_by(|a, b| {
+        let asks = b.core.is_some().cmp(&a.core.is_some());
         let ours = b.load.execution.saturating_mul(a.load.period);
         let theirs = a.load.execution.saturating_mul(b.load.period);
-        wishes.then(ours.cmp(&theirs))
+        asks.then(ours.cmp(&theirs))
     });
     if pool.cores.len() == 1 {
-        return on_one_core(id, pool, &items, work);
+        return on_one_core(id, pool, &candidates, work);
     }
-    let mut search = Search::new(pool, &items);
-    if search.run(work)? {
-        let chosen = search.chosen;
-        return proofs(id, pool, &items, chosen, work).map(Placement::Placed);
+    let mut search = PlacementSearch::new(pool, &candidates);
+    if search.run(work)? == SearchEnd::Placed {
+        let assigned = search.assigned;
+        return proofs(id, pool, &candidates, assigned, work).map(Placement::Placed);
     }
     let furthest = search.furthest;
-    crowded(id, pool, &items, furthest, work).map(Placement::Refused)
+    refusal(id, pool, &candidates, furthest, work).map(Placement::Refused)
 }
 
-/// Where there is one core, nothing is to be searched: all `items` keep their deadlines there, or
-/// some of them, the first ones first, are already too many. Who is one too many is found by
-/// halving, as whoever is taken away does no harm to the others; where the steps do not suffice
-/// for that, it is somebody later.
+/// Places all vCPUs on a pool's only core, where nothing is to be searched: all of them keep their
+/// deadlines, or some of them, the first ones first, are already too many. The first one that is
+/// too many is found by halving, because taking one away does no harm to the others. Where the
+/// steps do not suffice for that, a later one is named.
 fn on_one_core(
     id: PoolId,
     pool: &Pool,
-    items: &[Item],
+    candidates: &[Candidate],
     work: &mut Work,
 ) -> Result<Placement, Undecided> {
     let supply = Supply::cores(1);
-    let first = |count: usize, work: &mut Work| {
-        let indices: Vec<usize> = (0..count).collect();
-        work.spend(count)?;
-        let workload = workload(pool, items, &indices);
+    let first = |add_rate: usize, work: &mut Work| {
+        let indices: Vec<usize> = (0..add_rate).collect();
+        work.spend(add_rate)?;
+        let workload = workload(pool, candidates, &indices);
         test::keeps(&workload.loads, pool.policy, &supply, work)
     };
-    if let Outcome::Kept(proof) = first(items.len(), work)? {
-        let mut vcpus: Vec<Vcpu> = items.iter().map(|item| item.vcpu).collect();
+    if let Outcome::Kept(proof) = first(candidates.len(), work)? {
+        let mut vcpus: Vec<Vcpu> = candidates.iter().map(|candidate| candidate.vcpu).collect();
         vcpus.sort_unstable();
         return Ok(Placement::Placed(Vec::from([CoreProof {
             pool: id,
@@ -206,128 +216,156 @@ fn on_one_core(
             proof,
         }])));
     }
-    let (mut does, mut not) = (0, items.len());
+    let (mut suffices, mut not) = (0, candidates.len());
     let mut part = work.part(work.left() / 2);
     let began = part;
-    while not - does > 1 {
-        let middle = does + (not - does) / 2;
+    while not - suffices > 1 {
+        let middle = suffices + (not - suffices) / 2;
         match first(middle, &mut part) {
-            Ok(Outcome::Kept(_)) => does = middle,
+            Ok(Outcome::Kept(_)) => suffices = middle,
             Ok(Outcome::Missed(_)) => not = middle,
             Err(_) => break,
         }
     }
-    work.settle(began, part);
-    crowded(id, pool, items, not.saturating_sub(1), work).map(Placement::Refused)
+    work.charge_part(began, part);
+    refusal(id, pool, candidates, not.saturating_sub(1), work).map(Placement::Refused)
 }
 
-/// A search through placements, without recursion: `places[k]` is the core that item k is on.
-struct Search<'a> {
+/// How a search for a placement ended.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SearchEnd {
+    /// Every candidate has a place.
+    Placed,
+    /// All choices were tried, and some candidate has no place in any of them.
+    Exhausted,
+}
+
+/// What the rates of a core's vCPUs say about one more.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RateTest {
+    /// It fits.
+    Fits,
+    /// The rates are too much together.
+    TooMuch,
+    /// The rates alone do not decide.
+    Undecided,
+}
+
+/// A search through placements, without recursion: `places[k]` is the core of candidate k.
+struct PlacementSearch<'a> {
     pool: &'a Pool,
-    items: &'a [Item],
-    chosen: Chosen,
-    /// The rate of what each core has.
+    candidates: &'a [Candidate],
+    assigned: Assignment,
+    /// For each core, the rate of the vCPUs on it.
     used: Vec<Rate>,
-    /// Whether any of the items wishes for a core.
-    wished: bool,
+    /// Whether any candidate asks for a core.
+    asks_for_core: bool,
     /// Whether a core's rate alone decides: EDF, and no window is shorter than its period (Liu &
     /// Layland 1973).
     implicit: bool,
     tries: usize,
-    /// The first item that never found a place.
+    /// The first candidate that never found a place.
     furthest: usize,
 }
 
-impl<'a> Search<'a> {
-    fn new(pool: &'a Pool, items: &'a [Item]) -> Self {
-        let implicit = |item: &Item| item.load.is_implicit();
+impl<'a> PlacementSearch<'a> {
+    fn new(pool: &'a Pool, candidates: &'a [Candidate]) -> Self {
+        let implicit = |candidate: &Candidate| candidate.load.is_implicit();
         Self {
             pool,
-            items,
-            chosen: pool.cores.iter().map(|_| Vec::new()).collect(),
+            candidates,
+            assigned: pool.cores.iter().map(|_| Vec::new()).collect(),
             used: pool
                 .cores
                 .iter()
                 .map(|_| Rate { low: 0, high: 0 })
                 .collect(),
-            wished: items.iter().any(|item| item.core.is_some()),
-            implicit: !pool.policy.is_fixed() && items.iter().all(implicit),
+            asks_for_core: candidates.iter().any(|candidate| candidate.core.is_some()),
+            implicit: !pool.policy.is_fixed() && candidates.iter().all(implicit),
             tries: TRIES,
             furthest: 0,
         }
     }
 
-    /// Whether all found a place; then they are in `chosen`.
-    fn run(&mut self, work: &mut Work) -> Result<bool, Undecided> {
+    /// Runs the search. The placement found is in `assigned`.
+    fn run(&mut self, work: &mut Work) -> Result<SearchEnd, Undecided> {
         let mut places: Vec<usize> = Vec::new();
         let mut from = 0;
-        while places.len() < self.items.len() {
-            let item = places.len();
-            match self.next_core(item, from, work)? {
+        while places.len() < self.candidates.len() {
+            let candidate = places.len();
+            match self.next_core(candidate, from, work)? {
                 Some(core) => {
-                    if let Some(chosen) = self.chosen.get_mut(core) {
-                        chosen.push(item);
+                    if let Some(assigned) = self.assigned.get_mut(core) {
+                        assigned.push(candidate);
                     }
-                    self.count(item, core, 1);
+                    self.add_rate(candidate, core, 1);
                     places.push(core);
                     from = 0;
                 }
                 None => {
-                    self.furthest = self.furthest.max(item);
+                    self.furthest = self.furthest.max(candidate);
                     let Some(core) = places.pop() else {
-                        return Ok(false);
+                        return Ok(SearchEnd::Exhausted);
                     };
-                    if let Some(chosen) = self.chosen.get_mut(core) {
-                        chosen.pop();
+                    if let Some(assigned) = self.assigned.get_mut(core) {
+                        assigned.pop();
                     }
-                    self.count(places.len(), core, -1);
+                    self.add_rate(places.len(), core, -1);
                     from = core + 1;
                 }
             }
         }
-        Ok(true)
+        Ok(SearchEnd::Placed)
     }
 
-    /// The rate of `item`, `times` over, comes to that of `core`.
-    fn count(&mut self, item: usize, core: usize, times: i128) {
-        let Some(item) = self.items.get(item) else {
+    /// Adds the rate of the candidate `candidate`, `times` times, to that of `core`.
+    fn add_rate(&mut self, candidate: usize, core: usize, times: i128) {
+        let Some(candidate) = self.candidates.get(candidate) else {
             return;
         };
-        let own = load::rate(core::slice::from_ref(&item.load));
+        let own = load::rate(core::slice::from_ref(&candidate.load));
         if let Some(used) = self.used.get_mut(core) {
             used.low += times * own.low;
             used.high += times * own.high;
         }
     }
 
-    /// Whether `new` fits on the core at `index`, where its rate alone can tell.
-    fn by_rate(&self, index: usize, new: &Item) -> Option<bool> {
+    /// Whether `new` fits on the core at `index`.
+    fn by_rate(&self, index: usize, new: &Candidate) -> RateTest {
         let own = load::rate(core::slice::from_ref(&new.load));
-        let used = self.used.get(index)?;
+        let Some(used) = self.used.get(index) else {
+            return RateTest::Undecided;
+        };
         if used.low.saturating_add(own.low) > 1 << FRACTION {
-            return Some(false);
+            return RateTest::TooMuch;
         }
         let fits = used.high.saturating_add(own.high) <= 1 << FRACTION;
-        (fits && self.implicit).then_some(true)
+        if fits && self.implicit {
+            RateTest::Fits
+        } else {
+            RateTest::Undecided
+        }
     }
 
-    /// The first core from `from` on that still passes with `item`. Of cores that are empty,
-    /// the first stands for all.
+    /// The first core from `from` on whose test still passes with `candidate`. Of empty cores, only the
+    /// first is tried, as they are equal.
     fn next_core(
         &mut self,
-        item: usize,
+        candidate: usize,
         from: usize,
         work: &mut Work,
     ) -> Result<Option<usize>, Undecided> {
-        let Some(new) = self.items.get(item) else {
+        let Some(new) = self.candidates.get(candidate) else {
             return Ok(None);
         };
         for (index, core) in self.pool.cores.iter().enumerate().skip(from) {
             if new.core.is_some_and(|wish| wish != *core) {
                 continue;
             }
-            let empty = |index: usize| self.chosen.get(index).is_some_and(Vec::is_empty);
-            if !self.wished && empty(index) && (0..index).any(empty) {
+            let empty = |index: usize| self.assigned.get(index).is_some_and(Vec::is_empty);
+            if !self.asks_for_core && empty(index) && (0..index).any(empty) {
                 continue;
             }
             if self.tries == 0 {
@@ -335,19 +373,19 @@ impl<'a> Search<'a> {
             }
             self.tries -= 1;
             match self.by_rate(index, new) {
-                Some(true) => return Ok(Some(index)),
-                Some(false) => {
+                RateTest::Fits => return Ok(Some(index)),
+                RateTest::TooMuch => {
                     work.spend(1)?;
                     continue;
                 }
-                None => {}
+                RateTest::Undecided => {}
             }
-            let mut with = self.chosen.get(index).cloned().unwrap_or_default();
-            with.push(item);
-            // To write them down, ranked, is a look at each, too.
+            let mut with = self.assigned.get(index).cloned().unwrap_or_default();
+            with.push(candidate);
+            // Listing and ranking them costs a step for each, too.
             work.spend(with.len())?;
-            let workload = workload(self.pool, self.items, &with);
-            if compose::kept(&workload, &Supply::cores(1), work) {
+            let workload = workload(self.pool, self.candidates, &with);
+            if compose::are_kept(&workload, &Supply::cores(1), work) {
                 return Ok(Some(index));
             }
         }
@@ -355,12 +393,11 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The vCPUs `indices` of `items` as one core's workload, in the order of the model before
-/// they are ranked.
-fn workload(pool: &Pool, items: &[Item], indices: &[usize]) -> Workload {
-    let mut chosen: Vec<&Item> = indices.iter().filter_map(|i| items.get(*i)).collect();
-    chosen.sort_by_key(|item| item.vcpu);
-    let mut loads: Vec<Load> = chosen.iter().map(|item| item.load).collect();
+/// The vCPUs `indices` of `candidates` as one core's workload, which is ranked from the model's order.
+fn workload(pool: &Pool, candidates: &[Candidate], indices: &[usize]) -> Workload {
+    let mut assigned: Vec<&Candidate> = indices.iter().filter_map(|i| candidates.get(*i)).collect();
+    assigned.sort_by_key(|candidate| candidate.vcpu);
+    let mut loads: Vec<Load> = assigned.iter().map(|candidate| candidate.load).collect();
     load::number(&mut loads);
     load::rank(&mut loads, pool.policy);
     Workload {
@@ -374,13 +411,13 @@ fn workload(pool: &Pool, items: &[Item], indices: &[usize]) -> Workload {
 fn proofs(
     id: PoolId,
     pool: &Pool,
-    items: &[Item],
-    chosen: Chosen,
+    candidates: &[Candidate],
+    assigned: Assignment,
     work: &mut Work,
 ) -> Result<Vec<CoreProof>, Undecided> {
-    let mut all = Vec::with_capacity(chosen.len());
-    for (core, indices) in pool.cores.iter().zip(chosen) {
-        let workload = workload(pool, items, &indices);
+    let mut all = Vec::with_capacity(assigned.len());
+    for (core, indices) in pool.cores.iter().zip(assigned) {
+        let workload = workload(pool, candidates, &indices);
         let supply = Supply::cores(1);
         let proof = match test::keeps(&workload.loads, pool.policy, &supply, work)? {
             Outcome::Kept(proof) => proof,
@@ -388,8 +425,8 @@ fn proofs(
         };
         let mut vcpus: Vec<Vcpu> = indices
             .iter()
-            .filter_map(|index| items.get(*index))
-            .map(|item| item.vcpu)
+            .filter_map(|index| candidates.get(*index))
+            .map(|candidate| candidate.vcpu)
             .collect();
         vcpus.sort_unstable();
         all.push(CoreProof {
@@ -402,31 +439,32 @@ fn proofs(
     Ok(all)
 }
 
-/// Why the item `furthest` has no place: the core on which first fit leaves it the most room.
-fn crowded(
+/// The refusal for the candidate `furthest`: on the core on which first fit leaves it the most
+/// time.
+fn refusal(
     id: PoolId,
     pool: &Pool,
-    items: &[Item],
+    candidates: &[Candidate],
     furthest: usize,
     work: &mut Work,
-) -> Result<Crowded, Undecided> {
-    let before = items.get(..furthest).unwrap_or_default();
-    let chosen: Chosen = match pool.cores.len() {
+) -> Result<PoolRefusal, Undecided> {
+    let before = candidates.get(..furthest).unwrap_or_default();
+    let assigned: Assignment = match pool.cores.len() {
         1 => Vec::from([(0..furthest).collect()]),
         _ => {
-            let mut search = Search::new(pool, before);
-            search.run(work)?;
-            search.chosen
+            let mut search = PlacementSearch::new(pool, before);
+            _ = search.run(work)?;
+            search.assigned
         }
     };
-    let new = items.get(furthest);
-    let wish = new.and_then(|item| item.core);
+    let new = candidates.get(furthest);
+    let wish = new.and_then(|candidate| candidate.core);
     let allowed = |core: &&(usize, &CoreId)| wish.is_none_or(|wish| wish == *core.1);
     let cores: Vec<(usize, &CoreId)> = pool.cores.iter().enumerate().collect();
     let with = |core: usize| {
-        let mut indices = chosen.get(core).cloned().unwrap_or_default();
+        let mut indices = assigned.get(core).cloned().unwrap_or_default();
         indices.push(furthest);
-        workload(pool, items, &indices)
+        workload(pool, candidates, &indices)
     };
     let emptiest = cores
         .iter()
@@ -439,12 +477,12 @@ fn crowded(
         Outcome::Missed(miss) => miss,
         Outcome::Kept(_) => return Err(Undecided::TooLong),
     };
-    let all: Vec<Load> = items.iter().map(|item| item.load).collect();
+    let all: Vec<Load> = candidates.iter().map(|candidate| candidate.load).collect();
     let too_many = are_too_many(&all, pool.cores.len());
-    let one = pool.cores.len() == 1 || items.len() == 1 || wish.is_some() && furthest == 0;
-    Ok(Crowded {
+    let one = pool.cores.len() == 1 || candidates.len() == 1 || wish.is_some() && furthest == 0;
+    Ok(PoolRefusal {
         pool: id,
-        vcpu: new.map(|item| item.vcpu),
+        vcpu: new.map(|candidate| candidate.vcpu),
         core: Some(**core),
         workload,
         supply,
@@ -453,26 +491,31 @@ fn crowded(
     })
 }
 
-/// The largest budget, in whole ticks, with which the vCPU that has no place would have one
-/// on the core where it does best.
-pub(crate) fn room(model: &Model, crowded: &Crowded, vcpu: Vcpu, work: &mut Work) -> Option<Nanos> {
+/// The largest budget, in whole ticks, with which the vCPU that found no place would fit on the
+/// core where it does best.
+pub(crate) fn largest_budget(
+    model: &Model,
+    refusal: &PoolRefusal,
+    vcpu: Vcpu,
+    work: &mut Work,
+) -> Option<Nanos> {
     let tick = compose::wide(model.tick);
     let member = hanok_task_model::Member::Component(vcpu.component);
-    let own = crowded
+    let own = refusal
         .workload
         .loads
         .iter()
         .position(|load| load.member == member)?;
     let cost = compose::wide(model.cost.per_period());
-    let now = crowded.workload.loads.get(own)?.execution;
+    let now = refusal.workload.loads.get(own)?.execution;
     let (mut low, mut high) = (0, now / tick);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        let mut workload = crowded.workload.clone();
+        let mut workload = refusal.workload.clone();
         if let Some(load) = workload.loads.get_mut(own) {
             load.execution = middle * tick + cost;
         }
-        if compose::kept(&workload, &crowded.supply, work) {
+        if compose::are_kept(&workload, &refusal.supply, work) {
             low = middle
         } else {
             high = middle

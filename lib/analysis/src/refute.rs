@@ -1,89 +1,88 @@
-//! A refusal for whoever has to do something about it: who is late, when, by how much, and what
-//! would help.
+//! Explains a refusal to a person: which member is late, when, by how much, and what would help.
 
-use crate::compose::{self, Refused, Workload};
+use crate::compose::{self, ComponentRefusal, Workload};
 use crate::edf::{self, Miss};
 use crate::load::{self, Arrival, Load};
-use crate::place::{self, Crowded};
+use crate::place::{self, PoolRefusal};
 use crate::supply::Supply;
 use crate::work::{Undecided, Work};
 use crate::{fixed, global};
 use alloc::vec::Vec;
 use hanok_task_model::{
-    ComponentId, CoreId, Interface, Member, Model, Nanos, PoolId, Server, TaskId, Vcpu,
+    ComponentId, CoreId, Member, Model, Nanos, PoolId, ResourceInterface, Server, TaskId, Vcpu,
 };
 
-/// Where a deadline cannot be kept.
+/// The place of a deadline that cannot be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefutedAt {
-    /// Inside a component, upon its interface.
+    /// Inside this component, with its interface.
     Component(ComponentId),
-    /// Inside a component that would be too much for a CPU of its own.
+    /// Inside this component, which would be too much for a CPU of its own.
     Alone(ComponentId),
-    /// On a core, or where there is none, on all of a global pool's.
+    /// On this core of the pool; or, without a core, on all cores of a global pool.
     Cores(PoolId, Option<CoreId>),
 }
 
 /// A deadline that cannot be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refutation {
-    /// Where.
+    /// The place of the deadline.
     pub place: RefutedAt,
-    /// Who misses it.
+    /// The member that misses it.
     pub member: Member,
-    /// The vCPU that found no place.
+    /// The vCPU that found no place, if one did not.
     pub vcpu: Option<Vcpu>,
-    /// How long after the worst release.
+    /// The deadline, from the worst release.
     pub at: Nanos,
-    /// What is needed until then.
+    /// The CPU time that is needed until then, in nanoseconds.
     pub demand: i128,
-    /// What there is until then at least, rounded down to nanoseconds.
+    /// The CPU time that is certainly supplied until then, rounded down to nanoseconds.
     pub supply: i128,
-    /// Whether it is certain that the worst case can come; else the test is one that may
-    /// refuse what would do (several CPUs, placement).
+    /// Whether the worst case can certainly happen. Otherwise the test is one that may refuse a
+    /// model that would do (several CPUs, placement).
     pub certain: bool,
-    /// What would help, the least change first.
+    /// The changes that would help, the smallest first.
     pub changes: Vec<Change>,
 }
 
 impl Refutation {
-    /// By how much it is missed.
+    /// The CPU time that is missing, in nanoseconds.
     pub fn shortfall(&self) -> i128 {
         self.demand - self.supply
     }
 }
 
-/// One change with which the refused would be admitted where it is.
+/// One change with which the refused component or vCPU would be admitted in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// This budget for the component.
+    /// Give the component this budget.
     Budget(ComponentId, Nanos),
-    /// At most this budget for the component, inside the one or on the core that is refused:
-    /// what there is room for, whether or not the component's own members do with it.
-    Room(ComponentId, Nanos),
-    /// No component inside another one, but in a place of its own.
+    /// Give the component at most this budget, inside the component or on the core that is refused:
+    /// as much as fits there, whether or not it suffices for the component's own members.
+    MaxBudget(ComponentId, Nanos),
+    /// Move the component out of the one around it, to a place of its own.
     Apart(ComponentId),
-    /// This period for the component, with its budget, or with the least that does.
+    /// Give the component this period, with its budget or with the least one that suffices.
     Period(ComponentId, Nanos),
-    /// This execution time of the task.
+    /// Shorten the task's execution time to this.
     Execution(TaskId, Nanos),
-    /// This period of the task.
+    /// Lengthen the task's period to this.
     TaskPeriod(TaskId, Nanos),
-    /// One more core for the pool.
+    /// Give the pool one more core.
     Core(PoolId),
 }
 
-/// How many deadlines are looked at for the first that is missed.
+/// The number of deadlines that are examined for the first one that is missed.
 const LOOKED_AT: usize = 100_000;
 
-/// What a component's refusal means.
+/// Explains the refusal of a component.
 pub(crate) fn of_component(
     model: &Model,
     id: ComponentId,
-    refused: &Refused,
+    refused: &ComponentRefusal,
     work: &mut Work,
 ) -> Result<Refutation, Undecided> {
-    let mut found = look(&refused.workload, &refused.supply, refused.miss, work)?;
+    let mut found = find_late(&refused.workload, &refused.supply, refused.miss, work)?;
     found.place = match refused.interface {
         Some(_) => RefutedAt::Component(id),
         None => RefutedAt::Alone(id),
@@ -92,28 +91,28 @@ pub(crate) fn of_component(
     Ok(found)
 }
 
-/// What a pool's refusal means.
+/// Explains the refusal of a pool.
 pub(crate) fn of_pool(
     model: &Model,
-    crowded: &Crowded,
+    refusal: &PoolRefusal,
     work: &mut Work,
 ) -> Result<Refutation, Undecided> {
-    let mut found = look(&crowded.workload, &crowded.supply, crowded.miss, work)?;
-    found.place = RefutedAt::Cores(crowded.pool, crowded.core);
-    found.vcpu = crowded.vcpu;
-    found.certain = crowded.certain;
-    if let Some(vcpu) = crowded.vcpu {
-        let room = place::room(model, crowded, vcpu, work);
+    let mut found = find_late(&refusal.workload, &refusal.supply, refusal.miss, work)?;
+    found.place = RefutedAt::Cores(refusal.pool, refusal.core);
+    found.vcpu = refusal.vcpu;
+    found.certain = refusal.certain;
+    if let Some(vcpu) = refusal.vcpu {
+        let budget = place::largest_budget(model, refusal, vcpu, work);
         found
             .changes
-            .extend(room.map(|room| Change::Room(vcpu.component, room)));
+            .extend(budget.map(|budget| Change::MaxBudget(vcpu.component, budget)));
     }
-    found.changes.push(Change::Core(crowded.pool));
+    found.changes.push(Change::Core(refusal.pool));
     Ok(found)
 }
 
-/// Who is late, when and by how much.
-fn look(
+/// Finds which member is late, when and by how much.
+fn find_late(
     workload: &Workload,
     supply: &Supply,
     miss: Miss,
@@ -121,7 +120,7 @@ fn look(
 ) -> Result<Refutation, Undecided> {
     let loads = &workload.loads;
     let (member, at, demand) = if workload.cpus > 1 {
-        several(workload, supply, work)?
+        find_late_on_several(workload, supply, work)?
     } else if workload.policy.is_fixed() {
         let place = late_member(loads, supply, work)?;
         let until = loads.get(..=place).unwrap_or_default();
@@ -136,7 +135,7 @@ fn look(
                 _ => edf::late_miss(loads, supply)?,
             },
         };
-        // Of those that are due together, the one that needs most.
+        // Of the members that are due at the same time, name the one that needs most.
         let due = loads.iter().filter(|load| load.next_due(at) == at);
         let own = due.max_by_key(|load| load.execution);
         let own = own.or(loads.first()).ok_or(Undecided::TooLong)?;
@@ -154,21 +153,21 @@ fn look(
     })
 }
 
-/// Whether the member's deadline counts as shorter than it is: beyond the period under fixed
-/// priorities.
+/// Whether the member's deadline counts as shorter than it is: under fixed priorities, when it is
+/// beyond the period.
 fn shortened(workload: &Workload, member: Member) -> bool {
     let own = workload.loads.iter().find(|load| load.member == member);
     workload.policy.is_fixed() && own.is_some_and(|load| load.deadline > load.period)
 }
 
-/// Whether the test knows no more than what is needed of each member and of the supply: of a server
-/// that keeps or loses its budget without work, it reckons with a bound.
+/// Whether the test is exact, that is, knows exactly what each member needs and what is supplied.
+/// Of a server that keeps or loses its budget while it has no work, it only knows a bound.
 fn exact(workload: &Workload) -> bool {
     let sporadic = |load: &Load| load.arrival == Arrival::Sporadic;
     workload.server == Server::Periodic && workload.loads.iter().all(sporadic)
 }
 
-/// The highest priority that can be late.
+/// The place of the highest priority that can be late.
 fn late_member(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<usize, Undecided> {
     for place in 0..loads.len() {
         let until = loads.get(..=place).unwrap_or_default();
@@ -176,13 +175,13 @@ fn late_member(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<usize
             return Ok(place);
         }
     }
-    // The test that was not passed asks the same.
+    // The test that did not pass asks the same question.
     Err(Undecided::TooLong)
 }
 
-/// On several CPUs: the first member whose test does not pass at its first deadline, or at
-/// whichever the test ended.
-fn several(
+/// For several CPUs: the first member whose test does not pass at its first deadline, or at the
+/// instant where the test ended.
+fn find_late_on_several(
     workload: &Workload,
     supply: &Supply,
     work: &mut Work,
@@ -194,7 +193,8 @@ fn several(
         .max()
         .unwrap_or(1)
         .max(1);
-    // Later and later deadlines of each member: where the sum is too much, one of them is.
+    // Try later and later deadlines of each member: where the sum is too much, one of them is
+    // missed.
     for _ in 0..64 {
         for (place, own) in loads.iter().enumerate() {
             work.spend(4 * loads.len())?;
@@ -210,11 +210,11 @@ fn several(
     Err(Undecided::TooLong)
 }
 
-/// What would help inside a component.
+/// The changes that would help inside a component.
 fn changes(
     model: &Model,
     id: ComponentId,
-    refused: &Refused,
+    refused: &ComponentRefusal,
     member: Member,
     work: &mut Work,
 ) -> Vec<Change> {
@@ -231,7 +231,7 @@ fn changes(
         }
     }
     if refused.interface.is_none()
-        && let Some(period) = any_period(model, refused, work)
+        && let Some(period) = working_period(model, refused, work)
     {
         found.push((0, Change::Period(id, period)));
     }
@@ -256,9 +256,9 @@ fn changes(
     found.into_iter().map(|(_, change)| change).collect()
 }
 
-/// A shorter period, half as long each time, with which some budget does where none does with
-/// the one that was asked for.
-fn any_period(model: &Model, refused: &Refused, work: &mut Work) -> Option<Nanos> {
+/// A shorter period with which some budget suffices, where none does with the period that was asked
+/// for. The period is halved each time.
+fn working_period(model: &Model, refused: &ComponentRefusal, work: &mut Work) -> Option<Nanos> {
     let tick = compose::wide(model.tick);
     let cost = compose::whole_ticks(model);
     let mut period = refused.upon.period();
@@ -269,17 +269,17 @@ fn any_period(model: &Model, refused: &Refused, work: &mut Work) -> Option<Nanos
         }
         let start = crate::period::start(refused.workload.server, &refused.workload.loads, period);
         let supply = Supply::new(period, period - cost, period, start);
-        if refused.workload.cpus == 1 && compose::kept(&refused.workload, &supply, work) {
+        if refused.workload.cpus == 1 && compose::are_kept(&refused.workload, &supply, work) {
             return compose::narrow(period).ok();
         }
     }
 }
 
-/// The largest budget of the component `inner` with which its home would do, in whole ticks;
-/// where none is small enough, it must go elsewhere.
+/// The largest budget of the component `inner`, in whole ticks, with which its home would be
+/// admitted. Where no budget is small enough, `inner` must move elsewhere.
 fn less_inside(
     model: &Model,
-    refused: &Refused,
+    refused: &ComponentRefusal,
     inner: ComponentId,
     work: &mut Work,
 ) -> Option<(i128, Change)> {
@@ -300,24 +300,25 @@ fn less_inside(
     if low == 0 {
         let mut without = refused.workload.clone();
         without.loads.retain(|load| load.member != member);
-        let does = !without.loads.is_empty() && compose::kept(&without, &refused.upon, work);
-        return does.then_some((1_000_000, Change::Apart(inner)));
+        let suffices =
+            !without.loads.is_empty() && compose::are_kept(&without, &refused.upon, work);
+        return suffices.then_some((1_000_000, Change::Apart(inner)));
     }
     let budget = compose::narrow(low * tick).ok()?;
     let size = relative(compose::narrow(now).ok()?, budget);
-    Some((size, Change::Room(inner, budget)))
+    Some((size, Change::MaxBudget(inner, budget)))
 }
 
-/// How large a change is, in millionths of the larger value.
+/// The size of a change, in millionths of the larger value.
 fn relative(from: Nanos, to: Nanos) -> i128 {
     let (from, to) = (compose::wide(from), compose::wide(to));
     (from - to).abs() * 1_000_000 / from.max(to).max(1)
 }
 
-/// The longest period, in whole ticks, with which the budget does.
+/// The longest period, in whole ticks, with which the budget suffices.
 fn shorter_period(
-    refused: &Refused,
-    interface: &Interface,
+    refused: &ComponentRefusal,
+    interface: &ResourceInterface,
     tick: Nanos,
     work: &mut Work,
 ) -> Option<Nanos> {
@@ -337,13 +338,13 @@ fn shorter_period(
         } else {
             period
         };
-        let changed = Interface {
+        let changed = ResourceInterface {
             period,
             deadline,
             ..*interface
         };
         let supply = compose::upon(&changed, &refused.workload).ok()?;
-        compose::kept(&refused.workload, &supply, work).then_some(period)
+        compose::are_kept(&refused.workload, &supply, work).then_some(period)
     };
     let (mut low, mut high) = (
         (least + tick - 1) / tick,
@@ -360,9 +361,9 @@ fn shorter_period(
     Some(found)
 }
 
-/// Whether all would be kept after `change` of the member's load.
+/// Whether all deadlines would be kept after `change` of the member's load.
 fn with_load(
-    refused: &Refused,
+    refused: &ComponentRefusal,
     member: Member,
     change: impl Fn(&mut Load),
     work: &mut Work,
@@ -373,10 +374,10 @@ fn with_load(
         change(load);
     }
     load::rank(&mut workload.loads, workload.policy);
-    compose::kept(&workload, &refused.upon, work)
+    compose::are_kept(&workload, &refused.upon, work)
 }
 
-fn load_of(refused: &Refused, member: Member) -> Option<&Load> {
+fn load_of(refused: &ComponentRefusal, member: Member) -> Option<&Load> {
     refused
         .workload
         .loads
@@ -384,9 +385,14 @@ fn load_of(refused: &Refused, member: Member) -> Option<&Load> {
         .find(|load| load.member == member)
 }
 
-/// The longest execution time of the member, which now is `now`, with which all would be kept.
-/// What switching to it costs comes on top.
-fn less_execution(refused: &Refused, member: Member, now: Nanos, work: &mut Work) -> Option<Nanos> {
+/// The longest execution time of the member, at most `now`, with which all deadlines would be kept.
+/// The cost of switching to the member comes on top.
+fn less_execution(
+    refused: &ComponentRefusal,
+    member: Member,
+    now: Nanos,
+    work: &mut Work,
+) -> Option<Nanos> {
     let with_cost = load_of(refused, member)?.execution;
     let cost = with_cost - compose::wide(now);
     let (mut low, mut high) = (cost, with_cost);
@@ -401,9 +407,9 @@ fn less_execution(refused: &Refused, member: Member, now: Nanos, work: &mut Work
     (low > cost).then(|| compose::narrow(low - cost).ok())?
 }
 
-/// The shortest period of the member, up to 64 times its own or the longest that there can be,
-/// with which all would be kept; a deadline that is the period goes with it.
-fn longer_period(refused: &Refused, member: Member, work: &mut Work) -> Option<Nanos> {
+/// The shortest period of the member with which all deadlines would be kept, up to 64 times its own
+/// period or the longest period of a model. A deadline that is the period grows with it.
+fn longer_period(refused: &ComponentRefusal, member: Member, work: &mut Work) -> Option<Nanos> {
     let own = load_of(refused, member)?;
     let implicit = own.deadline == own.period;
     let with = |period: i128, work: &mut Work| {

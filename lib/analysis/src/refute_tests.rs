@@ -1,7 +1,7 @@
 use super::*;
 use crate::edf::Outcome;
 use crate::search_tests::loads;
-use crate::supply::Start;
+use crate::supply::SupplyStart;
 use hanok_task_model::{Policy, SwitchCost};
 use std::vec;
 
@@ -18,9 +18,9 @@ fn workload(all: &[(i128, i128, i128)], cpus: u32) -> Workload {
     }
 }
 
-/// A workload that is refused upon one CPU or several.
-fn upon_all(all: &[(i128, i128, i128)], cpus: u32) -> Refused {
-    Refused {
+/// A workload that is refused with all of `cpus` CPUs.
+fn upon_all(all: &[(i128, i128, i128)], cpus: u32) -> ComponentRefusal {
+    ComponentRefusal {
         workload: workload(all, cpus),
         supply: Supply::cores(cpus),
         upon: Supply::cores(cpus),
@@ -29,16 +29,16 @@ fn upon_all(all: &[(i128, i128, i128)], cpus: u32) -> Refused {
     }
 }
 
-fn interface(period: u64, budget: u64, deadline: u64) -> Interface {
+fn interface(period: u64, budget: u64, deadline: u64) -> ResourceInterface {
     let [period, budget, deadline] = [period, budget, deadline].map(Nanos::new);
-    Interface {
+    ResourceInterface {
         period,
         budget,
         deadline,
     }
 }
 
-/// A model of whom nothing is known but the tick and what a switch costs.
+/// A model of which only the tick and the cost of a switch matter.
 fn model(tick: u64, switch: u64) -> Model {
     let mut model = Model::new(Nanos::new(tick), vec![]);
     model.cost = SwitchCost {
@@ -48,8 +48,8 @@ fn model(tick: u64, switch: u64) -> Model {
     model
 }
 
-/// The first of them has a deadline in every second nanosecond, and 150,000 of them before the one
-/// that the second misses. Later ones are kept.
+/// The first task has a deadline in every second nanosecond, 150,000 of them before the one that
+/// the second task misses. Later deadlines are kept.
 #[test]
 fn a_deadline_after_many_is_the_one_that_the_test_found() {
     let all = [
@@ -57,7 +57,7 @@ fn a_deadline_after_many_is_the_one_that_the_test_found() {
         (1_000_000, 150_001, 300_000),
         (1 << 40, 1, 400_000),
     ];
-    let found = look(
+    let found = find_late(
         &workload(&all, 1),
         &Supply::cores(1),
         Miss::At(300_000),
@@ -71,12 +71,13 @@ fn a_deadline_after_many_is_the_one_that_the_test_found() {
     assert_eq!((found.demand, found.supply), (300_001, 300_000));
 }
 
-/// At each of two deadlines of a member, what is due of all and what they carry in.
+/// At each of two deadlines of a member, the due work of all members and the work they carry in are
+/// examined.
 #[test]
 fn a_look_for_who_is_late_on_several_cpus_is_four_at_each() {
     let all = vec![(10, 9, 10); 40];
     let mut work = work();
-    let late = several(&workload(&all, 2), &Supply::cores(2), &mut work).unwrap();
+    let late = find_late_on_several(&workload(&all, 2), &Supply::cores(2), &mut work).unwrap();
     assert_eq!((late.0, late.1), (Member::Task(TaskId(0)), 10));
     assert_eq!(work.left(), Work::TEST - 4 * 40);
 }
@@ -85,12 +86,12 @@ fn a_look_for_who_is_late_on_several_cpus_is_four_at_each() {
 fn a_period_that_does_is_half_as_long_or_less_in_whole_ticks() {
     let from = |period: i128, switch: u64, asked: &[(i128, i128, i128)]| {
         let mut refused = upon_all(asked, 1);
-        refused.upon = Supply::new(period, 1, period, Start::Anywhere);
-        any_period(&model(10, switch), &refused, &mut work()).map(Nanos::get)
+        refused.upon = Supply::new(period, 1, period, SupplyStart::Anywhere);
+        working_period(&model(10, switch), &refused, &mut work()).map(Nanos::get)
     };
-    // Without a cost, all of any period is there.
+    // Without switching costs, all of any period can be budget.
     assert_eq!(from(85, 0, &[(100, 90, 100)]), Some(40));
-    // A cost of 2 * 5 in each of them: 70 are left of 80, 10 of 20, and none of 10.
+    // Each period costs 2 * 5: of 80 there remain 70, of 20 there remain 10, and of 10 nothing.
     assert_eq!(from(170, 5, &[(400, 200, 400)]), Some(80));
     assert_eq!(from(45, 5, &[(400, 150, 400)]), Some(20));
     assert_eq!(from(45, 5, &[(400, 250, 400)]), None);
@@ -104,11 +105,11 @@ fn the_room_inside_is_the_largest_budget_in_whole_ticks() {
         refused.workload.loads[0].member = Member::Component(ComponentId(7));
         less_inside(&model(tick, switch), &refused, ComponentId(7), &mut work())
     };
-    let of = |budget| Change::Room(ComponentId(7), Nanos::new(budget));
-    // Of 100, the other one leaves 50; 4 go into switches, and 46 are four ticks.
+    let of = |budget| Change::MaxBudget(ComponentId(7), Nanos::new(budget));
+    // The other one leaves 50 of 100; 4 are spent on switches, and 46 are four ticks.
     let found = room(10, 2, &[(100, 64, 100), (100, 50, 100)]);
     assert_eq!(found, Some((333_333, of(40))));
-    // A tick less than it has.
+    // A tick less than its present budget.
     assert_eq!(
         room(1, 0, &[(100, 51, 100), (100, 50, 100)]),
         Some((19_607, of(50)))
@@ -116,7 +117,7 @@ fn the_room_inside_is_the_largest_budget_in_whole_ticks() {
     let apart = Some((1_000_000, Change::Apart(ComponentId(7))));
     assert_eq!(room(10, 0, &[(100, 60, 100), (100, 95, 100)]), apart);
     assert_eq!(room(10, 0, &[(100, 60, 100), (100, 101, 100)]), None);
-    // Times as long as they can be.
+    // With times as long as possible.
     let long = [
         (1 << 58, (1 << 57) + (1 << 40), 1 << 58),
         (1 << 58, 1 << 57, 1 << 58),
@@ -126,10 +127,11 @@ fn the_room_inside_is_the_largest_budget_in_whole_ticks() {
 
 #[test]
 fn a_shorter_period_is_the_longest_that_does() {
-    let longest = |all: &[(i128, i128, i128)], cpus: u32, interface: Interface, tick: u64| {
-        let refused = upon_all(all, cpus);
-        shorter_period(&refused, &interface, Nanos::new(tick), &mut work()).map(Nanos::get)
-    };
+    let longest =
+        |all: &[(i128, i128, i128)], cpus: u32, interface: ResourceInterface, tick: u64| {
+            let refused = upon_all(all, cpus);
+            shorter_period(&refused, &interface, Nanos::new(tick), &mut work()).map(Nanos::get)
+        };
     // All of the CPU is needed, so that the period is the budget.
     assert_eq!(longest(&[(10, 10, 10)], 1, interface(6, 5, 6), 1), Some(5));
     assert_eq!(
@@ -140,16 +142,18 @@ fn a_shorter_period_is_the_longest_that_does() {
         longest(&[(100, 101, 100)], 1, interface(60, 50, 60), 10),
         None
     );
-    // Two budgets of 5 within 20: nothing comes for 2 (P - 5) at first, and for P - 5 between them.
+    // Two budgets of 5 within 20: at first nothing is supplied for 2 (P - 5), and between them for
+    // P - 5.
     assert_eq!(
         longest(&[(99, 10, 20)], 1, interface(12, 5, 12), 1),
         Some(8)
     );
-    // Its deadline stays 6, and no period is shorter than that: nothing for (P - 5) + (6 - 5) at first.
+    // The deadline stays 6, and no period is shorter than it: at first nothing is supplied for (P -
+    // 5) + (6 - 5).
     assert_eq!(longest(&[(99, 10, 20)], 1, interface(12, 5, 6), 1), Some(9));
     assert_eq!(longest(&[(99, 10, 13)], 1, interface(12, 5, 6), 1), Some(6));
     assert_eq!(longest(&[(99, 10, 12)], 1, interface(12, 5, 6), 1), None);
-    // Times as long as they can be.
+    // With times as long as possible.
     let [all, half] = [1 << 58, 1 << 57];
     let whole = [(1 << 58, 1 << 57, 1 << 57)];
     assert_eq!(
@@ -158,17 +162,17 @@ fn a_shorter_period_is_the_longest_that_does() {
     );
 }
 
-/// On two CPUs each period from half of the budget on is tried.
+/// On two CPUs, each period from half of the budget on is tried.
 #[test]
 fn a_shorter_period_on_several_cpus_is_the_longest_that_does() {
     let all = [(40, 11, 40), (40, 11, 40), (60, 11, 60)];
     let refused = upon_all(&all, 2);
-    let does = |period: &u64| {
+    let suffices = |period: &u64| {
         let supply = Supply::parallel((*period).into(), 11, 2).unwrap();
         let found = global::test(&refused.workload.loads, 2, &supply, &mut work());
         matches!(found, Ok(Outcome::Kept(_)))
     };
-    let wanted = (6..12).rev().find(does);
+    let wanted = (6..12).rev().find(suffices);
     assert!(wanted.is_some_and(|period| period < 11), "{wanted:?}");
     let found = shorter_period(&refused, &interface(12, 11, 12), Nanos::new(1), &mut work());
     assert_eq!(found.map(Nanos::get), wanted);

@@ -1,11 +1,13 @@
-//! By when each member's jobs are complete at the latest, and what is left until the deadline.
+//! When each member's jobs are complete at the latest, and how much time is left until the
+//! deadline.
 //!
-//! Under fixed priorities that is what the test finds. Under EDF it follows from demand and supply:
-//! let a job be due at d, and let nothing due by d wait at d - t, for the last time before its end
-//! (so that t is at least its window). What is done from there to its end is demand due within t,
-//! so that the end is not after the instant by which the supply has reached demand(t). The least
-//! of t - (that instant), over all t from the window on, is left of each job's time. On several
-//! CPUs nothing more is known than that the deadline is kept.
+//! Under fixed priorities the test itself finds that. Under EDF it follows from demand and supply.
+//! Let a job be due at d, and let d - t be the last instant before its end at which no work that is
+//! due by d waits (so that t is at least the job's window). The work done from there to the job's
+//! end is demand that is due within t, so that the end is at most the instant by which the supply
+//! has reached demand(t). The least value of t - (that instant), over all t from the window on, is
+//! the time that is left to each job. For several CPUs nothing more is known than that the deadline
+//! is kept.
 
 use crate::compose::Workload;
 use crate::edf;
@@ -17,19 +19,19 @@ use alloc::vec::Vec;
 use hanok_task_model::{Member, Tail};
 use num_integer::Integer;
 
-/// What is known of a member's jobs, in nanoseconds.
+/// The response times of a member's jobs, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Whose.
+    /// The task or component.
     pub member: Member,
-    /// By when after their arrival they are complete at the latest.
+    /// The longest time from a job's arrival to its completion.
     pub most: i128,
-    /// How long before their deadline that is, at least.
+    /// The least time from a job's completion to its deadline.
     pub slack: i128,
 }
 
-/// Of each member of `workload`, which keeps its deadlines upon `supply`, in the order of its
-/// loads. Where `work` does not suffice for more, the deadline itself is said.
+/// The responses of the members of `workload`, which keep their deadlines with `supply`, in the
+/// order of its loads. Where `work` does not suffice for more, the response is the deadline.
 pub fn of(workload: &Workload, supply: &Supply, work: &mut Work) -> Vec<Response> {
     let loads = &workload.loads;
     let each = loads.iter().enumerate().map(|(place, own)| {
@@ -40,7 +42,7 @@ pub fn of(workload: &Workload, supply: &Supply, work: &mut Work) -> Vec<Response
             (false, true) => left_fixed(loads.get(..=place).unwrap_or_default(), supply, &mut part),
             (false, false) => left(loads, own, supply, &mut part),
         };
-        work.settle(began, part);
+        work.charge_part(began, part);
         let slack = found.unwrap_or(0).max(0);
         Response {
             member: own.member,
@@ -51,14 +53,14 @@ pub fn of(workload: &Workload, supply: &Supply, work: &mut Work) -> Vec<Response
     each.collect()
 }
 
-/// What is left to the last one of `loads` under fixed priorities.
+/// The time that is left to the last one of `loads` under fixed priorities.
 fn left_fixed(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<i128, Undecided> {
     let end = fixed::response(loads, supply, work)?;
     let window = loads.last().map_or(0, Load::window);
     Ok(end.map_or(0, |end| window - end))
 }
 
-/// What is left to `own` under EDF, less than its window: by halving.
+/// The time that is left to `own` under EDF, less than its window; found by halving.
 fn left(loads: &[Load], own: &Load, supply: &Supply, work: &mut Work) -> Result<i128, Undecided> {
     let (mut low, mut high) = (0, own.window());
     while high - low > 1 {
@@ -80,7 +82,7 @@ fn keeps(
     supply: &Supply,
     work: &mut Work,
 ) -> Result<bool, Undecided> {
-    // Being early is as much demand more as can be supplied in that time.
+    // Being `early` means more demand: as much as can be supplied in that time.
     let product = supply.rate()?.high.checked_mul(early);
     let product = product.ok_or(Undecided::TooLarge)?;
     let more = Integer::div_ceil(&product, &(1 << load::FRACTION));

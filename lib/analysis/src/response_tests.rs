@@ -1,6 +1,6 @@
 use super::*;
 use crate::search_tests::loads;
-use crate::supply::{Rational, Start};
+use crate::supply::{Rational, SupplyStart};
 use hanok_task_model::{Policy, Server};
 use proptest::prelude::*;
 
@@ -27,8 +27,8 @@ fn slacks(workload: &Workload, supply: Supply) -> Vec<i128> {
     each.collect()
 }
 
-/// The least time that is left of those from the window of `own` on, each tried: from the instant
-/// by which what is due within it is supplied. `None` where a deadline is missed.
+/// The least time that is left to `own`, by trying each t from its window on: the time from the
+/// instant by which the work due within t is supplied. `None` where a deadline is missed.
 fn least_left(loads: &[Load], own: &Load, supply: &Supply) -> Option<i128> {
     let mut reached = 0;
     let left = (own.window()..1_000).map(|t| {
@@ -45,12 +45,12 @@ fn least_left(loads: &[Load], own: &Load, supply: &Supply) -> Option<i128> {
 #[test]
 fn what_is_left_of_a_whole_core_is_known() {
     let whole = Supply::cores(1);
-    // Alone it needs only its own time.
+    // Alone, the task needs only its own time.
     assert_eq!(slacks(&workload(&[(10, 3, 9)], Policy::Edf, 1), whole), [6]);
-    // The second has 5 ahead of it within 9, and within 6 there are 2.
+    // The second has 5 units of work before its end within 9, and the first 2 within 6.
     let both = workload(&[(20, 2, 6), (20, 3, 9)], Policy::Edf, 1);
     assert_eq!(slacks(&both, whole), [4, 4]);
-    // Until 9 all that is due is 5; the window of the third is longer, and it has only 4 left.
+    // Until 9 only 5 are due. The window of the third is longer, and only 4 are left to it.
     let three = workload(&[(20, 2, 6), (20, 3, 9), (20, 7, 16)], Policy::Edf, 1);
     assert_eq!(slacks(&three, whole), [4, 4, 4]);
     let ranked = workload(
@@ -59,29 +59,29 @@ fn what_is_left_of_a_whole_core_is_known() {
         1,
     );
     assert_eq!(slacks(&ranked, whole), [4, 4, 4]);
-    // Whose deadline ends before a tight one is not held up by that.
+    // A job whose deadline is before a tight one is not delayed by it.
     let tight = workload(&[(30, 1, 2), (30, 8, 9), (30, 1, 20)], Policy::Edf, 1);
     assert_eq!(slacks(&tight, whole), [0, 0, 10]);
 }
 
-/// The third and fourth deadlines are the tightest: 3 are due at 31 and supplied at 30, 4 at 40 and
-/// 39. (5/4 in periods of 10, away for 8.75 at first.)
+/// The third and fourth deadlines are the tightest: 3 are due at 31 and supplied at 30, 4 are due
+/// at 40 and supplied at 39. (The supply is 5/4 in periods of 10, with nothing for 8.75 at first.)
 #[test]
 fn what_is_left_is_looked_for_far_enough() {
-    let supply = Supply::rational(10, Rational::new(5, 4), None, Start::Period).unwrap();
+    let supply = Supply::rational(10, Rational::new(5, 4), None, SupplyStart::Period).unwrap();
     let one = workload(&[(9, 1, 13)], Policy::Edf, 1);
     assert_eq!(slacks(&one, supply), [1]);
     assert_eq!(least_left(&one.loads, &one.loads[0], &supply), Some(1));
 }
 
-/// On several CPUs at once no more is known than that deadlines are kept.
+/// For several CPUs nothing more is known than that deadlines are kept.
 #[test]
 fn nothing_is_left_on_several_cpus() {
     let two = workload(&[(10, 1, 10), (20, 2, 20)], Policy::Edf, 2);
     assert_eq!(slacks(&two, Supply::cores(2)), [0, 0]);
 }
 
-/// By jobs of 999,999 in each million the last one is held up for 700,000 periods, each of them a
+/// Jobs of 999,999 in each million hold the last one up for 700,000 periods, and each period is a
 /// step of two looks: more than the part of one member.
 #[test]
 fn one_member_takes_no_more_than_its_part() {
@@ -108,13 +108,13 @@ proptest! {
     ) {
         let budget = (period - less).max(1);
         let late = late.min(period - budget);
-        let supply = Supply::new(period, budget, budget + late, Start::Anywhere);
+        let supply = Supply::new(period, budget, budget + late, SupplyStart::Anywhere);
         let all: Vec<_> = all
             .iter()
             .map(|(period, execution, less)| (*period, *execution, (period - less).max(*execution)))
             .collect();
         let loads = loads(&all);
-        // Where the rates are close, what is left may be said to be nothing.
+        // Where the rates are close, the answer may be that nothing is left.
         let rate = edf::exact_rate(&loads).unwrap();
         if rate * 10 <= supply.exact_rate().unwrap() * 9 {
             let wanted: Option<Vec<i128>> =

@@ -1,11 +1,11 @@
-//! The least budget for one instant, the cheapest period, and what a search may spend, by their
-//! definitions.
+//! Tests the least budget for one instant, the cheapest period and the steps of a search against
+//! their definitions.
 
 use crate::edf::Outcome;
 use crate::least::{self, Shape};
 use crate::load::{Arrival, Load};
-use crate::supply::{Rational, Start};
-use crate::ticks::Wanted;
+use crate::supply::{Rational, SupplyStart};
+use crate::ticks::InterfaceRequest;
 use crate::{Work, period, test};
 use hanok_task_model::{Member, Policy, Server, TaskId, Window};
 use proptest::prelude::*;
@@ -30,18 +30,22 @@ pub(crate) fn load(id: u32, (period, execution, deadline): (i128, i128, i128)) -
     }
 }
 
-/// Tasks of a period, an execution time and a deadline each.
+/// Tasks with a period, an execution time and a deadline each.
 pub(crate) fn loads(all: &[(i128, i128, i128)]) -> Vec<Load> {
     (0..).zip(all).map(|(id, one)| load(id, *one)).collect()
 }
 
-/// Every small shape, instant and demand: the budget does, and any that is less does not.
+/// For every small shape, instant and demand, the budget suffices, and a smaller one does not.
 #[test]
 fn a_budget_for_an_instant_is_the_least() {
     let (mut some, mut none) = (0, 0);
     for period in 1..6 {
         let slacks = [None].into_iter().chain((0..period).map(Some));
-        let starts = [Start::Anywhere, Start::Period, Start::Polled];
+        let starts = [
+            SupplyStart::Anywhere,
+            SupplyStart::Period,
+            SupplyStart::Polled,
+        ];
         for (slack, start) in slacks.flat_map(|slack| starts.map(|start| (slack, start))) {
             let shape = Shape {
                 period,
@@ -76,8 +80,8 @@ fn a_budget_for_an_instant_is_the_least() {
     assert!(some > 1_000 && none > 1_000, "{some} {none}");
 }
 
-/// A deadline beyond the first that are looked at, and beyond what the rate needs, decides: it is
-/// met exactly, as are all others, and with any budget that is less it is not.
+/// A deadline decides that is beyond those examined first and beyond what the rate needs: it is met
+/// exactly, and with any smaller budget it is not.
 #[test]
 fn a_late_deadline_raises_the_budget() {
     let late = loads(&[(10, 1, 10), (2_000, 300, 700)]);
@@ -86,7 +90,11 @@ fn a_late_deadline_raises_the_budget() {
     (wide[0].arrival, wide[1].jitter) = (Arrival::Bandwidth, 20);
     for loads in [late, later, wide] {
         for slack in [None, Some(0), Some(1)] {
-            for start in [Start::Anywhere, Start::Period, Start::Polled] {
+            for start in [
+                SupplyStart::Anywhere,
+                SupplyStart::Period,
+                SupplyStart::Polled,
+            ] {
                 let shape = Shape {
                     period: 4,
                     slack,
@@ -111,16 +119,16 @@ fn a_late_deadline_raises_the_budget() {
     }
 }
 
-/// Whether a whole number of ticks does; what is undecided does not.
-fn does(wanted: &Wanted, shape: &Shape, budget: i128) -> bool {
+/// Whether a whole number of ticks suffices. An undecided test counts as no.
+fn suffices(wanted: &InterfaceRequest, shape: &Shape, budget: i128) -> bool {
     let kept = shape
         .supply(budget.into())
         .and_then(|supply| test::keeps(wanted.loads, wanted.policy, &supply, &mut work()));
     matches!(kept, Ok(Outcome::Kept(_)))
 }
 
-fn wanted(loads: &[Load], tick: i128, cost: i128, tight: bool) -> Wanted<'_> {
-    Wanted {
+fn wanted(loads: &[Load], tick: i128, cost: i128, tight: bool) -> InterfaceRequest<'_> {
+    InterfaceRequest {
         loads,
         policy: Policy::Edf,
         server: Server::Periodic,
@@ -134,11 +142,11 @@ fn wanted(loads: &[Load], tick: i128, cost: i128, tight: bool) -> Wanted<'_> {
     }
 }
 
-/// What a period costs: the least budget of all whole ticks, by trying all of them.
-fn dearest_first(wanted: &Wanted, period: i128) -> Option<(i128, Rational)> {
-    let shape = wanted.shape(period, Start::Anywhere);
+/// The price of a period: the least budget of all whole ticks, found by trying all of them.
+fn dearest_first(wanted: &InterfaceRequest, period: i128) -> Option<(i128, Rational)> {
+    let shape = wanted.shape(period, SupplyStart::Anywhere);
     let mut all = (1..=shape.most() / wanted.tick).map(|ticks| ticks * wanted.tick);
-    let budget = all.find(|budget| does(wanted, &shape, *budget))?;
+    let budget = all.find(|budget| suffices(wanted, &shape, *budget))?;
     Some((budget, Rational::new(budget + wanted.cost, period)))
 }
 
@@ -152,8 +160,8 @@ fn some_loads() -> impl Strategy<Value = Vec<(i128, i128, i128)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Of a short range all periods are looked at: there is none that is cheaper, and none as
-    /// cheap that is shorter.
+    /// In a short range all periods are tried: none is cheaper than the one found, and none that is
+    /// as cheap is shorter.
     #[test]
     fn the_cheapest_of_a_short_range_is_the_cheapest(
         all in some_loads(), tick in 1i128..4, cost in 0i128..4, least in 1i128..40,
@@ -172,8 +180,8 @@ proptest! {
         prop_assert_eq!(found, cheapest);
     }
 
-    /// Of a long one these at least: the ends, steps of an eighth of an octave, equal steps, whole
-    /// parts of the members' periods, and the neighbours of the one that is found.
+    /// In a long range at least these are tried: the ends, steps of an eighth of an octave, equal
+    /// steps, whole fractions of the members' periods, and the neighbours of the one found.
     #[test]
     fn the_cheapest_of_a_long_range_is_no_dearer_than_what_is_looked_at(
         all in some_loads(), factor in 5i128..30, cost in 1i128..60, least in 3i128..60,
@@ -207,8 +215,8 @@ proptest! {
         }
     }
 
-    /// Numbers for which nothing exact fits into 128 bits, and others: a whole number of ticks
-    /// that does, and one less does not.
+    /// For numbers with and without an exact result in 128 bits, the answer is a whole number of
+    /// ticks that suffices, and one tick less does not.
     #[test]
     fn whole_ticks_are_the_least_whatever_the_numbers(
         all in prop::collection::vec((1u64 << 40..1 << 58, 2u64..9), 1..4),
@@ -221,21 +229,21 @@ proptest! {
         let mut loads = loads(&long);
         let policy = if fixed { Policy::RateMonotonic } else { Policy::Edf };
         crate::load::rank(&mut loads, policy);
-        let wanted = Wanted { policy, ..wanted(&loads, tick, 0, tight) };
-        let shape = wanted.shape(i128::from(period) / tick * tick, Start::Anywhere);
+        let wanted = InterfaceRequest { policy, ..wanted(&loads, tick, 0, tight) };
+        let shape = wanted.shape(i128::from(period) / tick * tick, SupplyStart::Anywhere);
         match wanted.budget(&shape, &mut work()) {
             Ok(Some(budget)) => {
                 prop_assert_eq!(budget % tick, 0);
-                prop_assert!(does(&wanted, &shape, budget));
-                prop_assert!(budget == tick || !does(&wanted, &shape, budget - tick));
+                prop_assert!(suffices(&wanted, &shape, budget));
+                prop_assert!(budget == tick || !suffices(&wanted, &shape, budget - tick));
             }
-            Ok(None) => prop_assert!(!does(&wanted, &shape, shape.most() / tick * tick)),
+            Ok(None) => prop_assert!(!suffices(&wanted, &shape, shape.most() / tick * tick)),
             Err(_) => {}
         }
     }
 }
 
-/// A look at a member is a step, and a search says at least how many looks it took.
+/// A look at a member is a step, and a search counts at least the looks it took.
 #[test]
 fn searches_spend_what_they_look_at() {
     let many: Vec<_> = (0..40).map(|index| (1_000 + index, 2, 900)).collect();
@@ -243,21 +251,21 @@ fn searches_spend_what_they_look_at() {
     let shape = Shape {
         period: 100,
         slack: None,
-        start: Start::Anywhere,
+        start: SupplyStart::Anywhere,
     };
     let spent = |search: &dyn Fn(&mut Work)| {
         let mut work = work();
         search(&mut work);
         Work::TEST - work.left()
     };
-    // 64 deadlines, at each of which the next one is looked for and the demand is counted.
+    // At each of 64 deadlines, the next one is searched and the demand is computed.
     let edf = spent(&|work| assert!(least::edf(&loads, &shape, work).unwrap().is_some()));
     assert!(edf >= 64 * 2 * 40, "{edf}");
-    // A member's end for each, and each from all that are above it.
+    // Each member's end is computed from all members above it.
     let fixed = spent(&|work| assert!(least::fixed(&loads, &shape, work).unwrap().is_some()));
     assert!(fixed >= 40 * 40 / 2, "{fixed}");
-    // Where the last one decides, the others are only tested with what it needs: of each the 100
-    // instants before its end would be 100 * 40 * 40 / 2 looks.
+    // Where the last member decides, the others are only tested with the budget it needs. Examining
+    // the 100 instants before the end of each would be 100 * 40 * 40 / 2 looks.
     let mut many = vec![(200, 10, 200)];
     many.extend((0..40).map(|_| (20_000, 200, 20_000)));
     let many = self::loads(&many);
@@ -287,7 +295,7 @@ fn work_is_spent_and_settled() {
     let mut all = Work::new(10);
     assert!(all.spend(3).is_ok());
     assert_eq!(all.left(), 7);
-    // Nothing is for nothing.
+    // Zero members still cost a step.
     assert!(all.spend(0).is_ok());
     assert_eq!(all.left(), 6);
     assert_eq!(all.part(100).left(), 6);
@@ -296,7 +304,7 @@ fn work_is_spent_and_settled() {
     assert!(part.spend(5).is_err());
     assert!(part.spend(3).is_ok());
     assert_eq!(all.left(), 6);
-    all.settle(began, part);
+    all.charge_part(began, part);
     assert_eq!(all.left(), 3);
     assert!(all.spend(3).is_ok());
     assert!(all.spend(1).is_err());

@@ -1,14 +1,14 @@
-//! What an interface gives at least within a time: the right-hand side of every test.
+//! What an interface certainly supplies within a time: the right-hand side of every test.
 //!
-//! All supplies are one shape with different parameters. A periodic resource (P, B) is an
-//! explicit-deadline one with L = P. One whose periods begin together with its members' is
-//! asked only from the start of a period on (*aligned*), and so lacks the first of the two
-//! gaps. Several CPUs together (the MPR of Shin, Easwaran & Lee) are as good as as many
-//! periodic resources with an equal share each; why, is at [`Supply::parallel`]. A whole core is
-//! an aligned supply of 1 in 1.
+//! All supplies have one shape with different parameters. A periodic resource (P, B) is an
+//! explicit-deadline one with L = P. A supply whose periods begin together with its members' is
+//! only asked from the start of a period on (*aligned*), and so lacks the first of the two gaps.
+//! Several CPUs together (the MPR of Shin, Easwaran & Lee) are equal to as many periodic resources
+//! with an equal share each; [`Supply::parallel`] says why. A whole core is an aligned supply of 1
+//! in 1.
 //!
-//! Budgets may be rational: times are scaled by the budget's denominator, so that all
-//! arithmetic stays in integers. A value beyond 128 bits is an error, never a wrong answer.
+//! Budgets may be rational: times are scaled by the budget's denominator, so that all arithmetic
+//! stays in integers. A value beyond 128 bits is an error, never a wrong answer.
 
 use crate::Undecided;
 use crate::load::{FRACTION, Rate};
@@ -25,26 +25,26 @@ pub struct Supply {
     budget: i128,
     deadline: i128,
     scale: i128,
-    /// On how many CPUs at the same time.
+    /// The number of CPUs that supply at the same time.
     lanes: i128,
     aligned: bool,
 }
 
-/// Which supply bound holds.
+/// From when on a supply bound counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Start {
+pub enum SupplyStart {
     /// From any instant on.
     #[default]
     Anywhere,
     /// From the start of a period on.
     Period,
-    /// From any instant on, and what is left of the budget then is lost: a polling server that begins
-    /// to have work.
+    /// From any instant on, and what is left of the current budget is lost: a polling server that
+    /// begins to have work.
     Polled,
 }
 
 impl Supply {
-    /// `cores` whole cores.
+    /// The supply of `cores` whole cores.
     pub fn cores(cores: u32) -> Self {
         Self {
             period: 1,
@@ -56,21 +56,21 @@ impl Supply {
         }
     }
 
-    /// `budget` within `deadline` of the start of each `period`.
-    pub fn new(period: i128, budget: i128, deadline: i128, start: Start) -> Self {
+    /// The supply of `budget` within `deadline` of the start of each `period`.
+    pub fn new(period: i128, budget: i128, deadline: i128, start: SupplyStart) -> Self {
         Self {
             period,
             budget,
             deadline,
             scale: 1,
             lanes: 1,
-            aligned: start == Start::Period,
+            aligned: start == SupplyStart::Period,
         }
-        .lost(start == Start::Polled)
+        .lost(start == SupplyStart::Polled)
     }
 
-    /// With the budget of the period under way lost. A gap that is longer by the budget is what a
-    /// deadline that is as much longer makes.
+    /// The supply with the budget of the current period lost. The gap is then longer by the budget,
+    /// which is what a deadline makes that is longer by the budget.
     fn lost(self, lost: bool) -> Self {
         let more = if lost { self.budget } else { 0 };
         Self {
@@ -79,13 +79,13 @@ impl Supply {
         }
     }
 
-    /// As [`Self::new`] with a rational budget; the deadline is the period, or the budget and
+    /// As [`Self::new`] with a rational budget. The deadline is the period, or the budget and
     /// `slack`.
     pub fn rational(
         period: i128,
         budget: Rational,
         slack: Option<i128>,
-        start: Start,
+        start: SupplyStart,
     ) -> Result<Self, Undecided> {
         let scale = *budget.denom();
         let scaled = |time: i128| time.checked_mul(scale).ok_or(Undecided::TooLarge);
@@ -102,28 +102,26 @@ impl Supply {
         })
     }
 
-    /// `budget` in each `period` on at most `cpus` CPUs at the same time.
+    /// The supply of `budget` in each `period` on at most `cpus` CPUs at the same time.
     ///
-    /// The least supply, derived from the definition alone: within a period, an interval of
-    /// length x misses at most `cpus (P - x)` of the budget, so gets at least
-    /// `f(x) = max(0, budget - cpus (P - x))`. An interval consists of the end of one period, k
-    /// whole ones and the beginning of another; f is convex, so that the worst is where both
-    /// ends are equally long. That is `cpus` times the supply of a periodic resource with the
-    /// budget `budget / cpus`. The bound published first (Shin, Easwaran & Lee, ECRTS 2008) was
-    /// mended in Burmyakov, Bini & Tovar (Real-Time Systems 50, 2014); this one holds however
-    /// the budget is spread over the CPUs.
+    /// The least supply, derived from the definition alone: within a period, an interval of length
+    /// x misses at most `cpus (P - x)` of the budget, so gets at least `f(x) = max(0, budget - cpus
+    /// (P - x))`. An interval consists of the end of one period, k whole ones and the beginning of
+    /// another. f is convex, so that the worst case is where both ends are equally long. That is
+    /// `cpus` times the supply of a periodic resource with the budget `budget / cpus`. The bound
+    /// published first (Shin, Easwaran & Lee, ECRTS 2008) was corrected in Burmyakov, Bini & Tovar
+    /// (Real-Time Systems 50, 2014); this one holds however the budget is spread over the CPUs.
     pub fn parallel(period: i128, budget: i128, cpus: u32) -> Result<Self, Undecided> {
         let cpus = i128::from(cpus.max(1));
         let scaled = period.checked_mul(cpus).ok_or(Undecided::TooLarge)?;
         Ok(Self {
             scale: cpus,
             lanes: cpus,
-            ..Self::new(scaled, budget, scaled, Start::Anywhere)
+            ..Self::new(scaled, budget, scaled, SupplyStart::Anywhere)
         })
     }
 
-    /// The longest time without any supply, scaled: what a straight line below the supply
-    /// begins with.
+    /// The longest time without any supply, scaled. A straight line below the supply begins there.
     fn gap(&self) -> i128 {
         let late = self.deadline - self.budget;
         if self.aligned {
@@ -151,14 +149,14 @@ impl Supply {
         Ok(lane >= self.per_lane(demand)?)
     }
 
-    /// What is supplied within `t` at least.
+    /// The CPU time that is certainly supplied within `t`.
     pub fn within(&self, t: i128) -> Result<Rational, Undecided> {
         let lane = self.lane(t).ok_or(Undecided::TooLarge)?;
         let all = lane.checked_mul(self.lanes).ok_or(Undecided::TooLarge)?;
         Ok(Rational::new(all, self.scale))
     }
 
-    /// `demand`'s share of a lane, scaled and rounded up.
+    /// The share of `demand` for each lane, scaled and rounded up.
     fn per_lane(&self, demand: i128) -> Result<i128, Undecided> {
         let scaled = demand.checked_mul(self.scale).ok_or(Undecided::TooLarge)?;
         Ok(scaled.div_euclid(self.lanes) + i128::from(scaled.rem_euclid(self.lanes) > 0))
@@ -176,7 +174,7 @@ impl Supply {
         Ok(self.time_for_scaled(more)? - 1)
     }
 
-    /// The least whole instant by which a lane has supplied `demand`, scaled: so many whole
+    /// The least whole instant by which a lane has supplied `demand`, scaled: a number of whole
     /// budgets, and then a rest, each after its gap.
     fn time_for_scaled(&self, demand: i128) -> Result<i128, Undecided> {
         if demand <= 0 {
@@ -209,7 +207,7 @@ impl Supply {
         Ok(Rational::new(all.ok_or(Undecided::TooLarge)?, self.period))
     }
 
-    /// What a straight line below the supply is short of one through the origin, in
+    /// The difference between a straight line below the supply and one through the origin, in
     /// nanoseconds of CPU time and units of 2^-62, rounded up.
     pub fn deficit(&self) -> Result<i128, Undecided> {
         let gap = self.gap();
@@ -218,13 +216,13 @@ impl Supply {
         product.ok_or(Undecided::TooLarge)
     }
 
-    /// Whether it is one whole CPU.
+    /// Whether the supply is one whole CPU.
     pub fn is_whole_cpu(&self) -> bool {
-        // A polling server's may still be away for a period.
+        // A polling server with all of the time may still be without supply for a period.
         self.lanes == 1 && self.budget == self.period && self.deadline == self.period
     }
 
-    /// Whether it counts from the start of a period on.
+    /// Whether the supply counts from the start of a period on.
     pub fn is_aligned(&self) -> bool {
         self.aligned
     }
@@ -234,8 +232,8 @@ impl Supply {
         self.period / self.scale
     }
 
-    /// From when on the supply repeats itself every period.
-    pub fn settled(&self) -> i128 {
+    /// The instant from which on the supply repeats itself every period.
+    pub fn repeats_from(&self) -> i128 {
         let late = self.deadline - self.budget;
         late / self.scale + i128::from(late % self.scale > 0)
     }

@@ -1,5 +1,5 @@
-//! One test for whatever policy a component has, and the two sides of a claim: that a budget
-//! does, and that a lesser one does not.
+//! One test for all policies of a component, and both sides of a claim about a least budget: that
+//! it suffices, and that a smaller one does not.
 
 use crate::edf::{self, Miss, Outcome};
 use crate::fixed;
@@ -9,7 +9,7 @@ use crate::work::{Undecided, Work};
 use core::cmp::Ordering;
 use hanok_task_model::{Against, Policy, Proof};
 
-/// Whether `loads`, ranked by `policy`, keep their deadlines upon `supply`.
+/// Tests whether `loads`, ranked by `policy`, keep their deadlines with `supply`.
 pub fn keeps(
     loads: &[Load],
     policy: Policy,
@@ -39,8 +39,8 @@ pub fn keeps(
     })
 }
 
-/// What shows that `loads` miss deadlines upon `supply`; with `or_equal`, upon any lesser one,
-/// although they may keep them upon this one. `None` if nothing is found that does.
+/// Proves that `loads` miss deadlines with `supply`; with `or_equal`, that they miss some with any
+/// smaller supply, although they may keep them with this one. `None` if no such proof is found.
 pub fn misses(
     loads: &[Load],
     policy: Policy,
@@ -78,8 +78,8 @@ fn instant(at: i128) -> Result<Against, Undecided> {
     Ok(Against::Instant(at))
 }
 
-/// A deadline at which all of the supply is needed: any less would be too little. The descent
-/// passes it, or stops right after it.
+/// A deadline at which all of the supply is needed, so that any smaller supply would be too little.
+/// The descent passes it, or stops right after it.
 fn tight(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<Option<Against>, Undecided> {
     let Outcome::Kept(descent) = edf::test(loads, supply, work)? else {
         return Ok(None);
@@ -99,7 +99,7 @@ fn tight(loads: &[Load], supply: &Supply, work: &mut Work) -> Result<Option<Agai
 mod tests {
     use super::*;
     use crate::search_tests::loads;
-    use crate::supply::Start;
+    use crate::supply::SupplyStart;
 
     fn against(all: &[(i128, i128, i128)], supply: Supply, or_equal: bool) -> Option<Against> {
         let mut work = Work::new(Work::TEST);
@@ -108,15 +108,15 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_too_high_is_said_as_such() {
-        let half = Supply::new(4, 2, 4, Start::Anywhere);
+        let half = Supply::new(4, 2, 4, SupplyStart::Anywhere);
         assert_eq!(against(&[(3, 2, 3)], half, false), Some(Against::Rate));
         assert_eq!(against(&[(3, 2, 3)], half, true), Some(Against::Rate));
-        // As much as there is: only upon less than that.
+        // The rate is as much as the supply's: it is too much only for a smaller supply.
         let all = [(8, 2, 8), (16, 4, 16)];
-        let aligned = Supply::new(4, 2, 4, Start::Period);
+        let aligned = Supply::new(4, 2, 4, SupplyStart::Period);
         assert_eq!(against(&all, aligned, true), Some(Against::Rate));
         assert_eq!(against(&all, aligned, false), None);
-        // The rate is less than that; the deadline before the first supply is too short.
+        // The rate is less than that; but the deadline is before the first supply.
         assert_eq!(
             against(&[(9, 1, 4)], half, false),
             Some(Against::Instant(4))
@@ -126,15 +126,16 @@ mod tests {
     /// The supply is 0 until 10, 5 from 15 to 20, 7 at 22 and 9 at 24.
     #[test]
     fn a_deadline_that_needs_all_is_found_between_others() {
-        let supply = Supply::new(10, 5, 10, Start::Anywhere);
-        // Until 18 all 5 are due, at 22 and 24 less than there is, 6 and 7. From 24 the descent goes
-        // to 22, where there are 7, and from there to 15.
+        let supply = Supply::new(10, 5, 10, SupplyStart::Anywhere);
+        // Until 18 all 5 are due; at 22 and 24 the demand of 6 and 7 is less than the supply. From
+        // 24 the descent goes to 22, where 7 are supplied, and from there to 15.
         let all = [(1_000, 5, 18), (1_000, 1, 22), (1_000, 1, 24)];
         assert_eq!(against(&all, supply, true), Some(Against::Instant(18)));
         assert_eq!(against(&all, supply, false), None);
-        let less = Supply::rational(10, Rational::new(49, 10), None, Start::Anywhere).unwrap();
+        let less =
+            Supply::rational(10, Rational::new(49, 10), None, SupplyStart::Anywhere).unwrap();
         assert_eq!(against(&all, less, false), Some(Against::Instant(18)));
-        // Nothing needs all of it; until 10 nothing is supplied, and nothing is due.
+        // Nothing needs all of the supply; until 10 nothing is supplied, and nothing is due.
         assert_eq!(against(&[(1_000, 1, 18)], supply, true), None);
     }
 }

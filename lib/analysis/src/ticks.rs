@@ -1,54 +1,54 @@
 //! From the least budget to an interface that a timer can keep.
 //!
-//! A tool that rounds the exact budget up, then the deadline, then its parent's budget, gives
-//! away a little at each step. Here the exact budget only says where to begin: the answer is
-//! the least whole number of ticks that passes the exact test, with a proof that it passes and
-//! one that a tick less would not.
+//! A tool that rounds up the exact budget, then the deadline, then its parent's budget, gives away
+//! a little at each step. Here the exact budget only says where to begin. The answer is the least
+//! whole number of ticks that passes the exact test, with a proof that it passes and a proof that a
+//! tick less would not.
 
 use crate::edf::Outcome;
 use crate::least::{self, Shape};
 use crate::load::{self, FRACTION, Load};
-use crate::supply::{Rational, Start, Supply};
+use crate::supply::{Rational, Supply, SupplyStart};
 use crate::test;
 use crate::work::{Undecided, Work};
 use hanok_task_model::{Against, Exact, Fraction, Policy, Proof, Server, Window};
 
-/// What an interface is wanted for.
+/// A request for an interface: what it has to serve, and in which form.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct InterfaceRequest<'a> {
     /// The members, ranked by `policy`.
     pub loads: &'a [Load],
-    /// How they are chosen among.
+    /// The policy that chooses among them.
     pub policy: Policy,
-    /// What kind of server is to keep it.
+    /// The kind of server that is to keep the interface.
     pub server: Server,
-    /// What deadline the interface gets.
+    /// The deadline that the interface gets.
     pub window: Window,
-    /// The timer's tick.
+    /// The timer's tick in nanoseconds.
     pub tick: i128,
-    /// What a component costs beyond its budget in each period, in whole ticks: the least that
-    /// an interface's deadline is beyond its budget.
+    /// The cost of a component beyond its budget in each period, in whole ticks. An interface's
+    /// deadline is at least this much longer than its budget.
     pub cost: i128,
 }
 
 /// An interface in whole ticks, and why it is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The period, budget and deadline.
+pub struct FoundInterface {
+    /// The period, budget and deadline in nanoseconds.
     pub interface: [i128; 3],
-    /// Where the supply counts from.
-    pub start: Start,
-    /// That it does.
+    /// From when on the supply counts.
+    pub start: SupplyStart,
+    /// The proof that it suffices.
     pub proof: Proof,
-    /// That a tick less does not.
+    /// The proof that a tick less does not suffice.
     pub least: Option<Against>,
-    /// The least budget in rational numbers.
+    /// The least budget as a rational.
     pub exact: Option<Exact>,
 }
 
-impl Wanted<'_> {
-    /// What is looked for with this period.
-    pub fn shape(&self, period: i128, start: Start) -> Shape {
+impl InterfaceRequest<'_> {
+    /// What is fixed in the search for a budget with this period.
+    pub fn shape(&self, period: i128, start: SupplyStart) -> Shape {
         Shape {
             period,
             slack: (self.window != Window::Period).then_some(self.cost),
@@ -56,9 +56,9 @@ impl Wanted<'_> {
         }
     }
 
-    /// The least budget as a rational.
+    /// The least budget as a rational; `None` if the whole period is too little.
     pub fn exact(&self, shape: &Shape, work: &mut Work) -> Result<Option<Rational>, Undecided> {
-        // More than a CPU in the long run, whatever the periods' common multiples are.
+        // The rate is more than a CPU, whatever the periods' common multiples are.
         if load::rate(self.loads).low > 1 << FRACTION {
             return Ok(None);
         }
@@ -91,19 +91,20 @@ impl Wanted<'_> {
         shape.supply(Rational::from(budget))
     }
 
-    fn does(&self, shape: &Shape, budget: i128, work: &mut Work) -> bool {
+    fn suffices(&self, shape: &Shape, budget: i128, work: &mut Work) -> bool {
         let Ok(supply) = self.supply(shape, budget) else {
             return false;
         };
         let mut part = work.part(Work::TEST / 64);
         let began = part;
         let outcome = test::keeps(self.loads, self.policy, &supply, &mut part);
-        work.settle(began, part);
+        work.charge_part(began, part);
         matches!(outcome, Ok(Outcome::Kept(_)))
     }
 
-    /// By halving, where the exact budget could not be found: budgets that the test does not
-    /// decide count as too small, so that the answer is safe, and perhaps not the least.
+    /// Finds the budget by halving, where the exact budget could not be found. A budget that the
+    /// test cannot decide counts as too small, so that the answer is safe, but perhaps not the
+    /// least.
     fn by_trying(&self, shape: &Shape, work: &mut Work) -> Result<Option<i128>, Undecided> {
         let rate = load::rate(self.loads).low;
         let scaled = rate.checked_mul(shape.period).ok_or(Undecided::TooLarge)?;
@@ -112,12 +113,12 @@ impl Wanted<'_> {
         if high < 1 || low > high {
             return Ok(None);
         }
-        if !self.does(shape, high * self.tick, work) {
+        if !self.suffices(shape, high * self.tick, work) {
             return Err(Undecided::TooLong);
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if self.does(shape, middle * self.tick, work) {
+            if self.suffices(shape, middle * self.tick, work) {
                 high = middle
             } else {
                 low = middle
@@ -130,9 +131,9 @@ impl Wanted<'_> {
     pub fn find(
         &self,
         period: i128,
-        start: Start,
+        start: SupplyStart,
         work: &mut Work,
-    ) -> Result<Option<Found>, Undecided> {
+    ) -> Result<Option<FoundInterface>, Undecided> {
         let shape = self.shape(period, start);
         let exact = match self.exact(&shape, work) {
             Ok(None) => return Ok(None),
@@ -155,7 +156,7 @@ impl Wanted<'_> {
         let Outcome::Kept(proof) = test::keeps(self.loads, self.policy, &supply, work)? else {
             return Err(Undecided::TooLong);
         };
-        Ok(Some(Found {
+        Ok(Some(FoundInterface {
             interface: [period, budget, deadline],
             start,
             proof,
@@ -164,7 +165,7 @@ impl Wanted<'_> {
         }))
     }
 
-    /// Why a tick less than `budget` does not do.
+    /// The proof that a tick less than `budget` does not suffice.
     fn less(&self, shape: &Shape, budget: i128, work: &mut Work) -> Option<Against> {
         let less = budget - self.tick;
         if less <= 0 {
@@ -175,7 +176,7 @@ impl Wanted<'_> {
         found.ok().flatten()
     }
 
-    /// The exact budget with its proofs, where it fits into the certificate.
+    /// The exact budget with its proofs, if it fits into the certificate.
     fn claim(&self, shape: &Shape, budget: Rational, work: &mut Work) -> Option<Exact> {
         let supply = shape.supply(budget).ok()?;
         let kept = test::keeps(self.loads, self.policy, &supply, work).ok()?;
@@ -193,16 +194,16 @@ impl Wanted<'_> {
         })
     }
 
-    /// The longest deadline in whole ticks with which `budget` still does, by halving: a longer
+    /// The longest deadline in whole ticks with which `budget` still suffices, by halving: a longer
     /// deadline is never better.
     pub(crate) fn longest(
         &self,
         period: i128,
         budget: i128,
-        start: Start,
+        start: SupplyStart,
         work: &mut Work,
     ) -> Result<i128, Undecided> {
-        let does = |ticks: i128, work: &mut Work| {
+        let suffices = |ticks: i128, work: &mut Work| {
             let supply = Supply::new(period, budget, ticks * self.tick, start);
             let outcome = test::keeps(self.loads, self.policy, &supply, work)?;
             Ok(matches!(outcome, Outcome::Kept(_)))
@@ -211,7 +212,7 @@ impl Wanted<'_> {
         let mut high = period / self.tick + 1;
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if does(middle, work)? {
+            if suffices(middle, work)? {
                 low = middle
             } else {
                 high = middle

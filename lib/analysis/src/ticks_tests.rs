@@ -7,8 +7,8 @@ fn work() -> Work {
     Work::new(Work::TEST)
 }
 
-fn wanted(loads: &[Load], tick: i128, window: Window) -> Wanted<'_> {
-    Wanted {
+fn wanted(loads: &[Load], tick: i128, window: Window) -> InterfaceRequest<'_> {
+    InterfaceRequest {
         loads,
         policy: Policy::Edf,
         server: Server::Periodic,
@@ -23,7 +23,7 @@ fn kept(loads: &[Load], supply: &Supply) -> bool {
     matches!(found, Ok(Outcome::Kept(_)))
 }
 
-/// What halving says of a budget for members of a period, an execution time and a deadline each.
+/// The budget that halving finds for members with a period, an execution time and a deadline each.
 fn tried(
     all: &[(i128, i128, i128)],
     (period, tick): (i128, i128),
@@ -31,27 +31,28 @@ fn tried(
 ) -> Result<Option<i128>, Undecided> {
     let loads = loads(all);
     let wanted = wanted(&loads, tick, window);
-    wanted.by_trying(&wanted.shape(period, Start::Anywhere), &mut work())
+    wanted.by_trying(&wanted.shape(period, SupplyStart::Anywhere), &mut work())
 }
 
 #[test]
 fn halving_finds_a_budget_wherever_it_is() {
-    // A tick of ten in a hundred does, although nine tenths of it are nobody's.
+    // A tick of ten in a hundred suffices, although nine tenths of it stay unused.
     assert_eq!(
         tried(&[(1_000, 1, 1_000)], (100, 10), Window::Period),
         Ok(Some(10))
     );
-    // A period of one tick, all of which is needed.
+    // A period of one tick that is needed completely.
     assert_eq!(
         tried(&[(10, 9, 10)], (10, 10), Window::Period),
         Ok(Some(10))
     );
-    // A period of ten, of which the rate needs all.
+    // A period of ten ticks that the rate needs completely.
     assert_eq!(
         tried(&[(10, 10, 10)], (10, 1), Window::Period),
         Ok(Some(10))
     );
-    // Not enough are all but the tick for the switch, or all where two deadlines are too short.
+    // All ticks but the one for the switch are not enough; nor are all ticks where two deadlines
+    // are too short.
     assert_eq!(tried(&[(10, 10, 10)], (10, 1), Window::Budget), Ok(None));
     assert_eq!(
         tried(&[(9, 5, 5), (10, 1, 5)], (10, 1), Window::Period),
@@ -62,30 +63,30 @@ fn halving_finds_a_budget_wherever_it_is() {
         tried(&[(1_000, 1, 1_000)], (10, 10), Window::Budget),
         Ok(None)
     );
-    // Of three ticks, two are 100 until 300 at least: 150 need all.
+    // Two of three ticks supply at least 100 until 300; 150 need all three.
     assert_eq!(
         tried(&[(300, 150, 300)], (300, 100), Window::Period),
         Ok(Some(300))
     );
 }
 
-/// By jobs of 999,999 in each million the last one is held up for 200,000 periods, each of them a
+/// Jobs of 999,999 in each million hold the last one up for 200,000 periods, and each period is a
 /// step of two looks: more than the part of one budget.
 #[test]
 fn one_budget_takes_no_more_than_its_part() {
     let million = 1_000_000;
     let long = million * million;
     let loads = loads(&[(million, million - 1, million), (long, 200_000, long)]);
-    let wanted = Wanted {
+    let wanted = InterfaceRequest {
         policy: Policy::RateMonotonic,
         ..wanted(&loads, 1, Window::Period)
     };
-    let shape = wanted.shape(million, Start::Anywhere);
+    let shape = wanted.shape(million, SupplyStart::Anywhere);
     let mut work = work();
-    assert!(!wanted.does(&shape, million, &mut work));
+    assert!(!wanted.suffices(&shape, million, &mut work));
     assert!(work.left() >= Work::TEST - Work::TEST / 64);
-    // Looked at as long as it takes, it does.
-    let supply = Supply::new(million, million, million, Start::Anywhere);
+    // With enough steps, the test passes.
+    let supply = Supply::new(million, million, million, SupplyStart::Anywhere);
     let kept = test::keeps(&loads, wanted.policy, &supply, &mut work);
     assert!(matches!(kept, Ok(Outcome::Kept(_))));
 }
@@ -105,16 +106,16 @@ proptest! {
         let loads = loads(&all);
         let period = period * tick;
         let window = if tight { Window::Budget } else { Window::Period };
-        let does = |ticks: &i128| {
+        let suffices = |ticks: &i128| {
             let deadline = if tight { (ticks + 1) * tick } else { period };
-            kept(&loads, &Supply::new(period, ticks * tick, deadline, Start::Anywhere))
+            kept(&loads, &Supply::new(period, ticks * tick, deadline, SupplyStart::Anywhere))
         };
         let most = period / tick - i128::from(tight);
         match tried(&all, (period, tick), window) {
             Ok(Some(budget)) => {
-                prop_assert_eq!((1..=most).find(does).map(|ticks| ticks * tick), Some(budget));
+                prop_assert_eq!((1..=most).find(suffices).map(|ticks| ticks * tick), Some(budget));
             }
-            _ => prop_assert_eq!((1..=most).find(does), None),
+            _ => prop_assert_eq!((1..=most).find(suffices), None),
         }
     }
 
@@ -130,14 +131,14 @@ proptest! {
         let loads = loads(&all);
         let budget = budget.min(period - 1);
         let supply = |ticks: i128| {
-            Supply::new(period * tick, budget * tick, ticks * tick, Start::Anywhere)
+            Supply::new(period * tick, budget * tick, ticks * tick, SupplyStart::Anywhere)
         };
-        // With the shortest it does, or nobody asks.
-        let does = |ticks: &i128| kept(&loads, &supply(*ticks));
-        if does(&(budget + 1)) {
-            let last = (budget + 1..=period).rev().find(does).unwrap();
+        // The shortest deadline suffices; other cases are not asked.
+        let suffices = |ticks: &i128| kept(&loads, &supply(*ticks));
+        if suffices(&(budget + 1)) {
+            let last = (budget + 1..=period).rev().find(suffices).unwrap();
             let wanted = wanted(&loads, tick, Window::Longest);
-            let found = wanted.longest(period * tick, budget * tick, Start::Anywhere, &mut work());
+            let found = wanted.longest(period * tick, budget * tick, SupplyStart::Anywhere, &mut work());
             prop_assert_eq!(found, Ok(last * tick));
         }
     }

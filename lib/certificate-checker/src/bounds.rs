@@ -1,7 +1,8 @@
-//! Demand and supply, as the literature writes them.
+//! Demand and supply, as the literature defines them.
 
 use hanok_task_model::{
-    Component, ComponentId, Interface, Member, Model, Nanos, Policy, Priority, Server, Task, TaskId,
+    Component, ComponentId, Member, Model, Nanos, Policy, Priority, ResourceInterface, Server,
+    Task, TaskId,
 };
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -17,7 +18,7 @@ pub fn int(value: i128) -> R {
     R::from_integer(Z::from(value))
 }
 
-pub fn whole(time: Nanos) -> R {
+pub fn of_time(time: Nanos) -> R {
     R::from_integer(nanos(time))
 }
 
@@ -25,7 +26,7 @@ pub fn nanos(time: Nanos) -> Z {
     Z::from(time.get())
 }
 
-/// One member: a task, or a component by its interface. Times in whole nanoseconds.
+/// One member: a task, or a component with its interface. Times are in whole nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Job {
     pub member: Member,
@@ -35,18 +36,18 @@ pub struct Job {
     pub jitter: Z,
     pub priority: Option<Priority>,
     pub shape: Shape,
-    /// Whether it is a periodic server.
+    /// Whether the member is a periodic server.
     pub periodic: bool,
 }
 
-/// What a member's demand in a time looks like to the others.
+/// How a member's demand within a time looks to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Jobs, a period apart.
+    /// Jobs that are at least a period apart.
     Jobs,
-    /// A job somewhere in each period, under fixed priorities.
+    /// A job anywhere in each period, under fixed priorities.
     Somewhere,
-    /// Any, as long as it is in proportion to the time.
+    /// Any demand that is in proportion to the time.
     Proportion,
 }
 
@@ -64,12 +65,12 @@ impl Job {
         }
     }
 
-    /// The promise of `interface`, with `budget` of it, as its parent has to keep it.
+    /// The load that the promise of `interface`, with `budget` of it, puts on its parent.
     pub fn of_interface(
         model: &Model,
         (id, component): (ComponentId, &Component),
         policy: Policy,
-        interface: &Interface,
+        interface: &ResourceInterface,
         budget: Nanos,
     ) -> Self {
         Self {
@@ -88,28 +89,29 @@ impl Job {
         }
     }
 
-    /// Whether it is a component by its interface.
+    /// Whether the member is a component with its interface.
     pub fn is_component(&self) -> bool {
         matches!(self.member, Member::Component(_))
     }
 
-    /// The time from a release to the deadline, where the release came late.
+    /// The time from a release to the deadline, where the release is as late as possible.
     pub fn window(&self) -> Z {
         &self.deadline - &self.jitter
     }
 
-    /// As [`Self::window`] under fixed priorities: complete before the next arrival.
+    /// As [`Self::window`] under fixed priorities, where a job is complete before the next one
+    /// arrives.
     pub fn fixed_window(&self) -> Z {
         (&self.deadline).min(&self.period) - &self.jitter
     }
 
-    /// `max(0, floor((t + T - W) / T))`.
+    /// The number of jobs that are released and due within `t`: `max(0, floor((t + T - W) / T))`.
     pub fn jobs_due(&self, t: &Z) -> Z {
         let jobs = (t + &self.period - self.window()).div_floor(&self.period);
         jobs.max(Z::zero())
     }
 
-    /// Their demand.
+    /// The demand bound function: the work of these jobs.
     pub fn dbf(&self, t: &Z) -> Z {
         match self.shape {
             Shape::Proportion => (t.max(&Z::zero()) * &self.execution).div_floor(&self.period),
@@ -117,8 +119,9 @@ impl Job {
         }
     }
 
-    /// `ceil((t + J) / T) C`. What is somewhere in each period can be at the end of one and at the
-    /// start of each that follows: `C` from `T - C` before the first of those on.
+    /// The interference with lower priorities within `t`: `ceil((t + J) / T) C`. A job anywhere in
+    /// its period can be at the end of one period and at the start of each that follows: `C`, from
+    /// `T - C` before the first of these starts on.
     pub fn interference(&self, t: &Z) -> Z {
         if self.shape == Shape::Somewhere {
             let following = t - &self.execution;
@@ -131,7 +134,7 @@ impl Job {
         R::new(self.execution.clone(), self.period.clone())
     }
 
-    /// What the demand can be ahead of its rate: `U max(0, T - W)`.
+    /// The most by which the demand can be ahead of its rate: `U max(0, T - W)`.
     pub fn ahead(&self) -> R {
         let early = (&self.period - self.window()).max(Z::zero());
         R::new(&self.execution * early, self.period.clone())
@@ -154,14 +157,14 @@ pub struct Supply {
     pub budget: R,
     pub deadline: R,
     pub cpus: R,
-    /// Whether it counts from the start of a period on.
+    /// Whether the supply counts from the start of a period on.
     pub aligned: bool,
-    /// Whether the budget of the period under way may be lost at first.
+    /// Whether the budget of the current period may be lost at first.
     pub loses: bool,
 }
 
 impl Supply {
-    /// So many whole cores.
+    /// The supply of `cores` whole cores.
     pub fn cores(cores: usize) -> Self {
         Self {
             period: int(1),
@@ -173,9 +176,10 @@ impl Supply {
         }
     }
 
-    /// What is supplied within `t` at least: on several CPUs, as many times what one CPU with
-    /// an equal share gives. In whole parts of a common denominator, as fractions that are reduced
-    /// after each step take most of a checker's time.
+    /// The supply bound function: what is certainly supplied within `t`. On several CPUs it is as
+    /// many times what one CPU with an equal share gives. It is computed in whole parts of a common
+    /// denominator, because reducing fractions after each step would take most of the checker's
+    /// time.
     pub fn sbf(&self, t: &Z) -> R {
         let cpus = self.cpus.to_integer();
         let parts = self.period.denom() * self.budget.denom() * self.deadline.denom() * &cpus;
@@ -188,22 +192,22 @@ impl Supply {
         let one = match self.aligned {
             _ if t < zero => zero,
             true => {
-                let whole = t.div_floor(&period);
-                let begun = t - &whole * period - late;
-                whole * &budget + begun.max(zero).min(budget)
+                let of_time = t.div_floor(&period);
+                let begun = t - &of_time * period - late;
+                of_time * &budget + begun.max(zero).min(budget)
             }
             false if t < late => zero,
             false => {
-                let whole = (&t - late).div_floor(&period);
+                let of_time = (&t - late).div_floor(&period);
                 let gap = &period + deadline - &budget * Z::from(2);
-                let begun = t - gap - &whole * period;
-                whole * budget + begun.max(zero)
+                let begun = t - gap - &of_time * period;
+                of_time * budget + begun.max(zero)
             }
         };
         R::new_raw(one * cpus, parts)
     }
 
-    /// What a polling server may lose at first: its budget, all of it in a piece.
+    /// What a polling server may lose at first: its whole budget, in one piece.
     fn lost(&self) -> R {
         if self.loses {
             self.budget.clone()
@@ -227,8 +231,8 @@ impl Supply {
         }
     }
 
-    /// From when on it repeats itself in each period.
-    pub fn settled(&self) -> R {
+    /// The instant from which on the supply repeats itself in each period.
+    pub fn repeats_from(&self) -> R {
         &self.deadline - &self.budget / &self.cpus + self.lost()
     }
 }

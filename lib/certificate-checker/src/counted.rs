@@ -1,11 +1,11 @@
-//! Demand and supply counted instant by instant, which the formulas are held against.
+//! Demand and supply counted instant by instant. The formulas are compared with them.
 
 use crate::bounds::{Job, R, Shape, Supply, Z, int};
 use alloc::vec::Vec;
 use hanok_task_model::{Member, TaskId};
 use num_traits::{ToPrimitive, Zero};
 
-/// A task, or what looks like one.
+/// A task, or a component that looks like one.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub period: i64,
@@ -32,7 +32,7 @@ impl Asked {
         self.deadline - self.jitter
     }
 
-    /// The deadlines until `t`, if the first job was held back for as long as may be.
+    /// The deadlines up to `t`, where the first job was held back for as long as possible.
     pub fn deadlines(self, t: i64) -> impl Iterator<Item = i64> {
         let first = self.window();
         (0..)
@@ -44,7 +44,7 @@ impl Asked {
         self.deadlines(t).count() as i64 * self.execution
     }
 
-    /// Of jobs that are released before `t`.
+    /// The work of jobs that are released before `t`.
     pub fn released(self, t: i64) -> i64 {
         let all = (0..).map(|k| k * self.period - self.jitter);
         all.take_while(|at| *at < t).count() as i64 * self.execution
@@ -66,7 +66,7 @@ impl Given {
         self.parts(1)
     }
 
-    /// With all times divided by `parts`.
+    /// The supply with all times divided by `parts`.
     fn parts(self, parts: i128) -> Supply {
         let part = |time: i64| int(time.into()) / int(parts);
         Supply {
@@ -79,8 +79,9 @@ impl Given {
         }
     }
 
-    /// The worst case: the first budget at once, right before the time begins, and with `loses`
-    /// another one of which nothing is used; later ones as late as can be.
+    /// The worst case within `t`: the first budget was supplied at once, right before the time
+    /// begins; with `loses`, another budget is not used at all; and later ones come as late as
+    /// possible.
     pub fn within(self, t: i64) -> i64 {
         let lost = if self.loses { self.budget } else { 0 };
         let begin = if self.aligned { 0 } else { self.budget };
@@ -93,7 +94,7 @@ impl Given {
     }
 }
 
-/// All supplies with periods until 5.
+/// All supplies with periods of up to 5.
 fn supplies() -> Vec<Given> {
     let mut all = Vec::new();
     for period in 1..=5 {
@@ -147,8 +148,8 @@ fn supplies_are_what_is_counted() {
         for t in -3..25 {
             let counted = int(given.within(t).into());
             assert_eq!(reduced(supply.sbf(&Z::from(t))), counted, "{given:?} {t}");
-            // Thirds of all times are as much a supply, and so is a third of it on each of three
-            // CPUs.
+            // The supply with all times in thirds has a third of the budget, and so has each of
+            // three CPUs with a third of it.
             let third = given.parts(3).sbf(&Z::from(t)) * int(3);
             assert_eq!(third, int(given.within(3 * t).into()), "{given:?} {t}");
             if !given.loses {
@@ -161,7 +162,11 @@ fn supplies_are_what_is_counted() {
                 let all = three.sbf(&Z::from(t));
                 assert_eq!(all, int(given.within(3 * t).into()), "{given:?} {t}");
                 assert_eq!(three.gap() * int(3), supply.gap(), "{given:?}");
-                assert_eq!(three.settled() * int(3), supply.settled(), "{given:?}");
+                assert_eq!(
+                    three.repeats_from() * int(3),
+                    supply.repeats_from(),
+                    "{given:?}"
+                );
             }
         }
     }
@@ -171,7 +176,7 @@ fn reduced(value: R) -> R {
     R::new(value.numer().clone(), value.denom().clone())
 }
 
-/// The line through the ends of all gaps is below the supply, and no higher one is.
+/// The line through the ends of all gaps is below the supply, and no higher line is.
 #[test]
 fn the_gap_is_where_the_line_begins() {
     for given in supplies() {
@@ -186,14 +191,17 @@ fn the_gap_is_where_the_line_begins() {
             supply.rate(),
             R::new(Z::from(given.budget), Z::from(given.period))
         );
-        let settled = number(&supply.settled().to_integer());
+        let repeats_from = number(&supply.repeats_from().to_integer());
         let again = |t: i64| given.within(t + given.period) == given.within(t) + given.budget;
-        assert!((settled..40).all(again), "{given:?} {settled}");
+        assert!((repeats_from..40).all(again), "{given:?} {repeats_from}");
         assert!(
-            settled == 0 || given.aligned || !again(settled - 1),
+            repeats_from == 0 || given.aligned || !again(repeats_from - 1),
             "{given:?}"
         );
-        assert!(settled >= 0 && settled <= given.deadline, "{given:?}");
+        assert!(
+            repeats_from >= 0 && repeats_from <= given.deadline,
+            "{given:?}"
+        );
     }
 }
 
@@ -217,7 +225,7 @@ fn demands_are_what_is_counted() {
             let due = asked.deadlines(t).any(|deadline| deadline == t);
             assert_eq!(job.is_due(&at), due, "{asked:?} {t}");
         }
-        // The most by which the demand is ahead of its rate, at all instants.
+        // The most by which the demand is ahead of its rate, over all instants.
         let ahead = |t: i64| asked.due(t) * asked.period - t * asked.execution;
         let most = (0..60).map(ahead).max().unwrap_or(0).max(0);
         assert_eq!(
@@ -228,7 +236,8 @@ fn demands_are_what_is_counted() {
     }
 }
 
-/// What may be anywhere in its period, of all choices of one place in each.
+/// The interference of jobs anywhere in their periods is the largest over all choices of one place
+/// in each period.
 #[test]
 fn budgets_anywhere_interfere_with_what_they_can() {
     for (period, execution) in [(3, 1), (4, 2), (5, 3), (4, 4)] {
@@ -240,8 +249,8 @@ fn budgets_anywhere_interfere_with_what_they_can() {
         };
         let job = asked.job(0, Shape::Somewhere);
         for t in 1..3 * period {
-            // The first one at its period's end, or any later; the others at once. So much of each
-            // as begins within the time counts as a whole.
+            // The first job is at its period's end, or later; the others come at once. As much of
+            // each job as begins within the time counts as a whole.
             let of = |offset: i64| {
                 let begins = |k: i64| {
                     if k == 0 {

@@ -1,4 +1,5 @@
-//! Descents, which are what proofs of EDF consist of: from an instant on which nothing can happen, to the least.
+//! Checks descents, of which proofs of EDF consist: from an instant after which no deadline can be
+//! missed, down to the first deadline.
 
 use crate::Fault;
 use crate::bounds::{Job, R, Supply, Z};
@@ -19,8 +20,8 @@ pub fn rate(jobs: &[Job]) -> R {
     sum(jobs.iter().map(Job::rate).collect())
 }
 
-/// The sum of fractions, halves first: one after the other would reduce a long fraction each
-/// time, where periods have nothing in common.
+/// Adds fractions in pairs of halves: adding them one after the other would reduce a long fraction
+/// each time, where periods have no common factors.
 fn sum(mut all: Vec<R>) -> R {
     while all.len() > 1 {
         let pairs = all.chunks(2).map(|pair| match pair {
@@ -35,8 +36,8 @@ fn sum(mut all: Vec<R>) -> R {
     all.pop().unwrap_or_else(R::zero)
 }
 
-/// Whether each instant is the least by which the supply has what is demanded right before the
-/// one before; the last one.
+/// Checks that each instant is the least by which the supply reaches the demand right before the
+/// previous instant. Returns the last instant.
 pub fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&Z) -> Z) -> Result<u64, Fault> {
     let mut instants = descent.instants.iter().copied();
     let mut before = instants.next().ok_or(Fault::Step)?;
@@ -55,8 +56,8 @@ pub fn steps(supply: &Supply, descent: &Descent, demand: impl Fn(&Z) -> Z) -> Re
     }
 }
 
-/// Whether nothing can happen from the descent's first instant on. `more` comes on top of the
-/// demand, once.
+/// Checks that no deadline can be missed from the descent's first instant on. `more` is added to
+/// the demand once.
 pub fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Result<(), Fault> {
     let first = descent.instants.first().ok_or(Fault::Tail)?;
     let first = at(*first) - Z::one();
@@ -77,16 +78,16 @@ pub fn tail(jobs: &[Job], supply: &Supply, more: &R, descent: &Descent) -> Resul
     if shown { Ok(()) } else { Err(Fault::Tail) }
 }
 
-/// One common multiple of all periods after everything has begun to repeat itself.
+/// One common multiple of all periods after the instant from which on everything repeats itself.
 fn repetition(jobs: &[Job], supply: &Supply) -> Result<R, Fault> {
     let mut common = supply.period.to_integer();
-    let mut settled = supply.settled();
+    let mut repeats_from = supply.repeats_from();
     for job in jobs {
         common = common.lcm(&job.period);
-        settled = settled.max(rational(job.window() - &job.period));
+        repeats_from = repeats_from.max(rational(job.window() - &job.period));
     }
     if supply.period.is_integer() {
-        Ok(R::from_integer(common) + settled)
+        Ok(R::from_integer(common) + repeats_from)
     } else {
         Err(Fault::Tail)
     }

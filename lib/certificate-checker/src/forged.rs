@@ -1,5 +1,5 @@
-//! Claims that are wrong in one respect alone, so that one check stands between each of them and
-//! being believed; and beside each, the same claim without the fault.
+//! Tests claims that are wrong in one respect alone, so that only one check rejects each of them.
+//! Beside each is the same claim without the fault.
 
 use crate::bounds::Job;
 use crate::cores;
@@ -8,17 +8,17 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use hanok_task_model::{
-    Against, Component, ComponentId, ComponentProof, CoreId, CoreProof, Descent, Home, Interface,
-    Member, Mode, Model, Nanos, Periods, Plan, Policy, Pool, PoolId, Proof, Server, SwitchCost,
-    Tail, Task, TaskId, Vcpu, Window,
+    Against, Component, ComponentId, ComponentProof, CoreId, CoreProof, Descent, Home, Member,
+    Mode, Model, Nanos, Periods, Plan, Policy, Pool, PoolId, Proof, ResourceInterface, Server,
+    SwitchCost, Tail, Task, TaskId, Vcpu, Window,
 };
 
 const POOL: Home = Home::Pool(PoolId(0));
 const OUTER: ComponentId = ComponentId(0);
 const INNER: ComponentId = ComponentId(1);
 
-fn interface(period: u64, budget: u64, deadline: u64) -> Interface {
-    Interface {
+fn interface(period: u64, budget: u64, deadline: u64) -> ResourceInterface {
+    ResourceInterface {
         period: Nanos::new(period),
         budget: Nanos::new(budget),
         deadline: Nanos::new(deadline),
@@ -34,7 +34,7 @@ fn alone(plan: Plan) -> Model {
     model
 }
 
-/// The same, with one task.
+/// Such a component with one task.
 fn with_task(plan: Plan, period: u64, execution: u64, deadline: u64) -> Model {
     let mut model = alone(plan);
     let mut task = Task::new("task", OUTER, Nanos::new(period), Nanos::new(execution));
@@ -43,15 +43,15 @@ fn with_task(plan: Plan, period: u64, execution: u64, deadline: u64) -> Model {
     model
 }
 
-/// The same, with a component inside.
-fn with_inner(plan: Plan, inner: Interface) -> (Model, Interfaces) {
+/// Such a component with a component inside.
+fn with_inner(plan: Plan, inner: ResourceInterface) -> (Model, Interfaces) {
     let mut model = alone(plan);
     let given = Plan::Given(inner);
     model.add(Component::new("inner", Home::Component(OUTER), given));
     (model, Interfaces::from([(INNER, inner)]))
 }
 
-fn claim(interface: Interface, proof: Proof) -> ComponentProof {
+fn claim(interface: ResourceInterface, proof: Proof) -> ComponentProof {
     ComponentProof {
         component: OUTER,
         interface,
@@ -67,7 +67,8 @@ fn believed(model: &Model, inside: &Interfaces, claim: &ComponentProof) -> Resul
     component(model, claim, &members[0], inside)
 }
 
-/// 5 of each 10 from the start of a period on are there after 10; from anywhere on, after 15.
+/// From the start of a period on, 5 of each 10 are supplied after 10; from any instant on, after
+/// 15.
 #[test]
 fn a_supply_begins_with_the_members_where_it_does_and_nowhere_else() {
     let given = interface(10, 5, 10);
@@ -95,7 +96,7 @@ fn a_supply_begins_with_the_members_where_it_does_and_nowhere_else() {
         let any = claim(given, from_anywhere.clone());
         assert_eq!(believed(model, inside, &any), as_any);
     }
-    // Never on several CPUs.
+    // On several CPUs the supply never begins with the members' periods.
     let mut several = together;
     several.components[0].cpus = 2;
     for aligned in [false, true] {
@@ -107,7 +108,8 @@ fn a_supply_begins_with_the_members_where_it_does_and_nowhere_else() {
     }
 }
 
-/// 5 within 9 of each 10 are there after 14; within 10 after 15; within 11 they would be after 16.
+/// A supply of 5 within 9 of each 10 has given 5 after 14; within 10, after 15; within 11 it would
+/// be after 16.
 #[test]
 fn a_longest_deadline_is_one_that_was_asked_for_and_could_be_longer() {
     let asked = Plan::Longest {
@@ -121,7 +123,7 @@ fn a_longest_deadline_is_one_that_was_asked_for_and_could_be_longer() {
             instants: vec![instant],
         })
     };
-    let says = |plan, deadline: u64, interface: Interface, least| {
+    let says = |plan, deadline: u64, interface: ResourceInterface, least| {
         let model = with_task(plan, 20, 5, deadline);
         let least_claim = ComponentProof {
             least,
@@ -135,11 +137,11 @@ fn a_longest_deadline_is_one_that_was_asked_for_and_could_be_longer() {
     for wrong in [until(13), until(15), Some(Against::Nothing)] {
         assert_eq!(says(asked, 14, shorter, wrong), Err(Fault::Least));
     }
-    // There is no deadline after the period, be it too late or not.
+    // No deadline is behind the period, whether or not it would be too late.
     let longest = interface(10, 5, 10);
     assert_eq!(says(asked, 15, longest, None), Ok(()));
     assert_eq!(says(asked, 15, longest, until(15)), Err(Fault::Least));
-    // Nothing was asked.
+    // Nothing was asked for.
     let given = Plan::Given(shorter);
     assert_eq!(says(given, 14, shorter, None), Ok(()));
     assert_eq!(says(given, 14, shorter, until(14)), Err(Fault::Least));
@@ -153,7 +155,7 @@ fn a_given_interface_is_the_one_that_was_given() {
         believed(&model, &Interfaces::new(), &claim)
     };
     assert_eq!(says(interface(10, 5, 10), 15), Ok(()));
-    // Each of these would do as well.
+    // Each of these would suffice as well.
     let others = [((10, 6, 10), 13), ((10, 5, 9), 14), ((5, 3, 5), 11)];
     for ((period, budget, deadline), end) in others {
         let other = interface(period, budget, deadline);
@@ -164,7 +166,7 @@ fn a_given_interface_is_the_one_that_was_given() {
     }
 }
 
-/// Of several CPUs it is not known that a budget is the least, even where that is one tick.
+/// For several CPUs it is not known that a budget is the least, even where it is one tick.
 #[test]
 fn nothing_is_claimed_of_less_on_several_cpus() {
     let find = Plan::Find {
@@ -175,7 +177,7 @@ fn nothing_is_claimed_of_less_on_several_cpus() {
     model.tick = Nanos::new(1_000);
     model.components[0].policy = Policy::Edf;
     model.components[0].cpus = 2;
-    // Each CPU has 500 of each 1000, and so the first after 1000.
+    // Each CPU supplies 500 of each 1000, so that the first 500 are there after 1000.
     let descent = Descent {
         instants: vec![100_001, 1_001],
         tail: Tail::Lines,
@@ -187,12 +189,13 @@ fn nothing_is_claimed_of_less_on_several_cpus() {
     assert_eq!(found, Err(Fault::Least));
 }
 
-/// Tasks beside components are switched to and back from as these are; among themselves not.
+/// Tasks beside components are charged with the switch to them and back, as the components are;
+/// tasks among themselves are not.
 #[test]
 fn switching_is_charged_to_tasks_beside_components() {
-    let whole = interface(100, 100, 100);
+    let of_time = interface(100, 100, 100);
     let inner = interface(100, 4, 100);
-    let (mut model, inside) = with_inner(Plan::Given(whole), inner);
+    let (mut model, inside) = with_inner(Plan::Given(of_time), inner);
     model.add_task(Task::new("task", OUTER, Nanos::new(50), Nanos::new(5)));
     model.cost = SwitchCost {
         switch: Nanos::new(1),
@@ -208,13 +211,19 @@ fn switching_is_charged_to_tasks_beside_components() {
     let tasks = executions(&[Member::Task(TaskId(0))], &inside);
     assert_eq!(tasks[0].execution, 5.into());
 
-    let says = |ends: &[u64]| believed(&model, &inside, &claim(whole, Proof::Fixed(ends.to_vec())));
+    let says = |ends: &[u64]| {
+        believed(
+            &model,
+            &inside,
+            &claim(of_time, Proof::Fixed(ends.to_vec())),
+        )
+    };
     assert_eq!(says(&[11, 21]), Ok(()));
     assert_eq!(says(&[5, 15]), Err(Fault::Late));
 }
 
-/// Two pools, of two cores and of one, and two components of the first, each half a core's worth;
-/// the other one has to be on the second core.
+/// Two pools, of two cores and of one, and two components of the first, each with half a core's
+/// worth. The second component has to be on the second core.
 fn pools() -> (Model, Interfaces) {
     let first = Pool::new("first", [CoreId(0), CoreId(1)]);
     let pools = vec![first, Pool::new("second", [CoreId(2)])];
@@ -227,7 +236,7 @@ fn pools() -> (Model, Interfaces) {
     (model, Interfaces::from([(OUTER, half), (INNER, half)]))
 }
 
-/// That these cores of a pool run these vCPUs.
+/// The claim that these cores of a pool run these vCPUs.
 fn run(pool: u32, cores: &[u8], vcpus: &[(ComponentId, u32)]) -> CoreProof {
     let vcpu = |&(component, cpu): &(ComponentId, u32)| Vcpu { component, cpu };
     CoreProof {
@@ -257,13 +266,13 @@ fn cores_run_the_vcpus_that_belong_on_them() {
     assert_eq!(says(&right), Ok(()));
     let both = [run(0, &[0], &[]), run(0, &[1], &[any, bound]), idle.clone()];
     assert_eq!(says(&both), Ok(()));
-    // Not on the core that it must be on.
+    // Not on the core that the model names.
     let elsewhere = [run(0, &[0], &[any, bound]), run(0, &[1], &[]), idle.clone()];
     assert_eq!(says(&elsewhere), Err(Fault::Placement));
     // In another pool.
     let foreign = [run(0, &[0], &[]), on_second.clone(), run(1, &[2], &[any])];
     assert_eq!(says(&foreign), Err(Fault::Placement));
-    // A second CPU of a component of one.
+    // A second vCPU of a component that has one.
     let more = run(0, &[0], &[any, (OUTER, 1)]);
     assert_eq!(says(&[more, on_second, idle]), Err(Fault::Placement));
 }
@@ -273,7 +282,7 @@ fn a_pool_has_its_own_cores_one_by_one_or_all_together() {
     let (mut model, inside) = pools();
     let (any, bound) = ((OUTER, 0), (INNER, 0));
     let idle = run(1, &[2], &[]);
-    // The other pool's core, which nobody else needs.
+    // The other pool's core, which no other proof needs.
     let foreign = [
         run(0, &[0], &[]),
         run(0, &[1], &[bound]),
@@ -281,13 +290,13 @@ fn a_pool_has_its_own_cores_one_by_one_or_all_together() {
     ];
     let found = cores::check(&model, &foreign, &inside);
     assert_eq!(fault(found), Err(Fault::Incomplete));
-    // Two cores as one that is twice as fast.
+    // Two cores, taken for one that is twice as fast.
     model.pools[0].policy = Policy::RateMonotonic;
     let mut double = run(0, &[0, 1], &[any, bound]);
     double.proof = Proof::Fixed(vec![3, 5]);
     let found = cores::check(&model, &[double, idle.clone()], &inside);
     assert_eq!(fault(found), Err(Fault::Incomplete));
-    // A global pool's cores one by one.
+    // A global pool's cores, one by one.
     model.pools[0].policy = Policy::Edf;
     model.pools[0].mode = Mode::Global;
     model.components[1].core = None;
@@ -296,7 +305,8 @@ fn a_pool_has_its_own_cores_one_by_one_or_all_together() {
     assert_eq!(fault(found), Err(Fault::Incomplete));
 }
 
-/// A component of a kind, on so many CPUs, at a place, with switches that are free or not.
+/// A component with this kind of server, on `cpus` CPUs, in this place, with switches that are free
+/// or not.
 fn server_at(server: Server, cpus: u32, at: (bool, Mode, Policy, Server), free: bool) -> Model {
     let (in_group, mode, policy, outer) = at;
     let mut pool = Pool::new("pool", [CoreId(0), CoreId(1)]);

@@ -1,23 +1,24 @@
-//! Global EDF on several CPUs, from the definition of a miss.
+//! Checks global EDF on several CPUs, from the definition of a missed deadline.
 //!
-//! Suppose that deadlines are missed, and look at the first one, of a job of member k. Jobs with
+//! Suppose that deadlines are missed, and consider the first one, of a job of member k. Jobs with
 //! later deadlines do not matter to EDF, and may be left out. Let the window of length t end at
-//! that deadline, and begin at the last instant, not after the job's latest release, right before
-//! which a CPU that was supplied had nothing to run.
+//! that deadline. It begins at the last instant, not after the job's latest release, right before
+//! which a supplied CPU had nothing to run.
 //!
-//! 1. Right before the window fewer jobs than CPUs were there; so at most m - 1 members have a
-//!    job that began before it and ends in it. The others' jobs in it are released in it.
+//! 1. Right before the window there were fewer jobs than CPUs. So at most m - 1 members have a job
+//! that began before the window and ends in it. The other members' jobs in it are released in it.
 //! 2. All deadlines before the window's end are kept. So what a job does in the window, it does
-//!    between its release (or the window's start) and its deadline, and a member's deadlines are
-//!    at least T apart, the last of them at the window's end.
-//! 3. The late job runs in at most C - 1 instants. In all the others of the window it waits or
-//!    is not released yet, and every supplied CPU runs some other job. These are at least
-//!    t - (C - 1) instants, of which exactly so many are looked at. In the C - 1 that are left
-//!    out, at most m (C - 1) can be supplied.
-//! 4. In those instants a member runs at most once each, and k's own earlier jobs, whose
-//!    deadlines are not after this one's latest release, at most in the t - D + J before that.
+//! between its release (or the window's start) and its deadline. A member's deadlines are at least
+//! T apart, the last of them at the window's end.
+//! 3. The late job runs in at most C - 1 instants. In all others of the window it waits or is not
+//! released yet, and every supplied CPU runs some other job. These are at least t - (C - 1)
+//! instants, of which exactly that many are considered. In the C - 1 instants that are left out, at
+//! most m (C - 1) can be supplied.
+//! 4. In the considered instants a member runs at most once each. k's own earlier jobs have
+//! deadlines that are not after this one's latest release, so that they run in at most the t - D +
+//! J instants before that.
 //!
-//! If the members together cannot fill what is supplied in those instants, nothing is missed.
+//! If the members together cannot fill what is supplied in those instants, no deadline is missed.
 
 use crate::Fault;
 use crate::bounds::{Job, Supply, Z};
@@ -27,7 +28,7 @@ use hanok_task_model::{Descent, Tail};
 use num_integer::Integer;
 use num_traits::{One, Zero};
 
-/// Whether each member's descent goes through all lengths of the window.
+/// Checks that each member's descent covers all lengths of the window.
 pub fn check(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), Fault> {
     if descents.len() != jobs.len() {
         return Err(Fault::Members);
@@ -37,8 +38,8 @@ pub fn check(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), 
     }
     let cpus = supply.cpus.to_integer();
     for (place, (late, descent)) in jobs.iter().zip(descents).enumerate() {
-        // What comes on top of the demand is at most a job of each member that began before,
-        // and all CPUs for as long as the late job takes.
+        // The most that is added to the demand: one job of each member that began before, and all
+        // CPUs for as long as the late job takes.
         let executions = jobs.iter().map(|job| job.execution.clone()).collect();
         let before = greatest(executions, supply);
         let more = rational(before + &late.execution * &cpus);
@@ -58,13 +59,13 @@ pub fn check(jobs: &[Job], supply: &Supply, descents: &[Descent]) -> Result<(), 
     Ok(())
 }
 
-/// What can be supplied while the late job runs.
+/// The most that can be supplied while the late job runs.
 fn left_out(late: &Job, supply: &Supply) -> Z {
     (&late.execution - Z::one()) * supply.cpus.to_integer()
 }
 
-/// What the members can run at most in the instants in which the late job, of the member at
-/// `place`, does not, of a window of length `t`.
+/// The most that the members can run in those instants of a window of length `t` in which the late
+/// job, of the member at `place`, does not run.
 fn filled(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
     let runs = jobs.get(place).map(|late| &late.execution - Z::one());
     let instants = t - runs.unwrap_or_default();
@@ -72,7 +73,7 @@ fn filled(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
     let mut begun = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let (released, any) = if index == place {
-            // Without the late job itself, which is the last one of both.
+            // The late job itself, which is the last one of both, does not count.
             let before = (t - job.window()).max(Z::zero());
             let within = |work: Z| (work - &job.execution).min(before.clone()).max(Z::zero());
             (within(released(job, t)), within(any(job, t)))
@@ -86,8 +87,8 @@ fn filled(jobs: &[Job], place: usize, supply: &Supply, t: &Z) -> Z {
     all + greatest(begun, supply)
 }
 
-/// The most of a member's jobs that are released and due in the window: their deadlines are at
-/// its end, a period before that, and so on, but a job's own window after its start.
+/// The most work of a member's jobs that are released and due in the window: their deadlines are at
+/// its end, a period before that, and so on, but not less than a job's own window after its start.
 fn released(job: &Job, t: &Z) -> Z {
     let room = t - job.window();
     if room < Z::zero() {
@@ -97,14 +98,14 @@ fn released(job: &Job, t: &Z) -> Z {
     }
 }
 
-/// The most of a member's jobs that are due in the window, released in it or before: of the one
-/// that is due first, no more than there is time until then.
+/// The most work of a member's jobs that are due in the window, released in it or before. Of the
+/// job that is due first, at most the time until its deadline counts.
 fn any(job: &Job, t: &Z) -> Z {
-    let (whole, first) = t.div_mod_floor(&job.period);
-    whole * &job.execution + first.min(job.execution.clone())
+    let (of_time, first) = t.div_mod_floor(&job.period);
+    of_time * &job.execution + first.min(job.execution.clone())
 }
 
-/// The sum of the greatest of `values`, of one less than there are CPUs.
+/// The sum of the greatest `values`, of which there is one less than CPUs.
 fn greatest(mut values: Vec<Z>, supply: &Supply) -> Z {
     let most = supply.cpus.to_integer() - Z::one();
     values.sort();

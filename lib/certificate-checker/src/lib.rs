@@ -1,13 +1,13 @@
-//! Whether a certificate of the analysis is true.
+//! Verifies certificates of the analysis.
 //!
-//! Nothing here is shared with the analysis but the model's data. The analysis is fast and
-//! therefore intricate: scaled integers, fixed-point rates, searches. This program is plain and
-//! slow: demand and supply are written down as the literature has them, in rationals of any
-//! size, and each claim is compared with its definition. It searches for nothing, so that its
-//! work is bounded by the certificate's length.
+//! Only the model's data is shared with the analysis. The analysis is fast and therefore intricate:
+//! it has scaled integers, fixed-point rates and searches. This program is plain and slow: it has
+//! demand and supply as the literature defines them, in rationals of any size, and compares each
+//! claim with its definition. It searches for nothing, so that its work is bounded by the
+//! certificate's length.
 //!
-//! What a proof must show is said at its type in hanok-task-model; where a proof could be
-//! written in several ways, one alone is accepted.
+//! Each type of a proof, in hanok-task-model, says what the proof must show. Where a proof could be
+//! written in several ways, only one is accepted.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -31,10 +31,10 @@ mod small_proofs;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use bounds::{Job, R, Supply, int, nanos, whole};
+use bounds::{Job, R, Supply, int, nanos, of_time};
 use hanok_task_model::{
-    Against, Certificate, Component, ComponentId, ComponentProof, Exact, Interface, Member, Model,
-    Nanos, Plan, Policy, PoolId, Proof, Server, Window,
+    Against, Certificate, Component, ComponentId, ComponentProof, Exact, Member, Model, Nanos,
+    Plan, Policy, PoolId, Proof, ResourceInterface, Server, Window,
 };
 use num_integer::Integer;
 use num_traits::Zero;
@@ -44,19 +44,19 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {fault}")]
 pub struct Rejection {
-    /// What of the model it is about.
+    /// The part of the model that the rejection is about.
     pub place: CheckedPart,
-    /// What is wrong.
+    /// What is wrong with the certificate.
     pub fault: Fault,
 }
 
-/// What a rejection is about.
+/// The part of a model that a rejection is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CheckedPart {
     /// The certificate as a whole.
     #[error("the certificate")]
     Whole,
-    /// A component, by its place in the model.
+    /// A component.
     #[error("component {0:?}")]
     Component(ComponentId),
     /// The cores of a pool.
@@ -64,40 +64,41 @@ pub enum CheckedPart {
     Pool(PoolId),
 }
 
-/// What can be wrong with a certificate.
+/// What is wrong with a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// The model itself has no meaning.
+    /// The model itself is not valid.
     #[error("the model is not sound")]
     Model,
-    /// A component or core is missing, comes twice, or before what it needs.
+    /// A component or core is missing, occurs twice, or comes before something it depends on.
     #[error("components or cores are missing, twice or out of order")]
     Incomplete,
     /// An interface is not one that the model asks for.
     #[error("the interface is not what the model asks for")]
     Interface,
-    /// The supply is said to begin with the members' periods, and does not, or the reverse.
+    /// The certificate says that the supply begins with the members' periods, and it does not, or
+    /// the reverse.
     #[error("the supply's start is not the members'")]
     Aligned,
-    /// Nothing is known of such a server where it is.
+    /// The analysis of such a server in its place is not proven.
     #[error("nothing is known of a server of this kind where it is")]
     Server,
-    /// A proof is of another kind than the policy needs.
+    /// A proof is not of the kind that the policy needs.
     #[error("the proof is of another kind")]
     Kind,
-    /// A proof has not one part for each member.
+    /// A proof does not have one part for each member.
     #[error("the proof does not cover each member once")]
     Members,
     /// A descent's instants do not follow from each other.
     #[error("an instant does not follow from the one before")]
     Step,
-    /// A descent's first instant is not one, or too early for what it says of the rest.
+    /// A descent's first instant is not valid, or is too early for its claim about the rest.
     #[error("what comes after the first instant is not shown")]
     Tail,
-    /// A job is not complete when it is said to be.
+    /// A job is not complete when the proof says.
     #[error("a job is not complete when it is said to be")]
     Late,
-    /// What is said against a smaller budget is not so.
+    /// The proof that a smaller budget is too little does not hold.
     #[error("a smaller budget is not shown to be too small")]
     Least,
     /// A vCPU is on a core that it may not be on.
@@ -105,13 +106,13 @@ pub enum Fault {
     Placement,
 }
 
-/// Whether `certificate` shows that every deadline of `model` is kept.
+/// Checks that `certificate` proves that every deadline of `model` is kept.
 pub fn check(model: &Model, certificate: &Certificate) -> Result<(), Rejection> {
-    let whole = |fault| Rejection {
+    let of_time = |fault| Rejection {
         place: CheckedPart::Whole,
         fault,
     };
-    model.validate().map_err(|_| whole(Fault::Model))?;
+    model.validate().map_err(|_| of_time(Fault::Model))?;
     let mut interfaces = BTreeMap::new();
     let members = model.members();
     for proof in &certificate.components {
@@ -125,13 +126,13 @@ pub fn check(model: &Model, certificate: &Certificate) -> Result<(), Rejection> 
         }
     }
     if interfaces.len() != model.components.len() {
-        return Err(whole(Fault::Incomplete));
+        return Err(of_time(Fault::Incomplete));
     }
     cores::check(model, &certificate.cores, &interfaces)
 }
 
-/// What is known of components that were looked at already.
-type Interfaces = BTreeMap<ComponentId, Interface>;
+/// The interfaces of the components that were checked already.
+type Interfaces = BTreeMap<ComponentId, ResourceInterface>;
 
 fn component(
     model: &Model,
@@ -174,8 +175,8 @@ fn component(
     }
 }
 
-/// The members of a component as jobs: tasks first, then components, by rank where there is
-/// one.
+/// The members of a component as jobs: tasks first, then components, sorted by rank if the policy
+/// has ranks.
 fn jobs(
     model: &Model,
     component: &Component,
@@ -199,7 +200,7 @@ fn jobs(
             }
         }
     }
-    // Among components, a job of a task is switched to and back from as a component is.
+    // Beside components, a job of a task costs a switch to it and back, as a component does.
     if jobs.iter().any(Job::is_component) {
         for job in jobs.iter_mut().filter(|job| !job.is_component()) {
             job.execution += nanos(model.cost.per_period());
@@ -218,16 +219,20 @@ fn rank(jobs: &mut [Job], policy: Policy) {
     });
 }
 
-/// Whether a component's members are periodic servers alone, each of whose periods begins with one
-/// of its own.
-fn together(jobs: &[Job], interface: &Interface) -> bool {
-    let whole = |job: &Job| job.period.is_multiple_of(&nanos(interface.period));
-    let inner = |job: &Job| job.periodic && whole(job);
+/// Whether all of a component's members are periodic servers, and each of their periods begins with
+/// one of its own.
+fn together(jobs: &[Job], interface: &ResourceInterface) -> bool {
+    let of_time = |job: &Job| job.period.is_multiple_of(&nanos(interface.period));
+    let inner = |job: &Job| job.periodic && of_time(job);
     !jobs.is_empty() && jobs.iter().all(inner)
 }
 
-/// Whether an interface is one that the model asks for.
-fn planned(model: &Model, component: &Component, interface: &Interface) -> Result<(), Fault> {
+/// Checks that an interface is one that the model asks for.
+fn planned(
+    model: &Model,
+    component: &Component,
+    interface: &ResourceInterface,
+) -> Result<(), Fault> {
     let (period, budget, deadline) = (interface.period, interface.budget, interface.deadline);
     let (periods, window) = match component.plan {
         Plan::Given(given) if given == *interface => return Ok(()),
@@ -269,13 +274,13 @@ fn planned(model: &Model, component: &Component, interface: &Interface) -> Resul
     if sound { Ok(()) } else { Err(Fault::Interface) }
 }
 
-/// What switching costs in a period, in whole ticks.
+/// The cost of switching in a period, in whole ticks.
 fn cost(model: &Model) -> Nanos {
     let (cost, tick) = (model.cost.per_period().get(), model.tick.get());
     Nanos::new(cost.div_ceil(tick).saturating_mul(tick))
 }
 
-/// A component's members and what is asked about them.
+/// A component's members, and what is asked about them.
 struct Question<'a> {
     model: &'a Model,
     component: &'a Component,
@@ -295,37 +300,42 @@ impl Question<'_> {
         }
     }
 
-    /// Whether `proof` shows that `interface` does.
-    fn proof(&self, interface: &Interface, proof: &Proof) -> Result<(), Fault> {
+    /// Checks that `proof` shows that `interface` suffices.
+    fn proof(&self, interface: &ResourceInterface, proof: &Proof) -> Result<(), Fault> {
         let supply = self.supply(
-            whole(interface.period),
-            whole(interface.budget),
-            whole(interface.deadline),
+            of_time(interface.period),
+            of_time(interface.budget),
+            of_time(interface.deadline),
         );
         let cpus = self.component.cpus;
         proofs::check(&self.jobs, self.component.policy, cpus, &supply, proof)
     }
 
-    /// Whether `against` shows that a tick more than the deadline of `interface` is too late.
-    fn longest(&self, interface: &Interface, against: &Against) -> Result<(), Fault> {
-        let longer = whole(interface.deadline) + whole(self.model.tick);
-        if longer > whole(interface.period) {
+    /// Checks that `against` shows that one tick more than the deadline of `interface` is too late.
+    fn longest(&self, interface: &ResourceInterface, against: &Against) -> Result<(), Fault> {
+        let longer = of_time(interface.deadline) + of_time(self.model.tick);
+        if longer > of_time(interface.period) {
             return Err(Fault::Least);
         }
-        let supply = self.supply(whole(interface.period), whole(interface.budget), longer);
+        let supply = self.supply(of_time(interface.period), of_time(interface.budget), longer);
         proofs::against(&self.jobs, self.component.policy, &supply, false, against)
     }
 
-    /// The deadline that belongs to `budget` while the least one is looked for.
-    fn deadline(&self, interface: &Interface, window: Window, budget: &R) -> R {
+    /// The deadline that belongs to `budget` in the search for the least one.
+    fn deadline(&self, interface: &ResourceInterface, window: Window, budget: &R) -> R {
         match window {
-            Window::Period => whole(interface.period),
-            Window::Budget | Window::Longest => budget + whole(cost(self.model)),
+            Window::Period => of_time(interface.period),
+            Window::Budget | Window::Longest => budget + of_time(cost(self.model)),
         }
     }
 
-    /// Whether `against` shows that a tick less than the budget of `interface` is too little.
-    fn least(&self, interface: &Interface, window: Window, against: &Against) -> Result<(), Fault> {
+    /// Checks that `against` shows that one tick less than the budget of `interface` is too little.
+    fn least(
+        &self,
+        interface: &ResourceInterface,
+        window: Window,
+        against: &Against,
+    ) -> Result<(), Fault> {
         if *against == Against::Nothing {
             return if interface.budget == self.model.tick {
                 Ok(())
@@ -333,28 +343,34 @@ impl Question<'_> {
                 Err(Fault::Least)
             };
         }
-        let budget = whole(interface.budget) - whole(self.model.tick);
+        let budget = of_time(interface.budget) - of_time(self.model.tick);
         if budget <= R::zero() {
             return Err(Fault::Least);
         }
         let deadline = self.deadline(interface, window, &budget);
-        let supply = self.supply(whole(interface.period), budget, deadline);
+        let supply = self.supply(of_time(interface.period), budget, deadline);
         proofs::against(&self.jobs, self.component.policy, &supply, false, against)
     }
 
-    /// Whether `exact` is the least budget of all, and the interface's the next whole tick.
-    fn exact(&self, interface: Interface, window: Window, exact: &Exact) -> Result<(), Fault> {
+    /// Checks that `exact` is the least budget of all, and that the interface's budget is the next
+    /// whole tick.
+    fn exact(
+        &self,
+        interface: ResourceInterface,
+        window: Window,
+        exact: &Exact,
+    ) -> Result<(), Fault> {
         let (numerator, denominator) = (exact.budget.numerator, exact.budget.denominator);
         if numerator == 0 || denominator == 0 || num_integer::gcd(numerator, denominator) != 1 {
             return Err(Fault::Least);
         }
         let budget = int(numerator.into()) / int(denominator.into());
-        let ticks = (&budget / whole(self.model.tick)).ceil();
-        if ticks * whole(self.model.tick) != whole(interface.budget) {
+        let ticks = (&budget / of_time(self.model.tick)).ceil();
+        if ticks * of_time(self.model.tick) != of_time(interface.budget) {
             return Err(Fault::Least);
         }
         let deadline = self.deadline(&interface, window, &budget);
-        let supply = self.supply(whole(interface.period), budget, deadline);
+        let supply = self.supply(of_time(interface.period), budget, deadline);
         let policy = self.component.policy;
         proofs::check(&self.jobs, policy, 1, &supply, &exact.proof)?;
         proofs::against(&self.jobs, policy, &supply, true, &exact.against)

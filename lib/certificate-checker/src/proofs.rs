@@ -1,4 +1,4 @@
-//! The proofs, each against its definition.
+//! Checks each kind of proof against its definition.
 
 use crate::bounds::{Job, R, Supply, Z};
 use crate::descent::{at, rate, rational, steps, tail};
@@ -7,7 +7,7 @@ use hanok_task_model::{Against, Descent, Policy, Proof};
 use num_integer::Integer;
 use num_traits::{One, Zero};
 
-/// Whether `proof` shows that `jobs`, by rank, are complete in time upon `supply`.
+/// Checks that `proof` shows that `jobs`, sorted by rank, are complete in time with `supply`.
 pub fn check(
     jobs: &[Job],
     policy: Policy,
@@ -16,8 +16,8 @@ pub fn check(
     proof: &Proof,
 ) -> Result<(), Fault> {
     let long = |job: &Job| job.window() >= job.period;
-    let whole = supply.cpus.is_one() && supply.budget == supply.period && !supply.loses;
-    let by_rate = whole && jobs.iter().all(long);
+    let of_time = supply.cpus.is_one() && supply.budget == supply.period && !supply.loses;
+    let by_rate = of_time && jobs.iter().all(long);
     match (proof, jobs.is_empty(), cpus > 1, policy.is_fixed()) {
         (Proof::Utilization, false, false, false) if by_rate => {
             if is_within_one(jobs) {
@@ -39,8 +39,9 @@ fn dbf(jobs: &[Job], t: &Z) -> Z {
     jobs.iter().map(|job| job.dbf(t)).sum()
 }
 
-/// Whether the sum of rates is one at most: by 128 binary places of each, rounded up, where these
-/// are enough to tell; else exactly, which takes long for thousands of odd periods.
+/// Whether the sum of rates is at most one. 128 binary places of each, rounded up, are enough to
+/// tell in most cases; otherwise the exact sum tells, which takes long for thousands of odd
+/// periods.
 pub fn is_within_one(jobs: &[Job]) -> bool {
     let one = Z::from(2u32).pow(128);
     let scaled = |job: &Job| (&job.execution * &one).div_ceil(&job.period);
@@ -48,7 +49,7 @@ pub fn is_within_one(jobs: &[Job]) -> bool {
     sum <= one || rate(jobs) <= R::one()
 }
 
-/// What the last one of `jobs` and all before it ask for until `t`.
+/// The work that the last one of `jobs` and all before it ask for until `t`.
 fn rbf(jobs: &[Job], t: &Z) -> Z {
     let Some((own, higher)) = jobs.split_last() else {
         return Z::zero();
@@ -86,7 +87,8 @@ fn fixed(jobs: &[Job], supply: &Supply, ends: &[u64]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether `against` shows that `supply` is too little, or with `or_equal` that any less is.
+/// Checks that `against` shows that `supply` is too little; with `or_equal`, that any smaller one
+/// is.
 pub fn against(
     jobs: &[Job],
     policy: Policy,
@@ -115,8 +117,8 @@ pub fn against(
     if shown { Ok(()) } else { Err(Fault::Least) }
 }
 
-/// Whether the last one of `jobs` has more to wait for than the supply gives, from one instant
-/// to the next until the end of its window; each instant is the last for which that is so.
+/// Whether the last one of `jobs` waits for more work than the supply gives, from each instant to
+/// the next until the end of its window. Each instant must be the last one for which this holds.
 fn late(jobs: &[Job], supply: &Supply, instants: &[u64], beats: impl Fn(&R, &R) -> bool) -> bool {
     let mut before = 0;
     for instant in instants {

@@ -1,15 +1,15 @@
-//! Of which servers there is a proof at all.
+//! The servers for which the analysis is proven.
 
 use crate::Fault;
 use hanok_task_model::{Component, Home, Mode, Model, Server};
 
-/// Whether there is one of `component`:
+/// Checks that the analysis is proven for `component`:
 ///
 /// - a periodic server is a periodic task only in a home that idles at its own expense, which a
 ///   core and a periodic server do;
-/// - all other kinds are known on one CPU alone;
-/// - a bandwidth server needs a home that looks at deadlines, and a soft one has no promise;
-/// - one that may begin in the middle of its period may be switched to any number of times.
+/// - all other kinds are proven on one CPU alone;
+/// - a bandwidth server needs a home that goes by deadlines, and a soft one promises nothing;
+/// - a server that may begin in the middle of its period may be switched to any number of times.
 pub fn known(model: &Model, component: &Component) -> Result<(), Fault> {
     let home = match component.home {
         Home::Component(id) => Some(model.component(id).ok_or(Fault::Incomplete)?),

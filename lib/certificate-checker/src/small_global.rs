@@ -1,5 +1,5 @@
-//! All small proofs for several CPUs: of them those are right that counting says, after the
-//! derivation in `global.rs`.
+//! Tests all small proofs for several CPUs: the right ones are those that counting confirms, after
+//! the derivation in `global.rs`.
 
 use crate::bounds::{Job, Shape, Supply, int};
 use crate::counted::{Asked, Given};
@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use hanok_task_model::{Descent, Policy, Proof, Tail};
 
-/// So much of each period, on so many CPUs.
+/// A budget in each period, on several CPUs.
 #[derive(Clone, Copy, Debug)]
 struct Several {
     cpus: i64,
@@ -31,8 +31,8 @@ impl Several {
         }
     }
 
-    /// As many times what one CPU with an equal share gives, in parts of which there are as many
-    /// in an instant as there are CPUs.
+    /// As many times what one CPU with an equal share gives. An instant is divided into as many
+    /// parts as there are CPUs.
     fn within(self, t: i64) -> i64 {
         self.within_parts(t * self.cpus)
     }
@@ -52,8 +52,8 @@ impl Several {
     }
 }
 
-/// The most that the members can run in those instants of a window of length `t` in which the
-/// late job, the last of the task at `place`, does not: job by job, from the window's end.
+/// The most that the members can run in those instants of a window of length `t` in which the late
+/// job, the last of the task at `place`, does not run: counted job by job, from the window's end.
 fn filled(asked: &[Asked], place: usize, cpus: i64, t: i64) -> i64 {
     let late = asked[place];
     let mut sum = 0;
@@ -62,7 +62,7 @@ fn filled(asked: &[Asked], place: usize, cpus: i64, t: i64) -> i64 {
         let deadlines = (0..).map(|k| t - k * one.period).take_while(|at| *at > 0);
         let (mut released, mut any) = (0, 0);
         for deadline in deadlines {
-            // Released in the window, or at work until its deadline at most.
+            // The job is released in the window, or runs at most until its deadline.
             let inside = deadline >= one.window();
             released += if inside { one.execution } else { 0 };
             any += one.execution.min(deadline);
@@ -84,12 +84,12 @@ fn filled(asked: &[Asked], place: usize, cpus: i64, t: i64) -> i64 {
     sum + begun.iter().rev().take(cpus as usize - 1).sum::<i64>()
 }
 
-/// What must be supplied within `t`, so that the late job is not late.
+/// What must be supplied within `t` so that the late job is not late.
 fn needed(asked: &[Asked], place: usize, cpus: i64, t: i64) -> i64 {
     filled(asked, place, cpus, t) + cpus * (asked[place].execution - 1) + 1
 }
 
-/// Whether a row of instants goes through all lengths of the window of the task at `place`.
+/// Whether a row of instants covers all lengths of the window of the task at `place`.
 fn is_right(asked: &[Asked], place: usize, given: Several, row: &[i64]) -> bool {
     let late = asked[place];
     let (Some(first), Some(last)) = (row.first(), row.last()) else {
@@ -114,7 +114,7 @@ fn is_right(asked: &[Asked], place: usize, given: Several, row: &[i64]) -> bool 
         let at = |t: i64| one.due(t) * all - t * rate(one);
         (0..60).map(at).max().unwrap_or(0).max(0)
     };
-    // The line below the supply touches it between two instants, too.
+    // The line below the supply also touches it between two instants.
     let short = |parts: i64| parts * gets - given.within_parts(parts) * all * given.cpus;
     let gap = (0..60 * given.cpus).map(short).max().unwrap_or(0);
     let mut executions: Vec<i64> = asked.iter().map(|one| one.execution).collect();
@@ -127,7 +127,7 @@ fn is_right(asked: &[Asked], place: usize, given: Several, row: &[i64]) -> bool 
     is_deadline && row.windows(2).all(step) && ends && shown
 }
 
-/// The rows of instants from `first` on, each the one that counting says.
+/// The row of instants from `first` on, in which each follows by counting.
 fn row_from(asked: &[Asked], place: usize, given: Several, first: i64) -> Option<Vec<i64>> {
     let mut row = vec![first];
     while row[row.len() - 1] > asked[place].window() {
@@ -137,13 +137,13 @@ fn row_from(asked: &[Asked], place: usize, given: Several, first: i64) -> Option
     Some(row)
 }
 
-/// The instant that follows from `last`.
+/// The instant that follows `last`.
 fn step_from(asked: &[Asked], place: usize, given: Several, last: i64) -> Option<i64> {
     let demand = needed(asked, place, given.cpus, last - 1);
     (0..last).find(|t| given.within(*t) >= demand)
 }
 
-/// Each number of a row, one more or less, left out, or twice.
+/// The row with each number one more, one less, left out, or repeated.
 fn changed(row: &[i64]) -> Vec<Vec<i64>> {
     let mut all = vec![row.to_vec()];
     for at in 0..row.len() {
@@ -223,11 +223,11 @@ fn of_several_cpus_proofs_those_are_right_that_counting_says() {
         );
         assert!(!believed(&rows, Tail::Repeats) && !believed(&rows[1..], Tail::Lines));
         for place in 0..asked.len() {
-            // Also from every first instant around the first one that is right.
+            // Also every first instant near the first right one.
             let from =
                 (1..rows[place][0] + 30).filter_map(|first| row_from(asked, place, given, first));
             let from: Vec<_> = from.collect();
-            // And a step more than is needed.
+            // And one step more than is needed.
             let further = from.clone().into_iter().filter_map(|mut row| {
                 row.push(step_from(asked, place, given, row[row.len() - 1])?);
                 Some(row)

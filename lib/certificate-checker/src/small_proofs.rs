@@ -1,4 +1,4 @@
-//! All small proofs there are: of them those are right that say what counting says.
+//! Tests all small proofs: the right ones are those that counting confirms.
 
 use crate::bounds::{Job, R, Shape, Supply, Z};
 use crate::counted::{Asked, Given};
@@ -25,13 +25,13 @@ fn rows(bound: u64, most: usize) -> Vec<Vec<u64>> {
     all
 }
 
-/// The least instant by which so much is supplied.
+/// The least instant by which `demand` is supplied.
 fn time_for(given: Given, demand: i64) -> i64 {
     (0..).find(|t| given.within(*t) >= demand).unwrap_or(0)
 }
 
-/// Sets of one or two tasks, with a rate that is less than, the same as, or more than that of some
-/// of the supplies.
+/// Sets of one or two tasks whose rate is less than, equal to, or more than that of some of the
+/// supplies.
 fn sets() -> Vec<Vec<Asked>> {
     let one = |period, execution, deadline, jitter| Asked {
         period,
@@ -71,7 +71,7 @@ fn some_supplies() -> Vec<Given> {
     ])
 }
 
-/// Whether a descent says what counting says.
+/// Whether counting confirms a descent.
 fn is_right(asked: &[Asked], given: Given, row: &[u64], tail: Tail) -> bool {
     let row: Vec<i64> = row.iter().map(|instant| *instant as i64).collect();
     let due = |t: i64| asked.iter().map(|one| one.due(t)).sum::<i64>();
@@ -109,8 +109,8 @@ fn is_right(asked: &[Asked], given: Given, row: &[u64], tail: Tail) -> bool {
                 .find(|t| t % given.period == 0 && asked.iter().all(|one| t % one.period == 0));
             let lost = if given.loses { given.budget } else { 0 };
             let begun = asked.iter().map(|one| one.window() - one.period).max();
-            let settled = begun.unwrap_or(0).max(given.deadline - given.budget + lost);
-            needs == gets && first >= common.unwrap_or(0) + settled
+            let repeats_from = begun.unwrap_or(0).max(given.deadline - given.budget + lost);
+            needs == gets && first >= common.unwrap_or(0) + repeats_from
         }
     };
     *last > 0 && is_deadline && steps && ends && shown
@@ -145,7 +145,7 @@ fn of_all_descents_those_are_right_that_counting_says() {
     assert!(right.iter().all(|count| *count > 5), "{right:?}");
 }
 
-/// What the task at `place` and all before it ask for until `t`.
+/// The work that the task at `place` and all before it ask for until `t`.
 fn requested(asked: &[Asked], place: usize, t: i64) -> i64 {
     let higher = asked[..place].iter().map(|one| one.released(t));
     higher.sum::<i64>() + asked[place].execution
@@ -187,7 +187,7 @@ fn of_all_ends_those_are_right_that_counting_says() {
     assert!(right > 20, "{right}");
 }
 
-/// Whether more, or with `or_equal` as much, is asked for as is given.
+/// Whether the demand is more than the supply; with `or_equal`, at least as much.
 fn beats(demand: i64, supply: i64, or_equal: bool) -> bool {
     demand > supply || or_equal && demand == supply
 }
@@ -257,8 +257,8 @@ fn what_is_said_against_a_supply_is_what_counting_says() {
     assert!(right.iter().all(|count| *count > 5), "{right:?}");
 }
 
-/// Whether each instant is the last at which what is asked for right after the one before is
-/// still too much, and the last one alone is the end of the window, or later.
+/// Whether each instant is the last at which the work that is asked for right after the previous
+/// instant is still too much, and only the last one is at the end of the window, or later.
 fn late(asked: &[Asked], place: usize, given: Given, instants: &[u64], or_equal: bool) -> bool {
     let window = fixed_window(&asked[place]);
     let mut before = 0;
@@ -278,8 +278,8 @@ fn late(asked: &[Asked], place: usize, given: Given, instants: &[u64], or_equal:
     !instants.is_empty() && before >= window
 }
 
-/// The sum of rates is all there is to show on a whole CPU, where no window is shorter than its
-/// period; elsewhere it shows nothing.
+/// On a whole CPU, where no window is shorter than its period, the sum of rates proves everything;
+/// elsewhere it proves nothing.
 #[test]
 fn rates_are_a_proof_where_nothing_else_can_go_wrong() {
     let one = |period, execution, deadline, jitter| Asked {
@@ -300,8 +300,8 @@ fn rates_are_a_proof_where_nothing_else_can_go_wrong() {
         let rates = asked.iter().map(|one| one.execution * (60 / one.period));
         let fits = rates.sum::<i64>() <= 60;
         for given in some_supplies() {
-            let whole = given.budget == given.period && !given.loses;
-            let wanted = fits && whole && asked.iter().all(|one| one.window() >= one.period);
+            let of_time = given.budget == given.period && !given.loses;
+            let wanted = fits && of_time && asked.iter().all(|one| one.window() >= one.period);
             let shows = |policy, cpus| {
                 let supply = given.supply();
                 proofs::check(&jobs, policy, cpus, &supply, &Proof::Utilization).is_ok()
@@ -309,13 +309,13 @@ fn rates_are_a_proof_where_nothing_else_can_go_wrong() {
             assert_eq!(shows(Policy::Edf, 1), wanted, "{asked:?} {given:?}");
             assert!(!shows(Policy::RateMonotonic, 1) && !shows(Policy::Edf, 2));
             right += usize::from(wanted);
-            wrong += usize::from(whole && !wanted);
+            wrong += usize::from(of_time && !wanted);
         }
     }
     assert!(right > 2 && wrong > 2, "{right} {wrong}");
 }
 
-/// Two lines of the same slope never cross, and what is not there is not late.
+/// Two lines of the same slope never cross, and a member that does not exist is not late.
 #[test]
 fn the_edges_of_a_proof_are_not_inside() {
     let asked = |execution| Asked {
@@ -324,19 +324,19 @@ fn the_edges_of_a_proof_are_not_inside() {
         deadline: 4,
         jitter: 0,
     };
-    let whole = Supply::cores(1);
+    let of_time = Supply::cores(1);
     let row = |instants: &[u64]| Descent {
         instants: instants.to_vec(),
         tail: Tail::Lines,
     };
     let shown = |execution| {
         let jobs = [asked(execution).job(0, Shape::Jobs)];
-        descent::tail(&jobs, &whole, &R::zero(), &row(&[5])).is_ok()
+        descent::tail(&jobs, &of_time, &R::zero(), &row(&[5])).is_ok()
     };
     assert!(shown(3) && !shown(4));
-    // By the demand at 2 or later, 5, the supply is there at 5: that is the next instant after 6,
-    // but none after 5 or an earlier one.
-    let steps = |instants| descent::steps(&whole, &row(instants), |_| Z::from(5));
+    // The demand at 2 or later is 5, which is supplied at 5: that is the instant after 6, and none
+    // follows 5 or an earlier one.
+    let steps = |instants| descent::steps(&of_time, &row(instants), |_| Z::from(5));
     assert_eq!(steps(&[6, 5]), Ok(5));
     for rising in [&[5, 5][..], &[4, 5], &[6, 5, 5], &[6, 5, 0]] {
         assert!(steps(rising).is_err(), "{rising:?}");

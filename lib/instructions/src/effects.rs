@@ -1,4 +1,4 @@
-//! What an instruction reads and writes.
+//! The registers and flags that an instruction reads and writes.
 
 use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{Condition, Registers};
@@ -17,7 +17,7 @@ pub struct Flags {
     pub v: bool,
     /// Saturation.
     pub q: bool,
-    /// Greater than or equal, all four of them.
+    /// Greater than or equal, all four bits.
     pub ge: bool,
     /// E, the byte order of data.
     pub e: bool,
@@ -26,7 +26,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self::from_bits(0);
     /// N and Z.
     pub const NZ: Self = Self::new().with_n(true).with_z(true);
@@ -34,9 +34,9 @@ impl Flags {
     pub const NZC: Self = Self::NZ.with_c(true);
     /// N, Z, C and V.
     pub const NZCV: Self = Self::NZC.with_v(true);
-    /// What a program sees: N, Z, C, V, Q and GE.
+    /// The flags that a program sees: N, Z, C, V, Q and GE.
     pub const APPLICATION: Self = Self::NZCV.with_q(true).with_ge(true);
-    /// Everything.
+    /// All flags.
     pub const ALL: Self = Self::from_bits(0xff);
 
     /// The flags that decide whether `condition` holds.
@@ -54,22 +54,22 @@ impl Flags {
         }
     }
 
-    /// Those of both.
+    /// The flags in either.
     pub const fn and(self, other: Self) -> Self {
         Self::from_bits(self.into_bits() | other.into_bits())
     }
 
-    /// These without those of `other`.
+    /// These flags without those of `other`.
     pub const fn without(self, other: Self) -> Self {
         Self::from_bits(self.into_bits() & !other.into_bits())
     }
 
-    /// Those that are in both.
+    /// The flags in both.
     pub const fn common(self, other: Self) -> Self {
         Self::from_bits(self.into_bits() & other.into_bits())
     }
 
-    /// Whether there is none.
+    /// Whether there are no flags.
     pub const fn is_empty(self) -> bool {
         self.into_bits() == 0
     }
@@ -84,30 +84,29 @@ impl core::fmt::Debug for Flags {
     }
 }
 
-/// What an instruction reads and writes of the core registers and the CPSR, if it is executed
-/// and does what it does in a privileged mode.
+/// What an instruction reads and writes of the core registers and the CPSR, if it is executed in a
+/// privileged mode.
 ///
 /// `reads` and `writes` may name too many, never too few. The PC counts as read where its value
 /// goes into a result or an address, and as written where the instruction branches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effects {
-    /// Registers that it may read.
+    /// The registers that it may read.
     pub reads: Registers,
-    /// Registers that it may write.
+    /// The registers that it may write.
     pub writes: Registers,
-    /// Of `writes`, those that it surely writes if its condition holds, with nothing of the old
-    /// value left.
+    /// Those of `writes` that it certainly overwrites completely if its condition holds.
     pub sets: Registers,
-    /// Flags that it may read. What its condition reads is among them.
+    /// The flags that it may read, with those that its condition reads.
     pub flags_read: Flags,
-    /// Flags that it may write.
+    /// The flags that it may write.
     pub flags_written: Flags,
-    /// Of `flags_written`, those that it surely writes if its condition holds.
+    /// Those of `flags_written` that it certainly writes if its condition holds.
     pub flags_set: Flags,
 }
 
 impl Effects {
-    /// None.
+    /// No effects.
     pub const NONE: Self = Self {
         reads: Registers::NONE,
         writes: Registers::NONE,
@@ -117,7 +116,7 @@ impl Effects {
         flags_set: Flags::NONE,
     };
 
-    /// Nothing is known: it may read and write everything.
+    /// Unknown effects: it may read and write everything.
     pub const UNKNOWN: Self = Self {
         reads: Registers::ALL,
         writes: Registers::ALL,
@@ -127,13 +126,13 @@ impl Effects {
         flags_set: Flags::NONE,
     };
 
-    /// Reads these, too.
+    /// These effects, and reading `registers`.
     pub const fn reading(self, registers: Registers) -> Self {
         let reads = self.reads.with(registers);
         Self { reads, ..self }
     }
 
-    /// Writes these, too, for certain.
+    /// These effects, and certainly writing `registers`.
     pub const fn setting(self, registers: Registers) -> Self {
         let sets = self.sets.with(registers);
         Self {
@@ -142,19 +141,19 @@ impl Effects {
         }
     }
 
-    /// May write these, too.
+    /// These effects, and perhaps writing `registers`.
     pub const fn perhaps_writing(self, registers: Registers) -> Self {
         let writes = self.writes.with(registers);
         Self { writes, ..self }
     }
 
-    /// Reads these flags, too.
+    /// These effects, and reading `flags`.
     pub const fn reading_flags(self, flags: Flags) -> Self {
         let flags_read = self.flags_read.and(flags);
         Self { flags_read, ..self }
     }
 
-    /// Writes these flags, too, for certain.
+    /// These effects, and certainly writing `flags`.
     pub const fn setting_flags(self, flags: Flags) -> Self {
         let flags_set = self.flags_set.and(flags);
         Self {
@@ -163,7 +162,7 @@ impl Effects {
         }
     }
 
-    /// May write these flags, too.
+    /// These effects, and perhaps writing `flags`.
     pub const fn perhaps_writing_flags(self, flags: Flags) -> Self {
         let flags_written = self.flags_written.and(flags);
         Self {

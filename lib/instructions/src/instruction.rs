@@ -1,4 +1,4 @@
-//! An instruction as whoever follows code sees it.
+//! An instruction, as code that follows the flow of a program sees it.
 
 use crate::effects::{Effects, Flags};
 use hanok_decode::aarch32::Sensitive;
@@ -9,22 +9,23 @@ use hanok_decode::aarch32::{Register, Registers};
 /// A place, by its distance from the instruction that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Relative {
-    /// Bytes from the instruction's own address: the pipeline's 8 or 4 are in it.
+    /// The distance in bytes from the instruction's own address. The pipeline's 8 or 4 are
+    /// included.
     pub offset: i32,
-    /// Whether that address is first rounded down to a multiple of four: of T32, what refers to
-    /// `Align(PC, 4)`.
+    /// Whether the instruction's address is first rounded down to a multiple of four, as in T32
+    /// instructions that use `Align(PC, 4)`.
     pub aligned: bool,
 }
 
 impl Relative {
-    /// The address, where the instruction stands at `address`. It wraps, as the PC does.
+    /// The place's address, for an instruction at `address`. The sum wraps, as the PC does.
     pub const fn from(self, address: u32) -> u32 {
         let base = if self.aligned { address & !3 } else { address };
         base.wrapping_add_signed(self.offset)
     }
 }
 
-/// What a jump table holds.
+/// The content of a jump table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableKind {
     /// TBB: bytes, each half of the distance from the PC.
@@ -40,19 +41,19 @@ pub enum TableKind {
 /// A jump through a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
-    /// What it holds.
+    /// The content of the table.
     pub kind: TableKind,
-    /// What the table's address is taken from.
+    /// The register that the table's address is computed from.
     pub base: Register,
-    /// What selects the entry.
+    /// The register that selects the entry.
     pub index: Register,
-    /// By how much that is shifted left.
+    /// The number of bits by which the index is shifted left.
     pub shift: u8,
-    /// Where the table begins, if the base is the PC.
+    /// The table's address, if the base is the PC.
     pub at: Option<Relative>,
 }
 
-/// An exception that an instruction asks for.
+/// An exception that an instruction causes on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exception {
     /// SVC, with its number.
@@ -63,110 +64,110 @@ pub enum Exception {
     Monitor,
     /// BKPT, with its number.
     Breakpoint(u16),
-    /// UDF and whatever is undefined.
+    /// UDF, and every undefined instruction.
     Undefined,
 }
 
 /// Where execution goes on. All but [`Self::Next`] may depend on the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
-    /// After the instruction.
+    /// At the next instruction.
     Next,
-    /// There, in the same instruction set.
+    /// At `target`, in the same instruction set.
     Jump {
-        /// Where.
+        /// The target.
         target: Relative,
-        /// Whether that depends on a register (CBZ, CBNZ), beside the condition.
+        /// Whether the jump also depends on a register (CBZ, CBNZ), besides the condition.
         by_register: bool,
     },
-    /// There, and perhaps back: BL, BLX.
+    /// BL, BLX: at `target`, and perhaps back.
     Call {
-        /// Where.
+        /// The target.
         target: Relative,
-        /// The instruction set there.
+        /// The instruction set at the target.
         isa: Isa,
     },
-    /// Where a register says, and perhaps back: BLX.
+    /// BLX: at the address in a register, and perhaps back.
     CallRegister(Register),
-    /// Where a register says: BX, BXJ, MOV PC.
+    /// BX, BXJ, MOV PC: at the address in a register.
     Register(Register),
-    /// Where a word in memory says: LDR PC, POP and LDM with the PC. The word's own place is
-    /// [`Instruction::reference`] where it is known.
+    /// LDR PC, POP and LDM with the PC: at the address in a word of memory.
+    /// [`Instruction::reference`] names the word where its place is known.
     Loaded,
-    /// Where an entry of a table says.
+    /// At the address from an entry of a table.
     Table(Table),
-    /// Where a calculation says.
+    /// At the address from a calculation.
     Computed,
-    /// An exception return.
+    /// After an exception return.
     Return,
-    /// Into an exception's handler, and mostly back.
+    /// In an exception's handler, and mostly back.
     Exception(Exception),
 }
 
-/// What is done with a place that an instruction names by the PC.
+/// What an instruction does with a place that it names by the PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
-    /// It is loaded, so many bytes.
+    /// It loads this number of bytes.
     Load(u8),
-    /// It is stored to, so many bytes.
+    /// It stores this number of bytes.
     Store(u8),
-    /// Its address is taken (ADR).
+    /// It takes the address (ADR).
     Address,
-    /// It is preloaded (PLD, PLI).
+    /// It preloads the place (PLD, PLI).
     Preload,
 }
 
 /// A place that an instruction names by the PC and a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
-    /// What is done with it.
+    /// What the instruction does with the place.
     pub used: Use,
-    /// Where.
+    /// The place.
     pub at: Relative,
 }
 
-/// Whether the architecture says what an encoding does.
+/// Whether the architecture defines what an encoding does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Definition {
-    /// It does, as far as is looked at: of VFP and Advanced SIMD all encodings count as
-    /// defined, and of operands only the commonest faults are seen.
+    /// It is defined, as far as the decoder checks. All VFP and Advanced SIMD encodings count as
+    /// defined, and only the commonest wrong operands are detected.
     Defined,
-    /// UNPREDICTABLE, or a fixed field is not as it should be.
+    /// It is UNPREDICTABLE, or a fixed field has a wrong value.
     Unpredictable,
-    /// UNDEFINED, or not of ARMv7-A.
+    /// It is UNDEFINED, or not part of ARMv7-A.
     Undefined,
 }
 
-/// An instruction.
+/// A decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Its bits.
+    /// The encoding.
     pub encoding: Encoding,
-    /// When it is executed.
+    /// The condition under which it is executed.
     pub condition: Condition,
-    /// Whether it is one.
+    /// Whether the architecture defines it.
     pub definition: Definition,
     /// Where execution goes on.
     pub flow: Flow,
-    /// A place that it names.
+    /// The place that it names by the PC, if it names one.
     pub reference: Option<Reference>,
-    /// What it reads and writes: of what is undefined everything ([`Effects::UNKNOWN`]), of what
-    /// is UNPREDICTABLE what its form says, on which nobody can rely.
+    /// What it reads and writes. An undefined instruction has [`Effects::UNKNOWN`]. An
+    /// UNPREDICTABLE one has the effects of its form, which cannot be relied on.
     pub effects: Effects,
-    /// The block that it opens, of IT; else none.
+    /// The IT block that it opens; none unless it is IT.
     pub opens: ItState,
-    /// What it is, if it is a sensitive one.
+    /// Its meaning, if it is a sensitive instruction.
     pub sensitive: Option<Sensitive>,
 }
 
 impl Instruction {
-    /// How many bytes it takes.
+    /// The length in bytes.
     pub const fn bytes(&self) -> u32 {
         self.encoding.bytes()
     }
 
-    /// The IT state after it, where `it` was the one before. Where it goes elsewhere there is
-    /// none.
+    /// The IT state after it, where `it` was the one before. Where execution goes elsewhere there
+    /// is none.
     pub const fn it_after(&self, it: ItState) -> ItState {
         if self.opens.is_inside() {
             self.opens
@@ -175,7 +176,7 @@ impl Instruction {
         }
     }
 
-    /// Whether execution may go on right after it without having come back from elsewhere.
+    /// Whether execution may go on right behind it without returning from elsewhere.
     pub const fn falls_through(&self) -> bool {
         match self.flow {
             Flow::Next
@@ -186,8 +187,8 @@ impl Instruction {
         }
     }
 
-    /// Whether execution may come back to right after it, as it does from calls and from
-    /// exceptions that are answered.
+    /// Whether execution may return right behind it, as from calls and from exceptions that are
+    /// handled.
     pub const fn comes_back(&self) -> bool {
         match self.flow {
             Flow::Call { .. } | Flow::CallRegister(_) => true,
@@ -196,7 +197,7 @@ impl Instruction {
         }
     }
 
-    /// The address that it jumps to or calls, where it says so itself.
+    /// The address that it jumps to or calls, if the instruction itself contains it.
     pub const fn target(&self, address: u32) -> Option<u32> {
         match self.flow {
             Flow::Jump { target, .. } | Flow::Call { target, .. } => Some(target.from(address)),
@@ -204,7 +205,7 @@ impl Instruction {
         }
     }
 
-    /// Registers of which nothing of the old value is left behind it, for certain.
+    /// The registers whose old value is certainly lost after it.
     pub const fn kills(&self) -> Registers {
         if self.is_certain() {
             self.effects.sets
@@ -213,7 +214,7 @@ impl Instruction {
         }
     }
 
-    /// Flags of which nothing of the old value is left behind it, for certain.
+    /// The flags whose old value is certainly lost after it.
     pub const fn kills_flags(&self) -> Flags {
         if self.is_certain() {
             self.effects.flags_set
@@ -222,7 +223,7 @@ impl Instruction {
         }
     }
 
-    /// Whether it is executed, and as the manual says.
+    /// Whether it is certainly executed as the manual says.
     const fn is_certain(&self) -> bool {
         self.condition.is_always() && matches!(self.definition, Definition::Defined)
     }

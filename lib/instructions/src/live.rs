@@ -1,10 +1,10 @@
-//! Which registers and flags may still be read after a place in the code.
+//! Computes which registers and flags may still be read after a place in the code.
 //!
-//! A rewritten instruction needs somewhere to put things. Most often a register or the flags
-//! are free there, being written again before anything reads them; this says which surely are.
-//! It follows the code forwards, both ways at a branch, for a bounded number of instructions
-//! and branches, and takes for live whatever is not decided then, so that it can be too careful
-//! but not wrong, as far as the code is what the caller says and [`Calls`] holds.
+//! A rewritten instruction needs somewhere to put values. Most often a register or the flags are
+//! free there, because they are written again before anything reads them. This module finds those
+//! that certainly are. It follows the code forwards, both ways at a branch, for a bounded number of
+//! instructions and branches. Whatever is undecided then counts as live. So the result may be too
+//! careful but is not wrong, as long as the code is what the caller says and [`Calls`] holds.
 
 use crate::a32::decode_a32;
 use crate::effects::Flags;
@@ -17,16 +17,16 @@ use hanok_decode::aarch32::{Register, Registers};
 /// A place in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CodePosition {
-    /// Its address.
+    /// The address of the instruction there.
     pub address: u32,
     /// The instruction set there.
     pub isa: Isa,
-    /// Where in an IT block.
+    /// The place in an IT block.
     pub it: ItState,
 }
 
 impl CodePosition {
-    /// A place in no IT block.
+    /// A place outside of IT blocks.
     pub const fn new(address: u32, isa: Isa) -> Self {
         Self {
             address,
@@ -35,8 +35,8 @@ impl CodePosition {
         }
     }
 
-    /// The instruction there. `read` gives the halfword at an address, the lower one of a word
-    /// first, or `None` where there is no code that is known.
+    /// The instruction there. `read` returns the halfword at an address, the lower one of a word
+    /// first, or `None` where no code is known.
     pub fn fetch(self, read: impl Fn(u32) -> Option<u16>) -> Option<Instruction> {
         let first = read(self.address)?;
         let second = || read(self.address.wrapping_add(2));
@@ -57,31 +57,32 @@ impl CodePosition {
     }
 }
 
-/// What may be supposed of functions that are called and returned to.
+/// What may be assumed of functions that are called and returned to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Calls {
-    /// Nothing: all is live at a call and at a return.
+    /// Nothing: everything is live at a call and at a return.
     Unknown,
     /// They keep the procedure call standard (AAPCS32, 6.1.1): R0 to R3 carry arguments and
-    /// results, R12 and the flags are nobody's. Assembly with conventions of its own does not.
+    /// results, R12 and the flags are not preserved. Assembly with conventions of its own does not
+    /// keep it.
     Standard,
 }
 
-/// How far to look.
+/// How far the code is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reach {
-    /// Instructions in all.
+    /// The largest number of instructions in all.
     pub instructions: u16,
-    /// What is supposed of functions.
+    /// What is assumed of functions.
     pub calls: Calls,
 }
 
-/// What may be read.
+/// What may still be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// Registers; the stack pointer and the PC always.
+    /// Live registers. The stack pointer and the PC always are.
     pub registers: Registers,
-    /// Of N, Z, C, V, Q and GE.
+    /// Live flags of N, Z, C, V, Q and GE.
     pub flags: Flags,
 }
 
@@ -120,169 +121,170 @@ impl Live {
         self.registers.is_empty() && self.flags.is_empty()
     }
 
-    /// Registers that are free.
+    /// The registers that are free.
     pub const fn dead(self) -> Registers {
         Registers::ALL.without(self.registers)
     }
 }
 
-/// Always live.
+/// The registers that are always live.
 const FIXED: Registers = Register::SP.set().with(Register::PC.set());
-/// R0 to R3.
+/// R0 to R3: the arguments of a function.
 const ARGUMENTS: Registers = Registers::from_bits(0x000f);
-/// R12.
+/// R12: the scratch register.
 const SCRATCH: Registers = Registers::from_bits(0x1000);
-/// Ways that wait to be followed.
-const WAYS: usize = 8;
-/// Targets of jumps that are remembered.
+/// The number of paths that can wait to be followed.
+const PATHS: usize = 8;
+/// The number of jump targets that are remembered.
 const SEEN: usize = 16;
 
-/// A way through the code, and what is not decided at its end.
+/// A path through the code, and what is undecided at its end.
 #[derive(Clone, Copy)]
-struct Way {
+struct Path {
     place: CodePosition,
     open: Live,
 }
 
-/// What may be read from `place` on before it is written. `read` is as for [`Place::fetch`].
+/// Computes what may be read from `place` on before it is written. `read` is as for
+/// [`CodePosition::fetch`].
 pub fn live(place: CodePosition, reach: Reach, read: impl Fn(u32) -> Option<u16>) -> Live {
     let open = Live::ALL.without(Live {
         registers: FIXED,
         flags: Flags::NONE,
     });
-    let mut search = Search {
+    let mut search = LivenessSearch {
         live: Live {
             registers: FIXED,
             flags: Flags::NONE,
         },
-        ways: [None; WAYS],
+        paths: [None; PATHS],
         seen: [None; SEEN],
         left: reach.instructions,
         calls: reach.calls,
     };
-    search.push(Way { place, open });
-    while let Some(way) = search.pop() {
-        search.follow(way, &read);
+    search.push(Path { place, open });
+    while let Some(path) = search.pop() {
+        search.follow(path, &read);
     }
     search.live
 }
 
-struct Search {
+struct LivenessSearch {
     live: Live,
-    ways: [Option<Way>; WAYS],
-    /// Where ways came, and with what: a way that comes there with no more than that, as
-    /// around a loop, finds nothing new.
-    seen: [Option<Way>; SEEN],
+    paths: [Option<Path>; PATHS],
+    /// The places that paths reached, and what was undecided there. A path that reaches such a
+    /// place with no more undecided, as around a loop, finds nothing new.
+    seen: [Option<Path>; SEEN],
     left: u16,
     calls: Calls,
 }
 
-/// What comes after an instruction.
-enum Onward {
-    /// These are decided: live.
+/// What follows an instruction.
+enum Successor {
+    /// The end of the path: these are live.
     End(Live),
-    /// There, and elsewhere.
-    Go(Option<Way>, Option<Way>),
+    /// One or two places where the path goes on.
+    Go(Option<Path>, Option<Path>),
 }
 
-impl Search {
-    /// Keeps a way for later; with no room for it, all that is open there is live.
-    fn push(&mut self, way: Way) {
-        match self.ways.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => *slot = Some(way),
-            None => self.live = self.live.with(way.open),
+impl LivenessSearch {
+    /// Keeps a path for later. If there is no space for it, everything undecided on it is live.
+    fn push(&mut self, path: Path) {
+        match self.paths.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => *slot = Some(path),
+            None => self.live = self.live.with(path.open),
         }
     }
 
-    fn pop(&mut self) -> Option<Way> {
-        self.ways.iter_mut().find_map(Option::take)
+    fn pop(&mut self) -> Option<Path> {
+        self.paths.iter_mut().find_map(Option::take)
     }
 
-    fn follow(&mut self, mut way: Way, read: &impl Fn(u32) -> Option<u16>) {
+    fn follow(&mut self, mut path: Path, read: &impl Fn(u32) -> Option<u16>) {
         loop {
-            // What another way found live needs no decision here.
-            way.open = way.open.without(self.live);
-            if way.open.is_empty() {
+            // What another path found to be live needs no decision here.
+            path.open = path.open.without(self.live);
+            if path.open.is_empty() {
                 return;
             }
-            let instruction = match way.place.fetch(read) {
+            let instruction = match path.place.fetch(read) {
                 Some(found) if self.left > 0 && found.definition == Definition::Defined => found,
                 _ => break,
             };
             self.left -= 1;
-            match self.step(way, &instruction) {
-                Onward::End(live) => {
+            match self.step(path, &instruction) {
+                Successor::End(live) => {
                     self.live = self.live.with(live);
                     return;
                 }
-                Onward::Go(Some(next), other) => {
+                Successor::Go(Some(next), other) => {
                     if let Some(other) = other {
                         self.push(other);
                     }
-                    way = next;
+                    path = next;
                 }
-                Onward::Go(None, _) => return,
+                Successor::Go(None, _) => return,
             }
         }
-        self.live = self.live.with(way.open);
+        self.live = self.live.with(path.open);
     }
 
-    fn step(&mut self, way: Way, instruction: &Instruction) -> Onward {
+    fn step(&mut self, path: Path, instruction: &Instruction) -> Successor {
         let effects = instruction.effects;
         let reads = Live {
             registers: effects.reads,
             flags: effects.flags_read,
         };
-        self.live = self.live.with(way.open.common(reads));
+        self.live = self.live.with(path.open.common(reads));
         let kills = Live {
             registers: instruction.kills(),
             flags: instruction.kills_flags(),
         };
-        let open = way.open.without(kills);
-        let behind = Way {
-            place: way.place.after(instruction),
+        let open = path.open.without(kills);
+        let behind = Path {
+            place: path.place.after(instruction),
             open,
         };
         let skipped = instruction.falls_through().then_some(behind);
         match instruction.flow {
-            Flow::Next => Onward::Go(Some(behind), None),
+            Flow::Next => Successor::Go(Some(behind), None),
             Flow::Jump { target, .. } => {
-                let place = CodePosition::new(target.from(way.place.address), way.place.isa);
-                let jumped = self.arrive(Way { place, open });
+                let place = CodePosition::new(target.from(path.place.address), path.place.isa);
+                let jumped = self.arrive(Path { place, open });
                 match (jumped, skipped) {
-                    (None, skipped) => Onward::Go(skipped, None),
-                    (jumped, skipped) => Onward::Go(jumped, skipped),
+                    (None, skipped) => Successor::Go(skipped, None),
+                    (jumped, skipped) => Successor::Go(jumped, skipped),
                 }
             }
             Flow::Call { .. } | Flow::CallRegister(_) => {
                 self.call(behind, instruction.condition.is_always())
             }
             Flow::Register(_) | Flow::Loaded => self.leave(open, skipped),
-            _ => Onward::End(open),
+            _ => Successor::End(open),
         }
     }
 
-    /// `way`, unless what it would find has been found.
-    fn arrive(&mut self, way: Way) -> Option<Way> {
+    /// `path`, unless what it would find was found already.
+    fn arrive(&mut self, path: Path) -> Option<Path> {
         let mut earlier = self
             .seen
             .iter()
             .flatten()
-            .filter(|seen| seen.place == way.place);
-        if earlier.any(|seen| way.open.without(seen.open).is_empty()) {
+            .filter(|seen| seen.place == path.place);
+        if earlier.any(|seen| path.open.without(seen.open).is_empty()) {
             return None;
         }
         if let Some(slot) = self.seen.iter_mut().find(|slot| slot.is_none()) {
-            *slot = Some(way);
+            *slot = Some(path);
         }
-        Some(way)
+        Some(path)
     }
 
-    /// Whether or not the call is made, the code goes on behind it; if it is, nothing is left
-    /// of what a callee may destroy.
-    fn call(&mut self, behind: Way, made: bool) -> Onward {
+    /// The code goes on behind the call, whether or not the call is made. If it is made, the values
+    /// that a callee may destroy are lost.
+    fn call(&mut self, behind: Path, made: bool) -> Successor {
         if self.calls == Calls::Unknown {
-            return Onward::End(behind.open);
+            return Successor::End(behind.open);
         }
         let arguments = Live {
             registers: ARGUMENTS,
@@ -298,11 +300,12 @@ impl Search {
         } else {
             behind.open
         };
-        Onward::Go(Some(Way { open, ..behind }), None)
+        Successor::Go(Some(Path { open, ..behind }), None)
     }
 
-    /// A return, or a jump to another function: what it may want is live.
-    fn leave(&mut self, open: Live, skipped: Option<Way>) -> Onward {
+    /// A return, or a jump to another function: everything that the other function may read is
+    /// live.
+    fn leave(&mut self, open: Live, skipped: Option<Path>) -> Successor {
         let wanted = match self.calls {
             Calls::Unknown => open,
             Calls::Standard => {
@@ -315,8 +318,8 @@ impl Search {
         };
         self.live = self.live.with(wanted);
         match skipped {
-            Some(skipped) => Onward::Go(Some(skipped), None),
-            None => Onward::End(Live::NONE),
+            Some(skipped) => Successor::Go(Some(skipped), None),
+            None => Successor::End(Live::NONE),
         }
     }
 }

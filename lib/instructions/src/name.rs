@@ -6,7 +6,8 @@ use hanok_decode::aarch32::{
 };
 use hanok_types::Width;
 
-/// The mnemonic of a sensitive instruction, in capitals and without the condition, with S where the instruction has to have it.
+/// The mnemonic of a sensitive instruction, in capitals and without the condition; with S where the
+/// instruction always has it.
 pub const fn mnemonic(operation: &Operation) -> &'static str {
     match operation {
         Operation::Cps(_) => "CPS",
@@ -66,7 +67,7 @@ const fn returns(back: &Return) -> &'static str {
     }
 }
 
-/// A MOV of a shifted register is called by its shift (DDI 0406C A8.4.1).
+/// MOV of a shifted register has the name of its shift (DDI 0406C A8.4.1).
 const fn moved(second: Operand) -> &'static str {
     match second {
         Operand::Register(_, shift) if !shift.is_none() => match shift.kind {

@@ -1,12 +1,13 @@
-//! What both instruction sets' decoders put together.
+//! The parts of an instruction from which both instruction sets' decoders put their results
+//! together.
 
 use crate::effects::{Effects, Flags};
+use crate::effects_of_sensitive;
 use crate::instruction::{Definition, Exception, Flow, Reference, Relative, Table, TableKind, Use};
-use crate::touches;
 use hanok_decode::aarch32::{Access, Operation, Sensitive, Shift, ShiftKind};
 use hanok_decode::aarch32::{Register, Registers};
 
-/// An instruction but for its bits and its condition.
+/// An instruction without its encoding and its condition.
 #[derive(Clone, Copy)]
 pub(super) struct Parts {
     pub definition: Definition,
@@ -16,7 +17,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Goes on behind itself.
+    /// An instruction with these effects that goes on behind itself.
     pub const fn of(effects: Effects) -> Self {
         Self {
             definition: Definition::Defined,
@@ -26,12 +27,12 @@ impl Parts {
         }
     }
 
-    /// Reads these and gives `to` a new value.
+    /// An instruction that reads `from` and gives `to` a new value.
     pub const fn compute(to: Register, from: Registers) -> Self {
         Self::of(Effects::NONE.reading(from).setting(to.set()))
     }
 
-    /// No instruction of ARMv7-A.
+    /// A word that is no instruction of ARMv7-A.
     pub const UNDEFINED: Self = Self {
         definition: Definition::Undefined,
         flow: Flow::Exception(Exception::Undefined),
@@ -39,7 +40,7 @@ impl Parts {
         effects: Effects::UNKNOWN,
     };
 
-    /// Something that the architecture does not say.
+    /// An instruction whose behaviour the architecture does not define.
     pub const UNPREDICTABLE: Self = Self {
         definition: Definition::Unpredictable,
         flow: Flow::Next,
@@ -51,7 +52,7 @@ impl Parts {
         Self { flow, ..self }
     }
 
-    /// The PC is written by it, and execution goes there.
+    /// It writes the PC, and execution goes there.
     pub const fn leaving(self, flow: Flow) -> Self {
         let effects = self.effects.setting(Register::PC.set());
         Self {
@@ -75,8 +76,8 @@ impl Parts {
         Self { effects, ..self }
     }
 
-    /// UNPREDICTABLE unless this holds. Where it does not, what it would do stands all the
-    /// same, and may be wrong: it is not made worse than unknown.
+    /// Makes it UNPREDICTABLE unless `holds`. Its effects are kept in that case and may be wrong;
+    /// they are not replaced by unknown ones.
     pub const fn provided(self, holds: bool) -> Self {
         if holds {
             self
@@ -88,7 +89,8 @@ impl Parts {
         }
     }
 
-    /// As a sensitive instruction says; `pipeline` is how far the PC is ahead.
+    /// The parts of a sensitive instruction; `pipeline` is the distance from the instruction to its
+    /// PC.
     pub fn sensitive(found: &Sensitive, pipeline: i32) -> Self {
         let flow = match found.operation {
             Operation::Return(_) | Operation::Rfe(_) => Flow::Return,
@@ -97,7 +99,7 @@ impl Parts {
             Operation::Hvc(_) => Flow::Exception(Exception::Hypervisor),
             _ => Flow::Next,
         };
-        let parts = Self::of(touches::effects(found))
+        let parts = Self::of(effects_of_sensitive::effects(found))
             .going(flow)
             .provided(found.as_it_should_be);
         match transfer_place(found, pipeline) {
@@ -134,7 +136,7 @@ fn transfer_place(found: &Sensitive, pipeline: i32) -> Option<(Use, Relative)> {
     ))
 }
 
-/// What becomes of the carry in a shift or a constant (DDI 0406C A5.2.4, A8.4.3).
+/// What a shift or a constant does to the carry (DDI 0406C A5.2.4, A8.4.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carry {
     Stays,
@@ -142,7 +144,7 @@ pub(super) enum Carry {
     Written,
 }
 
-/// A second operand, as far as it matters here.
+/// A second operand, as far as the effects depend on it.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     pub reads: Registers,
@@ -152,7 +154,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// A constant; whether it was rotated, so that its top bit becomes the carry.
+    /// A constant. A rotated one puts its top bit into the carry.
     pub const fn constant(rotated: bool) -> Self {
         let carry = if rotated {
             Carry::Written
@@ -181,7 +183,7 @@ impl Source {
         }
     }
 
-    /// A register, shifted by another: by nothing, perhaps.
+    /// A register, shifted by another one, which may be zero.
     pub const fn shifted_by(register: Register, by: Register) -> Self {
         let reads = register.set().with(by.set());
         Self {
@@ -192,13 +194,13 @@ impl Source {
     }
 }
 
-/// Data processing.
+/// A data-processing instruction.
 #[derive(Clone, Copy)]
 pub(super) struct Data {
     pub to: Option<Register>,
     pub first: Option<Register>,
     pub second: Source,
-    /// Adds or subtracts, hence writes C and V.
+    /// Whether it adds or subtracts, and so writes C and V.
     pub arithmetic: bool,
     pub carry_in: bool,
     pub set_flags: bool,
@@ -231,7 +233,7 @@ pub(super) struct Memory {
     pub load: bool,
     pub registers: Registers,
     pub base: Register,
-    /// What is added to the base.
+    /// The registers that are added to the base.
     pub index: Registers,
     pub write_back: bool,
 }
@@ -252,7 +254,7 @@ impl Memory {
         }
     }
 
-    /// Goes where a word says if the PC is loaded.
+    /// If the PC is loaded, execution goes to the loaded address.
     pub fn parts(self) -> Parts {
         let parts = Parts::of(self.effects());
         let branches = self.load && self.registers.contains(Register::PC);
@@ -264,7 +266,7 @@ impl Memory {
     }
 }
 
-/// `ldr pc, [base, index, lsl #2]`; `at` is where the table is if the base is the PC.
+/// `ldr pc, [base, index, lsl #2]`; `at` is the table's place if the base is the PC.
 pub(super) fn address_table(base: Register, index: Register, at: Relative) -> Flow {
     let at = (base == Register::PC).then_some(at);
     Flow::Table(Table {

@@ -1,5 +1,5 @@
-//! VFP and Advanced SIMD, as far as they touch core registers, flags and places in the code
-//! (DDI 0406C A7). Both instruction sets have the same lower 28 bits.
+//! VFP and Advanced SIMD, as far as they use core registers, flags and places in the code (DDI
+//! 0406C A7). Both instruction sets have the same lower 28 bits.
 
 use crate::effects::{Effects, Flags};
 use crate::instruction::{Relative, Use};
@@ -28,9 +28,9 @@ struct ExtensionWord {
     __: u8,
 }
 
-/// What lies between a core register and one of these, and what is computed among these.
-/// `pipeline` is how far the PC is ahead. Of other coprocessors only that is left here which is
-/// none of their instructions (P, U, W and D clear), and UNDEFINED of these, too.
+/// Decodes transfers between core registers and extension registers, and operations on the latter.
+/// `pipeline` is the distance from the instruction to its PC. For other coprocessors only the
+/// encodings are left here that are UNDEFINED for them and for these (P, U, W and D clear).
 pub(super) fn extension(bits: u32, pipeline: i32) -> Parts {
     match bits >> 24 & 0xf {
         0b1110 if bits & 0x10 != 0 => transfer(TransferWord::from_bits(bits)),
@@ -122,8 +122,8 @@ fn transfer(word: TransferWord) -> Parts {
     }
 }
 
-/// "Advanced SIMD element or structure load/store" (A7.7): the same fields in both sets. Rm
-/// says whether and by what the base moves.
+/// "Advanced SIMD element or structure load/store" (A7.7), with the same fields in both sets. Rm
+/// says whether the base moves, and by what.
 pub(super) fn structures(bits: u32) -> Parts {
     let word = ExtensionWord::from_bits(bits);
     let index = Register::from_bits(word.words());

@@ -1,5 +1,5 @@
-//! Sensitive instructions in the assembly language (UAL, DDI 0406C A8.2), for people: in small
-//! letters, numbers in decimal.
+//! Sensitive instructions in the assembly language (UAL, DDI 0406C A8.2), for people to read: in
+//! small letters, with decimal numbers.
 
 use crate::name::mnemonic;
 use core::fmt::{self, Display, Formatter, Write};
@@ -9,7 +9,7 @@ use hanok_decode::aarch32::{
     Status, Transfer, Unprivileged,
 };
 
-/// What a word of the assembly language stands for, to be written in it.
+/// Writes its content in the assembly language.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<T>(pub T);
 
@@ -30,7 +30,7 @@ impl Display for Text<&Sensitive> {
 }
 
 impl Display for Text<Condition> {
-    /// The two letters of a name's end; nothing for always.
+    /// The two letters at a mnemonic's end; nothing for "always".
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Condition::Eq => "eq",
@@ -52,7 +52,7 @@ impl Display for Text<Condition> {
     }
 }
 
-/// What belongs to the name.
+/// Writes what belongs to the mnemonic.
 fn suffix(f: &mut Formatter<'_>, operation: &Operation) -> fmt::Result {
     f.write_str(match operation {
         Operation::Cps(ChangeState {
@@ -62,7 +62,7 @@ fn suffix(f: &mut Formatter<'_>, operation: &Operation) -> fmt::Result {
             enable: Some(false),
             ..
         }) => "id",
-        // Of LDM and STM "increment after" is not said.
+        // "Increment after" of LDM and STM is not written.
         Operation::Block(Block {
             direction:
                 Direction {
@@ -161,7 +161,8 @@ impl Display for Letters {
 }
 
 impl Display for Text<Banked> {
-    /// As MRS and MSR name it: `r8_usr`, `spsr_irq`; a reserved one by its number.
+    /// The register's name in MRS and MSR, such as `r8_usr` or `spsr_irq`; a reserved one by its
+    /// number.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mode = self.0.system_mode;
         if !self.0.is_defined() {
@@ -189,7 +190,7 @@ impl Display for Text<Banked> {
 }
 
 impl Display for Text<Registers> {
-    /// `{r0, r1, pc}`.
+    /// Writes the list as in `{r0, r1, pc}`.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_char('{')?;
         for (index, register) in self.0.iter().enumerate() {
@@ -201,7 +202,7 @@ impl Display for Text<Registers> {
 }
 
 impl Display for Text<Shift> {
-    /// `, lsl #2` behind a register; nothing for none.
+    /// Writes `, lsl #2` behind a register; nothing for no shift.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let name = match self.0.kind {
             _ if self.0.is_none() => return Ok(()),
@@ -224,7 +225,7 @@ impl Display for Text<Operand> {
     }
 }
 
-/// What is added to a base or subtracted.
+/// An index with its sign: whether it is added to a base, or subtracted.
 struct Signed(bool, Index);
 
 impl Display for Signed {
@@ -261,7 +262,7 @@ fn returns(f: &mut Formatter<'_>, back: &Return) -> fmt::Result {
         write!(f, "{first}, ")?;
     }
     match second {
-        // MOV's shift is its name, and RRX has no amount.
+        // The mnemonic names MOV's shift, and RRX has no amount.
         Operand::Register(register, shift) if !operation.has_first() && is_mov(back) => {
             write!(f, "{register}")?;
             match shift.kind {

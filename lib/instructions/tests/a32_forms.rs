@@ -1,4 +1,5 @@
-//! Forms of A32 by all values of the fields that decide, against the manual's words (DDI 0406C).
+//! Tests forms of A32 over all values of the fields that decide, against the manual's text (DDI
+//! 0406C).
 
 use hanok_decode::aarch32::Register;
 use hanok_instructions::{Definition, Flow, Instruction, TableKind, decode_a32};
@@ -14,7 +15,7 @@ fn is_defined(word: u32) -> bool {
 const SOME: [u32; 6] = [0, 1, 2, 13, 14, 15];
 
 /// LDREX and STREX, and those of less and more (A8.8.75 to A8.8.78, A8.8.212 to A8.8.215): no
-/// register is the PC, what stands in brackets is so, and a pair begins with an even one.
+/// register is the PC, bits in brackets have their value, and a pair begins with an even register.
 #[test]
 fn exclusives_are_held_to_their_rules() {
     let (mut defined, mut all) = (0, 0);
@@ -23,7 +24,7 @@ fn exclusives_are_held_to_their_rules() {
             for (ones, t) in [0, 1, 7, 14, 15].iter().flat_map(|o| SOME.map(|t| (*o, t))) {
                 let word = 0xe180_0090 | size << 21 | load << 20 | n << 16;
                 let word = word | d << 12 | ones << 8 | t;
-                // Of a load Rt is where a store has Rd, and the lowest four bits are ones.
+                // A load has Rt where a store has Rd, and its lowest four bits are ones.
                 let first = if load == 1 { d } else { t };
                 let none_is_pc = n != 15 && d != 15 && (load == 1 || t != 15);
                 let brackets = ones == 15 && (load == 0 || t == 15);
@@ -38,12 +39,12 @@ fn exclusives_are_held_to_their_rules() {
     assert!(defined > 200 && defined < all / 4, "{defined} of {all}");
 }
 
-/// SWP and SWPB (A8.8.229), and that nothing else is beside them.
+/// SWP and SWPB (A8.8.229), and the unallocated encodings beside them.
 #[test]
 fn swaps_are_held_to_their_rules() {
     for (high, n) in (0..8u32).flat_map(|high| SOME.map(|n| (high, n))) {
         for (zeros, t) in [0, 1, 15].iter().flat_map(|z| SOME.map(|t| (*z, t))) {
-            // Rt2 is one that is none of the others.
+            // Rt2 differs from all the others.
             let word = 0xe100_0093 | high << 20 | n << 16 | t << 12 | zeros << 8;
             let swap = high & 0b011 == 0;
             let wanted = swap && zeros == 0 && n != 15 && t != 15;
@@ -60,8 +61,8 @@ fn swaps_are_held_to_their_rules() {
     assert!(!is_defined(0xe101_009f), "Rt2 is the PC");
 }
 
-/// What data processing into the PC makes of it: MOV of a register goes where that one says, and
-/// PC + Rm << n into a table of branches; everything else goes anywhere.
+/// Data processing that writes the PC: MOV of a register goes to that register's address, PC + Rm
+/// << n goes into a table of branches, and everything else goes anywhere.
 #[test]
 fn data_processing_into_the_pc_goes_where_it_says() {
     let mut tables = 0;
@@ -69,7 +70,8 @@ fn data_processing_into_the_pc_goes_where_it_says() {
         let moves = matches!(operation, 0b1101 | 0b1111);
         for (n, m) in [0, 1, 14, 15].iter().flat_map(|n| SOME.map(|m| (*n, m))) {
             let n = if moves { 0 } else { n };
-            // By a constant: the kind of shift and its amount. By a register: it stands above 1.
+            // A shift by a constant has a kind and an amount; a shift by a register has it above
+            // bit 4.
             let constants = (0..4u32).flat_map(|kind| [0, 1, 2, 31].map(|by| by << 7 | kind << 5));
             let registers = (0..4u32).map(|kind| 3 << 8 | kind << 5 | 1 << 4);
             for shift in constants.chain(registers) {
@@ -101,7 +103,7 @@ fn data_processing_into_the_pc_goes_where_it_says() {
                 assert!(!found.falls_through(), "{word:x}");
             }
         }
-        // With a constant only what is known of the PC itself.
+        // With a constant, the result is known only for the PC.
         for n in [0, 14, 15] {
             let n = if moves { 0 } else { n };
             let word = 0xe200_f000 | operation << 21 | n << 16 | 0x10;

@@ -1,5 +1,5 @@
-//! Loads and stores of A32, and what stands beside them, by all values of the fields that decide,
-//! against the manual's words (DDI 0406C A8.8).
+//! Tests loads and stores of A32, and the encodings beside them, over all values of the fields that
+//! decide, against the manual's text (DDI 0406C A8.8).
 
 use hanok_decode::aarch32::Register;
 use hanok_instructions::{
@@ -28,8 +28,8 @@ fn forms() -> impl Iterator<Item = (u32, bool)> {
     })
 }
 
-/// LDR, LDRB, STR and STRB (A8.8.62 to A8.8.69, A8.8.203 to A8.8.208), but for those with User
-/// mode's rights.
+/// LDR, LDRB, STR and STRB (A8.8.62 to A8.8.69, A8.8.203 to A8.8.208), without the unprivileged
+/// ones.
 #[test]
 fn singles_are_held_to_their_rules() {
     for (form, back) in forms().filter(|(form, _)| form & 1 << 24 != 0 || form & 1 << 21 == 0) {
@@ -70,7 +70,7 @@ fn only_one_form_of_load_is_a_table() {
         let (high, shift) = (bits & 0x1f, bits >> 5);
         for t in [4, 15] {
             let word = 0xe601_0002 | high << 20 | t << 12 | shift << 5;
-            // P clear and W set has the rights of User mode.
+            // With P clear and W set the access is unprivileged.
             if high & 0b1_0010 == 0b0_0010 || word & 0x10 != 0 {
                 continue;
             }
@@ -121,7 +121,7 @@ fn extras_are_held_to_their_rules() {
                     let wanted = (n == 15 && !back).then_some((used, at));
                     assert_eq!(place(decode_a32(word).reference), wanted, "{word:x}");
                 }
-                // M is none of the others; zeros stand above it.
+                // M differs from the others; the bits above it are zeros.
                 for (m, zeros) in [(6, 0u32), (15, 0), (6, 1), (6, 8), (6, 15)] {
                     let word = word | zeros << 8 | m;
                     let wanted = right && m != 15 && zeros == 0;
@@ -133,7 +133,8 @@ fn extras_are_held_to_their_rules() {
     }
 }
 
-/// Where exclusives have ones in brackets, others stand for what came later.
+/// Encodings that have other values than ones in the brackets of exclusives belong to later
+/// architectures.
 #[test]
 fn other_exclusives_are_unpredictable() {
     for (ones, load) in (0..15u32).flat_map(|ones| [(ones, 0u32), (ones, 1)]) {
@@ -159,7 +160,7 @@ fn hints_to_memory_that_are_none_yet_do_nothing() {
     }
 }
 
-/// NOP (A8.8.119); what compares goes on, whatever stands in brackets; constants are rotated by
+/// NOP (A8.8.119); comparisons go on whatever their bits in brackets are; constants are rotated by
 /// twice the number (A5.2.4).
 #[test]
 fn data_processing_is_held_to_its_fixed_bits() {
@@ -181,7 +182,7 @@ fn data_processing_is_held_to_its_fixed_bits() {
     }
 }
 
-/// SVC, BKPT, SMC and HVC; and branches by a register, of which only BX takes the PC.
+/// SVC, BKPT, SMC and HVC have their numbers; of branches by a register, only BX takes the PC.
 #[test]
 fn exceptions_have_their_numbers() {
     let flow = |word| decode_a32(word).flow;
@@ -211,7 +212,7 @@ fn exceptions_have_their_numbers() {
     }
 }
 
-/// Of what goes elsewhere, calls come back, and exceptions that are answered.
+/// Of instructions that go elsewhere, calls return, and so do exceptions that are handled.
 #[test]
 fn calls_and_answered_exceptions_come_back() {
     let comes_back = |word| Instruction::comes_back(&decode_a32(word));
@@ -235,7 +236,7 @@ fn calls_and_answered_exceptions_come_back() {
     }
 }
 
-/// LDC and STC name a word where they have an offset of the PC and write nothing back.
+/// LDC and STC name a word where they have an offset from the PC and do not write back.
 #[test]
 fn transfers_of_coprocessors_name_a_place_by_the_pc() {
     let at = |word| place(decode_a32(word).reference);

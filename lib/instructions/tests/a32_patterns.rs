@@ -1,15 +1,17 @@
-//! Media instructions, multiplications and saturating additions of A32 as the manual's diagrams
-//! have them (DDI 0406C A5.2.5 to A5.2.7, A5.2.12, A5.4, and each one's own section in A8.8).
+//! Media instructions, multiplications and saturating additions of A32, compared with the manual's
+//! diagrams (DDI 0406C A5.2.5 to A5.2.7, A5.2.12, A5.4, and each instruction's own section in
+//! A8.8).
 
 mod diagrams;
 
 use diagrams::Word;
 use hanok_instructions::{Definition, decode_a32};
 
-/// A diagram without the condition: digits are fixed, `I` and `O` are ones and zeros in brackets,
-/// a letter is a register's number, and a dot is whatever it likes. A capital letter is a register
-/// that is none where it is the PC. What is UNPREDICTABLE if it is the PC, what is read, and what
-/// is written; two results are not the same.
+/// A diagram without the condition, and three lists of letters. Digits are fixed bits, `I` and `O`
+/// are ones and zeros in brackets, a letter is a register's number, and a dot is any bit. A capital
+/// letter is a register that is absent if it is the PC. The lists have the registers that are
+/// UNPREDICTABLE if they are the PC, those that are read, and those that are written; two results
+/// must differ.
 type Diagram = (&'static str, &'static str, &'static str, &'static str);
 
 const DIAGRAMS: [Diagram; 45] = [
@@ -70,7 +72,7 @@ const DIAGRAMS: [Diagram; 45] = [
     ("00110100....dddd............", "d", "d", "d"),
 ];
 
-/// Bits that make no instruction: what stands beside those above.
+/// Encodings beside those above that are no instruction.
 const NONE: [&str; 11] = [
     "01100.00aaaadddd.......1mmmm",
     "01100...aaaadddd....1011mmmm",

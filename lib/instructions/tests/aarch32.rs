@@ -1,4 +1,4 @@
-//! Properties of the A32 and T32 decoder, and encodings made here whose meaning is known.
+//! Tests properties of the A32 and T32 decoder, and encodings made here whose meaning is known.
 
 use hanok_decode::aarch32::{
     Condition, Isa, ItState, Register, Registers, sensitive_a32, sensitive_t32,
@@ -10,7 +10,7 @@ fn wide(bits: u32) -> hanok_instructions::Instruction {
     decode_t32((bits >> 16) as u16, bits as u16, ItState::NONE)
 }
 
-/// B.W (encoding T4) and BL, put together by the manual's own description (DDI 0406C A8.8.18).
+/// B.W (encoding T4) and BL, put together by the manual's description (DDI 0406C A8.8.18).
 fn far(link: bool, exchange: bool, offset: i32) -> u32 {
     let bits = offset as u32;
     let (s, i1, i2) = (bits >> 24 & 1, bits >> 23 & 1, bits >> 22 & 1);
@@ -168,7 +168,7 @@ fn returns_are_told_from_jumps() {
 
 #[test]
 fn of_what_is_not_defined_nothing_is_known() {
-    // UDF; an A32 word and a T32 pair that ARMv7-A leaves free
+    // UDF; an A32 word and a T32 pair that are unallocated in ARMv7-A
     for found in [
         decode_a32(0xe7f0_00f0),
         decode_a32(0xf100_0010 | 1 << 27),
@@ -223,7 +223,7 @@ fn code_lies_at_multiples_of_its_shortest_instruction() {
     assert_eq!((Isa::A32.alignment(), Isa::T32.alignment()), (4, 2));
 }
 
-/// The same in T32 (A6.3.4), and data processing with a shifted register (A6.3.11).
+/// The same for T32 (A6.3.4), and data processing with a shifted register (A6.3.11).
 #[test]
 fn t32_is_held_to_its_fixed_bits() {
     use Definition::{Defined, Undefined, Unpredictable};
@@ -279,12 +279,12 @@ fn adr_of_t32_reckons_from_an_aligned_pc() {
 #[test]
 fn shifts_of_t32_have_their_amount_in_two_places() {
     let reads_carry = |both: u32| wide(both).effects.flags_read.c();
-    // adds.w r0, r1, r2, rrx: a rotation by none; ror #4 and #1 in either place
+    // adds.w r0, r1, r2, rrx: a rotation by zero; ror #4 and #1 in either place
     assert!(reads_carry(0xeb11_0032));
     assert!(!reads_carry(0xeb11_1032) && !reads_carry(0xeb11_0072));
 }
 
-/// A6.3.5 and A6.3.6, A8.8.58 (LDM), A8.8.77 (LDREXB) and what is beside them.
+/// A6.3.5 and A6.3.6, A8.8.58 (LDM), A8.8.77 (LDREXB) and the encodings beside them.
 #[test]
 fn lists_and_exclusives_of_t32_are_held_to_their_rules() {
     use Definition::{Defined, Undefined, Unpredictable};
@@ -321,7 +321,7 @@ fn lists_and_exclusives_of_t32_are_held_to_their_rules() {
     assert_eq!(sets(0xe8d1_027f), Registers::from_bits(0b101));
 }
 
-/// Only what is loaded from a fixed place is data among code.
+/// Only a value that is loaded from a fixed place is data among code.
 #[test]
 fn of_vfp_single_loads_alone_have_a_literal() {
     let used = |word| decode_a32(word).reference.map(|found| found.used);

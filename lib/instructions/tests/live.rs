@@ -1,4 +1,4 @@
-//! What is live, in code of a few lines.
+//! Tests which registers are live, in code of a few instructions.
 
 use hanok_decode::aarch32::{Isa, Register, Registers};
 use hanok_instructions::{Calls, CodePosition, Flags, Live, Reach, decode_a32, live};
@@ -57,7 +57,7 @@ fn what_is_written_on_condition_may_live() {
     // moveq r0, #0; movs r1, #0
     let found = at(&[0x03a0_0000, 0xe3b0_1000], Calls::Unknown);
     assert_eq!(dead(found), [1]);
-    // Z is read; N is written by MOVS, C and V by nobody.
+    // Z is read; N is written by MOVS, C and V are not written.
     assert!(found.flags.z() && !found.flags.n() && found.flags.c() && found.flags.v());
 }
 
@@ -141,7 +141,7 @@ fn unknown_code_and_exhausted_reach_leave_all_live() {
 
 #[test]
 fn more_ways_than_there_is_room_for_are_live() {
-    // Branches on condition, each to a place that writes R0, but the last.
+    // Conditional branches, each to a place that writes R0, except the last.
     let mut code = vec![0x0a00_0020u32; 30];
     code.resize(80, 0xe3a0_0000);
     let found = at(&code, Calls::Unknown);
@@ -149,8 +149,8 @@ fn more_ways_than_there_is_room_for_are_live() {
     assert_eq!(dead(found), all_but(&(0..16).collect::<Vec<_>>()));
 }
 
-/// What is live at each instruction by the textbook: equations solved backwards until nothing
-/// changes. Behind the last one all is live.
+/// What is live at each instruction, by the textbook: equations are solved backwards until nothing
+/// changes. Behind the last one everything is live.
 fn textbook(words: &[u32]) -> Vec<Live> {
     let none = Live {
         registers: Registers::NONE,
@@ -205,7 +205,7 @@ fn union(one: Live, other: Live) -> Live {
     }
 }
 
-/// An instruction of a few kinds, some of them branches within `length`.
+/// An instruction of one of a few kinds, some of them branches within `length`.
 fn word(length: usize) -> impl Strategy<Value = u32> {
     let condition = prop_oneof![3 => Just(14u32), 1 => 0u32..14];
     let registers = (0u32..13, 0u32..13, 0u32..13);
@@ -229,10 +229,10 @@ fn word(length: usize) -> impl Strategy<Value = u32> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Never less than the textbook's; and the same, where there are few branches.
+    /// The result is never less than the textbook's, and equal where there are few branches.
     #[test]
     fn it_is_the_textbook_s(words in proptest::collection::vec(word(10), 1..14)) {
-        // A branch before the beginning has no place here.
+        // A branch to before the beginning is left out.
         let inside = |(index, word): (usize, &u32)| {
             decode_a32(*word).target(index as u32 * 4).is_none_or(|target| target < 0x1000)
         };

@@ -1,9 +1,9 @@
-//! What sensitive instructions read and write.
+//! Tests what sensitive instructions read and write.
 
 use hanok_decode::aarch32::{Registers, sensitive_a32};
 use hanok_instructions::{Effects, Flags, effects as effects_of};
 
-/// What each kind reads and writes, exactly: who takes a register as free counts on it.
+/// What each kind reads and writes, exactly: code that takes a register as free relies on it.
 #[test]
 fn effects_are_those_of_each_kind() {
     const NONE: Effects = Effects::NONE;
@@ -77,7 +77,7 @@ fn effects_are_those_of_each_kind() {
         let found = sensitive_a32(word).map(|found| effects_of(&found));
         assert_eq!(found, Some(effects), "{word:x}");
     }
-    // A condition is read besides.
+    // The flags of the condition are read as well.
     let found = sensitive_a32(0x0320_f003).map(|found| effects_of(&found).flags_read);
     assert_eq!(found, Some(Flags::new().with_z(true)));
 }

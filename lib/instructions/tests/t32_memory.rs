@@ -1,5 +1,5 @@
-//! T32 by all values of the fields that decide, against the manual's words (DDI 0406C A8.8): loads
-//! and stores of two and exclusive ones, literals, special data processing, IT.
+//! Tests T32 over all values of the fields that decide, against the manual's text (DDI 0406C A8.8):
+//! loads and stores of two registers and exclusive ones, literals, special data processing, IT.
 
 use hanok_decode::aarch32::{Encoding, Isa, ItState, Register, Registers};
 use hanok_instructions::{
@@ -29,8 +29,8 @@ fn is_bad(register: u32) -> bool {
 
 const SOME: [u32; 5] = [1, 2, 13, 14, 15];
 
-/// LDREX and STREX, and STREXB, STREXH and STREXD (A8.8.75, A8.8.212 to A8.8.215). Rd is none of the
-/// others.
+/// LDREX and STREX, and STREXB, STREXH and STREXD (A8.8.75, A8.8.212 to A8.8.215). Rd differs from
+/// the others.
 #[test]
 fn exclusives_are_held_to_their_rules() {
     for (n, t) in SOME.iter().flat_map(|n| SOME.map(|t| (*n, t))) {
@@ -51,7 +51,8 @@ fn exclusives_are_held_to_their_rules() {
             for size in 0..16u32 {
                 for t2 in [0, 4, 7, 13, 15] {
                     let word = 0xe8c0_0000 | both | t2 << 8 | size << 4 | d;
-                    // One that is less has ones in brackets where two have the second.
+                    // Exclusives of a byte or a halfword have ones in brackets where those of two
+                    // words have the second register.
                     let fixed = if size == 7 { !is_bad(t2) } else { t2 == 15 };
                     let found = match size {
                         0..=3 | 6 => Definition::Undefined,
@@ -94,7 +95,7 @@ fn pairs_are_held_to_their_rules() {
     for (n, t) in SOME.iter().flat_map(|n| SOME.map(|t| (*n, t))) {
         for (t2, puw) in SOME.iter().flat_map(|t2| (2..8).map(|puw| (*t2, puw))) {
             let (p, u, w) = (puw >> 2, puw >> 1 & 1, puw & 1);
-            // With neither P nor W it is another.
+            // With neither P nor W it is another instruction.
             if p == 0 && w == 0 {
                 continue;
             }
@@ -116,7 +117,7 @@ fn pairs_are_held_to_their_rules() {
     }
 }
 
-/// LDR and its kind from the PC (A8.8.64, A8.8.70, A8.8.82, A8.8.86, A8.8.90; PLD, A8.8.127; PLI,
+/// LDR and the like from the PC (A8.8.64, A8.8.70, A8.8.82, A8.8.86, A8.8.90; PLD, A8.8.127; PLI,
 /// A8.8.130).
 #[test]
 fn literals_are_held_to_their_rules() {
@@ -124,7 +125,7 @@ fn literals_are_held_to_their_rules() {
         for (size, signed) in [(0u32, 0u32), (1, 0), (2, 0), (0, 1), (1, 1)] {
             let word = 0xf81f_0123 | signed << 24 | add << 23 | size << 21 | t << 12;
             let hint = t == 15 && size != 2;
-            // Of PLD the bit of halfwords is a zero in brackets.
+            // In PLD the bit that says "halfword" is a zero in brackets.
             let wrong = hint && size == 1 && signed == 0 || t == 13 && size != 2;
             assert_eq!(is_defined(word), !wrong, "{word:x}");
             let used = if hint {
@@ -169,12 +170,12 @@ fn special_data_processing_is_held_to_its_rules() {
     }
 }
 
-/// IT (A8.8.54), alone and inside a block; and what else has no place in one.
+/// IT (A8.8.54), alone and inside a block; and other instructions that cannot stand in one.
 #[test]
 fn blocks_are_held_to_their_rules() {
     for bits in 0..256u16 {
         let (first, mask) = (bits >> 4, bits & 0xf);
-        // Without a mask it is a hint, of which those that do something are sensitive.
+        // Without a mask it is a hint; those hints that do something are sensitive.
         let always = first == 14 && mask.count_ones() != 1;
         let wanted = mask == 0 || first != 15 && !always;
         let found = |it| narrow(0xbf00 | bits, it).definition == Definition::Defined;
@@ -185,7 +186,7 @@ fn blocks_are_held_to_their_rules() {
             mask == 0 && (1..5).contains(&first)
         );
     }
-    // beq: nowhere; add r0, #1; b: at the end.
+    // beq: not in a block; add r0, #1: anywhere in it; b: only at its end.
     for (half, inside, last) in [
         (0xd000, false, false),
         (0x3001, true, true),
@@ -210,7 +211,7 @@ fn exceptions_have_their_numbers() {
     }
 }
 
-/// A constant that is spread leaves the carry, one that is rotated writes it (A6.3.2,
+/// A constant that is spread leaves the carry unchanged; one that is rotated writes it (A6.3.2,
 /// ThumbExpandImm_C).
 #[test]
 fn only_rotated_constants_write_the_carry() {
@@ -233,8 +234,8 @@ fn only_rotated_constants_write_the_carry() {
     }
 }
 
-/// SSAT, SSAT16, USAT and USAT16 (A8.8.193, A8.8.194, A8.8.252, A8.8.253): what shifts right by
-/// none is that of both halves, which has two bits more in brackets.
+/// SSAT, SSAT16, USAT and USAT16 (A8.8.193, A8.8.194, A8.8.252, A8.8.253). With a right shift of
+/// zero it is the saturation of both halves, which has two more bits in brackets.
 #[test]
 fn saturation_is_held_to_its_fixed_bits() {
     for (unsigned, right) in [(0u32, 0u32), (0, 1), (1, 0), (1, 1)] {
@@ -250,7 +251,8 @@ fn saturation_is_held_to_its_fixed_bits() {
     }
 }
 
-/// Structures of Advanced SIMD (A7.7) move their base by a register, by themselves or not at all.
+/// Structures of Advanced SIMD (A7.7) move their base by a register, by their own size or not at
+/// all.
 #[test]
 fn structures_move_their_base_as_rm_says() {
     for (base, load) in [
@@ -268,7 +270,7 @@ fn structures_move_their_base_as_rm_says() {
             assert_eq!(found.effects.sets, moved, "{m}");
         }
     }
-    // What stands among them is none.
+    // The encodings among them are no structures.
     assert_eq!(definition(0xf991_000f), Definition::Defined); // ldrsb.w r0, [r1, #15]
     assert_eq!(definition(0xf9d1_0000), Definition::Undefined); // no signed word is loaded
 }
@@ -317,8 +319,8 @@ fn transfers_of_vfp_are_held_to_their_rules() {
     assert!(is_defined(0xecb1_0b02) && is_defined(0xed9f_0b02) && is_defined(0xec91_0b02));
 }
 
-/// Coprocessors 10 and 11 have nothing of the second kind but data processing; and no
-/// coprocessor has what P, U, W and D clear would be.
+/// Coprocessors 10 and 11 have only data processing in the second space; and no coprocessor has an
+/// instruction with P, U, W and D clear.
 #[test]
 fn beside_the_coprocessors_instructions_nothing_is() {
     for number in [10u32, 11] {
@@ -333,7 +335,7 @@ fn beside_the_coprocessors_instructions_nothing_is() {
             assert_eq!(definition(word), Definition::Undefined, "{word:x}");
         }
     }
-    // vadd.i8 and vsub.i8 d0, d0, d0; the latter's half is that of the second kind.
+    // vadd.i8 and vsub.i8 d0, d0, d0; the latter is in the second space.
     for word in [0xef00_0800, 0xff00_0800] {
         let found = wide(word);
         assert_eq!(found.definition, Definition::Defined, "{word:x}");

@@ -1,5 +1,5 @@
-//! Data processing with two halfwords as the manual's diagrams have it (DDI 0406C A6.3.1, A6.3.3,
-//! A6.3.12 to A6.3.17, and each one's own section in A8.8).
+//! Data processing of two halfwords, compared with the manual's diagrams (DDI 0406C A6.3.1, A6.3.3,
+//! A6.3.12 to A6.3.17, and each instruction's own section in A8.8).
 
 mod diagrams;
 
@@ -7,9 +7,10 @@ use diagrams::Word;
 use hanok_decode::aarch32::ItState;
 use hanok_instructions::{Definition, Instruction, decode_t32};
 
-/// A diagram of both halfwords. A capital letter is a register that is none where it is the PC. What is
-/// UNPREDICTABLE if it is the PC or the SP (a capital one: the SP), what is read, and what is written;
-/// two results are not the same, and what stands twice is so.
+/// A diagram of both halfwords, and three lists of letters. A capital letter in the diagram is a
+/// register that is absent if it is the PC. The lists have the registers that are UNPREDICTABLE if
+/// they are the PC or the SP (a capital one: the SP), those that are read, and those that are
+/// written. Two results must differ, and a register that occurs twice must be the same.
 type Diagram = (&'static str, &'static str, &'static str, &'static str);
 
 const DIAGRAMS: [Diagram; 46] = [
@@ -69,7 +70,7 @@ const DIAGRAMS: [Diagram; 46] = [
     ("111010101100nnnnO...dddd...0mmmm", "dnm", "nm", "d"),
 ];
 
-/// Bits that make no instruction: what stands beside those above.
+/// Encodings beside those above that are no instruction.
 const NONE: [&str; 14] = [
     "111110100110nnnn1111dddd1000mmmm",
     "111110100111nnnn1111dddd1000mmmm",
@@ -87,7 +88,7 @@ const NONE: [&str; 14] = [
     "111010101101nnnn0...dddd...0mmmm",
 ];
 
-/// Whether the register is one that instructions of T32 do not take.
+/// Whether the register is one that T32 instructions do not take.
 fn is_bad(word: &Word, letter: char) -> bool {
     let number = word.register(letter);
     number == 13 || number == 15 && letter.is_ascii_lowercase()

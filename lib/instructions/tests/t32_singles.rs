@@ -1,4 +1,4 @@
-//! All loads and stores of one register of T32 with two halfwords, against the manual's words
+//! Tests all loads and stores of one register in T32 with two halfwords against the manual's text
 //! (DDI 0406C A6.3.7 to A6.3.10, A8.8.62 to A8.8.94 and A8.8.203 to A8.8.218).
 
 use hanok_decode::aarch32::{ItState, Register, Registers};
@@ -7,7 +7,7 @@ use hanok_instructions::{Definition, decode_t32};
 /// The fields that decide.
 #[derive(Clone, Copy, Debug)]
 struct Single {
-    /// 0, 1 and 2: a byte, a halfword and a word.
+    /// 0, 1 and 2 mean a byte, a halfword and a word.
     size: u32,
     signed: bool,
     load: bool,
@@ -16,18 +16,18 @@ struct Single {
     form: Form,
 }
 
-/// How the address is made.
+/// How the address is formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// With twelve bits on top.
+    /// The base and twelve bits.
     Twelve(u32),
-    /// With eight bits less.
+    /// The base less eight bits.
     Less(u32),
-    /// With eight bits, before or after, and written back: P and U.
+    /// The base and eight bits, pre- or post-indexed with write-back: P and U.
     Back(u32, u32),
-    /// With a register, shifted.
+    /// The base and a shifted register.
     Register(u32, u32),
-    /// What stands for none of these.
+    /// An encoding that is none of these.
     None(u32),
 }
 

@@ -1,39 +1,40 @@
-//! The policies of `core/sched`, in whatever capacity is needed.
+//! The policies of `core/sched`, in the capacity that a model needs.
 
 use alloc::boxed::Box;
 use hanok_sched::{
     Entity, Global, InterfaceError, Order, Policy, Pool, Reservation, Servers, Slack,
 };
 
-/// The most members that one component or core can have.
+/// The largest number of members of one component or core.
 pub const MAX_MEMBERS: usize = 4096;
 
-/// The most cores that one queue can serve.
+/// The largest number of cores that one queue can serve.
 pub const MAX_LANES: usize = 32;
 
-/// Somebody who chooses among members, for one CPU (lane 0) or several.
+/// A policy that chooses among members, for one CPU (lane 0) or several.
 pub trait Chooser {
-    /// A member's promise.
+    /// Gives a member a reservation.
     fn reserve(&mut self, member: usize, what: Reservation) -> Result<(), InterfaceError>;
-    /// It has work, a task a job with this deadline.
+    /// A member has work; if the member is a task, a job with this deadline.
     fn wake(&mut self, member: usize, now: u64, deadline: Option<u64>);
-    /// It has none.
+    /// A member has no work any more.
     fn block(&mut self, member: usize, now: u64);
-    /// Who runs on a lane, and until when that holds.
+    /// The member that runs on a lane, and until when that holds.
     fn pick(&mut self, lane: usize, now: u64) -> (Option<usize>, Option<u64>);
-    /// At whose expense a lane is, be it that he runs, or has no work and spends it on nothing.
+    /// The member whose budget is charged for a lane: it runs, or has no work and spends its budget
+    /// idly.
     fn charged(&self, lane: usize) -> Option<usize>;
-    /// What passed on a lane went into a switch, at nobody's expense.
+    /// The time that passed on a lane went into a switch, and is charged to no member.
     fn exempt_switch(&mut self, lane: usize, now: u64);
-    /// Nobody runs on a lane.
+    /// A lane is given up: no member runs on it.
     fn suspend(&mut self, lane: usize, now: u64);
     /// Whether some lane should be asked again.
     fn kicks(&self) -> bool;
-    /// Whether a lane that is suspended could have somebody.
+    /// Whether a suspended lane could run some member.
     fn has_waiting(&self) -> bool;
 }
 
-/// A chooser for `members` on `lanes`; `None` where there is no queue as large.
+/// A chooser for `members` on `lanes`; `None` where no queue is large enough.
 pub fn new(order: Order, slack: Slack, members: usize, lanes: usize) -> Option<Box<dyn Chooser>> {
     if lanes > 1 {
         return match (members, lanes) {
@@ -155,8 +156,8 @@ mod tests {
     use hanok_sched::{Interface, Kind};
     use std::vec;
 
-    /// There is a queue for each number of members and lanes up to the most of both. (The large
-    /// ones are made on the stack, and more than once in a debug build.)
+    /// There is a queue for each number of members and lanes up to the largest of both. (Large ones
+    /// are made on the stack, and more than once in a debug build.)
     #[test]
     fn there_is_a_queue_of_each_size() {
         let stack = std::thread::Builder::new().stack_size(64 << 20);
@@ -183,7 +184,7 @@ mod tests {
         ] {
             let found = new(Order::EarliestDeadline, Slack::Idle, members, lanes);
             assert_eq!(found.is_some(), there, "{members} {lanes}");
-            // And the last member has a place in it.
+            // The last member has a place in it.
             if let Some(mut queue) = found
                 && let Some(last) = members.checked_sub(1)
             {
@@ -220,19 +221,19 @@ mod tests {
         assert_eq!(chosen, [Some(1), Some(0)]);
         assert_eq!([0, 1].map(|lane| queue.charged(lane)), chosen);
         assert!(!queue.kicks() && !queue.has_waiting());
-        // The one with the earliest deadline comes, and takes the place of the last.
+        // The member with the earliest deadline arrives, and takes the place of the last.
         queue.wake(2, 1, None);
         assert!(queue.kicks() && queue.has_waiting());
         assert_eq!(queue.pick(1, 1).0, Some(2));
         assert_eq!(queue.charged(1), Some(2));
-        // There is work left, but no place for it.
+        // Work is left, but no lane for it.
         assert!(!queue.kicks() && queue.has_waiting());
         queue.suspend(0, 2);
         assert_eq!([0, 1].map(|lane| queue.charged(lane)), [None, Some(2)]);
         assert_eq!(queue.pick(0, 3).0, Some(1));
     }
 
-    /// The only CPU has been asked whenever there was something to ask it.
+    /// The only CPU was asked whenever something changed.
     #[test]
     fn one_cpu_is_not_asked_again() {
         let mut queue = three(1);

@@ -1,4 +1,4 @@
-//! Who runs on each core: from its root down to a task.
+//! Decides who runs on each core: from the core's root down to a task.
 
 use crate::node::NodeId;
 use crate::scene::Choice;
@@ -6,30 +6,41 @@ use crate::state::State;
 use alloc::vec::Vec;
 use hanok_task_model::TaskId;
 
-/// How often all cores choose at an instant, at most: once for each of 256 that another one's choice
-/// may have displaced somebody from, once for those that he may displace in turn, and once more.
+/// The largest number of rounds in which all cores choose at one instant: one for each of 256
+/// members that another core's choice may displace, one for each of those that these displace in
+/// turn, and one more.
 const ROUNDS: usize = 513;
 
-/// What the way down led to.
+/// The result of a descent from a root.
 #[derive(Default)]
-struct Found {
+struct Descent {
     task: Option<TaskId>,
     until: Option<u64>,
     path: Vec<(NodeId, usize)>,
-    /// Those whose budgets are spent on this task although they are not on the way to it.
+    /// The CPUs whose budgets are spent on this task although they are not on the path to it.
     payers: Vec<(NodeId, usize)>,
-    /// Whether somebody on the way has no work, and spends his budget on nothing.
+    /// Whether a member on the path has no work, and spends its budget idly.
     idles: bool,
 }
 
-/// Where the way down goes on.
+/// Where the descent goes on.
 enum Next {
-    /// To a CPU of this one.
+    /// To this CPU of this node.
     Down(NodeId, usize),
-    /// Nowhere: nobody may run here before this instant.
+    /// Nowhere: no member may run here before this instant.
     Stuck(Option<u64>),
-    /// It has led to a task, or to nobody.
+    /// The descent has reached a task, or nothing.
     End,
+}
+
+/// What became of a CPU that was to be parked.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parking {
+    /// It is parked now, and its home has one choice less.
+    Parked,
+    /// It was parked already, or is a root's.
+    Unchanged,
 }
 
 impl State {
@@ -60,22 +71,22 @@ impl State {
         };
         let (root, lane) = (place.root, place.lane);
         let (supplied, change) = place.supply.at(self.now);
-        let mut found = if supplied {
+        let mut descent = if supplied {
             self.descend(root, lane)
         } else {
-            Found::default()
+            Descent::default()
         };
-        found.until = earliest(found.until, change);
+        descent.until = earliest(descent.until, change);
         let Some(core) = self.cores.get_mut(index) else {
             return;
         };
-        let mut left = core::mem::replace(&mut core.path, found.path);
-        left.extend(core::mem::replace(&mut core.payers, found.payers));
+        let mut left = core::mem::replace(&mut core.path, descent.path);
+        left.extend(core::mem::replace(&mut core.payers, descent.payers));
         left.retain(|at| !core.asks(*at));
         for (node, lane) in left {
             self.suspend(node, lane);
         }
-        self.take_up(index, found.task, found.until);
+        self.take_up(index, descent.task, descent.until);
     }
 
     fn suspend(&mut self, node: NodeId, lane: usize) {
@@ -89,7 +100,7 @@ impl State {
         }
     }
 
-    /// `task` runs on the core, after the switch to its component.
+    /// Makes `task` run on the core, after the switch to its component.
     fn take_up(&mut self, index: usize, task: Option<TaskId>, until: Option<u64>) {
         let home = task.and_then(|task| self.scene.tasks.home(task));
         let remaining = task.and_then(|task| Some(self.scene.tasks.current(task)?.remaining));
@@ -100,7 +111,7 @@ impl State {
         core.runs = task;
         if let Some((home, _)) = home {
             if core.last.last().is_none_or(|(last, _)| *last != home) {
-                // The first one ever finds a core that is as cold.
+                // The first task ever finds a core that is as cold as after a switch.
                 let both = core.last.iter().zip(&core.path);
                 core.shared = both.take_while(|(last, now)| last == now).count();
                 core.delay = cost;
@@ -112,63 +123,63 @@ impl State {
         core.until = earliest(until, end);
     }
 
-    /// From a root down to a task. Where a component has nobody who may run now, its CPU waits
-    /// until somebody may, and its home chooses anew.
-    fn descend(&mut self, root: NodeId, lane: usize) -> Found {
+    /// Goes from a root down to a task. Where a component has no member that may run now, its CPU
+    /// waits until one may, and its home chooses again.
+    fn descend(&mut self, root: NodeId, lane: usize) -> Descent {
         let mut waits = None;
         loop {
-            let mut found = Found::default();
+            let mut descent = Descent::default();
             let (mut node, mut lane) = (root, lane);
             let stuck = loop {
-                match self.choose_in(node, lane, &mut found) {
+                match self.choose_in(node, lane, &mut descent) {
                     Next::Down(inner, cpu) => (node, lane) = (inner, cpu),
                     Next::Stuck(until) => break Some(until),
                     Next::End => break None,
                 }
             };
             match stuck {
-                Some(until) if node != root && self.park(node, lane, until) => {
+                Some(until) if node != root && self.park(node, lane, until) == Parking::Parked => {
                     waits = earliest(waits, until);
-                    let payers = core::mem::take(&mut found.payers);
-                    found.path.extend(payers);
-                    self.leave(&found.path);
+                    let payers = core::mem::take(&mut descent.payers);
+                    descent.path.extend(payers);
+                    self.leave(&descent.path);
                 }
                 _ => {
-                    found.until = earliest(found.until, waits);
-                    return found;
+                    descent.until = earliest(descent.until, waits);
+                    return descent;
                 }
             }
         }
     }
 
-    /// Who is chosen on one CPU of `node`, noted in `found`.
-    fn choose_in(&mut self, node: NodeId, lane: usize, found: &mut Found) -> Next {
-        found.path.push((node, lane));
+    /// Chooses on one CPU of `node`, and notes the choice in `descent`.
+    fn choose_in(&mut self, node: NodeId, lane: usize, descent: &mut Descent) -> Next {
+        descent.path.push((node, lane));
         let now = self.now;
         let Some(at) = self.scene.nodes.get_mut(node.0) else {
             return Next::End;
         };
         let (member, until) = at.chooser.pick(lane, now);
         let charged = at.chooser.charged(lane);
-        found.until = earliest(found.until, until);
+        descent.until = earliest(descent.until, until);
         let Some(member) = member else {
-            // Who spends his budget on nothing spends that of his home, too, and those inside
-            // him spend theirs.
+            // A member that spends its budget idly also spends that of its home, and the members
+            // inside it spend theirs.
             return match charged.and_then(|charged| self.choice(node, charged)) {
                 Some(Choice::Node(inner, cpu)) => {
-                    found.idles = true;
+                    descent.idles = true;
                     Next::Down(inner, cpu)
                 }
-                None if charged.is_none() && !found.idles => Next::Stuck(until),
+                None if charged.is_none() && !descent.idles => Next::Stuck(until),
                 _ => Next::End,
             };
         };
         if let Some(charged) = charged.filter(|charged| *charged != member) {
-            self.pay(node, charged, found);
+            self.pay(node, charged, descent);
         }
         match self.choice(node, member) {
             Some(Choice::Task(task)) => {
-                found.task = Some(task);
+                descent.task = Some(task);
                 Next::End
             }
             Some(Choice::Node(inner, cpu)) => Next::Down(inner, cpu),
@@ -176,42 +187,43 @@ impl State {
         }
     }
 
-    /// `member` of `node` has no work, and somebody else has his time: those inside him spend
-    /// their budgets in it.
-    fn pay(&mut self, node: NodeId, member: usize, found: &mut Found) {
+    /// `member` of `node` has no work, and another member uses its time: the members inside it
+    /// spend their budgets in that time.
+    fn pay(&mut self, node: NodeId, member: usize, descent: &mut Descent) {
         let mut choice = self.choice(node, member);
         while let Some(Choice::Node(inner, lane)) = choice {
             let now = self.now;
             let at = self.scene.nodes.get_mut(inner.0);
-            // Whoever waits for a CPU of several would run here.
+            // A component on several CPUs is left out: its members that wait for one of them would
+            // run here.
             let Some(at) = at.filter(|at| at.homes.len() == 1) else {
                 return;
             };
-            found.payers.push((inner, lane));
+            descent.payers.push((inner, lane));
             let (_, until) = at.chooser.pick(lane, now);
             let charged = at.chooser.charged(lane);
-            found.until = earliest(found.until, until);
+            descent.until = earliest(descent.until, until);
             choice = charged.and_then(|charged| self.choice(inner, charged));
         }
     }
 
-    /// The CPU `lane` of `node` has no work until `until`. `false` where that was so already.
-    fn park(&mut self, node: NodeId, lane: usize, until: Option<u64>) -> bool {
+    /// Parks the CPU `lane` of `node`, which has no work until `until`.
+    fn park(&mut self, node: NodeId, lane: usize, until: Option<u64>) -> Parking {
         let now = self.now;
         let Some((home, member)) = self.home(node, lane) else {
-            return false;
+            return Parking::Unchanged;
         };
         if self.parked.iter().any(|(_, n, l)| (*n, *l) == (node, lane)) {
-            return false;
+            return Parking::Unchanged;
         }
         self.parked.insert((until.unwrap_or(u64::MAX), node, lane));
         if let Some(home) = self.scene.nodes.get_mut(home.0) {
             home.chooser.block(member, now);
         }
-        true
+        Parking::Parked
     }
 
-    /// A way down that led nowhere is given up.
+    /// Gives up a path that led to nothing.
     fn leave(&mut self, path: &[(NodeId, usize)]) {
         for (node, lane) in path.iter().skip(1) {
             let now = self.now;
@@ -222,7 +234,7 @@ impl State {
     }
 }
 
-/// The earlier of two instants, of which either may be never.
+/// The earlier of two instants, each of which may be never.
 fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,4 +1,4 @@
-//! From one event to the next.
+//! Goes from one event to the next.
 
 use crate::node::NodeId;
 use crate::scene::{Choice, Scene};
@@ -9,12 +9,12 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use hanok_task_model::{Model, TaskId};
 
-/// What happens in `model` up to the horizon of `options`.
+/// Simulates `model` up to the horizon of `options`.
 pub fn simulate(model: &Model, options: &Options) -> Result<Timeline, SimError> {
     let scene = Scene::new(model, options)?;
     let cost = match options.what {
         What::System => model.cost.switch.saturating_add(model.cost.refill).get(),
-        // What a component is supplied with is what is left for it.
+        // A component that is simulated alone gets a supply from which switches are already paid.
         What::Component(..) => 0,
     };
     let cores = scene.cores.iter().map(|_| Core::default()).collect();
@@ -83,8 +83,8 @@ impl State {
         }
     }
 
-    /// A task has its next job at once, with this deadline. Its component never stops having
-    /// work: a polling server keeps its budget then, as a vCPU that finds more to do never idles.
+    /// A task has its next job at once, with this deadline. Its component never stops having work:
+    /// a polling server then keeps its budget, as a vCPU that finds more to do never idles.
     fn go_on(&mut self, node: NodeId, member: usize, deadline: u64) {
         let now = self.now;
         if let Some(at) = self.scene.nodes.get_mut(node.0) {
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// A choice of `node` has work from now on, and so has one more of its CPUs.
+    /// A member of `node` has work from now on, and so one more of the node's CPUs has some.
     fn wake(&mut self, node: NodeId, member: usize, deadline: Option<u64>) {
         let (mut node, mut member, mut deadline) = (node, member, deadline);
         loop {
@@ -120,7 +120,7 @@ impl State {
         }
     }
 
-    /// A choice of `node` has no work any more.
+    /// A member of `node` has no work any more.
     fn block(&mut self, node: NodeId, member: usize) {
         let (mut node, mut member) = (node, member);
         loop {
@@ -140,7 +140,7 @@ impl State {
         }
     }
 
-    /// Where the CPU `lane` of `node` is chosen.
+    /// The node and the member number by which the CPU `lane` of `node` is chosen.
     pub fn home(&self, node: NodeId, lane: usize) -> Option<(NodeId, usize)> {
         *self.scene.nodes.get(node.0)?.homes.get(lane)?
     }
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Something changed in `node`: its CPUs are worth a look.
+    /// Something changed in `node`: its parked CPUs may have work again.
     pub fn unpark(&mut self, node: NodeId) {
         let here: Vec<_> = self
             .parked
@@ -177,7 +177,7 @@ impl State {
         if let Some(home) = self.scene.nodes.get_mut(home.0) {
             home.chooser.wake(member, now, None);
         }
-        // The home may have been given up, too, as nobody in it could run.
+        // The home may have been parked, too, because no member in it could run.
         self.unpark(home);
     }
 
@@ -189,7 +189,7 @@ impl State {
         all.min().unwrap_or(u64::MAX)
     }
 
-    /// Time passes up to `next`.
+    /// Lets time pass up to `next`.
     fn pass(&mut self, next: u64) {
         let passed = next - self.now;
         if passed > 0 {
@@ -229,9 +229,10 @@ impl State {
         }
     }
 
-    /// The switch on a core, up to `until`, is at the expense of those that hold both who ran
-    /// before and who runs now: to them it is a part of what a member costs them in a period. Who
-    /// comes pays nothing, so that his budget is his own however often he is preempted.
+    /// Charges the switch on a core, up to `until`, to the components that hold both the task that
+    /// ran before and the one that runs now: to them it is a part of what a member costs in a
+    /// period. The new task's own component pays nothing, so that its budget is its own however
+    /// often it is preempted.
     fn exempt_switch(&mut self, index: usize, until: u64) {
         let Some(core) = self.cores.get(index) else {
             return;
@@ -258,7 +259,7 @@ impl State {
         self.segments.push(segment);
     }
 
-    /// The choice at `member` of `node`.
+    /// The choice with the number `member` of `node`.
     pub fn choice(&self, node: NodeId, member: usize) -> Option<Choice> {
         self.scene.nodes.get(node.0)?.choices.get(member).copied()
     }

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use hanok_task_model::{Model, Task, TaskId};
 
-/// A job that is not complete.
+/// A job that was released and is not complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
-    /// Its place among all jobs that were released.
+    /// Its index among all jobs that were released.
     pub record: usize,
     pub deadline: u64,
     pub remaining: u64,
@@ -23,7 +23,7 @@ struct State {
     deadline: u64,
     jitter: u64,
     priority: u64,
-    /// Where it is chosen; none: it is not simulated.
+    /// The node and member number by which the task is chosen; `None` if it is not simulated.
     home: Option<(NodeId, usize)>,
     arrival: u64,
     release: u64,
@@ -31,7 +31,7 @@ struct State {
     pending: VecDeque<Pending>,
 }
 
-/// All tasks.
+/// All tasks of a model.
 pub struct Tasks {
     states: Vec<State>,
     releases: BinaryHeap<Reverse<(u64, usize)>>,
@@ -52,7 +52,7 @@ impl Tasks {
             releases: BinaryHeap::new(),
             jitter: options.jitter,
             execution: options.execution,
-            // Any number but zero.
+            // The generator needs a number that is not zero.
             random: seed | 1 << 63,
             jobs: Vec::new(),
         };
@@ -62,13 +62,13 @@ impl Tasks {
         tasks
     }
 
-    /// Period, deadline and priority: what a task may be ordered by.
+    /// The values by which a task may be ordered: period, deadline and priority.
     pub fn order(&self, task: TaskId) -> (u64, u64, u64) {
         let state = self.states.get(task.0 as usize);
         state.map_or((0, 0, 0), |s| (s.period, s.deadline, s.priority))
     }
 
-    /// `task` is chosen by `node`, and its jobs begin to come.
+    /// Notes that `node` chooses `task`, whose jobs arrive from now on.
     pub fn set_home(&mut self, task: TaskId, node: NodeId, member: usize) {
         if let Some(state) = self.states.get_mut(task.0 as usize) {
             state.home = Some((node, member));
@@ -81,13 +81,13 @@ impl Tasks {
         self.states.get(task.0 as usize)?.home
     }
 
-    /// When the next job is released.
+    /// The time of the next release.
     pub fn next_release(&self) -> Option<u64> {
         self.releases.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Releases one job that is due; its task, and its deadline where it is the first one
-    /// pending.
+    /// Releases one job that is due. Returns its task, and its deadline if no other job of the task
+    /// is pending.
     pub fn release(&mut self, now: u64) -> Option<(TaskId, Option<u64>)> {
         let Reverse((_, index)) = *self.releases.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.releases.pop();
@@ -130,7 +130,7 @@ impl Tasks {
         }
     }
 
-    /// By how much the next job is held back after its arrival.
+    /// Chooses how long the next job is held back after its arrival.
     fn delay(&mut self, index: usize) {
         let Some((most, number)) = self.states.get(index).map(|s| (s.jitter, s.number)) else {
             return;
@@ -155,7 +155,7 @@ impl Tasks {
         }
     }
 
-    /// From 0 to `most`, by xorshift (Marsaglia 2003).
+    /// A random number from 0 to `most`, by xorshift (Marsaglia 2003).
     fn random_to(&mut self, most: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -166,12 +166,13 @@ impl Tasks {
         }
     }
 
-    /// The job that `task` is at.
+    /// The first pending job of `task`.
     pub fn current(&mut self, task: TaskId) -> Option<&mut Pending> {
         self.states.get_mut(task.0 as usize)?.pending.front_mut()
     }
 
-    /// The job that `task` is at is complete at `now`; the next one's deadline, if one waits.
+    /// Completes the first pending job of `task` at `now`. Returns the deadline of the next one, if
+    /// one is pending.
     pub fn complete(&mut self, task: TaskId, now: u64) -> Option<u64> {
         let state = self.states.get_mut(task.0 as usize)?;
         let done = state.pending.pop_front()?;
@@ -205,8 +206,8 @@ mod tests {
     use crate::What;
     use hanok_task_model::Nanos;
 
-    /// The same numbers everywhere: those of the published generator with the shifts 13, 7 and 17,
-    /// which from 1 on begins with these.
+    /// The numbers are those of the published generator with the shifts 13, 7 and 17, which from 1
+    /// on begins with these.
     #[test]
     fn random_numbers_are_the_published_ones() {
         let options = Options::new(What::System, 1);

@@ -1,5 +1,6 @@
-//! Choosers have numbers: a tree of references could not be changed in place.
+//! The ids of choosers. Choosers refer to each other by id, because a tree of references could not
+//! be changed in place.
 
-/// A chooser by its place in the scene.
+/// A chooser: its index in the scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub usize);

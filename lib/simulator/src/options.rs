@@ -5,71 +5,73 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use hanok_sched::{InterfaceError, Kind, Slack};
-use hanok_task_model::{ComponentId, CoreId, Interface, ModelError};
+use hanok_task_model::{ComponentId, CoreId, ModelError, ResourceInterface};
 
-/// Interfaces of components: those that the model gives, and those that were found for it.
-pub type Interfaces = BTreeMap<ComponentId, Interface>;
+/// The interfaces of components: those that the model gives, and those that were found for it.
+pub type Interfaces = BTreeMap<ComponentId, ResourceInterface>;
 
-/// What is simulated of a model.
+/// The part of a model that is simulated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum What {
-    /// All of it, on all its cores.
+    /// The whole model, on all its cores.
     #[default]
     System,
-    /// One component with what is inside it, on a CPU of this supply.
+    /// One component with everything inside it, on a CPU with this supply.
     Component(ComponentId, Supply),
 }
 
-/// When jobs are released after they arrived.
+/// When jobs are released after their arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
     /// At once.
     None,
-    /// The first one of each task as late as its jitter allows, all others at once: as close
-    /// together as they can come.
+    /// The first job of each task as late as its jitter allows, all others at once: this is as
+    /// close together as they can come.
     #[default]
     First,
-    /// At random, by this seed.
+    /// At random, with this seed.
     Random(u64),
 }
 
 /// How long jobs take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Execution {
-    /// As long as they may.
+    /// As long as the task's execution time.
     #[default]
     Worst,
-    /// Between one tick and that, at random, by this seed.
+    /// A random time from one tick to the execution time, with this seed.
     Random(u64),
 }
 
-/// How it is simulated.
+/// The options of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is simulated.
+    /// The part of the model that is simulated.
     pub what: What,
-    /// Until when, in nanoseconds.
+    /// The end of the simulation, in nanoseconds.
     pub horizon: u64,
-    /// Interfaces for the components to which the model gives none; they go before its own.
+    /// Interfaces for the components to which the model gives none. They take precedence over the
+    /// model's.
     pub interfaces: Interfaces,
-    /// Cores for vCPUs in partitioned pools: of a component, and which of its CPUs. They go
-    /// before the model's wishes; where neither says, the largest go first to the first core
-    /// with room.
+    /// Cores for vCPUs in partitioned pools, by component and number of the vCPU. They take
+    /// precedence over the model's. A vCPU that neither names goes to the first core with enough
+    /// time left, the largest ones first.
     pub placement: BTreeMap<(ComponentId, u32), CoreId>,
-    /// What kind of server gives all components their interface; `None`: the model's, of each.
+    /// The kind of server that gives all components their interface; `None` if the model's kind is
+    /// used for each.
     pub kind: Option<Kind>,
-    /// What becomes of promised time that nobody uses.
+    /// What becomes of promised time that no member uses.
     pub slack: Slack,
     /// When jobs are released.
     pub jitter: Jitter,
-    /// How long they take.
+    /// How long jobs take.
     pub execution: Execution,
-    /// After how many events it is too much.
+    /// The largest number of events.
     pub events: u64,
 }
 
 impl Options {
-    /// The worst of all that is simulated, up to `horizon`, with two million events at most.
+    /// The worst case of `what`, up to `horizon`, with two million events at most.
     pub fn new(what: What, horizon: u64) -> Self {
         Self {
             what,
@@ -88,33 +90,33 @@ impl Options {
 /// Why there is no simulation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// The model itself is wrong.
+    /// The model is not valid.
     #[error("the model has faults")]
     Model(Vec<ModelError>),
-    /// A component's interface is to be found first.
+    /// This component has no interface yet.
     #[error("component {0} has no interface yet")]
     NoInterface(String),
-    /// There is no such component.
+    /// The component does not exist.
     #[error("there is no such component")]
     NoComponent,
-    /// A component's interface cannot be kept by the kind of server.
+    /// The kind of server cannot keep this component's interface.
     #[error("component {0}: {1}")]
     Interface(String, InterfaceError),
-    /// Too many members for any queue.
+    /// This component has more members than any queue holds.
     #[error("component {0} has more than {1} members")]
     TooMany(String, usize),
-    /// Components of a partitioned pool that fit on no core.
+    /// This component of a partitioned pool fits on no core.
     #[error("component {0} fits on no core of its pool beside the others")]
     NoCore(String),
-    /// The supply makes no sense.
+    /// The supply is not valid.
     #[error(transparent)]
     Supply(#[from] SupplyError),
-    /// Not over after [`Options::events`].
+    /// The simulation did not end within [`Options::events`].
     #[error("after {events} events it is only {reached} ns: choose a shorter time")]
     TooLong {
-        /// How many there were.
+        /// The number of events.
         events: u64,
-        /// The time it had become.
+        /// The simulated time by then, in nanoseconds.
         reached: u64,
     },
 }

@@ -1,16 +1,16 @@
-//! Which core of a partitioned pool a vCPU is on, where nobody has said.
+//! Places the vCPUs of a partitioned pool that nobody has placed.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use hanok_sched::Interface;
 
-/// So much of a core is the whole of it. By these fractions it is decided where a vCPU is put;
-/// whether it fits there is for the simulation to find out.
+/// The share of a whole core. These fractions decide where a vCPU is put; the simulation shows
+/// whether it fits there.
 const WHOLE: u128 = 1 << 64;
 
-/// A core for each promise: the one that is wished for, else the first one with room, the
-/// largest promises first. The promise that has no room, where there is one.
+/// Places each promise on a core: the one it asks for, or the first one with enough time left, the
+/// largest promises first. The error is a promise that fits nowhere.
 pub fn place(
     promises: &[Interface],
     wishes: &[Option<usize>],

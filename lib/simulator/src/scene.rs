@@ -26,20 +26,21 @@ pub enum Choice {
 pub struct Node {
     pub chooser: Box<dyn Chooser>,
     pub choices: Vec<Choice>,
-    /// Its place among its home's choices, one for each of its CPUs; none at a root.
+    /// For each of its CPUs, the node and member number by which its home chooses it; `None` at a
+    /// root.
     pub homes: Vec<Option<(NodeId, usize)>>,
-    /// How many of its choices have work.
+    /// The number of its choices that have work.
     pub awake: usize,
 }
 
-/// A core.
+/// A core of the scene.
 pub struct SimulatedCore {
     pub root: NodeId,
     pub lane: usize,
     pub supply: Supply,
 }
 
-/// All of it.
+/// The whole scene.
 pub struct Scene {
     pub nodes: Vec<Node>,
     pub cores: Vec<SimulatedCore>,
@@ -47,7 +48,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The scene of `options.what`.
+    /// Builds the scene of `options.what`.
     pub fn new(model: &Model, options: &Options) -> Result<Self, SimError> {
         model.validate().map_err(SimError::Model)?;
         let builder = Builder {
@@ -89,7 +90,7 @@ impl Builder<'_> {
     fn build(mut self) -> Result<Scene, SimError> {
         match &self.options.what {
             What::System => {
-                // Homes come after what is in them.
+                // Homes come after the components in them.
                 for id in self.model.bottom_up() {
                     self.component(id)?;
                 }
@@ -113,7 +114,7 @@ impl Builder<'_> {
         Ok(self.scene)
     }
 
-    /// `root` and all that is in it, homes last.
+    /// `root` and all components in it, homes last.
     fn inside(&self, root: ComponentId) -> Vec<ComponentId> {
         let mut inside = vec![root];
         let mut next = 0;
@@ -147,14 +148,14 @@ impl Builder<'_> {
                 Member::Component(inner) => choices.extend(self.cpus(*inner)?),
             }
         }
-        // A VM with several CPUs may be alone on one, as it is alone in a simulation.
+        // A VM with several CPUs may be alone on one, as when it is simulated alone.
         let lanes = component.cpus as usize;
         let node = self.node(component.policy, choices, lanes, Some(id))?;
         self.built.insert(id, node);
         Ok(())
     }
 
-    /// A component's CPUs as its home sees them: with their promises.
+    /// A component's CPUs as its home sees them, with their promises.
     fn cpus(&self, id: ComponentId) -> Result<Vec<(Choice, Option<Reservation>)>, SimError> {
         let node = self.built.get(&id).ok_or(SimError::NoComponent)?;
         let component = self.model.component(id).ok_or(SimError::NoComponent)?;
@@ -186,7 +187,7 @@ impl Builder<'_> {
         Ok(cpus)
     }
 
-    /// How a component is chosen in its home.
+    /// The policy by which a component is chosen in its home.
     fn policy_of(&self, component: &model::Component) -> Policy {
         let policy = match component.home {
             Home::Pool(pool) => self.model.pool(pool).map(|pool| pool.policy),
@@ -226,7 +227,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whose CPU a choice is, and which of them.
+    /// The component and CPU number of a choice.
     fn owner(&self, choice: Choice) -> Option<(ComponentId, u32)> {
         let Choice::Node(node, lane) = choice else {
             return None;
@@ -236,7 +237,7 @@ impl Builder<'_> {
         Some((*id, lane as u32))
     }
 
-    /// On which of the pool's cores a vCPU is to be, where somebody has said.
+    /// The pool's core that a vCPU was given, if one was.
     fn wish(&self, owner: Option<(ComponentId, u32)>, pool: &model::Pool) -> Option<usize> {
         let owner = owner?;
         let given = self.options.placement.get(&owner).copied();

@@ -1,4 +1,4 @@
-//! Where a simulation is: the scene at an instant, and what each core does.
+//! The state of a simulation: the scene at an instant, and what each core does.
 
 use crate::node::NodeId;
 use crate::scene::Scene;
@@ -7,42 +7,43 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use hanok_task_model::TaskId;
 
-/// What a core does.
+/// The state of a core.
 #[derive(Debug, Default)]
 pub struct Core {
-    /// What it runs.
+    /// The task that it runs.
     pub runs: Option<TaskId>,
-    /// Until when that holds.
+    /// The instant until which that holds.
     pub until: Option<u64>,
-    /// How long it is still busy with the switch.
+    /// The time that it is still busy with the switch.
     pub delay: u64,
-    /// The CPUs of choosers by which it came to what it runs.
+    /// The CPUs of choosers on the path to the task that it runs.
     pub path: Vec<(NodeId, usize)>,
-    /// The CPUs of choosers whose budgets are spent on that, beside those of the path.
+    /// The CPUs of choosers whose budgets are spent on that task, besides those of the path.
     pub payers: Vec<(NodeId, usize)>,
-    /// The path to what it ran last.
+    /// The path to the task that it ran last.
     pub last: Vec<(NodeId, usize)>,
-    /// How many of that path's choosers the switch under way left as they were.
+    /// The number of choosers at the start of that path that the current switch left unchanged.
     pub shared: usize,
-    /// Its last stretch in the timeline.
+    /// The index of its last segment in the timeline.
     pub recorded: Option<usize>,
 }
 
 impl Core {
-    /// Whether it has asked this CPU of a chooser who runs.
+    /// Whether this CPU of a chooser is on the core's path.
     pub fn asks(&self, at: (NodeId, usize)) -> bool {
         self.path.contains(&at) || self.payers.contains(&at)
     }
 }
 
-/// Everything at an instant.
+/// The state of a simulation at an instant.
 pub struct State {
     pub now: u64,
     pub scene: Scene,
     pub cores: Vec<Core>,
-    /// CPUs of components whose choices all wait for something in time, and until when.
+    /// The CPUs of components all of whose members wait for some instant, and the earliest of
+    /// these.
     pub parked: BTreeSet<(u64, NodeId, usize)>,
     pub segments: Vec<Segment>,
-    /// Of a switch from one component to another.
+    /// The cost of a switch from one component to another.
     pub cost: u64,
 }

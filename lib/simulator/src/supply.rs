@@ -1,28 +1,29 @@
-//! When there is CPU time at all.
+//! When CPU time is supplied.
 
 use alloc::vec::Vec;
-use hanok_task_model::Interface;
+use hanok_task_model::ResourceInterface;
 
-/// When a core, or what stands for one, gives CPU time.
+/// When a core, or whatever takes its place, supplies CPU time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Supply {
     /// Always.
     #[default]
     Full,
-    /// So much of each period, beginning at an instant; none before.
+    /// A piece of each period, from an instant on; none before.
     Periodic {
-        /// When the first piece comes.
+        /// The start of the first piece.
         first: u64,
-        /// How long each piece is.
+        /// The length of each piece.
         length: u64,
-        /// From the start of a piece to the next one's.
+        /// The time from the start of one piece to that of the next.
         period: u64,
     },
-    /// In these windows, from a start to an end, in order; the whole again after `repeat`.
+    /// In these windows, in order; all of them again after `repeat`.
     Windows {
-        /// Starts and ends.
+        /// The start and the end of each window.
         windows: Vec<(u64, u64)>,
-        /// When the first window comes again; never: there is nothing after the last.
+        /// The time after which the first window comes again; `None` if there is no supply after
+        /// the last.
         repeat: Option<u64>,
     },
 }
@@ -30,23 +31,23 @@ pub enum Supply {
 /// What is wrong with a supply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SupplyError {
-    /// A window that ends before it begins, or begins before the former one ended.
+    /// The window with this index ends before it begins, or begins before the previous one ended.
     #[error("window {0} of the supply does not come after the one before it")]
     Order(usize),
-    /// A piece of nothing, or longer than the period.
+    /// A piece is empty, or longer than the period.
     #[error("a piece of the supply is nothing, or longer than its period")]
     Piece,
-    /// Windows that come again before the last one ended.
+    /// The windows come again before the last one ended.
     #[error("the supply comes again before its last window has ended")]
     Repeat,
 }
 
 impl Supply {
-    /// The least that an interface promises, to whoever begins to need it at zero: the first
-    /// budget came just before, at its period's start, and every later one comes at the end of
-    /// its deadline. So there is nothing for period + deadline - 2 budgets (the supply bound
-    /// function of Easwaran, Anand and Lee 2007, figure 2).
-    pub fn worst(interface: Interface) -> Self {
+    /// The least supply that an interface promises from zero on. The first budget came just before,
+    /// at its period's start, and every later one comes at the end of its deadline. So there is no
+    /// supply for period + deadline - 2 budgets (the supply bound function of Easwaran, Anand and
+    /// Lee 2007, figure 2).
+    pub fn worst(interface: ResourceInterface) -> Self {
         let (period, budget) = (interface.period.get(), interface.budget.get());
         let last = interface.deadline.get().saturating_sub(budget);
         Self::Periodic {
@@ -56,7 +57,7 @@ impl Supply {
         }
     }
 
-    /// Whether it makes sense.
+    /// Checks that the supply is valid.
     pub fn validate(&self) -> Result<(), SupplyError> {
         match self {
             Self::Full => Ok(()),
@@ -71,7 +72,7 @@ impl Supply {
         }
     }
 
-    /// Whether there is CPU time at `now`, and when that changes.
+    /// Whether CPU time is supplied at `now`, and when that changes.
     pub fn at(&self, now: u64) -> (bool, Option<u64>) {
         match self {
             Self::Full => (true, None),
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn the_worst_supply_is_the_supply_bound_function() {
         let of = |deadline| {
-            let mut interface = Interface::periodic(Nanos::new(5), Nanos::new(3));
+            let mut interface = ResourceInterface::periodic(Nanos::new(5), Nanos::new(3));
             interface.deadline = Nanos::new(deadline);
             sums(&Supply::worst(interface))
         };
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(windows(&[(2, 2)], None), Err(SupplyError::Order(0)));
         assert_eq!(windows(&[(0, 2)], Some(1)), Err(SupplyError::Repeat));
         assert_eq!(windows(&[], Some(0)), Err(SupplyError::Repeat));
-        // At once after the last window, and without a window after any time at all.
+        // Directly after the last window, and without any window after any time.
         assert_eq!(windows(&[(0, 2)], Some(2)), Ok(()));
         assert_eq!(windows(&[], Some(1)), Ok(()));
         let none = Supply::Periodic {

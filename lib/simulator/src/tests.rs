@@ -38,7 +38,7 @@ fn tasks(model: &mut Model, vm: ComponentId, set: &[(u64, u64, u64)]) {
     }
 }
 
-/// The deadlines missed by a set upon the worst supply of an interface.
+/// The deadlines that a set misses with the worst supply of an interface.
 fn missed(
     set: &[(u64, u64, u64)],
     policy: Policy,
@@ -64,11 +64,11 @@ fn what_a_published_tool_admits_misses_at_400_and_600() {
     assert!(!missed(&set, Policy::Edf, (120, 32, 37), 12_001).is_empty());
 }
 
-/// Least budgets by hand (see the project's vectors): what they say is enough is, one tick
-/// less is not.
+/// Least budgets that were computed by hand (see the project's vectors): they suffice, and one tick
+/// less does not.
 #[test]
 fn least_budgets_are_enough_and_least() {
-    // In tenths, so that 39/14 becomes 27.86 and 7/2 35.
+    // In tenths, so that 39/14 becomes 27.86 and 7/2 becomes 35.
     let scaled = |set: &[(u64, u64)]| -> Vec<(u64, u64, u64)> {
         set.iter().map(|(t, c)| (t * 10, c * 10, t * 10)).collect()
     };
@@ -91,7 +91,7 @@ fn least_budgets_are_enough_and_least() {
         assert!(with(enough).is_empty(), "{set:?} {policy:?} {period}");
         assert!(!with(enough - 1).is_empty(), "{set:?} {policy:?} {period}");
     }
-    // A deadline at the budget itself: 13/5, 16/5, 13/2, 8.
+    // The deadline is the budget itself: 13/5, 16/5, 13/2, 8.
     for (policy, period, enough) in [
         (edf, 100, 26),
         (rm, 100, 32),
@@ -110,7 +110,7 @@ fn least_budgets_are_enough_and_least() {
     }
 }
 
-/// Who runs at each tick on a core.
+/// The task that runs at each tick on a core.
 fn line(timeline: &Timeline, core: usize) -> std::string::String {
     let mut line = vec![b'.'; timeline.horizon as usize];
     for segment in timeline.segments.iter().filter(|s| s.core == core) {
@@ -139,7 +139,7 @@ fn two_vms_share_a_core() {
     let model = two_vms();
     let mut options = Options::new(What::System, 24);
     let timeline = simulate(&model, &options).unwrap();
-    // The first one's second budget is half spent on nothing.
+    // The first VM's second budget is half spent idly.
     assert_eq!(line(&timeline, 0), "aabba.b.aa..a.bbaab.a...");
     assert!(timeline.misses().is_empty());
     options.kind = Some(Kind::Deferrable);
@@ -157,7 +157,7 @@ fn a_switch_costs_what_it_costs() {
     model.components[0].plan = Plan::Given(interface(8, 2, 8));
     model.components[1].plan = Plan::Given(interface(8, 2, 8));
     let timeline = simulate(&model, &Options::new(What::System, 8)).unwrap();
-    // A switch is nobody's budget's.
+    // A switch is charged to no budget.
     assert_eq!(line(&timeline, 0), "-aa-bb..");
 }
 
@@ -250,8 +250,8 @@ fn a_global_pool_runs_two_at_a_time_and_never_one_twice() {
     assert_eq!(timeline.busy(0) + timeline.busy(1), 90);
 }
 
-/// Two that come at once take the places of the last two, although it was one of these that a core
-/// would have given up first.
+/// Two tasks that arrive together take the places of the last two, although a core would first have
+/// given up one of the new ones.
 #[test]
 fn a_global_pool_runs_the_most_urgent_at_every_instant() {
     let mut model = system(3);
@@ -261,7 +261,7 @@ fn a_global_pool_runs_the_most_urgent_at_every_instant() {
         let id = vm(&mut model, &name, interface(period, 5, period), Policy::Edf);
         tasks(&mut model, id, &[(100, 5, 100)]);
     }
-    // A budget in proportion to what is left of the period.
+    // A budget in proportion to the rest of the period.
     for task in &mut model.tasks[3..] {
         (task.offset, task.execution) = (NS(1), NS(4));
     }
@@ -343,7 +343,7 @@ fn what_never_ends_is_refused_in_time() {
         matches!(refused, Err(SimError::TooLong { events: 1000, .. })),
         "{refused:?}"
     );
-    // So many events as there are are not too many, one less is.
+    // Exactly the number of events is allowed; one less is refused.
     options.horizon = 20;
     let timeline = simulate(&model, &options).unwrap();
     options.events = timeline.events;
@@ -352,7 +352,7 @@ fn what_never_ends_is_refused_in_time() {
     assert!(simulate(&model, &options).is_err());
 }
 
-/// A group whose members have work and no budget has nobody to run: whoever comes after it does.
+/// A group whose members have work but no budget has no member to run: the next one after it runs.
 #[test]
 fn who_may_not_run_yet_leaves_the_core_to_others() {
     let mut model = system(1);
@@ -371,8 +371,8 @@ fn who_may_not_run_yet_leaves_the_core_to_others() {
     assert_eq!(line(&timeline, 0), "aabbccccccc.........aabb..");
 }
 
-/// A group that waits for its members' budgets has no work until these are there: one of constant
-/// bandwidth begins a new period then, and not at any event before.
+/// A group that waits for its members' budgets has no work until they come. A constant bandwidth
+/// server begins a new period then, and not at any earlier event.
 #[test]
 fn who_may_not_run_yet_has_no_work_until_then() {
     let mut model = system(1);
@@ -394,8 +394,8 @@ fn who_may_not_run_yet_has_no_work_until_then() {
     assert_eq!(line(&timeline, 0), "aa.bbbbbbbbbbbbbbbbbbccccaa");
 }
 
-/// Bandwidth that is not in use is divided on a whole core; inside a component, of which nobody
-/// knows how much of a core it has, a budget lasts as long as it is.
+/// Unused bandwidth is divided on a whole core. Inside a component, whose share of a core is not
+/// known, a budget lasts as long as it is.
 #[test]
 fn bandwidth_is_reclaimed_on_cores_and_not_in_components() {
     let lines = [false, true].map(|in_group| {
@@ -428,8 +428,8 @@ fn bandwidth_is_reclaimed_on_cores_and_not_in_components() {
     assert_eq!(lines, ["aaaaaaaabb.", "aaaaabbaaa."]);
 }
 
-/// To a group, the switch from one of its members to another is a part of what they cost it, and
-/// its budget is spent on it; the switch to the group is at the expense of nobody in it.
+/// A group pays for the switch from one of its members to another, as part of what they cost it,
+/// from its own budget. The switch to the group is charged to no member of it.
 #[test]
 fn a_switch_inside_a_group_is_at_its_expense() {
     let mut model = system(1);
@@ -443,11 +443,12 @@ fn a_switch_inside_a_group_is_at_its_expense() {
     let other = vm(&mut model, "other", interface(40, 3, 40), Policy::Edf);
     tasks(&mut model, other, &[(40, 3, 40)]);
     let timeline = simulate(&model, &Options::new(What::System, 24)).unwrap();
-    // Of the group's 4, the second switch is one, so that only one is left for the second VM.
+    // The second switch takes one of the group's 4, so that only one is left for the second VM.
     assert_eq!(line(&timeline, 0), "-aa-b-ccc...........-b..");
 }
 
-/// The time of a group without work goes to whoever has some, and the budgets in it pass by with it.
+/// The time of a group without work goes to a member with work, and the budgets inside the group
+/// are spent with it.
 #[test]
 fn budgets_inside_a_group_without_work_are_spent_with_its_own() {
     let mut model = system(1);
@@ -465,12 +466,12 @@ fn budgets_inside_a_group_without_work_are_spent_with_its_own() {
     let mut options = Options::new(What::System, 20);
     options.slack = Slack::Share;
     let timeline = simulate(&model, &options).unwrap();
-    // Until 3, one of the first VM's 4 is left; then the second one has its 4.
+    // Until 3, one of the first VM's 4 is left; then the second VM has its 4.
     assert_eq!(line(&timeline, 0)[..8], *"cccabbbb");
 }
 
-/// Nobody in the group has work, so that the budgets in it pass by. A server in its VM is out of
-/// budget from 5 to 20; that the next one comes gives nobody work, and whoever has some runs.
+/// No member of the group has work, so that the budgets in it are spent. A server in its VM is out
+/// of budget from 5 to 20. Its next budget gives no member work, and other members with work run.
 #[test]
 fn a_vm_without_work_in_an_idle_group_does_not_wake() {
     let mut model = system(1);
@@ -487,10 +488,10 @@ fn a_vm_without_work_in_an_idle_group_does_not_wake() {
     assert_eq!(line(&timeline, 0), ".....................aa.......");
 }
 
-/// At 10 a VM's first CPU takes its third job. The second CPU, whose core is free from then on, finds
-/// nothing, as the second job is still on the third one; and it has no budget any more when that
-/// one is put down. So the first CPU is the only one, and does not wait for the second one to run
-/// what is more urgent.
+/// At 10 a VM's first CPU takes its third job. The second CPU, whose core is free from then on,
+/// finds no job, because the second job is still on the third CPU; and when that is put down, the
+/// second CPU has no budget left. So the first CPU is the only one, and does not wait for the
+/// second one to run something more urgent.
 #[test]
 fn a_cpu_that_found_nothing_is_not_waited_for() {
     let mut model = system(3);

@@ -1,42 +1,42 @@
-//! What happened.
+//! The record of a simulation.
 
 use alloc::vec::Vec;
 use hanok_task_model::TaskId;
 
-/// One stretch in which a core ran one task, or went over to it.
+/// A time in which a core ran one task, or switched to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The core, by its place among all of those that are simulated.
+    /// The core's index among all simulated cores.
     pub core: usize,
-    /// Whose.
+    /// The task.
     pub task: TaskId,
-    /// The switch to its component, not yet itself.
+    /// Whether it is the switch to the task's component, and not the task itself.
     pub switching: bool,
-    /// From here.
+    /// The start, in nanoseconds.
     pub start: u64,
-    /// To here.
+    /// The end, in nanoseconds.
     pub end: u64,
 }
 
-/// One job.
+/// One job of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Whose.
+    /// The task.
     pub task: TaskId,
-    /// Which of its jobs, from 0.
+    /// The job's number in its task, from 0.
     pub number: u64,
-    /// When it arrived.
+    /// The time of its arrival.
     pub arrival: u64,
-    /// When it could first run.
+    /// The time of its release: it could run from then on.
     pub release: u64,
-    /// By when it is to be complete.
+    /// The time by which it is to be complete.
     pub deadline: u64,
-    /// When it was.
+    /// The time at which it was complete; `None` if it was not.
     pub finish: Option<u64>,
 }
 
 impl Job {
-    /// Whether it is known by `horizon` that it missed its deadline.
+    /// Whether it is known by `horizon` that the job missed its deadline.
     pub fn is_missed(&self, horizon: u64) -> bool {
         match self.finish {
             Some(finish) => finish > self.deadline,
@@ -45,36 +45,36 @@ impl Job {
     }
 }
 
-/// What became of one task's jobs.
+/// The result of one task's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskSummary {
-    /// How many were released.
+    /// The number of jobs that were released.
     pub jobs: u64,
-    /// How many are complete.
+    /// The number of jobs that are complete.
     pub complete: u64,
-    /// How many missed their deadline.
+    /// The number of jobs that missed their deadline.
     pub missed: u64,
-    /// The longest time from a job's arrival to its end, of those that are complete.
+    /// The longest time from arrival to completion, of the jobs that are complete.
     pub longest: u64,
 }
 
 /// What happened up to a horizon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// Until when.
+    /// The end of the simulation, in nanoseconds.
     pub horizon: u64,
-    /// How many cores there are.
+    /// The number of cores.
     pub cores: usize,
-    /// Who ran when, by time.
+    /// Which task ran when, in the order of time.
     pub segments: Vec<Segment>,
-    /// Every job, by its release.
+    /// All jobs, in the order of their releases.
     pub jobs: Vec<Job>,
-    /// How many events it took.
+    /// The number of events that were simulated.
     pub events: u64,
 }
 
 impl Timeline {
-    /// The jobs that missed their deadline, by the deadline.
+    /// The jobs that missed their deadline, in the order of the deadlines.
     pub fn misses(&self) -> Vec<Job> {
         let missed = self.jobs.iter().filter(|job| job.is_missed(self.horizon));
         let mut missed: Vec<_> = missed.copied().collect();
@@ -82,7 +82,7 @@ impl Timeline {
         missed
     }
 
-    /// What became of each task's jobs; `tasks` is how many tasks the model has.
+    /// The result of each task's jobs; `tasks` is the number of tasks of the model.
     pub fn summaries(&self, tasks: usize) -> Vec<TaskSummary> {
         let mut all = Vec::new();
         all.resize(tasks, TaskSummary::default());
@@ -100,7 +100,7 @@ impl Timeline {
         all
     }
 
-    /// For how long `core` ran something.
+    /// The time in which `core` ran something.
     pub fn busy(&self, core: usize) -> u64 {
         let here = self.segments.iter().filter(|segment| segment.core == core);
         here.map(|segment| segment.end - segment.start).sum()
@@ -122,8 +122,8 @@ mod tests {
         }
     }
 
-    /// Complete in time, to the last instant, and late; still at work before the deadline and at
-    /// it; and of a task that nobody asked about.
+    /// Jobs that are complete in time, at the last instant, and late; jobs still running before the
+    /// deadline and at it; and one of a task that was not asked about.
     #[test]
     fn what_became_of_jobs_is_summed_up() {
         let segment = |core, start, end| Segment {

@@ -1,12 +1,12 @@
-//! Servers of mixed kinds on one core, with tasks that have release jitter: what the ledger
-//! ([`hanok_sched::admission::Ledger`], the admission test of the board) lets in, is simulated.
+//! Tests servers of mixed kinds on one core, with tasks that have release jitter: what the ledger
+//! ([`hanok_sched::admission::Ledger`], the admission test of the board) admits is simulated.
 //!
-//! Each set is pushed to the edge: execution times grow as long as the ledger lets them. None of
-//! its tasks may then miss a deadline, whatever the offsets, the jitter and the execution times.
-//! The simulation knows none of the ledger's rules: it runs the policies of `core/sched` and
-//! compares the end of each job with its deadline.
+//! Each set is made as large as possible: execution times grow as long as the ledger admits them.
+//! Then none of its tasks may miss a deadline, whatever the offsets, the jitter and the execution
+//! times are. The simulation knows none of the ledger's rules: it runs the policies of `core/sched`
+//! and compares the end of each job with its deadline.
 //!
-//! A sample is in every run of the tests. `HANOK_SETS=10000` makes it so many sets.
+//! Every run of the tests takes a sample. `HANOK_SETS=10000` sets the number of sets.
 
 mod common;
 
@@ -17,7 +17,7 @@ use hanok_simulator::{Execution, Jitter, Kind, Options, Slack, What, simulate};
 use hanok_task_model as model;
 use model::{Component, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task};
 
-/// The last one is to be refused.
+/// The last kind is to be refused.
 const KINDS: [Kind; 10] = [
     Kind::Periodic,
     Kind::Periodic,
@@ -69,7 +69,7 @@ fn task(random: &mut Random, above: u64) -> One {
     let deadline = match random.below(4) {
         0 => period,
         1 => period - random.below(period / 3),
-        // From the latest release, no more than a period.
+        // From the latest release on, at most a period.
         2 => period + random.below(jitter + 1),
         _ => period + random.below(period),
     };
@@ -111,7 +111,7 @@ fn case(random: &mut Random) -> Case {
     }
 }
 
-/// The interfaces that the ledger gives, where it lets all of them in.
+/// The interfaces that the ledger gives, if it admits all of them.
 fn admitted(case: &Case) -> Option<Vec<Interface>> {
     let mut ledger = Ledger::<4, 4>::new(case.order);
     for (at, server) in case.servers.iter().enumerate() {
@@ -137,7 +137,7 @@ fn admitted(case: &Case) -> Option<Vec<Interface>> {
         .collect()
 }
 
-/// A set that is admitted, with execution times as long as a few tries find.
+/// An admitted set, with execution times as long as a few tries find.
 fn near_the_edge(random: &mut Random) -> Option<(Case, Vec<Interface>)> {
     let mut case = case(random);
     let mut found = admitted(&case)?;
@@ -168,7 +168,7 @@ fn system(case: &Case, interfaces: &[Interface], random: &mut Random) -> (Model,
     let mut system = Model::new(ns(1), vec![pool]);
     let options = Options::new(What::System, HORIZON);
     for (at, (server, promise)) in case.servers.iter().zip(interfaces).enumerate() {
-        let plan = model::Plan::Given(model::Interface {
+        let plan = model::Plan::Given(model::ResourceInterface {
             period: ns(promise.period()),
             budget: ns(promise.budget()),
             deadline: ns(promise.deadline()),
@@ -239,13 +239,13 @@ fn no_kind_of_server_that_is_admitted_misses() {
     assert!(mixed > sets_or(300) / 4);
 }
 
-/// A job that ends when the next one waits already leaves its polling server with work: the budget
-/// is not lost. (It was once: in the simulation the server went idle for no time at all.)
+/// A job that ends when the next one already waits leaves its polling server with work, so that the
+/// budget is not lost. (An earlier simulator let the server go idle for no time at all.)
 #[test]
 fn a_polling_server_with_the_next_job_waiting_keeps_its_budget() {
     let ns = Nanos::new;
     let mut system = Model::new(ns(1), vec![Pool::new("one", [CoreId(0)])]);
-    let plan = model::Plan::Given(model::Interface::periodic(ns(9), ns(9)));
+    let plan = model::Plan::Given(model::ResourceInterface::periodic(ns(9), ns(9)));
     let server = system.add(Component::new("vm", Home::Pool(PoolId(0)), plan));
     let mut task = Task::new("t", server, ns(23), ns(23));
     (task.deadline, task.offset) = (ns(34), ns(38));
@@ -253,7 +253,7 @@ fn a_polling_server_with_the_next_job_waiting_keeps_its_budget() {
     let mut options = Options::new(What::System, 200);
     options.kind = Some(Kind::Polling);
     let timeline = simulate(&system, &options).unwrap();
-    // The first one waits for the period that begins at 45, and no other one for anything.
+    // The first job waits for the period that begins at 45, and no other job waits.
     let ends: Vec<_> = timeline.jobs.iter().filter_map(|job| job.finish).collect();
     assert_eq!(ends, [68, 91, 114, 137, 160, 183]);
 }

@@ -1,13 +1,14 @@
-//! Random sets of tasks: what is admitted and misses, what is refused and would not have.
+//! Tests random sets of tasks: none that is admitted misses a deadline, and it is counted which
+//! refused ones would not have missed.
 //!
-//! Four judges that share nothing but the question: the analysis, which the tools use, in
-//! rationals; admission, which the board uses (`core/sched`), in integers; the simulator, which
-//! runs `core/sched`'s policies event by event; and the plainest program there is, below, which
-//! looks at every tick. The last two run what
-//! is the worst case on one CPU: all first jobs released at once, as late as their jitter
-//! allows, when the supply of the interface has just ended for as long as it can.
+//! Four programs judge each set, which share nothing but the question: the analysis, which the
+//! tools use, in rationals; admission, which the board uses (`core/sched`), in integers; the
+//! simulator, which runs `core/sched`'s policies event by event; and a very plain program below,
+//! which examines every tick. The last two run the worst case on one CPU: all first jobs are
+//! released at once, as late as their jitter allows, when the supply of the interface has just
+//! ended for as long as it can.
 //!
-//! A few hundred sets are in every run of the tests. For 10,000:
+//! Every run of the tests has a few hundred sets. For 10,000:
 //!
 //! ```text
 //! cargo test --release -p hanok-simulator --test random_sets -- --ignored --nocapture
@@ -25,7 +26,7 @@ use model::{
     Component, ComponentId, CoreId, Home, Model, Nanos, Policy, Pool, PoolId, Priority, Task,
 };
 
-/// Divisors of 120: hyperperiods stay short enough for a look at every tick.
+/// Divisors of 120: hyperperiods are short enough to examine every tick.
 const PERIODS: [u64; 12] = [4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60];
 
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,7 @@ fn case(random: &mut Random) -> Case {
 fn one(random: &mut Random, number: u64, policy: Policy) -> One {
     let period = random.one_of(&PERIODS);
     let execution = 1 + random.below(2 * period / (number + 1) + 1);
-    // Beyond the period only where the test is for that, too.
+    // Deadlines beyond the period only where the tests are for these as well.
     let most = match policy {
         Policy::Edf => period + period / 2,
         _ => period,
@@ -89,7 +90,7 @@ fn one(random: &mut Random, number: u64, policy: Policy) -> One {
     }
 }
 
-/// An interface near the edge between too little and enough: about the least one.
+/// An interface near the edge between too little and enough: close to the least one.
 fn interface(random: &mut Random, tasks: &[One], policy: Policy) -> Interface {
     let period = random.one_of(&[1, 2, 3, 5, 6, 8, 10, 12, 15, 20]);
     let window = match random.below(3) {
@@ -158,7 +159,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Until when to look: what comes later comes as before, if it has not failed by then.
+/// The end of the examined time: what comes later repeats what came before, if no deadline was
+/// missed by then.
 fn horizon(case: &Case) -> u64 {
     let lcm = |a: u64, b: u64| a / gcd(a, b) * b;
     let periods = case.tasks.iter().map(|task| task.period);
@@ -170,7 +172,8 @@ fn latest_jitter(case: &Case) -> u64 {
     case.tasks.iter().map(|task| task.jitter).max().unwrap_or(0)
 }
 
-/// The supply at each tick: nothing for as long as can be, beginning when all are released.
+/// Whether a tick is supplied: nothing is supplied for as long as possible, from the common release
+/// on.
 fn supplied(case: &Case, now: u64) -> bool {
     let (period, budget) = (case.interface.period(), case.interface.budget());
     let starved = period + case.interface.deadline() - 2 * budget;
@@ -185,7 +188,7 @@ fn plainly_holds(case: &Case) -> bool {
     let mut jobs: Vec<(u64, usize, u64)> = Vec::new();
     for now in 0..horizon(case) {
         for (index, task) in case.tasks.iter().enumerate() {
-            // Only the first one is held back, and by less than a period.
+            // Only the first job is held back, and by less than a period.
             let first = together - task.jitter;
             if now == together {
                 jobs.push((first + task.deadline, index, task.execution));
@@ -213,8 +216,8 @@ fn plainly_holds(case: &Case) -> bool {
     true
 }
 
-fn promise(case: &Case) -> model::Interface {
-    model::Interface {
+fn promise(case: &Case) -> model::ResourceInterface {
+    model::ResourceInterface {
         period: Nanos::new(case.interface.period()),
         budget: Nanos::new(case.interface.budget()),
         deadline: Nanos::new(case.interface.deadline()),
@@ -241,7 +244,7 @@ fn system(case: &Case) -> (Model, ComponentId) {
     (system, vm)
 }
 
-/// What the analysis says; none: it could not decide.
+/// The analysis's answer; `None` if it could not decide.
 fn analysed(case: &Case) -> Option<bool> {
     let (system, vm) = system(case);
     let analysis = analyse(&system).unwrap();
@@ -334,7 +337,7 @@ fn must_agree(number: u32) {
         ..Counts::default()
     };
     assert_eq!(counts, expected);
-    // Neither all nor none: the interfaces are near the edge.
+    // Some sets are admitted and some are not: the interfaces are near the edge.
     assert!(counts.admitted > number / 4 && counts.admitted < number / 4 * 3);
 }
 

@@ -1,15 +1,15 @@
-//! Trees of components, one to four levels of them: what is admitted by a hair, is simulated.
+//! Tests trees of components, of one to four levels: trees that are barely admitted are simulated.
 //!
 //! Budgets are the least that the analysis finds at each level, and execution times grow until the
-//! core is full, so that nothing is to spare. None that is admitted may miss, with and without
-//! costs of switching. A second opinion on the same trees is a program of a few lines that knows
-//! periodic servers by their definition alone and looks at every instant: each job must end
-//! when that says.
+//! core is full, so that nothing is to spare. No admitted tree may miss a deadline, with and
+//! without switching costs. A second program judges the same trees: it has a few lines, knows
+//! periodic servers by their definition alone and examines every instant. Each job must end when
+//! that program says.
 //!
-//! Two of three trees have servers of all kinds (periodic, polling, deferrable, bandwidth), as far as
-//! the analysis reckons with them there; the others have periodic ones alone.
+//! Two of three trees have servers of all kinds (periodic, polling, deferrable, bandwidth), as far
+//! as the analysis is proven for them there; the others have periodic ones alone.
 //!
-//! A sample is in every run of the tests. `HANOK_SETS=10000` makes it so many trees.
+//! Every run of the tests takes a sample. `HANOK_SETS=10000` sets the number of trees.
 
 mod common;
 
@@ -30,7 +30,7 @@ const POLICIES: [Policy; 5] = [
     Policy::FixedPriority,
 ];
 
-/// Adds a component with `levels` of components in it, about as often as its home gets time.
+/// Adds a component with `levels` of components in it. Its period is near that of its home.
 fn grow(model: &mut Model, home: Home, above: u64, levels: u64, random: &mut Random) {
     let period = match random.below(3) {
         0 => above * (1 + random.below(3)),
@@ -62,7 +62,7 @@ fn grow(model: &mut Model, home: Home, above: u64, levels: u64, random: &mut Ran
         _ => random.below(3),
     };
     for index in 0..inner {
-        // One of them is as deep as can be.
+        // One of them is as deep as possible.
         let levels = match index {
             0 => levels - 1,
             _ => random.below(levels),
@@ -85,10 +85,10 @@ fn grow(model: &mut Model, home: Home, above: u64, levels: u64, random: &mut Ran
     }
 }
 
-/// Gives each component a kind of server, from the outside in. What would be refused in every case
-/// is left out: soft ones; periodic ones in one of another kind; bandwidth servers under priorities;
-/// in global pools all but periodic ones; and where switches cost something, all that may wake more
-/// often than once in a period.
+/// Gives each component a kind of server, from the outside in. Kinds that would be refused in every
+/// case are left out: soft ones; periodic ones in one of another kind; bandwidth servers under
+/// priorities; in global pools all but periodic ones; and where switches cost something, all that
+/// may wake more often than once in a period.
 fn mix(model: &mut Model, random: &mut Random) {
     let global = model.pools[0].mode == Mode::Global;
     let free = model.cost.per_period().is_zero();
@@ -148,10 +148,10 @@ struct Admitted {
     placement: BTreeMap<(ComponentId, u32), CoreId>,
 }
 
-/// How many steps the analysis of a tree may take.
+/// The largest number of steps for the analysis of a tree.
 const STEPS: u64 = 100_000;
 fn admitted(model: &Model) -> Option<Admitted> {
-    // What takes longer to decide is not looked at: of these sizes, few do.
+    // Models that take longer to decide are left out: of these sizes, few do.
     let certificate = decide(model, &mut Work::new(STEPS)).ok()?.certificate()?;
     let interfaces = certificate
         .components
@@ -173,7 +173,7 @@ fn admitted(model: &Model) -> Option<Admitted> {
     })
 }
 
-/// A tree that is admitted, with the execution times as long as a few tries find.
+/// An admitted tree, with execution times as long as a few tries find.
 fn near_the_edge(random: &mut Random, mixed: bool) -> Option<(Model, Admitted)> {
     let mut model = any(random);
     if mixed {
@@ -201,12 +201,12 @@ fn near_the_edge(random: &mut Random, mixed: bool) -> Option<(Model, Admitted)> 
     Some((model, found))
 }
 
-/// Until when a tree is looked at. All servers begin at 0 with their tasks released together or
-/// shortly after, so that the worst comes early; four jobs of the task that comes least often, and
-/// some dozens of all others, meet each other at as many phases. A longer look finds no more: a tree
-/// with a budget of a tick too little misses in the first of them (the trees of
-/// `each_job_ends_as_under_ideal_servers`), and the common multiples of all periods, after which all
-/// repeats, are beyond any time.
+/// The end of the examined time. All servers begin at 0 with their tasks released together or
+/// shortly after, so that the worst case comes early. Four jobs of the least frequent task, and
+/// some dozens of all others, meet each other at as many phases. A longer time finds no more: a
+/// tree with a budget of a tick too little misses in the first of them (the trees of
+/// `each_job_ends_as_under_ideal_servers`), and the common multiples of all periods, after which
+/// everything repeats, cannot be reached.
 fn horizon(model: &Model) -> u64 {
     let latest = |task: &Task| (task.offset.get(), task.jitter.get() + task.period.get());
     let ends = model.tasks.iter().map(latest);
@@ -214,7 +214,7 @@ fn horizon(model: &Model) -> u64 {
     (offset + 4 * period).clamp(2_000, 40_000)
 }
 
-/// Every instant up to here is looked at by the ideal servers.
+/// The ideal servers examine every instant up to here.
 const TICKS: u64 = 8_000;
 
 fn options(model: &Model, admitted: &Admitted, execution: Execution, slack: Slack) -> Options {
@@ -238,7 +238,7 @@ fn levels(model: &Model) -> usize {
     model.ids().map(|(id, _)| depth(id)).max().unwrap_or(0)
 }
 
-/// A tree in few lines.
+/// A tree in a few lines of text.
 fn tree(model: &Model, found: &Admitted) -> String {
     let mut lines = vec![format!("{:?} {:?}", model.pools, model.cost)];
     for (id, component) in model.ids() {
@@ -283,7 +283,7 @@ fn no_tree_that_is_admitted_misses() {
         let seed = random.below(1 << 60);
         for execution in [Execution::Worst, Execution::Random(seed)] {
             for slack in [Slack::Idle, Slack::Share] {
-                // How often it is switched where others use what one leaves, is not bounded.
+                // The number of switches is not bounded where others use what one leaves.
                 if slack == Slack::Share && !free {
                     continue;
                 }
@@ -301,7 +301,7 @@ fn no_tree_that_is_admitted_misses() {
         "trees of 1 to 4 levels: {counts:?}; with costs {costly}, global {global}, shared {shared}; \
          periodic, polling, deferrable and bandwidth servers: {kinds:?}"
     );
-    // The smallest ones are shown: they are the easiest to understand.
+    // The smallest trees are shown first: they are the easiest to understand.
     misses.sort();
     let shown = misses
         .iter()
@@ -325,7 +325,7 @@ struct Ideal<'a> {
     members: Vec<Vec<Member>>,
     interfaces: &'a BTreeMap<ComponentId, Interface>,
     left: BTreeMap<ComponentId, u64>,
-    /// Of each task, the jobs that were released: deadline, number, what is left.
+    /// For each task, the jobs that were released: deadline, number, remaining work.
     jobs: Vec<Vec<(u64, u64, u64)>>,
     ends: BTreeMap<(usize, u64), u64>,
 }
@@ -340,7 +340,7 @@ impl Ideal<'_> {
         for (index, task) in self.model.tasks.iter().enumerate() {
             let (offset, jitter, period) =
                 (task.offset.get(), task.jitter.get(), task.period.get());
-            // The first one is as late as its jitter allows, and the others are not.
+            // The first job is as late as its jitter allows, and the others are not delayed.
             let Some(since) = now.checked_sub(offset) else {
                 continue;
             };
@@ -359,7 +359,8 @@ impl Ideal<'_> {
         self.serve(policy, &roots, now);
     }
 
-    /// The instant goes to the first of `members`: to a server for its budget's sake.
+    /// Gives the instant to the first of `members`; a server gets it whether or not it has work, as
+    /// long as it has budget.
     fn serve(&mut self, policy: Policy, members: &[Member], now: u64) {
         let rank = |member: &Member| {
             let (period, deadline, due, priority) = match member {
@@ -406,8 +407,8 @@ impl Ideal<'_> {
     }
 }
 
-/// The simulation of what is admitted, and of what has a little less budget and may miss, ends
-/// each job when ideal periodic servers do.
+/// In the simulation of what is admitted, and of trees with a little less budget that may miss,
+/// each job ends when ideal periodic servers end it.
 #[test]
 fn each_job_ends_as_under_ideal_servers() {
     let mut random = Random(0x001d_ea15);

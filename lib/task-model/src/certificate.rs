@@ -1,62 +1,61 @@
-//! What an analysis claims, with all that somebody else needs to see that it is true.
+//! What an analysis claims, and all that another program needs to verify it.
 //!
-//! A certificate is made to be checked by a program that knows nothing of how it was found.
-//! So a proof is not a list of everything that was tried, but of the few instants from which
-//! the rest follows; what follows from what is said at each type. Instants and times are whole
-//! nanoseconds. Where a proof has a choice, one form alone is right, so that a certificate
-//! cannot be changed and still stand.
+//! A certificate can be checked by a program that knows nothing of how it was found. So a proof
+//! does not list everything that was tried, but the few instants from which the rest follows; each
+//! type says how. Instants and times are whole nanoseconds. Where a proof could be written in
+//! several ways, only one is right, so that no changed certificate is still valid.
 //!
-//! Words: `demand(t)` is the most that the members of a component can need within `t`,
-//! `supply(t)` the least that its interface gives within `t`. The formulas are in
+//! Words: `demand(t)` is the most that the members of a component can need within `t`, and
+//! `supply(t)` is the least that its interface gives within `t`. The formulas are in
 //! docs/scheduling.md.
 
-use crate::{ComponentId, CoreId, Interface, Member, PoolId};
+use crate::{ComponentId, CoreId, Member, PoolId, ResourceInterface};
 use alloc::vec::Vec;
 
-/// That every deadline of a model is kept.
+/// The claim that every deadline of a model is kept, with its proofs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Certificate {
-    /// Every component once, each after those inside it.
+    /// A proof for every component, each after those inside it.
     pub components: Vec<ComponentProof>,
-    /// Every core once, or the cores of a global pool together.
+    /// A proof for every core, or for the cores of a global pool together.
     pub cores: Vec<CoreProof>,
 }
 
-/// That a component's interface gives its members what they need.
+/// The claim that a component's interface gives its members what they need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct ComponentProof {
-    /// Which component.
+    /// The component.
     pub component: ComponentId,
     /// Its interface, in whole ticks.
-    pub interface: Interface,
-    /// Whether the supply is counted from the start of a period: only where the members are
-    /// components alone, whose periods are all multiples of this one's.
+    pub interface: ResourceInterface,
+    /// Whether the supply is counted from the start of a period. That is right only where all
+    /// members are components whose periods are multiples of this one's.
     pub aligned: bool,
-    /// That the members keep their deadlines.
+    /// The proof that the members keep their deadlines.
     pub proof: Proof,
-    /// That one tick less of budget would not do; where the longest deadline was asked for
-    /// ([`crate::Plan::Longest`]), that one tick more of deadline would not. `None`: nothing is
-    /// claimed.
+    /// The proof that one tick less of budget would not suffice. Where the longest deadline was
+    /// asked for ([`crate::Plan::Longest`]), the proof that one tick more of deadline would not.
+    /// `None` if nothing is claimed.
     pub least: Option<Against>,
-    /// The least budget in rational numbers, where it was found.
+    /// The least budget as a rational number, where it was found.
     pub exact: Option<Exact>,
 }
 
-/// The least budget that does, not rounded to ticks. The deadline is the period for
-/// [`crate::Window::Period`], and else the budget and what switching costs in a period.
+/// The least budget that suffices, not rounded to ticks. The deadline is the period for
+/// [`crate::Window::Period`], and otherwise the budget and the cost of switching in a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Exact {
     /// The budget in nanoseconds.
     pub budget: Fraction,
-    /// That it does.
+    /// The proof that it suffices.
     pub proof: Proof,
-    /// That any less does not: `demand >= supply` where [`Against`] has `>`.
+    /// The proof that any less does not: `demand >= supply` where [`Against`] has `>`.
     pub against: Against,
 }
 
@@ -65,24 +64,24 @@ pub struct Exact {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Fraction {
-    /// Above the line.
+    /// The number above the line.
     pub numerator: u64,
-    /// Below the line.
+    /// The number below the line.
     pub denominator: u64,
 }
 
-/// That the cores keep the promises made to the components on them.
+/// The claim that the cores keep the promises made to the components on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct CoreProof {
-    /// Whose cores.
+    /// The pool that the cores belong to.
     pub pool: PoolId,
-    /// One core, or all of a global pool.
+    /// One core, or all cores of a global pool.
     pub cores: Vec<CoreId>,
-    /// Which vCPUs they run, in the order of the model.
+    /// The vCPUs that these cores run, in the order of the model.
     pub vcpus: Vec<Vcpu>,
-    /// That all of them get their budgets in time.
+    /// The proof that all of them get their budgets in time.
     pub proof: Proof,
 }
 
@@ -91,13 +90,13 @@ pub struct CoreProof {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Vcpu {
-    /// Whose.
+    /// The component.
     pub component: ComponentId,
-    /// Which of them, from 0.
+    /// The CPU's number in the component, from 0.
     pub cpu: u32,
 }
 
-/// That members keep their deadlines.
+/// A proof that members keep their deadlines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -106,67 +105,67 @@ pub enum Proof {
     Idle,
     /// EDF on one CPU.
     Edf(Descent),
-    /// EDF on a whole CPU, where no window (deadline without jitter) is shorter than its period:
-    /// the sum of execution times by periods is one at most, which is all there is to show (Liu &
-    /// Layland, Journal of the ACM 20(1) 1973). Where this does, no descent is made.
+    /// EDF on a whole CPU, where no window (deadline without jitter) is shorter than its period.
+    /// The sum of execution times divided by periods is at most one, which proves it (Liu &
+    /// Layland, Journal of the ACM 20(1) 1973). Where this suffices, no descent is made.
     Utilization,
-    /// Fixed priorities on one CPU: by when after its release a job of each member is complete
-    /// at the latest, from the highest priority to the lowest. That instant `t` is the least
-    /// with `supply(t)` at least the member's demand and all higher ones' until `t`.
+    /// Fixed priorities on one CPU: when after its release a job of each member is complete at the
+    /// latest, from the highest priority to the lowest. That instant `t` is the least for which
+    /// `supply(t)` is at least the demand of the member and all higher ones until `t`.
     Fixed(Vec<u64>),
-    /// Global EDF on several CPUs: a descent for each member, in the order of the members,
-    /// through the demand that a job of it with this deadline competes with.
+    /// Global EDF on several CPUs: a descent for each member, in the order of the members, through
+    /// the demand that a job of the member with this deadline competes with.
     Global(Vec<Descent>),
 }
 
-/// That `demand(t) <= supply(t)` for all `t`, in few instants (the idea of Zhang & Burns, IEEE
-/// TC 58(9) 2009, with a supply in the place of the whole CPU).
+/// A proof in few instants that `demand(t) <= supply(t)` for all `t` (the idea of Zhang & Burns,
+/// IEEE TC 58(9) 2009, with a supply in the place of the whole CPU).
 ///
-/// From each instant `p` the next one is the least `t` with `supply(t) >= demand(p - 1)`. All
-/// instants from there to `p - 1` are covered at once, because demand and supply only grow.
-/// Under EDF, the last instant is one before which there is no demand; under global EDF, one
-/// that is not after the member's deadline, where its demand begins.
+/// After each instant `p` comes the least `t` with `supply(t) >= demand(p - 1)`. All instants from
+/// there to `p - 1` are covered at once, because demand and supply only grow. Under EDF, the last
+/// instant is one before which there is no demand. Under global EDF, it is one that is not after
+/// the member's deadline, where its demand begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Descent {
-    /// The instants, falling. The first is 1 more than a deadline of some member; the tail
-    /// holds from that deadline on.
+    /// The instants, falling. The first is 1 more than a deadline of some member; the tail holds
+    /// from that deadline on.
     pub instants: Vec<u64>,
-    /// Why nothing happens after the first instant.
+    /// Why no deadline can be missed after the first instant.
     pub tail: Tail,
 }
 
-/// Why all instants from the first one of a [`Descent`] on are harmless.
+/// Why no deadline can be missed from the first instant of a [`Descent`] on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Tail {
     /// A straight line above the demand has crossed one below the supply, and is less steep.
     Lines,
-    /// The demand is as steep as the supply or less, and both repeat themselves after the least
-    /// common multiple of all periods, which the first instant is beyond.
+    /// The demand is at most as steep as the supply, and both repeat themselves after the least
+    /// common multiple of all periods. The first instant is beyond that.
     Repeats,
 }
 
-/// That a budget is too small.
+/// A proof that a budget is too small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Against {
-    /// It is nothing.
+    /// The budget is zero.
     Nothing,
-    /// The members need more in the long run.
+    /// The members' rate is more than the supply's.
     Rate,
     /// EDF: at this instant after a critical one, the demand is more than the supply.
     Instant(u64),
-    /// Fixed priorities: this member's job can be late.
+    /// Fixed priorities: a job of this member can be late.
     Late {
-        /// Which member.
+        /// The member.
         member: Member,
-        /// Rising instants: between each and the next (at first between 0 and the first one),
-        /// the demand just after the former is more than the supply until the latter. The last
-        /// one reaches the deadline.
+        /// Rising instants. Between each and the next (at first between 0 and the first one), the
+        /// demand just after the former is more than the supply until the latter. The last one
+        /// reaches the deadline.
         instants: Vec<u64>,
     },
 }

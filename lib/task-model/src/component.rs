@@ -3,19 +3,21 @@
 use crate::{CoreId, Home, Nanos, Policy, Priority};
 use alloc::string::String;
 
-/// What becomes of the budget of a component that has no work; the kinds of servers of core/sched.
+/// The kind of server that gives a component its budget, as in core/sched. It says what becomes of
+/// the budget while the component has no work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Server {
-    /// It is spent nevertheless.
+    /// The budget is spent all the same.
     #[default]
     Periodic,
-    /// It is lost, until the next period begins.
+    /// The budget is lost until the next period begins.
     Polling,
-    /// It is kept until the period's end.
+    /// The budget is kept until the period's end.
     Deferrable,
-    /// The period begins anew with the work (a hard constant bandwidth server).
+    /// The period begins anew when work arrives (a hard constant bandwidth server).
     ConstantBandwidth,
-    /// The same; and without budget, the component goes on with a later deadline.
+    /// As [`Self::ConstantBandwidth`]; but when its budget is spent, the component goes on with a
+    /// later deadline.
     SoftBandwidth,
 }
 
@@ -32,7 +34,7 @@ impl From<Server> for hanok_sched::Kind {
 }
 
 impl Server {
-    /// Whether an interface of this kind has its deadline at the period's end, always.
+    /// Whether the deadline of every interface of this kind is the period's end.
     pub const fn needs_period(self) -> bool {
         !matches!(self, Self::Periodic | Self::Polling)
     }
@@ -45,17 +47,17 @@ impl Server {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
-pub struct Interface {
-    /// How often the budget is full again.
+pub struct ResourceInterface {
+    /// The time after which the budget is full again.
     pub period: Nanos,
-    /// How much CPU time there is in each period; with several CPUs, of all together.
+    /// The CPU time in each period; with several CPUs, that of all together.
     pub budget: Nanos,
-    /// How long after the start of a period the budget has been given at the latest.
+    /// The time from the start of a period by which the budget has been given.
     pub deadline: Nanos,
 }
 
-impl Interface {
-    /// The periodic resource: the deadline is the period.
+impl ResourceInterface {
+    /// A periodic resource: the deadline is the period.
     pub const fn periodic(period: Nanos, budget: Nanos) -> Self {
         let deadline = period;
         Self {
@@ -65,8 +67,8 @@ impl Interface {
         }
     }
 
-    /// The budget of CPU `cpu` of `cpus`: the whole ticks are dealt out evenly, those that are
-    /// left to the first CPUs, one each. What is no whole tick is lost.
+    /// The budget of CPU `cpu` of `cpus`. The whole ticks are dealt out evenly, and the remaining
+    /// ones go to the first CPUs, one each. A part of a tick is lost.
     pub fn share(&self, tick: Nanos, cpu: u32, cpus: u32) -> Nanos {
         let cpus = u64::from(cpus.max(1));
         let ticks = self.budget.get() / tick.get().max(1);
@@ -82,77 +84,78 @@ impl Interface {
 /// The periods among which one is to be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Periods {
-    /// This one.
+    /// Only this one.
     One(Nanos),
-    /// The cheapest of these, ends included, where switching is taken into account.
+    /// The cheapest of these, both ends included, with switching costs taken into account.
     Range {
-        /// The shortest.
+        /// The shortest period.
         least: Nanos,
-        /// The longest.
+        /// The longest period.
         most: Nanos,
     },
 }
 
-/// What deadline an interface gets that is to be found.
+/// Which deadline an interface gets that is to be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Window {
-    /// The period: the periodic resource.
+    /// The period: a periodic resource.
     #[default]
     Period,
-    /// The budget itself: the least budget there can be, and the most urgent one.
+    /// The budget itself: this gives the least budget, and the most urgent one.
     Budget,
-    /// First the budget that [`Self::Budget`] leads to, then the longest deadline with which
-    /// it still does.
+    /// First the budget as for [`Self::Budget`], then the longest deadline with which it still
+    /// suffices.
     Longest,
 }
 
 /// A component's interface, or what is asked about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Plan {
-    /// It has this one; does it do?
-    Given(Interface),
-    /// It has none yet: the least is wanted.
+    /// The component has this interface; the analysis says whether it suffices.
+    Given(ResourceInterface),
+    /// The component has no interface yet; the analysis finds the least one.
     Find {
-        /// The periods that come into question.
+        /// The periods to choose from.
         periods: Periods,
-        /// The deadline.
+        /// The deadline that the interface gets.
         window: Window,
     },
-    /// It has this budget in each period: the longest deadline that does is wanted.
+    /// The component has this budget in each period; the analysis finds the longest deadline that
+    /// suffices.
     Longest {
         /// The period.
         period: Nanos,
-        /// The budget.
+        /// The budget in each period.
         budget: Nanos,
     },
 }
 
-/// A VM, or a group of VMs, that is promised CPU time and gives it to its members: tasks,
-/// other components, or both.
+/// A VM, or a group of VMs. It is promised CPU time and gives that to its members: tasks, other
+/// components, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Component {
-    /// Its name, unique in the model.
+    /// The component's name, unique in the model.
     pub name: String,
-    /// Who gives it its CPU time.
+    /// The pool or component that gives it CPU time.
     pub home: Home,
-    /// How it chooses among its members.
+    /// The policy that chooses among its members.
     pub policy: Policy,
-    /// Its interface.
+    /// Its interface, or what is asked about that.
     pub plan: Plan,
-    /// What becomes of its budget while it has no work.
+    /// The kind of its server.
     pub server: Server,
-    /// How many CPUs it may use at the same time (its vCPUs). With more than one, its tasks
-    /// are scheduled by global EDF among them.
+    /// The number of CPUs that it may use at the same time (its vCPUs). If it has more than one,
+    /// its tasks are scheduled by global EDF among them.
     pub cpus: u32,
-    /// The core it must be on, in a pool that is partitioned.
+    /// The core that it must be on, in a partitioned pool.
     pub core: Option<CoreId>,
-    /// Its priority among the members of its home; counts, and must be there, where that
-    /// schedules by [`Policy::FixedPriority`] alone.
+    /// Its priority among the members of its home. It is required where the home schedules by
+    /// [`Policy::FixedPriority`], and ignored elsewhere.
     pub priority: Option<Priority>,
 }
 
 impl Component {
-    /// A component on one CPU under EDF, with no wish for a core.
+    /// A component on one CPU under EDF, on any core.
     pub fn new(name: impl Into<String>, home: Home, plan: Plan) -> Self {
         Self {
             name: name.into(),

@@ -1,11 +1,11 @@
-//! What is wrong with a model, and with what in it.
+//! The faults of a model.
 
 use crate::{ComponentId, Nanos, PoolId, TaskId};
 use alloc::string::String;
 use core::fmt;
 use thiserror::Error;
 
-/// What a fault is about; the name is there for messages.
+/// What a fault is about. The names are there for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The whole model.
@@ -14,7 +14,7 @@ pub enum Subject {
     Pool(PoolId, String),
     /// A component.
     Component(ComponentId, String),
-    /// A task, and the name of its component.
+    /// A task, with its name and the name of its component.
     Task(TaskId, String, String),
 }
 
@@ -29,66 +29,66 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One fault.
+/// One fault of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{subject}: {fault}")]
 pub struct ModelError {
-    /// What it is about.
+    /// What the fault is about.
     pub subject: Subject,
     /// What is wrong.
     pub fault: Fault,
 }
 
-/// What can be wrong.
+/// What is wrong with a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// A time that must be more than zero.
+    /// A time that must be more than zero: its name.
     #[error("the {0} is zero")]
     Zero(&'static str),
-    /// A time beyond [`Nanos::MAX`].
+    /// A time beyond [`Nanos::MAX`]: its name.
     #[error("the {0} is longer than 36 years")]
     TooLong(&'static str),
-    /// A time of an interface that the timer cannot keep.
+    /// A time of an interface that is no whole number of ticks.
     #[error("the {what}, {value}, is no whole number of ticks of {tick}")]
     NotWhole {
-        /// Which time.
+        /// The time's name.
         what: &'static str,
         /// Its value.
         value: Nanos,
         /// The tick.
         tick: Nanos,
     },
-    /// One time that must not be longer than another.
+    /// A time that is longer than its limit.
     #[error("the {what}, {value}, is longer than the {limit_name}, {limit}")]
     Longer {
-        /// Which time.
+        /// The time's name.
         what: &'static str,
         /// Its value.
         value: Nanos,
-        /// What it must fit in.
+        /// The limit's name.
         limit_name: &'static str,
-        /// The value of that.
+        /// The limit's value.
         limit: Nanos,
     },
-    /// A name that is missing.
+    /// A missing name.
     #[error("it has no name")]
     Nameless,
     /// A name that another one of its kind has.
     #[error("another one has the same name")]
     NameTaken,
-    /// More than [`crate::MAX_MEMBERS`] of a kind.
+    /// More than [`crate::MAX_MEMBERS`] of this kind.
     #[error("there are more than 65536 {0}")]
     TooMany(&'static str),
-    /// An id that leads nowhere.
+    /// An id of this kind that does not exist.
     #[error("its {0} does not exist")]
     Missing(&'static str),
     /// A component that is inside itself.
     #[error("it is inside itself, by way of other components or at once")]
     Circle,
-    /// A component whose least interface is asked for, although nothing in it needs time.
+    /// A component whose least interface is asked for, although nothing in it needs CPU time.
     #[error("it holds neither tasks nor components, so that its least interface is nothing")]
     Empty,
-    /// A member without a priority where those decide.
+    /// A member without a priority where priorities decide.
     #[error("it has no priority, and fixed priorities decide here")]
     NoPriority,
     /// A pool without cores.
@@ -97,10 +97,10 @@ pub enum Fault {
     /// A core that is in two pools, or twice in one.
     #[error("core {0} is in another pool, too, or twice in this one")]
     CoreTaken(u8),
-    /// A core wished for that the pool has not got.
+    /// A core that a component asks for, and that is not in its pool.
     #[error("core {0} is not in its pool")]
     NotInPool(u8),
-    /// A core wished for where components have none.
+    /// A core that a component asks for where it cannot choose one.
     #[error("it wishes for a core, and its home hands out none")]
     NoCoreToChoose,
     /// A global pool, or a component with several CPUs, under fixed priorities.
@@ -109,24 +109,24 @@ pub enum Fault {
     /// More CPUs than the pool has cores.
     #[error("it has {cpus} CPUs, and its pool {cores} cores")]
     MoreCpusThanCores {
-        /// The component's.
+        /// The component's number of CPUs.
         cpus: u32,
-        /// The pool's.
+        /// The pool's number of cores.
         cores: u32,
     },
-    /// A component with several CPUs where only one can be had.
+    /// A component with several CPUs in a home that gives only one.
     #[error("it has several CPUs, and is inside a component, which has one to give")]
     ParallelInGroup,
     /// A component with several CPUs that holds components.
     #[error("it has several CPUs and holds components; only tasks can be spread")]
     ParallelGroup,
-    /// Another deadline than the period with several CPUs.
+    /// A deadline other than the period, with several CPUs.
     #[error("with several CPUs the deadline of an interface is its period")]
     ParallelWindow,
-    /// Another deadline than the period where the kind of server has none.
+    /// A deadline other than the period, for a kind of server that has none.
     #[error("this kind of server has its deadline at the end of its period")]
     ServerWindow,
-    /// A range of periods in which no whole tick lies.
+    /// A range of periods that contains no whole tick.
     #[error("no whole number of ticks lies between the shortest and the longest period")]
     NoPeriod,
 }

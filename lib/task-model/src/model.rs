@@ -3,10 +3,10 @@
 use crate::{Component, Nanos, Pool, SwitchCost, Task};
 use alloc::vec::Vec;
 
-/// How many pools, components or tasks a model may have, each.
+/// The largest number of pools, of components and of tasks in a model.
 pub const MAX_MEMBERS: usize = 1 << 16;
 
-/// The place of a pool in [`Model::pools`].
+/// A pool: its index in [`Model::pools`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -15,7 +15,7 @@ pub const MAX_MEMBERS: usize = 1 << 16;
 )]
 pub struct PoolId(pub u32);
 
-/// The place of a component in [`Model::components`].
+/// A component: its index in [`Model::components`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -24,7 +24,7 @@ pub struct PoolId(pub u32);
 )]
 pub struct ComponentId(pub u32);
 
-/// The place of a task in [`Model::tasks`].
+/// A task: its index in [`Model::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -33,16 +33,16 @@ pub struct ComponentId(pub u32);
 )]
 pub struct TaskId(pub u32);
 
-/// Who gives a component its CPU time.
+/// Where a component gets its CPU time from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Home {
-    /// The cores themselves.
+    /// A pool: the cores themselves.
     Pool(PoolId),
-    /// Another component: a group.
+    /// Another component, which is a group.
     Component(ComponentId),
 }
 
-/// What a component schedules.
+/// A member of a component, which the component schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -56,19 +56,19 @@ pub enum Member {
     Component(ComponentId),
 }
 
-/// Everything that wants CPU time, and the cores that give it.
+/// A model: everything that needs CPU time, and the cores that give it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
-    /// The timer's resolution: periods, budgets and deadlines of interfaces are whole numbers
-    /// of it.
+    /// The timer's resolution. Periods, budgets and deadlines of interfaces are whole multiples of
+    /// it.
     pub tick: Nanos,
-    /// What a switch from one component to another costs.
+    /// The cost of a switch from one component to another.
     pub cost: SwitchCost,
-    /// The cores.
+    /// The pools of cores.
     pub pools: Vec<Pool>,
     /// VMs and groups.
     pub components: Vec<Component>,
-    /// All components' tasks.
+    /// The tasks of all components.
     pub tasks: Vec<Task>,
 }
 
@@ -84,29 +84,29 @@ impl Model {
         }
     }
 
-    /// Adds a component and says where it is now.
+    /// Adds a component, and returns its id.
     pub fn add(&mut self, component: Component) -> ComponentId {
         self.components.push(component);
         ComponentId(self.components.len().saturating_sub(1) as u32)
     }
 
-    /// Adds a task and says where it is now.
+    /// Adds a task, and returns its id.
     pub fn add_task(&mut self, task: Task) -> TaskId {
         self.tasks.push(task);
         TaskId(self.tasks.len().saturating_sub(1) as u32)
     }
 
-    /// The pool with this id.
+    /// The pool with this id, if it exists.
     pub fn pool(&self, id: PoolId) -> Option<&Pool> {
         self.pools.get(id.0 as usize)
     }
 
-    /// The component with this id.
+    /// The component with this id, if it exists.
     pub fn component(&self, id: ComponentId) -> Option<&Component> {
         self.components.get(id.0 as usize)
     }
 
-    /// The task with this id.
+    /// The task with this id, if it exists.
     pub fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(id.0 as usize)
     }
@@ -122,9 +122,9 @@ impl Model {
         (0..).map(ComponentId).zip(&self.components)
     }
 
-    /// What each component schedules, in the order of [`Self::components`]: its tasks in the
-    /// order of the model, then the components inside it. This order breaks ties between equal
-    /// priorities: the earlier member goes first. One walk over the model for all of them.
+    /// The members that each component schedules, in the order of [`Self::components`]: its tasks
+    /// in the order of the model, then the components inside it. This order breaks ties between
+    /// equal priorities: the earlier member goes first. One pass over the model finds all of them.
     pub fn members(&self) -> Vec<Vec<Member>> {
         let mut all: Vec<Vec<Member>> = Vec::new();
         all.resize_with(self.components.len(), Vec::new);
@@ -151,8 +151,8 @@ impl Model {
             .map(|(id, _)| id)
     }
 
-    /// Every component, those inside another one before it; a component whose chain of homes
-    /// never comes to a pool is left out.
+    /// Every component, each after the components inside it. A component whose chain of homes never
+    /// reaches a pool is left out.
     pub fn bottom_up(&self) -> Vec<ComponentId> {
         let members = self.members();
         let roots = self.ids().filter(|(_, c)| matches!(c.home, Home::Pool(_)));

@@ -1,4 +1,4 @@
-//! What there is to be shared.
+//! The cores, and how they are shared.
 
 use crate::{Nanos, Policy};
 use alloc::string::String;
@@ -26,20 +26,20 @@ pub enum Mode {
     /// Each component stays on one core.
     #[default]
     Partitioned,
-    /// A component runs on whichever core is free, on one at a time.
+    /// A component runs on any free core, on one at a time.
     Global,
 }
 
 /// Cores that are scheduled together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pool {
-    /// Its name, unique among the pools.
+    /// The pool's name, unique among the pools.
     pub name: String,
-    /// Its cores; none of them is in another pool.
+    /// The pool's cores. None of them is in another pool.
     pub cores: Vec<CoreId>,
-    /// How they are shared.
+    /// How the cores are shared.
     pub mode: Mode,
-    /// How a core (or the pool, if it is global) chooses among its components.
+    /// The policy by which a core (or the pool, if it is global) chooses among its components.
     pub policy: Policy,
 }
 
@@ -55,20 +55,20 @@ impl Pool {
     }
 }
 
-/// What it costs to go from one component to another.
+/// The cost of switching from one component to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SwitchCost {
-    /// The switch itself: registers, interrupt controller, timers.
+    /// The time of the switch itself: registers, interrupt controller, timers.
     pub switch: Nanos,
-    /// What the caches and TLBs then take to be warm again, at most.
+    /// The longest time that caches and TLBs take afterwards to be warm again.
     pub refill: Nanos,
 }
 
 impl SwitchCost {
-    /// What a component costs in each of its periods, beyond its budget: one switch to it, and
-    /// one back to whom it preempted, each with the refill that follows. That a preemption is
-    /// charged to who preempts is the usual account (Burns, Tindell & Wellings, IEEE TSE
-    /// 21(5) 1995).
+    /// The cost of a component in each of its periods, beyond its budget: one switch to it, and one
+    /// back to the component it preempted, each with the refill that follows. Charging a preemption
+    /// to the preempting member is the usual account (Burns, Tindell & Wellings, IEEE TSE 21(5)
+    /// 1995).
     pub fn per_period(self) -> Nanos {
         let once = self.switch.saturating_add(self.refill);
         once.saturating_add(once)

@@ -29,9 +29,9 @@ impl From<Policy> for hanok_sched::Order {
 }
 
 impl Policy {
-    /// The number by which a member with this promise and this priority, if it has one, is chosen where ranks
-    /// decide: the smallest is first.
-    pub fn rank(self, promise: &crate::Interface, priority: Option<Priority>) -> u64 {
+    /// The rank of a member with this promise and this priority, if it has one. Where ranks decide,
+    /// the smallest is chosen first.
+    pub fn rank(self, promise: &crate::ResourceInterface, priority: Option<Priority>) -> u64 {
         match self {
             Self::RateMonotonic => promise.period.get(),
             Self::DeadlineMonotonic => promise.deadline.get(),
@@ -54,21 +54,22 @@ pub struct Priority(pub u32);
 /// A task of a component: an endless row of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Task {
-    /// Its name, unique in its component.
+    /// The task's name, unique in its component.
     pub name: String,
-    /// Whose it is.
+    /// The component that it belongs to.
     pub component: ComponentId,
     /// The least time between two arrivals of jobs.
     pub period: Nanos,
     /// The longest time that a job takes on a CPU for itself.
     pub execution: Nanos,
-    /// By when after its arrival a job must be complete. It may be longer than the period.
+    /// The time from a job's arrival by which it must be complete. It may be longer than the
+    /// period.
     pub deadline: Nanos,
-    /// When the first job arrives.
+    /// The time of the first job's arrival.
     pub offset: Nanos,
-    /// For how long an arrived job may be held back before it is released.
+    /// The longest time that an arrived job may be held back before it is released.
     pub jitter: Nanos,
-    /// Its priority; counts, and must be there, under [`Policy::FixedPriority`] alone.
+    /// The task's priority. It is required under [`Policy::FixedPriority`], and ignored elsewhere.
     pub priority: Option<Priority>,
 }
 

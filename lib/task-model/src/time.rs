@@ -12,23 +12,23 @@ use core::fmt;
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// No time.
+    /// A duration of zero.
     pub const ZERO: Self = Self(0);
     /// The longest duration that a model may hold: 2^60 ns, more than 36 years. Sums of two,
     /// and products of two in 128 bits, then cannot overflow.
     pub const MAX: Self = Self(1 << 60);
 
-    /// So many nanoseconds.
+    /// A duration of `nanos` nanoseconds.
     pub const fn new(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// So many microseconds; the largest value where that is more than 64 bits.
+    /// A duration of `micros` microseconds; the largest value where that needs more than 64 bits.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// So many milliseconds; the largest value where that is more than 64 bits.
+    /// A duration of `millis` milliseconds; the largest value where that needs more than 64 bits.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
@@ -38,28 +38,28 @@ impl Nanos {
         self.0
     }
 
-    /// Whether it is no time.
+    /// Whether the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is a whole number of `tick`s.
+    /// Whether the duration is a whole number of `tick`s.
     pub const fn is_whole(self, tick: Self) -> bool {
         self.0.is_multiple_of(tick.0)
     }
 
-    /// The sum, or the largest value where that is more than 64 bits.
+    /// The sum, or the largest value where the sum needs more than 64 bits.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The difference, or no time.
+    /// The difference, or zero where it would be negative.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
-/// In the largest unit that leaves a whole number: `10ms`, `1500us`, `7ns`.
+/// Writes the duration in the largest unit that leaves a whole number: `10ms`, `1500us`, `7ns`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];

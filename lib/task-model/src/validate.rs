@@ -1,17 +1,17 @@
-//! The rules of a model.
+//! The rules of a valid model.
 //!
-//! They refuse what has no meaning, never what merely misses deadlines: a task that needs more
-//! than its deadline is a model like any other, and its refutation the analysis's answer.
+//! They refuse models without a meaning, never models that merely miss deadlines: a task that needs
+//! more than its deadline is valid, and its refutation is the analysis's answer.
 
 use crate::{
-    Component, Fault, Home, Interface, MAX_MEMBERS, Mode, Model, ModelError, Nanos, Periods, Plan,
-    Policy, Pool, PoolId, Subject, Task, TaskId, Window,
+    Component, Fault, Home, MAX_MEMBERS, Mode, Model, ModelError, Nanos, Periods, Plan, Policy,
+    Pool, PoolId, ResourceInterface, Subject, Task, TaskId, Window,
 };
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 impl Model {
-    /// All that is wrong, in the order of pools, components and tasks.
+    /// Checks the model. The error has all faults, in the order of pools, components and tasks.
     pub fn validate(&self) -> Result<(), Vec<ModelError>> {
         let mut faults = Faults(Vec::new());
         whole(self, &mut faults);
@@ -53,7 +53,7 @@ impl Faults {
     }
 }
 
-/// Times that must be there, in bounds.
+/// Checks a time that must be more than zero and within bounds.
 fn time(what: &'static str, value: Nanos) -> Result<(), Fault> {
     match value {
         Nanos::ZERO => Err(Fault::Zero(what)),
@@ -144,7 +144,7 @@ fn home_exists(model: &Model, component: &Component) -> bool {
     }
 }
 
-/// The policy that a component is scheduled by.
+/// The policy that schedules a component.
 fn policy_above(model: &Model, component: &Component) -> Option<Policy> {
     match component.home {
         Home::Pool(pool) => model.pool(pool).map(|pool| pool.policy),
@@ -171,7 +171,7 @@ fn of_component(model: &Model, component: &Component, empty: bool) -> Vec<Fault>
             }
         }
         Plan::Longest { period, budget } => {
-            let interface = Interface::periodic(period, budget);
+            let interface = ResourceInterface::periodic(period, budget);
             check(given(model.tick, interface, component.cpus));
             if parallel {
                 check(Err(Fault::ParallelWindow));
@@ -204,7 +204,7 @@ fn ends_with_period(plan: Plan) -> bool {
     }
 }
 
-/// What a home has to give to a component.
+/// Checks that a home can give a component what it asks for.
 fn place(model: &Model, component: &Component) -> Result<(), Fault> {
     let pool = match component.home {
         Home::Pool(pool) => model.pool(pool),
@@ -237,8 +237,8 @@ fn place_in(pool: &Pool, component: &Component) -> Result<(), Fault> {
     }
 }
 
-fn given(tick: Nanos, interface: Interface, cpus: u32) -> Result<(), Fault> {
-    let Interface {
+fn given(tick: Nanos, interface: ResourceInterface, cpus: u32) -> Result<(), Fault> {
+    let ResourceInterface {
         period,
         budget,
         deadline,

@@ -10,7 +10,7 @@ fn sound() -> Model {
         Nanos::from_micros(1),
         vec![Pool::new("rt", [CoreId(0), CoreId(1)])],
     );
-    let given = Plan::Given(Interface::periodic(MS(10), MS(4)));
+    let given = Plan::Given(ResourceInterface::periodic(MS(10), MS(4)));
     let group = model.add(Component::new("group", Home::Pool(PoolId(0)), given));
     let find = Plan::Find {
         periods: Periods::One(MS(5)),
@@ -21,7 +21,7 @@ fn sound() -> Model {
     model
 }
 
-/// The faults of the sound model after `change`, as text.
+/// The faults, as text, of the valid model after `change`.
 fn faults(change: impl FnOnce(&mut Model)) -> Vec<std::string::String> {
     let mut model = sound();
     change(&mut model);
@@ -56,14 +56,14 @@ fn times_at_the_edges_are_refused_by_name() {
 #[test]
 fn interfaces_must_hold_together() {
     let with = |interface| faults(|model| model.components[0].plan = Plan::Given(interface));
-    let over = with(Interface::periodic(MS(10), MS(11)));
+    let over = with(ResourceInterface::periodic(MS(10), MS(11)));
     let text = "component group: the budget, 11ms, is longer than the deadline, 10ms";
     assert_eq!(over, [text]);
-    let mut late = Interface::periodic(MS(10), MS(1));
+    let mut late = ResourceInterface::periodic(MS(10), MS(1));
     late.deadline = MS(12);
     let text = "component group: the deadline, 12ms, is longer than the period, 10ms";
     assert_eq!(with(late), [text]);
-    let odd = with(Interface::periodic(MS(10), Nanos::new(1_500)));
+    let odd = with(ResourceInterface::periodic(MS(10), Nanos::new(1_500)));
     let text = "component group: the budget, 1500ns, is no whole number of ticks of 1us";
     assert_eq!(odd, [text]);
 }
@@ -167,7 +167,7 @@ fn a_long_chain_needs_no_recursion() {
     let mut model = sound();
     for level in 0..20_000 {
         let home = Home::Component(ComponentId(model.components.len() as u32 - 1));
-        let given = Plan::Given(Interface::periodic(MS(10), MS(1)));
+        let given = Plan::Given(ResourceInterface::periodic(MS(10), MS(1)));
         model.add(Component::new(std::format!("level-{level}"), home, given));
     }
     assert_eq!(model.validate(), Ok(()));
@@ -176,7 +176,7 @@ fn a_long_chain_needs_no_recursion() {
     assert_eq!(order.last(), Some(&ComponentId(0)));
 }
 
-/// What is wrong with a component of the sound model after `change`: the group, or the VM in it.
+/// The faults of a component of the valid model after `change`: of the group, or of the VM in it.
 fn faults_of(index: usize, change: impl FnOnce(&mut Model)) -> Vec<Fault> {
     let mut model = sound();
     change(&mut model);
@@ -198,7 +198,8 @@ fn a_model_has_so_many_members_and_no_more() {
     }
 }
 
-/// Priorities count among the members of a home that goes by them, be it a pool or a component.
+/// Priorities are required among the members of a home that schedules by them, a pool as well as a
+/// component.
 #[test]
 fn components_need_priorities_where_these_decide() {
     let by_priority = |model: &mut Model| model.pools[0].policy = Policy::FixedPriority;
@@ -228,7 +229,7 @@ fn components_need_priorities_where_these_decide() {
 #[test]
 fn some_servers_have_their_deadline_at_the_period_s_end() {
     use crate::Server::{ConstantBandwidth, Deferrable, Periodic, Polling, SoftBandwidth};
-    let mut early = Interface::periodic(MS(10), MS(4));
+    let mut early = ResourceInterface::periodic(MS(10), MS(4));
     early.deadline = MS(8);
     let find = |window| Plan::Find {
         periods: Periods::One(MS(10)),
@@ -239,7 +240,10 @@ fn some_servers_have_their_deadline_at_the_period_s_end() {
         budget: MS(4),
     };
     for (plan, at_end) in [
-        (Plan::Given(Interface::periodic(MS(10), MS(4))), true),
+        (
+            Plan::Given(ResourceInterface::periodic(MS(10), MS(4))),
+            true,
+        ),
         (Plan::Given(early), false),
         (find(Window::Period), true),
         (find(Window::Budget), false),
@@ -267,8 +271,8 @@ fn some_servers_have_their_deadline_at_the_period_s_end() {
     }
 }
 
-/// Only a partitioned pool hands out cores, one to each component of one CPU; only tasks are
-/// spread over several CPUs, and only a pool has several to give.
+/// Only a partitioned pool assigns cores, one to each component with one CPU. Only tasks are spread
+/// over several CPUs, and only a pool has several to give.
 #[test]
 fn cores_are_handed_out_where_there_are_some() {
     let wish =

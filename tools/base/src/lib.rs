@@ -1,5 +1,5 @@
-//! What every part of the tool shares that touches the developer's machine: what the user sees,
-//! programs that are run, files that are written, folders that go again, signals, and exit codes.
+//! The parts of the tool that deal with the developer's machine: messages to the user, programs
+//! that are run, files that are written, temporary folders, signals, and exit codes.
 
 #![forbid(unsafe_code)]
 

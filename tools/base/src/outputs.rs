@@ -1,8 +1,9 @@
-//! Files that the user asks for: looked at before anything is built, never something that is
-//! read, never two in one, and written beside their place, so that what was there stays until
-//! all of the new is there.
+//! Files that the user asks for. They are checked before anything is built, are never an input of
+//! the command, and never two outputs in one. Each is written beside its place first, so that the
+//! old file stays until the new one is complete.
 //!
-//! What a run writes as it goes (consoles, messages) is the exception: people watch such a file.
+//! Outputs that a run writes as it goes (consoles, messages) are the exception: people watch such a
+//! file.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write};
@@ -14,47 +15,47 @@ use rustix::fs::{Access, access};
 
 use crate::exit::{Blame, Code, Outcome, failure};
 
-/// More links than this, one after the other, lead nowhere.
+/// The largest number of links that are followed one after the other.
 const LINKS: usize = 16;
 
-/// What a command reads and what it is to write.
+/// The files that a command reads, and those that it is to write.
 #[derive(Debug, Default)]
 pub struct Outputs {
     reads: Vec<(String, PathBuf)>,
     writes: Vec<(String, PathBuf)>,
 }
 
-/// What tells files apart, whatever they are called.
+/// What identifies a file, whatever its path is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
-    /// A file that is there: its device and number, which hard links have in common.
+    /// An existing file: its device and inode number, which hard links share.
     There(u64, u64),
-    /// None yet: its folder, which is there, and its name.
+    /// A new file: its existing folder, and its name.
     New(PathBuf),
-    /// No file: a terminal, a pipe, /dev/null. Any number of writers may have it.
+    /// Not a regular file: a terminal, a pipe, /dev/null. It may have any number of writers.
     Device,
 }
 
 impl Outputs {
-    /// The command reads this.
+    /// Adds a file that the command reads.
     pub fn reads(mut self, what: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         self.reads.push((what.into(), path.into()));
         self
     }
 
-    /// The command reads all these.
+    /// Adds files that the command reads.
     pub fn reads_all(mut self, all: Vec<(String, PathBuf)>) -> Self {
         self.reads.extend(all);
         self
     }
 
-    /// The command is to write this; `what` is how the user said so.
+    /// Adds a file that the command is to write; `what` is how the user named it.
     pub fn writes(mut self, what: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         self.writes.push((what.into(), path.into()));
         self
     }
 
-    /// Refuses what cannot be written, and what must not be.
+    /// Refuses outputs that cannot be written, or that must not be.
     pub fn check(&self) -> Outcome<()> {
         let mut earlier: Vec<(&str, Identity)> = Vec::new();
         for (what, path) in &self.writes {
@@ -82,7 +83,7 @@ impl Outputs {
     }
 }
 
-/// Whether `path` is that file; one that is not there is not read.
+/// Whether `path` is that file. A file that does not exist is not read.
 fn is(path: &Path, file: &Identity) -> bool {
     fs::metadata(path).is_ok_and(|data| there(&data) == *file && *file != Identity::Device)
 }
@@ -95,7 +96,7 @@ fn there(data: &Metadata) -> Identity {
     }
 }
 
-/// What is written at `path`, if it can be.
+/// The identity of the file that a write to `path` would write.
 fn identity(path: &Path) -> io::Result<Identity> {
     let path = without_links(path)?;
     match fs::metadata(&path) {
@@ -119,7 +120,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
     }
 }
 
-/// Where `path` leads, also where nothing is there yet.
+/// The path that `path` leads to, also where no file is there yet.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -149,7 +150,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Outcome<()> {
         .blame(Code::Output)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file completely, or not at all.
 pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = without_links(path)?;
     let former = fs::metadata(&path).ok();
@@ -158,7 +159,7 @@ pub fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     let (folder, _) = parts(&path)?;
     let mut draft = tempfile::Builder::new();
-    // As any new file has it: less what the user's mask takes away.
+    // With the permissions of any new file: all, less those that the user's mask removes.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     let mut draft = draft
         .prefix(".hanok-")

@@ -1,10 +1,10 @@
-//! Running other programs: their output captured, their failure told with what they said.
+//! Runs other programs: captures their output, and reports their failure with what they wrote.
 
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs `command` to its end; an error says what it wrote.
+/// Runs `command` to its end. An error has what it wrote.
 pub fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -13,7 +13,7 @@ pub fn run(command: &mut Command) -> Result<Output> {
     checked(&name, output)
 }
 
-/// `output`, if the program called `name` ended well.
+/// Returns `output` if the program called `name` succeeded.
 pub fn checked(name: &str, output: Output) -> Result<Output> {
     if output.status.success() {
         return Ok(output);
@@ -27,7 +27,7 @@ pub fn checked(name: &str, output: Output) -> Result<Output> {
     bail!("{name} failed ({}):\n{}", output.status, words.trim_end())
 }
 
-/// What `command` wrote to its stdout.
+/// Runs `command` and returns what it wrote to its stdout.
 pub fn text(command: &mut Command) -> Result<String> {
     let output = run(command)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,13 +1,12 @@
-//! Where the repository is: what is built and read by name lives there.
+//! Where the repository is: files that are built and read by name are there.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The root of the repository.
-///
-/// `HANOK_ROOT` (the bootstrap script sets it), else the place this program was built in,
-/// else the first folder upwards from here that looks like it.
+/// The root of the repository: `HANOK_ROOT` (set by the bootstrap script), else the folder that
+/// this program was built in, else the first folder upwards from the current one that looks like
+/// it.
 pub fn root() -> Result<PathBuf> {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let given = std::env::var_os("HANOK_ROOT").map(PathBuf::from);
@@ -28,14 +27,14 @@ fn is_root(dir: &Path) -> bool {
         .all(|name| dir.join(name).exists())
 }
 
-/// Writes a file, whole or not at all: another process may be reading the former one.
+/// Writes a file completely, or not at all: another process may be reading the old one.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let dir = path.parent().context("a file needs a folder")?;
     std::fs::create_dir_all(dir)?;
     crate::outputs::put(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Where cargo puts what it builds.
+/// The folder where cargo puts its output.
 pub fn target_dir(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root.join(dir),

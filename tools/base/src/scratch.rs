@@ -1,5 +1,5 @@
-//! Folders that go with the command, however it ends: when dropped, by a signal
-//! (`signals.rs`), and, where it was killed, when the next one makes such a folder.
+//! Temporary folders that are removed however the command ends: when dropped, on a signal
+//! (`signals.rs`), and, if the process was killed, when the next one makes such a folder.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use rustix::fs::{FlockOperation, flock};
 
 static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A folder that goes when it is dropped.
+/// A temporary folder, which is removed when it is dropped.
 pub struct Scratch {
     path: PathBuf,
-    /// Who holds it is alive.
+    /// The lock shows other processes that this one is alive.
     _lock: File,
 }
 
 impl Scratch {
-    /// A new folder in `parent` whose name begins with `prefix`. Those of such names that dead
-    /// processes of this user left there are removed first.
+    /// Makes a folder in `parent` whose name begins with `prefix`. Folders of such names that this
+    /// user's dead processes left there are removed first.
     pub fn new(parent: &Path, prefix: &str) -> Result<Self> {
         let what = || format!("cannot make a folder in {}", parent.display());
         fs::create_dir_all(parent).with_context(what)?;
@@ -32,7 +32,7 @@ impl Scratch {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -66,8 +66,8 @@ fn sweep(parent: &Path, prefix: &str) {
     }
 }
 
-/// Whether it is a folder of this user that no living process holds. One that was made a moment
-/// ago, and is not held yet, is not taken for one.
+/// Whether it is a folder of this user that no living process has locked. A folder that was just
+/// made, and is not locked yet, does not count.
 fn is_left(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let Ok(data) = fs::symlink_metadata(path) else {

@@ -1,11 +1,11 @@
-//! Signals that end the command. The runs that are under way hear of them, and end in order. Where
-//! none is, as while something is built, what must not stay behind is put in order here. Either
-//! way the command ends with [`Code::Interrupted`], whichever of the signals it was. What the command
-//! started ends with it: a signal may be for this process alone, as a service manager's is, and cargo
-//! would build on for nobody.
+//! Signals that end the command. Runs in progress are told of them, and end in order. Where no run
+//! is in progress, as while something is built, this module cleans up what must not stay behind. In
+//! both cases the command ends with [`Code::Interrupted`], whichever signal it was. The processes
+//! that the command started end with it: a signal may be sent to this process alone, as by a
+//! service manager, and cargo would go on building.
 //!
-//! Rejected: to end by the signal itself where no run hears of it. A script would see 130, 143 or
-//! 129 then, depending on how far the command had come.
+//! Rejected: to end by the signal itself where no run takes it. A script would see 130, 143 or 129
+//! then, depending on how far the command had come.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,22 +22,22 @@ use signal_hook::iterator::Signals;
 use crate::exit::Code;
 use crate::{scratch, ui};
 
-/// How long [`handle`] may take to end the command: only one that hangs takes so long.
+/// The longest time that [`handle`] may take to end the command: only one that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A run, or whatever else ends in order by itself when it hears of a signal.
+/// A run, or another activity that ends in order by itself when it is told of a signal.
 pub trait Listener: Send + Sync {
     /// Tells it of a signal.
-    fn signal(&self, signal: i32) -> Heard;
+    fn signal(&self, signal: i32) -> SignalResponse;
 }
 
-/// What became of a signal that a [`Listener`] was told of.
+/// What a [`Listener`] does about a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Heard {
-    /// It sees to it.
+pub enum SignalResponse {
+    /// It handles the signal.
     Taken,
-    /// It has ended, and takes none any more.
+    /// It has ended, and handles no signals any more.
     Gone,
 }
 
@@ -46,15 +46,15 @@ static AT_END: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 static LISTENING: Once = Once::new();
 static CAME: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From here on, signals are seen to; but those that whoever started the command wants ignored,
-/// as `nohup` does.
+/// Handles signals from now on, except those that the caller of the command wants ignored, as
+/// `nohup` does.
 pub fn listen() {
     LISTENING.call_once(|| {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let heard = [SIGINT, SIGTERM, SIGHUP]
             .map(|signal| (!is_ignored(&status, signal)).then_some(signal));
         let heard: Vec<_> = heard.into_iter().flatten().collect();
-        // The flag is there before any thread goes on, the one below too.
+        // The flag is set before any thread goes on, and so is the one below.
         for signal in &heard {
             let _ = flag::register(*signal, Arc::clone(&CAME));
         }
@@ -65,9 +65,10 @@ pub fn listen() {
     });
 }
 
-/// Whether one came. Where no run has heard of it, the command ends in here: what failed then is a
-/// child that heard of it, too (Ctrl-C is for all programs of a terminal).
-pub fn settled() -> bool {
+/// Whether a signal came. If no run has taken it, this function does not return: the command ends
+/// here. The failure that the caller saw is then that of a child that got the signal, too (Ctrl-C
+/// goes to all programs of a terminal).
+pub fn was_interrupted() -> bool {
     let came = CAME.load(Ordering::SeqCst);
     if came {
         thread::sleep(PATIENCE);
@@ -75,15 +76,15 @@ pub fn settled() -> bool {
     came
 }
 
-/// A run that is to hear of signals, as long as it takes them.
-pub fn tell(run: Weak<dyn Listener>) {
+/// Registers a run that is to be told of signals, as long as it takes them.
+pub fn register(run: Weak<dyn Listener>) {
     listen();
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     runs.retain(|run| run.strong_count() > 0);
     runs.push(run);
 }
 
-/// What is put in order before the command ends by a signal that no run takes.
+/// Registers a function that is called before the command ends by a signal that no run takes.
 pub fn at_end(restore: fn()) {
     let mut all = AT_END.lock().unwrap_or_else(PoisonError::into_inner);
     all.push(restore);
@@ -93,7 +94,7 @@ fn handle(signal: i32) {
     let runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     let told = runs.iter().filter_map(Weak::upgrade);
     let heard = told
-        .filter(|run| run.signal(signal) == Heard::Taken)
+        .filter(|run| run.signal(signal) == SignalResponse::Taken)
         .count();
     drop(runs);
     if heard == 0 {
@@ -107,7 +108,7 @@ fn handle(signal: i32) {
     }
 }
 
-/// Asks all that this process started, and what that started, to end.
+/// Asks all descendants of this process to end.
 fn end_descendants() {
     for pid in descendants(std::process::id(), &parents()) {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -115,7 +116,7 @@ fn end_descendants() {
     }
 }
 
-/// Each process and its parent, by what proc(5) says of them.
+/// Each process and its parent, from proc(5).
 fn parents() -> Vec<(u32, u32)> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats =
@@ -123,7 +124,8 @@ fn parents() -> Vec<(u32, u32)> {
     stats.filter_map(|stat| parent(&stat)).collect()
 }
 
-/// A process and its parent: `PID (NAME) STATE PARENT ...`, where the name may have anything in it.
+/// A process and its parent from `PID (NAME) STATE PARENT ...`, where the name may contain
+/// anything.
 fn parent(stat: &str) -> Option<(u32, u32)> {
     let (pid, rest) = stat.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
@@ -131,7 +133,7 @@ fn parent(stat: &str) -> Option<(u32, u32)> {
     Some((pid.parse().ok()?, parent.parse().ok()?))
 }
 
-/// The children of `first`, theirs, and so on.
+/// The descendants of `first`.
 fn descendants(first: u32, parents: &[(u32, u32)]) -> BTreeSet<u32> {
     let mut found = BTreeSet::from([first]);
     loop {
@@ -146,8 +148,7 @@ fn descendants(first: u32, parents: &[(u32, u32)]) -> BTreeSet<u32> {
     }
 }
 
-/// Whether a signal is ignored, by what proc(5) says of a process: `SigIgn` is a mask, in whose
-/// bit 0 is signal 1.
+/// Whether a signal is ignored, from proc(5): `SigIgn` is a mask whose bit 0 is signal 1.
 fn is_ignored(status: &str, signal: i32) -> bool {
     let mut lines = status.lines();
     let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,6 +1,6 @@
-//! What the user sees apart from the guests' consoles: progress, questions, colour.
+//! What the user sees besides the guests' consoles: progress, questions, colour.
 //!
-//! All but [`line`] goes to stderr, so that stdout stays what the command produces. Nothing
+//! All but [`line`] goes to stderr, so that stdout has only what the command produces. No meaning
 //! depends on colour, and there is none off a terminal or where NO_COLOR is set.
 
 use std::io::{IsTerminal, Write};
@@ -55,7 +55,7 @@ impl LongStep {
         )
     }
 
-    /// A step of `total` bytes.
+    /// A step that handles `total` bytes.
     pub fn bytes(what: impl Into<String>, total: u64) -> Self {
         let template = "{wide_msg} [{bar:20}] {bytes:>10}";
         Self::with(what.into(), ProgressBar::new(total.max(1)), template)
@@ -78,14 +78,14 @@ impl LongStep {
         }
     }
 
-    /// How many bytes are done.
+    /// Shows that `bytes` are done.
     pub fn at(&self, bytes: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(bytes.min(bar.length().unwrap_or(bytes)));
         }
     }
 
-    /// The step went well.
+    /// Ends the step successfully.
     pub fn done(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -102,7 +102,8 @@ impl Drop for LongStep {
     }
 }
 
-/// Whether the user agrees to `what`; yes without asking under `--yes` or off a terminal.
+/// Asks the user to agree to `what`. Under `--yes` or off a terminal the answer is yes without
+/// asking.
 pub fn agree(what: &str, yes: bool) -> bool {
     eprintln!("{what}");
     if yes || !std::io::stdin().is_terminal() {
@@ -117,10 +118,11 @@ pub fn agree(what: &str, yes: bool) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
 }
 
-/// How long the last word may take: somebody has to read what comes before it on the same pipe.
+/// The longest time that the last line may take: its reader has to read everything before it on the
+/// same pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A last line on stderr, whose reader is not waited for long.
+/// Writes a last line to stderr, and does not wait long for its reader.
 pub fn last_word(text: String) {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -130,16 +132,17 @@ pub fn last_word(text: String) {
     let _ = told.recv_timeout(PATIENCE);
 }
 
-/// The first line that could not be written.
+/// The first error of writing a line.
 static LOST: OnceLock<std::io::Error> = OnceLock::new();
 
-/// A line of what the command produces, on stdout. A reader that has gone away (`| head`)
-/// has all it wanted, so that a broken pipe is no error; any other one is told at the end.
+/// Writes a line of what the command produces to stdout. A reader that has closed the pipe (`|
+/// head`) has all it wanted, so that a broken pipe is no error. Any other error is reported at the
+/// end.
 pub fn line(text: std::fmt::Arguments<'_>) {
     written(writeln!(std::io::stdout(), "{text}"));
 }
 
-/// What became of a part of the output that was written otherwise.
+/// Notes the result of writing output in another way.
 pub fn written(result: std::io::Result<()>) {
     if let Err(error) = result
         && error.kind() != std::io::ErrorKind::BrokenPipe
@@ -148,18 +151,18 @@ pub fn written(result: std::io::Result<()>) {
     }
 }
 
-/// Why a line could not be written, if one could not.
+/// The error of the first line that could not be written, if there is one.
 pub fn lost() -> Option<&'static std::io::Error> {
     LOST.get()
 }
 
-/// `text` of others for people: without what is no character, or a command to the terminal.
+/// `text` from other sources, made safe to show: without invalid characters and terminal controls.
 pub fn plain(text: &str) -> String {
     let shown = |c: &char| !c.is_control() && *c != char::REPLACEMENT_CHARACTER;
     text.chars().filter(shown).collect()
 }
 
-/// `bytes` for people: "68 MB".
+/// `bytes` in a readable unit, such as "68 MB".
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..=999_999 => format!("{} kB", bytes.div_ceil(1000)),
@@ -167,7 +170,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// `1 core`, `2 cores`.
+/// The number and the noun in singular or plural: `1 core`, `2 cores`.
 pub fn counted(number: u64, what: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {what}{s}")

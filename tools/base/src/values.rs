@@ -1,5 +1,5 @@
-//! The values of options: what is taken, and where something is not, what would be, with an
-//! example. (The messages of `str::parse` say neither.)
+//! The values of options. An error says what would be accepted, with an example. (The messages of
+//! `str::parse` do not.)
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a value parser answers.
+/// The result of a value parser.
 type Parsed<T> = Result<T, String>;
 
-/// A whole number within `range`; `what` is what is counted, `example` how an option may be given.
+/// A whole number within `range`; `what` is what is counted, and `example` is an example of the
+/// option.
 pub fn whole<T: FromStr + PartialOrd + Display + Clone>(
     range: RangeInclusive<T>,
     what: &'static str,
@@ -35,7 +36,7 @@ pub fn cores(text: &str) -> Parsed<u64> {
     })
 }
 
-/// Bytes in `512M`, `2G`, `1048576`.
+/// A size in bytes: `512M`, `2G`, `1048576`.
 pub fn size(text: &str) -> Parsed<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..].to_ascii_lowercase()[..] {
@@ -58,10 +59,10 @@ pub fn size(text: &str) -> Parsed<u64> {
     }
 }
 
-/// The longest time of the PC's, some 30 years: what ends later than its clock can tell has no end.
+/// The longest time in seconds, some 30 years: beyond what the clock can represent there is no end.
 const LONGEST: f64 = 1e9;
 
-/// A time of the PC's.
+/// A time in seconds.
 pub fn seconds(text: &str) -> Parsed<Duration> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= LONGEST);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -70,14 +71,14 @@ pub fn seconds(text: &str) -> Parsed<Duration> {
     })
 }
 
-/// A part of a hundred, or more.
+/// A percentage, which may be above 100.
 pub fn percent(text: &str) -> Parsed<f64> {
     let percent = text.parse().ok();
     let sound = percent.filter(|percent: &f64| percent.is_finite() && *percent >= 0.0);
     sound.ok_or_else(|| "a percentage is a number from 0, such as 1 or 0.5".to_owned())
 }
 
-/// A TCP port.
+/// A TCP port's number.
 pub fn port(text: &str) -> Parsed<u16> {
     let port = text.parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| {
@@ -87,7 +88,7 @@ pub fn port(text: &str) -> Parsed<u16> {
     })
 }
 
-/// An address of 32 bits.
+/// An address of 32 bits, in hexadecimal.
 pub fn hexadecimal(text: &str) -> Parsed<u32> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let sound = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -98,7 +99,7 @@ pub fn hexadecimal(text: &str) -> Parsed<u32> {
     })
 }
 
-/// A VM and a file.
+/// The name of a VM, and a file.
 pub fn console(text: &str) -> Parsed<(String, PathBuf)> {
     match text.split_once('=') {
         Some((vm, file)) if !vm.is_empty() && !file.is_empty() => Ok((vm.into(), file.into())),
@@ -106,7 +107,7 @@ pub fn console(text: &str) -> Parsed<(String, PathBuf)> {
     }
 }
 
-/// A text that can be awaited: an empty one is in anything.
+/// A text that can be awaited: it must not be empty, because an empty text is in anything.
 pub fn awaited(text: &str) -> Parsed<String> {
     match text {
         "" => Err("an empty text comes at once: await what is said, such as 'login: '".to_owned()),

@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
             _ => code.into(),
         },
         Err(failure) => {
-            let interrupted = signals::settled();
+            let interrupted = signals::was_interrupted();
             eprintln!("{} {:#}", ui::red("error:"), failure.error);
             if interrupted {
                 Code::Interrupted.into()

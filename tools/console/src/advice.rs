@@ -1,17 +1,17 @@
-//! Help for a person who types at the prompt: what a line may become, which word was meant, and
-//! what each command is for.
+//! Advice for a person who types at the prompt: how a line may go on, which word was probably
+//! meant, and what each command is for.
 //!
-//! The commands themselves, and what a line asks for, are the board's (`hanok_vm::prompt`). Nothing
-//! here is in an image.
+//! The commands themselves and their meaning are the board's (`hanok_vm::prompt`). Nothing in this
+//! module is in an image.
 
 use std::fmt;
 
 use hanok_vm::Names;
 use hanok_vm::prompt::{Problem, Takes, WORDS, command};
 
-/// How many changes make one word of another at most, if that one is to have been meant.
+/// The largest number of changed characters for a word to count as a mistyped other one.
 const CHANGES: usize = 2;
-/// Where the second column of `help` begins.
+/// The column at which the second column of `help` begins.
 const COLUMN: usize = 16;
 
 /// What each command is for.
@@ -28,7 +28,7 @@ const PURPOSES: [(&str, &str); WORDS.len()] = [
     ("help", "this list"),
 ];
 
-/// A line about each command.
+/// One line about each command.
 pub fn help() -> impl Iterator<Item = String> {
     WORDS.iter().map(|word| {
         let purpose = PURPOSES.iter().find(|(name, _)| *name == word.name);
@@ -37,7 +37,7 @@ pub fn help() -> impl Iterator<Item = String> {
     })
 }
 
-/// What to tell who typed a line that is not understood.
+/// What to tell a person whose line is not understood.
 pub fn advice(problem: &Problem<'_>, names: &Names) -> String {
     match *problem {
         Problem::NoCommand(typed) => match nearest(typed, commands()) {
@@ -66,18 +66,19 @@ fn vms(names: &Names) -> impl Iterator<Item = &str> {
     names.iter().map(|name| name.as_str())
 }
 
-/// The word that fewest changes make of `typed`, if few enough are.
+/// The word that needs fewest changes to become `typed`, if they are few enough.
 fn nearest<'a>(typed: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = all.map(|word| (distance(typed, word), word));
     let (changes, word) = near.min_by_key(|(changes, _)| *changes)?;
-    // Some of what was typed is to stay.
+    // Some of what was typed must stay.
     (changes <= CHANGES && changes < typed.chars().count()).then_some(word)
 }
 
-/// How many characters must be put in, taken out or replaced to make `a` of `b` (Levenshtein).
+/// The number of characters that must be inserted, removed or replaced to make `a` from `b`
+/// (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
-    // For the beginning of `b` so far: the distance from each beginning of `a`.
+    // For the part of `b` seen so far, the distance from each beginning of `a`.
     let mut row: Vec<usize> = (0..=a.len()).collect();
     for of_b in b.chars() {
         let mut diagonal = row[0];
@@ -91,23 +92,23 @@ fn distance(a: &str, b: &str) -> usize {
     row[a.len()]
 }
 
-/// The words that a beginning may become.
+/// The words that an unfinished word may become.
 #[derive(Clone, Debug)]
 pub struct Candidates<'a> {
     begun: &'a str,
     all: Vec<&'a str>,
 }
 
-/// What is put behind an unfinished word.
+/// What can be added to an unfinished word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// This, and the word is complete with it.
+    /// This text, which completes the word.
     Whole(String),
-    /// This, which all candidates have in common.
+    /// This text, which all candidates have in common.
     Part(String),
-    /// Nothing: which of the candidates is meant is a person's choice.
+    /// Nothing: there are several candidates, and a person must choose.
     Choice,
-    /// Nothing: no word begins so.
+    /// Nothing: no word begins in this way.
     None,
 }
 
@@ -125,7 +126,7 @@ impl<'a> Candidates<'a> {
         Self::among(begun, vms(names))
     }
 
-    /// Those for the last word of an unfinished line, if there may be any.
+    /// The candidates for the last word of an unfinished line, if it can have any.
     pub fn of(line: &'a str, names: &'a Names) -> Option<Self> {
         let Some((typed, rest)) = line.trim_start().split_once(' ') else {
             return Some(Self::commands(line.trim_start()));
@@ -136,7 +137,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// What can be put behind the unfinished word.
+    /// What can be added to the unfinished word.
     pub fn completion(&self) -> Completion {
         let Some((first, others)) = self.all.split_first() else {
             return Completion::None;
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(told("atach rtos"), "no command atach: attach?");
         assert_eq!(told("lsit"), "no command lsit: list?");
         assert_eq!(told("xyzzy"), "no command xyzzy: help lists them");
-        // Two changes are enough, and some of what was typed is to stay.
+        // Two changes are allowed, and some of what was typed must stay.
         assert_eq!(told("statistics"), "no command statistics: help lists them");
         assert_eq!(told("lt"), "no command lt: help lists them");
         assert_eq!(told("lit"), "no command lit: list?");

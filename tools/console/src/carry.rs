@@ -1,7 +1,7 @@
 //! The board's process, and the threads that carry bytes between it and a run's [`Inbox`].
 //!
-//! QEMU is told to die with us (setpriv, where there is one), and is killed on every way out,
-//! with whatever it started.
+//! QEMU is set to die with this process (by setpriv, where it exists), and is killed on every way
+//! out, with all processes that it started.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -18,23 +18,24 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::inbox::{Gone, Inbox};
 
-/// How long a QEMU may take to end whose line is closed, and what it wrote to come: only one that hangs
-/// takes so long, also on a PC that does many other things.
+/// How long QEMU may take to end after its line is closed, and how long its last output may take: only a
+/// QEMU that hangs takes so long, also on a PC that does many other things.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Of what QEMU writes to stderr so much is kept: the end, which says why it ended.
+/// The number of bytes that are kept of QEMU's stderr: its end, which says why QEMU ended.
 const SAID: usize = 16 << 10;
 
-/// A board that runs.
+/// A running board.
 pub struct Board {
     child: Child,
     said: Receiver<String>,
 }
 
 impl Board {
-    /// Starts it; what it says goes to `inbox`.
+    /// Starts the board; its output goes to `inbox`.
     pub fn start(command: &Command, inbox: &Arc<Inbox>) -> anyhow::Result<Self> {
-        let mut outer = mortal(command);
-        // A process group of its own: Ctrl-C at the terminal is for the guest, or for us to act on.
+        let mut outer = ending_with_this_process(command);
+        // It gets a process group of its own: Ctrl-C at the terminal is for the guest, or for this
+        // process.
         outer
             .process_group(0)
             .stdin(Stdio::piped())
@@ -64,13 +65,13 @@ impl Board {
         self.child.id()
     }
 
-    /// The board's end of the line, for what is typed; once.
+    /// The board's end of the line, for what is typed. It is given out once.
     pub fn line(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Waits for a board whose line is `closed`, and kills another one, or one that takes too
-    /// long: how it ended, and what it said of that.
+    /// Waits for a board whose line is `closed`; kills any other board, and one that takes too
+    /// long. Returns how it ended, and what it wrote about that.
     pub fn end(mut self, closed: bool) -> (Option<ExitStatus>, String) {
         let deadline = Instant::now() + PATIENCE;
         while closed && Instant::now() < deadline {
@@ -88,7 +89,7 @@ impl Board {
     }
 
     fn kill(&mut self) {
-        // It is not waited for yet, so that its number is still its own.
+        // The process was not waited for yet, so that its number still belongs to it.
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::KILL);
@@ -97,8 +98,8 @@ impl Board {
     }
 }
 
-/// `command` so that it ends when we do, even when we are killed.
-fn mortal(command: &Command) -> Command {
+/// `command`, changed so that its process ends when this one does, even when this one is killed.
+fn ending_with_this_process(command: &Command) -> Command {
     let setpriv = PathBuf::from("/usr/bin/setpriv");
     let mut outer = if setpriv.exists() {
         let mut outer = Command::new(setpriv);
@@ -119,13 +120,13 @@ fn mortal(command: &Command) -> Command {
     outer
 }
 
-/// Carries the keys that come by stdin.
+/// Carries the keys from stdin.
 pub fn keys(inbox: &Arc<Inbox>) {
     let inbox = Arc::clone(inbox);
     thread::spawn(move || pump(std::io::stdin(), |bytes| inbox.keys(bytes)));
 }
 
-/// Carries what another `hanok run` says, as if it were a board.
+/// Carries what another `hanok run` sends, as if it were a board.
 pub fn run(from: impl Read + Send + 'static, inbox: &Arc<Inbox>) {
     let inbox = Arc::clone(inbox);
     thread::spawn(move || {
@@ -151,7 +152,7 @@ fn pump(mut from: impl Read, bring: impl Fn(&[u8]) -> Result<(), Gone>) {
     }
 }
 
-/// The last bytes of a stream of whatever length.
+/// The last bytes of a stream of any length.
 fn end_of(mut from: impl Read) -> Vec<u8> {
     let mut kept = VecDeque::new();
     let mut buffer = [0; 4096];

@@ -1,10 +1,10 @@
 //! The framing of one serial line that carries several channels.
 //!
-//! DLE (0x10) and 0x40: what follows is the hypervisor's own text. DLE and 0x41 + n: VM n's
-//! console. DLE DLE: a byte 0x10. The hypervisor doubles every 0x10 of a guest, so a guest
-//! cannot speak in the hypervisor's name. DLE and 0x50 or 0x51 + n: keys go to the prompt, or
-//! to VM n. DLE and 0x61 + n: 256 bytes for VM n were consumed. To the board: DLE and 0x40:
-//! keys; DLE and 0x41 + n: bytes for VM n.
+//! DLE (0x10) and 0x40: the hypervisor's own text follows. DLE and 0x41 + n: the console of VM n
+//! follows. DLE DLE: a byte 0x10. The hypervisor doubles every 0x10 of a guest, so that a guest
+//! cannot speak in the hypervisor's name. DLE and 0x50 or 0x51 + n: keys go to the prompt, or to VM
+//! n. DLE and 0x61 + n: VM n consumed 256 bytes. To the board: DLE and 0x40: keys follow; DLE and
+//! 0x41 + n: bytes for VM n follow.
 
 const DLE: u8 = 0x10;
 const LOG: u8 = 0x40;
@@ -14,16 +14,16 @@ const KEYS_TO_VM: u8 = 0x51;
 const CONSUMED: u8 = 0x61;
 const CONSUMED_END: u8 = 0x70;
 
-/// Who speaks.
+/// The source of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// The hypervisor itself.
     Log,
-    /// The VM with this place in the description.
+    /// The VM with this index in the description.
     Vm(usize),
 }
 
-/// Who gets a person's keys.
+/// The receiver of a person's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiver {
     /// The hypervisor's prompt.
@@ -32,18 +32,18 @@ pub enum Receiver {
     Vm(usize),
 }
 
-/// A piece of what came.
+/// A piece of the board's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Somebody's text.
+    /// A text and its source.
     Text(Channel, Vec<u8>),
-    /// From here on, keys go to this one.
+    /// From here on, keys go to this receiver.
     KeysGoTo(Receiver),
-    /// 256 bytes for this VM were consumed.
+    /// This VM consumed 256 bytes.
     Consumed(usize),
 }
 
-/// Takes the line apart; bytes may come split at any point.
+/// Takes the line apart. Its bytes may be split at any point.
 #[derive(Debug)]
 pub struct Demux {
     channel: Channel,
@@ -52,7 +52,7 @@ pub struct Demux {
 }
 
 impl Demux {
-    /// A framed line; before the first frame the hypervisor speaks.
+    /// For a framed line. Before the first frame the hypervisor speaks.
     pub fn framed() -> Self {
         Self {
             channel: Channel::Log,
@@ -61,7 +61,7 @@ impl Demux {
         }
     }
 
-    /// A line with a single guest on it and no framing: a native boot.
+    /// For a line with a single guest and no framing: a native boot.
     pub fn plain() -> Self {
         Self {
             channel: Channel::Vm(0),
@@ -88,7 +88,7 @@ impl Demux {
         pieces
     }
 
-    /// A byte of text, or nothing where `byte` belongs to the framing.
+    /// The byte of text, or `None` where `byte` belongs to the framing.
     fn step(&mut self, byte: u8, pieces: &mut Vec<Piece>) -> Option<u8> {
         if !std::mem::take(&mut self.escaped) {
             self.escaped = byte == DLE;
@@ -104,23 +104,24 @@ impl Demux {
                 pieces.push(Piece::KeysGoTo(Receiver::Vm(place(KEYS_TO_VM))));
             }
             CONSUMED..CONSUMED_END => pieces.push(Piece::Consumed(place(CONSUMED))),
-            // Not of the protocol (a line that lost a byte): nothing is known, nothing is shown.
+            // It is not part of the protocol (the line lost a byte): the meaning is unknown, and
+            // nothing is shown.
             _ => {}
         }
         None
     }
 }
 
-/// What makes the person's receiver, whom the board knows, the one of all that follows.
+/// The bytes that make the person's receiver, which the board knows, the receiver of what follows.
 pub const KEYS: [u8; 2] = [DLE, LOG];
 
-/// `bytes` for the board, framed: every 0x10 doubled.
+/// `bytes` for the board, framed: every 0x10 is doubled.
 pub fn frame(bytes: &[u8]) -> Vec<u8> {
     let double = |&byte: &u8| std::iter::repeat_n(byte, 1 + usize::from(byte == DLE));
     bytes.iter().flat_map(double).collect()
 }
 
-/// What says that keys go to this one.
+/// The bytes that say that keys go to `receiver`.
 pub fn keys_go_to(receiver: Receiver) -> [u8; 2] {
     match receiver {
         Receiver::Prompt => [DLE, KEYS_TO_PROMPT],
@@ -128,7 +129,7 @@ pub fn keys_go_to(receiver: Receiver) -> [u8; 2] {
     }
 }
 
-/// What makes this one the speaker of all that follows.
+/// The bytes that make `channel` the source of what follows.
 pub fn of(channel: Channel) -> [u8; 2] {
     match channel {
         Channel::Log => [DLE, LOG],
@@ -136,7 +137,7 @@ pub fn of(channel: Channel) -> [u8; 2] {
     }
 }
 
-/// What makes `vm` the receiver of all that follows.
+/// The bytes that make `vm` the receiver of what follows.
 pub fn select(vm: usize) -> [u8; 2] {
     let vm = u8::try_from(vm).unwrap_or(u8::MAX);
     [DLE, FIRST_VM.saturating_add(vm).min(KEYS_TO_PROMPT - 1)]
@@ -148,7 +149,7 @@ mod tests {
 
     const LINE: &[u8] = b"early\n\x10\x41lin\x10\x10ux\x10\x40vm a: off\n\x10\x42second";
 
-    /// Everything each channel said.
+    /// All text of each channel.
     fn said(pieces: Vec<Piece>) -> [Vec<u8>; 3] {
         let mut all = [const { Vec::new() }; 3];
         for piece in pieces {

@@ -1,34 +1,34 @@
-//! What of a guest's text goes to the user's terminal.
+//! Filters a guest's text for the user's terminal.
 //!
-//! Text for a terminal is also a program for it. Some of it is answered as if typed (ECMA-48's
-//! DSR and DA, and many of xterm's reports, a few of which repeat what the guest said), some
-//! writes the clipboard, the title or a printer, and some stays behind after the run. So only
-//! what is known to do no harm goes through: text, colours, the cursor's moves, and what
+//! Text for a terminal is also a program for it. Terminals answer some of it as if a person had
+//! typed (ECMA-48's DSR and DA, and many of xterm's reports, some of which repeat what the guest
+//! said). Other parts write the clipboard, the title or a printer, and some effects outlast the
+//! run. So only what is known to be harmless passes: text, colours, cursor movements, and what
 //! full-screen programs need. A person at a raw terminal gets these programs' modes, which
-//! [`Modes`] knows how to undo, and answers go to the guest, which asked; elsewhere neither. Where
-//! text is shown as lines, text alone goes through.
+//! [`Modes`] knows how to undo, and answers go to the guest that asked; elsewhere neither. Where
+//! text is shown as lines, only text passes.
 //!
-//! The names and numbers are those of ECMA-48 and of xterm's "Control Sequences". The terminal
-//! is taken to speak UTF-8; a C1 control is treated as its form with ESC.
+//! The names and numbers are those of ECMA-48 and of xterm's "Control Sequences". The terminal is
+//! assumed to use UTF-8; a C1 control is treated as its form with ESC.
 
-use super::modes::Modes;
+use super::modes::{Modes, Passage};
 
 const ESC: u8 = 0x1b;
-/// No sequence that does good is longer.
+/// The largest length of a harmless sequence in bytes.
 const LONGEST: usize = 64;
 
-/// What the bytes before make of the next one.
+/// What the previous bytes make of the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Within {
     #[default]
     Text,
-    /// A character of several bytes, so many of which are to come.
+    /// It belongs to a character of several bytes, of which this many are missing.
     Character(usize),
-    /// ESC, and perhaps intermediate bytes.
+    /// It follows ESC, and perhaps intermediate bytes.
     Escape,
-    /// ESC [ and what belongs to it.
+    /// It follows ESC [ and its parameters.
     Control,
-    /// OSC, DCS and the like: a string up to its end.
+    /// It is within a string of OSC, DCS and the like, which goes on to its end.
     String,
 }
 
@@ -36,13 +36,13 @@ enum Within {
 #[derive(Debug, Default)]
 pub struct Filter {
     within: Within,
-    /// The sequence, or the character, that is not complete yet.
+    /// The sequence or character that is not complete yet.
     held: Vec<u8>,
 }
 
 impl Filter {
-    /// What of `bytes` goes to a terminal in these `modes`; a sequence is held back until it is
-    /// whole.
+    /// The part of `bytes` that goes to a terminal in these `modes`. An incomplete sequence is held
+    /// back.
     pub fn pass(&mut self, bytes: &[u8], modes: &mut Modes) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         for &byte in bytes {
@@ -69,7 +69,7 @@ impl Filter {
                 modes.charset();
                 out.push(byte);
             }
-            // Of the other controls a terminal answers some (ENQ), and needs none.
+            // Terminals answer some of the other controls (ENQ), and need none of them.
             0x07..=0x0d | 0x20..=0x7e => out.push(byte),
             0x00..=0x1f | 0x7f => {}
             0x80..=0x9f => self.c1(byte, modes, out),
@@ -94,7 +94,7 @@ impl Filter {
     fn character(&mut self, byte: u8, more: usize, modes: &mut Modes, out: &mut Vec<u8>) {
         if !(0x80..=0xbf).contains(&byte) {
             unreadable(out);
-            return self.again(byte, modes, out);
+            return self.as_text(byte, modes, out);
         }
         self.held.push(byte);
         if more > 1 {
@@ -109,8 +109,8 @@ impl Filter {
         }
     }
 
-    /// What was held is none: `byte` is looked at as text.
-    fn again(&mut self, byte: u8, modes: &mut Modes, out: &mut Vec<u8>) {
+    /// The held bytes are no sequence: `byte` is examined as text.
+    fn as_text(&mut self, byte: u8, modes: &mut Modes, out: &mut Vec<u8>) {
         self.within = Within::Text;
         self.text(byte, modes, out);
     }
@@ -130,13 +130,13 @@ impl Filter {
                 self.held.push(byte);
                 finish_escape(&self.held, modes, out);
             }
-            _ => self.again(byte, modes, out),
+            _ => self.as_text(byte, modes, out),
         }
     }
 
     fn control(&mut self, byte: u8, modes: &mut Modes, out: &mut Vec<u8>) {
         match byte {
-            // What is too long has a byte too many, by which it is refused.
+            // An overlong sequence keeps one byte too many, by which it is refused.
             0x20..=0x3f if self.held.len() > LONGEST => {}
             0x20..=0x3f => self.held.push(byte),
             0x40..=0x7e => {
@@ -145,17 +145,18 @@ impl Filter {
                     finish_control(self.held.get(2..).unwrap_or_default(), byte, modes, out);
                 }
             }
-            _ => self.again(byte, modes, out),
+            _ => self.as_text(byte, modes, out),
         }
     }
 
-    /// A string ends as terminals have it, and with a line: who forgets the end loses no more.
+    /// A string ends as it does for terminals, and also at the end of a line: a guest that forgets
+    /// the end loses only the line.
     fn string(&mut self, byte: u8, modes: &mut Modes, out: &mut Vec<u8>) {
         match byte {
             ESC => self.begin(Within::Escape, byte),
             // BEL, CAN, SUB, and ST as a C1 control.
             0x07 | 0x18 | 0x1a | 0x9c => self.within = Within::Text,
-            b'\n' | b'\r' => self.again(byte, modes, out),
+            b'\n' | b'\r' => self.as_text(byte, modes, out),
             _ => {}
         }
     }
@@ -170,29 +171,29 @@ fn finish_escape(sequence: &[u8], modes: &mut Modes, out: &mut Vec<u8>) {
     if modes.is_lines() {
         return;
     }
-    let passes = match sequence {
+    let passage = match sequence {
         // Save and restore the cursor; line feeds; one character of another set.
-        [_, b'7' | b'8' | b'D' | b'E' | b'M' | b'N' | b'O'] => true,
-        [_, b'#', b'3'..=b'6' | b'8'] => true,
+        [_, b'7' | b'8' | b'D' | b'E' | b'M' | b'N' | b'O'] => Passage::Passed,
+        [_, b'#', b'3'..=b'6' | b'8'] => Passage::Passed,
         [_, b'('..=b'+', b'0'..=b'9' | b'A'..=b'Z'] => {
             modes.charset();
-            true
+            Passage::Passed
         }
         [_, b'=' | b'>'] => modes.keypad(),
-        // A full reset takes what was scrolled away with it: the screen alone does.
+        // A full reset would also clear the scrolled-back text: instead only the screen is cleared.
         [_, b'c'] => {
-            out.extend(modes.undone());
+            out.extend(modes.restoring_sequence());
             out.extend(b"\x1b[H\x1b[2J");
-            false
+            Passage::Dropped
         }
-        _ => false,
+        _ => Passage::Dropped,
     };
-    if passes {
+    if passage == Passage::Passed {
         out.extend(sequence);
     }
 }
 
-/// A control sequence with these parameter and intermediate bytes.
+/// Ends a control sequence with these parameter and intermediate bytes.
 fn finish_control(between: &[u8], last: u8, modes: &mut Modes, out: &mut Vec<u8>) {
     if modes.is_lines() {
         return;
@@ -200,36 +201,36 @@ fn finish_control(between: &[u8], last: u8, modes: &mut Modes, out: &mut Vec<u8>
     let plain = between
         .iter()
         .all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'));
-    let passes = match (between, last) {
-        (b"3", b'J') => false,
+    let passage = match (between, last) {
+        (b"3", b'J') => Passage::Dropped,
         (_, b'@'..=b'M' | b'P' | b'X' | b'Z' | b'`' | b'a' | b'd' | b'e' | b'f' | b'S')
             if plain =>
         {
-            true
+            Passage::Passed
         }
-        // With more parameters it is something else.
-        (_, b'T' | b'b') if plain => !between.contains(&b';'),
-        (b"", b's' | b'u') => true,
+        // With more parameters it is another sequence.
+        (_, b'T' | b'b') if plain && !between.contains(&b';') => Passage::Passed,
+        (b"", b's' | b'u') => Passage::Passed,
         (_, b'm') if plain => {
             modes.colour();
-            true
+            Passage::Passed
         }
         (_, b'r') if plain => {
             modes.region();
-            true
+            Passage::Passed
         }
         (b"4" | b"20", b'h' | b'l') => modes.ansi(between, last == b'h'),
         ([b'?', rest @ ..], b'h' | b'l') => return modes.private(rest, last == b'h', out),
-        ([b'?', b'0'..=b'2'] | b"?", b'J' | b'K') => true,
-        // What is answered: where the cursor is, that all is well, what the terminal is.
+        ([b'?', b'0'..=b'2'] | b"?", b'J' | b'K') => Passage::Passed,
+        // Sequences that are answered: where the cursor is, that all is well, what the terminal is.
         (b"5" | b"6", b'n') | (b"" | b"0", b'c') => modes.answer(),
-        // How large the text area is, which the terminal itself is not asked: where the window is on
-        // the screen, and what it is called, are reports of the same kind.
+        // The size of the text area. The terminal itself is not asked: the position of the window
+        // and its title are reports of the same kind.
         (b"18", b't') => modes.ask_size(),
         ([b' '] | [b'0'..=b'6', b' '], b'q') => modes.shape(),
-        _ => false,
+        _ => Passage::Dropped,
     };
-    if passes {
+    if passage == Passage::Passed {
         out.extend(b"\x1b[");
         out.extend(between);
         out.push(last);
@@ -252,7 +253,7 @@ mod tests {
         String::from_utf8(Filter::default().pass(bytes, modes)).unwrap()
     }
 
-    /// Each is answered by terminals, or does what no guest may.
+    /// Terminals answer each of these, or do something that no guest may cause.
     const NEVER: &[&[u8]] = &[
         b"\x05",
         b"\x1bZ",
@@ -297,7 +298,7 @@ mod tests {
             for modes in [Modes::of_person, Modes::default] {
                 let text = [b"a", *sequence, b"b"].concat();
                 let seen = shown(&text, &mut modes());
-                // An ST that ends no string is nothing.
+                // An ST that ends no string has no effect.
                 assert_eq!(seen, "ab", "{sequence:?}");
             }
         }
@@ -358,8 +359,8 @@ mod tests {
         }
     }
 
-    /// Whatever comes: what passes passes again unchanged, so that no two pieces of what was
-    /// taken apart make something new.
+    /// For any input, what passes passes again unchanged, so that no two of the remaining pieces
+    /// form something new.
     #[test]
     fn what_passed_passes_unchanged() {
         let alphabet = b"\x1b[]P0?;65nhcmtq$ >\x07\x9b\xc2\xe0\x9d\\\nx\x18";

@@ -1,65 +1,66 @@
-//! What reaches the loop of a run, by threads that only carry: signals before keys, and keys
-//! before what the board says.
+//! The queue of a run's loop. Threads put in what comes: signals before keys, and keys before the
+//! board's output.
 //!
-//! Nothing here grows without bound. Who brings more than there is room for waits, and with him
-//! the board: its own line is full then, and it loses nothing. A signal never waits.
+//! Nothing here grows without bound. A thread that brings more than there is space for waits, and
+//! so does the board behind it: its own line is full then, and it loses nothing. A signal never
+//! waits.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use hanok_base::signals::{Heard, Listener};
+use hanok_base::signals::{Listener, SignalResponse};
 
-/// Bytes of each kind that may wait.
+/// The number of bytes of each kind that may wait.
 const ROOM: usize = 64 << 10;
-/// Bytes that are given out at a time: so many at most are decided on before signals and time
-/// are looked at again.
+/// The largest number of bytes that are given out at a time, before signals and time are checked
+/// again.
 pub const PIECE: usize = 4096;
-/// What of terminals that are attached may wait: so many times a piece at most.
+/// The number of pieces from attached terminals that may wait.
 const VISITS: usize = 16;
 
-/// What came.
+/// What the loop is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A signal for this process.
     Signal(i32),
-    /// Keys of the person, or what is piped in.
+    /// Keys of the person, or data that is piped in.
     Keys(Vec<u8>),
-    /// What the board says.
+    /// Output of the board.
     Board(Vec<u8>),
-    /// Of a terminal that is attached, by its number.
+    /// An event of an attached terminal, with its number.
     Visitor(usize, Visit),
-    /// An outlet has room again, or failed.
+    /// An outlet has space again, or has failed.
     Outlet,
-    /// The board's line is closed, and all that it said was given out.
+    /// The board's line is closed, and all its output was given out.
     Closed,
     /// Nothing came in time.
     Nothing,
 }
 
-/// What a terminal that is attached does.
+/// An event of an attached terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// It is there.
+    /// It has connected.
     Came,
-    /// It sends this.
+    /// It sends these bytes.
     Said(Vec<u8>),
-    /// It went.
+    /// It has gone.
     Went,
 }
 
-/// What the loop can take now besides signals.
+/// What the loop can take now, besides signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Takes {
+pub struct Accepts {
     /// Keys.
     pub keys: bool,
-    /// What the board says.
+    /// Output of the board.
     pub board: bool,
-    /// What terminals that are attached send.
+    /// Events of attached terminals.
     pub visitors: bool,
 }
 
-/// Nobody takes anything any more.
+/// The run has ended, and takes nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -81,17 +82,17 @@ pub struct Inbox {
     changed: Condvar,
 }
 
-/// The run whose queue it is, as one that hears of signals.
+/// The run with this queue, as a listener for signals.
 pub fn listener(inbox: &Arc<Inbox>) -> Weak<dyn Listener> {
     let run: Weak<Inbox> = Arc::downgrade(inbox);
     run
 }
 
 impl Listener for Inbox {
-    fn signal(&self, signal: i32) -> Heard {
+    fn signal(&self, signal: i32) -> SignalResponse {
         match self.bring_signal(signal) {
-            Ok(()) => Heard::Taken,
-            Err(Gone) => Heard::Gone,
+            Ok(()) => SignalResponse::Taken,
+            Err(Gone) => SignalResponse::Gone,
         }
     }
 }
@@ -101,12 +102,12 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings what the board said; waits for room.
+    /// Puts in output of the board; waits for space.
     pub fn board(&self, bytes: &[u8]) -> Result<(), Gone> {
         self.bring(bytes, |state| &mut state.board)
     }
 
-    /// Brings keys; waits for room.
+    /// Puts in keys; waits for space.
     pub fn keys(&self, bytes: &[u8]) -> Result<(), Gone> {
         self.bring(bytes, |state| &mut state.keys)
     }
@@ -124,8 +125,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// Brings what a terminal that is attached does; waits for room. Who sends much waits for the
-    /// others, and they for him.
+    /// Puts in an event of an attached terminal; waits for space. A terminal that sends much waits
+    /// for the others, and they wait for it.
     pub fn visitor(&self, number: usize, visit: Visit) -> Result<(), Gone> {
         let mut state = self.lock();
         while state.visitors.len() >= VISITS && !state.gone {
@@ -139,7 +140,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Brings a signal. It is [`Gone`]'s where the run has ended already.
+    /// Puts in a signal. The error means that the run has ended already.
     pub fn bring_signal(&self, signal: i32) -> Result<(), Gone> {
         let mut state = self.lock();
         if state.gone {
@@ -150,19 +151,19 @@ impl Inbox {
         Ok(())
     }
 
-    /// An outlet has room again, or failed.
+    /// Notes that an outlet has space again, or has failed.
     pub fn outlet(&self) {
         self.lock().outlet = true;
         self.changed.notify_all();
     }
 
-    /// The board's line is closed.
+    /// Notes that the board's line is closed.
     pub fn board_ended(&self) {
         self.lock().board_ended = true;
         self.changed.notify_all();
     }
 
-    /// From here on nobody takes anything: who waits goes.
+    /// Ends the queue: it takes nothing any more, and waiting threads go on.
     pub fn close(&self) {
         let mut state = self.lock();
         state.gone = true;
@@ -170,11 +171,11 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// What comes next of what the loop `takes`, until a time.
-    pub fn next(&self, takes: Takes, until: Option<Instant>) -> Incoming {
+    /// The next thing of those that the loop `accepts`, until a time.
+    pub fn next(&self, accepts: Accepts, until: Option<Instant>) -> Incoming {
         let mut state = self.lock();
         loop {
-            if let Some(incoming) = state.take(takes) {
+            if let Some(incoming) = state.take(accepts) {
                 self.changed.notify_all();
                 return incoming;
             }
@@ -197,25 +198,25 @@ fn wait<'a>(changed: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, S
 }
 
 impl State {
-    fn take(&mut self, takes: Takes) -> Option<Incoming> {
+    fn take(&mut self, accepts: Accepts) -> Option<Incoming> {
         if let Some(signal) = self.signal.take() {
             return Some(Incoming::Signal(signal));
         }
         if std::mem::take(&mut self.outlet) {
             return Some(Incoming::Outlet);
         }
-        if takes.keys && !self.keys.is_empty() {
+        if accepts.keys && !self.keys.is_empty() {
             return Some(Incoming::Keys(piece(&mut self.keys)));
         }
-        if takes.visitors
+        if accepts.visitors
             && let Some((number, visit)) = self.visitors.pop_front()
         {
             return Some(Incoming::Visitor(number, visit));
         }
-        if takes.board && !self.board.is_empty() {
+        if accepts.board && !self.board.is_empty() {
             return Some(Incoming::Board(piece(&mut self.board)));
         }
-        let closed = takes.board && self.board_ended && self.board.is_empty();
+        let closed = accepts.board && self.board_ended && self.board.is_empty();
         closed.then_some(Incoming::Closed)
     }
 }
@@ -232,12 +233,12 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    const ALL: Takes = Takes {
+    const ALL: Accepts = Accepts {
         keys: true,
         board: true,
         visitors: true,
     };
-    const NO_BOARD: Takes = Takes {
+    const NO_BOARD: Accepts = Accepts {
         keys: true,
         board: false,
         visitors: false,
@@ -274,7 +275,7 @@ mod tests {
             }
             brought
         });
-        // The bringer fills the queue, however long that takes it.
+        // The thread fills the queue, however long that takes.
         while inbox.lock().board.len() < ROOM {
             thread::sleep(Duration::from_millis(1));
         }

@@ -1,18 +1,19 @@
-//! Keys of the person at the terminal: all go to the board, Ctrl-C too, but those after
-//! Ctrl-A, as QEMU and screen have it. The board has a key of its own, Ctrl-].
+//! Keys of the person at the terminal. All go to the board, Ctrl-C too, except those after Ctrl-A,
+//! as with QEMU and screen. The board has a key of its own, Ctrl-].
 
 /// What a key asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Keys for the board.
+    /// To send these keys to the board.
     Send(Vec<u8>),
-    /// End the run.
+    /// To end the run.
     Quit,
-    /// Show the keys.
+    /// To show the keys.
     Help,
 }
 
-/// What `Ctrl-A h` shows: with a hypervisor's `prompt`, and where the run is another's (`visits`).
+/// What `Ctrl-A h` shows: with a hypervisor's `prompt` or without, and whether the run belongs to
+/// another process (`visits`).
 pub fn help(prompt: bool, visits: bool) -> String {
     let prompt = if prompt {
         "Ctrl-]    Hanok's prompt: other VMs, pause, restart; help lists all\n\
@@ -35,7 +36,7 @@ pub fn help(prompt: bool, visits: bool) -> String {
 
 const CTRL_A: u8 = 0x01;
 
-/// Tells commands from keys for the guest; bytes may come split at any point.
+/// Tells commands from keys for the guest. Bytes may be split at any point.
 #[derive(Debug, Default)]
 pub struct Keys {
     prefixed: bool,

@@ -1,6 +1,6 @@
-//! The last line that a VM said: what a person wants to know of one that hangs.
+//! The last line that a VM wrote: a person wants to know it of a VM that hangs.
 
-/// Of a longer line the end is not kept.
+/// The largest number of bytes that are kept of a line.
 const LONGEST: usize = 200;
 
 /// Follows one VM's text.
@@ -11,7 +11,7 @@ pub struct LastLine {
 }
 
 impl LastLine {
-    /// More of the text.
+    /// Adds text of the VM.
     pub fn feed(&mut self, bytes: &[u8]) {
         for byte in bytes {
             match byte {
@@ -23,7 +23,8 @@ impl LastLine {
         }
     }
 
-    /// The last line that is not blank; one that stands open counts. Without control characters.
+    /// The last line that is not blank, even if it is not complete. Control characters are left
+    /// out.
     pub fn text(&self) -> Option<String> {
         let line = if is_blank(&self.open) {
             &self.whole

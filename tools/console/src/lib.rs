@@ -1,13 +1,13 @@
-//! The consoles of a running board: one serial line taken apart into the hypervisor's
-//! messages and each VM's console, watched by a script or by a person.
+//! The consoles of a running board: its serial line is taken apart into the hypervisor's messages
+//! and each VM's console, and watched by a script or by a person.
 
 #![forbid(unsafe_code)]
 
 mod advice;
+pub mod attach_socket;
 pub mod carry;
 mod clock;
 pub mod demux;
-pub mod door;
 pub mod filter;
 pub mod inbox;
 pub mod keys;

@@ -1,15 +1,15 @@
-//! The lines of the hypervisor that `hanok run` acts on.
+//! Recognises the lines of the hypervisor that `hanok run` acts on.
 
-/// What one line of the hypervisor says.
+/// The meaning of one line of the hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A VM was stopped for what it did.
+    /// A VM was stopped because of what it did.
     Stopped,
     /// The hypervisor panicked.
     Panic,
     /// The hypervisor refused to start, and said why.
     Refused,
-    /// The last line: how it all ended.
+    /// The last line: how the run ended.
     End(End),
 }
 
@@ -20,27 +20,27 @@ pub enum End {
     Off,
     /// At least one VM was stopped.
     Stopped,
-    /// A panic.
+    /// It panicked.
     Panic,
-    /// It did not start: configuration, image or board are at fault.
+    /// It did not start: the configuration, the image or the board is at fault.
     Refused,
 }
 
-/// What stands before each line of the hypervisor's while the line is not framed: before it
-/// knows that it is to be, and where it cannot even begin.
+/// The prefix of the hypervisor's lines while the line is not framed: before the hypervisor knows
+/// that it is, and where it cannot even begin.
 const UNFRAMED: &str = "hanok: ";
 
-/// What `line` says, without what stands before it while the line is not framed.
+/// `line` without the prefix that it has while the line is not framed.
 pub fn plain(line: &str) -> &str {
     line.strip_prefix(UNFRAMED).unwrap_or(line)
 }
 
-/// What the hypervisor's prompt begins with; none of its lines does.
+/// The prefix of the hypervisor's prompt. None of its lines begins with it.
 const PROMPT: &[u8] = b"hanok> ";
-/// What empties the prompt's line: another line takes its place.
+/// The bytes that clear the prompt's line, so that another line takes its place.
 const ERASE: &[u8] = b"\r\x1b[K";
 
-/// What the hypervisor said.
+/// A part of the hypervisor's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// A line, without its end.
@@ -49,19 +49,19 @@ pub enum Said {
     Entered(String),
 }
 
-/// A line is no longer: what has no end is cut.
+/// The largest length of a line in bytes. A longer one is cut.
 const LONGEST: usize = 16 << 10;
 
 /// Puts the hypervisor's bytes together to lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     open: Vec<u8>,
-    /// The open line is the prompt's.
+    /// Whether the open line is the prompt's.
     prompt: bool,
 }
 
 impl Lines {
-    /// What `bytes` complete.
+    /// The lines that `bytes` complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Said> {
         let mut all = Vec::new();
         for byte in bytes {
@@ -87,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// What is left without an end, if anything.
+    /// The incomplete line at the end, if there is one.
     pub fn rest(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.open);
         let line = !rest.is_empty() && !std::mem::take(&mut self.prompt);
@@ -95,7 +95,7 @@ impl Lines {
     }
 }
 
-/// A typed line as it was in the end: each backspace takes a character back.
+/// A typed line as it finally was: each backspace removes a character.
 fn without_erased(line: &str) -> String {
     let mut text = String::new();
     for character in line.chars() {
@@ -107,7 +107,7 @@ fn without_erased(line: &str) -> String {
     text
 }
 
-/// What `line` says, if it is one to act on.
+/// The meaning of `line`, if it is one to act on.
 pub fn event(line: &str) -> Option<Event> {
     let line = plain(line);
     match line {

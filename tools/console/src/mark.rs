@@ -1,30 +1,30 @@
-//! What makes a line of the hypervisor's its own on a person's terminal.
+//! The mark that distinguishes a line of the hypervisor on a person's terminal.
 //!
-//! Before each of them stands one character, which a guest's text never shows: wherever its bytes
-//! would make one, another character takes its place. A terminal makes a character of three bytes
-//! only where they come one right after the other, so no sequence between them, no movement of the
-//! cursor and no second guest can put one together. What a guest can still do is to write over a line
-//! that is on the screen already; the log (`--log FILE`) has every line as it was said.
+//! Before each of these lines stands one character that a guest's text never shows: wherever its
+//! bytes would make one, another character takes its place. A terminal forms a character of three
+//! bytes only where they come directly one after the other. So no sequence between them, no
+//! movement of the cursor and no second guest can form one. A guest can still overwrite a line that
+//! is already on the screen; the log (`--log FILE`) has every line as it was written.
 
-/// The mark: U+258C, a bar at the left. No terminal has it among the characters that ASCII can be
+/// The mark: U+258C, a bar at the left. No terminal has it in the character sets that ASCII can be
 /// switched to (ISO 2022, DEC special graphics).
 pub const MARK: &str = "\u{258c}";
-/// Sets colours and character sets back to what a terminal begins with (ECMA-48 SGR, SI; ISO 2022),
-/// so that a guest's own do not change how a line of ours looks; and empties the rest of the line, so
-/// that nothing that a guest has written there looks like its end (ECMA-48 EL).
+/// Resets colours and character sets to a terminal's initial state (ECMA-48 SGR, SI; ISO 2022), so
+/// that a guest's settings do not change how our line looks; and clears the rest of the line, so
+/// that nothing a guest has written there looks like its end (ECMA-48 EL).
 pub const FRESH: &str = "\x1b[0m\x0f\x1b(B\x1b[K";
-/// The last byte of what a guest sees in the mark's place: U+2580, half a block.
+/// The last byte of the character that replaces the mark in a guest's text: U+2580, half a block.
 const INSTEAD: u8 = 0x80;
 
 /// Keeps the mark out of one guest's text, which comes in pieces.
 #[derive(Debug, Default)]
 pub struct Unmarked {
-    /// How many of the mark's bytes came last.
+    /// The number of the mark's bytes that came last.
     begun: usize,
 }
 
 impl Unmarked {
-    /// `bytes`, as many of them, without a mark.
+    /// `bytes` without a mark, and as many of them.
     pub fn of(&mut self, bytes: &[u8]) -> Vec<u8> {
         bytes.iter().map(|byte| self.step(*byte)).collect()
     }

@@ -1,49 +1,49 @@
-//! Guests' text as lines, each marked with its VM: for a pipe, a file, or a terminal at which nobody
-//! types.
+//! Shows guests' text as lines, each marked with its VM: for a pipe, a file, or a terminal at which
+//! nobody types.
 //!
-//! Lines are put out whole, so that those of several VMs, and the hypervisor's, do not get into one
-//! another. A line that stands open, as a shell's prompt does, is shown after a moment; when somebody
-//! else speaks meanwhile, it is broken, and goes on as another line with the same mark.
+//! Lines are written completely, so that those of several VMs and of the hypervisor are not mixed.
+//! An incomplete line, such as a shell's prompt, is shown after a moment. When another source
+//! writes meanwhile, the line is broken, and goes on as another line with the same mark.
 
 use std::time::{Duration, Instant};
 
 use super::filter::Filter;
 use super::modes::Modes;
 
-/// So long an open line waits for its end.
+/// The time that an incomplete line waits for its end.
 const MOMENT: Duration = Duration::from_millis(200);
-/// From so many bytes on it is not waited for.
+/// The length in bytes from which on an incomplete line does not wait.
 const LONG: usize = 4096;
 
-/// One VM's text.
-struct Voice {
+/// One VM's current line.
+struct VmLine {
     mark: String,
     filter: Filter,
-    /// What is not put out yet of its line.
+    /// The part of the line that is not written yet.
     waiting: Vec<u8>,
-    /// Since when.
+    /// When that part began to wait.
     since: Option<Instant>,
-    /// The last byte was CR: what follows is another line, whether LF comes or not.
+    /// Whether the last byte was CR: what follows is another line, whether LF comes or not.
     returned: bool,
 }
 
 /// All VMs' text.
 pub struct Marked {
-    voices: Vec<Voice>,
+    lines: Vec<VmLine>,
     modes: Modes,
-    /// Whose line stands open.
+    /// The VM whose incomplete line was written last.
     open: Option<usize>,
 }
 
-/// What stands before a line of this speaker's.
+/// The mark in front of the lines of `name`.
 pub fn mark(name: &str) -> String {
     format!("[{name}] ")
 }
 
 impl Marked {
-    /// Of VMs of these names.
+    /// For VMs with these names.
     pub fn new(vms: &[String]) -> Self {
-        let voice = |name: &String| Voice {
+        let line = |name: &String| VmLine {
             mark: mark(name),
             filter: Filter::default(),
             waiting: Vec::new(),
@@ -51,19 +51,19 @@ impl Marked {
             returned: false,
         };
         Self {
-            voices: vms.iter().map(voice).collect(),
+            lines: vms.iter().map(line).collect(),
             modes: Modes::of_lines(),
             open: None,
         }
     }
 
-    /// What is to be put out after a VM said `bytes`.
+    /// What is to be written after a VM wrote `bytes`.
     pub fn feed(&mut self, vm: usize, bytes: &[u8], now: Instant) -> Vec<u8> {
         let mut out = Vec::new();
-        let Some(voice) = self.voices.get_mut(vm) else {
+        let Some(line) = self.lines.get_mut(vm) else {
             return out;
         };
-        let text = voice.filter.pass(bytes, &mut self.modes);
+        let text = line.filter.pass(bytes, &mut self.modes);
         for byte in text {
             self.byte(vm, byte, now, &mut out);
         }
@@ -71,77 +71,77 @@ impl Marked {
     }
 
     fn byte(&mut self, vm: usize, byte: u8, now: Instant, out: &mut Vec<u8>) {
-        let Some(voice) = self.voices.get_mut(vm) else {
+        let Some(line) = self.lines.get_mut(vm) else {
             return;
         };
-        let returned = std::mem::replace(&mut voice.returned, byte == b'\r');
+        let returned = std::mem::replace(&mut line.returned, byte == b'\r');
         match byte {
             b'\r' => return,
             b'\n' => return self.put(vm, true, out),
-            // Over a line that is there: it may not be written over.
-            _ if returned && (self.open == Some(vm) || !voice.waiting.is_empty()) => {
+            // The new text would overwrite a line that was shown, which is not allowed.
+            _ if returned && (self.open == Some(vm) || !line.waiting.is_empty()) => {
                 self.put(vm, true, out);
             }
             _ => {}
         }
-        let Some(voice) = self.voices.get_mut(vm) else {
+        let Some(line) = self.lines.get_mut(vm) else {
             return;
         };
-        voice.waiting.push(byte);
-        voice.since.get_or_insert(now);
-        if voice.waiting.len() >= LONG {
+        line.waiting.push(byte);
+        line.since.get_or_insert(now);
+        if line.waiting.len() >= LONG {
             self.put(vm, false, out);
         }
     }
 
-    /// Puts out what waits of a VM's line, and perhaps its end.
+    /// Writes the waiting part of a VM's line, and its end if `ends` is set.
     fn put(&mut self, vm: usize, ends: bool, out: &mut Vec<u8>) {
-        let Some(voice) = self.voices.get_mut(vm) else {
+        let Some(line) = self.lines.get_mut(vm) else {
             return;
         };
         if self.open != Some(vm) {
             if self.open.is_some() {
                 out.push(b'\n');
             }
-            out.extend(voice.mark.as_bytes());
+            out.extend(line.mark.as_bytes());
         }
-        out.append(&mut voice.waiting);
-        voice.since = None;
+        out.append(&mut line.waiting);
+        line.since = None;
         self.open = (!ends).then_some(vm);
         if ends {
             out.push(b'\n');
         }
     }
 
-    /// What is to be put out of lines that have stood open for a while.
+    /// What is to be written of lines that have waited long enough.
     pub fn overdue(&mut self, now: Instant) -> Vec<u8> {
         self.put_all(|since| since + MOMENT <= now)
     }
 
-    /// What is left.
+    /// What is left at the end.
     pub fn rest(&mut self) -> Vec<u8> {
         self.put_all(|_| true)
     }
 
     fn put_all(&mut self, when: impl Fn(Instant) -> bool) -> Vec<u8> {
         let mut out = Vec::new();
-        for vm in 0..self.voices.len() {
-            if self.voices[vm].since.is_some_and(&when) {
+        for vm in 0..self.lines.len() {
+            if self.lines[vm].since.is_some_and(&when) {
                 self.put(vm, false, &mut out);
             }
         }
         out
     }
 
-    /// When to look again though nothing came.
+    /// When [`Self::overdue`] is to be called although nothing came.
     pub fn wake(&self) -> Option<Instant> {
-        let since = self.voices.iter().filter_map(|voice| voice.since).min();
+        let since = self.lines.iter().filter_map(|line| line.since).min();
         since.map(|since| since + MOMENT)
     }
 
-    /// Whether a line stands open; from here on it does not, as somebody else ends it.
-    pub fn break_line(&mut self) -> bool {
-        self.open.take().is_some()
+    /// Ends the line that was shown incompletely, if there is one: another source writes.
+    pub fn break_line(&mut self) {
+        self.open = None
     }
 }
 
@@ -149,13 +149,13 @@ impl Marked {
 mod tests {
     use super::*;
 
-    struct Paper {
+    struct TestOutput {
         marked: Marked,
         text: String,
         now: Instant,
     }
 
-    impl Paper {
+    impl TestOutput {
         fn new() -> Self {
             Self {
                 marked: Marked::new(&["a".to_owned(), "b".to_owned()]),
@@ -183,35 +183,37 @@ mod tests {
 
     #[test]
     fn lines_come_whole_whoever_speaks_meanwhile() {
-        let mut paper = Paper::new();
-        paper.say(0, "one\r\ntw");
-        paper.say(1, "other\n");
-        paper.say(0, "o\r\n\r\n");
-        assert_eq!(paper.taken(), "[a] one\n[b] other\n[a] two\n[a] \n");
+        let mut output = TestOutput::new();
+        output.say(0, "one\r\ntw");
+        output.say(1, "other\n");
+        output.say(0, "o\r\n\r\n");
+        assert_eq!(output.taken(), "[a] one\n[b] other\n[a] two\n[a] \n");
     }
 
     #[test]
     fn an_open_line_is_shown_after_a_moment_and_broken_by_others() {
-        let mut paper = Paper::new();
-        paper.say(0, "login: ");
-        assert_eq!(paper.taken(), "");
-        paper.later();
-        assert_eq!(paper.taken(), "[a] login: ");
-        assert_eq!(paper.marked.wake(), None);
-        paper.say(0, "root\r\n");
-        assert_eq!(paper.taken(), "root\n");
-        paper.say(0, "# ");
-        paper.later();
-        paper.say(1, "tick\n");
-        paper.say(0, "ls\n");
-        assert_eq!(paper.taken(), "[a] # \n[b] tick\n[a] ls\n");
-        paper.say(1, "end");
-        paper.text += &String::from_utf8(paper.marked.rest()).unwrap();
-        assert_eq!(paper.taken(), "[b] end");
-        assert!(paper.marked.break_line() && !paper.marked.break_line());
+        let mut output = TestOutput::new();
+        output.say(0, "login: ");
+        assert_eq!(output.taken(), "");
+        output.later();
+        assert_eq!(output.taken(), "[a] login: ");
+        assert_eq!(output.marked.wake(), None);
+        output.say(0, "root\r\n");
+        assert_eq!(output.taken(), "root\n");
+        output.say(0, "# ");
+        output.later();
+        output.say(1, "tick\n");
+        output.say(0, "ls\n");
+        assert_eq!(output.taken(), "[a] # \n[b] tick\n[a] ls\n");
+        output.say(1, "end");
+        output.text += &String::from_utf8(output.marked.rest()).unwrap();
+        assert_eq!(output.taken(), "[b] end");
+        output.marked.break_line();
+        assert_eq!(output.marked.open, None);
     }
 
-    /// Whatever a guest says, each line that comes out has its mark, and nothing moves about.
+    /// Whatever a guest writes, each line that comes out has its mark, and nothing moves the
+    /// cursor.
     #[test]
     fn no_guest_gets_out_of_its_lines() {
         let forged = [
@@ -227,13 +229,13 @@ mod tests {
         ];
         for text in forged {
             for cut in 0..text.len() {
-                let mut paper = Paper::new();
+                let mut output = TestOutput::new();
                 for piece in [&text.as_bytes()[..cut], &text.as_bytes()[cut..]] {
-                    let out = paper.marked.feed(0, piece, paper.now);
-                    paper.text += &String::from_utf8(out).unwrap();
-                    paper.later();
+                    let out = output.marked.feed(0, piece, output.now);
+                    output.text += &String::from_utf8(out).unwrap();
+                    output.later();
                 }
-                let out = paper.taken();
+                let out = output.taken();
                 assert!(out.ends_with('\n'));
                 assert!(out.lines().all(|line| line.starts_with("[a] ")), "{out:?}");
                 assert!(
@@ -246,9 +248,9 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_does_not_grow() {
-        let mut paper = Paper::new();
-        paper.say(0, &"x".repeat(10 * LONG));
-        assert_eq!(paper.taken().len(), 4 + 10 * LONG);
-        assert!(paper.marked.voices[0].waiting.capacity() < 4 * LONG);
+        let mut output = TestOutput::new();
+        output.say(0, &"x".repeat(10 * LONG));
+        assert_eq!(output.taken().len(), 4 + 10 * LONG);
+        assert!(output.marked.lines[0].waiting.capacity() < 4 * LONG);
     }
 }

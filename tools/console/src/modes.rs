@@ -1,10 +1,10 @@
-//! What a guest changed about the user's terminal, and how it is undone.
+//! What a guest changed about the user's terminal, and how to undo it.
 
 use std::collections::BTreeSet;
 
-/// The private modes (DECSET) that full-screen programs use, with what terminals begin with;
-/// the others do not pass. In the order in which they are undone: the former screen comes first,
-/// so that the rest is undone there.
+/// The private modes (DECSET) that full-screen programs use, with their initial values; others do
+/// not pass. They are in the order in which they are undone: the main screen comes first, so that
+/// the rest is undone there.
 const KNOWN: [(u16, bool); 18] = [
     (1049, false),
     (1047, false),
@@ -46,30 +46,40 @@ impl Change {
             Self::Keypad => b"\x1b>",
             Self::Charset => b"\x0f\x1b(B",
             Self::Shape => b"\x1b[0 q",
-            // It moves the cursor, which is to stay.
+            // The sequence moves the cursor, which is to stay.
             Self::Region => b"\x1b7\x1b[r\x1b8",
             Self::Colour => b"\x1b[m",
         }
     }
 }
 
+/// What becomes of a sequence that a guest wrote.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// It goes to the terminal.
+    Passed,
+    /// It is left out.
+    Dropped,
+}
+
 /// The state of the user's terminal.
 #[derive(Debug, Default)]
 pub struct Modes {
-    /// A person types there, whose keys go to the guest.
+    /// Whether a person types there, whose keys go to the guest.
     person: bool,
-    /// It shows lines, each with its mark, which nothing may move away from.
+    /// Whether it shows lines, each with its mark, so that nothing may move the cursor.
     lines: bool,
-    /// Private modes that are not as terminals begin.
+    /// The private modes that differ from their initial values.
     private: BTreeSet<u16>,
     changes: BTreeSet<Change>,
     asked: bool,
-    /// The guest asked how large the terminal is, and got no answer yet.
+    /// Whether the guest asked for the terminal's size, and got no answer yet.
     size_is_asked: bool,
 }
 
 impl Modes {
-    /// Of a terminal whose keys, and answers, go to the guest.
+    /// For a terminal whose keys, and answers, go to the guest.
     pub fn of_person() -> Self {
         Self {
             person: true,
@@ -77,8 +87,8 @@ impl Modes {
         }
     }
 
-    /// Of lines that are read one after the other, perhaps out of a file: there are no moves and
-    /// no colours.
+    /// For lines that are read one after the other, perhaps from a file: they have no cursor
+    /// movements and no colours.
     pub fn of_lines() -> Self {
         Self {
             lines: true,
@@ -86,7 +96,7 @@ impl Modes {
         }
     }
 
-    /// Whether it is text alone.
+    /// Whether it shows only text.
     pub(super) fn is_lines(&self) -> bool {
         self.lines
     }
@@ -96,19 +106,19 @@ impl Modes {
         self.asked
     }
 
-    /// Whether the guest asked how large the terminal is, since this was called last: who shows it
-    /// to a person answers.
+    /// Whether the guest asked for the terminal's size since the last call. The caller answers for
+    /// the terminal.
     pub fn size_was_asked(&mut self) -> bool {
         std::mem::take(&mut self.size_is_asked)
     }
 
-    pub(super) fn ask_size(&mut self) -> bool {
+    pub(super) fn ask_size(&mut self) -> Passage {
         self.size_is_asked = self.person;
-        false
+        Passage::Dropped
     }
 
-    /// What brings the terminal back; it is as it was then.
-    pub fn undone(&mut self) -> Vec<u8> {
+    /// The bytes that restore the terminal. Afterwards it counts as restored.
+    pub fn restoring_sequence(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (mode, set) in KNOWN {
             if self.private.remove(&mode) {
@@ -121,9 +131,9 @@ impl Modes {
         bytes
     }
 
-    pub(super) fn answer(&mut self) -> bool {
+    pub(super) fn answer(&mut self) -> Passage {
         self.asked |= self.person;
-        self.person
+        self.for_person()
     }
 
     pub(super) fn colour(&mut self) {
@@ -138,22 +148,22 @@ impl Modes {
         self.changes.insert(Change::Region);
     }
 
-    pub(super) fn keypad(&mut self) -> bool {
+    pub(super) fn keypad(&mut self) -> Passage {
         self.of_full_screen(Change::Keypad)
     }
 
-    pub(super) fn shape(&mut self) -> bool {
+    pub(super) fn shape(&mut self) -> Passage {
         self.of_full_screen(Change::Shape)
     }
 
-    fn of_full_screen(&mut self, change: Change) -> bool {
+    fn of_full_screen(&mut self, change: Change) -> Passage {
         if self.person {
             self.changes.insert(change);
         }
-        self.person
+        self.for_person()
     }
 
-    pub(super) fn ansi(&mut self, mode: &[u8], set: bool) -> bool {
+    pub(super) fn ansi(&mut self, mode: &[u8], set: bool) -> Passage {
         let change = match mode {
             b"4" => Change::Insert,
             _ => Change::NewLine,
@@ -162,10 +172,19 @@ impl Modes {
             return self.of_full_screen(change);
         }
         self.changes.remove(&change);
-        self.person
+        self.for_person()
     }
 
-    /// Passes those private modes of a list that are known.
+    /// The passage of a sequence that only a person's terminal gets.
+    const fn for_person(&self) -> Passage {
+        if self.person {
+            Passage::Passed
+        } else {
+            Passage::Dropped
+        }
+    }
+
+    /// Passes the known private modes of a list.
     pub(super) fn private(&mut self, list: &[u8], set: bool, out: &mut Vec<u8>) {
         if !self.person {
             return;
@@ -201,13 +220,13 @@ mod tests {
     use super::super::filter::Filter;
     use super::*;
 
-    /// What is undone after a guest said `text`.
+    /// The bytes that undo what a guest did by `text`.
     fn after(text: &[u8]) -> String {
         let mut modes = Modes::of_person();
         Filter::default().pass(text, &mut modes);
-        let undone = String::from_utf8(modes.undone()).unwrap();
-        assert!(modes.undone().is_empty(), "once");
-        undone
+        let restoring_sequence = String::from_utf8(modes.restoring_sequence()).unwrap();
+        assert!(modes.restoring_sequence().is_empty(), "once");
+        restoring_sequence
     }
 
     #[test]
@@ -226,7 +245,7 @@ mod tests {
         let mut modes = Modes::of_person();
         let shown = Filter::default().pass(b"\x1b[?1000h\x1bc", &mut modes);
         assert_eq!(shown, b"\x1b[?1000h\x1b[?1000l\x1b[H\x1b[2J");
-        assert!(modes.undone().is_empty());
+        assert!(modes.restoring_sequence().is_empty());
     }
 
     #[test]

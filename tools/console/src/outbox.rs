@@ -1,87 +1,88 @@
-//! What goes to the board: each VM's bytes and a person's keys, no more of them at a time
-//! than the board has room for.
+//! The queue of what goes to the board: each VM's bytes and a person's keys, no more of them at a
+//! time than the board has space for.
 //!
-//! The board keeps what a VM has not fetched yet, and says when it has; what comes on top is
-//! dropped. So what it has no room for waits here, each VM's for itself. Where a key goes,
-//! the board decides; it answers each key that may change that, and until then no other key
-//! is sent: so it is known whose room each one takes (`core/vm/src/console.rs` has the rules).
+//! The board keeps what a VM has not read yet, and tells when it has read it. What comes beyond its
+//! space is dropped, so that it waits here, for each VM separately. The board decides where a key
+//! goes, and answers each key that may change that. Until then no other key is sent, so that it is
+//! known whose space each key takes (`core/vm/src/console.rs` has the rules).
 //!
-//! Persons' prompts are on this PC; what they ask of the board waits here as whole lines, and goes to
-//! the board's own prompt one after the other, which is opened and closed for each.
+//! Prompts of persons are handled on this PC. Their commands for the board wait here as whole
+//! lines. They go to the board's own prompt one after the other, which is opened and closed for
+//! each.
 //!
-//! In the place of a board there may be another `hanok run`, which has one (`hanok attach`): it says
-//! when a line is carried out, and has room for all else.
+//! In the place of a board there may be another `hanok run`, which has one (`hanok attach`): it
+//! says when a line was carried out, and has space for everything else.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::demux::{self, Receiver};
 
-/// Bytes of a VM's that may be on the way without an answer.
+/// The number of bytes of a VM that may be sent without an acknowledgement.
 const ROOM: usize = 1024;
-/// How many bytes one acknowledgement is for.
+/// The number of bytes that one acknowledgement covers.
 const ACKNOWLEDGED: usize = 256;
-/// For longer than this no key waits for an answer: nobody is to be locked out.
+/// The longest time that a key waits for an answer, so that nobody is locked out.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// `Ctrl-]`, which opens the prompt.
 pub const ATTENTION: u8 = 0x1d;
-/// `Ctrl-C`, which closes it.
+/// `Ctrl-C`, which closes the prompt.
 const LEAVE: u8 = 0x03;
-/// `Ctrl-U`, which empties its line.
+/// `Ctrl-U`, which clears the prompt's line.
 const EMPTY: u8 = 0x15;
 
-/// What is known of the other end.
+/// What is known of the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Board {
-    /// It boots.
+    /// It has said nothing yet.
     Silent,
-    /// It says where keys go, and what has been consumed.
+    /// It tells where keys go, and what was consumed.
     Answers,
-    /// A VM spoke before it said that: it never will.
+    /// A VM wrote before the board told that: the board never will.
     Mute,
 }
 
-/// Whom bytes are for.
+/// The receiver of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum To {
+enum Addressee {
     Keys,
     Vm(usize),
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct VmQueue {
     waiting: VecDeque<u8>,
-    on_the_way: usize,
+    unacknowledged: usize,
 }
 
 /// What waits for the board.
 #[derive(Debug)]
 pub struct Outbox {
     framed: bool,
-    /// The other end is another `hanok run`.
+    /// Whether the other end is another `hanok run`.
     remote: bool,
     keys: VecDeque<u8>,
     /// Lines for the board's prompt.
     commands: VecDeque<String>,
-    lanes: Vec<Lane>,
-    /// Whom the line's next byte is for.
-    selected: Option<To>,
+    lanes: Vec<VmQueue>,
+    /// The receiver of the line's next byte.
+    selected: Option<Addressee>,
     receiver: Receiver,
     attached: usize,
     board: Board,
-    /// Since when a key is to be answered.
+    /// When the last key was sent that is to be answered.
     awaiting: Option<Instant>,
 }
 
 impl Outbox {
-    /// To a board with so many VMs; `framed` as its line is.
+    /// For a board with `vms` VMs; `framed` as its line is.
     pub fn new(framed: bool, vms: usize) -> Self {
         Self {
             framed,
             remote: false,
             keys: VecDeque::new(),
             commands: VecDeque::new(),
-            lanes: (0..vms).map(|_| Lane::default()).collect(),
+            lanes: (0..vms).map(|_| VmQueue::default()).collect(),
             selected: None,
             receiver: Receiver::Vm(0),
             attached: 0,
@@ -90,12 +91,12 @@ impl Outbox {
         }
     }
 
-    /// Keys that a script types.
+    /// Adds keys that a script types.
     pub fn keys(&mut self, bytes: &[u8]) {
         self.keys.extend(bytes);
     }
 
-    /// To another `hanok run`, whose board has so many VMs.
+    /// For another `hanok run`, whose board has `vms` VMs.
     pub fn to_run(vms: usize) -> Self {
         Self {
             remote: true,
@@ -104,7 +105,7 @@ impl Outbox {
         }
     }
 
-    /// A line that the board's prompt is to carry out.
+    /// Adds a line that the board's prompt is to carry out.
     pub fn command(&mut self, line: String, now: Instant) {
         if self.awaiting.is_some_and(|since| now - since > PATIENCE) {
             self.awaiting = None;
@@ -112,12 +113,12 @@ impl Outbox {
         self.commands.push_back(line);
     }
 
-    /// Whether all commands and keys are with the board, and answered.
+    /// Whether all commands and keys were sent and answered.
     pub fn is_idle(&self) -> bool {
         self.keys.is_empty() && self.commands.is_empty() && self.awaiting.is_none()
     }
 
-    /// Bytes for a VM, whoever is attached.
+    /// Adds bytes for a VM, whichever one is attached.
     pub fn send(&mut self, vm: usize, bytes: &[u8]) {
         match self.lanes.get_mut(vm) {
             Some(lane) if self.framed => lane.waiting.extend(bytes),
@@ -126,14 +127,14 @@ impl Outbox {
         }
     }
 
-    /// How many bytes wait here.
+    /// The number of bytes that wait here.
     pub fn waiting(&self) -> usize {
         let lanes = self.lanes.iter().map(|lane| lane.waiting.len());
         let commands = self.commands.iter().map(String::len);
         lanes.sum::<usize>() + commands.sum::<usize>() + self.keys.len()
     }
 
-    /// The board said where keys go.
+    /// Notes that the board told where keys go.
     pub fn keys_go_to(&mut self, receiver: Receiver) {
         self.awaiting = None;
         if self.remote {
@@ -146,14 +147,14 @@ impl Outbox {
         }
     }
 
-    /// The board said that a VM's bytes were consumed.
+    /// Notes that the board told that a VM's bytes were consumed.
     pub fn consumed(&mut self, vm: usize) {
         if let Some(lane) = self.lanes.get_mut(vm) {
-            lane.on_the_way = lane.on_the_way.saturating_sub(ACKNOWLEDGED);
+            lane.unacknowledged = lane.unacknowledged.saturating_sub(ACKNOWLEDGED);
         }
     }
 
-    /// A VM spoke.
+    /// Notes that a VM wrote something.
     pub fn vm_spoke(&mut self) {
         if self.board == Board::Silent {
             self.board = Board::Mute;
@@ -161,7 +162,7 @@ impl Outbox {
         }
     }
 
-    /// What can be sent now, as it goes on the line.
+    /// The bytes that can be sent now, as they go on the line.
     pub fn take(&mut self, now: Instant) -> Vec<u8> {
         if !self.framed {
             return self.keys.drain(..).collect();
@@ -171,12 +172,12 @@ impl Outbox {
             while self.has_room(vm)
                 && let Some(byte) = self.lanes[vm].waiting.pop_front()
             {
-                self.lanes[vm].on_the_way += 1;
-                self.put(To::Vm(vm), byte, &mut line);
+                self.lanes[vm].unacknowledged += 1;
+                self.put(Addressee::Vm(vm), byte, &mut line);
             }
         }
         while let Some(key) = self.next_key(now) {
-            self.put(To::Keys, key, &mut line);
+            self.put(Addressee::Keys, key, &mut line);
         }
         line
     }
@@ -187,7 +188,7 @@ impl Outbox {
         }
         if self.keys.is_empty() {
             let line = self.commands.pop_front()?;
-            self.spell(&line);
+            self.type_command(&line);
         }
         if self.remote {
             let key = self.keys.pop_front();
@@ -195,7 +196,7 @@ impl Outbox {
             return key;
         }
         let key = *self.keys.front()?;
-        // Ctrl-] opens the prompt; there, it is a VM's.
+        // Ctrl-] opens the prompt. At the prompt it goes to a VM.
         let for_vm = match (self.receiver, key) {
             (Receiver::Vm(_), ATTENTION) => None,
             (Receiver::Vm(vm), _) if !self.has_room(vm) => return None,
@@ -204,7 +205,7 @@ impl Outbox {
             (Receiver::Prompt, _) => None,
         };
         if let Some(lane) = for_vm.and_then(|vm| self.lanes.get_mut(vm)) {
-            lane.on_the_way += 1;
+            lane.unacknowledged += 1;
         }
         let prompt = self.receiver == Receiver::Prompt;
         let answered = key == ATTENTION || prompt && matches!(key, b'\r' | b'\n' | LEAVE);
@@ -214,8 +215,9 @@ impl Outbox {
         self.keys.pop_front()
     }
 
-    /// The keys by which the board's prompt carries a line out. One that a script has opened stays so.
-    fn spell(&mut self, line: &str) {
+    /// Adds the keys by which the board's prompt carries a line out. A prompt that a script has
+    /// opened stays open.
+    fn type_command(&mut self, line: &str) {
         let (before, after): (&[u8], &[u8]) = match self.receiver {
             _ if self.remote => (&[], &[]),
             Receiver::Prompt => (&[EMPTY], &[]),
@@ -228,14 +230,14 @@ impl Outbox {
 
     fn has_room(&self, vm: usize) -> bool {
         let lane = self.lanes.get(vm);
-        self.board == Board::Mute || lane.is_none_or(|lane| lane.on_the_way < ROOM)
+        self.board == Board::Mute || lane.is_none_or(|lane| lane.unacknowledged < ROOM)
     }
 
-    fn put(&mut self, to: To, byte: u8, line: &mut Vec<u8>) {
+    fn put(&mut self, to: Addressee, byte: u8, line: &mut Vec<u8>) {
         if self.selected.replace(to) != Some(to) {
             line.extend(match to {
-                To::Keys => demux::KEYS,
-                To::Vm(vm) => demux::select(vm),
+                Addressee::Keys => demux::KEYS,
+                Addressee::Vm(vm) => demux::select(vm),
             });
         }
         line.extend(demux::frame(&[byte]));
@@ -298,7 +300,7 @@ mod tests {
         assert_eq!(taken(&mut outbox), "\x1d");
         outbox.keys_go_to(Receiver::Vm(0));
         assert_eq!(taken(&mut outbox), "c");
-        assert_eq!(outbox.lanes[0].on_the_way, 3, "a, Ctrl-], c");
+        assert_eq!(outbox.lanes[0].unacknowledged, 3, "a, Ctrl-], c");
     }
 
     #[test]
@@ -319,7 +321,7 @@ mod tests {
         assert_eq!(taken(&mut outbox), "\x1d");
         outbox.keys_go_to(Receiver::Prompt);
         assert_eq!(taken(&mut outbox), "stats\r");
-        // It is long about it: the next one goes all the same.
+        // The answer takes too long: the next command is sent all the same.
         outbox.command("dump".to_owned(), now + PATIENCE + PATIENCE);
         assert!(taken(&mut outbox).starts_with('\x03'));
         assert_eq!(outbox.waiting(), 2000 - 1024 + "dump".len());

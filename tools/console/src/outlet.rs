@@ -1,9 +1,9 @@
-//! A way out for text, behind which a thread does the writing: a pipe that nobody reads, or a
-//! disk that does not answer, holds that thread up and not the loop of the run.
+//! An output for text, whose thread does the writing: a pipe that nobody reads, or a disk that does
+//! not answer, blocks that thread and not the run's loop.
 //!
-//! The loop asks whether there is room before it takes more from the board, so that nothing is
-//! lost while somebody reads, and nothing grows while nobody does. At the end an outlet has a
-//! while to write what it still has; what it could not is counted.
+//! The loop asks whether there is space before it takes more from the board. So nothing is lost
+//! while somebody reads, and nothing grows while nobody does. At the end an outlet has some time to
+//! write what it still has; bytes that it could not write are counted.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,23 +14,23 @@ use std::time::Duration;
 
 use super::inbox::Inbox;
 
-/// From so many bytes on there is no room for more.
+/// The number of waiting bytes from which on there is no space for more.
 const ROOM: usize = 64 << 10;
-/// Bytes that are written at a time.
+/// The number of bytes that are written at a time.
 const PIECE: usize = 4096;
-/// So long the last bytes may stand still, before nobody is taken to read them.
+/// How long the last bytes may make no progress before it is assumed that nobody reads them.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The same of a file: a disk takes all in the end, however much else the PC writes.
 const PATIENCE_WITH_DISKS: Duration = Duration::from_secs(120);
 
-/// What comes out goes one way of these.
-type Ways = Vec<Box<dyn Write + Send>>;
+/// The writers of an outlet; each piece of output names one.
+type Writers = Vec<Box<dyn Write + Send>>;
 
 #[derive(Default)]
 struct State {
-    /// Which way, and what.
+    /// The index of the writer, and the bytes for it.
     waiting: VecDeque<(usize, Vec<u8>)>,
-    /// Bytes that are not written yet, those that are being written too.
+    /// The number of bytes that are not written yet, with those that are being written.
     bytes: usize,
     ended: bool,
     failed: Option<io::Error>,
@@ -42,29 +42,29 @@ struct Shared {
     inbox: Arc<Inbox>,
 }
 
-/// One outlet; its bytes are written in the order in which they came.
+/// An output. Its bytes are written in the order in which they came.
 pub struct Outlet {
     name: String,
     patience: Duration,
     shared: Arc<Shared>,
 }
 
-/// One of an outlet's ways.
-pub struct Way {
+/// One of an outlet's writers.
+pub struct OutletWriter {
     shared: Arc<Shared>,
     index: usize,
 }
 
 impl Outlet {
-    /// An outlet of this name by these ways. `inbox` hears when it has room again.
-    pub fn new(name: impl Into<String>, ways: Ways, inbox: &Arc<Inbox>) -> Self {
+    /// An outlet with this name and these writers. It tells `inbox` when it has space again.
+    pub fn new(name: impl Into<String>, writers: Writers, inbox: &Arc<Inbox>) -> Self {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
             inbox: Arc::clone(inbox),
         });
         let writer = Arc::clone(&shared);
-        thread::spawn(move || writer.write(ways));
+        thread::spawn(move || writer.write(writers));
         Self {
             name: name.into(),
             patience: PATIENCE,
@@ -72,7 +72,7 @@ impl Outlet {
         }
     }
 
-    /// One whose way is a file: it is a regular one, which nobody has to read, or a pipe.
+    /// An outlet whose one writer is a file: a regular one, which nobody has to read, or a pipe.
     pub fn to_file(name: impl Into<String>, file: File, inbox: &Arc<Inbox>) -> Self {
         let is_regular = file.metadata().is_ok_and(|data| data.is_file());
         let mut outlet = Self::new(name, vec![Box::new(file)], inbox);
@@ -82,38 +82,38 @@ impl Outlet {
         outlet
     }
 
-    /// One of its ways, by its place.
-    pub fn way(&self, index: usize) -> Way {
-        Way {
+    /// The writer with this index.
+    pub fn way(&self, index: usize) -> OutletWriter {
+        OutletWriter {
             shared: Arc::clone(&self.shared),
             index,
         }
     }
 
-    /// Takes `bytes` by the first way.
+    /// Adds `bytes` for the first writer.
     pub fn push(&self, bytes: &[u8]) {
         self.shared.push(0, bytes);
     }
 
-    /// Whether more can be taken now.
+    /// Whether it has space for more now.
     pub fn has_room(&self) -> bool {
         self.shared.lock().bytes < ROOM
     }
 
-    /// Why it failed, with its name, if it did; once. A reader that went away has all that it
-    /// wanted: that is no failure.
+    /// The reason why it failed, with its name; reported once. A reader that closed the pipe has
+    /// all it wanted: that is no failure.
     pub fn failure(&self) -> Option<String> {
         let mut state = self.shared.lock();
         let kind = state.failed.as_ref()?.kind();
         if kind == io::ErrorKind::BrokenPipe {
             return None;
         }
-        // What comes behind the error is no better: that it failed stays known.
+        // The error stays known, as later writes would fail, too.
         let error = state.failed.replace(io::ErrorKind::BrokenPipe.into())?;
         Some(format!("cannot write {}: {error}", self.name))
     }
 
-    /// Writes what is left. Gives back how many bytes nobody took.
+    /// Writes what is left. Returns the number of bytes that could not be written.
     pub fn end(&self) -> usize {
         let mut state = self.shared.lock();
         state.ended = true;
@@ -130,7 +130,7 @@ impl Outlet {
         0
     }
 
-    /// Its name.
+    /// The outlet's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -168,10 +168,10 @@ impl Shared {
         }
     }
 
-    /// The thread: writes until it ends or fails.
-    fn write(&self, mut ways: Ways) {
+    /// The thread's function: writes until the end or a failure.
+    fn write(&self, mut writers: Writers) {
         while let Some((way, bytes)) = self.next() {
-            let Some(way) = ways.get_mut(way) else {
+            let Some(way) = writers.get_mut(way) else {
                 continue;
             };
             if let Err(error) = self.write_one(way, &bytes) {
@@ -190,7 +190,7 @@ impl Shared {
     fn write_one(&self, way: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            // A blocking write of much comes back only when all of it is written.
+            // A blocking write of many bytes returns only when all are written.
             match way.write(rest.get(..PIECE).unwrap_or(rest)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
@@ -217,7 +217,7 @@ impl Shared {
     }
 }
 
-impl Write for Way {
+impl Write for OutletWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.shared.push(self.index, bytes);
         Ok(bytes.len())
@@ -235,8 +235,8 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
-    fn outlet(ways: Ways) -> Outlet {
-        Outlet::new("x.log", ways, &Arc::new(Inbox::default()))
+    fn outlet(writers: Writers) -> Outlet {
+        Outlet::new("x.log", writers, &Arc::new(Inbox::default()))
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
     fn what_nobody_reads_is_counted_and_holds_nobody_up() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let outlet = outlet(vec![Box::new(ours)]);
-        // More than any socket keeps.
+        // More than any socket buffers.
         let mut pushed = 0;
         while pushed < 64 << 20 {
             outlet.push(&[b'x'; 1 << 20]);

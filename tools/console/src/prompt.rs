@@ -1,8 +1,8 @@
 //! The hypervisor's prompt, as a person at a terminal of this PC sees it.
 //!
-//! It is typed, edited and completed here, and understood by the hypervisor's own rules
-//! (`hanok_vm::prompt`), so that it takes any key and any length, and several terminals have one
-//! each; a command goes to the board as a whole line. Which VM a terminal shows is this PC's matter.
+//! Lines are typed, edited and completed here, by the hypervisor's own rules (`hanok_vm::prompt`).
+//! So the prompt takes any key and any length, and several terminals have one each. A command goes
+//! to the board as a whole line. Which VM a terminal shows is decided on this PC.
 
 use hanok_vm::prompt::{Request, parse};
 use hanok_vm::{Command, Names};
@@ -12,22 +12,22 @@ use super::typing::{Typed, Typing};
 
 /// What a key at the prompt asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Nothing that is to be seen.
+pub enum PromptRequest {
+    /// Nothing visible.
     Nothing,
-    /// To show the line anew.
+    /// To show the line again.
     Redraw,
-    /// To say this above the line, which is still typed.
+    /// To show these lines above the prompt, at which the person goes on typing.
     Say(Vec<String>),
-    /// To say this below the line, which is done.
+    /// To show these lines below the prompt, whose line is done.
     Answer(Vec<String>),
     /// To show this VM.
     Attach(usize),
-    /// That the board carries this line out.
+    /// To have the board carry out this line.
     Command(String),
-    /// To go back to the VM.
+    /// To return to the VM.
     Leave,
-    /// To go back to the VM, which gets `Ctrl-]`.
+    /// To return to the VM, and send it `Ctrl-]`.
     Literal,
 }
 
@@ -38,7 +38,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// For VMs of these names.
+    /// For VMs with these names.
     pub fn new(vms: &[String]) -> Self {
         Self {
             names: names(vms),
@@ -51,30 +51,30 @@ impl Prompt {
         self.typing.begin();
     }
 
-    /// What of the line can be seen in `width` columns, and in which of them the cursor is.
+    /// The part of the line that is visible in `width` columns, and the cursor's column in it.
     pub fn visible(&self, width: usize) -> (String, usize) {
         self.typing.visible(width)
     }
 
-    /// One byte of what the terminal sends.
-    pub fn feed(&mut self, byte: u8) -> Asked {
+    /// Takes one byte from the terminal.
+    pub fn feed(&mut self, byte: u8) -> PromptRequest {
         match self.typing.feed(byte) {
-            Typed::Nothing => Asked::Nothing,
-            Typed::Changed => Asked::Redraw,
+            Typed::Nothing => PromptRequest::Nothing,
+            Typed::Changed => PromptRequest::Redraw,
             Typed::Complete => self.complete(),
-            Typed::Leave => Asked::Leave,
-            Typed::Attention => Asked::Literal,
+            Typed::Leave => PromptRequest::Leave,
+            Typed::Attention => PromptRequest::Literal,
             Typed::Entered(line) => self.entered(&line),
         }
     }
 
-    fn complete(&mut self) -> Asked {
+    fn complete(&mut self) -> PromptRequest {
         let begun = self.typing.begun().to_owned();
         let Some(candidates) = Candidates::of(&begun, &self.names) else {
-            return Asked::Nothing;
+            return PromptRequest::Nothing;
         };
         match candidates.completion() {
-            Completion::Choice => return Asked::Say(vec![candidates.to_string()]),
+            Completion::Choice => return PromptRequest::Say(vec![candidates.to_string()]),
             Completion::None => {}
             Completion::Part(more) => self.typing.complete(&more),
             Completion::Whole(more) => {
@@ -84,20 +84,20 @@ impl Prompt {
                 }
             }
         }
-        Asked::Redraw
+        PromptRequest::Redraw
     }
 
-    fn entered(&self, line: &str) -> Asked {
+    fn entered(&self, line: &str) -> PromptRequest {
         if line.trim().is_empty() {
-            return Asked::Leave;
+            return PromptRequest::Leave;
         }
-        // A short form of it that says the same: a word and a name.
+        // The shortest form with the same meaning: a word and a name.
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         match parse(&line, &self.names) {
-            Ok(Request::Attach(vm)) => Asked::Attach(vm.index()),
-            Ok(Request::Help) => Asked::Answer(all_help()),
-            Ok(Request::Command(_)) => Asked::Command(line),
-            Err(problem) => Asked::Answer(vec![advice(&problem, &self.names)]),
+            Ok(Request::Attach(vm)) => PromptRequest::Attach(vm.index()),
+            Ok(Request::Help) => PromptRequest::Answer(all_help()),
+            Ok(Request::Command(_)) => PromptRequest::Command(line),
+            Err(problem) => PromptRequest::Answer(vec![advice(&problem, &self.names)]),
         }
     }
 }
@@ -107,16 +107,16 @@ fn names(vms: &[String]) -> Names {
     names.collect()
 }
 
-/// The line by which the board is asked for something, if `line` does that: what another process
-/// sends is no more than a person can ask for.
+/// The line by which the board is asked to do something, if `line` does that: another process may
+/// ask for no more than a person can.
 pub fn command(line: &str, vms: &[String]) -> Option<String> {
     match Prompt::new(vms).entered(line) {
-        Asked::Command(line) => Some(line),
+        PromptRequest::Command(line) => Some(line),
         _ => None,
     }
 }
 
-/// Whether a line that the board was given asks for `stats`.
+/// Whether a line for the board asks for `stats`.
 pub fn asks_for_stats(line: &str, vms: &[String]) -> bool {
     let names = names(vms);
     let asked = parse(line, &names).ok();
@@ -139,7 +139,7 @@ mod tests {
         Prompt::new(&["linux".to_owned(), "rtos".to_owned()])
     }
 
-    fn asked(prompt: &mut Prompt, keys: &str) -> Asked {
+    fn asked(prompt: &mut Prompt, keys: &str) -> PromptRequest {
         keys.bytes().map(|byte| prompt.feed(byte)).last().unwrap()
     }
 
@@ -147,40 +147,41 @@ mod tests {
     fn a_line_is_understood_as_the_hypervisor_does() {
         let long = format!("{}  list {}\r", " ".repeat(300), " ".repeat(300));
         for (keys, wanted) in [
-            ("list\r", Asked::Command("list".to_owned())),
-            ("  pa   rt \r", Asked::Command("pa rt".to_owned())),
-            (long.as_str(), Asked::Command("list".to_owned())),
-            ("att rt\r", Asked::Attach(1)),
-            ("\r", Asked::Leave),
-            ("   \r", Asked::Leave),
-            ("\x03", Asked::Leave),
-            ("\x1d", Asked::Literal),
+            ("list\r", PromptRequest::Command("list".to_owned())),
+            ("  pa   rt \r", PromptRequest::Command("pa rt".to_owned())),
+            (long.as_str(), PromptRequest::Command("list".to_owned())),
+            ("att rt\r", PromptRequest::Attach(1)),
+            ("\r", PromptRequest::Leave),
+            ("   \r", PromptRequest::Leave),
+            ("\x03", PromptRequest::Leave),
+            ("\x1d", PromptRequest::Literal),
             (
                 "lsit\r",
-                Asked::Answer(vec!["no command lsit: list?".to_owned()]),
+                PromptRequest::Answer(vec!["no command lsit: list?".to_owned()]),
             ),
         ] {
             assert_eq!(asked(&mut prompt(), keys), wanted, "{keys:?}");
         }
     }
 
-    /// On the board's own prompt what is not ASCII is dropped, so that nothing would be left.
+    /// The board's own prompt drops characters that are not ASCII, so that nothing of this line
+    /// would be left.
     #[test]
     fn a_line_of_other_characters_is_no_empty_line() {
-        let wanted = Asked::Answer(vec!["no command äöü: help lists them".to_owned()]);
+        let wanted = PromptRequest::Answer(vec!["no command äöü: help lists them".to_owned()]);
         assert_eq!(asked(&mut prompt(), "äöü\r"), wanted);
     }
 
     #[test]
     fn a_line_is_completed_where_the_cursor_is() {
         let mut prompt = prompt();
-        assert_eq!(asked(&mut prompt, "pau\tr\t"), Asked::Redraw);
+        assert_eq!(asked(&mut prompt, "pau\tr\t"), PromptRequest::Redraw);
         assert_eq!(prompt.visible(80).0, "pause rtos");
         prompt.begin();
-        let several = Asked::Say(vec!["stop, stats".to_owned()]);
+        let several = PromptRequest::Say(vec!["stop, stats".to_owned()]);
         assert_eq!(asked(&mut prompt, "st\t"), several);
         assert_eq!(prompt.visible(80).0, "st");
-        assert_eq!(asked(&mut prompt, "zz \t"), Asked::Nothing);
+        assert_eq!(asked(&mut prompt, "zz \t"), PromptRequest::Nothing);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a run is asked for, and what it answers.
+//! The parameters of a run, and its result.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::door::Door;
+use crate::attach_socket::AttachSocket;
 use crate::script::ScriptStep;
 use hanok_base::exit::Code;
 
-/// Where the keys come from.
+/// Where keys come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Stdin: a person's terminal in raw mode, or whatever is piped in.
+    /// From stdin: a person's terminal in raw mode, or piped data.
     Stdin,
-    /// The script alone.
+    /// Only from the script.
     None,
 }
 
 /// Where a channel's text goes.
 pub enum Sink {
-    /// To the user.
+    /// To the user's terminal.
     Show,
-    /// To this file, which has a name for people.
+    /// To this file, with its name for messages.
     File(File, String),
 }
 
 impl Sink {
-    /// A file at `path`, empty at first.
+    /// To a new file at `path`, which is emptied.
     pub fn create(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
@@ -37,50 +37,51 @@ impl Sink {
     }
 }
 
-/// What to run and how to watch it.
+/// What to run, and how to watch it.
 pub struct Request {
     /// QEMU with all its arguments.
     pub command: Command,
-    /// Names of the VMs, in the description's order.
+    /// The names of the VMs, in the description's order.
     pub vms: Vec<String>,
-    /// Whether the line is framed: not at a native boot.
+    /// Whether the line is framed. At a native boot it is not.
     pub framed: bool,
-    /// What to await and type.
+    /// The script: what to await and type.
     pub steps: Vec<ScriptStep>,
-    /// Ends the run with success, wherever it comes.
+    /// The text that ends the run with success, wherever it comes.
     pub until: Option<String>,
-    /// Ends the run without success: by the board's clock (`clock.rs`) or, where [`Extras`] say so, by the PC's.
+    /// The time that ends the run without success: by the board's clock (`clock.rs`) or, where [`Extras`] say so,
+    /// by the PC's.
     pub timeout: Option<Duration>,
-    /// A sink a VM.
+    /// The sink of each VM's console.
     pub consoles: Vec<Sink>,
-    /// The hypervisor's messages.
+    /// The sink of the hypervisor's messages.
     pub log: Sink,
     /// Where keys come from.
     pub input: Input,
-    /// Whether the board can be switched off by what runs on it: where it cannot, the last
-    /// word of the hypervisor is the end.
+    /// Whether software on the board can switch it off. Where it cannot, the hypervisor's last line
+    /// is the end.
     pub poweroff: bool,
-    /// What is done once what was awaited has come, while the board still runs.
+    /// What is done once the awaited text has come, while the board still runs.
     pub before_end: Option<BeforeEnd>,
 }
 
-/// A last look at a board that still runs.
+/// An action on a board that still runs.
 pub type BeforeEnd = Box<dyn FnOnce() + Send>;
 
 /// How a run ended.
 pub struct Report {
-    /// Its exit code.
+    /// The exit code.
     pub code: Code,
-    /// Why, for people.
+    /// The reason, for people.
     pub why: String,
-    /// What was still awaited then, for people.
+    /// What was still awaited at the end, for people.
     pub missed: Option<String>,
     /// How long the board had a CPU of the PC.
     pub cpu: Duration,
 }
 
 impl Report {
-    /// An end at which nothing was awaited any more.
+    /// The report of an end at which nothing was awaited any more.
     pub fn new(code: Code, why: impl Into<String>) -> Self {
         Self {
             code,
@@ -91,12 +92,12 @@ impl Report {
     }
 }
 
-/// What a run has that a person starts.
+/// What a run has in addition that a person starts.
 #[derive(Default)]
 pub struct Extras {
-    /// Where other terminals come in.
-    pub door: Option<Door>,
-    /// What is to be known of the instructions that `stats` shows.
+    /// The socket by which other terminals attach.
+    pub attach_socket: Option<AttachSocket>,
+    /// A note about the instructions that `stats` shows.
     pub stats: Option<&'static str>,
     /// The VM that is shown at first.
     pub first: usize,

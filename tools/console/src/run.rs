@@ -1,4 +1,4 @@
-//! How a run begins: with a board, or with the board of another run.
+//! Begins a run: with a board, or with the board of another run.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::outbox::Outbox;
 use crate::outlet::Outlet;
 use crate::request::{Extras, Input, Report, Request};
 use crate::session::Session;
-use crate::session::fate::Fate;
 use crate::session::output::Terminal;
+use crate::session::run_end::RunEnd;
 use crate::terminal::Raw;
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::{cpu, signals};
@@ -21,7 +21,7 @@ pub fn run(request: Request) -> Outcome<Report> {
     run_with(request, Extras::default())
 }
 
-/// The same with what a person's run has.
+/// Runs the board to its end, with what a person's run has in addition.
 pub fn run_with(request: Request, extras: Extras) -> Outcome<Report> {
     let inbox = Arc::new(Inbox::default());
     let terminal = Terminal::own(&inbox).blame(Code::Output)?;
@@ -34,8 +34,9 @@ pub(crate) fn run_at(
     terminal: Terminal,
     inbox: &Arc<Inbox>,
 ) -> Outcome<Report> {
-    // Before there is a board: a signal for one that has just started is not missed.
-    signals::tell(inbox::listener(inbox));
+    // Register before there is a board, so that no signal is missed for a board that has just
+    // started.
+    signals::register(inbox::listener(inbox));
     let mut board = Board::start(&request.command, inbox).blame(Code::Qemu)?;
     let raw = begin(&request, inbox);
     let before_end = request.before_end.take();
@@ -65,12 +66,12 @@ pub(crate) fn run_at(
     Ok(Report { cpu, ..report })
 }
 
-/// Shows the consoles of another `hanok run`, whose frames come by `stream`, until it ends or the
-/// person goes.
+/// Shows the consoles of another `hanok run`, whose frames come by `stream`, until that run ends or
+/// the person leaves.
 pub fn visit(request: Request, first: usize, stream: UnixStream) -> Outcome<Report> {
     let inbox = Arc::new(Inbox::default());
     let terminal = Terminal::own(&inbox).blame(Code::Output)?;
-    signals::tell(inbox::listener(&inbox));
+    signals::register(inbox::listener(&inbox));
     let raw = begin(&request, &inbox);
     let to_run = stream.try_clone().blame(Code::Qemu)?;
     carry::run(stream, &inbox);
@@ -82,12 +83,12 @@ pub fn visit(request: Request, first: usize, stream: UnixStream) -> Outcome<Repo
     };
     let link = (Some(line), outbox);
     let mut session = Session::new(request, extras, link, terminal, raw.is_some(), &inbox);
-    session.fate = Fate::of_another();
+    session.run_end = RunEnd::of_another();
     let verdict = session.serve(&inbox);
     Ok(session.close(verdict, (None, ""), &inbox, raw))
 }
 
-/// The terminal is raw from here on, and keys are taken, where a person is to type.
+/// Puts the terminal into raw mode and takes keys, where a person is to type.
 fn begin(request: &Request, inbox: &Arc<Inbox>) -> Option<Raw> {
     if request.input != Input::Stdin {
         return None;

@@ -1,10 +1,10 @@
 //! What the user sees of several consoles at one terminal.
 //!
-//! A person at a raw terminal sees one VM as it is, and the hypervisor's lines and prompt; what
-//! other VMs print is kept until they are looked at. Where nobody types, all VMs' text is shown as
-//! it comes, each line marked with its VM (`marked.rs`), or, of a single guest without a
-//! hypervisor, as it is. Of a guest's text only that goes to the terminal which does the user no harm
-//! (`filter.rs`); what it changed there is undone at the end.
+//! A person at a raw terminal sees one VM unchanged, and the hypervisor's lines and prompt. The
+//! output of other VMs is kept until the person looks at them. Where nobody types, all VMs' text is
+//! shown as it comes, each line marked with its VM (`marked.rs`); that of a single guest without a
+//! hypervisor is unchanged. Only harmless text of a guest reaches the terminal (`filter.rs`), and
+//! what a guest changed there is undone at the end.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -17,11 +17,11 @@ use super::marked::Marked;
 use super::modes::Modes;
 use hanok_base::ui;
 
-/// Bytes of a VM's output that are kept while another one is shown.
+/// The number of bytes that are kept of a VM's output while another one is shown.
 const KEPT: usize = 64 << 10;
-/// What stands before what is typed for the hypervisor.
+/// The prefix of the line that is typed for the hypervisor.
 const PROMPT: &str = "hanok> ";
-/// To the line's beginning, and empties it (ECMA-48: CR, and EL).
+/// Goes to the line's beginning, and clears it (ECMA-48: CR, and EL).
 const ERASE: &str = "\r\x1b[K";
 
 /// One VM's console.
@@ -47,44 +47,44 @@ impl View {
 pub enum Kind {
     /// To a person, whose terminal is raw.
     Person,
-    /// As lines, with their VMs.
+    /// As lines, each marked with its VM.
     Lines,
-    /// As it is: there is one guest, and no hypervisor.
+    /// Unchanged: there is one guest, and no hypervisor.
     Plain,
 }
 
 /// What text is written to.
-pub struct Paper {
-    /// VMs' text.
+pub struct ScreenOutput {
+    /// The output for the VMs' text.
     pub out: Box<dyn Write>,
-    /// The hypervisor's.
+    /// The output for the hypervisor's text.
     pub log: Box<dyn Write>,
     /// Whether the first is a terminal.
     pub is_terminal: bool,
-    /// Whether both are one and the same terminal, pipe or file.
+    /// Whether both are the same terminal, pipe or file.
     pub is_one: bool,
 }
 
 /// The user's terminal.
 pub struct Screen {
-    paper: Paper,
+    output: ScreenOutput,
     kind: Kind,
     midline: bool,
     /// What guests have changed about the terminal.
     modes: Modes,
     marked: Marked,
     vms: Vec<View>,
-    /// Of all guests' text, so that two of them put no mark together.
+    /// One filter for all guests' text, so that two of them cannot form a mark together.
     unmarked: Unmarked,
     receiver: Receiver,
     attached: usize,
-    /// What is typed at the prompt, where it is on the screen, and where the cursor is.
+    /// What is typed at the prompt, where it is on the screen, and the cursor's column.
     typed: Option<(String, usize)>,
 }
 
 impl Screen {
-    /// For VMs of these names.
-    pub fn new(paper: Paper, vms: &[String], kind: Kind) -> Self {
+    /// For VMs with these names.
+    pub fn new(output: ScreenOutput, vms: &[String], kind: Kind) -> Self {
         let view = |name: &String| View {
             name: name.clone(),
             kept: VecDeque::new(),
@@ -92,7 +92,7 @@ impl Screen {
             filter: Filter::default(),
         };
         Self {
-            paper,
+            output,
             kind,
             midline: false,
             modes: match kind {
@@ -108,12 +108,12 @@ impl Screen {
         }
     }
 
-    /// Whether a person sits there.
+    /// Whether a person uses the terminal in raw mode.
     pub fn is_raw(&self) -> bool {
         self.kind == Kind::Person
     }
 
-    /// Who gets a person's keys.
+    /// The receiver of a person's keys.
     pub fn receiver(&self) -> Receiver {
         self.receiver
     }
@@ -128,7 +128,7 @@ impl Screen {
         self.is_raw() && self.receiver == Receiver::Prompt
     }
 
-    /// A VM's text.
+    /// Shows text of a VM.
     pub fn vm(&mut self, vm: usize, bytes: &[u8], now: Instant) {
         let visible = self.receiver == Receiver::Vm(vm);
         let Some(view) = self.vms.get_mut(vm) else {
@@ -148,28 +148,28 @@ impl Screen {
     }
 
     fn show(&mut self, bytes: &[u8]) {
-        // What goes to a file stays as it came.
-        let unmarked = self.paper.is_terminal.then(|| self.unmarked.of(bytes));
+        // What goes to a file is unchanged.
+        let unmarked = self.output.is_terminal.then(|| self.unmarked.of(bytes));
         let shown = unmarked.as_deref().unwrap_or(bytes);
-        let out = &mut self.paper.out;
+        let out = &mut self.output.out;
         let _ = out.write_all(shown).and_then(|()| out.flush());
         if let Some(last) = bytes.last() {
             self.midline = *last != b'\n';
         }
     }
 
-    /// Shows what has waited for the end of its line long enough.
+    /// Shows the incomplete lines that have waited long enough.
     pub fn overdue(&mut self, now: Instant) {
         let lines = self.marked.overdue(now);
         self.show(&lines);
     }
 
-    /// When to look again though nothing came.
+    /// When [`Self::overdue`] is to be called although nothing came.
     pub fn wake(&self) -> Option<Instant> {
         self.marked.wake()
     }
 
-    /// A person goes to a VM, or to the prompt.
+    /// Makes the person's keys go to a VM, or to the prompt.
     pub fn keys_go_to(&mut self, receiver: Receiver) {
         self.receiver = receiver;
         let Receiver::Vm(vm) = receiver else { return };
@@ -184,8 +184,8 @@ impl Screen {
             0 => None,
             lost => Some(format!("[{lost} bytes were not kept]")),
         };
-        // Whatever it asked the terminal then, nobody awaits the answer now; and the screen that
-        // it may have changed to is another VM's.
+        // An answer to what the VM asked the terminal then is not awaited any more; and the
+        // alternate screen that it may have switched to would hide another VM.
         let kept = Filter::default().pass(&kept, &mut Modes::default());
         for line in rule.into_iter().chain(lost) {
             self.line(&ui::dim(&line));
@@ -193,9 +193,9 @@ impl Screen {
         self.show(&kept);
     }
 
-    /// A line of ours between those of the guests.
+    /// Shows one of our lines between those of the guests.
     pub fn say(&mut self, line: &str) {
-        // Before the hypervisor is there, a boot loader speaks in its place.
+        // Before the hypervisor has started, a boot loader writes in its place.
         let line = Filter::default().pass(line.as_bytes(), &mut Modes::default());
         let line = String::from_utf8_lossy(&line).into_owned();
         self.line(&ui::dim(&format!("[hanok] {line}")));
@@ -203,7 +203,7 @@ impl Screen {
 
     fn line(&mut self, line: &str) {
         let typed = self.erase_prompt();
-        let (fresh, mark) = if self.paper.is_terminal {
+        let (fresh, mark) = if self.output.is_terminal {
             (mark::FRESH, mark::MARK)
         } else {
             ("", "")
@@ -219,19 +219,19 @@ impl Screen {
     }
 
     fn log(&mut self, text: &str) {
-        let log = &mut self.paper.log;
+        let log = &mut self.output.log;
         let _ = log.write_all(text.as_bytes()).and_then(|()| log.flush());
     }
 
     fn break_line(&mut self) {
-        let breaks = self.paper.is_terminal || self.paper.is_one;
+        let breaks = self.output.is_terminal || self.output.is_one;
         if breaks && std::mem::take(&mut self.midline) {
             self.marked.break_line();
             self.log(self.end_of_line());
         }
     }
 
-    /// What follows stands in the prompt's line, or in a new one.
+    /// Clears the prompt's line, or begins a new one, for the text that follows.
     fn erase_prompt(&mut self) -> Option<(String, usize)> {
         let typed = self.typed.take();
         match typed {
@@ -244,7 +244,7 @@ impl Screen {
         typed
     }
 
-    /// Shows the prompt, what is typed there, and the cursor in this column of it.
+    /// Shows the prompt, the typed text, and the cursor in this column of it.
     pub fn prompt(&mut self, text: &str, cursor: usize) {
         self.erase_prompt();
         let back = 1 + PROMPT.len() + cursor;
@@ -254,13 +254,13 @@ impl Screen {
         self.midline = true;
     }
 
-    /// How many columns the prompt leaves of `width`; the last one stays free, as a terminal may go to
-    /// the next line from there.
+    /// The number of columns of `width` that the prompt leaves. The last one stays free, because a
+    /// terminal may go to the next line from there.
     pub fn room(width: usize) -> usize {
         width.saturating_sub(2 + PROMPT.len()).max(8)
     }
 
-    /// The prompt's line stays as it is, and what follows begins another one.
+    /// Leaves the prompt's line as it is, and begins another one.
     pub fn leave_prompt(&mut self) {
         if self.typed.take().is_some() {
             self.midline = false;
@@ -268,13 +268,12 @@ impl Screen {
         }
     }
 
-    /// Whether a person has entered a line at the prompt, and sees no other one yet.
+    /// Whether a person has entered a line at the prompt, and sees no new prompt yet.
     pub fn awaits_answer(&self) -> bool {
         self.shows_prompt() && self.typed.is_none()
     }
 
-    /// Whether the guest that is shown to a person asked how large the terminal is, since this was
-    /// called last.
+    /// Whether the guest that a person sees asked for the terminal's size since the last call.
     pub fn size_was_asked(&mut self) -> bool {
         self.modes.size_was_asked()
     }
@@ -284,15 +283,14 @@ impl Screen {
         self.modes.asked()
     }
 
-    /// Undoes what guests changed. What follows on the user's terminal, now its own again,
-    /// begins a line.
+    /// Undoes what guests changed. Further text on the user's terminal begins a new line.
     pub fn end(&mut self) {
         let rest = self.marked.rest();
         self.show(&rest);
         self.leave_prompt();
-        if self.paper.is_terminal {
-            let undone = self.modes.undone();
-            let out = &mut self.paper.out;
+        if self.output.is_terminal {
+            let undone = self.modes.restoring_sequence();
+            let out = &mut self.output.out;
             let _ = out.write_all(&undone).and_then(|()| out.flush());
         }
         if self.is_raw() {
@@ -321,7 +319,7 @@ mod tests {
     }
 
     impl Written {
-        /// Without what dims.
+        /// The text without the sequences that dim it.
         fn text(&self) -> String {
             let text = std::mem::take(&mut *self.0.lock().unwrap());
             let text = String::from_utf8(text).unwrap();
@@ -332,21 +330,21 @@ mod tests {
 
     struct Desk {
         screen: Screen,
-        paper: Written,
+        output: Written,
     }
 
     impl Desk {
         fn new(kind: Kind, is_terminal: bool, is_one: bool) -> Self {
-            let paper = Written::default();
+            let output = Written::default();
             let names = ["linux".to_owned(), "rtos".to_owned()];
-            let to = Paper {
-                out: Box::new(paper.clone()),
-                log: Box::new(paper.clone()),
+            let to = ScreenOutput {
+                out: Box::new(output.clone()),
+                log: Box::new(output.clone()),
                 is_terminal,
                 is_one,
             };
             let screen = Screen::new(to, &names, kind);
-            Self { screen, paper }
+            Self { screen, output }
         }
 
         fn person() -> Self {
@@ -358,7 +356,7 @@ mod tests {
         }
 
         fn text(&self) -> String {
-            self.paper.text()
+            self.output.text()
         }
     }
 
@@ -416,7 +414,7 @@ mod tests {
         assert_eq!(desk.text(), "\x1b[?1049l\x1b[?25h");
     }
 
-    /// On a pipe that both go to, each line has its speaker, whatever a guest says.
+    /// On a pipe that both outputs go to, each line has its source, whatever a guest writes.
     #[test]
     fn where_nobody_types_each_line_is_marked() {
         let mut desk = Desk::new(Kind::Lines, false, true);

@@ -1,4 +1,4 @@
-//! Scripts that sit at the console instead of a person: `--script FILE`, one step a line.
+//! Scripts that act at the console instead of a person: `--script FILE`, one step a line.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use hanok_base::values;
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptStep {
-    /// Go on once this text comes on the console.
+    /// Wait until this text comes on the console.
     Expect(String),
-    /// Go on once this text comes in the hypervisor's messages.
+    /// Wait until this text comes in the hypervisor's messages.
     ExpectLog(String),
-    /// Type this at the VM's console, whoever is attached.
+    /// Type this at the VM's console, whichever VM is attached.
     Send(Vec<u8>),
     /// Type this as the person at the terminal: for the attached VM, or the prompt.
     Key(Vec<u8>),
-    /// Put this on the board's line as it is, to whoever is there before the hypervisor:
-    /// its boot loader. No script has this step.
+    /// Put this on the board's line unframed, for whatever reads it before the hypervisor: its boot
+    /// loader. Script files do not have this step.
     Raw(Vec<u8>),
-    /// Go on after this time.
+    /// Wait for this time.
     Wait(Duration),
-    /// Go on once the VM has said nothing for this time; what it said before is used up.
+    /// Wait until the VM has written nothing for this time; its earlier text is used up.
     Silence(Duration),
-    /// The steps that follow are about the VM of this name.
+    /// The following steps are about the VM with this name.
     Vm(String),
     /// End the run, with success.
     End,
 }
 
-/// The steps of a script; an error names the line.
+/// Parses a script; an error names the line.
 pub fn parse(text: &str) -> Result<Vec<ScriptStep>> {
     let lines = text.lines().enumerate();
     let steps = lines.map(|(at, line)| step(line).with_context(|| format!("line {}", at + 1)));
@@ -76,7 +76,7 @@ fn seconds(rest: &str) -> Result<Duration> {
     values::seconds(rest.trim()).map_err(|why| anyhow!("`{}`: {why}", rest.trim()))
 }
 
-/// `\n`, `\r`, `\t`, `\\` and `\xNN` made to the bytes they mean.
+/// Replaces `\n`, `\r`, `\t`, `\\` and `\xNN` by the bytes they mean.
 pub fn unescape(text: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text;

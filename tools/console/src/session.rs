@@ -1,8 +1,8 @@
 //! One run of a board: QEMU as a child, its serial line taken apart, watched and shown.
 //!
-//! Threads only carry bytes (`carry.rs`, `outlet.rs`); everything is decided in one loop, which
-//! waits for nothing but its [`Inbox`]: whatever the board says and whoever does not read it,
-//! a signal and the end of the time are seen to at once.
+//! Threads only carry bytes (`carry.rs`, `outlet.rs`). One loop decides everything, and waits for
+//! nothing but its [`Inbox`]. So signals and the time limit are handled at once, whatever the board
+//! writes and even if nobody reads the output.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::clock::Clock;
 use super::demux::{Channel, Demux, Piece, Receiver};
-use super::inbox::{Inbox, Incoming, Takes};
+use super::inbox::{Accepts, Inbox, Incoming};
 use super::keys::Keys;
 use super::last_line::LastLine;
 use super::log::{self, Lines, Said};
@@ -18,40 +18,40 @@ use super::outbox::Outbox;
 use super::outlet::Outlet;
 use super::prompt::{self, Prompt};
 use super::request::{Extras, Report, Request, Sink};
-use super::screen::{Kind, Paper, Screen};
+use super::screen::{Kind, Screen, ScreenOutput};
 use super::terminal::{self, Raw};
-use super::watch::{Do, Watch};
+use super::watch::{Awaited, ScriptAction, Watch};
 use hanok_base::exit::Code;
 
-use fate::Fate;
 use output::Terminal;
+use run_end::RunEnd;
 use visitors::Visitors;
 
-pub(crate) mod fate;
 pub(crate) mod output;
 mod person;
+pub(crate) mod run_end;
 mod visitors;
 mod visits;
 
-/// From so many keys on that wait for a VM no more are taken.
+/// The number of keys waiting for a VM from which on no more are taken.
 const KEYS: usize = 64 << 10;
-/// Once the board has ended.
-const KEYS_ALONE: Takes = Takes {
+/// What is accepted once the board has ended.
+const KEYS_ALONE: Accepts = Accepts {
     keys: true,
     board: false,
     visitors: false,
 };
 
-/// A run that is under way.
+/// A run in progress.
 pub(crate) struct Session {
     request: Request,
-    /// What goes to the board.
+    /// The output to the board.
     line: Option<Outlet>,
-    /// What goes to the user.
+    /// The output to the user.
     terminal: Outlet,
     consoles: Vec<Option<Outlet>>,
     log_file: Option<Outlet>,
-    /// Keys that were not taken, as too many wait already.
+    /// The number of keys that were not taken because too many wait already.
     unsent: usize,
     screen: Screen,
     outbox: Outbox,
@@ -63,10 +63,10 @@ pub(crate) struct Session {
     last_lines: Vec<LastLine>,
     visitors: Visitors,
     stats: Option<&'static str>,
-    /// By which the run's time is counted. A script's pauses are the wall's: a guest that is paused has a
+    /// The clock by which the run's time is counted. A script's pauses are the wall's: a guest that is paused has a
     /// clock that goes on with it.
     pub(crate) clock: Clock,
-    pub(crate) fate: Fate,
+    pub(crate) run_end: RunEnd,
 }
 
 impl Session {
@@ -89,15 +89,15 @@ impl Session {
         let consoles = request.consoles.drain(..);
         let consoles = consoles.map(|sink| file(sink, inbox)).collect();
         let log_file = file(std::mem::replace(&mut request.log, Sink::Show), inbox);
-        let paper = Paper {
+        let output = ScreenOutput {
             out: Box::new(terminal.outlet.way(0)),
             log: Box::new(terminal.outlet.way(1)),
             is_terminal: raw || terminal.is_terminal,
             is_one: terminal.is_one,
         };
-        let mut screen = Screen::new(paper, &request.vms, kind);
+        let mut screen = Screen::new(output, &request.vms, kind);
         screen.keys_go_to(Receiver::Vm(extras.first));
-        let visitors = Visitors::new(extras.door, request.vms.len(), inbox);
+        let visitors = Visitors::new(extras.attach_socket, request.vms.len(), inbox);
         Self {
             line,
             screen,
@@ -111,7 +111,7 @@ impl Session {
             visitors,
             stats: extras.stats,
             clock: Clock::of(None),
-            fate: Fate::new(request.poweroff, request.framed),
+            run_end: RunEnd::new(request.poweroff, request.framed),
             request,
             demux,
             lines: Lines::default(),
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Serves what comes until there is a verdict, or `None` when QEMU ended.
+    /// Handles what comes until the run has an outcome; `None` when QEMU ended.
     pub(crate) fn serve(&mut self, inbox: &Inbox) -> Option<Report> {
         let begun = self.clock.at(Instant::now());
         let deadline = self.request.timeout.map(|time| begun + time);
@@ -134,12 +134,12 @@ impl Session {
                 return Some(verdict);
             }
             self.screen.overdue(now);
-            self.post(now);
+            self.send_waiting(now);
             let wake = self.watch.wake(now).map(|time| now + time);
             let end = deadline.map(|at| self.clock.wall(at));
-            let wake = [end, self.fate.grace(), wake, self.screen.wake()];
+            let wake = [end, self.run_end.grace(), wake, self.screen.wake()];
             let next = wake.into_iter().flatten().min();
-            let verdict = match inbox.next(self.takes(), next) {
+            let verdict = match inbox.next(self.accepts(), next) {
                 Incoming::Board(bytes) => self.board(&bytes),
                 Incoming::Keys(bytes) => self.typed(&bytes),
                 Incoming::Visitor(number, visit) => {
@@ -159,23 +159,23 @@ impl Session {
         }
     }
 
-    /// No more of the board than its readers take, and no more of what is piped in than it takes.
-    /// A person's keys are always looked at: they may end the run.
-    fn takes(&self) -> Takes {
-        Takes {
+    /// No more is taken of the board than its readers take, and no more piped data than the board
+    /// takes. A person's keys are always taken: they may end the run.
+    fn accepts(&self) -> Accepts {
+        Accepts {
             keys: self.screen.is_raw() || self.outbox.waiting() < KEYS,
             visitors: self.outbox.waiting() < KEYS,
             board: self.outlets().all(Outlet::has_room),
         }
     }
 
-    /// All that text goes to.
+    /// All outlets that text goes to.
     fn outlets(&self) -> impl Iterator<Item = &Outlet> {
         let files = self.consoles.iter().chain([&self.log_file]).flatten();
         files.chain([&self.terminal])
     }
 
-    /// What cannot be written ends the run: nobody would see the rest.
+    /// A failed output ends the run, because the rest of it would be lost.
     fn failed(&self) -> Option<Report> {
         let why = self.outlets().find_map(Outlet::failure)?;
         Some(Report::new(Code::Output, why))
@@ -184,10 +184,12 @@ impl Session {
     fn advance(&mut self, now: Instant) -> Option<Report> {
         for todo in self.watch.advance(now) {
             match todo {
-                Do::Send(vm, bytes) => self.outbox.send(vm, &bytes),
-                Do::Key(bytes) => self.outbox.keys(&bytes),
-                Do::Raw(bytes) => self.put(&bytes),
-                Do::Succeed => return Some(Report::new(Code::Success, "the script is done")),
+                ScriptAction::Send(vm, bytes) => self.outbox.send(vm, &bytes),
+                ScriptAction::Key(bytes) => self.outbox.keys(&bytes),
+                ScriptAction::Raw(bytes) => self.put(&bytes),
+                ScriptAction::Succeed => {
+                    return Some(Report::new(Code::Success, "the script is done"));
+                }
             }
         }
         None
@@ -195,8 +197,8 @@ impl Session {
 
     /// The hypervisor said how it ends, and has had time to switch the board off.
     fn graced(&self, now: Instant) -> Option<Report> {
-        let over = self.fate.grace().is_some_and(|at| at <= now);
-        over.then(|| self.fate.judge((None, ""), self.watch.awaited()))
+        let over = self.run_end.grace().is_some_and(|at| at <= now);
+        over.then(|| self.run_end.judge((None, ""), self.watch.awaited()))
     }
 
     fn overdue(&self, deadline: Option<Instant>, now: Instant) -> Option<Report> {
@@ -209,7 +211,7 @@ impl Session {
         Some(Report::new(Code::Timeout, why))
     }
 
-    /// What each VM said last, or that the script speaks to.
+    /// The last line of each VM, or of the VM that the script speaks to.
     fn last_words(&self) -> String {
         let focus = self.watch.focus();
         let all = self.request.vms.iter().zip(&self.last_lines).enumerate();
@@ -226,7 +228,7 @@ impl Session {
         for piece in self.demux.feed(bytes) {
             match piece {
                 Piece::Text(channel, text) => {
-                    seen |= self.watch.push(channel, &text);
+                    seen |= self.watch.push(channel, &text) == Awaited::Came;
                     match channel {
                         Channel::Log => self.log(&text),
                         Channel::Vm(vm) => self.console(vm, &text),
@@ -267,10 +269,10 @@ impl Session {
         }
     }
 
-    /// A line that was typed at the prompt: a person has seen it already.
+    /// Handles a line that was typed at the prompt, which a person has seen already.
     fn entered(&mut self, line: &str) {
         let typed = line.trim_start_matches("hanok>").trim();
-        // It was opened and closed.
+        // The prompt was opened and closed.
         if typed.is_empty() {
             return;
         }
@@ -284,13 +286,13 @@ impl Session {
         }
     }
 
-    /// A line of ours, or of the hypervisor's.
+    /// Shows one of our lines, or of the hypervisor's.
     fn say(&mut self, line: &str) {
         self.visitors.say(line);
         match &self.log_file {
             Some(file) => {
                 file.push(format!("{line}\n").as_bytes());
-                // Whoever asks for something at the prompt wants to see the answer.
+                // A person who enters a command at the prompt wants to see the answer.
                 if self.screen.shows_prompt() {
                     self.screen.say(line);
                 }
@@ -301,11 +303,11 @@ impl Session {
 
     fn log_line(&mut self, line: &str) {
         self.say(line);
-        self.fate.line(log::plain(line), Instant::now());
+        self.run_end.line(log::plain(line), Instant::now());
     }
 
-    /// Sends what the board has room for. One that no longer reads has ended or soon will.
-    fn post(&mut self, now: Instant) {
+    /// Sends what the board has space for. A board that no longer reads has ended or soon will.
+    fn send_waiting(&mut self, now: Instant) {
         if self.line.as_ref().is_none_or(|line| !line.has_room()) {
             return;
         }
@@ -314,14 +316,14 @@ impl Session {
         self.answered();
     }
 
-    /// Puts `bytes` on the line as they are.
+    /// Puts `bytes` on the line unchanged.
     fn put(&mut self, bytes: &[u8]) {
         if let Some(line) = &self.line {
             line.push(bytes);
         }
     }
 
-    /// Puts everything in order after the end, and says how it was.
+    /// Cleans up after the end, and makes the report.
     pub(crate) fn close(
         mut self,
         verdict: Option<Report>,
@@ -331,10 +333,10 @@ impl Session {
     ) -> Report {
         self.flush();
         self.end(inbox, raw);
-        // Who signals from here on wants no more of it.
+        // A further signal means that the user does not want to wait for the rest.
         inbox.close();
         let awaited = self.watch.awaited();
-        let mut report = verdict.unwrap_or_else(|| self.fate.judge(ended, awaited.clone()));
+        let mut report = verdict.unwrap_or_else(|| self.run_end.judge(ended, awaited.clone()));
         self.visitors.end();
         self.drain(&mut report);
         report.missed = awaited;
@@ -347,8 +349,8 @@ impl Session {
         }
     }
 
-    /// Puts the terminal in order: what the guest changed, and what it asked. An answer that
-    /// still comes is awaited, so that it does not come to the user's shell.
+    /// Restores the terminal: what the guest changed, and what it asked. An answer that is still to
+    /// come is awaited, so that it does not reach the user's shell.
     fn end(&mut self, inbox: &Inbox, raw: Option<Raw>) {
         self.screen.end();
         if let (Some(_), true) = (&raw, self.screen.was_asked()) {
@@ -364,7 +366,7 @@ impl Session {
         drop(raw);
     }
 
-    /// Writes what is left; what nobody took is told.
+    /// Writes what is left; the report tells what could not be written.
     fn drain(&mut self, report: &mut Report) {
         for outlet in self.outlets() {
             let (left, failure) = (outlet.end(), outlet.failure());

@@ -1,10 +1,10 @@
-//! The terminal in raw mode, and back again whatever happens.
+//! Puts the terminal into raw mode, and restores it whatever happens.
 //!
-//! The former state is kept in one place that the guard, the panic hook and the signal
-//! path all restore from: the first one to come wins, the others find nothing to do.
+//! The former state is kept in one place, from which the guard, the panic hook and the signal path
+//! restore it: the first one does, and the others find nothing to do.
 //!
-//! A terminal answers in order: once it has answered a question of ours, no answer to a guest's
-//! is under way any more.
+//! A terminal answers in order: once it has answered a question of ours, no answer to a guest's is
+//! still to come.
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::{Mutex, Once, PoisonError};
@@ -16,20 +16,20 @@ use rustix::termios::{
     OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-/// DSR, the report of the state (ECMA-48): every terminal answers it.
+/// DSR, the report of the state (ECMA-48), which every terminal answers.
 pub const ARE_YOU_THERE: &[u8] = b"\x1b[5n";
 const HERE: &[u8] = b"\x1b[0n";
-/// For longer an answer is not awaited: a slow line is worth a moment.
+/// The longest time to wait for the answer over a slow line.
 pub const ANSWER: Duration = Duration::from_millis(500);
 
 static FORMER: Mutex<Option<Termios>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
-/// Restores the terminal when dropped.
+/// Restores the terminal when it is dropped.
 pub struct Raw(());
 
 impl Raw {
-    /// Puts the terminal at stdin into raw mode; `None` where there is no terminal.
+    /// Puts the terminal at stdin into raw mode; `None` where stdin is no terminal.
     pub fn enter() -> Option<Self> {
         if !stdin().is_terminal() {
             return None;
@@ -53,7 +53,7 @@ impl Drop for Raw {
     }
 }
 
-/// Puts the terminal back to its former state, once.
+/// Restores the terminal to its former state, once.
 pub fn restore() {
     let former = FORMER.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(former) = former {
@@ -61,7 +61,7 @@ pub fn restore() {
     }
 }
 
-/// Rows and columns of the terminal; where they are not known, those that terminals began with.
+/// Rows and columns of the terminal; 24 and 80 where they are not known.
 pub fn size() -> (u16, u16) {
     let size = tcgetwinsize(stdout()).ok();
     let size = size.map(|size| (size.ws_row, size.ws_col));
@@ -69,7 +69,7 @@ pub fn size() -> (u16, u16) {
         .unwrap_or((24, 80))
 }
 
-/// How many columns it has.
+/// The number of the terminal's columns.
 pub fn columns() -> usize {
     usize::from(size().1)
 }
@@ -81,19 +81,19 @@ pub fn size_report() -> Vec<u8> {
     format!("\x1b[8;{rows};{columns}t").into_bytes()
 }
 
-/// Takes what is typed until the answer to [`ARE_YOU_THERE`] comes, or nothing more.
+/// Discards input until the answer to [`ARE_YOU_THERE`] comes, or nothing more.
 pub fn await_answer(mut next: impl FnMut() -> Option<Vec<u8>>) {
     let mut heard = Vec::new();
     while !heard.windows(HERE.len()).any(|window| window == HERE) {
         let Some(bytes) = next() else { return };
-        // An answer may be cut, so that its beginning is kept.
+        // An answer may be split, so that its beginning is kept.
         let surplus = heard.len().saturating_sub(HERE.len());
         heard.drain(..surplus);
         heard.extend(bytes);
     }
 }
 
-/// What was typed and not read yet is nobody's.
+/// Discards what was typed and not read yet.
 pub fn forget_input() {
     let _ = tcflush(stdin(), QueueSelector::IFlush);
 }

@@ -1,7 +1,8 @@
-//! A line that a person types: what a terminal sends made to keys, and keys to a line.
+//! A line that a person types: bytes from a terminal become keys, and keys become a line.
 //!
 //! The line itself is rustyline's (`LineBuffer`: characters as people see them, words as Emacs has
-//! them); its reading of a terminal is not, since the terminal is shared with the guests' consoles.
+//! them). Its reading of a terminal is not used, because the terminal is shared with the guests'
+//! consoles.
 
 use std::mem::take;
 
@@ -9,12 +10,12 @@ use rustyline::line_buffer::{ChangeListener, DeleteListener, Direction, LineBuff
 use rustyline::{At, Word};
 use unicode_width::UnicodeWidthChar;
 
-/// Lines that the cursor keys bring back.
+/// The number of earlier lines that the cursor keys bring back.
 const LINES: usize = 200;
-/// No line is longer, whatever is pasted.
+/// The largest length of a line, whatever is pasted.
 const LONGEST: usize = 4096;
 
-/// A key, by what it does to a line.
+/// A key, by its effect on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Char(char),
@@ -33,7 +34,8 @@ enum Key {
     Unknown,
 }
 
-/// How far a key's name has come (ECMA-48, 5.4; the names are xterm's and the Linux console's).
+/// The part of a key's sequence that came so far (ECMA-48, 5.4; the sequences are xterm's and the
+/// Linux console's).
 #[derive(Debug, Default)]
 enum Name {
     #[default]
@@ -42,7 +44,7 @@ enum Name {
     Escape,
     /// ESC [ or ESC O, and parameters.
     Sequence(Vec<u8>),
-    /// A character of several bytes, and how many are to come.
+    /// A character of several bytes, and how many of them are missing.
     Character(Vec<u8>, usize),
 }
 
@@ -110,7 +112,7 @@ impl Name {
 }
 
 fn named(between: &[u8], last: u8) -> Key {
-    // `1;5` and the like: with Ctrl, or Alt.
+    // `1;5` and the like: the key was pressed with Ctrl or Alt.
     let modified = between.contains(&b';') || between == b"5";
     match (between, last) {
         (_, b'A') => Key::Up,
@@ -126,7 +128,7 @@ fn named(between: &[u8], last: u8) -> Key {
     }
 }
 
-/// Nobody is told of changes.
+/// Ignores the buffer's notifications of changes.
 struct Quiet;
 
 impl DeleteListener for Quiet {
@@ -142,26 +144,26 @@ impl ChangeListener for Quiet {
 /// What a key asks for, beyond a change of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// Nothing: a key that is not complete, or has no meaning here.
+    /// Nothing: the key is not complete, or has no meaning here.
     Nothing,
-    /// The line, or the cursor in it, is another one.
+    /// The line or the cursor has changed.
     Changed,
-    /// The line is entered.
+    /// The line was entered.
     Entered(String),
-    /// The line's end, up to the cursor, is to be completed.
+    /// The part of the line before the cursor is to be completed.
     Complete,
-    /// Away from here: Ctrl-C, or Ctrl-D on an empty line.
+    /// To leave: Ctrl-C, or Ctrl-D on an empty line.
     Leave,
     /// Ctrl-].
     Attention,
 }
 
-/// A line that is typed, and those before it.
+/// A line that is being typed, and the earlier ones.
 pub struct Typing {
     line: LineBuffer,
     name: Name,
     history: Vec<String>,
-    /// Which line of the history is shown, and what was typed before it was.
+    /// Which line of the history is shown, and what had been typed before that.
     shown: Option<(usize, String)>,
     returned: bool,
 }
@@ -179,7 +181,7 @@ impl Default for Typing {
 }
 
 impl Typing {
-    /// One byte of what the terminal sends.
+    /// Takes one byte from the terminal.
     pub fn feed(&mut self, byte: u8) -> Typed {
         // CR and LF end one line, not two.
         let returned = std::mem::replace(&mut self.returned, byte == b'\r');
@@ -287,20 +289,20 @@ impl Typing {
         }
     }
 
-    /// What is before the cursor.
+    /// The part of the line before the cursor.
     pub fn begun(&self) -> &str {
         self.line.as_str().get(..self.line.pos()).unwrap_or("")
     }
 
-    /// Puts `more` where the cursor is.
+    /// Inserts `more` at the cursor.
     pub fn complete(&mut self, more: &str) {
         more.chars().for_each(|character| self.insert(character));
     }
 
-    /// What of the line can be seen in `width` columns, and in which of them the cursor is.
+    /// The part of the line that is visible in `width` columns, and the cursor's column in it.
     pub fn visible(&self, width: usize) -> (String, usize) {
         let begun = self.begun();
-        // From here on, so that the cursor has a column.
+        // The first visible character, so that the cursor is visible.
         let mut from = 0;
         let mut before = columns(begun);
         for (at, character) in begun.char_indices() {

@@ -1,4 +1,4 @@
-//! What a script awaits, checked against what comes: no process, no clock of its own.
+//! What a script awaits, compared with what comes. It has no process and no clock of its own.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,16 +6,27 @@ use std::time::{Duration, Instant};
 use super::demux::Channel;
 use super::script::ScriptStep;
 
-/// Text kept to look for what comes in pieces; older text can no longer be awaited.
+/// The number of bytes that are kept to find text that comes in pieces; older text can no longer be
+/// awaited.
 const KEPT: usize = 1 << 20;
 
-/// One channel's text, as far as nothing has been found in it.
+/// Whether the awaited text has come.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// It has come.
+    Came,
+    /// It has not come yet.
+    Missing,
+}
+
+/// The part of one channel's text in which nothing was found yet.
 #[derive(Debug, Default)]
 struct Stream {
     text: Vec<u8>,
-    /// Something came since somebody last asked.
+    /// Whether anything came since the last question.
     news: bool,
-    /// Up to here the awaited text was looked for in vain.
+    /// The awaited text was not found before this offset.
     searched: usize,
 }
 
@@ -23,7 +34,7 @@ impl Stream {
     fn push(&mut self, bytes: &[u8]) {
         self.text.extend(bytes);
         self.news |= !bytes.is_empty();
-        // Seldom, as all that is kept moves then.
+        // Rarely, because all kept text is moved.
         if self.text.len() > 2 * KEPT {
             let surplus = self.text.len() - KEPT;
             self.text.drain(..surplus);
@@ -31,30 +42,30 @@ impl Stream {
         }
     }
 
-    /// Whether `wanted` came; if so, it and all before it are used up.
-    fn take(&mut self, wanted: &[u8]) -> bool {
+    /// Looks for `wanted`. If it came, it and all text before it are used up.
+    fn take(&mut self, wanted: &[u8]) -> Awaited {
         let from = self.searched.min(self.text.len());
         match find(&self.text[from..], wanted) {
             Some(at) => {
                 self.text.drain(..from + at + wanted.len());
                 self.searched = 0;
-                true
+                Awaited::Came
             }
             None => {
                 self.searched = (self.text.len() + 1).saturating_sub(wanted.len());
-                false
+                Awaited::Missing
             }
         }
     }
 
-    /// Whether nothing came since the last call; all that came is used up.
-    fn was_silent(&mut self) -> bool {
+    /// Whether nothing came since the last call. All that came is used up.
+    fn take_silence(&mut self) -> bool {
         self.text.clear();
         self.searched = 0;
         !std::mem::take(&mut self.news)
     }
 
-    /// Another text is awaited from here on.
+    /// Begins to look for another text.
     fn rewind(&mut self) {
         self.searched = 0;
     }
@@ -71,18 +82,18 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// What the session is to do now.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Do {
+pub enum ScriptAction {
     /// Type `bytes` at this VM's console.
     Send(usize, Vec<u8>),
     /// Type `bytes` as the person at the terminal.
     Key(Vec<u8>),
-    /// Put `bytes` on the line without any framing.
+    /// Put `bytes` on the line unframed.
     Raw(Vec<u8>),
-    /// End: what was awaited has come.
+    /// End with success: the awaited text has come.
     Succeed,
 }
 
-/// A script's progress, and the text that ends it all.
+/// A script's progress, and the text that ends the run.
 pub struct Watch {
     vms: Vec<String>,
     steps: VecDeque<ScriptStep>,
@@ -92,12 +103,12 @@ pub struct Watch {
     waiting: Option<Instant>,
     consoles: Vec<Stream>,
     log: Stream,
-    /// The same text again, where `until` is looked for independently of the script.
+    /// The same text again: `until` is looked for independently of the script.
     tails: Vec<Stream>,
 }
 
 impl Watch {
-    /// Awaits `steps` in order and `until` anywhere, on VMs of these names.
+    /// Awaits `steps` in order and `until` anywhere, for VMs with these names.
     pub fn new(vms: &[String], steps: Vec<ScriptStep>, until: Option<String>) -> Self {
         let streams = |count| {
             std::iter::repeat_with(Stream::default)
@@ -116,8 +127,8 @@ impl Watch {
         }
     }
 
-    /// Text came; whether it completes `until`.
-    pub fn push(&mut self, channel: Channel, bytes: &[u8]) -> bool {
+    /// Adds text that came, and looks for `until`.
+    pub fn push(&mut self, channel: Channel, bytes: &[u8]) -> Awaited {
         let (stream, tail) = match channel {
             Channel::Log => (Some(&mut self.log), 0),
             Channel::Vm(vm) => (self.consoles.get_mut(vm), vm + 1),
@@ -130,12 +141,12 @@ impl Watch {
                 tail.push(bytes);
                 tail.take(until.as_bytes())
             }
-            _ => false,
+            _ => Awaited::Missing,
         }
     }
 
     /// Goes as many steps as can be gone at `now`.
-    pub fn advance(&mut self, now: Instant) -> Vec<Do> {
+    pub fn advance(&mut self, now: Instant) -> Vec<ScriptAction> {
         let mut todo = Vec::new();
         while let Some(step) = self.steps.front() {
             if !Self::ready(
@@ -153,11 +164,11 @@ impl Watch {
                 .chain([&mut self.log])
                 .for_each(Stream::rewind);
             match self.steps.pop_front() {
-                Some(ScriptStep::Send(bytes)) => todo.push(Do::Send(self.focus, bytes)),
-                Some(ScriptStep::Key(bytes)) => todo.push(Do::Key(bytes)),
-                Some(ScriptStep::Raw(bytes)) => todo.push(Do::Raw(bytes)),
+                Some(ScriptStep::Send(bytes)) => todo.push(ScriptAction::Send(self.focus, bytes)),
+                Some(ScriptStep::Key(bytes)) => todo.push(ScriptAction::Key(bytes)),
+                Some(ScriptStep::Raw(bytes)) => todo.push(ScriptAction::Raw(bytes)),
                 Some(ScriptStep::Vm(name)) => self.focus = self.place(&name),
-                Some(ScriptStep::End) => todo.push(Do::Succeed),
+                Some(ScriptStep::End) => todo.push(ScriptAction::Succeed),
                 _ => {}
             }
         }
@@ -175,8 +186,8 @@ impl Watch {
         match step {
             ScriptStep::Expect(text) => consoles
                 .get_mut(focus)
-                .is_some_and(|stream| stream.take(text.as_bytes())),
-            ScriptStep::ExpectLog(text) => log.take(text.as_bytes()),
+                .is_some_and(|stream| stream.take(text.as_bytes()) == Awaited::Came),
+            ScriptStep::ExpectLog(text) => log.take(text.as_bytes()) == Awaited::Came,
             ScriptStep::Wait(time) => {
                 let over = *waiting.get_or_insert(now + *time) <= now;
                 if over {
@@ -185,7 +196,7 @@ impl Watch {
                 over
             }
             ScriptStep::Silence(time) => {
-                let silent = consoles.get_mut(focus).is_none_or(Stream::was_silent);
+                let silent = consoles.get_mut(focus).is_none_or(Stream::take_silence);
                 if !silent {
                     *waiting = None;
                 }
@@ -268,15 +279,15 @@ mod tests {
         ];
         let mut watch = watch(steps, None);
         let now = Instant::now();
-        watch.push(VM, b"boot log");
+        _ = watch.push(VM, b"boot log");
         assert_eq!(watch.advance(now), []);
-        watch.push(VM, b"in:");
-        assert_eq!(watch.advance(now), [Do::Send(0, b"x".to_vec())]);
+        _ = watch.push(VM, b"in:");
+        assert_eq!(watch.advance(now), [ScriptAction::Send(0, b"x".to_vec())]);
         assert!(
             watch.awaited().is_some(),
             "the same text does not count twice"
         );
-        watch.push(VM, b" login: ");
+        _ = watch.push(VM, b" login: ");
         watch.advance(now);
         assert_eq!(watch.awaited(), None);
     }
@@ -290,7 +301,7 @@ mod tests {
             ],
             None,
         );
-        watch.push(VM, b"abc");
+        _ = watch.push(VM, b"abc");
         watch.advance(Instant::now());
         assert_eq!(watch.awaited(), None);
     }
@@ -298,10 +309,14 @@ mod tests {
     #[test]
     fn until_is_seen_on_any_channel_independently() {
         let mut watch = watch(vec![ScriptStep::Expect("never".into())], Some("off"));
-        assert!(!watch.push(VM, b"of"));
-        assert!(!watch.push(Channel::Log, b"f"), "channels are not mixed");
-        assert!(watch.push(VM, b"f"));
-        assert!(watch.push(Channel::Vm(1), b"powered off"));
+        assert_eq!(watch.push(VM, b"of"), Awaited::Missing);
+        assert_eq!(
+            watch.push(Channel::Log, b"f"),
+            Awaited::Missing,
+            "channels are not mixed"
+        );
+        assert_eq!(watch.push(VM, b"f"), Awaited::Came);
+        assert_eq!(watch.push(Channel::Vm(1), b"powered off"), Awaited::Came);
     }
 
     #[test]
@@ -313,7 +328,10 @@ mod tests {
         let now = Instant::now();
         assert_eq!(watch.advance(now), []);
         assert_eq!(watch.wake(now), Some(Duration::from_secs(2)));
-        assert_eq!(watch.advance(now + Duration::from_secs(2)), [Do::Succeed]);
+        assert_eq!(
+            watch.advance(now + Duration::from_secs(2)),
+            [ScriptAction::Succeed]
+        );
     }
 
     #[test]
@@ -326,18 +344,18 @@ mod tests {
         ];
         let mut watch = watch(steps, None);
         let now = Instant::now();
-        watch.push(VM, b"a");
+        _ = watch.push(VM, b"a");
         assert_eq!(watch.advance(now), []);
-        watch.push(VM, b"a");
-        watch.push(Channel::Log, b"another's");
+        _ = watch.push(VM, b"a");
+        _ = watch.push(Channel::Log, b"another's");
         assert_eq!(watch.advance(now + second), []);
         assert_eq!(watch.advance(now + 2 * second), []);
-        watch.push(Channel::Log, b"another's");
+        _ = watch.push(Channel::Log, b"another's");
         assert_eq!(watch.wake(now + 2 * second), Some(second));
         assert_eq!(watch.advance(now + 3 * second), []);
         assert!(watch.awaited().is_some_and(|what| what.contains("\"a\"")));
-        watch.push(VM, b"a");
-        assert_eq!(watch.advance(now + 3 * second), [Do::Succeed]);
+        _ = watch.push(VM, b"a");
+        assert_eq!(watch.advance(now + 3 * second), [ScriptAction::Succeed]);
     }
 
     #[test]
@@ -346,7 +364,10 @@ mod tests {
             vec![ScriptStep::Vm("b".into()), ScriptStep::Send(b"x".into())],
             None,
         );
-        assert_eq!(watch.advance(Instant::now()), [Do::Send(1, b"x".to_vec())]);
+        assert_eq!(
+            watch.advance(Instant::now()),
+            [ScriptAction::Send(1, b"x".to_vec())]
+        );
         assert_eq!(
             unknown_vm(&[ScriptStep::Vm("c".into())], &["a".into()]),
             Some("c")

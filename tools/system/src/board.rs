@@ -10,11 +10,11 @@ use std::path::Path;
 /// A default and the range it may be changed in, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Where the description says nothing.
+    /// The value where the description gives none.
     pub default: u64,
-    /// The least.
+    /// The smallest allowed value.
     pub min: u64,
-    /// The most.
+    /// The largest allowed value.
     pub max: u64,
 }
 
@@ -25,7 +25,7 @@ impl Limits {
     }
 }
 
-/// How many cores there are, and how many there may be.
+/// The number of cores that a board has, and the largest it may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cores {
     pub(crate) count: u64,
@@ -33,7 +33,8 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// Where there are too few: `remedy`, and that there may be more, if so.
+    /// The remedy where there are too few cores: `remedy`, and that the board may have more, if it
+    /// may.
     pub(crate) fn or_more(self, remedy: &str) -> String {
         if self.count < self.most {
             format!("{remedy}, or raise `cores`, up to {}", self.most)
@@ -43,24 +44,24 @@ impl Cores {
     }
 }
 
-/// How QEMU makes a board.
+/// How QEMU emulates a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qemu {
-    /// The program, looked for in PATH.
+    /// The program's name, which is looked for in PATH.
     pub binary: String,
-    /// What follows `-M`.
+    /// The machine, as in the argument of `-M`.
     pub machine: String,
-    /// More arguments.
+    /// Further arguments.
     pub args: Vec<String>,
-    /// The board's tree, where QEMU makes none by itself.
+    /// The board's tree, where QEMU makes none.
     pub dtb: Option<DtbRef>,
-    /// Whether that tree gets as many CPUs as the board has cores, whatever it had.
+    /// Whether that tree gets as many CPUs as the board has cores, whatever its own number is.
     pub dtb_cpus: bool,
-    /// Whether the hypervisor can switch it off; otherwise QEMU goes on until it is ended.
+    /// Whether the hypervisor can switch the board off. Otherwise QEMU runs until it is ended.
     pub poweroff: bool,
 }
 
-/// What a CPU backend's guests are.
+/// The architecture of a CPU backend's guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// AArch64.
@@ -69,40 +70,40 @@ pub enum Architecture {
     Arm,
 }
 
-/// The CPU backends, and what their guests are.
+/// The CPU backends, and the architecture of their guests.
 const BACKENDS: [(&str, Architecture); 2] =
     [("el2", Architecture::Arm64), ("hyp", Architecture::Arm)];
 
 /// A board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Board {
-    /// Its name, which is its file's.
+    /// The board's name, which is that of its file.
     pub name: String,
-    /// One line for people.
+    /// A description in one line.
     pub description: String,
-    /// Which CPU backend runs on it: `el2` or `hyp`.
+    /// The CPU backend that runs on it: `el2` or `hyp`.
     pub backend: String,
-    /// The CPU model where the description says nothing.
+    /// The CPU model where the description names none.
     pub cpu: String,
-    /// The CPU models it may have.
+    /// The CPU models that it may have.
     pub cpus: Vec<String>,
-    /// How many cores.
+    /// The number of cores.
     pub cores: Limits,
-    /// Memory in bytes.
+    /// The memory in bytes.
     pub memory: Limits,
-    /// How much of the memory its firmware leaves to others, in bytes, where not all.
+    /// The memory in bytes that its firmware leaves to others; `None` if it leaves all.
     pub usable: Option<u64>,
-    /// Where its RAM begins.
+    /// The address at which its RAM begins.
     pub ram: u64,
-    /// The PL011 on which the hypervisor speaks before it has read the board's tree.
+    /// The address of the PL011 that the hypervisor writes to before it has read the board's tree.
     pub console: u64,
-    /// Its interrupt controller.
+    /// The version of its interrupt controller.
     pub gic: GicVersion,
-    /// How to emulate it.
+    /// How QEMU emulates it.
     pub qemu: Qemu,
 }
 
-/// Every board of `boards_dir`, by name; or all that is wrong with them.
+/// Every board of `boards_dir`, by name. The error has all faults of their files.
 pub fn boards(boards_dir: &Path) -> Result<Vec<Board>, Vec<Diagnostic>> {
     let names = names(boards_dir).map_err(|diagnostic| vec![diagnostic])?;
     let mut boards = Vec::new();
@@ -148,8 +149,8 @@ fn names(boards_dir: &Path) -> Result<Vec<String>, Diagnostic> {
     Ok(names)
 }
 
-/// The board that a description names at `name`; refusals of the name go to its `report`,
-/// those of the board's file to the result.
+/// The board that a description names at `name`. A wrong name is noted in the description's
+/// `report`; faults of the board's file are the result.
 pub(crate) fn find(
     boards_dir: &Path,
     name: &At<String>,
@@ -176,18 +177,19 @@ fn load(boards_dir: &Path, name: &str) -> Result<Board, Vec<Diagnostic>> {
 }
 
 impl Board {
-    /// What its guests are.
+    /// The architecture of the board's own guests.
     pub fn architecture(&self) -> Architecture {
         let of = BACKENDS.iter().find(|(name, _)| *name == self.backend);
         of.map_or(Architecture::Arm64, |(_, architecture)| *architecture)
     }
 
-    /// How much of `memory` bytes a system can use.
+    /// The part of `memory` bytes that a system can use.
     pub fn usable(&self, memory: u64) -> u64 {
         self.usable.map_or(memory, |usable| usable.min(memory))
     }
 
-    /// Where `memory` is too little: `remedy`, and that there may be more, if so.
+    /// The remedy where `memory` is too little: `remedy`, and that the board may have more, if it
+    /// may.
     pub(crate) fn or_more_memory(&self, memory: u64, remedy: &str) -> String {
         let most = self.memory.max;
         if self.usable(memory) < self.usable(most) {
@@ -200,8 +202,8 @@ impl Board {
         }
     }
 
-    /// The board `name`, of a `text` that `path` is said to hold; or all that is wrong
-    /// with it.
+    /// The board `name` from a `text` that is reported as the content of `path`. The error has all
+    /// faults.
     pub fn parse(name: &str, path: &Path, text: &str) -> Result<Self, Vec<Diagnostic>> {
         let mut report = Report::new(path, text);
         let board = table::document(text, &mut report, |reader, report| {

@@ -1,6 +1,6 @@
-//! Whether the hypervisor can run on a board at all, as far as the board's own tree tells: it must
-//! have drivers for the interrupt controller and for a serial port, and a way to start each CPU.
-//! On such a board it would refuse to start, and where it cannot speak, without a word.
+//! Checks by a board's own tree whether the hypervisor can run on the board at all: it must have
+//! drivers for the interrupt controller and for a serial port, and a way to start each CPU. On any
+//! other board it would refuse to start, and without a serial port it would do so silently.
 
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Words};
@@ -8,10 +8,10 @@ use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use hanok_config::{BoardError, BoardTree, Enable};
 
-/// What each of these refusals ends with.
+/// The remedy of each of these refusals.
 const REMEDY: &str = "choose another board, or write the driver: docs/port-a-board.md";
 
-/// All that keeps the hypervisor from running `description` on the board with this tree.
+/// Everything that keeps the hypervisor from running `description` on the board with this tree.
 pub fn check_board_tree(description: &Description, tree: &[u8]) -> Vec<Diagnostic> {
     let words = match BoardTree::parse(tree) {
         Ok(board) => unusable(description, &board, tree),
@@ -51,7 +51,8 @@ fn unusable(description: &Description, board: &BoardTree<'_>, tree: &[u8]) -> Ve
     found
 }
 
-/// The refusal of a board whose `what` is one of `there`, and not `known`.
+/// The refusal of a board whose `what` is one of `there`, while the hypervisor only has drivers for
+/// `known`.
 fn no_driver(what: &str, known: &str, there: &[String]) -> Words {
     let there = match there {
         [] => "nothing that is one".to_owned(),
@@ -64,7 +65,7 @@ fn no_driver(what: &str, known: &str, there: &[String]) -> Words {
     )
 }
 
-/// The nodes of a sound tree that are wanted: each one's path and first `compatible`.
+/// The path and the first `compatible` of each node of a valid tree for which `wanted` is true.
 fn named(tree: &[u8], wanted: &dyn Fn(&FdtNode<'_>) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(fdt) = Fdt::new(tree) {

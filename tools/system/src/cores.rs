@@ -1,5 +1,5 @@
-//! Which core each vCPU runs on. Sharing a core is a decision with consequences for what a
-//! guest can promise, so it is never made silently: who wants it writes `cpus`.
+//! Assigns vCPUs to cores. Sharing a core affects what a guest can promise, so it never happens by
+//! default: a description that wants it has `cpus`.
 
 use crate::board::Cores;
 use crate::diagnostic::{Report, Words};
@@ -7,7 +7,7 @@ use crate::draft::Draft;
 use hanok_types::MAX_VCPUS;
 use std::ops::Range;
 
-/// The cores of each VM's vCPUs: those it names, or the lowest that nobody names.
+/// The cores of each VM's vCPUs: those it names, or the lowest ones that no VM names.
 pub(crate) fn assign(report: &mut Report, cores: Cores, drafts: &[Draft]) -> Vec<Vec<u8>> {
     let named = |core: &u64| {
         let mut lists = drafts.iter().filter_map(|draft| draft.cpus.as_ref());
@@ -27,7 +27,7 @@ pub(crate) fn assign(report: &mut Report, cores: Cores, drafts: &[Draft]) -> Vec
     drafts.iter().map(of).collect()
 }
 
-/// The number of vCPUs, and the key that says so.
+/// The number of vCPUs, and the place of the key that says so.
 fn count(draft: &Draft) -> (u64, &Range<usize>) {
     match (&draft.cpus, &draft.vcpus) {
         (Some(cpus), _) => (cpus.value.len() as u64, &cpus.span),
@@ -47,7 +47,7 @@ fn count_is_sound(report: &mut Report, draft: &Draft) -> bool {
     sound
 }
 
-/// The cores that a VM names, as far as they exist.
+/// The existing cores among those that a VM names.
 fn check_named(report: &mut Report, cores: Cores, draft: &Draft) -> Vec<u64> {
     let Some(cpus) = &draft.cpus else {
         return Vec::new();
@@ -74,7 +74,7 @@ fn check_named(report: &mut Report, cores: Cores, draft: &Draft) -> Vec<u64> {
     there.collect()
 }
 
-/// As many of the `free` cores as a VM has vCPUs.
+/// Takes as many of the `free` cores as a VM has vCPUs.
 fn take(report: &mut Report, cores: Cores, draft: &Draft, free: &mut Vec<u64>) -> Vec<u64> {
     let (count, span) = count(draft);
     let taken: Vec<u64> = free.drain(..(count as usize).min(free.len())).collect();

@@ -1,4 +1,4 @@
-//! The description of a system, `systems/NAME.toml`, once it was read and checked.
+//! The description of a system, `systems/NAME.toml`, after it was read and checked.
 
 use crate::board::Board;
 use crate::diagnostic::{Diagnostic, Words};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// A checked description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The file it came from.
+    /// The file that it was read from.
     pub path: PathBuf,
     /// The board.
     pub board: Board,
@@ -20,36 +20,37 @@ pub struct Description {
     pub cores: u64,
     /// The board's memory in bytes.
     pub memory: u64,
-    /// For how long in microseconds a vCPU runs before another one of its core has its turn.
+    /// The time slice in microseconds: how long a vCPU runs before the next one of its core gets
+    /// its turn.
     pub slice: u32,
     /// The VMs.
     pub vms: Vec<Vm>,
-    /// How each core chooses among its vCPUs, where the board enforces the schedule.
+    /// The policy of each core, where the board enforces the schedule.
     pub policies: Option<[CorePolicy; MAX_CPUS]>,
-    /// Rows and columns of the terminal at which a person sits, for guests that want to know. It is
-    /// not described: who builds for a person says it.
+    /// The rows and columns of the terminal that a person uses, for guests that need them. The
+    /// description does not have them: the caller that builds for a person sets them.
     pub terminal: Option<(u16, u16)>,
 }
 
 impl Description {
-    /// The board's memory in bytes, as far as a system can use it.
+    /// The part of the board's memory, in bytes, that a system can use.
     pub fn usable_memory(&self) -> u64 {
         self.board.usable(self.memory)
     }
 
-    /// Whether it names devices of the board, so that [`crate::check_devices`] and
-    /// [`Self::build`] need the board's own tree.
+    /// Whether it names devices of the board. Then [`crate::check_devices`] and [`Self::build`]
+    /// need the board's own tree.
     pub fn needs_board_tree(&self) -> bool {
         self.vms.iter().any(|vm| !vm.devices.is_empty())
     }
 
-    /// Whether the board's own tree is to be looked at: it is needed, or a person chose it, so that
-    /// nobody knows yet what is in it.
+    /// Whether the board's own tree is to be checked: it is needed, or a person chose it, so that
+    /// its content is not known yet.
     pub fn looks_at_board_tree(&self) -> bool {
         self.needs_board_tree() || self.board.qemu.dtb.is_some()
     }
 
-    /// What must be found before [`Self::build`], a VM each, in the description's order.
+    /// What must be found before [`Self::build`]: an entry for each VM, in the description's order.
     pub fn artifacts(&self) -> Vec<Artifacts> {
         let of = |vm: &Vm| Artifacts {
             vm: vm.name().to_owned(),
@@ -65,7 +66,7 @@ impl Description {
         self.vms.iter().any(|vm| vm.marks.schedule.is_some())
     }
 
-    /// What is wrong with a key of the VM of this place: what, why, and what mends it.
+    /// A diagnostic about a key of the VM with index `vm`: what is wrong, why, and the remedy.
     pub fn refusal(&self, vm: usize, key: Key, [what, why, remedy]: [&str; 3]) -> Diagnostic {
         let marks = self.vms.get(vm).map(|vm| &vm.marks);
         let mark = marks.map(|marks| match key {
@@ -76,7 +77,7 @@ impl Description {
         Diagnostic::at(&self.path, mark.unwrap_or_default(), words)
     }
 
-    /// What is sound, and yet not what a reader would take it for.
+    /// Diagnostics about parts that are valid, but do not mean what a reader would take them for.
     pub fn notes(&self) -> Vec<Diagnostic> {
         let marks = self.vms.iter().find_map(|vm| vm.marks.schedule);
         let note = marks.filter(|_| self.policies.is_none());
@@ -95,8 +96,8 @@ impl Description {
         note.into_iter().collect()
     }
 
-    /// The arguments of QEMU that make this board: machine, CPU, cores, memory and what the
-    /// board's file adds; without the program's name and without what to boot.
+    /// The arguments of QEMU that make this board: machine, CPU, cores, memory and what the board's
+    /// file adds; without the program's name, and without the image to boot.
     pub fn qemu_args(&self) -> Vec<String> {
         let size = format!("{}K", self.memory >> 10);
         let (cores, qemu) = (self.cores.to_string(), &self.board.qemu);

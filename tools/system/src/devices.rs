@@ -1,9 +1,8 @@
-//! Devices of the board that VMs are to have for themselves: whether the board has them,
-//! whether a VM may have them, and what it is given then.
+//! Checks the devices of the board that VMs are to have for themselves: whether the board has them,
+//! whether a VM may have them, and what the VM is given with them.
 //!
-//! A device that reaches memory by itself (a bus master) reaches all of it where no SMMU is
-//! set up in between, and none is. So it goes only to a VM of which the description says
-//! that it may do everything anyway.
+//! A device that accesses memory by itself (a bus master) reaches all of it unless an SMMU is set
+//! up in between, and none is. So it only goes to a VM that the description trusts.
 
 use crate::description::Description;
 use crate::diagnostic::{Diagnostic, Mark, Words, nearest};
@@ -14,8 +13,8 @@ use hanok_config::{
 };
 use hanok_types::GicVersion;
 
-/// All that is wrong with the devices of `description`, on the board whose own tree is
-/// `board_tree`. Without devices, there is nothing to look at.
+/// All faults of the devices of `description`, on the board whose own tree is `board_tree`. Without
+/// devices, nothing is checked.
 pub fn check_devices(description: &Description, board_tree: &[u8]) -> Vec<Diagnostic> {
     match of(description, Some(board_tree)) {
         Ok(_) => Vec::new(),
@@ -23,14 +22,14 @@ pub fn check_devices(description: &Description, board_tree: &[u8]) -> Vec<Diagno
     }
 }
 
-/// What one VM is given.
+/// The devices that one VM is given.
 #[derive(Default)]
 pub(crate) struct VmDevices {
     pub(crate) host: Vec<HostDevice>,
     pub(crate) given: heapless::Vec<PassThrough, MAX_DEVICES>,
 }
 
-/// What each VM is given; or all that is wrong.
+/// The devices that each VM is given. The error has all faults.
 pub(crate) fn of(
     description: &Description,
     board_tree: Option<&[u8]>,
@@ -72,10 +71,10 @@ pub(crate) fn of(
     }
 }
 
-/// A device that was given.
+/// A device that was given to a VM.
 struct Taken<'d> {
     device: HostDevice,
-    /// To whom.
+    /// The VM that has it.
     vm: &'d Vm,
 }
 
@@ -92,7 +91,7 @@ impl<'d> Search<'d> {
         self.found.push(Diagnostic::at(path, mark, words));
     }
 
-    /// The board's file and its tree must speak of the same interrupt controller.
+    /// Checks that the board's file and its tree have the same interrupt controller.
     fn gic(&mut self) {
         let board = &self.description.board;
         let version = self.tree.board().gic_version();
@@ -156,7 +155,7 @@ impl<'d> Search<'d> {
         let device = device.map_err(|error| self.refused(name, &error))?;
         self.not_twice(&device, vm, name)?;
         self.lines_suffice(&device, name)?;
-        // First what being trusted does not mend: nobody is to trust a VM in vain.
+        // Check first what trusting the VM would not mend, so that nobody trusts a VM in vain.
         neighbours(&device, vm, true)?;
         may_have(vm, &device)?;
         neighbours(&device, vm, vm.config.trusted)?;
@@ -165,7 +164,7 @@ impl<'d> Search<'d> {
         Ok(device)
     }
 
-    /// The board hands on the interrupts of all that was given, and those of one more device.
+    /// Checks that the hypervisor can pass on the interrupts of all given devices and of one more.
     fn lines_suffice(&self, device: &HostDevice, name: &str) -> Result<(), Words> {
         let taken = self.taken.iter().map(|taken| taken.device.interrupts.len());
         let lines = taken.sum::<usize>() + device.interrupts.len();
@@ -213,7 +212,7 @@ impl<'d> Search<'d> {
         Words::new(what, why, remedy)
     }
 
-    /// Neither the device nor an interrupt or page of it may have been given before.
+    /// Checks that neither the device nor an interrupt or page of it was given before.
     fn not_twice(&self, device: &HostDevice, vm: &Vm, name: &str) -> Result<(), Words> {
         for Taken {
             device: other,
@@ -243,7 +242,8 @@ impl<'d> Search<'d> {
     }
 }
 
-/// A page holds more than one device on many boards; who has the page has them all.
+/// Checks the devices that share a page with this one, as on many boards: the VM that gets a page
+/// gets all of them.
 fn neighbours(device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> {
     let harmful = |works: bool, master: bool| works || (master && !trusted);
     let mut beside = device.neighbours.iter();
@@ -267,7 +267,7 @@ fn neighbours(device: &HostDevice, vm: &Vm, trusted: bool) -> Result<(), Words> 
     Err(Words::new(what, why, remedy))
 }
 
-/// A bus master goes to a trusted VM alone.
+/// Checks that a bus master goes to a trusted VM.
 fn may_have(vm: &Vm, device: &HostDevice) -> Result<(), Words> {
     let Some(reason) = device.bus_master.as_ref().filter(|_| !vm.config.trusted) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What is wrong with a description, for whoever wrote it: where, what, why, and what
+//! Diagnostics: what is wrong with a description, told to its author: where, what, why, and what
 //! would mend it.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -6,39 +6,40 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How a refusal is shown.
+/// How a diagnostic is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Letters alone.
+    /// Text alone.
     Plain,
-    /// With the colours of a terminal.
+    /// Text with a terminal's colours.
     Coloured,
 }
 
-/// A sentence is not broken; a line of the file that is longer is cut around its mark.
+/// The largest width in characters. A sentence is not broken; a longer line of the file is cut
+/// around its mark.
 const WIDEST: usize = 140;
 
-/// One refusal.
+/// One diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file it is about.
+    /// The file that it is about.
     pub file: PathBuf,
-    /// Its line, from 1; 0 where it is about the whole file.
+    /// The line, from 1; 0 where it is about the whole file.
     pub line: usize,
     /// The column in characters, from 1; 0 where it is about the whole file.
     pub column: usize,
-    /// How many characters of the line it is about, as far as that is known.
+    /// The number of characters of the line that it is about, as far as that is known.
     pub width: usize,
     /// What is wrong, in one phrase.
     pub what: String,
-    /// Why that cannot be.
+    /// The reason why it is wrong.
     pub why: String,
     /// What would mend it.
     pub remedy: String,
 }
 
 impl Diagnostic {
-    /// A refusal of something at `mark` in `file`.
+    /// A diagnostic about the place `mark` of `file`.
     pub(crate) fn at(file: &Path, mark: Mark, words: Words) -> Self {
         Self {
             file: file.to_path_buf(),
@@ -51,7 +52,8 @@ impl Diagnostic {
         }
     }
 
-    /// For whoever wrote the file, whose text is `source`: with the line that it is about.
+    /// The diagnostic for the author of the file, whose text is `source`: with the line that it is
+    /// about.
     pub fn shown(&self, source: &str, style: Style) -> String {
         let path = self.file.display().to_string();
         let (title, snippet) = match self.place(source) {
@@ -74,7 +76,8 @@ impl Diagnostic {
         renderer.term_width(WIDEST).render(&[report])
     }
 
-    /// The line of `source` that it is about, and which bytes of that; none where it has no such place.
+    /// The line of `source` that it is about, and the range of bytes in that line; `None` where
+    /// `source` has no such place.
     fn place<'a>(&self, source: &'a str) -> Option<(&'a str, Range<usize>)> {
         let line = source.lines().nth(self.line.checked_sub(1)?)?;
         let starts = line.char_indices().map(|(at, _)| at).chain([line.len()]);
@@ -84,7 +87,7 @@ impl Diagnostic {
         Some((line, *starts.get(first)?..*starts.get(last)?))
     }
 
-    /// Where, and what.
+    /// The place and the fault.
     fn header(&self) -> String {
         let place = match self.line {
             0 => String::new(),
@@ -93,7 +96,7 @@ impl Diagnostic {
         format!("{}:{place} {}", self.file.display(), self.what)
     }
 
-    /// A refusal of the whole of `file`.
+    /// A diagnostic about the whole of `file`.
     pub(crate) fn of_file(file: &Path, words: Words) -> Self {
         Self::at(file, Mark::default(), words)
     }
@@ -111,7 +114,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The three sentences of a refusal.
+/// The three sentences of a diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
     pub(crate) what: String,
@@ -133,8 +136,8 @@ impl Words {
     }
 }
 
-/// A place in a file: line and column in characters, from 1; 0 for the whole file. And how many
-/// characters of the line it has.
+/// A place in a file: line and column in characters, from 1, or 0 for the whole file; and the
+/// number of characters that it has in the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) line: usize,
@@ -142,12 +145,13 @@ pub(crate) struct Mark {
     pub(crate) width: usize,
 }
 
-/// A file's text and the refusals found in it so far. Going on after the first one shows
-/// everything that is wrong at once.
+/// A file's text and the diagnostics about it so far. The check goes on after the first one, so
+/// that all faults are shown at once.
 pub(crate) struct Report {
     pub(crate) path: PathBuf,
     text: String,
-    /// Where its lines begin: a large file has a mark for each of thousands of parts.
+    /// The offset at which each line begins. A large file has a mark for each of thousands of
+    /// parts.
     lines: Vec<usize>,
     pub(crate) found: Vec<Diagnostic>,
 }
@@ -164,13 +168,13 @@ impl Report {
         }
     }
 
-    /// Notes a refusal at the bytes `span` of the text.
+    /// Notes a diagnostic about the bytes `span` of the text.
     pub(crate) fn refuse(&mut self, span: &Range<usize>, words: Words) {
         let mark = self.mark(span);
         self.found.push(Diagnostic::at(&self.path, mark, words));
     }
 
-    /// Where the bytes `span` of the text begin.
+    /// The place of the bytes `span` of the text.
     pub(crate) fn mark(&self, span: &Range<usize>) -> Mark {
         let mut end = span.start.min(self.text.len());
         while !self.text.is_char_boundary(end) {
@@ -196,13 +200,13 @@ pub(crate) fn read(path: &Path) -> Result<String, Diagnostic> {
     })
 }
 
-/// What would mend `word`, where it is close to one of `known`.
+/// The remedy for an unknown `word`, where it is close to one of `known`.
 pub(crate) fn did_you_mean(word: &str, known: &[String]) -> Option<String> {
     let known = nearest(word, known.iter().map(String::as_str))?;
     Some(format!("did you mean \"{known}\"?"))
 }
 
-/// The one of `known` that `word` was probably meant to be.
+/// The one of `known` that is closest to `word`, if one is close enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |other: &&str| strsim::damerau_levenshtein(word, other);
     let best = known.into_iter().min_by_key(distance)?;

@@ -1,4 +1,4 @@
-//! A VM as it was written, before the rules have seen it.
+//! A VM as it was written, before the rules are applied.
 
 use crate::board::Architecture;
 use crate::diagnostic::{Report, Words};
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::path::Path;
 use toml::de::DeValue;
 
-/// A `[[vm]]`; what was wrong with a value is in the report, and the value missing here.
+/// A `[[vm]]`. A value that was wrong is in the report, and missing here.
 pub(crate) struct Draft {
     pub(crate) span: Range<usize>,
     pub(crate) name: Option<At<String>>,
@@ -26,7 +26,7 @@ pub(crate) struct Draft {
     pub(crate) cpus: Option<At<Vec<u64>>>,
     pub(crate) devices: Vec<At<String>>,
     pub(crate) schedule: Option<Placed>,
-    /// Where that stands.
+    /// The place of its `[vm.schedule]`.
     pub(crate) schedule_span: Option<Range<usize>>,
     trusted: bool,
     autostart: bool,
@@ -96,7 +96,7 @@ impl Draft {
         own.chain(wish.map(|at| at.value))
     }
 
-    /// The VM, if everything it must have is there.
+    /// The VM; `None` if something that it must have is missing.
     pub(crate) fn finish(
         self,
         cpus: Vec<u8>,
@@ -137,8 +137,8 @@ impl Draft {
     }
 }
 
-/// The kernel or the firmware, of which one must be there; and whether the kernel's name says
-/// that it is for 32 bits.
+/// The kernel or the firmware, of which one must be there; and whether the kernel's name says that
+/// it is for 32 bits.
 fn boot(
     reader: &mut Reader<'_, '_>,
     report: &mut Report,

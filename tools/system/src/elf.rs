@@ -1,6 +1,6 @@
-//! ELF files as kernels, as QEMU's `-kernel` takes them: each segment goes to its physical
-//! address, and the first CPU begins at the entry with zeros in its registers. The device tree
-//! lies at the start of RAM, where the program leaves room for it; there is no initramfs.
+//! ELF files as kernels, as QEMU's `-kernel` takes them: each segment goes to its physical address,
+//! and the first CPU begins at the entry with zeros in its registers. The device tree is put at the
+//! start of RAM, where the program leaves space for it; there is no initramfs.
 //!
 //! Formats: System V gABI, chapters 4 and 5; ELF for the Arm (64-bit) Architecture.
 
@@ -13,13 +13,13 @@ use object::elf::{EM_AARCH64, EM_ARM, FileHeader32, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use std::borrow::Cow;
 
-/// What a VM can have loaded besides its tree.
+/// The number of pieces that a VM can have loaded besides its tree.
 const MOST_PARTS: usize = MAX_BLOBS - 1;
-/// Segments that are closer together than this are loaded as one, with zeros in between.
+/// Segments that are closer together than this many bytes are loaded as one, with zeros in between.
 const NEAR: u64 = 4096;
-/// More than that is not put between two segments.
+/// The largest number of bytes that is put between two segments.
 const MOST_BETWEEN: u64 = 64 << 20;
-/// What a blob's address is a multiple of.
+/// The alignment of a blob's address.
 const ALIGNMENT: u64 = 8;
 
 /// Whether these bytes begin as an ELF file does.
@@ -27,7 +27,7 @@ pub(crate) fn is_one(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
-/// Whether it is one for 32-bit ARM.
+/// Whether an ELF file is one for 32-bit ARM.
 pub(crate) fn is_arm(bytes: &[u8]) -> bool {
     is_one(bytes) && FileHeader32::<object::Endianness>::parse(bytes).is_ok_and(is_for_arm)
 }
@@ -37,7 +37,7 @@ fn is_for_arm(header: &FileHeader32<object::Endianness>) -> bool {
     endian.is_ok_and(|endian| header.e_machine(endian) == EM_ARM)
 }
 
-/// The program in an ELF file's `bytes`, or why it cannot be one for a VM of this
+/// The program in an ELF file's `bytes`. The error says why it cannot be one for a VM of this
 /// `architecture`.
 pub(crate) fn recognise(
     bytes: &[u8],
@@ -58,14 +58,14 @@ pub(crate) fn recognise(
     }
 }
 
-/// What is loaded of a file.
+/// The parts of a file that are loaded.
 struct Program<'a> {
     segments: Vec<Segment<'a>>,
-    /// As a physical address.
+    /// The entry, as a physical address.
     entry: u64,
 }
 
-/// A segment: where it goes, what of it the file holds, and how long it is with its zeros.
+/// A segment: its address, the bytes that the file has of it, and its length with trailing zeros.
 struct Segment<'a> {
     start: u64,
     bytes: &'a [u8],
@@ -118,7 +118,7 @@ fn program<'a, Header: FileHeader>(
             .map_err(|()| damaged(&format!("the segment for {start:#x} lies outside the file")))?;
         let end = start.checked_add(len).filter(|_| held <= len);
         let end = end.ok_or_else(|| damaged(&format!("the segment for {start:#x} has no end")))?;
-        // The entry is where the program runs, which may be elsewhere than where it is loaded.
+        // The entry is an address where the program runs, which may differ from where it is loaded.
         if let Some(inside) = virtual_entry
             .checked_sub(at)
             .filter(|inside| *inside < held)
@@ -132,7 +132,7 @@ fn program<'a, Header: FileHeader>(
     Ok(Program { segments, entry })
 }
 
-/// Checks where the segments and the entry lie, and puts together what is loaded.
+/// Checks the addresses of the segments and of the entry, and puts together what is loaded.
 fn kernel(mut program: Program<'_>, alignment: u64) -> Result<Kernel<'static>, Words> {
     program.segments.sort_by_key(|segment| segment.start);
     let segments = &program.segments;
@@ -179,7 +179,7 @@ fn kernel(mut program: Program<'_>, alignment: u64) -> Result<Kernel<'static>, W
     })
 }
 
-/// RAM's end is the VM's to have; here it is the platform's.
+/// The end of RAM that is checked here is the platform's. The VM's own is checked later.
 fn in_ram(segment: &Segment<'_>) -> Result<(), Words> {
     let (ram, end) = (platform::RAM.get(), platform::RAM.get() + MAX_MEMORY);
     if (ram..end).contains(&segment.start) && segment.end <= end {
@@ -196,8 +196,8 @@ fn in_ram(segment: &Segment<'_>) -> Result<(), Words> {
     ))
 }
 
-/// The segments' bytes, in no more pieces than a VM can have: what lies close together becomes
-/// one, and further what lies closest.
+/// The segments' bytes, in no more pieces than a VM can have: close segments are joined, and then
+/// the closest of the others.
 fn parts(segments: &[Segment<'_>]) -> Result<Vec<Part<'static>>, Words> {
     let mut parts: Vec<(u64, Vec<u8>)> = Vec::new();
     for segment in segments.iter().filter(|segment| !segment.bytes.is_empty()) {
@@ -224,7 +224,7 @@ fn parts(segments: &[Segment<'_>]) -> Result<Vec<Part<'static>>, Words> {
     Ok(parts.into_iter().map(part).collect())
 }
 
-/// Makes one of the two neighbours with the fewest bytes between them.
+/// Joins the two neighbours with the fewest bytes between them.
 fn join_nearest(parts: &mut Vec<(u64, Vec<u8>)>) -> Result<(), Words> {
     let between = |index: &usize| {
         let (at, bytes) = &parts[*index];
@@ -274,7 +274,7 @@ fn other(bytes: &[u8], wanted: &str) -> Words {
     )
 }
 
-/// What the header says of the machine.
+/// The machine that the header names.
 fn machine(bytes: &[u8]) -> Option<u16> {
     let machine = [*bytes.get(18)?, *bytes.get(19)?];
     Some(match bytes.get(5)? {

@@ -6,18 +6,18 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// A file that a description names.
+/// A file that a description names by its path.
 pub(crate) struct Named<'a> {
-    /// What it is.
+    /// The kind of the file, for messages.
     pub(crate) what: &'static str,
     pub(crate) path: &'a Path,
-    /// Where it is named.
+    /// The place in the description that names it.
     pub(crate) span: &'a Range<usize>,
 }
 
 impl Named<'_> {
-    /// What `read` gives. Where there is no such file, one of the names that are `known` to stand
-    /// in its place may have been meant, or another file of its folder.
+    /// Returns what `read` returns. If the file does not exist, the remedy suggests one of the
+    /// names that are `known` in its place, or another file of its folder.
     pub(crate) fn read<T>(
         &self,
         report: &mut Report,
@@ -49,7 +49,7 @@ impl Named<'_> {
     }
 }
 
-/// The files in the folder of `written`, a path that counts from `folder`, by such paths.
+/// The files in the folder of `written`, a path relative to `folder`, as such paths.
 fn beside(folder: &Path, written: &Path) -> Vec<String> {
     let parent = written.parent().unwrap_or(Path::new(""));
     let entries = std::fs::read_dir(folder.join(parent).join(".")).into_iter();
@@ -63,10 +63,10 @@ fn beside(folder: &Path, written: &Path) -> Vec<String> {
         .collect()
 }
 
-/// No kernel and no firmware has a larger file. What is larger is not read.
+/// The largest size of a kernel's or firmware's file in bytes. Larger files are not read.
 const LARGEST: u64 = 512 << 20;
 
-/// What is in a file. A device or a pipe may have no end, and none of them is an image.
+/// Reads a file. A device or a pipe may have no end, and is no image.
 pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     if length(path)? > LARGEST {
         let text = format!("it has more than {}", size::show(LARGEST));
@@ -75,7 +75,7 @@ pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// How many bytes a file has.
+/// The size of a file in bytes.
 pub(crate) fn length(path: &Path) -> io::Result<u64> {
     let data = std::fs::metadata(path)?;
     if data.is_file() {

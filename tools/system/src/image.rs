@@ -1,11 +1,11 @@
-//! The image that a board boots: the hypervisor's flat binary, padded to the memory it
-//! needs, then the payload: the system's tree, and each blob at a multiple of 4 KiB. Bytes that several
-//! VMs begin with, such as one kernel for all of them, are in it once.
+//! Builds the image that a board boots: the hypervisor's flat binary, padded to the memory it
+//! needs, then the payload. The payload is the system's tree, and each blob at a multiple of 4 KiB.
+//! Bytes that several VMs begin with, such as one kernel for all of them, are in it once.
 //!
-//! The binary begins with the header of an arm64 Linux Image (Documentation/arch/arm64/
-//! booting.rst) or of a 32-bit zImage (Documentation/arch/arm/booting.rst), of which the size is
-//! set to the whole, so that boot loaders keep their hands off the payload; behind it, the
-//! information block says where it is.
+//! The binary begins with the header of an arm64 Linux Image (Documentation/arch/arm64/booting.rst)
+//! or of a 32-bit zImage (Documentation/arch/arm/booting.rst). Its size is set to that of the whole
+//! image, so that boot loaders leave the payload alone. Behind the header, the information block
+//! says where the payload is.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::description::Description;
@@ -23,7 +23,8 @@ use hanok_types::{Address, Ipa, PAGE_SIZE, platform};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The two headers: where the magic number is and what, and where the size is, in how many bytes.
+/// The two headers: offset and value of the magic number, offset of the size, and the size's number
+/// of bytes.
 const HEADERS: [Header; 2] = [
     Header {
         magic: (56, b"ARM\x64"),
@@ -36,7 +37,7 @@ const HEADERS: [Header; 2] = [
 ];
 const INFO_MAGIC: usize = 64;
 const SUM: usize = 72;
-/// The sum is of all from here to the binary's end.
+/// The checksum covers everything from this offset to the binary's end.
 const SUMMED: usize = 80;
 const PAYLOAD_OFFSET: usize = 80;
 const PAYLOAD_LEN: usize = 88;
@@ -45,15 +46,15 @@ const SYSTEM_SUM: usize = 104;
 const KEY: usize = 112;
 const INFO_END: usize = 144;
 
-/// Random bytes that only this image has, on which its guests' random numbers rest among others;
-/// zeros where they are not to.
+/// Random bytes that only this image has. They are one of the sources of its guests' random
+/// numbers; zeros where they are not to be.
 pub type BuildKey = [u8; 32];
 
 impl Description {
-    /// The image: `hypervisor` (its flat binary), the system's tree and the guests' images.
-    /// `files` are what [`Self::artifacts`] asked for, in its order; `board_tree` is the
-    /// board's own tree, needed where [`Self::needs_board_tree`]. The same of all these, and of
-    /// the `key`, give the same image.
+    /// Builds the image from `hypervisor` (its flat binary), the system's tree and the guests'
+    /// images. `files` are what [`Self::artifacts`] asked for, in its order. `board_tree` is the
+    /// board's own tree, needed where [`Self::needs_board_tree`]. Equal inputs and an equal `key`
+    /// give equal images.
     pub fn build(
         &self,
         hypervisor: &[u8],
@@ -75,7 +76,7 @@ impl Description {
         let payload = self.payload(files, &devices)?;
         let total = room + payload.len;
         self.check_total(total).map_err(|found| vec![found])?;
-        // Tens of megabytes: each byte is copied once, into memory that never moves.
+        // The image has tens of megabytes: each byte is copied once, into memory that never moves.
         let mut image = Vec::with_capacity(total as usize);
         image.extend_from_slice(hypervisor);
         image.resize(room as usize, 0);
@@ -101,8 +102,8 @@ impl Description {
         Diagnostic::of_file(&self.path, words)
     }
 
-    /// The VMs, the hypervisor and the image must fit the board together: the image stays
-    /// in memory, so that a VM can be started afresh.
+    /// Checks that the VMs, the hypervisor and the image fit the board together: the image stays in
+    /// memory, so that a VM can be started again.
     fn check_total(&self, image: u64) -> Result<(), Diagnostic> {
         let vms: u64 = self.vms.iter().map(|vm| vm.memory()).sum();
         let needed = vms + image + rules::HYPERVISOR_MEMORY;
@@ -125,8 +126,8 @@ impl Description {
         Err(Diagnostic::at(&self.path, mark, words))
     }
 
-    /// What is wrong with those of the files that are there, a VM each in the description's
-    /// order: all that [`Self::build`] would say of them.
+    /// All faults of those of the files that are there (an entry for each VM, in the description's
+    /// order): everything that [`Self::build`] would say of them.
     pub fn check_files(&self, files: &[Option<Files>]) -> Vec<Diagnostic> {
         let pairs = self.vms.iter().zip(files);
         let there = pairs.filter_map(|(vm, files)| Some((vm, files.as_ref()?)));
@@ -167,7 +168,7 @@ struct Header {
     size: (usize, usize),
 }
 
-/// The hypervisor's header, and the memory that its binary needs, rounded up to a page.
+/// The hypervisor's header, and the memory in bytes that its binary needs, rounded up to a page.
 fn hypervisor_size(hypervisor: &[u8]) -> Result<(&'static Header, u64), Words> {
     let remedy = "build the hypervisor again, and pass its flat binary";
     let magic = |at: usize, magic: &[u8]| {
@@ -202,18 +203,20 @@ fn hypervisor_size(hypervisor: &[u8]) -> Result<(&'static Header, u64), Words> {
     Ok((header, size.next_multiple_of(PAGE_SIZE)))
 }
 
-/// A VM's configuration, and which of [`Blobs`] its blobs are, in the same order.
+/// A VM's configuration, and the indices of its blobs in [`Blobs`], in the same order.
 struct Guest {
     config: VmConfig,
     blobs: Vec<usize>,
 }
 
-/// The bytes of all VMs' blobs, each once: the board copies them to the VMs, and changes none in place.
+/// The bytes of all VMs' blobs, each once: the board copies them to the VMs, and changes none in
+/// place.
 #[derive(Default)]
 struct Blobs<'a>(Vec<(u64, Cow<'a, [u8]>)>);
 
 impl<'a> Blobs<'a> {
-    /// Which of them has these bytes, whose [`sum`] this is; they are added where none has.
+    /// The index of the blob with these bytes, whose [`sum`] is `sum`. They are added where no blob
+    /// has them.
     fn add(&mut self, sum: u64, bytes: Cow<'a, [u8]>) -> usize {
         let same = |(other, blob): &(u64, Cow<'_, [u8]>)| *other == sum && *blob == bytes;
         let known = self.0.iter().position(same);
@@ -224,14 +227,14 @@ impl<'a> Blobs<'a> {
     }
 }
 
-/// What a VM begins with.
+/// What a VM is started with.
 struct Boots<'a> {
     kind: BlobKind,
     parts: Vec<Part<'a>>,
     initramfs: Option<&'a [u8]>,
     layout: Layout,
     entry: Ipa,
-    /// X0 of vCPU 0, R2 in 32 bit.
+    /// The value of X0 of vCPU 0; of R2 for 32 bits.
     argument: u64,
 }
 
@@ -263,7 +266,7 @@ impl<'a> Boots<'a> {
             let words = Words::new("the initramfs is too large", why, "make it smaller");
             return Err(at(vm.marks.initramfs, words));
         }
-        // An ELF file looks for the tree, if it does, at the start of RAM.
+        // A program in an ELF file expects the tree, if at all, at the start of RAM.
         let told = layout.tree.filter(|_| kernel.protocol != Protocol::Elf);
         Ok(Self {
             kind: BlobKind::Kernel,
@@ -275,7 +278,7 @@ impl<'a> Boots<'a> {
         })
     }
 
-    /// As by QEMU's `-bios`: no register tells of the tree, it is at the start of RAM.
+    /// As by QEMU's `-bios`: the tree is at the start of RAM, and no register points to it.
     fn firmware(vm: &Vm, files: &'a Files, path: &Path) -> Result<Self, Diagnostic> {
         let at = |mark, words| Diagnostic::at(path, mark, words);
         layout::firmware(&files.boot).map_err(|words| at(vm.marks.boot, words))?;
@@ -296,11 +299,11 @@ impl<'a> Boots<'a> {
     }
 }
 
-/// Bytes that are free behind the tree of a firmware.
+/// The number of free bytes behind a firmware's tree.
 const ROOM: usize = 0x1_0000;
 
-/// A firmware hands its tree on to a kernel, and on the way it adds to it in place, so that it
-/// must not end where it does. QEMU leaves 1 MiB.
+/// Extends a firmware's tree by free bytes. A firmware passes its tree on to a kernel, and adds to
+/// it in place before that. QEMU leaves 1 MiB.
 fn leave_room(tree: &mut Vec<u8>) {
     tree.resize(tree.len() + ROOM, 0);
     let total = (tree.len() as u32).to_be_bytes();
@@ -378,8 +381,8 @@ impl Guest {
         guest
     }
 
-    /// Adds a blob, its place in the payload yet unknown. A VM never has more of them than fit:
-    /// `elf.rs` sees to that.
+    /// Adds a blob, whose place in the payload is not known yet. A VM never has more of them than
+    /// fit, which `elf.rs` ensures.
     fn add<'a>(&mut self, kind: BlobKind, load: Ipa, bytes: Cow<'a, [u8]>, blobs: &mut Blobs<'a>) {
         let sum = sum(&bytes);
         let blob = Blob {
@@ -405,7 +408,7 @@ struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Of a system that is `frame` with these guests, whose blobs' places are set here.
+    /// The payload of the system `frame` with these guests. Sets the places of their blobs.
     fn of(frame: &System, mut guests: Vec<Guest>, blobs: Blobs<'a>) -> Result<Self, Words> {
         // The tree's length does not depend on the numbers in it.
         let tree_len = system_of(frame, &guests).to_tree().len() as u64;

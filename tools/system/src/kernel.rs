@@ -1,44 +1,44 @@
-//! What a VM boots of a kernel: what is loaded where, and how it begins.
+//! What of a kernel is loaded into a VM, and how it begins.
 
 use crate::board::Architecture;
 use crate::diagnostic::Words;
 use hanok_types::{Ipa, platform};
 use std::borrow::Cow;
 
-/// A kernel: what is loaded where, and how it begins.
+/// What of a kernel is loaded into a VM, and how it begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kernel<'a> {
-    /// What is loaded, in the order of addresses.
+    /// The parts that are loaded, in the order of addresses.
     pub(crate) parts: Vec<Part<'a>>,
-    /// The first instruction; bit 0 is set where that is of T32.
+    /// The address of the first instruction; bit 0 is set if it is T32.
     pub(crate) entry: Ipa,
-    /// Where its memory begins.
+    /// The address at which its memory begins.
     pub(crate) start: Ipa,
-    /// Where its memory ends, as far as QEMU knows it: it loads an initramfs behind that.
+    /// The end of its memory, as far as QEMU knows it: QEMU loads an initramfs behind that.
     pub(crate) end: Ipa,
-    /// Where the memory ends that it writes before it looks at an initramfs or its tree: no less
-    /// than `end`.
+    /// The end of the memory that it writes before it reads an initramfs or its tree: at least
+    /// `end`.
     pub(crate) reach: Ipa,
-    /// How it begins.
+    /// The protocol by which it is started.
     pub(crate) protocol: Protocol,
 }
 
 /// Bytes that are loaded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part<'a> {
-    /// Where they go.
+    /// The address that they are loaded to.
     pub(crate) at: Ipa,
-    /// What they are.
+    /// The bytes.
     pub(crate) bytes: Cow<'a, [u8]>,
 }
 
-/// What the first CPU finds in its registers, and where the tree and the initramfs lie.
+/// What the first CPU finds in its registers, and where the tree and the initramfs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Linux's boot protocol: a register has the tree's address. A tree begins at a multiple of
-    /// this many bytes, and as many are kept for it.
+    /// Linux's boot protocol: a register has the tree's address. The tree is aligned to `alignment`
+    /// bytes, and as many bytes are kept for it.
     Linux {
-        /// 2 MiB for arm64, which maps as much; for 32-bit ARM a page, and more is kept.
+        /// 2 MiB for arm64, which maps as much. For 32-bit ARM a page; more is kept.
         alignment: u64,
     },
     /// As QEMU starts an ELF file: zeros in the registers, the tree at the start of RAM.
@@ -46,8 +46,8 @@ pub(crate) enum Protocol {
 }
 
 impl<'a> Kernel<'a> {
-    /// One in one piece, from `offset` in RAM on; it takes `size` bytes there, and writes up to
-    /// `reach`, counted from the start of RAM, before it looks at what lies there.
+    /// A kernel in one piece, from `offset` in RAM on. It takes `size` bytes there, and writes up
+    /// to `reach`, counted from the start of RAM, before it reads what is there.
     pub(crate) fn linux(
         bytes: Cow<'a, [u8]>,
         offset: u64,
@@ -55,7 +55,7 @@ impl<'a> Kernel<'a> {
         reach: u64,
         architecture: Architecture,
     ) -> Self {
-        // No sum overflows: each is of numbers below 2^32.
+        // No sum overflows: the numbers are below 2^32.
         let at = |offset: u64| Ipa::new(platform::RAM.get() + offset);
         Self {
             entry: at(offset),
@@ -70,7 +70,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Why there can be no initramfs beside it, if so.
+    /// Why it cannot have an initramfs; `None` if it can.
     pub(crate) fn refuses_initramfs(&self) -> Option<Words> {
         (self.protocol == Protocol::Elf).then(|| {
             Words::new(
@@ -81,7 +81,7 @@ impl<'a> Kernel<'a> {
         })
     }
 
-    /// How many bytes its memory has.
+    /// The size of its memory in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.reach.get() - self.start.get()
     }

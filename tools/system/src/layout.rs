@@ -1,5 +1,5 @@
-//! Where a VM's kernel, initramfs and tree go in its memory: where QEMU's `-kernel` puts them, as
-//! programs count on that, within what the boot protocols of Linux ask for
+//! Places a VM's kernel, initramfs and tree in its memory: where QEMU's `-kernel` puts them,
+//! because programs rely on that, and within what Linux's boot protocols demand
 //! (Documentation/arch/arm64/booting.rst, Documentation/arch/arm/booting.rst).
 
 use crate::diagnostic::Words;
@@ -9,34 +9,35 @@ use crate::unbootable;
 use hanok_config::FIRMWARE_SIZE;
 use hanok_types::{Address, Ipa, PAGE_SIZE, Span, platform};
 
-/// What memory is handed out in; also the most a tree may have.
+/// The unit in which memory is given out in bytes; also the largest size of a tree.
 const BLOCK: u64 = 2 << 20;
-/// Memory that is left to a guest beside what is loaded: as much as its kernel takes, and at most
-/// this. With less no Linux comes up.
+/// The memory in bytes that is left to a guest besides what is loaded: as much as its kernel takes,
+/// and at most this. With less no Linux comes up.
 const WORKING_MEMORY: u64 = 32 << 20;
-/// An initramfs begins in the middle of RAM, or so far from its start where that is less.
+/// The distance of an initramfs from the start of RAM: this, or the middle of RAM where that is
+/// less.
 const MIDDLE: u64 = 128 << 20;
-/// What an ELF file leaves free at the start of RAM where it is to have a tree there.
+/// The space in bytes that an ELF file must leave free at the start of RAM to have a tree there.
 const TREE_ROOM: u64 = 0x1_0000;
 
-/// Where things go.
+/// Where everything is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// RAM.
+    /// The RAM.
     pub(crate) memory: Span<Ipa>,
     /// The initramfs.
     pub(crate) initramfs: Option<Span<Ipa>>,
-    /// The tree, with nothing behind it in the 2 MiB from there on: a boot loader has room to add
-    /// to it. `None` where an ELF file takes the place in which it would be.
+    /// The tree. The 2 MiB behind its start have nothing else, so that a boot loader can add to it.
+    /// `None` where an ELF file takes that place.
     pub(crate) tree: Option<Ipa>,
 }
 
-/// What does not fit, in words.
+/// The parts that do not fit, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TooSmall {
-    /// Bytes that would do, a multiple of 2 MiB.
+    /// A size in bytes that would be enough, a multiple of 2 MiB.
     pub(crate) needed: u64,
-    /// What takes how much.
+    /// The size of each part.
     pub(crate) why: String,
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn place(
         return Ok(layout);
     }
     let (working, initramfs) = (working_memory(kernel), initramfs.unwrap_or(0));
-    // With so much in the upper half, and as much below, everything fits.
+    // With this much in the upper half, and as much below, everything fits.
     let enough = 2 * (kernel.reach.get() - platform::RAM.get() + initramfs + working + 2 * BLOCK);
     let sizes = 1..=enough.div_ceil(BLOCK);
     let least = sizes
@@ -74,7 +75,7 @@ pub(crate) fn place(
     })
 }
 
-/// What a guest is left beside what is loaded.
+/// The memory that a guest has besides what is loaded.
 fn working_memory(kernel: &Kernel<'_>) -> u64 {
     match kernel.protocol {
         Protocol::Linux { .. } => kernel.len().min(WORKING_MEMORY),
@@ -82,8 +83,8 @@ fn working_memory(kernel: &Kernel<'_>) -> u64 {
     }
 }
 
-/// As QEMU: the initramfs in the middle of RAM or at 128 MiB, but behind the kernel; the tree
-/// behind the initramfs, or in its place. `None` where that does not fit.
+/// Places as QEMU does: the initramfs in the middle of RAM or at 128 MiB, but behind the kernel;
+/// the tree behind the initramfs, or in its place. `None` where that does not fit.
 fn linux(
     memory: u64,
     kernel: &Kernel<'_>,
@@ -111,7 +112,7 @@ fn linux(
     })
 }
 
-/// As QEMU: the tree at the start of RAM, if the program leaves that free.
+/// Places as QEMU does: the tree at the start of RAM, if the program leaves that free.
 fn elf(memory: u64, kernel: &Kernel<'_>) -> Option<Layout> {
     let memory = Span::new(platform::RAM, memory)?;
     let free = kernel.start.get() - platform::RAM.get() >= TREE_ROOM;
@@ -157,7 +158,7 @@ pub(crate) fn firmware(bytes: &[u8]) -> Result<(), Words> {
 }
 
 impl Layout {
-    /// Whether the initramfs lies as the protocol of arm64 asks: with the kernel inside 32 GiB
+    /// Whether the initramfs is where the protocol of arm64 demands: with the kernel inside 32 GiB
     /// from a multiple of 1 GiB.
     pub(crate) fn initramfs_is_near(&self, kernel: &Kernel<'_>) -> bool {
         let window = kernel.start.align_down(1 << 30).get() + (32 << 30);

@@ -1,11 +1,10 @@
-//! A system described in TOML: reading it, refusing what cannot work with line, reason and
-//! remedy, and building the one image that a board boots.
+//! A system described in TOML: reads it, refuses what cannot work with line, reason and remedy, and
+//! builds the image that a board boots.
 //!
-//! [`load`] reads a description and its board; [`Description::artifacts`] says which
-//! kernels and initramfs it needs; whoever resolved those hands their bytes to
-//! [`Description::build`]. [`load_schedule`] reads the tasks of a system and what its VMs are
-//! promised.
-//! The keys of both files are in docs/describe-a-system.md.
+//! [`load`] reads a description and its board. [`Description::artifacts`] says which kernels and
+//! initramfs it needs. A caller that has found them passes their bytes to [`Description::build`].
+//! [`load_schedule`] reads the tasks of a system and what its VMs are promised. The keys of both
+//! files are in docs/describe-a-system.md.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Reads descriptions of systems and of schedules: all that is wrong with one is told at once, in the
-//! order of its lines.
+//! Reads descriptions of systems and of schedules. All faults of one are told at once, in the order
+//! of its lines.
 
 use crate::board::{self, Cores};
 use crate::description::Description;
@@ -11,16 +11,16 @@ use crate::table::{self, Reader};
 use crate::{cores, rules};
 use std::path::Path;
 
-/// Reads and checks the description in `path`, whose board is looked for in `boards_dir`;
-/// or all that is wrong with it, in the order of its lines. Files that it names by path are
-/// looked at, what it names as `debian:...` or `busybox` is not. Whether the board has the
-/// devices that it names is for [`crate::check_devices`] to see.
+/// Reads and checks the description in `path`, whose board is looked for in `boards_dir`. The error
+/// has all faults, in the order of its lines. Files that it names by path are read; names such as
+/// `debian:...` or `busybox` are not resolved. [`crate::check_devices`] checks whether the board
+/// has the devices that it names.
 pub fn load(path: &Path, boards_dir: &Path) -> Result<Description, Vec<Diagnostic>> {
     let text = read(path).map_err(|diagnostic| vec![diagnostic])?;
     parse(path, &text, boards_dir)
 }
 
-/// As [`load`], of a `text` that `path` is said to hold.
+/// As [`load`], from a `text` that is reported as the content of `path`.
 pub fn parse(path: &Path, text: &str, boards_dir: &Path) -> Result<Description, Vec<Diagnostic>> {
     let mut report = Report::new(path, text);
     let found = table::document(text, &mut report, |reader, report| {
@@ -33,19 +33,19 @@ pub fn parse(path: &Path, text: &str, boards_dir: &Path) -> Result<Description, 
     }
 }
 
-/// Puts what was found in the order of the lines, what is in other files last.
+/// Sorts the diagnostics by line; those about other files come last.
 fn sort(report: &mut Report, path: &Path) {
     report
         .found
         .sort_by_key(|found| (found.file != path, found.line, found.column));
 }
 
-/// What somebody wants of a description.
+/// What a description is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// A system that can run: it has a VM.
+    /// For a system that can run: it must have a VM.
     System,
-    /// Its schedule, which may be of groups alone, and must be there.
+    /// For its schedule, which must be there, and may have groups alone.
     Schedule,
 }
 
@@ -117,13 +117,13 @@ fn system(
     Some((description, model))
 }
 
-/// The most cores that can be numbered.
+/// The largest number of cores.
 const MOST_CORES: u64 = 256;
 
-/// The schedule of a description that names no board: on as many cores as it says, or as its
-/// pools name. Nothing can be built of it.
+/// The schedule of a description that names no board: it has as many cores as `cores` says, or as
+/// its pools name. It cannot be built.
 fn without_board(reader: &mut Reader<'_, '_>, report: &mut Report) -> Option<Schedule> {
-    // What only a board makes use of may be there.
+    // Keys that only matter with a board are allowed.
     reader.get(report, "cpu", "a CPU model", table::word);
     reader.get(report, "memory", table::A_SIZE, table::size);
     reader.get(report, "slice", table::A_TIME, table::time);
@@ -155,10 +155,10 @@ fn no_schedule() -> Words {
     Words::new(what, why, remedy)
 }
 
-/// Reads the schedule of the description in `path`, whose board is looked for in `boards_dir`,
-/// or all that is wrong with it. A description without VMs will do where it has groups with
-/// tasks. One without a board has as many cores as its `cores` says, or as its pools name. A
-/// file whose name ends in `.xml` is read as the tool CARTS has it (`carts.rs`).
+/// Reads the schedule of the description in `path`, whose board is looked for in `boards_dir`. The
+/// error has all faults. A description without VMs is allowed if it has groups with tasks. One
+/// without a board has as many cores as its `cores` says, or as its pools name. A file whose name
+/// ends in `.xml` is read in the format of the tool CARTS (`carts.rs`).
 pub fn load_schedule(path: &Path, boards_dir: &Path) -> Result<Schedule, Vec<Diagnostic>> {
     let text = read(path).map_err(|diagnostic| vec![diagnostic])?;
     if path
@@ -171,7 +171,7 @@ pub fn load_schedule(path: &Path, boards_dir: &Path) -> Result<Schedule, Vec<Dia
     }
 }
 
-/// As [`load_schedule`], of a `text` that `path` is said to hold.
+/// As [`load_schedule`], from a `text` that is reported as the content of `path`.
 pub fn parse_schedule(
     path: &Path,
     text: &str,

@@ -1,6 +1,6 @@
-//! Kernels: what a file is, by its magic numbers, and what a VM boots of it, as QEMU's `-kernel`
-//! does: the arm64 Image inside, a zImage for 32-bit ARM as it is (`zimage.rs`), an ELF file by
-//! its segments (`elf.rs`), or a flat binary, which is what nothing else is.
+//! Recognises kernels by their magic numbers, and finds what a VM boots of them, as QEMU's
+//! `-kernel` does: the arm64 Image inside, a zImage for 32-bit ARM as it is (`zimage.rs`), an ELF
+//! file by its segments (`elf.rs`), or a flat binary, which is everything else.
 //!
 //! The formats are those of the Linux kernel's documentation: arch/arm64/booting.rst for the
 //! Image's header, arch/x86/boot.rst, arch/arm/boot for zImage, and the EFI zboot header.
@@ -12,22 +12,22 @@ use crate::kernel::Kernel;
 use crate::{elf, unbootable, unpack, zimage};
 use std::borrow::Cow;
 
-/// More memory than this no header claims that is right.
+/// The largest memory in bytes that a valid header can claim.
 const MAX_IMAGE: u64 = 512 << 20;
 
-/// Of the Image header's flags, bit 0: the kernel is big-endian.
+/// Bit 0 of the Image header's flags: the kernel is big-endian.
 const BIG_ENDIAN: u64 = 1;
 
-/// Where a flat binary, or an Image that does not say where, is loaded on QEMU, from the start of
-/// RAM.
+/// The distance from the start of RAM at which QEMU loads a flat binary, or an Image that does not
+/// say where.
 const FLAT: u64 = 0x8_0000;
 /// The first page of RAM is QEMU's boot loader's: a kernel that would be loaded into it is loaded
-/// this much further.
+/// this many bytes further.
 const LOADER: u64 = 4096;
 const BEHIND_LOADER: u64 = 2 << 20;
 
-/// What executes the kernel in a file's `bytes` on a board of this architecture: a 64-bit one
-/// runs 32-bit kernels, too.
+/// The architecture of the kernel in a file's `bytes` on a board of this architecture: a 64-bit
+/// board runs 32-bit kernels, too.
 pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
     if zimage::is_one(bytes) || elf::is_arm(bytes) {
         Architecture::Arm
@@ -36,7 +36,8 @@ pub(crate) fn architecture(bytes: &[u8], board: Architecture) -> Architecture {
     }
 }
 
-/// The kernel in a file's `bytes`, or why it cannot be one for a VM of this `architecture`.
+/// The kernel in a file's `bytes`. The error says why it cannot be one for a VM of this
+/// `architecture`.
 pub(crate) fn recognise(bytes: &[u8], architecture: Architecture) -> Result<Kernel<'_>, Words> {
     if architecture == Architecture::Arm {
         unbootable::kernel(bytes)?;
@@ -70,7 +71,7 @@ fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
         ));
     }
     let len = bytes.len() as u64;
-    // Linux before 3.17 does not say how much memory it takes, nor then where it is to lie.
+    // Linux before 3.17 does not say how much memory it takes, nor where it is to be loaded.
     let (offset, size) = match image_size {
         0 => (FLAT, len),
         _ => (text_offset, image_size.max(len)),
@@ -97,7 +98,7 @@ fn image(bytes: Cow<'_, [u8]>) -> Result<Kernel<'_>, Words> {
     ))
 }
 
-/// A program without a header, by Linux's boot protocol.
+/// A program without a header, started by Linux's boot protocol.
 fn flat(bytes: Cow<'_, [u8]>, architecture: Architecture) -> Result<Kernel<'_>, Words> {
     if let Some(what) = what_else(&bytes, architecture) {
         let (wanted, like) = match architecture {
@@ -134,7 +135,7 @@ fn flat(bytes: Cow<'_, [u8]>, architecture: Architecture) -> Result<Kernel<'_>, 
     ))
 }
 
-/// Beginnings of files that are no programs, and what they are.
+/// The first bytes of files that are no programs, and what these files are.
 const NO_PROGRAMS: [(usize, &[u8], &str); 15] = [
     (514, b"HdrS", "this kernel is a bzImage for x86"),
     (0, b"MZ", "this file is a program for Windows or EFI"),
@@ -161,7 +162,7 @@ const NO_PROGRAMS: [(usize, &[u8], &str); 15] = [
     (0, b"QFI\xfb", "this file is a disk's image"),
 ];
 
-/// What a file is that is no flat binary for this architecture, in words.
+/// What a file is that is no flat binary for this architecture, in words; `None` if it may be one.
 fn what_else(bytes: &[u8], architecture: Architecture) -> Option<&'static str> {
     if architecture == Architecture::Arm && unpack::is_image(bytes) {
         return Some("this kernel is an Image for arm64");

@@ -13,9 +13,9 @@ use hanok_types::MAX_VMS;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What the hypervisor takes for itself, beside the image.
+/// The memory in bytes that the hypervisor takes for itself, besides the image.
 pub(crate) const HYPERVISOR_MEMORY: u64 = 64 << 20;
-/// Stage-2 blocks: memory is handed out in these.
+/// The size in bytes of a stage-2 block: memory is given out in these.
 const BLOCK: u64 = 2 << 20;
 /// arm64 Linux's COMMAND_LINE_SIZE, its final NUL included.
 const COMMAND_LINE: usize = 2048;
@@ -87,7 +87,7 @@ pub(crate) fn cores(report: &mut Report, board: &Board, cores: Option<At<u64>>) 
         };
         report.refuse(&cores.span, Words::new(what, why, remedy));
     }
-    // What was meant is not known: nothing else is to be refused for it.
+    // The intended number is not known: nothing else is refused because of it.
     if limits.allow(cores.value) {
         cores.value
     } else {
@@ -135,8 +135,8 @@ pub(crate) fn slice(report: &mut Report, slice: Option<At<u64>>) -> u32 {
         })
 }
 
-/// No device by the same words twice, and no VM with too many. That two names mean the same
-/// device is seen when the board's tree is there.
+/// Refuses a device that is named twice, and a VM with too many. Whether two names mean the same
+/// device is checked with the board's tree.
 pub(crate) fn devices(report: &mut Report, drafts: &[Draft]) {
     let mut earlier: Vec<(&str, usize)> = Vec::new();
     for (vm, draft) in drafts.iter().enumerate() {
@@ -165,7 +165,7 @@ pub(crate) fn given_twice(name: &str, owner: &str) -> Words {
     Words::new(what, why, "remove it from one of the lists")
 }
 
-/// Each VM's memory by itself, then all of it together.
+/// Checks each VM's memory alone, then all of it together.
 pub(crate) fn total(report: &mut Report, (board, memory): (&Board, u64), drafts: &[Draft]) {
     let usable = board.usable(memory);
     let memories = || drafts.iter().filter_map(|draft| draft.memory.as_ref());
@@ -203,8 +203,8 @@ pub(crate) fn total(report: &mut Report, (board, memory): (&Board, u64), drafts:
     }
 }
 
-/// Files that are named by path, and what can be said of the VM from them: what its CPUs
-/// execute, on a board of this architecture.
+/// Checks files that are named by path, and finds from them what a VM's CPUs execute, on a board of
+/// this architecture.
 pub(crate) fn files(
     report: &mut Report,
     boards_dir: &Path,
@@ -265,7 +265,7 @@ pub(crate) fn files(
             no_initramfs(report, draft);
             firmware_fits(report, draft);
             if let FirmwareRef::UBoot(machine) | FirmwareRef::UBootWith { machine, .. } = firmware {
-                // The one for 32 bits makes the VM a 32-bit one, on either board.
+                // The U-Boot for 32 bits makes the VM a 32-bit one, on either board.
                 if machine == "qemu_arm" {
                     architecture = Architecture::Arm;
                 }
@@ -345,7 +345,7 @@ fn no_initramfs(report: &mut Report, draft: &Draft) {
     }
 }
 
-/// A program of the repository, in the folder beside the boards', must be there.
+/// Checks that a program of the repository exists in the folder beside the boards'.
 pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
     let Some(kernel) = &draft.boot else { return };
     let Boot::Kernel(KernelRef::Guest(name)) = &kernel.value else {
@@ -371,8 +371,8 @@ pub(crate) fn guest(report: &mut Report, boards_dir: &Path, draft: &Draft) {
     report.refuse(&kernel.span, Words::new(what, why, remedy));
 }
 
-/// Whether the guest in `guests/NAME` is a member of the repository's workspace. Without a
-/// workspace that can be read, cargo will say what is wrong.
+/// Whether the guest in `guests/NAME` is a member of the repository's workspace. If the workspace
+/// cannot be read, cargo will say what is wrong.
 fn is_member(root: &Path, name: &str) -> bool {
     let text = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
     let Ok(manifest) = toml::from_str::<toml::Table>(&text) else {
@@ -398,13 +398,13 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(plain)
 }
 
-/// How all guests are named as kernels.
+/// The names of all guests, as they are written as kernels.
 fn guest_references(boards_dir: &Path) -> Vec<String> {
     let names = guest_names(&guests_dir(boards_dir));
     names.iter().map(|name| format!("guest:{name}")).collect()
 }
 
-/// Whether a folder of `guests` holds a program, not what programs share.
+/// Whether a folder of `guests` holds a program, and not code that programs share.
 fn is_program(folder: &Path) -> bool {
     folder.join("src/main.rs").is_file()
 }

@@ -1,7 +1,7 @@
 //! Sizes: `"512M"`, `"2G"`.
 
-/// The bytes that `text` means: a number and K, M or G, which are powers of 1024; a
-/// following `iB` or `B` changes nothing. `None` for anything else, zero or too much.
+/// The bytes that `text` means: a number and K, M or G, which are powers of 1024; a following `iB`
+/// or `B` changes nothing. `None` for anything else, zero or too much.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())

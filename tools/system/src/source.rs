@@ -3,10 +3,10 @@
 use crate::diagnostic::{Words, did_you_mean};
 use std::path::{Path, PathBuf};
 
-/// Which build of a stock kernel.
+/// The build of a stock kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavour {
-    /// The usual one; for 32 bits that with short descriptors.
+    /// The usual build; for 32 bits the one with short descriptors.
     #[default]
     Stock,
     /// PREEMPT_RT: `-rt`.
@@ -16,10 +16,10 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// All of them.
+    /// All flavours.
     pub const ALL: [Self; 3] = [Self::Stock, Self::Realtime, Self::LongDescriptors];
 
-    /// What a reference to it ends with.
+    /// The suffix of a reference to this flavour.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Stock => "",
@@ -28,7 +28,7 @@ impl Flavour {
         }
     }
 
-    /// The version and the flavour of `name`, which is a version and a suffix.
+    /// Splits `name` into a version and the flavour of its suffix.
     pub fn split(name: &str) -> (&str, Self) {
         let suffixed = [Self::Realtime, Self::LongDescriptors].into_iter();
         let found = suffixed
@@ -38,7 +38,7 @@ impl Flavour {
     }
 }
 
-/// What a reference to a guest for 32 bits ends with, where its board's own are for 64.
+/// The suffix of a reference to a guest for 32 bits, on a board whose own guests are for 64.
 const ARMHF: &str = ":armhf";
 
 /// Where a VM's kernel comes from.
@@ -49,22 +49,22 @@ pub enum KernelRef {
     Debian {
         /// `6.1` or `6.12`.
         version: String,
-        /// Which of its builds.
+        /// The flavour of its build.
         flavour: Flavour,
     },
-    /// `"guest:conformance"`: the program of this repository in `guests/conformance`, built
-    /// when it is needed.
+    /// `"guest:conformance"`: the program of this repository in `guests/conformance`, which is
+    /// built when it is needed.
     Guest(String),
     /// A file.
     Path(PathBuf),
 }
 
-/// The distribution's kernels.
+/// The versions of the distribution's kernels.
 const DEBIAN_VERSIONS: [&str; 2] = ["6.1", "6.12"];
 
 impl KernelRef {
-    /// From its text; a path is relative to `folder`. Refuses a Debian kernel that is not known.
-    /// Whether there is a guest of a name is for the rules to see.
+    /// Parses a reference; a path is relative to `folder`. Refuses an unknown Debian kernel. The
+    /// rules check whether a guest exists.
     pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Words> {
         let (name, _) = Self::split(text);
         if let Some(name) = name.strip_prefix("guest:") {
@@ -134,12 +134,12 @@ pub enum FirmwareRef {
     /// `"u-boot:qemu_arm64"`, on a 32-bit board `"u-boot:qemu_arm"`: the distribution's U-Boot
     /// for this machine.
     UBoot(String),
-    /// `"u-boot:qemu_arm+debian:6.1"`: the same, with a stock kernel and a busybox initramfs
-    /// behind it in flash, for it to boot.
+    /// `"u-boot:qemu_arm+debian:6.1"`: U-Boot with a stock kernel and a busybox initramfs behind it
+    /// in flash, which it boots.
     UBootWith {
-        /// For which machine U-Boot is.
+        /// The machine that U-Boot is for.
         machine: String,
-        /// The kernel, Debian's.
+        /// The kernel, one of Debian's.
         kernel: KernelRef,
     },
     /// A file.
@@ -150,7 +150,7 @@ pub enum FirmwareRef {
 const U_BOOTS: [&str; 2] = ["qemu_arm64", "qemu_arm"];
 
 impl FirmwareRef {
-    /// From its text; a path is relative to `folder`. Refuses a U-Boot that is not known.
+    /// Parses a reference; a path is relative to `folder`. Refuses an unknown U-Boot.
     pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Words> {
         let Some(name) = text.strip_prefix("u-boot:") else {
             return Ok(Self::Path(folder.join(text)));
@@ -174,7 +174,7 @@ impl FirmwareRef {
         }
     }
 
-    /// The names of all of the distribution's.
+    /// The names of all U-Boots of the distribution.
     pub(crate) fn stock() -> Vec<String> {
         U_BOOTS.map(|machine| format!("u-boot:{machine}")).to_vec()
     }
@@ -201,10 +201,10 @@ pub enum Boot {
     Firmware(FirmwareRef),
 }
 
-/// Where the tree of a board comes from for which QEMU makes none.
+/// The source of a board's tree, for boards for which QEMU makes none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DtbRef {
-    /// `"debian:6.1:broadcom/bcm2711-rpi-4-b.dtb"`: out of the stock kernel's package.
+    /// `"debian:6.1:broadcom/bcm2711-rpi-4-b.dtb"`: from the stock kernel's package.
     Debian {
         /// The kernel's version: `6.1` or `6.12`.
         version: String,
@@ -216,8 +216,8 @@ pub enum DtbRef {
 }
 
 impl DtbRef {
-    /// From its text; a path is relative to `folder`. Refuses a Debian kernel that is not known,
-    /// and a file outside its folder.
+    /// Parses a reference; a path is relative to `folder`. Refuses an unknown Debian kernel, and a
+    /// file outside its folder.
     pub(crate) fn parse(text: &str, folder: &Path) -> Result<Self, Words> {
         let Some(debian) = text.strip_prefix("debian:") else {
             return Ok(Self::Path(folder.join(text)));
@@ -243,14 +243,14 @@ impl DtbRef {
     }
 }
 
-/// Which kernel modules go into a busybox initramfs.
+/// The kernel modules that go into a busybox initramfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Modules {
-    /// A small usual set.
+    /// A small default set.
     Default,
-    /// All of the kernel's.
+    /// All modules of the kernel.
     All,
-    /// These, and what they need.
+    /// These modules, and those that they need.
     List(Vec<String>),
 }
 
@@ -262,7 +262,7 @@ pub(crate) const BUSYBOX: &str = "busybox";
 pub enum InitramfsRef {
     /// Made at build time from the distribution's busybox and the kernel's modules.
     Busybox {
-        /// Which modules.
+        /// The modules that go into it.
         modules: Modules,
     },
     /// A file.

@@ -1,11 +1,11 @@
-//! Reading a TOML table key by key, so that every mistake in it is found and not only the
-//! first, each with its line. (serde's `deny_unknown_fields` stops at the first one.)
+//! Reads a TOML table key by key, so that every fault in it is found and not only the first, each
+//! with its line. (serde's `deny_unknown_fields` stops at the first one.)
 
 use crate::diagnostic::{Report, Words, nearest};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// A value and where it stands in the file.
+/// A value and its place in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct At<T> {
     pub(crate) value: T,
@@ -22,7 +22,7 @@ impl<T> At<T> {
 }
 
 impl At<String> {
-    /// What `form` makes of the text; what it refuses goes to the report.
+    /// Returns what `form` makes of the text; what it refuses goes to the report.
     pub(crate) fn judged<T>(
         self,
         report: &mut Report,
@@ -39,8 +39,8 @@ impl At<String> {
     }
 }
 
-/// Parses `text` and hands the root table to `body`. What is no TOML goes to the report
-/// alone: what was meant behind it is a guess.
+/// Parses `text` and passes the root table to `body`. A syntax error is the only diagnostic: what
+/// was meant behind it is unknown.
 pub(crate) fn document<T>(
     text: &str,
     report: &mut Report,
@@ -62,7 +62,7 @@ pub(crate) fn document<T>(
     value
 }
 
-/// A table being read.
+/// A table that is being read.
 pub(crate) struct Reader<'t, 'i> {
     table: &'t DeTable<'i>,
     pub(crate) span: Range<usize>,
@@ -80,7 +80,7 @@ impl<'t, 'i> Reader<'t, 'i> {
         }
     }
 
-    /// The value of `key` through `form`, which answers `None` to what is not `expected`.
+    /// The value of `key`, converted by `form`, which returns `None` for what is not `expected`.
     pub(crate) fn get<T>(
         &mut self,
         report: &mut Report,
@@ -123,7 +123,7 @@ impl<'t, 'i> Reader<'t, 'i> {
         self.get(report, key, expected, form)
     }
 
-    /// The table `key`, through `body`; refuses its absence.
+    /// Reads the table `key` by `body`; refuses its absence.
     pub(crate) fn table<T>(
         &mut self,
         report: &mut Report,
@@ -152,7 +152,7 @@ impl<'t, 'i> Reader<'t, 'i> {
         }
     }
 
-    /// Each table of the array `key`, through `body`; `None` where it is something else.
+    /// Reads each table of the array `key` by `body`; `None` where it is something else.
     pub(crate) fn tables<T>(
         &mut self,
         report: &mut Report,
@@ -174,7 +174,7 @@ impl<'t, 'i> Reader<'t, 'i> {
         }
     }
 
-    /// Refuses every key that nobody asked for.
+    /// Refuses every key that was not asked for.
     fn finish(self, report: &mut Report) {
         for key in self.table.keys() {
             let name: &str = key.get_ref();
@@ -280,11 +280,11 @@ pub(crate) fn places<T>(
     array.iter().map(at).collect()
 }
 
-/// How sizes are asked for.
+/// The expected form of a size, for messages.
 pub(crate) const A_SIZE: &str = "a size such as \"512M\" or \"2G\"";
 
-/// How the times of a schedule are asked for.
+/// The expected form of a schedule's time, for messages.
 pub(crate) const NANOS: &str = "a time such as \"800ns\", \"250us\", \"10ms\" or \"1s\"";
 
-/// How times are asked for.
+/// The expected form of a time, for messages.
 pub(crate) const A_TIME: &str = "a time such as \"500us\", \"10ms\" or \"1s\"";

@@ -27,7 +27,7 @@ pub fn parse_nanos(text: &str) -> Option<u64> {
     decimal(number, factor)
 }
 
-/// The number in front, and the unit.
+/// Splits `text` into the number in front and the unit.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));

@@ -1,17 +1,17 @@
-//! As many CPUs in a board's device tree as the board has cores.
+//! Gives a board's device tree as many CPUs as the board has cores.
 //!
-//! Where QEMU makes no tree, it takes the one it is given as it is: with two CPUs in the tree,
-//! nobody looks for a third, and of one alone the second would never answer.
+//! Where QEMU makes no tree, it uses the given one unchanged: with two CPUs in the tree, no guest
+//! looks for a third, and with one core the second CPU would never answer.
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use dtoolkit::{Node, Property};
 
-/// Names that nodes are referred to by, of which each node has its own.
+/// The properties by which other nodes refer to a node; each node has values of its own.
 const HANDLES: [&str; 2] = ["phandle", "linux,phandle"];
 
-/// `tree` with `cores` CPUs: those it has first, then copies of its first one with the affinities
-/// that follow; the others are left out. `None` where it is no tree, or has no CPU.
+/// `tree` with `cores` CPUs: the first ones that it has, then copies of its first one with the
+/// affinities that follow; further ones are removed. `None` where it is no tree, or has no CPU.
 pub fn with_cores(tree: &[u8], cores: u64) -> Option<Vec<u8>> {
     let mut tree = DeviceTree::from_fdt(&Fdt::new(tree).ok()?);
     let cpus = tree.root.child_mut("cpus")?;

@@ -1,15 +1,15 @@
-//! Well-known programs that have a form a VM boots, and cannot start in one: said of the file,
-//! before it starts and is silent for ever.
+//! Refuses well-known programs that have a form that a VM boots, and cannot start in a VM.
+//! Otherwise such a program would start and stay silent.
 
 use crate::bytes::has;
 use crate::diagnostic::Words;
 
-/// Xen is smaller, and so much is searched in no time.
+/// The number of bytes that are searched. Xen is smaller, and searching them takes no time.
 const SEARCHED: usize = 8 << 20;
-/// UEFI's volumes begin at multiples of this, the first of a firmware near its start.
+/// The alignment of UEFI's volumes. The first of a firmware is near its start.
 const VOLUME: usize = 4096;
 const FIRST_VOLUMES: usize = 16;
-/// Where a volume's signature is (UEFI Platform Initialization, volume 3, 3.2.1).
+/// The offset of a volume's signature (UEFI Platform Initialization, volume 3, 3.2.1).
 const SIGNATURE: usize = 40;
 
 /// Refuses a kernel that cannot start.

@@ -1,7 +1,8 @@
-//! Packed kernels: what is inside a gzip file or an EFI zboot image.
+//! Unpacks kernels in a gzip file or an EFI zboot image.
 //!
-//! A few hundred packed bytes can stand for gigabytes, and be packed once more. So one layer is
-//! read out of the other as it goes, and what is kept, the innermost, has a limit.
+//! A few hundred packed bytes can expand to gigabytes, and be packed once more. So each layer is
+//! read as a stream from the one around it, and only the innermost content is kept, which has a
+//! limit.
 
 use crate::bytes::{has, u32_at, u64_at};
 use crate::diagnostic::Words;
@@ -9,21 +10,21 @@ use crate::size;
 use std::borrow::Cow;
 use std::io::{BufReader, Read};
 
-/// No kernel unpacks to more.
+/// The largest size of an unpacked kernel in bytes.
 const MOST: u64 = 256 << 20;
-/// How often something may be packed.
+/// The largest number of packed layers.
 const LAYERS: u32 = 3;
-/// So many bytes tell what a file is.
+/// The number of bytes that tell what a file is.
 const HEAD: u64 = 1024;
-/// Where in an Image how much memory it takes stands, its own bytes included.
+/// The offset in an Image of the size of the memory it takes, its own bytes included.
 const IMAGE_SIZE: usize = 16;
 
-/// What is in `bytes`, unpacked where they are packed.
+/// The content of `bytes`, unpacked where it is packed.
 pub(crate) fn whole(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Words> {
     within(bytes, MOST, LAYERS)
 }
 
-/// Whether these are an Image for arm64.
+/// Whether these bytes are an Image for arm64.
 pub(crate) fn is_image(bytes: &[u8]) -> bool {
     has(bytes, 56, b"ARM\x64")
 }
@@ -46,7 +47,7 @@ fn within(bytes: &[u8], most: u64, layers: u32) -> Result<Cow<'_, [u8]>, Words> 
     Ok(Cow::Borrowed(bytes))
 }
 
-/// What is in a gzip stream.
+/// The content of a gzip stream.
 fn gunzip(packed: Box<dyn Read + '_>, most: u64, layers: u32) -> Result<Vec<u8>, Words> {
     let mut inside = flate2::read::GzDecoder::new(BufReader::new(packed));
     let mut head = Vec::new();
@@ -62,7 +63,7 @@ fn gunzip(packed: Box<dyn Read + '_>, most: u64, layers: u32) -> Result<Vec<u8>,
     };
     let mut whole = Vec::with_capacity(said as usize);
     whole.extend(&head);
-    // A byte more shows that there is more.
+    // One byte beyond the limit shows that there is more.
     let left = (most + 1).saturating_sub(head.len() as u64);
     read(inside, left, &mut whole)?;
     if whole.len() as u64 > most {

@@ -1,4 +1,4 @@
-//! A VM as it is described, and what must be found for it.
+//! A VM as it is described, and the files that must be found for it.
 
 use crate::board::Architecture;
 use crate::diagnostic::Mark;
@@ -6,34 +6,34 @@ use crate::source::{Boot, InitramfsRef};
 use hanok_config::VmConfig;
 use std::sync::Arc;
 
-/// What must be found for one VM before an image can be built.
+/// The files that must be found for one VM before an image can be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifacts {
     /// The VM's name.
     pub vm: String,
     /// Its kernel or firmware.
     pub boot: Boot,
-    /// What its CPUs execute.
+    /// The architecture that its CPUs execute.
     pub architecture: Architecture,
     /// Its initramfs.
     pub initramfs: Option<InitramfsRef>,
 }
 
-/// The bytes of what [`Artifacts`] asked for. Several VMs may share them.
+/// The content of the files that [`Artifacts`] asked for. Several VMs may share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// The kernel as it was delivered: an arm64 Image, plain, in gzip or in EFI zboot; or
-    /// the firmware.
+    /// The kernel as it was delivered: an arm64 Image, plain, in gzip or in EFI zboot; or the
+    /// firmware.
     pub boot: Arc<Vec<u8>>,
     /// The initramfs.
     pub initramfs: Option<Arc<Vec<u8>>>,
 }
 
-/// One VM: the model that the hypervisor is given, as far as the description alone says it, and what an image is
-/// built from.
+/// One VM: the model that the hypervisor is given, as far as the description alone determines it,
+/// and what an image is built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vm {
-    /// The model. What follows from the files and from the board's tree is not in it yet: the entry and its
+    /// The model. It lacks what follows from the files and from the board's tree: the entry and its
     /// argument, blobs, real devices.
     pub config: VmConfig,
     /// Its kernel or firmware.
@@ -42,8 +42,8 @@ pub struct Vm {
     pub initramfs: Option<InitramfsRef>,
     /// The kernel's command line.
     pub cmdline: String,
-    /// Devices of the board that it has for itself, each by its node's name, path or alias
-    /// in the board's tree.
+    /// The devices of the board that it has for itself, each by its node's name, path or alias in
+    /// the board's tree.
     pub devices: Vec<String>,
     pub(crate) marks: Marks,
 }
@@ -54,7 +54,7 @@ impl Vm {
         &self.config.name
     }
 
-    /// What its CPUs execute: the board's own, or 32-bit code on a 64-bit board.
+    /// What its CPUs execute: the board's own architecture, or 32-bit code on a 64-bit board.
     pub fn architecture(&self) -> Architecture {
         if self.config.aarch32 {
             Architecture::Arm
@@ -69,19 +69,19 @@ impl Vm {
     }
 }
 
-/// Where a VM's keys stand, for what is found out only when the image is built.
+/// Where a VM's keys are, for faults that are only found when the image is built.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) boot: Mark,
     pub(crate) initramfs: Mark,
     pub(crate) memory: Mark,
-    /// Each device's.
+    /// The place of each device.
     pub(crate) devices: Vec<Mark>,
-    /// Its schedule's, where it has one.
+    /// The place of its schedule, if it has one.
     pub(crate) schedule: Option<Mark>,
 }
 
-/// A key of a VM, for what is found out about it elsewhere.
+/// A key of a VM, for faults that are found elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// `kernel` or `firmware`.

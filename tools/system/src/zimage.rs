@@ -1,9 +1,9 @@
 //! 32-bit ARM kernels: a zImage, which unpacks itself (Documentation/arch/arm/booting.rst).
 //!
-//! It is loaded where QEMU's `-kernel` puts it, 64 KiB into RAM, and unpacks the kernel to a little
-//! behind the start of RAM, having brought itself out of the way first. The initramfs and the tree
-//! lie behind all that: how much it is, newer zImages say in a table of tags, of which the one of
-//! the kernel's size is read here (arch/arm/boot/compressed/vmlinux.lds.S).
+//! It is loaded where QEMU's `-kernel` puts it, 64 KiB into RAM. It moves itself out of the way,
+//! and then unpacks the kernel to shortly behind the start of RAM. The initramfs and the tree are
+//! placed behind all that. Newer zImages say how much memory that is, in a table of tags, of which
+//! the tag with the kernel's size is read here (arch/arm/boot/compressed/vmlinux.lds.S).
 
 use crate::board::Architecture;
 use crate::bytes::u32_at;
@@ -11,7 +11,7 @@ use crate::diagnostic::Words;
 use crate::kernel::Kernel;
 use std::borrow::Cow;
 
-/// Where the header's fields are.
+/// The offsets of the header's fields.
 const MAGIC_AT: usize = 0x24;
 const START_AT: usize = 0x28;
 const END_AT: usize = 0x2c;
@@ -19,20 +19,20 @@ const TAGS_MAGIC_AT: usize = 0x34;
 const TAGS_AT: usize = 0x38;
 const MAGIC: u32 = 0x016f_2818;
 const TAGS_MAGIC: u32 = 0x4545_4545;
-/// The tag of the kernel's size: where in the file the size of the unpacked kernel is, the size
-/// of its bss, and, since Linux 5.8, TEXT_OFFSET and the size of the unpacker's heap.
+/// The tag of the kernel's size: the offset in the file of the unpacked kernel's size, the size of
+/// its bss, and, since Linux 5.8, TEXT_OFFSET and the size of the unpacker's heap.
 const KERNEL_SIZE: u32 = 0x5a53_4c4b;
-/// Where the kernel, or a flat binary, is loaded on QEMU, from the start of RAM.
+/// The distance from the start of RAM at which QEMU loads a zImage, or a flat binary.
 pub(crate) const OFFSET: u64 = 0x1_0000;
-/// Where the kernel runs, from the start of RAM, where it does not say: TEXT_OFFSET.
+/// The distance from the start of RAM at which the kernel runs, where it does not say: TEXT_OFFSET.
 const TEXT_OFFSET: u32 = 0x8000;
-/// Room for the unpacker's stack, its heap, and what else it has.
+/// Memory in bytes for the unpacker's stack, its heap, and its other data.
 const SLACK: u64 = 1 << 20;
-/// What a kernel gets that does not say how much it takes.
+/// The memory in bytes for a kernel that does not say how much it takes.
 const ASSUMED: u64 = 16 << 20;
-/// No Linux is smaller: what is, is a program that unpacks nothing.
+/// The smallest size of a Linux in bytes; a smaller program unpacks nothing.
 const SMALLEST: u64 = 1 << 20;
-/// More than that is a damaged header.
+/// The largest size in bytes that a valid header can claim.
 const MOST: u64 = 256 << 20;
 
 /// Whether these bytes begin as a zImage does.
@@ -40,7 +40,7 @@ pub(crate) fn is_one(bytes: &[u8]) -> bool {
     u32_at(bytes, MAGIC_AT) == Some(MAGIC)
 }
 
-/// The zImage in a file's `bytes`, for which [`is_one`] holds, or why it cannot be one.
+/// The zImage in a file's `bytes`, for which [`is_one`] holds. The error says why it cannot be one.
 pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
     let [start, end] = [START_AT, END_AT].map(|at| u64::from(u32_at(bytes, at).unwrap_or(0)));
     let len = bytes.len() as u64;
@@ -62,20 +62,20 @@ pub(crate) fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, Words> {
             "download or build the kernel again",
         ));
     }
-    // Unpacked from the start of RAM on, with the packed one behind it.
+    // The kernel is unpacked from the start of RAM on, with the packed one behind it.
     let reach = unpacked.max(OFFSET + size) + size + SLACK;
     let bytes = Cow::Borrowed(bytes);
     Ok(Kernel::linux(bytes, OFFSET, size, reach, Architecture::Arm))
 }
 
-/// Where the unpacked kernel and its bss end, from the start of RAM, where the file says.
+/// The end of the unpacked kernel and its bss, from the start of RAM, where the file says it.
 fn unpacked(bytes: &[u8]) -> Option<u64> {
     let word = |at: usize| u32_at(bytes, at);
     if word(TAGS_MAGIC_AT)? != TAGS_MAGIC {
         return None;
     }
     let mut at = word(TAGS_AT)? as usize;
-    // Each tag: its length in words, its kind, its data. A length of zero ends them.
+    // Each tag has its length in words, its kind, and its data. A length below 2 ends them.
     while let Some(words) = word(at).filter(|words| *words >= 2) {
         let field = |index: usize| word(at.checked_add(4 * index)?);
         if field(1)? == KERNEL_SIZE {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_table_says_how_much_is_needed() {
-        // A tag of another kind, then that of the size: the unpacked size is in the last word.
+        // A tag of another kind, then the tag of the size: the unpacked size is in the last word.
         let mut bytes = zimage(0x1000, &[3, 1, 7, 4, KERNEL_SIZE, 0xffc, 0x10_0000, 0]);
         bytes[0xffc..].copy_from_slice(&0x40_0000_u32.to_le_bytes());
         assert_eq!(unpacked(&bytes), Some(0x50_8000));

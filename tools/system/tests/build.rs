@@ -1,4 +1,4 @@
-//! Images: header, information block, payload, and where everything goes.
+//! Tests images: header, information block, payload, and the places of everything.
 
 mod common;
 
@@ -203,7 +203,7 @@ fn vms_with_one_kernel_share_it_in_the_image() {
         )
     };
     let other = Files {
-        // As long, and another one.
+        // Another kernel of the same length.
         boot: kernel(100_000, 0x12_3457).into(),
         ..files(50_000)
     };

@@ -1,4 +1,5 @@
-//! Devices of the board in descriptions: who may have what, and what the image says of it.
+//! Tests devices of the board in descriptions: which VM may have which, and what the image says of
+//! them.
 
 mod common;
 
@@ -13,7 +14,7 @@ use hanok_types::{GicVersion, Hpa, IntId};
 const VIRT: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv3.dtb");
 const VIRT_GIC_V2: &[u8] = include_bytes!("../../../core/config/tests/data/virt-gicv2.dtb");
 
-/// [`SOUND`] with these devices, and a second VM with those.
+/// [`SOUND`] with the devices `first`, and a second VM with `second`.
 fn system(first: &str, second: &str) -> Description {
     load(&text(first, second)).unwrap()
 }

@@ -5,7 +5,8 @@ mod common;
 use common::boards;
 use hanok_system::{Diagnostic, Schedule, load_schedule, parse, parse_schedule};
 use hanok_task_model::{
-    CoreId, Home, Interface, Mode, Nanos, Periods, Plan, Policy, PoolId, Priority, Server, Window,
+    CoreId, Home, Mode, Nanos, Periods, Plan, Policy, PoolId, Priority, ResourceInterface, Server,
+    Window,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -69,7 +70,7 @@ fn a_schedule_of_groups_is_read() {
         (outer.home, outer.priority),
         (Home::Pool(PoolId(0)), Some(Priority(1)))
     );
-    let interface = Interface {
+    let interface = ResourceInterface {
         period: Nanos::from_millis(10),
         budget: Nanos::from_millis(4),
         deadline: Nanos::from_millis(8),
@@ -317,7 +318,7 @@ fn a_schedule_without_a_board_has_the_cores_it_names() {
     let schedule = read(&text).unwrap();
     assert_eq!(all(&schedule), 200);
     let (period, budget) = (Nanos::new(1_500), Nanos::new(1_000));
-    let given = Plan::Given(Interface::periodic(period, budget));
+    let given = Plan::Given(ResourceInterface::periodic(period, budget));
     assert_eq!(schedule.model.components[0].plan, given);
     let found = read(&text.replacen("200", "257", 1)).unwrap_err();
     assert!(

@@ -1,11 +1,12 @@
-//! Large and odd models: answered within a number of steps that is known, or refused.
+//! Tests large and odd models: they are answered within a known number of steps, or refused.
 
 use crate::common::{ROOT, find, given, model, ns, vm};
 use hanok_analysis::load::{Arrival, Load};
 use hanok_analysis::{Placement, Undecided, Verdict, Work, analyse, decide, edf, response};
 use hanok_certificate_checker::check;
 use hanok_task_model::{
-    Component, Descent, Home, Interface, Member, Plan, Policy, Proof, Tail, Task, TaskId, Window,
+    Component, Descent, Home, Member, Plan, Policy, Proof, ResourceInterface, Tail, Task, TaskId,
+    Window,
 };
 use std::cmp::Ordering;
 
@@ -33,8 +34,8 @@ fn primes(from: u64, count: usize) -> Vec<u64> {
     (from..).filter(prime).take(count).collect()
 }
 
-/// Sums of fractions without a common denominator that fits into anything, against the sums in
-/// which each is written twice: as (C, T) and (T - C, T), one less or more in one place.
+/// Sums of fractions whose common denominator fits into no integer are compared with sums in which
+/// each fraction appears as (C, T) and as (T - C, T), with one less or more in one place.
 #[test]
 fn rates_compare_exactly_whatever_the_periods() {
     let odd = primes(1_000_003, 500);
@@ -57,7 +58,7 @@ fn rates_compare_exactly_whatever_the_periods() {
     loads[7].execution -= 2;
     assert_eq!(compare(&loads, 500), Ok(Ordering::Less));
     loads[7].execution += 1;
-    // One part in 10^12, and the sum of 499 others.
+    // One part in 10^12, beside the sum of 499 others.
     loads[11].period += 1;
     assert_eq!(compare(&loads, 500), Ok(Ordering::Less));
     let mut work = Work::new(100);
@@ -65,8 +66,8 @@ fn rates_compare_exactly_whatever_the_periods() {
     assert_eq!(short, Err(Undecided::TooLong));
 }
 
-/// A whole CPU, deadlines that are periods, a thousand odd periods: the sum decides, and nothing is
-/// looked at but the sum.
+/// A whole CPU, deadlines that are periods, a thousand odd periods: the sum of rates decides, and
+/// only the sum is computed.
 #[test]
 fn a_thousand_odd_periods_are_decided_by_their_sum() {
     let odd = primes(1_000_003, 1_000);
@@ -89,12 +90,13 @@ fn a_thousand_odd_periods_are_decided_by_their_sum() {
     assert_eq!(check(&full, &certificate), Ok(()));
     let over = analyse(&system(2)).unwrap();
     assert!(matches!(over.components[0], Verdict::Refuted(_)));
-    // Nor is there an interface to be found for it, which is known without a step.
+    // Nor has the model an interface, which is found out without a step.
     let mut wanted = system(2);
     wanted.components[0].plan = find(1_000, Window::Period);
     let over = analyse(&wanted).unwrap();
     assert!(matches!(over.components[0], Verdict::Refuted(_)));
-    // Whoever claims more than there is, is not believed; nor a descent where the sum does.
+    // The checker does not believe a certificate that claims more than the supply, nor a descent
+    // where the sum decides.
     assert!(check(&system(2), &certificate).is_err());
     let mut other = certificate.clone();
     let instants = vec![1_000_004, 1];
@@ -113,7 +115,7 @@ fn a_full_cpu_with_odd_periods_is_kept_and_one_more_is_not() {
         let mut model = model(1);
         let mut tasks = Vec::new();
         for period in &odd {
-            // Forty times a fortieth, the last of each period's parts to itself.
+            // Forty times a fortieth; each has the last part of its period to itself.
             let part = period / 80;
             tasks.extend([
                 (*period * 40, part, *period * 40),
@@ -153,8 +155,8 @@ fn the_longest_deadline_is_the_longest_that_does() {
                 assert_eq!(check(&model, &certificate), Ok(()));
                 Some((model, certificate))
             };
-            let does = |deadline: &u64| with(given(120, budget, *deadline)).is_some();
-            let longest = (budget..=120).filter(does).max();
+            let suffices = |deadline: &u64| with(given(120, budget, *deadline)).is_some();
+            let longest = (budget..=120).filter(suffices).max();
             let (period, budget) = (ns(120), ns(budget));
             let found = with(Plan::Longest { period, budget });
             let deadline = found
@@ -164,10 +166,10 @@ fn the_longest_deadline_is_the_longest_that_does() {
             let Some((model, mut certificate)) = found else {
                 continue;
             };
-            // It is shown that a tick more is too late, and nothing else is believed instead.
+            // It is proven that a tick more is too late, and no other deadline is believed.
             let proof = &mut certificate.components[0];
             assert_eq!(proof.least.is_some(), longest < Some(120));
-            proof.interface = Interface {
+            proof.interface = ResourceInterface {
                 deadline: ns(longest.unwrap() - 1),
                 ..proof.interface
             };
@@ -176,8 +178,8 @@ fn the_longest_deadline_is_the_longest_that_does() {
     }
 }
 
-/// Responses that are proven, against those of the worst that a plain scheduler finds: never less,
-/// and under fixed priorities the same.
+/// Proven response times are compared with the worst ones of a plain scheduler: they are never
+/// less, and under fixed priorities they are equal.
 #[test]
 fn responses_are_not_less_than_what_happens() {
     let sets: [&[(u64, u64, u64)]; 4] = [
@@ -221,7 +223,7 @@ fn responses_are_not_less_than_what_happens() {
     assert_eq!(analyse(&model).unwrap().responses(&model), [None]);
 }
 
-/// The longest time from arrival to end, of each task, for some offsets of each.
+/// The longest time from arrival to completion of each task, for some offsets of each.
 fn longest_responses(tasks: &[(u64, u64, u64)], policy: Policy) -> Vec<u64> {
     let mut longest = vec![0; tasks.len()];
     for round in 0..200u64 {
@@ -251,8 +253,7 @@ fn longest_responses(tasks: &[(u64, u64, u64)], policy: Policy) -> Vec<u64> {
     longest
 }
 
-/// Twenty thousand groups, side by side and one in the other: each is looked at once, whatever
-/// comes of it.
+/// Twenty thousand groups, side by side and nested: each is examined once, whatever the answer is.
 #[test]
 fn twenty_thousand_groups_are_answered_in_one_walk() {
     for nested in [false, true] {
@@ -281,8 +282,8 @@ fn twenty_thousand_groups_are_answered_in_one_walk() {
     }
 }
 
-/// Under fixed priorities everybody is held against all above: some thousand side by side are
-/// answered, yes or no, and what is beyond the steps is refused as such.
+/// Under fixed priorities each member is compared with all above it. Some thousand side by side are
+/// answered, positively or not, and what would need too many steps is refused as such.
 #[test]
 fn thousands_of_groups_under_fixed_priorities_are_answered_or_refused() {
     let system = |count: u64, budget: u64| {
@@ -300,23 +301,23 @@ fn thousands_of_groups_under_fixed_priorities_are_answered_or_refused() {
     let analysis = decide(&model, &mut Work::new(Work::TEST)).unwrap();
     let certificate = analysis.certificate().expect("proven");
     assert_eq!(check(&model, &certificate), Ok(()));
-    // A thousand budgets of 1,000 are all there is: the one after them has no place.
+    // A thousand budgets of 1,000 fill the core: the one after them has no place.
     let crowd = |count, budget| {
         let over = decide(&system(count, budget), &mut Work::new(Work::TEST)).unwrap();
-        let Placement::Refused(crowded) = &over.pools[0] else {
+        let Placement::Refused(refusal) = &over.pools[0] else {
             panic!("{:?}", over.pools[0]);
         };
-        let executions = crowded.workload.loads.iter().map(|load| load.execution);
+        let executions = refusal.workload.loads.iter().map(|load| load.execution);
         executions.sum::<i128>()
     };
     assert_eq!(crowd(1_200, 1_000), 1_001_000);
-    // Of more, it is one of those after them.
+    // Of more budgets, one of those after them is named.
     assert!(crowd(4_000, 300) > 1_000_000);
     let many = decide(&system(20_000, 40), &mut Work::new(Work::MODEL)).unwrap();
     assert_eq!(many.pools[0], Placement::Undecided(Undecided::TooLong));
 }
 
-/// What the responses may cost is bounded, too: without steps, the deadline is what is said.
+/// The steps for response times are bounded, too: without steps, the response is the deadline.
 #[test]
 fn without_steps_the_response_is_the_deadline() {
     let mut system = model(1);

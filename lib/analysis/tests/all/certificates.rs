@@ -1,11 +1,11 @@
-//! Certificates: those of the analysis are believed, changed ones are not.
+//! The checker believes the analysis's certificates, and no changed ones.
 
 use crate::common::{Random, ns, random};
 use hanok_analysis::analyse;
 use hanok_certificate_checker::check;
 use hanok_task_model::{Against, Certificate, CoreProof, Descent, Model, Nanos, Proof, Tail};
 
-/// Models with their certificates, as many as asked for.
+/// `wanted` models with their certificates.
 fn certified(wanted: usize, seed: u64) -> Vec<(Model, Certificate)> {
     let mut random_ = Random(seed);
     let mut found = Vec::new();
@@ -38,7 +38,7 @@ fn the_analysis_s_certificates_are_believed() {
             exact += usize::from(proof.exact.is_some());
         }
     }
-    // Each kind of proof was there.
+    // Each kind of proof occurred.
     assert!(
         fixed > 20 && global > 20 && aligned > 5 && exact > 50,
         "{fixed} {global} {aligned} {exact}"
@@ -76,7 +76,8 @@ fn less(time: Nanos, by: Nanos) -> Nanos {
     time.saturating_sub(by)
 }
 
-/// One change of the given kind; none where there is nothing of it to change.
+/// Makes one change of the given kind; `None` where the certificate has nothing to change in this
+/// way.
 fn change(certificate: &mut Certificate, tick: Nanos, kind: usize, random: &mut Random) {
     let index = random.below(certificate.components.len() as u64) as usize;
     let component = &mut certificate.components[index];
@@ -152,7 +153,7 @@ fn against(found: &mut Option<Against>, random: &mut Random) {
     }
 }
 
-/// Changes one number of a row, takes one out, or doubles one.
+/// Changes one number of a row, removes one, or doubles one.
 fn nudge(row: &mut Vec<u64>, random: &mut Random) {
     let index = random.below(row.len() as u64) as usize;
     match random.below(4) {

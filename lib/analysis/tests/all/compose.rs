@@ -1,7 +1,7 @@
-//! Whole models: composition, several cores, refusals, and input at its edges.
+//! Tests whole models: composition, several cores, refusals, and extreme input.
 
 use crate::common::{ROOT, Random, find, given, model, ns, random, range, vm};
-use hanok_analysis::supply::Start;
+use hanok_analysis::supply::SupplyStart;
 use hanok_analysis::{
     Analysis, Change, Placement, Refutation, RefutedAt, Undecided, Verdict, Work, analyse, decide,
 };
@@ -11,14 +11,14 @@ use hanok_task_model::{
     Window,
 };
 
-/// How many steps the analysis takes: looks at one member.
+/// The number of steps that the analysis takes. A step is a look at one member.
 fn steps(model: &Model) -> u64 {
     let mut work = Work::new(Work::MODEL);
     decide(model, &mut work).unwrap();
     Work::MODEL - work.left()
 }
 
-/// Analyses, and lets the checker see what comes out.
+/// Analyses the model, and lets the checker verify the result.
 fn analysed(model: &Model) -> Analysis {
     let analysis = analyse(model).unwrap();
     if let Some(certificate) = analysis.certificate() {
@@ -58,7 +58,7 @@ fn a_component_composed_of_itself_is_unchanged() {
     }
 }
 
-/// Nothing is lost to rounding but what the timer cannot do: a tick less never does.
+/// Rounding loses nothing but what the timer cannot do: a tick less never suffices.
 #[test]
 fn whole_ticks_are_the_next_after_the_exact_budget() {
     let mut model = model(1);
@@ -100,13 +100,13 @@ fn the_longest_deadline_is_taken_where_a_published_tool_is_wrong() {
     assert!(analysed(&model).certificate().is_none());
 }
 
-/// The task (P, B, P + L - B) has the demand that the interface (P, B, L) has as supply, and
-/// has been proposed for it under EDF. But a server with that deadline is not the interface:
-/// with (4, 1, 1) it may be served at 0 and then at 7, in a schedule that keeps all of its
-/// deadlines, and a task (4, 1) that comes at 1 is missed.
+/// The task (P, B, P + L - B) has the same demand as the interface (P, B, L) has supply, and has
+/// been proposed for it under EDF. But a server with that deadline is not the interface: with (4,
+/// 1, 1) it may be served at 0 and then at 7, in a schedule that keeps all of its deadlines, and a
+/// task (4, 1) that arrives at 1 misses its deadline.
 #[test]
 fn an_interface_is_a_task_with_its_own_deadline() {
-    // Who runs when: servers (4, 1) with the deadline 4 + 1 - 1 and (4, 3) with the deadline 4,
+    // The schedule: servers (4, 1) with the deadline 4 + 1 - 1 and (4, 3) with the deadline 4,
     // which are equal under EDF.
     let schedule = [0, 1, 1, 1, 1, 1, 1, 0];
     for (server, budget) in [(0, 1), (1, 3)] {
@@ -115,9 +115,9 @@ fn an_interface_is_a_task_with_its_own_deadline() {
             assert_eq!(served, budget);
         }
     }
-    // What the task that comes at 1 has until 5, and what the interface promises.
+    // What the task that arrives at 1 gets until 5, and what the interface promises.
     let had = schedule[1..5].iter().filter(|who| **who == 0).count();
-    let promise = hanok_analysis::supply::Supply::new(4, 1, 1, Start::Anywhere);
+    let promise = hanok_analysis::supply::Supply::new(4, 1, 1, SupplyStart::Anywhere);
     assert_eq!((had, promise.within(4)), (0, Ok(1.into())));
     // The analysis accepts the interface for the task, and so must refuse it beside (4, 3, 3).
     let mut model = model(1);
@@ -126,7 +126,7 @@ fn an_interface_is_a_task_with_its_own_deadline() {
     let analysis = analysed(&model);
     assert!(analysis.interface(ComponentId(0)).is_some());
     assert_eq!(analysis.refutations[0].at, ns(3));
-    // With (4, 3, 4) each has its own deadline kept: 0 at 1, and the other at 4.
+    // Beside (4, 3, 4) both keep their deadlines: 0 at 1, and the other at 4.
     model.components[other.0 as usize].plan = given(4, 3, 4);
     assert!(analysed(&model).certificate().is_some());
 }
@@ -143,8 +143,11 @@ fn switching_costs_are_paid_by_the_parent() {
     let analysis = analysed(&model);
     let refutation = &analysis.refutations[0];
     assert_eq!((refutation.demand, refutation.supply), (102, 100));
-    assert_eq!(refutation.changes[0], Change::Room(ComponentId(0), ns(88)));
-    // An urgent interface leaves room for the switches within its deadline.
+    assert_eq!(
+        refutation.changes[0],
+        Change::MaxBudget(ComponentId(0), ns(88))
+    );
+    // An urgent interface leaves time for the switches within its deadline.
     model.components[0].plan = find(100, Window::Budget);
     model.add_task(hanok_task_model::Task::new(
         "t",
@@ -172,7 +175,7 @@ fn the_cheapest_period_weighs_budget_against_switches() {
         free[0] < cheap[0] && cheap[0] < dear[0],
         "{free:?} {cheap:?} {dear:?}"
     );
-    // No period of the range, looked at one by one in steps of a tick, is cheaper by much.
+    // No period of the range, tried in steps of a tick, is cheaper by much.
     let share = |[period, budget, _]: [u64; 3]| (budget + 1_000) as f64 / period as f64;
     let mut best = f64::MAX;
     for period in (1_000..400_000).step_by(700) {
@@ -203,10 +206,10 @@ fn components_are_placed_on_cores() {
     model.components[0].core = Some(CoreId(1));
     model.components[1].core = Some(CoreId(1));
     let analysis = analysed(&model);
-    let Placement::Refused(crowded) = &analysis.pools[0] else {
+    let Placement::Refused(refusal) = &analysis.pools[0] else {
         panic!("{:?}", analysis.pools);
     };
-    assert_eq!(crowded.core, Some(CoreId(1)));
+    assert_eq!(refusal.core, Some(CoreId(1)));
 }
 
 #[test]
@@ -224,12 +227,15 @@ fn more_than_the_cores_is_refused_for_certain() {
     };
     assert_eq!(refutation.vcpu, Some(vcpu));
     assert_eq!(refutation.shortfall(), 40);
-    assert_eq!(refutation.changes[0], Change::Room(ComponentId(2), ns(30)));
+    assert_eq!(
+        refutation.changes[0],
+        Change::MaxBudget(ComponentId(2), ns(30))
+    );
 }
 
 #[test]
 fn first_fit_is_not_the_last_word() {
-    // Decreasing first fit puts 44 and 32 together, and then needs a third core; there is a
+    // First fit decreasing puts 44 and 32 together, and then needs a third core. There is a
     // placement on two: 44 + 32 + 24 and 36 + 34 + 30.
     let mut model = model(2);
     for budget in [44, 36, 34, 32, 30, 24] {
@@ -257,13 +263,13 @@ fn several_cpus_are_global() {
     model.components[id.0 as usize].cpus = 2;
     let analysis = analysed(&model);
     let [_, budget, _] = interface(&analysis, id);
-    // 0.85 CPUs are needed in the long run, two are there.
+    // 0.85 CPUs are needed in the long run, and two exist.
     assert!((85..=200).contains(&budget), "{budget}");
     assert!(analysis.certificate().is_some());
     model.components[id.0 as usize].plan = given(100, 85, 100);
     let analysis = analysed(&model);
     assert!(!analysis.refutations[0].certain);
-    // What is proposed is the least that the search finds.
+    // The proposed budget is the least that the search finds.
     let changes = &analysis.refutations[0].changes;
     assert!(
         changes.contains(&Change::Budget(id, ns(budget))),
@@ -271,7 +277,8 @@ fn several_cpus_are_global() {
     );
 }
 
-/// A refusal's changes are not guesses: with each of them, what was refused is admitted.
+/// The proposed changes of a refusal are no guesses: with each of them, the refused component is
+/// admitted.
 #[test]
 fn every_proposed_change_helps() {
     let mut random_ = Random(0xc4a2e);
@@ -306,7 +313,7 @@ fn every_proposed_change_helps() {
 }
 
 /// Whether the change can be made by hand: the budget of an interface that is yet to be found
-/// cannot.
+/// cannot be set.
 fn apply(model: &mut Model, change: Change) -> bool {
     match change {
         Change::Budget(id, to) => match &mut model.components[id.0 as usize].plan {
@@ -316,8 +323,8 @@ fn apply(model: &mut Model, change: Change) -> bool {
             }
             Plan::Find { .. } | Plan::Longest { .. } => return false,
         },
-        Change::Room(id, to) => {
-            // Whatever is in it: the room is what is claimed.
+        Change::MaxBudget(id, to) => {
+            // The budget is what fits, whatever the component contains.
             let Plan::Given(interface) = &mut model.components[id.0 as usize].plan else {
                 return false;
             };
@@ -379,7 +386,7 @@ fn a_task_that_cannot_be_kept_is_named() {
     assert!(matches!(analysis.pools[0], Placement::Waits(_)));
 }
 
-/// Periods without common factors, and full: there is an answer or a reason, soon.
+/// Periods without common factors, and a full CPU: there is an answer or a reason, soon.
 #[test]
 fn astronomical_hyperperiods_do_not_hang() {
     let primes = [
@@ -480,8 +487,8 @@ fn the_edges_of_64_bits_are_answered() {
     assert_eq!(analyse(&model).unwrap_err().len(), 3);
 }
 
-/// Under fixed priorities a deadline beyond the period counts as the period: a refusal for that
-/// is not certain. Under EDF it counts as it is.
+/// Under fixed priorities a deadline beyond the period counts as the period, so that a refusal for
+/// that is not certain. Under EDF it counts as it is.
 #[test]
 fn deadlines_beyond_periods() {
     let tasks = [(10, 5, 10), (14, 7, 40)];

@@ -1,20 +1,20 @@
-//! Global EDF: what the analysis admits and the checker believes, against a scheduler of a few
-//! lines that looks at every instant.
+//! Tests global EDF: what the analysis admits and the checker believes is run on a scheduler of a
+//! few lines that examines every instant.
 //!
-//! It knows nothing of the tests, of `core/sched` or of the simulator. A set near the edge is one
-//! whose longest execution time is as long as the analysis lets it be. The worst arrivals are not
-//! known for several CPUs (all at once is not the worst there), so that each set is run with all
-//! at once, with random offsets, and with random delays between arrivals and random jitter;
-//! of tiny sets, every sequence of arrivals that there is, is run.
+//! That scheduler knows nothing of the analysis's tests, of `core/sched` or of the simulator. A set
+//! near the edge is one whose longest execution time is as long as the analysis allows. The worst
+//! arrivals are not known for several CPUs (a common release is not the worst there). So each set
+//! is run with a common release, with random offsets, and with random delays between arrivals and
+//! random jitter; for tiny sets, every possible sequence of arrivals is run.
 //!
-//! A sample is in every run of the tests. `HANOK_SETS=10000` makes it so many sets.
+//! Every run of the tests takes a sample. `HANOK_SETS=10000` sets the number of sets.
 
 use crate::common::{Random, ns};
 use hanok_analysis::analyse;
 use hanok_certificate_checker::check;
 use hanok_task_model::{
-    Certificate, Component, CoreId, Descent, Home, Interface, Mode, Model, Plan, Pool, PoolId,
-    Proof, Tail, Task,
+    Certificate, Component, CoreId, Descent, Home, Mode, Model, Plan, Pool, PoolId, Proof,
+    ResourceInterface, Tail, Task,
 };
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ struct One {
     jitter: u64,
 }
 
-/// Tasks on so many CPUs, of which there are `budget` instants in each period.
+/// Tasks on `cpus` CPUs, which supply `budget` instants in each period.
 #[derive(Clone, Debug)]
 struct Set {
     tasks: Vec<One>,
@@ -40,12 +40,13 @@ fn sets() -> usize {
     sets.map_or(300, |sets| sets.parse().expect("a number of sets"))
 }
 
-/// A component of several CPUs with these tasks, upon as many cores; on one CPU, EDF upon it.
+/// A component on several CPUs with these tasks, and as many cores; on one CPU, a component under
+/// EDF.
 fn of_tasks(set: &Set) -> Model {
     let mut pool = Pool::new("all", (0..set.cpus as u8).map(CoreId));
     pool.mode = Mode::Partitioned;
     let mut model = Model::new(ns(1), vec![pool]);
-    let plan = Plan::Given(Interface::periodic(ns(set.period), ns(set.budget)));
+    let plan = Plan::Given(ResourceInterface::periodic(ns(set.period), ns(set.budget)));
     let mut component = Component::new("vm", Home::Pool(PoolId(0)), plan);
     component.cpus = set.cpus as u32;
     let id = model.add(component);
@@ -58,13 +59,13 @@ fn of_tasks(set: &Set) -> Model {
     model
 }
 
-/// A global pool of components that promise what the tasks need: the other way to the test.
+/// A global pool of components that promise what the tasks need: the other way to reach the test.
 fn of_interfaces(set: &Set) -> Model {
     let mut pool = Pool::new("all", (0..set.cpus as u8).map(CoreId));
     pool.mode = Mode::Global;
     let mut model = Model::new(ns(1), vec![pool]);
     for (index, one) in set.tasks.iter().enumerate() {
-        let plan = Plan::Given(Interface {
+        let plan = Plan::Given(ResourceInterface {
             period: ns(one.period),
             budget: ns(one.execution),
             deadline: ns(one.deadline),
@@ -75,14 +76,14 @@ fn of_interfaces(set: &Set) -> Model {
     model
 }
 
-/// The certificate, if the analysis has one; it must be believed.
+/// The certificate, if the analysis has one; the checker must believe it.
 fn admitted(model: &Model) -> Option<Certificate> {
     let certificate = analyse(model).ok()?.certificate()?;
     assert_eq!(check(model, &certificate), Ok(()), "{model:#?}");
     Some(certificate)
 }
 
-/// A set of which the last task is as long as can be.
+/// A set whose last task is as long as the analysis allows.
 fn near_the_edge(random: &mut Random, cpus: usize, supplied: bool) -> Option<Set> {
     let number = cpus + 1 + random.below(4) as usize;
     let mut tasks = Vec::new();
@@ -125,7 +126,7 @@ fn near_the_edge(random: &mut Random, cpus: usize, supplied: bool) -> Option<Set
             of_interfaces(set)
         }
     };
-    // Shorter, until it is admitted; then each task as long as it can be, one after the other.
+    // Shorten the tasks until the set is admitted; then lengthen each one as far as possible.
     while admitted(&model(&set)).is_none() {
         let longest = set.tasks.iter_mut().max_by_key(|task| task.execution)?;
         match longest.execution {
@@ -148,7 +149,7 @@ fn near_the_edge(random: &mut Random, cpus: usize, supplied: bool) -> Option<Set
     Some(set)
 }
 
-/// A job of a task: what is left, and by when it is due.
+/// A job of a task: its remaining work and its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Job {
     due: u64,
@@ -156,7 +157,7 @@ struct Job {
     left: u64,
 }
 
-/// When jobs come.
+/// When jobs arrive.
 #[derive(Clone, Copy, Debug)]
 enum Arrivals {
     Together,
@@ -173,7 +174,7 @@ fn run(set: &Set, arrivals: Arrivals, horizon: u64, random: &mut Random) -> Opti
     let mut next: Vec<u64> = set.tasks.iter().map(|one| offset(one, random)).collect();
     let mut held: Vec<(u64, Job)> = Vec::new();
     let mut jobs: Vec<Job> = Vec::new();
-    // Of each period's instants on each CPU, which are supplied.
+    // For each instant of a period, the number of CPUs that are supplied.
     let mut given: Vec<usize> = Vec::new();
     for now in 0..horizon {
         if now.is_multiple_of(set.period) {
@@ -223,8 +224,8 @@ fn run(set: &Set, arrivals: Arrivals, horizon: u64, random: &mut Random) -> Opti
     None
 }
 
-/// How many CPUs there are in each instant of the period that begins at `now`: the budget as
-/// early as it can be in the first one and late from then on, or anywhere.
+/// The number of CPUs in each instant of the period that begins at `now`: the budget as early as
+/// possible in the first period and late from then on, or anywhere.
 fn supply(set: &Set, now: u64, random: &mut Random) -> Vec<usize> {
     let mut left = set.budget as usize;
     let mut given = vec![0; set.period as usize];
@@ -251,8 +252,8 @@ fn misses(set: &Set, random: &mut Random) -> Option<(Arrivals, u64)> {
     all.find_map(|kind| Some((kind, run(set, kind, 1_500, random)?)))
 }
 
-/// Sets near the edge, of interfaces in a global pool and of tasks in a component of several
-/// CPUs by turns, on 1 to 4 CPUs: none that is admitted misses.
+/// Sets near the edge, by turns of interfaces in a global pool and of tasks in a component on
+/// several CPUs, on 1 to 4 CPUs: no admitted set misses a deadline.
 #[test]
 fn nothing_admitted_misses() {
     let mut random = Random(0x91_0ba1);
@@ -277,7 +278,7 @@ fn nothing_admitted_misses() {
 /// A task's period, execution time and deadline.
 type Times = (u64, u64, u64);
 
-/// The sets that were once admitted, and miss.
+/// Sets that were admitted by an earlier version, and that miss a deadline.
 const MISSING: [(usize, &[Times]); 2] = [
     (3, &[(100, 9, 9), (100, 9, 9), (100, 9, 9), (100, 9, 9)]),
     (2, &[(15, 4, 9), (24, 15, 24), (30, 13, 14)]),
@@ -310,9 +311,9 @@ fn sets_that_miss_are_refused_both_ways() {
     }
 }
 
-/// Whether some sequence of arrivals makes a deadline be missed: all of them are tried, as all
-/// states that can be reached are visited. A task's state is how long ago its job arrived, up to
-/// its period, and what is left of it.
+/// Whether some sequence of arrivals makes a deadline be missed. All sequences are tried by
+/// visiting all states that can be reached. A task's state is the time since its job arrived, up to
+/// its period, and the job's remaining work.
 fn can_miss(set: &Set) -> bool {
     type State = Vec<(u64, u64)>;
     let start: State = set.tasks.iter().map(|one| (one.period, 0)).collect();
@@ -351,8 +352,8 @@ fn can_miss(set: &Set) -> bool {
     false
 }
 
-/// Tiny sets, every arrival there is. What can miss is refused by the analysis; and of what the
-/// analysis refuses some sets hold, as its test is sufficient alone.
+/// For tiny sets every sequence of arrivals is tried. Sets that can miss are refused by the
+/// analysis; some of the refused sets cannot miss, as the test is only sufficient.
 #[test]
 fn of_tiny_sets_none_can_miss() {
     let mut random = Random(0x0077_1177);
@@ -384,7 +385,7 @@ fn of_tiny_sets_none_can_miss() {
     assert!(missing > sets() / 10 && missing < refused);
 }
 
-/// A proof as it would be if the others could fill t - C_k instants alone.
+/// A proof as it would be if the other members could only fill t - C_k instants.
 fn forged(set: &Set) -> Option<Vec<Descent>> {
     let cpus = set.cpus as u64;
     let demand = |own: &One, at: usize, t: u64| {
@@ -408,7 +409,7 @@ fn forged(set: &Set) -> Option<Vec<Descent>> {
     };
     let mut descents = Vec::new();
     for (at, own) in set.tasks.iter().enumerate() {
-        // Far enough for any of these sets that are not full.
+        // Far enough for any of these sets that is not full.
         let due = own.deadline + 600 * own.period;
         let mut instants = vec![due + 1];
         while let Some(last) = instants.last().copied().filter(|last| *last > own.deadline) {
@@ -426,8 +427,8 @@ fn forged(set: &Set) -> Option<Vec<Descent>> {
     Some(descents)
 }
 
-/// The checker by itself: what would show that a set holds which misses is not believed, and
-/// neither is what the analysis says of another set.
+/// Tests the checker alone: it believes neither a forged proof of a set that misses, nor the
+/// analysis's proof of another set.
 #[test]
 fn the_checker_believes_no_proof_of_a_set_that_misses() {
     let mut random = Random(0xf0_49ed);
@@ -472,7 +473,7 @@ fn the_checker_believes_no_proof_of_a_set_that_misses() {
             continue;
         };
         seen += 1;
-        // A little more than is admitted.
+        // A little more than what is admitted.
         let at = random.below(set.tasks.len() as u64) as usize;
         let one = &mut set.tasks[at];
         if one.execution == one.deadline {

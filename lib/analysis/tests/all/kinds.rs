@@ -1,11 +1,11 @@
-//! Servers of every kind: least budgets by hand, what is refused and why, and certificates that the
-//! checker believes for one kind and for no other.
+//! Tests servers of every kind: least budgets computed by hand, refusals with their reasons, and
+//! certificates that the checker believes for one kind and for no other.
 
 use hanok_analysis::{Undecided, Unproven, Verdict, analyse};
 use hanok_certificate_checker::check;
 use hanok_task_model::{
-    Component, ComponentId, CoreId, Home, Interface, Mode, Model, Nanos, Periods, Plan, Policy,
-    Pool, PoolId, Priority, Server, Task, Window,
+    Component, ComponentId, CoreId, Home, Mode, Model, Nanos, Periods, Plan, Policy, Pool, PoolId,
+    Priority, ResourceInterface, Server, Task, Window,
 };
 use proptest::prelude::*;
 
@@ -46,7 +46,8 @@ fn task(model: &mut Model, home: ComponentId, period: u64, execution: u64, deadl
     model.add_task(task);
 }
 
-/// The budget of `id`, by a certificate that the checker believes; why there is none.
+/// The budget of `id`, with a certificate that the checker believes; the error says why there is
+/// none.
 fn budget(model: &Model, id: ComponentId) -> Result<u64, Option<Undecided>> {
     let analysis = analyse(model).unwrap();
     match (&analysis.components[id.0 as usize], analysis.certificate()) {
@@ -59,8 +60,8 @@ fn budget(model: &Model, id: ComponentId) -> Result<u64, Option<Undecided>> {
     }
 }
 
-/// A polling server is without anything for a budget longer: a task of 4 within 28 needs
-/// 2 in 10 of a periodic server (gap 16, and 2, 8, 2 more) and 3 of a polling one (gap 17).
+/// A polling server is without supply for a budget longer: a task of 4 within 28 needs 2 in 10 of a
+/// periodic server (gap 16, and 2, 8, 2 more) and 3 of a polling one (gap 17).
 #[test]
 fn polling_servers_need_more_for_their_own_tasks() {
     for (kind, least) in ALL
@@ -74,15 +75,15 @@ fn polling_servers_need_more_for_their_own_tasks() {
     }
 }
 
-/// Beside a server of 5 in 10, by EDF: a deadline in the middle of the period has room beside jobs
-/// that come with the period, and none beside bandwidth that may be asked for in any part of it. By
-/// priorities, a deferrable server above runs twice in a row.
+/// The neighbour is a server of 5 in 10. Under EDF, a deadline in the middle of the period fits
+/// beside jobs that arrive with the period, but not beside bandwidth that may be asked for in any
+/// part of it. Under priorities, a deferrable server above runs twice in a row.
 #[test]
 fn what_a_server_asks_of_those_beside_it() {
     let with = |policy, kind, (budget, deadline)| {
         let mut model = model(policy);
         let given = |budget, deadline| {
-            Plan::Given(Interface {
+            Plan::Given(ResourceInterface {
                 period: ns(10),
                 budget: ns(budget),
                 deadline: ns(deadline),
@@ -110,7 +111,7 @@ fn what_a_server_asks_of_those_beside_it() {
     assert!(with(Policy::Edf, Server::ConstantBandwidth, (6, 10)).is_some());
 }
 
-/// What is not proven is refused, with its reason, by the analysis; and the checker believes no
+/// The analysis refuses what is not proven, with its reason; and the checker believes no
 /// certificate of it, whoever wrote it.
 #[test]
 fn what_is_not_proven_is_refused() {
@@ -149,7 +150,7 @@ fn what_is_not_proven_is_refused() {
     global.pools[0].mode = Mode::Global;
     let polling = kind(Server::Polling);
     assert_eq!(refused(&polling, &global), Some(Unproven::Parallel));
-    // A periodic one inside one that is not.
+    // A periodic server inside a server of another kind.
     let mut nested = one(Policy::Edf);
     let inner = server(
         &mut nested,
@@ -194,8 +195,9 @@ fn trees() -> impl Strategy<Value = Model> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// The checker, which has the rules from the definitions, believes what the analysis proves;
-    /// and not the same of other kinds of servers, where that makes a difference to a proof.
+    /// The checker, which derives its rules from the definitions, believes what the analysis
+    /// proves. It does not believe the same of other kinds of servers, where the kind matters to a
+    /// proof.
     #[test]
     fn what_is_proven_is_believed(mut model in trees(), other in 1..4usize) {
         let Some(certificate) = analyse(&model).unwrap().certificate() else {

@@ -1,5 +1,5 @@
-//! All tests of the analysis from outside, in one program: each program of its own would be linked
-//! anew for each fault that is planted.
+//! All integration tests of the analysis in one program. Separate programs would each be linked
+//! again for every planted fault.
 
 mod bounded;
 mod certificates;

@@ -1,10 +1,10 @@
-//! Placement against all placements there are, with a core's test by its definition.
+//! Compares placements with all possible placements, using a core's test by its definition.
 
 use crate::common::{ROOT, Random, given, model, ns, vm};
 use hanok_analysis::{Change, Placement, Refutation, RefutedAt, analyse};
 use hanok_task_model::{CoreId, Member, Mode, Model, Plan, Policy, PoolId, Vcpu};
 
-/// A vCPU by what it needs on its core.
+/// A vCPU and what it needs on its core.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     vcpu: Vcpu,
@@ -23,7 +23,7 @@ fn items(model: &Model) -> Vec<Item> {
         let Plan::Given(interface) = component.plan else {
             panic!("all are given");
         };
-        // Whole ticks are dealt out, one to each in turn.
+        // Whole ticks are dealt out to the vCPUs in turn.
         let mut dealt = vec![0; component.cpus as usize];
         for turn in 0..interface.budget.get() / tick {
             dealt[(turn % u64::from(component.cpus)) as usize] += tick;
@@ -41,7 +41,7 @@ fn items(model: &Model) -> Vec<Item> {
     all
 }
 
-/// Wishes first, then the largest share.
+/// Those that ask for a core come first, then the largest share.
 fn in_order(mut items: Vec<Item>) -> Vec<Item> {
     let share = |item: &Item| item.execution as f64 / item.period as f64;
     items.sort_by(|a, b| {
@@ -51,10 +51,10 @@ fn in_order(mut items: Vec<Item>) -> Vec<Item> {
     items
 }
 
-/// All periods divide it.
+/// A common multiple of all periods.
 const COMMON: u64 = 120;
 
-/// Whether a whole core is enough for these, in the order of the model.
+/// Whether a whole core suffices for these items, which are in the order of the model.
 fn fits(items: &[Item], policy: Policy) -> bool {
     let mut items = items.to_vec();
     items.sort_by_key(|item| item.vcpu);
@@ -87,7 +87,7 @@ fn fits(items: &[Item], policy: Policy) -> bool {
     })
 }
 
-/// The first of all placements that does, in the order of its digits: the cores of the items.
+/// The first of all placements that works, in the order of its digits: the cores of the items.
 fn placed(items: &[Item], cores: &[CoreId], policy: Policy) -> Option<Vec<usize>> {
     let all = (cores.len() as u32).pow(items.len() as u32) as usize;
     let digits = |mut number: usize| {
@@ -104,7 +104,7 @@ fn placed(items: &[Item], cores: &[CoreId], policy: Policy) -> Option<Vec<usize>
     })
 }
 
-/// Those of `items` that are on a core.
+/// The items on a core.
 fn on(items: &[Item], places: &[usize], core: usize) -> Vec<Item> {
     let here = items
         .iter()
@@ -193,9 +193,9 @@ fn placements_are_the_first_of_all_that_do() {
     }
 }
 
-/// Whether a refusal is the right one: of the first item that has no place wherever those before
-/// it are, on the core where the first placement of those leaves it the most room. Whether it has
-/// room there at all.
+/// Whether a refusal is the right one: it names the first item that has no place wherever those
+/// before it are, and the core on which their first placement leaves that item the most time.
+/// Returns whether that core has any time left for it.
 fn explained(items: &[Item], cores: &[CoreId], policy: Policy, found: &Refutation) -> bool {
     let late = (0..items.len()).find(|at| placed(&items[..=*at], cores, policy).is_none());
     let late = late.expect("one has no place");
@@ -223,7 +223,7 @@ fn explained(items: &[Item], cores: &[CoreId], policy: Policy, found: &Refutatio
         || own.wish.is_some() && late == 0;
     assert_eq!(found.certain, certain, "{items:?} {found:?}");
     let change = |change: &Change| match change {
-        Change::Room(id, room) if *id == own.vcpu.component => Some(room.get()),
+        Change::MaxBudget(id, room) if *id == own.vcpu.component => Some(room.get()),
         _ => None,
     };
     let room = found.changes.iter().find_map(change);
@@ -232,8 +232,8 @@ fn explained(items: &[Item], cores: &[CoreId], policy: Policy, found: &Refutatio
     room.is_some()
 }
 
-/// With the budget that is offered there is a place on one core, and with a tick more there is
-/// none; where nothing is offered, a tick is too much.
+/// With the offered budget there is a place on one core, and with a tick more there is none. Where
+/// no budget is offered, a tick is too much.
 #[test]
 fn the_room_on_a_core_is_all_there_is() {
     let mut random = Random(0x0_4003);
@@ -261,29 +261,32 @@ fn the_room_on_a_core_is_all_there_is() {
             .position(|item| item.vcpu == vcpu)
             .expect("it is there");
         let cost = model.cost.per_period().get();
-        let does = |budget: u64| {
+        let suffices = |budget: u64| {
             let mut here = all[..=late].to_vec();
             here[late].execution = budget + cost;
             fits(&here, model.pools[0].policy)
         };
         let tick = model.tick.get();
         match found.changes.first() {
-            Some(Change::Room(_, room)) => {
+            Some(Change::MaxBudget(_, room)) => {
                 assert!(room.get().is_multiple_of(tick));
                 let room = room.get();
-                assert!(does(room) && !does(room + tick), "{model:#?} {found:?}");
+                assert!(
+                    suffices(room) && !suffices(room + tick),
+                    "{model:#?} {found:?}"
+                );
                 some += 1;
             }
             _ => {
-                assert!(!does(tick), "{model:#?} {found:?}");
+                assert!(!suffices(tick), "{model:#?} {found:?}");
                 none += 1;
             }
         }
     }
 }
 
-/// A pool that is scheduled as a whole: certain to be too little is only what is more than all
-/// cores together, and no vCPU or core is blamed.
+/// A pool that is scheduled as a whole: only a demand of more than all cores together is certain to
+/// be too much, and no vCPU or core is blamed.
 #[test]
 fn a_global_pool_is_refused_as_a_whole() {
     let mut random = Random(0x0_9100);
@@ -304,13 +307,13 @@ fn a_global_pool_is_refused_as_a_whole() {
             .map(|item| item.execution * (COMMON / item.period))
             .sum();
         let cores = model.pools[0].cores.len() as u64;
-        let Placement::Refused(crowded) = &analysis.pools[0] else {
+        let Placement::Refused(refusal) = &analysis.pools[0] else {
             assert!(rate <= COMMON * cores, "{model:#?}");
             continue;
         };
-        assert_eq!((crowded.vcpu, crowded.core), (None, None));
+        assert_eq!((refusal.vcpu, refusal.core), (None, None));
         let certainly = cores == 1 || rate > COMMON * cores;
-        assert_eq!(crowded.certain, certainly, "{model:#?}");
+        assert_eq!(refusal.certain, certainly, "{model:#?}");
         let Some(found) = analysis.refutations.last() else {
             panic!("it is explained: {model:#?}");
         };
@@ -319,7 +322,7 @@ fn a_global_pool_is_refused_as_a_whole() {
         assert!(found.shortfall() > 0, "{found:?}");
         let member = |item: &Item| Member::Component(item.vcpu.component);
         assert!(items.iter().any(|item| member(item) == found.member));
-        certain += usize::from(crowded.certain);
-        other += usize::from(!crowded.certain);
+        certain += usize::from(refusal.certain);
+        other += usize::from(!refusal.certain);
     }
 }

@@ -1,14 +1,15 @@
-//! What a plan asks for, by trying: the interface that is found does, and none that is a step
-//! less; and the checker takes an interface that the plan allows and no other.
+//! Checks by trial what a plan asks for: the interface that is found suffices, and none that is a
+//! step less does. The checker accepts an interface that the plan allows, and no other.
 
 use crate::common::{ROOT, Random, find, given, model, ns, range, vm};
 use hanok_analysis::{Change, RefutedAt, Verdict, analyse};
 use hanok_certificate_checker::{Fault, check};
 use hanok_task_model::{
-    Against, Certificate, Fraction, Interface, Model, Nanos, Plan, Policy, Proof, Server, Window,
+    Against, Certificate, Fraction, Model, Nanos, Plan, Policy, Proof, ResourceInterface, Server,
+    Window,
 };
 
-/// The interface of the first component, where it is proven.
+/// The interface of the first component, if it is proven.
 fn proven(model: &Model) -> Option<[u64; 3]> {
     match &analyse(model).ok()?.components[0] {
         Verdict::Proven(proof) => {
@@ -19,8 +20,8 @@ fn proven(model: &Model) -> Option<[u64; 3]> {
     }
 }
 
-/// Whether this interface does for the first component.
-fn does(model: &Model, [period, budget, deadline]: [u64; 3]) -> bool {
+/// Whether this interface suffices for the first component.
+fn suffices(model: &Model, [period, budget, deadline]: [u64; 3]) -> bool {
     let mut changed = model.clone();
     changed.components[0].plan = given(period, budget, deadline);
     proven(&changed).is_some()
@@ -39,7 +40,7 @@ fn some_policy(random: &mut Random) -> Policy {
     random.pick(&[Policy::Edf, Policy::Edf, Policy::RateMonotonic])
 }
 
-/// What switching costs in each period, in whole ticks.
+/// The cost of switching in each period, in whole ticks.
 fn cost(model: &Model) -> u64 {
     let tick = model.tick.get();
     model.cost.per_period().get().div_ceil(tick) * tick
@@ -68,7 +69,9 @@ fn the_longest_deadline_of_a_budget_is_the_longest() {
         }
         let shortest = (budget + cost(&model)).min(period);
         let deadlines = (shortest / tick..=period / tick).map(|ticks| ticks * tick);
-        let longest = deadlines.rev().find(|d| does(&model, [period, budget, *d]));
+        let longest = deadlines
+            .rev()
+            .find(|d| suffices(&model, [period, budget, *d]));
         assert_eq!(
             proven(&model),
             longest.map(|deadline| [period, budget, deadline]),
@@ -89,7 +92,8 @@ fn the_longest_deadline_of_a_budget_is_the_longest() {
     }
 }
 
-/// On several CPUs: a tick less does not; and of a range the cheapest of nine periods.
+/// On several CPUs a tick less does not suffice; of a range, the cheapest of nine periods is
+/// chosen.
 #[test]
 fn the_budget_of_several_cpus_is_the_least() {
     let mut random = Random(0x5e_7e4a);
@@ -122,7 +126,9 @@ fn the_budget_of_several_cpus_is_the_least() {
         model.components[0].cpus = cpus as u32;
         let by_trying = |period: u64| {
             let all = (1..=cpus * period / tick).map(|ticks| ticks * tick);
-            let mut all = all.rev().take_while(|b| does(&model, [period, *b, period]));
+            let mut all = all
+                .rev()
+                .take_while(|b| suffices(&model, [period, *b, period]));
             let first = all.next();
             all.last().or(first)
         };
@@ -149,7 +155,7 @@ fn the_budget_of_several_cpus_is_the_least() {
                 refused += 1;
                 let analysis = analyse(&model).unwrap();
                 assert!(matches!(analysis.components[0], Verdict::Refuted(_)));
-                // That the test does not pass may have no instant to name.
+                // A test that does not pass may have no instant to name.
                 for found in &analysis.refutations {
                     assert!(matches!(found.place, RefutedAt::Alone(_)), "{found:?}");
                     assert!(!found.certain && found.shortfall() > 0, "{found:?}");
@@ -159,8 +165,8 @@ fn the_budget_of_several_cpus_is_the_least() {
     }
 }
 
-/// What is too much for any budget: it is said upon a whole CPU, or upon the most there is; a
-/// shorter period is offered that does, where one twice as long does not.
+/// A demand that is too much for any budget is refused with a whole CPU, or with the most there is.
+/// A shorter period is offered that works, where one twice as long does not.
 #[test]
 fn what_no_interface_serves_is_refused_alone() {
     let mut random = Random(0xa10e);
@@ -180,7 +186,7 @@ fn what_no_interface_serves_is_refused_alone() {
             continue;
         }
         vm(&mut model, ROOT, find(period, window), policy, &tasks);
-        // What a polling server may lose at first is the less, the shorter its period is.
+        // What a polling server may lose at first is smaller with a shorter period.
         let server = random.pick(&[Server::Periodic, Server::Polling]);
         model.components[0].server = server;
         let analysis = analyse(&model).unwrap();
@@ -195,13 +201,13 @@ fn what_no_interface_serves_is_refused_alone() {
         if found.supply == found.at.get().into() {
             whole += 1
         } else {
-            // The largest budget leaves room for the switches within its own deadline alone.
+            // The largest budget only leaves time for the switches within its own deadline.
             let largest = match window {
                 Window::Period => 64,
                 _ => 64 - cost(&model),
             };
             let interface = [64, largest, 64];
-            assert!(!does(&model, interface), "{model:#?} {found:?}");
+            assert!(!suffices(&model, interface), "{model:#?} {found:?}");
             most += 1;
         }
         for change in &found.changes {
@@ -210,10 +216,10 @@ fn what_no_interface_serves_is_refused_alone() {
             };
             let of = |period: u64| [period, period - cost(&model), period];
             let to = to.get();
-            assert!(does(&model, of(to)), "{model:#?} {found:?}");
+            assert!(suffices(&model, of(to)), "{model:#?} {found:?}");
             assert!(64 / to * to == 64 && to < 64);
             assert!(
-                to == 32 || !does(&model, of(2 * to)),
+                to == 32 || !suffices(&model, of(2 * to)),
                 "{model:#?} {found:?}"
             );
             shorter += 1;
@@ -241,12 +247,12 @@ fn fault(model: &Model, certificate: &Certificate) -> Option<Fault> {
     check(model, certificate).err().map(|found| found.fault)
 }
 
-/// Of all interfaces near what was asked for, those are refused for themselves alone that a plan
-/// does not allow.
+/// Of all interfaces near the requested one, those that a plan does not allow are refused for that
+/// reason alone.
 #[test]
 fn interfaces_are_what_the_plan_asks_for() {
     let windows = [Window::Period, Window::Budget, Window::Longest];
-    // Two switches cost 6: two ticks.
+    // Two switches cost 6, which is two ticks.
     let (tick, switch, cost) = (5, 3, 10);
     for window in windows {
         for (plan, least, most) in [(find(50, window), 50, 50), (range(50, 60, window), 50, 60)] {
@@ -256,7 +262,7 @@ fn interfaces_are_what_the_plan_asks_for() {
                 for budget in [0, 4, 5, 10, 12, 20, 40, 45, 50, 55, 60, 65] {
                     for deadline in [0, 5, 14, 15, 20, 22, 30, 49, 50, 55, 60, 65] {
                         let mut changed = certificate.clone();
-                        changed.components[0].interface = Interface {
+                        changed.components[0].interface = ResourceInterface {
                             period: ns(period),
                             budget: ns(budget),
                             deadline: ns(deadline),
@@ -298,7 +304,7 @@ fn a_budget_with_the_longest_deadline_is_the_one_that_was_given() {
         for budget in [15, 20, 25] {
             for deadline in 15..=56 {
                 let mut changed = certificate.clone();
-                changed.components[0].interface = Interface {
+                changed.components[0].interface = ResourceInterface {
                     period: ns(period),
                     budget: ns(budget),
                     deadline: ns(deadline),
@@ -317,7 +323,8 @@ fn a_budget_with_the_longest_deadline_is_the_one_that_was_given() {
     }
 }
 
-/// A least budget is a fraction in its lowest terms, whose next whole tick is the interface's.
+/// A least budget is a reduced fraction, and the next whole tick above it is the interface's
+/// budget.
 #[test]
 fn an_exact_budget_is_held_to_its_form() {
     let (model, certificate) = certified(find(50, Window::Period), 5, 0);
@@ -348,7 +355,7 @@ fn an_exact_budget_is_held_to_its_form() {
         denominator: 2 * denominator,
     };
     assert_eq!(fault(&model, &twice), Some(Fault::Least));
-    // Nothing less than a tick there is, and it is said of a tick alone.
+    // There is no budget below one tick, and only of one tick this may be claimed.
     let mut nothing = certificate.clone();
     nothing.components[0].least = Some(Against::Nothing);
     assert_eq!(fault(&model, &nothing), Some(Fault::Least));
@@ -358,7 +365,7 @@ fn an_exact_budget_is_held_to_its_form() {
     assert_eq!(fault(&model, &without), None);
 }
 
-/// Where no tick less could be, that is what is said, and nothing else is believed.
+/// Where no smaller budget exists, the certificate says so, and the checker believes nothing else.
 #[test]
 fn one_tick_is_the_least_of_all() {
     let mut model = model(1);
@@ -380,7 +387,7 @@ fn one_tick_is_the_least_of_all() {
     }
 }
 
-/// A given interface claims nothing of others, and neither do several CPUs.
+/// A given interface makes no claim about smaller ones, and neither does one on several CPUs.
 #[test]
 fn no_claim_is_made_that_was_not_asked_for() {
     let (found, certificate) = certified(find(50, Window::Period), 5, 0);

@@ -1,9 +1,9 @@
-//! The tests and least budgets against their definitions, instant by instant.
+//! Compares tests and least budgets with their definitions, instant by instant.
 
 use hanok_analysis::edf::{self, Outcome};
 use hanok_analysis::least::{self, Shape};
 use hanok_analysis::load::{self, Arrival, Load};
-use hanok_analysis::supply::{Rational, Start, Supply};
+use hanok_analysis::supply::{Rational, Supply, SupplyStart};
 use hanok_analysis::{Work, fixed};
 use hanok_task_model::{Member, Policy, TaskId};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn work() -> Work {
     Work::new(Work::TEST)
 }
 
-/// Up to four members with periods whose common multiple is at most 120.
+/// Up to four members whose periods have a common multiple of at most 120.
 fn loads() -> impl Strategy<Value = Vec<Load>> {
     let periods = prop::sample::select(vec![4i128, 5, 6, 8, 10, 12, 15, 20, 24, 30]);
     let member = (periods, 1i128..5, -3i128..8, 0i128..3);
@@ -33,23 +33,23 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
     })
 }
 
-fn supplies() -> impl Strategy<Value = (i128, i128, i128, Start)> {
-    let start = prop::sample::select(vec![Start::Anywhere, Start::Period]);
+fn supplies() -> impl Strategy<Value = (i128, i128, i128, SupplyStart)> {
+    let start = prop::sample::select(vec![SupplyStart::Anywhere, SupplyStart::Period]);
     (1i128..9, 0i128..9, 0i128..9, start).prop_map(|(p, b, l, start)| {
         let b = 1 + b % p;
         (p, b, b + l % (p - b + 1), start)
     })
 }
 
-/// Whether the demand is at most the supply at every instant of two common multiples (and of
-/// what comes before everything repeats itself), and in the long run.
+/// Whether the demand is at most the supply at every instant of two common multiples (and of the
+/// time before everything repeats itself), and in the long run.
 fn edf_by_definition(loads: &[Load], supply: &Supply) -> bool {
     let rate: Rational = loads
         .iter()
         .map(|load| Rational::new(load.execution, load.period))
         .sum();
     let long_run = rate <= supply.exact_rate().unwrap();
-    // The periods of the loads divide 120; the supply's is below 9.
+    // The periods of the loads divide 120; the period of the supply is below 9.
     let all = 2 * 120 * 84;
     long_run
         && (0..all).all(|t| {
@@ -66,7 +66,7 @@ fn edf_by_definition(loads: &[Load], supply: &Supply) -> bool {
         })
 }
 
-/// Whether each member finds an instant in its window by which all is supplied.
+/// Whether each member has an instant in its window by which all its work is supplied.
 fn fixed_by_definition(loads: &[Load], supply: &Supply) -> bool {
     (0..loads.len()).all(|place| {
         let own = &loads[place];
@@ -113,11 +113,11 @@ proptest! {
         prop_assert_eq!(fixed_keeps(&loads, &supply), fixed_by_definition(&loads, &supply));
     }
 
-    /// The least budget does, and one that is less by a part in a hundred million does not.
+    /// The least budget suffices, and one that is less by a part in a hundred million does not.
     #[test]
     fn the_least_budget_is_the_least(
         mut loads in loads(), period in 1i128..9, slack in 0i128..3,
-        tight: bool, start in prop::sample::select(vec![Start::Anywhere, Start::Period]),
+        tight: bool, start in prop::sample::select(vec![SupplyStart::Anywhere, SupplyStart::Period]),
     ) {
         let slack = (tight && slack < period).then_some(slack);
         let shape = Shape { period, slack, start };

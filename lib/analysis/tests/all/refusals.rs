@@ -1,5 +1,5 @@
-//! Refusals: who is late, when and by how much against demand and supply counted instant by
-//! instant, and changes that are no larger than they have to be.
+//! Tests refusals: who is late, when and by how much, against demand and supply counted instant by
+//! instant; and that proposed changes are no larger than necessary.
 
 use crate::common::{ROOT, Random, given, model, ns, vm};
 use hanok_analysis::{Analysis, Change, Refutation, RefutedAt, Verdict, analyse};
@@ -18,7 +18,7 @@ struct Asked {
     periodic: bool,
 }
 
-/// The members of the first component, from the model alone.
+/// The members of the first component, computed from the model alone.
 fn asked(model: &Model) -> Vec<Asked> {
     let cost = model.cost.per_period().get();
     let inner = model.ids().skip(1);
@@ -52,7 +52,7 @@ fn asked(model: &Model) -> Vec<Asked> {
     all
 }
 
-/// Jobs that are released and due within `t`, counted one by one.
+/// The work of jobs that are released and due within `t`, counted one by one.
 fn due(one: &Asked, t: u64) -> u64 {
     let mut at = one.deadline as i64 - one.jitter as i64;
     let mut sum = 0;
@@ -63,8 +63,8 @@ fn due(one: &Asked, t: u64) -> u64 {
     sum
 }
 
-/// What a lower one waits for until `t`: jobs that were released before its end, the first one
-/// as late as can be.
+/// The work that a lower member waits for until `t`: jobs that were released before its end, the
+/// first one as late as possible.
 fn released(one: &Asked, t: u64) -> u64 {
     let mut at = -(one.jitter as i64);
     let mut sum = 0;
@@ -75,9 +75,9 @@ fn released(one: &Asked, t: u64) -> u64 {
     sum
 }
 
-/// The least supply of the first component's interface within each time up to `until`: from the
-/// end of a budget that came at once, and late in each period from then on; `aligned` is from the
-/// start of a period.
+/// The least supply of the first component's interface within each time up to `until`: from the end
+/// of a budget that was supplied at once, and late in each period from then on. `aligned` counts
+/// from the start of a period.
 fn supplied(model: &Model, aligned: bool, until: u64) -> Vec<u64> {
     let Plan::Given(interface) = model.components[0].plan else {
         panic!("it is given");
@@ -95,8 +95,8 @@ fn supplied(model: &Model, aligned: bool, until: u64) -> Vec<u64> {
     sums
 }
 
-/// A component with tasks, and some with components beside them, upon an interface that may be
-/// too little.
+/// A component with tasks, sometimes with components beside them, with an interface that may be too
+/// little.
 fn refusable(random: &mut Random) -> Model {
     let mut model = model(2);
     model.tick = ns(random.pick(&[1, 1, 5]));
@@ -153,7 +153,7 @@ fn refusable(random: &mut Random) -> Model {
     model
 }
 
-/// The first component's refusal, where it has one.
+/// The first component's refusal, if it is refused.
 fn refused(model: &Model) -> Option<(Analysis, Refutation)> {
     let analysis = analyse(model).ok()?;
     let of_first =
@@ -162,13 +162,13 @@ fn refused(model: &Model) -> Option<(Analysis, Refutation)> {
     found.map(|found| (analysis, found))
 }
 
-/// Whether the first component's members would be kept.
+/// Whether the first component's members keep their deadlines.
 fn kept(model: &Model) -> bool {
     let analysis = analyse(model).unwrap();
     matches!(analysis.components[0], Verdict::Proven(_))
 }
 
-/// Long enough for the first miss of any of these.
+/// Long enough for the first miss of any of these models.
 const LONG: u64 = 30_000;
 
 #[test]
@@ -245,8 +245,8 @@ fn what_is_late_is_said_as_it_is() {
     }
 }
 
-/// The model with `change`, and with a change of the same kind that is a step less; `None` where
-/// it cannot be made by hand.
+/// The model with `change`, and the model with a change of the same kind that is a step smaller;
+/// `None` where the change cannot be made by hand.
 fn with(model: &Model, change: Change) -> Option<(Model, Model)> {
     let tick = model.tick.get();
     let (mut this, mut less) = (model.clone(), model.clone());
@@ -273,13 +273,13 @@ fn with(model: &Model, change: Change) -> Option<(Model, Model)> {
             plan(&mut this, id, &set(to.get()));
             plan(&mut less, id, &set(to.get() + tick));
         }
-        Change::Room(id, to) => {
+        Change::MaxBudget(id, to) => {
             for model in [&mut this, &mut less] {
                 model.tasks.retain(|task| task.component != id);
                 let idle = Task::new("idle", id, ns(1_000_000), ns(1));
                 model.add_task(idle);
             }
-            // What is in it does not matter to the one around it, but must be kept.
+            // The content of the component does not matter to the one around it, but must be kept.
             plan(&mut this, id, &|all| all[1] = to.get());
             plan(&mut less, id, &|all| all[1] = to.get() + tick);
         }
@@ -306,7 +306,7 @@ fn with(model: &Model, change: Change) -> Option<(Model, Model)> {
     Some((this, less))
 }
 
-/// How large a change is, relative to the larger value.
+/// The size of a change, relative to the larger value.
 fn size(model: &Model, change: Change) -> f64 {
     let of = |id: ComponentId| match model.components[id.0 as usize].plan {
         Plan::Given(interface) => interface,
@@ -314,7 +314,7 @@ fn size(model: &Model, change: Change) -> f64 {
     };
     let task = |TaskId(task): TaskId| &model.tasks[task as usize];
     let (from, to) = match change {
-        Change::Budget(id, to) | Change::Room(id, to) => (of(id).budget, to),
+        Change::Budget(id, to) | Change::MaxBudget(id, to) => (of(id).budget, to),
         Change::Period(id, to) => (of(id).period, to),
         Change::Execution(id, to) => (task(id).execution, to),
         Change::TaskPeriod(id, to) => (task(id).period, to),
@@ -324,10 +324,10 @@ fn size(model: &Model, change: Change) -> f64 {
     (from - to).abs() / from.max(to)
 }
 
-/// Each change does, and a step less of it does not. Where one is not offered, none of its kind
-/// does; and the least comes first.
-/// Among equals the model's order decides, also for a task that comes from a higher priority: a
-/// period as long as the earlier task's does, and need not be longer.
+/// Each change suffices, and a step less of it does not. Where a kind of change is not offered, no
+/// change of that kind suffices. The smallest change comes first. Among equals the model's order
+/// decides, also for a task that comes down from a higher priority: a period as long as the earlier
+/// task's suffices, and need not be longer.
 #[test]
 fn a_longer_period_may_end_at_another_task_s() {
     let mut model = model(1);
@@ -366,7 +366,7 @@ fn changes_are_no_larger_than_they_have_to_be() {
                 Change::Period(..) => 1,
                 Change::Execution(..) => 2,
                 Change::TaskPeriod(..) => 3,
-                Change::Room(..) => 4,
+                Change::MaxBudget(..) => 4,
                 Change::Apart(..) => 5,
                 Change::Core(..) => panic!("no component is helped by a core"),
             };
@@ -383,12 +383,12 @@ fn changes_are_no_larger_than_they_have_to_be() {
         let Plan::Given(interface) = model.components[0].plan else {
             panic!("it is given");
         };
-        let does = |change| with(&model, change).is_some_and(|(this, _)| kept(&this));
+        let suffices = |change| with(&model, change).is_some_and(|(this, _)| kept(&this));
         let first = ComponentId(0);
         let most = interface.deadline.get() / model.tick.get() * model.tick.get();
         assert_eq!(
             offered[0],
-            does(Change::Budget(first, ns(most))),
+            suffices(Change::Budget(first, ns(most))),
             "{model:#?}"
         );
         if let Member::Task(task) = found.member {
@@ -397,10 +397,10 @@ fn changes_are_no_larger_than_they_have_to_be() {
             let most = Change::TaskPeriod(task, ns(own.period.get() * 64));
             assert_eq!(
                 offered[2],
-                own.execution.get() > 1 && does(least),
+                own.execution.get() > 1 && suffices(least),
                 "{model:#?}"
             );
-            assert_eq!(offered[3], does(most), "{model:#?}");
+            assert_eq!(offered[3], suffices(most), "{model:#?}");
             assert!(!offered[4] && !offered[5], "{model:#?}");
         } else {
             assert!(!offered[2] && !offered[3], "{model:#?}");

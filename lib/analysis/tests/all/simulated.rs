@@ -1,14 +1,14 @@
-//! What is admitted, run: instant by instant, by a scheduler so plain that it can be read.
+//! Runs what is admitted, instant by instant, on a scheduler that is simple enough to be read.
 //!
-//! It knows the model and the certificate's interfaces and placement, nothing of the tests.
-//! Servers have their whole budget from the start of each period and use it up whether or not
-//! there is work, which is the worst for the others. Tasks come at random times, with random
-//! jitter, never sooner than allowed. A deadline missed here would be a fault of the analysis.
+//! It knows the model and the certificate's interfaces and placement, and nothing of the tests.
+//! Servers have their whole budget from the start of each period and use it up whether or not there
+//! is work, which is the worst for the others. Tasks arrive at random times, with random jitter,
+//! never sooner than allowed. A deadline missed here would be a fault of the analysis.
 
 use crate::common::{Random, random};
 use hanok_analysis::analyse;
 use hanok_task_model::{
-    Certificate, ComponentId, Home, Interface, Member, Model, Nanos, Policy, Vcpu,
+    Certificate, ComponentId, Home, Member, Model, Nanos, Policy, ResourceInterface, Vcpu,
 };
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct Job {
 
 /// One CPU of a component's server.
 struct Server {
-    interface: Interface,
+    interface: ResourceInterface,
     budget: u64,
     left: u64,
 }
@@ -39,7 +39,7 @@ struct Machine<'a> {
     members: Vec<Vec<Member>>,
     servers: BTreeMap<Vcpu, Server>,
     jobs: Vec<Job>,
-    /// When each task's next job arrives, and when an arrived one is released.
+    /// For each task, when the next job arrives, and when an arrived job is released.
     arrivals: Vec<u64>,
     releases: Vec<(u64, u64, usize)>,
 }
@@ -76,7 +76,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The instant from `now` to `now + 1`; the task that missed its deadline, if one did.
+    /// Runs the instant from `now` to `now + 1`; returns the task that missed its deadline, if one
+    /// did.
     fn step(&mut self, now: u64, random: &mut Random) -> Option<usize> {
         self.arrive(now, random);
         for server in self.servers.values_mut() {
@@ -136,7 +137,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// One instant for whichever member of `component` is first, down the tree.
+    /// Gives one instant to the first member of `component`, down the tree.
     fn run(&mut self, component: ComponentId, now: u64) {
         let policy = self.model.component(component).unwrap().policy;
         let key = |member: &Member| match member {
@@ -178,7 +179,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// One instant for as many jobs of `component` as it has CPUs now, the most urgent first.
+    /// Gives one instant to as many jobs of `component` as it has CPUs now, the most urgent first.
     fn spread(&mut self, component: ComponentId, cpus: usize) {
         let model = self.model;
         let own = |job: &&mut Job| model.tasks[job.task].component == component;
@@ -196,7 +197,7 @@ fn nothing_admitted_is_missed() {
     let (mut runs, mut grouped, mut aligned, mut parallel) = (0, 0, 0, 0);
     while runs < 250 {
         let mut model = random(&mut random_);
-        // Ticks of one instant; what switches cost is not run, so that nothing is to spare.
+        // Ticks of one instant; the switching costs are not run, so that nothing is to spare.
         model.cost = Default::default();
         let load = random_.pick(&[1, 2, 3, 4]);
         for task in &mut model.tasks {
@@ -227,7 +228,7 @@ fn nothing_admitted_is_missed() {
     );
 }
 
-/// The simulation can see a miss: with a budget that the certificate does not have, it does.
+/// The simulation detects a miss: with a budget that the certificate does not have, it reports one.
 #[test]
 fn a_budget_below_the_least_is_missed() {
     let mut random_ = Random(0xdead);

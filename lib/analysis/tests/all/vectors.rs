@@ -2,7 +2,7 @@
 
 use hanok_analysis::least::{self, Shape};
 use hanok_analysis::load::{Arrival, Load, rank};
-use hanok_analysis::supply::{Rational, Start};
+use hanok_analysis::supply::{Rational, SupplyStart};
 use hanok_analysis::{Undecided, Work};
 use hanok_task_model::{Member, Policy, TaskId};
 
@@ -31,7 +31,7 @@ fn least(
 ) -> Result<Option<Rational>, Undecided> {
     let mut loads = loads(tasks);
     rank(&mut loads, policy);
-    let start = Start::Anywhere;
+    let start = SupplyStart::Anywhere;
     let shape = Shape {
         period,
         slack,

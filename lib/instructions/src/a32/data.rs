@@ -1,4 +1,4 @@
-//! Data processing and what stands between it (DDI 0406C A5.2).
+//! Data processing, and what shares its encoding space (DDI 0406C A5.2).
 
 use super::{PIPELINE, called, memory};
 use crate::effects::{Effects, Flags};
@@ -8,7 +8,7 @@ use bitfield_struct::bitfield;
 use hanok_decode::aarch32::Shift;
 use hanok_decode::aarch32::{Register, Registers};
 
-/// Data processing; multiplications have their registers elsewhere.
+/// The fields of data processing. Multiplications have their registers in other places.
 #[bitfield(u32)]
 pub(super) struct DataWord {
     #[bits(4)]
@@ -45,13 +45,13 @@ impl DataWord {
         (self.into_bits() & 0xff).rotate_right(rotation)
     }
 
-    /// Whether one of those without flags that compare, whose place others have taken.
+    /// Whether it compares without writing flags: these encodings belong to other instructions.
     fn is_other(self) -> bool {
         self.operation() & 0b1100 == 0b1000 && !self.set_flags()
     }
 }
 
-/// The words with bits 27 to 25 clear.
+/// Decodes the words whose bits 27 to 25 are 000.
 pub(super) fn register(word: u32) -> Parts {
     let data = DataWord::from_bits(word);
     match (data.by_register(), data.bit7(), data.shift()) {
@@ -70,7 +70,7 @@ pub(super) fn register(word: u32) -> Parts {
     }
 }
 
-/// The words with bits 27 to 25 being 001.
+/// Decodes the words whose bits 27 to 25 are 001.
 pub(super) fn immediate(word: u32) -> Parts {
     let data = DataWord::from_bits(word);
     match (data.operation(), data.set_flags()) {
@@ -82,8 +82,8 @@ pub(super) fn immediate(word: u32) -> Parts {
             let to = data.rd();
             Parts::compute(to, to.set()).provided(to != Register::PC)
         }
-        // Those hints that are not sensitive: NOP, DBG, and what is none yet. All others are MSR,
-        // which is.
+        // The hints that are not sensitive: NOP, DBG, and unallocated ones. All others are MSR,
+        // which is sensitive.
         (0b1001 | 0b1011, false) => Parts::of(Effects::NONE).provided(word & 0xff00 == 0xf000),
         _ => process(data, Source::constant(data.rs().number() != 0)),
     }
@@ -117,7 +117,7 @@ fn process(data: DataWord, second: Source) -> Parts {
     }
 }
 
-/// What ADD and SUB of the PC and a constant name.
+/// The address that ADD or SUB of the PC and a constant gives.
 fn address(data: DataWord) -> Option<Relative> {
     let constant = data.constant().cast_signed();
     let offset = match data.operation() {
@@ -132,7 +132,7 @@ fn address(data: DataWord) -> Option<Relative> {
     })
 }
 
-/// Where data processing into the PC goes.
+/// Where data processing that writes the PC goes.
 fn branch(data: DataWord) -> Flow {
     let shift = data.constant_shift();
     let by_constant = !data.immediate() && !data.by_register();
@@ -196,7 +196,7 @@ fn miscellaneous(data: DataWord) -> Parts {
     }
 }
 
-/// N and Z, if asked for.
+/// N and Z, if the instruction sets flags.
 fn flags(parts: Parts, set: bool) -> Parts {
     if !set {
         return parts;
@@ -207,8 +207,8 @@ fn flags(parts: Parts, set: bool) -> Parts {
     }
 }
 
-/// "Multiply and multiply accumulate" (A5.2.5): the result is where Rn else is, and what is
-/// added where Rd else is.
+/// "Multiply and multiply accumulate" (A5.2.5): the result is in the place of Rn, and the addend in
+/// that of Rd.
 fn multiply(data: DataWord) -> Parts {
     let (to, added) = (data.rn(), data.rd());
     let factors = data.rm().set().with(data.rs().set());

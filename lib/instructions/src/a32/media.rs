@@ -15,10 +15,10 @@ struct MediaWord {
     op2: u8,
     #[bits(4)]
     rm: Register,
-    /// Rd, or what a multiplication adds.
+    /// Rd, or the addend of a multiplication.
     #[bits(4)]
     rd: Register,
-    /// A first operand, or the result of a multiplication.
+    /// The first operand, or the result of a multiplication.
     #[bits(4)]
     first: Register,
     #[bits(5)]
@@ -43,8 +43,8 @@ pub(super) fn decode(word: u32) -> Parts {
     }
 }
 
-/// Addition and subtraction of parts (A5.4.1, A5.4.2): those that neither saturate nor halve
-/// write GE.
+/// Addition and subtraction of parts (A5.4.1, A5.4.2). Those that neither saturate nor halve write
+/// GE.
 fn parallel(word: MediaWord) -> Parts {
     let known = matches!(word.op2(), 0..=4 | 7);
     if word.op1() & 0b11 == 0 || !known {
@@ -104,7 +104,7 @@ fn multiply(word: MediaWord) -> Parts {
         factors.with(added.set())
     };
     let parts = match (word.op1() & 0b111, word.op2() >> 1) {
-        // SMUSD alone cannot overflow.
+        // Only SMUSD cannot overflow.
         (0b000, 0b01) if alone => Parts::compute(to, reads),
         (0b000, 0b00 | 0b01) => Parts::compute(to, reads).perhaps_saturating(),
         (0b001 | 0b011, 0b00) if word.op2() == 0 => Parts::compute(to, factors).provided(alone),

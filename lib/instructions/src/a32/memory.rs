@@ -8,7 +8,8 @@ use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{Register, Registers};
 use hanok_decode::aarch32::{Shift, ShiftKind};
 
-/// Those of one register, and the extra ones, whose fields stand in the same places.
+/// The fields of loads and stores of one register, and of the extra ones, which have them in the
+/// same places.
 #[bitfield(u32)]
 pub(super) struct TransferWord {
     #[bits(4)]
@@ -24,7 +25,7 @@ pub(super) struct TransferWord {
     pub(super) rn: Register,
     load: bool,
     write_back: bool,
-    /// Of the extra ones: whether the offset is a constant.
+    /// For the extra ones: whether the offset is a constant.
     byte: bool,
     pub(super) add: bool,
     before: bool,
@@ -42,7 +43,7 @@ impl TransferWord {
         Shift::from_bits(self.kind(), self.amount())
     }
 
-    /// What a constant distance from the PC names.
+    /// The place at a constant distance from the PC.
     pub(super) fn place(self, distance: u16) -> Relative {
         let distance = i32::from(distance);
         let offset = PIPELINE + if self.add() { distance } else { -distance };
@@ -68,7 +69,8 @@ impl TransferWord {
     }
 }
 
-/// Neither the PC written back, nor a base that is also loaded or stored.
+/// Whether the base is neither a PC that is written back, nor a register that is also loaded or
+/// stored.
 fn base_is_free(access: &Memory) -> bool {
     let pc = access.base == Register::PC;
     !access.write_back || !pc && !access.registers.contains(access.base)
@@ -135,7 +137,7 @@ pub(super) fn extra(bits: u32) -> Parts {
         (load, 0b10) => (load, 1),
         (load, _) => (load, 2),
     };
-    // P clear and W set was LDRHT and its kind; of two registers nothing is left there.
+    // P clear and W set was LDRHT and the like; for two registers that encoding is unallocated.
     if !word.before() && word.write_back() {
         return Parts::UNDEFINED;
     }
@@ -149,7 +151,7 @@ pub(super) fn extra(bits: u32) -> Parts {
     let even = bytes != 8 || rt.number() & 1 == 0;
     let fixed = constant || bits & 0xf00 == 0 && word.rm() != Register::PC;
     let general = !registers.contains(Register::PC);
-    // Those that load the PC would branch nowhere that is known.
+    // Loading the PC with these is no known branch.
     let parts = Parts::of(access.effects());
     let parts = parts.provided(base_is_free(&access) && even && fixed && general);
     if word.rn() == Register::PC && constant && !access.write_back {
@@ -197,7 +199,7 @@ pub(super) fn synchronize(word: u32) -> Parts {
         (true, true, 0b1111) => Parts::compute(to, base),
         (true, false, 0b1111) if double => Parts::compute(to, base.with(pair(value))),
         (true, false, 0b1111) => Parts::compute(to, base.with(value.set())),
-        // Acquire and release are of ARMv8.
+        // Acquire and release belong to ARMv8.
         (true, ..) => return Parts::UNPREDICTABLE,
         _ => return Parts::UNDEFINED,
     };

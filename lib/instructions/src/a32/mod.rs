@@ -1,4 +1,4 @@
-//! All A32 words (DDI 0406C A5).
+//! Decodes all A32 words (DDI 0406C A5).
 
 mod data;
 mod media;
@@ -15,10 +15,10 @@ use hanok_decode::aarch32::sensitive_a32;
 use hanok_decode::aarch32::{Condition, ItState};
 use hanok_decode::aarch32::{Encoding, Isa};
 
-/// How far the PC is ahead of the instruction that reads it (A2.3).
+/// The distance in bytes from an instruction to the PC that it reads (A2.3).
 const PIPELINE: i32 = 8;
 
-/// Decodes the A32 `word`. Any word has an answer.
+/// Decodes the A32 `word`. Every word has a result.
 pub fn decode_a32(word: u32) -> Instruction {
     let group = Group::from_bits(word);
     let sensitive = sensitive_a32(word);
@@ -40,7 +40,7 @@ pub fn decode_a32(word: u32) -> Instruction {
     }
 }
 
-/// What tells the groups apart (A5.1).
+/// The fields by which the groups are told apart (A5.1).
 #[bitfield(u32)]
 struct Group {
     #[bits(4)]
@@ -68,12 +68,12 @@ fn conditional(group: Group) -> Parts {
             let number = word & 0xff_ffff;
             Parts::of(Effects::UNKNOWN).going(Flow::Exception(Exception::Supervisor(number)))
         }
-        // All other coprocessors' were sensitive.
+        // Those of all other coprocessors are sensitive.
         _ => simd::extension(word, PIPELINE),
     }
 }
 
-/// B, BL and BLX with a constant.
+/// The fields of B, BL and BLX with a constant.
 #[bitfield(u32)]
 struct BranchWord {
     #[bits(24)]
@@ -103,7 +103,7 @@ fn branch(word: u32, link: bool) -> Parts {
     }
 }
 
-/// BLX with a constant: to T32, where halfwords can be reached.
+/// BLX with a constant goes to T32, which may be at any halfword.
 fn exchange(word: u32) -> Parts {
     let word = BranchWord::from_bits(word);
     let offset = word.words() * 4 + i32::from(word.half()) * 2 + PIPELINE;
@@ -117,7 +117,7 @@ fn exchange(word: u32) -> Parts {
     })
 }
 
-/// The call itself writes LR and the PC; what the callee does is not known here.
+/// The effects of a call: it writes LR and the PC. The callee's effects are not known here.
 fn called(flow: Flow) -> Parts {
     Parts::of(Effects::NONE.setting(Register::LR.set())).leaving(flow)
 }

@@ -16,10 +16,10 @@ pub(super) fn decode(word: u32) -> Parts {
         0x20..=0x3f => none,
         0x40..=0x4f if word & 1 << 20 == 0 => simd::structures(word),
         0x57 => barrier(word),
-        // PLI, PLD; with bit 4, nothing.
+        // PLI, PLD; with bit 4 set, an undefined word.
         0x45 | 0x4d | 0x55 | 0x5d => preload(word),
         0x65 | 0x6d | 0x75 | 0x7d if word & 0x10 == 0 => preload(word),
-        // Preloads that are none yet, which do nothing.
+        // Unallocated preloads, which do nothing.
         0x41 | 0x49 => none,
         0x61 | 0x69 if word & 0x10 == 0 => none,
         0xa0..=0xbf => exchange(word),

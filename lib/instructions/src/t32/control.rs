@@ -9,7 +9,7 @@ use hanok_decode::aarch32::Condition;
 use hanok_decode::aarch32::Isa;
 use hanok_decode::aarch32::Register;
 
-/// A branch: its distance is in pieces, of which `j1` and `j2` are told by the sign.
+/// The fields of a branch. Its distance is in pieces, and the sign is mixed into `j1` and `j2`.
 #[bitfield(u32)]
 struct BranchWord {
     #[bits(11)]
@@ -71,7 +71,7 @@ fn jump(distance: i32) -> Parts {
     })
 }
 
-/// BL and BLX; the latter reckons from an aligned PC.
+/// BL and BLX; BLX counts from an aligned PC.
 fn call(distance: i32, isa: Isa) -> Parts {
     let target = Relative {
         offset: distance + PIPELINE,
@@ -80,11 +80,11 @@ fn call(distance: i32, isa: Isa) -> Parts {
     Parts::of(Effects::NONE.setting(Register::LR.set())).leaving(Flow::Call { target, isa })
 }
 
-/// Hints, barriers, BXJ, UDF; the others were sensitive.
+/// Hints, barriers, BXJ, UDF; all others are sensitive.
 fn miscellaneous(both: u32) -> Parts {
     let none = Parts::of(Effects::NONE);
     match both >> 20 & 0x7f {
-        // Those hints that do nothing that matters here.
+        // The hints that have no effect here.
         0b0111010 => none.provided(both & 0xf_2f00 == 0xf_0000),
         0b0111011 => barrier(both),
         0b0111100 => {

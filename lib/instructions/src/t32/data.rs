@@ -43,8 +43,8 @@ impl DataWord {
     }
 }
 
-/// Neither the stack pointer nor the PC.
-fn usual(registers: Registers) -> bool {
+/// Whether neither the stack pointer nor the PC is among `registers`.
+fn has_no_sp_or_pc(registers: Registers) -> bool {
     !registers.contains(Register::SP) && !registers.contains(Register::PC)
 }
 
@@ -59,8 +59,8 @@ pub(super) fn shifted(both: u32) -> Parts {
             return Parts::UNDEFINED;
         }
         let reads = word.rn().set().with(word.rm().set());
-        let usual = usual(reads.with(word.rd().set()));
-        return Parts::compute(word.rd(), reads).provided(usual && bracket);
+        let has_no_sp_or_pc = has_no_sp_or_pc(reads.with(word.rd().set()));
+        return Parts::compute(word.rd(), reads).provided(has_no_sp_or_pc && bracket);
     }
     let source = Source::shifted(word.rm(), Shift::from_bits(word.op2(), amount));
     let fixed = bracket && word.rm() != Register::PC;
@@ -71,15 +71,15 @@ pub(super) fn shifted(both: u32) -> Parts {
 pub(super) fn constant(both: u32) -> Parts {
     let word = DataWord::from_bits(both);
     let constant = word.constant();
-    // Spread over all bytes a zero is UNPREDICTABLE.
+    // A zero that is spread over all bytes is UNPREDICTABLE.
     let spread = constant >> 10 == 0;
     let zero = spread && constant & 0x300 != 0 && constant & 0xff == 0;
     let parts = process(word, Source::constant(!spread));
     parts.map_or(Parts::UNDEFINED, |parts| parts.provided(!zero))
 }
 
-/// What the numbers mean in both of these. Those that write flags only have the PC as
-/// destination; those that have no first operand have it there.
+/// The operations of both of these groups. Those that only write flags have the PC as destination;
+/// those without a first operand have the PC as first operand.
 fn process(word: DataWord, second: Source) -> Option<Parts> {
     let (rd, rn) = (word.rd(), word.rn());
     let compares = rd == Register::PC && word.set_flags();
@@ -123,12 +123,12 @@ pub(super) fn plain(both: u32) -> Parts {
         0b10110 => Parts::compute(rd, rd.set().with(from)),
         _ => return Parts::UNDEFINED,
     };
-    // Of bit fields and saturation, bits 26 and 5 should be zero; of both halves' saturation,
-    // bit 4.
+    // For bit fields and saturation, bits 26 and 5 should be zero; for the saturation of both
+    // halves, bit 4.
     let moves = both & 1 << 24 == 0;
     let halves = both >> 20 & 0x17 == 0b10010 && both & 0x70d0 == 0x10;
     let fixed = moves || both & (1 << 26 | 1 << 5) == 0 && !halves;
-    parts.provided(fixed && usual(parts.effects.reads.with(parts.effects.writes)))
+    parts.provided(fixed && has_no_sp_or_pc(parts.effects.reads.with(parts.effects.writes)))
 }
 
 /// ADR.
@@ -148,7 +148,7 @@ fn address(word: DataWord) -> Parts {
                 aligned: true,
             },
         )
-        .provided(usual(word.rd().set()))
+        .provided(has_no_sp_or_pc(word.rd().set()))
 }
 
 /// Data processing and multiplication of registers (A6.3.12, A6.3.16, A6.3.17).
@@ -180,7 +180,7 @@ fn shift_or_extend(word: DataWord) -> Parts {
             carry_in: false,
             set_flags: word.set_flags(),
         };
-        return Parts::of(data.effects()).provided(usual(operands.with(rd.set())));
+        return Parts::of(data.effects()).provided(has_no_sp_or_pc(operands.with(rd.set())));
     }
     if word.op2() & 0b1000 == 0 || op1(word) > 0b0101 {
         return Parts::UNDEFINED;
@@ -191,7 +191,7 @@ fn shift_or_extend(word: DataWord) -> Parts {
         operands
     };
     let fixed = word.op2() & 0b0100 == 0;
-    Parts::compute(rd, reads).provided(fixed && usual(reads.with(rd.set())))
+    Parts::compute(rd, reads).provided(fixed && has_no_sp_or_pc(reads.with(rd.set())))
 }
 
 /// Parallel addition and subtraction, and what stands beside it (A6.3.13 to A6.3.15).
@@ -214,7 +214,7 @@ fn parallel(word: DataWord) -> Parts {
             }
         }
         (0b000, 0b1000..=0b1011) => Parts::compute(rd, operands).perhaps_saturating(),
-        // REV and its kind, CLZ: the operand is there twice.
+        // REV and the like, and CLZ, have their operand twice.
         (0b001, 0b1000..=0b1011) | (0b011, 0b1000) => {
             Parts::compute(rd, rm.set()).provided(rn == rm)
         }
@@ -227,7 +227,7 @@ fn parallel(word: DataWord) -> Parts {
         }
         _ => return Parts::UNDEFINED,
     };
-    parts.provided(usual(operands.with(rd.set())))
+    parts.provided(has_no_sp_or_pc(operands.with(rd.set())))
 }
 
 fn multiply(word: DataWord) -> Parts {
@@ -249,7 +249,7 @@ fn multiply(word: DataWord) -> Parts {
         (0b001, 0..=3) | (0b010..=0b100, 0 | 1) => parts.perhaps_saturating(),
         _ => return Parts::UNDEFINED,
     };
-    parts.provided(usual(parts.effects.reads.with(rd.set())))
+    parts.provided(has_no_sp_or_pc(parts.effects.reads.with(rd.set())))
 }
 
 /// "Long multiply, long multiply accumulate, and divide".
@@ -262,12 +262,12 @@ fn multiply_long(word: DataWord) -> Parts {
         (0b000 | 0b010, 0) => Parts::of(Effects::NONE.reading(factors).setting(both)),
         (0b001 | 0b011, 0b1111) => {
             return Parts::compute(high, factors)
-                .provided(low == Register::PC && usual(factors.with(high.set())));
+                .provided(low == Register::PC && has_no_sp_or_pc(factors.with(high.set())));
         }
         (0b100, 0 | 0b1000..=0b1101) | (0b101, 0b1100 | 0b1101) | (0b110, 0 | 0b0110) => {
             Parts::of(added)
         }
         _ => return Parts::UNDEFINED,
     };
-    parts.provided(low != high && usual(factors.with(both)))
+    parts.provided(low != high && has_no_sp_or_pc(factors.with(both)))
 }

@@ -7,12 +7,12 @@ use crate::parts::{Memory, Parts, address_table};
 use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{Register, Registers};
 
-/// What all of these have.
+/// The fields that all of these have.
 #[bitfield(u32)]
 struct MemoryWord {
     #[bits(8)]
     low: u8,
-    /// Rt2 and Rd of some; of others P, U and W below a set bit.
+    /// Rt2 and Rd of some instructions; of others, P, U and W below a set bit.
     #[bits(4)]
     middle: u8,
     #[bits(4)]
@@ -38,7 +38,7 @@ impl MemoryWord {
     }
 }
 
-/// LDM and STM; what has P and U alike was sensitive.
+/// LDM and STM; with P and U equal they are sensitive.
 pub(super) fn multiple(both: u32) -> Parts {
     let word = MemoryWord::from_bits(both);
     let registers = Registers::from_bits(both as u16);
@@ -80,10 +80,14 @@ fn exclusive(word: MemoryWord) -> Parts {
     } else {
         Parts::compute(word.second(), base.with(rt.set()))
     };
-    parts.provided(usual(parts.effects.writes) && word.rn() != Register::PC && usual(rt.set()))
+    parts.provided(
+        has_no_sp_or_pc(parts.effects.writes)
+            && word.rn() != Register::PC
+            && has_no_sp_or_pc(rt.set()),
+    )
 }
 
-/// STREXB, STREXH, STREXD. Others are of ARMv8.
+/// STREXB, STREXH, STREXD. Others belong to ARMv8.
 fn exclusive_part(word: MemoryWord) -> Parts {
     let (base, status) = (word.rn().set(), Register::from_bits(word.low()));
     let both = word.rt().set().with(word.second().set());
@@ -92,12 +96,12 @@ fn exclusive_part(word: MemoryWord) -> Parts {
             let fixed = word.second() == Register::PC;
             Parts::compute(status, base.with(word.rt().set())).provided(fixed)
         }
-        0b0111 => Parts::compute(status, base.with(both)).provided(usual(both)),
+        0b0111 => Parts::compute(status, base.with(both)).provided(has_no_sp_or_pc(both)),
         0b0110 => return Parts::UNDEFINED,
         0b0000..=0b0011 => return Parts::UNDEFINED,
         _ => return Parts::UNPREDICTABLE,
     };
-    let general = usual(status.set()) && usual(word.rt().set());
+    let general = has_no_sp_or_pc(status.set()) && has_no_sp_or_pc(word.rt().set());
     parts.provided(general && word.rn() != Register::PC)
 }
 
@@ -119,7 +123,7 @@ fn table_or_exclusive(word: MemoryWord) -> Parts {
         _ => return Parts::UNPREDICTABLE,
     };
     let single = word.low() >> 4 == 0b0111 || word.second() == Register::PC;
-    let general = usual(parts.effects.writes) && word.rn() != Register::PC;
+    let general = has_no_sp_or_pc(parts.effects.writes) && word.rn() != Register::PC;
     parts.provided(fixed && single && general)
 }
 
@@ -142,7 +146,7 @@ fn table(word: MemoryWord) -> Parts {
     });
     let reads = word.rn().set().with(word.rm().set());
     let fixed = word.rt() == Register::PC && word.middle() == 0;
-    let general = usual(word.rm().set()) && word.rn() != Register::SP;
+    let general = has_no_sp_or_pc(word.rm().set()) && word.rn() != Register::SP;
     Parts::of(Effects::NONE.reading(reads))
         .leaving(flow)
         .provided(fixed && general)
@@ -162,7 +166,8 @@ fn pair(word: MemoryWord) -> Parts {
     let twice = access.write_back && (pc || registers.contains(word.rn()));
     let different = !word.load() || word.rt() != word.second();
     let parts = Parts::of(access.effects());
-    let parts = parts.provided(usual(registers) && !twice && different && (!pc || word.load()));
+    let parts =
+        parts.provided(has_no_sp_or_pc(registers) && !twice && different && (!pc || word.load()));
     if !pc || access.write_back {
         return parts;
     }
@@ -186,12 +191,13 @@ fn place(up: bool, distance: i32) -> Relative {
     }
 }
 
-/// Neither the stack pointer nor the PC.
-fn usual(registers: Registers) -> bool {
+/// Whether neither the stack pointer nor the PC is among `registers`.
+fn has_no_sp_or_pc(registers: Registers) -> bool {
     !registers.contains(Register::SP) && !registers.contains(Register::PC)
 }
 
-/// Those of one register, which have their width where others write back (A6.3.7 to A6.3.10).
+/// Loads and stores of one register. Their width is where others have the write-back bit (A6.3.7 to
+/// A6.3.10).
 pub(super) fn single(both: u32) -> Parts {
     let word = MemoryWord::from_bits(both);
     let size = both >> 21 & 0b11;
@@ -199,8 +205,7 @@ pub(super) fn single(both: u32) -> Parts {
     if size == 0b11 || signed && (size == 0b10 || !word.load()) {
         return Parts::UNDEFINED;
     }
-    // Instead of loading less than a word into the PC, it is preloaded (PLD, PLI) or nothing
-    // is done.
+    // A load of less than a word into the PC is a preload (PLD, PLI) or does nothing.
     let hint = word.load() && word.rt() == Register::PC && size != 0b10;
     if word.rn() == Register::PC {
         return if word.load() {
@@ -212,24 +217,24 @@ pub(super) fn single(both: u32) -> Parts {
     match address(word) {
         Some(found) if hint && !found.write_back => {
             let reads = word.rn().set().with(found.index);
-            Parts::of(Effects::NONE.reading(reads)).provided(found.index_is_usual())
+            Parts::of(Effects::NONE.reading(reads)).provided(found.index_has_no_sp_or_pc())
         }
         Some(found) => access(word, found, size),
         None => Parts::UNDEFINED,
     }
 }
 
-/// How the address is made.
+/// How an address is formed.
 struct Address {
     index: Registers,
     write_back: bool,
-    /// By how much a register is shifted.
+    /// The number of bits by which the index is shifted left.
     shift: u8,
 }
 
 impl Address {
-    fn index_is_usual(&self) -> bool {
-        usual(self.index)
+    fn index_has_no_sp_or_pc(&self) -> bool {
+        has_no_sp_or_pc(self.index)
     }
 }
 
@@ -239,7 +244,7 @@ fn address(word: MemoryWord) -> Option<Address> {
         write_back: false,
         shift: 0,
     };
-    // With U twelve bits follow; without it P, U and W stand below bit 11.
+    // With U set, twelve bits follow; with it clear, P, U and W stand below bit 11.
     if word.up() {
         return Some(none);
     }
@@ -272,21 +277,21 @@ fn access(word: MemoryWord, found: Address, size: u32) -> Parts {
     let twice = found.write_back && rt == word.rn();
     let parts = access
         .parts()
-        .provided(!pc && !stack && !twice && found.index_is_usual());
+        .provided(!pc && !stack && !twice && found.index_has_no_sp_or_pc());
     let table = word.load() && rt == Register::PC && !found.index.is_empty() && found.shift == 2;
     if table {
-        // Rn is not the PC, which would have been a literal's.
+        // Rn is not the PC: that would be a load of a literal.
         return parts.going(address_table(word.rn(), word.rm(), place(true, 0)));
     }
     parts
 }
 
-/// LDR and its kind from the PC; U says which way.
+/// LDR and the like from the PC; U says in which direction.
 fn literal(word: MemoryWord, bytes: u8, hint: bool) -> Parts {
     let distance = (word.into_bits() & 0xfff).cast_signed();
     let at = place(word.up(), distance);
     if hint {
-        // PLD and PLI; the bit that makes PLDW of one with a base should be zero.
+        // PLD and PLI; the bit that makes PLDW of a PLD with a base should be zero.
         let plain = bytes == 1 || word.before();
         let parts = Parts::of(Effects::NONE.reading(Register::PC.set()));
         return parts.naming(Use::Preload, at).provided(plain);

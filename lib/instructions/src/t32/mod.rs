@@ -1,4 +1,4 @@
-//! All T32 instructions (DDI 0406C A6).
+//! Decodes all T32 instructions (DDI 0406C A6).
 
 mod control;
 mod data;
@@ -13,12 +13,13 @@ use hanok_decode::aarch32::Encoding;
 use hanok_decode::aarch32::sensitive_t32;
 use hanok_decode::aarch32::{Condition, ItState};
 
-/// How far the PC is ahead of the instruction that reads it (A2.3).
+/// The distance in bytes from an instruction to the PC that it reads (A2.3).
 const PIPELINE: i32 = 4;
 
 /// Decodes the T32 instruction that begins with the halfword `first`. `second` is the halfword
-/// after it, which counts only where the instruction has two
-/// ([`is_wide`](hanok_decode::aarch32::is_wide)); `it` says where in an IT block it stands. Any has an answer.
+/// behind it, which matters only if the instruction has two
+/// ([`is_wide`](hanok_decode::aarch32::is_wide)). `it` is its place in an IT block. Every input has
+/// a result.
 pub fn decode_t32(first: u16, second: u16, it: ItState) -> Instruction {
     let encoding = Encoding::t32(first, second);
     let sensitive = sensitive_t32(first, second, it);
@@ -27,7 +28,7 @@ pub fn decode_t32(first: u16, second: u16, it: ItState) -> Instruction {
         (None, Encoding::Wide(both)) => wide::decode(both),
         (None, _) => narrow::decode(first, it),
     };
-    // A conditional branch has no place in a block; BKPT does not depend on it.
+    // A conditional branch cannot stand in a block; BKPT does not depend on one.
     let condition = own.unwrap_or(it.condition());
     let opens = narrow::opens(first);
     let misplaced = it.is_inside() && (own.is_some() || opens.is_inside());
@@ -44,5 +45,5 @@ pub fn decode_t32(first: u16, second: u16, it: ItState) -> Instruction {
     }
 }
 
-/// What an instruction is, and its own condition if it has one.
+/// The parts of an instruction, and its own condition if it has one.
 type Decoded = (Parts, Option<Condition>);

@@ -8,7 +8,7 @@ use bitfield_struct::bitfield;
 use hanok_decode::aarch32::{Condition, ItState};
 use hanok_decode::aarch32::{Register, Registers};
 
-/// Fields of three bits, which most have.
+/// The three-bit fields that most of these have.
 #[bitfield(u16)]
 struct NarrowWord {
     #[bits(3)]
@@ -56,7 +56,7 @@ pub(super) fn decode(half: u16, it: ItState) -> Decoded {
     (parts, None)
 }
 
-/// The block that an IT opens: its low eight bits are ITSTATE, of which the mask is not zero.
+/// The block that an IT opens: its low eight bits are ITSTATE, and the mask is not zero.
 pub(super) const fn opens(half: u16) -> ItState {
     if half >> 8 == 0xbf {
         ItState::from_bits(half as u8)
@@ -94,7 +94,7 @@ fn plain(registers: Registers) -> Source {
     }
 }
 
-/// LSL, LSR, ASR by a constant; LSL by none is MOVS.
+/// LSL, LSR, ASR by a constant; LSL by zero is MOVS.
 fn shift(word: NarrowWord, sets: bool) -> Parts {
     let moves = word.into_bits() >> 6 == 0;
     let carry = if moves { Carry::Stays } else { Carry::Written };
@@ -121,7 +121,7 @@ fn add_small(word: NarrowWord, sets: bool) -> Parts {
     Parts::of(all.effects())
 }
 
-/// Register in bits 10 to 8.
+/// The register in bits 10 to 8.
 fn upper(half: u16) -> Register {
     Register::from_bits((half >> 8) as u8 & 0b111)
 }
@@ -151,7 +151,7 @@ fn process(half: u16, sets: bool) -> Parts {
     let (rdn, rm) = (word.rd(), word.rn());
     let both = data(rdn, Some(rdn), plain(rm.set()), sets);
     let all = match half >> 6 & 0xf {
-        // LSL, LSR, ASR, ROR: by nothing, perhaps.
+        // LSL, LSR, ASR, ROR by a register, which may be zero.
         0b0010..=0b0100 | 0b0111 => Data {
             second: Source {
                 carry: Carry::Perhaps,
@@ -169,7 +169,7 @@ fn process(half: u16, sets: bool) -> Parts {
             set_flags: true,
             ..both
         },
-        // RSB from nothing.
+        // RSB from zero.
         0b1001 => Data {
             first: None,
             arithmetic: true,
@@ -238,7 +238,7 @@ fn exchange(half: u16, rm: Register, it: ItState) -> Parts {
     last(parts.provided(half & 0b111 == 0), it)
 }
 
-/// LDR from behind the code.
+/// LDR of a literal behind the code.
 fn literal(half: u16) -> Parts {
     let offset = i32::from(half & 0xff) * 4 + PIPELINE;
     let access = Memory {
@@ -321,7 +321,7 @@ fn miscellaneous(half: u16, it: ItState) -> Decoded {
             let parts = Parts::of(Effects::UNKNOWN).going(flow);
             return (parts, None);
         }
-        // IT, whose condition of 0b1111 there is not, and of always only alone; NOP.
+        // IT, which has no condition 0b1111, and "always" only for one instruction; NOP.
         0b1111 => {
             let (first, mask) = (half >> 4 & 0xf, half & 0xf);
             let known = mask == 0 || first != 0xf && (first != 0xe || mask.count_ones() == 1);
@@ -332,7 +332,7 @@ fn miscellaneous(half: u16, it: ItState) -> Decoded {
     (parts, None)
 }
 
-/// CBZ, CBNZ: forwards, and nowhere in an IT block.
+/// CBZ, CBNZ: they only go forwards, and cannot stand in an IT block.
 fn compare_and_branch(half: u16) -> Parts {
     let distance = i32::from(half >> 2 & 0x3e | half >> 3 & 0x40);
     let register = Register::from_bits(half as u8 & 0b111);

@@ -1,4 +1,4 @@
-//! Which of the groups with two halfwords an instruction is of (DDI 0406C A6.3).
+//! Decodes instructions of two halfwords by their groups (DDI 0406C A6.3).
 
 use super::{Decoded, PIPELINE, control, data, memory};
 use crate::effects::Effects;
@@ -21,7 +21,7 @@ pub(super) fn decode(both: u32) -> Decoded {
     (parts, None)
 }
 
-/// Those that are not sensitive (A6.3.18).
+/// The coprocessor instructions that are not sensitive (A6.3.18).
 fn coprocessor(both: u32) -> Parts {
     // Advanced SIMD data processing, in both halves of the space.
     if both >> 24 & 0xf == 0xf {

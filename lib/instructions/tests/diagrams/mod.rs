@@ -1,16 +1,17 @@
-//! Words after the manual's diagrams of instructions.
+//! Makes words from the manual's diagrams of instructions.
 
 use hanok_decode::aarch32::{Register, Registers};
 
-/// A word of a diagram: registers, brackets and what is free by `random`. Digits are fixed, `I` and
-/// `O` are ones and zeros in brackets, a letter is a register's number, and a dot is whatever it likes.
+/// A word made from a diagram: registers, brackets and free bits are chosen by `random`. Digits are
+/// fixed bits, `I` and `O` are ones and zeros in brackets, a letter is a register's number, and a
+/// dot is any bit.
 pub struct Word<'a> {
     diagram: &'a str,
     pub bits: u32,
 }
 
 impl Word<'_> {
-    /// One of A32 (28 bits, with the condition "always" before them) or of T32 (32 bits).
+    /// Makes a word of A32 (28 bits, below the condition "always") or of T32 (32 bits).
     pub fn new<'a>(diagram: &'a str, random: &mut u64) -> Word<'a> {
         let mut next = |below: u64| {
             *random ^= *random << 13;
@@ -18,7 +19,8 @@ impl Word<'_> {
             *random ^= *random << 17;
             (*random >> 20) % below
         };
-        // Brackets are right most of the time, and the PC and the SP are two of a few registers.
+        // Brackets have their value most of the time, and only a few registers occur, the PC and
+        // the SP among them.
         let wrong = next(3) == 0;
         let letters = "ahdlnsmAMN".chars().map(|letter| {
             let number = match next(6) {
@@ -53,13 +55,13 @@ impl Word<'_> {
         Word { diagram, bits }
     }
 
-    /// The number that stands for the letter.
+    /// The register number in the place of `letter`.
     pub fn register(&self, letter: char) -> u32 {
         let at = self.diagram.find(letter).expect("it is in the diagram") as u32;
         self.bits >> (self.diagram.len() as u32 - 4 - at) & 0xf
     }
 
-    /// Whether all brackets are as they should be.
+    /// Whether all bits in brackets have their value.
     pub fn is_fixed(&self) -> bool {
         let bit = |at: usize| self.bits >> (self.diagram.len() - 1 - at) & 1;
         let mut all = self.diagram.chars().enumerate();
@@ -70,7 +72,7 @@ impl Word<'_> {
         })
     }
 
-    /// The registers of these letters; a capital one that is the PC is none.
+    /// The registers of these letters; a capital one that is the PC is absent.
     pub fn set(&self, letters: &str) -> Registers {
         let letters = letters
             .chars()

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-/// xorshift (Marsaglia 2003): the same sets everywhere.
+/// xorshift (Marsaglia 2003): it gives the same sets everywhere.
 pub struct Random(pub u64);
 
 impl Random {
@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// How many sets are tried: as `HANOK_SETS` says, else `few`.
+/// The number of sets to try: `HANOK_SETS`, or `few` if that is not set.
 pub fn sets_or(few: usize) -> usize {
     let sets = std::env::var("HANOK_SETS").ok();
     sets.map_or(few, |sets| sets.parse().expect("a number of sets"))

@@ -10,7 +10,7 @@ use clap::Args;
 
 use hanok_base::exit::{Blame, Code, Outcome};
 use hanok_base::{repo, ui};
-use hanok_console::door::{self, Running, STAY, VERSION};
+use hanok_console::attach_socket::{self, RunInfo, STAY, VERSION};
 use hanok_console::request::{Input, Request, Sink};
 use hanok_console::run;
 
@@ -43,7 +43,7 @@ pub struct AttachArgs {
 
 /// `hanok list`.
 pub fn list(root: &Path) -> Outcome {
-    let runs = door::runs(&repo::target_dir(root));
+    let runs = attach_socket::runs(&repo::target_dir(root));
     if runs.is_empty() {
         ui::line(format_args!("Nothing runs."));
     }
@@ -57,7 +57,7 @@ pub fn list(root: &Path) -> Outcome {
 
 /// `hanok attach`.
 pub fn run(root: &Path, args: &AttachArgs) -> Outcome {
-    let runs = door::runs(&repo::target_dir(root));
+    let runs = attach_socket::runs(&repo::target_dir(root));
     let (running, mut stream) = chosen(args.name.as_deref(), runs).blame(Code::Usage)?;
     let first = place(args.vm.as_deref(), &running).blame(Code::Usage)?;
     stream.write_all(STAY.as_bytes()).blame(Code::Usage)?;
@@ -85,15 +85,15 @@ pub fn run(root: &Path, args: &AttachArgs) -> Outcome {
 /// The run that is meant.
 fn chosen(
     name: Option<&str>,
-    mut runs: Vec<(Running, UnixStream)>,
-) -> Result<(Running, UnixStream)> {
+    mut runs: Vec<(RunInfo, UnixStream)>,
+) -> Result<(RunInfo, UnixStream)> {
     let names: Vec<_> = runs
         .iter()
         .map(|(running, _)| ui::plain(&running.name()))
         .collect();
     let all = names.join(", ");
     if let Some(name) = name {
-        let process = |running: &Running| running.process.to_string() == name;
+        let process = |running: &RunInfo| running.process.to_string() == name;
         runs.retain(|(running, _)| {
             running.system == name || running.name() == name || process(running)
         });
@@ -113,7 +113,7 @@ fn chosen(
     }
 }
 
-fn place(vm: Option<&str>, running: &Running) -> Result<usize> {
+fn place(vm: Option<&str>, running: &RunInfo) -> Result<usize> {
     let Some(vm) = vm else { return Ok(0) };
     let place = running.vms.iter().position(|name| name == vm);
     place.with_context(|| {
@@ -124,7 +124,7 @@ fn place(vm: Option<&str>, running: &Running) -> Result<usize> {
     })
 }
 
-fn welcome(running: &Running, first: usize) -> String {
+fn welcome(running: &RunInfo, first: usize) -> String {
     let vm = running.vms.get(first).map_or("", String::as_str);
     let vm = ui::plain(vm);
     format!(
@@ -137,9 +137,9 @@ fn welcome(running: &Running, first: usize) -> String {
 mod tests {
     use super::*;
 
-    fn runs(names: &[(&str, u32)]) -> Vec<(Running, UnixStream)> {
+    fn runs(names: &[(&str, u32)]) -> Vec<(RunInfo, UnixStream)> {
         let run = |(system, process): &(&str, u32)| {
-            let mut running = Running::new(system, &["a".to_owned()]);
+            let mut running = RunInfo::new(system, &["a".to_owned()]);
             running.process = *process;
             (running, UnixStream::pair().unwrap().0)
         };
@@ -179,7 +179,7 @@ mod tests {
                 .to_string()
                 .contains("version 99")
         );
-        let running = Running::new("demo", &["a".to_owned(), "b".to_owned()]);
+        let running = RunInfo::new("demo", &["a".to_owned(), "b".to_owned()]);
         assert_eq!(place(Some("b"), &running).unwrap(), 1);
         assert!(
             place(Some("c"), &running)

@@ -23,7 +23,7 @@ use hanok_boot::native::{Changed, Guest};
 use hanok_boot::overrides::Overrides;
 use hanok_boot::run_image::{Image, Kept};
 use hanok_boot::system;
-use hanok_console::door::{self, Running};
+use hanok_console::attach_socket::{self, RunInfo};
 use hanok_console::request::{Extras, Input, Request, Sink};
 use hanok_console::run;
 use hanok_console::script::{self, ScriptStep};
@@ -78,10 +78,10 @@ fn extras(root: &Path, args: &RunArgs, ready: &Ready, cores: u64) -> Extras {
         Some(UNCOUNTED)
     };
     let system = args.file.file_stem().unwrap_or_default();
-    let running = Running::new(&system.to_string_lossy(), &ready.vms);
+    let running = RunInfo::new(&system.to_string_lossy(), &ready.vms);
     Extras {
-        door: if ready.framed {
-            door::of_run(&repo::target_dir(root), &running)
+        attach_socket: if ready.framed {
+            attach_socket::of_run(&repo::target_dir(root), &running)
         } else {
             None
         },

@@ -1,4 +1,4 @@
-//! Where a run's output goes.
+//! The output of a run.
 
 use std::fs::File;
 use std::io::IsTerminal;
@@ -10,20 +10,20 @@ use anyhow::Result;
 use crate::inbox::Inbox;
 use crate::outlet::Outlet;
 
-/// The user's terminal, or what stands for it.
+/// The user's terminal, or a file or pipe in its place.
 pub(crate) struct Terminal {
     /// Stdout and stderr.
     pub(crate) outlet: Outlet,
-    /// Whether stdout is a terminal, so that lines are broken and modes undone.
+    /// Whether stdout is a terminal, so that lines are ended and modes undone.
     pub(crate) is_terminal: bool,
-    /// Whether stderr is the same as stdout.
+    /// Whether stderr is the same file as stdout.
     pub(crate) is_one: bool,
 }
 
 impl Terminal {
-    /// This process's.
+    /// The terminal of this process.
     pub(crate) fn own(inbox: &Arc<Inbox>) -> Result<Self> {
-        // Not by the library's own handles: they are locked while somebody does not read.
+        // Not by the library's own handles: they stay locked while nobody reads.
         let own =
             |fd: std::os::fd::BorrowedFd<'_>| anyhow::Ok(File::from(fd.try_clone_to_owned()?));
         let (out, log) = (

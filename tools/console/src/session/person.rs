@@ -1,4 +1,4 @@
-//! The person at the terminal: keys for a VM, for the prompt, and for us.
+//! The person at the terminal: keys for a VM, for the prompt, and for this program.
 
 use std::time::Instant;
 
@@ -6,14 +6,14 @@ use super::{KEYS, Session};
 use crate::demux::Receiver;
 use crate::keys::{self, Action};
 use crate::outbox::ATTENTION;
-use crate::prompt::Asked;
+use crate::prompt::PromptRequest;
 use crate::request::Report;
 use crate::screen::Screen;
 use crate::terminal;
 use hanok_base::exit::Code;
 
 impl Session {
-    /// Keys, or what is piped in: that is for the VM that is attached.
+    /// Handles keys, or piped data, which goes to the attached VM.
     pub(super) fn typed(&mut self, bytes: &[u8]) -> Option<Report> {
         if !self.screen.is_raw() {
             self.outbox.send(self.screen.attached(), bytes);
@@ -23,7 +23,7 @@ impl Session {
             match action {
                 Action::Send(bytes) => bytes.iter().for_each(|byte| self.key(*byte)),
                 Action::Help => {
-                    let help = keys::help(self.request.framed, self.fate.is_of_another());
+                    let help = keys::help(self.request.framed, self.run_end.is_of_another());
                     help.lines().for_each(|line| self.screen.say(line));
                 }
                 Action::Quit => return Some(self.quit()),
@@ -33,10 +33,10 @@ impl Session {
     }
 
     fn quit(&mut self) -> Report {
-        if self.fate.is_of_another() {
+        if self.run_end.is_of_another() {
             return Report::new(Code::Success, "detached: the run goes on");
         }
-        // The prompt of the guest stands open: what follows begins a line.
+        // The guest's prompt is an incomplete line: further text begins a new one.
         self.screen.say("switched off");
         Report::new(Code::Success, "ended by Ctrl-A x")
     }
@@ -55,24 +55,24 @@ impl Session {
 
     fn at_prompt(&mut self, key: u8) {
         match self.prompt.feed(key) {
-            Asked::Nothing => {}
-            Asked::Redraw => self.show_prompt(),
-            Asked::Say(lines) => {
+            PromptRequest::Nothing => {}
+            PromptRequest::Redraw => self.show_prompt(),
+            PromptRequest::Say(lines) => {
                 lines.iter().for_each(|line| self.screen.say(line));
                 self.show_prompt();
             }
-            Asked::Answer(lines) => {
+            PromptRequest::Answer(lines) => {
                 self.screen.leave_prompt();
                 lines.iter().for_each(|line| self.screen.say(line));
                 self.show_prompt();
             }
-            Asked::Attach(vm) => self.screen.keys_go_to(Receiver::Vm(vm)),
-            Asked::Command(line) => {
+            PromptRequest::Attach(vm) => self.screen.keys_go_to(Receiver::Vm(vm)),
+            PromptRequest::Command(line) => {
                 self.screen.leave_prompt();
                 self.command(line);
             }
-            Asked::Leave => self.back(),
-            Asked::Literal => {
+            PromptRequest::Leave => self.back(),
+            PromptRequest::Literal => {
                 self.back();
                 self.send(self.screen.attached(), ATTENTION);
             }
@@ -88,14 +88,14 @@ impl Session {
         self.screen.prompt(&text, cursor);
     }
 
-    /// The prompt comes back once its command is carried out.
+    /// Shows the prompt again once its command is carried out.
     pub(super) fn answered(&mut self) {
         if self.screen.awaits_answer() && self.outbox.is_idle() {
             self.show_prompt();
         }
     }
 
-    /// A line for the board's prompt.
+    /// Sends a line to the board's prompt.
     fn command(&mut self, line: String) {
         if self.outbox.waiting() < KEYS {
             return self.outbox.command(line, Instant::now());
@@ -104,7 +104,7 @@ impl Session {
             .say("the board takes no commands: this one is lost");
     }
 
-    /// A key for a VM. Too many for one that takes none are not kept, and counted.
+    /// Sends a key to a VM. Keys for a VM that takes none are dropped beyond a limit, and counted.
     fn send(&mut self, vm: usize, key: u8) {
         // Without a hypervisor there is one line.
         if self.outbox.waiting() < KEYS {

@@ -26,7 +26,7 @@ fn overdue(request: impl Fn() -> Request, has_begun: impl Fn(&str) -> bool) -> R
     }
 }
 
-/// A session with a shell for a board, which speaks the board's side of the protocol.
+/// A session with a shell as the board, which speaks the board's side of the protocol.
 fn session(board: &str, steps: Vec<ScriptStep>) -> (Report, String) {
     let mut command = Command::new("sh");
     command.args(["-c", board]);
@@ -50,7 +50,7 @@ fn session(board: &str, steps: Vec<ScriptStep>) -> (Report, String) {
 
 #[test]
 fn the_prompt_is_typed_at_and_answers() {
-    // DLE 0x40 and Ctrl-] come first; the rest only once the board has said who gets it.
+    // DLE 0x40 and Ctrl-] come first; the rest only once the board has told who gets it.
     let board = "printf '\\020Q'; head -c 3 | od -An -tx1; \
         printf '\\020@hanok> \\020P'; head -c 5 | od -An -c; \
         printf 'list\\nvm a: running\\nhanok> \\020P'; printf '\\nend: off\\n'";
@@ -80,10 +80,10 @@ fn a_script_speaks_to_vms_whoever_is_attached() {
     assert_eq!(report.code, Code::Success, "{}", report.why);
 }
 
-/// A request for a board that floods its line without an end.
+/// A request for a board that writes without end.
 fn flood(consoles: Vec<Sink>) -> Request {
     let mut command = Command::new("sh");
-    // A shell with a child: both must go.
+    // A shell with a child: both must be ended.
     command.args(["-c", "printf '\\020Q\\020A'; yes; true"]);
     Request {
         command,
@@ -100,8 +100,8 @@ fn flood(consoles: Vec<Sink>) -> Request {
     }
 }
 
-/// A run whose output goes to a socket, in a thread of its own: its end is what counts, and
-/// only a run that never ends meets the watchdog.
+/// A run whose output goes to a socket, in a thread of its own. Only its end matters, and a run
+/// that never ends meets the watchdog.
 struct Run {
     ended: std::sync::mpsc::Receiver<Report>,
     inbox: Arc<Inbox>,
@@ -112,9 +112,9 @@ impl Run {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let inbox = Arc::new(Inbox::default());
         let errors = ours.try_clone().unwrap();
-        let ways: Vec<Box<dyn std::io::Write + Send>> = vec![Box::new(ours), Box::new(errors)];
+        let writers: Vec<Box<dyn std::io::Write + Send>> = vec![Box::new(ours), Box::new(errors)];
         let terminal = Terminal {
-            outlet: Outlet::new("the output", ways, &inbox),
+            outlet: Outlet::new("the output", writers, &inbox),
             is_terminal: false,
             is_one: true,
         };
@@ -143,7 +143,7 @@ fn the_time_is_over_whoever_does_not_read() {
 #[test]
 fn a_signal_is_heard_whoever_does_not_read() {
     let (run, unread) = Run::start(flood(vec![Sink::Show]));
-    // Once there is text, the board floods.
+    // Once there is text, the board writes without end.
     let mut first = [0];
     std::io::Read::read_exact(&mut &unread, &mut first).unwrap();
     run.inbox.bring_signal(15).unwrap();

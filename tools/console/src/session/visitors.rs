@@ -1,34 +1,34 @@
 //! Terminals that are attached to this run by `hanok attach`.
 //!
-//! None of them can hold the run up, or make it grow: what one does not read in time is left out for
-//! it, and told. What they send goes the way of a person's keys.
+//! None of them can block the run, or make it grow: what one does not read in time is left out for
+//! it, and it is told so. What they send is treated like a person's keys.
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use crate::attach_socket::AttachSocket;
 use crate::demux::{self, Channel, Demux, Receiver};
-use crate::door::Door;
 use crate::filter::Filter;
 use crate::inbox::Inbox;
 use crate::modes::Modes;
 use crate::outbox::Outbox;
 use crate::outlet::Outlet;
 
-/// Bytes of each VM's text that one who comes gets to see.
+/// The number of bytes of each VM's text that a new terminal is shown.
 const KEPT: usize = 16 << 10;
-/// No line that asks the board for something is longer.
+/// The largest length in bytes of a line that asks the board for something.
 const LONGEST: usize = 200;
 
-/// All that are attached.
+/// All attached terminals.
 pub(super) struct Visitors {
-    door: Option<Door>,
+    attach_socket: Option<AttachSocket>,
     inbox: Arc<Inbox>,
     pub(super) all: Vec<Visitor>,
     /// The end of each VM's text.
     kept: Vec<VecDeque<u8>>,
-    /// Somebody of them awaits an answer.
+    /// Whether one of them awaits an answer.
     pub(super) asked: bool,
 }
 
@@ -36,22 +36,26 @@ pub(super) struct Visitor {
     pub(super) number: usize,
     stream: UnixStream,
     outlet: Outlet,
-    /// Whose text came last.
+    /// The source of the text that it was sent last.
     speaker: Option<Channel>,
-    /// Bytes that were left out.
+    /// The number of bytes that were left out.
     lost: usize,
     pub(super) said: Demux,
-    /// A line for the board that is not complete.
+    /// The incomplete line for the board.
     line: Vec<u8>,
 }
 
 impl Visitors {
-    pub(super) fn new(mut door: Option<Door>, vms: usize, inbox: &Arc<Inbox>) -> Self {
-        if let Some(door) = &mut door {
-            door.listen(inbox);
+    pub(super) fn new(
+        mut attach_socket: Option<AttachSocket>,
+        vms: usize,
+        inbox: &Arc<Inbox>,
+    ) -> Self {
+        if let Some(attach_socket) = &mut attach_socket {
+            attach_socket.listen(inbox);
         }
         Self {
-            door,
+            attach_socket,
             inbox: Arc::clone(inbox),
             all: Vec::new(),
             kept: vec![VecDeque::new(); vms],
@@ -59,9 +63,9 @@ impl Visitors {
         }
     }
 
-    /// A VM's text.
+    /// Sends text of a VM to all.
     pub(super) fn vm(&mut self, vm: usize, bytes: &[u8]) {
-        if self.door.is_none() {
+        if self.attach_socket.is_none() {
             return;
         }
         if let Some(kept) = self.kept.get_mut(vm) {
@@ -73,13 +77,13 @@ impl Visitors {
         all.for_each(|visitor| visitor.text(Channel::Vm(vm), bytes));
     }
 
-    /// A line of the hypervisor's.
+    /// Sends a line of the hypervisor to all.
     pub(super) fn say(&mut self, line: &str) {
         let all = self.all.iter_mut();
         all.for_each(|visitor| visitor.line(line));
     }
 
-    /// Tells those who asked for something that it is done.
+    /// Tells those that asked for something that it is done.
     pub(super) fn done(&mut self, outbox: &Outbox) {
         if outbox.is_idle() && std::mem::take(&mut self.asked) {
             let done = demux::keys_go_to(Receiver::Prompt);
@@ -90,7 +94,11 @@ impl Visitors {
     }
 
     pub(super) fn came(&mut self, number: usize) {
-        let Some(stream) = self.door.as_ref().and_then(|door| door.take(number)) else {
+        let Some(stream) = self
+            .attach_socket
+            .as_ref()
+            .and_then(|attach_socket| attach_socket.take(number))
+        else {
             return;
         };
         let Ok(way) = stream.try_clone() else { return };
@@ -104,7 +112,7 @@ impl Visitors {
             line: Vec::new(),
         };
         for (vm, kept) in self.kept.iter().enumerate() {
-            visitor.text(Channel::Vm(vm), &former(kept));
+            visitor.text(Channel::Vm(vm), &earlier_text(kept));
         }
         self.all.push(visitor);
     }
@@ -114,9 +122,9 @@ impl Visitors {
         gone.for_each(|visitor| visitor.dismiss());
     }
 
-    /// The run is over: what they have not read yet they may read for a moment.
+    /// Ends the connections: terminals have a moment to read the rest.
     pub(super) fn end(&mut self) {
-        self.door = None;
+        self.attach_socket = None;
         for visitor in self.all.drain(..) {
             visitor.outlet.end();
             visitor.dismiss();
@@ -124,8 +132,8 @@ impl Visitors {
     }
 }
 
-/// What a VM said before: whole lines of it, without what it asked a terminal then.
-fn former(kept: &VecDeque<u8>) -> Vec<u8> {
+/// The earlier text of a VM: whole lines of it, without its questions to a terminal.
+fn earlier_text(kept: &VecDeque<u8>) -> Vec<u8> {
     let bytes: Vec<u8> = kept.iter().copied().collect();
     let whole = if bytes.len() < KEPT {
         0
@@ -168,7 +176,8 @@ impl Visitor {
         self.outlet.push(&demux::frame(bytes));
     }
 
-    /// One more byte for the prompt; the line, if it ends one. One that is too long is none.
+    /// Adds a byte for the prompt, and returns the line if it ends one. An overlong line is
+    /// dropped.
     pub(super) fn entered(&mut self, byte: u8) -> Option<String> {
         if byte != b'\r' {
             if self.line.len() <= LONGEST {
@@ -185,7 +194,7 @@ impl Visitor {
         })
     }
 
-    /// It is not written to any more, whether it reads or not.
+    /// Writes nothing to it any more, whether or not it reads.
     fn dismiss(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
         self.outlet.end();
@@ -215,12 +224,12 @@ mod tests {
     fn what_a_terminal_does_not_read_is_left_out_and_told() {
         let (mut visitor, mut theirs) = visitor();
         let mut pushed = 0;
-        // More than any socket keeps.
+        // More than any socket buffers.
         while pushed < 64 << 20 {
             visitor.text(Channel::Vm(0), &[b'#'; 4096]);
             pushed += 4096;
         }
-        // Once it reads, it is told how much, and has the rest.
+        // Once it reads, it is told how many bytes were left out, and gets the rest.
         let reader = std::thread::spawn(move || {
             let mut all = String::new();
             std::io::Read::read_to_string(&mut theirs, &mut all).unwrap();
@@ -260,7 +269,7 @@ mod tests {
 
     #[test]
     fn who_comes_sees_whole_lines_and_no_questions() {
-        let kept = |text: &[u8]| former(&text.iter().copied().collect());
+        let kept = |text: &[u8]| earlier_text(&text.iter().copied().collect());
         assert_eq!(kept(b"one\n\x1b[6ntwo"), b"one\ntwo");
         let long = [&[b'x'; KEPT - 4][..], b"\nend"].concat();
         assert_eq!(kept(&long), b"end");

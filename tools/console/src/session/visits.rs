@@ -1,4 +1,4 @@
-//! What terminals that are attached want of the run.
+//! What attached terminals ask of the run.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::inbox::Visit;
 use crate::prompt;
 
 impl Session {
-    /// A terminal that is attached came, sent something, or went.
+    /// Handles an attached terminal that came, sent something, or went.
     pub(super) fn visitor(&mut self, number: usize, visit: Visit) {
         match visit {
             Visit::Came => self.visitors.came(number),
@@ -30,7 +30,7 @@ impl Session {
                         let Some(line) = visitor.entered(byte) else {
                             continue;
                         };
-                        // What is none is answered, too: the other end waits.
+                        // A line that is no command is answered, too: the other end waits.
                         self.visitors.asked = true;
                         if let Some(line) = prompt::command(&line, &self.request.vms) {
                             self.outbox.command(line, Instant::now());

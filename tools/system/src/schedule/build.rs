@@ -1,4 +1,4 @@
-//! From what was written to the model.
+//! Builds the model from a schedule as it was written.
 
 use super::draft::{Group, PeriodDraft, Placed, PoolDraft, TaskDraft, Whole};
 use super::model::{Marks, Schedule};
@@ -8,16 +8,16 @@ use crate::diagnostic::{Report, Words, nearest};
 use crate::draft::Draft;
 use crate::table::At;
 use hanok_task_model::{
-    Component, ComponentId, CoreId, Home, Interface, Mode, Model, Nanos, Periods, Plan, Pool,
-    PoolId, Priority, Subject, SwitchCost, Task, Window,
+    Component, ComponentId, CoreId, Home, Mode, Model, Nanos, Periods, Plan, Pool, PoolId,
+    Priority, ResourceInterface, Subject, SwitchCost, Task, Window,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The pool that there is where none is described.
+/// The name of the pool that exists where none is described.
 const ALL_CORES: &str = "cores";
 
-/// Where the parts of the model stand in the file.
+/// Where the parts of the model are in the file.
 #[derive(Default)]
 pub(super) struct Spans {
     pub(super) pools: Vec<Range<usize>>,
@@ -25,16 +25,16 @@ pub(super) struct Spans {
     pub(super) tasks: Vec<Range<usize>>,
 }
 
-/// A component that waits for the others to be known.
+/// A component that waits until the others are known.
 struct Waiting<'a> {
     placed: &'a Placed,
     ids: Vec<ComponentId>,
-    /// The core that a VM's description puts its only vCPU on.
+    /// The core on which a VM's description puts its only vCPU.
     core: Option<At<CoreId>>,
 }
 
-/// The schedule of a description; `None` where it has none, or a wrong one, which the report
-/// then says.
+/// The schedule of a description; `None` where it has none, or a wrong one, about which the report
+/// then has diagnostics.
 pub(crate) fn build(
     report: &mut Report,
     whole: Option<&Whole>,
@@ -84,7 +84,7 @@ pub(crate) fn build(
     for (id, core) in inside {
         pin(report, &mut model, id, &core);
     }
-    // Of what was not read, the model would only say once more that it is missing.
+    // The model would only say again that what was not read is missing.
     if !report.found.is_empty() {
         return None;
     }
@@ -108,7 +108,7 @@ impl Spans {
     }
 }
 
-/// The rules of the model, each fault at its line.
+/// Applies the rules of the model, and notes each fault at its line.
 pub(super) fn refuse(
     report: &mut Report,
     model: &Model,
@@ -299,7 +299,7 @@ fn each_vcpu(
     Some(ids)
 }
 
-/// Refuses a vCPU that the VM has not got.
+/// Refuses a vCPU that the VM does not have.
 fn has_vcpu(report: &mut Report, named: &At<u64>, vcpus: u64) {
     if named.value >= vcpus {
         let what = format!("the VM has no vCPU {}", named.value);
@@ -308,8 +308,8 @@ fn has_vcpu(report: &mut Report, named: &At<u64>, vcpus: u64) {
     }
 }
 
-/// Whether `core`, which a VM's description names, is one of a pool whose vCPUs run on any of its
-/// cores: then it is no wish.
+/// Whether `core`, which a VM's description names, belongs to a pool whose vCPUs run on any of its
+/// cores: then the core is ignored.
 fn runs_everywhere(pools: &[Pool], home: Option<Home>, core: Option<CoreId>) -> bool {
     let Some(Home::Pool(id)) = home else {
         return false;
@@ -319,7 +319,7 @@ fn runs_everywhere(pools: &[Pool], home: Option<Home>, core: Option<CoreId>) -> 
     core.is_some_and(|core| pool.is_some_and(|pool| pool.cores.contains(&core)))
 }
 
-/// A VM in a group is on the group's core, and so the outermost group is on the VM's.
+/// A VM in a group is on the group's core, and so the outermost group is on the VM's core.
 fn pin(report: &mut Report, model: &mut Model, id: ComponentId, core: &At<CoreId>) {
     let mut outermost = id;
     for _ in 0..model.components.len() {
@@ -357,7 +357,7 @@ fn wish(report: &mut Report, placed: &Placed, model: &Model) -> Option<CoreId> {
     found
 }
 
-/// A component without its home.
+/// A component whose home is not set yet.
 fn component(report: &mut Report, name: String, placed: &Placed) -> Option<Component> {
     let plan = plan(report, placed)?;
     let mut component = Component::new(name, Home::Pool(PoolId(0)), plan);
@@ -404,7 +404,7 @@ fn plan(report: &mut Report, placed: &Placed) -> Option<Plan> {
         }),
         (Some(budget), PeriodDraft::One(period)) => {
             let deadline = placed.deadline.as_ref().map_or(period, |at| at.value);
-            Some(Plan::Given(Interface {
+            Some(Plan::Given(ResourceInterface {
                 period: Nanos::new(period),
                 budget: Nanos::new(budget.value),
                 deadline: Nanos::new(deadline),
@@ -451,8 +451,8 @@ fn add_task(draft: &TaskDraft, component: ComponentId, model: &mut Model, spans:
     spans.tasks.push(draft.span.clone());
 }
 
-/// Where a component gets its CPU time: the group or pool it names, else the pool with its
-/// core, else the first.
+/// Where a component gets its CPU time from: the group or pool it names, else the pool with its
+/// core, else the first pool.
 fn home(
     report: &mut Report,
     placed: &Placed,

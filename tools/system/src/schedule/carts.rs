@@ -1,11 +1,11 @@
-//! Systems as the analysis tool CARTS has them, in XML.
+//! Reads systems in the XML format of the analysis tool CARTS.
 //!
-//! `<system os_scheduler=... period=...>` holds `<component name=... scheduler=... period=...>`, which
-//! hold components or `<task name=... p=... d=... e=...>`: period, deadline, execution time. In the
-//! place of `period` there may be `min_period` and `max_period`. The schedulers that are read are
+//! `<system os_scheduler=... period=...>` holds `<component name=... scheduler=... period=...>`,
+//! which hold components or `<task name=... p=... d=... e=...>`: period, deadline, execution time.
+//! Instead of `period` there may be `min_period` and `max_period`. The schedulers that are read are
 //! EDF, RM and DM. Times have no unit and may have decimals; a unit is taken as a millisecond.
-//! What is not understood is refused, an overhead (`delta_...`) that is not zero among it: an
-//! answer that left it out would be wrong.
+//! Whatever is not understood is refused, also an overhead (`delta_...`) that is not zero: an
+//! answer that ignored it would be wrong.
 
 use super::build::{Spans, refuse};
 use super::model::Schedule;
@@ -18,14 +18,14 @@ use hanok_task_model::{
 use roxmltree::{Document, Node};
 use std::path::Path;
 
-/// Nanoseconds in a unit of a file's times.
+/// Nanoseconds in one unit of a file's times.
 const UNIT: u64 = 1_000_000;
-/// The tick: the least that a budget is rounded to.
+/// The tick to which budgets are rounded.
 const TICK: Nanos = Nanos::from_micros(1);
-/// How deep components may be inside one another.
+/// The largest depth of components inside one another.
 const DEPTH: usize = 100;
 
-/// The schedule in `text`, which `path` is said to hold, or all that is wrong with it.
+/// The schedule in `text`, which is reported as the content of `path`. The error has all faults.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Schedule, Vec<Diagnostic>> {
     let mut report = Report::new(path, text);
     let schedule = match Document::parse(text) {
@@ -101,7 +101,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What is inside `node`, which `home` gives its CPU time.
+    /// Reads the content of `node`, which gets its CPU time from `home`.
     fn inside(&mut self, node: Node<'_, '_>, home: Home, depth: usize) {
         for child in node.children().filter(Node::is_element) {
             match (child.tag_name().name(), home) {
@@ -142,7 +142,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A component with the periods that `node` says.
+    /// Adds a component with the periods of `node`.
     fn add(
         &mut self,
         node: Node<'_, '_>,
@@ -181,7 +181,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Refuses attributes that say something that is not `known`.
+    /// Refuses attributes that are not `known`.
     fn attributes(&mut self, node: Node<'_, '_>, known: &[&str]) {
         let nothing = |value: &str| time::decimal(value, UNIT) == Some(0);
         let others = node.attributes().filter(|one| !known.contains(&one.name()));

@@ -1,4 +1,4 @@
-//! A schedule as it was written, before the rules have seen it.
+//! A schedule as it was written, before the rules are applied.
 
 use crate::diagnostic::Report;
 use crate::table::{self, At, Reader};
@@ -47,7 +47,7 @@ pub(crate) struct Group {
     pub(crate) placed: Placed,
 }
 
-/// What groups and VMs have in common: `[vm.schedule]` is this alone.
+/// The keys that groups and VMs have in common: `[vm.schedule]` has only these.
 pub(crate) struct Placed {
     pub(crate) pool: Option<At<String>>,
     pub(crate) group: Option<At<String>>,

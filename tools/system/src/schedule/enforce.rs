@@ -1,4 +1,4 @@
-//! What of a schedule the board enforces: a server for each vCPU of a core.
+//! What the board enforces of a schedule: a server for each vCPU of a core.
 
 use super::draft::Whole;
 use crate::diagnostic::{Report, Words};
@@ -10,14 +10,14 @@ use hanok_types::{MAX_CPUS, MAX_VCPUS, VcpuId};
 
 /// What the board enforces.
 pub(crate) struct Enforced {
-    /// How each core chooses among its vCPUs.
+    /// The policy of each core.
     pub policies: [CorePolicy; MAX_CPUS],
-    /// What the vCPUs of each VM are promised, in the description's order.
+    /// The promises to the vCPUs of each VM, in the description's order.
     pub promises: Vec<heapless::Vec<Promise, MAX_VCPUS>>,
 }
 
-/// What the board is to enforce of a sound schedule; `None` where that is nothing, or where it cannot, which
-/// the report then says.
+/// What the board is to enforce of a valid schedule; `None` where that is nothing, or where it
+/// cannot, about which the report then has diagnostics.
 pub(crate) fn enforced(
     report: &mut Report,
     whole: Option<&Whole>,
@@ -82,12 +82,13 @@ pub(crate) fn enforced(
     Some(all)
 }
 
-/// A core of which more is promised than there is. That less is promised is no proof that deadlines hold.
+/// A core of which more is promised than it has. That less is promised does not prove that
+/// deadlines are kept.
 fn overcommitted(drafts: &[Draft], all: &Enforced) -> Option<usize> {
     let mut used = [0_u128; MAX_CPUS];
     for (draft, promises) in drafts.iter().zip(&all.promises) {
         for (core, promise) in cores(draft).zip(promises) {
-            // In parts of 2^64, rounded down: nothing is refused that fits.
+            // In parts of 2^64, rounded down, so that nothing is refused that fits.
             let share = (u128::from(promise.budget) << 64) / u128::from(promise.period.max(1));
             *used.get_mut(core)? += share;
         }
@@ -105,7 +106,7 @@ fn cores(draft: &Draft) -> impl Iterator<Item = usize> {
         .chain(std::iter::repeat_n(usize::MAX, unnamed))
 }
 
-/// The component that a vCPU is, and the pool that it is in.
+/// The component of a vCPU, and the pool that it is in.
 fn component_of<'a>(
     model: &'a Model,
     draft: &Draft,

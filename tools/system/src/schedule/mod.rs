@@ -1,10 +1,10 @@
 //! The tasks of a system and what its VMs are promised, as a model that the analysis and the
 //! simulator read.
 //!
-//! What stands in the description becomes components: a VM with one vCPU is one; a VM with
-//! several is one on several CPUs, where its tasks are spread by EDF, unless its tasks name
-//! their vCPUs, in which case each vCPU is a component of its own (`linux.0`). The rules are
-//! the model's own; here each of its faults gets the line it is about.
+//! Parts of the description become components. A VM with one vCPU is one component. A VM with
+//! several is one component on several CPUs, where EDF spreads its tasks, unless its tasks name
+//! their vCPUs: then each vCPU is a component of its own (`linux.0`). The rules are those of the
+//! model; this module finds the line that each fault is about.
 
 mod build;
 pub(crate) mod carts;

@@ -1,4 +1,4 @@
-//! A schedule as it is described: the model, and where each of its parts stands.
+//! A schedule as it is described: the model, and where its parts are in the file.
 
 use crate::diagnostic::Mark;
 use hanok_task_model::{ComponentId, Model, TaskId};
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 /// A checked schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// The file it came from.
+    /// The file that it was read from.
     pub path: PathBuf,
     /// The model.
     pub model: Model,
     pub(crate) marks: Marks,
 }
 
-/// Where the model's parts stand in the file.
+/// Where the model's parts are in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) pools: Vec<Mark>,

@@ -1,4 +1,4 @@
-//! Why each rule of the model is one, and what to do about it.
+//! The reason for each rule of the model, and what to do about a fault.
 
 use crate::board::Cores;
 use crate::diagnostic::Words;
@@ -71,7 +71,7 @@ pub(crate) fn of(fault: Fault) -> (&'static str, &'static str) {
     }
 }
 
-/// A core that is named and not there.
+/// The refusal of a core that is named and does not exist.
 pub(crate) fn no_core(core: u64, cores: Cores) -> Words {
     let what = format!("there is no core {core}");
     let why = format!("the system has {}, counted from 0", cores.count);

@@ -9,17 +9,17 @@ pub fn boards() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards")
 }
 
-/// `text` as if it stood in `folder`.
+/// Loads `text` as if it were in `folder`.
 pub fn load_in(folder: &Path, text: &str) -> Result<Description, Vec<Diagnostic>> {
     parse(&folder.join("system.toml"), text, &boards())
 }
 
-/// `text` as a description.
+/// Loads `text` as a description.
 pub fn load(text: &str) -> Result<Description, Vec<Diagnostic>> {
     load_in(Path::new("systems"), text)
 }
 
-/// A sound description.
+/// A valid description.
 pub const SOUND: &str = r#"board = "qemu-virt"
 
 [[vm]]
@@ -31,7 +31,7 @@ memory = "512M"
 vcpus = 2
 "#;
 
-/// An arm64 Image of `len` bytes that needs `size` bytes of memory.
+/// An arm64 Image of `len` bytes that claims `size` bytes of memory.
 pub fn kernel(len: usize, size: u64) -> Vec<u8> {
     let mut image: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
     image[8..16].copy_from_slice(&0u64.to_le_bytes());
@@ -48,7 +48,7 @@ pub fn zimage(len: usize) -> Vec<u8> {
     image
 }
 
-/// A binary such as the hypervisor's, of `len` bytes, that needs `size` bytes of memory.
+/// A binary like the hypervisor's, of `len` bytes, that claims `size` bytes of memory.
 pub fn hypervisor(len: usize, size: u64) -> Vec<u8> {
     let mut image = kernel(len, size);
     image[64..72].copy_from_slice(b"HANOKIMG");
@@ -64,8 +64,7 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A segment of an ELF file: physical and virtual address, bytes, and how long it is with its
-/// zeros.
+/// A segment of an ELF file: physical and virtual address, bytes, and length with trailing zeros.
 pub type Segment<'a> = (u64, u64, &'a [u8], u64);
 
 /// An ELF file for arm64, or for 32-bit ARM, written from the gABI's tables (chapters 4 and 5).

@@ -1,8 +1,8 @@
 //! Models for the tests.
 
 use hanok_task_model::{
-    Component, ComponentId, CoreId, Home, Interface, Mode, Model, Nanos, Periods, Plan, Policy,
-    Pool, PoolId, Task, Window,
+    Component, ComponentId, CoreId, Home, Mode, Model, Nanos, Periods, Plan, Policy, Pool, PoolId,
+    ResourceInterface, Task, Window,
 };
 
 /// The home that is the first pool.
@@ -35,14 +35,14 @@ pub fn range(least: u64, most: u64, window: Window) -> Plan {
 }
 
 pub fn given(period: u64, budget: u64, deadline: u64) -> Plan {
-    Plan::Given(Interface {
+    Plan::Given(ResourceInterface {
         period: ns(period),
         budget: ns(budget),
         deadline: ns(deadline),
     })
 }
 
-/// A component with tasks of (period, execution, deadline).
+/// Adds a component with tasks of (period, execution, deadline).
 pub fn vm(
     model: &mut Model,
     home: Home,

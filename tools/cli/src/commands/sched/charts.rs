@@ -3,7 +3,7 @@
 //! Whatever is drawn was reckoned exactly; only places on paper are floating point.
 
 use hanok_analysis::supply::Supply;
-use hanok_analysis::{Verdict, Wanted};
+use hanok_analysis::{InterfaceRequest, Verdict};
 use hanok_analysis::{Work, Workload, global, load, price, upon};
 use hanok_draw::axis::{Axis, Scale};
 use hanok_draw::labels::{self, Point, Rectangle};
@@ -349,7 +349,7 @@ fn around(period: Nanos) -> (Nanos, Nanos) {
 /// Periods, evenly by their logarithm and whole parts of the members', each with the share of
 /// the budget alone and with what switching costs.
 fn sampled(
-    wanted: &Wanted<'_>,
+    wanted: &InterfaceRequest<'_>,
     least: Nanos,
     most: Nanos,
     chosen: Option<Nanos>,

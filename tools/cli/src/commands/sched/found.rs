@@ -5,8 +5,8 @@ use hanok_analysis::{
 };
 use hanok_system::Schedule;
 use hanok_task_model::{
-    Certificate, Component, ComponentId, ComponentProof, CoreProof, Fraction, Home, Interface,
-    Member, Mode, Model, Nanos, Plan, Policy, PoolId, Server, Task, TaskId, Vcpu,
+    Certificate, Component, ComponentId, ComponentProof, CoreProof, Fraction, Home, Member, Mode,
+    Model, Nanos, Plan, Policy, PoolId, ResourceInterface, Server, Task, TaskId, Vcpu,
 };
 
 /// An analysis with its model.
@@ -210,7 +210,7 @@ impl<'a> Found<'a> {
     pub fn change(&self, change: Change) -> String {
         match change {
             Change::Budget(id, to) => format!("budget {to} for {}", self.component(id)),
-            Change::Room(id, to) => {
+            Change::MaxBudget(id, to) => {
                 format!(
                     "there is room for {}, where it needs a budget of {to} at most",
                     self.component(id)
@@ -261,8 +261,8 @@ pub fn time(nanos: i128) -> String {
 }
 
 /// An interface as words.
-pub fn promise(interface: &Interface) -> String {
-    let Interface {
+pub fn promise(interface: &ResourceInterface) -> String {
+    let ResourceInterface {
         period,
         budget,
         deadline,

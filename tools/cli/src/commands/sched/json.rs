@@ -1,6 +1,6 @@
 //! The answer for programs. Times are whole nanoseconds, exact budgets fractions of them.
 
-use hanok_task_model::{Certificate, Fraction, Interface};
+use hanok_task_model::{Certificate, Fraction, ResourceInterface};
 use serde::Serialize;
 
 use super::found::{Found, mode, policy, server};
@@ -30,7 +30,7 @@ struct OfComponent<'a> {
     policy: &'static str,
     server: &'static str,
     cpus: u32,
-    interface: Option<Interface>,
+    interface: Option<ResourceInterface>,
     exact_budget: Option<Fraction>,
     open: Option<String>,
 }

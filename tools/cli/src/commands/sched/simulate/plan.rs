@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hanok_analysis::{Analysis, Placement, analyse};
 use hanok_simulator::{Execution, Interfaces, Jitter, Options, SimError, Supply, What};
-use hanok_task_model::{ComponentId, Interface, Mode, Model};
+use hanok_task_model::{ComponentId, Mode, Model, ResourceInterface};
 
 use super::super::times::readable;
 use super::args::{Length, Release, Server, SimulateArgs, Source};
@@ -99,7 +99,12 @@ fn what(model: &Model, args: &SimulateArgs, interfaces: &Interfaces) -> Outcome<
 }
 
 /// The least supply to who begins to have work: a polling server may lose a budget first.
-fn worst(model: &Model, id: ComponentId, args: &SimulateArgs, interface: Interface) -> Supply {
+fn worst(
+    model: &Model,
+    id: ComponentId,
+    args: &SimulateArgs,
+    interface: ResourceInterface,
+) -> Supply {
     let own = model.component(id).map(|component| component.server);
     let polls = match args.server {
         Some(server) => server == Server::Polling,
@@ -119,7 +124,7 @@ fn worst(model: &Model, id: ComponentId, args: &SimulateArgs, interface: Interfa
     }
 }
 
-fn given(model: &Model, id: ComponentId) -> Option<Interface> {
+fn given(model: &Model, id: ComponentId) -> Option<ResourceInterface> {
     match model.component(id)?.plan {
         hanok_task_model::Plan::Given(interface) => Some(interface),
         hanok_task_model::Plan::Find { .. } | hanok_task_model::Plan::Longest { .. } => None,
@@ -190,7 +195,7 @@ pub fn refused(error: &SimError) -> Failure {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             format!(": {}", faults.join("; "))
         }
-        SimError::Interface(..) => {
+        SimError::ResourceInterface(..) => {
             "; --server periodic keeps every interface that there can be".to_owned()
         }
         _ => String::new(),

@@ -6,7 +6,7 @@ use hanok_decode::aarch32::{
     Sensitive, ShiftKind, Status, Unprivileged,
 };
 
-/// R8 to R14, which another mode may have for itself (DDI 0406C B1.3.2).
+/// R8 to R14, of which another mode may have its own (DDI 0406C B1.3.2).
 const BANKED: Registers = Registers::from_bits(0x7f00);
 /// R0 to R7, which all modes share.
 const SHARED: Registers = Registers::from_bits(0x00ff);
@@ -76,7 +76,7 @@ fn of_operation(operation: &Operation) -> Effects {
     }
 }
 
-/// Goes on in another mode, with another CPSR.
+/// The effects of an instruction that goes on in another mode, with another CPSR.
 fn leaving(effects: Effects) -> Effects {
     effects
         .setting(Register::PC.set())
@@ -124,7 +124,7 @@ fn returns(back: &Return) -> Effects {
         second,
     } = back.from
     else {
-        // Without the Virtualization Extensions' ELR_hyp, LR (DDI 0406C B9.3.3).
+        // It reads LR: ELR_hyp belongs to the Virtualization Extensions (DDI 0406C B9.3.3).
         return leaving(Effects::NONE.reading(Register::LR.set()));
     };
     let mut all = operand(second);
@@ -137,8 +137,8 @@ fn returns(back: &Return) -> Effects {
     leaving(all)
 }
 
-/// Those of User mode that another mode has for itself are not this mode's; which those are
-/// the mode says, which is not known here.
+/// Registers of User mode are not this mode's registers, where this mode has its own. Which ones
+/// those are depends on the mode, which is not known here.
 fn block(block: &Block) -> Effects {
     let base = block.base.set();
     let moved = if block.write_back {

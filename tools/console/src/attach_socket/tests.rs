@@ -1,24 +1,24 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use super::*;
-use crate::inbox::{Incoming, Takes};
+use crate::inbox::{Accepts, Incoming};
 
-const ALL: Takes = Takes {
+const ALL: Accepts = Accepts {
     keys: true,
     board: true,
     visitors: true,
 };
 
-fn running() -> Running {
-    Running::new("a demo/x", &["linux".to_owned()])
+fn running() -> RunInfo {
+    RunInfo::new("a demo/x", &["linux".to_owned()])
 }
 
-fn door(parent: &Path) -> Door {
+fn attach_socket(parent: &Path) -> AttachSocket {
     let folder = Folder::open(parent, true).unwrap().unwrap();
-    Door::open(folder, running()).unwrap()
+    AttachSocket::open(folder, running()).unwrap()
 }
 
-fn runs_in(parent: &Path) -> Vec<(Running, UnixStream)> {
+fn runs_in(parent: &Path) -> Vec<(RunInfo, UnixStream)> {
     let folder = Folder::open(parent, false).unwrap();
     folder.map_or(Vec::new(), |folder| folder.runs())
 }
@@ -27,9 +27,9 @@ fn runs_in(parent: &Path) -> Vec<(Running, UnixStream)> {
 fn a_terminal_finds_a_run_and_speaks_with_it() {
     let dir = tempfile::tempdir().unwrap();
     assert!(runs_in(dir.path()).is_empty(), "there is not even a folder");
-    let mut door = door(dir.path());
+    let mut attach_socket = attach_socket(dir.path());
     let inbox = Arc::new(Inbox::default());
-    door.listen(&inbox);
+    attach_socket.listen(&inbox);
     let (found, mut stream) = runs_in(dir.path()).pop().unwrap();
     assert_eq!(found, running());
     assert_eq!(found.system, "a-demo-x");
@@ -37,7 +37,7 @@ fn a_terminal_finds_a_run_and_speaks_with_it() {
     let Incoming::Visitor(number, Visit::Came) = inbox.next(ALL, None) else {
         panic!("nobody came");
     };
-    let mut theirs = door.take(number).unwrap();
+    let mut theirs = attach_socket.take(number).unwrap();
     theirs.write_all(b"x").unwrap();
     let mut byte = [0];
     stream.read_exact(&mut byte).unwrap();
@@ -49,19 +49,19 @@ fn a_terminal_finds_a_run_and_speaks_with_it() {
     drop(theirs);
     let went = Incoming::Visitor(number, Visit::Went);
     assert_eq!(inbox.next(ALL, None), went);
-    drop(door);
+    drop(attach_socket);
     assert_eq!(fs::read_dir(dir.path().join(FOLDER)).unwrap().count(), 0);
 }
 
 #[test]
 fn nobody_else_comes_in() {
     let dir = tempfile::tempdir().unwrap();
-    let door = door(dir.path());
+    let attach_socket = attach_socket(dir.path());
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o777;
     let folder = dir.path().join(FOLDER);
     assert_eq!(mode(&folder), 0o700);
-    assert_eq!(mode(&folder.join(&door.file)), 0o600);
-    drop(door);
+    assert_eq!(mode(&folder.join(&attach_socket.file)), 0o600);
+    drop(attach_socket);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let why = Folder::open(dir.path(), true).unwrap_err().to_string();
     assert!(why.contains("open to others"), "{why}");
@@ -77,26 +77,26 @@ fn no_link_is_followed() {
     Folder::open(&outer, true).unwrap_err();
     Folder::open(&outer, false).unwrap_err();
     assert_eq!(fs::read_dir(&trap).unwrap().count(), 0);
-    // Nor is one in the place of the socket: it goes, and what it points to stays.
+    // Nor is a link followed in the place of the socket: it is removed, and its target stays.
     let folder = dir.path().join(FOLDER);
-    let door = door(dir.path());
-    let file = folder.join(&door.file);
-    drop(door);
+    let attach_socket = attach_socket(dir.path());
+    let file = folder.join(&attach_socket.file);
+    drop(attach_socket);
     fs::write(trap.join("kept"), "x").unwrap();
     symlink(trap.join("kept"), &file).unwrap();
-    let door = self::door(dir.path());
+    let attach_socket = self::attach_socket(dir.path());
     assert!(fs::symlink_metadata(&file).unwrap().file_type().is_socket());
-    drop(door);
+    drop(attach_socket);
     assert_eq!(fs::read_to_string(trap.join("kept")).unwrap(), "x");
 }
 
 #[test]
 fn what_a_killed_run_left_behind_goes_and_all_else_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let mut alive = door(dir.path());
+    let mut alive = attach_socket(dir.path());
     alive.listen(&Arc::new(Inbox::default()));
     let folder = dir.path().join(FOLDER);
-    // Nobody listens once the listener is gone; the file stays.
+    // Nothing listens once the listener is dropped; the file stays.
     drop(UnixListener::bind(folder.join("dead-1.sock")).unwrap());
     fs::write(folder.join("file.sock"), "").unwrap();
     symlink("/nowhere", folder.join("link.sock")).unwrap();
@@ -112,9 +112,9 @@ fn what_a_killed_run_left_behind_goes_and_all_else_stays() {
 #[test]
 fn who_says_nothing_or_something_else_is_no_terminal() {
     let dir = tempfile::tempdir().unwrap();
-    let mut door = door(dir.path());
+    let mut attach_socket = attach_socket(dir.path());
     let inbox = Arc::new(Inbox::default());
-    door.listen(&inbox);
+    attach_socket.listen(&inbox);
     let (_, silent) = runs_in(dir.path()).pop().unwrap();
     drop(silent);
     let (_, mut other) = runs_in(dir.path()).pop().unwrap();

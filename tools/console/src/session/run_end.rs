@@ -1,4 +1,4 @@
-//! How a run ends: what the hypervisor said of that, and what it means.
+//! How a run ended, from what the hypervisor wrote and how QEMU ended.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -7,31 +7,31 @@ use crate::log::{self, End, Event};
 use crate::request::Report;
 use hanok_base::exit::Code;
 
-/// After the hypervisor says that it panicked or ended, it has this long to power off.
+/// The time that the board has to power off after the hypervisor said that it panicked or ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What is known of the end.
-pub(crate) struct Fate {
-    /// Whether the board can be switched off by what runs on it.
+/// What is known about the end of the run.
+pub(crate) struct RunEnd {
+    /// Whether software on the board can switch it off.
     poweroff: bool,
     /// Whether there is a hypervisor on the line.
     framed: bool,
-    /// It is another `hanok run` that ends.
+    /// Whether the run belongs to another `hanok run`.
     of_another: bool,
     end: Option<End>,
     panicked: Option<String>,
     refused: Option<String>,
     stopped: Option<String>,
     grace: Option<Instant>,
-    /// Something was said, by the hypervisor or whoever is there before it.
+    /// Whether the hypervisor, or a program before it, wrote anything.
     heard: bool,
 }
 
-/// What may be the matter with a board that ends without a word.
+/// What may be wrong with a board that ends without any output.
 const SILENT: &str = "; nothing was heard from the hypervisor, which speaks by a PL011 alone: has the \
     board another serial port? (`hanok check` tells, docs/port-a-board.md)";
 
-impl Fate {
+impl RunEnd {
     pub(super) fn new(poweroff: bool, framed: bool) -> Self {
         Self {
             poweroff,
@@ -46,7 +46,7 @@ impl Fate {
         }
     }
 
-    /// Of a run that somebody else started, and judges.
+    /// For a run that another process started, and judges.
     pub(crate) fn of_another() -> Self {
         Self {
             of_another: true,
@@ -58,12 +58,12 @@ impl Fate {
         self.of_another
     }
 
-    /// When the run is over at the latest.
+    /// When the run ends at the latest.
     pub(super) fn grace(&self) -> Option<Instant> {
         self.grace
     }
 
-    /// The hypervisor said a line.
+    /// Notes a line of the hypervisor.
     pub(super) fn line(&mut self, line: &str, now: Instant) {
         self.heard = true;
         if self.of_another {
@@ -79,13 +79,13 @@ impl Fate {
         if self.end.is_some() && !self.poweroff {
             self.grace = Some(now);
         }
-        // A stopped VM alone ends nothing: others may run on.
+        // A stopped VM does not end the run: others may go on.
         if self.end.is_some() || self.panicked.is_some() || self.refused.is_some() {
             self.grace.get_or_insert(now + GRACE);
         }
     }
 
-    /// What a QEMU that ended by itself means.
+    /// The report for a QEMU that ended by itself.
     pub(super) fn judge(
         &self,
         (status, said): (Option<ExitStatus>, &str),
@@ -113,7 +113,7 @@ impl Fate {
             None if !self.framed && well => Self::off(awaited),
             None => {
                 let status = status.map_or("unknown".to_owned(), |status| status.to_string());
-                // QEMU itself tells why it does not even start.
+                // QEMU itself says why it does not even start.
                 let silent = if self.heard || !self.framed || !said.is_empty() {
                     ""
                 } else {

@@ -1,13 +1,14 @@
-//! The way in for other terminals: a socket that `hanok attach` and `hanok list` find.
+//! The socket by which other terminals attach to a run: `hanok attach` and `hanok list` find it.
 //!
 //! It is a UNIX socket in a folder that only its owner may enter, so that whoever reaches it may do
-//! what the person who started the run may. No link is followed on the way: the folder is opened
-//! once, as one, and all that is in it is named by way of that. What was left behind by runs that
-//! were killed goes as soon as somebody looks.
+//! what the person who started the run may do. No link is followed on the way: the folder is opened
+//! once, without following links, and everything in it is named relative to that. Sockets that
+//! killed runs left behind are removed when the folder is next searched.
 //!
-//! Whoever connects is told in a line of JSON what runs ([`Running`]). One that answers with
-//! [`STAY`] is a terminal: from there on both sides speak as on the board's framed line, where keys
-//! (0x40) are whole lines for the hypervisor's prompt, and 0x50 says that they are carried out.
+//! Each connection is sent a line of JSON that says what runs ([`RunInfo`]). A peer that answers
+//! with [`STAY`] is a terminal: from then on both sides speak as on the board's framed line, where
+//! keys (0x40) are whole lines for the hypervisor's prompt, and 0x50 says that they are carried
+//! out.
 
 use std::collections::HashMap;
 use std::fs;
@@ -28,49 +29,49 @@ use serde::{Deserialize, Serialize};
 use super::inbox::{Inbox, PIECE, Visit};
 use hanok_base::ui;
 
-/// So many terminals at once.
+/// The largest number of terminals at the same time.
 pub const MOST: usize = 16;
-/// What a terminal says that stays.
+/// The line by which a terminal says that it stays.
 pub const STAY: &str = "attach\n";
-/// For longer nobody is waited for who connects.
+/// The longest time to wait for a peer that connects.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The first line is no longer.
+/// The largest size of the first line in bytes.
 const HEADER: u64 = 16 << 10;
-/// The folder's name.
+/// The name of the folder.
 const FOLDER: &str = "hanok-runs";
-/// The end of sockets' names.
+/// The suffix of the sockets' names.
 const END: &str = ".sock";
 
 /// What runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Running {
-    /// What is spoken here.
+pub struct RunInfo {
+    /// The version of the protocol.
     pub version: u32,
-    /// The description's name.
+    /// The name of the description.
     pub system: String,
-    /// The process that runs it.
+    /// The number of the process that runs it.
     pub process: u32,
-    /// The VMs' names, in the description's order.
+    /// The names of the VMs, in the description's order.
     pub vms: Vec<String>,
 }
 
-/// What is spoken by this program.
+/// The version of the protocol that this program speaks.
 pub const VERSION: u32 = 1;
 
-impl Running {
-    /// This process's.
+impl RunInfo {
+    /// The information about this process.
     pub fn new(system: &str, vms: &[String]) -> Self {
         Self {
             version: VERSION,
-            // It becomes a file's name.
+            // It becomes part of a file's name.
             system: system.chars().map(plain).take(40).collect(),
             process: std::process::id(),
             vms: vms.to_vec(),
         }
     }
 
-    /// What tells it from another run of the same system.
+    /// A name that differs from that of another run of the same system.
     pub fn name(&self) -> String {
         format!("{}-{}", self.system, self.process)
     }
@@ -83,7 +84,7 @@ fn plain(character: char) -> char {
     }
 }
 
-/// A folder with sockets, which is nobody's but this user's.
+/// The folder of sockets, which only this user may enter.
 #[derive(Debug)]
 pub struct Folder {
     handle: OwnedFd,
@@ -91,12 +92,12 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder for sockets in `parent`; made where it is not there and is to be.
+    /// Opens the folder of sockets in `parent`. If it does not exist, it is made if `make` is set.
     pub fn open(parent: &Path, make: bool) -> Result<Option<Self>> {
         let path = parent.join(FOLDER);
         let name = || format!("the folder {} for sockets", path.display());
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The parent is the user's own choice, or ours: links on the way to it are theirs.
+        // The user or this program chose the parent: links on the way to it are theirs.
         let outer = openat(
             CWD,
             parent,
@@ -128,13 +129,13 @@ impl Folder {
         Ok(Some(Self { handle, path }))
     }
 
-    /// A path to what is in it, short enough for a socket, through no link of a file system.
+    /// A path to a file in it, short enough for a socket, and through no link of a file system.
     fn place(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.handle.as_raw_fd()))
     }
 
-    /// The sockets in it; those that nobody listens at are removed.
-    pub fn runs(&self) -> Vec<(Running, UnixStream)> {
+    /// Connects to the sockets in it. Sockets that no process listens at are removed.
+    pub fn runs(&self) -> Vec<(RunInfo, UnixStream)> {
         let mut runs = Vec::new();
         for entry in fs::read_dir(self.place("."))
             .into_iter()
@@ -163,14 +164,14 @@ impl Folder {
 }
 
 /// What the other side says of itself.
-fn introduced(stream: UnixStream) -> Option<(Running, UnixStream)> {
+fn introduced(stream: UnixStream) -> Option<(RunInfo, UnixStream)> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let line = first_line(&stream)?;
     stream.set_read_timeout(None).ok()?;
     Some((serde_json::from_str(&line).ok()?, stream))
 }
 
-/// The first line, byte by byte: what follows it stays in the socket.
+/// Reads the first line byte by byte, so that what follows it stays in the socket.
 fn first_line(stream: &UnixStream) -> Option<String> {
     let mut line = String::new();
     let bytes = stream.take(HEADER);
@@ -180,22 +181,22 @@ fn first_line(stream: &UnixStream) -> Option<String> {
     line.ends_with('\n').then_some(line)
 }
 
-/// The socket of a run; it goes with this.
-pub struct Door {
+/// The socket of a run. It is removed when this is dropped.
+pub struct AttachSocket {
     folder: Folder,
     file: String,
     listener: Option<UnixListener>,
-    running: Running,
+    running: RunInfo,
     waiting: Arc<Mutex<HashMap<usize, UnixStream>>>,
 }
 
-impl Door {
-    /// Opens it in this folder.
-    pub fn open(folder: Folder, running: Running) -> Result<Self> {
+impl AttachSocket {
+    /// Opens the socket in this folder.
+    pub fn open(folder: Folder, running: RunInfo) -> Result<Self> {
         let file = format!("{}{END}", running.name());
         let place = folder.place(&file);
         let what = || format!("the socket {}", folder.path.join(&file).display());
-        // One of this process's number is of one that is gone.
+        // A socket with this process's number belongs to a process that has ended.
         match fs::remove_file(&place) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(error).with_context(what);
@@ -213,7 +214,7 @@ impl Door {
         })
     }
 
-    /// Lets terminals in, of which `inbox` hears.
+    /// Accepts terminals, and tells `inbox` of them.
     pub fn listen(&mut self, inbox: &Arc<Inbox>) {
         let Some(listener) = self.listener.take() else {
             return;
@@ -224,14 +225,14 @@ impl Door {
             let there = Arc::new(());
             for number in 0.. {
                 let Ok((stream, _)) = listener.accept() else {
-                    // No more files may be open: later perhaps.
+                    // No more files can be opened now; perhaps later.
                     thread::sleep(Duration::from_millis(100));
                     continue;
                 };
                 if Arc::strong_count(&there) > MOST {
                     continue;
                 }
-                let guest = Guest {
+                let guest = Peer {
                     number,
                     waiting: Arc::clone(&waiting),
                     inbox: Arc::clone(&inbox),
@@ -243,29 +244,29 @@ impl Door {
         });
     }
 
-    /// The terminal of this number, which came.
+    /// The connection of the terminal `number` that came.
     pub fn take(&self, number: usize) -> Option<UnixStream> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.remove(&number)
     }
 }
 
-impl Drop for Door {
+impl Drop for AttachSocket {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.folder.place(&self.file));
     }
 }
 
-/// One who connected.
-struct Guest {
+/// A peer that has connected.
+struct Peer {
     number: usize,
     waiting: Arc<Mutex<HashMap<usize, UnixStream>>>,
     inbox: Arc<Inbox>,
-    /// As long as it is there, one more is.
+    /// Counts the connections while it exists.
     _one: Arc<()>,
 }
 
-impl Guest {
+impl Peer {
     fn receive(&self, mut stream: UnixStream, header: &str) {
         let greeted = stream
             .set_write_timeout(Some(PATIENCE))
@@ -297,24 +298,24 @@ impl Guest {
     }
 }
 
-/// Where sockets may be: the session's own folder, or the one of what is built.
+/// The folders in which sockets may be: the session's own, or that of cargo's output.
 pub fn places(target: &Path) -> Vec<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let session = session.filter(|path| path.is_absolute());
     session.into_iter().chain([target.to_owned()]).collect()
 }
 
-/// The door of a run; where there can be none, that is said and the run goes on without.
-pub fn of_run(target: &Path, running: &Running) -> Option<Door> {
+/// The socket of a run. Where none can be made, the user is told, and the run goes on without.
+pub fn of_run(target: &Path, running: &RunInfo) -> Option<AttachSocket> {
     let mut why = None;
     for place in places(target) {
         let folder = Folder::open(&place, true);
-        let door = folder.and_then(|folder| match folder {
-            Some(folder) => Door::open(folder, running.clone()),
+        let attach_socket = folder.and_then(|folder| match folder {
+            Some(folder) => AttachSocket::open(folder, running.clone()),
             None => bail!("{} is not there", place.display()),
         });
-        match door {
-            Ok(door) => return Some(door),
+        match attach_socket {
+            Ok(attach_socket) => return Some(attach_socket),
             Err(error) => why = Some(why.unwrap_or(error)),
         }
     }
@@ -327,8 +328,8 @@ pub fn of_run(target: &Path, running: &Running) -> Option<Door> {
     None
 }
 
-/// What runs now, and a way to each. A folder that is not safe to look at is named, and passed over.
-pub fn runs(target: &Path) -> Vec<(Running, UnixStream)> {
+/// What runs now, and a connection to each. A folder that is not safe is named, and skipped.
+pub fn runs(target: &Path) -> Vec<(RunInfo, UnixStream)> {
     let mut all = Vec::new();
     for place in places(target) {
         match Folder::open(&place, false) {

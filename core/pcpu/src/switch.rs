@@ -2,7 +2,7 @@
 
 use crate::{Board, Host, Local, Pcpu, Vcpu};
 use hanok_hal::sync::atomic::Ordering;
-use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualInterface};
+use hanok_hal::{Arrival, Context, HostGic, LateError, VirtualCpuInterface};
 use hanok_sched::Entity;
 use hanok_trace::Event;
 use hanok_types::Deadline;
@@ -21,7 +21,7 @@ impl<B: Host> Pcpu<B> {
         if comes {
             local.emit(vcpu, Event::SwitchIn);
             vcpu.enter(local);
-            local.policy.excuse_until(local.board);
+            local.policy.exempt_switch_until(local.board);
         }
         vcpu.core.busy = comes;
         vcpu.refresh(local);
